@@ -1,0 +1,26 @@
+"""The spec of samebits: rows that decide the documents, the tests and the code.
+
+The rows and vocabularies are the TOML files of this package; ``load`` reads them.
+"""
+
+from spec.conditions import check_facts as check_facts
+from spec.conditions import deciding_row as deciding_row
+from spec.conditions import holds as holds
+from spec.loader import load as load
+from spec.loader import read as read
+from spec.model import BEHAVIOURS as BEHAVIOURS
+from spec.model import Behaviour as Behaviour
+from spec.model import Device as Device
+from spec.model import Direction as Direction
+from spec.model import Document as Document
+from spec.model import Erratum as Erratum
+from spec.model import Fact as Fact
+from spec.model import Facts as Facts
+from spec.model import FactValue as FactValue
+from spec.model import Guarantee as Guarantee
+from spec.model import Order as Order
+from spec.model import Profile as Profile
+from spec.model import Row as Row
+from spec.model import Source as Source
+from spec.model import Spec as Spec
+from spec.model import SpecError as SpecError

@@ -1,0 +1,80 @@
+"""Whether the facts of a call meet a ``when``, and which row then decides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from spec.model import Direction, Fact, Facts, FactValue, Row, SpecError, Test
+
+
+def meets(test: Test, value: FactValue) -> bool:
+    """Whether one fact's ``value`` passes the ``test`` that a ``when`` puts to it."""
+    if isinstance(test, Mapping):
+        bounds = {"min": lambda limit: value >= limit, "max": lambda limit: value <= limit}
+        return all(
+            value not in limit if name == "not" else bounds[name](limit)
+            for name, limit in test.items()
+        )
+    if isinstance(test, tuple):
+        return value in test
+    return value == test
+
+
+def holds(when: Mapping[str, Test], facts: Facts) -> bool:
+    """Whether ``facts`` meet every test of ``when``.
+
+    Raises:
+        SpecError: ``when`` asks for a fact that the op did not state.
+    """
+    missing = sorted(set(when) - set(facts))
+    if missing:
+        raise SpecError(f"the spec asks for {missing}, of which the op stated nothing")
+    return all(meets(test, facts[name]) for name, test in when.items())
+
+
+def check_facts(facts: Facts, vocabulary: Mapping[str, Fact]) -> None:
+    """Refuses facts that the vocabulary does not have, or of the wrong type.
+
+    Raises:
+        SpecError: A name is unknown, or a value is of the wrong type.
+    """
+    for name, value in facts.items():
+        fact = vocabulary.get(name)
+        if fact is None:
+            raise SpecError(f"unknown fact {name!r}; facts.toml has {sorted(vocabulary)}")
+        right = {
+            "bool": isinstance(value, bool),
+            "int": isinstance(value, int) and not isinstance(value, bool),
+            "choice": value in fact.values,
+            "string": isinstance(value, str),
+        }[fact.type]
+        if not right:
+            allowed = list(fact.values) or fact.type
+            raise SpecError(f"fact {name!r} got {value!r}; allowed: {allowed}")
+
+
+def deciding_row(
+    rows: Iterable[Row], op: str, direction: Direction, device: str, facts: Facts, profile: str
+) -> Row | None:
+    """The active row that decides a call under ``profile``, or None.
+
+    Where several rows match, the one that asks for the most facts decides: documents state the
+    rule first and its exceptions after. Of two equally specific ones the row that names the
+    device goes before the one for any device; ``spec.check`` refuses a tie beyond that.
+    """
+    matching = [
+        row
+        for row in rows
+        if row.op == op
+        and row.direction == direction
+        and row.active
+        and row.covers(device)
+        and row.behaviour[profile] is not None
+        and holds(row.when, facts)
+    ]
+    return max(matching, key=specificity, default=None)
+
+
+def specificity(row: Row) -> tuple[int, bool]:
+    """How narrow a row is: the number of facts it asks for, then whether it names a device."""
+    return len(row.when), row.device != "any"

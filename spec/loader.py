@@ -1,0 +1,145 @@
+"""Reads the TOML files of this package into the records of ``spec.model``."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Mapping
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from types import MappingProxyType
+from typing import Any
+
+from spec import english
+from spec.model import (
+    Document,
+    Erratum,
+    Fact,
+    Order,
+    Profile,
+    Row,
+    Source,
+    Spec,
+    SpecError,
+    Test,
+)
+
+ROOT = files("spec")
+
+
+@functools.cache
+def load() -> Spec:
+    """The spec that ships with this distribution, read once."""
+    return read(ROOT)
+
+
+def read(root: Traversable) -> Spec:
+    """Reads a spec from the folder ``root``, laid out as this package is.
+
+    Raises:
+        SpecError: A file is not TOML, or lacks what a record needs. ``python -m spec check``
+            says more, row by row.
+    """
+    profiles = {name: Profile(name=name, **t) for name, t in _table(root, "profiles.toml").items()}
+    facts = {name: _fact(name, t) for name, t in _table(root, "facts.toml").items()}
+    orders = {name: _order(name, t) for name, t in _table(root, "orders.toml").items()}
+    documents = {
+        name: Document(name=name, **t) for name, t in _table(root, "documents.toml").items()
+    }
+    rows = []
+    for file, table in row_tables(root):
+        try:
+            rows.append(_row(table, profiles, facts))
+        except (KeyError, TypeError) as error:
+            name = table.get("id", "a row without id")
+            raise SpecError(f"{file}: {name}: {error!r}; see `python -m spec check`") from error
+    return Spec(
+        rows=tuple(rows),
+        profiles=MappingProxyType(profiles),
+        orders=MappingProxyType(orders),
+        facts=MappingProxyType(facts),
+        documents=MappingProxyType(documents),
+    )
+
+
+def row_tables(root: Traversable) -> list[tuple[str, dict[str, Any]]]:
+    """Every row as TOML has it, with its file's name, files in alphabetical order."""
+    folder = root / "rows"
+    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".toml"))
+    return [(name, row) for name in names for row in _table(folder, name).get("row", [])]
+
+
+def _table(root: Traversable, name: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads((root / name).read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"{name} is not TOML: {error}") from error
+
+
+def _fact(name: str, table: dict[str, Any]) -> Fact:
+    return Fact(
+        name=name,
+        type=table["type"],
+        about=table["about"],
+        values=tuple(table.get("values", ())),
+        english=MappingProxyType(table["english"]),
+    )
+
+
+def _order(name: str, table: dict[str, Any]) -> Order:
+    return Order(
+        name=name,
+        title=table["title"],
+        statement=table["statement"],
+        parameters=MappingProxyType(table.get("parameters", {})),
+        free_when=tuple(_when(when) for when in table.get("free_when", [])),
+    )
+
+
+def _row(table: dict[str, Any], profiles: Mapping[str, Profile], facts: Mapping[str, Fact]) -> Row:
+    fields = dict(table)
+    when = _when(fields.pop("when", {}))
+    sources = tuple(_source(source) for source in fields.pop("source"))
+    erratum = fields.pop("erratum", None)
+    listed = fields.pop("behaviour")
+    unknown = sorted(set(listed) - set(profiles))
+    if unknown:
+        raise SpecError(f"{table['id']}: behaviour names the unknown profiles {unknown}")
+    direction = fields.pop("direction", "forward")
+    return Row(
+        when=when,
+        direction=direction,
+        condition=english.condition(when, fields["device"], direction, facts),
+        behaviour=MappingProxyType({name: listed.get(name) for name in profiles}),
+        sources=sources,
+        erratum=_erratum(erratum) if erratum else None,
+        **fields,
+    )
+
+
+def _source(table: dict[str, Any]) -> Source:
+    return Source(
+        document=table["document"], releases=tuple(table["releases"]), phrase=table["phrase"]
+    )
+
+
+def _erratum(table: dict[str, Any]) -> Erratum:
+    behaviour = table["behaviour"]
+    return Erratum(
+        says=table["says"],
+        since=table["since"],
+        behaviour=None if behaviour == "none" else behaviour,
+        when=_when(table.get("when", {})),
+    )
+
+
+def _when(table: dict[str, Any]) -> Mapping[str, Test]:
+    return MappingProxyType({name: _frozen(test) for name, test in table.items()})
+
+
+def _frozen(test: Any) -> Test:
+    if isinstance(test, list):
+        return tuple(test)
+    if isinstance(test, dict):
+        return MappingProxyType({name: _frozen(limit) for name, limit in test.items()})
+    return test  # type: ignore[no-any-return]  # a TOML scalar; the schema says which

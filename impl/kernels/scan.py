@@ -1,0 +1,118 @@
+"""Kernels of the running sum: blocks folded in order, and carries added atomically."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import triton as plt
+
+from impl.kernels.launch import Launch
+from impl.numerics import identity, zeros
+
+_LANES = 128
+_CHUNK = 1024
+
+
+def fold_blocks(values: jax.Array, *, launch: Launch) -> jax.Array:
+    """Running sums down each column, left to right, one lane a column.
+
+    Args:
+        values: Shape [outer, steps, inner].
+        launch: How to run.
+
+    Returns:
+        Shape [outer, steps, inner].
+    """
+    outer, steps, inner = values.shape
+    columns = outer * inner
+    programs = pl.cdiv(columns, _LANES)
+
+    def kernel(values_ref: Any, out_ref: Any) -> None:
+        column = launch.program_id(0, programs) * _LANES + jnp.arange(_LANES, dtype=jnp.int32)
+        inside = column < columns
+        first = column // inner * (steps * inner) + column % inner
+
+        def step(t: jax.Array, total: jax.Array) -> jax.Array:
+            where = first + t * inner
+            value = plt.load(values_ref.at[where], mask=inside, other=identity(values.dtype))
+            total = total + value
+            plt.store(out_ref.at[where], total, mask=inside)
+            return total
+
+        start = jnp.full((_LANES,), identity(values.dtype), values.dtype)
+        jax.lax.fori_loop(0, steps, step, start)
+
+    flat = launch(
+        kernel,
+        (programs,),
+        jax.ShapeDtypeStruct((values.size,), values.dtype),
+        values.reshape(-1),
+        name="scan_ordered_fold",
+    )
+    return flat.reshape(values.shape)  # type: ignore[no-any-return]
+
+
+def atomic_carry(rows: jax.Array, *, launch: Launch) -> jax.Array:
+    """Running sums along rows, the carry of each chunk added by atomics.
+
+    A row is cut into at most 1024 chunks. The first kernel sums each chunk and adds the sum to the
+    carry of every later one, in whatever order programs come; the second scans chunks from there.
+
+    Args:
+        rows: Shape [rows, n].
+        launch: How to run.
+
+    Returns:
+        Shape [rows, n].
+    """
+    count, n = rows.shape
+    chunk = max(_CHUNK, pl.next_power_of_2(pl.cdiv(n, _CHUNK)))
+    chunks = pl.cdiv(n, chunk)
+    lanes = pl.next_power_of_2(chunks)
+    dtype = rows.dtype
+
+    def load(ref: Any, row: jax.Array, start: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        column = start + jnp.arange(_CHUNK, dtype=jnp.int32)
+        inside = column < n
+        where = row * n + column
+        return plt.load(ref.at[where], mask=inside, other=0), where, inside
+
+    def sums(rows_ref: Any, _: Any, carry_ref: Any) -> None:
+        row, own = launch.program_id(0, count), launch.program_id(1, chunks)
+
+        def step(t: jax.Array, total: jax.Array) -> jax.Array:
+            value, _, _ = load(rows_ref, row, own * chunk + t * _CHUNK)
+            return total + jnp.sum(value)
+
+        total = jax.lax.fori_loop(0, chunk // _CHUNK, step, jnp.zeros((), dtype))
+        later = jnp.arange(lanes, dtype=jnp.int32)
+        launch.atomic_add(
+            carry_ref,
+            row * chunks + later,
+            jnp.broadcast_to(total, (lanes,)),
+            (later > own) & (later < chunks),
+        )
+
+    def scan(rows_ref: Any, carry_ref: Any, out_ref: Any) -> None:
+        row, own = launch.program_id(0, count), launch.program_id(1, chunks)
+
+        def step(t: jax.Array, carry: jax.Array) -> jax.Array:
+            value, where, inside = load(rows_ref, row, own * chunk + t * _CHUNK)
+            plt.store(out_ref.at[where], carry + jnp.cumsum(value), mask=inside)
+            return carry + jnp.sum(value)
+
+        first = plt.load(carry_ref.at[row * chunks + own])
+        jax.lax.fori_loop(0, chunk // _CHUNK, step, first)
+
+    flat = rows.reshape(-1)
+    shape = jax.ShapeDtypeStruct((count * chunks,), dtype)
+    grid = (count, chunks)
+    carry = zeros(shape.shape, dtype)
+    carry = launch(sums, grid, shape, flat, carry, name="scan_atomic_carry", aliases={1: 0})
+    shape = jax.ShapeDtypeStruct(flat.shape, dtype)
+    return launch(  # type: ignore[no-any-return]
+        scan, grid, shape, flat, carry, name="scan_atomic_chunks"
+    ).reshape(rows.shape)

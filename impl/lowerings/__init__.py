@@ -1,0 +1,1 @@
+"""Plain XLA lowerings of the core primitives' paths, and what they share."""

@@ -1,0 +1,181 @@
+"""The mode: whether operations must be deterministic, and under which profile.
+
+The state lives in a JAX user context, so it is part of the key of every ``jax.jit`` cache: a
+function traced under one mode is traced again under another.
+
+Source: PyTorch's ``torch.use_deterministic_algorithms`` and ``torch.set_deterministic_debug_mode``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+
+import jax
+
+import spec
+
+
+@dataclasses.dataclass(frozen=True)
+class Mode:
+    """The state that ``use_deterministic_algorithms`` sets.
+
+    Attributes:
+        enabled: Whether the mode is on.
+        warn_only: Whether rows that raise warn instead; kept independently of ``enabled``.
+        profile: Name of the profile whose rows decide.
+    """
+
+    enabled: bool = False
+    warn_only: bool = False
+    profile: str = dataclasses.field(default_factory=lambda: spec.load().default_profile)
+
+
+# Made once, at import: making a user context is not thread-safe (jax.make_user_context).
+_mode = jax.make_user_context(Mode())
+_fill = jax.make_user_context(True)
+
+_DEBUG_MODES = ("default", "warn", "error")
+
+
+def current() -> Mode:
+    """The mode that holds in this thread."""
+    return _mode.value  # type: ignore[no-any-return]  # a user context is not typed
+
+
+def use_deterministic_algorithms(
+    mode: bool, *, warn_only: bool = False, profile: str | None = None
+) -> None:
+    """Sets, for the whole process, whether operations must be deterministic.
+
+    With the mode on, an operation that the profile lists takes its ordered path, raises, or fills
+    uninitialised memory, as the row says; what the profile does not list is unaffected. A thread
+    inside its own ``deterministic(...)`` keeps what that scope says.
+
+    Args:
+        mode: True to turn the mode on, False to turn it off.
+        warn_only: True to warn where a row raises. Stored even where ``mode`` is False.
+        profile: Name of the profile to go by; None keeps the one that holds.
+
+    Raises:
+        TypeError: ``mode`` or ``warn_only`` is not a bool, or ``profile`` is not a string.
+        ValueError: There is no such profile.
+    """
+    _mode.set_global(_checked("use_deterministic_algorithms", mode, warn_only, profile))
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """Whether the mode is on in this thread."""
+    return current().enabled
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """Whether ``warn_only`` is set in this thread, be the mode on or off."""
+    return current().warn_only
+
+
+def get_deterministic_profile() -> str:
+    """Name of the profile that holds in this thread, be the mode on or off."""
+    return current().profile
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """Sets the mode for the whole process by a level: another form of the same switch.
+
+    Args:
+        debug_mode: 0 or "default" turns the mode off, 1 or "warn" turns it on with
+            ``warn_only=True``, 2 or "error" turns it on. The profile stays.
+
+    Raises:
+        RuntimeError: A number or a string other than these.
+        TypeError: Neither a number nor a string.
+    """
+    if not isinstance(debug_mode, int | str):
+        raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
+    if isinstance(debug_mode, str):
+        if debug_mode not in _DEBUG_MODES:
+            raise RuntimeError(
+                "invalid value of debug_mode, expected one of `default`, `warn`, `error`, "
+                f"but got {debug_mode}"
+            )
+        debug_mode = _DEBUG_MODES.index(debug_mode)
+    if debug_mode not in range(len(_DEBUG_MODES)):
+        raise RuntimeError(
+            f"invalid value of debug_mode, expected 0, 1, or 2, but got {debug_mode}"
+        )
+    use_deterministic_algorithms(debug_mode != 0, warn_only=debug_mode == 1)
+
+
+def get_deterministic_debug_mode() -> int:
+    """The mode of this thread as a level: 0 off, 1 on with ``warn_only``, 2 on."""
+    mode = current()
+    if not mode.enabled:
+        return 0
+    return 1 if mode.warn_only else 2
+
+
+def deterministic(
+    mode: bool = True, *, warn_only: bool = False, profile: str | None = None
+) -> contextlib._GeneratorContextManager[None]:
+    """A scope with its own mode, for this thread only.
+
+    Use it as ``with deterministic(): ...`` or as a decorator. Scopes nest; leaving one restores
+    what held before, also when an exception leaves it.
+
+    Args:
+        mode: True to turn the mode on inside, False to turn it off inside.
+        warn_only: True to warn where a row raises.
+        profile: Name of the profile to go by inside; None keeps the one that holds on entry.
+
+    Raises:
+        TypeError: ``mode`` or ``warn_only`` is not a bool, or ``profile`` is not a string.
+        ValueError: There is no such profile.
+    """
+    _checked("deterministic", mode, warn_only, profile)
+    return _scope(mode, warn_only, profile)
+
+
+@contextlib.contextmanager
+def _scope(mode: bool, warn_only: bool, profile: str | None) -> Iterator[None]:
+    with _mode(_checked("deterministic", mode, warn_only, profile)):
+        yield
+
+
+def fill_uninitialized_memory() -> bool:
+    """Whether fresh memory is filled with a known value while the mode is on."""
+    return _fill.value  # type: ignore[no-any-return]  # a user context is not typed
+
+
+def set_fill_uninitialized_memory(value: bool) -> None:
+    """Sets, for the whole process, whether fresh memory is filled while the mode is on.
+
+    Raises:
+        RuntimeError: ``value`` is not a bool (PyTorch's choice of exception).
+    """
+    if not isinstance(value, bool):
+        raise RuntimeError(f"expected a bool, but got {type(value).__name__}")
+    _fill.set_global(value)
+
+
+def _checked(function: str, mode: bool, warn_only: bool, profile: str | None) -> Mode:
+    if not isinstance(mode, bool):
+        raise TypeError(
+            f"{function}(): argument 'mode' (position 1) must be bool, not {type(mode).__name__}"
+        )
+    if not isinstance(warn_only, bool):
+        raise TypeError(
+            f"{function}(): argument 'warn_only' must be bool, not {type(warn_only).__name__}"
+        )
+    if profile is None:
+        return Mode(mode, warn_only, current().profile)
+    if not isinstance(profile, str):
+        raise TypeError(
+            f"{function}(): argument 'profile' must be str or None, not {type(profile).__name__}"
+        )
+    if profile not in spec.load().profiles:
+        raise ValueError(
+            f"{function}(): argument 'profile' got {profile!r}; the spec has "
+            f"{', '.join(map(repr, spec.load().profiles))}"
+        )
+    return Mode(mode, warn_only, profile)

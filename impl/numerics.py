@@ -1,0 +1,73 @@
+"""Exact arithmetic that survives the compiler, and the types that sums are kept in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def identity(dtype: jax.typing.DTypeLike) -> float | int:
+    """The identity of addition: -0 for floats, since -0 + x has the bits of x for every x."""
+    return -0.0 if jnp.issubdtype(dtype, jnp.inexact) else 0
+
+
+def zeros(shape: tuple[int, ...], dtype: jax.typing.DTypeLike) -> jax.Array:
+    """An array that holds the identity of addition."""
+    return jnp.full(shape, identity(dtype), dtype)
+
+
+def accumulator(dtype: jax.typing.DTypeLike) -> np.dtype:
+    """The type in which sums of ``dtype`` are kept.
+
+    float16 and bfloat16 are kept in float32 and rounded once; integers narrower than 32 bits in
+    32 bits, which wraps around to the same bits.
+    """
+    dtype = np.dtype(dtype)
+    if dtype == np.bool_:
+        return np.dtype(np.int32)
+    if jnp.issubdtype(dtype, jnp.floating):
+        return np.dtype(np.float32) if dtype.itemsize < 4 else dtype
+    if jnp.issubdtype(dtype, jnp.integer) and dtype.itemsize <= 4:
+        return np.dtype(np.int32)
+    return np.dtype(np.int64) if dtype == np.uint64 else dtype
+
+
+def product(a: jax.Array, b: jax.typing.ArrayLike) -> jax.Array:
+    """``a * b``, rounded once, also where a sum takes it up.
+
+    XLA contracts a product and a sum of one fusion to a fused multiply-add, on jax 0.10 even
+    across an optimization_barrier. A product of several uses is not contracted.
+    """
+    p = a * b
+    if not jnp.issubdtype(p.dtype, jnp.floating):
+        return p
+    return jnp.where(jnp.abs(p) <= jnp.inf, p, p + p)
+
+
+def convert(value: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
+    """Converts exactly as written.
+
+    XLA may drop a rounding to a narrow float that a widening follows (xla_allow_excess_precision),
+    also across this function's edge; reduce_precision rounds where it cannot.
+    """
+    narrow = min((value.dtype, np.dtype(dtype)), key=lambda d: d.itemsize)
+    if value.dtype != dtype and jnp.issubdtype(narrow, jnp.floating):
+        info = jnp.finfo(narrow)
+        if value.dtype == narrow:
+            return jax.lax.reduce_precision(value.astype(dtype), info.nexp, info.nmant)
+        value = jax.lax.reduce_precision(value, info.nexp, info.nmant)
+    return value.astype(dtype)
+
+
+def by_parts(
+    function: Callable[..., jax.Array], *values: jax.Array
+) -> jax.Array:
+    """Applies a linear ``function`` of real arrays to complex ones, along a new leading axis.
+
+    ``function`` takes each value with a leading axis that holds real and imaginary parts.
+    """
+    out = function(*(jnp.stack([value.real, value.imag]) for value in values))
+    return jax.lax.complex(out[0], out[1])

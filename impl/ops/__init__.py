@@ -1,0 +1,1 @@
+"""The public ops: a file each, named as the op is."""

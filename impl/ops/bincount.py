@@ -1,0 +1,111 @@
+"""impl.bincount."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from impl import checks
+from impl.decide import decide
+from impl.primitives.alert import alert
+from impl.primitives.scatter_accumulate import scatter_accumulate
+
+_NAME = "bincount"
+
+
+def bincount(
+    input: jax.Array,
+    weights: jax.Array | None = None,
+    minlength: int = 0,
+    *,
+    length: int | None = None,
+) -> jax.Array:
+    """Counts how often each number occurs, or adds up the weights of its occurrences.
+
+    Args:
+        input: Shape [n], integers that are not negative.
+        weights: Shape [n], or None to count.
+        minlength: The least length of the result.
+        length: The exact length of the result; numbers that do not fit are dropped. Needed under
+            ``jit``, where the largest number is not known.
+
+    Returns:
+        Shape [max(minlength, largest number + 1)], or [``length``]. Integers without ``weights``;
+        float32 for weights of float32, and float64 (where x64 is on) for any other.
+
+    Raises:
+        NotImplementedError: ``input`` is not of integers.
+        RuntimeError: ``input`` is not 1-d or has a negative number; ``weights`` is not of its
+            shape; ``minlength`` is negative; or the mode is on and the profile has no
+            deterministic implementation for the device.
+        TypeError: An argument is of the wrong type; ``weights`` are complex; or ``length`` is
+            missing under ``jit``.
+
+    Source: ``torch.bincount``. What the mode does, and the guarantee, are in the spec's rows.
+    """
+    numbers = checks.array(_NAME, "input", input)
+    if not jnp.issubdtype(numbers.dtype, jnp.integer):
+        raise NotImplementedError(
+            f"{_NAME}(): not implemented for {numbers.dtype} in argument 'input'; it takes integers"
+        )
+    if numbers.ndim != 1:
+        raise RuntimeError(
+            f"{_NAME} only supports 1-d non-negative integral inputs, but got shape "
+            f"{list(numbers.shape)}"
+        )
+    minlength = checks.integer(_NAME, "minlength", minlength)
+    if minlength < 0:
+        raise RuntimeError(f"{_NAME}(): minlength should be >= 0, but got {minlength}")
+    size = _length(input, minlength, length)
+    amounts = _amounts(weights, numbers)
+    decision = decide(_NAME, **checks.facts(amounts, weights=weights is not None))
+    out = scatter_accumulate(
+        jnp.zeros((1, size, 1), amounts.dtype),
+        numbers[None, :, None],
+        alert(amounts, decision)[None, :, None],
+        decision=decision,
+    )
+    return out.reshape(size)
+
+
+def _length(input: Any, minlength: int, length: int | None) -> int:
+    known = not isinstance(input, jax.core.Tracer)
+    if length is not None:
+        length = checks.integer(_NAME, "length", length)
+        if length < minlength:
+            raise RuntimeError(
+                f"{_NAME}(): length must not be below minlength, but got {length} and {minlength}"
+            )
+    elif not known:
+        raise TypeError(
+            f"{_NAME}(): the length of the result depends on the values of 'input', which are not "
+            "known under jit; pass length=, as for jax.numpy.bincount"
+        )
+    values = np.asarray(input) if known else np.zeros(0, int)
+    if values.size and values.min() < 0:
+        position = int(np.argmin(values))
+        raise RuntimeError(
+            f"{_NAME} only supports 1-d non-negative integral inputs, but got "
+            f"{values[position]} at position {position}"
+        )
+    largest = int(values.max()) + 1 if values.size else 0
+    return max(minlength, largest) if length is None else length
+
+
+def _amounts(weights: Any, numbers: jax.Array) -> jax.Array:
+    if weights is None:
+        return jnp.ones(numbers.shape, jnp.result_type(int))
+    weights = checks.array(_NAME, "weights", weights)
+    if weights.shape != numbers.shape:
+        raise RuntimeError(
+            f"{_NAME}(): weights should be 1-d and have the same length as input, but got shapes "
+            f"{list(weights.shape)} and {list(numbers.shape)}"
+        )
+    if jnp.issubdtype(weights.dtype, jnp.complexfloating):
+        raise TypeError(
+            f"{_NAME}(): argument 'weights' must be real, not {weights.dtype}; pass its .real"
+        )
+    return weights if weights.dtype == jnp.float32 else weights.astype(jnp.result_type(float))

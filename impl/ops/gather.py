@@ -1,0 +1,61 @@
+"""impl.gather."""
+
+from __future__ import annotations
+
+import jax
+
+from impl import checks
+from impl.decide import decide
+from impl.layout import three_axes
+from impl.primitives.gather import gather as gather_along
+
+_NAME = "gather"
+
+
+def gather(
+    input: jax.Array, dim: int, index: jax.Array, *, sparse_grad: bool = False
+) -> jax.Array:
+    """Elements of ``input`` at the places that ``index`` gives along ``dim``.
+
+    In three dimensions with ``dim=0``: ``out[i, j, k] = input[index[i, j, k], j, k]``.
+
+    Args:
+        input: Any shape and dtype.
+        dim: The dimension that ``index`` counts along.
+        index: int32 or int64, of as many dimensions as ``input`` and not larger than it but along
+            ``dim``; or empty. Each value in [0, input.shape[dim]). Under ``jit`` others read
+            NaN, or the fill value of ``jax.numpy.take`` for other dtypes.
+        sparse_grad: Taken for PyTorch's sake; gradients are dense here.
+
+    Returns:
+        Shape of ``index``, dtype of ``input``. Its gradient adds up all elements read from one
+        place; what the mode does with that, and the guarantee, are in the spec's rows.
+
+    Raises:
+        IndexError: ``dim`` is out of range.
+        RuntimeError: An index is out of range, shapes do not fit, or ``index`` is not of int32 or
+            int64; when differentiated, the mode was on and the profile has no deterministic
+            implementation for the device.
+        TypeError: An argument is of the wrong type.
+
+    Source: ``torch.gather``.
+    """
+    input = checks.array(_NAME, "input", input)
+    dim = checks.dimension(dim, input.ndim, _NAME)
+    places = checks.index_array(_NAME, index)
+    if places.size == 0:
+        return jax.numpy.zeros(places.shape, input.dtype)
+    if input.ndim == 0 or places.ndim == 0:
+        # PyTorch lets a number stand for an array of one element, and the other way round.
+        input, at = input.reshape(-1), places.reshape(-1)
+    else:
+        at = places
+    checks.same_ndim(_NAME, at, input=input)
+    checks.no_larger(_NAME, at, dim, input, but_along_dim=True)
+    checks.index_range(_NAME, index, input.shape[dim], dim)
+    pullback = decide(_NAME, "backward", **checks.facts(input))
+    corner = input[
+        tuple(slice(None) if a == dim else slice(n) for a, n in enumerate(at.shape))
+    ]
+    out = gather_along(three_axes(corner, dim), three_axes(at, dim), pullback=pullback)
+    return out.reshape(places.shape)

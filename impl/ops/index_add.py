@@ -1,0 +1,95 @@
+"""impl.index_add."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from impl import checks
+from impl.decide import decide
+from impl.layout import three_axes
+from impl.numerics import accumulator, convert, product
+from impl.primitives.alert import alert
+from impl.primitives.scatter_accumulate import scatter_accumulate
+
+_NAME = "index_add"
+
+
+def index_add(
+    input: jax.Array,
+    dim: int,
+    index: jax.Array,
+    source: jax.Array,
+    *,
+    alpha: Any = 1,
+    unique_indices: bool = False,
+) -> jax.Array:
+    """Adds ``alpha * source`` to ``input`` at places of one dimension.
+
+    Args:
+        input: Shape [..., size, ...], any dtype.
+        dim: The dimension that ``index`` counts along.
+        index: Shape [n] or [], int32 or int64, each in [0, size). Under ``jit`` others are
+            dropped.
+        source: Shape of ``input`` but for n in place of size; of the same dtype.
+        alpha: A number. Products are rounded to the dtype of ``source`` before they are added.
+        unique_indices: Vouches that no index occurs twice, so that there is no order to keep.
+
+    Returns:
+        Shape and dtype of ``input``.
+
+    Raises:
+        IndexError: ``dim`` is out of range, or ``index`` has more than one dimension.
+        RuntimeError: An index is out of range; shapes or dtypes do not fit; or the mode is on and
+            the profile has no deterministic implementation for the device.
+        TypeError: An argument is of the wrong type.
+
+    Source: ``torch.index_add``. What the mode does, and the guarantee, are in the spec's rows.
+    """
+    input = checks.array(_NAME, "input", input)
+    source = checks.array(_NAME, "source", source)
+    dim = checks.dimension(dim, input.ndim, _NAME)
+    size = input.shape[dim] if input.ndim else 1
+    flat = checks.index_array(_NAME, index)
+    if flat.ndim > 1:
+        raise IndexError(
+            f"{_NAME}(): Index is supposed to be a vector, but got dim: {flat.ndim} with shape "
+            f"{list(flat.shape)}"
+        )
+    checks.index_range(_NAME, index, size, dim)
+    flat = flat.reshape(-1)
+    _check_source(input, dim, flat.shape[0], source)
+    if not checks.is_one(checks.number(_NAME, "alpha", alpha)):
+        wide = accumulator(source.dtype)
+        scaled = product(convert(source, wide), jnp.asarray(alpha).astype(wide))
+        source = convert(scaled, source.dtype)
+    decision = decide(_NAME, **checks.facts(input, unique_indices=unique_indices))
+    out = scatter_accumulate(
+        three_axes(alert(input, decision), dim),
+        flat[None, :, None],
+        three_axes(source, dim),
+        decision=decision,
+    )
+    return out.reshape(input.shape)
+
+
+def _check_source(input: jax.Array, dim: int, count: int, source: jax.Array) -> None:
+    if input.dtype != source.dtype:
+        raise RuntimeError(
+            f"{_NAME}(): input ({input.dtype}) and source ({source.dtype}) must have the same "
+            "dtype; convert one of them"
+        )
+    rest = [list(a.shape[:dim] + a.shape[dim + 1 :]) for a in (input, source)]
+    if input.ndim != source.ndim or rest[0] != rest[1]:
+        raise RuntimeError(
+            f"{_NAME}(): source shape must match input shape, excluding the specified dimension "
+            f"{dim}. Got input.shape = {list(input.shape)} source.shape = {list(source.shape)}"
+        )
+    length = source.shape[dim] if source.ndim else 1
+    if length != count:
+        raise RuntimeError(
+            f"{_NAME}(): Number of indices ({count}) should be equal to source.shape[dim]: "
+            f"({length}), for dim: {dim}"
+        )

@@ -1,0 +1,56 @@
+"""impl.index_select."""
+
+from __future__ import annotations
+
+import jax
+
+from impl import checks
+from impl.decide import decide
+from impl.layout import three_axes
+from impl.primitives.gather import gather as gather_along
+
+_NAME = "index_select"
+
+
+def index_select(input: jax.Array, dim: int, index: jax.Array) -> jax.Array:
+    """Slices of ``input`` along one dimension.
+
+    Args:
+        input: Shape [..., size, ...], any dtype.
+        dim: The dimension that ``index`` counts along.
+        index: Shape [n] or [], int32 or int64, each in [0, size). Under ``jit`` others read NaN,
+            or the fill value of ``jax.numpy.take`` for other dtypes.
+
+    Returns:
+        Shape of ``input`` but for n in place of size. Its gradient adds up all slices read from
+        one place; what the mode does with that, and the guarantee, are in the spec's rows.
+
+    Raises:
+        IndexError: ``dim`` or an index is out of range, or ``index`` has more than one dimension.
+        RuntimeError: ``index`` is not of int32 or int64, or has several elements for a 0-d
+            ``input``; when differentiated, the mode was on and the profile has no deterministic
+            implementation for the device.
+        TypeError: An argument is of the wrong type.
+
+    Source: ``torch.index_select``.
+    """
+    input = checks.array(_NAME, "input", input)
+    dim = checks.dimension(dim, input.ndim, _NAME)
+    places = checks.index_array(_NAME, index)
+    if places.ndim > 1:
+        raise IndexError(
+            f"{_NAME}(): Index is supposed to be a vector, but got dim: {places.ndim} with shape "
+            f"{list(places.shape)}"
+        )
+    places = places.reshape(-1)
+    if input.ndim == 0 and places.size != 1:
+        raise RuntimeError(
+            f"{_NAME}(): Index to scalar can have only 1 value, got {places.size} value(s)"
+        )
+    checks.index_range(_NAME, index, input.shape[dim] if input.ndim else 1, dim, IndexError)
+    pullback = decide(_NAME, "backward", **checks.facts(input))
+    out = gather_along(three_axes(input, dim), places[None, :, None], pullback=pullback)
+    shape = list(input.shape)
+    if shape:
+        shape[dim] = places.size
+    return out.reshape(shape)

@@ -1,0 +1,96 @@
+"""Gather along an axis; its transpose is scatter-accumulate, where nondeterminism comes from."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir, xla
+
+from impl.decide import Decision
+from impl.primitives import _core
+from impl.primitives.alert import alert
+from impl.primitives.scatter_accumulate import align, scatter_accumulate, scatter_p
+
+gather_p = Primitive("samebits_gather")
+
+
+def gather(operand: jax.Array, indices: jax.Array, *, pullback: Decision) -> jax.Array:
+    """Elements of ``operand`` along its middle axis.
+
+    Args:
+        operand: Shape [outer, size, inner].
+        indices: Integers, shape [outer or 1, n, inner or 1]. An index outside [0, size) reads
+            NaN, or the value of ``jax.numpy``'s fill mode for other types.
+        pullback: What differentiating it does, decided when the forward pass was.
+
+    Returns:
+        Shape [outer, n, inner].
+    """
+    return gather_p.bind(operand, indices, pullback=pullback)  # type: ignore[no-any-return]
+
+
+def _abstract(operand: Any, indices: Any, *, pullback: Decision) -> Any:
+    shape = (operand.shape[0], indices.shape[1], operand.shape[2])
+    return ShapedArray(shape, operand.dtype)
+
+
+def _lower(operand: jax.Array, indices: jax.Array, *, pullback: Decision) -> jax.Array:
+    size = operand.shape[1]
+    indices = jnp.where(indices < 0, size, indices)
+    if indices.shape == (1, indices.shape[1], 1):
+        return jnp.take(operand, indices[0, :, 0], axis=1, mode="fill")
+    shape = (operand.shape[0], indices.shape[1], operand.shape[2])
+    if size == 0:
+        return jnp.take(operand, jnp.zeros(shape[1], int), axis=1, mode="fill")
+    return jnp.take_along_axis(operand, jnp.broadcast_to(indices, shape), axis=1, mode="fill")
+
+
+def _jvp(primals: Any, tangents: Any, *, pullback: Decision) -> Any:
+    operand, indices = primals
+    out = gather(operand, indices, pullback=pullback)
+    if type(tangents[0]) is ad.Zero:
+        return out, ad.Zero.from_primal_value(out)
+    return out, gather(tangents[0], indices, pullback=pullback)
+
+
+def _transpose(cotangent: Any, operand: Any, indices: Any, *, pullback: Decision) -> Any:
+    if type(cotangent) is ad.Zero:
+        return ad.Zero(operand.aval), None
+    initial = jnp.zeros(operand.aval.shape, operand.aval.dtype)
+    cotangent = alert(cotangent, pullback)
+    return scatter_accumulate(initial, indices, cotangent, decision=pullback), None
+
+
+def _transpose_scatter(
+    cotangent: Any, operand: Any, indices: Any, updates: Any, *, decision: Decision
+) -> Any:
+    zero = type(cotangent) is ad.Zero
+    of_operand = of_updates = None
+    if ad.is_undefined_primal(operand):
+        of_operand = ad.Zero(operand.aval) if zero else cotangent
+    if ad.is_undefined_primal(updates):
+        of_updates = (
+            ad.Zero(updates.aval) if zero else gather(cotangent, indices, pullback=decision)
+        )
+    return of_operand, None, of_updates
+
+
+def _batch(args: Any, dims: Any, *, pullback: Decision) -> Any:
+    size = _core.batch_size(args, dims)
+    operand, indices = align(args, dims, size, mapped=(0,))
+    out = gather(operand, indices, pullback=pullback)
+    return _core.unfold(out, size), 0
+
+
+gather_p.def_impl(functools.partial(xla.apply_primitive, gather_p))
+gather_p.def_abstract_eval(_abstract)
+mlir.register_lowering(gather_p, mlir.lower_fun(_lower, multiple_results=False))
+ad.primitive_jvps[gather_p] = _jvp
+ad.primitive_transposes[gather_p] = _transpose
+ad.primitive_transposes[scatter_p] = _transpose_scatter
+batching.primitive_batchers[gather_p] = _batch

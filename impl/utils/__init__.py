@@ -1,0 +1,3 @@
+"""What stands under ``torch.utils`` in PyTorch."""
+
+from impl.utils import deterministic as deterministic

@@ -1,0 +1,109 @@
+"""The orders, executable: a few lines of NumPy for each, to compare bits with.
+
+An oracle has the name of its order in ``orders.toml`` and takes the numbers of the statement from
+there. It is meant to be read, not to be fast. float16 and bfloat16 are computed in float32 and
+rounded once, at the end.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spec.loader import load
+
+Array = npt.NDArray[Any]
+
+
+def panel(initial: Array, index: Array, source: Array) -> Array:
+    """Adds ``source[i]`` to row ``index[i]`` of ``initial``, in panel order.
+
+    Args:
+        initial: Shape [destinations, ...].
+        index: Shape [n]; indices outside [0, destinations) are dropped.
+        source: Shape [n, ...].
+
+    Returns:
+        Shape and dtype of ``initial``.
+    """
+    size = initial.shape[0]
+    minimum = load().orders["panel"].parameters["minimum"]
+    length = max(minimum, 1 << max(size - 1, 0).bit_length())
+    total = _identity(initial.shape, initial.dtype)
+    for start in range(0, len(index), length):
+        part = _identity(initial.shape, initial.dtype)
+        rows = index[start : start + length]
+        kept = (rows >= 0) & (rows < size)
+        values = source[start : start + length].astype(part.dtype)
+        np.add.at(part, rows[kept], values[kept])
+        total += part
+    return (initial.astype(total.dtype) + total).astype(initial.dtype)
+
+
+def blocked_scan(values: Array) -> Array:
+    """Running sums along the first axis, in blocked order.
+
+    Args:
+        values: Shape [n, ...].
+
+    Returns:
+        Shape and dtype of ``values``.
+    """
+    block = load().orders["blocked_scan"].parameters["block"]
+    out = values.astype(_accumulator(values.dtype))
+    carry = _identity(values.shape[1:], values.dtype)
+    for start in range(0, len(values), block):
+        part = out[start : start + block]
+        for i in range(1, len(part)):
+            part[i] = part[i - 1] + part[i]
+        total = part[-1].copy()
+        part[:] = carry + part
+        carry = carry + total
+    return out.astype(values.dtype)
+
+
+def lowest_index(values: Array, k: int) -> Array:
+    """Position of the k-th smallest along the first axis; of equal ones the lowest.
+
+    Args:
+        values: Shape [n, ...].
+        k: From 1 to n.
+
+    Returns:
+        int64, shape of ``values`` without its first axis.
+    """
+    kth = np.sort(values, axis=0)[k - 1]
+    with np.errstate(invalid="ignore"):
+        equal = (values == kth) | ((values != values) & (kth != kth))
+    return np.argmax(equal, axis=0)
+
+
+def last_write(initial: Array, index: Array, source: Array) -> Array:
+    """Writes ``source[i]`` to row ``index[i]`` of ``initial``, the last write winning.
+
+    Args:
+        initial: Shape [destinations, ...].
+        index: Shape [n]; indices outside [0, destinations) are dropped.
+        source: Shape [n, ...].
+
+    Returns:
+        Shape and dtype of ``initial``.
+    """
+    out = initial.copy()
+    for row, value in zip(index, source, strict=True):
+        if 0 <= row < len(out):
+            out[row] = value
+    return out
+
+
+def _accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    # NumPy calls bfloat16 a void: only its size tells that it is a float narrower than 32 bits.
+    narrow = dtype.itemsize < 4 and dtype.kind in "fV"
+    return np.dtype(np.float32) if narrow else dtype
+
+
+def _identity(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    wide = _accumulator(dtype)
+    return np.full(shape, -0.0 if wide.kind in "fc" else 0, wide)

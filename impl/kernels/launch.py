@@ -13,6 +13,8 @@ import numpy as np
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plt
 
+from impl.manual_axes import aligned
+
 #: The largest number of elements that 32-bit offsets reach; beyond it the XLA lowering serves.
 MAX_ELEMENTS = 2**31 - 1
 
@@ -33,17 +35,19 @@ class Launch:
         self,
         kernel: Callable[..., None],
         grid: Sequence[int],
-        out_shape: Any,
+        out: jax.ShapeDtypeStruct,
         *args: jax.Array,
         name: str,
         aliases: Mapping[int, int] | None = None,
         num_warps: int = 4,
-    ) -> Any:
+    ) -> jax.Array:
         """Runs ``kernel`` over ``grid``; ``name`` is how lowered IR shows it."""
-        return pl.pallas_call(
+        args = tuple(aligned(*args))
+        axes = getattr(jax.typeof(args[0]), "mat", None)
+        return pl.pallas_call(  # type: ignore[no-any-return]  # a tree of outputs: here one
             kernel,
             grid=tuple(grid),
-            out_shape=out_shape,
+            out_shape=jax.ShapeDtypeStruct(out.shape, out.dtype, manual_axis_type=axes),
             input_output_aliases=dict(aliases or {}),
             interpret=self.interpret,
             name=name,

@@ -52,7 +52,7 @@ def fold_blocks(values: jax.Array, *, launch: Launch) -> jax.Array:
         values.reshape(-1),
         name="scan_ordered_fold",
     )
-    return flat.reshape(values.shape)  # type: ignore[no-any-return]
+    return flat.reshape(values.shape)
 
 
 def atomic_carry(rows: jax.Array, *, launch: Launch) -> jax.Array:
@@ -113,6 +113,6 @@ def atomic_carry(rows: jax.Array, *, launch: Launch) -> jax.Array:
     carry = zeros(shape.shape, dtype)
     carry = launch(sums, grid, shape, flat, carry, name="scan_atomic_carry", aliases={1: 0})
     shape = jax.ShapeDtypeStruct(flat.shape, dtype)
-    return launch(  # type: ignore[no-any-return]
+    return launch(
         scan, grid, shape, flat, carry, name="scan_atomic_chunks"
     ).reshape(rows.shape)

@@ -41,7 +41,7 @@ def atomic_add(
         value = plt.load(updates_ref.at[lanes], mask=inside, other=0)
         launch.atomic_add(out_ref, offset, value, inside & (offset >= 0) & (offset < size))
 
-    return launch(  # type: ignore[no-any-return]
+    return launch(
         kernel,
         (programs,),
         jax.ShapeDtypeStruct(operand.shape, operand.dtype),
@@ -101,7 +101,7 @@ def fold_chains(
             mask=in_rows[:, None] & in_columns[None, :],
         )
 
-    return launch(  # type: ignore[no-any-return]
+    return launch(
         kernel,
         grid,
         jax.ShapeDtypeStruct((cells, width), updates.dtype),
@@ -144,7 +144,7 @@ def fold_panels(parts: jax.Array, operand: jax.Array, *, launch: Launch) -> jax.
         first = plt.load(operand_ref.at[cell], mask=inside, other=zero)
         plt.store(out_ref.at[cell], first + total, mask=inside)
 
-    return launch(  # type: ignore[no-any-return]
+    return launch(
         kernel,
         grid,
         jax.ShapeDtypeStruct(operand.shape, operand.dtype),

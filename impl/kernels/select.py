@@ -33,7 +33,7 @@ def any_position(keys: jax.Array, wanted: jax.Array, *, launch: Launch) -> jax.A
         column, found = _matches(keys_ref, wanted_ref, row, block, n)
         launch.store_any(out_ref, jnp.broadcast_to(row, (_BLOCK,)), column, found)
 
-    return launch(  # type: ignore[no-any-return]
+    return launch(
         kernel,
         (rows, blocks),
         jax.ShapeDtypeStruct((rows,), jnp.int32),

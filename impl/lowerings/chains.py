@@ -9,6 +9,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from impl.manual_axes import vary_like
 from impl.numerics import zeros
 
 
@@ -43,6 +44,7 @@ def fold_chains(starts: jax.Array, positions: jax.Array, updates: jax.Array) -> 
         return jnp.where(alive[:, None], total + value, total)
 
     first = zeros((start.shape[0], updates.shape[1]), updates.dtype)
+    first = vary_like(first, updates)
     longest = jnp.max(end - start, initial=0)
     return jax.lax.fori_loop(0, longest, step, first)  # type: ignore[no-any-return]
 
@@ -53,5 +55,6 @@ def fold_panels(parts: jax.Array, operand: jax.Array) -> jax.Array:
     def step(panel: jax.Array, total: jax.Array) -> jax.Array:
         return total + jax.lax.dynamic_index_in_dim(parts, panel, axis=1, keepdims=False)
 
-    total = jax.lax.fori_loop(0, parts.shape[1], step, zeros(operand.shape, operand.dtype))
+    first = vary_like(zeros(operand.shape, operand.dtype), parts)
+    total = jax.lax.fori_loop(0, parts.shape[1], step, first)
     return operand + total

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import spec
 from impl.kernels import scan as kernels
 from impl.kernels.launch import Launch
+from impl.manual_axes import vary_like
 from impl.numerics import accumulator, by_parts, convert, identity, zeros
 
 Scan = Callable[..., jax.Array]
@@ -77,7 +78,7 @@ def _fold(values: jax.Array) -> jax.Array:
         return total, total
 
     first = zeros((values.shape[0], values.shape[2]), values.dtype)
-    _, out = jax.lax.scan(step, first, jnp.moveaxis(values, 1, 0))
+    _, out = jax.lax.scan(step, vary_like(first, values), jnp.moveaxis(values, 1, 0))
     return jnp.moveaxis(out, 0, 1)
 
 

@@ -17,6 +17,7 @@ import spec
 from impl.kernels import scatter as kernels
 from impl.kernels.launch import MAX_ELEMENTS, Launch
 from impl.lowerings import chains
+from impl.manual_axes import vary_like
 from impl.numerics import accumulator, by_parts, convert, zeros
 
 Scatter = Callable[..., jax.Array]
@@ -130,7 +131,7 @@ def cpu_panels(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> ja
         home = (jnp.arange(panels * size, dtype=jnp.int32) % size)[None, :, None]
         return jax.lax.optimization_barrier(_scatter_add(total, home, parts))
 
-    total = zeros(operand.shape, operand.dtype)
+    total = vary_like(zeros(operand.shape, operand.dtype), indices, updates)
     total = jax.lax.fori_loop(0, whole, lambda i, t: add(t, i * step, step), total)
     if n % step:
         total = add(total, whole * step, n % step)

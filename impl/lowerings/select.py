@@ -15,6 +15,7 @@ import numpy as np
 
 from impl.kernels import select as kernels
 from impl.kernels.launch import Launch
+from impl.manual_axes import vary_like
 
 #: From keys [rows, n] and a wanted key for each row to a position in each row.
 Pick = Callable[[jax.Array, jax.Array], jax.Array]
@@ -71,7 +72,7 @@ def _kth_key(keys: jax.Array, k: int) -> jax.Array:
         below = jnp.sum(keys <= (known | (bit - one))[:, None], axis=1, dtype=jnp.int32)
         return jnp.where(below < k, known | bit, known)
 
-    none = jnp.zeros((keys.shape[0],), keys.dtype)
+    none = vary_like(jnp.zeros((keys.shape[0],), keys.dtype), keys)
     return jax.lax.fori_loop(0, bits, settle, none)  # type: ignore[no-any-return]
 
 

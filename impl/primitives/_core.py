@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import jax
 from jax.extend.core import Primitive
-from jax.interpreters import mlir, xla
+from jax.interpreters import ad, mlir, xla
 
 from impl.decide import DEVICES, Decision, Path
 from impl.kernels.launch import Launch
@@ -80,6 +80,11 @@ def register_per_platform(primitive: Primitive, rule: Callable[..., Any]) -> Non
     mlir.register_lowering(primitive, functools.partial(rule, None))
     for platform in DEVICES:
         mlir.register_lowering(primitive, functools.partial(rule, platform), platform=platform)
+
+
+def zero_tangent(value: jax.Array) -> ad.Zero:
+    """The symbolic zero that is a tangent of ``value``."""
+    return ad.Zero(jax.typeof(value).to_tangent_aval())
 
 
 def move_batch(value: jax.Array, dim: int | None, size: int) -> jax.Array:

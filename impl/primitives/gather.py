@@ -7,11 +7,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir, xla
 
 from impl.decide import Decision
+from impl.manual_axes import aligned, vary_like
 from impl.primitives import _core
 from impl.primitives.alert import alert
 from impl.primitives.scatter_accumulate import align, scatter_accumulate, scatter_p
@@ -31,12 +31,12 @@ def gather(operand: jax.Array, indices: jax.Array, *, pullback: Decision) -> jax
     Returns:
         Shape [outer, n, inner].
     """
-    return gather_p.bind(operand, indices, pullback=pullback)  # type: ignore[no-any-return]
+    return gather_p.bind(*aligned(operand, indices), pullback=pullback)  # type: ignore[no-any-return]
 
 
 def _abstract(operand: Any, indices: Any, *, pullback: Decision) -> Any:
     shape = (operand.shape[0], indices.shape[1], operand.shape[2])
-    return ShapedArray(shape, operand.dtype)
+    return operand.update(shape=shape, weak_type=False)
 
 
 def _lower(operand: jax.Array, indices: jax.Array, *, pullback: Decision) -> jax.Array:
@@ -54,14 +54,14 @@ def _jvp(primals: Any, tangents: Any, *, pullback: Decision) -> Any:
     operand, indices = primals
     out = gather(operand, indices, pullback=pullback)
     if type(tangents[0]) is ad.Zero:
-        return out, ad.Zero.from_primal_value(out)
+        return out, _core.zero_tangent(out)
     return out, gather(tangents[0], indices, pullback=pullback)
 
 
 def _transpose(cotangent: Any, operand: Any, indices: Any, *, pullback: Decision) -> Any:
     if type(cotangent) is ad.Zero:
         return ad.Zero(operand.aval), None
-    initial = jnp.zeros(operand.aval.shape, operand.aval.dtype)
+    initial = vary_like(jnp.zeros(operand.aval.shape, operand.aval.dtype), cotangent)
     cotangent = alert(cotangent, pullback)
     return scatter_accumulate(initial, indices, cotangent, decision=pullback), None
 

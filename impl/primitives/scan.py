@@ -36,13 +36,13 @@ def _transpose(cotangent: Any, values: Any, *, decision: Decision, reverse: bool
 def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     out = scan(*primals, **params)
     if type(tangents[0]) is ad.Zero:
-        return out, ad.Zero.from_primal_value(out)
+        return out, _core.zero_tangent(out)
     return out, scan(*tangents, **params)
 
 
 scan_p = _core.new_primitive(
     "samebits_scan",
-    lambda values, *, decision, reverse: values,
+    lambda values, *, decision, reverse: values.update(weak_type=False),
     {
         "atomic": _core.Lowerings(
             cpu=lowerings.xla_atomic, xla=lowerings.xla_atomic, kernel=lowerings.kernel_atomic

@@ -7,11 +7,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.core import ShapedArray
 from jax.interpreters import ad, batching
 
 from impl.decide import Decision
 from impl.lowerings import scatter as lowerings
+from impl.manual_axes import aligned
 from impl.primitives import _core
 
 
@@ -33,7 +33,8 @@ def scatter_accumulate(
     Returns:
         Shape [outer, size, inner].
     """
-    return scatter_p.bind(operand, indices, updates, decision=decision)  # type: ignore[no-any-return]
+    operands = aligned(operand, indices, updates)
+    return scatter_p.bind(*operands, decision=decision)  # type: ignore[no-any-return]
 
 
 def align(
@@ -64,14 +65,14 @@ def align(
 
 
 def _abstract(operand: Any, indices: Any, updates: Any, *, decision: Decision) -> Any:
-    return ShapedArray(operand.shape, operand.dtype)
+    return operand.update(weak_type=False)
 
 
 def _jvp(primals: Any, tangents: Any, *, decision: Decision) -> Any:
     operand, indices, updates = primals
     out = scatter_accumulate(operand, indices, updates, decision=decision)
     if all(type(tangent) is ad.Zero for tangent in (tangents[0], tangents[2])):
-        return out, ad.Zero.from_primal_value(out)
+        return out, _core.zero_tangent(out)
     operand_dot, _, updates_dot = map(ad.instantiate_zeros, tangents)
     return out, scatter_accumulate(operand_dot, indices, updates_dot, decision=decision)
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.core import ShapedArray
 from jax.interpreters import ad, batching
 
 from impl.decide import Decision
@@ -27,12 +26,13 @@ def select_kth(values: jax.Array, k: int, *, decision: Decision) -> jax.Array:
 
 
 def _abstract(values: Any, *, k: int, decision: Decision) -> Any:
-    return ShapedArray((values.shape[0], 1, values.shape[2]), jnp.int32)
+    shape = (values.shape[0], 1, values.shape[2])
+    return values.update(shape=shape, dtype=jnp.dtype(jnp.int32), weak_type=False)
 
 
 def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     out = select_kth_p.bind(*primals, **params)
-    return out, ad.Zero.from_primal_value(out)
+    return out, _core.zero_tangent(out)
 
 
 def _batch(args: Any, dims: Any, *, k: int, decision: Decision) -> Any:

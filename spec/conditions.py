@@ -66,7 +66,7 @@ def deciding_row(
         row
         for row in rows
         if row.op == op
-        and row.direction == direction
+        and row.decides(direction)
         and row.active
         and row.covers(device)
         and row.behaviour[profile] is not None

@@ -40,11 +40,13 @@ def read(root: Traversable) -> Spec:
         SpecError: A file is not TOML, or lacks what a record needs. ``python -m spec check``
             says more, row by row.
     """
-    profiles = {name: Profile(name=name, **t) for name, t in _table(root, "profiles.toml").items()}
-    facts = {name: _fact(name, t) for name, t in _table(root, "facts.toml").items()}
-    orders = {name: _order(name, t) for name, t in _table(root, "orders.toml").items()}
+    profiles = {
+        name: Profile(name=name, **t) for name, t in read_table(root, "profiles.toml").items()
+    }
+    facts = {name: fact(name, t) for name, t in read_table(root, "facts.toml").items()}
+    orders = {name: _order(name, t) for name, t in read_table(root, "orders.toml").items()}
     documents = {
-        name: Document(name=name, **t) for name, t in _table(root, "documents.toml").items()
+        name: Document(name=name, **t) for name, t in read_table(root, "documents.toml").items()
     }
     rows = []
     for file, table in row_tables(root):
@@ -64,19 +66,30 @@ def read(root: Traversable) -> Spec:
 
 def row_tables(root: Traversable) -> list[tuple[str, dict[str, Any]]]:
     """Every row as TOML has it, with its file's name, files in alphabetical order."""
+    return [(name, row) for name, file in row_files(root).items() for row in file.get("row", [])]
+
+
+def row_files(root: Traversable) -> dict[str, dict[str, Any]]:
+    """The files of rows as TOML has them, by name, in alphabetical order."""
     folder = root / "rows"
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".toml"))
-    return [(name, row) for name in names for row in _table(folder, name).get("row", [])]
+    return {name: read_table(folder, name) for name in names}
 
 
-def _table(root: Traversable, name: str) -> dict[str, Any]:
+def read_table(root: Traversable, name: str) -> dict[str, Any]:
+    """The content of one TOML file.
+
+    Raises:
+        SpecError: The file is not TOML.
+    """
     try:
         return tomllib.loads((root / name).read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SpecError(f"{name} is not TOML: {error}") from error
 
 
-def _fact(name: str, table: dict[str, Any]) -> Fact:
+def fact(name: str, table: dict[str, Any]) -> Fact:
+    """The fact that an entry of ``facts.toml`` declares."""
     return Fact(
         name=name,
         type=table["type"],
@@ -101,7 +114,7 @@ def _row(table: dict[str, Any], profiles: Mapping[str, Profile], facts: Mapping[
     when = _when(fields.pop("when", {}))
     sources = tuple(_source(source) for source in fields.pop("source"))
     erratum = fields.pop("erratum", None)
-    listed = fields.pop("behaviour")
+    listed = fields.pop("behaviour", {})  # a note has none
     unknown = sorted(set(listed) - set(profiles))
     if unknown:
         raise SpecError(f"{table['id']}: behaviour names the unknown profiles {unknown}")
@@ -134,12 +147,22 @@ def _erratum(table: dict[str, Any]) -> Erratum:
 
 
 def _when(table: dict[str, Any]) -> Mapping[str, Test]:
-    return MappingProxyType({name: _frozen(test) for name, test in table.items()})
+    return MappingProxyType({name: frozen(test) for name, test in table.items()})
 
 
-def _frozen(test: Any) -> Test:
+def frozen(test: Any) -> Test:
+    """A test of a ``when`` as TOML has it, made immutable."""
     if isinstance(test, list):
         return tuple(test)
     if isinstance(test, dict):
-        return MappingProxyType({name: _frozen(limit) for name, limit in test.items()})
+        return MappingProxyType({name: frozen(limit) for name, limit in test.items()})
     return test  # type: ignore[no-any-return]  # a TOML scalar; the schema says which
+
+
+def thawed(value: Any) -> Any:
+    """What ``frozen`` was made from: mappings as dicts, tuples as lists."""
+    if isinstance(value, Mapping):
+        return {name: thawed(item) for name, item in value.items()}
+    if isinstance(value, tuple):
+        return [thawed(item) for item in value]
+    return value

@@ -75,6 +75,8 @@ class Row:
         sources: At least one.
         guarantee: What the ordered path promises; None where no profile is deterministic.
         order: Name of the order of the ordered path, if it has one.
+        pullback: Whether a row of the forward direction also decides the op's differentiation,
+            because its pullback is made of the same computation.
         caller: The name that an alert gives, where some profile raises.
         erratum: Where the documents and PyTorch's code differ.
         kind: ``op``, or ``note`` for what the documents say of no single op.
@@ -94,6 +96,7 @@ class Row:
     sources: tuple[Source, ...]
     guarantee: Guarantee | None = None
     order: str | None = None
+    pullback: bool = False
     caller: str | None = None
     erratum: Erratum | None = None
     kind: Kind = "op"
@@ -105,6 +108,10 @@ class Row:
     def active(self) -> bool:
         """Whether a JAX platform can meet this row."""
         return self.state == "active"
+
+    def decides(self, direction: Direction) -> bool:
+        """Whether the row decides computations of ``direction``."""
+        return self.direction == direction or (direction == "backward" and self.pullback)
 
     def covers(self, device: str) -> bool:
         """Whether the row speaks of ``device``."""

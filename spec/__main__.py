@@ -1,0 +1,108 @@
+"""The command line of the spec: ``python -m spec``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from spec import check, export, ledger, loader, locks
+from spec.model import SpecError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        status: int = options.run(options)
+        sys.stdout.flush()
+    except SpecError as error:
+        return _fail(str(error))
+    except BrokenPipeError:
+        # What is still buffered would fail again when the interpreter exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _fail("the reader of the output went away before its end")
+    except OSError as error:
+        return _fail(f"{error.filename or 'output'}: {error.strerror}")
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m spec", description="The spec of samebits.")
+    parser.add_argument(
+        "--root",
+        type=Path,
+        default=Path(str(loader.ROOT)),
+        help="a folder laid out as spec/ is (default: the spec of this distribution)",
+    )
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    lint = commands.add_parser("check", help="list everything that is wrong with the rows")
+    lint.set_defaults(run=_check)
+    ids = commands.add_parser("ids", help="list the ids that ids.toml lacks")
+    ids.add_argument("--write", action="store_true", help="add them to ids.toml")
+    ids.set_defaults(run=_ids)
+    lock = commands.add_parser("lock", help="show the digests of the transcribed profiles")
+    lock.add_argument("--write", action="store_true", help="write them to locks.toml")
+    lock.set_defaults(run=_lock)
+    rows = commands.add_parser("export", help="write the rows for other tools")
+    rows.add_argument("--format", choices=["json", "csv"], default="json")
+    rows.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")
+    rows.set_defaults(run=_export)
+    return parser
+
+
+def _check(options: argparse.Namespace) -> int:
+    found = check.problems(options.root)
+    for problem in found:
+        print(problem)
+    if found:
+        print(f"{len(found)} problem(s)", file=sys.stderr)
+        return 1
+    print(f"{len(loader.read(options.root).rows)} rows, no problem")
+    return 0
+
+
+def _ids(options: argparse.Namespace) -> int:
+    table = loader.read_table(options.root, "ids.toml")
+    used = [
+        (file, str(row.get("id")), str(row.get("op")))
+        for file, row in loader.row_tables(options.root)
+    ]
+    new = ledger.unissued(used, table)
+    for key, op in new.items():
+        print(f"{key} {op}")
+    if options.write and new:
+        ledger.write(options.root / "ids.toml", table, new)
+    print(f"the next free id is {ledger.next_free(used, table)}")
+    return 0
+
+
+def _lock(options: argparse.Namespace) -> int:
+    spec = loader.read(options.root)
+    for name, digest in locks.digests(spec).items():
+        print(f"{name} {digest}")
+    if options.write:
+        locks.write(options.root / "locks.toml", spec)
+    return 0
+
+
+def _export(options: argparse.Namespace) -> int:
+    spec = loader.read(options.root)
+    text = export.as_json(spec) if options.format == "json" else export.as_csv(spec)
+    if options.output is None:
+        sys.stdout.write(text)
+    else:
+        # Lines end with \n on every system, so that the file is the same everywhere.
+        options.output.write_text(text, encoding="utf-8", newline="\n")
+    return 0
+
+
+def _fail(text: str) -> int:
+    print(f"python -m spec: {text}", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""The rows as JSON or CSV, for whoever does not read Python."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import Any
+
+from spec.loader import thawed
+from spec.model import Row, Source, Spec
+
+
+def objects(spec: Spec) -> list[dict[str, Any]]:
+    """Every row as plain data, in the order of the files."""
+    return [_object(row) for row in spec.rows]
+
+
+def as_json(spec: Spec) -> str:
+    """The rows as a JSON list of objects."""
+    return json.dumps(objects(spec), indent=2, ensure_ascii=False) + "\n"
+
+
+def as_csv(spec: Spec) -> str:
+    """The rows as a flat CSV table with a column for each profile.
+
+    ``when`` is JSON; the sources of a row are separated by semicolons.
+    """
+    table = [_flat(row, spec) for row in spec.rows]
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, fieldnames=list(table[0]) if table else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(table)
+    return text.getvalue()
+
+
+def _object(row: Row) -> dict[str, Any]:
+    erratum = row.erratum and {
+        "says": row.erratum.says,
+        "since": row.erratum.since,
+        "behaviour": row.erratum.behaviour,
+        "when": thawed(row.erratum.when),
+    }
+    return {
+        "id": row.id,
+        "op": row.op,
+        "torch": row.torch,
+        "device": row.device,
+        "direction": row.direction,
+        "condition": row.condition,
+        "when": thawed(row.when),
+        "behaviour": dict(row.behaviour),
+        "caller": row.caller,
+        "source": [
+            {"document": s.document, "releases": list(s.releases), "phrase": s.phrase}
+            for s in row.sources
+        ],
+        "guarantee": row.guarantee,
+        "order": row.order,
+        "pullback": row.pullback,
+        "erratum": erratum,
+        "kind": row.kind,
+        "state": row.state,
+        "reason": row.reason,
+        "note": row.note,
+    }
+
+
+def _flat(row: Row, spec: Spec) -> dict[str, str]:
+    erratum = row.erratum
+    return {
+        "id": row.id,
+        "op": row.op,
+        "torch": row.torch,
+        "device": row.device,
+        "direction": row.direction,
+        "condition": row.condition,
+        "when": json.dumps(thawed(row.when)),
+        **{name: row.behaviour[name] or "" for name in spec.profiles},
+        "caller": row.caller or "",
+        "guarantee": row.guarantee or "",
+        "order": row.order or "",
+        "pullback": str(row.pullback).lower(),
+        "erratum": erratum.says if erratum else "",
+        "erratum_since": erratum.since if erratum else "",
+        "erratum_behaviour": (erratum.behaviour or "none") if erratum else "",
+        "erratum_when": json.dumps(thawed(erratum.when)) if erratum else "",
+        "kind": row.kind,
+        "state": row.state,
+        "reason": row.reason or "",
+        "note": row.note or "",
+        "source": "; ".join(_cite(source) for source in row.sources),
+    }
+
+
+def _cite(source: Source) -> str:
+    return f"{source.document} {', '.join(source.releases)}: {source.phrase}"

@@ -1,0 +1,50 @@
+"""The English of conditions."""
+
+import pytest
+
+import spec
+from spec.english import condition, phrase
+
+FACTS = spec.load().facts
+
+
+@pytest.mark.parametrize(
+    ("when", "device", "direction", "english"),
+    [
+        ({}, "any", "forward", "on every device"),
+        ({}, "cuda", "forward", "when called on a CUDA array"),
+        ({}, "cpu", "backward", "when differentiating a CPU array"),
+        ({}, "mps", "backward", "when differentiating an MPS array"),
+        ({}, "any", "backward", "when differentiating it"),
+        ({"weights": True}, "any", "forward", "on every device when `weights` is given"),
+        (
+            {"mode": "area", "weights": True},
+            "cuda",
+            "forward",
+            "when called on a CUDA array and `mode` is `'area'` and `weights` is given",
+        ),
+    ],
+)
+def test_condition(when, device, direction, english):
+    assert condition(when, device, direction, FACTS) == english
+
+
+@pytest.mark.parametrize(
+    ("name", "test", "english"),
+    [
+        ("reduce", "prod", "`reduce` is `'prod'`"),
+        ("reduce", ("sum", "mean"), "`reduce` is `'sum'` or `'mean'`"),
+        ("reduce", ("sum", "mean", "prod"), "`reduce` is `'sum'`, `'mean'` or `'prod'`"),
+        ("reduce", {"not": ("sum", "mean")}, "`reduce` is not `'sum'` or `'mean'`"),
+        ("spatial_ndim", 3, "there are 3 spatial dimension(s)"),
+    ],
+)
+def test_phrase(name, test, english):
+    assert phrase(FACTS[name], test) == english
+
+
+def test_every_row_and_erratum_reads_without_a_gap():
+    for row in spec.load().rows:
+        errata = [row.erratum.when] if row.erratum else []
+        phrases = [phrase(FACTS[name], test) for when in errata for name, test in when.items()]
+        assert not [text for text in [row.condition, *phrases] if "{" in text or not text]

@@ -1,0 +1,30 @@
+"""Sphinx reads this."""
+
+import sys
+from importlib import metadata
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
+project = "samebits"
+author = "The samebits authors"
+project_copyright = author
+release = metadata.version("samebits")
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "spec_lists",
+]
+nitpicky = True
+smartquotes = False  # What the spec says stands as it is.
+exclude_patterns = ["_build", "_ext", "tests"]
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+napoleon_numpy_docstring = False
+
+html_theme = "furo"
+html_title = f"samebits {release}"

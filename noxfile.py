@@ -1,0 +1,82 @@
+"""What is checked, and how: `nox` runs the default sessions, `nox -l` lists all.
+
+Dependencies come from pyproject.toml. Arguments after `--` go to the tool that a session runs.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+
+import nox
+
+nox.needs_version = ">=2025.2.9"
+nox.options.default_venv_backend = "venv"
+nox.options.reuse_venv = "yes"
+nox.options.sessions = ["tests", "conformance", "docs", "lint"]
+# An interpreter that is not there is skipped, also where CI is set; .ci/run asks for both.
+nox.options.error_on_missing_interpreters = False
+
+PYPROJECT = nox.project.load_toml("pyproject.toml")
+
+OLDEST = "3.11"
+NEWEST = "3.12"
+#: The jax of each interpreter: the oldest supported one, and the newest below the bound.
+JAX = {
+    OLDEST: ("jax==0.10.*", "jaxlib==0.10.*"),
+    NEWEST: ("jax", "jaxlib"),
+}
+
+
+def install(session: nox.Session, *groups: str) -> None:
+    """Installs this checkout, the jax that goes with the interpreter, and dependency groups."""
+    packages = nox.project.dependency_groups(PYPROJECT, *groups)
+    session.install("--upgrade", "--editable", ".", *JAX[str(session.python)], *packages)
+
+
+@nox.session(python=list(JAX))
+def tests(session: nox.Session) -> None:
+    """The unit tests of spec, impl and conformance."""
+    install(session, "test")
+    session.run("pytest", "-n", "auto", *session.posargs)
+
+
+@nox.session(python=list(JAX))
+def conformance(session: nox.Session) -> None:
+    """The conformance suite, on the CPU."""
+    install(session, "test")
+    session.run("python", "-m", "conformance", "run", "--device", "cpu", *session.posargs)
+
+
+@nox.session(python=OLDEST)
+def docs(session: nox.Session) -> None:
+    """The site, into docs/_build/html; then the check that it says what the spec says."""
+    install(session, "docs")
+    options = session.posargs or ["-n", "-W", "--keep-going", "-b", "dirhtml"]
+    session.run("sphinx-build", *options, "docs", "docs/_build/html")
+    session.run("pytest", "docs/tests")
+
+
+@nox.session(python=OLDEST)
+def lint(session: nox.Session) -> None:
+    """Format, lint, types, and the rows."""
+    install(session, "lint")
+    session.run("ruff", "format", "--check")
+    session.run("ruff", "check")
+    session.run("mypy", *session.posargs)
+    session.run("python", "-m", "spec", "check")
+
+
+@nox.session(python=OLDEST, default=False, reuse_venv=False)
+def wheel(session: nox.Session) -> None:
+    """The wheel works where there is no checkout."""
+    folder = session.create_tmp()
+    shutil.rmtree(folder)
+    session.run("pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ".")
+    (built,) = pathlib.Path(folder).glob("*.whl")
+    session.install(f"samebits[conformance] @ {built.resolve().as_uri()}")
+    session.chdir(folder)
+    for package in ("spec", "impl", "conformance"):
+        code = f"import sys, {package}; assert {package}.__file__.startswith(sys.prefix)"
+        session.run("python", "-c", code)
+    session.run("python", "-m", "spec", "export", "--format", "json", silent=True)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 
 import spec
+
+#: What ops take for an array.
+Array: TypeAlias = jax.Array | npt.NDArray[Any] | np.generic
 
 
 def array(function: str, name: str, value: Any) -> jax.Array:
@@ -33,9 +37,7 @@ def integer(function: str, name: str, value: Any) -> int:
         TypeError: It is not an integer, or is only known when a program runs.
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise TypeError(
-            f"{function}(): argument '{name}' must be int, not {type(value).__name__}"
-        )
+        raise TypeError(f"{function}(): argument '{name}' must be int, not {type(value).__name__}")
     return int(value)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Literal
 
@@ -84,6 +86,29 @@ class Decision:
         return tuple((platform, alert) for platform, alert in named if alert is not None)
 
 
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """What an op asked: which op, which direction, and what it stated of the call."""
+
+    op: str
+    direction: spec.Direction
+    facts: spec.Facts
+
+
+_listening: ContextVar[tuple[list[Question], ...]] = ContextVar("_listening", default=())
+
+
+@contextlib.contextmanager
+def questions() -> Iterator[list[Question]]:
+    """Collects, inside, what ops ask in this thread; a traced function asks when it is traced."""
+    asked: list[Question] = []
+    token = _listening.set((*_listening.get(), asked))
+    try:
+        yield asked
+    finally:
+        _listening.reset(token)
+
+
 def decide(op: str, direction: spec.Direction = "forward", /, **facts: spec.FactValue) -> Decision:
     """Asks the spec what a call does on each platform under the mode of this thread.
 
@@ -96,6 +121,8 @@ def decide(op: str, direction: spec.Direction = "forward", /, **facts: spec.Fact
     Raises:
         spec.SpecError: A fact is unknown, of the wrong type, or was asked for and not stated.
     """
+    for questions in _listening.get():
+        questions.append(Question(op, direction, MappingProxyType(dict(facts))))
     emulated = emulation.current()
     mode = _mode.current()
     if not mode.enabled:
@@ -134,9 +161,7 @@ def _action(
     if behaviour == "raise":
         # The path stays atomic: with warn_only the op runs as it would with the mode off.
         kind: Literal["raise", "warn"] = "warn" if mode.warn_only else "raise"
-        return Action(
-            alert=Alert(kind, row.caller or row.op, row.id, mode.profile), row=row.id
-        )
+        return Action(alert=Alert(kind, row.caller or row.op, row.id, mode.profile), row=row.id)
     if behaviour == "fill":
         return Action(fill=True, row=row.id)
     order = rules.orders[row.order] if row.order is not None else None

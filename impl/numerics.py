@@ -62,9 +62,7 @@ def convert(value: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
     return value.astype(dtype)
 
 
-def by_parts(
-    function: Callable[..., jax.Array], *values: jax.Array
-) -> jax.Array:
+def by_parts(function: Callable[..., jax.Array], *values: jax.Array) -> jax.Array:
     """Applies a linear ``function`` of real arrays to complex ones, along a new leading axis.
 
     ``function`` takes each value with a leading axis that holds real and imaginary parts.

@@ -10,6 +10,7 @@ import jax
 from jax.sharding import AbstractDevice, AbstractMesh
 
 from impl import emulation
+from impl.decide import questions as questions
 from impl.emulation import Emulation
 
 

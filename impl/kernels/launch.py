@@ -60,9 +60,7 @@ class Launch:
         own = pl.program_id(axis).astype(jnp.int32)
         return self._permuted(own, size, salt=axis)
 
-    def atomic_add(
-        self, ref: Any, offsets: jax.Array, values: jax.Array, mask: jax.Array
-    ) -> None:
+    def atomic_add(self, ref: Any, offsets: jax.Array, values: jax.Array, mask: jax.Array) -> None:
         """Adds each value to its element of a flat ref, in no stated order.
 
         In interpret mode ``plt.atomic_add`` loses an update when an offset occurs twice in one

@@ -113,6 +113,4 @@ def atomic_carry(rows: jax.Array, *, launch: Launch) -> jax.Array:
     carry = zeros(shape.shape, dtype)
     carry = launch(sums, grid, shape, flat, carry, name="scan_atomic_carry", aliases={1: 0})
     shape = jax.ShapeDtypeStruct(flat.shape, dtype)
-    return launch(
-        scan, grid, shape, flat, carry, name="scan_atomic_chunks"
-    ).reshape(rows.shape)
+    return launch(scan, grid, shape, flat, carry, name="scan_atomic_chunks").reshape(rows.shape)

@@ -93,7 +93,5 @@ def _blocked(values: jax.Array, fold: Scan) -> jax.Array:
     padded = jnp.pad(values, ends, constant_values=identity(values.dtype))
     local = fold(padded.reshape(outer * blocks, block, inner)).reshape(outer, blocks, block, inner)
     totals = jax.lax.optimization_barrier(local[:, :, -1])
-    carry = jnp.concatenate(
-        [zeros((outer, 1, inner), values.dtype), fold(totals)[:, :-1]], axis=1
-    )
+    carry = jnp.concatenate([zeros((outer, 1, inner), values.dtype), fold(totals)[:, :-1]], axis=1)
     return (carry[:, :, None] + local).reshape(outer, blocks * block, inner)[:, :n]

@@ -36,7 +36,9 @@ def accumulating(function: Scatter) -> Scatter:
     """Gives ``function`` operands of its accumulator type, and complex ones by parts."""
 
     @functools.wraps(function)
-    def run(operand: jax.Array, indices: jax.Array, updates: jax.Array, **options: object) -> jax.Array:
+    def run(
+        operand: jax.Array, indices: jax.Array, updates: jax.Array, **options: object
+    ) -> jax.Array:
         if updates.size == 0 or operand.size == 0:
             return operand
         if jnp.issubdtype(operand.dtype, jnp.complexfloating):
@@ -49,7 +51,11 @@ def accumulating(function: Scatter) -> Scatter:
 
 
 def _stacked(
-    run: Scatter, operand: jax.Array, indices: jax.Array, updates: jax.Array, options: dict[str, object]
+    run: Scatter,
+    operand: jax.Array,
+    indices: jax.Array,
+    updates: jax.Array,
+    options: dict[str, object],
 ) -> jax.Array:
     """Folds a leading axis of parts into the outer axis."""
     if indices.shape[0] > 1:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from impl import checks
+from impl.checks import Array
 from impl.decide import decide
 from impl.primitives.alert import alert
 from impl.primitives.scatter_accumulate import scatter_accumulate
@@ -17,8 +18,8 @@ _NAME = "bincount"
 
 
 def bincount(
-    input: jax.Array,
-    weights: jax.Array | None = None,
+    input: Array,
+    weights: Array | None = None,
     minlength: int = 0,
     *,
     length: int | None = None,

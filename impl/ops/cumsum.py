@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from impl import checks
+from impl.checks import Array
 from impl.decide import decide
 from impl.layout import three_axes
 from impl.primitives.alert import alert
@@ -14,9 +15,7 @@ from impl.primitives.scan import scan
 _NAME = "cumsum"
 
 
-def cumsum(
-    input: jax.Array, dim: int, *, dtype: jax.typing.DTypeLike | None = None
-) -> jax.Array:
+def cumsum(input: Array, dim: int, *, dtype: jax.typing.DTypeLike | None = None) -> jax.Array:
     """Running sums along one dimension.
 
     Args:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 
 from impl import checks
+from impl.checks import Array
 from impl.decide import decide
 from impl.layout import three_axes
 from impl.primitives.gather import gather as gather_along
@@ -12,9 +13,7 @@ from impl.primitives.gather import gather as gather_along
 _NAME = "gather"
 
 
-def gather(
-    input: jax.Array, dim: int, index: jax.Array, *, sparse_grad: bool = False
-) -> jax.Array:
+def gather(input: Array, dim: int, index: Array, *, sparse_grad: bool = False) -> jax.Array:
     """Elements of ``input`` at the places that ``index`` gives along ``dim``.
 
     In three dimensions with ``dim=0``: ``out[i, j, k] = input[index[i, j, k], j, k]``.
@@ -43,6 +42,7 @@ def gather(
     input = checks.array(_NAME, "input", input)
     dim = checks.dimension(dim, input.ndim, _NAME)
     places = checks.index_array(_NAME, index)
+    pullback = decide(_NAME, "backward", **checks.facts(input))
     if places.size == 0:
         return jax.numpy.zeros(places.shape, input.dtype)
     if input.ndim == 0 or places.ndim == 0:
@@ -53,9 +53,6 @@ def gather(
     checks.same_ndim(_NAME, at, input=input)
     checks.no_larger(_NAME, at, dim, input, but_along_dim=True)
     checks.index_range(_NAME, index, input.shape[dim], dim)
-    pullback = decide(_NAME, "backward", **checks.facts(input))
-    corner = input[
-        tuple(slice(None) if a == dim else slice(n) for a, n in enumerate(at.shape))
-    ]
+    corner = input[tuple(slice(None) if a == dim else slice(n) for a, n in enumerate(at.shape))]
     out = gather_along(three_axes(corner, dim), three_axes(at, dim), pullback=pullback)
     return out.reshape(places.shape)

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from impl import checks
+from impl.checks import Array
 from impl.decide import decide
 from impl.layout import three_axes
 from impl.numerics import accumulator, convert, product
@@ -18,10 +19,10 @@ _NAME = "index_add"
 
 
 def index_add(
-    input: jax.Array,
+    input: Array,
     dim: int,
-    index: jax.Array,
-    source: jax.Array,
+    index: Array,
+    source: Array,
     *,
     alpha: Any = 1,
     unique_indices: bool = False,
@@ -75,7 +76,7 @@ def index_add(
     return out.reshape(input.shape)
 
 
-def _check_source(input: jax.Array, dim: int, count: int, source: jax.Array) -> None:
+def _check_source(input: Array, dim: int, count: int, source: Array) -> None:
     if input.dtype != source.dtype:
         raise RuntimeError(
             f"{_NAME}(): input ({input.dtype}) and source ({source.dtype}) must have the same "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 
 from impl import checks
+from impl.checks import Array
 from impl.decide import decide
 from impl.layout import three_axes
 from impl.primitives.gather import gather as gather_along
@@ -12,7 +13,7 @@ from impl.primitives.gather import gather as gather_along
 _NAME = "index_select"
 
 
-def index_select(input: jax.Array, dim: int, index: jax.Array) -> jax.Array:
+def index_select(input: Array, dim: int, index: Array) -> jax.Array:
     """Slices of ``input`` along one dimension.
 
     Args:

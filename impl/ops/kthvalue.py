@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from impl import checks
+from impl.checks import Array
 from impl.decide import decide
 from impl.layout import three_axes
 from impl.primitives.alert import alert
@@ -24,7 +25,7 @@ class Kthvalue(NamedTuple):
     indices: jax.Array
 
 
-def kthvalue(input: jax.Array, k: int, dim: int = -1, keepdim: bool = False) -> Kthvalue:
+def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> Kthvalue:
     """The k-th smallest element along one dimension, and its index.
 
     Args:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 
 from impl import checks
+from impl.checks import Array
 from impl.decide import decide
 from impl.layout import three_axes
 from impl.primitives.alert import alert
@@ -14,10 +15,10 @@ _NAME = "scatter_add"
 
 
 def scatter_add(
-    input: jax.Array,
+    input: Array,
     dim: int,
-    index: jax.Array,
-    src: jax.Array,
+    index: Array,
+    src: Array,
     *,
     unique_indices: bool = False,
 ) -> jax.Array:

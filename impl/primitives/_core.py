@@ -60,7 +60,9 @@ def new_primitive(
     primitive.def_impl(functools.partial(xla.apply_primitive, primitive))
     primitive.def_abstract_eval(abstract_eval)
 
-    def rule(platform: str | None, context: Any, *args: Any, decision: Decision, **params: Any) -> Any:
+    def rule(
+        platform: str | None, context: Any, *args: Any, decision: Decision, **params: Any
+    ) -> Any:
         name = platform or "other"
         function = paths[decision.on(name).path].choose(name, decision)
         lower = mlir.lower_fun(

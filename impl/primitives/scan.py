@@ -10,6 +10,7 @@ from jax.interpreters import ad, batching
 from impl.decide import Decision
 from impl.lowerings import scan as lowerings
 from impl.primitives import _core
+from impl.primitives.alert import alert
 
 
 def scan(values: jax.Array, *, decision: Decision, reverse: bool = False) -> jax.Array:
@@ -30,6 +31,7 @@ def _batch(args: Any, dims: Any, *, decision: Decision, reverse: bool) -> Any:
 def _transpose(cotangent: Any, values: Any, *, decision: Decision, reverse: bool) -> Any:
     if type(cotangent) is ad.Zero:
         return (ad.Zero(values.aval),)
+    cotangent = alert(cotangent, decision)
     return (scan(cotangent, decision=decision, reverse=not reverse),)
 
 

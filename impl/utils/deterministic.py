@@ -14,6 +14,9 @@ import types
 from impl import mode as _mode
 
 
+fill_uninitialized_memory: bool  # the property below; said here for type checkers
+
+
 class _Settings(types.ModuleType):
     # A module attribute can only be checked on assignment by way of the module's class.
     @property

@@ -1,0 +1,42 @@
+"""Calls of index_add."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from conformance.case import Sample
+from conformance.cases._data import DTYPES, FEW, MANY, Array, indices, kind, values
+from spec import oracles
+
+
+def samples() -> Iterator[Sample]:
+    """Rows added along the first dimension, for each dtype; along the last one for one."""
+    for name, dtype in DTYPES.items():
+        yield Sample(
+            name=name,
+            facts={"dtype": kind(name), "input_ndim": 2, "unique_indices": False},
+            call=lambda ns, x, i, s: ns.index_add(x, 0, i, s),
+            arrays=(values((FEW, 3), dtype), indices((MANY,)), values((MANY, 3), dtype, 1)),
+            expected=_expected,
+            ordered=oracles.panel,
+            wrt=None if dtype is np.int32 else 2,
+            expected_pullback=lambda ct, x, i, s: ct[i].astype(np.float64),
+            ordered_pullback=lambda ct, x, i, s: ct[i],
+        )
+    yield Sample(
+        name="last_dim",
+        facts={"dtype": "floating", "input_ndim": 2, "unique_indices": False},
+        call=lambda ns, x, i, s: ns.index_add(x, -1, i, s, alpha=2),
+        arrays=(values((3, FEW), np.float32), indices((MANY,)), values((3, MANY), np.float32)),
+        expected=lambda x, i, s: _expected(x.T, i, 2 * s.T).T,
+        ordered=lambda x, i, s: oracles.panel(x.T, i, 2 * s.T).T,
+    )
+
+
+def _expected(x: Array, i: Array, s: Array) -> Any:
+    out = x.astype(np.float64)
+    np.add.at(out, i, s.astype(np.float64))
+    return out

@@ -1,0 +1,63 @@
+"""What there is to try: every combination of a sample, a direction, a device and a profile."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import spec
+from conformance.case import Sample, samples
+
+#: The devices of the spec that a JAX platform can be.
+DEVICES: tuple[spec.Device, ...] = ("cpu", "cuda")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Cell:
+    """One thing to try, and the row that decides it.
+
+    Attributes:
+        op: Dotted name.
+        sample: The call.
+        direction: The call, or its pullback.
+        device: The device it runs on.
+        profile: The profile that holds.
+        row: The row that decides; None where the profile lists nothing.
+    """
+
+    op: str
+    sample: Sample
+    direction: spec.Direction
+    device: spec.Device
+    profile: str
+    row: spec.Row | None
+
+    @property
+    def behaviour(self) -> spec.Behaviour | None:
+        """What the mode does here."""
+        return self.row.behaviour[self.profile] if self.row else None
+
+    def __str__(self) -> str:
+        """A name that the command line can pick: the row's id comes first."""
+        row = self.row.id if self.row else "unlisted"
+        return f"{row}-{self.op}-{self.direction}-{self.device}-{self.profile}-{self.sample.name}"
+
+
+def tried_ops() -> tuple[str, ...]:
+    """The ops of the spec that have samples, in alphabetical order."""
+    ops = sorted({row.op for row in spec.load().rows if row.active})
+    return tuple(op for op in ops if samples(op))
+
+
+def cells() -> Iterator[Cell]:
+    """Every cell of every op that has samples."""
+    rules = spec.load()
+    for op in tried_ops():
+        for sample in samples(op):
+            for direction in sample.directions:
+                for device in DEVICES:
+                    for profile in rules.profiles:
+                        row = spec.deciding_row(
+                            rules.rows, op, direction, device, sample.facts, profile
+                        )
+                        yield Cell(op, sample, direction, device, profile, row)

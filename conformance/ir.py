@@ -1,0 +1,36 @@
+"""What the lowered program of an op says about its determinism."""
+
+from __future__ import annotations
+
+import re
+
+_TRITON = re.compile(r'custom_call @__gpu\$xla\.gpu\.triton.*? name = "(\w+)".*-> (.*)')
+_SCATTER = re.compile(
+    r'"stablehlo\.scatter".*?unique_indices = (true|false).*?-> (.*?)\n', re.DOTALL
+)
+_INEXACT = re.compile(r"x?(?:bf16|f16|f32|f64|complex<)")
+
+
+def kernels(text: str) -> list[str]:
+    """The names of the Pallas kernels in a program lowered for CUDA, in order."""
+    return [match.group(1) for match in map(_TRITON.search, text.splitlines()) if match]
+
+
+def races(text: str) -> list[str]:
+    """The operations of a program lowered for CUDA whose result may depend on timing.
+
+    These are kernels that update floats atomically, kernels that say in their name that any of
+    several writes may stay, and XLA scatters of floats whose indices may repeat.
+    """
+    found = []
+    for line in text.splitlines():
+        match = _TRITON.search(line)
+        if match is None:
+            continue
+        atomic = "atomic_rmw" in line and _INEXACT.search(match.group(2))
+        if atomic or "_any" in match.group(1):
+            found.append(match.group(1))
+    for unique, result in _SCATTER.findall(text):
+        if unique == "false" and _INEXACT.search(result):
+            found.append("stablehlo.scatter")
+    return found

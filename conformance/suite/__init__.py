@@ -1,0 +1,1 @@
+"""The tests that ``python -m conformance run`` runs."""

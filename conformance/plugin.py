@@ -95,7 +95,7 @@ class Report:
 
 @pytest.fixture
 def record(record_property: Any) -> Any:
-    """Leaves a record of one check in the report."""
+    """Leaves a record of one check in the report; its outcome is the test's."""
 
     def leave(cell: Any, check: str, **more: Any) -> None:
         record_property(

@@ -75,9 +75,8 @@ def lowest_index(values: Array, k: int) -> Array:
         int64, shape of ``values`` without its first axis.
     """
     kth = np.sort(values, axis=0)[k - 1]
-    with np.errstate(invalid="ignore"):
-        equal = (values == kth) | ((values != values) & (kth != kth))
-    return np.argmax(equal, axis=0)
+    equal = (values == kth) | (np.isnan(values) & np.isnan(kth))
+    return np.asarray(np.argmax(equal, axis=0))
 
 
 def last_write(initial: Array, index: Array, source: Array) -> Array:

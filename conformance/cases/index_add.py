@@ -27,6 +27,14 @@ def samples() -> Iterator[Sample]:
             ordered_pullback=lambda ct, x, i, s: ct[i],
         )
     yield Sample(
+        name="one_panel",
+        facts={"dtype": "floating", "input_ndim": 1, "unique_indices": False},
+        call=lambda ns, x, i, s: ns.index_add(x, 0, i, s),
+        arrays=(values((FEW,), np.float32), indices((500,)), values((500,), np.float32, 1)),
+        expected=_expected,
+        ordered=oracles.panel,
+    )
+    yield Sample(
         name="last_dim",
         facts={"dtype": "floating", "input_ndim": 2, "unique_indices": False},
         call=lambda ns, x, i, s: ns.index_add(x, -1, i, s, alpha=2),

@@ -39,10 +39,10 @@ def test_off(namespace: ModuleType, cell: Cell, record: Any) -> None:
     """With the mode off the op runs, and is right up to rounding."""
     function, inputs = program(namespace, cell)
     for way in ways(namespace, cell)[:1]:
+        record(cell, "off", lowering=way)
         with namespace.deterministic(False), trial.running(cell.device, way):
             result = trial.prepare(function, inputs)()
         cell.sample.judge(cell.direction, result)
-        record(cell, "off", lowering=way)
 
 
 @pytest.mark.about("deterministic")
@@ -55,6 +55,8 @@ def test_bits(namespace: ModuleType, cell: Cell, repeats: int, record: Any) -> N
     assert oracle is not None, f"the sample {cell.sample.name!r} has no oracle: add `ordered`"
     wanted = trial.bits(oracle(*inputs))
     for way in ways(namespace, cell):
+        evidence = "hardware" if way == "native" else "scheduled"
+        record(cell, "bits", lowering=way, evidence=evidence, sha256=wanted)
         with mode(namespace, cell), trial.running(cell.device, way):
             run = trial.prepare(function, inputs)
             for _ in range(repeats if way == "native" else 1):
@@ -64,22 +66,21 @@ def test_bits(namespace: ModuleType, cell: Cell, repeats: int, record: Any) -> N
                     f"the order {cell.row.order!r}"
                 )
         cell.sample.judge(cell.direction, result)
-        evidence = "hardware" if way == "native" else "scheduled"
-        record(cell, "bits", lowering=way, evidence=evidence, sha256=wanted)
 
 
 @pytest.mark.about("deterministic", device="cuda")  # XLA's scatter on a CPU is serial
 def test_no_race(namespace: ModuleType, cell: Cell, record: Any) -> None:
     """With the mode on, the program lowered for CUDA has no operation that depends on timing."""
+    record(cell, "no race", evidence="static")
     function, inputs = program(namespace, cell)
     with mode(namespace, cell):
         assert ir.races(trial.lower(function, inputs, cell.device)) == []
-    record(cell, "no race", evidence="static")
 
 
 @pytest.mark.about("raise")
 def test_raise(namespace: ModuleType, cell: Cell, record: Any) -> None:
     """With the mode on, lowering raises, naming the row's caller and the ways out."""
+    record(cell, "raise")
     function, inputs = program(namespace, cell)
     assert cell.row is not None
     assert cell.row.caller is not None
@@ -92,12 +93,12 @@ def test_raise(namespace: ModuleType, cell: Cell, record: Any) -> None:
     # Off for this call alone is a way out, as the message says.
     with mode(namespace, cell), namespace.deterministic(False):
         trial.lower(function, inputs, cell.device)
-    record(cell, "raise")
 
 
 @pytest.mark.about("raise")
 def test_warn_only(namespace: ModuleType, cell: Cell, record: Any) -> None:
     """With ``warn_only``, lowering warns instead, and the result is right."""
+    record(cell, "warn only")
     function, inputs = program(namespace, cell)
     assert cell.row is not None
     with mode(namespace, cell, warn_only=True):
@@ -109,19 +110,18 @@ def test_warn_only(namespace: ModuleType, cell: Cell, record: Any) -> None:
                 warnings.simplefilter("ignore", UserWarning)
                 result = trial.prepare(function, inputs)()
             cell.sample.judge(cell.direction, result)
-    record(cell, "warn only")
 
 
 @pytest.mark.about(None)
 def test_unlisted(namespace: ModuleType, cell: Cell, record: Any) -> None:
     """What the profile does not list is unaffected: the program is the one with the mode off."""
+    record(cell, "unlisted")
     function, inputs = program(namespace, cell)
     with namespace.deterministic(False):
         off = trial.lower(function, inputs, cell.device)
     with mode(namespace, cell):
         on = trial.lower(function, inputs, cell.device)
     assert on == off
-    record(cell, "unlisted")
 
 
 @pytest.mark.about("fill")
@@ -129,6 +129,6 @@ def test_fill(namespace: ModuleType, cell: Cell, record: Any) -> None:
     """With the mode on, fresh memory holds the known value."""
     function, inputs = program(namespace, cell)
     for way in ways(namespace, cell):
+        record(cell, "fill", lowering=way)
         with mode(namespace, cell), trial.running(cell.device, way):
             cell.sample.judge(cell.direction, trial.prepare(function, inputs)())
-        record(cell, "fill", lowering=way)

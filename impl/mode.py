@@ -154,7 +154,9 @@ def set_fill_uninitialized_memory(value: bool) -> None:
         RuntimeError: ``value`` is not a bool (PyTorch's choice of exception).
     """
     if not isinstance(value, bool):
-        raise RuntimeError(f"expected a bool, but got {type(value).__name__}")
+        raise RuntimeError(  # noqa: TRY004  # PyTorch's choice
+            f"expected a bool, but got {type(value).__name__}"
+        )
     _fill.set_global(value)
 
 

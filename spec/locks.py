@@ -36,9 +36,11 @@ def findings(spec: Spec, locked: Mapping[str, str]) -> Iterator[tuple[str, str]]
         if locked.get(name) != digest:
             yield (
                 name,
-                f"it no longer lists what {spec.profiles[name].release} does, or was never "
-                "locked; undo the change, or if it corrects the transcription, run "
-                "`python -m spec lock --write`",
+                (
+                    f"it no longer lists what {spec.profiles[name].release} does, or was never "
+                    "locked; undo the change, or if it corrects the transcription, run "
+                    "`python -m spec lock --write`"
+                ),
             )
 
 

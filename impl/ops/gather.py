@@ -13,7 +13,7 @@ from impl.primitives.gather import gather as gather_along
 _NAME = "gather"
 
 
-def gather(input: Array, dim: int, index: Array, *, sparse_grad: bool = False) -> jax.Array:
+def gather(input: Array, dim: int, index: Array, *, sparse_grad: bool = False) -> jax.Array:  # noqa: ARG001
     """Elements of ``input`` at the places that ``index`` gives along ``dim``.
 
     In three dimensions with ``dim=0``: ``out[i, j, k] = input[index[i, j, k], j, k]``.

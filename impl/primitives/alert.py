@@ -53,7 +53,7 @@ def emit(alert: Alert) -> None:
 def _callers_level() -> int:
     """How far up the stack the user's own line is, past this package and JAX."""
     level = 2
-    frame = sys._getframe(2)
+    frame = sys._getframe(2)  # noqa: SLF001  # documented, and the only way to one's caller
     while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
         frame = frame.f_back
         level += 1

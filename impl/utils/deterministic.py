@@ -13,7 +13,6 @@ import types
 
 from impl import mode as _mode
 
-
 fill_uninitialized_memory: bool  # the property below; said here for type checkers
 
 

@@ -1,0 +1,110 @@
+"""A small model to train: it tells the next character of a text from the eight before it.
+
+The gradient of its table of embeddings adds up thousands of rows into a hundred: the common case
+of a scatter with many duplicates.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from pydoc_data.topics import topics
+from typing import TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import impl
+
+CONTEXT = 8
+
+Weights: TypeAlias = dict[str, jax.Array]
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What a run of training goes by.
+
+    Attributes:
+        steps: How many updates.
+        batch: How many places of the text each update looks at.
+        width: Length of a character's embedding.
+        hidden: Units of the hidden layer.
+        rate: Learning rate of Adam.
+    """
+
+    steps: int = 400
+    batch: int = 256
+    width: int = 16
+    hidden: int = 128
+    rate: float = 4e-3
+
+
+@dataclasses.dataclass(frozen=True)
+class Text:
+    """A text as numbers of its characters.
+
+    Attributes:
+        train: The first nine tenths.
+        held_out: The rest, which training does not see.
+        alphabet: How many different characters there are.
+    """
+
+    train: np.ndarray
+    held_out: np.ndarray
+    alphabet: int
+
+    @property
+    def most_frequent(self) -> float:
+        """Share in the held-out text of the character that the training text has most of."""
+        guess = np.bincount(self.train).argmax()
+        return float(np.mean(self.held_out[CONTEXT:] == guess))
+
+
+@functools.cache
+def load_text() -> Text:
+    """The Python language reference, as the standard library carries it for ``help()``."""
+    text = "".join(topics[name] for name in sorted(topics))
+    points = np.frombuffer(text.encode("utf-32-le"), "<u4")
+    alphabet, numbers = np.unique(points, return_inverse=True)
+    train, held_out = np.split(numbers.astype(np.int32), [len(numbers) * 9 // 10])
+    return Text(train, held_out, len(alphabet))
+
+
+def initial_weights(key: jax.Array, settings: Settings, alphabet: int) -> Weights:
+    """Small random weights."""
+    table, into, out = jax.random.split(key, 3)
+    joined = CONTEXT * settings.width
+    return {
+        "table": jax.random.normal(table, (alphabet, settings.width)),
+        "into": jax.random.normal(into, (joined, settings.hidden)) * joined**-0.5,
+        "into_bias": jnp.zeros(settings.hidden),
+        "out": jax.random.normal(out, (settings.hidden, alphabet)) * settings.hidden**-0.5,
+        "out_bias": jnp.zeros(alphabet),
+    }
+
+
+def logits(weights: Weights, contexts: jax.Array) -> jax.Array:
+    """A score for each character to come next: [n, CONTEXT] to [n, alphabet]."""
+    rows = impl.index_select(weights["table"], 0, contexts.reshape(-1))
+    joined = rows.reshape(contexts.shape[0], -1)
+    hidden = jax.nn.relu(joined @ weights["into"] + weights["into_bias"])
+    return hidden @ weights["out"] + weights["out_bias"]
+
+
+def loss(weights: Weights, contexts: jax.Array, following: jax.Array) -> jax.Array:
+    """Mean cross entropy."""
+    scores = jax.nn.log_softmax(logits(weights, contexts))
+    return -jnp.mean(jnp.sum(scores * jax.nn.one_hot(following, scores.shape[1]), axis=1))
+
+
+@jax.jit
+def accuracy(weights: Weights, contexts: jax.Array, following: jax.Array) -> jax.Array:
+    """Share of the contexts for which the character that follows scores highest."""
+    return jnp.mean(jnp.argmax(logits(weights, contexts), axis=1) == following)
+
+
+def windows(text: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The contexts that begin at the given places, and the character after each."""
+    return text[starts[:, None] + jnp.arange(CONTEXT)], text[starts + CONTEXT]

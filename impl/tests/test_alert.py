@@ -1,0 +1,292 @@
+"""Alerts: raised or warned when a program is lowered for the device, and at every eager call."""
+
+import contextlib
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import impl
+from impl.testing import emulate, lower
+from impl.tests._support import kernels, user_module
+
+X = np.array([3.0, 1.0, 2.0], np.float32)
+MATRIX = np.arange(6, dtype=np.float32).reshape(2, 3)
+PLACES = np.array([[0, 1, 1]])
+
+
+def second(x):
+    """Raises on CUDA in the profile torch-1.10."""
+    return impl.kthvalue(x, 2).values
+
+
+def refuses(caller="kthvalue CUDA"):
+    return pytest.raises(
+        RuntimeError, match=f"^{caller} does not have a deterministic implementation"
+    )
+
+
+@contextlib.contextmanager
+def heard():
+    """The warnings given inside, every one."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield caught
+
+
+@pytest.fixture
+def old():
+    impl.use_deterministic_algorithms(True, profile="torch-1.10")
+
+
+@pytest.fixture
+def old_warn_only():
+    impl.use_deterministic_algorithms(True, warn_only=True, profile="torch-1.10")
+
+
+def test_the_message_says_what_where_and_how_to_get_out(old):
+    with refuses() as error:
+        lower(second, X)
+    for part in (
+        "in the profile 'torch-1.10' (row R0113)",
+        "'impl.use_deterministic_algorithms(True)'",
+        "'with impl.deterministic(False):'",
+        "'warn_only=True'",
+        "'profile=\"complete\"'",
+    ):
+        assert part in str(error.value)
+
+
+def test_the_warning_says_so_too(old_warn_only):
+    with pytest.warns(UserWarning, match="^kthvalue CUDA does not have") as caught:
+        lower(second, X)
+    assert len(caught) == 1
+    text = str(caught[0].message)
+    assert "'impl.use_deterministic_algorithms(True, warn_only=True)'" in text
+    assert "'with impl.deterministic(False):'" in text
+
+
+@pytest.mark.parametrize(
+    ("function", "caller"),
+    [
+        (lambda x: second(x), "kthvalue CUDA"),
+        (lambda x: jax.jit(second)(x), "kthvalue CUDA"),
+        (jax.grad(second), "kthvalue CUDA"),
+        (jax.jit(jax.grad(second)), "kthvalue CUDA"),
+        (jax.vmap(lambda a: second(a * jnp.asarray(X))), "kthvalue CUDA"),
+        (jax.checkpoint(second), "kthvalue CUDA"),
+        (lambda x: jax.jvp(second, (x,), (x,)), "kthvalue CUDA"),
+        (lambda x: jax.lax.scan(lambda c, _: (c + second(x), None), 0.0, None, 2), "kthvalue CUDA"),
+        (lambda x: impl.bincount(np.array([0, 1, 1]), x), "_bincount_cuda"),
+        (lambda x: impl.scatter_add(x[None], 1, PLACES, x[None]), "scatter_add_cuda_kernel"),
+    ],
+    ids=["op", "jit", "grad", "jit grad", "vmap", "checkpoint", "jvp", "scan", "bincount", "sa"],
+)
+def test_lowering_for_cuda(function, caller):
+    with impl.deterministic(profile="torch-1.10"):
+        with refuses(caller):
+            lower(function, X)
+        with refuses(caller):
+            lower(function, X, platform="rocm")
+        lower(function, X, platform="cpu")
+        with impl.deterministic(False):
+            lower(function, X)
+    with (
+        impl.deterministic(warn_only=True, profile="torch-1.10"),
+        pytest.warns(UserWarning, match=f"^{caller} does"),
+    ):
+        assert kernels(lower(function, X))
+    with impl.deterministic(profile="complete"):
+        lower(function, X)
+
+
+def test_cumsum_of_floats_raises_in_the_default_profile_and_of_integers_does_not():
+    impl.use_deterministic_algorithms(True)
+    for dtype in (jnp.float32, jnp.bfloat16, jnp.complex64):
+        with refuses("cumsum_cuda_kernel"):
+            lower(lambda x: impl.cumsum(x, 0), jnp.zeros(3, dtype))
+    lower(lambda x: impl.cumsum(x, 0), jnp.zeros(3, jnp.int32))
+    with refuses("cumsum_cuda_kernel"):  # What is added are floats.
+        lower(lambda x: impl.cumsum(x, 0, dtype=jnp.float32), jnp.zeros(3, jnp.int32))
+
+
+def test_a_cpu_says_nothing(old):
+    assert second(jnp.asarray(X)) == 2
+    assert jax.jit(second)(X) == 2
+    assert jax.grad(second)(X).tolist() == [0, 0, 1]
+
+
+def test_an_emulated_cpu_raises_at_every_call(old):
+    with emulate("cuda"):
+        for _ in range(3):
+            with refuses():
+                second(X)
+            with refuses():
+                jax.jit(second)(X)
+    assert second(X) == 2
+
+
+def test_an_emulated_cpu_warns_at_every_eager_call(old_warn_only):
+    with emulate("cuda"), heard() as caught:
+        for number in range(1, 4):
+            assert second(X) == 2
+            assert len(caught) == number
+        assert jax.vmap(second)(np.stack([X, X])).tolist() == [2, 2]
+        assert len(caught) == 4
+    assert {w.category for w in caught} == {UserWarning}
+
+
+def test_a_compiled_call_warns_when_it_is_lowered(old_warn_only):
+    jitted = jax.jit(second)
+    with emulate("cuda"), heard() as caught:
+        assert jitted(X) == 2
+        assert len(caught) == 1
+        assert jitted(X) == 2
+        assert len(caught) == 1
+        assert jitted(MATRIX).tolist() == [1, 4]
+        assert len(caught) == 2
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "second(X)",
+        "jax.jit(second)(X)",
+        "jax.vmap(second)(X[None])",
+        "jax.grad(second)(X)",
+        "jax.jit(jax.grad(second))(X)",
+        "impl.testing.lower(second, X)",
+        "jax.lax.scan(lambda c, x: (c, second(x)), 0, X[None])",
+        "impl.alert_not_deterministic('theirs', X)",
+    ],
+)
+def test_the_warning_points_at_the_users_line(old_warn_only, call):
+    module = user_module(
+        "import jax, impl\n"
+        "import numpy as np\n"
+        "X = np.array([3.0, 1.0, 2.0], np.float32)\n"
+        "def second(x):\n"
+        "    return impl.kthvalue(x, 2).values\n"
+        "def run():\n"
+        f"    {call}\n"
+    )
+    with emulate("cuda"), heard() as caught:
+        module.run()
+    assert caught
+    # Eagerly the innermost line of the user's, in a compiled program the call of it.
+    assert {(w.filename, w.lineno in (5, 7)) for w in caught} == {("user_program.py", True)}
+
+
+def test_a_warning_filter_of_the_user_applies(old_warn_only):
+    with emulate("cuda"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="kthvalue CUDA"):
+            second(X)
+
+
+# Alerts of a pullback.
+
+
+def test_a_backward_row_does_not_touch_the_forward_pass(old):
+    def taken(x):
+        return impl.gather(x, 0, PLACES)
+
+    assert kernels(lower(taken, MATRIX)) == set()
+    lower(lambda x: jax.jvp(taken, (x,), (x,)), MATRIX)
+    with emulate("cuda"):
+        assert taken(MATRIX).tolist() == [[0, 4, 5]]
+    with refuses("scatter_add_cuda_kernel"):
+        lower(jax.grad(lambda x: taken(x).sum()), MATRIX)
+    with emulate("cuda"), refuses("scatter_add_cuda_kernel"):
+        jax.grad(lambda x: taken(x).sum())(MATRIX)
+    assert jax.grad(lambda x: taken(x).sum())(MATRIX).tolist() == [[1, 0, 0], [0, 1, 1]]
+
+
+def test_the_backward_row_asks_for_the_number_of_dimensions(old):
+    lowered = lower(jax.grad(lambda x: impl.gather(x, 0, PLACES[0]).sum()), X)
+    assert "scatter_add_ordered_fold" in kernels(lowered)
+
+
+def test_index_selects_backward_row_orders_its_pullback_alone(old):
+    def rows(x):
+        return impl.index_select(x, 0, PLACES[0])
+
+    assert kernels(lower(rows, MATRIX)) == set()
+    assert "scatter_add_ordered_fold" in kernels(
+        lower(jax.grad(lambda x: rows(x).sum()), MATRIX)
+    )
+
+
+def test_a_pullback_goes_by_the_mode_of_its_forward_pass():
+    def taken(x):
+        return impl.gather(x, 0, PLACES)
+
+    with emulate("cuda"):
+        with impl.deterministic(profile="torch-1.10"):
+            out, pullback = jax.vjp(taken, MATRIX)
+        with refuses("scatter_add_cuda_kernel"):
+            pullback(out)
+        out, pullback = jax.vjp(taken, MATRIX)
+        with impl.deterministic(profile="torch-1.10"):
+            assert pullback(jnp.ones_like(out))[0].tolist() == [[1, 0, 0], [0, 1, 1]]
+
+
+def test_a_warning_of_a_pullback(old_warn_only):
+    gradient = jax.grad(lambda x: impl.gather(x, 0, PLACES).sum())
+    with emulate("cuda"), pytest.warns(UserWarning, match="scatter_add_cuda_kernel") as caught:
+        assert gradient(MATRIX).tolist() == [[1, 0, 0], [0, 1, 1]]
+    assert len(caught) == 1
+
+
+# The alert for authors of other ops.
+
+
+def theirs(x, **options):
+    return impl.alert_not_deterministic("their_op", x, **options) * 2
+
+
+def test_alert_not_deterministic_raises_under_any_profile():
+    assert theirs(X).tolist() == [6, 2, 4]
+    lower(theirs, X)
+    for profile in ("torch-1.10", "complete"):
+        with impl.deterministic(profile=profile):
+            assert theirs(X).tolist() == [6, 2, 4]
+            for function in (theirs, jax.grad(lambda x: theirs(x).sum()), jax.vmap(theirs)):
+                with refuses("their_op") as error:
+                    lower(function, X)
+            with emulate("cuda"), refuses("their_op"):
+                theirs(X)
+    assert "row" not in str(error.value)
+
+
+def test_alert_not_deterministic_warns_and_returns_its_operand(old_warn_only):
+    with emulate("cuda"), pytest.warns(UserWarning, match="^their_op does not") as caught:
+        assert theirs(X).tolist() == [6, 2, 4]
+    assert len(caught) == 1
+
+
+def test_alert_not_deterministic_names_its_platforms(old):
+    with refuses("their_op"):
+        theirs(X, platforms=("cpu",))
+    lower(lambda x: theirs(x, platforms=("cpu",)), X)
+    with emulate("cuda"):
+        assert theirs(X, platforms=("rocm", "cpu")).tolist() == [6, 2, 4]
+        assert theirs(X, platforms=()).tolist() == [6, 2, 4]
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize(
+    ("x", "options", "error", "message"),
+    [
+        ([1.0], {}, TypeError, "argument 'x' must be a jax.Array or a NumPy array, not list"),
+        (None, {}, TypeError, "not NoneType"),
+        (X, {"platforms": ("gpu",)}, ValueError, r"'platforms' got \['gpu'\]; allowed are \['cpu'"),
+        (X, {"platforms": ("cuda", "mps")}, ValueError, r"got \['mps'\]"),
+        (X, {"platforms": "cuda"}, ValueError, "'platforms' got"),
+    ],
+)
+def test_alert_not_deterministic_checks_its_arguments(enabled, x, options, error, message):
+    with impl.deterministic(enabled), pytest.raises(error, match=message):
+        theirs(x, **options)

@@ -1,0 +1,165 @@
+"""The demo: each piece, and the command as a stranger runs it."""
+
+import io
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import impl
+from impl import __main__ as command
+from impl import demo
+from impl.demo import alerts, model, runs, schedules, sums, training
+from impl.demo.report import Report, fingerprint
+
+ROOT = Path(impl.__file__).parents[1]
+
+
+def printed(show):
+    out = io.StringIO()
+    report = Report(out)
+    show(report)
+    return report, out.getvalue()
+
+
+def test_the_command_succeeds_and_every_claim_of_every_section_holds():
+    done = subprocess.run(
+        [sys.executable, "-m", "impl", "demo"],
+        capture_output=True,
+        check=False,
+        cwd=ROOT,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    _, *sections = re.split(r"\n(?=\d\. )", done.stdout)
+    assert [section[:2] for section in sections] == ["1.", "2.", "3.", "4.", "5."]
+    assert all("[ok]" in section and "[FAILED]" not in section for section in sections)
+    assert re.search(r"All \d+ claims hold", sections[-1])
+    hashes = re.findall(r"SHA-256 of the weights: ([0-9a-f]{64})", done.stdout)
+    assert len(hashes) == 2
+    assert len(set(hashes)) == 1
+
+
+def test_a_claim_that_does_not_hold_is_an_exit_status():
+    def show(report):
+        report.claim("two and two are four", holds=True)
+        report.claim("two and two are five", holds=False)
+
+    out = io.StringIO()
+    assert demo.run(out, [show]) == 1
+    assert "[ok] two and two are four" in out.getvalue()
+    assert "[FAILED] two and two are five" in out.getvalue()
+    assert "1 of 2 claims do not hold" in out.getvalue()
+
+
+def test_no_command_is_an_error(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        command.main([])
+    assert stopped.value.code == 2
+    assert "python -m impl" in capsys.readouterr().err
+
+
+def test_the_sums_are_those_of_pytorchs_tutorial_on_every_python():
+    assert sums.three_orders([1e-30] * 10_000, [1e-29] * 10_000) == {
+        "separate": 1.100000000000168e-25,
+        "combined": 1.1000000000002118e-25,
+        "interleaved": 1.0999999999998715e-25,
+    }
+
+
+def test_left_to_right_rounds_at_each_addition():
+    assert sums.left_to_right([1.0, 1e100, 1.0, -1e100]) == 0.0
+
+
+def test_kthvalue_section():
+    report, text = printed(alerts.show)
+    assert report.failed == []
+    assert "kthvalue CUDA" in text
+    assert "select_ordered" in text
+
+
+def test_kernels_are_found_by_name():
+    with impl.deterministic(False):
+        index, zeros = jnp.zeros(3, jnp.int32), jnp.zeros(3)
+        program = impl.testing.lower(
+            lambda i, x: impl.index_add(x, 0, i, x), index, zeros
+        ).as_text()
+    assert alerts.kernels(program) == ["scatter_add_atomic"]
+
+
+def test_schedules_change_the_atomic_path_only():
+    assert len(set(schedules.under_schedules(False, range(3)))) > 1
+    assert set(schedules.under_schedules(True, range(3))) == {schedules.on_device()}
+
+
+def test_the_section_fails_where_the_ordered_path_is_not_ordered(monkeypatch):
+    under = schedules.under_schedules
+    monkeypatch.setattr(schedules, "ORDERS", 3)
+    monkeypatch.setattr(schedules, "under_schedules", lambda _, seeds: under(False, seeds))
+    report, _ = printed(schedules.show)
+    assert "the ordered path gives one" in report.failed
+
+
+def test_fingerprint_is_of_bits():
+    assert fingerprint({"a": np.zeros(2)}) != fingerprint({"a": -np.zeros(2)})
+    assert fingerprint({"a": np.zeros(2), "b": np.ones(1)}) == fingerprint(
+        {"b": np.ones(1), "a": np.zeros(2)}
+    )
+
+
+def test_windows_are_contexts_and_what_follows():
+    contexts, following = model.windows(jnp.arange(100), jnp.array([3, 50]))
+    np.testing.assert_array_equal(contexts, [np.arange(3, 11), np.arange(50, 58)])
+    np.testing.assert_array_equal(following, [11, 58])
+
+
+def test_the_text_is_split_without_overlap():
+    text = model.load_text()
+    assert len(text.train) > 300_000
+    assert len(text.train) / len(text.held_out) == pytest.approx(9, rel=1e-3)
+    assert text.train.max() < text.alphabet
+    assert 0.1 < text.most_frequent < 0.5
+
+
+def test_the_gradient_of_the_table_is_that_of_a_plain_table():
+    settings, text = runs.TINY, model.load_text()
+    weights = model.initial_weights(jax.random.key(0), settings, text.alphabet)
+    batch = model.windows(jnp.asarray(text.train), jnp.arange(64))
+
+    def plain(weights):
+        rows = weights["table"][batch[0]].reshape(64, -1)
+        hidden = jax.nn.relu(rows @ weights["into"] + weights["into_bias"])
+        scores = jax.nn.log_softmax(hidden @ weights["out"] + weights["out_bias"])
+        return -jnp.mean(scores[jnp.arange(64), batch[1]])
+
+    got = jax.grad(model.loss)(weights, *batch)["table"]
+    want = jax.grad(plain)(weights)["table"]
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-7)
+
+
+def test_training_lowers_the_loss():
+    with impl.deterministic(profile="complete"):
+        outcome = training.run(runs.TINY)
+    assert outcome.loss[1] < outcome.loss[0]
+
+
+def test_the_environment_of_a_process():
+    env = runs.environment({"XLA_FLAGS": "--a", "HOME": "/h"}, 7, "gpu")
+    assert env["PYTHONHASHSEED"] == "7"
+    assert env["HOME"] == "/h"
+    assert env["XLA_FLAGS"] == "--a --xla_gpu_autotune_level=0"
+    assert "XLA_FLAGS" not in runs.environment({}, 7, "cpu")
+
+
+def test_a_process_that_fails_says_why(monkeypatch):
+    monkeypatch.setattr(runs, "environment", lambda *_: {**os.environ, "JAX_PLATFORMS": "nowhere"})
+    with pytest.raises(RuntimeError, match=r"(?s)process of its own.*nowhere"):
+        runs.in_fresh_process(1)

@@ -1,0 +1,117 @@
+"""What reaches a GPU: every op lowered for CUDA on both paths, and the kernels it has there."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import impl
+from impl.testing import lower
+from impl.tests._support import kernels
+
+INDEX = np.array([0, 1, 1, 3])
+MATRIX = np.broadcast_to(INDEX[:, None], (4, 3))
+
+SCATTER = {
+    "atomic": {"scatter_add_atomic"},
+    "ordered": {"scatter_add_ordered_fold", "scatter_add_ordered_panels"},
+}
+SCAN = {"atomic": {"scan_atomic_carry", "scan_atomic_chunks"}, "ordered": {"scan_ordered_fold"}}
+SELECT = {"atomic": {"select_atomic_any"}, "ordered": {"select_ordered_first"}}
+NONE = {"atomic": set(), "ordered": set()}
+#: kthvalue reads each slice once: its pullback has no order to keep.
+ONCE = {
+    "atomic": SELECT["atomic"] | SCATTER["atomic"],
+    "ordered": SELECT["ordered"] | SCATTER["atomic"],
+}
+
+#: A function of one [4, 3] array; the kernels of it, and of it and its gradient.
+OPS = {
+    "index_add": (lambda x: impl.index_add(x, 0, INDEX, x), SCATTER, NONE),
+    "scatter_add": (lambda x: impl.scatter_add(x, 0, MATRIX, x), SCATTER, NONE),
+    "gather": (lambda x: impl.gather(x, 0, MATRIX), NONE, SCATTER),
+    "index_select": (lambda x: impl.index_select(x, 0, INDEX), NONE, SCATTER),
+    "bincount": (lambda x: impl.bincount(INDEX, x[:, 0]), SCATTER, NONE),
+    "cumsum": (lambda x: impl.cumsum(x, 0, dtype=x.dtype), SCAN, SCAN),
+    "kthvalue": (lambda x: impl.kthvalue(x, 2, 0).values, SELECT, ONCE),
+}
+
+#: Where the sum of integers has the same bits in every order, no order is kept.
+KEPT_FOR_INTEGERS = {"bincount", "kthvalue"}
+
+
+@pytest.mark.parametrize("path", ["atomic", "ordered"])
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16, jnp.int32], ids=lambda d: d.__name__)
+@pytest.mark.parametrize("op", OPS)
+def test_forward(op, dtype, path):
+    function, names, _ = OPS[op]
+    with impl.deterministic(path == "ordered", profile="complete"):
+        lowered = lower(function, jnp.ones((4, 3), dtype))
+    free = dtype is jnp.int32 and op not in KEPT_FOR_INTEGERS
+    assert kernels(lowered) == names["atomic" if free else path]
+    # On CUDA no scatter is left to XLA, whose order is the hardware's.
+    assert "stablehlo.scatter" not in lowered.as_text()
+
+
+@pytest.mark.parametrize("path", ["atomic", "ordered"])
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16], ids=lambda d: d.__name__)
+@pytest.mark.parametrize("op", OPS)
+def test_gradient(op, dtype, path):
+    function, _, names = OPS[op]
+    with impl.deterministic(path == "ordered", profile="complete"):
+        lowered = lower(
+            jax.grad(lambda x: function(x).sum().astype(jnp.float32)), jnp.ones((4, 3), dtype)
+        )
+    assert kernels(lowered) == names[path]
+    if op != "bincount":  # Taking a column of the operand is a scatter when differentiated.
+        assert "stablehlo.scatter" not in lowered.as_text()
+
+
+@pytest.mark.parametrize("platform", ["cpu", "rocm"])
+@pytest.mark.parametrize("op", ["index_add", "cumsum", "kthvalue"])
+def test_other_platforms_have_no_kernels(op, platform):
+    with impl.deterministic(profile="complete"):
+        lowered = lower(OPS[op][0], jnp.ones((4, 3)), platform=platform)
+    assert kernels(lowered) == set()
+    if platform == "rocm":
+        assert "stablehlo.scatter" not in lowered.as_text()
+
+
+@pytest.mark.parametrize("platform", ["cpu", "cuda", "rocm"])
+def test_the_other_paths_platforms_keep_their_own_path(platform):
+    impl.use_deterministic_algorithms(True, profile="torch-2.12")  # Lists index_add on CUDA.
+    text = lower(OPS["index_add"][0], jnp.ones((4, 3)), platform=platform).as_text()
+    assert ("stablehlo.scatter" in text) == (platform == "cpu")
+    assert ("scatter_add_ordered_fold" in text) == (platform == "cuda")
+    assert ("stablehlo.sort" in text) == (platform != "cpu")
+
+
+@pytest.mark.parametrize("path", ["atomic", "ordered"])
+def test_float64(path):
+    with jax.enable_x64(True), impl.deterministic(path == "ordered", profile="complete"):
+        x = np.ones((4, 3))
+        assert kernels(lower(OPS["index_add"][0], x)) == SCATTER[path]
+        assert kernels(lower(OPS["cumsum"][0], x)) == SCAN[path]
+        assert kernels(lower(OPS["kthvalue"][0], x)) == SELECT[path]
+
+
+def test_complex_numbers_are_added_by_parts():
+    x = jnp.ones((4, 3), jnp.complex64)
+    with impl.deterministic(profile="complete"):
+        assert kernels(lower(OPS["index_add"][0], x)) == SCATTER["ordered"]
+        assert kernels(lower(OPS["cumsum"][0], x)) == SCAN["ordered"]
+
+
+def test_unique_indices_need_no_order():
+    index = np.array([2, 0, 1, 3])
+    with impl.deterministic(profile="complete"):
+        lowered = lower(
+            lambda x: impl.index_add(x, 0, index, x, unique_indices=True), jnp.ones((4, 3))
+        )
+    assert kernels(lowered) == SCATTER["atomic"]
+
+
+@pytest.mark.parametrize("kind", ["NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-40GB"])
+def test_other_devices(kind):
+    lowered = lower(OPS["index_add"][0], jnp.ones((4, 3)), device_kind=kind)
+    assert kernels(lowered) == SCATTER["atomic"]

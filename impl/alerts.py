@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jax
 
-from impl import checks
+from impl import checks, emulation
 from impl import mode as _mode
 from impl.decide import DEVICES, Action, Alert, Decision
 from impl.primitives.alert import alert
@@ -43,4 +43,4 @@ def alert_not_deterministic(
         return x
     said = Alert("warn" if mode.warn_only else "raise", caller, None, mode.profile)
     actions = tuple((platform, Action(alert=said)) for platform in platforms)
-    return alert(x, Decision(actions))
+    return alert(x, Decision(actions, emulation=emulation.current()))

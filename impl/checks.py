@@ -41,6 +41,16 @@ def integer(function: str, name: str, value: Any) -> int:
     return int(value)
 
 
+def flag(function: str, name: str, value: Any) -> None:
+    """Refuses what is not a bool.
+
+    Raises:
+        TypeError: It is not.
+    """
+    if not isinstance(value, bool):
+        raise TypeError(f"{function}(): argument '{name}' must be bool, not {type(value).__name__}")
+
+
 def dimension(dim: Any, ndim: int, function: str) -> int:
     """``dim`` counted from the front; a 0-d array counts as having one dimension.
 

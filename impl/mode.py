@@ -62,7 +62,9 @@ def use_deterministic_algorithms(
         TypeError: ``mode`` or ``warn_only`` is not a bool, or ``profile`` is not a string.
         ValueError: There is no such profile.
     """
-    _mode.set_global(_checked("use_deterministic_algorithms", mode, warn_only, profile))
+    # Not the profile of a scope that this thread may be in: that ends with the scope.
+    kept = _mode.get_global().profile
+    _mode.set_global(_checked("use_deterministic_algorithms", mode, warn_only, profile, kept))
 
 
 def are_deterministic_algorithms_enabled() -> bool:
@@ -132,13 +134,13 @@ def deterministic(
         TypeError: ``mode`` or ``warn_only`` is not a bool, or ``profile`` is not a string.
         ValueError: There is no such profile.
     """
-    _checked("deterministic", mode, warn_only, profile)
+    _checked("deterministic", mode, warn_only, profile, "")
     return _scope(mode, warn_only, profile)
 
 
 @contextlib.contextmanager
 def _scope(mode: bool, warn_only: bool, profile: str | None) -> Iterator[None]:
-    with _mode(_checked("deterministic", mode, warn_only, profile)):
+    with _mode(_checked("deterministic", mode, warn_only, profile, current().profile)):
         yield
 
 
@@ -160,7 +162,7 @@ def set_fill_uninitialized_memory(value: bool) -> None:
     _fill.set_global(value)
 
 
-def _checked(function: str, mode: bool, warn_only: bool, profile: str | None) -> Mode:
+def _checked(function: str, mode: bool, warn_only: bool, profile: str | None, kept: str) -> Mode:
     if not isinstance(mode, bool):
         raise TypeError(
             f"{function}(): argument 'mode' (position 1) must be bool, not {type(mode).__name__}"
@@ -170,7 +172,7 @@ def _checked(function: str, mode: bool, warn_only: bool, profile: str | None) ->
             f"{function}(): argument 'warn_only' must be bool, not {type(warn_only).__name__}"
         )
     if profile is None:
-        return Mode(mode, warn_only, current().profile)
+        return Mode(mode, warn_only, kept)
     if not isinstance(profile, str):
         raise TypeError(
             f"{function}(): argument 'profile' must be str or None, not {type(profile).__name__}"

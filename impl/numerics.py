@@ -51,15 +51,15 @@ def convert(value: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
     """Converts exactly as written.
 
     XLA may drop a rounding to a narrow float that a widening follows (xla_allow_excess_precision),
-    also across this function's edge; reduce_precision rounds where it cannot.
+    also across this function's edge; a fence on the narrow side keeps it. (reduce_precision would
+    too, but flushes the subnormals of float16.)
     """
-    narrow = min((value.dtype, np.dtype(dtype)), key=lambda d: d.itemsize)
-    if value.dtype != dtype and jnp.issubdtype(narrow, jnp.floating):
-        info = jnp.finfo(narrow)
-        if value.dtype == narrow:
-            return jax.lax.reduce_precision(value.astype(dtype), info.nexp, info.nmant)
-        value = jax.lax.reduce_precision(value, info.nexp, info.nmant)
-    return value.astype(dtype)
+    if value.dtype == dtype:
+        return value
+    if accumulator(value.dtype) != value.dtype:
+        value = jax.lax.optimization_barrier(value)
+    out = value.astype(dtype)
+    return jax.lax.optimization_barrier(out) if accumulator(dtype) != dtype else out
 
 
 def by_parts(function: Callable[..., jax.Array], *values: jax.Array) -> jax.Array:

@@ -17,6 +17,7 @@ import spec
 from impl.kernels import scatter as kernels
 from impl.kernels.launch import MAX_ELEMENTS, Launch
 from impl.lowerings import chains
+from impl.layout import within
 from impl.manual_axes import vary_like
 from impl.numerics import accumulator, by_parts, convert, zeros
 
@@ -78,13 +79,12 @@ def xla_atomic(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> ja
 def _scatter_add(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
     outer, size, inner = operand.shape
     if indices.shape == (1, updates.shape[1], 1):
-        rows = jnp.where(indices[0, :, 0] < 0, size, indices[0, :, 0])
+        rows = within(indices[0, :, 0], size)
         if outer == 1:
             return operand[0].at[rows].add(updates[0], mode="drop")[None]
         return operand.at[:, rows].add(updates, mode="drop")
     if operand.size > MAX_ELEMENTS:
-        full = jnp.broadcast_to(indices, updates.shape)
-        full = jnp.where(full < 0, size, full)
+        full = jnp.broadcast_to(within(indices, size), updates.shape)
         a = jnp.arange(outer)[:, None, None]
         b = jnp.arange(inner)[None, None, :]
         return operand.at[a, full, b].add(updates, mode="drop")

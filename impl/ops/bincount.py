@@ -65,7 +65,7 @@ def bincount(
     decision = decide(_NAME, **checks.facts(amounts, weights=weights is not None))
     out = scatter_accumulate(
         jnp.zeros((1, size, 1), amounts.dtype),
-        numbers[None, :, None],
+        _bins(input, numbers, size)[None, :, None],
         alert(amounts, decision)[None, :, None],
         decision=decision,
     )
@@ -94,6 +94,13 @@ def _length(input: Any, minlength: int, length: int | None) -> int:
         )
     largest = int(values.max()) + 1 if values.size else 0
     return max(minlength, largest) if length is None else length
+
+
+def _bins(input: Any, numbers: jax.Array, size: int) -> jax.Array:
+    if not isinstance(input, np.ndarray) or input.dtype == numbers.dtype:
+        return numbers
+    # JAX has narrowed them, and a wide number must not be taken for another.
+    return jnp.asarray(np.where(input < size, input, size))
 
 
 def _amounts(weights: Any, numbers: jax.Array) -> jax.Array:

@@ -7,7 +7,7 @@ import jax
 from impl import checks
 from impl.checks import Array
 from impl.decide import decide
-from impl.layout import three_axes
+from impl.layout import one_or_more, three_axes
 from impl.primitives.gather import gather as gather_along
 
 _NAME = "gather"
@@ -45,11 +45,8 @@ def gather(input: Array, dim: int, index: Array, *, sparse_grad: bool = False) -
     pullback = decide(_NAME, "backward", **checks.facts(input))
     if places.size == 0:
         return jax.numpy.zeros(places.shape, input.dtype)
-    if input.ndim == 0 or places.ndim == 0:
-        # PyTorch lets a number stand for an array of one element, and the other way round.
-        input, at = input.reshape(-1), places.reshape(-1)
-    else:
-        at = places
+    # PyTorch lets a number stand for an array of one element, and the other way round.
+    input, at = one_or_more(input), one_or_more(places)
     checks.same_ndim(_NAME, at, input=input)
     checks.no_larger(_NAME, at, dim, input, but_along_dim=True)
     checks.index_range(_NAME, index, input.shape[dim], dim)

@@ -63,9 +63,8 @@ def index_add(
     flat = flat.reshape(-1)
     _check_source(input, dim, flat.shape[0], source)
     if not checks.is_one(checks.number(_NAME, "alpha", alpha)):
-        wide = accumulator(source.dtype)
-        scaled = product(convert(source, wide), jnp.asarray(alpha).astype(wide))
-        source = convert(scaled, source.dtype)
+        source = _scaled(source, jnp.asarray(alpha))
+    checks.flag(_NAME, "unique_indices", unique_indices)
     decision = decide(_NAME, **checks.facts(input, unique_indices=unique_indices))
     out = scatter_accumulate(
         three_axes(alert(input, decision), dim),
@@ -74,6 +73,16 @@ def index_add(
         decision=decision,
     )
     return out.reshape(input.shape)
+
+
+def _scaled(source: jax.Array, alpha: jax.Array) -> jax.Array:
+    if jnp.iscomplexobj(alpha) and not jnp.iscomplexobj(source):
+        raise RuntimeError(
+            f"{_NAME}(): argument 'alpha' got a complex number, which {source.dtype} cannot hold; "
+            "pass a real one"
+        )
+    wide = accumulator(source.dtype)
+    return convert(product(convert(source, wide), alpha.astype(wide)), source.dtype)
 
 
 def _check_source(input: Array, dim: int, count: int, source: Array) -> None:

@@ -7,7 +7,7 @@ import jax
 from impl import checks
 from impl.checks import Array
 from impl.decide import decide
-from impl.layout import three_axes
+from impl.layout import one_or_more, three_axes
 from impl.primitives.alert import alert
 from impl.primitives.scatter_accumulate import scatter_accumulate
 
@@ -56,14 +56,18 @@ def scatter_add(
             f"{_NAME}(): Expected input.dtype to be equal to src.dtype, but got {input.dtype} and "
             f"{src.dtype}; convert one of them"
         )
+    checks.flag(_NAME, "unique_indices", unique_indices)
     decision = decide(_NAME, **checks.facts(input, unique_indices=unique_indices))
     initial = alert(input, decision)
     if places.size == 0:
         return initial
-    checks.same_ndim(_NAME, places, input=input, src=src)
-    checks.no_larger(_NAME, places, dim, input, but_along_dim=True)
+    # PyTorch lets a number stand for an array of one element, and the other way round.
+    shape, initial = initial.shape, one_or_more(initial)
+    places, src = one_or_more(places), one_or_more(src)
+    checks.same_ndim(_NAME, places, input=initial, src=src)
+    checks.no_larger(_NAME, places, dim, initial, but_along_dim=True)
     checks.no_larger(_NAME, places, dim, src, but_along_dim=False, name="src")
-    checks.index_range(_NAME, index, input.shape[dim] if input.ndim else 1, dim)
+    checks.index_range(_NAME, index, initial.shape[dim], dim)
     # Only the corner of the input that index spans beside dim can change.
     window = tuple(
         slice(None) if axis == dim else slice(length) for axis, length in enumerate(places.shape)
@@ -73,4 +77,6 @@ def scatter_add(
     out = scatter_accumulate(
         three_axes(corner, dim), three_axes(places, dim), three_axes(used, dim), decision=decision
     ).reshape(corner.shape)
-    return out if corner.shape == initial.shape else initial.at[window].set(out)
+    if corner.shape != initial.shape:
+        out = initial.at[window].set(out)
+    return out.reshape(shape)

@@ -101,9 +101,14 @@ def fold(batched: jax.Array) -> jax.Array:
     return batched.reshape(batched.shape[0] * batched.shape[1], *batched.shape[2:])
 
 
-def unfold(folded: jax.Array, size: int) -> jax.Array:
+def outer_length(value: jax.Array, dim: int | None) -> int:
+    """The length of the outer axis of an operand that may be batched."""
+    return value.shape[1 if dim == 0 else 0]
+
+
+def unfold(folded: jax.Array, size: int, outer: int) -> jax.Array:
     """Takes the batch axis out of the outer axis again."""
-    return folded.reshape(size, folded.shape[0] // size if size else 0, *folded.shape[1:])
+    return folded.reshape(size, outer, *folded.shape[1:])
 
 
 def batch_size(args: Sequence[jax.Array], dims: Sequence[int | None]) -> int:

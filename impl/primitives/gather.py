@@ -11,6 +11,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir, xla
 
 from impl.decide import Decision
+from impl.layout import within
 from impl.manual_axes import aligned, vary_like
 from impl.primitives import _core
 from impl.primitives.alert import alert
@@ -41,12 +42,15 @@ def _abstract(operand: Any, indices: Any, *, pullback: Decision) -> Any:
 
 def _lower(operand: jax.Array, indices: jax.Array, *, pullback: Decision) -> jax.Array:
     size = operand.shape[1]
-    indices = jnp.where(indices < 0, size, indices)
+    if size == 0:
+        # What no index can meet: as read from beyond the end of an axis that has an element.
+        operand = jnp.zeros((operand.shape[0], 1, operand.shape[2]), operand.dtype)
+        size = 1
+        indices = jnp.ones_like(indices)
+    indices = within(indices, size)
     if indices.shape == (1, indices.shape[1], 1):
         return jnp.take(operand, indices[0, :, 0], axis=1, mode="fill")
     shape = (operand.shape[0], indices.shape[1], operand.shape[2])
-    if size == 0:
-        return jnp.take(operand, jnp.zeros(shape[1], int), axis=1, mode="fill")
     return jnp.take_along_axis(operand, jnp.broadcast_to(indices, shape), axis=1, mode="fill")
 
 
@@ -84,7 +88,7 @@ def _batch(args: Any, dims: Any, *, pullback: Decision) -> Any:
     size = _core.batch_size(args, dims)
     operand, indices = align(args, dims, size, mapped=(0,))
     out = gather(operand, indices, pullback=pullback)
-    return _core.unfold(out, size), 0
+    return _core.unfold(out, size, _core.outer_length(args[0], dims[0])), 0
 
 
 gather_p.def_impl(functools.partial(xla.apply_primitive, gather_p))

@@ -49,10 +49,7 @@ def align(
         mapped: Which operands to batch even where they are not; the indices are only if needed.
     """
     folded = []
-    outer = next(
-        arg.shape[:dim] + arg.shape[dim + 1 :] if dim is not None else arg.shape
-        for arg, dim in zip(args[:1], dims[:1], strict=True)
-    )[0]
+    outer = _core.outer_length(args[0], dims[0])
     for place, (arg, dim) in enumerate(zip(args, dims, strict=True)):
         if dim is None and place not in mapped and arg.shape[0] == 1:
             folded.append(arg)  # shared by the whole batch
@@ -81,7 +78,7 @@ def _batch(args: Any, dims: Any, *, decision: Decision) -> Any:
     size = _core.batch_size(args, dims)
     operand, indices, updates = align(args, dims, size, mapped=(0, 2))
     out = scatter_accumulate(operand, indices, updates, decision=decision)
-    return _core.unfold(out, size), 0
+    return _core.unfold(out, size, _core.outer_length(args[0], dims[0])), 0
 
 
 scatter_p = _core.new_primitive(

@@ -38,7 +38,7 @@ def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
 def _batch(args: Any, dims: Any, *, k: int, decision: Decision) -> Any:
     values = _core.move_batch(args[0], dims[0], args[0].shape[dims[0]])
     out = select_kth(_core.fold(values), k, decision=decision)
-    return _core.unfold(out, values.shape[0]), 0
+    return _core.unfold(out, *values.shape[:2]), 0
 
 
 select_kth_p = _core.new_primitive(

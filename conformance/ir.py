@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 _TRITON = re.compile(r'custom_call @__gpu\$xla\.gpu\.triton.*? name = "(\w+)".*-> (.*)')
+_CODE = re.compile(r' ir = "[^"]*"')
 _SCATTER = re.compile(
     r'"stablehlo\.scatter".*?unique_indices = (true|false).*?-> (.*?)\n', re.DOTALL
 )
@@ -14,6 +15,15 @@ _INEXACT = re.compile(r"x?(?:bf16|f16|f32|f64|complex<)")
 def kernels(text: str) -> list[str]:
     """The names of the Pallas kernels in a program lowered for CUDA, in order."""
     return [match.group(1) for match in map(_TRITON.search, text.splitlines()) if match]
+
+
+def without_kernel_code(text: str) -> str:
+    """The program with kernels by name and shape alone.
+
+    A kernel's code carries the places in the source that it was traced from, and those differ
+    with what JAX had traced before.
+    """
+    return _CODE.sub("", text)
 
 
 def races(text: str) -> list[str]:

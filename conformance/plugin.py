@@ -68,7 +68,7 @@ class Report:
         if report.when != "call" and report.outcome == "passed":
             return
         for name, value in report.user_properties:
-            if name == _RECORD:
+            if name == _RECORD and isinstance(value, dict):
                 self.records.append(
                     {**value, "outcome": report.outcome, "seconds": round(report.duration, 3)}
                 )

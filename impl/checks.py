@@ -58,14 +58,14 @@ def dimension(dim: Any, ndim: int, function: str) -> int:
         TypeError: ``dim`` is not an int.
         IndexError: There is no such dimension.
     """
-    dim = integer(function, "dim", dim)
+    asked = integer(function, "dim", dim)
     ndim = max(ndim, 1)
-    if not -ndim <= dim < ndim:
+    if not -ndim <= asked < ndim:
         raise IndexError(
             f"{function}(): Dimension out of range (expected to be in range of "
-            f"[{-ndim}, {ndim - 1}], but got {dim})"
+            f"[{-ndim}, {ndim - 1}], but got {asked})"
         )
-    return dim % ndim
+    return asked % ndim
 
 
 def index_array(function: str, index: Any) -> jax.Array:
@@ -119,7 +119,7 @@ def number(function: str, name: str, value: Any) -> Any:
 
 def is_one(value: Any) -> bool:
     """Whether a number is known to be 1; one that is traced is not known."""
-    return isinstance(value, numbers.Number) and value == 1
+    return isinstance(value, int | float | complex) and value == 1
 
 
 def dtype_kind(dtype: jax.typing.DTypeLike) -> str:

@@ -35,6 +35,12 @@ def accumulator(dtype: jax.typing.DTypeLike) -> np.dtype:
     return np.dtype(np.int64) if dtype == np.uint64 else dtype
 
 
+def fence(value: jax.Array) -> jax.Array:
+    """``value`` itself, past which XLA rewrites nothing."""
+    fenced: jax.Array = jax.lax.optimization_barrier(value)
+    return fenced
+
+
 def product(a: jax.Array, b: jax.typing.ArrayLike) -> jax.Array:
     """``a * b``, rounded once, also where a sum takes it up.
 
@@ -57,9 +63,9 @@ def convert(value: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
     if value.dtype == dtype:
         return value
     if accumulator(value.dtype) != value.dtype:
-        value = jax.lax.optimization_barrier(value)
+        value = fence(value)
     out = value.astype(dtype)
-    return jax.lax.optimization_barrier(out) if accumulator(dtype) != dtype else out
+    return fence(out) if accumulator(dtype) != dtype else out
 
 
 def by_parts(function: Callable[..., jax.Array], *values: jax.Array) -> jax.Array:

@@ -56,7 +56,10 @@ def lower(
     """
     with jax.sharding.use_abstract_mesh(_mesh(device_kind)):
         # jax 0.11 and later lower Triton kernels only in sight of a device of a known kind.
-        return jax.jit(function).trace(*args).lower(lowering_platforms=(platform,))
+        lowered: jax.stages.Lowered = (
+            jax.jit(function).trace(*args).lower(lowering_platforms=(platform,))
+        )
+    return lowered
 
 
 def _mesh(device_kind: str) -> AbstractMesh:

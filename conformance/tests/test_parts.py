@@ -32,6 +32,17 @@ def test_a_race_is_found_in_an_atomic_kernel_and_not_in_an_ordered_one():
     assert ir.kernels(text) == ["scatter_add_ordered_fold", "scatter_add_ordered_panels"]
 
 
+def test_a_program_without_its_kernels_code_still_tells_paths_apart():
+    off = trial.lower(index_add, (X,), "cuda")
+    with impl.deterministic(profile="complete"):
+        on = trial.lower(index_add, (X,), "cuda")
+    assert "ML\\EFR" in off
+    off, on = map(ir.without_kernel_code, (off, on))
+    assert "ML\\EFR" not in off + on
+    assert "scatter_add_atomic" in off
+    assert off != on
+
+
 def test_an_atomic_kernel_of_integers_is_no_race():
     text = trial.lower(index_add, (X.astype(int),), "cuda")
     assert ir.kernels(text) == ["scatter_add_atomic"]

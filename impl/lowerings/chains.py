@@ -53,8 +53,9 @@ def fold_panels(parts: jax.Array, operand: jax.Array) -> jax.Array:
     """Adds [destinations, panels, width] over panels left to right, then to the initial value."""
 
     def step(panel: jax.Array, total: jax.Array) -> jax.Array:
-        return total + jax.lax.dynamic_index_in_dim(parts, panel, axis=1, keepdims=False)
+        part: jax.Array = jax.lax.dynamic_index_in_dim(parts, panel, axis=1, keepdims=False)
+        return total + part
 
     first = vary_like(zeros(operand.shape, operand.dtype), parts)
-    total = jax.lax.fori_loop(0, parts.shape[1], step, first)
+    total: jax.Array = jax.lax.fori_loop(0, parts.shape[1], step, first)
     return operand + total

@@ -13,7 +13,7 @@ import spec
 from impl.kernels import scan as kernels
 from impl.kernels.launch import Launch
 from impl.manual_axes import vary_like
-from impl.numerics import accumulator, by_parts, convert, identity, zeros
+from impl.numerics import accumulator, by_parts, convert, fence, identity, zeros
 
 Scan = Callable[..., jax.Array]
 
@@ -92,6 +92,6 @@ def _blocked(values: jax.Array, fold: Scan) -> jax.Array:
     ends = [(0, 0), (0, blocks * block - n), (0, 0)]
     padded = jnp.pad(values, ends, constant_values=identity(values.dtype))
     local = fold(padded.reshape(outer * blocks, block, inner)).reshape(outer, blocks, block, inner)
-    totals = jax.lax.optimization_barrier(local[:, :, -1])
+    totals = fence(local[:, :, -1])
     carry = jnp.concatenate([zeros((outer, 1, inner), values.dtype), fold(totals)[:, :-1]], axis=1)
     return (carry[:, :, None] + local).reshape(outer, blocks * block, inner)[:, :n]

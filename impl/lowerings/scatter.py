@@ -16,10 +16,10 @@ import jax.numpy as jnp
 import spec
 from impl.kernels import scatter as kernels
 from impl.kernels.launch import MAX_ELEMENTS, Launch
-from impl.lowerings import chains
 from impl.layout import within
+from impl.lowerings import chains
 from impl.manual_axes import vary_like
-from impl.numerics import accumulator, by_parts, convert, zeros
+from impl.numerics import accumulator, by_parts, convert, fence, zeros
 
 Scatter = Callable[..., jax.Array]
 
@@ -118,7 +118,7 @@ def cpu_panels(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> ja
     length = panel_length(size)
     if n <= length:
         part = _scatter_add(zeros(operand.shape, operand.dtype), indices, updates)
-        return _onto(operand, jax.lax.optimization_barrier(part))
+        return _onto(operand, fence(part))
     group = min(max(1, _KEPT_SUMS // operand.size), n // length)
     step = group * length
     whole = n // step
@@ -131,11 +131,11 @@ def cpu_panels(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> ja
         inside = (rows >= 0) & (rows < size)
         cells = jnp.where(inside, panel * size + rows.astype(jnp.int32), panels * size)
         parts = zeros((outer, panels * size, inner), operand.dtype)
-        parts = jax.lax.optimization_barrier(_scatter_add(parts, cells, values))
+        parts = fence(_scatter_add(parts, cells, values))
         if panels == 1:
-            return jax.lax.optimization_barrier(total + parts)
+            return fence(total + parts)
         home = (jnp.arange(panels * size, dtype=jnp.int32) % size)[None, :, None]
-        return jax.lax.optimization_barrier(_scatter_add(total, home, parts))
+        return fence(_scatter_add(total, home, parts))
 
     total = vary_like(zeros(operand.shape, operand.dtype), indices, updates)
     total = jax.lax.fori_loop(0, whole, lambda i, t: add(t, i * step, step), total)
@@ -146,7 +146,7 @@ def cpu_panels(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> ja
 
 def _onto(initial: jax.Array, total: jax.Array) -> jax.Array:
     # Fenced, or XLA drops the addition to a constant 0 and with it the sign of 0 + -0.
-    return jax.lax.optimization_barrier(initial) + total
+    return fence(initial) + total
 
 
 @accumulating
@@ -213,7 +213,7 @@ def _by_chains(
     cell = jnp.where(inside, destination.astype(jnp.int32) * panels + panel, -1)
     starts, positions = chains.chain_table(cell, destinations * panels)
     parts = fold_chains(starts, positions, source).reshape(destinations, panels, width)
-    out = fold_panels(parts, jax.lax.optimization_barrier(initial))
+    out = fold_panels(parts, fence(initial))
     if width == 1 and destinations == operand.size:
         return out.reshape(operand.shape)
     return jnp.moveaxis(out.reshape(size, outer, inner), 0, 1)

@@ -40,7 +40,7 @@ def sort_keys(values: jax.Array) -> jax.Array:
     """Unsigned integers that sort as ``values`` do: -0 equals 0, all NaNs are equal and last."""
     bits = np.dtype(values.dtype).itemsize * 8
     unsigned = jnp.dtype(f"uint{bits}")
-    sign = unsigned.type(1 << (bits - 1))
+    sign = jnp.array(1 << (bits - 1), unsigned)
     if values.dtype == jnp.bool_ or jnp.issubdtype(values.dtype, jnp.unsignedinteger):
         return values.astype(unsigned)
     raw = jax.lax.bitcast_convert_type(values, unsigned)

@@ -106,14 +106,14 @@ def _bins(input: Any, numbers: jax.Array, size: int) -> jax.Array:
 def _amounts(weights: Any, numbers: jax.Array) -> jax.Array:
     if weights is None:
         return jnp.ones(numbers.shape, jnp.result_type(int))
-    weights = checks.array(_NAME, "weights", weights)
-    if weights.shape != numbers.shape:
+    given = checks.array(_NAME, "weights", weights)
+    if given.shape != numbers.shape:
         raise RuntimeError(
             f"{_NAME}(): weights should be 1-d and have the same length as input, but got shapes "
-            f"{list(weights.shape)} and {list(numbers.shape)}"
+            f"{list(given.shape)} and {list(numbers.shape)}"
         )
-    if jnp.issubdtype(weights.dtype, jnp.complexfloating):
+    if jnp.issubdtype(given.dtype, jnp.complexfloating):
         raise TypeError(
-            f"{_NAME}(): argument 'weights' must be real, not {weights.dtype}; pass its .real"
+            f"{_NAME}(): argument 'weights' must be real, not {given.dtype}; pass its .real"
         )
-    return weights if weights.dtype == jnp.float32 else weights.astype(jnp.result_type(float))
+    return given if given.dtype == jnp.float32 else given.astype(jnp.result_type(float))

@@ -24,7 +24,9 @@ alert_p = Primitive("samebits_alert")
 
 def alert(value: jax.Array, decision: Decision) -> jax.Array:
     """``value`` itself, with the alerts of ``decision`` tied to its computation."""
-    return alert_p.bind(value, alerts=decision.alerts) if decision.alerts else value  # type: ignore[no-any-return]
+    if not decision.alerts:
+        return value
+    return alert_p.bind(value, alerts=decision.alerts)  # type: ignore[no-any-return]
 
 
 def message(alert: Alert) -> str:

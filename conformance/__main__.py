@@ -14,6 +14,8 @@ from conformance import trial
 from conformance.cells import DEVICES
 
 _SUITE = Path(__file__).parent / "suite"
+#: What the suite turns a namespace's mode on and off with; they work as those of ``impl``.
+_MODE = ("use_deterministic_algorithms", "deterministic")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -67,9 +69,12 @@ def _problem(options: argparse.Namespace) -> str | None:
     if options.report is not None and not options.report.absolute().parent.is_dir():
         return f"--report {options.report}: there is no folder {options.report.absolute().parent}"
     try:
-        importlib.import_module(options.namespace)
+        namespace = importlib.import_module(options.namespace)
     except ImportError as error:
         return f"--namespace {options.namespace}: {error}"
+    lacking = [name for name in _MODE if not hasattr(namespace, name)]
+    if lacking:
+        return f"--namespace {options.namespace}: it lacks {', '.join(lacking)}, which set its mode"
     return None
 
 

@@ -1,5 +1,7 @@
 """Deterministic operations for JAX: each call runs a fixed order of operations, or says it can't.
 
+For example::
+
     import impl
 
     impl.use_deterministic_algorithms(True)

@@ -118,6 +118,7 @@ def test_an_expectation_needs_a_reason_and_stands_once(monkeypatch, tmp_path):
         (["--device", "cuda"], "a device that JAX does not see here"),
         (["--report", "/nowhere/x.json"], "there is no folder /nowhere"),
         (["--namespace", "no_such_module"], "No module named 'no_such_module'"),
+        (["--namespace", "json"], "it lacks use_deterministic_algorithms, deterministic"),
     ],
 )
 def test_what_keeps_the_suite_from_running_is_said(arguments, message, capsys):

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import spec
 from conformance import trial
-from conformance.cells import DEVICES
 
 _SUITE = Path(__file__).parent / "suite"
 #: What the suite turns a namespace's mode on and off with; they work as those of ``impl``.
@@ -29,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="try what the rows say",
         epilog="What else is given goes to pytest: -k R0001 tries one row, -x stops at a failure.",
     )
-    run.add_argument("--device", choices=DEVICES, help="default: what JAX computes on")
+    run.add_argument("--device", choices=spec.DEVICES, help="default: what JAX computes on")
     run.add_argument("--profile", choices=list(spec.load().profiles), help="default: all")
     run.add_argument("--namespace", metavar="MODULE", default="impl", help="default: impl")
     run.add_argument("--repeats", type=int, metavar="N", help="runs whose bits are compared")

@@ -60,12 +60,13 @@ class Sample:
         if direction == "forward":
             return functools.partial(self.call, namespace)
 
+        place = self.wrt or 0
+
         def pullback(cotangent: jax.Array, *arrays: jax.Array) -> jax.Array:
             def by(value: jax.Array) -> Any:
-                replaced = (*arrays[: self.wrt], value, *arrays[(self.wrt or 0) + 1 :])
-                return self.call(namespace, *replaced)
+                return self.call(namespace, *arrays[:place], value, *arrays[place + 1 :])
 
-            return jax.vjp(by, arrays[self.wrt or 0])[1](cotangent)[0]  # type: ignore[no-any-return]
+            return jax.vjp(by, arrays[place])[1](cotangent)[0]  # type: ignore[no-any-return]
 
         return pullback
 
@@ -113,7 +114,7 @@ def tolerance(dtype: np.dtype[Any]) -> float:
 def samples(op: str) -> Sequence[Sample]:
     """The samples of an op, from the module of ``conformance.cases`` that has its name.
 
-    None where there is no such module: an empty tuple.
+    An op without such a module has none.
     """
     name = f"conformance.cases.{op}"
     if not _exists(name):

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 
 import spec
 from conformance.case import Sample, samples
-
-#: The devices of the spec that a JAX platform can be.
-DEVICES: tuple[spec.Device, ...] = ("cpu", "cuda")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -49,13 +47,17 @@ def tried_ops() -> tuple[str, ...]:
     return tuple(op for op in ops if samples(op))
 
 
-def cells() -> Iterator[Cell]:
+@functools.cache
+def cells() -> tuple[Cell, ...]:
     """Every cell of every op that has samples."""
-    rules = spec.load()
+    return tuple(_cells(spec.load()))
+
+
+def _cells(rules: spec.Spec) -> Iterator[Cell]:
     for op in tried_ops():
         for sample in samples(op):
             for direction in sample.directions:
-                for device in DEVICES:
+                for device in spec.DEVICES:
                     for profile in rules.profiles:
                         row = spec.deciding_row(
                             rules.rows, op, direction, device, sample.facts, profile

@@ -83,6 +83,23 @@ def index_array(function: str, index: Any) -> jax.Array:
     return jnp.asarray(index)
 
 
+def index_vector(function: str, index: Any) -> jax.Array:
+    """``index`` as a JAX array of int32 or int64 with one dimension; a number has one element.
+
+    Raises:
+        TypeError: It is not an array.
+        RuntimeError: It is of another dtype.
+        IndexError: It has more dimensions.
+    """
+    vector = index_array(function, index)
+    if vector.ndim > 1:
+        raise IndexError(
+            f"{function}(): Index is supposed to be a vector, but got dim: {vector.ndim} with "
+            f"shape {list(vector.shape)}"
+        )
+    return vector.reshape(-1)
+
+
 def index_range(
     function: str, index: Any, size: int, dim: int, error: type[Exception] = RuntimeError
 ) -> None:

@@ -9,6 +9,7 @@ from spec.conditions import holds as holds
 from spec.loader import load as load
 from spec.loader import read as read
 from spec.model import BEHAVIOURS as BEHAVIOURS
+from spec.model import DEVICES as DEVICES
 from spec.model import Behaviour as Behaviour
 from spec.model import Device as Device
 from spec.model import Direction as Direction

@@ -11,10 +11,7 @@ from typing import Any, TypeAlias, get_args
 from spec import conditions
 from spec.cases import cases
 from spec.loader import thawed
-from spec.model import Direction, Facts, Row, Spec
-
-#: The platforms of JAX that rows speak of; a device beyond them is out of scope.
-PLATFORMS = ("cpu", "cuda")
+from spec.model import DEVICES, Direction, Facts, Row, Spec
 
 #: The id of a row, and what is wrong with it.
 Finding: TypeAlias = tuple[str, str]
@@ -93,7 +90,7 @@ def _uncovered(rows: list[Row], spec: Spec) -> Iterator[Finding]:
 
 
 def _calls(rows: list[Row], spec: Spec) -> Iterator[tuple[Facts, str, str]]:
-    return itertools.product(cases(rows, spec.facts), PLATFORMS, spec.profiles)
+    return itertools.product(cases(rows, spec.facts), DEVICES, spec.profiles)
 
 
 def _speaks(row: Row, device: str, profile: str, facts: Facts) -> bool:

@@ -13,6 +13,8 @@ Guarantee: TypeAlias = Literal["not_guaranteed", "run_to_run", "portable"]
 Kind: TypeAlias = Literal["op", "note"]
 State: TypeAlias = Literal["active", "out_of_scope"]
 
+#: The devices that a JAX platform can be; rows of others are out of scope.
+DEVICES: tuple[Device, ...] = ("cpu", "cuda")
 BEHAVIOURS: tuple[Behaviour, ...] = get_args(Behaviour)
 
 #: A value of a fact, as an op states it about one call.

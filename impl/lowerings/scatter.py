@@ -199,7 +199,7 @@ def _by_chains(
     panels = -(-n // length)
     if indices.shape == (1, n, 1):
         destinations, width = size, outer * inner
-        destination = indices[0, :, 0]
+        destination = within(indices[0, :, 0], size)
         source = jnp.moveaxis(updates, 1, 0).reshape(n, width)
         initial = jnp.moveaxis(operand, 1, 0).reshape(size, width)
         panel = jnp.arange(n, dtype=jnp.int32) // length
@@ -209,9 +209,8 @@ def _by_chains(
         source, initial = updates.reshape(-1, 1), operand.reshape(-1, 1)
         panel = jnp.arange(n, dtype=jnp.int32)[None, :, None] // length
         panel = jnp.broadcast_to(panel, updates.shape).reshape(-1)
-    inside = (destination >= 0) & (destination < destinations)
-    cell = jnp.where(inside, destination.astype(jnp.int32) * panels + panel, -1)
-    starts, positions = chains.chain_table(cell, destinations * panels)
+    # What is out of range stands past the last destination, so past the last cell: dropped.
+    starts, positions = chains.chain_table(destination * panels + panel, destinations * panels)
     parts = fold_chains(starts, positions, source).reshape(destinations, panels, width)
     out = fold_panels(parts, fence(initial))
     if width == 1 and destinations == operand.size:

@@ -53,14 +53,8 @@ def index_add(
     source = checks.array(_NAME, "source", source)
     dim = checks.dimension(dim, input.ndim, _NAME)
     size = input.shape[dim] if input.ndim else 1
-    flat = checks.index_array(_NAME, index)
-    if flat.ndim > 1:
-        raise IndexError(
-            f"{_NAME}(): Index is supposed to be a vector, but got dim: {flat.ndim} with shape "
-            f"{list(flat.shape)}"
-        )
+    flat = checks.index_vector(_NAME, index)
     checks.index_range(_NAME, index, size, dim)
-    flat = flat.reshape(-1)
     _check_source(input, dim, flat.shape[0], source)
     if not checks.is_one(checks.number(_NAME, "alpha", alpha)):
         source = _scaled(source, jnp.asarray(alpha))

@@ -37,13 +37,7 @@ def index_select(input: Array, dim: int, index: Array) -> jax.Array:
     """
     input = checks.array(_NAME, "input", input)
     dim = checks.dimension(dim, input.ndim, _NAME)
-    places = checks.index_array(_NAME, index)
-    if places.ndim > 1:
-        raise IndexError(
-            f"{_NAME}(): Index is supposed to be a vector, but got dim: {places.ndim} with shape "
-            f"{list(places.shape)}"
-        )
-    places = places.reshape(-1)
+    places = checks.index_vector(_NAME, index)
     if input.ndim == 0 and places.size != 1:
         raise RuntimeError(
             f"{_NAME}(): Index to scalar can have only 1 value, got {places.size} value(s)"

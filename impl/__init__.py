@@ -11,6 +11,7 @@ Functions carry the names, argument names and defaults of PyTorch's. What each d
 is in the rows of ``spec``.
 """
 
+from impl import nn as nn
 from impl import testing as testing
 from impl import utils as utils
 from impl.alerts import alert_not_deterministic as alert_not_deterministic

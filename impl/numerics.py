@@ -53,6 +53,46 @@ def product(a: jax.Array, b: jax.typing.ArrayLike) -> jax.Array:
     return jnp.where(jnp.abs(p) <= jnp.inf, p, p + p)
 
 
+def quotient(a: jax.Array, b: jax.Array) -> jax.Array:
+    """``a / b`` for float32 or float64, rounded to nearest, by integer operations alone.
+
+    XLA turns a division by a broadcast value into a multiplication by its reciprocal, and divides
+    float32 on a GPU with an error of up to 2 units in the last place. Here the significands are
+    divided bit by bit. What is subnormal counts as zero.
+    """
+    info = jnp.finfo(a.dtype)
+    fraction, bits = info.nmant, info.bits
+    word = jnp.dtype(f"uint{bits}")
+    signed = jnp.dtype(f"int{bits}")
+    one = jnp.array(1, word)
+    lead = one << fraction
+    top = (1 << (bits - 1 - fraction)) - 1
+    raw_a, raw_b = (jax.lax.bitcast_convert_type(x, word) for x in (a, b))
+    exponents = [((raw >> fraction) & top).astype(signed) for raw in (raw_a, raw_b)]
+    m, d = ((raw & (lead - one)) | lead for raw in (raw_a, raw_b))
+    exponent = exponents[0] - exponents[1] + (top >> 1)
+    less = m < d
+    m, exponent = jnp.where(less, m << 1, m), exponent - less.astype(signed)
+    # The first bit is 1; then one bit for each of the fraction, and one more to round by.
+    q, rest = jnp.ones_like(m), m - d
+    for _ in range(fraction + 1):
+        rest = rest << 1
+        fits = rest >= d
+        q = (q << 1) | fits.astype(word)
+        rest = jnp.where(fits, rest - d, rest)
+    odd_or_over = ((q >> 1) & one) | (rest != 0).astype(word)
+    rounded = (q >> 1) + (q & odd_or_over & one)
+    # A carry out of the fraction belongs in the exponent.
+    packed = (exponent.astype(word) << fraction) + (rounded - lead)
+    sign = (raw_a ^ raw_b) & (one << (bits - 1))
+    infinity = jnp.array(top, word) << fraction
+    packed = jnp.where((exponent >= top) | (packed >= infinity), infinity, packed)
+    packed = jnp.where(exponent <= 0, jnp.array(0, word), packed)
+    exact = jax.lax.bitcast_convert_type(sign | packed, a.dtype)
+    ordinary = [(e > 0) & (e < top) for e in exponents]
+    return jnp.where(ordinary[0] & ordinary[1], exact, a / b)
+
+
 def convert(value: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
     """Converts exactly as written.
 

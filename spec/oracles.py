@@ -17,13 +17,14 @@ from spec.loader import load
 Array = npt.NDArray[Any]
 
 
-def panel(initial: Array, index: Array, source: Array) -> Array:
-    """Adds ``source[i]`` to row ``index[i]`` of ``initial``, in panel order.
+def panel(initial: Array, index: Array, source: Array, combine: np.ufunc = np.add) -> Array:
+    """Combines row ``index[i]`` of ``initial`` with ``source[i]``, in panel order.
 
     Args:
         initial: Shape [destinations, ...].
         index: Shape [n]; indices outside [0, destinations) are dropped.
         source: Shape [n, ...].
+        combine: ``np.add`` or ``np.multiply``.
 
     Returns:
         Shape and dtype of ``initial``.
@@ -31,15 +32,15 @@ def panel(initial: Array, index: Array, source: Array) -> Array:
     size = initial.shape[0]
     minimum = load().orders["panel"].parameters["minimum"]
     length = max(minimum, 1 << max(size - 1, 0).bit_length())
-    total = _identity(initial.shape, initial.dtype)
+    total = _identity(initial.shape, initial.dtype, combine)
     for start in range(0, len(index), length):
-        part = _identity(initial.shape, initial.dtype)
+        part = _identity(initial.shape, initial.dtype, combine)
         rows = index[start : start + length]
         kept = (rows >= 0) & (rows < size)
         values = source[start : start + length].astype(part.dtype)
-        np.add.at(part, rows[kept], values[kept])
-        total += part
-    return (initial.astype(total.dtype) + total).astype(initial.dtype)
+        combine.at(part, rows[kept], values[kept])
+        total = combine(total, part)
+    return np.asarray(combine(initial.astype(total.dtype), total).astype(initial.dtype))
 
 
 def blocked_scan(values: Array) -> Array:
@@ -103,6 +104,7 @@ def _accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.float32) if narrow else dtype
 
 
-def _identity(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+def _identity(shape: tuple[int, ...], dtype: np.dtype[Any], combine: np.ufunc = np.add) -> Array:
     wide = _accumulator(dtype)
-    return np.full(shape, -0.0 if wide.kind in "fc" else 0, wide)
+    zero = -0.0 if wide.kind in "fc" else 0
+    return np.full(shape, zero if combine is np.add else 1, wide)

@@ -14,6 +14,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plt
 
 from impl.manual_axes import aligned
+from impl.monoids import Monoid
 
 #: The largest number of elements that 32-bit offsets reach; beyond it the XLA lowering serves.
 MAX_ELEMENTS = 2**31 - 1
@@ -60,36 +61,44 @@ class Launch:
         own = pl.program_id(axis).astype(jnp.int32)
         return self._permuted(own, size, salt=axis)
 
-    def atomic_add(self, ref: Any, offsets: jax.Array, values: jax.Array, mask: jax.Array) -> None:
-        """Adds each value to its element of a flat ref, in no stated order.
+    def atomic(
+        self, ref: Any, offsets: jax.Array, values: jax.Array, mask: jax.Array, monoid: Monoid
+    ) -> None:
+        """Combines each value with its element of a flat ref, in no stated order.
 
-        In interpret mode ``plt.atomic_add`` loses an update when an offset occurs twice in one
-        vector and refuses masks, so there the updates are applied one by one.
+        In interpret mode Triton's atomics lose an update when an offset occurs twice in one
+        vector and refuse masks, so there the updates are applied one by one.
         """
-        if not self.interpret:
-            plt.atomic_add(ref, (offsets,), values, mask=mask)
-            return
+        if self.interpret:
+            self._one_by_one(ref, offsets, values, mask, monoid.combine)
+        elif monoid.name == "mul":
+            _atomic_mul(ref, offsets, values, mask)
+        else:
+            update = {"add": plt.atomic_add, "min": plt.atomic_min, "max": plt.atomic_max}
+            update[monoid.name](ref, (offsets,), values, mask=mask)
+
+    def store_any(self, ref: Any, offsets: jax.Array, values: jax.Array, mask: jax.Array) -> None:
+        """Stores values at offsets of a flat ref; of several for one offset, any may stay."""
+        if self.interpret:
+            self._one_by_one(ref, offsets, values, mask, lambda _, new: new)
+        else:
+            plt.store(ref.at[offsets], values, mask=mask)
+
+    def _one_by_one(
+        self,
+        ref: Any,
+        offsets: jax.Array,
+        values: jax.Array,
+        mask: jax.Array,
+        combine: Callable[[jax.Array, jax.Array], jax.Array],
+    ) -> None:
         count = offsets.shape[0]
         safe = jnp.where(mask, offsets, 0)
 
         def update(step: jax.Array, _: None) -> None:
             lane = self._permuted(step, count, salt=3)
             old = ref[safe[lane]]
-            ref[safe[lane]] = jnp.where(mask[lane], old + values[lane], old)
-
-        jax.lax.fori_loop(0, count, update, None)
-
-    def store_any(self, ref: Any, offsets: jax.Array, values: jax.Array, mask: jax.Array) -> None:
-        """Stores values at offsets of a flat ref; of several for one offset, any may stay."""
-        if not self.interpret:
-            plt.store(ref.at[offsets], values, mask=mask)
-            return
-        count = offsets.shape[0]
-        safe = jnp.where(mask, offsets, 0)
-
-        def update(step: jax.Array, _: None) -> None:
-            lane = self._permuted(step, count, salt=3)
-            ref[safe[lane]] = jnp.where(mask[lane], values[lane], ref[safe[lane]])
+            ref[safe[lane]] = jnp.where(mask[lane], combine(old, values[lane]), old)
 
         jax.lax.fori_loop(0, count, update, None)
 
@@ -99,6 +108,26 @@ class Launch:
             return i
         factor, shift = affine(self.seed, size, salt)
         return (i * factor % size + shift) % size
+
+
+def _atomic_mul(ref: Any, offsets: jax.Array, values: jax.Array, mask: jax.Array) -> None:
+    """Multiplication by atomic exchange, since there is no atomic for it.
+
+    A lane takes what it finds and leaves 1, multiplies, and exchanges the product back. What it
+    then takes is 1 unless another lane came between; else it goes on with that.
+    """
+
+    def holding(state: tuple[jax.Array, jax.Array]) -> jax.Array:
+        return jnp.max(state[1].astype(jnp.int32)) > 0
+
+    def settle(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        held, alive = state
+        one = jnp.ones_like(held)
+        product = held * plt.atomic_xchg(ref, (offsets,), one, mask=alive)
+        left = plt.atomic_xchg(ref, (offsets,), product, mask=alive)
+        return left, alive & (left != one)
+
+    jax.lax.while_loop(holding, settle, (values, mask))
 
 
 def affine(seed: int, size: int, salt: int = 0) -> tuple[int, int]:

@@ -10,6 +10,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plt
 
 from impl.kernels.launch import Launch
+from impl.monoids import ADD
 from impl.numerics import identity, zeros
 
 _LANES = 128
@@ -89,11 +90,12 @@ def atomic_carry(rows: jax.Array, *, launch: Launch) -> jax.Array:
 
         total = jax.lax.fori_loop(0, chunk // _CHUNK, step, jnp.zeros((), dtype))
         later = jnp.arange(lanes, dtype=jnp.int32)
-        launch.atomic_add(
+        launch.atomic(
             carry_ref,
             row * chunks + later,
             jnp.broadcast_to(total, (lanes,)),
             (later > own) & (later < chunks),
+            ADD,
         )
 
     def scan(rows_ref: Any, carry_ref: Any, out_ref: Any) -> None:

@@ -1,7 +1,8 @@
-"""Kernels of scatter-accumulate: one pass of atomics, and panel order by chains."""
+"""Kernels of scatter: one pass of atomics, panel order by chains, and who wrote last."""
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -10,21 +11,24 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plt
 
 from impl.kernels.launch import Launch
-from impl.numerics import identity
+from impl.monoids import MAX, Monoid
 
 _ATOMIC_BLOCK = 256
 _TILE = 128
+#: How many elements of a chain a lane loads ahead of combining them.
+_AHEAD = 4
 
 
-def atomic_add(
-    operand: jax.Array, offsets: jax.Array, updates: jax.Array, *, launch: Launch
+def atomic(
+    operand: jax.Array, offsets: jax.Array, updates: jax.Array, *, monoid: Monoid, launch: Launch
 ) -> jax.Array:
-    """Adds ``updates`` to a flat ``operand`` in whatever order the hardware takes.
+    """Combines ``updates`` with a flat ``operand`` in whatever order the hardware takes.
 
     Args:
         operand: Shape [m].
         offsets: Shape [n], int32; those outside [0, m) are dropped.
         updates: Shape [n].
+        monoid: What to combine by.
         launch: How to run.
 
     Returns:
@@ -39,7 +43,8 @@ def atomic_add(
         inside = lanes < count
         offset = plt.load(offsets_ref.at[lanes], mask=inside, other=-1)
         value = plt.load(updates_ref.at[lanes], mask=inside, other=0)
-        launch.atomic_add(out_ref, offset, value, inside & (offset >= 0) & (offset < size))
+        kept = inside & (offset >= 0) & (offset < size)
+        launch.atomic(out_ref, offset, value, kept, monoid)
 
     return launch(
         kernel,
@@ -48,15 +53,20 @@ def atomic_add(
         operand,
         offsets,
         updates,
-        name="scatter_add_atomic",
+        name=f"scatter_{monoid.name}_atomic",
         aliases={0: 0},
     )
 
 
 def fold_chains(
-    starts: jax.Array, positions: jax.Array, updates: jax.Array, *, launch: Launch
+    starts: jax.Array,
+    positions: jax.Array,
+    updates: jax.Array,
+    *,
+    monoid: Monoid,
+    launch: Launch,
 ) -> jax.Array:
-    """Folds every chain left to right, starting from -0.
+    """Folds every chain left to right, starting from the identity.
 
     One lane of a program follows one chain, for one column: loads of neighbouring columns are
     coalesced, and a hot destination is as many chains as it has panels.
@@ -66,12 +76,14 @@ def fold_chains(
             shape [cells + 1].
         positions: Rows of ``updates``, chain by chain; int32, shape [n].
         updates: Shape [n, width].
+        monoid: What to combine by.
         launch: How to run.
 
     Returns:
-        Panel sums, shape [cells, width].
+        Panel results, shape [cells, width].
     """
     cells, width = starts.shape[0] - 1, updates.shape[1]
+    identity = monoid.identity(updates.dtype)
     tile_w = min(_TILE, pl.next_power_of_2(width))
     tile_c = _TILE // tile_w
     grid = (pl.cdiv(cells, tile_c), pl.cdiv(width, tile_w))
@@ -83,18 +95,23 @@ def fold_chains(
         start = plt.load(starts_ref.at[row], mask=in_rows, other=0)
         end = plt.load(starts_ref.at[row + 1], mask=in_rows, other=0)
 
-        def step(t: jax.Array, total: jax.Array) -> jax.Array:
+        def load(t: jax.Array) -> jax.Array:
             alive = start + t < end
             position = plt.load(positions_ref.at[start + t], mask=alive, other=0)
-            value = plt.load(
+            return plt.load(
                 updates_ref.at[position[:, None], column[None, :]],
                 mask=alive[:, None] & in_columns[None, :],
-                other=identity(updates.dtype),
+                other=identity,
             )
-            return total + value
 
-        zero = jnp.full((tile_c, tile_w), identity(updates.dtype), updates.dtype)
-        total = jax.lax.fori_loop(0, jnp.max(end - start), step, zero)
+        def step(block: jax.Array, total: jax.Array) -> jax.Array:
+            # All loads before the first addition: they are then under way together.
+            values = [load(block * _AHEAD + ahead) for ahead in range(_AHEAD)]
+            return functools.reduce(monoid.combine, values, total)
+
+        zero = jnp.full((tile_c, tile_w), identity, updates.dtype)
+        blocks = (jnp.max(end - start) + (_AHEAD - 1)) // _AHEAD
+        total = jax.lax.fori_loop(0, blocks, step, zero)
         plt.store(
             out_ref.at[row[:, None], column[None, :]],
             total,
@@ -108,16 +125,19 @@ def fold_chains(
         starts,
         positions,
         updates,
-        name="scatter_add_ordered_fold",
+        name=f"scatter_{monoid.name}_ordered_fold",
     )
 
 
-def fold_panels(parts: jax.Array, operand: jax.Array, *, launch: Launch) -> jax.Array:
-    """Adds the panel sums of each destination left to right, then to the initial value.
+def fold_panels(
+    parts: jax.Array, operand: jax.Array, *, monoid: Monoid, launch: Launch
+) -> jax.Array:
+    """Folds the panel results of each destination left to right, then onto the initial value.
 
     Args:
         parts: Shape [destinations, panels, width].
         operand: Initial values, shape [destinations, width].
+        monoid: What to combine by.
         launch: How to run.
 
     Returns:
@@ -132,17 +152,17 @@ def fold_panels(parts: jax.Array, operand: jax.Array, *, launch: Launch) -> jax.
         row = launch.program_id(0, grid[0]) * tile_d + jnp.arange(tile_d, dtype=jnp.int32)
         column = launch.program_id(1, grid[1]) * tile_w + jnp.arange(tile_w, dtype=jnp.int32)
         inside = (row < destinations)[:, None] & (column < width)[None, :]
-        zero = identity(parts.dtype)
+        identity = monoid.identity(parts.dtype)
 
         def step(panel: jax.Array, total: jax.Array) -> jax.Array:
             where = parts_ref.at[row[:, None], panel, column[None, :]]
-            return total + plt.load(where, mask=inside, other=zero)
+            return monoid.combine(total, plt.load(where, mask=inside, other=identity))
 
-        start = jnp.full((tile_d, tile_w), zero, parts.dtype)
+        start = jnp.full((tile_d, tile_w), identity, parts.dtype)
         total = jax.lax.fori_loop(0, panels, step, start)
         cell = (row[:, None], column[None, :])
-        first = plt.load(operand_ref.at[cell], mask=inside, other=zero)
-        plt.store(out_ref.at[cell], first + total, mask=inside)
+        first = plt.load(operand_ref.at[cell], mask=inside, other=identity)
+        plt.store(out_ref.at[cell], monoid.combine(first, total), mask=inside)
 
     return launch(
         kernel,
@@ -150,5 +170,42 @@ def fold_panels(parts: jax.Array, operand: jax.Array, *, launch: Launch) -> jax.
         jax.ShapeDtypeStruct(operand.shape, operand.dtype),
         parts,
         operand,
-        name="scatter_add_ordered_panels",
+        name=f"scatter_{monoid.name}_ordered_panels",
+    )
+
+
+def writer(offsets: jax.Array, size: int, *, last: bool, launch: Launch) -> jax.Array:
+    """Which of several writers stays at each place.
+
+    Args:
+        offsets: Where each writes, int32, shape [n]; those outside [0, size) write nowhere.
+        size: Number of places.
+        last: Whether the last one stays; otherwise whichever the hardware leaves.
+        launch: How to run.
+
+    Returns:
+        Position of the writer, or -1 where there is none, int32, shape [size].
+    """
+    count = offsets.shape[0]
+    programs = pl.cdiv(count, _ATOMIC_BLOCK)
+
+    def kernel(offsets_ref: Any, _: Any, out_ref: Any) -> None:
+        program = launch.program_id(0, programs)
+        lanes = program * _ATOMIC_BLOCK + jnp.arange(_ATOMIC_BLOCK, dtype=jnp.int32)
+        inside = lanes < count
+        offset = plt.load(offsets_ref.at[lanes], mask=inside, other=-1)
+        kept = inside & (offset >= 0) & (offset < size)
+        if last:
+            launch.atomic(out_ref, offset, lanes, kept, MAX)
+        else:
+            launch.store_any(out_ref, offset, lanes, kept)
+
+    return launch(
+        kernel,
+        (programs,),
+        jax.ShapeDtypeStruct((size,), jnp.int32),
+        offsets,
+        jnp.full((size,), -1, jnp.int32),
+        name="scatter_assign_ordered_last" if last else "scatter_assign_atomic_any",
+        aliases={1: 0},
     )

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from impl.manual_axes import vary_like
-from impl.numerics import zeros
+from impl.monoids import Monoid
 
 
 def chain_table(cell: jax.Array, cells: int) -> tuple[jax.Array, jax.Array]:
@@ -34,28 +34,30 @@ def chain_table(cell: jax.Array, cells: int) -> tuple[jax.Array, jax.Array]:
     return starts, positions
 
 
-def fold_chains(starts: jax.Array, positions: jax.Array, updates: jax.Array) -> jax.Array:
-    """Folds every chain left to right, starting from -0: [n, width] to [cells, width]."""
+def fold_chains(
+    starts: jax.Array, positions: jax.Array, updates: jax.Array, *, monoid: Monoid
+) -> jax.Array:
+    """Folds every chain left to right, from the identity: [n, width] to [cells, width]."""
     start, end = starts[:-1], starts[1:]
 
     def step(t: jax.Array, total: jax.Array) -> jax.Array:
         alive = start + t < end
         value = updates[positions[jnp.where(alive, start + t, 0)]]
-        return jnp.where(alive[:, None], total + value, total)
+        return jnp.where(alive[:, None], monoid.combine(total, value), total)
 
-    first = zeros((start.shape[0], updates.shape[1]), updates.dtype)
+    first = monoid.full((start.shape[0], updates.shape[1]), updates.dtype)
     first = vary_like(first, updates)
     longest = jnp.max(end - start, initial=0)
     return jax.lax.fori_loop(0, longest, step, first)  # type: ignore[no-any-return]
 
 
-def fold_panels(parts: jax.Array, operand: jax.Array) -> jax.Array:
-    """Adds [destinations, panels, width] over panels left to right, then to the initial value."""
+def fold_panels(parts: jax.Array, operand: jax.Array, *, monoid: Monoid) -> jax.Array:
+    """Folds [destinations, panels, width] over panels, left to right, onto the initial value."""
 
     def step(panel: jax.Array, total: jax.Array) -> jax.Array:
         part: jax.Array = jax.lax.dynamic_index_in_dim(parts, panel, axis=1, keepdims=False)
-        return total + part
+        return monoid.combine(total, part)
 
-    first = vary_like(zeros(operand.shape, operand.dtype), parts)
+    first = vary_like(monoid.full(operand.shape, operand.dtype), parts)
     total: jax.Array = jax.lax.fori_loop(0, parts.shape[1], step, first)
-    return operand + total
+    return monoid.combine(operand, total)

@@ -1,14 +1,15 @@
 """Scatter-accumulate: every way to compute its two paths.
 
 All take ``operand`` [outer, size, inner], ``indices`` [outer or 1, n, inner or 1] and ``updates``
-[outer, n, inner], and return the operand with updates added along the middle axis. Indices
-outside [0, size) are dropped.
+[outer, n, inner], and return the operand with updates added along the middle axis, or combined by
+another monoid. Indices outside [0, size) are dropped.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,12 +20,13 @@ from impl.kernels.launch import MAX_ELEMENTS, Launch
 from impl.layout import within
 from impl.lowerings import chains
 from impl.manual_axes import vary_like
-from impl.numerics import accumulator, by_parts, convert, fence, zeros
+from impl.monoids import ADD, Monoid
+from impl.numerics import accumulator, by_parts, convert, fence
 
 Scatter = Callable[..., jax.Array]
 
-# How many panel sums are kept at a time on a CPU: they stay within its second-level cache.
-_KEPT_SUMS = 65536
+# How many panel results are kept at a time on a CPU: they stay within its second-level cache.
+_KEPT = 65536
 
 
 def panel_length(destinations: int) -> int:
@@ -38,11 +40,14 @@ def accumulating(function: Scatter) -> Scatter:
 
     @functools.wraps(function)
     def run(
-        operand: jax.Array, indices: jax.Array, updates: jax.Array, **options: object
+        operand: jax.Array, indices: jax.Array, updates: jax.Array, *, monoid: Monoid, **rest: Any
     ) -> jax.Array:
+        options = {"monoid": monoid, **rest}
         if updates.size == 0 or operand.size == 0:
             return operand
         if jnp.issubdtype(operand.dtype, jnp.complexfloating):
+            if monoid is not ADD:
+                raise NotImplementedError(f"complex numbers are not combined by {monoid.name!r}")
             return by_parts(lambda o, u: _stacked(run, o, indices, u, options), operand, updates)
         wide = accumulator(operand.dtype)
         out = function(convert(operand, wide), indices, convert(updates, wide), **options)
@@ -56,7 +61,7 @@ def _stacked(
     operand: jax.Array,
     indices: jax.Array,
     updates: jax.Array,
-    options: dict[str, object],
+    options: dict[str, Any],
 ) -> jax.Array:
     """Folds a leading axis of parts into the outer axis."""
     if indices.shape[0] > 1:
@@ -71,27 +76,35 @@ def _stacked(
 
 
 @accumulating
-def xla_atomic(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
+def xla_atomic(
+    operand: jax.Array, indices: jax.Array, updates: jax.Array, *, monoid: Monoid
+) -> jax.Array:
     """XLA's own scatter: serial on a CPU, atomic on a GPU."""
-    return _scatter_add(operand, indices, updates)
+    return scatter_by(monoid, operand, indices, updates)
 
 
-def _scatter_add(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
+def scatter_by(
+    monoid: Monoid, operand: jax.Array, indices: jax.Array, updates: jax.Array
+) -> jax.Array:
+    """XLA's scatter, in the form that is the fastest on a CPU."""
+
+    def scatter(target: Any, values: jax.Array) -> jax.Array:
+        return getattr(target, monoid.name)(values, mode="drop")  # type: ignore[no-any-return]
+
     outer, size, inner = operand.shape
     if indices.shape == (1, updates.shape[1], 1):
         rows = within(indices[0, :, 0], size)
         if outer == 1:
-            return operand[0].at[rows].add(updates[0], mode="drop")[None]
-        return operand.at[:, rows].add(updates, mode="drop")
+            return scatter(operand[0].at[rows], updates[0])[None]
+        return scatter(operand.at[:, rows], updates)
     if operand.size > MAX_ELEMENTS:
         full = jnp.broadcast_to(within(indices, size), updates.shape)
         a = jnp.arange(outer)[:, None, None]
         b = jnp.arange(inner)[None, None, :]
-        return operand.at[a, full, b].add(updates, mode="drop")
+        return scatter(operand.at[a, full, b], updates)
     # Scalars at flat offsets are what the CPU's scatter is fastest at.
     flat = flat_offsets(operand, indices, updates)
-    out = operand.reshape(-1).at[flat].add(updates.reshape(-1), mode="drop")
-    return out.reshape(operand.shape)
+    return scatter(operand.reshape(-1).at[flat], updates.reshape(-1)).reshape(operand.shape)
 
 
 def flat_offsets(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
@@ -106,20 +119,23 @@ def flat_offsets(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> 
 
 
 @accumulating
-def cpu_panels(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
+def cpu_panels(
+    operand: jax.Array, indices: jax.Array, updates: jax.Array, *, monoid: Monoid
+) -> jax.Array:
     """Panel order by XLA's scatters, for a CPU, where they apply updates in source order.
 
-    Several panels are summed by one scatter, each into destinations of its own; a second scatter
-    folds their sums onto the total. Both are fenced: XLA rewrites ``a + zeros.at[i].add(s)`` to
+    Several panels are combined by one scatter, each into destinations of its own; a second scatter
+    folds their results onto the total. Both are fenced: XLA rewrites ``a + zeros.at[i].add(s)`` to
     ``a.at[i].add(s)``, which is another order.
     """
     outer, size, inner = operand.shape
     n = updates.shape[1]
     length = panel_length(size)
+    scatter = functools.partial(scatter_by, monoid)
     if n <= length:
-        part = _scatter_add(zeros(operand.shape, operand.dtype), indices, updates)
-        return _onto(operand, fence(part))
-    group = min(max(1, _KEPT_SUMS // operand.size), n // length)
+        part = scatter(monoid.full(operand.shape, operand.dtype), indices, updates)
+        return _onto(operand, fence(part), monoid)
+    group = min(max(1, _KEPT // operand.size), n // length)
     step = group * length
     whole = n // step
 
@@ -130,54 +146,64 @@ def cpu_panels(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> ja
         panel = (jnp.arange(count, dtype=jnp.int32) // length)[None, :, None]
         inside = (rows >= 0) & (rows < size)
         cells = jnp.where(inside, panel * size + rows.astype(jnp.int32), panels * size)
-        parts = zeros((outer, panels * size, inner), operand.dtype)
-        parts = fence(_scatter_add(parts, cells, values))
+        parts = monoid.full((outer, panels * size, inner), operand.dtype)
+        parts = fence(scatter(parts, cells, values))
         if panels == 1:
-            return fence(total + parts)
+            return fence(monoid.combine(total, parts))
         home = (jnp.arange(panels * size, dtype=jnp.int32) % size)[None, :, None]
-        return fence(_scatter_add(total, home, parts))
+        return fence(scatter(total, home, parts))
 
-    total = vary_like(zeros(operand.shape, operand.dtype), indices, updates)
+    total = vary_like(monoid.full(operand.shape, operand.dtype), indices, updates)
     total = jax.lax.fori_loop(0, whole, lambda i, t: add(t, i * step, step), total)
     if n % step:
         total = add(total, whole * step, n % step)
-    return _onto(operand, total)
+    return _onto(operand, total, monoid)
 
 
-def _onto(initial: jax.Array, total: jax.Array) -> jax.Array:
+def _onto(initial: jax.Array, total: jax.Array, monoid: Monoid) -> jax.Array:
     # Fenced, or XLA drops the addition to a constant 0 and with it the sign of 0 + -0.
-    return fence(initial) + total
+    return monoid.combine(fence(initial), total)
 
 
 @accumulating
-def xla_chains(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
+def xla_chains(
+    operand: jax.Array, indices: jax.Array, updates: jax.Array, *, monoid: Monoid
+) -> jax.Array:
     """Panel order without scatters: right on any device."""
-    return _by_chains(operand, indices, updates, chains.fold_chains, chains.fold_panels)
+    return _by_chains(
+        operand,
+        indices,
+        updates,
+        functools.partial(chains.fold_chains, monoid=monoid),
+        functools.partial(chains.fold_panels, monoid=monoid),
+    )
 
 
 @accumulating
 def kernel_atomic(
-    operand: jax.Array, indices: jax.Array, updates: jax.Array, *, launch: Launch
+    operand: jax.Array, indices: jax.Array, updates: jax.Array, *, monoid: Monoid, launch: Launch
 ) -> jax.Array:
     """One pass of atomics."""
     if max(operand.size, updates.size) > MAX_ELEMENTS:
-        return _scatter_add(operand, indices, updates)
+        return scatter_by(monoid, operand, indices, updates)
     offsets = flat_offsets(operand, indices, updates)
-    flat = kernels.atomic_add(operand.reshape(-1), offsets, updates.reshape(-1), launch=launch)
+    flat = kernels.atomic(
+        operand.reshape(-1), offsets, updates.reshape(-1), monoid=monoid, launch=launch
+    )
     return flat.reshape(operand.shape)
 
 
 @accumulating
 def kernel_chains(
-    operand: jax.Array, indices: jax.Array, updates: jax.Array, *, launch: Launch
+    operand: jax.Array, indices: jax.Array, updates: jax.Array, *, monoid: Monoid, launch: Launch
 ) -> jax.Array:
     """Panel order by one lane for each chain."""
     return _by_chains(
         operand,
         indices,
         updates,
-        functools.partial(kernels.fold_chains, launch=launch),
-        functools.partial(kernels.fold_panels, launch=launch),
+        functools.partial(kernels.fold_chains, monoid=monoid, launch=launch),
+        functools.partial(kernels.fold_panels, monoid=monoid, launch=launch),
     )
 
 

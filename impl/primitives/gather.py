@@ -15,7 +15,7 @@ from impl.layout import within
 from impl.manual_axes import aligned, vary_like
 from impl.primitives import _core
 from impl.primitives.alert import alert
-from impl.primitives.scatter_accumulate import align, scatter_accumulate, scatter_p
+from impl.primitives.scatter_accumulate import align, primitives, scatter_accumulate
 
 gather_p = Primitive("samebits_gather")
 
@@ -96,5 +96,5 @@ gather_p.def_abstract_eval(_abstract)
 mlir.register_lowering(gather_p, mlir.lower_fun(_lower, multiple_results=False))
 ad.primitive_jvps[gather_p] = _jvp
 ad.primitive_transposes[gather_p] = _transpose
-ad.primitive_transposes[scatter_p] = _transpose_scatter
+ad.primitive_transposes[primitives["add"]] = _transpose_scatter
 batching.primitive_batchers[gather_p] = _batch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,19 +10,28 @@ import jax
 import jax.numpy as jnp
 from jax.interpreters import ad, batching
 
-from impl.decide import Decision
+from impl import monoids
+from impl.decide import Decision, Path
+from impl.lowerings import extremes
 from impl.lowerings import scatter as lowerings
 from impl.manual_axes import aligned
+from impl.monoids import Monoid, Reduction
 from impl.primitives import _core
 
 
 def scatter_accumulate(
-    operand: jax.Array, indices: jax.Array, updates: jax.Array, *, decision: Decision
+    operand: jax.Array,
+    indices: jax.Array,
+    updates: jax.Array,
+    *,
+    decision: Decision,
+    by: Reduction = "add",
 ) -> jax.Array:
-    """``operand`` with ``updates`` added along its middle axis.
+    """``operand`` with ``updates`` combined with it along its middle axis.
 
-    On the ordered path the additions are in the spec's panel order, for each element of the outer
-    and inner axes by itself, so that batching does not change any bits.
+    On the ordered path sums and products are in the spec's panel order, for each element of the
+    outer and inner axes by itself, so that batching does not change any bits. Minima and maxima
+    are the same in every order, and a NaN is the least and the greatest of all.
 
     Args:
         operand: Shape [outer, size, inner].
@@ -29,12 +39,13 @@ def scatter_accumulate(
             [0, size) are dropped.
         updates: Shape [outer, n, inner], of the operand's dtype.
         decision: What each platform does. Alerts are the caller's business.
+        by: What to combine by.
 
     Returns:
         Shape [outer, size, inner].
     """
     operands = aligned(operand, indices, updates)
-    return scatter_p.bind(*operands, decision=decision)  # type: ignore[no-any-return]
+    return primitives[by].bind(*operands, decision=decision)  # type: ignore[no-any-return]
 
 
 def align(
@@ -43,10 +54,11 @@ def align(
     """Folds a batch axis into the outer axis of [outer, n, inner] arrays.
 
     Args:
-        args: The primitive's operands; the second holds indices.
+        args: The primitive's operands.
         dims: Their batch dimensions.
         size: Length of the batch axis.
-        mapped: Which operands to batch even where they are not; the indices are only if needed.
+        mapped: Which operands to batch even where they are not; the others hold indices, and are
+            only if needed.
     """
     folded = []
     outer = _core.outer_length(args[0], dims[0])
@@ -65,7 +77,7 @@ def _abstract(operand: Any, indices: Any, updates: Any, *, decision: Decision) -
     return operand.update(weak_type=False)
 
 
-def _jvp(primals: Any, tangents: Any, *, decision: Decision) -> Any:
+def _jvp_of_sum(primals: Any, tangents: Any, *, decision: Decision) -> Any:
     operand, indices, updates = primals
     out = scatter_accumulate(operand, indices, updates, decision=decision)
     if all(type(tangent) is ad.Zero for tangent in (tangents[0], tangents[2])):
@@ -74,25 +86,48 @@ def _jvp(primals: Any, tangents: Any, *, decision: Decision) -> Any:
     return out, scatter_accumulate(operand_dot, indices, updates_dot, decision=decision)
 
 
-def _batch(args: Any, dims: Any, *, decision: Decision) -> Any:
+def _batch(by: Reduction, args: Any, dims: Any, *, decision: Decision) -> Any:
     size = _core.batch_size(args, dims)
     operand, indices, updates = align(args, dims, size, mapped=(0, 2))
-    out = scatter_accumulate(operand, indices, updates, decision=decision)
+    out = scatter_accumulate(operand, indices, updates, decision=decision, by=by)
     return _core.unfold(out, size, _core.outer_length(args[0], dims[0])), 0
 
 
-scatter_p = _core.new_primitive(
-    "samebits_scatter_accumulate",
-    _abstract,
-    {
-        "atomic": _core.Lowerings(
-            cpu=lowerings.xla_atomic, xla=lowerings.xla_atomic, kernel=lowerings.kernel_atomic
-        ),
+def _folded(monoid: Monoid) -> dict[Path, _core.Lowerings]:
+    """The two paths of an operation whose result depends on the order."""
+
+    def of(function: Any) -> Any:
+        return functools.partial(function, monoid=monoid)
+
+    atomic = of(lowerings.xla_atomic)
+    return {
+        "atomic": _core.Lowerings(atomic, atomic, of(lowerings.kernel_atomic)),
         "ordered": _core.Lowerings(
-            cpu=lowerings.cpu_panels, xla=lowerings.xla_chains, kernel=lowerings.kernel_chains
+            cpu=of(lowerings.cpu_panels),
+            xla=of(lowerings.xla_chains),
+            kernel=of(lowerings.kernel_chains),
         ),
-    },
-)
-ad.primitive_jvps[scatter_p] = _jvp
-# Its transpose is with gather's, in impl.primitives.gather: each is made of the other.
-batching.primitive_batchers[scatter_p] = _batch
+    }
+
+
+def _extreme(monoid: Monoid) -> dict[Path, _core.Lowerings]:
+    """The one path of an operation whose result does not."""
+    xla = functools.partial(extremes.xla, monoid=monoid)
+    same = _core.Lowerings(xla, xla, functools.partial(extremes.kernel, monoid=monoid))
+    return {"atomic": same, "ordered": same}
+
+
+#: One for each operation. The transpose of the sum is with gather's, of which it is made; the
+#: derivatives of the others are in ``impl.primitives.scatter_jvps``.
+primitives = {
+    monoid.name: _core.new_primitive(f"samebits_scatter_{monoid.name}", _abstract, paths(monoid))
+    for monoid, paths in (
+        (monoids.ADD, _folded),
+        (monoids.MUL, _folded),
+        (monoids.MIN, _extreme),
+        (monoids.MAX, _extreme),
+    )
+}
+for _name, _primitive in primitives.items():
+    batching.primitive_batchers[_primitive] = functools.partial(_batch, _name)
+ad.primitive_jvps[primitives["add"]] = _jvp_of_sum

@@ -1,0 +1,3 @@
+"""What neural networks are made of."""
+
+from impl.nn import functional as functional

@@ -1,0 +1,1 @@
+"""The ops of ``torch.nn.functional``: a file each, named as the op is."""

@@ -43,9 +43,9 @@ def test_a_program_without_its_kernels_code_still_tells_paths_apart():
     assert off != on
 
 
-def test_an_atomic_kernel_of_integers_is_no_race():
+def test_a_scatter_of_integers_is_no_race():
     text = trial.lower(index_add, (X.astype(int),), "cuda")
-    assert ir.kernels(text) == ["scatter_add_atomic"]
+    assert "stablehlo.scatter" in text
     assert ir.races(text) == []
 
 

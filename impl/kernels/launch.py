@@ -64,7 +64,7 @@ class Launch:
     def atomic(
         self, ref: Any, offsets: jax.Array, values: jax.Array, mask: jax.Array, monoid: Monoid
     ) -> None:
-        """Combines each value with its element of a flat ref, in no stated order.
+        """Combines each float with its element of a flat ref, in no stated order: adds or multiplies.
 
         In interpret mode Triton's atomics lose an update when an offset occurs twice in one
         vector and refuse masks, so there the updates are applied one by one.
@@ -74,8 +74,7 @@ class Launch:
         elif monoid.name == "mul":
             _atomic_mul(ref, offsets, values, mask)
         else:
-            update = {"add": plt.atomic_add, "min": plt.atomic_min, "max": plt.atomic_max}
-            update[monoid.name](ref, (offsets,), values, mask=mask)
+            plt.atomic_add(ref, (offsets,), values, mask=mask)
 
     def store_any(self, ref: Any, offsets: jax.Array, values: jax.Array, mask: jax.Array) -> None:
         """Stores values at offsets of a flat ref; of several for one offset, any may stay."""

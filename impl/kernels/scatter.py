@@ -1,4 +1,4 @@
-"""Kernels of scatter: one pass of atomics, panel order by chains, and who wrote last."""
+"""Kernels of scatter: one pass of atomics, panel order by chains, racing stores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plt
 
 from impl.kernels.launch import Launch
-from impl.monoids import MAX, Monoid
+from impl.monoids import Monoid
 
 _ATOMIC_BLOCK = 256
 _TILE = 128
@@ -174,13 +174,12 @@ def fold_panels(
     )
 
 
-def writer(offsets: jax.Array, size: int, *, last: bool, launch: Launch) -> jax.Array:
-    """Which of several writers stays at each place.
+def any_writer(offsets: jax.Array, size: int, *, launch: Launch) -> jax.Array:
+    """Which of several writers stays at each place: whichever the hardware leaves.
 
     Args:
         offsets: Where each writes, int32, shape [n]; those outside [0, size) write nowhere.
         size: Number of places.
-        last: Whether the last one stays; otherwise whichever the hardware leaves.
         launch: How to run.
 
     Returns:
@@ -194,11 +193,7 @@ def writer(offsets: jax.Array, size: int, *, last: bool, launch: Launch) -> jax.
         lanes = program * _ATOMIC_BLOCK + jnp.arange(_ATOMIC_BLOCK, dtype=jnp.int32)
         inside = lanes < count
         offset = plt.load(offsets_ref.at[lanes], mask=inside, other=-1)
-        kept = inside & (offset >= 0) & (offset < size)
-        if last:
-            launch.atomic(out_ref, offset, lanes, kept, MAX)
-        else:
-            launch.store_any(out_ref, offset, lanes, kept)
+        launch.store_any(out_ref, offset, lanes, inside & (offset >= 0) & (offset < size))
 
     return launch(
         kernel,
@@ -206,6 +201,6 @@ def writer(offsets: jax.Array, size: int, *, last: bool, launch: Launch) -> jax.
         jax.ShapeDtypeStruct((size,), jnp.int32),
         offsets,
         jnp.full((size,), -1, jnp.int32),
-        name="scatter_assign_ordered_last" if last else "scatter_assign_atomic_any",
+        name="scatter_assign_atomic_any",
         aliases={1: 0},
     )

@@ -61,26 +61,23 @@ def xla_last(indices: jax.Array, *, size: int) -> jax.Array:
 
 def kernel_any(indices: jax.Array, *, size: int, launch: Launch) -> jax.Array:
     """Whichever store the hardware does last."""
-    return _by_kernel(indices, size, last=False, launch=launch)
-
-
-def kernel_last(indices: jax.Array, *, size: int, launch: Launch) -> jax.Array:
-    """The greatest position, by atomics on integers."""
-    return _by_kernel(indices, size, last=True, launch=launch)
-
-
-def _by_kernel(indices: jax.Array, size: int, *, last: bool, launch: Launch) -> jax.Array:
     outer, n, inner = indices.shape
     nobody = _nobody(indices, size)
     if indices.size == 0 or size == 0:
         return nobody
     if max(nobody.size, indices.size) > MAX_ELEMENTS:
-        return xla_last(indices, size=size)
+        return xla_any(indices, size=size)
     flat = flat_offsets(nobody, indices, indices)
-    writer = kernels.writer(flat, nobody.size, last=last, launch=launch)
+    writer = kernels.any_writer(flat, nobody.size, launch=launch)
     # From a position in the flat indices to one along their middle axis.
     along = jnp.where(writer < 0, -1, writer // inner % n)
     return along.reshape(outer, size, inner)
+
+
+def kernel_last(indices: jax.Array, *, size: int, launch: Launch) -> jax.Array:
+    """The same: a greatest position does not depend on who comes first."""
+    del launch
+    return xla_last(indices, size=size)
 
 
 def _positions(indices: jax.Array) -> jax.Array:

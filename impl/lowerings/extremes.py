@@ -15,9 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl.kernels import scatter as kernels
-from impl.kernels.launch import MAX_ELEMENTS, Launch
-from impl.lowerings.scatter import flat_offsets, scatter_by
+from impl.kernels.launch import Launch
+from impl.lowerings.scatter import scatter_by
 from impl.monoids import Monoid
 
 
@@ -96,15 +95,9 @@ def xla(operand: jax.Array, indices: jax.Array, updates: jax.Array, *, monoid: M
     return scatter_by(monoid, operand, indices, updates)
 
 
-@by_keys
 def kernel(
     operand: jax.Array, indices: jax.Array, updates: jax.Array, *, monoid: Monoid, launch: Launch
 ) -> jax.Array:
-    """One pass of atomics on integers."""
-    if max(operand.size, updates.size) > MAX_ELEMENTS:
-        return scatter_by(monoid, operand, indices, updates)
-    offsets = flat_offsets(operand, indices, updates)
-    flat = kernels.atomic(
-        operand.reshape(-1), offsets, updates.reshape(-1), monoid=monoid, launch=launch
-    )
-    return flat.reshape(operand.shape)
+    """The same: there is no order for a kernel to leave open or to keep."""
+    del launch
+    return xla(operand, indices, updates, monoid=monoid)

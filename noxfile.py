@@ -37,7 +37,9 @@ def install(session: nox.Session, *groups: str) -> None:
 @nox.session(python=list(JAX))
 def tests(session: nox.Session) -> None:
     """The unit tests of spec, impl and conformance."""
-    install(session, "test")
+    # Values are compared with PyTorch's once: the interpreters differ in JAX, not in values.
+    peer = ["peer"] if session.python == OLDEST else []
+    install(session, "test", *peer)
     session.run("pytest", "-n", "auto", *session.posargs)
 
 
@@ -80,3 +82,10 @@ def wheel(session: nox.Session) -> None:
         code = f"import sys, {package}; assert {package}.__file__.startswith(sys.prefix)"
         session.run("python", "-c", code)
     session.run("python", "-m", "spec", "export", "--format", "json", silent=True)
+
+
+@nox.session(python=OLDEST, default=False)
+def bench(session: nox.Session) -> None:
+    """What the ordered path costs; with PyTorch beside it where it can be installed."""
+    install(session, "peer")
+    session.run("python", "-m", "conformance.benchmarks", *session.posargs)

@@ -64,7 +64,7 @@ class Launch:
     def atomic(
         self, ref: Any, offsets: jax.Array, values: jax.Array, mask: jax.Array, monoid: Monoid
     ) -> None:
-        """Combines each float with its element of a flat ref, in no stated order: adds or multiplies.
+        """Adds or multiplies each float into its element of a flat ref, in no stated order.
 
         In interpret mode Triton's atomics lose an update when an offset occurs twice in one
         vector and refuse masks, so there the updates are applied one by one.

@@ -59,7 +59,8 @@ def atomic(
 
 
 def fold_chains(
-    starts: jax.Array,
+    start: jax.Array,
+    end: jax.Array,
     positions: jax.Array,
     updates: jax.Array,
     *,
@@ -72,32 +73,34 @@ def fold_chains(
     coalesced, and a hot destination is as many chains as it has panels.
 
     Args:
-        starts: Where each cell's chain starts in ``positions``, and the end of the last; int32,
-            shape [cells + 1].
+        start: Where each chain starts in ``positions``, int32, shape [chains].
+        end: Where it ends, int32, shape [chains].
         positions: Rows of ``updates``, chain by chain; int32, shape [n].
         updates: Shape [n, width].
         monoid: What to combine by.
         launch: How to run.
 
     Returns:
-        Panel results, shape [cells, width].
+        Panel results, shape [chains, width].
     """
-    cells, width = starts.shape[0] - 1, updates.shape[1]
+    count, width = start.shape[0], updates.shape[1]
     identity = monoid.identity(updates.dtype)
     tile_w = min(_TILE, pl.next_power_of_2(width))
     tile_c = _TILE // tile_w
-    grid = (pl.cdiv(cells, tile_c), pl.cdiv(width, tile_w))
+    grid = (pl.cdiv(count, tile_c), pl.cdiv(width, tile_w))
 
-    def kernel(starts_ref: Any, positions_ref: Any, updates_ref: Any, out_ref: Any) -> None:
+    def kernel(
+        start_ref: Any, end_ref: Any, positions_ref: Any, updates_ref: Any, out_ref: Any
+    ) -> None:
         row = launch.program_id(0, grid[0]) * tile_c + jnp.arange(tile_c, dtype=jnp.int32)
         column = launch.program_id(1, grid[1]) * tile_w + jnp.arange(tile_w, dtype=jnp.int32)
-        in_rows, in_columns = row < cells, column < width
-        start = plt.load(starts_ref.at[row], mask=in_rows, other=0)
-        end = plt.load(starts_ref.at[row + 1], mask=in_rows, other=0)
+        in_rows, in_columns = row < count, column < width
+        first = plt.load(start_ref.at[row], mask=in_rows, other=0)
+        beyond = plt.load(end_ref.at[row], mask=in_rows, other=0)
 
         def load(t: jax.Array) -> jax.Array:
-            alive = start + t < end
-            position = plt.load(positions_ref.at[start + t], mask=alive, other=0)
+            alive = first + t < beyond
+            position = plt.load(positions_ref.at[first + t], mask=alive, other=0)
             return plt.load(
                 updates_ref.at[position[:, None], column[None, :]],
                 mask=alive[:, None] & in_columns[None, :],
@@ -110,7 +113,7 @@ def fold_chains(
             return functools.reduce(monoid.combine, values, total)
 
         zero = jnp.full((tile_c, tile_w), identity, updates.dtype)
-        blocks = (jnp.max(end - start) + (_AHEAD - 1)) // _AHEAD
+        blocks = (jnp.max(beyond - first) + (_AHEAD - 1)) // _AHEAD
         total = jax.lax.fori_loop(0, blocks, step, zero)
         plt.store(
             out_ref.at[row[:, None], column[None, :]],
@@ -121,22 +124,21 @@ def fold_chains(
     return launch(
         kernel,
         grid,
-        jax.ShapeDtypeStruct((cells, width), updates.dtype),
-        starts,
+        jax.ShapeDtypeStruct((count, width), updates.dtype),
+        start,
+        end,
         positions,
         updates,
         name=f"scatter_{monoid.name}_ordered_fold",
     )
 
 
-def fold_panels(
-    parts: jax.Array, operand: jax.Array, *, monoid: Monoid, launch: Launch
-) -> jax.Array:
-    """Folds the panel results of each destination left to right, then onto the initial value.
+def fold_panels(parts: jax.Array, total: jax.Array, *, monoid: Monoid, launch: Launch) -> jax.Array:
+    """Folds the panel results of each destination left to right, onto the total so far.
 
     Args:
         parts: Shape [destinations, panels, width].
-        operand: Initial values, shape [destinations, width].
+        total: Shape [destinations, width].
         monoid: What to combine by.
         launch: How to run.
 
@@ -147,29 +149,32 @@ def fold_panels(
     tile_w = min(_TILE, pl.next_power_of_2(width))
     tile_d = _TILE // tile_w
     grid = (pl.cdiv(destinations, tile_d), pl.cdiv(width, tile_w))
+    identity = monoid.identity(parts.dtype)
 
-    def kernel(parts_ref: Any, operand_ref: Any, out_ref: Any) -> None:
+    def kernel(parts_ref: Any, total_ref: Any, out_ref: Any) -> None:
         row = launch.program_id(0, grid[0]) * tile_d + jnp.arange(tile_d, dtype=jnp.int32)
         column = launch.program_id(1, grid[1]) * tile_w + jnp.arange(tile_w, dtype=jnp.int32)
         inside = (row < destinations)[:, None] & (column < width)[None, :]
-        identity = monoid.identity(parts.dtype)
 
-        def step(panel: jax.Array, total: jax.Array) -> jax.Array:
+        def load(panel: jax.Array) -> jax.Array:
             where = parts_ref.at[row[:, None], panel, column[None, :]]
-            return monoid.combine(total, plt.load(where, mask=inside, other=identity))
+            return plt.load(where, mask=inside & (panel < panels), other=identity)
 
-        start = jnp.full((tile_d, tile_w), identity, parts.dtype)
-        total = jax.lax.fori_loop(0, panels, step, start)
+        def step(block: jax.Array, own: jax.Array) -> jax.Array:
+            values = [load(block * _AHEAD + ahead) for ahead in range(_AHEAD)]
+            return functools.reduce(monoid.combine, values, own)
+
         cell = (row[:, None], column[None, :])
-        first = plt.load(operand_ref.at[cell], mask=inside, other=identity)
-        plt.store(out_ref.at[cell], monoid.combine(first, total), mask=inside)
+        own = plt.load(total_ref.at[cell], mask=inside, other=identity)
+        own = jax.lax.fori_loop(0, pl.cdiv(panels, _AHEAD), step, own)
+        plt.store(out_ref.at[cell], own, mask=inside)
 
     return launch(
         kernel,
         grid,
-        jax.ShapeDtypeStruct(operand.shape, operand.dtype),
+        jax.ShapeDtypeStruct(total.shape, total.dtype),
         parts,
-        operand,
+        total,
         name=f"scatter_{monoid.name}_ordered_panels",
     )
 

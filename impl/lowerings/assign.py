@@ -22,7 +22,7 @@ def take(values: jax.Array, places: jax.Array) -> jax.Array:
     outer = max(values.shape[0], places.shape[0])
     inner = max(values.shape[2], places.shape[2])
     if (places.shape[0], places.shape[2]) == (1, 1):
-        return values.at[:, places[0, :, 0]].get(mode="promise_in_bounds")
+        return jnp.asarray(values).at[:, places[0, :, 0]].get(mode="promise_in_bounds")
     values = jnp.broadcast_to(values, (outer, values.shape[1], inner))
     places = jnp.broadcast_to(places, (outer, places.shape[1], inner))
     return jnp.take_along_axis(values, places, axis=1, mode="promise_in_bounds")

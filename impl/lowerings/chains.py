@@ -12,52 +12,69 @@ import jax.numpy as jnp
 from impl.manual_axes import vary_like
 from impl.monoids import Monoid
 
+_WORD = 32
 
-def chain_table(cell: jax.Array, cells: int) -> tuple[jax.Array, jax.Array]:
+
+def chain_table(
+    destination: jax.Array, panel: jax.Array, first: jax.Array
+) -> tuple[jax.Array, jax.Array]:
     """Sorts contributions into cells.
 
-    Only keys and positions move, never the contributions.
+    Only keys and positions move, never the contributions. Both are sorted as one word where they
+    fit into one; else a key with its position, which XLA also sorts by radix on a GPU.
 
     Args:
-        cell: Cell of each contribution, shape [n], int32; those outside [0, cells) are dropped.
-        cells: Number of cells.
+        destination: Of each contribution, int32, shape [n]; those not below the number of
+            destinations are dropped.
+        panel: Of each contribution, int32, shape [n].
+        first: A position that no contribution of a cell is before, nor any of an earlier panel of
+            its destination after; int32, shape [destinations, panels].
 
     Returns:
-        Where each cell starts in the second array, and the end of the last, shape [cells + 1];
-        positions of the contributions, cell by cell and ascending in each, shape [n].
+        Where each cell starts in the second array, and the end of the last, shape
+        [destinations * panels + 1]; positions of the contributions, cell by cell and ascending in
+        each, shape [n].
     """
-    dropped = (cell < 0) | (cell >= cells)
-    keys = jnp.where(dropped, cells, cell)
-    position = jnp.arange(keys.shape[0], dtype=jnp.int32)
-    keys, positions = jax.lax.sort((keys, position), num_keys=1, is_stable=True)
-    starts = jnp.searchsorted(keys, jnp.arange(cells + 1, dtype=keys.dtype)).astype(jnp.int32)
-    return starts, positions
+    destinations, panels = first.shape
+    cells, n = first.size, destination.shape[0]
+    position = jnp.arange(n, dtype=jnp.int32)
+    kept = jnp.where(destination < destinations, destination, destinations)
+    bits = max(n - 1, 1).bit_length()
+    if destinations.bit_length() + bits <= _WORD:
+        word = jnp.uint16 if destinations.bit_length() + bits <= _WORD // 2 else jnp.uint32
+        words = jax.lax.sort((kept.astype(word) << bits) | position.astype(word))
+        rows = jnp.arange(destinations, dtype=word)[:, None] << bits
+        bounds = (rows | first.astype(word)).reshape(-1)
+        end = jnp.array([destinations << bits], word)
+        starts = jnp.searchsorted(words, jnp.concatenate([bounds, end]))
+        return starts.astype(jnp.int32), (words & word((1 << bits) - 1)).astype(jnp.int32)
+    key = jnp.uint16 if cells < 1 << (_WORD // 2) else jnp.uint32
+    cell = jnp.where(kept < destinations, kept * panels + panel, cells).astype(key)
+    keys, positions = jax.lax.sort((cell, position), num_keys=1, is_stable=True)
+    starts = jnp.searchsorted(keys, jnp.arange(cells + 1, dtype=key))
+    return starts.astype(jnp.int32), positions
 
 
 def fold_chains(
-    starts: jax.Array, positions: jax.Array, updates: jax.Array, *, monoid: Monoid
+    start: jax.Array, end: jax.Array, positions: jax.Array, updates: jax.Array, *, monoid: Monoid
 ) -> jax.Array:
-    """Folds every chain left to right, from the identity: [n, width] to [cells, width]."""
-    start, end = starts[:-1], starts[1:]
+    """Folds every chain left to right, from the identity: [n, width] to [chains, width]."""
 
     def step(t: jax.Array, total: jax.Array) -> jax.Array:
         alive = start + t < end
         value = updates[positions[jnp.where(alive, start + t, 0)]]
         return jnp.where(alive[:, None], monoid.combine(total, value), total)
 
-    first = monoid.full((start.shape[0], updates.shape[1]), updates.dtype)
-    first = vary_like(first, updates)
+    none = monoid.full((start.shape[0], updates.shape[1]), updates.dtype)
     longest = jnp.max(end - start, initial=0)
-    return jax.lax.fori_loop(0, longest, step, first)  # type: ignore[no-any-return]
+    return jax.lax.fori_loop(0, longest, step, vary_like(none, start, updates))  # type: ignore[no-any-return]
 
 
-def fold_panels(parts: jax.Array, operand: jax.Array, *, monoid: Monoid) -> jax.Array:
-    """Folds [destinations, panels, width] over panels, left to right, onto the initial value."""
+def fold_panels(parts: jax.Array, total: jax.Array, *, monoid: Monoid) -> jax.Array:
+    """Folds [destinations, panels, width] over panels, left to right, onto the total so far."""
 
     def step(panel: jax.Array, total: jax.Array) -> jax.Array:
         part: jax.Array = jax.lax.dynamic_index_in_dim(parts, panel, axis=1, keepdims=False)
         return monoid.combine(total, part)
 
-    first = vary_like(monoid.full(operand.shape, operand.dtype), parts)
-    total: jax.Array = jax.lax.fori_loop(0, parts.shape[1], step, first)
-    return monoid.combine(operand, total)
+    return jax.lax.fori_loop(0, parts.shape[1], step, vary_like(total, parts))  # type: ignore[no-any-return]

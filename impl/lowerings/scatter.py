@@ -25,8 +25,8 @@ from impl.numerics import accumulator, by_parts, convert, fence
 
 Scatter = Callable[..., jax.Array]
 
-# How many panel results are kept at a time on a CPU: they stay within its second-level cache.
-_KEPT = 65536
+#: How many elements of panel results a GPU keeps at a time beyond one panel's.
+_PARTS = 1 << 22
 
 
 def panel_length(destinations: int) -> int:
@@ -93,7 +93,10 @@ def scatter_by(
 
     outer, size, inner = operand.shape
     if indices.shape == (1, updates.shape[1], 1):
-        rows = within(indices[0, :, 0], size)
+        # None is negative, and JAX need not wrap them around.
+        rows = within(indices[0, :, 0], size).astype(jnp.uint32)
+        if outer == inner == 1:
+            return scatter(operand[0, :, 0].at[rows], updates[0, :, 0])[None, :, None]
         if outer == 1:
             return scatter(operand[0].at[rows], updates[0])[None]
         return scatter(operand.at[:, rows], updates)
@@ -103,7 +106,7 @@ def scatter_by(
         b = jnp.arange(inner)[None, None, :]
         return scatter(operand.at[a, full, b], updates)
     # Scalars at flat offsets are what the CPU's scatter is fastest at.
-    flat = flat_offsets(operand, indices, updates)
+    flat = flat_offsets(operand, indices, updates).astype(jnp.uint32)
     return scatter(operand.reshape(-1).at[flat], updates.reshape(-1)).reshape(operand.shape)
 
 
@@ -119,53 +122,6 @@ def flat_offsets(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> 
 
 
 @accumulating
-def cpu_panels(
-    operand: jax.Array, indices: jax.Array, updates: jax.Array, *, monoid: Monoid
-) -> jax.Array:
-    """Panel order by XLA's scatters, for a CPU, where they apply updates in source order.
-
-    Several panels are combined by one scatter, each into destinations of its own; a second scatter
-    folds their results onto the total. Both are fenced: XLA rewrites ``a + zeros.at[i].add(s)`` to
-    ``a.at[i].add(s)``, which is another order.
-    """
-    outer, size, inner = operand.shape
-    n = updates.shape[1]
-    length = panel_length(size)
-    scatter = functools.partial(scatter_by, monoid)
-    if n <= length:
-        part = scatter(monoid.full(operand.shape, operand.dtype), indices, updates)
-        return _onto(operand, fence(part), monoid)
-    group = min(max(1, _KEPT // operand.size), n // length)
-    step = group * length
-    whole = n // step
-
-    def add(total: jax.Array, start: jax.Array | int, count: int) -> jax.Array:
-        rows = jax.lax.dynamic_slice_in_dim(indices, start, count, axis=1)
-        values = jax.lax.dynamic_slice_in_dim(updates, start, count, axis=1)
-        panels = -(-count // length)
-        panel = (jnp.arange(count, dtype=jnp.int32) // length)[None, :, None]
-        inside = (rows >= 0) & (rows < size)
-        cells = jnp.where(inside, panel * size + rows.astype(jnp.int32), panels * size)
-        parts = monoid.full((outer, panels * size, inner), operand.dtype)
-        parts = fence(scatter(parts, cells, values))
-        if panels == 1:
-            return fence(monoid.combine(total, parts))
-        home = (jnp.arange(panels * size, dtype=jnp.int32) % size)[None, :, None]
-        return fence(scatter(total, home, parts))
-
-    total = vary_like(monoid.full(operand.shape, operand.dtype), indices, updates)
-    total = jax.lax.fori_loop(0, whole, lambda i, t: add(t, i * step, step), total)
-    if n % step:
-        total = add(total, whole * step, n % step)
-    return _onto(operand, total, monoid)
-
-
-def _onto(initial: jax.Array, total: jax.Array, monoid: Monoid) -> jax.Array:
-    # Fenced, or XLA drops the addition to a constant 0 and with it the sign of 0 + -0.
-    return monoid.combine(fence(initial), total)
-
-
-@accumulating
 def xla_chains(
     operand: jax.Array, indices: jax.Array, updates: jax.Array, *, monoid: Monoid
 ) -> jax.Array:
@@ -176,6 +132,7 @@ def xla_chains(
         updates,
         functools.partial(chains.fold_chains, monoid=monoid),
         functools.partial(chains.fold_panels, monoid=monoid),
+        monoid,
     )
 
 
@@ -207,6 +164,7 @@ def kernel_chains(
         updates,
         functools.partial(kernels.fold_chains, monoid=monoid, launch=launch),
         functools.partial(kernels.fold_panels, monoid=monoid, launch=launch),
+        monoid,
     )
 
 
@@ -216,6 +174,7 @@ def _by_chains(
     updates: jax.Array,
     fold_chains: Callable[..., jax.Array],
     fold_panels: Callable[..., jax.Array],
+    monoid: Monoid,
 ) -> jax.Array:
     outer, size, inner = operand.shape
     if max(operand.size, updates.size) > MAX_ELEMENTS:
@@ -226,22 +185,53 @@ def _by_chains(
     n = updates.shape[1]
     length = panel_length(size)
     panels = -(-n // length)
+    panel = jnp.arange(n, dtype=jnp.int32) // length
+    first = jnp.arange(panels, dtype=jnp.int32)[None] * length
     if indices.shape == (1, n, 1):
-        destinations, width = size, outer * inner
-        destination = within(indices[0, :, 0], size)
-        source = jnp.moveaxis(updates, 1, 0).reshape(n, width)
-        initial = jnp.moveaxis(operand, 1, 0).reshape(size, width)
-        panel = jnp.arange(n, dtype=jnp.int32) // length
+        destination = within(indices[0, :, 0], size).astype(jnp.int32)
+        source = jnp.moveaxis(updates, 1, 0).reshape(n, outer * inner)
+        initial = jnp.moveaxis(operand, 1, 0).reshape(size, outer * inner)
+        first = jnp.broadcast_to(first, (size, panels))
     else:
-        destinations, width = operand.size, 1
         destination = flat_offsets(operand, indices, updates)
         source, initial = updates.reshape(-1, 1), operand.reshape(-1, 1)
-        panel = jnp.arange(n, dtype=jnp.int32)[None, :, None] // length
-        panel = jnp.broadcast_to(panel, updates.shape).reshape(-1)
-    # What is out of range stands past the last destination, so past the last cell: dropped.
-    starts, positions = chains.chain_table(destination * panels + panel, destinations * panels)
-    parts = fold_chains(starts, positions, source).reshape(destinations, panels, width)
-    out = fold_panels(parts, fence(initial))
-    if width == 1 and destinations == operand.size:
-        return out.reshape(operand.shape)
-    return jnp.moveaxis(out.reshape(size, outer, inner), 0, 1)
+        panel = jnp.broadcast_to(panel[None, :, None], updates.shape).reshape(-1)
+        lane = jnp.arange(operand.size, dtype=jnp.int32)[:, None] // (size * inner)
+        first = (lane * n + first) * inner
+    fold = functools.partial(_fold, fold_chains=fold_chains, fold_panels=fold_panels)
+    total = fold(chains.chain_table(destination, panel, first), source, initial, panels, monoid)
+    out = monoid.combine(fence(initial), total)
+    if indices.shape == (1, n, 1):
+        return jnp.moveaxis(out.reshape(size, outer, inner), 0, 1)
+    return out.reshape(operand.shape)
+
+
+def _fold(
+    table: tuple[jax.Array, jax.Array],
+    source: jax.Array,
+    initial: jax.Array,
+    panels: int,
+    monoid: Monoid,
+    fold_chains: Callable[..., jax.Array],
+    fold_panels: Callable[..., jax.Array],
+) -> jax.Array:
+    """Folds the chains of a few panels at a time, so that their results do not fill the memory."""
+    starts, positions = table
+    total = vary_like(monoid.full(initial.shape, initial.dtype), initial, source, positions)
+    group = min(panels, max(1, _PARTS // initial.size))
+    groups = -(-panels // group)
+    ends = [(0, 0), (0, groups * group - panels)]  # chains that are empty
+    start = jnp.pad(starts[:-1].reshape(-1, panels), ends)
+    end = jnp.pad(starts[1:].reshape(-1, panels), ends)
+
+    def step(k: jax.Array, total: jax.Array) -> jax.Array:
+        own = [
+            jax.lax.dynamic_slice_in_dim(edge, k * group, group, axis=1).reshape(-1)
+            for edge in (start, end)
+        ]
+        parts = fold_chains(*own, positions, source)
+        return fold_panels(parts.reshape(-1, group, source.shape[1]), total)
+
+    if groups == 1:
+        return step(jnp.int32(0), total)
+    return jax.lax.fori_loop(0, groups, step, total)  # type: ignore[no-any-return]

@@ -78,10 +78,15 @@ def _transpose_scatter(
     if ad.is_undefined_primal(operand):
         of_operand = ad.Zero(operand.aval) if zero else cotangent
     if ad.is_undefined_primal(updates):
-        of_updates = (
-            ad.Zero(updates.aval) if zero else gather(cotangent, indices, pullback=decision)
-        )
+        of_updates = ad.Zero(updates.aval) if zero else _read_back(cotangent, indices, decision)
     return of_operand, None, of_updates
+
+
+def _read_back(cotangent: jax.Array, indices: jax.Array, decision: Decision) -> jax.Array:
+    """The cotangent of each update: that of its place, or 0 if it was dropped."""
+    read = gather(cotangent, indices, pullback=decision)
+    inside = (indices >= 0) & (indices < cotangent.shape[1])
+    return jnp.where(inside, read, jnp.zeros_like(read))
 
 
 def _batch(args: Any, dims: Any, *, pullback: Decision) -> Any:

@@ -12,7 +12,7 @@ from jax.interpreters import ad, batching
 
 from impl import monoids
 from impl.decide import Decision, Path
-from impl.lowerings import extremes
+from impl.lowerings import extremes, panels
 from impl.lowerings import scatter as lowerings
 from impl.manual_axes import aligned
 from impl.monoids import Monoid, Reduction
@@ -94,18 +94,25 @@ def _batch(by: Reduction, args: Any, dims: Any, *, decision: Decision) -> Any:
 
 
 def _folded(monoid: Monoid) -> dict[Path, _core.Lowerings]:
-    """The two paths of an operation whose result depends on the order."""
+    """The two paths of an operation whose result depends on the order, but for integers."""
 
     def of(function: Any) -> Any:
         return functools.partial(function, monoid=monoid)
 
-    atomic = of(lowerings.xla_atomic)
+    def keeping(order: Any, without: Any) -> Any:
+        def run(operand: jax.Array, *rest: jax.Array, **options: Any) -> jax.Array:
+            exact = not jnp.issubdtype(operand.dtype, jnp.inexact)
+            return (without if exact else order)(operand, *rest, **options)  # type: ignore[no-any-return]
+
+        return run
+
+    xla, kernel = of(lowerings.xla_atomic), of(lowerings.kernel_atomic)
     return {
-        "atomic": _core.Lowerings(atomic, atomic, of(lowerings.kernel_atomic)),
+        "atomic": _core.Lowerings(xla, xla, kernel),
         "ordered": _core.Lowerings(
-            cpu=of(lowerings.cpu_panels),
-            xla=of(lowerings.xla_chains),
-            kernel=of(lowerings.kernel_chains),
+            cpu=keeping(of(panels.cpu), xla),
+            xla=keeping(of(lowerings.xla_chains), xla),
+            kernel=keeping(of(lowerings.kernel_chains), kernel),
         ),
     }
 

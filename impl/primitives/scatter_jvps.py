@@ -24,7 +24,34 @@ def _jvp_of_extreme(by: Reduction, primals: Any, tangents: Any, *, decision: Dec
     if all(type(tangent) is ad.Zero for tangent in (tangents[0], tangents[2])):
         return out, _core.zero_tangent(out)
     operand_dot, _, updates_dot = map(ad.instantiate_zeros, tangents)
-    first = operand == out
+    return out, tangent_of_extreme(
+        out, operand == out, operand_dot, indices, updates, updates_dot, decision=decision
+    )
+
+
+def tangent_of_extreme(
+    out: jax.Array,
+    first: jax.Array,
+    operand_dot: jax.Array,
+    indices: jax.Array,
+    updates: jax.Array,
+    updates_dot: jax.Array,
+    *,
+    decision: Decision,
+) -> jax.Array:
+    """The tangent of a minimum or maximum: those of all that are equal to it share it evenly.
+
+    Args:
+        out: The extremes.
+        first: Where the initial value has a share.
+        operand_dot: The tangent of the initial value.
+        indices: As in ``scatter_accumulate``.
+        updates: As there.
+        updates_dot: The tangent of the updates.
+        decision: What each platform does.
+    """
+    # The extreme is the same in every order, and the sum of tangents is not.
+    decision = decision.of_derivatives
     equal = updates == gather(out, indices, pullback=decision)
     add = functools.partial(scatter_accumulate, decision=decision)
     shares = add(first.astype(jnp.int32), indices, equal.astype(jnp.int32))
@@ -33,7 +60,7 @@ def _jvp_of_extreme(by: Reduction, primals: Any, tangents: Any, *, decision: Dec
         indices,
         jnp.where(equal, updates_dot, 0),
     )
-    return out, divide(total, jnp.maximum(shares, 1).astype(total.dtype))
+    return divide(total, jnp.maximum(shares, 1).astype(total.dtype))
 
 
 def _jvp_of_product(primals: Any, tangents: Any, *, decision: Decision) -> Any:

@@ -1,0 +1,1 @@
+"""What determinism costs: sides that do the same are timed in one run, and ratios reported."""

@@ -1,0 +1,55 @@
+"""Timing of several sides in turns, so that what else the machine does meets them all."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import jax
+
+#: Runs once, and returns when the result is there.
+Side = Callable[[], object]
+
+
+def median_ms(sides: Mapping[str, Side], *, rounds: int, warmups: int = 2) -> dict[str, float]:
+    """The median time of each side, in milliseconds, over rounds in which each runs once."""
+    for _ in range(warmups):
+        for side in sides.values():
+            side()
+    times: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(rounds):
+        for name, side in sides.items():
+            start = time.perf_counter()
+            side()
+            times[name].append((time.perf_counter() - start) * 1e3)
+    return {name: statistics.median(taken) for name, taken in times.items()}
+
+
+def machine() -> str:
+    """The device that the sides run on, and the versions that matter, in a line."""
+    device = jax.devices()[0]
+    name = device.device_kind
+    if device.platform == "cpu":
+        name = f"{_cpu_model()}, {len(os.sched_getaffinity(0))} threads"
+    packages = [f"{package} {_version(package)}" for package in ("jax", "jaxlib", "torch")]
+    return ", ".join([name, f"Python {platform.python_version()}", *packages])
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _cpu_model() -> str:
+    facts = Path("/proc/cpuinfo")
+    text = facts.read_text(encoding="utf-8") if facts.exists() else ""
+    found = re.search(r"model name\s*: (.*)", text)
+    return found.group(1) if found else platform.machine()

@@ -1,0 +1,112 @@
+"""Panel order, however the lowerings cut the work: by the sizes of caches, words and buffers."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from impl import monoids
+from impl.kernels.launch import Launch
+from impl.lowerings import chains, panels, scatter
+from impl.tests._support import assert_same_bits, spread
+from spec import oracles
+
+COMBINE = {"add": np.add, "mul": np.multiply}
+
+
+def oracle(operand, indices, updates, combine):
+    """Every lane by itself."""
+    outer, _, inner = operand.shape
+    indices = np.broadcast_to(indices, updates.shape)
+    out = operand.copy()
+    for a in range(outer):
+        for b in range(inner):
+            lane = (a, slice(None), b)
+            out[lane] = oracles.panel(operand[lane], indices[lane], updates[lane], combine)
+    return out
+
+
+def data(outer, size, inner, n, *, shared, near_one=False):
+    rng = np.random.default_rng((outer, size, inner, n))
+    operand, updates = spread(rng, (outer, size, inner)), spread(rng, (outer, n, inner))
+    if near_one:
+        operand, updates = (1 + a / 2048 for a in (operand, updates))
+    # Some of no place: below, above, and far above.
+    indices = rng.integers(-1, size + 1, (1, n, 1) if shared else (outer, n, inner))
+    indices[:, ::50] = 2**31 - 1
+    return operand.astype(np.float32), indices.astype(np.int32), updates.astype(np.float32)
+
+
+LOWERINGS = {
+    "cpu": panels.cpu,
+    "xla": scatter.xla_chains,
+    "kernel": functools.partial(scatter.kernel_chains, launch=Launch(interpret=True, seed=1)),
+}
+
+
+@pytest.mark.parametrize("by", COMBINE)
+@pytest.mark.parametrize("shared", [True, False], ids=["shared", "own"])
+@pytest.mark.parametrize("name", LOWERINGS)
+def test_indices_of_all_lanes_and_of_each(name, shared, by):
+    args = data(2, 5, 3, 3100, shared=shared, near_one=by == "mul")
+    monoid = {"add": monoids.ADD, "mul": monoids.MUL}[by]
+    got = jax.jit(functools.partial(LOWERINGS[name], monoid=monoid))(*args)
+    assert_same_bits(got, oracle(*args, COMBINE[by]))
+
+
+@pytest.mark.parametrize(
+    ("kept", "read", "size", "n"),
+    [
+        (2048, 65536, 5, 5000),  # two panels in a group, the last one short
+        (16384, 64, 5, 2100),  # a panel in parts, the last one of them moved back
+        (16384, 16, 1500, 2600),  # a long panel in parts
+        (1, 65536, 5, 2048),  # a panel at a time
+        (16384, 65536, 3, 7),  # less than a panel
+        (16384, 65536, 3, 1024),  # a panel
+    ],
+)
+def test_a_cpu_cuts_its_work_as_its_cache_wants(monkeypatch, kept, read, size, n):
+    monkeypatch.setattr(panels, "_KEPT", kept)
+    monkeypatch.setattr(panels, "_READ", read)
+    for shared in (True, False):
+        args = data(1, size, 2, n, shared=shared)
+        got = jax.jit(functools.partial(panels.cpu, monoid=monoids.ADD))(*args)
+        assert_same_bits(got, oracle(*args, np.add))
+
+
+@pytest.mark.parametrize("word", [0, 32])
+@pytest.mark.parametrize("parts", [1, 1 << 22])
+@pytest.mark.parametrize("shared", [True, False], ids=["shared", "own"])
+def test_chains_are_found_by_words_and_by_pairs_and_kept_a_few_at_a_time(
+    monkeypatch, word, parts, shared
+):
+    monkeypatch.setattr(chains, "_WORD", word)
+    monkeypatch.setattr(scatter, "_PARTS", parts)
+    args = data(2, 3, 2, 2100, shared=shared)
+    got = jax.jit(functools.partial(scatter.xla_chains, monoid=monoids.ADD))(*args)
+    assert_same_bits(got, oracle(*args, np.add))
+
+
+@pytest.mark.parametrize("n", [100, 70000])
+def test_keys_are_as_narrow_as_they_can_be(n):
+    """One word of 16 or 32 bits, or a pair: what is sorted on a GPU."""
+
+    def table(destination, destinations):
+        panels = -(-n // 1024)
+        first = jnp.broadcast_to(jnp.arange(panels) * 1024, (destinations, panels))
+        return chains.chain_table(destination, jnp.arange(n) // 1024, first.astype(jnp.int32))
+
+    def sorts(destinations):
+        jaxpr = jax.make_jaxpr(lambda d: table(d, destinations))(jnp.zeros(n, jnp.int32))
+        return next(
+            [v.aval.dtype.name for v in e.invars] for e in jaxpr.eqns if "sort" in str(e.primitive)
+        )
+
+    if n == 100:
+        assert sorts(3) == ["uint16"]
+        assert sorts(1 << 12) == ["uint32"]
+    else:
+        assert sorts(3) == ["uint32"]
+        assert sorts(1 << 20) == ["uint32", "int32"]

@@ -16,8 +16,9 @@ from jax.experimental.pallas import triton as plt
 from impl.manual_axes import aligned
 from impl.monoids import Monoid
 
-#: The largest number of elements that 32-bit offsets reach; beyond it the XLA lowering serves.
-MAX_ELEMENTS = 2**31 - 1
+#: The largest number of elements that 32-bit offsets reach, with room for the last program's lanes
+#: beyond them; for more the XLA lowering serves.
+MAX_ELEMENTS = 2**31 - 2**10
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,42 +20,104 @@ _AHEAD = 4
 
 
 def atomic(
-    operand: jax.Array, offsets: jax.Array, updates: jax.Array, *, monoid: Monoid, launch: Launch
+    operand: jax.Array,
+    indices: jax.Array,
+    updates: jax.Array,
+    *,
+    monoid: Monoid,
+    launch: Launch,
 ) -> jax.Array:
-    """Combines ``updates`` with a flat ``operand`` in whatever order the hardware takes.
+    """Combines ``updates`` with ``operand`` in whatever order the hardware takes, in one pass.
 
     Args:
-        operand: Shape [m].
-        offsets: Shape [n], int32; those outside [0, m) are dropped.
-        updates: Shape [n].
+        operand: Floats, shape [outer, size, inner].
+        indices: Integers, shape [outer or 1, n, inner or 1]; those outside [0, size) are dropped.
+        updates: Shape [outer, n, inner].
         monoid: What to combine by.
         launch: How to run.
 
     Returns:
-        Shape [m].
+        Shape [outer, size, inner].
     """
-    size, count = operand.shape[0], updates.shape[0]
-    programs = pl.cdiv(count, _ATOMIC_BLOCK)
+    programs = pl.cdiv(updates.size, _ATOMIC_BLOCK)
+    size = operand.shape[1]
 
-    def kernel(_: Any, offsets_ref: Any, updates_ref: Any, out_ref: Any) -> None:
-        program = launch.program_id(0, programs)
-        lanes = program * _ATOMIC_BLOCK + jnp.arange(_ATOMIC_BLOCK, dtype=jnp.int32)
-        inside = lanes < count
-        offset = plt.load(offsets_ref.at[lanes], mask=inside, other=-1)
-        value = plt.load(updates_ref.at[lanes], mask=inside, other=0)
-        kept = inside & (offset >= 0) & (offset < size)
+    def kernel(_: Any, indices_ref: Any, updates_ref: Any, out_ref: Any) -> None:
+        lanes = _lanes(launch, programs)
+        offset, kept = _targets(indices_ref, lanes, indices.shape, updates.shape, size)
+        value = plt.load(updates_ref.at[lanes], mask=kept, other=0)
         launch.atomic(out_ref, offset, value, kept, monoid)
 
-    return launch(
+    flat = launch(
         kernel,
         (programs,),
-        jax.ShapeDtypeStruct(operand.shape, operand.dtype),
-        operand,
-        offsets,
-        updates,
+        jax.ShapeDtypeStruct((operand.size,), operand.dtype),
+        operand.reshape(-1),
+        indices.reshape(-1),
+        updates.reshape(-1),
         name=f"scatter_{monoid.name}_atomic",
         aliases={0: 0},
     )
+    return flat.reshape(operand.shape)
+
+
+def any_writer(indices: jax.Array, size: int, *, launch: Launch) -> jax.Array:
+    """Which of several writers stays at each place: whichever the hardware leaves.
+
+    Args:
+        indices: Where each writes, shape [outer, n, inner]; those outside [0, size) write nowhere.
+        size: Number of places.
+        launch: How to run.
+
+    Returns:
+        Position of the writer along the middle axis, or -1 where there is none; int32, shape
+        [outer, size, inner].
+    """
+    outer, n, inner = indices.shape
+    programs = pl.cdiv(indices.size, _ATOMIC_BLOCK)
+
+    def kernel(indices_ref: Any, _: Any, out_ref: Any) -> None:
+        lanes = _lanes(launch, programs)
+        offset, kept = _targets(indices_ref, lanes, indices.shape, indices.shape, size)
+        launch.store_any(out_ref, offset, lanes // inner % n, kept)
+
+    flat = launch(
+        kernel,
+        (programs,),
+        jax.ShapeDtypeStruct((outer * size * inner,), jnp.int32),
+        indices.reshape(-1),
+        jnp.full((outer * size * inner,), -1, jnp.int32),
+        name="scatter_assign_atomic_any",
+        aliases={1: 0},
+    )
+    return flat.reshape(outer, size, inner)
+
+
+def _lanes(launch: Launch, programs: int) -> jax.Array:
+    """The updates that a program takes, by their flat offsets."""
+    block = jnp.arange(_ATOMIC_BLOCK, dtype=jnp.int32)
+    return launch.program_id(0, programs) * _ATOMIC_BLOCK + block
+
+
+def _targets(
+    indices_ref: Any,
+    lanes: jax.Array,
+    shape: tuple[int, ...],
+    updates: tuple[int, ...],
+    size: int,
+) -> tuple[jax.Array, jax.Array]:
+    """Flat offset into the operand of each update of flat offset ``lanes``, and whether it has one.
+
+    ``shape`` is that of the indices; where an axis is 1, all updates along it share an index.
+    """
+    outer, n, inner = updates
+    inside = lanes < outer * n * inner
+    a, t, b = lanes // (n * inner), lanes // inner % n, lanes % inner
+    place = t if shape[0] == 1 else a * n + t
+    place = place if shape[2] == 1 else place * inner + b
+    index = plt.load(indices_ref.at[place], mask=inside, other=-1)
+    kept = inside & (index >= 0) & (index < size)
+    return (a * size + index.astype(jnp.int32)) * inner + b, kept
 
 
 def fold_chains(
@@ -176,36 +238,4 @@ def fold_panels(parts: jax.Array, total: jax.Array, *, monoid: Monoid, launch: L
         parts,
         total,
         name=f"scatter_{monoid.name}_ordered_panels",
-    )
-
-
-def any_writer(offsets: jax.Array, size: int, *, launch: Launch) -> jax.Array:
-    """Which of several writers stays at each place: whichever the hardware leaves.
-
-    Args:
-        offsets: Where each writes, int32, shape [n]; those outside [0, size) write nowhere.
-        size: Number of places.
-        launch: How to run.
-
-    Returns:
-        Position of the writer, or -1 where there is none, int32, shape [size].
-    """
-    count = offsets.shape[0]
-    programs = pl.cdiv(count, _ATOMIC_BLOCK)
-
-    def kernel(offsets_ref: Any, _: Any, out_ref: Any) -> None:
-        program = launch.program_id(0, programs)
-        lanes = program * _ATOMIC_BLOCK + jnp.arange(_ATOMIC_BLOCK, dtype=jnp.int32)
-        inside = lanes < count
-        offset = plt.load(offsets_ref.at[lanes], mask=inside, other=-1)
-        launch.store_any(out_ref, offset, lanes, inside & (offset >= 0) & (offset < size))
-
-    return launch(
-        kernel,
-        (programs,),
-        jax.ShapeDtypeStruct((size,), jnp.int32),
-        offsets,
-        jnp.full((size,), -1, jnp.int32),
-        name="scatter_assign_atomic_any",
-        aliases={1: 0},
     )

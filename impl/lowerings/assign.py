@@ -61,17 +61,12 @@ def xla_last(indices: jax.Array, *, size: int) -> jax.Array:
 
 def kernel_any(indices: jax.Array, *, size: int, launch: Launch) -> jax.Array:
     """Whichever store the hardware does last."""
-    outer, n, inner = indices.shape
     nobody = _nobody(indices, size)
     if indices.size == 0 or size == 0:
         return nobody
     if max(nobody.size, indices.size) > MAX_ELEMENTS:
         return xla_any(indices, size=size)
-    flat = flat_offsets(nobody, indices, indices)
-    writer = kernels.any_writer(flat, nobody.size, launch=launch)
-    # From a position in the flat indices to one along their middle axis.
-    along = jnp.where(writer < 0, -1, writer // inner % n)
-    return along.reshape(outer, size, inner)
+    return kernels.any_writer(indices, size, launch=launch)
 
 
 def kernel_last(indices: jax.Array, *, size: int, launch: Launch) -> jax.Array:

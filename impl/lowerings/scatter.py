@@ -146,11 +146,7 @@ def kernel_atomic(
     exact = jnp.issubdtype(operand.dtype, jnp.integer)
     if exact or max(operand.size, updates.size) > MAX_ELEMENTS:
         return scatter_by(monoid, operand, indices, updates)
-    offsets = flat_offsets(operand, indices, updates)
-    flat = kernels.atomic(
-        operand.reshape(-1), offsets, updates.reshape(-1), monoid=monoid, launch=launch
-    )
-    return flat.reshape(operand.shape)
+    return kernels.atomic(operand, indices, updates, monoid=monoid, launch=launch)
 
 
 @accumulating

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import jax
@@ -41,6 +42,23 @@ def integer(function: str, name: str, value: Any) -> int:
     return int(value)
 
 
+def integers(function: str, name: str, value: Any, count: int) -> tuple[int, ...]:
+    """``value``, an int for all of ``count`` places or a sequence of one for each.
+
+    Raises:
+        TypeError: It is neither an int nor a sequence of them.
+        RuntimeError: The sequence is of another length.
+    """
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        return (integer(function, name, value),) * count
+    if len(value) != count:
+        raise RuntimeError(
+            f"{function}(): argument '{name}' must be an int or {count} of them, but got "
+            f"{len(value)} elements: {list(value)}"
+        )
+    return tuple(integer(function, f"{name}[{i}]", one) for i, one in enumerate(value))
+
+
 def flag(function: str, name: str, value: Any) -> None:
     """Refuses what is not a bool.
 
@@ -51,14 +69,16 @@ def flag(function: str, name: str, value: Any) -> None:
         raise TypeError(f"{function}(): argument '{name}' must be bool, not {type(value).__name__}")
 
 
-def dimension(dim: Any, ndim: int, function: str) -> int:
-    """``dim`` counted from the front; a 0-d array counts as having one dimension.
+def dimension(dim: Any, ndim: int, function: str, *, numbers_have_one: bool = True) -> int:
+    """``dim`` counted from the front; a 0-d array counts as having one dimension, if it may.
 
     Raises:
         TypeError: ``dim`` is not an int.
         IndexError: There is no such dimension.
     """
     asked = integer(function, "dim", dim)
+    if ndim == 0 and not numbers_have_one:
+        raise IndexError(f"{function}(): Dimension specified as {asked} but input has none")
     ndim = max(ndim, 1)
     if not -ndim <= asked < ndim:
         raise IndexError(
@@ -68,17 +88,17 @@ def dimension(dim: Any, ndim: int, function: str) -> int:
     return asked % ndim
 
 
-def index_array(function: str, index: Any) -> jax.Array:
+def index_array(function: str, index: Any, name: str = "index") -> jax.Array:
     """``index`` as a JAX array of int32 or int64.
 
     Raises:
         TypeError: It is not an array.
         RuntimeError: It is of another dtype.
     """
-    array(function, "index", index)
+    array(function, name, index)
     if np.dtype(index.dtype) not in (np.int32, np.int64):
         raise RuntimeError(
-            f"{function}(): Expected dtype int32/int64 for index but got: {index.dtype}"
+            f"{function}(): Expected dtype int32/int64 for {name} but got: {index.dtype}"
         )
     return jnp.asarray(index)
 
@@ -101,26 +121,53 @@ def index_vector(function: str, index: Any) -> jax.Array:
 
 
 def index_range(
-    function: str, index: Any, size: int, dim: int, error: type[Exception] = RuntimeError
+    function: str,
+    index: Any,
+    size: int,
+    dim: int | None,
+    error: type[Exception] = RuntimeError,
+    *,
+    wrap: bool = False,
+    name: str = "index",
+    of: str = "",
 ) -> None:
     """Refuses an index outside ``[0, size)`` where its values are known.
 
     Under ``jit`` they are not, and such an index is dropped, or reads the fill value.
 
+    Args:
+        function: Who asks.
+        index: The indices.
+        size: How many elements they count.
+        dim: The dimension that they count along, or None for all elements of ``input``.
+        error: The exception that PyTorch has here.
+        wrap: Whether negative indices count from the end: allowed is then ``[-size, size)``.
+        name: What to call ``index``.
+        of: What it counts, as the message is to say it, in place of ``dim`` and ``size``.
+
     Raises:
         RuntimeError: An index is out of range (or the ``error`` that PyTorch has here).
     """
-    if isinstance(index, jax.core.Tracer) or not getattr(index, "is_fully_addressable", True):
+    values = known(index)
+    if values is None:
         return
-    known = np.asarray(index)
-    if known.size == 0 or (known.min() >= 0 and known.max() < size):
+    low = -size if wrap else 0
+    if values.size == 0 or (values.min() >= low and values.max() < size):
         return
-    position = tuple(int(i) for i in np.argwhere((known < 0) | (known >= size))[0])
-    allowed = f"allowed are 0 to {size - 1}" if size else "none is allowed"
+    position = tuple(int(i) for i in np.argwhere((values < low) | (values >= size))[0])
+    allowed = f"allowed are {low} to {size - 1}" if size else "none is allowed"
+    at = f"an input of {size} elements" if dim is None else f"dimension {dim} with size {size}"
     raise error(
-        f"{function}(): index {known[position]} is out of bounds for dimension {dim} with size "
-        f"{size}, at position {list(position)} of argument 'index'; {allowed}"
+        f"{function}(): index {values[position]} is out of bounds for {of or at}, at position "
+        f"{list(position)} of argument '{name}'; {allowed}"
     )
+
+
+def known(value: Any) -> npt.NDArray[Any] | None:
+    """The values of an array, or None where this process does not know them (under ``jit``)."""
+    if isinstance(value, jax.core.Tracer) or not getattr(value, "is_fully_addressable", True):
+        return None
+    return np.asarray(value)
 
 
 def number(function: str, name: str, value: Any) -> Any:
@@ -151,6 +198,110 @@ def dtype_kind(dtype: jax.typing.DTypeLike) -> str:
 def facts(input: jax.Array, **others: spec.FactValue) -> dict[str, spec.FactValue]:
     """The facts that every op states of its input, and ``others``."""
     return {"dtype": dtype_kind(input.dtype), "input_ndim": input.ndim, **others}
+
+
+def choice(
+    function: str,
+    name: str,
+    value: Any,
+    allowed: Sequence[str],
+    error: type[Exception] = RuntimeError,
+) -> None:
+    """Refuses a string that is not one of those ``allowed``.
+
+    Raises:
+        TypeError: It is no string.
+        RuntimeError: It is another one (or the ``error`` that PyTorch has here).
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"{function}(): argument '{name}' must be str, not {type(value).__name__}")
+    if value not in allowed:
+        raise error(
+            f"{function}(): argument '{name}' must be one of {', '.join(map(repr, allowed))}, but "
+            f"got {value!r}"
+        )
+
+
+def number_as(function: str, name: str, value: Any, dtype: jax.typing.DTypeLike) -> jax.Array:
+    """``value``, a number or a 0-d array, as a 0-d array of ``dtype``.
+
+    As in PyTorch, a fraction is cut off where ``dtype`` is of integers, and a negative integer
+    wraps around where it is unsigned.
+
+    Raises:
+        TypeError: ``value`` is neither.
+        RuntimeError: ``dtype`` cannot hold it.
+    """
+    number(function, name, value)
+    if isinstance(value, numbers.Number):
+        held, got = _held(value, dtype), repr(value)
+    else:
+        complex_to_real = jnp.iscomplexobj(value) and dtype_kind(dtype) in ("floating", "integer")
+        held, got = None if complex_to_real else value, f"an array of {value.dtype}"
+    if held is None:
+        raise RuntimeError(
+            f"{function}(): argument '{name}' cannot be converted to {np.dtype(dtype)} without "
+            f"overflow, got {got}; pass a number that the dtype of 'input' can hold"
+        )
+    return jnp.asarray(held).astype(dtype)
+
+
+def _held(value: Any, dtype: jax.typing.DTypeLike) -> npt.NDArray[Any] | None:
+    """A number, as an array of ``dtype``; None if that cannot hold it."""
+    kind = dtype_kind(dtype)
+    if kind == "bool":
+        return np.asarray(bool(value))
+    parts = (complex(value).real, complex(value).imag)
+    if kind != "complex" and parts[1]:
+        return None
+    if kind == "integer":
+        limits, whole = jnp.iinfo(dtype), value.real
+        wraps = limits.min == 0 and isinstance(whole, numbers.Integral)
+        if not (-limits.max if wraps else limits.min) <= whole <= limits.max:
+            return None
+        return np.asarray(int(whole) % (limits.max + 1) if wraps else int(whole), dtype)
+    largest = float(jnp.finfo(dtype).max)
+    fits = all(abs(part) <= largest or not np.isfinite(part) for part in parts)
+    return np.asarray(value, dtype) if fits else None
+
+
+def source_slices(function: str, input: jax.Array, dim: int, count: int, source: jax.Array) -> None:
+    """Refuses a source that is not ``count`` slices of ``input`` along ``dim``, of its dtype.
+
+    Raises:
+        RuntimeError: It is not.
+    """
+    if input.dtype != source.dtype:
+        raise RuntimeError(
+            f"{function}(): input ({input.dtype}) and source ({source.dtype}) must have the same "
+            "dtype; convert one of them"
+        )
+    rest = [list(a.shape[:dim] + a.shape[dim + 1 :]) for a in (input, source)]
+    if input.ndim != source.ndim or rest[0] != rest[1]:
+        raise RuntimeError(
+            f"{function}(): source shape must match input shape, excluding the specified dimension "
+            f"{dim}. Got input.shape = {list(input.shape)} source.shape = {list(source.shape)}"
+        )
+    length = source.shape[dim] if source.ndim else 1
+    if length != count:
+        raise RuntimeError(
+            f"{function}(): Number of indices ({count}) should be equal to source.shape[dim]: "
+            f"({length}), for dim: {dim}"
+        )
+
+
+def same_dtype(function: str, input: jax.Array, **others: jax.Array) -> None:
+    """Refuses arrays of another dtype than ``input``.
+
+    Raises:
+        RuntimeError: There is one.
+    """
+    for name, other in others.items():
+        if input.dtype != other.dtype:
+            raise RuntimeError(
+                f"{function}(): input ({input.dtype}) and {name} ({other.dtype}) must have the "
+                "same dtype; convert one of them"
+            )
 
 
 def same_ndim(function: str, index: jax.Array, **others: jax.Array) -> None:

@@ -80,6 +80,23 @@ class Decision:
         return dict(self.actions).get(platform, self.elsewhere)
 
     @property
+    def of_derivatives(self) -> Decision:
+        """For derivatives that add up, of an op that gives the same bits in every order.
+
+        A platform that keeps no order because the op needs none keeps one for them.
+        """
+
+        def ordered(action: Action) -> Action:
+            free = action.row is not None and action.alert is None and not action.fill
+            return dataclasses.replace(action, path="ordered") if free else action
+
+        return dataclasses.replace(
+            self,
+            actions=tuple((platform, ordered(action)) for platform, action in self.actions),
+            elsewhere=ordered(self.elsewhere),
+        )
+
+    @property
     def alerts(self) -> tuple[tuple[str, Alert], ...]:
         """The platforms that say something, as they are after emulation."""
         named = ((platform, self.on(platform).alert) for platform in DEVICES)

@@ -18,9 +18,38 @@ def within(index: jax.Array, size: int) -> jax.Array:
     return kept.astype(jnp.int32) if size < jnp.iinfo(jnp.int32).max else kept
 
 
+def countable(size: int) -> jnp.dtype:
+    """The dtype of an index that can count ``size`` elements.
+
+    Raises:
+        NotImplementedError: There is none while x64 is off.
+    """
+    for dtype in (jnp.dtype(jnp.int32), jnp.dtype(jnp.result_type(int))):
+        if size <= jnp.iinfo(dtype).max:
+            return dtype
+    raise NotImplementedError(
+        f"an index of 32 bits cannot count {size} elements; set jax_enable_x64"
+    )
+
+
+def wrapped(index: jax.Array, size: int) -> jax.Array:
+    """``index``, with negative ones counted from the end; what is below ``-size`` stays negative.
+
+    Raises:
+        NotImplementedError: Its dtype, or the widest there is, cannot count to ``size``.
+    """
+    index = index.astype(jnp.promote_types(index.dtype, countable(size)))
+    return jnp.where(index < 0, index + size, index)
+
+
 def one_or_more(value: jax.Array) -> jax.Array:
     """``value``, a number as an array of one element."""
     return value.reshape(1) if value.ndim == 0 else value
+
+
+def window(shape: tuple[int, ...], dim: int) -> tuple[slice, ...]:
+    """The corner of an array that ``shape`` spans, but all of it along ``dim``."""
+    return tuple(slice(None) if axis == dim else slice(length) for axis, length in enumerate(shape))
 
 
 def three_axes(value: jax.Array, dim: int) -> jax.Array:

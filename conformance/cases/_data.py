@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -33,3 +34,36 @@ def values(shape: tuple[int, ...], dtype: Any, seed: int = 0) -> Array:
 def indices(shape: tuple[int, ...], size: int = FEW) -> Array:
     """Indices with many duplicates, of which the last destination gets none."""
     return np.random.default_rng(shape).integers(0, size - 1, shape).astype(np.int32)
+
+
+def folded(x: Array, i: Array, s: Array, combine: np.ufunc = np.add) -> Array:
+    """Rows of ``s`` combined with those of ``x`` that ``i`` names, in float64."""
+    out = x.astype(np.float64)
+    combine.at(out, i, s.astype(np.float64))
+    return out
+
+
+def by_column(
+    function: Callable[[Array, Array, Array], Any], x: Array, i: Array, s: Array
+) -> Array:
+    """Applies ``function`` along the first dimension, in the corner of ``x`` that ``i`` spans."""
+    if x.ndim == 1:
+        return np.asarray(function(x, i, s))
+    columns = [
+        function(x[:, c], i[:, c], s[:, c]) if c < i.shape[1] else x[:, c]
+        for c in range(x.shape[1])
+    ]
+    return np.stack(columns, axis=1)
+
+
+def one_of_the_writes(result: Any, x: Array, i: Array, s: Array) -> None:
+    """Accepts, for each element of ``x``, any of those that are written to it.
+
+    Raises:
+        AssertionError: Another is there.
+    """
+    for place in range(len(x)):
+        written = s[i == place] if np.any(i == place) else x[place : place + 1]
+        found = np.asarray(result)[place]
+        if not np.all(np.any(written == found, axis=0)):
+            raise AssertionError(f"{found} at {place} is none of what was written there")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from conformance.case import Sample
-from conformance.cases._data import FEW, MANY, Array, indices, values
+from conformance.cases._data import FEW, MANY, by_column, folded, indices, values
 from spec import oracles
 
 
@@ -33,20 +32,6 @@ def samples() -> Iterator[Sample]:
             expected=lambda x, i: np.take_along_axis(x, i, 0),
             ordered=lambda x, i: np.take_along_axis(x, i, 0),
             wrt=0,
-            expected_pullback=lambda ct, x, i: _pullback(ct, x, i, _add),
-            ordered_pullback=lambda ct, x, i: _pullback(ct, x, i, oracles.panel),
+            expected_pullback=lambda ct, x, i: by_column(folded, np.zeros_like(x), i, ct),
+            ordered_pullback=lambda ct, x, i: by_column(oracles.panel, np.zeros_like(x), i, ct),
         )
-
-
-def _pullback(ct: Array, x: Array, i: Array, add: Any) -> Array:
-    zero = np.zeros_like(x)
-    if x.ndim == 1:
-        return np.asarray(add(zero, i, ct))
-    columns = [add(zero[:, c], i[:, c], ct[:, c]) for c in range(x.shape[1])]
-    return np.stack(columns, axis=1)
-
-
-def _add(x: Array, i: Array, s: Array) -> Any:
-    out = x.astype(np.float64)
-    np.add.at(out, i, s.astype(np.float64))
-    return out

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from conformance.case import Sample
-from conformance.cases._data import DTYPES, FEW, MANY, Array, indices, kind, values
+from conformance.cases._data import DTYPES, FEW, MANY, folded, indices, kind, values
 from spec import oracles
 
 
@@ -20,7 +19,7 @@ def samples() -> Iterator[Sample]:
             facts={"dtype": kind(name), "input_ndim": 2, "unique_indices": False},
             call=lambda ns, x, i, s: ns.index_add(x, 0, i, s),
             arrays=(values((FEW, 3), dtype), indices((MANY,)), values((MANY, 3), dtype, 1)),
-            expected=_expected,
+            expected=folded,
             ordered=oracles.panel,
             wrt=None if dtype is np.int32 else 2,
             expected_pullback=lambda ct, x, i, s: ct[i].astype(np.float64),
@@ -31,7 +30,7 @@ def samples() -> Iterator[Sample]:
         facts={"dtype": "floating", "input_ndim": 1, "unique_indices": False},
         call=lambda ns, x, i, s: ns.index_add(x, 0, i, s),
         arrays=(values((FEW,), np.float32), indices((500,)), values((500,), np.float32, 1)),
-        expected=_expected,
+        expected=folded,
         ordered=oracles.panel,
     )
     yield Sample(
@@ -39,12 +38,6 @@ def samples() -> Iterator[Sample]:
         facts={"dtype": "floating", "input_ndim": 2, "unique_indices": False},
         call=lambda ns, x, i, s: ns.index_add(x, -1, i, s, alpha=2),
         arrays=(values((3, FEW), np.float32), indices((MANY,)), values((3, MANY), np.float32)),
-        expected=lambda x, i, s: _expected(x.T, i, 2 * s.T).T,
+        expected=lambda x, i, s: folded(x.T, i, 2 * s.T).T,
         ordered=lambda x, i, s: oracles.panel(x.T, i, 2 * s.T).T,
     )
-
-
-def _expected(x: Array, i: Array, s: Array) -> Any:
-    out = x.astype(np.float64)
-    np.add.at(out, i, s.astype(np.float64))
-    return out

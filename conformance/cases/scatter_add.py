@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from conformance.case import Sample
-from conformance.cases._data import DTYPES, FEW, MANY, Array, indices, kind, values
+from conformance.cases._data import DTYPES, FEW, MANY, by_column, folded, indices, kind, values
 from spec import oracles
 
 
@@ -34,8 +35,8 @@ def samples() -> Iterator[Sample]:
             indices((2, MANY)),
             values((2, MANY + 1), np.float32),
         ),
-        expected=lambda x, i, s: _lanes(x.T, i.T, s[:, :-1].T, _expected).T,
-        ordered=lambda x, i, s: _lanes(x.T, i.T, s[:, :-1].T, oracles.panel).T,
+        expected=lambda x, i, s: by_column(folded, x.T, i.T, s[:, :-1].T).T,
+        ordered=lambda x, i, s: by_column(oracles.panel, x.T, i.T, s[:, :-1].T).T,
     )
 
 
@@ -49,25 +50,9 @@ def _sample(name: str, lanes: tuple[int, ...], dtype_fact: str, dtype: Any) -> S
             indices((MANY, *lanes)),
             values((MANY, *lanes), dtype, 1),
         ),
-        expected=lambda x, i, s: _lanes(x, i, s, _expected),
-        ordered=lambda x, i, s: _lanes(x, i, s, oracles.panel),
+        expected=functools.partial(by_column, folded),
+        ordered=functools.partial(by_column, oracles.panel),
         wrt=None if dtype is np.int32 else 2,
         expected_pullback=lambda ct, x, i, s: np.take_along_axis(ct, i, 0).astype(np.float64),
         ordered_pullback=lambda ct, x, i, s: np.take_along_axis(ct, i, 0),
     )
-
-
-def _lanes(x: Array, i: Array, s: Array, add: Any) -> Array:
-    """Adds along the first dimension, each column by itself, in the corner that ``i`` spans."""
-    if x.ndim == 1:
-        return np.asarray(add(x, i, s))
-    columns = [
-        add(x[:, c], i[:, c], s[:, c]) if c < i.shape[1] else x[:, c] for c in range(x.shape[1])
-    ]
-    return np.stack(columns, axis=1)
-
-
-def _expected(x: Array, i: Array, s: Array) -> Any:
-    out = x.astype(np.float64)
-    np.add.at(out, i, s.astype(np.float64))
-    return out

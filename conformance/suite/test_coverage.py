@@ -39,6 +39,15 @@ def test_expectation_has_a_row(op: str) -> None:
     assert op in OPS, f"no row has the op {op}; remove it from conformance/expectations.toml"
 
 
+def _is_namespace(value: object) -> bool:
+    """Whether ops are to be looked for in it: a package is one, a file of ops is not."""
+    return (
+        inspect.ismodule(value)
+        and value.__name__.startswith("impl.nn")
+        and hasattr(value, "__path__")
+    )
+
+
 def _public_ops() -> list[str]:
     """The functions that ``impl`` makes public and that are ops, by dotted name."""
     homes = ("impl.ops.", "impl.nn.functional.")
@@ -49,7 +58,7 @@ def _public_ops() -> list[str]:
         for name, value in vars(space).items():
             if inspect.isfunction(value) and value.__module__.startswith(homes):
                 found.append(prefix + name)
-            elif inspect.ismodule(value) and value.__name__.startswith("impl.nn"):
+            elif _is_namespace(value):
                 spaces.append((f"{prefix}{name}.", value))
     return sorted(found)
 

@@ -47,13 +47,18 @@ def test_off(namespace: ModuleType, cell: Cell, record: Any) -> None:
 
 @pytest.mark.about("deterministic")
 def test_bits(namespace: ModuleType, cell: Cell, repeats: int, record: Any) -> None:
-    """With the mode on, every lowering and every run gives the bits of the order's oracle."""
+    """With the mode on, every lowering and every run gives the bits of the order's oracle.
+
+    Where the row promises no more than the bits of another run, those are what is compared.
+    """
     function, inputs = program(namespace, cell)
     assert cell.row is not None
     assert cell.row.order is None or hasattr(oracles, cell.row.order)
-    oracle = cell.sample.oracle(cell.direction)
-    assert oracle is not None, f"the sample {cell.sample.name!r} has no oracle: add `ordered`"
-    wanted = trial.bits(oracle(*inputs))
+    wanted, before = None, dict[str, str]()
+    if cell.row.guarantee == "portable":
+        oracle = cell.sample.oracle(cell.direction)
+        assert oracle is not None, f"the sample {cell.sample.name!r} has no oracle: add `ordered`"
+        wanted = trial.bits(oracle(*inputs))
     for way in ways(namespace, cell):
         evidence = "hardware" if way == "native" else "scheduled"
         record(cell, "bits", lowering=way, evidence=evidence, sha256=wanted)
@@ -61,9 +66,11 @@ def test_bits(namespace: ModuleType, cell: Cell, repeats: int, record: Any) -> N
             run = trial.prepare(function, inputs)
             for _ in range(repeats if way == "native" else 1):
                 result = run()
-                assert trial.bits(result) == wanted, (
-                    f"{cell.op} on {cell.device}, lowering {way!r}, differs from the oracle of "
-                    f"the order {cell.row.order!r}"
+                found = trial.bits(result)
+                # A lowering and its permuted schedule are one program.
+                assert found == (wanted or before.setdefault(way.partition(",")[0], found)), (
+                    f"{cell.op} on {cell.device}, lowering {way!r}, differs from "
+                    + (f"the oracle of the order {cell.row.order!r}" if wanted else "a run before")
                 )
         cell.sample.judge(cell.direction, result)
 

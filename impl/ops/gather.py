@@ -7,7 +7,7 @@ import jax
 from impl import checks
 from impl.checks import Array
 from impl.decide import decide
-from impl.layout import one_or_more, three_axes
+from impl.layout import one_or_more, three_axes, window
 from impl.primitives.gather import gather as gather_along
 
 _NAME = "gather"
@@ -50,6 +50,6 @@ def gather(input: Array, dim: int, index: Array, *, sparse_grad: bool = False) -
     checks.same_ndim(_NAME, at, input=input)
     checks.no_larger(_NAME, at, dim, input, but_along_dim=True)
     checks.index_range(_NAME, index, input.shape[dim], dim)
-    corner = input[tuple(slice(None) if a == dim else slice(n) for a, n in enumerate(at.shape))]
+    corner = input[window(at.shape, dim)]
     out = gather_along(three_axes(corner, dim), three_axes(at, dim), pullback=pullback)
     return out.reshape(places.shape)

@@ -55,7 +55,7 @@ def index_add(
     size = input.shape[dim] if input.ndim else 1
     flat = checks.index_vector(_NAME, index)
     checks.index_range(_NAME, index, size, dim)
-    _check_source(input, dim, flat.shape[0], source)
+    checks.source_slices(_NAME, input, dim, flat.shape[0], source)
     if not checks.is_one(checks.number(_NAME, "alpha", alpha)):
         source = _scaled(source, jnp.asarray(alpha))
     checks.flag(_NAME, "unique_indices", unique_indices)
@@ -77,23 +77,3 @@ def _scaled(source: jax.Array, alpha: jax.Array) -> jax.Array:
         )
     wide = accumulator(source.dtype)
     return convert(product(convert(source, wide), alpha.astype(wide)), source.dtype)
-
-
-def _check_source(input: Array, dim: int, count: int, source: Array) -> None:
-    if input.dtype != source.dtype:
-        raise RuntimeError(
-            f"{_NAME}(): input ({input.dtype}) and source ({source.dtype}) must have the same "
-            "dtype; convert one of them"
-        )
-    rest = [list(a.shape[:dim] + a.shape[dim + 1 :]) for a in (input, source)]
-    if input.ndim != source.ndim or rest[0] != rest[1]:
-        raise RuntimeError(
-            f"{_NAME}(): source shape must match input shape, excluding the specified dimension "
-            f"{dim}. Got input.shape = {list(input.shape)} source.shape = {list(source.shape)}"
-        )
-    length = source.shape[dim] if source.ndim else 1
-    if length != count:
-        raise RuntimeError(
-            f"{_NAME}(): Number of indices ({count}) should be equal to source.shape[dim]: "
-            f"({length}), for dim: {dim}"
-        )

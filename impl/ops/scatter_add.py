@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 
 from impl import checks
 from impl.checks import Array
 from impl.decide import decide
-from impl.layout import one_or_more, three_axes
-from impl.primitives.alert import alert
+from impl.ops._corner import scattered
 from impl.primitives.scatter_accumulate import scatter_accumulate
 
 _NAME = "scatter_add"
@@ -50,33 +51,7 @@ def scatter_add(
     input = checks.array(_NAME, "input", input)
     src = checks.array(_NAME, "src", src)
     dim = checks.dimension(dim, input.ndim, _NAME)
-    places = checks.index_array(_NAME, index)
-    if input.dtype != src.dtype:
-        raise RuntimeError(
-            f"{_NAME}(): Expected input.dtype to be equal to src.dtype, but got {input.dtype} and "
-            f"{src.dtype}; convert one of them"
-        )
     checks.flag(_NAME, "unique_indices", unique_indices)
     decision = decide(_NAME, **checks.facts(input, unique_indices=unique_indices))
-    initial = alert(input, decision)
-    if places.size == 0:
-        return initial
-    # PyTorch lets a number stand for an array of one element, and the other way round.
-    shape, initial = initial.shape, one_or_more(initial)
-    places, src = one_or_more(places), one_or_more(src)
-    checks.same_ndim(_NAME, places, input=initial, src=src)
-    checks.no_larger(_NAME, places, dim, initial, but_along_dim=True)
-    checks.no_larger(_NAME, places, dim, src, but_along_dim=False, name="src")
-    checks.index_range(_NAME, index, initial.shape[dim], dim)
-    # Only the corner of the input that index spans beside dim can change.
-    window = tuple(
-        slice(None) if axis == dim else slice(length) for axis, length in enumerate(places.shape)
-    )
-    used = src[tuple(map(slice, places.shape))]
-    corner = initial[window]
-    out = scatter_accumulate(
-        three_axes(corner, dim), three_axes(places, dim), three_axes(used, dim), decision=decision
-    ).reshape(corner.shape)
-    if corner.shape != initial.shape:
-        out = initial.at[window].set(out)
-    return out.reshape(shape)
+    add = functools.partial(scatter_accumulate, decision=decision)
+    return scattered(_NAME, input, dim, index, src, combine=add, decision=decision)

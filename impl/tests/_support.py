@@ -42,7 +42,10 @@ def assert_same_bits(got, want):
 def kernels(lowered):
     """The names of the kernels in a lowered program."""
     return set(
-        re.findall(r"(?:scatter_add|scan|select)_(?:atomic|ordered)_?\w*", lowered.as_text())
+        re.findall(
+            r"(?:scatter_(?:add|mul|assign)|scan|select)_(?:atomic|ordered)_?\w*",
+            lowered.as_text(),
+        )
     )
 
 

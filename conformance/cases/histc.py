@@ -1,0 +1,49 @@
+"""Calls of histc."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from conformance.case import Sample
+from conformance.cases._data import DTYPES, MANY, Array, kind, values
+from spec import oracles
+
+_BINS = 7
+
+
+def samples() -> Iterator[Sample]:
+    """A range that leaves elements out, for each dtype; that of the data for one."""
+    for name, dtype in DTYPES.items():
+        low, high = (-5, 9) if dtype is np.int32 else (-0.75, 1)
+        data = values((MANY,), dtype)
+        data[::100] = high
+        yield Sample(
+            name=name,
+            facts={"dtype": kind(name), "input_ndim": 1},
+            call=lambda ns, x, low=low, high=high: ns.histc(x, _BINS, low, high),
+            arrays=(data,),
+            expected=lambda x, low=low, high=high: _counts(x, low, high),
+            ordered=lambda x, low=low, high=high: _counts(x, low, high),
+        )
+    numbers = values((2, 1200), np.float32)
+    yield Sample(
+        name="range_of_data",
+        facts={"dtype": "floating", "input_ndim": 2},
+        call=lambda ns, x: ns.histc(x, _BINS),
+        arrays=(numbers,),
+        expected=lambda x: _counts(x.reshape(-1), x.min(), x.max()),
+        ordered=lambda x: _counts(x.reshape(-1), x.min(), x.max()),
+    )
+
+
+def _counts(x: Array, low: float, high: float) -> Array:
+    """Ones added in panel order, at the bins that the op's documentation states."""
+    wide = x.astype(np.float32) if x.dtype.kind != "i" else x.astype(np.int64)
+    low, high = wide.dtype.type(low), wide.dtype.type(high)
+    scaled = (wide - low) * wide.dtype.type(_BINS)
+    place = scaled // (high - low) if wide.dtype.kind == "i" else scaled / (high - low)
+    place = np.minimum(np.trunc(place), _BINS - 1).astype(np.int64)
+    place = np.where((wide >= low) & (wide <= high), place, -1)
+    return oracles.panel(np.zeros(_BINS, x.dtype), place, np.ones_like(x))

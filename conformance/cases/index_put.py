@@ -1,0 +1,82 @@
+"""Calls of index_put."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from conformance.case import Sample
+from conformance.cases._data import (
+    DTYPES,
+    FEW,
+    MANY,
+    Array,
+    folded,
+    indices,
+    kind,
+    one_of_the_writes,
+    values,
+)
+from spec import oracles
+
+
+def samples() -> Iterator[Sample]:
+    """Rows written and added, for each dtype; two arrays, apart from each other."""
+    for name, dtype in DTYPES.items():
+        yield _rows(f"{name}_added", kind(name), dtype, accumulate=True)
+    yield _rows("written", "floating", np.float32, accumulate=False)
+    for accumulate in (False, True):
+        yield Sample(
+            name="two_arrays" + "_added" * accumulate,
+            facts={"dtype": "floating", "input_ndim": 3, "accumulate": accumulate},
+            call=lambda ns, x, i, j, v, a=accumulate: ns.index_put(x, (i, None, j), v, a),
+            arrays=(
+                values((2, 3, FEW), np.float32),
+                indices((MANY,), 2) - 1,  # Negative ones count from the end.
+                indices((MANY,)),
+                values((MANY, 3), np.float32),
+            ),
+            expected=lambda x, i, j, v, a=accumulate: _apart(x, i, j, v, _reference(a)),
+            ordered=lambda x, i, j, v, a=accumulate: _apart(x, i, j, v, _oracle(a)),
+            accept=None if accumulate else _accept_apart,
+        )
+
+
+def _rows(name: str, dtype_fact: str, dtype: Any, *, accumulate: bool) -> Sample:
+    differentiable = accumulate and dtype is not np.int32
+    return Sample(
+        name=name,
+        facts={"dtype": dtype_fact, "input_ndim": 2, "accumulate": accumulate},
+        call=lambda ns, x, i, v: ns.index_put(x, (i,), v, accumulate),
+        arrays=(values((FEW, 3), dtype), indices((MANY,)), values((MANY, 3), dtype, 1)),
+        expected=_reference(accumulate),
+        ordered=_oracle(accumulate),
+        wrt=2 if differentiable else None,
+        expected_pullback=lambda ct, x, i, v: ct[i].astype(np.float64),
+        ordered_pullback=lambda ct, x, i, v: ct[i],
+        accept=None if accumulate else one_of_the_writes,
+    )
+
+
+def _together(x: Array) -> Array:
+    """The dimensions that are indexed flattened together, and then the other one."""
+    return x.transpose(0, 2, 1).reshape(-1, x.shape[1])
+
+
+def _apart(x: Array, i: Array, j: Array, v: Array, write: Any) -> Array:
+    rows = np.asarray(write(_together(x), i % 2 * FEW + j, v))
+    return rows.reshape(x.shape[0], x.shape[2], -1).transpose(0, 2, 1)
+
+
+def _accept_apart(result: Array, x: Array, i: Array, j: Array, v: Array) -> None:
+    one_of_the_writes(_together(result), _together(x), i % 2 * FEW + j, v)
+
+
+def _oracle(accumulate: bool) -> Any:
+    return oracles.panel if accumulate else oracles.last_write
+
+
+def _reference(accumulate: bool) -> Any:
+    return folded if accumulate else oracles.last_write

@@ -1,0 +1,1 @@
+"""Calls of what neural networks are made of."""

@@ -1,0 +1,47 @@
+"""Calls of repeat_interleave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from conformance.case import Sample
+from conformance.cases._data import FEW, MANY, Array, folded, indices, values
+from spec import oracles
+
+
+def samples() -> Iterator[Sample]:
+    """A number of repetitions for each row, and one number for all elements."""
+    yield Sample(
+        name="array",
+        facts={"dtype": "floating", "input_ndim": 2},
+        call=lambda ns, x, r: ns.repeat_interleave(x, r, 0, output_size=MANY),
+        arrays=(values((FEW, 3), np.float32), _repeats()),
+        expected=lambda x, r: np.repeat(x, r, 0),
+        ordered=lambda x, r: np.repeat(x, r, 0),
+        wrt=0,
+        expected_pullback=lambda ct, x, r: _pullback(ct, x, r, folded),
+        ordered_pullback=lambda ct, x, r: _pullback(ct, x, r, oracles.panel),
+    )
+    yield Sample(
+        name="number",
+        facts={"dtype": "floating", "input_ndim": 1},
+        call=lambda ns, x: ns.repeat_interleave(x, MANY),
+        arrays=(values((FEW,), np.float32),),
+        expected=lambda x: np.repeat(x, MANY),
+        ordered=lambda x: np.repeat(x, MANY),
+        wrt=0,
+        expected_pullback=lambda ct, x: _pullback(ct, x, MANY, folded),
+        ordered_pullback=lambda ct, x: _pullback(ct, x, MANY, oracles.panel),
+    )
+
+
+def _repeats() -> Array:
+    """Some rows are not repeated at all, and one is over several panels."""
+    return np.bincount(np.minimum(indices((MANY,)), 3), minlength=FEW).astype(np.int32)
+
+
+def _pullback(ct: Array, x: Array, repeats: Any, add: Any) -> Array:
+    return np.asarray(add(np.zeros_like(x), np.repeat(np.arange(FEW), repeats), ct))

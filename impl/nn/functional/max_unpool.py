@@ -1,0 +1,203 @@
+"""impl.nn.functional.max_unpool1d, max_unpool2d and max_unpool3d."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from impl import checks
+from impl.checks import Array
+from impl.decide import decide
+from impl.primitives.alert import alert
+from impl.primitives.scatter_assign import scatter_assign
+
+
+def max_unpool1d(
+    input: Array,
+    indices: Array,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] = 0,
+    output_size: Sequence[int] | None = None,
+    *,
+    unique_indices: bool = False,
+) -> jax.Array:
+    """Puts each element where max-pooling took it from, and 0 elsewhere.
+
+    Args:
+        input: Shape [N, C, L] or [C, L], of floats.
+        indices: Shape of ``input``, int32 or int64: where in its row of the result each element
+            goes, as pooling returns it. Each in [0, length of the result). Under ``jit`` others
+            are dropped.
+        kernel_size: Window of the pooling.
+        stride: Its step; None for ``kernel_size``.
+        padding: What was added on both sides of its input.
+        output_size: The length of the result, or its shape; less than ``stride`` away from
+            (L - 1) * ``stride`` + ``kernel_size`` - 2 * ``padding``, which None takes.
+        unique_indices: Vouches that no index occurs twice in a row, so that there is no order to
+            keep.
+
+    Returns:
+        As ``input``, but for its length. Of several elements that go to one place only the one
+        that stays has a gradient; PyTorch hands the gradient to all of them.
+
+    Raises:
+        NotImplementedError: ``input`` is not of floats.
+        RuntimeError: An index is out of range; shapes or dtypes do not fit; or the mode is on and
+            the profile has no deterministic implementation for the device.
+        TypeError: An argument is of the wrong type.
+        ValueError: ``output_size`` is not one that the pooling could have had.
+
+    Source: ``torch.nn.functional.max_unpool1d``. What the mode does, and the guarantee, are in
+    the spec's rows.
+    """
+    return _unpool(1, input, indices, kernel_size, stride, padding, output_size, unique_indices)
+
+
+def max_unpool2d(
+    input: Array,
+    indices: Array,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] = 0,
+    output_size: Sequence[int] | None = None,
+    *,
+    unique_indices: bool = False,
+) -> jax.Array:
+    """As ``max_unpool1d``, for shapes [N, C, H, W] and [C, H, W].
+
+    An index counts the elements of a plane of the result in row-major order. ``kernel_size``,
+    ``stride`` and ``padding`` are an int for all dimensions or one for each.
+
+    Source: ``torch.nn.functional.max_unpool2d``. What the mode does, and the guarantee, are in
+    the spec's rows.
+    """
+    return _unpool(2, input, indices, kernel_size, stride, padding, output_size, unique_indices)
+
+
+def max_unpool3d(
+    input: Array,
+    indices: Array,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] = 0,
+    output_size: Sequence[int] | None = None,
+    *,
+    unique_indices: bool = False,
+) -> jax.Array:
+    """As ``max_unpool1d``, for shapes [N, C, D, H, W] and [C, D, H, W].
+
+    An index counts the elements of a volume of the result in row-major order. ``kernel_size``,
+    ``stride`` and ``padding`` are an int for all dimensions or one for each.
+
+    Source: ``torch.nn.functional.max_unpool3d``. What the mode does, and the guarantee, are in
+    the spec's rows.
+    """
+    return _unpool(3, input, indices, kernel_size, stride, padding, output_size, unique_indices)
+
+
+def _unpool(
+    dims: int,
+    input: Array,
+    indices: Array,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    output_size: Any,
+    unique_indices: bool,
+) -> jax.Array:
+    """Any of them: ``dims`` dimensions are pooled, those before them are not."""
+    name = f"max_unpool{dims}d"
+    op = f"nn.functional.{name}"
+    input = checks.array(name, "input", input)
+    places = checks.index_array(name, indices, "indices")
+    _check_input(name, dims, input, places)
+    size = _output_size(name, input.shape[-dims:], kernel_size, stride, padding, output_size)
+    of = f"a result of size {'x'.join(map(str, size))}"
+    checks.index_range(name, indices, math.prod(size), None, name="indices", of=of)
+    checks.flag(name, "unique_indices", unique_indices)
+    decision = decide(op, **checks.facts(input, unique_indices=unique_indices))
+    rows = (math.prod(input.shape[:-dims]), math.prod(input.shape[-dims:]), 1)
+    out = scatter_assign(
+        jnp.zeros((rows[0], math.prod(size), 1), input.dtype),
+        # On the indices, of which the gradient is made too.
+        alert(places, decision).reshape(rows),
+        input.reshape(rows),
+        decision=decision,
+    )
+    return out.reshape(*input.shape[:-dims], *size)
+
+
+def _check_input(name: str, dims: int, input: jax.Array, places: jax.Array) -> None:
+    if checks.dtype_kind(input.dtype) != "floating":
+        raise NotImplementedError(
+            f"{name}(): not implemented for {input.dtype} in argument 'input'; it takes floats"
+        )
+    if input.ndim not in (dims + 1, dims + 2):
+        raise RuntimeError(
+            f"{name}(): Input should be a {dims + 1}d or {dims + 2}d array, but got shape "
+            f"{list(input.shape)}"
+        )
+    if input.shape != places.shape:
+        raise RuntimeError(
+            f"{name}(): Expected shape of indices to be same as that of the input "
+            f"({list(input.shape)}) but got indices with shape: {list(places.shape)}"
+        )
+    if 0 in input.shape[-dims - 1 :]:
+        raise RuntimeError(
+            f"{name}(): Expected input to have non-zero size for non-batch dimensions, but got "
+            f"{list(input.shape)}"
+        )
+
+
+def _output_size(
+    name: str,
+    lengths: tuple[int, ...],
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    output_size: Any,
+) -> tuple[int, ...]:
+    """Lengths of the result, as those of a pooling's input whose result has ``lengths``."""
+    dims = len(lengths)
+    kernel = checks.integers(name, "kernel_size", kernel_size, dims)
+    step = kernel if stride is None else checks.integers(name, "stride", stride, dims)
+    pad = checks.integers(name, "padding", padding, dims)
+    if min(step) <= 0:
+        raise RuntimeError(
+            f"{name}(): strides should be greater than zero, but got stride: {list(step)}"
+        )
+    usual = tuple(
+        (n - 1) * s + k - 2 * p for n, k, s, p in zip(lengths, kernel, step, pad, strict=True)
+    )
+    size = usual if output_size is None else _asked(name, output_size, dims)
+    for dim, (asked, own, s) in enumerate(zip(size, usual, step, strict=True)):
+        if not own - s < asked < own + s:
+            raise ValueError(
+                f'{name}(): invalid output_size "{size}" (dim {dim} must be between {own - s} and '
+                f"{own + s})"
+            )
+    if min(size) < 0:
+        raise ValueError(
+            f"{name}(): output_size must contain non-negative spatial dimensions, but got "
+            f"{list(size)}"
+        )
+    return size
+
+
+def _asked(name: str, output_size: Any, dims: int) -> tuple[int, ...]:
+    if not isinstance(output_size, Sequence):
+        raise TypeError(
+            f"{name}(): argument 'output_size' must be a tuple of ints, not "
+            f"{type(output_size).__name__}"
+        )
+    if len(output_size) not in (dims, dims + 2):
+        raise ValueError(
+            f"{name}(): output_size should be a sequence containing {dims} or {dims + 2} elements, "
+            f"but it has a length of '{len(output_size)}'"
+        )
+    return checks.integers(name, "output_size", output_size[-dims:], dims)

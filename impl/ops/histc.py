@@ -1,0 +1,162 @@
+"""impl.histc."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from impl import checks
+from impl.checks import Array
+from impl.decide import decide
+from impl.numerics import accumulator, convert
+from impl.primitives.alert import alert
+from impl.primitives.arithmetic import divide, multiply
+from impl.primitives.scatter_accumulate import scatter_accumulate
+
+_NAME = "histc"
+
+
+def histc(input: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> jax.Array:
+    """Counts the elements in each of ``bins`` bins of equal width from ``min`` to ``max``.
+
+    An element x from ``min`` to ``max`` is in bin ((x - min) * bins) / (max - min), cut off, and
+    ``max`` is in the last one. Other elements, NaN among them, are not counted. Floats are
+    computed with as written, each step rounded; float16 and bfloat16 in float32. The arithmetic
+    of integers is exact.
+
+    Args:
+        input: Any shape, of floats or integers. (PyTorch counts integers on CUDA alone.)
+        bins: How many.
+        min: A number, of which the dtype of ``input`` keeps what it can hold.
+        max: As ``min``. Where the two are equal the least and the greatest element take their
+            place, and if these are equal too, or there is none, the range is 1 wider at each end.
+
+    Returns:
+        Shape [bins], of the dtype of ``input``. It has no gradient. Counts are exact and are
+        rounded once to that dtype, also where sums of ones in it would not grow any more.
+
+    Raises:
+        NotImplementedError: ``input`` is of bool or complex numbers.
+        RuntimeError: ``bins`` is not positive; ``min`` is above ``max``; the range is not finite;
+            or the mode is on and the profile has no deterministic implementation for the device.
+            Under ``jit``, where the range is not known, nothing is counted in such a range.
+        TypeError: An argument is of the wrong type.
+
+    Source: ``torch.histc``. What the mode does, and the guarantee, are in the spec's rows.
+    """
+    numbers = checks.array(_NAME, "input", input)
+    if checks.dtype_kind(numbers.dtype) not in ("floating", "integer"):
+        raise NotImplementedError(
+            f"{_NAME}(): not implemented for {numbers.dtype} in argument 'input'; it takes floats "
+            "and integers"
+        )
+    bins = checks.integer(_NAME, "bins", bins)
+    if bins <= 0:
+        raise RuntimeError(f"{_NAME}(): bins must be > 0, but got {bins}")
+    with jax.ensure_compile_time_eval():  # what is known stays so under jit
+        ends = [
+            checks.number_as(_NAME, name, value, numbers.dtype)
+            for name, value in (("min", min), ("max", max))
+        ]
+    _check_range(input, numbers.dtype, *ends)
+    decision = decide(_NAME, **checks.facts(numbers))
+    wide = _wide(numbers.dtype)
+    flat = convert(jax.lax.stop_gradient(alert(numbers, decision)).reshape(-1), wide)
+    low, high = _range(flat, *(convert(jax.lax.stop_gradient(end), wide) for end in ends))
+    counted = (low < high) & (flat >= low) & (flat <= high)
+    if jnp.issubdtype(wide, jnp.floating):
+        counted &= jnp.isfinite(low) & jnp.isfinite(high)
+        place = _place_of_float(flat, low, high, bins)
+    else:
+        place = _place_of_integer(flat, low, high, bins)
+    counts = scatter_accumulate(
+        jnp.zeros((1, bins, 1), jnp.int32),
+        jnp.where(counted, jnp.minimum(place, bins - 1), bins)[None, :, None],
+        jnp.ones((1, flat.size, 1), jnp.int32),
+        decision=decision,
+    )
+    return convert(counts.reshape(bins).astype(wide), numbers.dtype)
+
+
+def _wide(dtype: jax.typing.DTypeLike) -> np.dtype:
+    """What is computed in: float32 and int32 for what is narrower."""
+    dtype = np.dtype(dtype)
+    return dtype if dtype.itemsize >= 4 else accumulator(dtype)
+
+
+def _check_range(input: Any, dtype: jax.typing.DTypeLike, low: jax.Array, high: jax.Array) -> None:
+    """Refuses a range that is known and is none.
+
+    Raises:
+        RuntimeError: It is not finite, or its ends are in the wrong order.
+    """
+    ends = [checks.known(low), checks.known(high)]
+    if any(end is None for end in ends):
+        return
+    ends = [np.asarray(end, _wide(dtype)) for end in ends]
+    if ends[0] == ends[1]:
+        values = checks.known(input)
+        if values is None:
+            return
+        if values.size:
+            values = values.astype(ends[0].dtype)
+            ends = [values.min(), values.max()]
+        if ends[0] == ends[1]:
+            ends = [ends[0] - 1, ends[1] + 1] if jnp.issubdtype(dtype, jnp.floating) else [0, 1]
+    if not np.all(np.isfinite(ends)):
+        raise RuntimeError(
+            f"{_NAME}(): range of [{ends[0]}, {ends[1]}] is not finite; pass finite 'min' and "
+            "'max', not both the same"
+        )
+    if not ends[0] < ends[1]:
+        raise RuntimeError(
+            f"{_NAME}(): max must be larger than min, but got a range of [{ends[0]}, {ends[1]}]"
+        )
+
+
+def _range(flat: jax.Array, low: jax.Array, high: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The ends of the range, where equal ones stand for those of the data."""
+    if flat.size:
+        same = low == high
+        low, high = jnp.where(same, flat.min(), low), jnp.where(same, flat.max(), high)
+    same = low == high
+    if jnp.issubdtype(flat.dtype, jnp.floating):
+        return jnp.where(same, low - 1, low), jnp.where(same, high + 1, high)
+    limits = jnp.iinfo(flat.dtype)
+    least, most = (jnp.array(limit, flat.dtype) for limit in (limits.min, limits.max))
+    down, up = ((same & within).astype(flat.dtype) for within in (low > least, high < most))
+    return low - down, high + up
+
+
+def _place_of_float(flat: jax.Array, low: jax.Array, high: jax.Array, bins: int) -> jax.Array:
+    scaled = multiply(flat - low, jnp.asarray(bins, flat.dtype))
+    place = divide(scaled, high - low)
+    # No number where nothing is counted.
+    return jnp.where(place >= 0, jnp.minimum(place, bins), 0).astype(jnp.int32)
+
+
+def _place_of_integer(flat: jax.Array, low: jax.Array, high: jax.Array, bins: int) -> jax.Array:
+    """(flat - low) * bins // (high - low), of which the product has twice the bits."""
+    word = jnp.dtype(f"uint{8 * flat.dtype.itemsize}")
+    bits = 8 * word.itemsize
+    half = bits // 2
+    mask = (1 << half) - 1
+    # Modulo the word's size the differences are right.
+    distance, width = (x.astype(word) - low.astype(word) for x in (flat, high))
+    head, tail = distance >> half, distance & mask
+    middle = head * (bins & mask) + (tail * (bins & mask) >> half)
+    other = tail * (bins >> half) + (middle & mask)
+    upper = head * (bins >> half) + (middle >> half) + (other >> half)
+    lower = distance * bins
+    # Long division. No quotient within the range is above bins, so it fits one word.
+    rest, place = upper, jnp.zeros_like(lower)
+    for bit in reversed(range(bits)):
+        over = rest >> (bits - 1)
+        rest = (rest << 1) | ((lower >> bit) & 1)
+        fits = (over > 0) | (rest >= width)
+        rest = jnp.where(fits, rest - width, rest)
+        place = (place << 1) | fits.astype(word)
+    return jnp.minimum(place, bins).astype(jnp.int32)

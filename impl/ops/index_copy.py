@@ -1,0 +1,88 @@
+"""impl.index_copy."""
+
+from __future__ import annotations
+
+import jax
+
+from impl import checks
+from impl.checks import Array
+from impl.decide import decide
+from impl.layout import three_axes
+from impl.primitives.alert import alert
+from impl.primitives.scatter_assign import scatter_assign
+
+_NAME = "index_copy"
+
+
+def index_copy(
+    input: Array, dim: int, index: Array, source: Array, *, unique_indices: bool = False
+) -> jax.Array:
+    """Writes slices of ``source`` to ``input`` at places of one dimension.
+
+    Of several slices written to one place one stays, and has the whole gradient of the place; the
+    others have none. (In PyTorch each has the whole of it.)
+
+    Args:
+        input: Shape [..., size, ...], any dtype.
+        dim: The dimension that ``index`` counts along.
+        index: Shape [n] or [], int32 or int64, each in [0, size). Under ``jit`` others are
+            dropped.
+        source: Shape of ``input`` but for n in place of size, of the same dtype. A number stands
+            for an array of one element.
+        unique_indices: Vouches that no index occurs twice, so that there is no order to keep.
+
+    Returns:
+        Shape and dtype of ``input``.
+
+    Raises:
+        IndexError: ``dim`` or an index is out of range; or the dimensions of ``index`` or
+            ``source``, or the number of slices, do not fit.
+        RuntimeError: Shapes of slices or dtypes do not fit; or the mode is on and the profile has
+            no deterministic implementation for the device.
+        TypeError: An argument is of the wrong type.
+
+    Source: ``torch.index_copy``. What the mode does, and the guarantee, are in the spec's rows.
+    """
+    input = checks.array(_NAME, "input", input)
+    source = checks.array(_NAME, "source", source)
+    dim = checks.dimension(dim, input.ndim, _NAME)
+    flat = checks.index_vector(_NAME, index)
+    _check_source(input, dim, flat.shape[0], source)
+    checks.index_range(_NAME, index, input.shape[dim] if input.ndim else 1, dim, IndexError)
+    checks.flag(_NAME, "unique_indices", unique_indices)
+    decision = decide(_NAME, **checks.facts(input, unique_indices=unique_indices))
+    out = scatter_assign(
+        three_axes(alert(input, decision), dim),
+        flat[None, :, None],
+        three_axes(source, dim),
+        decision=decision,
+    )
+    return out.reshape(input.shape)
+
+
+def _check_source(input: jax.Array, dim: int, count: int, source: jax.Array) -> None:
+    if input.dtype != source.dtype:
+        raise RuntimeError(
+            f"{_NAME}(): input and source expected to have the same dtype, but got "
+            f"{input.dtype} and {source.dtype}; convert one of them"
+        )
+    if source.ndim == 0 and count != 1:
+        raise IndexError(
+            f"{_NAME}(): When source is scalar, index should have one element (got {count})"
+        )
+    if source.ndim and input.ndim and source.ndim != input.ndim:
+        raise IndexError(
+            f"{_NAME}(): When source and input are not scalars, their dimensionality must match. "
+            f"Got input.shape = {list(input.shape)} source.shape = {list(source.shape)}"
+        )
+    rest = [list(a.shape[:dim] + a.shape[dim + 1 :]) for a in (input, source)]
+    if rest[0] != rest[1]:
+        raise RuntimeError(
+            f"{_NAME}(): input and source must have same slice shapes, excluding dimension {dim}. "
+            f"Got input.shape = {list(input.shape)} source.shape = {list(source.shape)}"
+        )
+    if source.ndim and source.shape[dim] != count:
+        raise IndexError(
+            f"{_NAME}(): Number of indices ({count}) should be equal to source.shape[dim] "
+            f"({source.shape[dim]})"
+        )

@@ -1,0 +1,141 @@
+"""impl.repeat_interleave."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from impl import checks
+from impl.checks import Array
+from impl.decide import decide
+from impl.layout import three_axes
+from impl.primitives.gather import gather
+
+_NAME = "repeat_interleave"
+
+
+def repeat_interleave(
+    input: Array,
+    repeats: int | Array | None = None,
+    dim: int | None = None,
+    *,
+    output_size: int | None = None,
+) -> jax.Array:
+    """Repeats each slice of ``input`` along one dimension.
+
+    Args:
+        input: Any shape and dtype. Without ``repeats``, these are the repeats, of shape [n], and
+            the result is the positions 0 to n - 1, each repeated.
+        repeats: How often each slice is repeated: an int, or int32 or int64 of shape [size], [1]
+            or [].
+        dim: The dimension that slices are taken along; None flattens ``input``.
+        output_size: The length of the result along ``dim``, which must be the sum of ``repeats``.
+            Needed under ``jit`` where ``repeats`` is an array; there what is beyond it is left
+            out, and what is beyond the sum reads NaN, or the fill value of ``jax.numpy.take`` for
+            other dtypes (n for positions).
+
+    Returns:
+        Shape of ``input`` but for the sum of ``repeats`` in place of size; its dtype. Its gradient
+        adds up all repetitions of a slice; what the mode does with that, and the guarantee, are in
+        the spec's rows.
+
+    Raises:
+        IndexError: ``dim`` is out of range.
+        NotImplementedError: ``repeats`` is an array, but not of int32 or int64.
+        RuntimeError: ``repeats`` has a negative number or does not fit ``input``, or
+            ``output_size`` is not their sum; when differentiated, the mode was on and the profile
+            has no deterministic implementation for the device.
+        TypeError: An argument is of the wrong type, or ``output_size`` is missing under ``jit``.
+
+    Source: ``torch.repeat_interleave``.
+    """
+    if output_size is not None:
+        output_size = _not_negative("output_size", output_size)
+    if repeats is None:
+        return _positions_alone(input, dim, output_size)
+    input = checks.array(_NAME, "input", input)
+    if dim is None:
+        input, dim = input.reshape(-1), 0
+    dim = checks.dimension(dim, input.ndim, _NAME, numbers_have_one=False)
+    pullback = decide(_NAME, "backward", **checks.facts(input))
+    index = _positions(_each(repeats, input.shape[dim], dim), output_size)
+    out = gather(three_axes(input, dim), index[None, :, None], pullback=pullback)
+    return out.reshape(*input.shape[:dim], index.size, *input.shape[dim + 1 :])
+
+
+def _positions_alone(repeats: Any, dim: int | None, output_size: int | None) -> jax.Array:
+    if dim is not None:
+        raise TypeError(f"{_NAME}(): argument 'dim' needs argument 'repeats'")
+    _check_array(repeats, "input")
+    if np.ndim(repeats) != 1:
+        raise RuntimeError(
+            f"{_NAME}(): 'input' alone must be a vector of repeats, but got shape "
+            f"{list(np.shape(repeats))}"
+        )
+    return _positions(repeats, output_size).astype(jnp.asarray(repeats).dtype)
+
+
+def _each(repeats: Any, size: int, dim: int) -> Array:
+    """One number of repetitions for each of ``size`` slices."""
+    if isinstance(repeats, numbers.Integral):
+        return np.full(size, _not_negative("repeats", repeats))
+    _check_array(repeats, "repeats")
+    if repeats.ndim > 1 or repeats.size not in (1, size):
+        raise RuntimeError(
+            f"{_NAME}(): repeats must have one element or the size of input along dim, but got "
+            f"shape {list(repeats.shape)} and {size} along dimension {dim}"
+        )
+    values = checks.known(repeats)
+    if values is not None:
+        return np.broadcast_to(values.reshape(-1), size)
+    return jnp.broadcast_to(jnp.asarray(repeats).reshape(-1), size)
+
+
+def _positions(repeats: Array, output_size: int | None) -> jax.Array:
+    """Which slice each slice of the result repeats."""
+    values = checks.known(repeats)
+    if values is None:
+        if output_size is None:
+            raise TypeError(
+                f"{_NAME}(): the length of the result depends on the values of 'repeats', which "
+                "are not known under jit; pass output_size="
+            )
+        ends = jnp.cumsum(jnp.clip(jnp.asarray(repeats), 0, output_size))
+        found = jnp.searchsorted(ends, jnp.arange(output_size), side="right")
+        return found.astype(jnp.int32)
+    if values.size and values.min() < 0:
+        position = int(np.argmin(values))
+        raise RuntimeError(
+            f"{_NAME}(): repeats can not be negative, but got {values[position]} at position "
+            f"{position}"
+        )
+    total = int(values.sum())
+    if output_size not in (None, total):
+        raise RuntimeError(
+            f"{_NAME}(): output_size must be the sum of repeats, {total}, but got {output_size}"
+        )
+    return jnp.asarray(np.repeat(np.arange(values.size), values).astype(np.int32))
+
+
+def _not_negative(name: str, value: Any) -> int:
+    number = checks.integer(_NAME, name, value)
+    if number < 0:
+        raise RuntimeError(f"{_NAME}(): {name} must be non-negative, but got {number}")
+    return number
+
+
+def _check_array(repeats: Any, name: str) -> None:
+    if not isinstance(repeats, jax.Array | np.ndarray | np.generic):
+        raise TypeError(
+            f"{_NAME}(): argument '{name}' must be an int, a jax.Array or a NumPy array, not "
+            f"{type(repeats).__name__}"
+        )
+    if np.dtype(repeats.dtype) not in (np.int32, np.int64):
+        raise NotImplementedError(
+            f"{_NAME}(): not implemented for {repeats.dtype} in argument '{name}'; it takes int32 "
+            "and int64"
+        )

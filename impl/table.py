@@ -195,7 +195,7 @@ def _learned(
 
 @_learned.defjvp
 def _jvp(padding: int | None, pullback: Decision, primals: Any, tangents: Any) -> Any:
-    weight, values, places, shares = primals
+    weight, _, places, shares = primals
     rows_dot = convert(tangents[0], accumulator(weight.dtype))
     if shares is not None:
 
@@ -207,4 +207,6 @@ def _jvp(padding: int | None, pullback: Decision, primals: Any, tangents: Any) -
     if padding is not None:
         is_padding = jnp.arange(weight.shape[0])[:, None] == padding
         rows_dot = jnp.where(is_padding, 0, rows_dot)
+    # The call itself, which has the derivative that is asked for next.
+    values = _learned(*primals, padding, pullback)
     return values, gather(rows_dot[None], places, pullback=pullback)[0]

@@ -7,6 +7,7 @@ rounded once, at the end.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,30 @@ def blocked_scan(values: Array) -> Array:
         part[:] = carry + part
         carry = carry + total
     return out.astype(values.dtype)
+
+
+def window(values: Array, index: Array, weight: Array | None = None) -> Array:
+    """Sums over windows along the first axis, in window order; compose it over dimensions.
+
+    Args:
+        values: Shape [n, ...].
+        index: Position of each term of each window, and -1 for those it lacks; shape [m, terms].
+        weight: What each term is multiplied by, of that shape.
+
+    Returns:
+        Shape [m, ...], of the dtype of ``values``; float16 and bfloat16 should be widened before
+        the first dimension, and rounded after the last.
+    """
+    out = np.zeros((len(index), *values.shape[1:]), values.dtype)
+    for m, places in enumerate(index):
+        terms = [
+            values[i] if weight is None else values[i] * weight[m, t].astype(values.dtype)
+            for t, i in enumerate(places)
+            if i >= 0
+        ]
+        if terms:
+            out[m] = functools.reduce(np.add, terms)
+    return out
 
 
 def lowest_index(values: Array, k: int) -> Array:

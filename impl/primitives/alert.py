@@ -12,7 +12,7 @@ from typing import Any
 
 import jax
 from jax.extend.core import Primitive
-from jax.interpreters import ad, batching
+from jax.interpreters import ad, batching, mlir
 
 from impl.decide import Alert, Decision
 from impl.primitives._core import register_per_platform
@@ -20,6 +20,7 @@ from impl.primitives._core import register_per_platform
 Alerts = tuple[tuple[str, Alert], ...]
 
 alert_p = Primitive("samebits_alert")
+pullback_p = Primitive("samebits_alert_pullback")
 
 
 def alert(value: jax.Array, decision: Decision) -> jax.Array:
@@ -27,6 +28,13 @@ def alert(value: jax.Array, decision: Decision) -> jax.Array:
     if not decision.alerts:
         return value
     return alert_p.bind(value, alerts=decision.alerts)  # type: ignore[no-any-return]
+
+
+def alert_pullback(value: jax.Array, decision: Decision) -> jax.Array:
+    """``value`` itself, with the alerts of ``decision`` tied to its cotangent's computation."""
+    if not decision.alerts:
+        return value
+    return pullback_p.bind(value, decision=decision)  # type: ignore[no-any-return]
 
 
 def message(alert: Alert) -> str:
@@ -89,5 +97,27 @@ register_per_platform(alert_p, _lower)
 ad.primitive_jvps[alert_p] = _jvp
 batching.primitive_batchers[alert_p] = lambda args, dims, **params: (
     alert_p.bind(*args, **params),
+    dims[0],
+)
+
+
+def _pullback_jvp(primals: Any, tangents: Any, *, decision: Decision) -> Any:
+    (value,), (tangent,) = primals, tangents
+    if type(tangent) is not ad.Zero:
+        tangent = alert_pullback(tangent, decision)
+    return alert_pullback(value, decision), tangent
+
+
+def _pullback_transpose(cotangent: Any, value: Any, *, decision: Decision) -> Any:
+    return (cotangent if type(cotangent) is ad.Zero else alert(cotangent, decision),)
+
+
+pullback_p.def_impl(lambda value, *, decision: value)  # each primitive has its own
+pullback_p.def_abstract_eval(lambda value, *, decision: value)
+mlir.register_lowering(pullback_p, lambda context, value, *, decision: [value])
+ad.primitive_jvps[pullback_p] = _pullback_jvp
+ad.primitive_transposes[pullback_p] = _pullback_transpose
+batching.primitive_batchers[pullback_p] = lambda args, dims, **params: (
+    pullback_p.bind(*args, **params),
     dims[0],
 )

@@ -227,8 +227,7 @@ def _check_mode(mode: Any, scale_grad_by_freq: bool, sparse: bool, samples: bool
         raise ValueError(f"{_NAME}(): max mode does not support sparse weights")
     if mode != "sum" and samples:
         raise NotImplementedError(
-            f"{_NAME}(): per_sample_weights is only supported for mode='sum', but got "
-            f"mode='{mode}'"
+            f"{_NAME}(): per_sample_weights is only supported for mode='sum', but got mode='{mode}'"
         )
 
 
@@ -243,9 +242,7 @@ def _bags(places: jax.Array, offsets: Any, include_last: bool) -> tuple[jax.Arra
         bag = jax.lax.broadcasted_iota(jnp.int32, places.shape, 0)
         return bag.reshape(-1), places.shape[0]
     if places.ndim != 1:
-        raise ValueError(
-            f"{_NAME}(): input has to be 1D or 2D, but got shape {list(places.shape)}"
-        )
+        raise ValueError(f"{_NAME}(): input has to be 1D or 2D, but got shape {list(places.shape)}")
     if offsets is None:
         raise ValueError(f"{_NAME}(): offsets has to be a 1D array but got None")
     starts = checks.index_array(_NAME, offsets, "offsets")

@@ -1,0 +1,157 @@
+"""Windows: weighted sums over them, and picking one element of each; both linear."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching
+
+from impl.decide import Decision
+from impl.kernels.launch import Launch
+from impl.lowerings import windows as lowerings
+from impl.manual_axes import aligned
+from impl.primitives import _core
+from impl.taps import Taps
+
+
+def window_sum(values: jax.Array, taps: tuple[Taps, ...], *, decision: Decision) -> jax.Array:
+    """Weighted sums over windows, in the spec's window order.
+
+    Args:
+        values: Shape [lanes, *inputs], with up to three dimensions beside the lanes.
+        taps: The table of windows of each of these.
+        decision: How the transpose is computed; the alert is the caller's business.
+
+    Returns:
+        Shape [lanes, *outputs].
+    """
+    return _sum(values, taps=taps, decision=decision, transposed=False)
+
+
+def pick(values: jax.Array, index: jax.Array, taps: Taps, *, decision: Decision) -> jax.Array:
+    """One element of each window along an axis.
+
+    Args:
+        values: Shape [outer, inputs, inner].
+        index: Its position, one that the window reads; int32, shape [outer, outputs, inner].
+        taps: The table of windows.
+        decision: How the transpose is computed; the alert is the caller's business.
+
+    Returns:
+        Shape [outer, outputs, inner].
+    """
+    operands = aligned(values, index)
+    return pick_p.bind(*operands, taps=taps, decision=decision)  # type: ignore[no-any-return]
+
+
+def argmax(values: jax.Array, taps: Taps) -> jax.Array:
+    """Position of the greatest element of each window along an axis, on every path the lowest.
+
+    A NaN is greater than any number, and all NaNs are equal.
+
+    Args:
+        values: Shape [outer, inputs, inner].
+        taps: The table of windows, each with a tap at least.
+
+    Returns:
+        int32, shape [outer, outputs, inner].
+    """
+    return lowerings.argmax(jax.lax.stop_gradient(values), taps)
+
+
+def _sum(values: jax.Array, **params: Any) -> jax.Array:
+    return sum_p.bind(values, **params)  # type: ignore[no-any-return]
+
+
+def _abstract_sum(values: Any, *, taps: Any, transposed: bool, decision: Decision) -> Any:
+    sizes = [table.inputs if transposed else table.outputs for table in taps]
+    return values.update(shape=(values.shape[0], *sizes), weak_type=False)
+
+
+def _linear_jvp(function: Any, primals: Any, tangents: Any, **params: Any) -> Any:
+    """Of an operation that is linear in its first operand, the others being integers."""
+    out = function(*primals, **params)
+    if type(tangents[0]) is ad.Zero:
+        return out, _core.zero_tangent(out)
+    return out, function(tangents[0], *primals[1:], **params)
+
+
+def _transpose_sum(cotangent: Any, values: Any, *, transposed: bool, **params: Any) -> Any:
+    if type(cotangent) is ad.Zero:
+        return (ad.Zero(values.aval),)
+    return (_sum(cotangent, transposed=not transposed, **params),)
+
+
+def _batch(primitive: Primitive, args: Any, dims: Any, **params: Any) -> Any:
+    size = _core.batch_size(args, dims)
+    moved = [_core.move_batch(arg, dim, size) for arg, dim in zip(args, dims, strict=True)]
+    out = primitive.bind(*map(_core.fold, moved), **params)
+    return _core.unfold(out, size, moved[0].shape[1]), 0
+
+
+def _abstract_pick(values: Any, index: Any, *, taps: Taps, decision: Decision) -> Any:
+    return values.update(shape=index.shape, weak_type=False)
+
+
+def _abstract_put_back(picked: Any, index: Any, *, taps: Taps, decision: Decision) -> Any:
+    outer, _, inner = picked.shape
+    return picked.update(shape=(outer, taps.inputs, inner), weak_type=False)
+
+
+def _transpose_into(
+    other: Primitive, cotangent: Any, operand: Any, index: Any, **params: Any
+) -> Any:
+    if type(cotangent) is ad.Zero:
+        return ad.Zero(operand.aval), None
+    return other.bind(*aligned(cotangent, index), **params), None
+
+
+def _pick(values: jax.Array, index: jax.Array, *, taps: Taps) -> jax.Array:
+    del taps
+    return lowerings.pick(values, index)
+
+
+def _without_kernel(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
+    """A form that serves as a kernel too: XLA fuses it into one that reads and writes once."""
+
+    def run(*operands: jax.Array, launch: Launch, **params: Any) -> jax.Array:
+        del launch
+        return function(*operands, **params)
+
+    return run
+
+
+_gather = lowerings.gather_form
+sum_p = _core.new_primitive(
+    "samebits_window_sum",
+    _abstract_sum,
+    {
+        "atomic": _core.Lowerings(_gather, _gather, lowerings.scatter_form),
+        "ordered": _core.Lowerings(_gather, _gather, _without_kernel(_gather)),
+    },
+)
+_either = _core.Lowerings(_pick, _pick, _without_kernel(_pick))
+pick_p = _core.new_primitive(
+    "samebits_window_pick", _abstract_pick, {"atomic": _either, "ordered": _either}
+)
+_back = lowerings.put_back
+put_back_p = _core.new_primitive(
+    "samebits_window_put_back",
+    _abstract_put_back,
+    {
+        "atomic": _core.Lowerings(_back, _back, lowerings.put_back_by_atomics),
+        "ordered": _core.Lowerings(_back, _back, _without_kernel(_back)),
+    },
+)
+
+ad.primitive_jvps[sum_p] = functools.partial(_linear_jvp, _sum)
+ad.primitive_transposes[sum_p] = _transpose_sum
+for _one, _other in ((pick_p, put_back_p), (put_back_p, pick_p)):
+    ad.primitive_jvps[_one] = functools.partial(_linear_jvp, _one.bind)
+    ad.primitive_transposes[_one] = functools.partial(_transpose_into, _other)
+for _one in (sum_p, pick_p, put_back_p):
+    batching.primitive_batchers[_one] = functools.partial(_batch, _one)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
 
 import impl
+from impl.decide import Action, Question, decide, questions
+from impl.emulation import Emulation
 
 #: How the CPU stands in for a device whose lowerings it does not run by itself.
 STAND_INS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
@@ -49,20 +52,62 @@ def running(device: str, lowering: str) -> Iterator[None]:
 
 
 _compiled: dict[str, Any] = {}
+#: What a platform does with a call, and how it is stood in for.
+_Answer: TypeAlias = tuple[Action, Emulation | None]
+_made: dict[Hashable, list[tuple[tuple[Question, ...], tuple[_Answer, ...], Any]]] = {}
 
 
-def prepare(function: Callable[..., Any], inputs: tuple[Any, ...]) -> Callable[[], Any]:
+def remembered(make: Callable[[], Any], platform: str, key: Hashable) -> Any:
+    """What ``make`` makes, unless it made it for this key when the spec answered the same.
+
+    A mode and a profile reach a program through the answers to what its ops ask, and only so:
+    profiles that say the same of a call share what was made for the first. A namespace that asks
+    nothing is not remembered, nor is anything where the key is None.
+
+    Args:
+        make: Makes a program for ``platform``, under the mode that holds.
+        platform: The answers that count are those for it.
+        key: What beside the mode the program depends on.
+    """
+    known = _made.setdefault((platform, key), []) if key is not None else []
+    for asked, answers, made in known:
+        if _answers(asked, platform) == answers:
+            return made
+    with questions() as heard:
+        made = make()
+    if heard:
+        known.append((tuple(heard), _answers(heard, platform), made))
+    return made
+
+
+def _answers(asked: Iterable[Question], platform: str) -> tuple[_Answer, ...]:
+    decisions = (decide(q.op, q.direction, **q.facts) for q in asked)
+    return tuple((_any_row(d.on(platform)), d.emulation) for d in decisions)
+
+
+def _any_row(action: Action) -> Action:
+    """The action, whichever row decided: rows of two profiles may say the same."""
+    return dataclasses.replace(action, row=None if action.row is None else "any")
+
+
+def prepare(
+    function: Callable[..., Any], inputs: tuple[Any, ...], key: Hashable = None
+) -> Callable[[], Any]:
     """Compiles a call, under the mode that holds; what it returns runs it, to NumPy arrays.
 
-    Profiles that say the same of a call give the same program, which is compiled once.
+    Calls that give the same program are compiled once; for the key see ``remembered``.
     """
     arrays = tuple(map(jax.numpy.asarray, inputs))
-    lowered = jax.jit(function).lower(*arrays)
-    text = lowered.as_text()
-    if text not in _compiled:
-        _compiled[text] = lowered.compile()
-    compiled = _compiled[text]
-    return lambda: jax.tree.map(np.asarray, compiled(*arrays))
+
+    def compiled() -> Any:
+        lowered = jax.jit(function).lower(*arrays)
+        text = lowered.as_text()
+        if text not in _compiled:
+            _compiled[text] = lowered.compile()
+        return _compiled[text]
+
+    program = remembered(compiled, here(), None if key is None else (key, "compiled"))
+    return lambda: jax.tree.map(np.asarray, program(*arrays))
 
 
 def bits(result: Any) -> str:
@@ -75,12 +120,21 @@ def bits(result: Any) -> str:
     return digest.hexdigest()
 
 
-def lower(function: Callable[..., Any], inputs: tuple[Any, ...], device: str) -> str:
-    """The program lowered for ``device``, which need not be there."""
+def lower(
+    function: Callable[..., Any], inputs: tuple[Any, ...], device: str, key: Hashable = None
+) -> str:
+    """The program lowered for ``device``, which need not be there.
+
+    For the key see ``remembered``.
+    """
     arrays = tuple(map(jax.numpy.asarray, inputs))
-    if device == here():
-        return jax.jit(function).lower(*arrays).as_text()
-    return impl.testing.lower(function, *arrays, platform=device).as_text()
+
+    def lowered() -> str:
+        if device == here():
+            return jax.jit(function).lower(*arrays).as_text()
+        return impl.testing.lower(function, *arrays, platform=device).as_text()
+
+    return str(remembered(lowered, device, None if key is None else (key, "lowered")))
 
 
 def alerts(function: Callable[..., Any], inputs: tuple[Any, ...], device: str) -> list[str]:

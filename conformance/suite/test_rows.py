@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Hashable
 from types import ModuleType
 from typing import Any
 
@@ -26,6 +27,11 @@ def program(namespace: ModuleType, cell: Cell) -> tuple[Any, tuple[Any, ...]]:
     return cell.sample.function(namespace, cell.direction), cell.sample.inputs(cell.direction)
 
 
+def call(cell: Cell) -> tuple[Hashable, ...]:
+    """What is called, whichever profile holds."""
+    return cell.sample, cell.direction
+
+
 def ways(namespace: ModuleType, cell: Cell) -> list[str]:
     """The ways to run a cell here; skips where there is none."""
     found = trial.lowerings(namespace, cell.device)
@@ -41,7 +47,7 @@ def test_off(namespace: ModuleType, cell: Cell, record: Any) -> None:
     for way in ways(namespace, cell)[:1]:
         record(cell, "off", lowering=way)
         with namespace.deterministic(False), trial.running(cell.device, way):
-            result = trial.prepare(function, inputs)()
+            result = trial.prepare(function, inputs, (*call(cell), way))()
         cell.sample.judge(cell.direction, result)
 
 
@@ -63,7 +69,7 @@ def test_bits(namespace: ModuleType, cell: Cell, repeats: int, record: Any) -> N
         evidence = "hardware" if way == "native" else "scheduled"
         record(cell, "bits", lowering=way, evidence=evidence, sha256=wanted)
         with mode(namespace, cell), trial.running(cell.device, way):
-            run = trial.prepare(function, inputs)
+            run = trial.prepare(function, inputs, (*call(cell), way))
             for _ in range(repeats if way == "native" else 1):
                 result = run()
                 found = trial.bits(result)
@@ -81,7 +87,7 @@ def test_no_race(namespace: ModuleType, cell: Cell, record: Any) -> None:
     record(cell, "no race", evidence="static")
     function, inputs = program(namespace, cell)
     with mode(namespace, cell):
-        assert ir.races(trial.lower(function, inputs, cell.device)) == []
+        assert ir.races(trial.lower(function, inputs, cell.device, call(cell))) == []
 
 
 @pytest.mark.about("raise")
@@ -99,7 +105,7 @@ def test_raise(namespace: ModuleType, cell: Cell, record: Any) -> None:
         assert word in said
     # Off for this call alone is a way out, as the message says.
     with mode(namespace, cell), namespace.deterministic(False):
-        trial.lower(function, inputs, cell.device)
+        trial.lower(function, inputs, cell.device, call(cell))
 
 
 @pytest.mark.about("raise")
@@ -115,7 +121,7 @@ def test_warn_only(namespace: ModuleType, cell: Cell, record: Any) -> None:
         for way in ways(namespace, cell)[:1]:
             with trial.running(cell.device, way), warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)
-                result = trial.prepare(function, inputs)()
+                result = trial.prepare(function, inputs, (*call(cell), way))()
             cell.sample.judge(cell.direction, result)
 
 
@@ -125,7 +131,7 @@ def test_unlisted(namespace: ModuleType, cell: Cell, record: Any) -> None:
     record(cell, "unlisted")
     function, inputs = program(namespace, cell)
     with namespace.deterministic(False):
-        off = trial.lower(function, inputs, cell.device)
+        off = trial.lower(function, inputs, cell.device, call(cell))
     with mode(namespace, cell):
         on = trial.lower(function, inputs, cell.device)
     assert ir.without_kernel_code(on) == ir.without_kernel_code(off)

@@ -1,5 +1,6 @@
 """The parts that the suite judges with: each is shown what it has to find."""
 
+import functools
 import json
 import subprocess
 import sys
@@ -142,3 +143,28 @@ def test_a_run_writes_a_report_with_the_outcome_of_each_check(tmp_path):
     assert report["environment"]["jax"] == jax.__version__
     checks = {(record["row"], record["check"], record["outcome"]) for record in report["records"]}
     assert checks == {("R0059", check, "passed") for check in ("off", "raise", "warn only")}
+
+
+def test_what_was_made_is_made_again_only_where_the_spec_answers_otherwise():
+    made = []
+
+    def make():
+        made.append(1)
+        # A new function each time, or JAX does not trace it again.
+        impl.testing.lower(lambda x: index_add(x), X)  # noqa: PLW0108
+        return len(made)
+
+    def under(**mode):
+        with impl.deterministic(**mode):
+            return trial.remembered(make, "cuda", "a key of this test")
+
+    assert under(mode=False) == 1
+    assert under(profile="complete") == 2
+    assert under(profile="torch-2.15") == 2  # on this platform the same answer
+    assert under(mode=False) == 1
+    with impl.testing.emulate("cuda"):
+        assert under(mode=False) == 3
+    assert trial.remembered(make, "cuda", None) == 4
+    for number in (5, 6):
+        asks_nothing = functools.partial(int, number)
+        assert trial.remembered(asks_nothing, "cuda", "a namespace that asks nothing") == number

@@ -14,6 +14,12 @@ def identity(dtype: jax.typing.DTypeLike) -> float | int:
     return -0.0 if jnp.issubdtype(dtype, jnp.inexact) else 0
 
 
+def lowest(dtype: jax.typing.DTypeLike) -> jax.Array:
+    """What is above no number of ``dtype``: minus infinity, or the least integer."""
+    floats = jnp.issubdtype(dtype, jnp.floating)
+    return jnp.asarray(-jnp.inf if floats else jnp.iinfo(dtype).min, dtype)
+
+
 def zeros(shape: tuple[int, ...], dtype: jax.typing.DTypeLike) -> jax.Array:
     """An array that holds the identity of addition."""
     return jnp.full(shape, identity(dtype), dtype)
@@ -80,8 +86,8 @@ def quotient(a: jax.Array, b: jax.Array) -> jax.Array:
         fits = rest >= d
         q = (q << 1) | fits.astype(word)
         rest = jnp.where(fits, rest - d, rest)
-    odd_or_over = ((q >> 1) & one) | (rest != 0).astype(word)
-    rounded = (q >> 1) + (q & odd_or_over & one)
+    # Never halfway: a quotient of two numbers of one precision is no number of one bit more.
+    rounded = (q >> 1) + (q & one)
     # A carry out of the fraction belongs in the exponent.
     packed = (exponent.astype(word) << fraction) + (rounded - lead)
     sign = (raw_a ^ raw_b) & (one << (bits - 1))

@@ -63,6 +63,7 @@ def test_indices_of_all_lanes_and_of_each(name, shared, by):
         (16384, 64, 5, 2100),  # a panel in parts, the last one of them moved back
         (16384, 16, 1500, 2600),  # a long panel in parts
         (1, 65536, 5, 2048),  # a panel at a time
+        (16384, 65536, 3, 5000),  # few places: panels side by side
         (16384, 65536, 3, 7),  # less than a panel
         (16384, 65536, 3, 1024),  # a panel
     ],

@@ -177,7 +177,7 @@ def learned(
     if not jnp.issubdtype(weight.dtype, jnp.inexact):
         return values
     places = places[None, :, None] if places.ndim == 1 else places[None]
-    return _learned(weight, values, places, shares, padding, pullback)  # type: ignore[no-any-return]
+    return _learned(weight, values, places, shares, padding, pullback)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(4, 5))

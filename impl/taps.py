@@ -93,6 +93,23 @@ class Taps:
         return np.asarray((self.index >= 0).sum(axis=1))
 
     @property
+    def only_reads(self) -> bool:
+        """Whether each window is one element or none, as it is."""
+        return self.shape[1] == 1 and self.factors is None
+
+    @property
+    def identity(self) -> bool:
+        """Whether each window is the element at its own position, and none is left over."""
+        own = np.arange(self.inputs, dtype=np.int32)
+        return self.only_reads and self.positions == own.tobytes()
+
+    @functools.cached_property
+    def step(self) -> int:
+        """How far apart the taps of every window are, in ascending order; 0 if that differs."""
+        gaps = np.diff(self.index, axis=1)[self.index[:, 1:] >= 0]
+        return int(gaps[0]) if gaps.size and gaps[0] > 0 and (gaps == gaps[0]).all() else 0
+
+    @property
     def overlapping(self) -> bool:
         """Whether two taps read one position."""
         return self.inverse.shape[1] > 1

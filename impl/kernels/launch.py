@@ -13,6 +13,7 @@ import numpy as np
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plt
 
+from impl import numerics
 from impl.manual_axes import aligned
 from impl.monoids import Monoid
 
@@ -76,6 +77,23 @@ class Launch:
             _atomic_mul(ref, offsets, values, mask)
         else:
             plt.atomic_add(ref, (offsets,), values, mask=mask)
+
+    def product(self, a: jax.Array, b: jax.Array) -> jax.Array:
+        """``a * b`` of float32 or float64, rounded before a sum takes it up.
+
+        A multiplication with its rounding written out is never contracted.
+        """
+        if self.interpret:
+            return numerics.product(a, b)
+        letter, bits = ("f", 32) if a.dtype.itemsize == 4 else ("d", 64)
+        (out,) = plt.elementwise_inline_asm(
+            f"mul.rn.f{bits} $0, $1, $2;",
+            args=(a, b),
+            constraints=f"={letter},{letter},{letter}",
+            pack=1,
+            result_shape_dtypes=[jax.ShapeDtypeStruct(a.shape, a.dtype)],
+        )
+        return out  # type: ignore[no-any-return]
 
     def store_any(self, ref: Any, offsets: jax.Array, values: jax.Array, mask: jax.Array) -> None:
         """Stores values at offsets of a flat ref; of several for one offset, any may stay."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 import jax
@@ -26,6 +27,7 @@ def atomic(
     *,
     monoid: Monoid,
     launch: Launch,
+    weights: jax.Array | None = None,
 ) -> jax.Array:
     """Combines ``updates`` with ``operand`` in whatever order the hardware takes, in one pass.
 
@@ -35,18 +37,27 @@ def atomic(
         updates: Shape [outer, n, inner].
         monoid: What to combine by.
         launch: How to run.
+        weights: Shape [outer, n], with ``updates`` of shape [outer, n / k, inner]: each update is
+            multiplied by k of them in a row, and each product is a contribution.
 
     Returns:
         Shape [outer, size, inner].
     """
-    programs = pl.cdiv(updates.size, _ATOMIC_BLOCK)
-    size = operand.shape[1]
+    outer, size, inner = operand.shape
+    shape = (outer, indices.shape[1], inner)
+    programs = pl.cdiv(math.prod(shape), _ATOMIC_BLOCK)
 
-    def kernel(_: Any, indices_ref: Any, updates_ref: Any, out_ref: Any) -> None:
+    def kernel(_: Any, indices_ref: Any, updates_ref: Any, *rest: Any) -> None:
         lanes = _lanes(launch, programs)
-        offset, kept = _targets(indices_ref, lanes, indices.shape, updates.shape, size)
-        value = plt.load(updates_ref.at[lanes], mask=kept, other=0)
-        launch.atomic(out_ref, offset, value, kept, monoid)
+        offset, kept = _targets(indices_ref, lanes, indices.shape, shape, size)
+        element = lanes
+        if weights is not None:
+            row, share = lanes // inner, weights.shape[1] // updates.shape[1]
+            element = row // share * inner + lanes % inner
+        value = plt.load(updates_ref.at[element], mask=kept, other=0)
+        if weights is not None:
+            value = value * plt.load(rest[0].at[row], mask=kept, other=0)
+        launch.atomic(rest[-1], offset, value, kept, monoid)
 
     flat = launch(
         kernel,
@@ -55,6 +66,7 @@ def atomic(
         operand.reshape(-1),
         indices.reshape(-1),
         updates.reshape(-1),
+        *([] if weights is None else [weights.reshape(-1)]),
         name=f"scatter_{monoid.name}_atomic",
         aliases={0: 0},
     )
@@ -128,6 +140,7 @@ def fold_chains(
     *,
     monoid: Monoid,
     launch: Launch,
+    weights: jax.Array | None = None,
 ) -> jax.Array:
     """Folds every chain left to right, starting from the identity.
 
@@ -141,18 +154,21 @@ def fold_chains(
         updates: Shape [n, width].
         monoid: What to combine by.
         launch: How to run.
+        weights: Of any shape, with ``updates`` of shape [n / k, width]: each update is multiplied
+            by k of them in a row, and each product is what a position is of.
 
     Returns:
         Panel results, shape [chains, width].
     """
     count, width = start.shape[0], updates.shape[1]
+    share = 1 if weights is None else weights.size // updates.shape[0]
     identity = monoid.identity(updates.dtype)
     tile_w = min(_TILE, pl.next_power_of_2(width))
     tile_c = _TILE // tile_w
     grid = (pl.cdiv(count, tile_c), pl.cdiv(width, tile_w))
 
     def kernel(
-        start_ref: Any, end_ref: Any, positions_ref: Any, updates_ref: Any, out_ref: Any
+        start_ref: Any, end_ref: Any, positions_ref: Any, updates_ref: Any, *rest: Any
     ) -> None:
         row = launch.program_id(0, grid[0]) * tile_c + jnp.arange(tile_c, dtype=jnp.int32)
         column = launch.program_id(1, grid[1]) * tile_w + jnp.arange(tile_w, dtype=jnp.int32)
@@ -163,11 +179,16 @@ def fold_chains(
         def load(t: jax.Array) -> jax.Array:
             alive = first + t < beyond
             position = plt.load(positions_ref.at[first + t], mask=alive, other=0)
-            return plt.load(
-                updates_ref.at[position[:, None], column[None, :]],
+            value = plt.load(
+                updates_ref.at[(position // share)[:, None], column[None, :]],
                 mask=alive[:, None] & in_columns[None, :],
                 other=identity,
             )
+            if weights is None:
+                return value
+            # Times 1 where there is nothing, so that the identity stays.
+            weight = plt.load(rest[0].at[position], mask=alive, other=1)
+            return launch.product(value, jnp.broadcast_to(weight[:, None], value.shape))
 
         def step(block: jax.Array, total: jax.Array) -> jax.Array:
             # All loads before the first addition: they are then under way together.
@@ -178,7 +199,7 @@ def fold_chains(
         blocks = (jnp.max(beyond - first) + (_AHEAD - 1)) // _AHEAD
         total = jax.lax.fori_loop(0, blocks, step, zero)
         plt.store(
-            out_ref.at[row[:, None], column[None, :]],
+            rest[-1].at[row[:, None], column[None, :]],
             total,
             mask=in_rows[:, None] & in_columns[None, :],
         )
@@ -191,6 +212,7 @@ def fold_chains(
         end,
         positions,
         updates,
+        *([] if weights is None else [weights.reshape(-1)]),
         name=f"scatter_{monoid.name}_ordered_fold",
     )
 

@@ -43,7 +43,7 @@ def xla_any(indices: jax.Array, *, size: int) -> jax.Array:
         b = jnp.arange(inner)[None, None, :]
         at = nobody.at[a, within(indices, size), b]
         return at.set(_positions(indices), mode="drop")
-    flat = flat_offsets(nobody, indices, indices)
+    flat = flat_offsets(nobody, indices)
     out = nobody.reshape(-1).at[flat].set(_positions(indices).reshape(-1), mode="drop")
     return out.reshape(nobody.shape)
 

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from impl.manual_axes import vary_like
 from impl.monoids import Monoid
+from impl.numerics import product
 
 _WORD = 32
 
@@ -56,13 +57,26 @@ def chain_table(
 
 
 def fold_chains(
-    start: jax.Array, end: jax.Array, positions: jax.Array, updates: jax.Array, *, monoid: Monoid
+    start: jax.Array,
+    end: jax.Array,
+    positions: jax.Array,
+    updates: jax.Array,
+    *,
+    monoid: Monoid,
+    weights: jax.Array | None = None,
 ) -> jax.Array:
-    """Folds every chain left to right, from the identity: [n, width] to [chains, width]."""
+    """Folds every chain left to right, from the identity: [n, width] to [chains, width].
+
+    With ``weights``, of several in a row for each update, positions are theirs.
+    """
+    share = 1 if weights is None else weights.size // updates.shape[0]
 
     def step(t: jax.Array, total: jax.Array) -> jax.Array:
         alive = start + t < end
-        value = updates[positions[jnp.where(alive, start + t, 0)]]
+        position = positions[jnp.where(alive, start + t, 0)]
+        value = updates[position // share]
+        if weights is not None:
+            value = product(value, weights.reshape(-1)[position][:, None])
         return jnp.where(alive[:, None], monoid.combine(total, value), total)
 
     none = monoid.full((start.shape[0], updates.shape[1]), updates.dtype)

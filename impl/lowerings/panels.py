@@ -9,11 +9,12 @@ is another order.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 
-from impl.lowerings.scatter import accumulating, panel_length, scatter_by
+from impl.lowerings.scatter import accumulating, contributions, panel_length, scatter_by
 from impl.manual_axes import vary_like
 from impl.monoids import Monoid
 from impl.numerics import fence
@@ -28,26 +29,36 @@ _FEW = 3
 
 
 @accumulating
-def cpu(operand: jax.Array, indices: jax.Array, updates: jax.Array, *, monoid: Monoid) -> jax.Array:
+def cpu(
+    operand: jax.Array,
+    indices: jax.Array,
+    updates: jax.Array,
+    *,
+    monoid: Monoid,
+    weights: jax.Array | None = None,
+) -> jax.Array:
     """Cuts the work by the sizes of operand and updates."""
     outer, size, inner = operand.shape
-    n = updates.shape[1]
+    n = indices.shape[1]
+    take = functools.partial(contributions, updates, weights)
     length = panel_length(size)
     rows = max(_FEWEST_ROWS, min(_KEPT, _READ // (outer * inner)))
     chunk = 1 << (rows.bit_length() - 1)
     if n <= min(length, chunk):
-        part = scatter_by(monoid, _none(monoid, (operand, updates), size), indices, updates)
+        part = scatter_by(monoid, _none(monoid, (operand, updates), size), indices, take(0, n))
         return _onto(operand, fence(part), monoid)
     group = min(chunk // length, _KEPT // operand.size, n // length)
     if group > 1:
-        return _groups(operand, indices, updates, monoid, length=length, group=group)
-    return _chunks(operand, indices, updates, monoid, length=length, chunk=min(chunk, length, n))
+        return _groups(operand, indices, updates, take, monoid, length=length, group=group)
+    chunk = min(chunk, length, n)
+    return _chunks(operand, indices, updates, take, monoid, length=length, chunk=chunk)
 
 
 def _groups(
     operand: jax.Array,
     indices: jax.Array,
     updates: jax.Array,
+    take: Callable[..., jax.Array],
     monoid: Monoid,
     *,
     length: int,
@@ -55,12 +66,12 @@ def _groups(
 ) -> jax.Array:
     """Short panels: one scatter serves several, each into destinations of its own."""
     size = operand.shape[1]
-    n = updates.shape[1]
+    n = indices.shape[1]
 
     def add(total: jax.Array, start: jax.Array | int, count: int) -> jax.Array:
         panels = -(-count // length)
         rows = jax.lax.dynamic_slice_in_dim(indices, start, count, axis=1)
-        values = jax.lax.dynamic_slice_in_dim(updates, start, count, axis=1)
+        values = take(start, count)
         panel = (jnp.arange(count, dtype=jnp.int32) // length)[None, :, None]
         inside = (rows >= 0) & (rows < size)
         cells = jnp.where(inside, panel * size + rows.astype(jnp.int32), panels * size)
@@ -84,6 +95,7 @@ def _chunks(
     operand: jax.Array,
     indices: jax.Array,
     updates: jax.Array,
+    take: Callable[..., jax.Array],
     monoid: Monoid,
     *,
     length: int,
@@ -91,7 +103,7 @@ def _chunks(
 ) -> jax.Array:
     """Long panels, or wide ones: a scatter takes a part of one."""
     size = operand.shape[1]
-    n = updates.shape[1]
+    n = indices.shape[1]
     panels = -(-n // length)
     none = functools.partial(_none, monoid, (operand, indices, updates), size)
 
@@ -99,7 +111,7 @@ def _chunks(
         # At the end a slice would reach beyond: it is moved back, and what was taken is masked.
         first = jnp.minimum(start, n - chunk)
         rows = jax.lax.dynamic_slice_in_dim(indices, first, chunk, axis=1)
-        values = jax.lax.dynamic_slice_in_dim(updates, first, chunk, axis=1)
+        values = take(first, chunk)
         again = jnp.arange(chunk, dtype=jnp.int32)[None, :, None] < start - first
         return fence(scatter_by(monoid, part, jnp.where(again, size, rows), values))
 

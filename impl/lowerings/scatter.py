@@ -3,6 +3,9 @@
 All take ``operand`` [outer, size, inner], ``indices`` [outer or 1, n, inner or 1] and ``updates``
 [outer, n, inner], and return the operand with updates added along the middle axis, or combined by
 another monoid. Indices outside [0, size) are dropped.
+
+Those that take ``weights`` [outer, n] take ``updates`` [outer, n / k, inner]: each stands for k
+contributions in a row, its products with k weights. ``indices`` are then [outer, n, 1].
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from impl.layout import within
 from impl.lowerings import chains
 from impl.manual_axes import vary_like
 from impl.monoids import ADD, Monoid
-from impl.numerics import accumulator, by_parts, convert, fence
+from impl.numerics import accumulator, by_parts, convert, fence, product
 
 Scatter = Callable[..., jax.Array]
 
@@ -77,10 +80,27 @@ def _stacked(
 
 @accumulating
 def xla_atomic(
-    operand: jax.Array, indices: jax.Array, updates: jax.Array, *, monoid: Monoid
+    operand: jax.Array,
+    indices: jax.Array,
+    updates: jax.Array,
+    *,
+    monoid: Monoid,
+    weights: jax.Array | None = None,
 ) -> jax.Array:
     """XLA's own scatter: serial on a CPU, atomic on a GPU."""
-    return scatter_by(monoid, operand, indices, updates)
+    whole = contributions(updates, weights, 0, indices.shape[1])
+    return scatter_by(monoid, operand, indices, whole)
+
+
+def contributions(
+    updates: jax.Array, weights: jax.Array | None, start: jax.Array | int, count: int
+) -> jax.Array:
+    """Those from ``start`` on, [outer, count, inner]: updates, or products of them and weights."""
+    if weights is None:
+        return jax.lax.dynamic_slice_in_dim(updates, start, count, axis=1)
+    own = jax.lax.dynamic_slice_in_dim(weights, start, count, axis=1)
+    row = (start + jnp.arange(count, dtype=jnp.int32)) // (weights.shape[1] // updates.shape[1])
+    return product(updates.at[:, row].get(mode="promise_in_bounds"), own[:, :, None])
 
 
 def scatter_by(
@@ -105,32 +125,50 @@ def scatter_by(
         a = jnp.arange(outer)[:, None, None]
         b = jnp.arange(inner)[None, None, :]
         return scatter(operand.at[a, full, b], updates)
-    # Scalars at flat offsets are what the CPU's scatter is fastest at.
-    flat = flat_offsets(operand, indices, updates).astype(jnp.uint32)
-    return scatter(operand.reshape(-1).at[flat], updates.reshape(-1)).reshape(operand.shape)
+    # At flat offsets of rows, or else of scalars, is what the CPU's scatter is fastest at.
+    width = row_width(operand, indices)
+    flat = flat_offsets(operand, indices).astype(jnp.uint32)
+    if width == 1:
+        out = scatter(operand.reshape(-1).at[flat], updates.reshape(-1))
+    else:
+        out = scatter(operand.reshape(-1, width).at[flat], updates.reshape(-1, width))
+    return out.reshape(operand.shape)
 
 
-def flat_offsets(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
-    """Flat offset into the operand of each update, flat; those out of range point past its end."""
-    outer, size, inner = operand.shape
+def row_width(operand: jax.Array, indices: jax.Array) -> int:
+    """How many neighbouring elements of the operand go by one index."""
+    return operand.shape[2] if indices.shape[2] == 1 else 1
+
+
+def flat_offsets(operand: jax.Array, indices: jax.Array) -> jax.Array:
+    """Which row of the operand, of ``row_width`` elements, each contribution goes to, flat.
+
+    Those out of range point past its end.
+    """
+    outer, size, _ = operand.shape
+    lanes = indices.shape[2]
     a = jnp.arange(outer, dtype=jnp.int32)[:, None, None]
-    b = jnp.arange(inner, dtype=jnp.int32)[None, None, :]
+    b = jnp.arange(lanes, dtype=jnp.int32)[None, None, :]
     inside = (indices >= 0) & (indices < size)
-    offset = (a * size + indices.astype(jnp.int32)) * inner + b
-    offset = jnp.where(inside, offset, operand.size)
-    return jnp.broadcast_to(offset, updates.shape).reshape(-1)
+    offset = (a * size + indices.astype(jnp.int32)) * lanes + b
+    return jnp.where(inside, offset, outer * size * lanes).reshape(-1)
 
 
 @accumulating
 def xla_chains(
-    operand: jax.Array, indices: jax.Array, updates: jax.Array, *, monoid: Monoid
+    operand: jax.Array,
+    indices: jax.Array,
+    updates: jax.Array,
+    *,
+    monoid: Monoid,
+    weights: jax.Array | None = None,
 ) -> jax.Array:
     """Panel order without scatters: right on any device."""
     return _by_chains(
         operand,
         indices,
         updates,
-        functools.partial(chains.fold_chains, monoid=monoid),
+        functools.partial(chains.fold_chains, monoid=monoid, weights=weights),
         functools.partial(chains.fold_panels, monoid=monoid),
         monoid,
     )
@@ -138,27 +176,42 @@ def xla_chains(
 
 @accumulating
 def kernel_atomic(
-    operand: jax.Array, indices: jax.Array, updates: jax.Array, *, monoid: Monoid, launch: Launch
+    operand: jax.Array,
+    indices: jax.Array,
+    updates: jax.Array,
+    *,
+    monoid: Monoid,
+    launch: Launch,
+    weights: jax.Array | None = None,
 ) -> jax.Array:
     """One pass of atomics."""
     # Until jax 0.12 Triton's atomics on vectors of integers are lowered as those of floats; XLA's
     # scatter of integers is atomic too, and exact.
     exact = jnp.issubdtype(operand.dtype, jnp.integer)
-    if exact or max(operand.size, updates.size) > MAX_ELEMENTS:
-        return scatter_by(monoid, operand, indices, updates)
-    return kernels.atomic(operand, indices, updates, monoid=monoid, launch=launch)
+    count = updates.size // updates.shape[1] * indices.shape[1]
+    if exact or max(operand.size, count) > MAX_ELEMENTS:
+        whole = contributions(updates, weights, 0, indices.shape[1])
+        return scatter_by(monoid, operand, indices, whole)
+    options = {"monoid": monoid, "launch": launch, "weights": weights}
+    return kernels.atomic(operand, indices, updates, **options)
 
 
 @accumulating
 def kernel_chains(
-    operand: jax.Array, indices: jax.Array, updates: jax.Array, *, monoid: Monoid, launch: Launch
+    operand: jax.Array,
+    indices: jax.Array,
+    updates: jax.Array,
+    *,
+    monoid: Monoid,
+    launch: Launch,
+    weights: jax.Array | None = None,
 ) -> jax.Array:
     """Panel order by one lane for each chain."""
     return _by_chains(
         operand,
         indices,
         updates,
-        functools.partial(kernels.fold_chains, monoid=monoid, launch=launch),
+        functools.partial(kernels.fold_chains, monoid=monoid, launch=launch, weights=weights),
         functools.partial(kernels.fold_panels, monoid=monoid, launch=launch),
         monoid,
     )
@@ -173,31 +226,34 @@ def _by_chains(
     monoid: Monoid,
 ) -> jax.Array:
     outer, size, inner = operand.shape
-    if max(operand.size, updates.size) > MAX_ELEMENTS:
+    if max(operand.size, updates.size, indices.size) > MAX_ELEMENTS:
         raise NotImplementedError(
             f"scatter of {updates.size} updates into {operand.size} elements: the ordered path "
             f"reaches {MAX_ELEMENTS} of each; split the operand or the updates"
         )
-    n = updates.shape[1]
+    n = indices.shape[1]
     length = panel_length(size)
     panels = -(-n // length)
     panel = jnp.arange(n, dtype=jnp.int32) // length
     first = jnp.arange(panels, dtype=jnp.int32)[None] * length
-    if indices.shape == (1, n, 1):
+    shared = indices.shape == (1, n, 1)
+    if shared:
         destination = within(indices[0, :, 0], size).astype(jnp.int32)
-        source = jnp.moveaxis(updates, 1, 0).reshape(n, outer * inner)
+        source = jnp.moveaxis(updates, 1, 0).reshape(-1, outer * inner)
         initial = jnp.moveaxis(operand, 1, 0).reshape(size, outer * inner)
         first = jnp.broadcast_to(first, (size, panels))
     else:
-        destination = flat_offsets(operand, indices, updates)
-        source, initial = updates.reshape(-1, 1), operand.reshape(-1, 1)
-        panel = jnp.broadcast_to(panel[None, :, None], updates.shape).reshape(-1)
-        lane = jnp.arange(operand.size, dtype=jnp.int32)[:, None] // (size * inner)
-        first = (lane * n + first) * inner
+        width = row_width(operand, indices)
+        lanes = inner // width
+        destination = flat_offsets(operand, indices)
+        source, initial = updates.reshape(-1, width), operand.reshape(-1, width)
+        panel = jnp.broadcast_to(panel[None, :, None], (outer, n, lanes)).reshape(-1)
+        row = jnp.arange(outer * size * lanes, dtype=jnp.int32)[:, None]
+        first = (row // (size * lanes) * n + first) * lanes
     fold = functools.partial(_fold, fold_chains=fold_chains, fold_panels=fold_panels)
     total = fold(chains.chain_table(destination, panel, first), source, initial, panels, monoid)
     out = monoid.combine(fence(initial), total)
-    if indices.shape == (1, n, 1):
+    if shared:
         return jnp.moveaxis(out.reshape(size, outer, inner), 0, 1)
     return out.reshape(operand.shape)
 

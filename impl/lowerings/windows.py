@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import numpy.typing as npt
 
 from impl.kernels import scatter as scatter_kernels
@@ -20,33 +21,67 @@ from impl.kernels import windows as kernels
 from impl.kernels.launch import MAX_ELEMENTS, Launch
 from impl.manual_axes import vary_like
 from impl.monoids import ADD
-from impl.numerics import accumulator, convert, identity, product
+from impl.numerics import accumulator, by_parts, convert, fence, identity, lowest, product
 from impl.taps import Taps
 
 #: How many taps are written out; more are gone through by a loop over so many at a time.
 _UNROLLED = 16
+#: How many times as many elements as there are may be read at once.
+_AT_ONCE = 4
 
 Windows = tuple[Taps, ...]
+#: From values to sums over windows of one dimension.
+Stage = Callable[[jax.Array], jax.Array]
+#: How to compute a stage so that its result is in memory before anything reads it.
+Store = Callable[[Stage, jax.Array], jax.Array]
 
 
-def gather_form(values: jax.Array, *, taps: Windows, transposed: bool) -> jax.Array:
+def gather_form(
+    values: jax.Array, *, taps: Windows, transposed: bool, store: Store | None = None
+) -> jax.Array:
     """[lanes, *inputs] to [lanes, *outputs], or back where ``transposed``.
 
     Forward the last dimension goes first, and so in the transpose the first.
     """
-    out = convert(values, accumulator(values.dtype))
+    store = store or _store_by_fence
     dims = range(len(taps)) if transposed else reversed(range(len(taps)))
-    for dim in dims:
-        table = taps[dim].inverse if transposed else taps[dim]
-        out = along(out, dim + 1, table)
+    tables = [(dim, taps[dim].inverse if transposed else taps[dim]) for dim in dims]
+    tables = [(dim, table) for dim, table in tables if not table.identity]
+    # What is only read keeps its bits, and needs no room for wider ones.
+    only_read = all(table.only_reads for _, table in tables)
+    out = values if only_read else convert(values, accumulator(values.dtype))
+    for place, (dim, table) in enumerate(tables, 1):
+        stage = functools.partial(along, axis=dim + 1, taps=table)
+        # Left alone XLA computes a dimension anew for each tap of the next. That pays if it is
+        # cheap; if not it costs up to fifty times as much, in a layout that suits neither.
+        cheap = table.factors is None and table.shape[1] <= 2
+        out = stage(out) if cheap or place == len(tables) or out.size == 0 else store(stage, out)
     return convert(out, values.dtype)
+
+
+def gather_form_on_cpu(values: jax.Array, *, taps: Windows, transposed: bool) -> jax.Array:
+    """As ``gather_form``, where XLA before jax 0.11 fuses past every fence."""
+    return gather_form(values, taps=taps, transposed=transposed, store=_store_by_branch)
+
+
+def _store_by_fence(stage: Stage, values: jax.Array) -> jax.Array:
+    return fence(stage(values))
+
+
+def _store_by_branch(stage: Stage, values: jax.Array) -> jax.Array:
+    """The result of a branch is stored. It is always taken, but the compiler does not know."""
+    first = values[(0,) * values.ndim].real
+    nothing = jnp.zeros(jax.eval_shape(stage, values).shape, values.dtype)
+    never = jnp.isnan(first) & (first > 0)
+    return jax.lax.cond(never, lambda _: vary_like(nothing, values), stage, values)  # type: ignore[no-any-return]
 
 
 def along(values: jax.Array, axis: int, taps: Taps) -> jax.Array:
     """Sums over windows of one axis: the first tap, plus the second, and so on; 0 without taps."""
     index, weight = taps.index.T, taps.weight
     factors = None if weight is None else jnp.asarray(weight.T, values.dtype)
-    three = values.reshape(math.prod(values.shape[:axis]), values.shape[axis], -1)
+    rest = values.shape[axis + 1 :]
+    three = values.reshape(math.prod(values.shape[:axis]), values.shape[axis], math.prod(rest))
 
     def term(index: jax.Array, factor: jax.Array | None) -> jax.Array:
         read = three.at[:, jnp.maximum(index, 0)].get(mode="promise_in_bounds")
@@ -93,46 +128,138 @@ def scatter_form(
 ) -> jax.Array:
     """The transpose by one pass of atomics; where no two windows share an element it gathers."""
     sizes = [t.inputs for t in taps]
-    large = max(values.size, values.shape[0] * math.prod(sizes)) > MAX_ELEMENTS
+    numbers = 2 if jnp.iscomplexobj(values) else 1
+    large = numbers * max(values.size, values.shape[0] * math.prod(sizes)) > MAX_ELEMENTS
     shared = any(t.overlapping for t in taps)
     if not transposed or not shared or values.size == 0 or large:
         return gather_form(values, taps=taps, transposed=transposed)
+    if jnp.iscomplexobj(values):
+        return by_parts(functools.partial(_spread_parts, taps=taps, launch=launch), values)
     wide = convert(values, accumulator(values.dtype))
     return convert(kernels.spread(wide, taps, launch=launch), values.dtype)
 
 
+def _spread_parts(parts: jax.Array, *, taps: Windows, launch: Launch) -> jax.Array:
+    """Of real and imaginary parts, which a leading axis tells apart."""
+    lanes = parts.reshape(-1, *parts.shape[2:])
+    out = kernels.spread(lanes, taps, launch=launch)
+    return out.reshape(*parts.shape[:2], *out.shape[1:])
+
+
 def argmax(values: jax.Array, taps: Taps) -> jax.Array:
-    """Position of the greatest of each window along the middle axis, the lowest of equals."""
-    outer, _, inner = values.shape
+    """Position of the greatest of each window along the middle axis, the lowest of equals.
 
-    def take(state: Any, index: jax.Array, _: None) -> Any:
-        best, where = state
-        value = values.at[:, jnp.maximum(index, 0)].get(mode="promise_in_bounds")
-        place = index[None, :, None]
-        greater = (value > best) | (jnp.isnan(value) & ~jnp.isnan(best))
-        greater = greater & (place >= 0)
-        return jnp.where(greater, value, best), jnp.where(greater, place, where)
+    -1 where a window has no taps.
+    """
+    many = taps.shape[1] > _UNROLLED
+    if many and math.prod(taps.shape) <= _AT_ONCE * taps.inputs:
+        return _argmax_at_once(values, taps)
+    if many and (step := taps.step):
+        return _argmax_by_doubling(values, taps, step)
 
-    table = taps.index.T
-    first = jnp.broadcast_to(jnp.asarray(table[0])[None, :, None], (outer, taps.outputs, inner))
-    best = values.at[:, jnp.maximum(table[0], 0)].get(mode="promise_in_bounds")
-    return _through(take, (best, vary_like(first, values)), table, None)[1]  # type: ignore[no-any-return]
+    def read(column: jax.Array) -> tuple[jax.Array, jax.Array]:
+        value = values.at[:, jnp.maximum(column, 0)].get(mode="promise_in_bounds")
+        return value, column[None, :, None]
+
+    return _first_greatest(read, taps.index.T)
+
+
+def argmax_from(values: jax.Array, start: jax.Array, length: int) -> jax.Array:
+    """As ``argmax``, of windows of one length that begin at ``start``, [outer, outputs]."""
+
+    def read(step: jax.Array) -> tuple[jax.Array, jax.Array]:
+        place = (start + step)[:, :, None]
+        return jnp.take_along_axis(values, place, axis=1, mode="promise_in_bounds"), place
+
+    return _first_greatest(read, np.arange(length, dtype=np.int32)[:, None])
+
+
+def _first_greatest(
+    read: Callable[[jax.Array], tuple[jax.Array, jax.Array]], table: npt.NDArray[np.int32]
+) -> jax.Array:
+    """The place of the greatest of what is read for each row of a table, or -1."""
+
+    def step(best: Any, column: jax.Array, _: None) -> Any:
+        value, place = read(column)
+        return _greater(best, (value, place), place >= 0)
+
+    value, place = read(jnp.asarray(table[0]))
+    first = value, vary_like(jnp.broadcast_to(place, value.shape), value)
+    # Fenced, or XLA goes through the windows anew for each that asks.
+    return fence(_through(step, first, table, None)[1])
+
+
+def _greater(before: Any, after: Any, among: jax.typing.ArrayLike = True) -> Any:
+    """The greater of two values, and its place; the first where they are equal."""
+    greater = (after[0] > before[0]) | (jnp.isnan(after[0]) & ~jnp.isnan(before[0]))
+    return tuple(jnp.where(greater & among, b, a) for a, b in zip(before, after, strict=True))
+
+
+def _argmax_at_once(values: jax.Array, taps: Taps) -> jax.Array:
+    """All taps of a window at a time, which needs as much memory as they are."""
+    index = taps.index
+    if taps.positions == np.arange(taps.inputs, dtype=np.int32).tobytes():
+        read = values.reshape(values.shape[0], *taps.shape, values.shape[2])
+    else:
+        read = values.at[:, np.maximum(index, 0)].get(mode="promise_in_bounds")
+    # NaNs by themselves: on a CPU, XLA may lose them in a maximum.
+    inside, nan = (index >= 0)[None, :, :, None], jnp.isnan(read)
+    number = jnp.where(inside & ~nan, read, lowest(values.dtype))
+    greatest = number.max(axis=2, keepdims=True)
+    among = jnp.where((inside & nan).any(axis=2, keepdims=True), nan, number == greatest)
+    place = jnp.where(inside & among, index[None, :, :, None], taps.inputs).min(axis=2)
+    return fence(jnp.where(place < taps.inputs, place, -1))
+
+
+def _argmax_by_doubling(values: jax.Array, taps: Taps, step: int) -> jax.Array:
+    """Of windows of evenly spaced taps, each of two of half its length that may overlap."""
+    counts = taps.counts
+    places = jnp.arange(taps.inputs, dtype=jnp.int32)[None, :, None]
+    # For each position, the greatest of the ``length`` taps from it on; at the end, of any.
+    best = values, vary_like(jnp.broadcast_to(places, values.shape), values)
+    shape = (values.shape[0], taps.outputs, values.shape[2])
+    out = vary_like(jnp.full(shape, -1, jnp.int32), values)
+    length = 1
+    while True:
+        ends = (length <= counts) & (counts < 2 * length)
+        if ends.any():
+            starts = np.where(ends, taps.index[:, 0], 0)
+            lasts = np.where(ends, starts + (counts - length) * step, 0)
+            halves = (
+                tuple(part.at[:, at].get(mode="promise_in_bounds") for part in best)
+                for at in (starts, lasts)
+            )
+            out = jnp.where(ends[None, :, None], _greater(*halves)[1], out)
+        if counts.max() < 2 * length:
+            return fence(out)
+        by = length * step
+        moves = ((0, 0, 0), (-by, by, 0), (0, 0, 0))
+        later = tuple(jax.lax.pad(part, jnp.zeros((), part.dtype), moves) for part in best)
+        best = fence(_greater(best, later))
+        length *= 2
 
 
 def pick(values: jax.Array, index: jax.Array) -> jax.Array:
     """Elements of [outer, n, inner] at positions [outer, m, inner] of the middle axis."""
-    return jnp.take_along_axis(values, index, axis=1, mode="promise_in_bounds")
+    return fence(jnp.take_along_axis(values, index, axis=1, mode="promise_in_bounds"))
 
 
 def put_back(picked: jax.Array, index: jax.Array, *, taps: Taps) -> jax.Array:
     """The transpose of ``pick``: each element adds what was picked there, in ascending order."""
-    wide = convert(picked, accumulator(picked.dtype))
     inverse = taps.inverse
     position = jnp.arange(taps.inputs, dtype=index.dtype)[None, :, None]
     outer, _, inner = picked.shape
     shape = (outer, taps.inputs, inner)
     if picked.size == 0 or taps.inputs == 0:
         return jnp.zeros(shape, picked.dtype)
+    if outer > inner and inverse.shape[1] > 2 * _UNROLLED:
+        # A loop reads row by row: longer ones are much faster.
+        turned = (
+            jnp.moveaxis(part, 0, 2).reshape(1, -1, outer * inner) for part in (picked, index)
+        )
+        out = put_back(*turned, taps=taps).reshape(taps.inputs, inner, outer)
+        return jnp.moveaxis(out, 2, 0)
+    wide = convert(picked, accumulator(picked.dtype))
 
     def add(state: Any, window: jax.Array, _: None) -> Any:
         out, any_yet = state
@@ -146,15 +273,16 @@ def put_back(picked: jax.Array, index: jax.Array, *, taps: Taps) -> jax.Array:
     nothing = tuple(vary_like(part, picked, index) for part in empty)
     table = inverse.index.T
     out, any_yet = _through(add, add(nothing, jnp.asarray(table[0]), None), table, None)
-    return convert(jnp.where(any_yet, out, jnp.zeros_like(out)), picked.dtype)
+    return fence(convert(jnp.where(any_yet, out, jnp.zeros_like(out)), picked.dtype))
 
 
 def put_back_by_atomics(
     picked: jax.Array, index: jax.Array, *, taps: Taps, launch: Launch
 ) -> jax.Array:
-    """The transpose of ``pick`` by one pass of atomics."""
+    """The transpose of ``pick`` by one pass of atomics; as ``scatter_form``."""
     shape = (picked.shape[0], taps.inputs, picked.shape[2])
-    if picked.size == 0 or max(picked.size, math.prod(shape)) > MAX_ELEMENTS:
+    large = max(picked.size, math.prod(shape)) > MAX_ELEMENTS
+    if picked.size == 0 or large or not taps.overlapping:
         return put_back(picked, index, taps=taps)
     wide = convert(picked, accumulator(picked.dtype))
     zeros = vary_like(jnp.zeros(shape, wide.dtype), wide, index)

@@ -56,12 +56,11 @@ def histc(input: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> jax.Arra
     bins = checks.integer(_NAME, "bins", bins)
     if bins <= 0:
         raise RuntimeError(f"{_NAME}(): bins must be > 0, but got {bins}")
-    with jax.ensure_compile_time_eval():  # what is known stays so under jit
-        ends = [
-            checks.number_as(_NAME, name, value, numbers.dtype)
-            for name, value in (("min", min), ("max", max))
-        ]
-    _check_range(input, numbers.dtype, *ends)
+    ends = [
+        checks.number_as(_NAME, name, value, numbers.dtype)
+        for name, value in (("min", min), ("max", max))
+    ]
+    _check_range(input, numbers.dtype, min, max)
     decision = decide(_NAME, **checks.facts(numbers))
     wide = _wide(numbers.dtype)
     flat = convert(jax.lax.stop_gradient(alert(numbers, decision)).reshape(-1), wide)
@@ -87,33 +86,34 @@ def _wide(dtype: jax.typing.DTypeLike) -> np.dtype:
     return dtype if dtype.itemsize >= 4 else accumulator(dtype)
 
 
-def _check_range(input: Any, dtype: jax.typing.DTypeLike, low: jax.Array, high: jax.Array) -> None:
+def _check_range(input: Any, dtype: jax.typing.DTypeLike, low: Any, high: Any) -> None:
     """Refuses a range that is known and is none.
 
     Raises:
         RuntimeError: It is not finite, or its ends are in the wrong order.
     """
-    ends = [checks.known(low), checks.known(high)]
-    if any(end is None for end in ends):
+    known = checks.known(low), checks.known(high)
+    if known[0] is None or known[1] is None:
         return
-    ends = [np.asarray(end, _wide(dtype)) for end in ends]
-    if ends[0] == ends[1]:
+    least, most = (end.astype(dtype).astype(_wide(dtype)) for end in known)
+    if least == most:
         values = checks.known(input)
         if values is None:
             return
         if values.size:
-            values = values.astype(ends[0].dtype)
-            ends = [values.min(), values.max()]
-        if ends[0] == ends[1]:
-            ends = [ends[0] - 1, ends[1] + 1] if jnp.issubdtype(dtype, jnp.floating) else [0, 1]
-    if not np.all(np.isfinite(ends)):
+            least, most = values.min().astype(least.dtype), values.max().astype(least.dtype)
+        if least == most:
+            if not jnp.issubdtype(dtype, jnp.floating):
+                return
+            least, most = least - 1, most + 1
+    if not (np.isfinite(least) and np.isfinite(most)):
         raise RuntimeError(
-            f"{_NAME}(): range of [{ends[0]}, {ends[1]}] is not finite; pass finite 'min' and "
-            "'max', not both the same"
+            f"{_NAME}(): range of [{least}, {most}] is not finite; pass finite 'min' and 'max', "
+            "not both the same"
         )
-    if not ends[0] < ends[1]:
+    if not least < most:
         raise RuntimeError(
-            f"{_NAME}(): max must be larger than min, but got a range of [{ends[0]}, {ends[1]}]"
+            f"{_NAME}(): max must be larger than min, but got a range of [{least}, {most}]"
         )
 
 

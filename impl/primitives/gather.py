@@ -50,8 +50,8 @@ def _lower(operand: jax.Array, indices: jax.Array, *, pullback: Decision) -> jax
     indices = within(indices, size)
     if indices.shape == (1, indices.shape[1], 1):
         return jnp.take(operand, indices[0, :, 0], axis=1, mode="fill")
-    shape = (operand.shape[0], indices.shape[1], operand.shape[2])
-    return jnp.take_along_axis(operand, jnp.broadcast_to(indices, shape), axis=1, mode="fill")
+    # Where indices have one element along an axis, all of the operand's along it go by it.
+    return jnp.take_along_axis(operand, indices, axis=1, mode="fill")
 
 
 def _jvp(primals: Any, tangents: Any, *, pullback: Decision) -> Any:

@@ -48,19 +48,36 @@ def pick(values: jax.Array, index: jax.Array, taps: Taps, *, decision: Decision)
     return pick_p.bind(*operands, taps=taps, decision=decision)  # type: ignore[no-any-return]
 
 
+@functools.partial(jax.jit, static_argnames="taps")
 def argmax(values: jax.Array, taps: Taps) -> jax.Array:
     """Position of the greatest element of each window along an axis, on every path the lowest.
 
-    A NaN is greater than any number, and all NaNs are equal.
+    A NaN is greater than any number, and all NaNs are equal. What a window of no taps has is -1.
 
     Args:
         values: Shape [outer, inputs, inner].
-        taps: The table of windows, each with a tap at least.
+        taps: The table of windows.
 
     Returns:
         int32, shape [outer, outputs, inner].
     """
     return lowerings.argmax(jax.lax.stop_gradient(values), taps)
+
+
+@functools.partial(jax.jit, static_argnames="length")
+def argmax_from(values: jax.Array, start: jax.Array, length: int) -> jax.Array:
+    """As ``argmax``, of windows that are known only when a program runs.
+
+    Args:
+        values: Shape [outer, inputs, inner].
+        start: Where each window begins, within the inputs as it ends; int32, shape
+            [outer, outputs].
+        length: How many elements every window has.
+
+    Returns:
+        int32, shape [outer, outputs, inner].
+    """
+    return lowerings.argmax_from(jax.lax.stop_gradient(values), start, length)
 
 
 def _sum(values: jax.Array, **params: Any) -> jax.Array:
@@ -125,13 +142,13 @@ def _without_kernel(function: Callable[..., jax.Array]) -> Callable[..., jax.Arr
     return run
 
 
-_gather = lowerings.gather_form
+_gather, _on_cpu = lowerings.gather_form, lowerings.gather_form_on_cpu
 sum_p = _core.new_primitive(
     "samebits_window_sum",
     _abstract_sum,
     {
-        "atomic": _core.Lowerings(_gather, _gather, lowerings.scatter_form),
-        "ordered": _core.Lowerings(_gather, _gather, _without_kernel(_gather)),
+        "atomic": _core.Lowerings(_on_cpu, _gather, lowerings.scatter_form),
+        "ordered": _core.Lowerings(_on_cpu, _gather, _without_kernel(_gather)),
     },
 )
 _either = _core.Lowerings(_pick, _pick, _without_kernel(_pick))

@@ -113,11 +113,11 @@ BAGS = [
 ]  # fmt: skip
 
 
-def shaped(given):
-    """The input, and the weights of its shape."""
-    p = given["p"]
-    i = PAIRS if given["offsets"] is None else INDEX
-    return i, {**given, "p": None if p is None else p.reshape(i.shape)}
+def shaped(bags):
+    """The input of each call, and its other arguments with weights of the input's shape."""
+    for given in bags:
+        i, p = PAIRS if given["offsets"] is None else INDEX, given["p"]
+        yield i, {**given, "p": None if p is None else p.reshape(i.shape)}
 
 
 def bag(i, w, p, given):
@@ -146,8 +146,7 @@ def test_embedding_is_the_reference():
 
 
 def test_embedding_bag_is_the_reference():
-    for given in BAGS:
-        i, given = shaped(given)
+    for i, given in shaped(BAGS):
         want, reference = embedding_bag(i, W, **given)
         got, pullback = jax.vjp(lambda w, p, i=i, g=given: bag(i, w, p, g), W, given["p"])
         assert got.dtype == np.float32
@@ -170,11 +169,10 @@ def test_the_references_are_pytorch():
         np.testing.assert_allclose(out.detach(), want, err_msg=str(options), **CLOSE)
         of_w = torch.autograd.grad(out, w, torch.tensor(ct))[0]
         np.testing.assert_allclose(of_w, pullback(ct), err_msg=str(options), **CLOSE)
-    for given in BAGS:
+    for i, given in shaped(BAGS):
         if given["include_last"] and given["mode"] != "max":
             # There it divides by other counts, and reads gradients beyond the end of an array.
             continue
-        i, given = shaped(given)
         want, pullback = embedding_bag(i, W, **given)
         w = torch.from_numpy(W.copy()).requires_grad_(True) * 1
         p = None if given["p"] is None else torch.tensor(given["p"], requires_grad=True)

@@ -1,7 +1,6 @@
-"""embedding and embedding_bag: transformations, and bits that the conformance suite does not try."""
+"""embedding and embedding_bag: transformations, and bits that no sample of the suite tries."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import Mesh, PartitionSpec
@@ -54,8 +53,8 @@ def test_jit_checkpoint_and_shard_map_give_the_bits_of_an_eager_call(name):
     out = function(*arguments)
     assert_same_bits(jax.jit(function)(*arguments), out)
     assert_same_bits(jax.jit(mapped)(*arguments), out)
-    want = gradients(function, arguments)(*arguments)
-    for other in (function, mapped, jax.checkpoint(function)):
+    want = jax.jit(gradients(function, arguments))(*arguments)
+    for other in (mapped, jax.checkpoint(function)):
         assert_all_same_bits(jax.jit(gradients(other, arguments))(*arguments), want)
 
 
@@ -63,13 +62,19 @@ def test_jit_checkpoint_and_shard_map_give_the_bits_of_an_eager_call(name):
 def test_jvp_and_vjp_are_each_others_transpose(name):
     function, arguments = OPS[name]
     tangents = tuple(RNG.standard_normal(a.shape).astype(np.float32) for a in arguments)
-    out, out_dot = jax.jvp(function, arguments, tangents)
-    same, pullback = jax.vjp(function, *arguments)
-    assert_same_bits(out, same)
+    out, out_dot = jax.jit(lambda a, t: jax.jvp(function, a, t))(arguments, tangents)
     ct = RNG.standard_normal(out.shape).astype(np.float32)
+
+    @jax.jit
+    def pull(arguments, ct):
+        out, pullback = jax.vjp(function, *arguments)
+        return out, pullback(ct)
+
+    same, pulled = pull(arguments, ct)
+    assert_same_bits(out, same)
     left = np.vdot(ct, out_dot)
     assert left
-    pairs = zip(pullback(jnp.asarray(ct)), tangents, strict=True)
+    pairs = zip(pulled, tangents, strict=True)
     np.testing.assert_allclose(left, sum(np.vdot(g, t) for g, t in pairs), rtol=1e-4)
 
 
@@ -105,11 +110,9 @@ def test_vmap_has_the_bits_of_single_calls(name):
     function, arguments = OPS[name]
     batches = tuple(np.stack([a, 2 * a, a[::-1]]) for a in arguments)
     singles = [tuple(a[k] for a in batches) for k in range(3)]
-    got = jax.vmap(function)(*batches)
-    assert_same_bits(got, np.stack([function(*single) for single in singles]))
-    gradient = gradients(function, arguments)
-    got = jax.vmap(gradient)(*batches)
-    want = [gradient(*single) for single in singles]
+    both = lambda *args: (function(*args), *gradients(function, arguments)(*args))  # noqa: E731
+    got = jax.jit(jax.vmap(both))(*batches)
+    want = [jax.jit(both)(*single) for single in singles]
     assert_all_same_bits(got, [np.stack(parts) for parts in zip(*want, strict=True)])
 
 
@@ -121,16 +124,16 @@ def test_vmap_over_indices_and_offsets(mode):
     def call(i, o):
         return F.embedding_bag(i, W, o, mode=mode)
 
-    want = [call(i, o) for i, o in zip(index, offsets, strict=True)]
-    assert_same_bits(jax.vmap(call)(index, offsets), np.stack(want))
-    got = jax.vmap(lambda i: F.embedding(i, W, 1, 1.0))(index)
+    want = [jax.jit(call)(i, o) for i, o in zip(index, offsets, strict=True)]
+    assert_same_bits(jax.jit(jax.vmap(call))(index, offsets), np.stack(want))
+    got = jax.jit(jax.vmap(lambda i: F.embedding(i, W, 1, 1.0)))(index)
     assert_same_bits(got, F.embedding(index, W, 1, 1.0))
 
 
 # Bits.
 
 
-@pytest.fixture(params=["native", "xla", "seed 1"])
+@pytest.fixture(params=["native", "seed 1"])
 def lowering(request):
     with LOWERINGS[request.param]():
         yield request.param
@@ -139,15 +142,17 @@ def lowering(request):
 LONG = np.random.default_rng(1).integers(0, 3, 2100)
 
 
-@pytest.mark.parametrize("dtype", [np.float16, jnp.bfloat16], ids=lambda d: d.__name__)
 @pytest.mark.usefixtures("lowering")
-def test_gradients_of_narrow_rows_are_divided_and_then_rounded(dtype):
-    ct = spread(np.random.default_rng(0), (2100, 2), dtype)
-    got = jax.vjp(lambda w: F.embedding(LONG, w, 1, None, 2.0, True), np.zeros((3, 2), dtype))[1]
+def test_gradients_of_narrow_rows_are_divided_and_then_rounded():
+    def call(w):
+        return F.embedding(LONG, w, 1, None, 2.0, True)
+
+    ct = spread(np.random.default_rng(0), (2100, 2), np.float16)
+    w = np.zeros((3, 2), np.float16)
     sums = oracles.panel(np.zeros((3, 2), np.float32), LONG, ct.astype(np.float32))
-    want = (sums / np.bincount(LONG)[:, None].astype(np.float32)).astype(dtype)
+    want = (sums / np.bincount(LONG)[:, None].astype(np.float32)).astype(np.float16)
     want[1] = 0
-    assert_same_bits(got(jnp.asarray(ct))[0], want)
+    assert_same_bits(jax.jit(lambda w, ct: jax.vjp(call, w)[1](ct)[0])(w, ct), want)
 
 
 @pytest.mark.usefixtures("lowering")
@@ -178,31 +183,23 @@ def test_norms_add_up_in_panel_order_whatever_the_mode(mode):
         assert bits(norm) != bits(np.add.reduce(terms, 1))  # the order shows
 
 
-def changes(function, seeds):
-    """Whether some of the schedules give other bits than the first."""
-    found = set()
-    for seed in range(seeds):
-        with impl.testing.schedule(seed):
-            found.add(bits(function()))
-        if len(found) > 1:
-            return True
-    return False
-
-
 TABLE, WEIGHT = (spread(np.random.default_rng(k), s) for k, s in enumerate([(3, 1), (300, 1)]))
 ADVERSARIAL = {
-    "embedding": lambda: jax.grad(lambda w: (F.embedding(LONG[:300], w) * WEIGHT).sum())(TABLE),
-    "sum": lambda: F.embedding_bag(
-        LONG[:300], TABLE, np.array([0, 150]), mode="sum", per_sample_weights=WEIGHT[:, 0]
+    "embedding": jax.grad(lambda w: (F.embedding(LONG[:300], w) * WEIGHT).sum()),
+    "sum": lambda w: F.embedding_bag(
+        LONG[:300], w, np.array([0, 150]), mode="sum", per_sample_weights=WEIGHT[:, 0]
     ),
-    "max": lambda: jax.grad(
-        lambda w: (F.embedding_bag(LONG[:300, None], w, mode="max") * WEIGHT).sum()
-    )(TABLE),
 }
 
 
 @pytest.mark.parametrize("name", ADVERSARIAL)
-def test_the_atomic_path_depends_on_the_schedule_and_the_ordered_one_does_not(name):
+def test_the_atomic_path_depends_on_the_schedule(name):
+    # The ordered one does not: see above, and the conformance suite.
+    found = set()
     with impl.deterministic(False):
-        assert changes(ADVERSARIAL[name], seeds=8)
-    assert not changes(ADVERSARIAL[name], seeds=2)
+        for seed in range(8):
+            with impl.testing.schedule(seed):
+                found.add(bits(jax.jit(ADVERSARIAL[name])(TABLE)))
+            if len(found) > 1:
+                return
+    pytest.fail("every schedule gave the same bits")

@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +25,7 @@ SHORT = np.zeros(1, np.int16)
 FLOATS = np.zeros(1, np.float32)
 
 #: op, positional arguments, keywords, exception, fragment of the message
-BAD = [
+BAD: list[tuple[Any, ...]] = [
     ("embedding", (np.array([0, 5]), W), {}, IndexError, "index 5 is out of bounds for a weight"),
     ("embedding", (np.array([[0, -1]]), W), {}, IndexError, "position [0, 1] of argument 'input'"),
     ("embedding", ([0], W), {}, TypeError, "'input' must be"),
@@ -95,7 +96,7 @@ BAD = [
 ]
 
 #: As above, where PyTorch does something else: it has other exceptions, or depends on the mode.
-OWN = [
+OWN: list[tuple[Any, ...]] = [
     ("embedding", (ONE, W[:0]), {}, IndexError, "none is allowed"),
     ("embedding_bag", (SHORT, W, ONE), {}, RuntimeError, "for input but got: int16"),
     ("embedding_bag", (ONE, W, SHORT), {}, RuntimeError, "for offsets but got: int16"),

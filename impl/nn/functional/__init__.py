@@ -1,7 +1,31 @@
 """The ops of ``torch.nn.functional``: a file each, or one for those of one kind."""
 
+from impl.nn.functional.adaptive_avg_pool import adaptive_avg_pool1d as adaptive_avg_pool1d
+from impl.nn.functional.adaptive_avg_pool import adaptive_avg_pool2d as adaptive_avg_pool2d
+from impl.nn.functional.adaptive_avg_pool import adaptive_avg_pool3d as adaptive_avg_pool3d
+from impl.nn.functional.adaptive_max_pool import adaptive_max_pool1d as adaptive_max_pool1d
+from impl.nn.functional.adaptive_max_pool import adaptive_max_pool2d as adaptive_max_pool2d
+from impl.nn.functional.adaptive_max_pool import adaptive_max_pool3d as adaptive_max_pool3d
+from impl.nn.functional.affine_grid import affine_grid as affine_grid
+from impl.nn.functional.avg_pool import avg_pool1d as avg_pool1d
+from impl.nn.functional.avg_pool import avg_pool2d as avg_pool2d
+from impl.nn.functional.avg_pool import avg_pool3d as avg_pool3d
 from impl.nn.functional.embedding import embedding as embedding
 from impl.nn.functional.embedding_bag import embedding_bag as embedding_bag
+from impl.nn.functional.grid_sample import grid_sample as grid_sample
+from impl.nn.functional.fractional_max_pool import (
+    fractional_max_pool2d as fractional_max_pool2d,
+)
+from impl.nn.functional.fractional_max_pool import (
+    fractional_max_pool3d as fractional_max_pool3d,
+)
+from impl.nn.functional.interpolate import interpolate as interpolate
+from impl.nn.functional.lp_pool import lp_pool1d as lp_pool1d
+from impl.nn.functional.lp_pool import lp_pool2d as lp_pool2d
+from impl.nn.functional.max_pool import max_pool1d as max_pool1d
+from impl.nn.functional.max_pool import max_pool2d as max_pool2d
+from impl.nn.functional.max_pool import max_pool3d as max_pool3d
 from impl.nn.functional.max_unpool import max_unpool1d as max_unpool1d
 from impl.nn.functional.max_unpool import max_unpool2d as max_unpool2d
 from impl.nn.functional.max_unpool import max_unpool3d as max_unpool3d
+from impl.nn.functional.pad import pad as pad

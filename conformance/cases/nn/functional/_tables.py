@@ -26,4 +26,6 @@ def bounded_in_order(rows: Array, max_norm: float) -> Array:
     home = np.zeros(rows.shape[1], np.int64)
     zero = np.zeros((1, len(rows)), rows.dtype)
     norm = np.sqrt(oracles.panel(zero, home, (rows * rows).T)[0])[:, None]
-    return np.where(norm > number(max_norm), rows * (number(max_norm) / (norm + number(1e-7))), rows)
+    return np.where(
+        norm > number(max_norm), rows * (number(max_norm) / (norm + number(1e-7))), rows
+    )

@@ -11,8 +11,10 @@ from conformance.case import Sample
 from conformance.cases._data import Array, one_of_the_writes, values
 from spec import oracles
 
-#: Elements of a channel, by the number of dimensions, and a window and a step for each dimension.
-_LENGTHS = {1: ((600,), 3, 2), 2: ((30, 20), (3, 2), (2, 1)), 3: ((5, 6, 20), (3, 2, 3), 2)}
+#: Lengths of a channel, by the number of dimensions; windows and steps, which overlap.
+_LENGTHS = {1: (600,), 2: (30, 20), 3: (5, 6, 20)}
+_KERNEL = {1: (3,), 2: (3, 2), 3: (3, 2, 3)}
+_STEP = {1: (2,), 2: (2, 1), 3: (2, 1, 2)}
 #: Places of a channel that are written to, each by many elements.
 _PLACES = 50
 
@@ -20,11 +22,8 @@ _PLACES = 50
 def unpool_samples(dims: int) -> Iterator[Sample]:
     """Overlapping windows, of a batch and of one example."""
     # Which write stayed is the op's decision, and its pullback goes by it: no pullback is tried.
-    lengths, kernel, step = _LENGTHS[dims]
-    size = tuple(
-        (n - 1) * s + k
-        for n, k, s in zip(lengths, _each(kernel, dims), _each(step, dims), strict=True)
-    )
+    lengths, kernel, step = _LENGTHS[dims], _KERNEL[dims], _STEP[dims]
+    size = tuple((n - 1) * s + k for n, k, s in zip(lengths, kernel, step, strict=True))
     for name, batch in (("batch", (2, 2)), ("one", (3,))):
         shape = (*batch, *lengths)
         places = np.random.default_rng(shape).integers(0, _PLACES, shape).astype(np.int32)
@@ -39,10 +38,6 @@ def unpool_samples(dims: int) -> Iterator[Sample]:
             ordered=lambda x, i: _unpooled(x, i, size),
             accept=lambda result, x, i: _accept(result, x, i, size),
         )
-
-
-def _each(value: int | tuple[int, ...], dims: int) -> tuple[int, ...]:
-    return value if isinstance(value, tuple) else (value,) * dims
 
 
 def _channels(x: Array, i: Array, dims: int) -> Iterator[tuple[Array, Array]]:

@@ -26,8 +26,9 @@ def samples() -> Iterator[Sample]:
         yield _sample(name, mode, (indices((MANY,)), _OFFSETS, values((FEW, 3), dtype)))
     table = np.round(values((FEW, 3), np.float32))
     yield _sample("max", "max", (indices((MANY, 2)), None, table))
-    pairs = (indices((MANY // 2, 2)), None, values((FEW, 3), np.float32))
-    yield _sample("padding", "mean", pairs, padding_idx=3)
+    # A third is not what is divided by where 1 is divided first.
+    triples = (indices((MANY // 3, 3)), None, values((FEW, 3), np.float32))
+    yield _sample("padding", "mean", triples, padding_idx=3)
     weights = values((MANY,), np.float32)
     flat = (indices((MANY,)), _OFFSETS, values((FEW, 3), np.float32), weights)
     yield _sample("weighted", "sum", flat)
@@ -137,7 +138,8 @@ class _Bags:
         ct = np.where(kept, ct[self.bag], 0)
         if wrt == 3:
             along = np.zeros(ct.shape[1], np.int64)
-            return self._add(1, along, (ct * self.rows).T)[0].reshape(self.i.shape)
+            sums = self._add(1, along, (ct * self.rows).T)[0]
+            return np.reshape(sums, self.i.shape).astype(self._result())
         rows = ct if self.p is None else ct * self._weights()
         places = np.where(self.bag >= 0, self.flat, -1)
         return self._add(len(self.w), places, rows).astype(self._result())

@@ -1,0 +1,272 @@
+"""Calls of grid_sample."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from ml_dtypes import bfloat16
+
+from conformance.case import Sample
+from conformance.cases._data import Array, values
+from spec import oracles
+
+#: How far beyond an input the reference extends it.
+_MARGIN = 6
+
+
+@dataclasses.dataclass(frozen=True)
+class _Call:
+    """A call but for its arrays."""
+
+    shape: tuple[int, ...]
+    samples: tuple[int, ...]
+    mode: str
+    padding: str
+    align: bool
+    dtype: Any = np.float32
+
+    def __call__(self, ns: Any, x: Any, g: Any) -> Any:
+        return ns.nn.functional.grid_sample(x, g, self.mode, self.padding, self.align)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return self.shape[2:]
+
+
+#: Few elements with many samples of each, and more channels than a sum takes at a time.
+_CALLS = {
+    "bilinear": _Call((2, 21, 3, 4), (30, 25), "bilinear", "zeros", align=False),
+    "reflected": _Call((1, 5, 4, 3), (20, 15), "bilinear", "reflection", align=False),
+    "bicubic": _Call((2, 4, 5, 4), (12, 11), "bicubic", "reflection", align=True),
+    "nearest": _Call((1, 3, 3, 4), (40, 30), "nearest", "border", align=False, dtype=bfloat16),
+    "volume": _Call((1, 4, 2, 3, 2), (7, 8, 9), "bilinear", "border", align=True),
+}
+
+
+def samples() -> Iterator[Sample]:
+    """Every mode and padding, two and three dimensions, gradients of the input and of the grid."""
+    for (name, call), wrt in itertools.product(_CALLS.items(), (0, 1)):
+        if wrt == 1 and call.mode == "nearest":
+            continue  # It is 0, and nothing is computed for it.
+        yield Sample(
+            name=f"{name}_{('input', 'grid')[wrt]}",
+            facts={"dtype": "floating", "input_ndim": len(call.shape)},
+            call=call,
+            arrays=(
+                values(call.shape, call.dtype),
+                values((call.shape[0], *call.samples, len(call.sizes)), call.dtype) * call.dtype(0.6),
+            ),
+            expected=functools.partial(_expected, call),
+            wrt=wrt,
+            expected_pullback=functools.partial((_expected_of_input, _expected_of_grid)[wrt], call),
+            ordered_pullback=functools.partial((_ordered_of_input, _ordered_of_grid)[wrt], call),
+        )
+
+
+# What is right: the input is extended by copies of itself, and a sample is a sum over all of it.
+
+
+def _extended(call: _Call) -> list[Array]:
+    """For each dimension, the element that is found at each place of the extended input, or -1."""
+    how = {"zeros": "constant", "border": "edge", "reflection": "reflect" if call.align else "symmetric"}
+    fill = {"constant_values": -1} if call.padding == "zeros" else {}
+    return [
+        np.pad(np.arange(size), _MARGIN, mode=how[call.padding], **fill)  # type: ignore[call-overload]
+        for size in call.sizes
+    ]
+
+
+def _hats(call: _Call, grid: Array, *, slope: bool = False) -> list[Array]:
+    """The weight of each element for each sample along each dimension, or its derivative by x."""
+    out = []
+    for dim, (size, where) in enumerate(zip(call.sizes, _extended(call), strict=True)):
+        g = grid[..., len(call.sizes) - 1 - dim].astype(np.float64).reshape(len(grid), -1, 1)
+        x = (g + 1) * (size - 1) / 2 if call.align else ((g + 1) * size - 1) / 2
+        scale = (size - 1) / 2 if call.align else size / 2
+        distance = x - np.arange(-_MARGIN, size + _MARGIN)
+        kernel = {"nearest": _box, "bilinear": _hat, "bicubic": _cubic}[call.mode]
+        own = kernel(distance, x)[int(slope)] * (scale if slope else 1)
+        out.append(own @ (where[:, None] == np.arange(size)))
+    return out
+
+
+def _box(d: Array, x: Array) -> tuple[Array, Array]:
+    return 1.0 * (np.rint(x) == x - d), np.zeros_like(d)
+
+
+def _hat(d: Array, x: Array) -> tuple[Array, Array]:
+    return np.maximum(1 - np.abs(d), 0), np.where(np.abs(d) < 1, -np.sign(d), 0)
+
+
+def _cubic(d: Array, x: Array) -> tuple[Array, Array]:
+    a, r = -0.75, np.abs(d)
+    near = ((a + 2) * r - (a + 3)) * r**2 + 1, 3 * (a + 2) * r**2 - 2 * (a + 3) * r
+    far = ((a * r - 5 * a) * r + 8 * a) * r - 4 * a, 3 * a * r**2 - 10 * a * r + 8 * a
+    one, other = (np.where(r < 1, n, np.where(r < 2, f, 0)) for n, f in zip(near, far, strict=True))
+    return one, other * np.sign(d)
+
+
+def _dense(weights: list[Array]) -> Array:
+    """Weights of all dimensions as [n, samples, elements]."""
+    product = weights[0]
+    for other in weights[1:]:
+        product = (product[..., None] * other[:, :, None, :]).reshape(*other.shape[:2], -1)
+    return product
+
+
+def _flat(a: Array) -> Array:
+    return a.reshape(*a.shape[:2], -1).astype(np.float64)
+
+
+def _expected(call: _Call, x: Array, g: Array) -> Array:
+    out = _flat(x) @ np.swapaxes(_dense(_hats(call, g)), 1, 2)
+    return out.reshape(*call.shape[:2], *call.samples)
+
+
+def _expected_of_input(call: _Call, ct: Array, x: Array, g: Array) -> Array:
+    return (_flat(ct) @ _dense(_hats(call, g))).reshape(x.shape)
+
+
+def _expected_of_grid(call: _Call, ct: Array, x: Array, g: Array) -> Array:
+    plain, steep = _hats(call, g), _hats(call, g, slope=True)
+    by_dim = []
+    for dim in range(len(plain)):
+        weights = [steep[d] if d == dim else plain[d] for d in range(len(plain))]
+        slopes = _flat(x) @ np.swapaxes(_dense(weights), 1, 2)
+        by_dim.append((slopes * _flat(ct)).sum(axis=1))
+    return np.stack(by_dim[::-1], axis=-1).reshape(g.shape)
+
+
+# The bits: in float32, step by step.
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Along:
+    """What the samples read along one dimension.
+
+    Attributes:
+        positions: Of each tap; beyond the input for zeros.
+        weights: Of each tap.
+        slopes: Their derivatives by the position.
+        factors: What the derivative by the position is multiplied by, one after another.
+    """
+
+    positions: list[Array]
+    weights: list[Array]
+    slopes: list[Array]
+    factors: list[Array]
+
+
+def _along(call: _Call, g: Array, size: int) -> _Along:
+    number = np.float32
+    if call.align:
+        x, scale = (g + 1) * number((size - 1) / 2), (size - 1) / 2
+    else:
+        x, scale = ((g + 1) * number(size) - 1) * number(0.5), size / 2
+    factors = [np.full_like(x, scale)]
+    if call.mode != "bicubic":
+        x, signs = _padded(call, x, size)
+        factors = [*signs, *factors]
+    if call.mode == "nearest":
+        return _Along([np.rint(x)], [np.ones_like(x)], [np.zeros_like(x)], factors)
+    whole = np.floor(x)
+    t = x - whole
+    if call.mode == "bilinear":
+        one = np.ones_like(t)
+        return _Along([whole, whole + 1], [1 - t, t], [-one, one], factors)
+    positions = [_padded(call, whole + step, size)[0] for step in range(-1, 3)]
+    a = number(-0.75)
+    u, v, w = t + 1, 1 - t, 2 - t
+    weights = [_far(a, u), _near(a, t), _near(a, v), _far(a, w)]
+    slopes = [_far_slope(a, u), _near_slope(a, t), -_near_slope(a, v), -_far_slope(a, w)]
+    return _Along(positions, weights, slopes, factors)
+
+
+def _near(a: Any, x: Array) -> Array:
+    return ((a + 2) * x - (a + 3)) * x * x + 1
+
+
+def _far(a: Any, x: Array) -> Array:
+    return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+
+
+def _near_slope(a: Any, x: Array) -> Array:
+    return (3 * (a + 2) * x - 2 * (a + 3)) * x
+
+
+def _far_slope(a: Any, x: Array) -> Array:
+    return (3 * a * x - 10 * a) * x + 8 * a
+
+
+def _padded(call: _Call, x: Array, size: int) -> tuple[Array, list[Array]]:
+    """The position, and what its derivative is: 0 where it is held fast, -1 where it turns back."""
+    if call.padding == "zeros":
+        return x, []
+    signs = []
+    if call.padding == "reflection":
+        edge, period = (0, 2 * (size - 1)) if call.align else (np.float32(-0.5), 2 * size)
+        beyond = x - edge
+        distance = np.abs(beyond)
+        rest = distance - np.floor(distance * np.float32(1 / period)) * np.float32(period)
+        rest = np.where(rest < 0, rest + period, np.where(rest >= period, rest - period, rest))
+        back = rest >= period / 2
+        x = np.where(back, period - rest, rest) + edge
+        signs = [np.where(back, -1, 1), np.where(beyond < 0, -1, 1)]
+    held = (x <= 0) | (x >= size - 1)
+    return np.clip(x, 0, size - 1), [np.where(held, 0, 1), *signs]
+
+
+def _taps(call: _Call, g: Array) -> tuple[Array, Array, list[Array], list[_Along]]:
+    """Elements, weights and their derivatives by x, y, ... of the taps: [n, samples, taps]."""
+    flat = g.astype(np.float32).reshape(len(g), -1, len(call.sizes))
+    along = [_along(call, flat[..., d], size) for d, size in enumerate(call.sizes[::-1])]
+    places = [p[::-1] for p in itertools.product(range(len(along[0].weights)), repeat=len(along))]
+
+    def products(factors: list[list[Array]]) -> Array:
+        chosen = [[own[k] for own, k in zip(factors, place, strict=True)] for place in places]
+        return np.stack([functools.reduce(np.multiply, one) for one in chosen], axis=-1)
+
+    weights = [one.weights for one in along]
+    slopes = [
+        products([*weights[:d], one.slopes, *weights[d + 1 :]]) for d, one in enumerate(along)
+    ]
+    elements = []
+    for place in places:
+        where = [one.positions[k].astype(int) for one, k in zip(along, place, strict=True)][::-1]
+        inside = [(p >= 0) & (p < size) for p, size in zip(where, call.sizes, strict=True)]
+        index = np.ravel_multi_index(where, call.sizes, mode="clip")
+        elements.append(np.where(np.all(inside, axis=0), index, -1))
+    return np.stack(elements, axis=-1), products(weights), slopes, along
+
+
+def _ordered_of_input(call: _Call, ct: Array, x: Array, g: Array) -> Array:
+    """Contributions by sample, and for each by element."""
+    elements, weights, _, _ = _taps(call, g)
+    out = []
+    for own, e, w in zip(ct.reshape(*ct.shape[:2], -1), elements, weights, strict=True):
+        terms = own.T.astype(np.float32)[:, None, :] * w[:, :, None]
+        zeros = np.zeros((np.prod(call.sizes), len(own)), x.dtype)
+        out.append(oracles.panel(zeros, e.reshape(-1), terms.reshape(-1, len(own))).T)
+    return np.stack(out).reshape(x.shape)
+
+
+def _ordered_of_grid(call: _Call, ct: Array, x: Array, g: Array) -> Array:
+    """A sum over channels, and then over the elements that a sample reads."""
+    elements, _, slopes, along = _taps(call, g)
+    own, rows = (a.reshape(*a.shape[:2], -1).astype(np.float32) for a in (ct, x))
+    batch = np.arange(len(g))[:, None, None]
+    read = np.moveaxis(rows, 1, 2)[batch, elements]  # [n, samples, taps, channels]
+    terms = read * np.moveaxis(own, 1, 2)[:, :, None, :]
+    totals = np.where(elements >= 0, functools.reduce(np.add, np.moveaxis(terms, 3, 0)), 0)
+    out = []
+    for one, slope in zip(along, slopes, strict=True):
+        total = functools.reduce(np.add, np.moveaxis(totals.astype(np.float32) * slope, 2, 0))
+        for factor in one.factors:
+            total = np.where(factor == 0, 0, total * factor)
+        out.append(total)
+    return np.stack(out, axis=-1).reshape(g.shape).astype(g.dtype)

@@ -1,0 +1,127 @@
+"""impl.nn.functional.lp_pool1d and lp_pool2d."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from impl import checks
+from impl.checks import Array
+from impl.decide import decide
+from impl.nn.functional import _pooling
+from impl.numerics import accumulator, convert
+from impl.primitives.alert import alert_pullback
+
+
+def lp_pool1d(
+    input: Array,
+    norm_type: float,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    ceil_mode: bool = False,
+) -> jax.Array:
+    """Roots of sums of powers over windows.
+
+    As in PyTorch the powers are those of the elements, not of their absolute values: an odd one
+    keeps its sign, and the root of a negative sum is NaN, as is a fractional power of a negative
+    element. A window that reaches beyond the input counts as many times its own sum as it is
+    longer than what it reads. float16 and bfloat16 are computed in float32 and rounded once.
+
+    Args:
+        input: Shape [N, C, L] or [C, L], of floats.
+        norm_type: The power, not 0. Infinity takes the greatest absolute value, the lowest index
+            of equals having its gradient, and minus infinity the least.
+        kernel_size: Length of a window.
+        stride: How far apart windows begin; None for ``kernel_size``.
+        ceil_mode: Whether a last window may reach beyond the input, if it begins within it.
+
+    Returns:
+        As ``input``, but for its length, the number of windows. Where the sum is 0 the gradient of
+        the root is 0.
+
+    Raises:
+        NotImplementedError: ``input`` is not of floats.
+        RuntimeError: Shapes or sizes do not fit; or the gradient is asked for, the mode is on, and
+            the profile has no deterministic implementation for the device.
+        TypeError: An argument is of the wrong type.
+        ZeroDivisionError: ``norm_type`` is 0.
+
+    Source: ``torch.nn.functional.lp_pool1d``. What the mode does, and the guarantee, are in the
+    spec's rows.
+    """
+    return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool2d(
+    input: Array,
+    norm_type: float,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    ceil_mode: bool = False,
+) -> jax.Array:
+    """As ``lp_pool1d``, for shapes [N, C, H, W] and [C, H, W].
+
+    ``kernel_size`` and ``stride`` are an int for all dimensions or one for each.
+
+    Source: ``torch.nn.functional.lp_pool2d``. What the mode does, and the guarantee, are in the
+    spec's rows.
+    """
+    return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def _lp_pool(
+    dims: int, input: Any, norm_type: Any, kernel_size: Any, stride: Any, ceil_mode: Any
+) -> jax.Array:
+    """Either of them: ``dims`` dimensions are pooled, those before them are not."""
+    name = f"lp_pool{dims}d"
+    input = _pooling.pooled(name, dims, input)
+    _pooling.floats(name, input)
+    power = _power(name, norm_type)
+    windows = _pooling.Windows.of(
+        name, dims, kernel_size=kernel_size, stride=stride, ceil_mode=ceil_mode
+    )
+    tables = windows.tables(name, input.shape[-dims:])
+    facts = checks.facts(input, overlapping=_pooling.overlapping(tables))
+    decision = decide(f"nn.functional.{name}", "backward", **facts)
+    wide = convert(input, accumulator(input.dtype))
+    if math.isinf(power):
+        sign = math.copysign(1, power)
+        out = sign * _pooling.greatest(sign * _magnitude(wide), tables, decision=decision)
+    else:
+        raised = _raised(wide, power)
+        shares = [table.counts / k for table, k in zip(tables, windows.kernel, strict=True)]
+        out = _root(_pooling.mean(raised, tables, shares, decision=decision), power)
+    return alert_pullback(convert(out, input.dtype), decision)
+
+
+def _root(total: jax.Array, power: float) -> jax.Array:
+    """The root of each sum; 0 has no gradient, where a root would have an infinite one."""
+    zero = total == 0
+    safe = jnp.where(zero, 1, total)
+    root = jnp.sqrt(safe) if power == 2 else _raised(safe, 1 / power)
+    return jnp.where(zero, 0 if power > 0 else jnp.inf, root)
+
+
+def _magnitude(value: jax.Array) -> jax.Array:
+    """The absolute value, with no gradient where it is 0 or NaN."""
+    other = jnp.abs(jax.lax.stop_gradient(value))
+    return jnp.where(value > 0, value, jnp.where(value < 0, -value, other))
+
+
+def _raised(value: jax.Array, power: float) -> jax.Array:
+    return jnp.power(value, int(power) if power.is_integer() else power)
+
+
+def _power(name: str, norm_type: Any) -> float:
+    if isinstance(norm_type, bool) or not isinstance(norm_type, numbers.Real):
+        raise TypeError(
+            f"{name}(): argument 'norm_type' must be a number, not {type(norm_type).__name__}"
+        )
+    if norm_type == 0:
+        raise ZeroDivisionError(f"{name}(): norm_type must not be zero")
+    return float(norm_type)

@@ -1,0 +1,168 @@
+"""impl.nn.functional.pad."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from impl import checks
+from impl.checks import Array
+from impl.decide import decide
+from impl.nn.functional import _pooling
+from impl.primitives.alert import alert_pullback
+from impl.primitives.windows import window_sum
+from impl.taps import Taps
+
+_NAME = "pad"
+_OP = f"nn.functional.{_NAME}"
+_MODES = ("constant", "reflect", "replicate", "circular")
+
+#: How many elements are added before and after a dimension; removed, where negative.
+_Pair = tuple[int, int]
+
+
+def pad(input: Array, pad: Sequence[int], mode: str = "constant", value: Any = None) -> jax.Array:
+    """Adds elements at the ends of the last dimensions, or removes some where negative.
+
+    Args:
+        input: Any shape and dtype for ``constant``. For the other modes a batch, which may be
+            missing, a channel, and the one, two or three dimensions that are padded; for
+            ``reflect`` and ``replicate`` not of bool.
+        pad: How many elements before and after the last dimension, then before and after the one
+            before it, and so on.
+        mode: What the elements are: ``constant``, the given ``value``; ``reflect``, those beside
+            the end, mirrored at it, fewer than the dimension has; ``replicate``, the one at the
+            end; ``circular``, those at the other end, no more than the dimension has. The last of
+            them goes by what is left of the dimension where ``pad`` removes some, and refuses to
+            wrap around that more than once, where PyTorch reads memory that nobody wrote.
+        value: A number; None for 0. It has no derivative.
+
+    Returns:
+        Of the dtype of ``input``, with the bits of its elements. A gradient adds up, in float32
+        for float16 and bfloat16, all that was read from one place.
+
+    Raises:
+        NotImplementedError: There is no such mode, or it does not pad an input of so many
+            dimensions by a ``pad`` of that length, or of that dtype.
+        RuntimeError: ``pad`` has an odd length, is longer than the dimensions, adds too much or
+            leaves too little; ``value`` is not one that the dtype can hold, or is given for
+            another mode; or, when differentiated, the mode was on and the profile has no
+            deterministic implementation for the device.
+        TypeError: An argument is of the wrong type.
+
+    Source: ``torch.nn.functional.pad``. What the mode does, and the guarantee, are in the spec's
+    rows.
+    """
+    input = checks.array(_NAME, "input", input)
+    pairs = _pairs(pad, input.ndim)
+    checks.choice(_NAME, "mode", mode, _MODES, NotImplementedError)
+    dims = len(pairs)
+    tables: tuple[Taps, ...] = ()
+    if mode == "constant":
+        out = _constant(input, pairs, value)
+    else:
+        _check_input(input, mode, dims, value)
+        sizes = input.shape[-dims:]
+        _check_lengths(mode, sizes, pairs)
+        tables = tuple(_table(mode, n, *pair) for n, pair in zip(sizes, pairs, strict=True))
+    overlapping = _pooling.overlapping(tables)
+    facts = checks.facts(input, mode=mode, spatial_ndim=dims, overlapping=overlapping)
+    decision = decide(_OP, "backward", **facts)
+    if mode != "constant":
+        padded = window_sum(_pooling.lanes(input, dims), tables, decision=decision)
+        out = padded.reshape(*input.shape[:-dims], *padded.shape[1:])
+    return alert_pullback(out, decision)
+
+
+def _pairs(pad: Any, ndim: int) -> tuple[_Pair, ...]:
+    """``pad`` by dimension, the first of them first."""
+    if not isinstance(pad, Sequence) or isinstance(pad, str):
+        raise TypeError(
+            f"{_NAME}(): argument 'pad' must be tuple of ints, not {type(pad).__name__}"
+        )
+    flat = checks.integers(_NAME, "pad", pad, len(pad))
+    if len(flat) % 2:
+        raise RuntimeError(
+            f"{_NAME}(): Padding length must be divisible by 2, but got {list(flat)}"
+        )
+    if len(flat) > 2 * ndim:
+        raise RuntimeError(
+            f"{_NAME}(): Padding length should be less than or equal to two times the input "
+            f"dimension but got padding length {len(flat)} and input of dimension {ndim}"
+        )
+    return tuple(zip(flat[::2], flat[1::2], strict=True))[::-1]
+
+
+def _constant(input: jax.Array, pairs: tuple[_Pair, ...], value: Any) -> jax.Array:
+    if isinstance(value, numbers.Number):
+        if not isinstance(value, numbers.Real):
+            raise TypeError(
+                f"{_NAME}(): argument 'value' must be float, not {type(value).__name__}"
+            )
+        value = float(value)
+    fill = checks.number_as(_NAME, "value", 0 if value is None else value, input.dtype)
+    pairs = ((0, 0),) * (input.ndim - len(pairs)) + pairs
+    for dim, (size, (before, after)) in enumerate(zip(input.shape, pairs, strict=True)):
+        if size + min(before, 0) + min(after, 0) < 0:
+            raise RuntimeError(
+                f"{_NAME}(): pad removes more than there is: {(before, after)} of dimension {dim} "
+                f"with size {size}"
+            )
+    return jax.lax.pad(input, jax.lax.stop_gradient(fill), [(*pair, 0) for pair in pairs])
+
+
+def _check_input(input: jax.Array, mode: str, dims: int, value: Any) -> None:
+    if value is not None and not (isinstance(value, int | float) and value == 0):
+        raise RuntimeError(f"{_NAME}(): Padding mode {mode!r} doesn't take in value argument")
+    if dims not in (1, 2, 3) or input.ndim not in (dims + 1, dims + 2):
+        raise NotImplementedError(
+            f"{_NAME}(): mode {mode!r} pads the last 1, 2 or 3 dimensions of an input with one or "
+            f"two more, but got shape {list(input.shape)} and a pad of length {2 * dims}"
+        )
+    if mode == "circular":
+        return
+    if checks.dtype_kind(input.dtype) == "bool":
+        raise NotImplementedError(f"{_NAME}(): mode {mode!r} is not implemented for bool")
+    if 0 in input.shape[-dims - 1 :]:
+        raise RuntimeError(
+            f"{_NAME}(): Expected {dims + 1}D or {dims + 2}D (batch mode) input with possibly 0 "
+            f"batch size and other non-zero dimensions, but got: {list(input.shape)}"
+        )
+
+
+def _check_lengths(mode: str, sizes: tuple[int, ...], pairs: tuple[_Pair, ...]) -> None:
+    lengths = [size + sum(pair) for size, pair in zip(sizes, pairs, strict=True)]
+    if min(lengths) < 0 or (mode != "circular" and max(lengths) < 1):
+        raise RuntimeError(
+            f"{_NAME}(): input of size {list(sizes)} is too small, for the calculated output size "
+            f"is {lengths}"
+        )
+    for size, pair in zip(sizes, pairs, strict=True):
+        if mode == "reflect" and max(pair) >= size:
+            raise RuntimeError(
+                f"{_NAME}(): Padding size should be less than the corresponding input dimension, "
+                f"but got: padding {pair} of size {size}"
+            )
+        left = size + min(pair[0], 0) + min(pair[1], 0)
+        if mode == "circular" and max(*pair, 0) > left:
+            raise RuntimeError(
+                f"{_NAME}(): Padding value causes wrapping around more than once: {pair} of size "
+                f"{size}"
+            )
+
+
+def _table(mode: str, size: int, before: int, after: int) -> Taps:
+    """What each element along one dimension is a copy of."""
+    place = np.arange(-before, size + after)
+    if mode == "reflect":
+        index = size - 1 - np.abs(size - 1 - np.abs(place))
+    elif mode == "replicate":
+        index = np.clip(place, 0, size - 1)
+    else:
+        start, stop = max(-before, 0), size + min(after, 0)
+        index = start + (place - start) % max(stop - start, 1)
+    return Taps.of(size, index[:, None])

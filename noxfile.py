@@ -88,4 +88,5 @@ def wheel(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """What the ordered path costs; with PyTorch beside it where it can be installed."""
     install(session, "peer")
-    session.run("python", "-m", "conformance.benchmarks", *session.posargs)
+    for benchmark in session.posargs[:1] or ("scatter", "spatial"):
+        session.run("python", "-m", "conformance.benchmarks", benchmark, *session.posargs[1:])

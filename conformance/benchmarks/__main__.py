@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType, ModuleType
 
-from conformance.benchmarks import scatter
-from conformance.benchmarks.timing import machine
+from conformance.benchmarks import scatter, spatial
+from conformance.benchmarks.timing import Measured, machine
 
 _LEGEND = (
     "Milliseconds, medians of {rounds} rounds in which each side ran once; in brackets, times "
-    "{plain}. Kept: what the ordered program needs beside its arguments and its result."
+    "{base}. Kept: what the ordered program needs beside its arguments and its result."
 )
+_BENCHMARKS: Mapping[str, ModuleType] = MappingProxyType({"scatter": scatter, "spatial": spatial})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures, prints a table, and returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m conformance.benchmarks", description=__doc__)
+    parser.add_argument("benchmark", choices=list(_BENCHMARKS))
     parser.add_argument("--times", type=int, default=1, metavar="N", help="N times the sizes")
     parser.add_argument("--rounds", type=int, default=30, metavar="N", help="default: 30")
     parser.add_argument("--write", type=Path, metavar="FILE.md", help="write the table as well")
@@ -27,33 +30,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("--times and --rounds must be 1 or more")
     if options.write is not None and not options.write.absolute().parent.is_dir():
         parser.error(f"--write {options.write}: there is no such folder")
-    text = report(scatter.measure(times=options.times, rounds=options.rounds), options)
+    text = report(options.benchmark, times=options.times, rounds=options.rounds)
     print(text, end="")
     if options.write is not None:
         options.write.write_text(text, encoding="utf-8")
     return 0
 
 
-def report(measured: Iterable[scatter.Measured], options: argparse.Namespace) -> str:
-    """The table, as Markdown."""
-    found = list(measured)
-    sides = list(found[0].ms)
+def report(benchmark: str, *, times: int, rounds: int) -> str:
+    """The table of a benchmark, as Markdown."""
+    module = _BENCHMARKS[benchmark]
+    found: list[Measured] = list(module.measure(times=times, rounds=rounds))
+    case, sides = list(found[0].case), list(found[0].ms)
     lines = [
-        "# index_add, float32",
+        f"# {module.TITLE}",
         "",
-        _LEGEND.format(rounds=options.rounds, plain=scatter.PLAIN),
+        _LEGEND.format(rounds=rounds, base=module.BASE),
         "",
         f"- {machine()}",
-        f"- `python -m conformance.benchmarks --times {options.times} --rounds {options.rounds}`",
+        f"- `python -m conformance.benchmarks {benchmark} --times {times} --rounds {rounds}`",
         "",
-        _row(["destinations", "contributions", "width", *sides, "kept, bytes", "result, bytes"]),
-        _row(["---:"] * (len(sides) + 5)),
+        _row([*case, *sides, "kept, bytes", "result, bytes"]),
+        _row(["---"] * len(case) + ["---:"] * (len(sides) + 2)),
     ]
     for one in found:
-        plain = one.ms[scatter.PLAIN]
-        times = [f"{ms:.2f} ({ms / plain:.1f})" for ms in one.ms.values()]
-        sizes = [f"{n:,}" for n in (*one.size, one.kept, one.destination)]
-        lines.append(_row([*sizes[:3], *times, *sizes[3:]]))
+        base = one.ms[module.BASE]
+        ratios = [f"{ms:.2f} ({ms / base:.1f})" for ms in one.ms.values()]
+        lines.append(_row([*one.case.values(), *ratios, f"{one.kept:,}", f"{one.result:,}"]))
     return "\n".join(lines) + "\n"
 
 

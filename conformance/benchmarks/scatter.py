@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import importlib.util
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 import impl
-from conformance.benchmarks.timing import Side, median_ms
+from conformance.benchmarks.timing import (
+    Measured,
+    Side,
+    has_torch,
+    measured,
+    run,
+    torch_on_this_device,
+)
 
 #: Destinations, contributions, and the width of each.
 SIZES = (
@@ -25,30 +29,13 @@ SIZES = (
     (1, 1_000_000, 1),
 )
 
-PLAIN = "plain `.at[].add`"
-ORDERED = "ordered"
+TITLE = "index_add, float32"
+BASE = "plain `.at[].add`"
 
 Arrays = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]
 
 
-@dataclasses.dataclass(frozen=True)
-class Measured:
-    """One size, measured.
-
-    Attributes:
-        size: Destinations, contributions, width.
-        ms: Median milliseconds by side.
-        kept: Bytes that the ordered program keeps beside its arguments and its result.
-        destination: Bytes of the result.
-    """
-
-    size: tuple[int, int, int]
-    ms: dict[str, float]
-    kept: int
-    destination: int
-
-
-def measure(*, times: int = 1, rounds: int = 30) -> Iterator[Measured]:
+def measure(*, times: int, rounds: int) -> Iterator[Measured]:
     """Measures every size, or those ``times`` as large, on the default device."""
     for destinations, count, width in SIZES:
         size = (destinations * times if destinations > 1000 else destinations, count * times, width)
@@ -56,16 +43,12 @@ def measure(*, times: int = 1, rounds: int = 30) -> Iterator[Measured]:
         on_device = tuple(map(jnp.asarray, arrays))
         with impl.deterministic(profile="complete"):
             ordered = jax.jit(_index_add).lower(*on_device).compile()
-        sides = {**_jax_sides(on_device), ORDERED: _run(ordered, on_device)}
-        if importlib.util.find_spec("torch") is not None:
+        sides = {**_jax_sides(on_device), "ordered": run(ordered, *on_device)}
+        if has_torch():
             sides |= _torch_sides(arrays)
-        memory: Any = ordered.memory_analysis()
-        yield Measured(
-            size,
-            median_ms(sides, rounds=rounds),
-            memory.temp_size_in_bytes,
-            memory.output_size_in_bytes,
-        )
+        names = ("destinations", "contributions", "width")
+        case = {name: f"{number:,}" for name, number in zip(names, size, strict=True)}
+        yield measured(case, sides, ordered, rounds=rounds)
 
 
 def _arrays(destinations: int, count: int, width: int) -> Arrays:
@@ -86,28 +69,20 @@ def _plain(x: jax.Array, index: jax.Array, source: jax.Array) -> jax.Array:
     return x.at[index].add(source)
 
 
-def _run(compiled: Any, arrays: tuple[jax.Array, ...]) -> Side:
-    return lambda: jax.block_until_ready(compiled(*arrays))
-
-
 def _jax_sides(arrays: tuple[jax.Array, ...]) -> dict[str, Side]:
     plain = jax.jit(_plain).lower(*arrays)
-    sides = {PLAIN: _run(plain.compile(), arrays)}
+    sides = {BASE: run(plain.compile(), *arrays)}
     if jax.default_backend() != "cpu":
         flags: dict[str, str | bool] = {"xla_gpu_deterministic_ops": True}
         name = "plain, deterministic XLA"
-        sides[name] = _run(plain.compile(compiler_options=flags), arrays)
+        sides[name] = run(plain.compile(compiler_options=flags), *arrays)
         with impl.deterministic(False):
-            sides["atomic"] = _run(jax.jit(_index_add).lower(*arrays).compile(), arrays)
+            sides["atomic"] = run(jax.jit(_index_add).lower(*arrays).compile(), *arrays)
     return sides
 
 
 def _torch_sides(arrays: Arrays) -> dict[str, Side]:
-    import torch  # noqa: PLC0415  # optional: a peer to compare with
-
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
-    torch.use_deterministic_algorithms(True)
-    device = "cpu" if jax.default_backend() == "cpu" else "cuda"
+    torch, device = torch_on_this_device()
     x, index, source = (torch.from_numpy(array).to(device) for array in arrays)
 
     def side() -> object:

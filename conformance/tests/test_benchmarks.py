@@ -5,25 +5,45 @@ import re
 import pytest
 
 from conformance.benchmarks import __main__ as command
-from conformance.benchmarks import scatter, timing
+from conformance.benchmarks import scatter, spatial, timing
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     monkeypatch.setattr(scatter, "SIZES", ((20, 3000, 1), (5, 300, 2)))
+    monkeypatch.setattr(spatial, "SIZES", {"tiny": (1, 2, 8, 8)})
+    ops = {name: spatial.OPS[name] for name in ("avg_pool2d(3, 2, 1)", "grid_sample")}
+    monkeypatch.setattr(spatial, "OPS", ops)
 
 
-def test_a_table_names_the_machine_the_sides_and_how_to_repeat_it(capsys, tmp_path):
-    file = tmp_path / "table.md"
-    assert command.main(["--rounds", "2", "--write", str(file)]) == 0
+@pytest.mark.parametrize(
+    ("module", "rows"),
+    [
+        (scatter, ["20 | 3,000 | 1", "5 | 300 | 2"]),
+        (
+            spatial,
+            [
+                f"{op} | tiny, [1, 2, 8, 8] | {direction}"
+                for op in ("avg_pool2d(3, 2, 1)", "grid_sample")
+                for direction in ("forward", "backward")
+            ],
+        ),
+    ],
+    ids=["scatter", "spatial"],
+)
+def test_a_table_names_the_machine_the_sides_and_how_to_repeat_it(module, rows, capsys, tmp_path):
+    name, file = module.__name__.rpartition(".")[2], tmp_path / "table.md"
+    assert command.main([name, "--rounds", "2", "--write", str(file)]) == 0
     said = capsys.readouterr().out
     assert file.read_text() == said
     assert timing.machine() in said
-    assert "python -m conformance.benchmarks --times 1 --rounds 2" in said
-    rows = [line for line in said.splitlines() if re.match(r"\| \d", line)]
-    assert [row.split(" | ")[0] for row in rows] == ["| 20", "| 5"]
-    assert scatter.PLAIN in said
-    assert scatter.ORDERED in said
+    assert f"python -m conformance.benchmarks {name} --times 1 --rounds 2" in said
+    table = [line for line in said.splitlines() if re.match(r"\| .*\d \(\d", line)]
+    assert len(table) == len(rows)
+    for line, row in zip(table, rows, strict=True):
+        assert line.startswith(f"| {row} | ")
+    assert module.BASE in said
+    assert "ordered" in said
 
 
 def test_each_side_runs_once_a_round_and_the_median_is_kept(monkeypatch):
@@ -41,6 +61,6 @@ def test_each_side_runs_once_a_round_and_the_median_is_kept(monkeypatch):
 def test_bad_options_are_refused_before_anything_is_measured(arguments, capsys, monkeypatch):
     monkeypatch.setattr(scatter, "measure", None)
     with pytest.raises(SystemExit) as caught:
-        command.main(arguments)
+        command.main(["scatter", *arguments])
     assert caught.value.code == 2
     assert arguments[0] in capsys.readouterr().err

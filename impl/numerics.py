@@ -66,6 +66,8 @@ def quotient(a: jax.Array, b: jax.Array) -> jax.Array:
     float32 on a GPU with an error of up to 2 units in the last place. Here the significands are
     divided bit by bit. What is subnormal counts as zero.
     """
+    # Where it knows one of them, jax 0.12 can compile for minutes: b = 3 is enough.
+    a, b = fence(a), fence(b)
     info = jnp.finfo(a.dtype)
     fraction, bits = info.nmant, info.bits
     word = jnp.dtype(f"uint{bits}")

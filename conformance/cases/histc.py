@@ -41,8 +41,9 @@ def samples() -> Iterator[Sample]:
 
 def _counts(x: Array, low: float, high: float) -> Array:
     """Ones added in panel order, at the bins that the op's documentation states."""
-    wide = x.astype(np.float32) if x.dtype.kind != "i" else x.astype(np.int64)
-    least, most = (np.asarray(end).astype(x.dtype).astype(wide.dtype) for end in (low, high))
+    wide: Array = x.astype(np.float32) if x.dtype.kind != "i" else x.astype(np.int64)
+    ends: Array = np.array([low, high]).astype(x.dtype).astype(wide.dtype)
+    least, most = ends
     scaled = (wide - least) * wide.dtype.type(_BINS)
     place = scaled // (most - least) if wide.dtype.kind == "i" else scaled / (most - least)
     place = np.minimum(np.trunc(place), _BINS - 1).astype(np.int64)

@@ -21,7 +21,7 @@ from impl.kernels import windows as kernels
 from impl.kernels.launch import MAX_ELEMENTS, Launch
 from impl.manual_axes import vary_like
 from impl.monoids import ADD
-from impl.numerics import accumulator, by_parts, convert, fence, identity, lowest, product
+from impl.numerics import accumulator, by_parts, convert, fence, lowest, product
 from impl.taps import Taps
 
 #: How many taps are written out; more are gone through by a loop over so many at a time.
@@ -216,7 +216,7 @@ def _argmax_by_doubling(values: jax.Array, taps: Taps, step: int) -> jax.Array:
     counts = taps.counts
     places = jnp.arange(taps.inputs, dtype=jnp.int32)[None, :, None]
     # For each position, the greatest of the ``length`` taps from it on; at the end, of any.
-    best = values, vary_like(jnp.broadcast_to(places, values.shape), values)
+    best: Any = values, vary_like(jnp.broadcast_to(places, values.shape), values)
     shape = (values.shape[0], taps.outputs, values.shape[2])
     out = vary_like(jnp.full(shape, -1, jnp.int32), values)
     length = 1
@@ -225,11 +225,11 @@ def _argmax_by_doubling(values: jax.Array, taps: Taps, step: int) -> jax.Array:
         if ends.any():
             starts = np.where(ends, taps.index[:, 0], 0)
             lasts = np.where(ends, starts + (counts - length) * step, 0)
-            halves = (
+            halves = [
                 tuple(part.at[:, at].get(mode="promise_in_bounds") for part in best)
                 for at in (starts, lasts)
-            )
-            out = jnp.where(ends[None, :, None], _greater(*halves)[1], out)
+            ]
+            out = jnp.where(ends[None, :, None], _greater(halves[0], halves[1])[1], out)
         if counts.max() < 2 * length:
             return fence(out)
         by = length * step
@@ -242,6 +242,13 @@ def _argmax_by_doubling(values: jax.Array, taps: Taps, step: int) -> jax.Array:
 def pick(values: jax.Array, index: jax.Array) -> jax.Array:
     """Elements of [outer, n, inner] at positions [outer, m, inner] of the middle axis."""
     return fence(jnp.take_along_axis(values, index, axis=1, mode="promise_in_bounds"))
+
+
+def pick_on_cpu(values: jax.Array, index: jax.Array) -> jax.Array:
+    """As ``pick``, where XLA before jax 0.11 fuses past every fence."""
+    if values.size == 0:
+        return pick(values, index)
+    return _store_by_branch(functools.partial(pick, index=index), values)
 
 
 def put_back(picked: jax.Array, index: jax.Array, *, taps: Taps) -> jax.Array:
@@ -266,14 +273,21 @@ def put_back(picked: jax.Array, index: jax.Array, *, taps: Taps) -> jax.Array:
         safe = jnp.maximum(window, 0)
         chosen, value = (a.at[:, safe].get(mode="promise_in_bounds") for a in (index, wide))
         own = (window >= 0)[None, :, None] & (chosen == position)
-        return jnp.where(own, out + value, out), any_yet | own
+        # The first term stands for itself: 0 plus -0 were another number.
+        return jnp.where(own, jnp.where(any_yet, out + value, value), out), any_yet | own
 
-    # The first term stands for itself: -0 plus it has its bits.
-    empty = jnp.full(shape, identity(wide.dtype), wide.dtype), jnp.zeros(shape, bool)
+    empty = jnp.zeros(shape, wide.dtype), jnp.zeros(shape, bool)
     nothing = tuple(vary_like(part, picked, index) for part in empty)
     table = inverse.index.T
-    out, any_yet = _through(add, add(nothing, jnp.asarray(table[0]), None), table, None)
-    return fence(convert(jnp.where(any_yet, out, jnp.zeros_like(out)), picked.dtype))
+    out = _through(add, add(nothing, jnp.asarray(table[0]), None), table, None)[0]
+    return fence(convert(out, picked.dtype))
+
+
+def put_back_on_cpu(picked: jax.Array, index: jax.Array, *, taps: Taps) -> jax.Array:
+    """As ``put_back``, where XLA before jax 0.11 fuses past every fence."""
+    if picked.size == 0:
+        return put_back(picked, index, taps=taps)
+    return _store_by_branch(functools.partial(put_back, index=index, taps=taps), picked)
 
 
 def put_back_by_atomics(

@@ -11,6 +11,7 @@ import numpy as np
 from impl import checks
 from impl.checks import Array
 from impl.decide import decide
+from impl.manual_axes import aligned
 from impl.numerics import accumulator, convert
 from impl.primitives.alert import alert
 from impl.primitives.arithmetic import divide, multiply
@@ -92,10 +93,10 @@ def _check_range(input: Any, dtype: jax.typing.DTypeLike, low: Any, high: Any) -
     Raises:
         RuntimeError: It is not finite, or its ends are in the wrong order.
     """
-    known = checks.known(low), checks.known(high)
-    if known[0] is None or known[1] is None:
+    ends = [end for end in (checks.known(low), checks.known(high)) if end is not None]
+    if len(ends) < 2:
         return
-    least, most = (end.astype(dtype).astype(_wide(dtype)) for end in known)
+    least, most = (end.astype(dtype).astype(_wide(dtype)) for end in ends)
     if least == most:
         values = checks.known(input)
         if values is None:
@@ -151,12 +152,22 @@ def _place_of_integer(flat: jax.Array, low: jax.Array, high: jax.Array, bins: in
     other = tail * (bins >> half) + (middle & mask)
     upper = head * (bins >> half) + (middle >> half) + (other >> half)
     lower = distance * bins
-    # Long division. No quotient within the range is above bins, so it fits one word.
-    rest, place = upper, jnp.zeros_like(lower)
-    for bit in reversed(range(bits)):
-        over = rest >> (bits - 1)
-        rest = (rest << 1) | ((lower >> bit) & 1)
-        fits = (over > 0) | (rest >= width)
-        rest = jnp.where(fits, rest - width, rest)
-        place = (place << 1) | fits.astype(word)
+    place = _long_division(upper, lower, width)
     return jnp.minimum(place, bins).astype(jnp.int32)
+
+
+def _long_division(upper: jax.Array, lower: jax.Array, divisor: jax.Array) -> jax.Array:
+    """The quotient of a number of two words, where it fits one word."""
+    upper, lower, divisor = aligned(upper, lower, divisor)
+    last = 8 * lower.dtype.itemsize - 1
+
+    def step(_: int, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        # Bits leave ``low`` on the left, and those of the quotient enter it on the right.
+        rest, low = state
+        over = (rest >> last) == 1
+        rest = (rest << 1) | (low >> last)
+        fits = over | (rest >= divisor)
+        return jnp.where(fits, rest - divisor, rest), (low << 1) | fits.astype(low.dtype)
+
+    # A loop, since the compiler takes minutes where the steps are written out.
+    return jax.lax.fori_loop(0, last + 1, step, (upper, lower))[1]  # type: ignore[no-any-return]

@@ -102,10 +102,11 @@ def _lowerings(cpu: Any, xla: Any, kernel: Any) -> _core.Lowerings:
     return _core.Lowerings(*scatters)
 
 
-_atomic = _lowerings(scatter.xla_atomic, scatter.xla_atomic, scatter.kernel_atomic)
+# A CPU keeps its order on either path: that needs the least memory.
+_atomic = _lowerings(panels.cpu, scatter.xla_atomic, scatter.kernel_atomic)
 _ordered = _lowerings(panels.cpu, scatter.xla_chains, scatter.kernel_chains)
-_match = _core.Lowerings(lowerings.match, lowerings.match, lowerings.match)
-_blend = _core.Lowerings(lowerings.blend, lowerings.blend, lowerings.blend)
+_match = _core.Lowerings(lowerings.match_by_tap, lowerings.match_at_once, lowerings.match_at_once)
+_blend = _core.Lowerings(lowerings.blend_on_cpu, lowerings.blend, lowerings.blend)
 #: One for each role, which makes it of the other two.
 primitives = {
     role: _core.new_primitive(f"samebits_{name}", functools.partial(_abstract, role), paths)

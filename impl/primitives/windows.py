@@ -127,9 +127,14 @@ def _transpose_into(
     return other.bind(*aligned(cotangent, index), **params), None
 
 
-def _pick(values: jax.Array, index: jax.Array, *, taps: Taps) -> jax.Array:
-    del taps
-    return lowerings.pick(values, index)
+def _without_table(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
+    """A form that needs no table, only ``pick``'s transpose does."""
+
+    def run(*operands: jax.Array, taps: Taps) -> jax.Array:
+        del taps
+        return function(*operands)
+
+    return run
 
 
 def _without_kernel(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
@@ -151,17 +156,21 @@ sum_p = _core.new_primitive(
         "ordered": _core.Lowerings(_on_cpu, _gather, _without_kernel(_gather)),
     },
 )
-_either = _core.Lowerings(_pick, _pick, _without_kernel(_pick))
+_either = _core.Lowerings(
+    _without_table(lowerings.pick_on_cpu),
+    _without_table(lowerings.pick),
+    _without_kernel(_without_table(lowerings.pick)),
+)
 pick_p = _core.new_primitive(
     "samebits_window_pick", _abstract_pick, {"atomic": _either, "ordered": _either}
 )
-_back = lowerings.put_back
+_back, _back_on_cpu = lowerings.put_back, lowerings.put_back_on_cpu
 put_back_p = _core.new_primitive(
     "samebits_window_put_back",
     _abstract_put_back,
     {
-        "atomic": _core.Lowerings(_back, _back, lowerings.put_back_by_atomics),
-        "ordered": _core.Lowerings(_back, _back, _without_kernel(_back)),
+        "atomic": _core.Lowerings(_back_on_cpu, _back, lowerings.put_back_by_atomics),
+        "ordered": _core.Lowerings(_back_on_cpu, _back, _without_kernel(_back)),
     },
 )
 

@@ -28,13 +28,22 @@ def oracle(operand, indices, updates, combine):
     return out
 
 
-def data(outer, size, inner, n, *, shared, near_one=False):
+#: Shapes of indices: of all lanes, of each row of lanes along the inner axis, and of each lane.
+KINDS = {
+    "shared": lambda outer, n, inner: (1, n, 1),
+    "rows": lambda outer, n, inner: (outer, n, 1),
+    "columns": lambda outer, n, inner: (1, n, inner),
+    "own": lambda outer, n, inner: (outer, n, inner),
+}
+
+
+def data(outer, size, inner, n, *, kind, near_one=False):
     rng = np.random.default_rng((outer, size, inner, n))
     operand, updates = spread(rng, (outer, size, inner)), spread(rng, (outer, n, inner))
     if near_one:
         operand, updates = (1 + a / 2048 for a in (operand, updates))
     # Some of no place: below, above, and far above.
-    indices = rng.integers(-1, size + 1, (1, n, 1) if shared else (outer, n, inner))
+    indices = rng.integers(-1, size + 1, KINDS[kind](outer, n, inner))
     indices[:, ::50] = 2**31 - 1
     return operand.astype(np.float32), indices.astype(np.int32), updates.astype(np.float32)
 
@@ -46,11 +55,12 @@ LOWERINGS = {
 }
 
 
-@pytest.mark.parametrize("by", COMBINE)
-@pytest.mark.parametrize("shared", [True, False], ids=["shared", "own"])
+@pytest.mark.parametrize(
+    ("kind", "by"), [*((kind, "add") for kind in KINDS), ("shared", "mul"), ("own", "mul")]
+)
 @pytest.mark.parametrize("name", LOWERINGS)
-def test_indices_of_all_lanes_and_of_each(name, shared, by):
-    args = data(2, 5, 3, 3100, shared=shared, near_one=by == "mul")
+def test_indices_of_all_lanes_and_of_each(name, kind, by):
+    args = data(2, 5, 3, 3100, kind=kind, near_one=by == "mul")
     monoid = {"add": monoids.ADD, "mul": monoids.MUL}[by]
     got = jax.jit(functools.partial(LOWERINGS[name], monoid=monoid))(*args)
     assert_same_bits(got, oracle(*args, COMBINE[by]))
@@ -71,23 +81,63 @@ def test_indices_of_all_lanes_and_of_each(name, shared, by):
 def test_a_cpu_cuts_its_work_as_its_cache_wants(monkeypatch, kept, read, size, n):
     monkeypatch.setattr(panels, "_KEPT", kept)
     monkeypatch.setattr(panels, "_READ", read)
-    for shared in (True, False):
-        args = data(1, size, 2, n, shared=shared)
+    for outer, kind in ((1, "shared"), (2, "rows"), (1, "own")):
+        args = data(outer, size, 2, n, kind=kind)
         got = jax.jit(functools.partial(panels.cpu, monoid=monoids.ADD))(*args)
         assert_same_bits(got, oracle(*args, np.add))
 
 
 @pytest.mark.parametrize("word", [0, 32])
 @pytest.mark.parametrize("parts", [1, 1 << 22])
-@pytest.mark.parametrize("shared", [True, False], ids=["shared", "own"])
+@pytest.mark.parametrize("kind", ["shared", "rows", "own"])
 def test_chains_are_found_by_words_and_by_pairs_and_kept_a_few_at_a_time(
-    monkeypatch, word, parts, shared
+    monkeypatch, word, parts, kind
 ):
     monkeypatch.setattr(chains, "_WORD", word)
     monkeypatch.setattr(scatter, "_PARTS", parts)
-    args = data(2, 3, 2, 2100, shared=shared)
+    args = data(2, 3, 2, 2100, kind=kind)
     got = jax.jit(functools.partial(scatter.xla_chains, monoid=monoids.ADD))(*args)
     assert_same_bits(got, oracle(*args, np.add))
+
+
+@pytest.mark.parametrize("outer", [1, 2])
+@pytest.mark.parametrize("name", LOWERINGS)
+def test_updates_that_stand_for_several_contributions(name, outer):
+    operand, indices, updates = data(outer, 5, 3, 3100, kind="rows")
+    updates, weights = updates[:, :775], spread(np.random.default_rng(0), (outer, 3100))
+    got = jax.jit(functools.partial(LOWERINGS[name], monoid=monoids.ADD))(
+        operand, indices, updates, weights=weights
+    )
+    products = np.repeat(updates, 4, axis=1) * weights[:, :, None]
+    assert_same_bits(got, oracle(operand, indices, products, np.add))
+
+
+@pytest.mark.parametrize("name", ["xla", "kernel"])
+def test_atomics_of_updates_that_stand_for_several_contributions(name):
+    operand, indices, updates = data(2, 5, 3, 300, kind="rows")
+    updates, weights = updates[:, :75], spread(np.random.default_rng(0), (2, 300))
+    way = {
+        "xla": scatter.xla_atomic,
+        "kernel": functools.partial(scatter.kernel_atomic, launch=Launch(interpret=True)),
+    }[name]
+    got = jax.jit(functools.partial(way, monoid=monoids.ADD))(
+        operand, indices, updates, weights=weights
+    )
+    products = np.repeat(updates, 4, axis=1) * weights[:, :, None]
+    np.testing.assert_allclose(
+        got, oracle(operand, indices, products, np.add), rtol=1e-4, atol=1e-3
+    )
+
+
+def test_rows_of_lanes_are_sorted_by_row():
+    """As many keys as there are indices, not as there are contributions."""
+    operand, indices, updates = data(2, 5, 64, 100, kind="rows")
+    text = str(
+        jax.make_jaxpr(functools.partial(scatter.xla_chains, monoid=monoids.ADD))(
+            operand, indices, updates
+        )
+    )
+    assert "[200] = sort[" in text
 
 
 @pytest.mark.parametrize("n", [100, 70000])

@@ -1,8 +1,8 @@
 """Where interpolation reads along one dimension and what it weighs that by, as in PyTorch.
 
-All of it is known before anything runs, and computed here by NumPy: so it is the same on every
-device, and in the precision that PyTorch computes it in for a dtype, in which floats are rounded
-that another precision would take for another position.
+All of it is known before anything runs and computed here, by NumPy: so it is the same on every
+device. The precision is the one that PyTorch has for a dtype; in another one, some places would be
+rounded to another element.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Axis:
     def sources(self) -> _Floats:
         """Where in the input each element of the result lies; before 0 and beyond the end too."""
         if self.aligned:
-            return self._places * self.scale
+            return np.asarray(self._places * self.scale)
         # PyTorch's compilers fuse these two: rounded once, by way of float64, where that is wider.
         wide = (self._places + self.precision(0.5)).astype(np.float64) * np.float64(self.scale)
         return (wide - 0.5).astype(self.precision)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
+import math
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -62,64 +62,67 @@ def taps(grid: jax.Array, sampling: Sampling) -> tuple[jax.Array, jax.Array]:
         order; and weights. Shape [n, samples, taps].
     """
     dims = len(sampling.sizes)
+    sizes = sampling.sizes[::-1]
     along = [
         _along(coordinate.reshape(grid.shape[:2]), size, sampling)
-        for coordinate, size in zip(
-            jax.lax.split(grid, (1,) * dims, axis=2), reversed(sampling.sizes), strict=True
-        )
+        for coordinate, size in zip(jax.lax.split(grid, (1,) * dims, axis=2), sizes, strict=True)
     ]
-    counter = countable(int(np.prod(sampling.sizes)))
-    strides = np.cumprod([1, *sampling.sizes[:0:-1]])
-    indices = []
-    for place in _places(sampling.mode, dims):
-        index, inside = jnp.zeros(grid.shape[:2], counter), jnp.ones(grid.shape[:2], bool)
-        for (positions, _), tap, stride, size in zip(
-            along, place, strides, reversed(sampling.sizes), strict=True
-        ):
-            position = positions[tap]
-            own = (position >= 0) & (position <= size - 1)
-            index += jnp.where(own, position, 0).astype(counter) * int(stride)
-            inside &= own
-        indices.append(jnp.where(inside, index, -1))
+    indices = _indices([positions for positions, _ in along], sizes)
     if sampling.mode == "nearest":
-        return jnp.stack(indices, axis=2), jnp.ones((*grid.shape[:2], 1), grid.dtype)
-    fractions = tuple(fraction for _, fraction in along)
-    return jnp.stack(indices, axis=2), _weights(sampling.mode, fractions)
+        return indices, jnp.ones(indices.shape, grid.dtype)
+    return indices, _weights(sampling.mode, tuple(fraction for _, fraction in along))
 
 
-def _places(mode: Mode, dims: int) -> list[tuple[int, ...]]:
-    """The taps of a sample in row-major order: which one of each dimension, x first."""
-    count = {"nearest": 1, "bilinear": 2, "bicubic": 4}[mode]
-    return [place[::-1] for place in itertools.product(range(count), repeat=dims)]
+def _indices(positions: Sequence[jax.Array], sizes: Sequence[int]) -> jax.Array:
+    """Positions in the flattened input, of those along each dimension."""
+    counter = countable(math.prod(sizes))
+    index, inside = jnp.zeros((), counter), jnp.ones((), bool)
+    for dim, (position, size) in enumerate(zip(positions, sizes, strict=True)):
+        own = (position >= 0) & (position <= size - 1)
+        steps = jnp.where(own, position, 0).astype(counter) * math.prod(sizes[:dim])
+        index = index + _by_dim(steps, dim, len(sizes))
+        inside = inside & _by_dim(own, dim, len(sizes))
+    return _flat(jnp.where(inside, index, -1))
 
 
-def _along(
-    coordinate: jax.Array, size: int, sampling: Sampling
-) -> tuple[list[jax.Array], jax.Array]:
+def _by_dim(value: jax.Array, dim: int, dims: int) -> jax.Array:
+    """[n, samples, taps] of one dimension, with an axis for the taps of each, x last."""
+    taps = [1] * dims
+    taps[dims - 1 - dim] = value.shape[2]
+    return value.reshape(*value.shape[:2], *taps)
+
+
+def _flat(value: jax.Array) -> jax.Array:
+    """The inverse: [n, samples, taps], in row-major order of all dimensions."""
+    return value.reshape(*value.shape[:2], math.prod(value.shape[2:]))
+
+
+def _along(coordinate: jax.Array, size: int, sampling: Sampling) -> tuple[jax.Array, jax.Array]:
     """The positions that are read along one dimension, and how far beyond its element x lies.
 
-    Positions are whole numbers, not integers; those beyond the input are read as zeros.
+    Positions are whole numbers, not integers; those beyond the input are read as zeros. Their
+    shape is [n, samples, taps] for coordinates of shape [n, samples].
     """
     x = _in_elements(coordinate, size, sampling.align_corners)
     # A NaN stands for -1, as PyTorch's documents have it. An infinity has no reflection either.
     known = jnp.isfinite(x) if sampling.padding == "reflection" else ~jnp.isnan(x)
     x = jnp.where(known, x, _edge(sampling))
-    pad = functools.partial(_padded, size=size, sampling=sampling)
     if sampling.mode == "bicubic":
-        low, high = -1, 2
         if sampling.padding != "reflection":
             # Beyond that all taps are alike.
             x = _clipped(x, -4, size + 3)
-    else:
-        low, high = 0, 1
+    elif sampling.padding == "zeros":
         # Two steps beyond the input nothing is read; further away no number is to be infinite.
-        x = _clipped(x, -2, size + 1) if sampling.padding == "zeros" else pad(x)
+        x = _clipped(x, -2, size + 1)
+    else:
+        x = _padded(x, size, sampling)
     if sampling.mode == "nearest":
-        return [jax.lax.round(x, jax.lax.RoundingMethod.TO_NEAREST_EVEN)], x
+        return jax.lax.round(x, jax.lax.RoundingMethod.TO_NEAREST_EVEN)[..., None], x
     whole = jax.lax.stop_gradient(jnp.floor(x))
-    positions = [whole + step for step in range(low, high + 1)]
+    first, taps = (-1, 4) if sampling.mode == "bicubic" else (0, 2)
+    positions = whole[..., None] + (first + jnp.arange(taps, dtype=x.dtype))
     if sampling.mode == "bicubic":
-        positions = [pad(position) for position in positions]
+        positions = _padded(positions, size, sampling)
     return positions, x - whole
 
 
@@ -184,7 +187,7 @@ def _weights(mode: Mode, fractions: tuple[jax.Array, ...]) -> jax.Array:
     Returns:
         Shape [n, samples, taps].
     """
-    return _products(mode, [_factors(mode, t) for t in fractions])
+    return _products([_factors(mode, t) for t in fractions])
 
 
 @_weights.defjvp
@@ -193,61 +196,55 @@ def _jvp(mode: Mode, primals: Any, tangents: Any) -> Any:
     factors = [_factors(mode, t) for t in fractions]
     parts = []
     for dim, (t, dot) in enumerate(zip(fractions, dots, strict=True)):
-        slopes = _products(mode, [*factors[:dim], _slopes(mode, t), *factors[dim + 1 :]])
+        slopes = _products([*factors[:dim], _slopes(mode, t), *factors[dim + 1 :]])
         parts.append(multiply(_again(dot, slopes.shape[2]), slopes))
     return _weights(mode, fractions), functools.reduce(jnp.add, parts)
 
 
-def _products(mode: Mode, factors: Sequence[Sequence[jax.Array]]) -> jax.Array:
-    """Of the factors of each dimension, for each tap."""
-    return jnp.stack(
-        [
-            functools.reduce(multiply, [own[tap] for own, tap in zip(factors, place, strict=True)])
-            for place in _places(mode, len(factors))
-        ],
-        axis=2,
-    )
+def _products(factors: Sequence[jax.Array]) -> jax.Array:
+    """Of the factors of each dimension, for each tap; that of x first."""
+    every = [_by_dim(own, dim, len(factors)) for dim, own in enumerate(factors)]
+    return _flat(functools.reduce(multiply, jnp.broadcast_arrays(*every)))
 
 
 def _again(value: jax.Array, count: int) -> jax.Array:
     """[n, samples] as [n, samples, count]; its transpose adds from the first to the last."""
     same = (Taps.of(1, np.zeros((count, 1))),)
-    out = window_sum(value.reshape(-1, 1), same, decision=_ORDERED)
+    out = window_sum(value.reshape(value.size, 1), same, decision=_ORDERED)
     return out.reshape(*value.shape, count)
 
 
-def _factors(mode: Mode, t: jax.Array) -> list[jax.Array]:
+def _factors(mode: Mode, t: jax.Array) -> jax.Array:
     """The weights of the taps along one dimension, at a distance of ``t`` beyond an element."""
     if mode == "bilinear":
-        return [1 - t, t]
-    return [_far(t + 1), _near(t), _near(1 - t), _far(2 - t)]
+        return jnp.stack([1 - t, t], axis=-1)
+    far = _polynomial(jnp.stack([t + 1, 2 - t], axis=-1), (_A, -5 * _A, 8 * _A, -4 * _A))
+    near = _polynomial(jnp.stack([t, 1 - t], axis=-1), (_A + 2, -(_A + 3), 0, 1))
+    return _around(far, near)
 
 
-def _slopes(mode: Mode, t: jax.Array) -> list[jax.Array]:
+def _slopes(mode: Mode, t: jax.Array) -> jax.Array:
     """The derivatives of the weights by ``t``."""
     if mode == "bilinear":
         one = jnp.ones_like(t)
-        return [-one, one]
-    far = functools.partial(_polynomial, coefficients=(3 * _A, -10 * _A, 8 * _A))
-    near = functools.partial(_polynomial, coefficients=(3 * (_A + 2), -2 * (_A + 3), 0))
-    return [far(t + 1), near(t), -near(1 - t), -far(2 - t)]
+        return jnp.stack([-one, one], axis=-1)
+    far = _polynomial(jnp.stack([t + 1, 2 - t], axis=-1), (3 * _A, -10 * _A, 8 * _A))
+    near = _polynomial(jnp.stack([t, 1 - t], axis=-1), (3 * (_A + 2), -2 * (_A + 3), 0))
+    # Of the second of each the distance falls as t grows.
+    sign = jnp.array([1, -1], t.dtype)
+    return _around(far * sign, near * sign)
 
 
-def _near(x: jax.Array) -> jax.Array:
-    """The cubic convolution at a distance up to 1."""
-    return _polynomial(x, (_A + 2, -(_A + 3), 0, 1))
-
-
-def _far(x: jax.Array) -> jax.Array:
-    """The cubic convolution at a distance from 1 to 2."""
-    return _polynomial(x, (_A, -5 * _A, 8 * _A, -4 * _A))
+def _around(far: jax.Array, near: jax.Array) -> jax.Array:
+    """The four taps of a cubic convolution, of the two far ones and the two near ones."""
+    return jnp.concatenate([far[..., :1], near, far[..., 1:]], axis=-1)
 
 
 def _polynomial(x: jax.Array, coefficients: tuple[float, ...]) -> jax.Array:
     """By Horner's rule, from the coefficient of the highest power on."""
     first, *rest = coefficients
-    total = _times(x, first) + rest[0] if rest[0] else _times(x, first)
-    for coefficient in rest[1:]:
-        total = multiply(total, x)
+    total = _times(x, first)
+    for place, coefficient in enumerate(rest):
+        total = multiply(total, x) if place else total
         total = total + coefficient if coefficient else total
     return total

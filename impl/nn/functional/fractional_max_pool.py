@@ -219,7 +219,8 @@ def _lengths(
         )
     if output_size is not None:
         return checks.integers(name, "output_size", output_size, dims)
-    ratios = output_ratio if isinstance(output_ratio, Sequence) else (output_ratio,) * dims
+    several = isinstance(output_ratio, Sequence) and not isinstance(output_ratio, str)
+    ratios = output_ratio if several else (output_ratio,) * dims
     if len(ratios) != dims:
         raise ValueError(
             f"{name}(): requires output_ratio to be a number or {dims} of them, but got "
@@ -231,9 +232,9 @@ def _lengths(
                 f"{name}(): argument 'output_ratio' must be a number or {dims} of them, not "
                 f"{type(ratio).__name__}"
             )
-        if not 0 < ratio < 1:
+        if not 0 < float(ratio) < 1:
             raise ValueError(f"{name}(): output_ratio must be between 0 and 1 (got {output_ratio})")
-    return tuple(int(size * ratio) for size, ratio in zip(sizes, ratios, strict=True))
+    return tuple(int(size * float(ratio)) for size, ratio in zip(sizes, ratios, strict=True))
 
 
 def _check_sizes(

@@ -49,14 +49,15 @@ def interpolate(
     """Resizes an image, or what has one or three dimensions instead of two.
 
     Positions and weights are computed beforehand, in float64 for float64 and else in float32, as
-    PyTorch does, so that no position is another than there. Elements that weigh 0 are not read:
-    they make no NaN of an infinity. float16 and bfloat16 are computed in float32 and rounded once.
+    PyTorch does on a CPU, so that no position is another than there. Elements that weigh 0 are not
+    read: there an infinity makes no NaN. float16 and bfloat16 are computed in float32 and rounded
+    once.
 
     Args:
         input: Shape [N, C, L], [N, C, H, W] or [N, C, D, H, W], of floats; for ``nearest``,
-            ``nearest-exact``, ``bilinear`` and ``bicubic`` of uint8 too. The last two compute
-            bytes in float32 and round once; PyTorch rounds after each dimension, and its weights
-            to 16 bits.
+            ``nearest-exact``, ``bilinear`` and ``bicubic`` of uint8 too. The last two round bytes
+            after each dimension, as PyTorch does, which has weights of 16 bits where these are of
+            32, and so may differ by 1.
         size: The spatial size of the result: an int for all dimensions or one for each.
         scale_factor: How many times the size of ``input`` it is, instead: a number for all
             dimensions or one for each. The size is what is left of the fraction cut off.
@@ -70,8 +71,8 @@ def interpolate(
             and ``bicubic``.
 
     Returns:
-        Of the dtype of ``input``. A dimension that keeps its size stays as it is, but for
-        ``bicubic`` and ``nearest-exact`` with a ``scale_factor``.
+        Of the dtype of ``input``. A dimension that keeps its size though ``scale_factor`` is not 1
+        stays as it is, but for the modes ``nearest-exact`` and ``bicubic`` without ``antialias``.
 
     Raises:
         NotImplementedError: The dtype, or the number of dimensions, is not one that ``mode``
@@ -219,11 +220,24 @@ def _computed(
     if mode == "area":
         return _pooling.mean(input, tables, [t.counts for t in tables], decision=decision)
     values = _pooling.lanes(input, len(tables))
-    rounded = input.dtype == jnp.uint8 and any(table.weight is not None for table in tables)
-    if rounded:
-        values = values.astype(jnp.float32)
-    out = window_sum(values, tables, decision=decision)
-    if rounded:
-        whole = jax.lax.round(out, jax.lax.RoundingMethod.AWAY_FROM_ZERO)
-        out = jnp.clip(whole, 0, 255).astype(jnp.uint8)
+    if input.dtype == jnp.uint8:
+        out = _of_bytes(values, tables, decision)
+    else:
+        out = window_sum(values, tables, decision=decision)
     return out.reshape(*input.shape[:2], *out.shape[1:])
+
+
+def _of_bytes(values: jax.Array, tables: tuple[Taps, ...], decision: Decision) -> jax.Array:
+    """One dimension after another, the last one first, each rounded to bytes."""
+    for dim, table in reversed(list(enumerate(tables))):
+        alone = tuple(
+            table if other == dim else Taps.of(n, np.arange(n)[:, None])
+            for other, n in enumerate(values.shape[1:])
+        )
+        if table.weight is None:
+            values = window_sum(values, alone, decision=decision)
+        else:
+            out = window_sum(values.astype(jnp.float32), alone, decision=decision)
+            whole = jax.lax.round(out, jax.lax.RoundingMethod.AWAY_FROM_ZERO)
+            values = jnp.clip(whole, 0, 255).astype(jnp.uint8)
+    return values

@@ -52,9 +52,7 @@ def max_pool1d(
     Source: ``torch.nn.functional.max_pool1d``. What the mode does, and the guarantee, are in the
     spec's rows.
     """
-    return _max_pool(
-        1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices
-    )
+    return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 def max_pool2d(
@@ -75,9 +73,7 @@ def max_pool2d(
     Source: ``torch.nn.functional.max_pool2d``. What the mode does, and the guarantee, are in the
     spec's rows.
     """
-    return _max_pool(
-        2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices
-    )
+    return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 def max_pool3d(
@@ -94,9 +90,7 @@ def max_pool3d(
     Source: ``torch.nn.functional.max_pool3d``. What the mode does, and the guarantee, are in the
     spec's rows.
     """
-    return _max_pool(
-        3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices
-    )
+    return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 def _max_pool(

@@ -71,6 +71,8 @@ def _pullback(ct: Array, size: tuple[int, ...], align: bool) -> Array:
         for dim in range(dims):
             every = np.arange(size[2 + dim])[None]
             weight = _coordinates(size[2 + dim], align)[None] if column == dims - 1 - dim else None
-            total = np.moveaxis(oracles.window(np.moveaxis(total, 1 + dim, 0), every, weight), 0, 1 + dim)
+            total = np.moveaxis(
+                oracles.window(np.moveaxis(total, 1 + dim, 0), every, weight), 0, 1 + dim
+            )
         columns.append(total.reshape(size[0], dims))
     return np.stack(columns, axis=-1).astype(ct.dtype)

@@ -59,7 +59,8 @@ def samples() -> Iterator[Sample]:
             call=call,
             arrays=(
                 values(call.shape, call.dtype),
-                values((call.shape[0], *call.samples, len(call.sizes)), call.dtype) * call.dtype(0.6),
+                values((call.shape[0], *call.samples, len(call.sizes)), call.dtype)
+                * call.dtype(0.6),
             ),
             expected=functools.partial(_expected, call),
             wrt=wrt,
@@ -73,7 +74,11 @@ def samples() -> Iterator[Sample]:
 
 def _extended(call: _Call) -> list[Array]:
     """For each dimension, the element that is found at each place of the extended input, or -1."""
-    how = {"zeros": "constant", "border": "edge", "reflection": "reflect" if call.align else "symmetric"}
+    how = {
+        "zeros": "constant",
+        "border": "edge",
+        "reflection": "reflect" if call.align else "symmetric",
+    }
     fill = {"constant_values": -1} if call.padding == "zeros" else {}
     return [
         np.pad(np.arange(size), _MARGIN, mode=how[call.padding], **fill)  # type: ignore[call-overload]

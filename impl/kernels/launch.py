@@ -93,7 +93,7 @@ class Launch:
             pack=1,
             result_shape_dtypes=[jax.ShapeDtypeStruct(a.shape, a.dtype)],
         )
-        return out  # type: ignore[no-any-return]
+        return out
 
     def store_any(self, ref: Any, offsets: jax.Array, values: jax.Array, mask: jax.Array) -> None:
         """Stores values at offsets of a flat ref; of several for one offset, any may stay."""

@@ -192,8 +192,7 @@ def kernel_atomic(
     if exact or max(operand.size, count) > MAX_ELEMENTS:
         whole = contributions(updates, weights, 0, indices.shape[1])
         return scatter_by(monoid, operand, indices, whole)
-    options = {"monoid": monoid, "launch": launch, "weights": weights}
-    return kernels.atomic(operand, indices, updates, **options)
+    return kernels.atomic(operand, indices, updates, monoid=monoid, launch=launch, weights=weights)
 
 
 @accumulating

@@ -14,9 +14,10 @@ from typing import Any, Literal, TypeAlias
 
 import jax
 import jax.numpy as jnp
+from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 
-from impl.decide import Decision
+from impl.decide import Decision, Path
 from impl.lowerings import blend as lowerings
 from impl.lowerings import panels, scatter
 from impl.manual_axes import aligned
@@ -107,16 +108,22 @@ _atomic = _lowerings(panels.cpu, scatter.xla_atomic, scatter.kernel_atomic)
 _ordered = _lowerings(panels.cpu, scatter.xla_chains, scatter.kernel_chains)
 _match = _core.Lowerings(lowerings.match_by_tap, lowerings.match_at_once, lowerings.match_at_once)
 _blend = _core.Lowerings(lowerings.blend_on_cpu, lowerings.blend, lowerings.blend)
+
+
+def _new_primitive(
+    role: Role, name: str, atomic: _core.Lowerings, ordered: _core.Lowerings
+) -> Primitive:
+    paths: dict[Path, _core.Lowerings] = {"atomic": atomic, "ordered": ordered}
+    primitive = _core.new_primitive(name, functools.partial(_abstract, role), paths)
+    ad.primitive_jvps[primitive] = functools.partial(_jvp, role)
+    ad.primitive_transposes[primitive] = functools.partial(_transpose, role)
+    batching.primitive_batchers[primitive] = functools.partial(_batch, role)
+    return primitive
+
+
 #: One for each role, which makes it of the other two.
-primitives = {
-    role: _core.new_primitive(f"samebits_{name}", functools.partial(_abstract, role), paths)
-    for role, name, paths in (
-        ("sums", "blend", {"atomic": _blend, "ordered": _blend}),
-        ("values", "unblend", {"atomic": _atomic, "ordered": _ordered}),
-        ("weights", "match", {"atomic": _match, "ordered": _match}),
-    )
+primitives: dict[Role, Primitive] = {
+    "sums": _new_primitive("sums", "samebits_blend", _blend, _blend),
+    "values": _new_primitive("values", "samebits_unblend", _atomic, _ordered),
+    "weights": _new_primitive("weights", "samebits_match", _match, _match),
 }
-for _role, _primitive in primitives.items():
-    ad.primitive_jvps[_primitive] = functools.partial(_jvp, _role)
-    ad.primitive_transposes[_primitive] = functools.partial(_transpose, _role)
-    batching.primitive_batchers[_primitive] = functools.partial(_batch, _role)

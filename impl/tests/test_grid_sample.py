@@ -220,7 +220,7 @@ def test_of_one_grid_for_many_inputs_and_of_one_input_for_many_grids():
 @pytest.mark.parametrize("dtype", [np.float16, bfloat16, np.float64], ids=lambda d: d.__name__)
 def test_narrow_floats_are_rounded_once_and_wide_ones_kept(dtype):
     with jax.enable_x64(dtype is np.float64):
-        function, x, g = sample(2, "bicubic", "reflection")
+        _, x, g = sample(2, "bicubic", "reflection")
         x, g, ct = (a.astype(dtype) for a in (x, g, array((2, 3, 4, 3), 1)))
         run = jax.jit(call_and_gradients("bicubic", "reflection", False))
         wide = np.float64 if dtype is np.float64 else np.float32

@@ -28,12 +28,12 @@ def oracle(operand, indices, updates, combine):
     return out
 
 
-#: Shapes of indices: of all lanes, of each row of lanes along the inner axis, and of each lane.
+#: Whether the outer axis and the inner one have indices of their own.
 KINDS = {
-    "shared": lambda outer, n, inner: (1, n, 1),
-    "rows": lambda outer, n, inner: (outer, n, 1),
-    "columns": lambda outer, n, inner: (1, n, inner),
-    "own": lambda outer, n, inner: (outer, n, inner),
+    "shared": (False, False),
+    "rows": (True, False),
+    "columns": (False, True),
+    "own": (True, True),
 }
 
 
@@ -43,7 +43,9 @@ def data(outer, size, inner, n, *, kind, near_one=False):
     if near_one:
         operand, updates = (1 + a / 2048 for a in (operand, updates))
     # Some of no place: below, above, and far above.
-    indices = rng.integers(-1, size + 1, KINDS[kind](outer, n, inner))
+    by_outer, by_inner = KINDS[kind]
+    shape = (outer if by_outer else 1, n, inner if by_inner else 1)
+    indices = rng.integers(-1, size + 1, shape)
     indices[:, ::50] = 2**31 - 1
     return operand.astype(np.float32), indices.astype(np.int32), updates.astype(np.float32)
 

@@ -104,11 +104,11 @@ def _box(d: Array, x: Array) -> tuple[Array, Array]:
     return 1.0 * (np.rint(x) == x - d), np.zeros_like(d)
 
 
-def _hat(d: Array, x: Array) -> tuple[Array, Array]:
+def _hat(d: Array, _: Array) -> tuple[Array, Array]:
     return np.maximum(1 - np.abs(d), 0), np.where(np.abs(d) < 1, -np.sign(d), 0)
 
 
-def _cubic(d: Array, x: Array) -> tuple[Array, Array]:
+def _cubic(d: Array, _: Array) -> tuple[Array, Array]:
     a, r = -0.75, np.abs(d)
     near = ((a + 2) * r - (a + 3)) * r**2 + 1, 3 * (a + 2) * r**2 - 2 * (a + 3) * r
     far = ((a * r - 5 * a) * r + 8 * a) * r - 4 * a, 3 * a * r**2 - 10 * a * r + 8 * a
@@ -192,19 +192,19 @@ def _along(call: _Call, g: Array, size: int) -> _Along:
     return _Along(positions, weights, slopes, factors)
 
 
-def _near(a: Any, x: Array) -> Array:
+def _near(a: Any, x: Array) -> Any:
     return ((a + 2) * x - (a + 3)) * x * x + 1
 
 
-def _far(a: Any, x: Array) -> Array:
+def _far(a: Any, x: Array) -> Any:
     return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
 
 
-def _near_slope(a: Any, x: Array) -> Array:
+def _near_slope(a: Any, x: Array) -> Any:
     return (3 * (a + 2) * x - 2 * (a + 3)) * x
 
 
-def _far_slope(a: Any, x: Array) -> Array:
+def _far_slope(a: Any, x: Array) -> Any:
     return (3 * a * x - 10 * a) * x + 8 * a
 
 

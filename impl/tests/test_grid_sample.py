@@ -126,18 +126,17 @@ def test_what_is_no_number_is_the_first_edge_and_has_no_derivative(mode, padding
     x = array((1, 2, 4, 5))
     odd = [NAN, INF, -INF, 3e38, -1e20]
     g = np.array([[[[v, 0.1] for v in odd], [[0.3, v] for v in odd]]], np.float32)
-    first = {INF: -1 if padding == "reflection" else 1e3, -INF: -1e3, 3e38: 1e3, -1e20: -1e3}
+    plain = np.where(np.isnan(g), -1, np.clip(g, -1e3, 1e3))
     if padding == "reflection":
-        first |= {-INF: -1}
-    plain = np.vectorize(lambda v: -1 if np.isnan(v) else first.get(float(v), v))(g)
+        plain = np.where(np.isinf(g), -1, plain)
     got = jax.jit(call_and_gradients(mode, padding, False))(x, g, array((1, 2, 2, 5), 1))
     assert all(np.isfinite(one).all() for one in got)
-    kept = ~np.isin(g, (np.float32(3e38), np.float32(-1e20))) | (padding != "reflection")
-    want = F.grid_sample(x, plain.astype(np.float32), mode, padding, False)
-    np.testing.assert_allclose(
-        np.where(kept.all(-1)[:, None], got[0], 0), np.where(kept.all(-1)[:, None], want, 0), 1e-5
-    )
-    assert not np.asarray(got[2])[(g != np.float32(0.1)) & (g != np.float32(0.3))].any()
+    # So far from the edge rounding leaves nothing of where a reflection is.
+    sure = ~np.isin(g, np.float32([3e38, -1e20])) | (padding != "reflection")
+    want = F.grid_sample(x, plain, mode, padding, False)
+    both = (np.where(sure.all(-1)[:, None], out, 0) for out in (got[0], want))
+    np.testing.assert_allclose(*both, 1e-5)
+    assert not np.asarray(got[2])[~np.isin(g, np.float32([0.1, 0.3])) & sure].any()
 
 
 @pytest.mark.parametrize("name", LOWERINGS)
@@ -270,11 +269,12 @@ def test_a_gradient_by_either_is_refused_or_warned_of_once(wrt):
 
 
 def test_a_gradient_takes_no_memory_for_each_tap():
-    x, g = np.ones((2, 16, 32, 32), np.float32), np.ones((2, 32, 32, 2), np.float32)
+    x, g = np.ones((2, 128, 32, 32), np.float32), np.ones((2, 32, 32, 2), np.float32)
     run = jax.jit(call_and_gradients("bicubic", "border"))
     used = run.lower(x, g, x).compile().memory_analysis().temp_size_in_bytes
-    # Weights and what is made of them are as large as an output of 16 channels.
-    assert used < 10 * x.nbytes
+    # Weights and what is made of them are about as large as the input; contributions of 16 taps
+    # would be 16 times as large.
+    assert used < 6 * x.nbytes
 
 
 # The primitive

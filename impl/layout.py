@@ -56,3 +56,16 @@ def three_axes(value: jax.Array, dim: int) -> jax.Array:
     """Folds the dimensions before and after ``dim``; a 0-d array has one of length 1."""
     shape = value.shape or (1,)
     return value.reshape(math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :]))
+
+
+def rows_at(values: jax.Array, index: jax.typing.ArrayLike) -> jax.Array:
+    """``values[:, index]`` of [outer, n, inner], where every index is known to be in [0, n).
+
+    Makes one operation, where indexing makes a dozen, most of them for negative indices.
+    """
+    index = jnp.asarray(index)
+    numbers = jax.lax.GatherDimensionNumbers(
+        offset_dims=(0, index.ndim + 1), collapsed_slice_dims=(1,), start_index_map=(1,)
+    )
+    sizes = (values.shape[0], 1, values.shape[2])
+    return jax.lax.gather(values, index[..., None], numbers, sizes, mode="promise_in_bounds")

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from impl.kernels import scatter as kernels
 from impl.kernels.launch import MAX_ELEMENTS, Launch
-from impl.layout import within
+from impl.layout import rows_at, within
 from impl.lowerings.scatter import flat_offsets, scatter_by
 from impl.manual_axes import vary_like
 from impl.monoids import MAX
@@ -22,7 +22,7 @@ def take(values: jax.Array, places: jax.Array) -> jax.Array:
     outer = max(values.shape[0], places.shape[0])
     inner = max(values.shape[2], places.shape[2])
     if (places.shape[0], places.shape[2]) == (1, 1):
-        return jnp.asarray(values).at[:, places[0, :, 0]].get(mode="promise_in_bounds")
+        return rows_at(jnp.asarray(values), places[0, :, 0])
     values = jnp.broadcast_to(values, (outer, values.shape[1], inner))
     places = jnp.broadcast_to(places, (outer, places.shape[1], inner))
     return jnp.take_along_axis(values, places, axis=1, mode="promise_in_bounds")

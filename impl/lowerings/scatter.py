@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import spec
 from impl.kernels import scatter as kernels
 from impl.kernels.launch import MAX_ELEMENTS, Launch
-from impl.layout import within
+from impl.layout import rows_at, within
 from impl.lowerings import chains
 from impl.manual_axes import vary_like
 from impl.monoids import ADD, Monoid
@@ -100,7 +100,7 @@ def contributions(
         return jax.lax.dynamic_slice_in_dim(updates, start, count, axis=1)
     own = jax.lax.dynamic_slice_in_dim(weights, start, count, axis=1)
     row = (start + jnp.arange(count, dtype=jnp.int32)) // (weights.shape[1] // updates.shape[1])
-    return product(updates.at[:, row].get(mode="promise_in_bounds"), own[:, :, None])
+    return product(rows_at(updates, row), own[:, :, None])
 
 
 def scatter_by(

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from impl.kernels import scatter as scatter_kernels
 from impl.kernels import windows as kernels
 from impl.kernels.launch import MAX_ELEMENTS, Launch
+from impl.layout import rows_at
 from impl.manual_axes import vary_like
 from impl.monoids import ADD
 from impl.numerics import accumulator, by_parts, convert, fence, lowest, product
@@ -84,7 +85,7 @@ def along(values: jax.Array, axis: int, taps: Taps) -> jax.Array:
     three = values.reshape(math.prod(values.shape[:axis]), values.shape[axis], math.prod(rest))
 
     def term(index: jax.Array, factor: jax.Array | None) -> jax.Array:
-        read = three.at[:, jnp.maximum(index, 0)].get(mode="promise_in_bounds")
+        read = rows_at(three, jnp.maximum(index, 0))
         return read if factor is None else product(read, factor[None, :, None])
 
     def add(total: jax.Array, index: jax.Array, factor: jax.Array | None) -> jax.Array:
@@ -111,7 +112,10 @@ def _through(
     table = jnp.asarray(index)
 
     def one(total: Any, t: jax.Array | int) -> Any:
-        return add(total, table[t], None if factors is None else factors[t])
+        # Not by indexing, which takes longer to trace than all the rest.
+        row = jax.lax.index_in_dim if isinstance(t, int) else jax.lax.dynamic_index_in_dim
+        parts = (None if part is None else row(part, t, keepdims=False) for part in (table, factors))
+        return add(total, *parts)
 
     def block(k: jax.Array, total: Any) -> Any:
         first = 1 + k * _UNROLLED
@@ -158,7 +162,7 @@ def argmax(values: jax.Array, taps: Taps) -> jax.Array:
         return _argmax_by_doubling(values, taps, step)
 
     def read(column: jax.Array) -> tuple[jax.Array, jax.Array]:
-        value = values.at[:, jnp.maximum(column, 0)].get(mode="promise_in_bounds")
+        value = rows_at(values, jnp.maximum(column, 0))
         return value, column[None, :, None]
 
     return _first_greatest(read, taps.index.T)
@@ -201,7 +205,7 @@ def _argmax_at_once(values: jax.Array, taps: Taps) -> jax.Array:
     if taps.positions == np.arange(taps.inputs, dtype=np.int32).tobytes():
         read = values.reshape(values.shape[0], *taps.shape, values.shape[2])
     else:
-        read = values.at[:, np.maximum(index, 0)].get(mode="promise_in_bounds")
+        read = rows_at(values, np.maximum(index, 0))
     # NaNs by themselves: on a CPU, XLA may lose them in a maximum.
     inside, nan = (index >= 0)[None, :, :, None], jnp.isnan(read)
     number = jnp.where(inside & ~nan, read, lowest(values.dtype))
@@ -226,7 +230,7 @@ def _argmax_by_doubling(values: jax.Array, taps: Taps, step: int) -> jax.Array:
             starts = np.where(ends, taps.index[:, 0], 0)
             lasts = np.where(ends, starts + (counts - length) * step, 0)
             halves = [
-                tuple(part.at[:, at].get(mode="promise_in_bounds") for part in best)
+                tuple(rows_at(part, at) for part in best)
                 for at in (starts, lasts)
             ]
             out = jnp.where(ends[None, :, None], _greater(halves[0], halves[1])[1], out)
@@ -271,7 +275,7 @@ def put_back(picked: jax.Array, index: jax.Array, *, taps: Taps) -> jax.Array:
     def add(state: Any, window: jax.Array, _: None) -> Any:
         out, any_yet = state
         safe = jnp.maximum(window, 0)
-        chosen, value = (a.at[:, safe].get(mode="promise_in_bounds") for a in (index, wide))
+        chosen, value = (rows_at(a, safe) for a in (index, wide))
         own = (window >= 0)[None, :, None] & (chosen == position)
         # The first term stands for itself: 0 plus -0 were another number.
         return jnp.where(own, jnp.where(any_yet, out + value, value), out), any_yet | own

@@ -1,8 +1,12 @@
 """What every test of impl gets: the process-wide mode as it found it, restored afterwards."""
 
+import contextlib
+
 import pytest
 
+import impl
 from impl import mode
+from impl.tests._support import LOWERINGS
 
 
 @pytest.fixture(autouse=True)
@@ -17,3 +21,21 @@ def restored_mode():
 def complete():
     """The mode on, under the profile in which every op is ordered."""
     mode.use_deterministic_algorithms(True, profile="complete")
+
+
+@pytest.fixture(params=["native", "xla", "seed 1"])
+def lowering(request):
+    """A lowering of the ordered path; "xla" masks as kernels do."""
+    with LOWERINGS[request.param]():
+        yield request.param
+
+
+@pytest.fixture(params=["off", "native", "seed 1"])
+def path(request):
+    """The path of the mode off, and lowerings of the ordered one."""
+    off = request.param == "off"
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(impl.deterministic(not off, profile="complete"))
+        if not off:
+            stack.enter_context(LOWERINGS[request.param]())
+        yield request.param

@@ -17,12 +17,6 @@ from spec import oracles
 pytestmark = pytest.mark.usefixtures("complete")
 
 
-@pytest.fixture(params=["native", "xla", "seed 1"])
-def lowering(request):
-    with LOWERINGS[request.param]():
-        yield request.param
-
-
 @functools.cache
 def case(destinations, count, width, dtype):
     """Contributions out of order, some destinations untouched, and -0 among the initial values."""

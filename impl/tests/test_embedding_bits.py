@@ -6,7 +6,7 @@ import pytest
 from jax.sharding import Mesh, PartitionSpec
 
 import impl
-from impl.tests._support import LOWERINGS, assert_same_bits, bits, spread
+from impl.tests._support import assert_same_bits, bits, spread
 from spec import oracles
 
 F = impl.nn.functional
@@ -131,12 +131,6 @@ def test_vmap_over_indices_and_offsets(mode):
 
 
 # Bits.
-
-
-@pytest.fixture(params=["native", "seed 1"])
-def lowering(request):
-    with LOWERINGS[request.param]():
-        yield request.param
 
 
 LONG = np.random.default_rng(1).integers(0, 3, 2100)

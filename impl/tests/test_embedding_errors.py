@@ -1,6 +1,5 @@
 """embedding and embedding_bag: bad arguments, and what is out of range where nobody knows."""
 
-import contextlib
 import re
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests._support import LOWERINGS, assert_same_bits
+from impl.tests._support import assert_same_bits
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
@@ -140,21 +139,11 @@ def test_torch_raises_the_same(op, arguments, options, error):
 # Under jit, where values are unknown.
 
 
-@pytest.fixture(params=["off", "native", "seed 1"])
-def lowering(request):
-    with contextlib.ExitStack() as stack:
-        if request.param == "off":
-            stack.enter_context(impl.deterministic(False))
-        else:
-            stack.enter_context(LOWERINGS[request.param]())
-        yield request.param
-
-
 WILD = np.array([3, -1, 0, 5, 3, 12, -5, 2**31 - 1, -(2**31), 1], np.int32)
 IN_RANGE = (WILD >= 0) & (WILD < 5)
 
 
-@pytest.mark.usefixtures("lowering")
+@pytest.mark.usefixtures("path")
 def test_rows_out_of_range_are_nan_and_have_no_gradient():
     want = np.where(IN_RANGE[:, None], W[np.where(IN_RANGE, WILD, 0)], np.nan)
     for options in ({}, {"padding_idx": 2, "scale_grad_by_freq": True, "max_norm": 100.0}):
@@ -170,7 +159,7 @@ def test_rows_out_of_range_are_nan_and_have_no_gradient():
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
-@pytest.mark.usefixtures("lowering")
+@pytest.mark.usefixtures("path")
 def test_a_bag_with_a_row_out_of_range_is_nan(mode):
     pairs = WILD.reshape(5, 2)
     whole = IN_RANGE.reshape(5, 2).all(1)
@@ -188,7 +177,7 @@ def test_a_bag_with_a_row_out_of_range_is_nan(mode):
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
-@pytest.mark.usefixtures("lowering")
+@pytest.mark.usefixtures("path")
 def test_what_is_in_no_bag_has_no_part(mode):
     # Before the first offset, after the last, and the padding: whatever is there.
     w = W.copy()

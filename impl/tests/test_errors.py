@@ -1,6 +1,5 @@
 """Bad arguments: PyTorch's exceptions where values are known, dropped where they are not."""
 
-import contextlib
 import re
 
 import jax
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests._support import LOWERINGS, assert_same_bits
+from impl.tests._support import assert_same_bits
 
 V = np.zeros(3, np.float32)
 M = np.zeros((3, 2), np.float32)
@@ -190,17 +189,7 @@ INDEX = np.array([3, -1, 0, SIZE, 3, SIZE + 7, -SIZE, 2**31 - 1, -(2**31), 1], n
 KEPT = (INDEX >= 0) & (INDEX < SIZE)
 
 
-@pytest.fixture(params=["off", "native", "seed 1"])
-def lowering(request):
-    """The path of the mode off, and lowerings of the ordered one; "xla" masks as kernels do."""
-    with contextlib.ExitStack() as stack:
-        if request.param != "off":
-            stack.enter_context(impl.deterministic(profile="complete"))
-            stack.enter_context(LOWERINGS[request.param]())
-        yield request.param
-
-
-@pytest.mark.usefixtures("lowering")
+@pytest.mark.usefixtures("path")
 def test_updates_out_of_range_are_dropped():
     source = np.arange(1, 21, dtype=np.float32).reshape(10, 2)
     initial = np.full((SIZE, 2), 100, np.float32)
@@ -221,9 +210,9 @@ def test_updates_out_of_range_are_dropped():
     assert_same_bits(got, want[:, 0] - 100)
 
 
-@pytest.mark.parametrize("lowering", ["off", "seed 1"], indirect=True)
+@pytest.mark.parametrize("path", ["off", "seed 1"], indirect=True)
 @pytest.mark.parametrize("dtype", [np.int32, bool])
-@pytest.mark.usefixtures("lowering")
+@pytest.mark.usefixtures("path")
 def test_updates_of_integers_out_of_range_are_dropped(dtype):
     got = jax.jit(lambda x, i, s: impl.index_add(x, 0, i, s))(
         np.zeros(SIZE, dtype), INDEX, np.ones(len(INDEX), dtype)
@@ -253,7 +242,7 @@ def test_reads_out_of_range_give_the_fill_value(dtype, fill):
     np.testing.assert_array_equal(got.astype(np.float32), want.T.astype(np.float32))
 
 
-@pytest.mark.usefixtures("lowering")
+@pytest.mark.usefixtures("path")
 def test_gradients_of_reads_out_of_range_are_dropped():
     weight = np.arange(1, 21, dtype=np.float32).reshape(10, 2)
     want = np.zeros((SIZE, 2), np.float32)
@@ -280,7 +269,7 @@ def test_gradients_of_dropped_updates_are_zero():
 WIDE = np.array([2**32 + 1, 1, -(2**32)])
 
 
-@pytest.mark.usefixtures("lowering")
+@pytest.mark.usefixtures("path")
 def test_a_wide_index_is_not_narrowed_first():
     add = jax.jit(lambda x, i, s: impl.index_add(x, 0, i, s))
     scatter = jax.jit(lambda x, i, s: impl.scatter_add(x, 0, i, s))
@@ -305,7 +294,7 @@ def test_under_jit_an_axis_without_elements_reads_the_fill_value(op):
     assert np.isnan(got).tolist() == [True, True]
 
 
-@pytest.mark.usefixtures("lowering")
+@pytest.mark.usefixtures("path")
 def test_under_jit_an_axis_without_elements_drops_updates():
     got = jax.jit(lambda x, i, s: impl.index_add(x, 0, i, s))(M[:0], at(0, 1), ones(2, 2))
     assert got.shape == (0, 2)

@@ -9,7 +9,7 @@ import pytest
 from jax.sharding import Mesh, PartitionSpec
 
 import impl
-from impl.tests._support import LOWERINGS, assert_same_bits, bits, spread
+from impl.tests._support import assert_same_bits, bits, spread
 from spec import oracles
 
 pytestmark = pytest.mark.usefixtures("complete")
@@ -19,12 +19,6 @@ MANY = 1100
 #: Below 0 and above, for the same places.
 INDEX = RNG.integers(-3, 3, MANY)
 WRAPPED = INDEX % 3
-
-
-@pytest.fixture(params=["native", "xla", "seed 1"])
-def lowering(request):
-    with LOWERINGS[request.param]():
-        yield request.param
 
 
 def gradient(read, x, weight):

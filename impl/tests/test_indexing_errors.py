@@ -1,6 +1,5 @@
 """Indexing with bad arguments, and with what is out of range where values are not known."""
 
-import contextlib
 import re
 
 import jax
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests._support import LOWERINGS, assert_same_bits
+from impl.tests._support import assert_same_bits
 
 V = np.zeros(3, np.float32)
 M = np.zeros((3, 2), np.float32)
@@ -239,17 +238,7 @@ KEPT = (INDEX >= -SIZE) & (INDEX < SIZE)
 WRAPPED = np.where(INDEX < 0, INDEX + SIZE, INDEX)
 
 
-@pytest.fixture(params=["off", "native", "seed 1"])
-def lowering(request):
-    """The path of the mode off, and lowerings of the ordered one."""
-    with contextlib.ExitStack() as stack:
-        if request.param != "off":
-            stack.enter_context(impl.deterministic(profile="complete"))
-            stack.enter_context(LOWERINGS[request.param]())
-        yield request.param
-
-
-@pytest.mark.usefixtures("lowering")
+@pytest.mark.usefixtures("path")
 def test_reads_out_of_range_give_the_fill_value_and_no_gradient():
     x = np.arange(2 * SIZE, dtype=np.float32).reshape(SIZE, 2)
     weight = np.arange(1, 2 * len(INDEX) + 1, dtype=np.float32).reshape(-1, 2)
@@ -308,7 +297,7 @@ def test_the_fill_value(dtype, fill):
     np.testing.assert_array_equal(got.astype(np.float32), want.astype(np.float32))
 
 
-@pytest.mark.usefixtures("lowering")
+@pytest.mark.usefixtures("path")
 @pytest.mark.parametrize("accumulate", [False, True])
 def test_writes_out_of_range_are_dropped(accumulate):
     source = np.arange(1, 2 * len(INDEX) + 1, dtype=np.float32).reshape(-1, 2)

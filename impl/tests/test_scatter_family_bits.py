@@ -21,12 +21,6 @@ REDUCTIONS = [
 ]
 
 
-@pytest.fixture(params=["native", "xla", "seed 1"])
-def lowering(request):
-    with LOWERINGS[request.param]():
-        yield request.param
-
-
 # Bits. With arrays as arguments conformance tries them; here the index is part of the program.
 
 RNG = np.random.default_rng(0)

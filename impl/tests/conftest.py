@@ -2,18 +2,18 @@
 
 import pytest
 
-from impl import mode
+from impl import modes
 
 
 @pytest.fixture(autouse=True)
 def restored_mode():
-    before, fill = mode.current(), mode.fill_uninitialized_memory()
+    before, fill = modes.current(), modes.fill_uninitialized_memory()
     yield
-    mode._mode.set_global(before)
-    mode._fill.set_global(fill)
+    modes._mode.set_global(before)
+    modes._fill.set_global(fill)
 
 
 @pytest.fixture
 def complete():
     """The mode on, under the profile in which every op is ordered."""
-    mode.use_deterministic_algorithms(True, profile="complete")
+    modes.use_deterministic_algorithms(True, profile="complete")

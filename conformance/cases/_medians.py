@@ -42,4 +42,4 @@ def samples(op: str, rank: Rank) -> Iterator[Sample]:
 
 def _shared(ct: Array, x: Array) -> Array:
     equal = x == np.sort(x, None)[(x.size + 1) // 2 - 1]
-    return ct * equal / equal.sum()
+    return np.asarray(ct * equal / equal.sum())

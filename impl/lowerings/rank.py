@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from impl.kernels.launch import Launch
-from impl.lowerings.select import as_rows, sort_keys
+from impl.lowerings.select import as_rows, some_rows_at_a_time, sort_keys
 
 #: From keys [rows, n] to the positions of each row in ascending and stable order, int32.
 Argsort = Callable[[jax.Array], jax.Array]
@@ -23,16 +23,27 @@ _FEW = 16
 
 def cpu_rank(values: jax.Array, *, count: int, descending: bool) -> jax.Array:
     """Positions of the first ``count``, on a CPU."""
-    few = 0 < count * _FEW <= values.shape[1]
-    if few and values.size and jnp.dtype(values.dtype).itemsize <= 4:
-        keys = sort_keys(as_rows(values))
-        return _back(_top(keys if descending else ~keys, count), values)
-    return _rank(values, count, descending, _packed_argsort)
+    outer, n, inner = values.shape
+    if values.size == 0 or count == 0:
+        return jnp.zeros((outer, count, inner), jnp.int32)
+    few = count * _FEW <= n and jnp.dtype(values.dtype).itemsize <= 4
+
+    def first(lines: jax.Array) -> jax.Array:
+        keys = sort_keys(lines)
+        if few:
+            return _top(keys if descending else ~keys, count)
+        return _packed_argsort(~keys if descending else keys)[:, :count]
+
+    return _back(some_rows_at_a_time(first, count, as_rows(values)), values)
 
 
 def xla_rank(values: jax.Array, *, count: int, descending: bool) -> jax.Array:
     """Positions of the first ``count``."""
-    return _rank(values, count, descending, _argsort)
+    outer, _, inner = values.shape
+    if values.size == 0 or count == 0:
+        return jnp.zeros((outer, count, inner), jnp.int32)
+    keys = sort_keys(as_rows(values))
+    return _back(_argsort(~keys if descending else keys)[:, :count], values)
 
 
 def kernel_rank(values: jax.Array, *, count: int, descending: bool, launch: Launch) -> jax.Array:
@@ -43,12 +54,22 @@ def kernel_rank(values: jax.Array, *, count: int, descending: bool, launch: Laun
 
 def cpu_most_frequent(values: jax.Array) -> jax.Array:
     """The lowest position of the most frequent, on a CPU."""
-    return _most_frequent(values, _packed_argsort)
+    outer, _, inner = values.shape
+    if values.size == 0:
+        return jnp.zeros((outer, 1, inner), jnp.int32)
+
+    def most(lines: jax.Array) -> jax.Array:
+        return _most_frequent(lines, _packed_argsort)
+
+    return _back(some_rows_at_a_time(most, 1, as_rows(values)), values)
 
 
 def xla_most_frequent(values: jax.Array) -> jax.Array:
     """The lowest position of the most frequent."""
-    return _most_frequent(values, _argsort)
+    outer, _, inner = values.shape
+    if values.size == 0:
+        return jnp.zeros((outer, 1, inner), jnp.int32)
+    return _back(_most_frequent(as_rows(values), _argsort), values)
 
 
 def kernel_most_frequent(values: jax.Array, *, launch: Launch) -> jax.Array:
@@ -61,14 +82,6 @@ def _back(rows: jax.Array, values: jax.Array) -> jax.Array:
     """[outer, m, inner] of [outer * inner, m]."""
     outer, _, inner = values.shape
     return jnp.moveaxis(rows.reshape(outer, inner, rows.shape[1]), 2, 1)
-
-
-def _rank(values: jax.Array, count: int, descending: bool, argsort: Argsort) -> jax.Array:
-    outer, _, inner = values.shape
-    if values.size == 0 or count == 0:
-        return jnp.zeros((outer, count, inner), jnp.int32)
-    keys = sort_keys(as_rows(values))
-    return _back(argsort(~keys if descending else keys)[:, :count], values)
 
 
 def _argsort(keys: jax.Array) -> jax.Array:
@@ -104,19 +117,16 @@ def _top(keys: jax.Array, count: int) -> jax.Array:
     return jax.lax.top_k(numbers, count)[1].astype(jnp.int32)
 
 
-def _most_frequent(values: jax.Array, argsort: Argsort) -> jax.Array:
-    outer, _, inner = values.shape
-    if values.size == 0:
-        return jnp.zeros((outer, 1, inner), jnp.int32)
-    keys = sort_keys(as_rows(values))
+def _most_frequent(lines: jax.Array, argsort: Argsort) -> jax.Array:
+    """Positions [rows, 1] of [rows, n]."""
+    keys = sort_keys(lines)
     places = argsort(keys)
     keys = jnp.take_along_axis(keys, places, axis=1)
     first = jnp.pad(keys[:, 1:] != keys[:, :-1], ((0, 0), (1, 0)), constant_values=True)
-    if jnp.issubdtype(values.dtype, jnp.floating):
+    if jnp.issubdtype(lines.dtype, jnp.floating):
         first |= keys == ~keys.dtype.type(0)  # A NaN equals nothing.
     here = jax.lax.broadcasted_iota(jnp.int32, keys.shape, 1)
     start = jax.lax.cummax(jnp.where(first, here, 0), axis=1)
     # Of the longest runs the first, and of that its first: the sort is stable.
     end = jnp.argmax(here - start, axis=1)[:, None]
-    start = jnp.take_along_axis(start, end, axis=1)
-    return _back(jnp.take_along_axis(places, start, axis=1), values)
+    return jnp.take_along_axis(places, jnp.take_along_axis(start, end, axis=1), axis=1)

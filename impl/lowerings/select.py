@@ -20,29 +20,52 @@ from impl.manual_axes import vary_like
 #: From keys [rows, n] and a wanted key for each row to a position in each row.
 Pick = Callable[[jax.Array, jax.Array], jax.Array]
 
-#: How many elements a CPU searches at a time: they stay in its cache over all steps.
+#: How many elements a CPU goes through at a time: they stay in its cache over all steps.
 _AT_A_TIME = 1 << 15
 
 
 def cpu_first(values: jax.Array, ranks: jax.Array) -> jax.Array:
     """The lowest position of what has the given rank; a few rows after the other."""
-    outer, n, inner = values.shape
-    rows = outer * inner
-    count = max(1, _AT_A_TIME // max(n, 1))
-    if values.size == 0 or rows <= count:
-        return xla_first(values, ranks)
-    lines, wanted = as_rows(values), as_rows(ranks)[:, 0]
+    outer, _, inner = values.shape
+    if values.size == 0:
+        return jnp.zeros((outer, 1, inner), jnp.int32)
 
-    def some(step: jax.Array, found: jax.Array) -> jax.Array:
+    def first(lines: jax.Array, ranks: jax.Array) -> jax.Array:
+        keys = sort_keys(lines)
+        return _argmax(keys, _kth_key(keys, ranks[:, 0]))[:, None]
+
+    found = some_rows_at_a_time(first, 1, as_rows(values), as_rows(ranks))
+    return found.reshape(outer, 1, inner)
+
+
+def some_rows_at_a_time(
+    function: Callable[..., jax.Array], width: int, lines: jax.Array, *others: jax.Array
+) -> jax.Array:
+    """``function`` of all rows, given those that fit a CPU's cache.
+
+    Args:
+        function: Takes some rows of each array; returns as many of int32, ``width`` wide.
+        width: How many numbers it returns for a row.
+        lines: Shape [rows, n].
+        *others: Each of shape [rows, ...].
+
+    Returns:
+        int32, shape [rows, width].
+    """
+    rows, n = lines.shape
+    count = max(1, _AT_A_TIME // n)
+    if rows <= count:
+        return function(lines, *others)
+
+    def some(step: jax.Array, out: jax.Array) -> jax.Array:
         # The last ones start earlier, so that every step has as many.
         start = jnp.minimum(step * count, rows - count)
-        keys = sort_keys(jax.lax.dynamic_slice_in_dim(lines, start, count))
-        kth = _kth_key(keys, jax.lax.dynamic_slice_in_dim(wanted, start, count))
-        return jax.lax.dynamic_update_slice_in_dim(found, _argmax(keys, kth), start, 0)
+        parts = (jax.lax.dynamic_slice_in_dim(a, start, count) for a in (lines, *others))
+        return jax.lax.dynamic_update_slice_in_dim(out, function(*parts), start, 0)
 
-    none = vary_like(jnp.zeros((rows,), jnp.int32), values)
-    found: jax.Array = jax.lax.fori_loop(0, -(-rows // count), some, none)
-    return found.reshape(outer, 1, inner)
+    none = vary_like(jnp.zeros((rows, width), jnp.int32), lines)
+    out: jax.Array = jax.lax.fori_loop(0, -(-rows // count), some, none)
+    return out
 
 
 def xla_first(values: jax.Array, ranks: jax.Array) -> jax.Array:

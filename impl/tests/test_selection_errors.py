@@ -14,23 +14,31 @@ COMPLEX = np.ones(2, np.complex64)
 NUMBER = np.array(5, np.float32)
 WIDE = np.zeros((2, 0, 3), np.float32)
 
+#: Of each op that reduces, and of each that sorts; without the op.
+REDUCED: list[tuple[Any, ...]] = [
+    ((V, 1), {}, IndexError, "range of [-1, 0], but got 1"),
+    ((NUMBER, -2), {}, IndexError, "but got -2"),
+    ((V, 0.0), {}, TypeError, "'dim' must be int, not float"),
+    ((V, 0, 1), {}, TypeError, "'keepdim' must be bool, not int"),
+    (([1.0],), {}, TypeError, "'input' must be"),
+    ((V[:0], 0), {}, IndexError, "dim 0 to have non-zero size"),
+    ((WIDE, 1), {}, IndexError, "dim 1 to have non-zero size"),
+    ((COMPLEX, 0), {}, NotImplementedError, "complex64; it takes"),
+]
+SORTED: list[tuple[Any, ...]] = [
+    ((V, 1), {}, IndexError, "but got 1"),
+    ((NUMBER, 1), {}, IndexError, "but got 1"),
+    ((V, 0.0), {}, TypeError, "'dim' must be int, not float"),
+    ((V, 0, 1), {}, TypeError, "'descending' must be bool, not int"),
+    ((V,), {"stable": 1}, TypeError, "'stable' must be bool, not int"),
+    (([1.0],), {}, TypeError, "'input' must be"),
+    ((COMPLEX,), {}, RuntimeError, "complex64; it takes bools, integers and floats"),
+]
+
 #: op, positional arguments, keywords, exception, fragment of the message
 BAD: list[tuple[Any, ...]] = [
     ("kthvalue", (V, 1, 0, 1), {}, TypeError, "'keepdim' must be bool, not int"),
-    *(
-        bad
-        for op in ("median", "nanmedian", "mode")
-        for bad in (
-            (op, (V, 1), {}, IndexError, "range of [-1, 0], but got 1"),
-            (op, (NUMBER, -2), {}, IndexError, "but got -2"),
-            (op, (V, 0.0), {}, TypeError, "'dim' must be int, not float"),
-            (op, (V, 0, 1), {}, TypeError, "'keepdim' must be bool, not int"),
-            (op, ([1.0],), {}, TypeError, "'input' must be"),
-            (op, (V[:0], 0), {}, IndexError, "dim 0 to have non-zero size"),
-            (op, (WIDE, 1), {}, IndexError, "dim 1 to have non-zero size"),
-            (op, (COMPLEX, 0), {}, NotImplementedError, "complex64; it takes"),
-        )
-    ),
+    *((op, *bad) for op in ("median", "nanmedian", "mode") for bad in REDUCED),
     ("median", (V,), {"keepdim": True}, TypeError, "'dim' must be given"),
     ("nanmedian", (V,), {"keepdim": True}, TypeError, "'dim' must be given"),
     ("median", (BOOLS,), {}, NotImplementedError, "bool; it takes integers and floats"),
@@ -50,19 +58,7 @@ BAD: list[tuple[Any, ...]] = [
     ("topk", ([1.0], 1), {}, TypeError, "'input' must be"),
     ("topk", (BOOLS, 1), {}, RuntimeError, "bool; it takes integers and floats"),
     ("topk", (COMPLEX, 1), {}, RuntimeError, "complex64"),
-    *(
-        bad
-        for op in ("sort", "argsort")
-        for bad in (
-            (op, (V, 1), {}, IndexError, "but got 1"),
-            (op, (NUMBER, 1), {}, IndexError, "but got 1"),
-            (op, (V, 0.0), {}, TypeError, "'dim' must be int, not float"),
-            (op, (V, 0, 1), {}, TypeError, "'descending' must be bool, not int"),
-            (op, (V,), {"stable": 1}, TypeError, "'stable' must be bool, not int"),
-            (op, ([1.0],), {}, TypeError, "'input' must be"),
-            (op, (COMPLEX,), {}, RuntimeError, "complex64; it takes bools, integers and floats"),
-        )
-    ),
+    *((op, *bad) for op in ("sort", "argsort") for bad in SORTED),
 ]
 NAMES = [f"{bad[0]}-{bad[-1]}" for bad in BAD]
 

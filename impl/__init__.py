@@ -15,15 +15,15 @@ from impl import nn as nn
 from impl import testing as testing
 from impl import utils as utils
 from impl.alerts import alert_not_deterministic as alert_not_deterministic
-from impl.mode import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
-from impl.mode import deterministic as deterministic
-from impl.mode import get_deterministic_debug_mode as get_deterministic_debug_mode
-from impl.mode import get_deterministic_profile as get_deterministic_profile
-from impl.mode import (
+from impl.modes import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
+from impl.modes import deterministic as deterministic
+from impl.modes import get_deterministic_debug_mode as get_deterministic_debug_mode
+from impl.modes import get_deterministic_profile as get_deterministic_profile
+from impl.modes import (
     is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled,
 )
-from impl.mode import set_deterministic_debug_mode as set_deterministic_debug_mode
-from impl.mode import use_deterministic_algorithms as use_deterministic_algorithms
+from impl.modes import set_deterministic_debug_mode as set_deterministic_debug_mode
+from impl.modes import use_deterministic_algorithms as use_deterministic_algorithms
 from impl.ops.bincount import bincount as bincount
 from impl.ops.cumsum import cumsum as cumsum
 from impl.ops.gather import gather as gather
@@ -35,10 +35,16 @@ from impl.ops.index_put import index_put as index_put
 from impl.ops.index_reduce import index_reduce as index_reduce
 from impl.ops.index_select import index_select as index_select
 from impl.ops.kthvalue import kthvalue as kthvalue
+from impl.ops.median import median as median
+from impl.ops.median import nanmedian as nanmedian
+from impl.ops.mode import mode as mode
 from impl.ops.put import put as put
 from impl.ops.repeat_interleave import repeat_interleave as repeat_interleave
 from impl.ops.scatter import scatter as scatter
 from impl.ops.scatter_add import scatter_add as scatter_add
 from impl.ops.scatter_reduce import scatter_reduce as scatter_reduce
+from impl.ops.sort import argsort as argsort
+from impl.ops.sort import sort as sort
 from impl.ops.take import take as take
 from impl.ops.take_along_dim import take_along_dim as take_along_dim
+from impl.ops.topk import topk as topk

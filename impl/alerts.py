@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 
 from impl import checks, emulation
-from impl import mode as _mode
+from impl import modes as _mode
 from impl.decide import DEVICES, Action, Alert, Decision
 from impl.primitives.alert import alert
 

@@ -12,9 +12,9 @@ from typing import Literal
 
 import spec
 from impl import emulation
-from impl import mode as _mode
+from impl import modes as _mode
 from impl.emulation import Emulation
-from impl.mode import Mode
+from impl.modes import Mode
 
 Path = Literal["atomic", "ordered"]
 

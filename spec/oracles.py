@@ -105,6 +105,38 @@ def lowest_index(values: Array, k: int) -> Array:
     return np.asarray(np.argmax(equal, axis=0))
 
 
+def stable_sort(values: Array, *, descending: bool = False) -> Array:
+    """Positions of the elements in sorted order along the first axis.
+
+    Args:
+        values: Shape [n, ...].
+        descending: Whether the greatest comes first.
+
+    Returns:
+        int64, shape of ``values``.
+    """
+    if not descending:
+        return np.argsort(values, axis=0, kind="stable")
+    return len(values) - 1 - np.argsort(values[::-1], axis=0, kind="stable")[::-1]
+
+
+def most_frequent(values: Array) -> Array:
+    """Position, along the first axis, of the value that occurs most often.
+
+    Args:
+        values: Shape [n, ...], n at least 1.
+
+    Returns:
+        int64, shape of ``values`` without its first axis.
+    """
+    out = np.zeros(values.shape[1:], np.int64)
+    for column in np.ndindex(out.shape):
+        line = values[(slice(None), *column)]
+        _, first, count = np.unique(line, True, False, True, equal_nan=False)
+        out[column] = first[np.argmax(count)]
+    return out
+
+
 def last_write(initial: Array, index: Array, source: Array) -> Array:
     """Writes ``source[i]`` to row ``index[i]`` of ``initial``, the last write winning.
 

@@ -5,12 +5,13 @@ import re
 import pytest
 
 from conformance.benchmarks import __main__ as command
-from conformance.benchmarks import scatter, spatial, timing
+from conformance.benchmarks import scatter, selection, spatial, timing
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     monkeypatch.setattr(scatter, "SIZES", ((20, 3000, 1), (5, 300, 2)))
+    monkeypatch.setattr(selection, "SIZES", ((3, 40),))
     monkeypatch.setattr(spatial, "SIZES", {"tiny": (1, 2, 8, 8)})
     ops = {name: spatial.OPS[name] for name in ("avg_pool2d(3, 2, 1)", "grid_sample")}
     monkeypatch.setattr(spatial, "OPS", ops)
@@ -20,6 +21,7 @@ def small(monkeypatch):
     ("module", "rows"),
     [
         (scatter, ["20 | 3,000 | 1", "5 | 300 | 2"]),
+        (selection, [f"{op} | [3, 40]" for op in selection.OPS]),
         (
             spatial,
             [
@@ -29,7 +31,7 @@ def small(monkeypatch):
             ],
         ),
     ],
-    ids=["scatter", "spatial"],
+    ids=["scatter", "selection", "spatial"],
 )
 def test_a_table_names_the_machine_the_sides_and_how_to_repeat_it(module, rows, capsys, tmp_path):
     name, file = module.__name__.rpartition(".")[2], tmp_path / "table.md"

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 
 from impl import checks
 from impl.checks import Array
 from impl.decide import decide
-from impl.layout import three_axes
+from impl.ops._selection import as_index, picked, real, reduced_shape, slices
 from impl.primitives.alert import alert
-from impl.primitives.gather import gather as gather_along
 from impl.primitives.select_kth import select_kth
 
 _NAME = "kthvalue"
@@ -36,7 +34,8 @@ def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> Kthv
 
     Returns:
         Values of the dtype of ``input``, and indices of int64 (int32 where x64 is off). Which of
-        several equal elements is taken is what the mode settles; see the spec's rows.
+        several equal elements is taken is what the mode settles; see the spec's rows. The
+        gradient of a value goes to the element at its index.
 
     Raises:
         IndexError: ``dim`` is out of range or has length 0.
@@ -47,17 +46,11 @@ def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> Kthv
 
     Source: ``torch.kthvalue``.
     """
-    input = checks.array(_NAME, "input", input)
-    if checks.dtype_kind(input.dtype) in ("bool", "complex"):
-        raise NotImplementedError(
-            f"{_NAME}(): not implemented for {input.dtype}; it takes integers and floats"
-        )
-    dim = checks.dimension(dim, input.ndim, _NAME)
+    input = real(_NAME, input)
     k = checks.integer(_NAME, "k", k)
-    values = three_axes(input, dim)
+    checks.flag(_NAME, "keepdim", keepdim)
+    values, dim = slices(_NAME, input, dim, reduced=True)
     length = values.shape[1]
-    if length == 0:
-        raise IndexError(f"{_NAME}(): Expected reduction dim {dim} to have non-zero size.")
     if not 1 <= k <= length:
         raise RuntimeError(
             f"{_NAME}(): selected number k out of range for dimension {dim}: got {k}, allowed are "
@@ -67,10 +60,6 @@ def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> Kthv
     decision = decide(_NAME, **facts)
     values = alert(values, decision)
     position = select_kth(values, k, decision=decision)
-    # Each slice is read once, so the pullback has no order to keep.
-    pullback = decide(_NAME, "backward", **facts, unique_indices=True)
-    kept = gather_along(values, position, pullback=pullback)
-    shape = list(input.shape)
-    if shape:
-        shape[dim : dim + 1] = [1] if keepdim else []
-    return Kthvalue(kept.reshape(shape), position.astype(jnp.result_type(int)).reshape(shape))
+    shape = reduced_shape(input, dim, keepdim)
+    kept = picked(_NAME, values, position, facts).reshape(shape)
+    return Kthvalue(kept, as_index(position).reshape(shape))

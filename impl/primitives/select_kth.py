@@ -10,34 +10,47 @@ from jax.interpreters import ad, batching
 
 from impl.decide import Decision
 from impl.lowerings import select as lowerings
+from impl.manual_axes import aligned
 from impl.primitives import _core
 
 
-def select_kth(values: jax.Array, k: int, *, decision: Decision) -> jax.Array:
-    """Position of the k-th smallest (from 1) along the middle axis of [outer, n, inner].
+def select_kth(values: jax.Array, ranks: int | jax.Array, *, decision: Decision) -> jax.Array:
+    """Position of the element of a given rank along the middle axis of [outer, n, inner].
 
     NaNs come after every number. Of several equal elements the ordered path takes the one with
     the lowest index, the atomic path any.
 
+    Args:
+        values: Real numbers.
+        ranks: 1 for the smallest: the same for all, or int32 of shape [outer, 1, inner].
+        decision: The path of each platform.
+
     Returns:
         int32, shape [outer, 1, inner].
     """
-    return select_kth_p.bind(values, k=k, decision=decision)  # type: ignore[no-any-return]
-
-
-def _abstract(values: Any, *, k: int, decision: Decision) -> Any:
     shape = (values.shape[0], 1, values.shape[2])
-    return values.update(shape=shape, dtype=jnp.dtype(jnp.int32), weak_type=False)
+    ranks = jnp.broadcast_to(jnp.asarray(ranks, jnp.int32), shape)
+    return select_kth_p.bind(*aligned(values, ranks), decision=decision)  # type: ignore[no-any-return]
 
 
-def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
-    out = select_kth_p.bind(*primals, **params)
+def equal(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Where elements are equal as ``select_kth`` sees them: -0 and 0 are, and so are NaNs."""
+    return lowerings.sort_keys(a) == lowerings.sort_keys(b)
+
+
+def _abstract(values: Any, ranks: Any, *, decision: Decision) -> Any:
+    return ranks.update(weak_type=False)
+
+
+def _jvp(primals: Any, tangents: Any, *, decision: Decision) -> Any:
+    out = select_kth_p.bind(*primals, decision=decision)
     return out, _core.zero_tangent(out)
 
 
-def _batch(args: Any, dims: Any, *, k: int, decision: Decision) -> Any:
-    values = _core.move_batch(args[0], dims[0], args[0].shape[dims[0]])
-    out = select_kth(_core.fold(values), k, decision=decision)
+def _batch(args: Any, dims: Any, *, decision: Decision) -> Any:
+    size = _core.batch_size(args, dims)
+    values, ranks = (_core.move_batch(arg, dim, size) for arg, dim in zip(args, dims, strict=True))
+    out = select_kth(_core.fold(values), _core.fold(ranks), decision=decision)
     return _core.unfold(out, *values.shape[:2]), 0
 
 
@@ -46,10 +59,10 @@ select_kth_p = _core.new_primitive(
     _abstract,
     {
         "atomic": _core.Lowerings(
-            cpu=lowerings.xla_first, xla=lowerings.xla_first, kernel=lowerings.kernel_any
+            cpu=lowerings.cpu_first, xla=lowerings.xla_first, kernel=lowerings.kernel_any
         ),
         "ordered": _core.Lowerings(
-            cpu=lowerings.xla_first, xla=lowerings.xla_first, kernel=lowerings.kernel_first
+            cpu=lowerings.cpu_first, xla=lowerings.xla_first, kernel=lowerings.kernel_first
         ),
     },
 )

@@ -5,22 +5,22 @@ import contextlib
 import pytest
 
 import impl
-from impl import mode
+from impl import modes
 from impl.tests._support import LOWERINGS
 
 
 @pytest.fixture(autouse=True)
 def restored_mode():
-    before, fill = mode.current(), mode.fill_uninitialized_memory()
+    before, fill = modes.current(), modes.fill_uninitialized_memory()
     yield
-    mode._mode.set_global(before)
-    mode._fill.set_global(fill)
+    modes._mode.set_global(before)
+    modes._fill.set_global(fill)
 
 
 @pytest.fixture
 def complete():
     """The mode on, under the profile in which every op is ordered."""
-    mode.use_deterministic_algorithms(True, profile="complete")
+    modes.use_deterministic_algorithms(True, profile="complete")
 
 
 @pytest.fixture(params=["native", "xla", "seed 1"])

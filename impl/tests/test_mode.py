@@ -7,7 +7,7 @@ import pytest
 
 import impl
 import spec
-from impl import mode
+from impl import modes
 
 
 def state():
@@ -32,7 +32,7 @@ DEFAULT = spec.load().default_profile
 
 def test_off_by_default_under_the_default_profile():
     assert state() == (False, False, DEFAULT)
-    assert mode.Mode() == mode.Mode(enabled=False, warn_only=False, profile=DEFAULT)
+    assert modes.Mode() == modes.Mode(enabled=False, warn_only=False, profile=DEFAULT)
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_fill_uninitialized_memory():
     settings.fill_uninitialized_memory = False
     assert settings.fill_uninitialized_memory is False
     assert in_thread(lambda: settings.fill_uninitialized_memory) is False
-    assert mode.fill_uninitialized_memory() is False
+    assert modes.fill_uninitialized_memory() is False
 
 
 @pytest.mark.parametrize(("value", "got"), [(1, "int"), (None, "NoneType"), ("x", "str")])

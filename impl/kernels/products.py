@@ -126,7 +126,7 @@ def products(
                 return term_sum
 
             zeros = jnp.zeros((block_rows, block_columns), wide)
-            return jax.lax.fori_loop(0, steps, step, zeros)
+            return jax.lax.fori_loop(0, steps, step, zeros)  # type: ignore[no-any-return]
 
         if apart or product.parts == 1:
             total = of_part(own_part)

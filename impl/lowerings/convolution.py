@@ -165,6 +165,8 @@ def _result(x: jax.Array, w: jax.Array, strides: Strides, dot: Dot) -> jax.Array
     factors = _flat_weights(w, strides)
 
     def block(images: jax.Array) -> jax.Array:
+        images = _padded(images, strides)
+
         def add(total: jax.Array, first: Any, count: int) -> jax.Array:
             read = _read(images, strides, first, count)
             factor = jax.lax.dynamic_slice_in_dim(factors, first * inputs, count * inputs, 2)
@@ -175,7 +177,7 @@ def _result(x: jax.Array, w: jax.Array, strides: Strides, dot: Dot) -> jax.Array
         total = _through(add, vary_like(zeros, x, w), len(strides.taps), few)
         return _unfolded(total, images.shape[0], strides.result)
 
-    return _by_block(block, _padded(x, strides), strides)
+    return _by_block(block, x, strides)
 
 
 def _image(y: jax.Array, w: jax.Array, strides: Strides, dot: Dot) -> jax.Array:
@@ -221,7 +223,7 @@ def _weights(x: jax.Array, y: jax.Array, strides: Strides, dot: Dot) -> jax.Arra
     few, taps = strides.at_once(inputs), len(strides.taps)
 
     def block(total: jax.Array, images: jax.Array, results: jax.Array) -> jax.Array:
-        left = _folded(results, strides.groups)
+        images, left = _padded(images, strides), _folded(results, strides.groups)
 
         def put(total: jax.Array, first: Any, count: int) -> jax.Array:
             read = jnp.swapaxes(_read(images, strides, first, count), 1, 2)
@@ -233,7 +235,7 @@ def _weights(x: jax.Array, y: jax.Array, strides: Strides, dot: Dot) -> jax.Arra
         return _through(put, total, taps, few)
 
     zeros = vary_like(jnp.zeros((strides.groups, outputs, taps * inputs), x.dtype), x, y)
-    blocks = [_blocks(part, strides) for part in (_padded(x, strides), y)]
+    blocks = [_blocks(part, strides) for part in (x, y)]
     total = jax.lax.scan(lambda total, parts: (block(total, *parts), None), zeros, tuple(blocks))[0]
     total = total.reshape(strides.groups * outputs, taps, inputs)
     return jnp.swapaxes(total, 1, 2).reshape(-1, inputs, *strides.kernel)

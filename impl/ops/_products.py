@@ -52,13 +52,16 @@ def product(function: str, input: jax.Array | BCOO, other: jax.Array) -> jax.Arr
     stated = _facts(input)
     decision, pullback = decide(function, **stated), decide(function, "backward", **stated)
     if isinstance(input, BCOO):
-        return _sparse.product(input, alert(other, decision), decision=decision, pullback=pullback)
-    shape = (*input.shape[:-1], other.shape[-1])
-    operands = (value.reshape(-1, *value.shape[-2:]) for value in (alert(input, decision), other))
-    return matmul(*operands, decision=decision, pullback=pullback).reshape(shape)
+        out = _sparse.product(input, other, decision=decision, pullback=pullback)
+    else:
+        operands = (value if value.ndim == 3 else value[None] for value in (input, other))
+        out = matmul(*operands, decision=decision, pullback=pullback)
+    # Said of the result, not of an operand, which a gradient reads again.
+    return alert(out, decision).reshape(*input.shape[:-1], other.shape[-1])
 
 
 def _facts(input: jax.Array | BCOO) -> dict[str, spec.FactValue]:
+    # The environment is read when a program is traced; what is compiled does not ask again.
     return {
         "dtype": checks.dtype_kind(input.dtype),
         "input_ndim": input.ndim,

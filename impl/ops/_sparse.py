@@ -33,13 +33,15 @@ def product(input: BCOO, other: jax.Array, *, decision: Decision, pullback: Deci
     wide = accumulator(input.dtype) if jnp.issubdtype(input.dtype, jnp.floating) else input.dtype
     shape = (*input.shape[:-1], other.shape[-1])
     outer = math.prod(input.shape[: input.n_batch])
-    data = convert(input.data, wide).reshape(outer, -1, 1)
+    data = convert(input.data, wide).reshape(outer, input.nse, 1)
     rows, columns = _places(input, outer)
     # Read at 0 as often as the result has columns: what adds up gradients then keeps an order too.
     every = jnp.zeros((1, shape[-1], 1), jnp.int32)
-    factors = gather(data.reshape(-1, 1, 1), every, pullback=pullback)
+    factors = gather(data.reshape(outer * input.nse, 1, 1), every, pullback=pullback)
     factors = factors.reshape(outer, data.shape[1], shape[-1])
-    dense = convert(other, wide).reshape(outer, -1, shape[-1])
+    dense = convert(other, wide).reshape(
+        outer, math.prod(other.shape[input.n_batch : -1]), shape[-1]
+    )
     terms = multiply(factors, gather(dense, columns, pullback=pullback))
     zeros = vary_like(
         jnp.zeros((outer, math.prod(shape[input.n_batch : -1]), shape[-1]), wide), terms
@@ -54,7 +56,7 @@ def _places(input: BCOO, outer: int) -> tuple[jax.Array, jax.Array]:
     Elements beyond an edge are BCOO's padding: their row is out of range, so that they are dropped.
     """
     sizes = input.shape[input.n_batch :]
-    indices = input.indices.reshape(outer, -1, len(sizes))
+    indices = input.indices.reshape(outer, input.nse, len(sizes))
     inside = ((indices >= 0) & (indices < jnp.asarray(sizes, indices.dtype))).all(axis=-1)
     before = jnp.zeros_like(indices[..., 0])
     for place, size in enumerate(sizes[:-2]):

@@ -129,13 +129,14 @@ def convolved(function: str, operands: Operands, strides: Strides, *, wanted: Wa
     name = f"nn.functional.{function}"
     decision, pullback = decide(name, **stated), decide(name, "backward", **stated)
     out = convolution(
-        alert(operands.input, decision),
+        operands.input,
         operands.weight,
         wanted=wanted,
         strides=strides,
         decision=decision,
         pullback=pullback,
     )
+    out = alert(out, decision)
     if operands.bias is not None:
         out = _plus(out, operands.bias)
     return out if operands.batched else out[0]

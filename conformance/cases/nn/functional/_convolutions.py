@@ -118,9 +118,9 @@ class _Read:
         self.inside: Any = (..., *room["inside"])
 
     def __call__(self, image: Array) -> Array:
-        wide = np.zeros((*image.shape[:2], *self.room["sizes"]))
+        wide: Array = np.zeros((*image.shape[:2], *self.room["sizes"]))
         wide[self.inside] = image
-        return wide[self.where]
+        return np.asarray(wide[self.where])
 
     def add(self, total: Array | None, terms: Array) -> Array:
         """Adds what was read back to where it was."""

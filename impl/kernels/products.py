@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -87,75 +88,79 @@ def products(
         Shape [batch, rows, columns], of the dtype of the operands.
     """
     wide = accumulator(a.dtype)
-    block_rows, block_columns = _block(product.rows), _block(product.columns)
-    down, across = pl.cdiv(product.rows, block_rows), pl.cdiv(product.columns, block_columns)
+    height, width = _block(product.rows), _block(product.columns)
+    down, across = pl.cdiv(product.rows, height), pl.cdiv(product.columns, width)
     outer = product.parts if apart else 1
     programs = product.batch * outer * down * across
-    steps = pl.cdiv(product.part, _TERMS)
     precision = jax.lax.Precision.HIGH if tf32 else jax.lax.Precision.HIGHEST
 
     def kernel(a_ref: Any, b_ref: Any, out_ref: Any) -> None:
         program = launch.program_id(0, programs)
         place, column_tile = program // across, program % across
         place, row_tile = place // down, place % down
-        batch, own_part = place // outer, place % outer
-        row = (row_tile * block_rows + jnp.arange(block_rows, dtype=jnp.int32))[:, None]
-        column = (column_tile * block_columns + jnp.arange(block_columns, dtype=jnp.int32))[None]
+        row = (row_tile * height + jnp.arange(height, dtype=jnp.int32))[:, None]
+        column = (column_tile * width + jnp.arange(width, dtype=jnp.int32))[None]
 
-        def of_part(part: jax.Array) -> jax.Array:
-            def step(number: jax.Array, total: jax.Array) -> jax.Array:
-                within = number * _TERMS + jnp.arange(_TERMS, dtype=jnp.int32)
-                term = part * product.part + within
-                inside = (within < product.part) & (term < product.terms)
-                left = _read(
-                    a_ref, a_at(batch, row, term[None]), (row < product.rows), inside[None]
-                )
-                right = _read(
-                    b_ref,
-                    b_at(batch, term[:, None], column),
-                    inside[:, None],
-                    column < product.columns,
-                )
-                term_sum: jax.Array = total + jax.lax.dot_general(
-                    left,
-                    right,
-                    (((1,), (0,)), ((), ())),
-                    precision=precision,
-                    preferred_element_type=wide,
-                )
-                return term_sum
+        def left(term: jax.Array, inside: jax.Array) -> jax.Array:
+            return _read(a_ref, a_at(place // outer, row, term), row < product.rows, inside)
 
-            zeros = jnp.zeros((block_rows, block_columns), wide)
-            return jax.lax.fori_loop(0, steps, step, zeros)  # type: ignore[no-any-return]
-
-        if apart or product.parts == 1:
-            total = of_part(own_part)
-        else:
-            total = jax.lax.fori_loop(
-                0,
-                product.parts,
-                lambda part, total: launch.sum(total, of_part(part)),
-                jnp.zeros((block_rows, block_columns), wide),
+        def right(term: jax.Array, inside: jax.Array) -> jax.Array:
+            return _read(
+                b_ref, b_at(place // outer, term, column), inside, column < product.columns
             )
-        offset = (place * product.rows + row) * product.columns + column
+
+        def add(part: jax.Array, total: jax.Array) -> jax.Array:
+            return launch.sum(total, _part(product, part, left, right, precision, zeros))
+
+        zeros = jnp.zeros((height, width), wide)
+        if outer == product.parts:
+            total = _part(product, place % outer, left, right, precision, zeros)
+        else:
+            total = jax.lax.fori_loop(0, product.parts, add, zeros)
         inside = (row < product.rows) & (column < product.columns)
+        offset = (place * product.rows + row) * product.columns + column
         plt.store(out_ref.at[offset], total.astype(out_ref.dtype), mask=inside)
 
-    out = launch(
+    size = product.batch * outer * product.rows * product.columns
+    dtype = wide if outer > 1 else a.dtype
+    flat = launch(
         kernel,
         (programs,),
-        jax.ShapeDtypeStruct(
-            (product.batch * outer * product.rows * product.columns,),
-            wide if outer > 1 else a.dtype,
-        ),
+        jax.ShapeDtypeStruct((size,), dtype),
         a.reshape(-1),
         b.reshape(-1),
         name="product_ordered",
-    ).reshape(product.batch, outer, product.rows, product.columns)
-    total = out[:, 0]
-    for part in range(1, outer):
-        total = total + out[:, part]
+    )
+    out = flat.reshape(product.batch, outer, product.rows, product.columns)
+    total = functools.reduce(jnp.add, (out[:, part] for part in range(outer)))
     return total.astype(a.dtype)
+
+
+def _part(
+    product: Product,
+    part: jax.Array,
+    left: Callable[[jax.Array, jax.Array], jax.Array],
+    right: Callable[[jax.Array, jax.Array], jax.Array],
+    precision: jax.lax.Precision,
+    zeros: jax.Array,
+) -> jax.Array:
+    """The sum of one part for one tile, of so many terms at a time as are multiplied at once."""
+
+    def step(number: jax.Array, total: jax.Array) -> jax.Array:
+        within = number * _TERMS + jnp.arange(_TERMS, dtype=jnp.int32)
+        term = part * product.part + within
+        inside = (within < product.part) & (term < product.terms)
+        return total + jax.lax.dot_general(
+            left(term[None], inside[None]),
+            right(term[:, None], inside[:, None]),
+            (((1,), (0,)), ((), ())),
+            precision=precision,
+            preferred_element_type=zeros.dtype,
+        )
+
+    return jax.lax.fori_loop(  # type: ignore[no-any-return]
+        0, pl.cdiv(product.part, _TERMS), step, zeros
+    )
 
 
 def _block(length: int) -> int:

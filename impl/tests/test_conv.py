@@ -69,9 +69,6 @@ def test_without_the_mode_the_values_are_the_same():
             with LOWERINGS[way]():
                 got = jax.jit(functools.partial(both))(x, w)
             jax.tree.map(assert_same_bits, got, want)
-        with LOWERINGS["kernel"]():  # XLA's, but for what cuDNN does not take
-            integers = F.conv2d(x.astype(int), w.astype(int), None, (2, 1), (1, 2), groups=2)
-    np.testing.assert_array_equal(integers, want[0])
 
 
 # Bits.
@@ -244,3 +241,11 @@ def test_a_gpu_gets_kernels_that_nothing_tunes_and_without_the_mode_its_library(
     assert not any(op in on for op in library)
     assert off.count("stablehlo.convolution") == 3
     assert "product_ordered" not in off
+
+
+def test_a_gpu_gets_integers_that_its_library_does_not_take_as_products():
+    x, w = jnp.ones((1, 2, 9), int), jnp.ones((3, 2, 3), int)
+    for on in (True, False):
+        text = lowered(functools.partial(F.conv1d), x, w, on=on)
+        assert "stablehlo.dot_general" in text
+        assert "stablehlo.convolution" not in text

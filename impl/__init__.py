@@ -25,6 +25,7 @@ from impl.modes import (
 from impl.modes import set_deterministic_debug_mode as set_deterministic_debug_mode
 from impl.modes import use_deterministic_algorithms as use_deterministic_algorithms
 from impl.ops.bincount import bincount as bincount
+from impl.ops.bmm import bmm as bmm
 from impl.ops.cumsum import cumsum as cumsum
 from impl.ops.gather import gather as gather
 from impl.ops.getitem import getitem as getitem
@@ -37,7 +38,9 @@ from impl.ops.index_select import index_select as index_select
 from impl.ops.kthvalue import kthvalue as kthvalue
 from impl.ops.median import median as median
 from impl.ops.median import nanmedian as nanmedian
+from impl.ops.mm import mm as mm
 from impl.ops.mode import mode as mode
+from impl.ops.mv import mv as mv
 from impl.ops.put import put as put
 from impl.ops.repeat_interleave import repeat_interleave as repeat_interleave
 from impl.ops.scatter import scatter as scatter

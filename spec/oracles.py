@@ -90,6 +90,24 @@ def window(values: Array, index: Array, weight: Array | None = None) -> Array:
     return out
 
 
+def taps(terms: Array, *, image: bool = False) -> Array:
+    """Sums over taps, in tap order, where a run's own sum is exact in every order.
+
+    Args:
+        terms: What each tap and channel contributes, shape [taps, channels, ...].
+        image: Whether the image is what is computed, so that each tap is a run.
+
+    Returns:
+        Shape [...], of the dtype of ``terms``.
+    """
+    least = load().orders["taps"].parameters["terms"]
+    run = 1 if image else -(-least // terms.shape[1])
+    total = np.zeros(terms.shape[2:], terms.dtype)
+    for start in range(0, len(terms), run):
+        total = total + terms[start : start + run].sum(axis=(0, 1))
+    return total
+
+
 def lowest_index(values: Array, k: int) -> Array:
     """Position of the k-th smallest along the first axis; of equal ones the lowest.
 

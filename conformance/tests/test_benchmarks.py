@@ -5,7 +5,7 @@ import re
 import pytest
 
 from conformance.benchmarks import __main__ as command
-from conformance.benchmarks import scatter, selection, spatial, timing
+from conformance.benchmarks import convs, scatter, selection, spatial, timing
 
 
 @pytest.fixture(autouse=True)
@@ -13,6 +13,7 @@ def small(monkeypatch):
     monkeypatch.setattr(scatter, "SIZES", ((20, 3000, 1), (5, 300, 2)))
     monkeypatch.setattr(selection, "SIZES", ((3, 40),))
     monkeypatch.setattr(spatial, "SIZES", {"tiny": (1, 2, 8, 8)})
+    monkeypatch.setattr(convs, "SIZES", {"tiny": convs.Size(1, 2, 8, 3, 3, 2, 1)})
     ops = {name: spatial.OPS[name] for name in ("avg_pool2d(3, 2, 1)", "grid_sample")}
     monkeypatch.setattr(spatial, "OPS", ops)
 
@@ -30,8 +31,15 @@ def small(monkeypatch):
                 for direction in ("forward", "backward")
             ],
         ),
+        (
+            convs,
+            [
+                f"tiny | [1, 2, 8, 8], [3, 2, 3, 3], stride 2 | {direction}"
+                for direction in ("forward", "backward")
+            ],
+        ),
     ],
-    ids=["scatter", "selection", "spatial"],
+    ids=lambda value: getattr(value, "__name__", "").rpartition(".")[2],
 )
 def test_a_table_names_the_machine_the_sides_and_how_to_repeat_it(module, rows, capsys, tmp_path):
     name, file = module.__name__.rpartition(".")[2], tmp_path / "table.md"

@@ -95,6 +95,20 @@ class Launch:
         )
         return out
 
+    def sum(self, a: jax.Array, b: jax.Array) -> jax.Array:
+        """``a + b`` of float32 or float64, not taken for a step of the sum or product that b is."""
+        if self.interpret:
+            return a + b
+        letter, bits = ("f", 32) if a.dtype.itemsize == 4 else ("d", 64)
+        (out,) = plt.elementwise_inline_asm(
+            f"add.rn.f{bits} $0, $1, $2;",
+            args=(a, b),
+            constraints=f"={letter},{letter},{letter}",
+            pack=1,
+            result_shape_dtypes=[jax.ShapeDtypeStruct(a.shape, a.dtype)],
+        )
+        return out
+
     def store_any(self, ref: Any, offsets: jax.Array, values: jax.Array, mask: jax.Array) -> None:
         """Stores values at offsets of a flat ref; of several for one offset, any may stay."""
         if self.interpret:

@@ -114,7 +114,9 @@ def _through(
     def one(total: Any, t: jax.Array | int) -> Any:
         # Not by indexing, which takes longer to trace than all the rest.
         row = jax.lax.index_in_dim if isinstance(t, int) else jax.lax.dynamic_index_in_dim
-        parts = (None if part is None else row(part, t, keepdims=False) for part in (table, factors))
+        parts = (
+            None if part is None else row(part, t, keepdims=False) for part in (table, factors)
+        )
         return add(total, *parts)
 
     def block(k: jax.Array, total: Any) -> Any:
@@ -229,10 +231,7 @@ def _argmax_by_doubling(values: jax.Array, taps: Taps, step: int) -> jax.Array:
         if ends.any():
             starts = np.where(ends, taps.index[:, 0], 0)
             lasts = np.where(ends, starts + (counts - length) * step, 0)
-            halves = [
-                tuple(rows_at(part, at) for part in best)
-                for at in (starts, lasts)
-            ]
+            halves = [tuple(rows_at(part, at) for part in best) for at in (starts, lasts)]
             out = jnp.where(ends[None, :, None], _greater(halves[0], halves[1])[1], out)
         if counts.max() < 2 * length:
             return fence(out)

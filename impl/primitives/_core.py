@@ -109,3 +109,13 @@ def unfold(folded: jax.Array, size: int, outer: int) -> jax.Array:
 def batch_size(args: Sequence[jax.Array], dims: Sequence[int | None]) -> int:
     """The length of the mapped axis."""
     return next(arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None)
+
+
+def without(parameter: str, function: Function) -> Function:
+    """``function`` with a parameter that only differentiation needs, and lowerings do not."""
+
+    def run(*args: Any, **params: Any) -> Any:
+        del params[parameter]
+        return function(*args, **params)
+
+    return run

@@ -10,6 +10,12 @@ from impl.nn.functional.affine_grid import affine_grid as affine_grid
 from impl.nn.functional.avg_pool import avg_pool1d as avg_pool1d
 from impl.nn.functional.avg_pool import avg_pool2d as avg_pool2d
 from impl.nn.functional.avg_pool import avg_pool3d as avg_pool3d
+from impl.nn.functional.conv import conv1d as conv1d
+from impl.nn.functional.conv import conv2d as conv2d
+from impl.nn.functional.conv import conv3d as conv3d
+from impl.nn.functional.conv_transpose import conv_transpose1d as conv_transpose1d
+from impl.nn.functional.conv_transpose import conv_transpose2d as conv_transpose2d
+from impl.nn.functional.conv_transpose import conv_transpose3d as conv_transpose3d
 from impl.nn.functional.embedding import embedding as embedding
 from impl.nn.functional.embedding_bag import embedding_bag as embedding_bag
 from impl.nn.functional.fractional_max_pool import (

@@ -1,0 +1,13 @@
+"""Calls of mm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from conformance.case import Sample
+from conformance.cases import _products
+
+
+def samples() -> Iterator[Sample]:
+    """Dense ones, and a sparse one."""
+    return _products.samples("mm", (), (5,))

@@ -1,0 +1,150 @@
+"""What convolutions share: checks of their arguments, their geometry, and the bias."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from impl import checks
+from impl.decide import decide
+from impl.lowerings.convolution import Wanted
+from impl.numerics import accumulator, convert
+from impl.primitives.alert import alert
+from impl.primitives.convolution import convolution
+from impl.strides import Strides
+
+
+@dataclasses.dataclass(frozen=True)
+class Operands:
+    """Checked operands, with a batch.
+
+    Attributes:
+        input: Shape [n, channels, *sizes].
+        weight: Shape [channels, channels, *taps].
+        bias: Shape [channels], or None.
+        batched: Whether the batch was there.
+    """
+
+    input: jax.Array
+    weight: jax.Array
+    bias: jax.Array | None
+    batched: bool
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Sizes of the input."""
+        return self.input.shape[2:]
+
+    @property
+    def taps(self) -> tuple[int, ...]:
+        """Sizes of the kernel."""
+        return self.weight.shape[2:]
+
+
+def operands(
+    function: str, dims: int, input: Any, weight: Any, bias: Any, groups: int, *, transposed: bool
+) -> Operands:
+    """Checks the arrays.
+
+    Raises:
+        NotImplementedError: They are of bools.
+        RuntimeError: Shapes or dtypes do not fit.
+        TypeError: One is no array.
+    """
+    x, w = checks.array(function, "input", input), checks.array(function, "weight", weight)
+    b = None if bias is None else checks.array(function, "bias", bias)
+    if x.ndim not in (dims + 1, dims + 2):
+        raise RuntimeError(
+            f"{function}(): Expected {dims + 1}D (unbatched) or {dims + 2}D (batched) input, but "
+            f"got input of size: {list(x.shape)}"
+        )
+    if w.ndim != dims + 2:
+        raise RuntimeError(
+            f"{function}(): Expected {dims + 2}D weight, but got weight of size: {list(w.shape)}"
+        )
+    checks.same_dtype(function, x, weight=w, **({} if b is None else {"bias": b}))
+    if checks.dtype_kind(x.dtype) == "bool":
+        raise NotImplementedError(
+            f"{function}(): not implemented for bool; it takes integers, floats and complex numbers"
+        )
+    batched = x.ndim == dims + 2
+    x = x if batched else x[None]
+    given = f"Given groups={groups}, weight of size {list(w.shape)}, expected"
+    if w.shape[0] < groups or w.shape[0] % groups:
+        rule = "be at least" if w.shape[0] < groups else "be divisible by"
+        raise RuntimeError(f"{function}(): {given} weight to {rule} {groups} at dimension 0")
+    channels = w.shape[0] if transposed else w.shape[1] * groups
+    if x.shape[1] != channels:
+        raise RuntimeError(
+            f"{function}(): {given} input{list(x.shape)} to have {channels} channels, but got "
+            f"{x.shape[1]} channels instead"
+        )
+    if min(w.shape[2:]) < 1:
+        raise RuntimeError(f"{function}(): weight of size {list(w.shape)} has no taps")
+    outputs = w.shape[1] * groups if transposed else w.shape[0]
+    if b is not None and b.shape != (outputs,):
+        raise RuntimeError(
+            f"{function}(): Given weight of size {list(w.shape)}, expected bias to be "
+            f"1-dimensional with {outputs} elements, but got bias of size {list(b.shape)} instead"
+        )
+    return Operands(x, w, b, batched)
+
+
+def positive(function: str, name: str, value: Any) -> int:
+    """A positive int.
+
+    Raises:
+        RuntimeError: It is not positive.
+        TypeError: It is not an int.
+    """
+    number = checks.integer(function, name, value)
+    if number < 1:
+        raise RuntimeError(f"{function}(): non-positive {name} is not supported, got {number}")
+    return number
+
+
+def each(function: str, name: str, value: Any, dims: int, least: int) -> tuple[int, ...]:
+    """An int for all dimensions, or one for each, or a sequence of one for all.
+
+    Raises:
+        RuntimeError: One is below ``least``, or there are not as many as dimensions.
+        TypeError: One is not an int.
+    """
+    if isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 1:
+        value = value[0]
+    numbers = checks.integers(function, name, value, dims)
+    if min(numbers) < least:
+        kind = "negative" if least == 0 else "non-positive"
+        raise RuntimeError(f"{function}(): {kind} {name} is not supported, got {list(numbers)}")
+    return numbers
+
+
+def convolved(function: str, operands: Operands, strides: Strides, *, wanted: Wanted) -> jax.Array:
+    """The convolution, or its transpose where the image is wanted, as the op's rows have it."""
+    stated = checks.facts(operands.input)
+    name = f"nn.functional.{function}"
+    decision, pullback = decide(name, **stated), decide(name, "backward", **stated)
+    out = convolution(
+        operands.input,
+        operands.weight,
+        wanted=wanted,
+        strides=strides,
+        decision=decision,
+        pullback=pullback,
+    )
+    out = alert(out, decision)
+    if operands.bias is not None:
+        out = _plus(out, operands.bias)
+    return out if operands.batched else out[0]
+
+
+def _plus(out: jax.Array, bias: jax.Array) -> jax.Array:
+    """Adds each channel's bias, and adds up its gradient, in the type that sums are kept in."""
+    dtype = out.dtype
+    wide = accumulator(dtype) if jnp.issubdtype(dtype, jnp.floating) else dtype
+    column = convert(bias, wide).reshape(-1, *(1,) * (out.ndim - 2))
+    return convert(convert(out, wide) + column, dtype)

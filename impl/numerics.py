@@ -60,7 +60,7 @@ def product(a: jax.Array, b: jax.typing.ArrayLike) -> jax.Array:
 
 
 def quotient(a: jax.Array, b: jax.Array) -> jax.Array:
-    """``a / b`` for float32 or float64, rounded to nearest, whatever the device's own division gives.
+    """``a / b`` for float32 or float64, rounded to nearest, however the device divides.
 
     XLA turns a division by a broadcast value into a multiplication by its reciprocal, and divides
     float32 on a GPU with an error of up to 2 units in the last place. Here the device's quotient of

@@ -113,11 +113,8 @@ def _through(
 
     def one(total: Any, t: jax.Array | int) -> Any:
         # Not by indexing, which takes longer to trace than all the rest.
-        row = jax.lax.index_in_dim if isinstance(t, int) else jax.lax.dynamic_index_in_dim
-        parts = (
-            None if part is None else row(part, t, keepdims=False) for part in (table, factors)
-        )
-        return add(total, *parts)
+        row = functools.partial(jax.lax.dynamic_index_in_dim, index=t, keepdims=False)
+        return add(total, row(table), None if factors is None else row(factors))
 
     def block(k: jax.Array, total: Any) -> Any:
         first = 1 + k * _UNROLLED

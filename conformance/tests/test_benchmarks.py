@@ -5,12 +5,15 @@ import re
 import pytest
 
 from conformance.benchmarks import __main__ as command
-from conformance.benchmarks import scatter, spatial, timing
+from conformance.benchmarks import losses, scatter, spatial, timing
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     monkeypatch.setattr(scatter, "SIZES", ((20, 3000, 1), (5, 300, 2)))
+    sizes = {"nll_loss": (2, 3, 4), "cross_entropy": (5, 3), "ctc_loss": (6, 2, 3)}
+    monkeypatch.setattr(losses, "SIZES", sizes)
+    monkeypatch.setattr(losses, "LABELS", 2)
     monkeypatch.setattr(spatial, "SIZES", {"tiny": (1, 2, 8, 8)})
     ops = {name: spatial.OPS[name] for name in ("avg_pool2d(3, 2, 1)", "grid_sample")}
     monkeypatch.setattr(spatial, "OPS", ops)
@@ -19,6 +22,18 @@ def small(monkeypatch):
 @pytest.mark.parametrize(
     ("module", "rows"),
     [
+        (
+            losses,
+            [
+                f"{op} | {shape} | {direction}"
+                for op, shape in (
+                    ("nll_loss", [2, 3, 4]),
+                    ("cross_entropy", [5, 3]),
+                    ("ctc_loss", [6, 2, 3]),
+                )
+                for direction in ("forward", "forward and backward")
+            ],
+        ),
         (scatter, ["20 | 3,000 | 1", "5 | 300 | 2"]),
         (
             spatial,
@@ -29,7 +44,7 @@ def small(monkeypatch):
             ],
         ),
     ],
-    ids=["scatter", "spatial"],
+    ids=["losses", "scatter", "spatial"],
 )
 def test_a_table_names_the_machine_the_sides_and_how_to_repeat_it(module, rows, capsys, tmp_path):
     name, file = module.__name__.rpartition(".")[2], tmp_path / "table.md"

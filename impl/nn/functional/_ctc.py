@@ -61,9 +61,8 @@ def losses(
 
 @losses.defjvp
 def _jvp(rules: Rules, primals: Any, tangents: Any) -> Any:
-    log_probs, *rest = primals
-    log_probs = _once(log_probs)
-    states = _States.of(log_probs, *rest, rules)
+    log_probs, labels, input_lengths, target_lengths = primals
+    states = _States.of(_once(log_probs), labels, input_lengths, target_lengths, rules)
     loss, alphas = states.forward(keep=True)
     slope = alert(_gradient(states, loss, alphas, rules), rules.pullback)
     return _or_zero(loss, rules), (slope * tangents[0]).sum((0, 2))
@@ -185,9 +184,11 @@ class _States:
 
 
 def _gradient(states: _States, loss: jax.Array, alphas: Any, rules: Rules) -> jax.Array:
-    """By ``log_probs``, as PyTorch's: that of the loss as a function of the logits, which are them.
+    """By ``log_probs``, as PyTorch has it.
 
-    A class's states add up in panel order, from the first one of the target to the last.
+    It is not quite the derivative: with the exponentials of ``log_probs`` added it is that by the
+    logits, and ``log_softmax`` passes it on unchanged. A class's states add up in panel order,
+    from the first of the target to the last.
     """
     times, n, count = states.log_probs.shape
     posteriors = states.posteriors(loss, alphas)
@@ -206,10 +207,9 @@ def _gradient(states: _States, loss: jax.Array, alphas: Any, rules: Rules) -> ja
 
 def _moved(states: jax.Array, by: int) -> jax.Array:
     """Each state's value ``by`` states on, and no probability where there was none."""
-    edges = (max(by, 0), max(-by, 0), 0)
-    return jax.lax.pad(states, jnp.array(-jnp.inf, states.dtype), ((0, 0, 0), edges))[
-        :, edges[1] : states.shape[1] + edges[1]
-    ]
+    nothing = jnp.array(-jnp.inf, states.dtype)
+    moved: jax.Array = jax.lax.pad(states, nothing, ((0, 0, 0), (by, -by, 0)))
+    return moved
 
 
 def _gated(states: jax.Array, open_: jax.Array) -> jax.Array:

@@ -12,7 +12,7 @@ import numpy as np
 
 from impl import checks
 from impl.decide import Decision
-from impl.numerics import convert
+from impl.numerics import convert, fence
 from impl.primitives.arithmetic import divide
 from impl.primitives.gather import gather
 from impl.primitives.scatter_accumulate import scatter_accumulate
@@ -229,7 +229,8 @@ def total(values: jax.Array, *, decision: Decision) -> jax.Array:
     """The sum of all elements, in panel order with one destination."""
     zero = jnp.zeros((1, 1, 1), values.dtype)
     home = jnp.zeros((1, values.size, 1), jnp.int32)
-    updates = values.reshape(1, values.size, 1)
+    # Fenced, or a CPU makes the terms where they are added, one by one.
+    updates = fence(values).reshape(1, values.size, 1)
     return scatter_accumulate(zero, home, updates, decision=decision).reshape(())
 
 

@@ -186,9 +186,12 @@ def _smoothing(value: Any) -> float:
         raise TypeError(
             f"{_NAME}(): argument 'label_smoothing' must be float, not {type(value).__name__}"
         )
-    if not 0 <= value <= 1:
-        raise RuntimeError(f"{_NAME}(): label_smoothing must be between 0.0 and 1.0. Got: {value}")
-    return float(value)
+    smoothing = float(value)
+    if not 0 <= smoothing <= 1:
+        raise RuntimeError(
+            f"{_NAME}(): label_smoothing must be between 0.0 and 1.0. Got: {smoothing}"
+        )
+    return smoothing
 
 
 def _probabilities(target: Any, input: jax.Array, ignore_index: int) -> jax.Array:

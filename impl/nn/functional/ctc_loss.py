@@ -50,8 +50,9 @@ def ctc_loss(
     Returns:
         0-d, or for the reduction ``"none"`` of shape [n], or [] for inputs without n; dtype of
         ``log_probs``. float16 and bfloat16 are computed in float32 and rounded once. Its gradient
-        is PyTorch's: right after ``log_softmax``, and 0 beyond an input's length. Under ``jit``,
-        where values are unknown, a length or a label out of range makes the loss NaN.
+        is PyTorch's: the exponentials of ``log_probs`` less the probabilities of the classes given
+        the target, which is right after ``log_softmax``; and 0 beyond an input's length. Under
+        ``jit``, where values are unknown, a length or a label out of range makes the loss NaN.
 
     Raises:
         IndexError: A label is out of range.
@@ -136,20 +137,20 @@ def _labels(
             f"{_NAME}(): Expected targets of shape [{n}, S], or one after another in 1 dimension, "
             f"but got shape {list(array.shape)}"
         )
-    known = isinstance(lengths, np.ndarray)
-    apart = array.ndim == 2
-    if known:
+    if isinstance(lengths, np.ndarray):
         _check_fit(array.shape, lengths)
         _check_labels(targets, lengths, classes)
     inside = within(array.astype(jnp.promote_types(array.dtype, jnp.int32)), classes)
-    if apart:
+    if array.ndim == 2:
         fits = (lengths >= 0) & (lengths <= array.shape[1])
         return inside[:, :times], jnp.where(fits, lengths, -1)
     # Where lengths are unknown a target may be as long as all.
-    longest = min(int(lengths.max(initial=0)) if known else array.shape[0], times)
+    longest = array.shape[0]
+    if isinstance(lengths, np.ndarray):
+        longest = int(lengths.max(initial=0))
     ends = jnp.cumsum(jnp.maximum(lengths, 0), dtype=jnp.int32)
     starts = ends - jnp.maximum(lengths, 0)
-    places = starts[:, None] + jnp.arange(longest, dtype=jnp.int32)
+    places = starts[:, None] + jnp.arange(min(longest, times), dtype=jnp.int32)
     read = jnp.take(inside, places, mode="fill", fill_value=classes)
     return read, jnp.where(ends <= array.shape[0], lengths, -1)
 

@@ -37,7 +37,7 @@ def _mean(x: Array, targets: Array) -> tuple[Array, Array]:
         losses.append(loss / length)
         slope = np.exp(x[:times, n].astype(np.float64)) - expected
         gradient[:times, n] = slope / length / len(_INPUT_LENGTHS)
-    return np.mean(losses), gradient
+    return np.asarray(np.mean(losses)), gradient
 
 
 def _by_enumeration(x: Array, target: Array) -> tuple[float, Array]:

@@ -180,7 +180,9 @@ class _States:
         last = jnp.where(self.ends, 0, -jnp.inf).astype(loss.dtype)
         none = vary_like(jnp.full_like(alphas[0], -jnp.inf), alphas, self.last)
         times = jnp.arange(self.emitted.shape[0], dtype=jnp.int32)
-        return jax.lax.scan(step, none, (self.emitted, alphas, times), reverse=True)[1]
+        given = (self.emitted, alphas, times)
+        found: jax.Array = jax.lax.scan(step, none, given, reverse=True)[1]
+        return found
 
 
 def _gradient(states: _States, loss: jax.Array, alphas: Any, rules: Rules) -> jax.Array:

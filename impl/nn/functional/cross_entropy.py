@@ -78,7 +78,7 @@ def cross_entropy(
         dtype = _promoted(given, share, weight)
         wide = accumulator(dtype)
         terms = _by_probability(_Logs(values, wide), convert(share, wide), weight, smoothing)
-        amount = jnp.asarray(terms.size, wide)
+        amount = jnp.asarray(terms.size if values.size else 0, wide)
     else:
         classes, counts = _losses.class_targets(_NAME, target, given, ignore_index)
         if weight is not None:

@@ -148,6 +148,8 @@ def _labels(
     longest = array.shape[0]
     if isinstance(lengths, np.ndarray):
         longest = int(lengths.max(initial=0))
+    if array.size == 0:  # which jnp.take does not read from
+        return jnp.zeros((n, 0), jnp.int32), jnp.where(lengths > 0, -1, lengths)
     ends = jnp.cumsum(jnp.maximum(lengths, 0), dtype=jnp.int32)
     starts = ends - jnp.maximum(lengths, 0)
     places = starts[:, None] + jnp.arange(min(longest, times), dtype=jnp.int32)

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -105,6 +106,8 @@ def test_infinities_and_large_values():
     x = np.array([[big, big - 1, 0], [-np.inf, 0, 1], [np.inf, 0, 1], [-np.inf, 0, 1]], np.float32)
     got = np.asarray(F.cross_entropy(x, np.array([0, 0, 1, 2]), reduction="none"))
     np.testing.assert_allclose(got[0], np.log1p(np.exp(-1)), rtol=1e-6)
+    certain = np.array([[1, 0, 0]], np.float32)
+    np.testing.assert_allclose(F.cross_entropy(x[:1], certain), got[0], rtol=1e-6)
     assert got[1] == np.inf
     assert np.isnan(got[2])
     np.testing.assert_allclose(got[3], np.log1p(np.exp(-1)), rtol=1e-6)
@@ -130,7 +133,7 @@ def test_dtypes():
 
 
 #: Arguments, keywords, exception, fragment of the message
-BAD = [
+BAD: list[tuple[Any, ...]] = [
     ((X, T[:2]), {}, ValueError, "input batch_size (4) to match target batch_size (2)"),
     ((X, T[:, None]), {}, RuntimeError, "Expected target size [4]"),
     ((X, np.array([0, 1, 3, 0])), {}, IndexError, "Target 3 is out of bounds, at position [2]"),
@@ -150,7 +153,7 @@ BAD = [
     ((X, T), {"ignore_index": 1.0}, TypeError, "'ignore_index' must be int, not float"),
 ]
 #: As above, where PyTorch smooths by nothing, or has another exception.
-OWN = [
+OWN: list[tuple[Any, ...]] = [
     ((X, T), {"label_smoothing": -0.1}, RuntimeError, "between 0.0 and 1.0. Got: -0.1"),
     ((X, T), {"label_smoothing": float("nan")}, RuntimeError, "Got: nan"),
     ((X[0, 0], np.array(0)), {}, ValueError, "Expected 1 or more dimensions in 'input' (got 0)"),

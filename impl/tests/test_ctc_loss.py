@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -172,7 +173,7 @@ def test_a_gradient_where_the_last_label_is_the_blank():
 
 LONG = (np.array([7, 5]), TL)
 #: Arguments, keywords, exception, fragment of the message
-BAD = [
+BAD: list[tuple[Any, ...]] = [
     ((X, T, *LONG), {}, RuntimeError, "input_lengths to have value at most 6, but got value 7"),
     ((X, T, np.array([-1, 5]), TL), {}, RuntimeError, "value at least 0, but got value -1"),
     ((X, T, IL, np.array([3, -2])), {}, RuntimeError, "got value -2 at position 1"),
@@ -200,7 +201,7 @@ BAD = [
     ((X, T, (6.0, 5.0), (3, 2)), {}, TypeError, "'input_lengths[0]' must be int"),
 ]
 #: As above, where PyTorch reads beyond the end of an array, or takes floats for labels.
-OWN = [
+OWN: list[tuple[Any, ...]] = [
     ((X, T + 2, IL, TL), {}, IndexError, "Target 4 is out of bounds, at position [0, 1]"),
     ((X, FLAT - 2, IL, TL), {}, IndexError, "Target -1 is out of bounds, at position [0]"),
     ((X, T.astype(np.float32), IL, TL), {}, RuntimeError, "targets must be integral"),

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -89,7 +90,7 @@ def test_elements_that_do_not_count():
 
 
 #: Arguments, keywords, exception, fragment of the message
-BAD = [
+BAD: list[tuple[Any, ...]] = [
     ((X[0, 0], np.array(0)), {}, ValueError, "Expected 1 or more dimensions in 'input' (got 0)"),
     ((X[0], T), {}, ValueError, "1D target must have size 1, but got target size: 4"),
     ((X[0], T[:1][None]), {}, RuntimeError, "Expected target size [] for"),

@@ -94,7 +94,8 @@ class _States:
         emitted: What each state emits at each time: [T, n, 2 S + 1].
         skips: Whether a state may follow the one two before: [n, 2 S + 1].
         last: The last time of each input: [n].
-        ends: Whether a state is one of the last two of its target: [n, 2 S + 1].
+        ends: Whether a state is one of the last two of its target, none of which is here if that
+            is longer than S: [n, 2 S + 1].
         lengths: The length of each target: [n].
     """
 
@@ -105,11 +106,6 @@ class _States:
     last: jax.Array
     ends: jax.Array
     lengths: jax.Array
-
-    @property
-    def longest(self) -> int:
-        """S."""
-        return self.classes.shape[1] // 2
 
     @classmethod
     def of(
@@ -162,9 +158,8 @@ class _States:
         greatest = ends.max(1, keepdims=True)
         base = jnp.where(jnp.isneginf(greatest), 0, greatest)
         likelihood = jnp.log(jnp.exp(ends - base).sum(1)) + base[:, 0]
-        loss = jnp.where(self.lengths > self.longest, jnp.inf, -likelihood)
         known = (self.lengths >= 0) & (self.last >= -1)
-        return jnp.where(known, loss, jnp.nan), alphas
+        return jnp.where(known, -likelihood, jnp.nan), alphas
 
     def posteriors(self, loss: jax.Array, alphas: jax.Array) -> jax.Array:
         """The probability of each state at each time, given the target: [T, n, 2 S + 1]."""

@@ -5,13 +5,16 @@ import re
 import pytest
 
 from conformance.benchmarks import __main__ as command
-from conformance.benchmarks import convs, scatter, selection, spatial, timing
+from conformance.benchmarks import convs, losses, scatter, selection, spatial, timing
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     monkeypatch.setattr(scatter, "SIZES", ((20, 3000, 1), (5, 300, 2)))
     monkeypatch.setattr(selection, "SIZES", ((3, 40),))
+    sizes = {"nll_loss": (2, 3, 4), "cross_entropy": (5, 3), "ctc_loss": (6, 2, 3)}
+    monkeypatch.setattr(losses, "SIZES", sizes)
+    monkeypatch.setattr(losses, "LABELS", 2)
     monkeypatch.setattr(spatial, "SIZES", {"tiny": (1, 2, 8, 8)})
     monkeypatch.setattr(convs, "SIZES", {"tiny": convs.Size(1, 2, 8, 3, 3, 2, 1)})
     ops = {name: spatial.OPS[name] for name in ("avg_pool2d(3, 2, 1)", "grid_sample")}
@@ -21,6 +24,18 @@ def small(monkeypatch):
 @pytest.mark.parametrize(
     ("module", "rows"),
     [
+        (
+            losses,
+            [
+                f"{op} | {shape} | {direction}"
+                for op, shape in (
+                    ("nll_loss", [2, 3, 4]),
+                    ("cross_entropy", [5, 3]),
+                    ("ctc_loss", [6, 2, 3]),
+                )
+                for direction in ("forward", "forward and backward")
+            ],
+        ),
         (scatter, ["20 | 3,000 | 1", "5 | 300 | 2"]),
         (selection, [f"{op} | [3, 40]" for op in selection.OPS]),
         (

@@ -16,6 +16,8 @@ from impl.nn.functional.conv import conv3d as conv3d
 from impl.nn.functional.conv_transpose import conv_transpose1d as conv_transpose1d
 from impl.nn.functional.conv_transpose import conv_transpose2d as conv_transpose2d
 from impl.nn.functional.conv_transpose import conv_transpose3d as conv_transpose3d
+from impl.nn.functional.cross_entropy import cross_entropy as cross_entropy
+from impl.nn.functional.ctc_loss import ctc_loss as ctc_loss
 from impl.nn.functional.embedding import embedding as embedding
 from impl.nn.functional.embedding_bag import embedding_bag as embedding_bag
 from impl.nn.functional.fractional_max_pool import (
@@ -34,4 +36,5 @@ from impl.nn.functional.max_pool import max_pool3d as max_pool3d
 from impl.nn.functional.max_unpool import max_unpool1d as max_unpool1d
 from impl.nn.functional.max_unpool import max_unpool2d as max_unpool2d
 from impl.nn.functional.max_unpool import max_unpool3d as max_unpool3d
+from impl.nn.functional.nll_loss import nll_loss as nll_loss
 from impl.nn.functional.pad import pad as pad

@@ -25,6 +25,9 @@ from impl.mode import (
 from impl.mode import set_deterministic_debug_mode as set_deterministic_debug_mode
 from impl.mode import use_deterministic_algorithms as use_deterministic_algorithms
 from impl.ops.bincount import bincount as bincount
+from impl.ops.cummax import cummax as cummax
+from impl.ops.cummin import cummin as cummin
+from impl.ops.cumprod import cumprod as cumprod
 from impl.ops.cumsum import cumsum as cumsum
 from impl.ops.gather import gather as gather
 from impl.ops.getitem import getitem as getitem
@@ -35,6 +38,7 @@ from impl.ops.index_put import index_put as index_put
 from impl.ops.index_reduce import index_reduce as index_reduce
 from impl.ops.index_select import index_select as index_select
 from impl.ops.kthvalue import kthvalue as kthvalue
+from impl.ops.logcumsumexp import logcumsumexp as logcumsumexp
 from impl.ops.put import put as put
 from impl.ops.repeat_interleave import repeat_interleave as repeat_interleave
 from impl.ops.scatter import scatter as scatter

@@ -74,7 +74,9 @@ def blocked_scan(values: Array, combine: Callable[[Array, Array], Array] = np.ad
 def complex_product(earlier: Array, later: Array) -> Array:
     """The product by four real ones, each rounded; NumPy's own may fuse them with the sums."""
     (a, b), (c, d) = (earlier.real, earlier.imag), (later.real, later.imag)
-    return np.asarray((a * c - b * d) + 1j * (a * d + b * c), earlier.dtype)
+    out = np.empty(np.broadcast_shapes(earlier.shape, later.shape), earlier.dtype)
+    out.real, out.imag = a * c - b * d, a * d + b * c
+    return out
 
 
 def affine(earlier: Array, later: Array) -> Array:

@@ -35,6 +35,8 @@ def fold_blocks(parts: Parts, combine: Combine, *, launch: Launch) -> Parts:
     size, dtype = parts[0].size, parts[0].dtype
     columns = outer * inner
     programs = pl.cdiv(columns, _LANES)
+    # An interpreted program is compiled for a CPU, which takes its time for long bodies.
+    together = min(_GROUP, 2) if launch.interpret else _GROUP
 
     def kernel(values_ref: Any, out_ref: Any) -> None:
         column = launch.program_id(0, programs) * _LANES + jnp.arange(_LANES, dtype=jnp.int32)
@@ -51,7 +53,7 @@ def fold_blocks(parts: Parts, combine: Combine, *, launch: Launch) -> Parts:
 
         def step(group: jax.Array, state: Parts) -> Parts:
             # All loads of a group go out before the first store that they might have to wait for.
-            places = [1 + group * _GROUP + k for k in range(_GROUP)]
+            places = [1 + group * together + k for k in range(together)]
             masks = [inside & (t < steps) for t in places]
             offsets = [first + t * inner for t in places]
             values = [load(at, mask) for at, mask in zip(offsets, masks, strict=True)]
@@ -62,7 +64,7 @@ def fold_blocks(parts: Parts, combine: Combine, *, launch: Launch) -> Parts:
 
         state = load(first, inside)
         store(first, inside, state)
-        jax.lax.fori_loop(0, pl.cdiv(steps - 1, _GROUP), step, state)
+        jax.lax.fori_loop(0, pl.cdiv(steps - 1, together), step, state)
 
     flat = launch(
         kernel,

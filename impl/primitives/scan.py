@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax.interpreters import ad, batching
 
-from impl.combines import Running, joined, split
+from impl.combines import Running
 from impl.decide import Decision
 from impl.lowerings import scan as lowerings
 from impl.manual_axes import aligned
@@ -64,14 +64,6 @@ def shifted(values: jax.Array, *, reverse: bool) -> jax.Array:
     end = jnp.ones_like(values[:, :1])
     ends = (values[:, 1:], end) if reverse else (end, values[:, :-1])
     return jnp.concatenate(ends, axis=1)
-
-
-def _times(a: jax.Array, b: jax.Array) -> jax.Array:
-    """``a * b``, where every product is rounded before a sum takes it up."""
-    if not jnp.issubdtype(a.dtype, jnp.complexfloating):
-        return multiply(a, b)
-    (re, im), (x, y) = split(a), split(b)
-    return joined((multiply(re, x) - multiply(im, y), multiply(re, y) + multiply(im, x)))
 
 
 def _abstract(values: Any, *others: Any, decision: Decision, reverse: bool) -> Any:
@@ -126,7 +118,7 @@ def _jvp_of_product(primals: Any, tangents: Any, *, decision: Decision, reverse:
     out = scan(values, decision=decision, by="mul", reverse=reverse)
     if type(dot) is ad.Zero:
         return out, _core.zero_tangent(out)
-    terms = _times(shifted(out, reverse=reverse), dot)
+    terms = multiply(shifted(out, reverse=reverse), dot)
     return out, recurrence(values, terms, decision=decision, reverse=reverse)
 
 
@@ -137,7 +129,7 @@ def _jvp_of_logaddexp(primals: Any, tangents: Any, *, decision: Decision, revers
         return out, _core.zero_tangent(out)
     # The share that each sum has of the one before, and of the last value.
     factors = _share(shifted(out, reverse=reverse), out)
-    terms = _times(_share(values, out), dot)
+    terms = multiply(_share(values, out), dot)
     return out, recurrence(factors, terms, decision=decision, reverse=reverse)
 
 
@@ -158,7 +150,7 @@ def _jvp_of_recurrence(primals: Any, tangents: Any, *, decision: Decision, rever
     if type(factors_dot) is not ad.Zero and out.shape[1] > 0:
         before = shifted(out, reverse=reverse)
         end = (slice(None), slice(-1, None) if reverse else slice(1))
-        added = _times(before.at[end].set(0), factors_dot)  # the first factor is not used
+        added = multiply(before.at[end].set(0), factors_dot)  # the first factor is not used
         total = added if total is None else total + added
     if total is None:
         return out, _core.zero_tangent(out)

@@ -8,14 +8,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 
-from conformance.benchmarks import scatter, spatial
+from conformance.benchmarks import scans, scatter, spatial
 from conformance.benchmarks.timing import Measured, machine
 
 _LEGEND = (
     "Milliseconds, medians of {rounds} rounds in which each side ran once; in brackets, times "
     "{base}. Kept: what the ordered program needs beside its arguments and its result."
 )
-_BENCHMARKS: Mapping[str, ModuleType] = MappingProxyType({"scatter": scatter, "spatial": spatial})
+_BENCHMARKS: Mapping[str, ModuleType] = MappingProxyType(
+    {"scans": scans, "scatter": scatter, "spatial": spatial}
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -24,7 +24,7 @@ def samples() -> Iterator[Sample]:
             call=lambda ns, x: ns.logcumsumexp(x, 0),
             arrays=(x,),
             expected=_expected,
-            wrt=0,
+            wrt=0 if name == "floating" else None,  # the other takes long to compile
             expected_pullback=_expected_pullback,
         )
 

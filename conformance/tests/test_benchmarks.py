@@ -5,11 +5,12 @@ import re
 import pytest
 
 from conformance.benchmarks import __main__ as command
-from conformance.benchmarks import scatter, spatial, timing
+from conformance.benchmarks import scans, scatter, spatial, timing
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
+    monkeypatch.setattr(scans, "SIZES", {"cumsum": ((1, 3000),), "cummax": ((3, 50),)})
     monkeypatch.setattr(scatter, "SIZES", ((20, 3000, 1), (5, 300, 2)))
     monkeypatch.setattr(spatial, "SIZES", {"tiny": (1, 2, 8, 8)})
     ops = {name: spatial.OPS[name] for name in ("avg_pool2d(3, 2, 1)", "grid_sample")}
@@ -19,6 +20,7 @@ def small(monkeypatch):
 @pytest.mark.parametrize(
     ("module", "rows"),
     [
+        (scans, ["cumsum | 1 | 3,000", "cummax | 3 | 50"]),
         (scatter, ["20 | 3,000 | 1", "5 | 300 | 2"]),
         (
             spatial,
@@ -29,7 +31,7 @@ def small(monkeypatch):
             ],
         ),
     ],
-    ids=["scatter", "spatial"],
+    ids=["scans", "scatter", "spatial"],
 )
 def test_a_table_names_the_machine_the_sides_and_how_to_repeat_it(module, rows, capsys, tmp_path):
     name, file = module.__name__.rpartition(".")[2], tmp_path / "table.md"

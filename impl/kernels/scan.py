@@ -20,13 +20,17 @@ _GROUP = 8
 _CHUNK = 1024
 
 
-def fold_blocks(parts: Parts, combine: Combine, *, launch: Launch) -> Parts:
+def fold_blocks(
+    parts: Parts, combine: Combine, *, launch: Launch, group: int | None = None
+) -> Parts:
     """Running folds down each column, left to right, one lane a column.
 
     Args:
         parts: Of shape [outer, steps, inner] and one dtype.
         combine: What they are combined by.
         launch: How to run.
+        group: How many steps are taken at a time. By default one where the kernel is interpreted:
+            it is compiled for a CPU then, which takes its time for long bodies.
 
     Returns:
         The shapes and dtype of ``parts``.
@@ -35,8 +39,7 @@ def fold_blocks(parts: Parts, combine: Combine, *, launch: Launch) -> Parts:
     size, dtype = parts[0].size, parts[0].dtype
     columns = outer * inner
     programs = pl.cdiv(columns, _LANES)
-    # An interpreted program is compiled for a CPU, which takes its time for long bodies.
-    together = min(_GROUP, 2) if launch.interpret else _GROUP
+    together = group or (1 if launch.interpret else _GROUP)
 
     def kernel(values_ref: Any, out_ref: Any) -> None:
         column = launch.program_id(0, programs) * _LANES + jnp.arange(_LANES, dtype=jnp.int32)
@@ -51,9 +54,9 @@ def fold_blocks(parts: Parts, combine: Combine, *, launch: Launch) -> Parts:
             for k, part in enumerate(state):
                 plt.store(out_ref.at[where + k * size], part, mask=mask)
 
-        def step(group: jax.Array, state: Parts) -> Parts:
+        def step(turn: jax.Array, state: Parts) -> Parts:
             # All loads of a group go out before the first store that they might have to wait for.
-            places = [1 + group * together + k for k in range(together)]
+            places = [1 + turn * together + k for k in range(together)]
             masks = [inside & (t < steps) for t in places]
             offsets = [first + t * inner for t in places]
             values = [load(at, mask) for at, mask in zip(offsets, masks, strict=True)]

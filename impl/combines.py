@@ -7,7 +7,6 @@ the product that it is to use: one that is rounded before a sum takes it up.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Literal, Protocol, TypeAlias
@@ -97,15 +96,8 @@ COMBINES: Mapping[Running, Combine] = MappingProxyType(
 )
 
 
-def later_extreme(
-    keys: Callable[[jax.Array], jax.Array], earlier: Parts, later: Parts, product: Product
-) -> Parts:
-    """Of a value and its position, those with the greater key; of equal ones the later."""
+def later_extreme(earlier: Parts, later: Parts, product: Product) -> Parts:
+    """Those with the greater key, which is the first part; of equal ones the later."""
     del product
-    wins = keys(later[0]) >= keys(earlier[0])
+    wins = later[0] >= earlier[0]
     return tuple(jnp.where(wins, b, a) for a, b in zip(earlier, later, strict=True))
-
-
-def extreme(keys: Callable[[jax.Array], jax.Array]) -> Combine:
-    """The operation of ``later_extreme`` for these keys."""
-    return functools.partial(later_extreme, keys)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -50,14 +51,17 @@ def measure(*, times: int, rounds: int) -> Iterator[Measured]:
             x = _values(name, (rows, length * times))
             value = jnp.asarray(x)
             with impl.deterministic(profile="complete"):
-                ordered = jax.jit(lambda x, name=name: getattr(impl, name)(x, 1))
-                ordered = ordered.lower(value).compile()
+                ordered = jax.jit(functools.partial(_ours, name)).lower(value).compile()
             plain = jax.jit(PLAIN[name]).lower(value).compile()
             sides = {BASE: run(plain, value), "ordered": run(ordered, value)}
             if has_torch():
                 sides["PyTorch"] = _torch_side(name, x)
             case = {"op": name, "rows": f"{rows:,}", "length": f"{length * times:,}"}
             yield measured(case, sides, ordered, rounds=rounds)
+
+
+def _ours(name: str, x: jax.Array) -> Any:
+    return getattr(impl, name)(x, 1)
 
 
 def _values(name: str, shape: tuple[int, int]) -> Any:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 import spec
-from impl.combines import COMBINES, Combine, Parts, Running, extreme, joined, split
+from impl.combines import COMBINES, Combine, Parts, Running, joined, later_extreme, split
 from impl.kernels import scan as kernels
 from impl.kernels.launch import MAX_ELEMENTS, Launch
 from impl.lowerings import tiles
@@ -119,8 +119,8 @@ def _blocked(parts: Parts, combine: Combine, fold: Fold) -> Parts:
     apart = tuple(jnp.pad(part, ends).reshape(outer * blocks, block, inner) for part in parts)
     local = tuple(part.reshape(shape) for part in fold(apart, combine))
     carries = fold(tuple(fence(part[:, :, -1]) for part in local), combine)
-    before = (jnp.roll(carry, 1, axis=1)[:, :, None] for carry in carries)
-    before = tuple(jnp.broadcast_to(part, shape) for part in before)
+    rolled = (jnp.roll(carry, 1, axis=1)[:, :, None] for carry in carries)
+    before = tuple(jnp.broadcast_to(part, shape) for part in rolled)
     carried = combine(before, local, product)
     first = (jnp.arange(blocks) == 0)[:, None, None]
     return tuple(
@@ -139,7 +139,9 @@ def extreme_keys(by: Reduction, values: jax.Array) -> jax.Array:
         return keys
     # Turned around, but for NaNs, which stay above all.
     keys = ~keys
-    return jnp.where(values != values, ~jnp.zeros_like(keys), keys)
+    if not jnp.issubdtype(values.dtype, jnp.floating):
+        return keys
+    return jnp.where(jnp.isnan(values), ~jnp.zeros_like(keys), keys)
 
 
 def cpu_extreme(values: jax.Array, *, by: Reduction) -> tuple[jax.Array, jax.Array]:
@@ -148,12 +150,15 @@ def cpu_extreme(values: jax.Array, *, by: Reduction) -> tuple[jax.Array, jax.Arr
     if values.size == 0:
         return values, places
 
-    def read(start: tuple[jax.Array | int, ...], shape: tuple[int, int, int]) -> Parts:
-        (part,) = tiles.reader(values)(start, shape)
-        return part, jax.lax.broadcasted_iota(jnp.int32, shape, 1) + start[1]
+    values_at = tiles.reader(values)
 
-    combine = extreme(functools.partial(extreme_keys, by))
-    out = tiles.scan(read, (values, vary_like(places, values)), combine, _block(), (0, 1))
+    def read(start: tuple[jax.Array | int, ...], shape: tuple[int, int, int]) -> Parts:
+        (part,) = values_at(start, shape)
+        numbers = jax.lax.broadcasted_iota(jnp.int32, shape, 1) + start[1]
+        return extreme_keys(by, part), part, numbers
+
+    like = (places, values, vary_like(places, values))
+    out = tiles.scan(read, like, later_extreme, _block(), (1, 2))
     return out[0], out[1]
 
 

@@ -30,11 +30,20 @@ Read = Callable[[tuple[jax.Array | int, ...], tuple[int, int, int]], Parts]
 
 def reader(*parts: jax.Array) -> Read:
     """Reads from arrays."""
+    axes = _axes(parts[0].shape)
+    # Out here: a loop would be given what is captured in there.
+    flat = [part.reshape(part.shape[:axes]) for part in parts]
 
     def read(start: tuple[jax.Array | int, ...], shape: tuple[int, int, int]) -> Parts:
-        return tuple(jax.lax.dynamic_slice(part, start, shape) for part in parts)
+        found = (jax.lax.dynamic_slice(part, start[:axes], shape[:axes]) for part in flat)
+        return tuple(part.reshape(shape) for part in found)
 
     return read
+
+
+def _axes(shape: tuple[int, ...]) -> int:
+    """How many axes an array in memory has: if the last is of 1, XLA might copy it to drop it."""
+    return len(shape) - (shape[-1] == 1)
 
 
 def scan(read: Read, like: Parts, combine: Combine, block: int, kept: tuple[int, ...]) -> Parts:
@@ -65,23 +74,33 @@ def scan(read: Read, like: Parts, combine: Combine, block: int, kept: tuple[int,
         at = _no_more(place // across * rows, outer - rows)
         lane = _no_more(place % across * adjacent, inner - adjacent)
         out, carry = tiles.fold((at, 0, lane), side, length, out, None)
-        whole = blocks // side
+        whole, left = divmod(blocks, side)
 
         def step(t: jax.Array, state: tuple[Parts, Parts]) -> tuple[Parts, Parts]:
             return tiles.fold((at, t * side * length, lane), side, length, *state)
 
-        if whole > 1:
-            out, carry = jax.lax.fori_loop(1, whole, step, (out, carry))
-        if blocks % side:
-            start = (at, whole * side * length, lane)
-            out, carry = tiles.fold(start, blocks % side, length, out, carry)
-        if tail:
-            out, _ = tiles.fold((at, blocks * length, lane), 1, tail, out, carry)
+        def end(_: jax.Array | int, state: tuple[Parts, Parts]) -> tuple[Parts, Parts]:
+            if left:
+                state = tiles.fold((at, whole * side * length, lane), left, length, *state)
+            if tail:
+                state = tiles.fold((at, blocks * length, lane), 1, tail, *state)
+            return state
+
+        def turn(t: jax.Array, state: tuple[Parts, Parts]) -> tuple[Parts, Parts]:
+            return jax.lax.cond(t < whole, step, end, t, state)  # type: ignore[no-any-return]
+
+        if whole == 1:
+            return end(1, (out, carry))[0]
+        # The end is a turn of the loop too: XLA would copy what the loop returns to write there.
+        turns = whole + (1 if left or tail else 0)
+        out, _ = jax.lax.fori_loop(1, turns, turn if turns > whole else step, (out, carry))
         return out
 
-    out = tuple(vary_like(jax.lax.empty(like[k].shape, like[k].dtype), *like) for k in kept)
+    shape = like[0].shape[: _axes(like[0].shape)]
+    out = tuple(vary_like(jax.lax.empty(shape, like[k].dtype), *like) for k in kept)
     count = -(-outer // rows) * across
-    return row(0, out) if count == 1 else jax.lax.fori_loop(0, count, row, out)
+    out = row(0, out) if count == 1 else jax.lax.fori_loop(0, count, row, out)
+    return tuple(part.reshape(like[0].shape) for part in out)
 
 
 def _no_more(value: jax.Array | int, most: int) -> jax.Array | int:
@@ -119,24 +138,26 @@ class _Tiles:
         local = tuple(p.reshape(length, self.rows, side, self.adjacent) for p in local)
         carried, carry = self._carried(local, side, carry)
         for place, own in enumerate(self.kept):
-            part = carried[own].transpose(1, 2, 0, 3).reshape(shape)
-            new = jax.lax.dynamic_update_slice(out[place], part, start)
+            axes = out[place].ndim
+            part = carried[own].transpose(1, 2, 0, 3).reshape(shape[:axes])
+            new = jax.lax.dynamic_update_slice(out[place], part, start[:axes])
             out = (*out[:place], new, *out[place + 1 :])
         return out, carry
 
     def _carried(self, local: Parts, side: int, carry: Parts | None) -> tuple[Parts, Parts]:
         """The carry into each block combined with it, and the carry out of the last."""
         totals = tuple(part[-1] for part in local)
-        carries, first = [], carry is None
-        for k in range(side):
-            own = tuple(part[:, k] for part in totals)
-            carries.append(own if carry is None else carry)
-            carry = own if carry is None else self.combine(carry, own, product)
-        assert carry is not None  # there is a block
+        first = carry is None
+        own = tuple(part[:, 0] for part in totals)
+        carries = [own if carry is None else carry]
+        carry = own if carry is None else self.combine(carry, own, product)
+        for k in range(1, side):
+            carries.append(carry)
+            carry = self.combine(carry, tuple(part[:, k] for part in totals), product)
         if first and side == 1:
             return local, carry
-        before = (jnp.stack(part, 1)[None] for part in zip(*carries, strict=True))
-        before = tuple(jnp.broadcast_to(b, p.shape) for b, p in zip(before, local, strict=True))
+        stacked = (jnp.stack(part, 1)[None] for part in zip(*carries, strict=True))
+        before = tuple(jnp.broadcast_to(b, p.shape) for b, p in zip(stacked, local, strict=True))
         combined = self.combine(before, local, product)
         if first:
             none = (jnp.arange(side) == 0)[:, None]

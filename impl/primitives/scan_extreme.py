@@ -42,7 +42,7 @@ def _abstract(values: Any, *, decision: Decision, pullback: Decision) -> Any:
 
 
 def _jvp(by: Any, primals: Any, tangents: Any, *, pullback: Decision, **params: Any) -> Any:
-    out = scan_extreme(*primals, by, pullback=pullback, **params)
+    out = scan_extreme(primals[0], by, pullback=pullback, **params)
     none = _core.zero_tangent(out[1])
     if type(tangents[0]) is ad.Zero:
         return out, (_core.zero_tangent(out[0]), none)

@@ -26,6 +26,9 @@ from impl.modes import set_deterministic_debug_mode as set_deterministic_debug_m
 from impl.modes import use_deterministic_algorithms as use_deterministic_algorithms
 from impl.ops.bincount import bincount as bincount
 from impl.ops.bmm import bmm as bmm
+from impl.ops.cummax import cummax as cummax
+from impl.ops.cummin import cummin as cummin
+from impl.ops.cumprod import cumprod as cumprod
 from impl.ops.cumsum import cumsum as cumsum
 from impl.ops.gather import gather as gather
 from impl.ops.getitem import getitem as getitem
@@ -36,6 +39,7 @@ from impl.ops.index_put import index_put as index_put
 from impl.ops.index_reduce import index_reduce as index_reduce
 from impl.ops.index_select import index_select as index_select
 from impl.ops.kthvalue import kthvalue as kthvalue
+from impl.ops.logcumsumexp import logcumsumexp as logcumsumexp
 from impl.ops.median import median as median
 from impl.ops.median import nanmedian as nanmedian
 from impl.ops.mm import mm as mm

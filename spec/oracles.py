@@ -8,6 +8,7 @@ rounded once, at the end.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -44,26 +45,46 @@ def panel(initial: Array, index: Array, source: Array, combine: np.ufunc = np.ad
     return np.asarray(combine(initial.astype(total.dtype), total).astype(initial.dtype))
 
 
-def blocked_scan(values: Array) -> Array:
-    """Running sums along the first axis, in blocked order.
+def blocked_scan(values: Array, combine: Callable[[Array, Array], Array] = np.add) -> Array:
+    """Running folds along the first axis, in blocked order.
 
     Args:
         values: Shape [n, ...].
+        combine: From what came earlier and what comes later to both: ``np.add``, ``np.multiply``
+            for real numbers, ``complex_product`` or ``affine``.
 
     Returns:
         Shape and dtype of ``values``.
     """
     block = load().orders["blocked_scan"].parameters["block"]
     out = values.astype(_accumulator(values.dtype))
-    carry = _identity(values.shape[1:], values.dtype)
+    carry = None
     for start in range(0, len(values), block):
         part = out[start : start + block]
         for i in range(1, len(part)):
-            part[i] = part[i - 1] + part[i]
+            part[i] = combine(part[i - 1], part[i])
         total = part[-1].copy()
-        part[:] = carry + part
-        carry = carry + total
+        if carry is not None:
+            part[:] = combine(carry, part)
+            total = combine(carry, total)
+        carry = total
     return out.astype(values.dtype)
+
+
+def complex_product(earlier: Array, later: Array) -> Array:
+    """The product by four real ones, each rounded; NumPy's own may fuse them with the sums."""
+    (a, b), (c, d) = (earlier.real, earlier.imag), (later.real, later.imag)
+    out = np.empty(np.broadcast_shapes(earlier.shape, later.shape), earlier.dtype)
+    out.real, out.imag = a * c - b * d, a * d + b * c
+    return out
+
+
+def affine(earlier: Array, later: Array) -> Array:
+    """One after the other, maps from h to factor * h + term; the last axis holds these two."""
+    times = complex_product if earlier.dtype.kind == "c" else np.multiply
+    factor, term = later[..., 0], later[..., 1]
+    both = times(earlier[..., 0], factor), times(earlier[..., 1], factor) + term
+    return np.stack(np.broadcast_arrays(*both), axis=-1)
 
 
 def window(values: Array, index: Array, weight: Array | None = None) -> Array:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 
-from conformance.benchmarks import convs, losses, scatter, selection, spatial
+from conformance.benchmarks import convs, losses, scans, scatter, selection, spatial
 from conformance.benchmarks.timing import Measured, machine
 
 _LEGEND = (
@@ -19,6 +19,7 @@ _BENCHMARKS: Mapping[str, ModuleType] = MappingProxyType(
     {
         "convs": convs,
         "losses": losses,
+        "scans": scans,
         "scatter": scatter,
         "selection": selection,
         "spatial": spatial,

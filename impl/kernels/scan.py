@@ -1,4 +1,4 @@
-"""Kernels of the running sum: blocks folded in order, and carries added atomically."""
+"""Kernels of running folds: blocks folded in order, and carries added atomically."""
 
 from __future__ import annotations
 
@@ -9,51 +9,74 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plt
 
+from impl.combines import Combine, Parts
 from impl.kernels.launch import Launch
 from impl.monoids import ADD
-from impl.numerics import identity, zeros
+from impl.numerics import zeros
 
 _LANES = 128
+#: Steps of a fold whose loads are under way at a time.
+_GROUP = 8
 _CHUNK = 1024
 
 
-def fold_blocks(values: jax.Array, *, launch: Launch) -> jax.Array:
-    """Running sums down each column, left to right, one lane a column.
+def fold_blocks(
+    parts: Parts, combine: Combine, *, launch: Launch, group: int | None = None
+) -> Parts:
+    """Running folds down each column, left to right, one lane a column.
 
     Args:
-        values: Shape [outer, steps, inner].
+        parts: Of shape [outer, steps, inner] and one dtype.
+        combine: What they are combined by.
         launch: How to run.
+        group: How many steps are taken at a time. By default one where the kernel is interpreted:
+            it is compiled for a CPU then, which takes its time for long bodies.
 
     Returns:
-        Shape [outer, steps, inner].
+        The shapes and dtype of ``parts``.
     """
-    outer, steps, inner = values.shape
+    outer, steps, inner = parts[0].shape
+    size, dtype = parts[0].size, parts[0].dtype
     columns = outer * inner
     programs = pl.cdiv(columns, _LANES)
+    together = group or (1 if launch.interpret else _GROUP)
 
     def kernel(values_ref: Any, out_ref: Any) -> None:
         column = launch.program_id(0, programs) * _LANES + jnp.arange(_LANES, dtype=jnp.int32)
         inside = column < columns
         first = column // inner * (steps * inner) + column % inner
 
-        def step(t: jax.Array, total: jax.Array) -> jax.Array:
-            where = first + t * inner
-            value = plt.load(values_ref.at[where], mask=inside, other=identity(values.dtype))
-            total = total + value
-            plt.store(out_ref.at[where], total, mask=inside)
-            return total
+        def load(where: jax.Array, mask: jax.Array) -> Parts:
+            places = (where + k * size for k in range(len(parts)))
+            return tuple(plt.load(values_ref.at[at], mask=mask, other=0) for at in places)
 
-        start = jnp.full((_LANES,), identity(values.dtype), values.dtype)
-        jax.lax.fori_loop(0, steps, step, start)
+        def store(where: jax.Array, mask: jax.Array, state: Parts) -> None:
+            for k, part in enumerate(state):
+                plt.store(out_ref.at[where + k * size], part, mask=mask)
+
+        def step(turn: jax.Array, state: Parts) -> Parts:
+            # All loads of a group go out before the first store that they might have to wait for.
+            places = [1 + turn * together + k for k in range(together)]
+            masks = [inside & (t < steps) for t in places]
+            offsets = [first + t * inner for t in places]
+            values = [load(at, mask) for at, mask in zip(offsets, masks, strict=True)]
+            for at, mask, value in zip(offsets, masks, values, strict=True):
+                state = combine(state, value, launch.product)
+                store(at, mask, state)
+            return state
+
+        state = load(first, inside)
+        store(first, inside, state)
+        jax.lax.fori_loop(0, pl.cdiv(steps - 1, together), step, state)
 
     flat = launch(
         kernel,
         (programs,),
-        jax.ShapeDtypeStruct((values.size,), values.dtype),
-        values.reshape(-1),
+        jax.ShapeDtypeStruct((size * len(parts),), dtype),
+        jnp.stack(parts).reshape(-1),
         name="scan_ordered_fold",
     )
-    return flat.reshape(values.shape)
+    return tuple(flat.reshape(len(parts), outer, steps, inner))
 
 
 def atomic_carry(rows: jax.Array, *, launch: Launch) -> jax.Array:

@@ -1,4 +1,4 @@
-"""Running sums along the middle axis of [outer, n, inner]: every way to compute the two paths."""
+"""Running folds along the middle axis of [outer, n, inner]: every way to compute the two paths."""
 
 from __future__ import annotations
 
@@ -10,92 +10,172 @@ import jax
 import jax.numpy as jnp
 
 import spec
+from impl.combines import COMBINES, Combine, Parts, Running, joined, later_extreme, split
 from impl.kernels import scan as kernels
-from impl.kernels.launch import Launch
+from impl.kernels.launch import MAX_ELEMENTS, Launch
+from impl.lowerings import tiles
+from impl.lowerings.select import sort_keys
 from impl.manual_axes import vary_like
-from impl.numerics import accumulator, by_parts, convert, fence, identity, zeros
+from impl.monoids import Reduction
+from impl.numerics import accumulator, convert, fence, product
 
-Scan = Callable[..., jax.Array]
+#: From parts to their running folds along the middle axis, left to right.
+Fold = Callable[[Parts, Combine], Parts]
+Scan = Callable[..., Any]
 
 
-def accumulating(function: Scan) -> Scan:
-    """Gives ``function`` values of their accumulator type, parts of complex ones, and direction."""
+def on_parts(function: Scan) -> Scan:
+    """Gives ``function`` the parts of its operands, of their accumulator type, and direction.
+
+    Of several operands the result is the last.
+    """
 
     @functools.wraps(function)
-    def run(values: jax.Array, *, reverse: bool, **options: Any) -> jax.Array:
-        if values.size == 0:
-            return values
-        if jnp.issubdtype(values.dtype, jnp.complexfloating):
-
-            def both(parts: jax.Array) -> jax.Array:
-                flat = parts.reshape(-1, *values.shape[1:])
-                return run(flat, reverse=reverse, **options).reshape(parts.shape)
-
-            return by_parts(both, values)
-        wide = convert(values, accumulator(values.dtype))
+    def run(*operands: jax.Array, by: Running, reverse: bool = False, **options: Any) -> jax.Array:
+        dtype = operands[-1].dtype
+        if operands[-1].size == 0:
+            return operands[-1]
+        parts = tuple(
+            convert(part, accumulator(part.dtype)) for value in operands for part in split(value)
+        )
         if reverse:
-            wide = jnp.flip(wide, 1)
-        out = function(wide, **options)
+            parts = tuple(jnp.flip(part, 1) for part in parts)
+        out = function(parts, by=by, **options)[-len(split(operands[-1])) :]
         if reverse:
-            out = jnp.flip(out, 1)
-        return convert(out, values.dtype)
+            out = tuple(jnp.flip(part, 1) for part in out)
+        return convert(joined(out), dtype)
 
     return run
 
 
-@accumulating
-def xla_atomic(values: jax.Array) -> jax.Array:
-    """XLA's own cumulative sum, in the order that it likes."""
-    return jax.lax.cumsum(values, axis=1)
+def _block() -> int:
+    return int(spec.load().orders["blocked_scan"].parameters["block"])
 
 
-@accumulating
-def xla_blocked(values: jax.Array) -> jax.Array:
+@on_parts
+def cpu(parts: Parts, *, by: Running) -> Parts:
+    """The spec's blocked scan, tile by tile."""
+    # Factors of a recurrence are no result.
+    kept = tuple(range(len(parts) // 2, len(parts))) if by == "affine" else tuple(range(len(parts)))
+    return tiles.scan(tiles.reader(*parts), parts, COMBINES[by], _block(), kept)
+
+
+@on_parts
+def xla(parts: Parts, *, by: Running) -> Parts:
     """The spec's blocked scan by loops over vectors: right on any device."""
-    return _blocked(values, _fold)
+    return _blocked(parts, COMBINES[by], _fold)
 
 
-@accumulating
-def kernel_atomic(values: jax.Array, *, launch: Launch) -> jax.Array:
+@on_parts
+def kernel(parts: Parts, *, by: Running, launch: Launch) -> Parts:
+    """The spec's blocked scan, one lane for each column of a block."""
+    if len(parts) * parts[0].size > MAX_ELEMENTS:
+        return _blocked(parts, COMBINES[by], _fold)
+    return _blocked(parts, COMBINES[by], functools.partial(kernels.fold_blocks, launch=launch))
+
+
+@on_parts
+def xla_sum(parts: Parts, *, by: Running) -> Parts:
+    """XLA's own cumulative sum, in the order that it likes."""
+    del by
+    return tuple(jax.lax.cumsum(part, axis=1) for part in parts)
+
+
+def any_sum(values: jax.Array, *, launch: Launch, **options: Any) -> jax.Array:
     """Carries between chunks by atomics."""
-    if jnp.issubdtype(values.dtype, jnp.integer):
+    if jnp.issubdtype(values.dtype, jnp.integer) or values.size > MAX_ELEMENTS:
         # Until jax 0.12 Triton's atomics on vectors of integers are lowered as those of floats;
         # and any order is as good.
-        return jax.lax.cumsum(values, axis=1)
-    outer, n, inner = values.shape
-    rows = jnp.moveaxis(values, 1, 2).reshape(outer * inner, n)
+        return xla_sum(values, **options)  # type: ignore[no-any-return]
+    return _atomic_sum(values, launch=launch, **options)  # type: ignore[no-any-return]
+
+
+@on_parts
+def _atomic_sum(parts: Parts, *, by: Running, launch: Launch) -> Parts:
+    del by
+    outer, n, inner = parts[0].shape
+    rows = jnp.moveaxis(jnp.stack(parts), 2, 3).reshape(-1, n)
     out = kernels.atomic_carry(rows, launch=launch)
-    return jnp.moveaxis(out.reshape(outer, inner, n), 2, 1)
+    return tuple(jnp.moveaxis(out.reshape(len(parts), outer, inner, n), 3, 2))
 
 
-@accumulating
-def kernel_blocked(values: jax.Array, *, launch: Launch) -> jax.Array:
-    """The spec's blocked scan, one lane for each column of a block."""
-    return _blocked(values, functools.partial(kernels.fold_blocks, launch=launch))
+def _fold(parts: Parts, combine: Combine) -> Parts:
+    """Running folds over the middle axis, left to right."""
+    return tuple(
+        jnp.moveaxis(out, 0, 1)
+        for out in tiles.fold(tuple(jnp.moveaxis(part, 1, 0) for part in parts), combine)
+    )
 
 
-def _fold(values: jax.Array) -> jax.Array:
-    """Running sums over the middle axis, left to right, starting from -0."""
-
-    def step(total: jax.Array, value: jax.Array) -> tuple[jax.Array, jax.Array]:
-        total = total + value
-        return total, total
-
-    first = zeros((values.shape[0], values.shape[2]), values.dtype)
-    _, out = jax.lax.scan(step, vary_like(first, values), jnp.moveaxis(values, 1, 0))
-    return jnp.moveaxis(out, 0, 1)
-
-
-def _blocked(values: jax.Array, fold: Scan) -> jax.Array:
-    """Folds blocks, then their totals, and adds to each block the carry before it."""
-    outer, n, inner = values.shape
-    block = spec.load().orders["blocked_scan"].parameters["block"]
+def _blocked(parts: Parts, combine: Combine, fold: Fold) -> Parts:
+    """Folds blocks, then their totals, and combines the carry before each block with it."""
+    outer, n, inner = parts[0].shape
+    block = _block()
     if n <= block:
-        return fold(values)
+        return fold(parts, combine)
     blocks = -(-n // block)
     ends = [(0, 0), (0, blocks * block - n), (0, 0)]
-    padded = jnp.pad(values, ends, constant_values=identity(values.dtype))
-    local = fold(padded.reshape(outer * blocks, block, inner)).reshape(outer, blocks, block, inner)
-    totals = fence(local[:, :, -1])
-    carry = jnp.concatenate([zeros((outer, 1, inner), values.dtype), fold(totals)[:, :-1]], axis=1)
-    return (carry[:, :, None] + local).reshape(outer, blocks * block, inner)[:, :n]
+    shape = (outer, blocks, block, inner)
+    apart = tuple(jnp.pad(part, ends).reshape(outer * blocks, block, inner) for part in parts)
+    local = tuple(part.reshape(shape) for part in fold(apart, combine))
+    carries = fold(tuple(fence(part[:, :, -1]) for part in local), combine)
+    rolled = (jnp.roll(carry, 1, axis=1)[:, :, None] for carry in carries)
+    before = tuple(jnp.broadcast_to(part, shape) for part in rolled)
+    carried = combine(before, local, product)
+    first = (jnp.arange(blocks) == 0)[:, None, None]
+    return tuple(
+        jnp.where(first, a, b).reshape(outer, blocks * block, inner)[:, :n]
+        for a, b in zip(local, carried, strict=True)
+    )
+
+
+# Extremes are the same in every order.
+
+
+def extreme_keys(by: Reduction, values: jax.Array) -> jax.Array:
+    """Unsigned integers of which the greatest is wanted: that of a NaN, or of the extreme."""
+    keys = sort_keys(values)
+    if by == "max":
+        return keys
+    # Turned around, but for NaNs, which stay above all.
+    keys = ~keys
+    if not jnp.issubdtype(values.dtype, jnp.floating):
+        return keys
+    return jnp.where(jnp.isnan(values), ~jnp.zeros_like(keys), keys)
+
+
+def cpu_extreme(values: jax.Array, *, by: Reduction) -> tuple[jax.Array, jax.Array]:
+    """Running extremes and the last positions of each, tile by tile."""
+    places = jnp.zeros(values.shape, jnp.int32)
+    if values.size == 0:
+        return values, places
+
+    values_at = tiles.reader(values)
+
+    def read(start: tuple[jax.Array | int, ...], shape: tuple[int, int, int]) -> Parts:
+        (part,) = values_at(start, shape)
+        numbers = jax.lax.broadcasted_iota(jnp.int32, shape, 1) + start[1]
+        return extreme_keys(by, part), part, numbers
+
+    like = (places, values, vary_like(places, values))
+    out = tiles.scan(read, like, later_extreme, _block(), (1, 2))
+    return out[0], out[1]
+
+
+def xla_extreme(values: jax.Array, *, by: Reduction) -> tuple[jax.Array, jax.Array]:
+    """The same by cumulative maxima of integers."""
+    places = jnp.broadcast_to(jnp.arange(values.shape[1], dtype=jnp.int32)[:, None], values.shape)
+    if values.size == 0:
+        return values, places
+    keys = extreme_keys(by, values)
+    reached = keys == jax.lax.cummax(keys, axis=1)
+    last = jax.lax.cummax(jnp.where(reached, places, 0), axis=1)
+    return jnp.take_along_axis(values, last, axis=1, mode="clip"), last
+
+
+def kernel_extreme(
+    values: jax.Array, *, by: Reduction, launch: Launch
+) -> tuple[jax.Array, jax.Array]:
+    """The same: there is no order for a kernel to leave open or to keep."""
+    del launch
+    return xla_extreme(values, by=by)

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import jax
-import jax.numpy as jnp
 
-from impl import checks
 from impl.checks import Array
-from impl.decide import decide
-from impl.layout import three_axes
-from impl.primitives.alert import alert
-from impl.primitives.scan import scan
+from impl.ops._running import total
 
 _NAME = "cumsum"
 
@@ -22,25 +17,19 @@ def cumsum(input: Array, dim: int, *, dtype: jax.typing.DTypeLike | None = None)
         input: Any shape and dtype.
         dim: The dimension to add along.
         dtype: What to convert to first. None means that integers and bools become int64 (int32
-            where x64 is off) and other dtypes stay.
+            where x64 is off) and other dtypes stay. From complex to real numbers the imaginary
+            part is discarded, with a warning.
 
     Returns:
         Shape of ``input``. float16 and bfloat16 are added in float32 and rounded once.
 
     Raises:
         IndexError: ``dim`` is out of range.
+        NotImplementedError: ``dtype`` is bool.
         RuntimeError: The mode is on and the profile has no deterministic implementation for the
             device.
         TypeError: An argument is of the wrong type.
 
     Source: ``torch.cumsum``. What the mode does, and the guarantee, are in the spec's rows.
     """
-    input = checks.array(_NAME, "input", input)
-    dim = checks.dimension(dim, input.ndim, _NAME)
-    if dtype is None:
-        exact = checks.dtype_kind(input.dtype) in ("integer", "bool")
-        dtype = jnp.result_type(int) if exact else input.dtype
-    values = input.astype(dtype)
-    decision = decide(_NAME, **checks.facts(values))
-    out = scan(three_axes(alert(values, decision), dim), decision=decision)
-    return out.reshape(input.shape)
+    return total(_NAME, "add", input, dim, dtype)

@@ -48,12 +48,15 @@ def new_primitive(
     name: str,
     abstract_eval: Callable[..., Any],
     paths: Mapping[Path, Lowerings],
+    *,
+    multiple_results: bool = False,
 ) -> Primitive:
     """Makes a primitive whose static parameter ``decision`` picks a path on each platform.
 
     Differentiation and batching are registered by the caller.
     """
     primitive = Primitive(name)
+    primitive.multiple_results = multiple_results
     primitive.def_impl(functools.partial(xla.apply_primitive, primitive))
     primitive.def_abstract_eval(abstract_eval)
 
@@ -62,7 +65,9 @@ def new_primitive(
     ) -> Any:
         name = platform or "other"
         function = paths[decision.on(name).path].choose(name, decision)
-        lower = mlir.lower_fun(functools.partial(function, **params), multiple_results=False)
+        lower = mlir.lower_fun(
+            functools.partial(function, **params), multiple_results=multiple_results
+        )
         return lower(context, *args)
 
     register_per_platform(primitive, rule)

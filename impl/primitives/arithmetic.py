@@ -19,6 +19,8 @@ from impl.primitives import _core
 def multiply(a: jax.Array, b: jax.Array) -> jax.Array:
     """``a * b``, rounded before a sum takes it up; float16 and bfloat16 by way of float32.
 
+    Complex numbers are multiplied by their parts: four products, each rounded, and two sums.
+
     Args:
         a: Any shape and dtype.
         b: Of the dtype of ``a``; broadcast to its shape.
@@ -62,6 +64,14 @@ def _new(name: str, function: Callable[[jax.Array, jax.Array], jax.Array]) -> Pr
     return primitive
 
 
+def _product(a: jax.Array, b: jax.Array) -> jax.Array:
+    if not jnp.issubdtype(a.dtype, jnp.complexfloating):
+        return product(a, b)
+    re = product(a.real, b.real) - product(a.imag, b.imag)
+    im = product(a.real, b.imag) + product(a.imag, b.real)
+    return jax.lax.complex(re, im)
+
+
 def _batch(primitive: Primitive, args: Any, dims: Any) -> Any:
     size = _core.batch_size(args, dims)
     moved = [_core.move_batch(arg, dim, size) for arg, dim in zip(args, dims, strict=True)]
@@ -83,7 +93,7 @@ def _transpose_quotient(cotangent: Any, a: Any, b: Any) -> Any:
     return ad.Zero(a.aval) if type(cotangent) is ad.Zero else divide(cotangent, b), None
 
 
-multiply_p = _new("samebits_multiply", product)
+multiply_p = _new("samebits_multiply", _product)
 divide_p = _new("samebits_divide", quotient)
 ad.defbilinear(multiply_p, lambda ct, _, b: multiply(ct, b), lambda ct, a, _: multiply(ct, a))
 ad.primitive_jvps[divide_p] = _jvp_of_quotient

@@ -1,0 +1,42 @@
+"""Calls of logcumsumexp."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from conformance.case import Sample
+from conformance.cases._data import MANY, Array, values
+
+
+def samples() -> Iterator[Sample]:
+    """Down columns, for real and complex numbers."""
+    real = values((MANY, 2), np.float32) * 5
+    real[3, 1] = -np.inf
+    for name, x in {
+        "floating": real,
+        "complex": (real[::-1] + 1j * real.clip(-3, 3) / 3).astype(np.complex64),
+    }.items():
+        yield Sample(
+            name=name,
+            facts={"dtype": name, "input_ndim": 2},
+            call=lambda ns, x: ns.logcumsumexp(x, 0),
+            arrays=(x,),
+            expected=_expected,
+            wrt=0 if name == "floating" else None,  # the other takes long to compile
+            expected_pullback=_expected_pullback,
+        )
+
+
+def _wide(x: Array) -> Array:
+    return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+
+
+def _expected(x: Array) -> Array:
+    return np.asarray(np.log(np.cumsum(np.exp(_wide(x)), 0)))
+
+
+def _expected_pullback(ct: Array, x: Array) -> Array:
+    shares = _wide(ct) / np.cumsum(np.exp(_wide(x)), 0)
+    return np.asarray(np.exp(_wide(x)) * np.cumsum(shares[::-1], 0)[::-1])

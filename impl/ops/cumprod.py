@@ -1,0 +1,36 @@
+"""impl.cumprod."""
+
+from __future__ import annotations
+
+import jax
+
+from impl.checks import Array
+from impl.ops._running import total
+
+_NAME = "cumprod"
+
+
+def cumprod(input: Array, dim: int, *, dtype: jax.typing.DTypeLike | None = None) -> jax.Array:
+    """Running products along one dimension.
+
+    Args:
+        input: Any shape and dtype.
+        dim: The dimension to multiply along.
+        dtype: What to convert to first. None means that integers and bools become int64 (int32
+            where x64 is off) and other dtypes stay. From complex to real numbers the imaginary
+            part is discarded, with a warning.
+
+    Returns:
+        Shape of ``input``. float16 and bfloat16 are multiplied in float32 and rounded
+        once. Where one part of a long row overflows and another comes to 0, what follows is NaN.
+
+    Raises:
+        IndexError: ``dim`` is out of range.
+        NotImplementedError: ``dtype`` is bool.
+        RuntimeError: The mode is on and the profile has no deterministic implementation for the
+            device.
+        TypeError: An argument is of the wrong type.
+
+    Source: ``torch.cumprod``. What the mode does, and the guarantee, are in the spec's rows.
+    """
+    return total(_NAME, "mul", input, dim, dtype)

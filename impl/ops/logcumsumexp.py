@@ -1,0 +1,41 @@
+"""impl.logcumsumexp."""
+
+from __future__ import annotations
+
+import jax
+
+from impl import checks
+from impl.checks import Array
+from impl.decide import decide
+from impl.ops._running import along
+
+_NAME = "logcumsumexp"
+
+
+def logcumsumexp(input: Array, dim: int) -> jax.Array:
+    """Logarithms of running sums of exponentials along one dimension.
+
+    Args:
+        input: Any shape, floats or complex numbers.
+        dim: The dimension to add along.
+
+    Returns:
+        Shape and dtype of ``input``. float16 and bfloat16 are computed in float32 and rounded
+        once. Imaginary parts are those of a continued logarithm: they may leave [-pi, pi].
+
+    Raises:
+        IndexError: ``dim`` is out of range.
+        NotImplementedError: ``input`` is of integers or bools.
+        RuntimeError: The mode is on and the profile has no deterministic implementation for the
+            device.
+        TypeError: An argument is of the wrong type.
+
+    Source: ``torch.logcumsumexp``. What the mode does, and the guarantee, are in the spec's rows.
+    """
+    input = checks.array(_NAME, "input", input)
+    dim = checks.dimension(dim, input.ndim, _NAME)
+    if checks.dtype_kind(input.dtype) in ("integer", "bool"):
+        raise NotImplementedError(
+            f"{_NAME}(): not implemented for {input.dtype}; it takes floats and complex numbers"
+        )
+    return along(input, "logaddexp", dim, decide(_NAME, **checks.facts(input)))

@@ -88,12 +88,4 @@ def wheel(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """What the ordered path costs; with PyTorch beside it where it can be installed."""
     install(session, "peer")
-    for benchmark in session.posargs[:1] or (
-        "convs",
-        "losses",
-        "scans",
-        "scatter",
-        "selection",
-        "spatial",
-    ):
-        session.run("python", "-m", "conformance.benchmarks", benchmark, *session.posargs[1:])
+    session.run("python", "-m", "conformance.benchmarks", *session.posargs)

@@ -17,12 +17,8 @@ _LEGEND = (
 )
 _BENCHMARKS: Mapping[str, ModuleType] = MappingProxyType(
     {
-        "convs": convs,
-        "losses": losses,
-        "scans": scans,
-        "scatter": scatter,
-        "selection": selection,
-        "spatial": spatial,
+        module.__name__.rpartition(".")[2]: module
+        for module in (convs, losses, scans, scatter, selection, spatial)
     }
 )
 
@@ -30,17 +26,23 @@ _BENCHMARKS: Mapping[str, ModuleType] = MappingProxyType(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures, prints a table, and returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m conformance.benchmarks", description=__doc__)
-    parser.add_argument("benchmark", choices=list(_BENCHMARKS))
+    parser.add_argument("benchmark", nargs="*", metavar="NAME", help=", ".join(_BENCHMARKS))
     parser.add_argument("--times", type=int, default=1, metavar="N", help="N times the sizes")
     parser.add_argument("--rounds", type=int, default=30, metavar="N", help="default: 30")
     parser.add_argument("--write", type=Path, metavar="FILE.md", help="write the table as well")
     options = parser.parse_args(arguments)
+    if unknown := set(options.benchmark) - set(_BENCHMARKS):
+        parser.error(f"there is no benchmark {min(unknown)!r}, but {', '.join(_BENCHMARKS)}")
     if min(options.times, options.rounds) < 1:
         parser.error("--times and --rounds must be 1 or more")
     if options.write is not None and not options.write.absolute().parent.is_dir():
         parser.error(f"--write {options.write}: there is no such folder")
-    text = report(options.benchmark, times=options.times, rounds=options.rounds)
-    print(text, end="")
+    text = ""
+    for benchmark in options.benchmark or _BENCHMARKS:
+        table = report(benchmark, times=options.times, rounds=options.rounds)
+        table = f"\n{table}" if text else table
+        print(table, end="")
+        text += table
     if options.write is not None:
         options.write.write_text(text, encoding="utf-8")
     return 0

@@ -69,7 +69,9 @@ def sizes(
         RuntimeError: One is negative.
     """
     if bool(given) == (by_name is not None):
-        raise TypeError(f"{function}() takes argument '{name}' once: as ints, or as a tuple of ints")
+        raise TypeError(
+            f"{function}() takes argument '{name}' once: as ints, or as a tuple of ints"
+        )
     value = by_name if by_name is not None else given[0] if len(given) == 1 else given
     if by_name is None and isinstance(value, numbers.Integral) and not isinstance(value, bool):
         value = given

@@ -174,7 +174,7 @@ def to_be_written(function: str, values: Any, into: QuantizedArray) -> jax.Array
         TypeError: They are no array.
     """
     if isinstance(values, QuantizedArray):
-        raise RuntimeError(
+        raise RuntimeError(  # noqa: TRY004  # PyTorch's choice
             f"{function}(): argument 'values' must not be quantized where 'input' is; pass floats"
         )
     floats = checks.array(function, "values", values)
@@ -187,10 +187,10 @@ def _parameter(function: str, name: str, value: Any, kind: str) -> Any:
     types = (int, float, np.number) if kind == "floating" else (int, np.integer)
     if isinstance(value, types) and not isinstance(value, bool | np.complexfloating):
         return value
-    if isinstance(value, jax.Array | np.ndarray) and value.ndim == 0:
-        if checks.dtype_kind(value.dtype) in (kind, "integer"):
-            known = checks.known(value)
-            return value if known is None else known.item()
+    of_one = isinstance(value, jax.Array | np.ndarray) and value.ndim == 0
+    if of_one and checks.dtype_kind(value.dtype) in (kind, "integer"):
+        known = checks.known(value)
+        return value if known is None else known.item()
     raise TypeError(
         f"{function}(): argument '{name}' must be a {'float' if kind == 'floating' else 'int'} or "
         f"an array of one without dimensions, not {type(value).__name__}"

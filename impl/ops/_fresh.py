@@ -22,9 +22,7 @@ _ELSEWHERE = {
 }
 
 
-def make(
-    function: str, shape: tuple[int, ...], dtype: Any, keywords: dict[str, Any]
-) -> jax.Array:
+def make(function: str, shape: tuple[int, ...], dtype: Any, keywords: dict[str, Any]) -> jax.Array:
     """An array of fresh memory, for the op ``function``."""
     unused(function, keywords)
     dtype = element_type(function, dtype)

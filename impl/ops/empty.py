@@ -133,8 +133,7 @@ def empty_strided(
     shape = checks.sizes("empty_strided", (), size)
     if not isinstance(stride, tuple | list):
         raise TypeError(
-            "empty_strided(): argument 'stride' must be tuple of ints, not "
-            f"{type(stride).__name__}"
+            f"empty_strided(): argument 'stride' must be tuple of ints, not {type(stride).__name__}"
         )
     steps = [checks.integer("empty_strided", f"stride[{i}]", s) for i, s in enumerate(stride)]
     if len(steps) != len(shape):

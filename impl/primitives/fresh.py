@@ -20,9 +20,7 @@ from impl.primitives._core import register_per_platform
 fresh_p = Primitive("samebits_fresh")
 
 
-def fresh(
-    shape: tuple[int, ...], dtype: jax.typing.DTypeLike, *, decision: Decision
-) -> jax.Array:
+def fresh(shape: tuple[int, ...], dtype: jax.typing.DTypeLike, *, decision: Decision) -> jax.Array:
     """An array that holds the known value of its dtype on the platforms that ``decision`` names."""
     return fresh_p.bind(  # type: ignore[no-any-return]  # a primitive is not typed
         shape=shape, dtype=jnp.dtype(dtype), decision=decision

@@ -20,7 +20,11 @@ quint8: Final = "quint8"
 qint8: Final = "qint8"
 qint32: Final = "qint32"
 
-_STORED = {"quint8": np.dtype(np.uint8), "qint8": np.dtype(np.int8), "qint32": np.dtype(np.int32)}
+_STORED: dict[str, np.dtype[Any]] = {
+    "quint8": np.dtype(np.uint8),
+    "qint8": np.dtype(np.int8),
+    "qint32": np.dtype(np.int32),
+}
 
 
 @jax.tree_util.register_dataclass

@@ -66,14 +66,13 @@ def resize(
     Source: ``torch.Tensor.resize_``, which changes its tensor; this one does not. What the mode
     does, and the guarantee, are in the spec's rows.
     """
-    quantized = isinstance(input, QuantizedArray)
-    codes = input.int_repr if quantized else input
+    codes = input.int_repr if isinstance(input, QuantizedArray) else input
     codes = checks.array(_NAME, "input", codes)
     shape = checks.sizes(_NAME, sizes, size)
     unused(_NAME, keywords)
     decision = decide(
         _NAME,
-        quantized=quantized,
+        quantized=isinstance(input, QuantizedArray),
         fill_uninitialized_memory=modes.fill_uninitialized_memory(),
     )
     if isinstance(input, QuantizedArray):

@@ -37,7 +37,7 @@ def _lower(
     def make() -> jax.Array:
         if decision.on(platform or "other").fill:
             return jnp.full(shape, known_value(dtype), dtype)
-        return jax.lax.empty(shape, dtype)
+        return jax.lax.empty(shape, dtype)  # type: ignore[no-any-return]  # it is not typed
 
     return mlir.lower_fun(make, multiple_results=False)(context)
 

@@ -129,7 +129,7 @@ def codes(values: jax.Array, like: QuantizedArray) -> jax.Array:
     """The codes of floats in a quantized array that there is."""
     values, by, point = map(jax.lax.stop_gradient, (values, like.scale, like.zero_point))
     stored = _STORED[like.dtype]
-    # Without the fence constants are folded, and the errors below with them.
+    # XLA may fold constants that are added and taken away again: the errors below are such.
     inverse, zero = fence(divide(jnp.ones_like(by), by)), fence(point.astype(jnp.float32))
     scaled = product(values, inverse)
     place = scaled + zero

@@ -64,6 +64,13 @@ def test_constants_are_not_folded_into_other_codes(dtype):
     np.testing.assert_array_equal(whole[6:], np.clip(place, limits.min, limits.max))
 
 
+def test_a_sum_does_not_take_up_the_product():
+    q = impl.quantize_per_tensor(jnp.linspace(-9, 9, 999), 0.1, 100, impl.quint8)
+    y = jnp.asarray(np.random.default_rng(0).normal(size=999), jnp.float32)
+    together = jax.jit(lambda q, y: impl.dequantize(q) + y)(q, y)
+    assert_same_bits(together, np.asarray(impl.dequantize(q)) + np.asarray(y))
+
+
 def test_what_is_beyond_the_last_code_gets_that_one():
     x = np.array([np.nan, np.inf, -np.inf, 1e30, -1e30], np.float32)
     for dtype, stored in STORED.items():

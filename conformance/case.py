@@ -37,6 +37,7 @@ class Sample:
         ordered_pullback: As ``ordered``, from a cotangent and the arrays to the gradient.
         accept: Judges a result where several are right: ``accept(result, *arrays)`` raises
             AssertionError. None compares with ``expected``.
+        filled: From the arrays to the bits where fresh memory holds a known value.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Sample:
     expected_pullback: Callable[..., Any] | None = None
     ordered_pullback: Callable[..., Any] | None = None
     accept: Callable[..., None] | None = None
+    filled: Callable[..., Any] | None = None
 
     @property
     def directions(self) -> tuple[spec.Direction, ...]:

@@ -30,6 +30,11 @@ from impl.ops.cummax import cummax as cummax
 from impl.ops.cummin import cummin as cummin
 from impl.ops.cumprod import cumprod as cumprod
 from impl.ops.cumsum import cumsum as cumsum
+from impl.ops.empty import empty as empty
+from impl.ops.empty import empty_like as empty_like
+from impl.ops.empty import empty_permuted as empty_permuted
+from impl.ops.empty import empty_strided as empty_strided
+from impl.ops.empty import new_empty as new_empty
 from impl.ops.gather import gather as gather
 from impl.ops.getitem import getitem as getitem
 from impl.ops.histc import histc as histc
@@ -47,6 +52,7 @@ from impl.ops.mode import mode as mode
 from impl.ops.mv import mv as mv
 from impl.ops.put import put as put
 from impl.ops.repeat_interleave import repeat_interleave as repeat_interleave
+from impl.ops.resize import resize as resize
 from impl.ops.scatter import scatter as scatter
 from impl.ops.scatter_add import scatter_add as scatter_add
 from impl.ops.scatter_reduce import scatter_reduce as scatter_reduce
@@ -55,3 +61,9 @@ from impl.ops.sort import sort as sort
 from impl.ops.take import take as take
 from impl.ops.take_along_dim import take_along_dim as take_along_dim
 from impl.ops.topk import topk as topk
+from impl.quantized import QuantizedArray as QuantizedArray
+from impl.quantized import dequantize as dequantize
+from impl.quantized import qint8 as qint8
+from impl.quantized import qint32 as qint32
+from impl.quantized import quantize_per_tensor as quantize_per_tensor
+from impl.quantized import quint8 as quint8

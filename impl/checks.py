@@ -59,6 +59,36 @@ def integers(function: str, name: str, value: Any, count: int) -> tuple[int, ...
     return tuple(integer(function, f"{name}[{i}]", one) for i, one in enumerate(value))
 
 
+def sizes(
+    function: str, given: Sequence[Any], by_name: Any = None, *, name: str = "size"
+) -> tuple[int, ...]:
+    """The sizes of a new array, given one by one, as one tuple or list, or by the argument's name.
+
+    Raises:
+        TypeError: They are given in none of these ways, or are not ints.
+        RuntimeError: One is negative.
+    """
+    if bool(given) == (by_name is not None):
+        raise TypeError(
+            f"{function}() takes argument '{name}' once: as ints, or as a tuple of ints"
+        )
+    value = by_name if by_name is not None else given[0] if len(given) == 1 else given
+    if by_name is None and isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        value = given
+    if not isinstance(value, tuple | list):
+        raise TypeError(
+            f"{function}(): argument '{name}' must be tuple of ints, not {type(value).__name__}"
+        )
+    out = tuple(integer(function, f"{name}[{i}]", one) for i, one in enumerate(value))
+    for size in out:
+        if size < 0:
+            raise RuntimeError(
+                f"{function}(): Trying to create an array with negative dimension {size} in "
+                f"argument '{name}': {list(out)}"
+            )
+    return out
+
+
 def flag(function: str, name: str, value: Any) -> None:
     """Refuses what is not a bool.
 

@@ -20,6 +20,13 @@ def lowest(dtype: jax.typing.DTypeLike) -> jax.Array:
     return jnp.asarray(-jnp.inf if floats else jnp.iinfo(dtype).min, dtype)
 
 
+def known_value(dtype: jax.typing.DTypeLike) -> float | int | bool:
+    """What the mode fills fresh memory with: NaN, the greatest integer, or True."""
+    if jnp.issubdtype(dtype, jnp.inexact):
+        return float("nan")
+    return True if jnp.dtype(dtype) == jnp.bool_ else int(jnp.iinfo(dtype).max)
+
+
 def zeros(shape: tuple[int, ...], dtype: jax.typing.DTypeLike) -> jax.Array:
     """An array that holds the identity of addition."""
     return jnp.full(shape, identity(dtype), dtype)

@@ -23,10 +23,11 @@ from spec import oracles
 
 
 def samples() -> Iterator[Sample]:
-    """Rows written and added, for each dtype; two arrays, apart from each other."""
+    """Rows written and added, for each dtype; two arrays, apart from each other; codes."""
     for name, dtype in DTYPES.items():
         yield _rows(f"{name}_added", kind(name), dtype, accumulate=True)
     yield _rows("written", "floating", np.float32, accumulate=False)
+    yield _quantized()
     for accumulate in (False, True):
         yield Sample(
             name="two_arrays" + "_added" * accumulate,
@@ -57,6 +58,28 @@ def _rows(name: str, dtype_fact: str, dtype: Any, *, accumulate: bool) -> Sample
         expected_pullback=lambda ct, x, i, v: ct[i].astype(np.float64),
         ordered_pullback=lambda ct, x, i, v: ct[i],
         accept=None if accumulate else one_of_the_writes,
+    )
+
+
+def _quantized() -> Sample:
+    """Floats written into a quantized array; the arrays hold the codes."""
+
+    def call(ns: Any, x: Array, i: Array, v: Array) -> Any:
+        quantized = ns.quantize_per_tensor(x * np.float32(0.5), 0.5, 0, ns.qint8)
+        return ns.index_put(quantized, (i,), v * np.float32(0.5)).int_repr
+
+    def ordered(x: Array, i: Array, v: Array) -> Array:
+        return np.asarray(oracles.last_write(x, i, v)).astype(np.int8)
+
+    codes = values((MANY + FEW, 3), np.int32).astype(np.float32)
+    return Sample(
+        name="quantized",
+        facts={"dtype": "integer", "input_ndim": 2, "accumulate": False},
+        call=call,
+        arrays=(codes[:FEW], indices((MANY,)), codes[FEW:]),
+        expected=ordered,
+        ordered=ordered,
+        accept=one_of_the_writes,
     )
 
 

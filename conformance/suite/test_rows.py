@@ -141,9 +141,13 @@ def test_unlisted(namespace: ModuleType, cell: Cell, record: Any) -> None:
 
 @pytest.mark.about("fill")
 def test_fill(namespace: ModuleType, cell: Cell, record: Any) -> None:
-    """With the mode on, fresh memory holds the known value."""
+    """With the mode on, fresh memory holds the known value, in every bit."""
     function, inputs = program(namespace, cell)
+    assert cell.sample.filled is not None, f"the sample {cell.sample.name!r} lacks `filled`"
+    wanted = trial.bits(cell.sample.filled(*inputs))
     for way in ways(namespace, cell):
-        record(cell, "fill", lowering=way)
+        record(cell, "fill", lowering=way, sha256=wanted)
         with mode(namespace, cell), trial.running(cell.device, way):
-            cell.sample.judge(cell.direction, trial.prepare(function, inputs)())
+            result = trial.prepare(function, inputs, (*call(cell), way))()
+        assert trial.bits(result) == wanted
+        cell.sample.judge(cell.direction, result)

@@ -29,10 +29,13 @@ class Launch:
     Attributes:
         interpret: Whether Pallas interprets it, on any device.
         seed: With ``interpret``, permutes the order of programs and of atomic updates.
+        fill: With ``interpret``, whether a result starts as the known value of fresh memory, or
+            else as zeros. What a kernel leaves unwritten makes the two differ.
     """
 
     interpret: bool = False
     seed: int | None = None
+    fill: bool = True
 
     def __call__(
         self,
@@ -45,17 +48,32 @@ class Launch:
         num_warps: int = 4,
     ) -> jax.Array:
         """Runs ``kernel`` over ``grid``; ``name`` is how lowered IR shows it."""
+        aliases = dict(aliases or {})
+        if self.interpret and not aliases:
+            kernel, args, aliases = self._onto_fresh(kernel, out, args)
         args = tuple(aligned(*args))
         axes = getattr(jax.typeof(args[0]), "mat", None)
         return pl.pallas_call(  # type: ignore[no-any-return]  # a tree of outputs: here one
             kernel,
             grid=tuple(grid),
             out_shape=jax.ShapeDtypeStruct(out.shape, out.dtype, manual_axis_type=axes),
-            input_output_aliases=dict(aliases or {}),
+            input_output_aliases=aliases,
             interpret=self.interpret,
             name=name,
             compiler_params=plt.CompilerParams(num_warps=num_warps),
         )(*args)
+
+    def _onto_fresh(
+        self, kernel: Callable[..., None], out: jax.ShapeDtypeStruct, args: tuple[jax.Array, ...]
+    ) -> tuple[Callable[..., None], tuple[jax.Array, ...], dict[int, int]]:
+        """``kernel`` with one more operand, which its result is written over, and the aliases."""
+        value = numerics.known_value(out.dtype) if self.fill else 0
+        count = len(args)
+
+        def over(*refs: Any) -> None:
+            kernel(*refs[:count], *refs[count + 1 :])
+
+        return over, (*args, jnp.full(out.shape, value, out.dtype)), {count: 0}
 
     def program_id(self, axis: int, size: int) -> jax.Array:
         """The program's id along ``axis`` of a grid that is ``size`` long there."""

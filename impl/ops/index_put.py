@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 import jax
 import jax.numpy as jnp
@@ -14,29 +15,53 @@ from impl.decide import decide
 from impl.primitives.alert import alert
 from impl.primitives.scatter_accumulate import scatter_accumulate
 from impl.primitives.scatter_assign import scatter_assign
+from impl.quantized import QuantizedArray, to_be_written
 from impl.subscripts import arrays_alone, check_mask, is_mask
 
 _NAME = "index_put"
 
 
+@overload
 def index_put(
     input: Array,
+    indices: Sequence[Array | None],
+    values: Array,
+    accumulate: bool = ...,
+    *,
+    unique_indices: bool = ...,
+) -> jax.Array: ...
+
+
+@overload
+def index_put(
+    input: QuantizedArray,
+    indices: Sequence[Array | None],
+    values: Array,
+    accumulate: bool = ...,
+    *,
+    unique_indices: bool = ...,
+) -> QuantizedArray: ...
+
+
+def index_put(
+    input: Array | QuantizedArray,
     indices: Sequence[Array | None],
     values: Array,
     accumulate: bool = False,
     *,
     unique_indices: bool = False,
-) -> jax.Array:
+) -> jax.Array | QuantizedArray:
     """Writes ``values`` to places of ``input``, or adds them to what is there.
 
     Args:
-        input: At least one dimension, any dtype.
+        input: At least one dimension, any dtype; or a ``QuantizedArray``.
         indices: A tuple or list of arrays, one for each leading dimension of ``input``, that
             broadcast together; None stands for all of a dimension. Arrays are of int32 or int64,
             or masks of bool or uint8, which stand for as many dimensions as they have. Negative
             indices count from the end. Under ``jit`` those out of range are dropped.
         values: Of the dtype of ``input``; broadcast to the shape of ``getitem(input, indices)``,
-            for which None is a full slice.
+            for which None is a full slice. Where ``input`` is quantized they are float32, and
+            are quantized as it is before they are written.
         accumulate: Whether to add. If not, of several writes to one place the last one stays
             where the mode keeps an order, and its gradient is that write's alone.
         unique_indices: Vouches that no place occurs twice, so that there is no order to keep.
@@ -50,14 +75,16 @@ def index_put(
         NotImplementedError: The indexed dimensions have more elements together than 32 bits count,
             and x64 is off.
         RuntimeError: ``values`` are of another dtype or do not broadcast; ``indices`` hold no
-            array; or the mode is on and the profile has no deterministic implementation for the
-            device.
+            array; ``input`` is quantized and ``accumulate`` is set; or the mode is on and the
+            profile has no deterministic implementation for the device.
         TypeError: An argument is of the wrong type; or a mask is not known under ``jit``, which
             is allowed only as the one array, with one value that is not added.
 
     Source: ``torch.Tensor.index_put``. What the mode does, and the guarantee, are in the spec's
     rows.
     """
+    if isinstance(input, QuantizedArray):
+        return _quantized(input, indices, values, accumulate, unique_indices)
     input = checks.array(_NAME, "input", input)
     if not isinstance(indices, tuple | list):
         raise TypeError(
@@ -79,6 +106,24 @@ def index_put(
         places.fold(alert(input, decision)), places.flat, places.spread(values), decision=decision
     )
     return places.unfold(out)
+
+
+def _quantized(
+    input: QuantizedArray,
+    indices: Sequence[Array | None],
+    values: Array,
+    accumulate: bool,
+    unique_indices: bool,
+) -> QuantizedArray:
+    checks.flag(_NAME, "accumulate", accumulate)
+    if accumulate:
+        raise RuntimeError(
+            f"{_NAME}(): argument 'accumulate' must be False where 'input' is quantized; "
+            "dequantize it, add, and quantize the sum"
+        )
+    written = to_be_written(_NAME, values, input)
+    out = index_put(input.int_repr, indices, written, unique_indices=unique_indices)
+    return dataclasses.replace(input, int_repr=out)
 
 
 def _is_one_traced_mask(indices: Sequence[Any]) -> bool:

@@ -11,6 +11,7 @@ import jax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, mlir, xla
 
+from impl import modes
 from impl.decide import DEVICES, Decision, Path
 from impl.kernels.launch import Launch
 
@@ -38,7 +39,8 @@ class Lowerings:
         if platform == "cpu" and emulation is not None and emulation.lowering != "native":
             if emulation.lowering == "xla":
                 return self.xla
-            return functools.partial(self.kernel, launch=Launch(True, emulation.seed))
+            launch = Launch(True, emulation.seed, fill=modes.fills())
+            return functools.partial(self.kernel, launch=launch)
         if platform == "cuda":
             return functools.partial(self.kernel, launch=Launch())
         return self.cpu if platform == "cpu" else self.xla

@@ -88,5 +88,5 @@ def wheel(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """What the ordered path costs; with PyTorch beside it where it can be installed."""
     install(session, "peer")
-    for benchmark in session.posargs[:1] or ("convs", "scatter", "selection", "spatial"):
+    for benchmark in session.posargs[:1] or ("convs", "scatter", "selection", "sparse", "spatial"):
         session.run("python", "-m", "conformance.benchmarks", benchmark, *session.posargs[1:])

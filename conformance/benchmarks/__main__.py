@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 
-from conformance.benchmarks import convs, scatter, selection, spatial
+from conformance.benchmarks import convs, scatter, selection, sparse, spatial
 from conformance.benchmarks.timing import Measured, machine
 
 _LEGEND = (
@@ -16,7 +16,13 @@ _LEGEND = (
     "{base}. Kept: what the ordered program needs beside its arguments and its result."
 )
 _BENCHMARKS: Mapping[str, ModuleType] = MappingProxyType(
-    {"convs": convs, "scatter": scatter, "selection": selection, "spatial": spatial}
+    {
+        "convs": convs,
+        "scatter": scatter,
+        "selection": selection,
+        "sparse": sparse,
+        "spatial": spatial,
+    }
 )
 
 

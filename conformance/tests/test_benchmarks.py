@@ -5,13 +5,14 @@ import re
 import pytest
 
 from conformance.benchmarks import __main__ as command
-from conformance.benchmarks import convs, scatter, selection, spatial, timing
+from conformance.benchmarks import convs, scatter, selection, sparse, spatial, timing
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     monkeypatch.setattr(scatter, "SIZES", ((20, 3000, 1), (5, 300, 2)))
     monkeypatch.setattr(selection, "SIZES", ((3, 40),))
+    monkeypatch.setattr(sparse, "SIZES", ((2, 8, 6, 4, 3),))
     monkeypatch.setattr(spatial, "SIZES", {"tiny": (1, 2, 8, 8)})
     monkeypatch.setattr(convs, "SIZES", {"tiny": convs.Size(1, 2, 8, 3, 3, 2, 1)})
     ops = {name: spatial.OPS[name] for name in ("avg_pool2d(3, 2, 1)", "grid_sample")}
@@ -23,6 +24,13 @@ def small(monkeypatch):
     [
         (scatter, ["20 | 3,000 | 1", "5 | 300 | 2"]),
         (selection, [f"{op} | [3, 40]" for op in selection.OPS]),
+        (
+            sparse,
+            [
+                f"[2, 8, 6], 1 in 4, by [2, 6, 3] | {direction}"
+                for direction in ("forward", "backward")
+            ],
+        ),
         (
             spatial,
             [

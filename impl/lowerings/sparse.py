@@ -148,17 +148,24 @@ def _dot(
         terms = (product(a[..., c], b[..., c]) for c in range(count))
         return functools.reduce(jnp.add, terms, total)
 
+    def panel(start: jax.Array | int, count: int, total: jax.Array) -> jax.Array:
+        first = count % _UNROLLED
+        part = add(start, first, none) if first else none
+        if count >= _UNROLLED:
+
+            def block(step: jax.Array, part: jax.Array) -> jax.Array:
+                return add(start + first + step * _UNROLLED, _UNROLLED, part)
+
+            part = jax.lax.fori_loop(0, count // _UNROLLED, block, part)
+        return total + fence(part)
+
     length = spec.load().orders["panel"].parameters["minimum"]
+    whole, rest = divmod(width, length)
     total = none
-    for start in range(0, width, length):
-        count = min(length, width - start)
-        part = add(start, count % _UNROLLED, none) if count % _UNROLLED else none
-        first = start + count % _UNROLLED
-
-        def block(step: jax.Array, part: jax.Array, first: int = first) -> jax.Array:
-            return add(first + step * _UNROLLED, _UNROLLED, part)
-
-        total = total + fence(jax.lax.fori_loop(0, count // _UNROLLED, block, part))
+    if whole:
+        total = jax.lax.fori_loop(0, whole, lambda i, t: panel(i * length, length, t), total)
+    if rest:
+        total = panel(whole * length, rest, total)
     # Fenced, or XLA drops the addition to a constant 0 and with it the sign of 0 + -0.
     return fence(jnp.zeros_like(none)) + total
 

@@ -68,7 +68,9 @@ def _sample_shape(left: Any, right: Any, rows: Any, columns: Any, **_: Any) -> A
     return left.update(shape=(left.shape[0], rows.shape[1]), weak_type=False)
 
 
-def _jvp(primitive: Primitive, linear: tuple[int, int], primals: Any, tangents: Any, **p: Any) -> Any:
+def _jvp(
+    primitive: Primitive, linear: tuple[int, int], primals: Any, tangents: Any, **p: Any
+) -> Any:
     out = primitive.bind(*primals, **p)
     parts = []
     for place in linear:
@@ -115,7 +117,9 @@ def _transpose_sample(
     return (out, None, None, None) if of_left else (None, out, None, None)
 
 
-def _batch(primitive: Primitive, places: tuple[int, int], args: Any, dims: Any, **params: Any) -> Any:
+def _batch(
+    primitive: Primitive, places: tuple[int, int], args: Any, dims: Any, **params: Any
+) -> Any:
     """Folds the batch into the outer axis; indices that are shared, ``places``, stay so."""
     size = _core.batch_size(args, dims)
     moved = [

@@ -91,7 +91,7 @@ def _sparse_sample(
     def by_lane(function: Any, data: Array, other: Array) -> Array:
         flat = (part.reshape(-1, *part.shape[len(batch) :]) for part in (data, other))
         out = np.stack([function(*lane) for lane in zip(*places, *flat, strict=True)])
-        return out.reshape(*batch, *out.shape[1:])
+        return np.asarray(out.reshape(*batch, *out.shape[1:]))
 
     def product(row: Array, column: Array, data: Array, other: Array) -> Array:
         terms = data.reshape(-1, *(1,) * (other.ndim - 1)) * other[column]

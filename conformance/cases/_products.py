@@ -106,7 +106,8 @@ def _sparse_sample(
 
         def element(row: Array, column: Array, ct: Array, other: Array) -> Array:
             terms = (ct[row] * other[column]).reshape(MANY, -1).T
-            return oracles.panel(np.zeros((1, MANY), ct.dtype), np.zeros(len(terms), int), terms)[0]
+            total = oracles.panel(np.zeros((1, MANY), ct.dtype), np.zeros(len(terms), int), terms)
+            return np.asarray(total[0])
 
         return by_lane(element, ct, arrays[-1])
 

@@ -65,7 +65,8 @@ def _multiply_shape(data: Any, rows: Any, columns: Any, dense: Any, *, size: int
 
 
 def _sample_shape(left: Any, right: Any, rows: Any, columns: Any, **_: Any) -> Any:
-    return left.update(shape=(left.shape[0], rows.shape[1]), weak_type=False)
+    # Of the indices it has the number of axes, which the types of some meshes count.
+    return rows.update(shape=(left.shape[0], rows.shape[1]), dtype=left.dtype, weak_type=False)
 
 
 def _jvp(

@@ -12,6 +12,7 @@ is in the rows of ``spec``.
 """
 
 from impl import nn as nn
+from impl import sparse as sparse
 from impl import testing as testing
 from impl import utils as utils
 from impl.alerts import alert_not_deterministic as alert_not_deterministic

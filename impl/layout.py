@@ -69,3 +69,10 @@ def rows_at(values: jax.Array, index: jax.typing.ArrayLike) -> jax.Array:
     )
     sizes = (values.shape[0], 1, values.shape[2])
     return jax.lax.gather(values, index[..., None], numbers, sizes, mode="promise_in_bounds")
+
+
+def rows_of_each(values: jax.Array, index: jax.Array) -> jax.Array:
+    """``values[a, index[a]]`` of [outer, n, inner] for each ``a``; every index is in [0, n)."""
+    if values.shape[0] == 1:
+        return rows_at(values, index[0])
+    return jnp.take_along_axis(values, index[:, :, None], axis=1, mode="promise_in_bounds")

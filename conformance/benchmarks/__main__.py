@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 
-from conformance.benchmarks import convs, losses, scans, scatter, selection, spatial
+from conformance.benchmarks import convs, losses, scans, scatter, selection, sparse, spatial
 from conformance.benchmarks.timing import Measured, machine
 
 _LEGEND = (
@@ -18,7 +18,7 @@ _LEGEND = (
 _BENCHMARKS: Mapping[str, ModuleType] = MappingProxyType(
     {
         module.__name__.rpartition(".")[2]: module
-        for module in (convs, losses, scans, scatter, selection, spatial)
+        for module in (convs, losses, scans, scatter, selection, sparse, spatial)
     }
 )
 

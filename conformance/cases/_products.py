@@ -8,14 +8,17 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from jax.experimental.sparse import BCOO
+from jax.experimental.sparse import BCOO, BCSR
 
+from conformance import trial
 from conformance.case import Sample
 from conformance.cases._data import FEW, MANY, Array, indices, values
 from spec import oracles
 
 _VARIABLE = "CUBLAS_WORKSPACE_CONFIG"
 _ROWS, _TERMS = 37, 1100
+#: Times as many columns where sums along them are tried.
+_WIDER = 8
 
 
 def dense_samples(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) -> Iterator[Sample]:
@@ -40,28 +43,73 @@ def dense_samples(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) -> 
 
 
 def sparse_samples(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) -> Iterator[Sample]:
-    """Many elements of few rows, some of them of one position, in no order."""
+    """Many elements of few rows, some of them of one position, in two layouts.
+
+    In no order, with the gradient of the dense operand; and by row, with that of the elements.
+    """
     lanes = max([1, *batch])
-    places = np.stack(
-        [indices((lanes, MANY)), indices((lanes, MANY, 1))[..., 0] * 3 % FEW], axis=-1
-    ).reshape(*batch, MANY, 2)
+    row, column = indices((lanes, MANY)), indices((lanes, MANY, 1))[..., 0] * 3 % FEW
     shape = (*batch, FEW, FEW)
+    data = values((*batch, MANY), np.float32)
+    dense = values((*batch, FEW, *columns), np.float32)
+    places = np.stack([row, column], axis=-1).reshape(*batch, MANY, 2)
+    yield _sparse_sample(
+        "sparse",
+        batch,
+        lambda ns, *own: _call(ns, op, "", BCOO(own[:2], shape=shape), own[2]),
+        (data, places, dense),
+        (row, column),
+        wrt=2,
+    )
+    # Not of every row are there elements.
+    by_row, ends = np.sort(row, axis=1), np.arange(FEW + 1)
+    starts = np.stack([np.searchsorted(lane, ends) for lane in by_row]).astype(np.int32)
+    more = tuple(count * _WIDER for count in columns)
+    dense = values((*batch, FEW, *more), np.float32)
+    stored = data, column.reshape(data.shape), starts.reshape(*batch, FEW + 1)
+    yield _sparse_sample(
+        "sparse by row",
+        batch,
+        lambda ns, *own: _call(ns, op, "", BCSR(own[:3], shape=shape), own[3]),
+        (*stored, dense),
+        (by_row, column),
+        wrt=0,
+    )
 
-    def by_lane(function: Any, data: Array, places: Array, other: Array) -> Array:
-        flat = [part.reshape(lanes, *part.shape[len(batch) :]) for part in (data, places, other)]
-        out = np.stack([function(d, *p.T, o) for d, p, o in zip(*flat, strict=True)])
-        return out.reshape(*batch, *out.shape[1:])
 
-    def forward(data: Array, places: Array, other: Array) -> Array:
-        def lane(d: Array, rows: Array, columns: Array, o: Array) -> Array:
-            terms = d.reshape(-1, *(1,) * (o.ndim - 1)) * o[columns]
-            return oracles.panel(np.zeros((FEW, *o.shape[1:]), o.dtype), rows, terms)
+def _sparse_sample(
+    name: str,
+    batch: tuple[int, ...],
+    call: Any,
+    arrays: tuple[Array, ...],
+    places: tuple[Array, Array],
+    *,
+    wrt: int,
+) -> Sample:
+    """Of elements, the first array, at ``places`` [lanes, elements], and the last array."""
 
-        return by_lane(lane, data, places, other)
+    def by_lane(function: Any, data: Array, other: Array) -> Array:
+        flat = (part.reshape(-1, *part.shape[len(batch) :]) for part in (data, other))
+        out = np.stack([function(*lane) for lane in zip(*places, *flat, strict=True)])
+        return np.asarray(out.reshape(*batch, *out.shape[1:]))
 
-    def backward(ct: Array, data: Array, places: Array, other: Array) -> Array:
-        del other
-        return forward(data, places[..., ::-1], ct)
+    def product(row: Array, column: Array, data: Array, other: Array) -> Array:
+        terms = data.reshape(-1, *(1,) * (other.ndim - 1)) * other[column]
+        return oracles.panel(np.zeros((FEW, *other.shape[1:]), other.dtype), row, terms)
+
+    def forward(*arrays: Array) -> Array:
+        return by_lane(product, arrays[0], arrays[-1])
+
+    def backward(ct: Array, *arrays: Array) -> Array:
+        if wrt:
+            return by_lane(lambda r, c, d, o: product(c, r, d, o), arrays[0], ct)
+
+        def element(row: Array, column: Array, ct: Array, other: Array) -> Array:
+            terms = (ct[row] * other[column]).reshape(MANY, -1).T
+            total = oracles.panel(np.zeros((1, MANY), ct.dtype), np.zeros(len(terms), int), terms)
+            return np.asarray(total[0])
+
+        return by_lane(element, ct, arrays[-1])
 
     def wide(function: Any) -> Any:
         def run(*arrays: Array) -> Array:
@@ -70,25 +118,19 @@ def sparse_samples(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) ->
 
         return run
 
-    yield Sample(
-        name="sparse",
+    return Sample(
+        name=name,
         facts={
             "dtype": "floating",
             "input_ndim": len(batch) + 2,
             "sparse": True,
             "cublas_workspace_config": "",
         },
-        call=lambda ns, data, places, other: _call(
-            ns, op, "", BCOO((data, places), shape=shape), other
-        ),
-        arrays=(
-            values((*batch, MANY), np.float32),
-            places,
-            values((*batch, FEW, *columns), np.float32),
-        ),
+        call=call,
+        arrays=arrays,
         expected=wide(forward),
         ordered=forward,
-        wrt=2,
+        wrt=wrt,
         expected_pullback=wide(backward),
         ordered_pullback=backward,
     )
@@ -102,7 +144,7 @@ def samples(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) -> Iterat
 
 def _call(namespace: Any, op: str, setting: str, left: Any, right: Any) -> Any:
     with mock.patch.dict(os.environ, {_VARIABLE: setting}):
-        return getattr(namespace, op)(left, right)
+        return trial.resolve(namespace, op)(left, right)
 
 
 def _gradient(ct: Array, a: Array, b: Array, wrt: int) -> Array:

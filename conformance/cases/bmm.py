@@ -9,5 +9,5 @@ from conformance.cases import _products
 
 
 def samples() -> Iterator[Sample]:
-    """Dense ones, and a sparse one."""
+    """Dense ones, and sparse ones."""
     return _products.samples("bmm", (2,), (5,))

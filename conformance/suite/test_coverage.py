@@ -43,14 +43,14 @@ def _is_namespace(value: object) -> bool:
     """Whether ops are to be looked for in it: a package is one, a file of ops is not."""
     return (
         inspect.ismodule(value)
-        and value.__name__.startswith("impl.nn")
+        and value.__name__.startswith(("impl.nn", "impl.sparse"))
         and hasattr(value, "__path__")
     )
 
 
 def _public_ops() -> list[str]:
     """The functions that ``impl`` makes public and that are ops, by dotted name."""
-    homes = ("impl.ops.", "impl.nn.functional.")
+    homes = ("impl.ops.", "impl.nn.functional.", "impl.sparse.")
     found: list[str] = []
     spaces: list[tuple[str, ModuleType]] = [("", impl)]
     while spaces:

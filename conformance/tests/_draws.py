@@ -4,13 +4,16 @@ Every op is a fold of contributions onto places, lane by lane; so one oracle ser
 """
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
+from jax.experimental.sparse import BCOO, BCSR
 from ml_dtypes import bfloat16
 
+from conformance import trial
 from spec import oracles
 
 FLOATS = [np.float32, np.float32, np.float16, bfloat16]
@@ -346,6 +349,67 @@ def embedding(draw):
     return pullback(lambda ns, w, i: ns.nn.functional.embedding(i, w), (weight, i), wanted, ct)
 
 
+# Sparse operands; what is drawn is the product, or a gradient.
+
+
+@st.composite
+def sparse_products(draw):
+    """Elements of few places, so that many have one, and rows without any."""
+    rows, height, seed = draw(st.integers(1, 4)), draw(st.integers(1, 4)), draw(st.integers(0, 99))
+    batch = draw(st.sampled_from([(), (2,)]))
+    width = draw(st.sampled_from([3, 1, 0, 1100]))
+    count = draw(st.sampled_from([1030, 4, 0])) if width < 4 else 3
+    op = draw(st.sampled_from(["bmm"] if batch else ["mm", "sparse.mm", "mv"]))
+    columns = () if op == "mv" else (width,)
+    by_row, of = draw(st.booleans()), draw(st.sampled_from(["value", "data", "dense"]))
+    rng = np.random.default_rng(seed)
+    row = rng.integers(0, draw(st.integers(1, rows)), (*batch, count))
+    row = np.sort(row, axis=-1) if by_row else row
+    column = rng.integers(0, height, row.shape)
+    data = numbers(seed, row.shape, np.float32)
+    dense = numbers(seed + 1, (*batch, height, *columns), np.float32)
+    ct = numbers(seed + 2, (*batch, rows, *columns), np.float32)
+
+    def product(ns, data, dense):
+        function = trial.resolve(ns, op)
+        shape = (*batch, rows, height)
+        if ns.__name__ == "torch":
+            return function(_sparse_in_torch(ns, data, row, column, shape), dense)
+        if by_row:
+            starts = (row[..., None, :] < np.arange(rows + 1)[:, None]).sum(-1)
+            return function(BCSR((data, column, starts), shape=shape), dense)
+        return function(BCOO((data, np.stack([row, column], -1)), shape=shape), dense)
+
+    arrays = (data, row, column, dense, ct)
+    lanes = zip(*arrays, strict=True) if batch else [arrays]
+    each = [_sparse_in_numpy(*lane, of) for lane in lanes]
+    wanted = np.stack(each) if batch else each[0]
+    if of == "dense":
+        return pullback(lambda ns, x, d: product(ns, d, x), (dense, data), wanted, ct)
+    if of == "data":
+        return pullback(product, (data, dense), wanted, ct)
+    return Drawn(product, (data, dense), wanted)
+
+
+def _sparse_in_numpy(data, row, column, dense, ct, of):
+    """By panels: the product, or its gradient by ``data`` or ``dense``."""
+    every = data.reshape(-1, *(1,) * (dense.ndim - 1))
+    if of == "value":
+        return oracles.panel(np.zeros_like(ct), row, every * dense[column])
+    if of == "dense":
+        return oracles.panel(np.zeros_like(dense), column, every * ct[row])
+    terms = (ct[row] * dense[column]).reshape(len(data), math.prod(ct.shape[1:])).T
+    return oracles.panel(np.zeros((1, len(data)), np.float32), np.zeros(len(terms), int), terms)[0]
+
+
+def _sparse_in_torch(torch, data, row, column, shape):
+    batch = np.broadcast_to(np.arange(len(row))[:, None], row.shape) if row.ndim == 2 else None
+    places = np.stack([a.reshape(-1) for a in (batch, row, column) if a is not None])
+    return torch.sparse_coo_tensor(
+        torch.from_numpy(places), data.reshape(-1), shape, check_invariants=True
+    )
+
+
 EVERY = {
     draw.__name__: draw
     for draw in (
@@ -364,6 +428,7 @@ EVERY = {
         getitem,
         repeat_interleave,
         embedding,
+        sparse_products,
     )
 }
 

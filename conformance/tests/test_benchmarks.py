@@ -5,7 +5,7 @@ import re
 import pytest
 
 from conformance.benchmarks import __main__ as command
-from conformance.benchmarks import convs, losses, scans, scatter, selection, spatial, timing
+from conformance.benchmarks import convs, losses, scans, scatter, selection, sparse, spatial, timing
 
 
 @pytest.fixture(autouse=True)
@@ -16,6 +16,7 @@ def small(monkeypatch):
     sizes = {"nll_loss": (2, 3, 4), "cross_entropy": (5, 3), "ctc_loss": (6, 2, 3)}
     monkeypatch.setattr(losses, "SIZES", sizes)
     monkeypatch.setattr(losses, "LABELS", 2)
+    monkeypatch.setattr(sparse, "SIZES", ((2, 8, 6, 4, 3),))
     monkeypatch.setattr(spatial, "SIZES", {"tiny": (1, 2, 8, 8)})
     monkeypatch.setattr(convs, "SIZES", {"tiny": convs.Size(1, 2, 8, 3, 3, 2, 1)})
     ops = {name: spatial.OPS[name] for name in ("avg_pool2d(3, 2, 1)", "grid_sample")}
@@ -40,6 +41,13 @@ def small(monkeypatch):
         (scans, ["cumsum | 1 | 3,000", "cummax | 3 | 50"]),
         (scatter, ["20 | 3,000 | 1", "5 | 300 | 2"]),
         (selection, [f"{op} | [3, 40]" for op in selection.OPS]),
+        (
+            sparse,
+            [
+                f"[2, 8, 6], 1 in 4, by [2, 6, 3] | {direction}"
+                for direction in ("forward", "backward")
+            ],
+        ),
         (
             spatial,
             [

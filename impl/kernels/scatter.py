@@ -28,6 +28,7 @@ def atomic(
     monoid: Monoid,
     launch: Launch,
     weights: jax.Array | None = None,
+    sources: jax.Array | None = None,
 ) -> jax.Array:
     """Combines ``updates`` with ``operand`` in whatever order the hardware takes, in one pass.
 
@@ -39,6 +40,8 @@ def atomic(
         launch: How to run.
         weights: Shape [outer, n], with ``updates`` of shape [outer, n / k, inner]: each update is
             multiplied by k of them in a row, and each product is a contribution.
+        sources: With weights, of each the row of ``updates``, counted through their outer axis;
+            int32, shape [outer * n]. They may be of any number then.
 
     Returns:
         Shape [outer, size, inner].
@@ -46,14 +49,15 @@ def atomic(
     outer, size, inner = operand.shape
     shape = (outer, indices.shape[1], inner)
     programs = pl.cdiv(math.prod(shape), _ATOMIC_BLOCK)
+    share = _share(weights, sources, outer * updates.shape[1])
 
     def kernel(_: Any, indices_ref: Any, updates_ref: Any, *rest: Any) -> None:
         lanes = _lanes(launch, programs)
         offset, kept = _targets(indices_ref, lanes, indices.shape, shape, size)
         element = lanes
         if weights is not None:
-            row, share = lanes // inner, weights.shape[1] // updates.shape[1]
-            element = row // share * inner + lanes % inner
+            row = lanes // inner
+            element = _source(row, rest, kept, share) * inner + lanes % inner
         value = plt.load(updates_ref.at[element], mask=kept, other=0)
         if weights is not None:
             value = value * plt.load(rest[0].at[row], mask=kept, other=0)
@@ -66,11 +70,32 @@ def atomic(
         operand.reshape(-1),
         indices.reshape(-1),
         updates.reshape(-1),
-        *([] if weights is None else [weights.reshape(-1)]),
+        *_flat(weights),
+        *_flat(sources),
         name=f"scatter_{monoid.name}_atomic",
         aliases={0: 0},
     )
     return flat.reshape(operand.shape)
+
+
+def _flat(value: jax.Array | None) -> list[jax.Array]:
+    return [] if value is None else [value.reshape(-1)]
+
+
+def _share(weights: jax.Array | None, sources: jax.Array | None, updates: int) -> int | None:
+    """How many weights in a row are of one update; None where sources say of which each is."""
+    if sources is not None:
+        return None
+    return 1 if weights is None else weights.size // updates
+
+
+def _source(
+    position: jax.Array, rest: tuple[Any, ...], mask: jax.Array, share: int | None
+) -> jax.Array:
+    """The update of each weight; ``rest`` are the references of weights, sources and others."""
+    if share is None:
+        return plt.load(rest[1].at[position], mask=mask, other=0)
+    return position // share
 
 
 def any_writer(indices: jax.Array, size: int, *, launch: Launch) -> jax.Array:
@@ -141,6 +166,7 @@ def fold_chains(
     monoid: Monoid,
     launch: Launch,
     weights: jax.Array | None = None,
+    sources: jax.Array | None = None,
 ) -> jax.Array:
     """Folds every chain left to right, starting from the identity.
 
@@ -156,12 +182,14 @@ def fold_chains(
         launch: How to run.
         weights: Of any shape, with ``updates`` of shape [n / k, width]: each update is multiplied
             by k of them in a row, and each product is what a position is of.
+        sources: With weights, of each the row of ``updates``, of which there may be any number;
+            int32, of as many elements.
 
     Returns:
         Panel results, shape [chains, width].
     """
     count, width = start.shape[0], updates.shape[1]
-    share = 1 if weights is None else weights.size // updates.shape[0]
+    share = _share(weights, sources, updates.shape[0])
     identity = monoid.identity(updates.dtype)
     tile_w = min(_TILE, pl.next_power_of_2(width))
     tile_c = _TILE // tile_w
@@ -180,7 +208,7 @@ def fold_chains(
             alive = first + t < beyond
             position = plt.load(positions_ref.at[first + t], mask=alive, other=0)
             value = plt.load(
-                updates_ref.at[(position // share)[:, None], column[None, :]],
+                updates_ref.at[_source(position, rest, alive, share)[:, None], column[None, :]],
                 mask=alive[:, None] & in_columns[None, :],
                 other=identity,
             )
@@ -212,7 +240,8 @@ def fold_chains(
         end,
         positions,
         updates,
-        *([] if weights is None else [weights.reshape(-1)]),
+        *_flat(weights),
+        *_flat(sources),
         name=f"scatter_{monoid.name}_ordered_fold",
     )
 

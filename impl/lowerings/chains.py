@@ -64,17 +64,19 @@ def fold_chains(
     *,
     monoid: Monoid,
     weights: jax.Array | None = None,
+    sources: jax.Array | None = None,
 ) -> jax.Array:
     """Folds every chain left to right, from the identity: [n, width] to [chains, width].
 
-    With ``weights``, of several in a row for each update, positions are theirs.
+    With ``weights``, of several in a row for each update, positions are theirs. With ``sources``
+    each weight is of the update that its source names.
     """
     share = 1 if weights is None else weights.size // updates.shape[0]
 
     def step(t: jax.Array, total: jax.Array) -> jax.Array:
         alive = start + t < end
         position = positions[jnp.where(alive, start + t, 0)]
-        value = updates[position // share]
+        value = updates[position // share if sources is None else sources[position]]
         if weights is not None:
             value = product(value, weights.reshape(-1)[position][:, None])
         return jnp.where(alive[:, None], monoid.combine(total, value), total)

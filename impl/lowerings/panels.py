@@ -36,11 +36,12 @@ def cpu(
     *,
     monoid: Monoid,
     weights: jax.Array | None = None,
+    sources: jax.Array | None = None,
 ) -> jax.Array:
     """Cuts the work by the sizes of operand and updates."""
     outer, size, inner = operand.shape
     n = indices.shape[1]
-    take = functools.partial(contributions, updates, weights)
+    take = functools.partial(contributions, updates, weights, sources)
     length = panel_length(size)
     rows = max(_FEWEST_ROWS, min(_KEPT, _READ // (outer * inner)))
     chunk = 1 << (rows.bit_length() - 1)

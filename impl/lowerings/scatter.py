@@ -5,7 +5,9 @@ All take ``operand`` [outer, size, inner], ``indices`` [outer or 1, n, inner or 
 another monoid. Indices outside [0, size) are dropped.
 
 Those that take ``weights`` [outer, n] take ``updates`` [outer, n / k, inner]: each stands for k
-contributions in a row, its products with k weights. ``indices`` are then [outer, n, 1].
+contributions in a row, its products with k weights. ``indices`` are then [outer, n, 1]. With
+``sources`` too, [outer, n], updates are of any number, and each contribution is the product of a
+weight and of the update that its source names, which is one of them.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import jax.numpy as jnp
 import spec
 from impl.kernels import scatter as kernels
 from impl.kernels.launch import MAX_ELEMENTS, Launch
-from impl.layout import rows_at, within
+from impl.layout import rows_at, rows_of_each, within
 from impl.lowerings import chains
 from impl.manual_axes import vary_like
 from impl.monoids import ADD, Monoid
@@ -86,21 +88,37 @@ def xla_atomic(
     *,
     monoid: Monoid,
     weights: jax.Array | None = None,
+    sources: jax.Array | None = None,
 ) -> jax.Array:
     """XLA's own scatter: serial on a CPU, atomic on a GPU."""
-    whole = contributions(updates, weights, 0, indices.shape[1])
+    whole = contributions(updates, weights, sources, 0, indices.shape[1])
     return scatter_by(monoid, operand, indices, whole)
 
 
 def contributions(
-    updates: jax.Array, weights: jax.Array | None, start: jax.Array | int, count: int
+    updates: jax.Array,
+    weights: jax.Array | None,
+    sources: jax.Array | None,
+    start: jax.Array | int,
+    count: int,
 ) -> jax.Array:
     """Those from ``start`` on, [outer, count, inner]: updates, or products of them and weights."""
     if weights is None:
         return jax.lax.dynamic_slice_in_dim(updates, start, count, axis=1)
     own = jax.lax.dynamic_slice_in_dim(weights, start, count, axis=1)
-    row = (start + jnp.arange(count, dtype=jnp.int32)) // (weights.shape[1] // updates.shape[1])
-    return product(rows_at(updates, row), own[:, :, None])
+    if sources is None:
+        row = (start + jnp.arange(count, dtype=jnp.int32)) // (weights.shape[1] // updates.shape[1])
+        return product(rows_at(updates, row), own[:, :, None])
+    rows = jax.lax.dynamic_slice_in_dim(sources, start, count, axis=1)
+    return product(rows_of_each(updates, rows), own[:, :, None])
+
+
+def flat_sources(sources: jax.Array | None, updates: jax.Array) -> jax.Array | None:
+    """``sources`` as rows of all updates, flat; None where there are none."""
+    if sources is None:
+        return None
+    outer = jnp.arange(updates.shape[0], dtype=jnp.int32)[:, None]
+    return (outer * updates.shape[1] + sources.astype(jnp.int32)).reshape(-1)
 
 
 def scatter_by(
@@ -162,13 +180,19 @@ def xla_chains(
     *,
     monoid: Monoid,
     weights: jax.Array | None = None,
+    sources: jax.Array | None = None,
 ) -> jax.Array:
     """Panel order without scatters: right on any device."""
     return _by_chains(
         operand,
         indices,
         updates,
-        functools.partial(chains.fold_chains, monoid=monoid, weights=weights),
+        functools.partial(
+            chains.fold_chains,
+            monoid=monoid,
+            weights=weights,
+            sources=flat_sources(sources, updates),
+        ),
         functools.partial(chains.fold_panels, monoid=monoid),
         monoid,
     )
@@ -183,16 +207,25 @@ def kernel_atomic(
     monoid: Monoid,
     launch: Launch,
     weights: jax.Array | None = None,
+    sources: jax.Array | None = None,
 ) -> jax.Array:
     """One pass of atomics."""
     # Until jax 0.12 Triton's atomics on vectors of integers are lowered as those of floats; XLA's
     # scatter of integers is atomic too, and exact.
     exact = jnp.issubdtype(operand.dtype, jnp.integer)
     count = updates.size // updates.shape[1] * indices.shape[1]
-    if exact or max(operand.size, count) > MAX_ELEMENTS:
-        whole = contributions(updates, weights, 0, indices.shape[1])
+    if exact or max(operand.size, updates.size, count) > MAX_ELEMENTS:
+        whole = contributions(updates, weights, sources, 0, indices.shape[1])
         return scatter_by(monoid, operand, indices, whole)
-    return kernels.atomic(operand, indices, updates, monoid=monoid, launch=launch, weights=weights)
+    return kernels.atomic(
+        operand,
+        indices,
+        updates,
+        monoid=monoid,
+        launch=launch,
+        weights=weights,
+        sources=flat_sources(sources, updates),
+    )
 
 
 @accumulating
@@ -204,13 +237,20 @@ def kernel_chains(
     monoid: Monoid,
     launch: Launch,
     weights: jax.Array | None = None,
+    sources: jax.Array | None = None,
 ) -> jax.Array:
     """Panel order by one lane for each chain."""
     return _by_chains(
         operand,
         indices,
         updates,
-        functools.partial(kernels.fold_chains, monoid=monoid, launch=launch, weights=weights),
+        functools.partial(
+            kernels.fold_chains,
+            monoid=monoid,
+            launch=launch,
+            weights=weights,
+            sources=flat_sources(sources, updates),
+        ),
         functools.partial(kernels.fold_panels, monoid=monoid, launch=launch),
         monoid,
     )

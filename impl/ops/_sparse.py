@@ -1,66 +1,136 @@
-"""Products with a sparse left operand: each of its elements adds a row to one of the result."""
+"""Sparse left operands: what is taken for one, and its product with a dense matrix."""
 
 from __future__ import annotations
 
 import math
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
-from jax.experimental.sparse import BCOO
+import numpy as np
+from jax.experimental.sparse import BCOO, BCSR
 
+from impl import checks
 from impl.decide import Decision
-from impl.manual_axes import vary_like
+from impl.layout import countable, within
 from impl.numerics import accumulator, convert
-from impl.primitives.arithmetic import multiply
-from impl.primitives.gather import gather
-from impl.primitives.scatter_accumulate import scatter_accumulate
+from impl.primitives.sparse import multiply
+
+#: What is taken for a sparse operand.
+Sparse: TypeAlias = BCOO | BCSR
 
 
-def product(input: BCOO, other: jax.Array, *, decision: Decision, pullback: Decision) -> jax.Array:
-    """[..., m, k] by [..., k, n], where elements are taken in the order in which they are stored.
+def check(function: str, name: str, value: Sparse) -> None:
+    """Refuses dense dimensions, and elements that are stored beyond the edges.
 
-    Elements of one position are added up. float16 and bfloat16 are added up in float32 and rounded
-    once.
+    Padding is no such element: an index that equals its dimension, or, of BCSR, an element that
+    no row has. Where values are not known, under ``jit``, what is out of range is dropped.
 
     Raises:
-        NotImplementedError: ``input`` has dense dimensions, or two batch dimensions.
+        RuntimeError: There is one.
     """
-    if input.n_dense or input.n_batch > 1:
-        raise NotImplementedError(
-            "a sparse operand must have no dense dimension and at most one batch dimension, but "
-            f"got n_dense={input.n_dense} and n_batch={input.n_batch}"
+    if value.n_dense:
+        raise RuntimeError(
+            f"{function}(): {name} must have 0 dense dims, but has {value.n_dense}; make them "
+            "sparse (bcoo_update_layout)"
         )
-    wide = accumulator(input.dtype) if jnp.issubdtype(input.dtype, jnp.floating) else input.dtype
-    shape = (*input.shape[:-1], other.shape[-1])
-    outer = math.prod(input.shape[: input.n_batch])
-    data = convert(input.data, wide).reshape(outer, input.nse, 1)
-    rows, columns = _places(input, outer)
-    # Read at 0 as often as the result has columns: what adds up gradients then keeps an order too.
-    every = jnp.zeros((1, shape[-1], 1), jnp.int32)
-    factors = gather(data.reshape(outer * input.nse, 1, 1), every, pullback=pullback)
-    factors = factors.reshape(outer, data.shape[1], shape[-1])
-    dense = convert(other, wide).reshape(
-        outer, math.prod(other.shape[input.n_batch : -1]), shape[-1]
-    )
-    terms = multiply(factors, gather(dense, columns, pullback=pullback))
-    zeros = vary_like(
-        jnp.zeros((outer, math.prod(shape[input.n_batch : -1]), shape[-1]), wide), terms
-    )
-    total = scatter_accumulate(zeros, rows, terms, decision=decision)
-    return convert(total.reshape(shape), input.dtype)
+    indices = checks.known(value.indices)
+    if indices is None:
+        return
+    if isinstance(value, BCOO):
+        limits = np.asarray(value.shape[value.n_batch :], np.int64)
+        wrong = (indices < 0) | (indices > limits)
+    else:
+        starts = checks.known(value.indptr)
+        if starts is None:
+            return
+        limits = np.asarray(value.shape[-1], np.int64)
+        _check_starts(function, name, starts, indices.shape[-1])
+        stored = np.arange(indices.shape[-1]) < starts[..., -1:]
+        wrong = stored & ((indices < 0) | (indices > limits))
+    if wrong.any():
+        position = tuple(int(i) for i in np.argwhere(wrong)[0])
+        dim = value.n_batch + position[-1] if isinstance(value, BCOO) else value.ndim - 1
+        raise RuntimeError(
+            f"{function}(): index {indices[position]} is out of bounds for dimension {dim} with "
+            f"size {value.shape[dim]}, at position {list(position)} of the indices of '{name}'; "
+            f"allowed are 0 to {value.shape[dim] - 1}, and {value.shape[dim]} for padding"
+        )
 
 
-def _places(input: BCOO, outer: int) -> tuple[jax.Array, jax.Array]:
-    """Of each element, its row and its column, counted through what is no batch dimension.
+def _check_starts(function: str, name: str, starts: np.ndarray, elements: int) -> None:
+    rising = (np.diff(starts, axis=-1) >= 0).all()
+    if not rising or (starts[..., 0] != 0).any() or (starts[..., -1] > elements).any():
+        raise RuntimeError(
+            f"{function}(): the indptr of '{name}' must start with 0, never fall, and end with at "
+            f"most the number of stored elements, {elements}, but got {starts.tolist()}"
+        )
 
-    Elements beyond an edge are BCOO's padding: their row is out of range, so that they are dropped.
+
+def product(
+    input: Sparse, other: jax.Array, *, decision: Decision, pullback: Decision
+) -> jax.Array:
+    """[m, k] by [k, n], or [batch, m, k] by [batch, k, n], elements in the order they are stored.
+
+    Elements of one position are added up. float16 and bfloat16 are added up in float32 and rounded
+    once. Where a batch is a batch dimension of ``input`` too, each of it has an order of its own.
     """
-    sizes = input.shape[input.n_batch :]
-    indices = input.indices.reshape(outer, input.nse, len(sizes))
-    inside = ((indices >= 0) & (indices < jnp.asarray(sizes, indices.dtype))).all(axis=-1)
-    before = jnp.zeros_like(indices[..., 0])
-    for place, size in enumerate(sizes[:-2]):
-        before = before * size + indices[..., place]
-    row, column = (before * sizes[i] + indices[..., i] for i in (-2, -1))
+    wide = accumulator(input.dtype) if jnp.issubdtype(input.dtype, jnp.floating) else input.dtype
+    data, rows, columns = _elements(input)
+    # Of a matrix, or of a batch that storage has as one; another is counted by rows and columns.
+    split = -2 if input.n_batch and input.ndim == 3 else 0
+    total = multiply(
+        convert(data, wide),
+        rows,
+        columns,
+        convert(other, wide).reshape(len(data), math.prod(other.shape[split:-1]), other.shape[-1]),
+        size=math.prod(input.shape[split:-1]),
+        decision=decision,
+        pullback=pullback,
+    )
+    return convert(total.reshape(*input.shape[:-1], other.shape[-1]), input.dtype)
+
+
+def _elements(input: Sparse) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Elements, their rows and columns, as [outer, n]; outer is the batch, if storage has it.
+
+    Where it has not, the batch is counted by rows and columns. An element that is beyond an edge
+    has a row beyond all rows, so that it has no part in anything.
+    """
+    indices = _indices(input)
+    batch, elements = indices.shape[:-2], indices.shape[-2]
+    data = jnp.broadcast_to(input.data, (*batch, elements))
+    # Along a batch dimension of storage each element is at its own place.
+    own = jnp.moveaxis(jnp.indices(batch, indices.dtype), 0, -1)[..., None, :]
+    own = jnp.broadcast_to(own, (*batch, elements, len(batch)))
+    every = jnp.concatenate([own, indices], axis=-1)
+    split = 1 if batch and input.ndim == 3 else 0
+    shape = math.prod(batch[:split]), math.prod(batch[split:]) * elements
+    sizes, every = input.shape[split:], every[..., split:].reshape(*shape, input.ndim - split)
+    inside = ((every >= 0) & (every < jnp.asarray(sizes, every.dtype))).all(axis=-1)
+    before = every[..., 0] if len(sizes) == 3 else jnp.zeros_like(every[..., 0])
+    row, column = (before * sizes[i] + every[..., i] for i in (-2, -1))
     row = jnp.where(inside, row, math.prod(sizes[:-1]))
-    return row[..., None], jnp.where(inside, column, 0)[..., None]
+    return data.reshape(shape), row, jnp.where(inside, column, 0)
+
+
+def _indices(input: Sparse) -> jax.Array:
+    """As BCOO has them, for every batch: [*batch, elements, sparse dimensions]."""
+    rows, columns = (math.prod(input.shape[:-2]) * input.shape[i] for i in (-2, -1))
+    dtype = jnp.promote_types(input.indices.dtype, countable(max(rows, columns)))
+    batch, indices = input.shape[: input.n_batch], input.indices.astype(dtype)
+    if isinstance(input, BCOO):
+        return jnp.broadcast_to(indices, (*batch, *indices.shape[-2:]))
+    both = _rows_of(input.indptr, input.nse).astype(dtype), indices
+    return jnp.stack([jnp.broadcast_to(a, (*batch, input.nse)) for a in both], axis=-1)
+
+
+def _rows_of(starts: jax.Array, elements: int) -> jax.Array:
+    """The row of each element of BCSR, which is how many rows start up to it, less one.
+
+    What follows the last row is past all rows.
+    """
+    flat = within(starts.reshape(-1, starts.shape[-1]), elements).astype(jnp.int32)
+    batch = jnp.arange(flat.shape[0], dtype=jnp.int32)[:, None]
+    begun = jnp.zeros((flat.shape[0], elements), jnp.int32).at[batch, flat].add(1, mode="drop")
+    return (jnp.cumsum(begun, axis=-1) - 1).reshape(*starts.shape[:-1], elements)

@@ -20,7 +20,8 @@ def bmm(input: Left, mat2: Array) -> jax.Array:
 
     Args:
         input: Shape [b, m, k]; integers, floats or complex numbers. A
-            ``jax.experimental.sparse.BCOO`` is taken too.
+            ``jax.experimental.sparse.BCOO`` or ``BCSR`` is taken too, whose elements are added up
+            where several have one position.
         mat2: Shape [b, k, n], of the same dtype.
 
     Returns:
@@ -28,8 +29,9 @@ def bmm(input: Left, mat2: Array) -> jax.Array:
 
     Raises:
         NotImplementedError: The operands are of bools.
-        RuntimeError: Shapes or dtypes do not fit; or the mode is on and the profile has no
-            deterministic implementation for the device.
+        RuntimeError: Shapes or dtypes do not fit; ``input`` is sparse and has dense dimensions or
+            indices that are out of range (under ``jit`` they are dropped); or the mode is on and
+            the profile has no deterministic implementation for the device.
         TypeError: An argument is of the wrong type.
 
     Source: ``torch.bmm``. What the mode does, and the guarantee, are in the spec's rows.

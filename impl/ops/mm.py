@@ -20,7 +20,7 @@ def mm(input: Left, mat2: Array) -> jax.Array:
 
     Args:
         input: Shape [m, k]; integers, floats or complex numbers. A ``jax.experimental.sparse.BCOO``
-            is taken too.
+            or ``BCSR`` is taken too, whose elements are added up where several have one position.
         mat2: Shape [k, n], of the same dtype.
 
     Returns:
@@ -28,22 +28,13 @@ def mm(input: Left, mat2: Array) -> jax.Array:
 
     Raises:
         NotImplementedError: The operands are of bools.
-        RuntimeError: Shapes or dtypes do not fit; or the mode is on and the profile has no
-            deterministic implementation for the device.
+        RuntimeError: Shapes or dtypes do not fit; ``input`` is sparse and has dense dimensions or
+            indices that are out of range (under ``jit`` they are dropped); or the mode is on and
+            the profile has no deterministic implementation for the device.
         TypeError: An argument is of the wrong type.
 
     Source: ``torch.mm``. What the mode does, and the guarantee, are in the spec's rows.
     """
     a, b = _products.left(_NAME, input), checks.array(_NAME, "mat2", mat2)
-    for name, operand in (("input", a), ("mat2", b)):
-        if operand.ndim != 2:
-            raise RuntimeError(
-                f"{_NAME}(): {name} must be a matrix, but got shape {list(operand.shape)}"
-            )
-    if a.shape[1] != b.shape[0]:
-        raise RuntimeError(
-            f"{_NAME}(): input and mat2 shapes cannot be multiplied "
-            f"({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]})"
-        )
-    _products.check_dtypes(_NAME, a, "mat2", b)
+    _products.check_matrices(_NAME, input=a, mat2=b)
     return _products.product(_NAME, a, b)

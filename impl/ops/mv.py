@@ -20,7 +20,7 @@ def mv(input: Left, vec: Array) -> jax.Array:
 
     Args:
         input: Shape [m, k]; integers, floats or complex numbers. A ``jax.experimental.sparse.BCOO``
-            is taken too.
+            or ``BCSR`` is taken too, whose elements are added up where several have one position.
         vec: Shape [k], of the same dtype.
 
     Returns:
@@ -28,8 +28,9 @@ def mv(input: Left, vec: Array) -> jax.Array:
 
     Raises:
         NotImplementedError: The operands are of bools.
-        RuntimeError: Shapes or dtypes do not fit; or the mode is on and the profile has no
-            deterministic implementation for the device.
+        RuntimeError: Shapes or dtypes do not fit; ``input`` is sparse and has dense dimensions or
+            indices that are out of range (under ``jit`` they are dropped); or the mode is on and
+            the profile has no deterministic implementation for the device.
         TypeError: An argument is of the wrong type.
 
     Source: ``torch.mv``. What the mode does, and the guarantee, are in the spec's rows.

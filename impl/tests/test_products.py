@@ -276,7 +276,7 @@ BAD = [
     ("mm", (M, M), RuntimeError, "cannot be multiplied (2x3 and 2x3)"),
     ("mm", (M, M.T.astype(int)), RuntimeError, "to have the same dtype, but got: float32 != int"),
     ("mm", (M > 0, M.T > 0), NotImplementedError, "not implemented for bool"),
-    ("mm", (DENSE_DIMENSION, M.T), NotImplementedError, "n_dense=1"),
+    ("mm", (DENSE_DIMENSION, M.T), RuntimeError, "must have 0 dense dims, but has 1"),
     ("mm", (M, BCOO.fromdense(jnp.asarray(M.T))), TypeError, "argument 'mat2' must be"),
     ("mv", ([1.0], V), TypeError, "argument 'input' must be"),
     ("mv", (M, 1.0), TypeError, "argument 'vec' must be"),

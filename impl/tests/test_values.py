@@ -220,7 +220,8 @@ def test_dtypes(dtype):
     check(impl.scatter_add(input, 0, places, source), want)
     check(impl.gather(input, 0, places), gather(input, 0, places))
     check(impl.index_select(input, 0, INDEX), input[INDEX])
-    check(impl.cumsum(source, 0, dtype=dtype), np.cumsum(source.astype(wide), 0))
+    if dtype is not bool:
+        check(impl.cumsum(source, 0, dtype=dtype), np.cumsum(source.astype(wide), 0))
     if dtype in NUMBERS:
         check(impl.kthvalue(source, 2, 0).values, np.sort(source.astype(wide), 0)[1])
         assert impl.kthvalue(source, 2, 0).indices.dtype == np.int32

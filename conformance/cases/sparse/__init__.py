@@ -1,0 +1,1 @@
+"""Calls of what stands under ``sparse``."""

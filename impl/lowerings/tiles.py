@@ -97,7 +97,9 @@ def scan(read: Read, like: Parts, combine: Combine, block: int, kept: tuple[int,
         return out
 
     shape = like[0].shape[: _axes(like[0].shape)]
-    out = tuple(vary_like(jax.lax.empty(shape, like[k].dtype), *like) for k in kept)
+    # Of the type of what it is made of, its sharding included.
+    fresh = (jax.lax.full_like(like[k], 0).reshape(shape) for k in kept)
+    out = tuple(vary_like(part, *like) for part in fresh)
     count = -(-outer // rows) * across
     out = row(0, out) if count == 1 else jax.lax.fori_loop(0, count, row, out)
     return tuple(part.reshape(like[0].shape) for part in out)

@@ -68,6 +68,8 @@ def report(benchmark: str, *, times: int, rounds: int) -> str:
         base = one.ms[module.BASE]
         ratios = [f"{ms:.2f} ({ms / base:.1f})" for ms in one.ms.values()]
         lines.append(_row([*one.case.values(), *ratios, f"{one.kept:,}", f"{one.result:,}"]))
+    remarks: Sequence[str] = getattr(module, "REMARKS", ())
+    lines += ["", *(f"- {remark}" for remark in remarks)] if remarks else []
     return "\n".join(lines) + "\n"
 
 

@@ -22,6 +22,18 @@ from conformance.benchmarks.timing import (
 
 TITLE = "Spatial ops, float32"
 BASE = "ordered"
+#: Why another side is more than twice as fast.
+REMARKS = (
+    (
+        "The greatest of a window is found one dimension at a time, by reads from a table; "
+        "PyTorch scans each window."
+    ),
+    (
+        "A gradient of `max_pool2d` and `adaptive_max_pool2d` reads, for each element, the "
+        "windows over it; PyTorch writes once for each window, which on a CPU is less work."
+    ),
+    "`interpolate` forward keeps little more than one core busy here, and both in PyTorch.",
+)
 
 #: Batch, channels, height and width, as they stand in the two kinds of network.
 SIZES: Mapping[str, tuple[int, int, int, int]] = MappingProxyType(

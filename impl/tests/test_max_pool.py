@@ -318,3 +318,11 @@ def test_forms_of_arguments():
     want = F.max_pool2d(x, (2, 2), (2, 2), (0, 0), (1, 1))
     for given in [(2,), ([2],), ((2,), []), ([2, 2], (2,), [0], [1]), (np.int64(2), None)]:
         assert_same_bits(F.max_pool2d(x, *given), want)
+
+
+@pytest.mark.usefixtures("lowering")
+def test_a_gradient_of_minus_zero_keeps_its_sign():
+    x = np.array([[[3, 1, 2, 5]]], np.float32)
+    pullback = jax.vjp(lambda x: F.max_pool1d(x, 3, 1), x)[1]
+    (got,) = pullback(jnp.full((1, 1, 2), -0.0))
+    assert_same_bits(got, np.array([[[-0.0, 0, 0, -0.0]]], np.float32))

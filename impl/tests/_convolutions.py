@@ -1,10 +1,13 @@
 """What tests of conv and of conv_transpose share."""
 
+import functools
 import itertools
 
+import jax
 import numpy as np
 
-from impl.tests._dots import random
+import impl
+from impl.tests._dots import assert_as_torch, random
 from spec import oracles
 
 
@@ -101,3 +104,19 @@ def oracle_of_image(y, w, image, stride, dilation, padding, *, order=slice(None)
         terms[t, o][..., seen[t]] = np.multiply.outer(flat[o, :, t], columns[:, o])
     total = oracles.taps(terms[order][..., 1:], image=True)
     return np.moveaxis(total, 0, 1).reshape(y.shape[0], -1, *image)
+
+
+def assert_drawn_as_torch(torch, seed, number, count, *, transposed):
+    """One drawn call, with all its gradients."""
+    dims, shapes, options = list(drawn(seed, count, transposed=transposed))[number]
+    name = f"conv_transpose{dims}d" if transposed else f"conv{dims}d"
+    dtype = np.complex128 if number % 6 == 4 else np.float64
+    with jax.enable_x64(True):
+        assert_as_torch(
+            torch,
+            jax.jit(functools.partial(getattr(impl.nn.functional, name), **options)),
+            functools.partial(getattr(torch.nn.functional, name), **options),
+            arrays(shapes, dtype),
+            rtol=1e-11,
+            atol=1e-11,
+        )

@@ -5,6 +5,7 @@ import re
 import types
 
 import numpy as np
+import pytest
 
 import impl
 
@@ -62,3 +63,19 @@ def spread(rng, shape, dtype=np.float32):
     if np.dtype(dtype).kind == "c":
         value = value + 1j * rng.standard_normal(shape)
     return value.astype(dtype)
+
+
+def assert_refused(function, arguments, options, error, fragment):
+    """An exception of exactly that type, whose message names the function."""
+    with pytest.raises(error, match=re.escape(fragment)) as raised:
+        function(*arguments, **options)
+    assert type(raised.value) is error
+    assert str(raised.value).startswith(f"{function.__name__}(): ")
+
+
+def assert_torch_refuses(torch, function, arguments, options, error):
+    """The same of a function of PyTorch, but for its message."""
+    given = [torch.tensor(a) if isinstance(a, np.ndarray | np.generic) else a for a in arguments]
+    with pytest.raises(error) as raised:
+        function(*given, **options)
+    assert type(raised.value) is error, (raised.value, options)

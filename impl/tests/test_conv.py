@@ -14,7 +14,7 @@ import impl
 from impl.lowerings import convolution as lowerings
 from impl.strides import Strides
 from impl.tests import _convolutions
-from impl.tests._dots import WAYS, assert_as_torch, exact, lowered, random
+from impl.tests._dots import WAYS, exact, lowered, random
 from impl.tests._support import LOWERINGS, assert_same_bits, bits, spread
 
 F = impl.nn.functional
@@ -27,18 +27,7 @@ TRIED = 60 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 6
 @pytest.mark.parametrize("number", range(TRIED))
 def test_values_and_gradients_against_pytorch(number):
     torch = pytest.importorskip("torch", reason="values are compared with PyTorch's")
-    dims, shapes, options = list(_convolutions.drawn(1, TRIED, transposed=False))[number]
-    name = f"conv{dims}d"
-    dtype = np.complex128 if number % 6 == 4 else np.float64
-    with jax.enable_x64(True):
-        assert_as_torch(
-            torch,
-            jax.jit(functools.partial(getattr(F, name), **options)),
-            functools.partial(getattr(torch.nn.functional, name), **options),
-            _convolutions.arrays(shapes, dtype),
-            rtol=1e-11,
-            atol=1e-11,
-        )
+    _convolutions.assert_drawn_as_torch(torch, 1, number, TRIED, transposed=False)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "complex64", "int32", "uint8"])

@@ -11,7 +11,7 @@ from jax.test_util import check_grads
 
 import impl
 from impl.tests import _convolutions
-from impl.tests._dots import WAYS, assert_as_torch, exact, random
+from impl.tests._dots import WAYS, exact, random
 from impl.tests._support import LOWERINGS, assert_same_bits, bits
 
 F = impl.nn.functional
@@ -23,18 +23,7 @@ TRIED = 60 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 6
 @pytest.mark.parametrize("number", range(TRIED))
 def test_values_and_gradients_against_pytorch(number):
     torch = pytest.importorskip("torch", reason="values are compared with PyTorch's")
-    dims, shapes, options = list(_convolutions.drawn(2, TRIED, transposed=True))[number]
-    name = f"conv_transpose{dims}d"
-    dtype = np.complex128 if number % 6 == 4 else np.float64
-    with jax.enable_x64(True):
-        assert_as_torch(
-            torch,
-            jax.jit(functools.partial(getattr(F, name), **options)),
-            functools.partial(getattr(torch.nn.functional, name), **options),
-            _convolutions.arrays(shapes, dtype),
-            rtol=1e-11,
-            atol=1e-11,
-        )
+    _convolutions.assert_drawn_as_torch(torch, 2, number, TRIED, transposed=True)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "complex64", "int32"])

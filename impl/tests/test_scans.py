@@ -29,12 +29,6 @@ def torch():
     return pytest.importorskip("torch", reason="a peer to compare with")
 
 
-@pytest.fixture(params=["native", "xla", "seed 1"])
-def lowering(request):
-    with LOWERINGS[request.param]():
-        yield request.param
-
-
 def near_one(shape, dtype=np.float32, seed=0):
     """Numbers of both signs whose products stay in range."""
     rng = np.random.default_rng(seed)

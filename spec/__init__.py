@@ -10,6 +10,7 @@ from spec.loader import load as load
 from spec.loader import read as read
 from spec.model import BEHAVIOURS as BEHAVIOURS
 from spec.model import DEVICES as DEVICES
+from spec.model import KINDS as KINDS
 from spec.model import Behaviour as Behaviour
 from spec.model import Device as Device
 from spec.model import Direction as Direction
@@ -19,6 +20,8 @@ from spec.model import Fact as Fact
 from spec.model import Facts as Facts
 from spec.model import FactValue as FactValue
 from spec.model import Guarantee as Guarantee
+from spec.model import Kind as Kind
+from spec.model import OptionValue as OptionValue
 from spec.model import Order as Order
 from spec.model import Profile as Profile
 from spec.model import Row as Row

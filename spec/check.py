@@ -26,7 +26,14 @@ VOCABULARIES = ("profiles", "orders", "facts", "documents", "ids", "locks")
 FileRow: TypeAlias = tuple[str, dict[str, Any]]
 
 #: The longest text of each kind, and the most sentences in it.
-_LIMITS = {"says": (140, 1), "note": (240, 2), "reason": (140, 1), "statement": (420, 1)}
+_LIMITS = {
+    "says": (180, 1),
+    "note": (240, 2),
+    "reason": (140, 1),
+    "statement": (420, 1),
+    "counterpart": (240, 2),
+    "remains": (240, 2),
+}
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -155,6 +162,8 @@ def _row_names(row: Mapping[str, Any], tables: Mapping[str, Any]) -> Iterator[st
     yield from _when(row.get("when", {}), facts)
     for text in _when(row.get("erratum", {}).get("when", {}), facts):
         yield f"erratum: {text}"
+    if row.get("switch") not in (None, *facts):
+        yield f"the fact {row['switch']!r} of switch is not in facts.toml; add it there"
     if row.get("order") not in (None, *tables["orders"]):
         yield f"the order {row['order']!r} is not in orders.toml; add it there"
     for source in row["source"]:
@@ -165,7 +174,9 @@ def _row_names(row: Mapping[str, Any], tables: Mapping[str, Any]) -> Iterator[st
             yield f"the profile {name!r} is not in profiles.toml; use one of {sorted(profiles)}"
             continue
         release = profiles[name]["release"]
-        document = "fill" if behaviour == "fill" else "list"
+        # What no list has is a switch: the notes tell of it.
+        document = {"fill": "fill"}.get(behaviour, "list")
+        document = "notes" if row.get("kind") == "backend" else document
         cited = any(
             source["document"] == document and release in source["releases"]
             for source in row["source"]

@@ -24,9 +24,10 @@ def findings(spec: Spec) -> Iterator[Finding]:
         The row's id, and what is wrong and what to do.
     """
     yield from _unique(spec)
+    yield from _options(spec)
     families: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in spec.rows:
-        if row.active:
+        if row.active and row.kind == "op":
             for direction in get_args(Direction):
                 if row.decides(direction):
                     families[row.op, direction].append(row)
@@ -40,16 +41,27 @@ def _unique(spec: Spec) -> Iterator[Finding]:
     data: dict[Any, str] = {}
     seen: dict[Any, str] = {}
     for row in spec.rows:
-        key = (row.op, row.device, row.direction, json.dumps(thawed(row.when), sort_keys=True))
+        when = json.dumps(thawed(row.when), sort_keys=True)
+        key = (row.op, row.device, row.direction, when, row.says)
         if data.setdefault(key, row.id) != row.id:
             yield row.id, f"{data[key]} speaks of the same calls; make them one row"
             continue
         for profile, behaviour in row.behaviour.items():
             if behaviour is None:
                 continue
-            entry = (row.torch, row.condition, behaviour, profile)
+            entry = (row.torch, row.condition, behaviour, profile, row.says)
             if seen.setdefault(entry, row.id) != row.id:
                 yield row.id, f"{seen[entry]} reads the same under {profile}; tell them apart"
+
+
+def _options(spec: Spec) -> Iterator[Finding]:
+    """Two rows that set one option to different values: both can hold."""
+    first: dict[str, Row] = {}
+    for row in spec.rows:
+        for option, value in row.options.items():
+            other = first.setdefault(option, row)
+            if other.options[option] != value:
+                yield row.id, f"{other.id} sets {option} to another value; let them agree"
 
 
 def _ties(rows: list[Row], spec: Spec) -> Iterator[Finding]:

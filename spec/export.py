@@ -24,7 +24,7 @@ def as_json(spec: Spec) -> str:
 def as_csv(spec: Spec) -> str:
     """The rows as a flat CSV table with a column for each profile.
 
-    ``when`` is JSON; the sources of a row are separated by semicolons.
+    ``when`` and the options are JSON; the sources of a row are separated by semicolons.
     """
     table = [_flat(row, spec) for row in spec.rows]
     text = io.StringIO(newline="")
@@ -58,11 +58,16 @@ def _object(row: Row) -> dict[str, Any]:
         "guarantee": row.guarantee,
         "order": row.order,
         "pullback": row.pullback,
+        "switch": row.switch,
         "erratum": erratum,
         "kind": row.kind,
         "state": row.state,
         "reason": row.reason,
         "note": row.note,
+        "says": row.says,
+        "counterpart": row.counterpart,
+        "options": dict(row.options),
+        "remains": row.remains,
     }
 
 
@@ -81,6 +86,7 @@ def _flat(row: Row, spec: Spec) -> dict[str, str]:
         "guarantee": row.guarantee or "",
         "order": row.order or "",
         "pullback": str(row.pullback).lower(),
+        "switch": row.switch or "",
         "erratum": erratum.says if erratum else "",
         "erratum_since": erratum.since if erratum else "",
         "erratum_behaviour": (erratum.behaviour or "none") if erratum else "",
@@ -89,6 +95,10 @@ def _flat(row: Row, spec: Spec) -> dict[str, str]:
         "state": row.state,
         "reason": row.reason or "",
         "note": row.note or "",
+        "says": row.says or "",
+        "counterpart": row.counterpart or "",
+        "options": json.dumps(dict(row.options)),
+        "remains": row.remains or "",
         "source": "; ".join(_cite(source) for source in row.sources),
     }
 

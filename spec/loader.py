@@ -114,7 +114,7 @@ def _row(table: dict[str, Any], profiles: Mapping[str, Profile], facts: Mapping[
     when = _when(fields.pop("when", {}))
     sources = tuple(_source(source) for source in fields.pop("source"))
     erratum = fields.pop("erratum", None)
-    listed = fields.pop("behaviour", {})  # a note has none
+    listed = fields.pop("behaviour", {})  # a note has none, nor has a promise
     unknown = sorted(set(listed) - set(profiles))
     if unknown:
         raise SpecError(f"{table['id']}: behaviour names the unknown profiles {unknown}")
@@ -126,6 +126,7 @@ def _row(table: dict[str, Any], profiles: Mapping[str, Profile], facts: Mapping[
         behaviour=MappingProxyType({name: listed.get(name) for name in profiles}),
         sources=sources,
         erratum=_erratum(erratum) if erratum else None,
+        options=MappingProxyType(fields.pop("options", {})),
         **fields,
     )
 

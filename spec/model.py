@@ -10,15 +10,18 @@ Behaviour: TypeAlias = Literal["deterministic", "raise", "fill"]
 Device: TypeAlias = Literal["any", "cpu", "cuda", "mps"]
 Direction: TypeAlias = Literal["forward", "backward"]
 Guarantee: TypeAlias = Literal["not_guaranteed", "run_to_run", "portable"]
-Kind: TypeAlias = Literal["op", "note"]
+Kind: TypeAlias = Literal["op", "random", "loader", "backend", "compiler", "note"]
 State: TypeAlias = Literal["active", "out_of_scope"]
 
 #: The devices that a JAX platform can be; rows of others are out of scope.
 DEVICES: tuple[Device, ...] = ("cpu", "cuda")
 BEHAVIOURS: tuple[Behaviour, ...] = get_args(Behaviour)
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 #: A value of a fact, as an op states it about one call.
 FactValue: TypeAlias = bool | int | str
+#: A value of an option of XLA.
+OptionValue: TypeAlias = bool | int | str
 #: What a ``when`` asks of one fact: a value, a list of values (any of them), or a table of
 #: ``not`` (none of these values), ``min`` and ``max``.
 Test: TypeAlias = FactValue | tuple[FactValue, ...] | Mapping[str, Any]
@@ -65,9 +68,14 @@ class Erratum:
 class Row:
     """One entry of the spec.
 
+    A row of kind ``op`` says what the mode does to calls of a function. The other kinds hold what
+    else a reproducible program needs: ``random`` and ``loader`` rows promise something whatever
+    the mode is; ``backend`` and ``compiler`` rows name the options of XLA that hold where ``when``
+    does, which there speaks of the mode and the switches and not of a call.
+
     Attributes:
         id: Opaque, permanent, never reused.
-        op: Dotted name of the function under ``impl``.
+        op: Dotted name of the function under ``impl``; of a ``compiler`` row, of what XLA does.
         torch: The name by which PyTorch's documents list it.
         device: The device it speaks of.
         direction: The forward computation, or differentiation.
@@ -79,9 +87,14 @@ class Row:
         order: Name of the order of the ordered path, if it has one.
         pullback: Whether a row of the forward direction also decides the op's differentiation,
             because its pullback is made of the same computation.
+        switch: Name of the fact that selects the ordered path as the mode does, if one can.
         caller: The name that an alert gives, where some profile raises.
         erratum: Where the documents and PyTorch's code differ.
-        kind: ``op``, or ``note`` for what the documents say of no single op.
+        kind: As above, or ``note`` for what the documents say of no single op.
+        says: What a row of another kind than ``op`` promises, in a sentence.
+        counterpart: What XLA has in the place of what a ``compiler`` row speaks of.
+        options: The options of XLA that a ``backend`` or ``compiler`` row sets, by name.
+        remains: What can still differ where a row other than an ``op`` is kept.
         state: ``active``, or ``out_of_scope`` with a reason.
         reason: Why the row is out of scope.
         note: What else a reader has to know, in a sentence or two.
@@ -99,9 +112,14 @@ class Row:
     guarantee: Guarantee | None = None
     order: str | None = None
     pullback: bool = False
+    switch: str | None = None
     caller: str | None = None
     erratum: Erratum | None = None
     kind: Kind = "op"
+    says: str | None = None
+    counterpart: str | None = None
+    options: Mapping[str, OptionValue] = dataclasses.field(default_factory=dict)
+    remains: str | None = None
     state: State = "active"
     reason: str | None = None
     note: str | None = None
@@ -224,6 +242,7 @@ class Spec:
         profile: str | None = None,
         behaviour: Behaviour | None = None,
         op: str | None = None,
+        kind: Kind | None = None,
         active: bool | None = None,
     ) -> tuple[Row, ...]:
         """Rows that match every argument given, in the order of the files.
@@ -236,6 +255,7 @@ class Spec:
             row
             for row in self.rows
             if (op is None or row.op == op)
+            and (kind is None or row.kind == kind)
             and (active is None or row.active is active)
             and (profile is None or row.behaviour[profile] is not None)
             and (behaviour is None or profile is None or row.behaviour[profile] == behaviour)

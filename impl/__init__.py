@@ -11,11 +11,14 @@ Functions carry the names, argument names and defaults of PyTorch's. What each d
 is in the rows of ``spec``.
 """
 
+from impl import backends as backends
 from impl import nn as nn
 from impl import sparse as sparse
 from impl import testing as testing
 from impl import utils as utils
 from impl.alerts import alert_not_deterministic as alert_not_deterministic
+from impl.compilation import compile_options as compile_options
+from impl.compilation import jit as jit
 from impl.modes import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
 from impl.modes import deterministic as deterministic
 from impl.modes import get_deterministic_debug_mode as get_deterministic_debug_mode

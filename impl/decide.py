@@ -5,16 +5,17 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Literal
 
 import spec
-from impl import emulation
+from impl import emulation, switches
 from impl import modes as _mode
 from impl.emulation import Emulation
 from impl.modes import Mode
+from impl.switches import Switches
 
 Path = Literal["atomic", "ordered"]
 
@@ -127,7 +128,7 @@ def questions() -> Iterator[list[Question]]:
 
 
 def decide(op: str, direction: spec.Direction = "forward", /, **facts: spec.FactValue) -> Decision:
-    """Asks the spec what a call does on each platform under the mode of this thread.
+    """Asks the spec what a call does on each platform under the mode and switches of this thread.
 
     Args:
         op: Dotted name of the op, as the rows have it.
@@ -141,10 +142,10 @@ def decide(op: str, direction: spec.Direction = "forward", /, **facts: spec.Fact
     for questions in _listening.get():
         questions.append(Question(op, direction, MappingProxyType(dict(facts))))
     emulated = emulation.current()
-    mode = _mode.current()
-    if not mode.enabled:
+    mode, turned = _mode.current(), switches.current()
+    if not mode.enabled and turned == Switches():
         return Decision(emulation=emulated)
-    return _decide(op, direction, tuple(sorted(facts.items())), mode, emulated)
+    return _decide(op, direction, tuple(sorted(facts.items())), mode, turned, emulated)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -153,26 +154,33 @@ def _decide(
     direction: spec.Direction,
     facts: tuple[tuple[str, spec.FactValue], ...],
     mode: Mode,
+    turned: Switches,
     emulated: Emulation | None,
 ) -> Decision:
     stated = dict(facts)
     spec.check_facts(stated, spec.load().facts)
+    on = {name for name, value in turned.facts(mode).items() if value is True}
     return Decision(
         actions=tuple(
-            (platform, _action(op, direction, device, stated, mode))
+            (platform, _action(op, direction, device, stated, mode, on))
             for platform, device in DEVICES.items()
         ),
-        elsewhere=_action(op, direction, "any", stated, mode),
+        elsewhere=_action(op, direction, "any", stated, mode, on),
         emulation=emulated,
     )
 
 
 def _action(
-    op: str, direction: spec.Direction, device: spec.Device, facts: spec.Facts, mode: Mode
+    op: str,
+    direction: spec.Direction,
+    device: spec.Device,
+    facts: spec.Facts,
+    mode: Mode,
+    on: Collection[str],
 ) -> Action:
     rules = spec.load()
     row = spec.deciding_row(rules.rows, op, direction, device, facts, mode.profile)
-    if row is None:
+    if row is None or not (mode.enabled or row.switch in on):
         return Action()
     behaviour = row.behaviour[mode.profile]
     if behaviour == "raise":

@@ -119,13 +119,14 @@ def samples(op: str) -> Sequence[Sample]:
     An op without such a module has none.
     """
     name = f"conformance.cases.{op}"
-    if not _exists(name):
+    if not exists(name):
         return ()
     module: ModuleType = importlib.import_module(name)
     return tuple(module.samples())
 
 
-def _exists(name: str) -> bool:
+def exists(name: str) -> bool:
+    """Whether there is a module of this name."""
     try:
         return importlib.util.find_spec(name) is not None
     except ModuleNotFoundError:  # a parent package is missing

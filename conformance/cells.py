@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Iterator
+from typing import Any
 
 import spec
 from conformance.case import Sample, samples
@@ -35,6 +36,19 @@ class Cell:
         """What the mode does here."""
         return self.row.behaviour[self.profile] if self.row else None
 
+    @property
+    def about(self) -> dict[str, Any]:
+        """What a report says that was tried."""
+        return {
+            "row": self.row.id if self.row else None,
+            "op": self.op,
+            "direction": self.direction,
+            "device": self.device,
+            "profile": self.profile,
+            "sample": self.sample.name,
+            "behaviour": self.behaviour,
+        }
+
     def __str__(self) -> str:
         """A name that the command line can pick: the row's id comes first."""
         row = self.row.id if self.row else "unlisted"
@@ -43,7 +57,7 @@ class Cell:
 
 def tried_ops() -> tuple[str, ...]:
     """The ops of the spec that have samples, in alphabetical order."""
-    ops = sorted({row.op for row in spec.load().rows if row.active})
+    ops = sorted({row.op for row in spec.load().select(kind="op", active=True)})
     return tuple(op for op in ops if samples(op))
 
 

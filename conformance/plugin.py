@@ -97,20 +97,7 @@ class Report:
 def record(record_property: Any) -> Any:
     """Leaves a record of one check in the report; its outcome is the test's."""
 
-    def leave(cell: Any, check: str, **more: Any) -> None:
-        record_property(
-            _RECORD,
-            {
-                "row": cell.row.id if cell.row else None,
-                "op": cell.op,
-                "direction": cell.direction,
-                "device": cell.device,
-                "profile": cell.profile,
-                "sample": cell.sample.name,
-                "behaviour": cell.behaviour,
-                "check": check,
-                **more,
-            },
-        )
+    def leave(tried: Any, check: str, **more: Any) -> None:
+        record_property(_RECORD, {**tried.about, "check": check, **more})
 
     return leave

@@ -22,7 +22,11 @@ extensions = [
 nitpicky = True
 # Python's and JAX's own pages are not part of this site, which is built without a network.
 # What impl makes public is documented as impl's, not under the module that defines it.
-nitpick_ignore_regex = [("py:.*", r"(?!impl|spec).*"), ("py:.*", r"impl\.ops\..*")]
+nitpick_ignore_regex = [
+    ("py:.*", r"(?!impl|spec).*"),
+    ("py:.*", r"impl\.ops\..*"),
+    ("py:.*", r".*\.[PR]"),
+]
 autodoc_member_order = "bysource"
 smartquotes = False  # What the spec says stands as it is.
 exclude_patterns = ["_build", "_ext", "tests"]

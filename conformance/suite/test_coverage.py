@@ -17,7 +17,7 @@ from conformance.expectations import missing_ops
 from spec import coherence, loader, locks
 
 RULES = spec.load()
-OPS = sorted({row.op for row in RULES.rows if row.active})
+OPS = sorted({row.op for row in RULES.select(kind="op", active=True)})
 EVERY_SAMPLE = [(op, sample) for op in tried_ops() for sample in samples(op)]
 
 

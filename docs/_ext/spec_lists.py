@@ -1,9 +1,9 @@
 """Renders the spec on the site: nothing that a row says is typed by hand.
 
-Directives: ``spec-profiles``, ``spec-profile``, ``spec-list``, ``spec-out-of-scope``,
-``spec-orders`` and ``spec-rows``. Roles: ``row``, ``profile`` and ``order`` link to an entry by
-its name, and an unknown name is a warning. One page per profile is written to ``_generated``
-before Sphinx reads the sources.
+Directives: ``spec-profiles``, ``spec-profile``, ``spec-list``, ``spec-kind``,
+``spec-out-of-scope``, ``spec-orders`` and ``spec-rows``. Roles: ``row``, ``profile`` and ``order``
+link to an entry by its name, and an unknown name is a warning. ``spec_pages`` writes the pages of
+the profiles.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, cast
 
 from docutils import nodes
 from docutils.parsers.rst import directives
@@ -25,64 +25,10 @@ from sphinx.util.typing import ExtensionMetadata, OptionSpec
 
 import spec
 from spec import english
+from spec_pages import OUT_OF_SCOPE, PARTS, write_pages
 
-
-class Part(NamedTuple):
-    """How the site speaks of one behaviour."""
-
-    heading: str
-    lead: str
-    verb: str
-
-
-PARTS: Mapping[spec.Behaviour, Part] = {
-    "deterministic": Part(
-        "Operations that become deterministic",
-        "While the mode is on, these run a deterministic algorithm.",
-        "deterministic",
-    ),
-    "raise": Part(
-        "Operations that raise",
-        "While the mode is on, these raise `RuntimeError`, or give a `UserWarning` where"
-        " `warn_only=True`.",
-        "raises",
-    ),
-    "fill": Part(
-        "Operations that fill memory",
-        "While the mode is on, these write a known value into memory that would otherwise be"
-        " uninitialized.",
-        "fills memory",
-    ),
-}
 UNAFFECTED = "not affected by the mode"
-OUT_OF_SCOPE = "Out of scope"
 NOTHING = "No operation."
-
-PAGE = """\
-# {title}
-
-```{{spec-profile}} {name}
-```
-
-{parts}
-## {out_of_scope}
-
-These stand in the documents, but no JAX platform can meet them.
-
-```{{spec-out-of-scope}}
-:profile: {name}
-```
-"""
-PART = """\
-## {heading}
-
-{lead}
-
-```{{spec-list}}
-:profile: {name}
-:behaviour: {behaviour}
-```
-"""
 
 
 def prose(text: str) -> list[nodes.Node]:
@@ -163,6 +109,15 @@ class SpecDirective(SphinxDirective):
         name = nodes.literal("", row.torch)
         return paragraph(name, f" — {row.condition} (", self.link("row", row.id), ")")
 
+    def details(self, row: spec.Row) -> list[nodes.Node]:
+        """What a row of another kind than ``op`` says beside its sentence, one line for each."""
+        options = ", ".join(f"`{name}={value}`" for name, value in row.options.items())
+        texts = {"XLA": row.counterpart, "Set": options, "Open": row.remains}
+        if row.counterpart and not options:
+            texts["Set"] = "nothing: there is nothing to turn off."
+        lines = [field(name, paragraph(text)) for name, text in texts.items() if text]
+        return [nodes.field_list("", *lines)] if lines else []
+
     def remarks(self, row: spec.Row, entries: spec.Spec) -> list[nodes.Node]:
         """What is to be said beside the condition: a note, and an erratum of the documents."""
         made: list[nodes.Node] = [paragraph(row.note)] if row.note else []
@@ -221,12 +176,38 @@ class SpecList(SpecDirective):
                 raise self.error(f"spec-list needs the option :{option}:")
         profile = self.profile(entries, self.options["profile"])
         rows = entries.select(
-            profile=profile.name, behaviour=self.options["behaviour"], active=True
+            profile=profile.name, behaviour=self.options["behaviour"], kind="op", active=True
         )
         device = self.options.get("device")
         return self.items(
             (row for row in rows if device is None or row.covers(device)),
             lambda row: [self.head(row), *self.remarks(row, entries)],
+        )
+
+
+class SpecKind(SpecDirective):
+    """The active rows of a kind other than ``op``; of one profile or of all."""
+
+    required_arguments = 1
+    option_spec: ClassVar[OptionSpec | None] = {"profile": directives.unchanged_required}
+
+    def run(self) -> list[nodes.Node]:
+        """Makes a bullet list."""
+        entries = spec.load()
+        kind = self.arguments[0]
+        if kind not in spec.KINDS or kind == "op":
+            raise self.error(f"no kind {kind!r} to list; there are {spec.KINDS[1:]}")
+        name = self.options.get("profile")
+        profile = self.profile(entries, name).name if name else None
+        return self.items(
+            entries.select(kind=kind, profile=profile, active=True),
+            lambda row: [self.line(row), *self.details(row)],
+        )
+
+    def line(self, row: spec.Row) -> nodes.paragraph:
+        """What the row says in one line, with a link to all of it."""
+        return paragraph(
+            nodes.literal("", row.op), f" — {row.says} (", self.link("row", row.id), ")"
         )
 
 
@@ -288,6 +269,8 @@ class SpecRows(SpecDirective):
         term = nodes.term("", row.id, nodes.Text(" "), nodes.literal("", row.torch))
         self.anchored(term, "row", row.id)
         body = nodes.definition("", paragraph(row.condition))
+        if row.says:
+            body += [paragraph(row.says), *self.details(row)]
         if not row.active:
             body += paragraph(nodes.strong("", OUT_OF_SCOPE), f": {row.reason}")
         body += nodes.field_list("", *(field(name, text) for name, text in self.fields(row)))
@@ -333,38 +316,15 @@ def field_list_of_sources(row: spec.Row, entries: spec.Spec) -> nodes.field_list
     return made
 
 
-def page(entries: spec.Spec, profile: spec.Profile) -> str:
-    """The source of a profile's page."""
-    parts = "\n".join(
-        PART.format(heading=part.heading, lead=part.lead, name=profile.name, behaviour=behaviour)
-        for behaviour, part in PARTS.items()
-        if behaviour != "fill" or entries.select(profile=profile.name, behaviour="fill")
-    )
-    return PAGE.format(
-        title=f"`{profile.name}`", name=profile.name, parts=parts, out_of_scope=OUT_OF_SCOPE
-    )
-
-
-def write_pages(app: Sphinx) -> None:
-    """Writes the page of each profile; one that is as it was keeps its date."""
-    folder = Path(app.srcdir) / "_generated"
-    folder.mkdir(exist_ok=True)
-    entries = spec.load()
-    pages = {f"{name}.md": page(entries, profile) for name, profile in entries.profiles.items()}
-    for file in folder.iterdir():
-        if file.name not in pages:
-            file.unlink()
-    for name, text in pages.items():
-        file = folder / name
-        if not file.exists() or file.read_text(encoding="utf-8") != text:
-            file.write_text(text, encoding="utf-8")
-
-
 def note_spec(_: Sphinx, config: Config) -> None:
     """Has every page made anew when a file of the spec came, went or changed."""
     digest = hashlib.sha256()
     folder = Path(spec.__file__).parent
-    for file in (Path(__file__), *sorted(folder.rglob("*.toml")), *sorted(folder.rglob("*.py"))):
+    for file in (
+        *sorted(Path(__file__).parent.glob("*.py")),
+        *sorted(folder.rglob("*.toml")),
+        *sorted(folder.rglob("*.py")),
+    ):
         digest.update(file.read_bytes())
     config["spec_digest"] = digest.hexdigest()
 
@@ -375,6 +335,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         "spec-profiles": SpecProfiles,
         "spec-profile": SpecProfile,
         "spec-list": SpecList,
+        "spec-kind": SpecKind,
         "spec-out-of-scope": SpecOutOfScope,
         "spec-orders": SpecOrders,
         "spec-rows": SpecRows,

@@ -13,7 +13,7 @@ from sphinx.errors import SphinxWarning
 from sphinx.util.docutils import docutils_namespace, patch_docutils
 
 import spec
-import spec_lists
+import spec_pages
 
 HTML = Path(__file__).parents[1] / "_build" / "html"
 SPEC = spec.load()
@@ -57,9 +57,11 @@ def listed(profile: str) -> Iterator[tuple[str, str]]:
     """The heading and the id of every row that a profile's page has to show."""
     for row in SPEC.rows:
         behaviour = row.behaviour[profile]
-        if behaviour is not None:
-            heading = spec_lists.PARTS[behaviour].heading if row.active else spec_lists.OUT_OF_SCOPE
-            yield heading, row.id
+        if behaviour is not None and not row.active:
+            yield spec_pages.OUT_OF_SCOPE, row.id
+        elif behaviour is not None:
+            part = spec_pages.OPTIONS.get(row.kind, spec_pages.PARTS[behaviour])
+            yield part.heading, row.id
 
 
 @pytest.mark.parametrize("profile", SPEC.profiles)

@@ -1,0 +1,4 @@
+"""What rows of the kinds ``random`` and ``loader`` promise, tried.
+
+One module per op, in lower case, each with ``promises()``.
+"""

@@ -68,7 +68,7 @@ class Generator:
 
     Args:
         seed: As ``manual_seed`` takes it; None is 67280421310721, as in PyTorch.
-        device: None. It is here to say to those used to it that there is none.
+        device: None. The argument is here to say to those used to it that there is none.
 
     Raises:
         TypeError: A device is given.
@@ -76,7 +76,7 @@ class Generator:
         ValueError: ``seed`` is out of range.
     """
 
-    def __init__(self, seed: int | None = None, *, device: None = None) -> None:
+    def __init__(self, seed: int | None = None, *, device: object = None) -> None:
         if device is not None or isinstance(seed, str):
             given = seed if device is None else device
             raise TypeError(
@@ -200,7 +200,7 @@ def _restored(kind: type[Generator], seed: int, count: int, chosen: bool) -> Gen
 def _wrapped(drawn: int) -> jax.Array:
     # Put there in words: so a transfer guard lets it pass.
     data = jax.device_put(np.array(words(drawn), np.uint32))
-    key = jax.random.wrap_key_data(data, impl="threefry2x32")
+    key: jax.Array = jax.random.wrap_key_data(data, impl="threefry2x32")
     if isinstance(key, jax.core.Tracer):
         raise RuntimeError(  # noqa: TRY004  # not the type of an argument
             "Generator.key(): drawn in a function that JAX is tracing (jax.jit, jax.lax.scan and "

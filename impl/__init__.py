@@ -13,6 +13,7 @@ is in the rows of ``spec``.
 
 from impl import backends as backends
 from impl import nn as nn
+from impl import random as random
 from impl import sparse as sparse
 from impl import testing as testing
 from impl import utils as utils
@@ -71,3 +72,12 @@ from impl.quantized import qint8 as qint8
 from impl.quantized import qint32 as qint32
 from impl.quantized import quantize_per_tensor as quantize_per_tensor
 from impl.quantized import quint8 as quint8
+from impl.random import Generator as Generator
+from impl.random import default_generator as default_generator
+from impl.random import fork_rng as fork_rng
+from impl.random import get_rng_state as get_rng_state
+from impl.random import initial_seed as initial_seed
+from impl.random import manual_seed as manual_seed
+from impl.random import seed as seed
+from impl.random import seed_everything as seed_everything
+from impl.random import set_rng_state as set_rng_state

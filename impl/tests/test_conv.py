@@ -232,6 +232,17 @@ def test_a_gpu_gets_kernels_that_nothing_tunes_and_without_the_mode_its_library(
     assert "product_ordered" not in off
 
 
+def test_the_gradient_of_a_bias_is_no_sum_whose_order_is_the_compiler_s():
+    x, w, b = jnp.ones((4, 2, 9)), jnp.ones((3, 2, 3)), jnp.ones(3)
+
+    def gradient(bias, ct):
+        return jax.vjp(lambda b: F.conv1d(x, w, b), bias)[1](ct)[0]
+
+    text = lowered(gradient, b, jnp.ones((4, 3, 7)))
+    assert "product_ordered" in text
+    assert "stablehlo.reduce" not in text
+
+
 def test_a_gpu_gets_integers_that_its_library_does_not_take_as_products():
     x, w = jnp.ones((1, 2, 9), int), jnp.ones((3, 2, 3), int)
     for on in (True, False):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,11 +11,12 @@ import jax
 import jax.numpy as jnp
 
 from impl import checks
-from impl.decide import decide
+from impl.decide import Decision, decide
 from impl.lowerings.convolution import Wanted
 from impl.numerics import accumulator, convert
 from impl.primitives.alert import alert
 from impl.primitives.convolution import convolution
+from impl.primitives.matmul import matmul
 from impl.strides import Strides
 
 
@@ -138,13 +140,41 @@ def convolved(function: str, operands: Operands, strides: Strides, *, wanted: Wa
     )
     out = alert(out, decision)
     if operands.bias is not None:
-        out = _plus(out, operands.bias)
+        out = _plus(out, operands.bias, pullback)
     return out if operands.batched else out[0]
 
 
-def _plus(out: jax.Array, bias: jax.Array) -> jax.Array:
-    """Adds each channel's bias, and adds up its gradient, in the type that sums are kept in."""
+def _plus(out: jax.Array, bias: jax.Array, pullback: Decision) -> jax.Array:
+    """Adds each channel's bias, in the type that sums are kept in."""
     dtype = out.dtype
     wide = accumulator(dtype) if jnp.issubdtype(dtype, jnp.floating) else dtype
-    column = convert(bias, wide).reshape(-1, *(1,) * (out.ndim - 2))
-    return convert(convert(out, wide) + column, dtype)
+    flat = convert(out, wide).reshape(*out.shape[:2], -1)
+    summed = _shifted(pullback, flat, convert(bias, wide))
+    return convert(summed.reshape(out.shape), dtype)
+
+
+# As a plain addition, its gradient is a sum whose order XLA chooses: before jax 0.11, on a CPU, by
+# the number of threads.
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _shifted(
+    pullback: Decision,  # noqa: ARG001  # For the derivative.
+    out: jax.Array,
+    bias: jax.Array,
+) -> jax.Array:
+    """[images, channels, positions] plus [channels]."""
+    return out + bias[:, None]
+
+
+@_shifted.defjvp
+def _shifted_jvp(
+    pullback: Decision, primals: tuple[jax.Array, ...], tangents: tuple[jax.Array, ...]
+) -> tuple[jax.Array, jax.Array]:
+    out, bias = primals
+    images, channels, positions = out.shape
+    shift = tangents[1].reshape(1, 1, channels)
+    ones = functools.partial(jnp.ones, dtype=bias.dtype)
+    product = functools.partial(matmul, decision=pullback, pullback=pullback)
+    # Products with ones, to be transposed: the sum over positions, then that over images.
+    each = product(ones((1, images, 1)), shift).reshape(images, channels, 1)
+    tangent = product(each, ones((images, 1, positions)))
+    return _shifted(pullback, out, bias), tangents[0] + tangent

@@ -29,9 +29,12 @@ JAX = {
 
 
 def install(session: nox.Session, *groups: str) -> None:
-    """Installs this checkout, the jax that goes with the interpreter, and dependency groups."""
+    """Installs this checkout, the jax that goes with the interpreter, and dependency groups.
+
+    The extra `data` comes along, as tests need it; `wheel` does without.
+    """
     packages = nox.project.dependency_groups(PYPROJECT, *groups)
-    session.install("--upgrade", "--editable", ".", *JAX[str(session.python)], *packages)
+    session.install("--upgrade", "--editable", ".[data]", *JAX[str(session.python)], *packages)
 
 
 @nox.session(python=list(JAX))

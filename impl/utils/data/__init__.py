@@ -1,0 +1,19 @@
+"""Data loading: what stands under ``torch.utils.data`` in PyTorch.
+
+A loader needs Grain, which the extra ``samebits[data]`` installs::
+
+    loader = impl.utils.data.DataLoader(dataset, batch_size=32, shuffle=True, num_workers=2,
+                                        generator=impl.Generator(0))
+    for images, labels in loader:
+        ...
+"""
+
+from impl.utils.data.collate import default_collate as default_collate
+from impl.utils.data.collate import default_convert as default_convert
+from impl.utils.data.info import WorkerInfo as WorkerInfo
+from impl.utils.data.info import get_worker_info as get_worker_info
+from impl.utils.data.loader import DataLoader as DataLoader
+from impl.utils.data.loader import DataLoaderIterator as DataLoaderIterator
+from impl.utils.data.samplers import BatchSampler as BatchSampler
+from impl.utils.data.samplers import RandomSampler as RandomSampler
+from impl.utils.data.samplers import SequentialSampler as SequentialSampler

@@ -1,0 +1,212 @@
+"""Orders in which a data set is read: sequential, shuffled, in batches."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sized
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from impl import random as _random
+
+
+def permutation(size: int, seed: int, number: int = 0) -> npt.NDArray[np.int64]:
+    """The order of a shuffled data set: a permutation of 0 … size - 1.
+
+    Position i gets word i of Philox-4x64-10 under the key (seed, number), counting from NumPy's
+    first block; the indices are then sorted by their words, equal words by index. NumPy promises
+    the words of a bit generator for all its releases, which it does not for
+    ``Generator.permutation``; so this order is the same on every machine.
+
+    Args:
+        size: How many indices.
+        seed: From 0 to 2**64 - 1.
+        number: Which of the permutations of this seed.
+    """
+    words = _words(size, seed, number)
+    return np.argsort(words, kind="stable").astype(np.int64, copy=False)
+
+
+def _words(size: int, seed: int, number: int) -> npt.NDArray[np.uint64]:
+    return np.random.Philox(key=seed | number << 64).random_raw(size)
+
+
+def _drawn(size: int, count: int, seed: int) -> npt.NDArray[np.int64]:
+    # With replacement: floor(word * size / 2**64), in halves since the product has 128 bits.
+    words, factor = _words(count, seed, 0), np.uint64(size)
+    half = np.uint64(32)
+    low = (words & np.uint64(0xFFFFFFFF)) * factor >> half
+    return ((words >> half) * factor + low >> half).astype(np.int64)
+
+
+class SequentialSampler:
+    """The indices of a data set from the first to the last.
+
+    Source: ``torch.utils.data.SequentialSampler``.
+
+    Args:
+        data_source: Anything with a length.
+    """
+
+    def __init__(self, data_source: Sized) -> None:
+        self.data_source = data_source
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self.data_source)))
+
+    def __len__(self) -> int:
+        return len(self.data_source)
+
+
+class RandomSampler:
+    """The indices of a data set, shuffled anew each time it is iterated over.
+
+    Each ``iter`` draws one seed from the generator; the order is ``permutation`` of it. So equal
+    generators give the same orders, on every machine.
+
+    Source: ``torch.utils.data.RandomSampler``. The orders are others than PyTorch's.
+
+    Args:
+        data_source: Anything with a length.
+        replacement: True to draw each index from all, so that some come twice.
+        num_samples: How many indices; None for the length of ``data_source``. More than that
+            begin another permutation.
+        generator: Where the seed is drawn from; None for the default generator.
+
+    Raises:
+        TypeError: ``replacement`` is not a bool, or ``generator`` not an ``impl.Generator``.
+        ValueError: ``num_samples`` is not a positive integer.
+    """
+
+    def __init__(
+        self,
+        data_source: Sized,
+        replacement: bool = False,
+        num_samples: int | None = None,
+        generator: _random.Generator | None = None,
+    ) -> None:
+        self.data_source = data_source
+        self.replacement = replacement
+        self._num_samples = num_samples
+        self.generator = checked_generator("RandomSampler", generator)
+        if not isinstance(replacement, bool):
+            raise TypeError(
+                f"RandomSampler: argument 'replacement' must be a bool, but got {replacement!r}"
+            )
+        if not _positive(self.num_samples):
+            raise ValueError(
+                "RandomSampler: argument 'num_samples' must be a positive integer (it is the "
+                f"length of the data set where it is not given), but got {self.num_samples!r}"
+            )
+
+    @property
+    def num_samples(self) -> int:
+        """How many indices an iteration gives."""
+        return len(self.data_source) if self._num_samples is None else self._num_samples
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.order(_of(self.generator).draw_seed()).tolist())
+
+    def order(self, seed: int) -> npt.NDArray[np.int64]:
+        """The order that belongs to a seed, int64 [num_samples]."""
+        size, count = len(self.data_source), self.num_samples
+        if self.replacement:
+            return _drawn(size, count, seed)
+        rounds = range(-(-count // size))
+        return np.concatenate([permutation(size, seed, each) for each in rounds])[:count]
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a loader keeps beside its position: the state of the generator."""
+        return {"generator": _of(self.generator).get_state().tolist()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on from what ``state_dict`` returned."""
+        _of(self.generator).set_state(np.array(state["generator"], np.uint32))
+
+
+class BatchSampler:
+    """Batches of the indices that another sampler gives.
+
+    Source: ``torch.utils.data.BatchSampler``.
+
+    Args:
+        sampler: Gives the indices.
+        batch_size: How many of them make a batch.
+        drop_last: True to leave out a last batch that is smaller.
+
+    Raises:
+        ValueError: ``batch_size`` is not a positive integer, or ``drop_last`` not a bool
+            (PyTorch's choice of exception).
+    """
+
+    def __init__(self, sampler: Iterable[Any], batch_size: int, drop_last: bool) -> None:
+        if not _positive(batch_size):
+            raise ValueError(f"batch_size should be a positive integer, but got {batch_size!r}")
+        if not isinstance(drop_last, bool):
+            raise ValueError(  # noqa: TRY004  # PyTorch's choice
+                f"drop_last should be a bool, but got {drop_last!r}"
+            )
+        self.sampler = sampler
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        indices = iter(self.sampler)
+        while batch := list(itertools.islice(indices, self.batch_size)):
+            if len(batch) == self.batch_size or not self.drop_last:
+                yield batch
+
+    def __len__(self) -> int:
+        return batch_count(len(self.sampler), self.batch_size, self.drop_last)  # type: ignore[arg-type]  # as in PyTorch: of a sampler with a length
+
+    def state_dict(self) -> Any:
+        """What a loader keeps beside its position: the state of the sampler, or None."""
+        return state_of(self.sampler)
+
+    def load_state_dict(self, state: Any) -> None:
+        """Goes on from what ``state_dict`` returned."""
+        set_state_of(self.sampler, state)
+
+
+def batch_count(samples: int, batch_size: int, drop_last: bool) -> int:
+    """How many batches that many samples make."""
+    return samples // batch_size if drop_last else -(-samples // batch_size)
+
+
+def state_of(sampler: object) -> Any:
+    """The state of a sampler that has one (a method ``state_dict``), otherwise None."""
+    method = getattr(sampler, "state_dict", None)
+    return None if method is None else method()
+
+
+def set_state_of(sampler: object, state: Any) -> None:
+    """Gives a sampler the state that ``state_of`` took from one of its kind."""
+    if state is not None:
+        sampler.load_state_dict(state)  # type: ignore[attr-defined]  # its counterpart exists
+
+
+def checked_generator(function: str, generator: Any) -> _random.Generator | None:
+    """``generator``, if it is one or None.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    if generator is not None and not isinstance(generator, _random.Generator):
+        raise TypeError(
+            f"{function}: argument 'generator' must be an impl.Generator or None, but got "
+            f"{type(generator).__name__}"
+        )
+    return generator
+
+
+def _positive(number: Any) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and number > 0
+
+
+def _of(generator: _random.Generator | None) -> _random.Generator:
+    return _random.default_generator if generator is None else generator

@@ -129,6 +129,21 @@ def taps(terms: Array, *, image: bool = False) -> Array:
     return total
 
 
+def steps(terms: Array) -> Array:
+    """Sums over steps, in the order of steps, where a step's own sum is exact in every order.
+
+    Args:
+        terms: What each step adds, in the order in which they are taken, shape [steps, ...].
+
+    Returns:
+        Shape [...], of the dtype of ``terms``.
+    """
+    total = np.zeros(terms.shape[1:], terms.dtype)
+    for term in terms[::-1]:
+        total = total + term
+    return total
+
+
 def lowest_index(values: Array, k: int) -> Array:
     """Position of the k-th smallest along the first axis; of equal ones the lowest.
 

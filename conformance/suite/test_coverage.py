@@ -50,7 +50,7 @@ def _is_namespace(value: object) -> bool:
 
 def _public_ops() -> list[str]:
     """The functions that ``impl`` makes public and that are ops, by dotted name."""
-    homes = ("impl.ops.", "impl.nn.functional.", "impl.sparse.")
+    homes = ("impl.ops.", "impl.nn.functional.", "impl.nn.rnn", "impl.sparse.")
     found: list[str] = []
     spaces: list[tuple[str, ModuleType]] = [("", impl)]
     while spaces:

@@ -1,0 +1,298 @@
+"""Checks of what recurrent nets are called with, and PyTorch's flat weights as layers."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import numbers
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from impl import checks
+from impl.nn._recurrent import Layer, State, accumulator_of
+
+
+@dataclasses.dataclass(frozen=True)
+class Net:
+    """The shape of a net.
+
+    Attributes:
+        function: Who is called.
+        gates: How many gates a cell has.
+        layers: How many layers there are.
+        directions: 2 if sequences are read backwards too.
+        biases: Whether there are biases.
+        projects: Whether h is a projection of the cell's output.
+    """
+
+    function: str
+    gates: int
+    layers: int
+    directions: int
+    biases: bool
+    projects: bool
+
+    @property
+    def each(self) -> int:
+        """How many weights a layer has for a direction."""
+        return 2 + 2 * self.biases + self.projects
+
+    def names(self) -> list[str]:
+        """PyTorch's names of the weights, in order."""
+        kinds = ["weight_ih", "weight_hh"] + ["bias_ih", "bias_hh"] * self.biases
+        kinds += ["weight_hr"] * self.projects
+        return [
+            f"{kind}_l{layer}{'_reverse' * back}"
+            for layer in range(self.layers)
+            for back in range(self.directions)
+            for kind in kinds
+        ]
+
+    def shapes(self, features: int, hidden: int, size: int) -> list[tuple[int, ...]]:
+        """The shapes that the weights have to have, in order; ``size`` is that of h."""
+        rows = self.gates * hidden
+        shapes: list[tuple[int, ...]] = []
+        for layer in range(self.layers):
+            read = self.directions * size if layer else features
+            own: list[tuple[int, ...]] = [(rows, read), (rows, size)]
+            own += [(rows,), (rows,)] * self.biases + [(size, hidden)] * self.projects
+            shapes += own * self.directions
+        return shapes
+
+
+def net_of(
+    function: str,
+    gates: int,
+    params: Any,
+    *,
+    has_biases: bool,
+    num_layers: Any,
+    bidirectional: bool,
+    may_project: bool,
+) -> tuple[Net, list[jax.Array]]:
+    """The net that has so many weights, and these.
+
+    Raises:
+        RuntimeError: There is no layer, or another number of weights.
+        TypeError: An argument is of the wrong type.
+    """
+    if isinstance(has_biases, list | tuple):
+        raise TypeError(
+            f"{function}(): argument 'has_biases' must be bool, not {type(has_biases).__name__}; "
+            "pass sequences that are packed padded, with 'lengths'"
+        )
+    checks.flag(function, "has_biases", has_biases)
+    checks.flag(function, "bidirectional", bidirectional)
+    layers = checks.integer(function, "num_layers", num_layers)
+    if layers < 1:
+        raise RuntimeError(f"{function}(): num_layers must be at least 1, but got {layers}")
+    weights = _arrays(function, "params", params)
+    directions = 1 + bidirectional
+    plain = Net(function, gates, layers, directions, has_biases, projects=False)
+    found = [plain, dataclasses.replace(plain, projects=True)][: 1 + may_project]
+    for net in found:
+        if len(weights) == len(net.names()):
+            return net, weights
+    allowed = " or, with projections, ".join(str(len(net.names())) for net in found)
+    raise RuntimeError(
+        f"{function}(): got an incorrect number of RNN parameters: {len(weights)}; {layers} "
+        f"layer(s) in {directions} direction(s) {'with' if has_biases else 'without'} biases have "
+        f"{allowed}: {', '.join(plain.names()[: plain.each])} and so on"
+    )
+
+
+def sequences(function: str, input: Any, *, batch_first: bool) -> jax.Array:
+    """``input`` as [steps, batch, features].
+
+    Raises:
+        IndexError: It has fewer dimensions.
+        NotImplementedError: It is of bools.
+        RuntimeError: It has more dimensions, no step, or is of integers.
+        TypeError: It is no array.
+    """
+    checks.flag(function, "batch_first", batch_first)
+    x = checks.array(function, "input", input)
+    if x.ndim != 3:
+        layout = "[batch, steps, features]" if batch_first else "[steps, batch, features]"
+        raise (IndexError if x.ndim < 3 else RuntimeError)(
+            f"{function}(): input must have 3 dimensions, {layout}, but got shape {list(x.shape)}"
+        )
+    kind = checks.dtype_kind(x.dtype)
+    if kind in ("bool", "integer"):
+        raise (NotImplementedError if kind == "bool" else RuntimeError)(
+            f"{function}(): not implemented for {x.dtype}; it takes floats and complex numbers"
+        )
+    x = jnp.swapaxes(x, 0, 1) if batch_first else x
+    if len(x) == 0:
+        raise RuntimeError(
+            f"{function}(): Expected sequence length to be larger than 0, but got input of shape "
+            f"{list(np.shape(input))}"
+        )
+    return x
+
+
+def states_of(function: str, hx: Any, count: int) -> State:
+    """``hx``, an array, or as many as there are states.
+
+    Raises:
+        RuntimeError: There are not as many.
+        TypeError: It is something else.
+    """
+    if count == 1:
+        return (checks.array(function, "hx", hx),)
+    states = _arrays(function, "hx", hx)
+    if len(states) != count:
+        raise RuntimeError(
+            f"{function}(): expects two hidden states, (h_0, c_0), but got {len(states)}"
+        )
+    return tuple(states)
+
+
+def check_shapes(net: Net, x: jax.Array, states: State, weights: Sequence[jax.Array]) -> None:
+    """Refuses states and weights of other shapes or dtypes than the input and the net ask for.
+
+    Raises:
+        RuntimeError: One is.
+    """
+    steps, batch, features = x.shape
+    del steps
+    hidden_weight = weights[1]
+    if hidden_weight.ndim != 2 or hidden_weight.shape[0] % net.gates:
+        raise RuntimeError(
+            f"{net.function}(): params[1] (weight_hh_l0) must be a matrix with {net.gates} rows "
+            f"for each hidden element, but got shape {list(hidden_weight.shape)}"
+        )
+    hidden, size = hidden_weight.shape[0] // net.gates, hidden_weight.shape[1]
+    if not net.projects:
+        size = hidden
+    many = net.layers * net.directions
+    wanted = [(many, batch, size), (many, batch, hidden)]
+    names = ["hx"] if len(states) == 1 else ["hx[0]", "hx[1]"]
+    expected = list(zip(names, states, wanted, strict=False))
+    labels = [f"params[{i}] ({name})" for i, name in enumerate(net.names())]
+    expected += zip(labels, weights, net.shapes(features, hidden, size), strict=True)
+    for name, value, shape in expected:
+        if value.dtype != x.dtype:
+            raise RuntimeError(
+                f"{net.function}(): input ({x.dtype}) and {name} ({value.dtype}) must have the "
+                "same dtype; convert one of them"
+            )
+        if value.shape != shape:
+            raise RuntimeError(
+                f"{net.function}(): Expected {name} of shape {list(shape)}, for {net.layers} "
+                f"layer(s), {net.directions} direction(s), a batch of {batch}, {features} features "
+                f"and {hidden} hidden elements, but got {list(value.shape)}"
+            )
+
+
+def layers_of(net: Net, weights: Sequence[jax.Array]) -> list[Layer]:
+    """PyTorch's flat list, layer by layer.
+
+    What gradients add up step by step is kept in the type that sums are kept in.
+    """
+    return list(_layers(net, weights))
+
+
+def _layers(net: Net, weights: Sequence[jax.Array]) -> Iterator[Layer]:
+    wide = accumulator_of(weights[0])
+    for start in range(0, len(weights), net.each * net.directions):
+        own = [weights[start + d * net.each :][: net.each] for d in range(net.directions)]
+        kinds = list(zip(*own, strict=True))
+        into = jnp.concatenate(kinds[0]).T
+        hidden = jnp.stack(kinds[1]).swapaxes(1, 2).astype(wide)
+        projection = jnp.stack(kinds[-1]).swapaxes(1, 2).astype(wide) if net.projects else None
+        bias = inner = None
+        if net.biases:
+            first, second = (jnp.stack(kind).astype(wide) for kind in kinds[2:4])
+            if net.gates == 3:
+                # A reset gate scales what the new gate has of h, bias and all.
+                size = second.shape[1] // 3
+                inner = second[:, None, 2 * size :]
+                second = jnp.where(jnp.arange(3 * size) < 2 * size, second, 0)
+            bias = (first + second).reshape(-1)
+        yield Layer(into, hidden, bias, inner, projection)
+
+
+def lengths_of(function: str, lengths: Any, steps: int, batch: int) -> jax.Array | None:
+    """``lengths`` as an array [batch] of int32.
+
+    Raises:
+        RuntimeError: They are no integers, of another number, or known to be out of range.
+        TypeError: They are neither an array nor a sequence of ints.
+    """
+    if lengths is None:
+        return None
+    if isinstance(lengths, Sequence) and not isinstance(lengths, str):
+        each = [checks.integer(function, f"lengths[{i}]", one) for i, one in enumerate(lengths)]
+        lengths = np.array(each, np.int64)
+    array = checks.array(function, "lengths", lengths)
+    if checks.dtype_kind(array.dtype) != "integer":
+        raise RuntimeError(f"{function}(): lengths must be integers, but got {array.dtype}")
+    if array.shape != (batch,):
+        raise RuntimeError(
+            f"{function}(): Expected lengths of shape [{batch}], one for each sequence of the "
+            f"batch, but got {list(array.shape)}"
+        )
+    known = checks.known(lengths)
+    if known is not None and np.any(wrong := (known < 1) | (known > steps)):
+        place = int(np.argmax(wrong))
+        raise RuntimeError(
+            f"{function}(): Length of all samples has to be greater than 0 and at most the number "
+            f"of steps, {steps}, but got {known[place]} at position {place} of argument 'lengths'"
+        )
+    # Made less before it is narrowed, so that no wide length is taken for another.
+    most = jnp.asarray(min(steps, jnp.iinfo(array.dtype).max), array.dtype)
+    return jnp.maximum(jnp.minimum(array, most).astype(jnp.int32), 0)
+
+
+def dropping(
+    function: str, dropout: Any, key: Any, *, train: bool, layers: int
+) -> tuple[float, jax.Array | None]:
+    """The share to drop, and the key that decides which; no key if nothing is dropped.
+
+    Raises:
+        RuntimeError: The share is not in [0, 1].
+        TypeError: An argument is of the wrong type; or there is no key where one is needed.
+    """
+    checks.flag(function, "train", train)
+    if isinstance(dropout, bool) or not isinstance(dropout, numbers.Real):
+        raise TypeError(
+            f"{function}(): argument 'dropout' must be float, not {type(dropout).__name__}"
+        )
+    share = float(dropout)
+    if math.isnan(share) or not 0 <= share <= 1:
+        raise RuntimeError(
+            f"{function}(): dropout probability has to be between 0 and 1, but got {dropout}"
+        )
+    if key is not None:
+        _check_key(function, key)
+    if not train or share == 0 or layers == 1:
+        return share, None
+    if key is None:
+        raise TypeError(
+            f"{function}(): argument 'key' is missing: with train=True, dropout={dropout} draws "
+            "what it drops between layers; pass a JAX key, such as jax.random.key(0)"
+        )
+    return share, key
+
+
+def _check_key(function: str, key: Any) -> None:
+    dtype = getattr(key, "dtype", None)
+    typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
+    if not typed and dtype != np.uint32:
+        raise TypeError(
+            f"{function}(): argument 'key' must be a JAX key, such as jax.random.key(0), not "
+            f"{type(key).__name__}"
+        )
+
+
+def _arrays(function: str, name: str, value: Any) -> list[jax.Array]:
+    if not isinstance(value, list | tuple):
+        raise TypeError(
+            f"{function}(): argument '{name}' must be tuple of arrays, not {type(value).__name__}"
+        )
+    return [checks.array(function, f"{name}[{i}]", one) for i, one in enumerate(value)]

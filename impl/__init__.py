@@ -20,6 +20,7 @@ from impl import utils as utils
 from impl.alerts import alert_not_deterministic as alert_not_deterministic
 from impl.compilation import compile_options as compile_options
 from impl.compilation import jit as jit
+from impl.diagnosis import doctor as doctor
 from impl.modes import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
 from impl.modes import deterministic as deterministic
 from impl.modes import get_deterministic_debug_mode as get_deterministic_debug_mode

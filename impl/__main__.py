@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import json
+import runpy
+import shutil
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status."""
     options = _parser().parse_args(arguments)
-    status: int = options.run()
+    status: int = options.run(options)
     return status
 
 
@@ -21,13 +26,60 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     demo = commands.add_parser("demo", help="show the mode at work, in under a minute")
     demo.set_defaults(run=_demo)
+    doctor = commands.add_parser("doctor", help="show what here can change bits, and what to do")
+    doctor.add_argument("--json", action="store_true", help="as data: see diagnosis/schema.json")
+    doctor.add_argument(
+        "--strict",
+        action="store_true",
+        help="exit with status 1 if anything varies that has a remedy",
+    )
+    doctor.add_argument(
+        "--after",
+        metavar="FILE",
+        type=_file,
+        help="run this Python file first, and report on what it leaves set: the mode, seeds",
+    )
+    doctor.set_defaults(run=_doctor)
     return parser
 
 
-def _demo() -> int:
+def _demo(_: argparse.Namespace) -> int:
     from impl import demo  # noqa: PLC0415  # Only here is what a command needs worth loading.
 
     return demo.run(sys.stdout)
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from impl import diagnosis  # noqa: PLC0415  # As above.
+
+    if options.after is not None:
+        _run(options.after)
+    report = diagnosis.doctor()
+    if options.json:
+        print(json.dumps(report.as_dict(), indent=2))
+    else:
+        print(report.text(shutil.get_terminal_size((100, 24)).columns))
+        if options.after is None:
+            print("The mode and the seeds are a new process's: --after FILE runs your file first.")
+    return 1 if options.strict and report.varying else 0
+
+
+def _file(text: str) -> Path:
+    if not Path(text).is_file():
+        raise argparse.ArgumentTypeError(f"there is no file {text!r}")
+    return Path(text)
+
+
+def _run(file: Path) -> None:
+    """Runs a file as ``python FILE`` does, but leaves the standard output to the report."""
+    sys.path.insert(0, str(file.resolve().parent))
+    sys.argv = [str(file)]
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            runpy.run_path(str(file), run_name="__main__")
+    except SystemExit as left:
+        if left.code not in (None, 0):
+            raise
 
 
 if __name__ == "__main__":

@@ -115,6 +115,11 @@ class Generator:
         """The seed that the draws began with, from 0 to 2**64 - 1."""
         return self._state.seed
 
+    @property
+    def seeded(self) -> bool:
+        """Whether the seed was chosen; False where it came from the operating system."""
+        return self._state.chosen
+
     def get_state(self) -> npt.NDArray[np.uint32]:
         """The state, to be kept with a checkpoint and given to ``set_state``.
 
@@ -239,6 +244,8 @@ def _checked_state(new_state: Any) -> list[int]:
     return np.asarray(new_state).tolist()  # type: ignore[no-any-return]
 
 
+_libraries_seed: int | None = None
+
 default_generator = Generator()
 default_generator.seed()  # As in PyTorch: who did not ask for one stream does not get one.
 
@@ -342,4 +349,11 @@ def seed_everything(seed: int) -> np.random.Generator:
     number = manual_seed(seed).initial_seed()
     _python_random.seed(number)
     np.random.seed(number % (1 << 32))  # noqa: NPY002  # what is asked for
+    global _libraries_seed  # noqa: PLW0603  # a record for the doctor: neither library has one
+    _libraries_seed = number
     return np.random.default_rng(number)
+
+
+def libraries_seed() -> int | None:
+    """The seed that ``seed_everything`` last gave ``random`` and NumPy; None if it never did."""
+    return _libraries_seed

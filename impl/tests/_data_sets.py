@@ -35,7 +35,7 @@ class Draws:
 def draws():
     # Two, so that a state in the middle of a batch is not one at its end.
     return [
-        [random.random(), np.random.random(), impl.random.default_generator.draw_seed() % 2**32]
+        [random.random(), np.random.random(), impl.default_generator.draw_seed() % 2**32]  # noqa: NPY002
         for _ in range(2)
     ]
 
@@ -90,7 +90,7 @@ class Commands:
         os._exit(0)
 
 
-def failing_init(worker_id):
+def failing_init(_):
     """A ``worker_init_fn`` that has what it needs, and fails."""
     worker = data.get_worker_info()
     raise PickyError(f"{worker.id} of {worker.num_workers}", reason=type(worker.dataset).__name__)
@@ -99,5 +99,5 @@ def failing_init(worker_id):
 def init_that_draws(worker_id):
     """A ``worker_init_fn`` that leaves the generators elsewhere."""
     random.seed(worker_id)
-    np.random.seed(worker_id)
+    np.random.seed(worker_id)  # noqa: NPY002
     impl.manual_seed(worker_id)

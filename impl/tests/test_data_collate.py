@@ -1,6 +1,7 @@
 """Samples put together, beside PyTorch."""
 
 import collections
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -9,10 +10,13 @@ import pytest
 from impl.tests._support import assert_same_bits
 from impl.utils import data
 
-Pair = collections.namedtuple("Pair", ["left", "right"])
+
+class Pair(NamedTuple):
+    left: object
+    right: object
 
 
-class Frozen(collections.abc.Mapping):
+class Frozen(collections.abc.Mapping[str, object]):
     def __init__(self, items):
         self._items = dict(items)
 

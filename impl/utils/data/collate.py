@@ -27,8 +27,8 @@ def default_collate(batch: Sequence[Any]) -> Any:
         batch: The samples, all of one structure; at least one.
 
     Raises:
-        RuntimeError: Arrays of different shapes, sequences of different lengths, or an integer
-            beyond int64.
+        RuntimeError: Arrays of different shapes, or sequences of different lengths.
+        ValueError: An integer beyond int64.
         TypeError: Nothing of the above, such as None.
         KeyError: A mapping lacks a key that the first one has.
         IndexError: There is no sample.
@@ -76,7 +76,7 @@ def _numbers(batch: Sequence[Any]) -> npt.NDArray[Any]:
     array = np.array(batch)
     # Without a dtype, so that 2.5 after 1 is not cut; but beyond int64 NumPy changes the kind.
     if array.dtype.kind not in "bif" or array.ndim != 1:
-        raise RuntimeError(
+        raise ValueError(
             "default_collate: the numbers of a batch must be bools, integers within int64 or "
             f"floats, but they make an array of {array.dtype} with the shape {list(array.shape)}"
         )

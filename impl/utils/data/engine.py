@@ -16,6 +16,7 @@ This works around what Grain 0.2.18 does not do:
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import pickle
 import queue
@@ -30,6 +31,10 @@ from grain._src.python.dataset.transformations import process_prefetch
 
 from impl.utils.data import workers
 
+_GUARD = (
+    "a script that is run as a program must use a loader with workers under "
+    "'if __name__ == \"__main__\":'"
+)
 _STOPPED_AFTER_S = 5.0
 # Grain's own look at a dead process comes every second, and after what is left in the queue.
 _LOST_AFTER_S = 3.0
@@ -109,7 +114,11 @@ class _Reader:
         iterator: Any = None
         try:
             iterator = _Fetched(self._batches, self._buffer_size)
-            iterator.start_prefetch()
+            try:
+                iterator.start_prefetch()
+            except BaseException:
+                iterator._prefetch_process = None  # noqa: SLF001  # it would wait for it to end
+                raise
             self._process = iterator._prefetch_process  # noqa: SLF001  # what else is there
             # A dead worker's commands must not be waited for when this process ends.
             iterator._set_state_queue.cancel_join_thread()  # noqa: SLF001  # as above
@@ -195,10 +204,7 @@ class _Reader:
             how = f"exited with status {code}"
             look = "Its own output, above, says why; with num_workers=0 an error has its place"
         if not self._ready:
-            look += (
-                ". It ended before it began: a script that is run as a program must use a loader "
-                "with workers under 'if __name__ == \"__main__\":', since each worker imports it"
-            )
+            look += f". It ended before it began: each worker imports the script, and {_GUARD}"
         return _LostError(
             f"DataLoader worker {self._id} (pid {self._process.pid}) exited unexpectedly: it "
             f"{how}. {look}."
@@ -228,6 +234,8 @@ class Pool:
     def __init__(
         self, work: workers.Work, epochs: list[workers.Epoch], prefetch_factor: int
     ) -> None:
+        if getattr(multiprocessing.current_process(), "_inheriting", False):
+            raise RuntimeError(f"DataLoader: a worker imports this script, and {_GUARD}")
         self._process = os.getpid()
         self.closed = False
         pickled = _pickled(work)

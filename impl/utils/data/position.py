@@ -96,8 +96,11 @@ def resumed(state: dict[str, Any], plan: Sequence[Any] | None) -> Position:
     Args:
         state: What it returned.
         plan: All batches of the epoch, unless the state has those that are left.
+
+    Raises:
+        ValueError: The position is outside the epoch.
     """
-    return Position(
+    at = Position(
         base_seed=state["base_seed"],
         order_seed=state["order_seed"],
         plan=state["batches"] if plan is None else plan,
@@ -107,6 +110,9 @@ def resumed(state: dict[str, Any], plan: Sequence[Any] | None) -> Position:
         num_workers=state["num_workers"],
         rng={int(each): _states(plain) for each, plain in state["rng"].items()},
     )
+    if not 0 <= at.done <= at.total:
+        raise ValueError(f"{at.done} batches are done of {at.total}")
+    return at
 
 
 def document(

@@ -1,0 +1,103 @@
+"""Data sets for workers to read: they import this file, and no test."""
+
+import os
+import random
+import threading
+import time
+
+import jax
+import numpy as np
+
+import impl
+from impl.utils import data
+
+
+class Draws:
+    """Each sample says who made it, and draws from each generator that a worker seeds."""
+
+    def __init__(self, length=8):
+        self.length = length
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, index):
+        worker = data.get_worker_info()
+        return {
+            # Not in alphabetical order: a batch keeps the order of its keys.
+            "worker": -1 if worker is None else worker.id,
+            "index": index,
+            "seeds": [0 if worker is None else worker.seed % 2**32, impl.initial_seed() % 2**32],
+            "draws": draws(),
+        }
+
+
+def draws():
+    # Two, so that a state in the middle of a batch is not one at its end.
+    return [
+        [random.random(), np.random.random(), impl.default_generator.draw_seed() % 2**32]  # noqa: NPY002
+        for _ in range(2)
+    ]
+
+
+class PickyError(Exception):
+    """Its arguments are not those that it is called with."""
+
+    def __init__(self, name, *, reason):
+        super().__init__(f"{name}: {reason}")
+        self.reason = reason
+
+
+class Commands:
+    """Does what an index says."""
+
+    def __getitem__(self, command):
+        return getattr(self, command)()
+
+    def draw(self):
+        return draws()
+
+    def settings(self):
+        return (
+            impl.get_deterministic_profile(),
+            impl.get_deterministic_debug_mode(),
+            jax.config.jax_enable_x64,
+            jax.config.jax_platforms,
+        )
+
+    def pid(self):
+        return os.getpid()
+
+    def large(self):
+        return np.arange(100_000), "beside it"
+
+    def picky(self):
+        raise PickyError("picky", reason="told to")
+
+    def stop(self):
+        raise StopIteration
+
+    def leave(self):
+        raise SystemExit
+
+    def lock(self):
+        return threading.Lock()
+
+    def sleep(self):
+        time.sleep(1000)
+
+    def quit(self):
+        os._exit(0)
+
+
+def failing_init(_):
+    """A ``worker_init_fn`` that has what it needs, and fails."""
+    worker = data.get_worker_info()
+    raise PickyError(f"{worker.id} of {worker.num_workers}", reason=type(worker.dataset).__name__)
+
+
+def init_that_draws(worker_id):
+    """A ``worker_init_fn`` that leaves the generators elsewhere."""
+    random.seed(worker_id)
+    np.random.seed(worker_id)  # noqa: NPY002
+    impl.manual_seed(worker_id)

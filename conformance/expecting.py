@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from conformance import plugin
+from conformance.cells import Cell
 from conformance.expectations import Expectation, missing_ops, read
 
 _ENTRIES = pytest.StashKey[tuple[Expectation, ...]]()
@@ -52,14 +53,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     there = config.stash.setdefault(_DEVICES, set())
     missing = missing_ops(entries(config))
     for item in items:
-        spec = getattr(item, "callspec", None)
-        cell = spec.params.get("cell") if spec else None
+        given = getattr(item, "callspec", None)
+        cell = given.params.get("cell") if given else None
+        cell = cell if isinstance(cell, Cell) else None  # pytest has its own where there is none
         if cell is not None:
             there.add(cell.device)
         if cell is not None and cell.op in missing:
             item.add_marker(pytest.mark.skip(reason=f"{cell.op} is missing: {missing[cell.op]}"))
         for entry in entries(config):
-            ids = entry.matches(item.name, getattr(cell, "device", None))
+            ids = entry.matches(item.name, cell.device if cell else None)
             found.update((entry, id) for id in ids)
             if ids and entry.outcome == "fail":
                 item.add_marker(pytest.mark.xfail(reason=entry.reason, strict=entry.strict))

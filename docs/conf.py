@@ -26,6 +26,7 @@ nitpick_ignore_regex = [
     ("py:.*", r"(?!impl|spec).*"),
     ("py:.*", r"impl\.ops\..*"),
     ("py:.*", r".*\.[PR]"),
+    ("py:.*", r"impl\.utils\.data\.position\..*"),
 ]
 autodoc_member_order = "bysource"
 smartquotes = False  # What the spec says stands as it is.

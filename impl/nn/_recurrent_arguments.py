@@ -170,7 +170,7 @@ def check_shapes(net: Net, x: jax.Array, states: State, weights: Sequence[jax.Ar
     if not net.projects:
         size = hidden
     many = net.layers * net.directions
-    wanted = [(many, batch, size), (many, batch, hidden)]
+    wanted: list[tuple[int, ...]] = [(many, batch, size), (many, batch, hidden)]
     names = ["hx"] if len(states) == 1 else ["hx[0]", "hx[1]"]
     expected = list(zip(names, states, wanted, strict=False))
     labels = [f"params[{i}] ({name})" for i, name in enumerate(net.names())]
@@ -218,7 +218,7 @@ def _layers(net: Net, weights: Sequence[jax.Array]) -> Iterator[Layer]:
 
 
 def lengths_of(function: str, lengths: Any, steps: int, batch: int) -> jax.Array | None:
-    """``lengths`` as an array [batch] of int32.
+    """``lengths`` as an array of integers, of shape [batch]; None stays None.
 
     Raises:
         RuntimeError: They are no integers, of another number, or known to be out of range.
@@ -244,9 +244,7 @@ def lengths_of(function: str, lengths: Any, steps: int, batch: int) -> jax.Array
             f"{function}(): Length of all samples has to be greater than 0 and at most the number "
             f"of steps, {steps}, but got {known[place]} at position {place} of argument 'lengths'"
         )
-    # Made less before it is narrowed, so that no wide length is taken for another.
-    most = jnp.asarray(min(steps, jnp.iinfo(array.dtype).max), array.dtype)
-    return jnp.maximum(jnp.minimum(array, most).astype(jnp.int32), 0)
+    return array
 
 
 def dropping(

@@ -48,6 +48,13 @@ class PickyError(Exception):
         self.reason = reason
 
 
+class OneWay:
+    """Can be pickled, and not unpickled."""
+
+    def __reduce__(self):
+        return int, ("one way",)
+
+
 class Commands:
     """Does what an index says."""
 
@@ -82,6 +89,9 @@ class Commands:
 
     def lock(self):
         return threading.Lock()
+
+    def one_way(self):
+        return OneWay()
 
     def sleep(self):
         time.sleep(1000)

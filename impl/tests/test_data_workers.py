@@ -149,7 +149,7 @@ def test_a_worker_has_the_settings_of_the_main_process(persistent):
 
 
 def test_an_exception_keeps_its_type_and_what_it_holds(persistent):
-    iterator = told(persistent, "picky", "stop", "leave", "lock", "pid")
+    iterator = told(persistent, "picky", "stop", "leave", "lock", "one_way", "pid")
     with pytest.raises(_data_sets.PickyError, match="picky: told to") as raised:
         next(iterator)
     assert raised.value.reason == "told to"
@@ -161,6 +161,8 @@ def test_an_exception_keeps_its_type_and_what_it_holds(persistent):
     with pytest.raises(RuntimeError, match="raised SystemExit"):
         next(iterator)
     with pytest.raises(TypeError, match="cannot be sent to the main process"):
+        next(iterator)
+    with pytest.raises(ValueError, match="cannot be unpickled"):
         next(iterator)
     assert len(list(iterator)) == 1
 

@@ -27,6 +27,7 @@ from typing import Any
 
 import cloudpickle
 import grain
+import numpy as np
 from grain._src.python.dataset.transformations import process_prefetch
 
 from impl.utils.data import workers
@@ -92,6 +93,20 @@ class _Fetched(process_prefetch.ProcessPrefetchDatasetIterator):  # type: ignore
         return process is not None and process.exitcode is not None
 
 
+def _copied(packed: workers.Packed) -> workers.Packed:
+    # Each array of Grain's holds two file descriptors for as long as it lives, and complains if
+    # that is until the end of the process. Its name goes now, as the thread in which Grain removes
+    # it may not come to that before this process ends.
+    buffers = []
+    for buffer in packed[1]:
+        shared: Any = buffer
+        buffers.append(np.array(shared, subok=False))
+        if getattr(shared, "shm", None) is not None:
+            shared.shm.unlink()
+            shared._unlink_on_del = False  # noqa: SLF001  # there is no other way back
+    return packed[0], buffers
+
+
 class _Reader:
     """One worker process, and the thread that reads from it."""
 
@@ -101,7 +116,7 @@ class _Reader:
         self._results: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
         self._epoch = 0
         self._asked = False
-        self._ready = False
+        self._ready_at: float | None = None
         self._process: Any = None
         self._batches = _Batches((worker_id, work, epoch))
         self._buffer_size = buffer_size
@@ -122,11 +137,13 @@ class _Reader:
             self._process = iterator._prefetch_process  # noqa: SLF001  # what else is there
             # A dead worker's commands must not be waited for when this process ends.
             iterator._set_state_queue.cancel_join_thread()  # noqa: SLF001  # as above
+            next(iterator)  # the greeting
+            self._ready_at = time.monotonic()
             while (command := self._commands.get()) is not None:
                 if isinstance(command, bytes):
                     iterator.set_state({"epoch": command})
                 else:
-                    self._results.put((command, next(iterator)))
+                    self._results.put((command, _copied(next(iterator))))
         except BaseException as error:  # noqa: BLE001  # the main thread raises it
             self._results.put((-1, error))
         finally:
@@ -145,8 +162,8 @@ class _Reader:
             self._asked = True
             self._commands.put(self._epoch)
 
-    def take(self, timeout: float) -> tuple[str, Any, workers.Rng | None]:
-        """The next message of this epoch, unpacked.
+    def take(self, timeout: float) -> workers.Packed:
+        """The next message of this epoch.
 
         Args:
             timeout: Seconds to wait for it, not counting the start of the process; 0 for no limit.
@@ -154,26 +171,20 @@ class _Reader:
         Raises:
             RuntimeError: The time is over, or the process is not there any more.
         """
-        while True:
-            self.ask()
-            message = self._message(timeout if self._ready else 0)
-            self._ready = True
-            if message[0] != "hello":
-                return message
-
-    def _message(self, timeout: float) -> tuple[str, Any, workers.Rng | None]:
+        self.ask()
         begun = time.monotonic()
         lost_since: float | None = None
         while True:
             now = time.monotonic()
-            left = begun + timeout - now if timeout > 0 else _LOOK_EVERY_S
+            limited = timeout > 0 and self._ready_at is not None
+            left = max(begun, self._ready_at or 0) + timeout - now if limited else _LOOK_EVERY_S
             try:
                 epoch, value = self._results.get(timeout=max(0.0, min(left, _LOOK_EVERY_S)))
             except queue.Empty:
                 lost_since = lost_since or (now if self.ended() else None)
                 if lost_since is not None and now - lost_since > _LOST_AFTER_S:
                     raise self._lost() from None
-                if timeout > 0 and left <= 0 and lost_since is None:
+                if limited and left <= 0 and lost_since is None:
                     raise RuntimeError(
                         f"DataLoader timed out after {timeout} seconds, waiting for a batch of "
                         f"worker {self._id} (pid {self._process.pid}); if that is what a batch "
@@ -184,7 +195,8 @@ class _Reader:
                 raise self._lost() from value
             if epoch == self._epoch:
                 self._asked = False
-                return workers.unpack(value)  # type: ignore[no-any-return]  # what was packed
+                packed: workers.Packed = value
+                return packed
 
     def ended(self) -> bool:
         """Whether there is no process any more."""
@@ -195,7 +207,8 @@ class _Reader:
             return _LostError(f"DataLoader worker {self._id} could not be started or read from")
         code = self._process.exitcode
         if code < 0:
-            how = f"was killed by {signal.Signals(-code).name}"
+            names = {each.value: each.name for each in signal.Signals}
+            how = f"was killed by {names.get(-code, f'signal {-code}')}"
             look = (
                 "If you did not do that, look at the system's log: on Linux, 'dmesg' says where "
                 "memory ran out (SIGKILL), and /dev/shm is too small where it is SIGBUS"
@@ -203,7 +216,7 @@ class _Reader:
         else:
             how = f"exited with status {code}"
             look = "Its own output, above, says why; with num_workers=0 an error has its place"
-        if not self._ready:
+        if self._ready_at is None:
             look += f". It ended before it began: each worker imports the script, and {_GUARD}"
         return _LostError(
             f"DataLoader worker {self._id} (pid {self._process.pid}) exited unexpectedly: it "
@@ -217,9 +230,10 @@ class _Reader:
     def join(self, deadline: float) -> None:
         """Waits for the process to end, and kills it when the deadline is over."""
         self._thread.join(max(0.0, deadline - time.monotonic()))
-        if self._thread.is_alive() and self._process is not None:
+        # Where the process has ended, the thread waits in vain for the rest of a message.
+        if self._thread.is_alive() and self._process is not None and not self.ended():
             self._process.kill()
-            self._thread.join(_LOST_AFTER_S)  # it may be waiting for the rest of a message
+            self._thread.join(_LOST_AFTER_S)
 
 
 class Pool:
@@ -267,18 +281,25 @@ class Pool:
             raise RuntimeError("DataLoader: the workers of this iterator have been stopped")
         reader = self._readers[worker_id]
         try:
-            kind, payload, states = reader.take(timeout)
+            packed = reader.take(timeout)
         except _LostError as lost:
             self.close()
             raise RuntimeError(str(lost)) from lost.__cause__
-        reader.ask()  # so that the next one is unpacked while this one is in use
+        reader.ask()  # so that the next one comes while this one is in use
+        try:
+            kind, payload, states = workers.unpack(packed)
+        except Exception as error:  # noqa: BLE001  # whatever the classes in the batch do
+            error.add_note(
+                f"The batch of DataLoader worker process {worker_id} cannot be unpickled"
+            )
+            return error, None, None
         if kind != "error":
             return None, payload, states
-        error = workers.unpack_error(payload, f"DataLoader worker process {worker_id}")
+        raised = workers.unpack_error(payload, f"DataLoader worker process {worker_id}")
         if payload[-1]:
             self.close()
-            raise error
-        return error, None, states
+            raise raised
+        return raised, None, states
 
     def close(self) -> None:
         """Ends the processes; returns when they have ended."""

@@ -1,0 +1,1 @@
+"""Promises of what stands under ``utils``."""

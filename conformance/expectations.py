@@ -1,11 +1,11 @@
 """What is known of an implementation and not right: entries of a file, each with its reason.
 
-    [[expect]]
-    ids = ["R0095", "index_put", "*-cpu-torch-2.12-written", "test_bits[R0095-*"]
-    outcome = "fail"            # or "missing": ids are ops that do not exist; or "skip"
-    when = { device = "cpu", torch = ">=2.12,<2.14" }
-    reason = "Why."
-    strict = true               # the default: what passes although it is expected to fail, fails
+[[expect]]
+ids = ["R0095", "index_put", "*-cpu-torch-2.12-written", "test_bits[R0095-*"]
+outcome = "fail"            # or "missing": ids are ops that do not exist; or "skip"
+when = { device = "cpu", torch = ">=2.12,<2.14" }
+reason = "Why."
+strict = true               # the default: what passes although it is expected to fail, fails
 """
 
 from __future__ import annotations
@@ -120,7 +120,9 @@ def _entry(path: Path, table: Mapping[str, Any]) -> Expectation:
     if outcome not in get_args(Outcome):
         raise ValueError(f"{what} has outcome {outcome!r}; allowed: {get_args(Outcome)}")
     if not isinstance(table.get("strict", True), bool):
-        raise ValueError(f"{what} has strict {table['strict']!r}; allowed: true, false")
+        raise ValueError(  # noqa: TRY004  # what is wrong is the file
+            f"{what} has strict {table['strict']!r}; allowed: true, false"
+        )
     when = dict(table.get("when", {}))
     device = when.pop("device", ())
     for name, wanted in when.items():

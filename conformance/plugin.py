@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import importlib.metadata
-import json
-import platform
 from pathlib import Path
 from typing import Any
 
-import jax
-import numpy as np
 import pytest
 
-from conformance import trial
+from conformance import report as reports
 from conformance.implementation import Implementation, load
 
 _RECORD = "samebits"
@@ -40,22 +34,6 @@ def implementation(config: pytest.Config) -> Implementation:
     return load(config.getoption("--namespace"))
 
 
-def environment(tried: Implementation) -> dict[str, Any]:
-    """What the results were obtained with."""
-    device = jax.devices()[0]
-    return {
-        "python": platform.python_version(),
-        "jax": jax.__version__,
-        "jaxlib": importlib.metadata.version("jaxlib"),
-        "numpy": np.__version__,
-        "platform": trial.here(),
-        "device": device.device_kind,
-        "machine": platform.machine(),
-        "namespace": tried.name,
-        **tried.versions(),
-    }
-
-
 class Report:
     """Collects a record of each check, and writes them with the outcome."""
 
@@ -63,7 +41,7 @@ class Report:
         """Reads where to write."""
         self.path: Path | None = config.getoption("--report")
         self.tried = implementation(config)
-        self.records: list[dict[str, Any]] = []
+        self.records: list[reports.Record] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Takes the records that a test left."""
@@ -74,27 +52,20 @@ class Report:
                 outcome, known = report.outcome, getattr(report, "wasxfail", None)
                 if known and report.skipped:  # it failed, as was expected
                     outcome, value["detail"] = "failed", f"expected: {known}"
-                self.records.append(
-                    {**value, "outcome": outcome, "seconds": round(report.duration, 3)}
-                )
+                self.records.append(reports.from_property(value, outcome, report.duration))
 
     def pytest_sessionfinish(self) -> None:
         """Writes the report."""
         if self.path is not None:
-            now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-            content = {
-                "made": now,
-                "environment": environment(self.tried),
-                "records": self.records,
-            }
-            self.path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+            found = {**reports.environment(), "namespace": self.tried.name}
+            reports.write(self.path, {**found, **self.tried.versions()}, self.records)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Counts the rows by what was shown of them."""
         rows: dict[str, set[str]] = {}
         for record in self.records:
-            if record["outcome"] == "passed" and record["row"]:
-                rows.setdefault(f"{record['check']} ({record['device']})", set()).add(record["row"])
+            if record.outcome == "passed" and record.row:
+                rows.setdefault(f"{record.check} ({record.device})", set()).add(record.row)
         terminalreporter.section("rows checked")
         for check, ids in sorted(rows.items()):
             terminalreporter.line(f"{check}: {len(ids)} row(s)")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-import importlib
 import importlib.metadata
 import json
 import platform
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import jax
@@ -16,6 +14,7 @@ import numpy as np
 import pytest
 
 from conformance import trial
+from conformance.implementation import Implementation, load
 
 _RECORD = "samebits"
 
@@ -36,12 +35,12 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Report(config), "samebits-report")
 
 
-def namespace(config: pytest.Config) -> ModuleType:
-    """The module whose ops are tried."""
-    return importlib.import_module(config.getoption("--namespace"))
+def implementation(config: pytest.Config) -> Implementation:
+    """What is tried."""
+    return load(config.getoption("--namespace"))
 
 
-def environment() -> dict[str, Any]:
+def environment(tried: Implementation) -> dict[str, Any]:
     """What the results were obtained with."""
     device = jax.devices()[0]
     return {
@@ -52,6 +51,8 @@ def environment() -> dict[str, Any]:
         "platform": trial.here(),
         "device": device.device_kind,
         "machine": platform.machine(),
+        "namespace": tried.name,
+        **tried.versions(),
     }
 
 
@@ -61,6 +62,7 @@ class Report:
     def __init__(self, config: pytest.Config) -> None:
         """Reads where to write."""
         self.path: Path | None = config.getoption("--report")
+        self.tried = implementation(config)
         self.records: list[dict[str, Any]] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -69,15 +71,22 @@ class Report:
             return
         for name, value in report.user_properties:
             if name == _RECORD and isinstance(value, dict):
+                outcome, known = report.outcome, getattr(report, "wasxfail", None)
+                if known and report.skipped:  # it failed, as was expected
+                    outcome, value["detail"] = "failed", f"expected: {known}"
                 self.records.append(
-                    {**value, "outcome": report.outcome, "seconds": round(report.duration, 3)}
+                    {**value, "outcome": outcome, "seconds": round(report.duration, 3)}
                 )
 
     def pytest_sessionfinish(self) -> None:
         """Writes the report."""
         if self.path is not None:
             now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-            content = {"made": now, "environment": environment(), "records": self.records}
+            content = {
+                "made": now,
+                "environment": environment(self.tried),
+                "records": self.records,
+            }
             self.path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
-import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any, TypeAlias
@@ -135,18 +134,3 @@ def lower(
         return impl.testing.lower(function, *arrays, platform=device).as_text()
 
     return str(remembered(lowered, device, None if key is None else (key, "lowered")))
-
-
-def alerts(function: Callable[..., Any], inputs: tuple[Any, ...], device: str) -> list[str]:
-    """What is said, as warnings, when the program is lowered for ``device``."""
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        lower(function, inputs, device)
-    return [str(one.message) for one in said if one.category is UserWarning]
-
-
-def resolve(namespace: Any, op: str) -> Any:
-    """The function of that dotted name in a namespace, or None."""
-    for part in op.split("."):
-        namespace = getattr(namespace, part, None)
-    return namespace if callable(namespace) else None

@@ -58,9 +58,7 @@ def _listed(rules: spec.Spec, cell: Cell, profile: str) -> Expected:
     return Expected(row.behaviour[profile] if row else None, row)
 
 
-def _around(
-    profiles: Iterable[spec.Profile], release: tuple[int, ...]
-) -> Iterator[spec.Profile]:
+def _around(profiles: Iterable[spec.Profile], release: tuple[int, ...]) -> Iterator[spec.Profile]:
     """The profiles of the last release up to this one, and of the first from it on."""
     known = sorted((p for p in profiles if p.release), key=lambda p: number(p.release))
     before = [p for p in known if number(p.release) <= release]
@@ -87,8 +85,10 @@ def _erratum(
     told = [row for row in matching if row.erratum and number(row.erratum.since) <= release]
     for row in sorted(told, key=specificity, reverse=True):
         assert row.erratum is not None  # noqa: S101  # narrows its type
-        if any(specificity(row) < specificity(o) and any(o.behaviour[p] for p in near)
-               for o in matching):
+        if any(
+            specificity(row) < specificity(o) and any(o.behaviour[p] for p in near)
+            for o in matching
+        ):
             continue  # What is listed more narrowly is not what this erratum speaks of.
         why = f"Erratum of {row.id}: {row.erratum.says}"
         if spec.holds(row.erratum.when, facts):

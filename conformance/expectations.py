@@ -1,11 +1,11 @@
 """What is known of an implementation and not right: entries of a file, each with its reason.
 
-    [[expect]]
-    ids = ["R0095", "index_put", "*-cpu-torch-2.12-written", "test_bits[R0095-*"]
-    outcome = "fail"            # or "missing": ids are ops that do not exist; or "skip"
-    when = { device = "cpu", torch = ">=2.12,<2.14" }
-    reason = "Why."
-    strict = true               # the default: what passes although it is expected to fail, fails
+[[expect]]
+ids = ["R0095", "index_put", "*-cpu-torch-2.12-written", "test_bits[R0095-*"]
+outcome = "fail"            # or "missing": ids are ops that do not exist; or "skip"
+when = { device = "cpu", torch = ">=2.12,<2.14" }
+reason = "Why."
+strict = true               # the default: what passes although it is expected to fail, fails
 """
 
 from __future__ import annotations

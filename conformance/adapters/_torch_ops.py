@@ -61,20 +61,24 @@ def table(into: Callable[[Any], Any]) -> dict[str, Callable[..., Any]]:
     nn |= {f"fractional_max_pool{dims}d": _fractional(dims) for dims in (2, 3)}
     found |= {f"nn.functional.{name}": function for name, function in nn.items()}
     found |= {f"nn.{name}": _recurrent(name) for name in ("rnn_tanh", "rnn_relu", "lstm", "gru")}
-    return found | _memory(into) | {
-        "bincount": _bincount,
-        "getitem": lambda input, indices: input[_index(indices)],
-        "index_put": _index_put,
-        "put": lambda input, index, source, accumulate=False: input.clone().put_(
-            index.long(), source, accumulate
-        ),
-        "quantize_per_tensor": lambda *given: Quantized(torch.quantize_per_tensor(*given)),
-        "resize": _resize,
-        "sparse_coo": _sparse_coo,
-        "sparse_csr": lambda parts, shape: torch.sparse_csr_tensor(
-            parts[2], parts[1], parts[0], shape
-        ),
-    }
+    return (
+        found
+        | _memory(into)
+        | {
+            "bincount": _bincount,
+            "getitem": lambda input, indices: input[_index(indices)],
+            "index_put": _index_put,
+            "put": lambda input, index, source, accumulate=False: input.clone().put_(
+                index.long(), source, accumulate
+            ),
+            "quantize_per_tensor": lambda *given: Quantized(torch.quantize_per_tensor(*given)),
+            "resize": _resize,
+            "sparse_coo": _sparse_coo,
+            "sparse_csr": lambda parts, shape: torch.sparse_csr_tensor(
+                parts[2], parts[1], parts[0], shape
+            ),
+        }
+    )
 
 
 def _torch(name: str) -> Callable[..., Any]:

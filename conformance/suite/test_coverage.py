@@ -23,9 +23,7 @@ EVERY_SAMPLE = [(op, sample) for op in tried_ops() for sample in samples(op)]
 
 
 @pytest.mark.parametrize("op", OPS)
-def test_op_exists(
-    op: str, implementation: Implementation, request: pytest.FixtureRequest
-) -> None:
+def test_op_exists(op: str, implementation: Implementation, request: pytest.FixtureRequest) -> None:
     """The op of a row exists, or is expected to be missing, and not both."""
     exists = resolve(implementation.namespace, op) is not None
     if op not in missing_ops(expecting.entries(request.config)):

@@ -18,6 +18,10 @@ from impl.primitives.matmul import matmul
 #: What is carried from step to step, each of shape [directions, batch, size]: h, and c if any.
 State: TypeAlias = tuple[jax.Array, ...]
 
+#: From a step's gates by input, shape [directions, batch, gates * hidden] in the type that sums are
+#: kept in, to the state after it.
+Advance: TypeAlias = "Callable[[jax.Array, State, Layer, Rules], State]"
+
 
 class Layer(NamedTuple):
     """The weights of a layer, with its directions side by side.
@@ -42,15 +46,14 @@ class Rules:
     """How a net is computed.
 
     Attributes:
-        advance: From a step's gates by input, shape [directions, batch, gates * hidden] in the
-            type that sums are kept in, to the state after it.
+        advance: A step.
         decision: What each platform does.
         pullback: What differentiating it does.
         dropout: The share of a layer's output that the next does not get to see.
         key: What decides which; None if nothing is dropped.
     """
 
-    advance: Callable[[jax.Array, State, Layer, Rules], State]
+    advance: Advance
     decision: Decision
     pullback: Decision
     dropout: float
@@ -112,7 +115,7 @@ def _through(
     gates = rules.product(x.reshape(1, steps * batch, features), layer.input[None])
     gates = gates if layer.bias is None else gates + layer.bias
     # Kept for all steps in the narrow type, where there is one.
-    gates = convert(gates.reshape(steps, batch, directions, -1), x.dtype)
+    gates = convert(gates.reshape(steps, batch, directions, layer.hidden.shape[2]), x.dtype)
     each = _by_direction(gates)
     masks = None if inside is None else _by_direction(jnp.stack([inside] * directions, 2))
     # A loop's initial value has to vary over a mesh as its results do.

@@ -170,7 +170,7 @@ def check_shapes(net: Net, x: jax.Array, states: State, weights: Sequence[jax.Ar
     if not net.projects:
         size = hidden
     many = net.layers * net.directions
-    wanted = [(many, batch, size), (many, batch, hidden)]
+    wanted: list[tuple[int, ...]] = [(many, batch, size), (many, batch, hidden)]
     names = ["hx"] if len(states) == 1 else ["hx[0]", "hx[1]"]
     expected = list(zip(names, states, wanted, strict=False))
     labels = [f"params[{i}] ({name})" for i, name in enumerate(net.names())]

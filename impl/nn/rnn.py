@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -14,7 +15,7 @@ from impl.checks import Array
 from impl.decide import decide
 from impl.nn import _recurrent
 from impl.nn import _recurrent_arguments as arguments
-from impl.nn._recurrent import Rules, State
+from impl.nn._recurrent import Advance, Rules, State
 from impl.primitives.alert import alert
 
 
@@ -255,12 +256,14 @@ class _Flags:
 
 
 #: A step of each, how many gates it has, and how many states.
-_CELLS = {
-    "rnn_tanh": (_recurrent.tanh, 1, 1),
-    "rnn_relu": (_recurrent.relu, 1, 1),
-    "lstm": (_recurrent.lstm, 4, 2),
-    "gru": (_recurrent.gru, 3, 1),
-}
+_CELLS: Mapping[str, tuple[Advance, int, int]] = MappingProxyType(
+    {
+        "rnn_tanh": (_recurrent.tanh, 1, 1),
+        "rnn_relu": (_recurrent.relu, 1, 1),
+        "lstm": (_recurrent.lstm, 4, 2),
+        "gru": (_recurrent.gru, 3, 1),
+    }
+)
 
 
 def _run(name: str, call: _Call, flags: _Flags) -> tuple[jax.Array, State]:

@@ -8,7 +8,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 
-from conformance.benchmarks import convs, losses, scans, scatter, selection, sparse, spatial
+from conformance.benchmarks import (
+    convs,
+    losses,
+    recurrent,
+    scans,
+    scatter,
+    selection,
+    sparse,
+    spatial,
+)
 from conformance.benchmarks.timing import Measured, machine
 
 _LEGEND = (
@@ -18,7 +27,7 @@ _LEGEND = (
 _BENCHMARKS: Mapping[str, ModuleType] = MappingProxyType(
     {
         module.__name__.rpartition(".")[2]: module
-        for module in (convs, losses, scans, scatter, selection, sparse, spatial)
+        for module in (convs, losses, recurrent, scans, scatter, selection, sparse, spatial)
     }
 )
 

@@ -5,7 +5,17 @@ import re
 import pytest
 
 from conformance.benchmarks import __main__ as command
-from conformance.benchmarks import convs, losses, scans, scatter, selection, sparse, spatial, timing
+from conformance.benchmarks import (
+    convs,
+    losses,
+    recurrent,
+    scans,
+    scatter,
+    selection,
+    sparse,
+    spatial,
+    timing,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -16,6 +26,9 @@ def small(monkeypatch):
     sizes = {"nll_loss": (2, 3, 4), "cross_entropy": (5, 3), "ctc_loss": (6, 2, 3)}
     monkeypatch.setattr(losses, "SIZES", sizes)
     monkeypatch.setattr(losses, "LABELS", 2)
+    monkeypatch.setattr(recurrent, "OPS", {"lstm": 4})
+    tiny = recurrent.Size(2, 1, 2, 3, 1, bidirectional=True)
+    monkeypatch.setattr(recurrent, "SIZES", {"tiny": tiny})
     monkeypatch.setattr(sparse, "SIZES", ((2, 8, 6, 4, 3),))
     monkeypatch.setattr(spatial, "SIZES", {"tiny": (1, 2, 8, 8)})
     monkeypatch.setattr(convs, "SIZES", {"tiny": convs.Size(1, 2, 8, 3, 3, 2, 1)})
@@ -35,6 +48,13 @@ def small(monkeypatch):
                     ("cross_entropy", [5, 3]),
                     ("ctc_loss", [6, 2, 3]),
                 )
+                for direction in ("forward", "forward and backward")
+            ],
+        ),
+        (
+            recurrent,
+            [
+                f"lstm | tiny, of 3 | [2, 1, 2] | {direction}"
                 for direction in ("forward", "forward and backward")
             ],
         ),

@@ -218,7 +218,7 @@ def _layers(net: Net, weights: Sequence[jax.Array]) -> Iterator[Layer]:
 
 
 def lengths_of(function: str, lengths: Any, steps: int, batch: int) -> jax.Array | None:
-    """``lengths`` as an array [batch] of int32.
+    """``lengths`` as an array of integers, of shape [batch]; None stays None.
 
     Raises:
         RuntimeError: They are no integers, of another number, or known to be out of range.
@@ -244,9 +244,7 @@ def lengths_of(function: str, lengths: Any, steps: int, batch: int) -> jax.Array
             f"{function}(): Length of all samples has to be greater than 0 and at most the number "
             f"of steps, {steps}, but got {known[place]} at position {place} of argument 'lengths'"
         )
-    # Made less before it is narrowed, so that no wide length is taken for another.
-    most = jnp.asarray(min(steps, jnp.iinfo(array.dtype).max), array.dtype)
-    return jnp.maximum(jnp.minimum(array, most).astype(jnp.int32), 0)
+    return array
 
 
 def dropping(

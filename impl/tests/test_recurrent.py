@@ -195,12 +195,12 @@ def test_gradients_of_weights_add_the_last_step_first(both):
 
 @pytest.mark.parametrize("share", [0.25, 1.0])
 def test_what_is_dropped(share):
-    # The second layer hands on what it gets of the first, of which each element is 1.
+    # Later layers hand on what they get of the first, of which each element is 1.
     hidden = 40
-    net = Net("rnn_relu", 50, 10, 1, hidden, layers=2, biases=False)
+    net = Net("rnn_relu", 50, 10, 1, hidden, layers=3, biases=False)
     none, unit = np.zeros((hidden, hidden), np.float32), np.eye(hidden, dtype=np.float32)
-    weights = [np.ones((hidden, 1), np.float32), none, unit, none]
-    x, h = np.ones((50, 10, 1), np.float32), np.zeros((2, 10, hidden), np.float32)
+    weights = [np.ones((hidden, 1), np.float32), none, unit, none, unit, none]
+    x, h = np.ones((50, 10, 1), np.float32), np.zeros((3, 10, hidden), np.float32)
 
     @functools.partial(jax.jit, static_argnums=1)
     def output(key, train):
@@ -209,13 +209,14 @@ def test_what_is_dropped(share):
     assert_same_bits(output(jax.random.key(0), False), np.ones((50, 10, hidden), np.float32))
     first, again, other = (output(jax.random.key(seed), True) for seed in (0, 0, 1))
     assert_same_bits(first, again)
-    dropped = float(np.mean(np.asarray(first) == 0))
+    kept = float(np.mean(np.asarray(first) != 0))
     if share == 1:
-        assert dropped == 1
+        assert kept == 0
         return
     assert not np.array_equal(first, other)
-    np.testing.assert_allclose(np.unique(first), [0, 1 / (1 - share)], rtol=1e-6)
-    assert abs(dropped - share) < 0.02  # 20,000 elements: six standard deviations
+    np.testing.assert_allclose(np.unique(first), [0, (1 - share) ** -2], rtol=1e-6)
+    # Twice, and not the same both times; 20,000 elements: six standard deviations.
+    assert abs(kept - (1 - share) ** 2) < 0.02
 
 
 def test_dropping_does_not_depend_on_the_layout_and_is_between_layers_alone():

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import spec
-from conformance import smoke
+from conformance import reading, smoke
 from conformance.implementation import Implementation
 
 _SUITE = Path(__file__).parent / "suite"
@@ -45,12 +45,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "differences", help="print what a report shows to differ from PyTorch's documents"
     )
     differences.add_argument("report", type=Path, metavar="REPORT.json")
+    show = commands.add_parser("show", help="print what a report found")
+    show.add_argument("report", type=Path, metavar="REPORT.json")
+    diff = commands.add_parser(
+        "diff", help="print what is weaker in NEW than in OLD, and which bits are others"
+    )
+    diff.add_argument("old", type=Path, metavar="OLD.json")
+    diff.add_argument("new", type=Path, metavar="NEW.json")
     options, rest = parser.parse_known_args(arguments)
     if options.command == "run":
         return _run(options, rest)
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    return _rewrite(options) if options.command == "expectations" else _differences(options)
+    others = {
+        "expectations": _rewrite,
+        "differences": _differences,
+        "show": reading.show,
+        "diff": reading.diff,
+    }
+    return others[options.command](options)
 
 
 def _run(options: argparse.Namespace, rest: list[str]) -> int:

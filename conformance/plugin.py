@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from conformance import report as reports
+from conformance import report
 from conformance.implementation import Implementation, load
+from conformance.report import Outcome, environment, from_property, table, write
 
 _RECORD = "samebits"
 
@@ -26,7 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Starts the report, in the process that collects the results."""
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Report(config), "samebits-report")
+        config.pluginmanager.register(Collected(config), "samebits-report")
 
 
 def implementation(config: pytest.Config) -> Implementation:
@@ -34,50 +35,68 @@ def implementation(config: pytest.Config) -> Implementation:
     return load(config.getoption("--namespace"))
 
 
-class Report:
+class Collected:
     """Collects a record of each check, and writes them with the outcome."""
 
     def __init__(self, config: pytest.Config) -> None:
         """Reads where to write."""
         self.path: Path | None = config.getoption("--report")
         self.tried = implementation(config)
-        self.records: list[reports.Record] = []
+        self.records: list[report.Record] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Takes the records that a test left."""
         if report.when != "call" and report.outcome == "passed":
             return
-        for name, value in report.user_properties:
-            if name == _RECORD and isinstance(value, dict):
-                outcome, known = report.outcome, getattr(report, "wasxfail", None)
-                if known and report.skipped:  # it failed, as was expected
-                    outcome, value["detail"] = "failed", f"expected: {known}"
-                self.records.append(reports.from_property(value, outcome, report.duration))
+        left = [dict(value) for name, value in report.user_properties if name == _RECORD]
+        expected = getattr(report, "wasxfail", None) if report.skipped else None
+        outcome: Outcome = "failed" if expected else report.outcome
+        detail = f"expected: {expected}" if expected else _reason(report)
+        for number, value in enumerate(left, 1):
+            # A record is left before its check: of several, all but the last one's passed.
+            if number < len(left):
+                self.records.append(from_property(value, "passed", 0.0))
+            else:
+                if expected or "detail" not in value:
+                    value["detail"] = detail
+                self.records.append(from_property(value, outcome, report.duration))
 
     def pytest_sessionfinish(self) -> None:
         """Writes the report."""
         if self.path is not None:
-            found = {**reports.environment(), "namespace": self.tried.name}
-            reports.write(self.path, {**found, **self.tried.versions()}, self.records)
+            write(self.path, self._environment(), self.records)
+
+    def _environment(self) -> dict[str, str]:
+        return {**environment(), "namespace": self.tried.name, **self.tried.versions()}
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Counts the rows by what was shown of them."""
-        rows: dict[str, set[str]] = {}
-        for record in self.records:
-            if record.outcome == "passed" and record.row:
-                rows.setdefault(f"{record.check} ({record.device})", set()).add(record.row)
-        terminalreporter.section("rows checked")
-        for check, ids in sorted(rows.items()):
-            terminalreporter.line(f"{check}: {len(ids)} row(s)")
+        """Counts the rows by the strongest evidence that was found for them."""
+        terminalreporter.section("rows by evidence")
+        for line in table(self.records):
+            terminalreporter.line(line)
         if self.path is not None:
             terminalreporter.line(f"report: {self.path}")
 
 
+def _reason(report: pytest.TestReport) -> str | None:
+    """The last line of what a failed test said."""
+    if report.outcome != "failed":
+        return None
+    crash = getattr(report.longrepr, "reprcrash", None)
+    text = crash.message if crash is not None else report.longreprtext
+    return str(text).partition("\n")[0][:300]
+
+
 @pytest.fixture
 def record(record_property: Any) -> Any:
-    """Leaves a record of one check in the report; its outcome is the test's."""
+    """Leaves a record of one check in the report, before the check; the test's end is its outcome.
 
-    def leave(tried: Any, check: str, **more: Any) -> None:
-        record_property(_RECORD, {**tried.about, "check": check, **more})
+    What is called returns the record, so that the check can add to it.
+    """
+
+    def leave(tried: Any, check: str, **more: Any) -> dict[str, Any]:
+        made = {**tried.about, "check": check, **more}
+        record_property(_RECORD, made)
+        return made
 
     return leave

@@ -91,12 +91,12 @@ def test_bits(implementation: Implementation, cell: Cell, repeats: int, record: 
         wanted = trial.bits(oracle(*inputs))
     for way in ways(implementation, cell):
         evidence = "hardware" if way == "native" else "scheduled"
-        record(cell, "bits", lowering=way, evidence=evidence, sha256=wanted)
+        entry = record(cell, "bits", lowering=way, evidence=evidence)
         with mode(implementation, cell), implementation.running(cell.device, way):
             run = implementation.prepare(function, inputs, (*call(cell), way))
             for _ in range(repeats if way == "native" else 1):
                 result = run()
-                found = trial.bits(result)
+                entry["sha256"] = found = trial.bits(result)
                 # A lowering and its permuted schedule are one program.
                 assert found == (wanted or before.setdefault(way.partition(",")[0], found)), (
                     f"{cell.op} on {cell.device}, lowering {way!r}, differs from "

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import spec
 from conformance import report as reports
+from conformance.case import samples
 from conformance.report import Record
 
 _EXPECTED = "expected: "
 
 
 def markdown(path: Path) -> str:
-    """Two tables: where another behaviour was found, and what was expected to fail and did.
+    """Three tables: other behaviours, what was expected to fail and did, and other values.
 
     Raises:
         ValueError: The file is no report.
@@ -40,6 +41,12 @@ def markdown(path: Path) -> str:
             ("Op", "Direction", "Device", "Call", "Why it cannot be tried, or fails"),
             _failures(tried),
             "Nothing fails.",
+        ),
+        "",
+        *_table(
+            ("Op", "Direction", "Call", "Why values are not compared"),
+            _values(tried) if found.get("namespace") != "impl" else [],
+            "All values are compared.",
         ),
     ]
     return "\n".join(lines) + "\n"
@@ -73,6 +80,18 @@ def _failures(tried: list[Record]) -> list[tuple[str, ...]]:
             for r in tried
             if r.outcome == "failed" and _expected(r)
         }
+    )
+
+
+def _values(tried: list[Record]) -> list[tuple[str, ...]]:
+    """The calls whose right answer is this project's alone."""
+    about = {(record.op, record.direction, record.sample) for record in tried}
+    return sorted(
+        (op, direction, sample.name, why)
+        for op in {record.op for record in tried}
+        for sample in samples(op)
+        for direction, why in sample.own.items()
+        if (op, direction, sample.name) in about
     )
 
 

@@ -96,3 +96,11 @@ def bench(session: nox.Session) -> None:
     """What the ordered path costs; with PyTorch beside it where it can be installed."""
     install(session, "peer")
     session.run("python", "-m", "conformance.benchmarks", *session.posargs)
+
+
+@nox.session(python=OLDEST, default=False)
+def peer(session: nox.Session) -> None:
+    """The conformance suite on PyTorch itself, of the one release that values are compared with."""
+    install(session, "test", "peer")
+    namespace = ("--namespace", "conformance.adapters.torch")
+    session.run("python", "-m", "conformance", "run", *namespace, *session.posargs)

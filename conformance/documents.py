@@ -17,7 +17,7 @@ from spec.conditions import specificity
 
 def number(release: str) -> tuple[int, ...]:
     """A release as numbers to compare by: ``2.13.0+cpu`` is as ``2.13``."""
-    return tuple(int(part) for part in release.split("+")[0].split(".")[:2])
+    return tuple(int(part) for part in release.split("+", maxsplit=1)[0].split(".")[:2])
 
 
 def seen(cell: Cell, release: str) -> Cell:

@@ -58,7 +58,8 @@ class Collected:
             if number < len(left):
                 self.records.append(from_property(value, "passed", 0.0))
             else:
-                value.setdefault("detail", detail)
+                if expected or "detail" not in value:
+                    value["detail"] = detail
                 self.records.append(from_property(value, outcome, report.duration))
 
     def pytest_sessionfinish(self) -> None:

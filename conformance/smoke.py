@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -114,7 +115,7 @@ def _known(tried: Implementation) -> tuple[Any, list[float], list[float]]:
     for op, (of, value, gradient) in CALLS.items():
         function = resolve(tried.namespace, op)
         if function is not None:
-            return lambda x: of(function, x), value, gradient
+            return functools.partial(of, function), value, gradient
     raise ValueError(f"the namespace has none of {', '.join(CALLS)}, of which one is tried first")
 
 

@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 #: Called as they are.
 _SAME = (
     "argsort", "bmm", "cummax", "cummin", "cumprod", "cumsum", "histc", "kthvalue",
-    "logcumsumexp", "median", "mm", "mode", "mv", "nanmedian", "repeat_interleave", "sort", "topk",
+    "logcumsumexp", "median", "mm", "mode", "mv", "nanmedian", "repeat_interleave", "topk",
     "sparse.mm",
 )  # fmt: skip
 _SAME_NN = (
@@ -66,13 +66,16 @@ def table(into: Callable[[Any], Any]) -> dict[str, Callable[..., Any]]:
         | _memory(into)
         | {
             "bincount": _bincount,
-            "getitem": lambda input, indices: input[_index(indices)],
+            "getitem": lambda x, indices: x[_index(indices)],
             "index_put": _index_put,
-            "put": lambda input, index, source, accumulate=False: input.clone().put_(
+            "put": lambda x, index, source, accumulate=False: x.clone().put_(
                 index.long(), source, accumulate
             ),
             "quantize_per_tensor": lambda *given: Quantized(torch.quantize_per_tensor(*given)),
             "resize": _resize,
+            "sort": lambda x, dim=-1, descending=False, stable=False: torch.sort(
+                x, dim=dim, descending=descending, stable=stable
+            ),
             "sparse_coo": _sparse_coo,
             "sparse_csr": lambda parts, shape: torch.sparse_csr_tensor(
                 parts[2], parts[1], parts[0], shape
@@ -91,11 +94,16 @@ def _torch(name: str) -> Callable[..., Any]:
 def _long(function: Callable[..., Any], places: tuple[int, ...]) -> Callable[..., Any]:
     def call(*given: Any, **named: Any) -> Any:
         return function(
-            *(each.long() if place in places else each for place, each in enumerate(given)),
+            *(_wide(each) if place in places else each for place, each in enumerate(given)),
             **named,
         )
 
     return call
+
+
+def _wide(indices: Any) -> Any:
+    """Index arrays as int64; what stands in their place and is none stays as it is."""
+    return indices.long() if indices.dtype == torch.int32 else indices
 
 
 def _memory(into: Callable[[Any], Any]) -> dict[str, Callable[..., Any]]:
@@ -110,8 +118,8 @@ def _memory(into: Callable[[Any], Any]) -> dict[str, Callable[..., Any]]:
 
     names = ("empty", "empty_permuted", "empty_strided")
     return {name: made(getattr(torch, name)) for name in names} | {
-        "empty_like": lambda input: torch.empty_like(into(input)),
-        "new_empty": lambda input, size: into(input).new_empty(size),
+        "empty_like": lambda x: torch.empty_like(into(x)),
+        "new_empty": lambda x, size: into(x).new_empty(size),
     }
 
 
@@ -128,7 +136,7 @@ def _index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) 
     if isinstance(input, Quantized):
         return Quantized(torch.index_put(input.tensor, indices, values, accumulate))
     if any(index is None for index in indices):
-        # The function takes no None; the method of the same op, by which `x[...] = v` is made, does.
+        # torch.index_put takes no None; the op below it does, as in `x[...] = v`.
         return torch.ops.aten.index_put(input, list(indices), values, accumulate)
     return torch.index_put(input, indices, values, accumulate)
 

@@ -63,9 +63,12 @@ class Adapter:
         """As it is, where the device is there."""
         return ("native",) if device in self.devices() else ()
 
-    @contextlib.contextmanager
-    def running(self, device: str, way: str) -> Iterator[None]:  # noqa: ARG002  # it has one
+    def running(self, device: str, way: str) -> contextlib.AbstractContextManager[None]:  # noqa: ARG002  # it has one way
         """Inside, ``self.device`` is ``device``."""
+        return self._on(device)
+
+    @contextlib.contextmanager
+    def _on(self, device: str) -> Iterator[None]:
         before, self.device = self.device, device
         try:
             yield

@@ -1,8 +1,9 @@
-"""PyTorch, as it is installed: ``python -m conformance run --namespace conformance.adapters.torch``.
+"""PyTorch, as it is installed.
 
-It is one release, whatever profile it is asked for; ``conformance.documents`` says what a release
-is expected to do under the profile of another. CUDA is tried where PyTorch sees it, by the same
-code; that has not been run on hardware.
+It is tried by ``python -m conformance run --namespace conformance.adapters.torch``. It is one
+release, whatever profile it is asked for; ``conformance.documents`` says what a release is expected
+to do under the profile of another. CUDA is tried where PyTorch sees it, by the same code; that has
+not been run on hardware.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ _ASIDES = (
     ".*quantized tensor creation functions.*",
     ".*Sparse CSR tensor support is in beta.*",
     ".*Sparse invariant checks are implicitly disabled.*",
+    ".*index_reduce.. is in beta.*",
+    ".*The reduce argument of torch.scatter with Tensor src is deprecated.*",
 )
 
 
@@ -65,10 +68,10 @@ class Torch(Adapter):
         return found.numpy()
 
     def gradient(self, function: Callable[[Any], Any], at: Any, cotangent: Any) -> Any:
-        """By ``torch.autograd.grad``."""
+        """By ``torch.autograd.grad``; of complex numbers it gives the conjugate of JAX's."""
         at = at.detach().requires_grad_()
-        (gradient,) = torch.autograd.grad(function(at), at, cotangent)
-        return gradient
+        (gradient,) = torch.autograd.grad(function(at), at, cotangent.conj())
+        return gradient.conj()
 
     def prepare(
         self, function: Callable[..., Any], inputs: Sequence[Any], key: Any = None

@@ -48,7 +48,8 @@ class Collected:
         """Takes the records that a test left."""
         if report.when != "call" and report.outcome == "passed":
             return
-        left = [dict(value) for name, value in report.user_properties if name == _RECORD]
+        properties: list[tuple[str, Any]] = report.user_properties
+        left = [dict(value) for name, value in properties if name == _RECORD]
         expected = getattr(report, "wasxfail", None) if report.skipped else None
         outcome: Outcome = "failed" if expected else report.outcome
         detail = f"expected: {expected}" if expected else _reason(report)

@@ -185,7 +185,8 @@ def table(records: Iterable[Record]) -> Iterator[str]:
     failed = {(r.row, r.device) for r in report.records if r.outcome == "failed" and r.row}
     devices = sorted({device for _, device in {*best, *failed}})
     counts = Counter((evidence, device) for (_, device), evidence in best.items())
-    names = {**{each: each for each in reversed(STRENGTHS)}, None: "no evidence of bits"}
+    names: dict[Evidence | None, str] = {each: each for each in reversed(STRENGTHS)}
+    names[None] = "no evidence of bits"
     yield f"{'strongest evidence':22}" + "".join(f"{device:>8}" for device in devices)
     for evidence, name in names.items():
         numbers = [counts[evidence, device] for device in devices]

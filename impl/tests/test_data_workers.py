@@ -269,9 +269,8 @@ def test_what_a_script_defines_and_a_main_process_that_is_killed(tmp_path):
 
 
 @pytest.fixture
-def in_this_process(monkeypatch):
+def in_this_process():
     """The worker's code, in the process of the test."""
-    monkeypatch.setattr(workers, "_settle", lambda: None)
     before = workers.rng()
     yield
     workers.set_rng(before)

@@ -124,7 +124,7 @@ def environment() -> dict[str, str]:
     import numpy as np  # noqa: PLC0415  # as above
 
     return {
-        "samebits": importlib.metadata.version("samebits"),
+        "samebits": _version(),
         "python": platform.python_version(),
         "jax": jax.__version__,
         "jaxlib": importlib.metadata.version("jaxlib"),
@@ -133,6 +133,13 @@ def environment() -> dict[str, str]:
         "device": jax.devices()[0].device_kind,
         "machine": platform.machine(),
     }
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("samebits")
+    except importlib.metadata.PackageNotFoundError:  # a checkout on the path, as on a GPU machine
+        return "not installed"
 
 
 def write(path: Path, environment: Mapping[str, str], records: Iterable[Record]) -> None:

@@ -27,9 +27,9 @@ def program(namespace: ModuleType, cell: Cell) -> tuple[Any, tuple[Any, ...]]:
     return cell.sample.function(namespace, cell.direction), cell.sample.inputs(cell.direction)
 
 
-def call(cell: Cell) -> tuple[Hashable, ...]:
-    """What is called, whichever profile holds."""
-    return cell.sample, cell.direction
+def call(cell: Cell, way: str = "native") -> tuple[Hashable, ...]:
+    """What is called and how it is run, whichever profile holds."""
+    return cell.sample, cell.direction, way
 
 
 def ways(namespace: ModuleType, cell: Cell) -> list[str]:
@@ -47,7 +47,7 @@ def test_off(namespace: ModuleType, cell: Cell, record: Any) -> None:
     for way in ways(namespace, cell)[:1]:
         record(cell, "off", lowering=way)
         with namespace.deterministic(False), trial.running(cell.device, way):
-            result = trial.prepare(function, inputs, (*call(cell), way))()
+            result = trial.prepare(function, inputs, call(cell, way))()
         cell.sample.judge(cell.direction, result)
 
 
@@ -69,7 +69,7 @@ def test_bits(namespace: ModuleType, cell: Cell, repeats: int, record: Any) -> N
         evidence = "hardware" if way == "native" else "scheduled"
         record(cell, "bits", lowering=way, evidence=evidence, sha256=wanted)
         with mode(namespace, cell), trial.running(cell.device, way):
-            run = trial.prepare(function, inputs, (*call(cell), way))
+            run = trial.prepare(function, inputs, call(cell, way))
             for _ in range(repeats if way == "native" else 1):
                 result = run()
                 found = trial.bits(result)
@@ -121,7 +121,7 @@ def test_warn_only(namespace: ModuleType, cell: Cell, record: Any) -> None:
         for way in ways(namespace, cell)[:1]:
             with trial.running(cell.device, way), warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)
-                result = trial.prepare(function, inputs, (*call(cell), way))()
+                result = trial.prepare(function, inputs, call(cell, way))()
             cell.sample.judge(cell.direction, result)
 
 
@@ -148,6 +148,6 @@ def test_fill(namespace: ModuleType, cell: Cell, record: Any) -> None:
     for way in ways(namespace, cell):
         record(cell, "fill", lowering=way, sha256=wanted)
         with mode(namespace, cell), trial.running(cell.device, way):
-            result = trial.prepare(function, inputs, (*call(cell), way))()
+            result = trial.prepare(function, inputs, call(cell, way))()
         assert trial.bits(result) == wanted
         cell.sample.judge(cell.direction, result)

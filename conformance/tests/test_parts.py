@@ -12,7 +12,7 @@ import pytest
 
 import impl
 from conformance import __main__ as command
-from conformance import expectations, ir, trial
+from conformance import ir, trial
 from conformance.case import Sample, samples
 from conformance.cells import cells
 
@@ -129,24 +129,12 @@ def test_names_of_cells_are_unique():
     assert len(names) == len(set(names))
 
 
-def test_an_expectation_needs_a_reason_and_stands_once(monkeypatch, tmp_path):
-    path = tmp_path / "expectations.toml"
-    monkeypatch.setattr(expectations, "files", lambda _: tmp_path)
-    path.write_text('[[missing]]\nops = ["a"]\nreason = ""\n')
-    with pytest.raises(ValueError, match="gives no reason"):
-        expectations.missing_ops()
-    path.write_text('[[missing]]\nops = ["a", "a"]\nreason = "Later."\n')
-    with pytest.raises(ValueError, match="a stands in two entries"):
-        expectations.missing_ops()
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--device", "cuda"], "a device that JAX does not see here"),
+        (["--device", "cuda"], "a device that impl does not see here"),
         (["--report", "/nowhere/x.json"], "there is no folder /nowhere"),
-        (["--namespace", "no_such_module"], "No module named 'no_such_module'"),
-        (["--namespace", "json"], "it lacks use_deterministic_algorithms, deterministic"),
+        (["--expectations", "/nowhere/x.toml"], "there is no such file"),
     ],
 )
 def test_what_keeps_the_suite_from_running_is_said(arguments, message, capsys):

@@ -1,5 +1,6 @@
 """The checks of an adapter, each shown an adapter that is broken there."""
 
+import sys
 import types
 
 import numpy as np
@@ -119,6 +120,6 @@ def test_an_error_without_words_is_told_by_its_place(monkeypatch):
 
 def test_a_module_without_an_adapter_is_a_namespace(monkeypatch):
     module = types.ModuleType("module_of_this_test")
-    monkeypatch.setitem(__import__("sys").modules, module.__name__, module)
-    with pytest.raises(smoke.BrokenError, match="^mode: "):
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    with pytest.raises(smoke.BrokenError, match=r"^mode: "):
         smoke.check(module.__name__)

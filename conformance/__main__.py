@@ -11,6 +11,7 @@ from pathlib import Path
 
 import spec
 from conformance import trial
+from conformance.compiled import run as compiled
 
 _SUITE = Path(__file__).parent / "suite"
 #: What the suite turns a namespace's mode on and off with; they work as those of ``impl``.
@@ -22,7 +23,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m conformance", description="The conformance suite of samebits."
     )
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(
+        title="commands", dest="command", required=True, metavar="COMMAND"
+    )
     run = commands.add_parser(
         "run",
         help="try what the rows say",
@@ -33,7 +36,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run.add_argument("--namespace", metavar="MODULE", default="impl", help="default: impl")
     run.add_argument("--repeats", type=int, metavar="N", help="runs whose bits are compared")
     run.add_argument("--report", type=Path, metavar="FILE.json", help="write a report")
+    compile_ = commands.add_parser(
+        "compile",
+        help="compile every program and kernel for GPUs that need not be there",
+        epilog="`nox -s gpu_compile` installs what it needs: XLA's plugin for CUDA, and no GPU.",
+    )
+    compiled.add_options(compile_)
     options, rest = parser.parse_known_args(arguments)
+    if options.command == "compile":
+        if rest:
+            compile_.error(f"unrecognized arguments: {' '.join(rest)}")
+        return compiled.main(options)
     return _run(options, rest)
 
 

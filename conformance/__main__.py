@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import importlib.util
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import spec
-from conformance import trial
-from conformance.compiled import run as compiled
+from conformance import compiled, reading, smoke
+from conformance.implementation import Implementation
 
 _SUITE = Path(__file__).parent / "suite"
-#: What the suite turns a namespace's mode on and off with; they work as those of ``impl``.
-_MODE = ("use_deterministic_algorithms", "deterministic")
+#: The exit status where the rows are not tried because the adapter does not work.
+BROKEN = 3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m conformance", description="The conformance suite of samebits."
     )
     commands = parser.add_subparsers(
-        title="commands", dest="command", required=True, metavar="COMMAND"
+        title="commands", required=True, metavar="COMMAND", dest="command"
     )
     run = commands.add_parser(
         "run",
@@ -34,60 +33,133 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run.add_argument("--device", choices=spec.DEVICES, help="default: what JAX computes on")
     run.add_argument("--profile", choices=list(spec.load().profiles), help="default: all")
     run.add_argument("--namespace", metavar="MODULE", default="impl", help="default: impl")
+    run.add_argument("--expectations", type=Path, metavar="FILE.toml", help="what is known to fail")
     run.add_argument("--repeats", type=int, metavar="N", help="runs whose bits are compared")
     run.add_argument("--report", type=Path, metavar="FILE.json", help="write a report")
-    compile_ = commands.add_parser(
+    expectations = commands.add_parser(
+        "expectations", help="bring a file of expectations up to date with a report"
+    )
+    expectations.add_argument("--rewrite", type=Path, metavar="FILE.toml", required=True)
+    expectations.add_argument("--report", type=Path, metavar="FILE.json", required=True)
+    differences = commands.add_parser(
+        "differences", help="print what a report shows to differ from PyTorch's documents"
+    )
+    differences.add_argument("report", type=Path, metavar="REPORT.json")
+    compiling = commands.add_parser(
         "compile",
         help="compile every program and kernel for GPUs that need not be there",
         epilog="`nox -s gpu_compile` installs what it needs: XLA's plugin for CUDA, and no GPU.",
     )
-    compiled.add_options(compile_)
+    compiled.add_options(compiling)
+    show = commands.add_parser("show", help="print what a report found")
+    show.add_argument("report", type=Path, metavar="REPORT.json")
+    diff = commands.add_parser(
+        "diff", help="print what is weaker in NEW than in OLD, and which bits are others"
+    )
+    diff.add_argument("old", type=Path, metavar="OLD.json")
+    diff.add_argument("new", type=Path, metavar="NEW.json")
     options, rest = parser.parse_known_args(arguments)
-    if options.command == "compile":
-        if rest:
-            compile_.error(f"unrecognized arguments: {' '.join(rest)}")
-        return compiled.main(options)
-    return _run(options, rest)
+    if options.command == "run":
+        return _run(options, rest)
+    if rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    others = {
+        "compile": compiled.run,
+        "expectations": _rewrite,
+        "differences": _differences,
+        "show": reading.show,
+        "diff": reading.diff,
+    }
+    return others[options.command](options)
 
 
 def _run(options: argparse.Namespace, rest: list[str]) -> int:
-    problem = _problem(options)
+    problem = _without_adapter(options)
+    if problem is None:
+        try:
+            tried = smoke.check(options.namespace)
+        except smoke.BrokenError as error:
+            print(
+                f"python -m conformance run: the adapter {options.namespace} is broken, so that "
+                f"no row was tried\n{error}",
+                file=sys.stderr,
+            )
+            return BROKEN
+        problem = _problem(options, tried)
     if problem is not None:
         print(f"python -m conformance run: {problem}", file=sys.stderr)
         return 2
     import pytest  # noqa: PLC0415  # whoever lacks it gets the message above, not a traceback
 
-    chosen = ["-p", "conformance.plugin", "-c", str(_SUITE / "pytest.ini"), str(_SUITE)]
-    for name in ("device", "profile", "namespace", "repeats", "report"):
+    chosen = ["-p", "conformance.plugin", "-p", "conformance.expecting"]
+    chosen += ["-c", str(_SUITE / "pytest.ini"), str(_SUITE)]
+    for name in ("device", "profile", "namespace", "repeats", "report", "expectations"):
         value = getattr(options, name)
         if value is not None:
             chosen.append(f"--{name}={value.absolute() if isinstance(value, Path) else value}")
-    parallel = importlib.util.find_spec("xdist") is not None and trial.here() == "cpu"
+    parallel = importlib.util.find_spec("xdist") is not None
+    parallel = parallel and (options.device or tried.devices()[0]) == "cpu"
     if parallel and not any(word.startswith("-n") for word in rest):
         chosen += ["-n", "auto", "--dist", "loadgroup"]
     return int(pytest.main([*chosen, *rest]))
 
 
-def _problem(options: argparse.Namespace) -> str | None:
-    """What keeps the suite from running, or None."""
+def _without_adapter(options: argparse.Namespace) -> str | None:
+    """What keeps the suite from running whatever is tried, or None."""
     if importlib.util.find_spec("pytest") is None:
         return "it needs pytest: python -m pip install pytest"
-    if options.device not in (None, "cpu") and options.device != trial.here():
-        return (
-            f"--device {options.device} asks for a device that JAX does not see here; "
-            f"it computes on {trial.here()}. CUDA rows are also tried by --device cpu, "
-            "by lowering for CUDA and by interpreting its kernels"
-        )
     if options.report is not None and not options.report.absolute().parent.is_dir():
         return f"--report {options.report}: there is no folder {options.report.absolute().parent}"
-    try:
-        namespace = importlib.import_module(options.namespace)
-    except ImportError as error:
-        return f"--namespace {options.namespace}: {error}"
-    lacking = [name for name in _MODE if not hasattr(namespace, name)]
-    if lacking:
-        return f"--namespace {options.namespace}: it lacks {', '.join(lacking)}, which set its mode"
+    if options.expectations is not None:
+        if not options.expectations.is_file():
+            return f"--expectations {options.expectations}: there is no such file"
+        from conformance.expectations import read  # noqa: PLC0415  # as pytest
+
+        try:
+            read(options.expectations)
+        except ValueError as error:
+            return f"--expectations {error}"
     return None
+
+
+def _problem(options: argparse.Namespace, tried: Implementation) -> str | None:
+    """What keeps the suite from trying an implementation as it was asked to, or None."""
+    there = tried.devices()
+    if options.device in (None, *there) or (options.device == "cpu" and tried.can_lower):
+        return None
+    message = (
+        f"--device {options.device} asks for a device that {tried.name} does not see here; "
+        f"it computes on {' and '.join(there)}."
+    )
+    if tried.can_lower:
+        message += (
+            " CUDA rows are also tried by --device cpu, by lowering for CUDA and by interpreting "
+            "its kernels"
+        )
+    return message
+
+
+def _rewrite(options: argparse.Namespace) -> int:
+    from conformance import rewriting  # noqa: PLC0415  # it needs what pytest brings
+
+    try:
+        changed = rewriting.rewrite(options.rewrite, options.report)
+    except (OSError, ValueError) as error:
+        print(f"python -m conformance expectations: {error}", file=sys.stderr)
+        return 2
+    print(changed)
+    return 0
+
+
+def _differences(options: argparse.Namespace) -> int:
+    from conformance import differences  # noqa: PLC0415  # as above
+
+    try:
+        print(differences.markdown(options.report), end="")
+    except (OSError, ValueError) as error:
+        print(f"python -m conformance differences: {error}", file=sys.stderr)
+        return 2
+    return 0
 
 
 if __name__ == "__main__":

@@ -6,15 +6,15 @@ import dataclasses
 import functools
 import importlib
 import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, TypeAlias
 
-import jax
 import numpy as np
 import numpy.typing as npt
 
 import spec
+from conformance import implementation
 
 Array: TypeAlias = npt.NDArray[Any]
 #: Takes a namespace of ops, then arrays.
@@ -38,6 +38,8 @@ class Sample:
         accept: Judges a result where several are right: ``accept(result, *arrays)`` raises
             AssertionError. None compares with ``expected``.
         filled: From the arrays to the bits where fresh memory holds a known value.
+        own: By direction, why what is right here is right of this project alone: others are not
+            judged by it. What they repeat and what they say is tried all the same.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Sample:
     ordered_pullback: Callable[..., Any] | None = None
     accept: Callable[..., None] | None = None
     filled: Callable[..., Any] | None = None
+    own: Mapping[spec.Direction, str] = dataclasses.field(default_factory=dict)
 
     @property
     def directions(self) -> tuple[spec.Direction, ...]:
@@ -58,19 +61,15 @@ class Sample:
         return ("forward",) if self.wrt is None else ("forward", "backward")
 
     def function(self, namespace: Any, direction: spec.Direction) -> Callable[..., Any]:
-        """The call, or its pullback, as a function of ``inputs(direction)``."""
-        if direction == "forward":
-            return functools.partial(self.call, namespace)
+        """The call, or its pullback, as a function of ``inputs(direction)``.
 
-        place = self.wrt or 0
-
-        def pullback(cotangent: jax.Array, *arrays: jax.Array) -> jax.Array:
-            def by(value: jax.Array) -> Any:
-                return self.call(namespace, *arrays[:place], value, *arrays[place + 1 :])
-
-            return jax.vjp(by, arrays[place])[1](cotangent)[0]  # type: ignore[no-any-return]
-
-        return pullback
+        Args:
+            namespace: An implementation, or a namespace of ops of JAX arrays.
+            direction: Which of the two.
+        """
+        tried = implementation.of(namespace)
+        call = functools.partial(self.call, tried.namespace)
+        return call if direction == "forward" else tried.pullback(call, self.wrt or 0)
 
     def inputs(self, direction: spec.Direction) -> tuple[Array, ...]:
         """The arrays to call ``function(direction)`` with."""

@@ -11,6 +11,21 @@ import spec
 from conformance.case import Sample, samples
 
 
+@dataclasses.dataclass(frozen=True)
+class Expected:
+    """What an implementation of one PyTorch release does in a cell; ``documents`` finds it.
+
+    Attributes:
+        behaviour: What the mode does there; None where it changes nothing.
+        row: The row that says so; None if none does.
+        why: Why that is not what the profile lists, in a sentence; None if it is.
+    """
+
+    behaviour: spec.Behaviour | None
+    row: spec.Row | None
+    why: str | None = None
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Cell:
     """One thing to try, and the row that decides it.
@@ -22,6 +37,7 @@ class Cell:
         device: The device it runs on.
         profile: The profile that holds.
         row: The row that decides; None where the profile lists nothing.
+        instead: What is to be expected where it is not what the profile lists.
     """
 
     op: str
@@ -30,11 +46,23 @@ class Cell:
     device: spec.Device
     profile: str
     row: spec.Row | None
+    instead: Expected | None = None
+
+    @property
+    def listed(self) -> spec.Behaviour | None:
+        """What the profile lists."""
+        row = self.row
+        return row.behaviour[self.profile] if row else None
 
     @property
     def behaviour(self) -> spec.Behaviour | None:
         """What the mode does here."""
-        return self.row.behaviour[self.profile] if self.row else None
+        return self.instead.behaviour if self.instead else self.listed
+
+    @property
+    def rule(self) -> spec.Row | None:
+        """The row that says what is to be expected; None where none does."""
+        return self.instead.row if self.instead else self.row
 
     @property
     def about(self) -> dict[str, Any]:
@@ -46,13 +74,19 @@ class Cell:
             "device": self.device,
             "profile": self.profile,
             "sample": self.sample.name,
-            "behaviour": self.behaviour,
+            "behaviour": self.listed,
+            **({"detail": difference(self.instead)} if self.instead else {}),
         }
 
     def __str__(self) -> str:
         """A name that the command line can pick: the row's id comes first."""
         row = self.row.id if self.row else "unlisted"
         return f"{row}-{self.op}-{self.direction}-{self.device}-{self.profile}-{self.sample.name}"
+
+
+def difference(expected: Expected) -> str:
+    """What is expected in place of what is listed, and why: ``raise; Erratum of ...``."""
+    return f"{expected.behaviour or 'unaffected'}; {expected.why}"
 
 
 def tried_ops() -> tuple[str, ...]:

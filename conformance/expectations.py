@@ -1,24 +1,172 @@
-"""The ops that are known not to exist yet: ``expectations.toml``."""
+"""What is known of an implementation and not right: entries of a file, each with its reason.
+
+[[expect]]
+ids = ["R0095", "index_put", "*-cpu-torch-2.12-written", "test_bits[R0095-*"]
+outcome = "fail"            # or "missing": ids are ops that do not exist; or "skip"
+when = { device = "cpu", torch = ">=2.12,<2.14" }
+reason = "Why."
+strict = true               # the default: what passes although it is expected to fail, fails
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import re
 import tomllib
-from importlib.resources import files
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import Version
+
+Outcome: TypeAlias = Literal["fail", "missing", "skip"]
+_KEYS = {"ids", "outcome", "when", "reason", "strict"}
 
 
-def missing_ops() -> dict[str, str]:
-    """Each op that is expected to be missing, with the reason.
+@dataclasses.dataclass(frozen=True, eq=False)
+class Expectation:
+    """An entry.
+
+    Attributes:
+        ids: Of tests: a row's id, an op, the part of a test's name in brackets, or the name with
+            them; ``*`` stands for anything. Of ``missing``, ops.
+        outcome: What is expected.
+        reason: Why.
+        device: The devices for which it holds; empty means any.
+        versions: By name, the versions for which it holds.
+        strict: Whether it is an error where a test passes all the same.
+    """
+
+    ids: tuple[str, ...]
+    outcome: Outcome
+    reason: str
+    device: tuple[str, ...] = ()
+    versions: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    strict: bool = True
+
+    def holds(self, versions: Mapping[str, str]) -> bool:
+        """Whether it speaks of an implementation with these versions."""
+        return all(
+            name in versions
+            and SpecifierSet(wanted, prereleases=True).contains(Version(versions[name]))
+            for name, wanted in self.versions.items()
+        )
+
+    def matches(self, test: str, device: str | None = None) -> list[str]:
+        """The ids by which a test is meant.
+
+        Args:
+            test: Its name with what stands in brackets, as ``test_off[R0001-index_add-...]``.
+            device: That of the cell that it tries; None if it tries none, and then only ids with
+                brackets of their own can mean it.
+        """
+        if self.device and device not in self.device:
+            return []
+        called = names(test) if device else (test,)
+        return [id for id in self.ids if any(_pattern(id).fullmatch(name) for name in called)]
+
+
+@functools.cache
+def names(test: str) -> tuple[str, ...]:
+    """What a test of a cell answers to: its name, the cell's, and the cell's row and op."""
+    inside = test[test.index("[") + 1 : -1]
+    row, op, *_ = inside.split("-")
+    return test, inside, row, op
+
+
+@functools.cache
+def _pattern(id: str) -> re.Pattern[str]:
+    return re.compile(".*".join(re.escape(part) for part in id.split("*")))
+
+
+def read(path: Path) -> tuple[Expectation, ...]:
+    """The entries of a file.
 
     Raises:
-        ValueError: An op stands in two entries, or an entry gives no reason.
+        ValueError: It is malformed: a key, an outcome or a version is unknown, an entry has no
+            reason or no ids, or two entries have one id under the same conditions.
     """
-    table = tomllib.loads((files("conformance") / "expectations.toml").read_text(encoding="utf-8"))
-    reasons: dict[str, str] = {}
-    for entry in table.get("missing", []):
-        if not entry.get("reason"):
-            raise ValueError(f"expectations.toml: the entry of {entry['ops']} gives no reason")
-        for op in entry["ops"]:
-            if op in reasons:
-                raise ValueError(f"expectations.toml: {op} stands in two entries; remove one")
-            reasons[op] = entry["reason"]
-    return reasons
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path}: {error}") from error
+    unknown = sorted(set(table) - {"expect"})
+    if unknown:
+        raise ValueError(f"{path}: unknown {unknown}; entries are [[expect]]")
+    entries = tuple(_entry(path, entry) for entry in table.get("expect", []))
+    seen: set[Any] = set()
+    for entry in entries:
+        for id in entry.ids:
+            key = id, entry.device, tuple(sorted(entry.versions.items()))
+            if key in seen:
+                raise ValueError(f"{path}: {id} stands in two entries; remove one")
+            seen.add(key)
+    return entries
+
+
+def _entry(path: Path, table: Mapping[str, Any]) -> Expectation:
+    ids = table.get("ids")
+    if not isinstance(ids, list) or not ids or not all(isinstance(id, str) and id for id in ids):
+        raise ValueError(f"{path}: an entry has ids {ids!r}; it needs a list of one or more names")
+    what = f"{path}: the entry of {ids}"
+    unknown = sorted(set(table) - _KEYS)
+    if unknown:
+        raise ValueError(f"{what} has unknown keys {unknown}; there are {sorted(_KEYS)}")
+    if not str(table.get("reason", "")).strip():
+        raise ValueError(f"{what} gives no reason; say why it is expected")
+    outcome: Any = table.get("outcome")
+    if outcome not in get_args(Outcome):
+        raise ValueError(f"{what} has outcome {outcome!r}; allowed: {get_args(Outcome)}")
+    if not isinstance(table.get("strict", True), bool):
+        raise ValueError(  # noqa: TRY004  # what is wrong is the file
+            f"{what} has strict {table['strict']!r}; allowed: true, false"
+        )
+    when = dict(table.get("when", {}))
+    device = when.pop("device", ())
+    for name, wanted in when.items():
+        try:
+            SpecifierSet(wanted)
+        except (InvalidSpecifier, TypeError, AttributeError) as error:
+            raise ValueError(f"{what}: when.{name} is no range of versions: {error}") from error
+    return Expectation(
+        ids=tuple(ids),
+        outcome=outcome,
+        reason=table["reason"].strip(),
+        device=(device,) if isinstance(device, str) else tuple(device),
+        versions=when,
+        strict=table.get("strict", True),
+    )
+
+
+def missing_ops(entries: Iterable[Expectation]) -> dict[str, str]:
+    """Each op that is expected to be missing, with the reason."""
+    return {id: e.reason for e in entries if e.outcome == "missing" for id in e.ids}
+
+
+def write(path: Path, entries: Iterable[Expectation]) -> None:
+    """Writes a file with these entries, below the comment that it begins with."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    head = re.match(r"(?:#[^\n]*\n)*", text)
+    blocks = [head[0].rstrip() if head else "", *map(_block, entries)]
+    path.write_text("\n\n".join(filter(None, blocks)) + "\n", encoding="utf-8")
+
+
+def _block(entry: Expectation) -> str:
+    when = {**({"device": list(entry.device)} if entry.device else {}), **entry.versions}
+    lines = ["[[expect]]", "ids = [", *(f"    {_toml(id)}," for id in entry.ids), "]"]
+    lines.append(f"outcome = {_toml(entry.outcome)}")
+    if when:
+        lines.append(f"when = {_toml(when)}")
+    lines.append(f"reason = {_toml(entry.reason)}")
+    lines += ["strict = false"] * (not entry.strict)
+    return "\n".join(lines)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{name} = {_toml(of)}" for name, of in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import importlib
-import importlib.metadata
-import json
-import platform
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-import jax
-import numpy as np
 import pytest
 
-from conformance import trial
+from conformance import report
+from conformance.implementation import Implementation, load
+from conformance.report import Outcome, environment, from_property, table, write
 
 _RECORD = "samebits"
 
@@ -33,71 +27,77 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Starts the report, in the process that collects the results."""
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Report(config), "samebits-report")
+        config.pluginmanager.register(Collected(config), "samebits-report")
 
 
-def namespace(config: pytest.Config) -> ModuleType:
-    """The module whose ops are tried."""
-    return importlib.import_module(config.getoption("--namespace"))
+def implementation(config: pytest.Config) -> Implementation:
+    """What is tried."""
+    return load(config.getoption("--namespace"))
 
 
-def environment() -> dict[str, Any]:
-    """What the results were obtained with."""
-    device = jax.devices()[0]
-    return {
-        "python": platform.python_version(),
-        "jax": jax.__version__,
-        "jaxlib": importlib.metadata.version("jaxlib"),
-        "numpy": np.__version__,
-        "platform": trial.here(),
-        "device": device.device_kind,
-        "machine": platform.machine(),
-    }
-
-
-class Report:
+class Collected:
     """Collects a record of each check, and writes them with the outcome."""
 
     def __init__(self, config: pytest.Config) -> None:
         """Reads where to write."""
         self.path: Path | None = config.getoption("--report")
-        self.records: list[dict[str, Any]] = []
+        self.tried = implementation(config)
+        self.records: list[report.Record] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Takes the records that a test left."""
         if report.when != "call" and report.outcome == "passed":
             return
-        for name, value in report.user_properties:
-            if name == _RECORD and isinstance(value, dict):
-                self.records.append(
-                    {**value, "outcome": report.outcome, "seconds": round(report.duration, 3)}
-                )
+        properties: list[tuple[str, Any]] = report.user_properties
+        left = [dict(value) for name, value in properties if name == _RECORD]
+        expected = getattr(report, "wasxfail", None) if report.skipped else None
+        outcome: Outcome = "failed" if expected else report.outcome
+        detail = f"expected: {expected}" if expected else _reason(report)
+        for number, value in enumerate(left, 1):
+            # A record is left before its check: of several, all but the last one's passed.
+            if number < len(left):
+                self.records.append(from_property(value, "passed", 0.0))
+            else:
+                if expected or "detail" not in value:
+                    value["detail"] = detail
+                self.records.append(from_property(value, outcome, report.duration))
 
     def pytest_sessionfinish(self) -> None:
         """Writes the report."""
         if self.path is not None:
-            now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-            content = {"made": now, "environment": environment(), "records": self.records}
-            self.path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+            write(self.path, self._environment(), self.records)
+
+    def _environment(self) -> dict[str, str]:
+        return {**environment(), "namespace": self.tried.name, **self.tried.versions()}
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Counts the rows by what was shown of them."""
-        rows: dict[str, set[str]] = {}
-        for record in self.records:
-            if record["outcome"] == "passed" and record["row"]:
-                rows.setdefault(f"{record['check']} ({record['device']})", set()).add(record["row"])
-        terminalreporter.section("rows checked")
-        for check, ids in sorted(rows.items()):
-            terminalreporter.line(f"{check}: {len(ids)} row(s)")
+        """Counts the rows by the strongest evidence that was found for them."""
+        terminalreporter.section("rows by evidence")
+        for line in table(self.records):
+            terminalreporter.line(line)
         if self.path is not None:
             terminalreporter.line(f"report: {self.path}")
 
 
+def _reason(report: pytest.TestReport) -> str | None:
+    """The last line of what a failed test said."""
+    if report.outcome != "failed":
+        return None
+    crash = getattr(report.longrepr, "reprcrash", None)
+    text = crash.message if crash is not None else report.longreprtext
+    return str(text).partition("\n")[0][:300]
+
+
 @pytest.fixture
 def record(record_property: Any) -> Any:
-    """Leaves a record of one check in the report; its outcome is the test's."""
+    """Leaves a record of one check in the report, before the check; the test's end is its outcome.
 
-    def leave(tried: Any, check: str, **more: Any) -> None:
-        record_property(_RECORD, {**tried.about, "check": check, **more})
+    What is called returns the record, so that the check can add to it.
+    """
+
+    def leave(tried: Any, check: str, **more: Any) -> dict[str, Any]:
+        made = {**tried.about, "check": check, **more}
+        record_property(_RECORD, made)
+        return made
 
     return leave

@@ -124,15 +124,23 @@ def environment() -> dict[str, str]:
     import numpy as np  # noqa: PLC0415  # as above
 
     return {
-        "samebits": importlib.metadata.version("samebits"),
+        "samebits": version("samebits"),
         "python": platform.python_version(),
         "jax": jax.__version__,
-        "jaxlib": importlib.metadata.version("jaxlib"),
+        "jaxlib": version("jaxlib"),
         "numpy": np.__version__,
         "platform": jax.default_backend(),
         "device": jax.devices()[0].device_kind,
         "machine": platform.machine(),
     }
+
+
+def version(distribution: str) -> str:
+    """The release of a distribution; a checkout may be run without being installed."""
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
 
 
 def write(path: Path, environment: Mapping[str, str], records: Iterable[Record]) -> None:
@@ -185,7 +193,8 @@ def table(records: Iterable[Record]) -> Iterator[str]:
     failed = {(r.row, r.device) for r in report.records if r.outcome == "failed" and r.row}
     devices = sorted({device for _, device in {*best, *failed}})
     counts = Counter((evidence, device) for (_, device), evidence in best.items())
-    names = {**{each: each for each in reversed(STRENGTHS)}, None: "no evidence of bits"}
+    names: dict[Evidence | None, str] = {each: each for each in reversed(STRENGTHS)}
+    names[None] = "no evidence of bits"
     yield f"{'strongest evidence':22}" + "".join(f"{device:>8}" for device in devices)
     for evidence, name in names.items():
         numbers = [counts[evidence, device] for device in devices]

@@ -18,6 +18,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "spec_lists",
+    "conformance_tables",
 ]
 nitpicky = True
 # Python's and JAX's own pages are not part of this site, which is built without a network.

@@ -40,6 +40,7 @@ def _object(row: Row) -> dict[str, Any]:
         "since": row.erratum.since,
         "behaviour": row.erratum.behaviour,
         "when": thawed(row.erratum.when),
+        "alone": row.erratum.alone,
     }
     return {
         "id": row.id,
@@ -91,6 +92,7 @@ def _flat(row: Row, spec: Spec) -> dict[str, str]:
         "erratum_since": erratum.since if erratum else "",
         "erratum_behaviour": (erratum.behaviour or "none") if erratum else "",
         "erratum_when": json.dumps(thawed(erratum.when)) if erratum else "",
+        "erratum_alone": str(erratum.alone).lower() if erratum else "",
         "kind": row.kind,
         "state": row.state,
         "reason": row.reason or "",

@@ -144,6 +144,7 @@ def _erratum(table: dict[str, Any]) -> Erratum:
         since=table["since"],
         behaviour=None if behaviour == "none" else behaviour,
         when=_when(table.get("when", {})),
+        alone=table.get("alone", False),
     )
 
 

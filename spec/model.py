@@ -56,12 +56,14 @@ class Erratum:
         since: First PyTorch release in which the code did this.
         behaviour: What the code does, or None where the mode changes nothing.
         when: The calls to which it does so; empty means all that the row covers.
+        alone: Whether the mode changes nothing of the row's other calls, whatever is listed.
     """
 
     says: str
     since: str
     behaviour: Behaviour | None
     when: Mapping[str, Test]
+    alone: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

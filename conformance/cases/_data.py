@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from ml_dtypes import bfloat16
 
+import spec
+
 Array = npt.NDArray[Any]
 
 #: Contributions, enough for several panels and blocks.
@@ -23,6 +25,12 @@ DTYPES: dict[str, Any] = {"floating": np.float32, "integer": np.int32, "narrow":
 def kind(name: str) -> str:
     """The fact ``dtype`` of an entry of ``DTYPES``."""
     return "floating" if name == "narrow" else name
+
+
+def rounded_once(name: str, *directions: spec.Direction) -> dict[spec.Direction, str]:
+    """``Sample.own`` of sums in an entry of ``DTYPES``."""
+    reason = "Sums are of float32, rounded once; PyTorch rounds to bfloat16 at each addition."
+    return dict.fromkeys(directions, reason) if name == "narrow" else {}
 
 
 def values(shape: tuple[int, ...], dtype: Any, seed: int = 0) -> Array:

@@ -10,9 +10,9 @@ from unittest import mock
 import numpy as np
 from jax.experimental.sparse import BCOO, BCSR
 
-from conformance import trial
 from conformance.case import Sample
 from conformance.cases._data import FEW, MANY, Array, indices, values
+from conformance.implementation import resolve
 from spec import oracles
 
 _VARIABLE = "CUBLAS_WORKSPACE_CONFIG"
@@ -56,7 +56,7 @@ def sparse_samples(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) ->
     yield _sparse_sample(
         "sparse",
         batch,
-        lambda ns, *own: _call(ns, op, "", BCOO(own[:2], shape=shape), own[2]),
+        lambda ns, *own: _call(ns, op, "", _sparse(ns, "coo", own[:2], shape), own[2]),
         (data, places, dense),
         (row, column),
         wrt=2,
@@ -70,7 +70,7 @@ def sparse_samples(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) ->
     yield _sparse_sample(
         "sparse by row",
         batch,
-        lambda ns, *own: _call(ns, op, "", BCSR(own[:3], shape=shape), own[3]),
+        lambda ns, *own: _call(ns, op, "", _sparse(ns, "csr", own[:3], shape), own[3]),
         (*stored, dense),
         (by_row, column),
         wrt=0,
@@ -142,9 +142,16 @@ def samples(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) -> Iterat
     yield from sparse_samples(op, batch, columns)
 
 
+def _sparse(namespace: Any, layout: str, parts: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
+    """A sparse array; JAX's, unless the namespace says how its own are made."""
+    layouts = {"coo": BCOO, "csr": BCSR}
+    make = getattr(namespace, f"sparse_{layout}", layouts[layout])
+    return make(parts, shape=shape)
+
+
 def _call(namespace: Any, op: str, setting: str, left: Any, right: Any) -> Any:
     with mock.patch.dict(os.environ, {_VARIABLE: setting}):
-        return trial.resolve(namespace, op)(left, right)
+        return resolve(namespace, op)(left, right)
 
 
 def _gradient(ct: Array, a: Array, b: Array, wrt: int) -> Array:

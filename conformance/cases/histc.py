@@ -27,6 +27,9 @@ def samples() -> Iterator[Sample]:
             arrays=(data,),
             expected=lambda x, low=low, high=high: _counts(x, low, high),
             ordered=lambda x, low=low, high=high: _counts(x, low, high),
+            own={"forward": "Bins are found in float32; PyTorch's of bfloat16 have other edges."}
+            if name == "narrow"
+            else {},
         )
     numbers = values((2, 1200), np.float32)
     yield Sample(

@@ -17,6 +17,7 @@ from conformance.cases._data import (
     indices,
     kind,
     one_of_the_writes,
+    rounded_once,
     values,
 )
 from spec import oracles
@@ -57,6 +58,7 @@ def _rows(name: str, dtype_fact: str, dtype: Any, *, accumulate: bool) -> Sample
         wrt=2 if differentiable else None,
         expected_pullback=lambda ct, x, i, v: ct[i].astype(np.float64),
         ordered_pullback=lambda ct, x, i, v: ct[i],
+        own=rounded_once("narrow" if dtype is DTYPES["narrow"] else name, "forward"),
         accept=None if accumulate else one_of_the_writes,
     )
 

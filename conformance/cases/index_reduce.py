@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from conformance.case import Sample
-from conformance.cases._data import FEW, MANY, Array, by_column, indices, kind
+from conformance.cases._data import FEW, MANY, Array, by_column, indices, kind, rounded_once
 from conformance.cases._reductions import Reduction
 
 _COLUMNS = 3
@@ -45,6 +45,7 @@ def _sample(reduction: Reduction) -> Sample:
         ordered=lambda x, i, s: by_column(reduction.ordered, x, _each(i), s),
         wrt=2 if linear else None,
         expected_pullback=lambda ct, x, i, s: (ct / reduction.terms(x, i)[:, None])[i],
+        own=rounded_once(reduction.number, "forward"),
     )
 
 

@@ -17,6 +17,7 @@ from conformance.cases._data import (
     indices,
     kind,
     one_of_the_writes,
+    rounded_once,
     values,
 )
 from spec import oracles
@@ -51,6 +52,7 @@ def _sample(name: str, dtype_fact: str, dtype: Any, *, accumulate: bool) -> Samp
         wrt=2 if differentiable else None,
         expected_pullback=lambda ct, x, i, s: _read(ct, i).astype(np.float64),
         ordered_pullback=lambda ct, x, i, s: _read(ct, i),
+        own=rounded_once("narrow" if dtype is DTYPES["narrow"] else name, "forward"),
         accept=None if accumulate else _accept,
     )
 

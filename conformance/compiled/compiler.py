@@ -18,10 +18,8 @@ import numpy as np
 from jax.experimental import topologies
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from conformance.compiled import ptx
+from conformance.compiled import TARGETS, ptx
 
-#: What can be compiled for; each has a description in ``targets``.
-TARGETS = ("a100", "h100", "h200", "b200")
 #: There is nothing to time candidates on.
 UNTIMED: Mapping[str, Any] = {"xla_gpu_autotune_level": 0}
 #: What the environment of a process must hold before JAX starts a backend, beside a folder.
@@ -77,7 +75,7 @@ def compiled(
     target: str,
     options: Mapping[str, Any],
 ) -> Code:
-    """Compiles a call to machine code for a GPU of ``TARGETS``, under the mode that holds.
+    """Compiles a call to machine code for one of the GPUs, under the mode that holds.
 
     Args:
         function: What to compile.

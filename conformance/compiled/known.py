@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Iterable
 from importlib.resources import files
 
-from conformance.compiled.compiler import TARGETS
+from conformance.compiled import TARGETS
 from conformance.compiled.programs import Tried
 
 

@@ -2,34 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from types import ModuleType
+import functools
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 
 import spec
-from conformance import plugin, trial
+from conformance import documents, plugin
 from conformance.cells import Cell, cells
+from conformance.implementation import Implementation
 
 
 @pytest.fixture(scope="session")
-def namespace(request: pytest.FixtureRequest) -> ModuleType:
-    """The module whose ops are tried."""
-    return plugin.namespace(request.config)
+def implementation(request: pytest.FixtureRequest) -> Implementation:
+    """What is tried."""
+    return plugin.implementation(request.config)
 
 
 @pytest.fixture(scope="session")
-def repeats(request: pytest.FixtureRequest) -> int:
+def namespace(implementation: Implementation) -> Any:
+    """The ops that are tried, by dotted name."""
+    return implementation.namespace
+
+
+@pytest.fixture(scope="session")
+def repeats(request: pytest.FixtureRequest, implementation: Implementation) -> int:
     """How often a call is run to compare bits."""
     asked: int | None = request.config.getoption("--repeats")
-    return asked or (2 if trial.here() == "cpu" else 20)
+    return asked or implementation.repeats(implementation.devices()[0])
 
 
 @pytest.fixture(autouse=True)
-def _mode_off(namespace: ModuleType) -> Iterator[None]:
-    namespace.use_deterministic_algorithms(False)
+def _mode_off(implementation: Implementation) -> Iterator[None]:
+    implementation.set_mode(False)
     yield
-    namespace.use_deterministic_algorithms(False)
+    implementation.set_mode(False)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -56,14 +64,26 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _tried(config: pytest.Config) -> Iterator[Cell]:
-    device = config.getoption("--device") or trial.here()
+    tried = plugin.implementation(config)
+    device = config.getoption("--device") or tried.devices()[0]
     profile = config.getoption("--profile")
-    for cell in cells():
+    for cell in _seen_by(tried.release):
         # A machine with a GPU tries the GPU; one without stands in for it as well.
         if device == "cuda" and cell.device != "cuda":
             continue
+        if not tried.can_lower and cell.device != device:
+            continue
         if profile in (None, cell.profile):
             yield cell
+
+
+@functools.cache
+def _seen_by(release: str | None) -> Sequence[Cell]:
+    """The cells, with what a release of PyTorch is expected to do in each that is about one."""
+    if release is None:
+        return cells()
+    about = [cell for cell in cells() if spec.load().profiles[cell.profile].release]
+    return [documents.seen(cell, release) for cell in about]
 
 
 def pytest_configure(config: pytest.Config) -> None:

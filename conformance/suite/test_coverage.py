@@ -6,14 +6,16 @@ import collections
 import inspect
 from types import ModuleType
 
+import jax
 import pytest
 
 import impl
 import spec
-from conformance import trial
+from conformance import expecting
 from conformance.case import Sample, samples
 from conformance.cells import cells, tried_ops
 from conformance.expectations import missing_ops
+from conformance.implementation import Implementation, resolve
 from spec import coherence, loader, locks
 
 RULES = spec.load()
@@ -22,21 +24,14 @@ EVERY_SAMPLE = [(op, sample) for op in tried_ops() for sample in samples(op)]
 
 
 @pytest.mark.parametrize("op", OPS)
-def test_op_exists(op: str, namespace: ModuleType) -> None:
+def test_op_exists(op: str, implementation: Implementation, request: pytest.FixtureRequest) -> None:
     """The op of a row exists, or is expected to be missing, and not both."""
-    exists = trial.resolve(namespace, op) is not None
-    reason = missing_ops().get(op)
-    if reason is None:
+    exists = resolve(implementation.namespace, op) is not None
+    if op not in missing_ops(expecting.entries(request.config)):
         assert exists, f"{op} has rows and does not exist; write it, or expect it to be missing"
         assert samples(op), f"{op} exists and is not tried; add conformance/cases/{op}.py"
-    elif namespace is impl:
-        assert not exists, f"{op} exists now; remove it from conformance/expectations.toml"
-
-
-@pytest.mark.parametrize("op", sorted(missing_ops()))
-def test_expectation_has_a_row(op: str) -> None:
-    """Nothing is expected of an op that has no row."""
-    assert op in OPS, f"no row has the op {op}; remove it from conformance/expectations.toml"
+    else:
+        assert not exists, f"{op} exists now; remove it from {expecting.file(request.config)}"
 
 
 def _is_namespace(value: object) -> bool:
@@ -88,13 +83,14 @@ def test_row_is_tried(row: spec.Row) -> None:
 @pytest.mark.parametrize(
     ("op", "sample"), EVERY_SAMPLE, ids=lambda value: getattr(value, "name", value)
 )
-def test_op_states_its_facts(op: str, sample: Sample, namespace: ModuleType) -> None:
+def test_op_states_its_facts(op: str, sample: Sample, implementation: Implementation) -> None:
     """The op tells the spec what the call is; the sample says so too, and they agree."""
-    if namespace is not impl:
+    if not implementation.own:
         pytest.skip("only our own ops ask the spec")
     for direction in sample.directions:
         with impl.testing.questions() as asked:
-            trial.lower(sample.function(impl, direction), sample.inputs(direction), trial.here())
+            # Ops ask as they are traced.
+            jax.make_jaxpr(sample.function(implementation, direction))(*sample.inputs(direction))
         stated = [question.facts for question in asked if question.op == op]
         assert stated, f"{op} does not ask the spec"
         for facts in stated:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from jax.experimental.sparse import BCOO, BCSR
 from ml_dtypes import bfloat16
 
-from conformance import trial
+from conformance.implementation import resolve
 from spec import oracles
 
 FLOATS = [np.float32, np.float32, np.float16, bfloat16]
@@ -371,7 +371,7 @@ def sparse_products(draw):
     ct = numbers(seed + 2, (*batch, rows, *columns), np.float32)
 
     def product(ns, data, dense):
-        function = trial.resolve(ns, op)
+        function = resolve(ns, op)
         shape = (*batch, rows, height)
         if ns.__name__ == "torch":
             return function(_sparse_in_torch(ns, data, row, column, shape), dense)

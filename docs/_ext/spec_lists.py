@@ -127,6 +127,8 @@ class SpecDirective(SphinxDirective):
             what = f"PyTorch's code since {row.erratum.since}: {done}"
             admonition = nodes.admonition("", nodes.title("", "Erratum"), classes=["note"])
             admonition += paragraph(row.erratum.says)
+            if row.erratum.alone:
+                when += f"; otherwise {UNAFFECTED}"
             admonition += paragraph(f"{what}, when {when}." if when else f"{what}.")
             made.append(admonition)
         return made

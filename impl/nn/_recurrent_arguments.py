@@ -273,7 +273,7 @@ def dropping(
     if key is None:
         raise TypeError(
             f"{function}(): argument 'key' is missing: with train=True, dropout={dropout} draws "
-            "what it drops between layers; pass a JAX key, such as jax.random.key(0)"
+            "what it drops between layers; pass a JAX key, such as that of impl.Generator(0).key()"
         )
     return share, key
 

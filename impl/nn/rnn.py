@@ -58,7 +58,8 @@ def rnn_tanh(
             ``torch.nn.utils.rnn.pack_padded_sequence`` has packed. Under ``jit``, where values are
             unknown, a length below 1 counts as 0, which leaves h as it was, and one above steps
             as steps.
-        key: The JAX key that decides what is dropped. The same one drops the same.
+        key: The JAX key that decides what is dropped, such as ``impl.Generator.key()`` hands out.
+            The same one drops the same.
 
     Returns:
         The output, shape [steps, batch, directions * hidden] or with the batch first; and the last

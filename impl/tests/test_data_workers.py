@@ -175,7 +175,9 @@ def test_large_arrays_come_through_shared_memory(persistent):
     assert beside == "beside it"
 
 
-def test_the_time_limit_and_a_worker_that_is_killed(persistent):
+def test_the_time_limit_and_a_worker_that_is_killed(persistent, monkeypatch):
+    # The way out where a message is cut short; here the process itself has to be looked at.
+    monkeypatch.setattr(engine, "_LOST_AFTER_S", 60)
     loader = persistent[0]
     loader.timeout = 0.2
     try:
@@ -193,8 +195,26 @@ def test_the_time_limit_and_a_worker_that_is_killed(persistent):
     # What was not handed out is not lost: it is in the state, and a new worker does it.
     assert loader.state_dict()["epoch"]["batches"] == ["sleep"]
     # Status 0 is no better an end than another.
+    begun = time.monotonic()
     with pytest.raises(RuntimeError, match="exited with status 0"):
         next(told(persistent, "quit", "pid"))
+    assert time.monotonic() - begun < 50
+
+
+class _Silent:
+    """A process that died in the middle of a message: its thread waits for the rest."""
+
+    exitcode, pid = -signal.SIGBUS, 7
+
+
+def test_a_message_cut_short(monkeypatch):
+    monkeypatch.setattr(engine, "_LOST_AFTER_S", 0.2)
+    monkeypatch.setattr(engine, "_LOOK_EVERY_S", 0.1)
+    monkeypatch.setattr(engine._Reader, "_read", lambda _: None)
+    reader = engine._Reader(3, b"", b"", 1)
+    reader._process, reader._ready_at = _Silent(), time.monotonic()
+    with pytest.raises(RuntimeError, match=r"worker 3 .pid 7.*killed by SIGBUS.*/dev/shm"):
+        reader.take(0)
 
 
 def test_an_init_that_fails(monkeypatch):
@@ -249,9 +269,8 @@ def test_what_a_script_defines_and_a_main_process_that_is_killed(tmp_path):
 
 
 @pytest.fixture
-def in_this_process(monkeypatch):
+def in_this_process():
     """The worker's code, in the process of the test."""
-    monkeypatch.setattr(workers, "_settle", lambda: None)
     before = workers.rng()
     yield
     workers.set_rng(before)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from conformance import trial
 from conformance.case import Sample
 from conformance.cases._data import Array, values
+from conformance.implementation import resolve
 
 _STEPS, _BATCH, _FEATURES = 4, 2, 3
 #: So far a number is moved along the imaginary axis for a derivative, which then is exact.
@@ -60,7 +60,7 @@ class Net:
     def call(self, namespace: Any, x: Any, *others: Any) -> Any:
         """The output of the net."""
         hx, params = others[: self.states], others[self.states :]
-        out: Any = trial.resolve(namespace, f"nn.{self.op}")(
+        out: Any = resolve(namespace, f"nn.{self.op}")(
             x,
             hx if self.states == 2 else hx[0],
             list(params),

@@ -58,6 +58,9 @@ class _Served(grain.DatasetIterator):  # type: ignore[misc]  # grain has no type
     def __next__(self) -> workers.Packed:
         if not self._greeted:
             self._greeted = True
+            # Before the first message: a main process that is killed now leaves a queue that
+            # nobody reads.
+            workers.settle()
             return workers.pack(("hello", None, None))
         return self._started().next()
 

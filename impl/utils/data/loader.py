@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from impl import random as _random
-from impl.utils.data import collate, files, position, samplers
+from impl.utils.data import arguments, collate, files, position, samplers
 
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 
@@ -95,10 +95,10 @@ class DataLoader:
     ) -> None:
         if importlib.util.find_spec("grain") is None:
             raise ImportError(_NO_GRAIN)  # at once, rather than when num_workers is raised
-        _check_foreign(pin_memory, multiprocessing_context)
-        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
-        _check_exclusive(batch_size, shuffle, sampler, batch_sampler, drop_last)
-        _check_dataset(dataset, sampled=sampler is not None or batch_sampler is not None)
+        arguments.check_foreign(pin_memory, multiprocessing_context)
+        arguments.check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
+        arguments.check_exclusive(batch_size, shuffle, sampler, batch_sampler, drop_last)
+        arguments.check_dataset(dataset, sampled=sampler is not None or batch_sampler is not None)
         self.dataset = dataset
         self.num_workers = num_workers
         self.prefetch_factor = 2 if num_workers > 0 and prefetch_factor is None else prefetch_factor
@@ -388,74 +388,3 @@ def _part(name: str) -> ModuleType:
         return importlib.import_module(f"impl.utils.data.{name}")
     except ImportError as error:
         raise ImportError(f"{_NO_GRAIN}; the one that is here does not fit ({error})") from error
-
-
-def _check_foreign(pin_memory: bool, multiprocessing_context: object) -> None:
-    if pin_memory:
-        raise ValueError(
-            "DataLoader: argument 'pin_memory' must be False: batches are NumPy arrays, which "
-            "jax.device_put takes to a device as they are"
-        )
-    if multiprocessing_context is not None:
-        raise ValueError(
-            "DataLoader: argument 'multiprocessing_context' must be None: workers start by 'spawn'"
-        )
-
-
-def _check_workers(
-    num_workers: int, timeout: float, prefetch_factor: int | None, persistent_workers: bool
-) -> None:
-    if isinstance(num_workers, bool) or not isinstance(num_workers, int):
-        raise TypeError(f"DataLoader: argument 'num_workers' must be int, but got {num_workers!r}")
-    if num_workers < 0:
-        raise ValueError(
-            f"DataLoader: argument 'num_workers' got {num_workers}; give 0 to read in this "
-            "process, or a positive number"
-        )
-    if timeout < 0:
-        raise ValueError(f"DataLoader: argument 'timeout' got {timeout}; it must not be negative")
-    if num_workers == 0 and prefetch_factor is not None:
-        raise ValueError(
-            f"DataLoader: argument 'prefetch_factor' got {prefetch_factor}, but without workers "
-            "nothing is fetched ahead; leave it out or set num_workers"
-        )
-    if prefetch_factor is not None and prefetch_factor < 0:
-        raise ValueError(
-            f"DataLoader: argument 'prefetch_factor' got {prefetch_factor}; it must be positive"
-        )
-    if persistent_workers and num_workers == 0:
-        raise ValueError("DataLoader: argument 'persistent_workers' needs num_workers > 0")
-
-
-def _check_exclusive(
-    batch_size: int | None, shuffle: bool | None, sampler: Any, batch_sampler: Any, drop_last: bool
-) -> None:
-    if sampler is not None and shuffle:
-        raise ValueError("DataLoader: arguments 'sampler' and 'shuffle' exclude each other")
-    if batch_sampler is not None and (
-        batch_size != 1 or shuffle or sampler is not None or drop_last
-    ):
-        raise ValueError(
-            "DataLoader: argument 'batch_sampler' excludes 'batch_size', 'shuffle', 'sampler' and "
-            "'drop_last', which it takes the place of"
-        )
-    if batch_sampler is None and batch_size is None and drop_last:
-        raise ValueError(
-            "DataLoader: argument 'drop_last' needs batches, but batch_size=None makes none"
-        )
-
-
-def _check_dataset(dataset: Any, *, sampled: bool) -> None:
-    kind = type(dataset).__name__
-    iterable = any(each.__name__ == "IterableDataset" for each in type(dataset).__mro__)
-    if iterable or not hasattr(dataset, "__getitem__"):
-        raise TypeError(
-            f"DataLoader: argument 'dataset' must be of the map style, with __getitem__ and "
-            f"__len__, but got a {kind}. The position in one that can only be iterated over could "
-            "not be restored"
-        )
-    if not sampled and not hasattr(dataset, "__len__"):
-        raise TypeError(
-            f"DataLoader: argument 'dataset' got a {kind}, which has no __len__; give it one, or "
-            "give a sampler"
-        )

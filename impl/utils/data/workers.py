@@ -139,7 +139,6 @@ class Worker:
         self._id = worker_id
         self._failure: Packed | None = None
         self._sent: bytes | None = None
-        _settle()
         try:
             self._work: Work = pickle.loads(work)  # noqa: S301  # from the main process
             self._start(pickle.loads(epoch))  # noqa: S301  # from the main process
@@ -205,7 +204,8 @@ class Worker:
         return states
 
 
-def _settle() -> None:
+def settle() -> None:
+    """Makes a process a worker: to be called before anything that may wait for the main process."""
     # Ctrl-C reaches the whole group of processes; the main process answers it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Grain's worker waits for ever for a main process that was killed.

@@ -11,7 +11,7 @@ import numpy as np
 
 from conformance.case import Call, Sample
 from conformance.cases._data import DTYPES, Array, values
-from spec import FactValue, oracles
+from spec import Direction, FactValue, oracles
 
 #: For each window along a dimension, the positions that it reads.
 Reads: TypeAlias = list[list[int]]
@@ -31,6 +31,10 @@ _EVEN = {1: (45,), 2: (1, 17), 3: (5, 7, 4)}
 _FRACTIONAL = {
     2: ((11, 13), (4, 5), (7, 9)),
     3: ((5, 6, 9), (2, 3, 4), (3, 3, 5)),
+}
+
+_NANS: dict[Direction, str] = {
+    "forward": "Of several NaNs in a window the first is taken; PyTorch takes the last."
 }
 
 
@@ -115,6 +119,7 @@ def fractional_samples(dims: int) -> Iterator[Sample]:
         arrays=(_few(sizes), random),
         expected=lambda x, u: _positions(x, windows),
         ordered=lambda x, u: _positions(x, windows).astype(np.int32),
+        own=_NANS,
     )
 
 
@@ -148,6 +153,7 @@ def _equals(call: Call, reads: list[Reads]) -> Sample:
         arrays=(_few(sizes),),
         expected=lambda x: _positions(x, lambda _: reads),
         ordered=lambda x: _positions(x, lambda _: reads).astype(np.int32),
+        own=_NANS,
     )
 
 

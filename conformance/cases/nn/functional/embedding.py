@@ -9,7 +9,17 @@ import numpy as np
 
 import spec
 from conformance.case import Sample
-from conformance.cases._data import DTYPES, FEW, MANY, Array, folded, indices, kind, values
+from conformance.cases._data import (
+    DTYPES,
+    FEW,
+    MANY,
+    Array,
+    folded,
+    indices,
+    kind,
+    rounded_once,
+    values,
+)
 from conformance.cases.nn.functional._tables import bounded, bounded_in_order
 from spec import oracles
 
@@ -30,6 +40,7 @@ def samples() -> Iterator[Sample]:
             wrt=None if dtype is np.int32 else 1,
             expected_pullback=lambda ct, i, w: folded(np.zeros(w.shape), i, ct),
             ordered_pullback=lambda ct, i, w: oracles.panel(np.zeros_like(w), i, ct),
+            own=rounded_once(name, "backward"),
         )
     yield Sample(
         name="divided",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import multiprocessing
 import os
 import shlex
@@ -18,7 +17,7 @@ import jax
 
 from conformance import report
 from conformance.cells import tried_ops
-from conformance.compiled import compiler, known, records
+from conformance.compiled import TARGETS, compiler, known, records
 from conformance.compiled.programs import Tried, of_op, picked, tried
 
 #: Stands among the ops for the kernels by themselves.
@@ -29,32 +28,10 @@ _INSTALL = (
 )
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of the command."""
-    parser.add_argument(
-        "--target",
-        action="append",
-        choices=compiler.TARGETS,
-        help="a GPU to compile for; may be given again; default: all",
-    )
-    parser.add_argument(
-        "-k",
-        dest="words",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="only what has this in its name, as R0001, index_add or kernel-; may be given again",
-    )
-    parser.add_argument(
-        "-n", dest="processes", type=int, default=len(os.sched_getaffinity(0)), metavar="N"
-    )
-    parser.add_argument("--report", type=Path, metavar="FILE.json", help="write a report")
-
-
 def main(options: argparse.Namespace) -> int:
     """Compiles what the options say, and returns the exit status."""
     problem = _problem(options)
-    tasks = [] if problem else list(_tasks(options.target or compiler.TARGETS, options.words))
+    tasks = [] if problem else list(_tasks(options.target or TARGETS, options.words))
     if not problem and not tasks:
         problem = f"nothing has {' or '.join(options.words)} in its name"
     if problem:
@@ -140,13 +117,8 @@ def task(op: str, target: str, words: Sequence[str]) -> list[Tried]:
 
 
 def _environment() -> dict[str, str]:
-    versions = {"jax-cuda13-plugin": "", "nvidia-cuda-nvcc": ""}
-    for name in versions:
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            versions[name] = "none"
-    return {**report.environment(), **versions}
+    more = ("jax-cuda13-plugin", "nvidia-cuda-nvcc")
+    return {**report.environment(), **{name: report.version(name) for name in more}}
 
 
 def _unused(found: Sequence[Tried], tasks: Sequence[tuple[str, str]]) -> list[known.Known]:

@@ -1,0 +1,1 @@
+"""How the suite reaches implementations: by an adapter each."""

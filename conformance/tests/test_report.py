@@ -1,0 +1,137 @@
+"""Reports: written whole, read strictly, counted and compared by evidence."""
+
+import dataclasses
+import json
+import re
+from importlib.resources import files
+
+import jsonschema
+import pytest
+
+from conformance import __main__ as command
+from conformance import report
+from conformance.report import Record, Report
+
+SCHEMA = json.loads((files("conformance") / "report_schema.json").read_text(encoding="utf-8"))
+PASSED = Record(
+    row="R0001",
+    op="index_add",
+    direction="forward",
+    device="cuda",
+    profile="complete",
+    lowering="kernel",
+    check="bits",
+    sample="many",
+    behaviour="deterministic",
+    outcome="passed",
+    evidence="scheduled",
+    seconds=0.5,
+    sha256="0" * 64,
+)
+
+
+def changed(**fields):
+    return dataclasses.replace(PASSED, **fields)
+
+
+def written(path, *records):
+    report.write(path, {"jax": "0"}, records)
+    return path
+
+
+def test_what_is_written_meets_the_schema_and_is_read_again(tmp_path):
+    records = (PASSED, changed(row=None, lowering=None, sha256=None, detail="so"))
+    path = written(tmp_path / "r.json", *records)
+    jsonschema.validate(json.loads(path.read_text()), SCHEMA)
+    assert report.read(path).records == records
+    assert [file.name for file in tmp_path.iterdir()] == ["r.json"]
+
+
+def test_the_schema_knows_every_field_of_a_record_and_no_other():
+    fields = {field.name for field in dataclasses.fields(Record)}
+    assert fields == set(SCHEMA["$defs"]["record"]["properties"])
+    assert fields == set(SCHEMA["$defs"]["record"]["required"])
+
+
+def test_a_report_that_cannot_be_written_leaves_the_earlier_one(tmp_path, monkeypatch):
+    path = written(tmp_path / "r.json", PASSED)
+    before = path.read_bytes()
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", full)
+    with pytest.raises(OSError, match="No space"):
+        written(path, PASSED, PASSED)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["r.json"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("nothing", "is not JSON"),
+        ("[]", "is not a report of format 1"),
+        ('{"format": 0}', "is not a report of format 1"),
+        ('{"format": 1}', "breaks report_schema.json"),
+        ('{"format": 1, "made": "", "environment": {}, "records": [{"row": 1}]}', "breaks"),
+    ],
+)
+def test_what_is_no_report_is_refused(tmp_path, text, message, capsys):
+    path = tmp_path / "r.json"
+    path.write_text(text)
+    with pytest.raises(report.ReportError, match=message):
+        report.read(path)
+    assert command.main(["show", str(path)]) == 2
+    assert message in capsys.readouterr().err
+    assert command.main(["diff", str(path), str(tmp_path / "none.json")]) == 2
+
+
+def test_the_strongest_evidence_counts_and_none_does_where_a_check_failed():
+    records = (
+        changed(evidence="static"),
+        PASSED,
+        changed(row="R0002", evidence=None),
+        changed(row="R0003"),
+        changed(row="R0003", evidence="static", outcome="failed"),
+        changed(row="R0004", outcome="skipped"),
+        changed(row=None),
+    )
+    found = Report("", {}, records).strongest()
+    assert found == {("R0001", "cuda"): "scheduled", ("R0002", "cuda"): None}
+    assert [line.split() for line in report.table(records)] == [
+        ["strongest", "evidence", "cuda"],
+        ["scheduled", "1"],
+        ["no", "evidence", "of", "bits", "1"],
+        ["failed", "1"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("then", "text"),
+    [
+        ([changed(evidence="static")], "weaker: R0001 on cuda: scheduled before, static now"),
+        ([], "weaker: R0001 on cuda: scheduled before, nothing now"),
+        ([changed(outcome="failed", detail="why")], "fails: R0001 index_add .*: why"),
+        ([changed(sha256="1" * 64)], f"other bits: R0001 .*: {'0' * 64} before, {'1' * 64} now"),
+    ],
+)
+def test_a_difference_is_found_and_fails(tmp_path, capsys, then, text):
+    old, new = written(tmp_path / "a.json", PASSED), written(tmp_path / "b.json", *then)
+    assert command.main(["diff", str(old), str(new)]) == 1
+    assert re.search(text, capsys.readouterr().out)
+    assert command.main(["diff", str(old), str(old)]) == 0
+    stronger = written(tmp_path / "c.json", PASSED, changed(evidence="hardware"))
+    assert command.main(["diff", str(old), str(stronger)]) == 0
+
+
+def test_show_says_what_failed(tmp_path, capsys):
+    path = written(
+        tmp_path / "r.json", PASSED, changed(row="R0002", outcome="failed", detail="why")
+    )
+    assert command.main(["show", str(path)]) == 1
+    said = capsys.readouterr().out
+    assert "1 failed, 1 passed" in said
+    assert "failed: R0002" in said
+    assert said.rstrip().endswith("why")
+    assert command.main(["show", str(written(path, PASSED))]) == 0

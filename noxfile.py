@@ -101,6 +101,14 @@ def wheel(session: nox.Session) -> None:
     session.run("python", "-m", "spec", "export", "--format", "json", silent=True)
 
 
+@nox.session(python=NEWEST, default=False)
+def gpu_compile(session: nox.Session) -> None:
+    """Every program and kernel, compiled for GPUs that are not there; what is read is the code."""
+    packages = nox.project.dependency_groups(PYPROJECT, "gpu")
+    session.install("--upgrade", "--editable", ".", *packages)
+    session.run("python", "-m", "conformance", "compile", *session.posargs)
+
+
 @nox.session(python=OLDEST, default=False)
 def bench(session: nox.Session) -> None:
     """What the ordered path costs; with PyTorch beside it where it can be installed."""

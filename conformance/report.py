@@ -124,15 +124,23 @@ def environment() -> dict[str, str]:
     import numpy as np  # noqa: PLC0415  # as above
 
     return {
-        "samebits": importlib.metadata.version("samebits"),
+        "samebits": version("samebits"),
         "python": platform.python_version(),
         "jax": jax.__version__,
-        "jaxlib": importlib.metadata.version("jaxlib"),
+        "jaxlib": version("jaxlib"),
         "numpy": np.__version__,
         "platform": jax.default_backend(),
         "device": jax.devices()[0].device_kind,
         "machine": platform.machine(),
     }
+
+
+def version(distribution: str) -> str:
+    """The release of a distribution; a checkout may be run without being installed."""
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
 
 
 def write(path: Path, environment: Mapping[str, str], records: Iterable[Record]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import spec
-from conformance import reading, smoke
+from conformance import compiled, reading, smoke
 from conformance.implementation import Implementation
 
 _SUITE = Path(__file__).parent / "suite"
@@ -45,6 +45,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "differences", help="print what a report shows to differ from PyTorch's documents"
     )
     differences.add_argument("report", type=Path, metavar="REPORT.json")
+    compiling = commands.add_parser(
+        "compile",
+        help="compile every program and kernel for GPUs that need not be there",
+        epilog="`nox -s gpu_compile` installs what it needs: XLA's plugin for CUDA, and no GPU.",
+    )
+    compiled.add_options(compiling)
     show = commands.add_parser("show", help="print what a report found")
     show.add_argument("report", type=Path, metavar="REPORT.json")
     diff = commands.add_parser(
@@ -58,6 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     others = {
+        "compile": compiled.run,
         "expectations": _rewrite,
         "differences": _differences,
         "show": reading.show,

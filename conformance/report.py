@@ -124,10 +124,10 @@ def environment() -> dict[str, str]:
     import numpy as np  # noqa: PLC0415  # as above
 
     return {
-        "samebits": _version(),
+        "samebits": version("samebits"),
         "python": platform.python_version(),
         "jax": jax.__version__,
-        "jaxlib": importlib.metadata.version("jaxlib"),
+        "jaxlib": version("jaxlib"),
         "numpy": np.__version__,
         "platform": jax.default_backend(),
         "device": jax.devices()[0].device_kind,
@@ -135,10 +135,11 @@ def environment() -> dict[str, str]:
     }
 
 
-def _version() -> str:
+def version(distribution: str) -> str:
+    """The release of a distribution; a checkout may be run without being installed."""
     try:
-        return importlib.metadata.version("samebits")
-    except importlib.metadata.PackageNotFoundError:  # a checkout on the path, as on a GPU machine
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
         return "not installed"
 
 

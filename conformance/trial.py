@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 import impl
+from impl import emulation
 from impl.decide import Action, Question, decide, questions
 from impl.emulation import Emulation
 
@@ -50,7 +51,11 @@ def running(device: str, lowering: str) -> Iterator[None]:
             yield
 
 
+#: How programs are compiled that only stand in for those of another device. Nobody runs them, and
+#: their bits must not depend on how well machine code is optimised, which takes most of the time.
+_UNOPTIMISED = {"xla_backend_optimization_level": 0}
 _compiled: dict[str, Any] = {}
+_compiled_to_stand_in: dict[str, Any] = {}
 #: What a platform does with a call, and how it is stood in for.
 _Answer: TypeAlias = tuple[Action, Emulation | None]
 _made: dict[Hashable, list[tuple[tuple[Question, ...], tuple[_Answer, ...], Any]]] = {}
@@ -94,19 +99,42 @@ def prepare(
 ) -> Callable[[], Any]:
     """Compiles a call, under the mode that holds; what it returns runs it, to NumPy arrays.
 
-    Calls that give the same program are compiled once; for the key see ``remembered``.
+    Calls that give the same program are compiled once; for the key see ``remembered``. What stands
+    in for another device is not optimised.
     """
-    arrays = tuple(map(jax.numpy.asarray, inputs))
+    arrays = _placed(inputs)
 
     def compiled() -> Any:
-        lowered = jax.jit(function).lower(*arrays)
-        text = lowered.as_text()
-        if text not in _compiled:
+        lowered, text = _lowered_here(function, arrays, key)
+        if text in _compiled:
+            return _compiled[text]
+        if emulation.current() is None:
             _compiled[text] = lowered.compile()
-        return _compiled[text]
+            return _compiled[text]
+        if text not in _compiled_to_stand_in:
+            _compiled_to_stand_in[text] = lowered.compile(_UNOPTIMISED)
+        return _compiled_to_stand_in[text]
 
     program = remembered(compiled, here(), None if key is None else (key, "compiled"))
     return lambda: jax.tree.map(np.asarray, program(*arrays))
+
+
+def _placed(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    placed: tuple[Any, ...] = jax.device_put(inputs)  # jax.numpy.asarray compiles a program for it
+    return placed
+
+
+def _lowered_here(
+    function: Callable[..., Any], arrays: tuple[Any, ...], key: Hashable
+) -> tuple[Any, str]:
+    """The program lowered for the device that is here, and its text."""
+
+    def lowered() -> tuple[Any, str]:
+        made = jax.jit(function).lower(*arrays)
+        return made, made.as_text()
+
+    both = remembered(lowered, here(), None if key is None else (key, "lowered here"))
+    return both[0], both[1]
 
 
 def bits(result: Any) -> str:
@@ -126,11 +154,11 @@ def lower(
 
     For the key see ``remembered``.
     """
-    arrays = tuple(map(jax.numpy.asarray, inputs))
+    arrays = _placed(inputs)
+    if device == here():
+        return _lowered_here(function, arrays, key)[1]
 
     def lowered() -> str:
-        if device == here():
-            return jax.jit(function).lower(*arrays).as_text()
         return impl.testing.lower(function, *arrays, platform=device).as_text()
 
     return str(remembered(lowered, device, None if key is None else (key, "lowered")))

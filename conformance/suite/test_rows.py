@@ -28,9 +28,9 @@ def program(tried: Implementation, cell: Cell) -> tuple[Any, tuple[Any, ...]]:
     return cell.sample.function(tried, cell.direction), cell.sample.inputs(cell.direction)
 
 
-def call(cell: Cell) -> tuple[Hashable, ...]:
-    """What is called, whichever profile holds."""
-    return cell.sample, cell.direction
+def call(cell: Cell, way: str = "native") -> tuple[Hashable, ...]:
+    """What is called and how it is run, whichever profile holds."""
+    return cell.sample, cell.direction, way
 
 
 def ways(tried: Implementation, cell: Cell) -> list[str]:
@@ -70,7 +70,7 @@ def test_off(implementation: Implementation, cell: Cell, record: Any) -> None:
     for way in ways(implementation, cell)[:1]:
         record(cell, "off", lowering=way)
         with implementation.mode(False), implementation.running(cell.device, way):
-            result = implementation.prepare(function, inputs, (*call(cell), way))()
+            result = implementation.prepare(function, inputs, call(cell, way))()
         judge(implementation, cell, result)
 
 
@@ -93,7 +93,7 @@ def test_bits(implementation: Implementation, cell: Cell, repeats: int, record: 
         evidence = "hardware" if way == "native" else "scheduled"
         entry = record(cell, "bits", lowering=way, evidence=evidence)
         with mode(implementation, cell), implementation.running(cell.device, way):
-            run = implementation.prepare(function, inputs, (*call(cell), way))
+            run = implementation.prepare(function, inputs, call(cell, way))
             for _ in range(repeats if way == "native" else 1):
                 result = run()
                 entry["sha256"] = found = trial.bits(result)
@@ -147,7 +147,7 @@ def test_warn_only(implementation: Implementation, cell: Cell, record: Any) -> N
         for way in ways(implementation, cell)[:1]:
             with implementation.running(cell.device, way), warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)
-                result = implementation.prepare(function, inputs, (*call(cell), way))()
+                result = implementation.prepare(function, inputs, call(cell, way))()
             judge(implementation, cell, result)
 
 
@@ -191,6 +191,6 @@ def test_fill(implementation: Implementation, cell: Cell, record: Any) -> None:
     for way in ways(implementation, cell):
         record(cell, "fill", lowering=way, sha256=wanted)
         with mode(implementation, cell), implementation.running(cell.device, way):
-            result = implementation.prepare(function, inputs, (*call(cell), way))()
+            result = implementation.prepare(function, inputs, call(cell, way))()
         assert trial.bits(result) == wanted
         judge(implementation, cell, result)

@@ -97,6 +97,33 @@ def test_equal_programs_are_compiled_once_and_others_are_not():
     assert len(trial._compiled) == before + 2
 
 
+def test_only_what_stands_in_for_another_device_is_compiled_without_optimisation(monkeypatch):
+    options = []
+
+    class Lowered:
+        def __init__(self, text):
+            self.as_text = lambda: text
+
+        def compile(self, given=None):
+            options.append(given)
+            return lambda: None
+
+    def prepared(text):
+        monkeypatch.setattr(trial, "_lowered_here", lambda *_: (Lowered(text), text))
+        trial.prepare(int, ())
+
+    for text in ("a", "b"):
+        with impl.testing.emulate("cuda"):
+            prepared(text)
+    assert options == [{"xla_backend_optimization_level": 0}] * 2
+    prepared("a")
+    assert options[2:] == [None]
+    with impl.testing.emulate("cuda"):
+        prepared("a")
+        prepared("b")
+    assert len(options) == 3
+
+
 def test_names_of_cells_are_unique():
     names = [str(cell) for cell in cells()]
     assert len(names) == len(set(names))

@@ -1,0 +1,206 @@
+"""The kernels of ``impl.kernels``, called by themselves at a few shapes and dtypes."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+from jax.typing import DTypeLike
+
+from conformance.compiled import compiler
+from conformance.compiled.programs import Made, Tried, make, picked
+from impl.combines import Parts
+from impl.kernels import convolution, products, scan, scatter, select, windows
+from impl.kernels.launch import Launch
+from impl.monoids import ADD, MUL
+from impl.strides import Strides
+from impl.taps import Taps
+
+Shape: TypeAlias = jax.ShapeDtypeStruct
+FLOATS: tuple[DTypeLike, ...] = (jnp.float32, jnp.float16, jnp.bfloat16)
+_LAUNCH = Launch()
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One call of a kernel.
+
+    Attributes:
+        kernel: ``module.function`` in ``impl.kernels``.
+        name: Tells it from the kernel's other cases.
+        ordered: Whether nothing in it may depend on timing; else something must.
+        call: The call, of arrays.
+        inputs: Their shapes and dtypes.
+    """
+
+    kernel: str
+    name: str
+    ordered: bool
+    call: Callable[..., Any]
+    inputs: tuple[Shape, ...]
+
+    def __str__(self) -> str:
+        """A name that the command line can pick."""
+        return f"kernel-{self.kernel}-{self.name}"
+
+
+def cases() -> Iterator[Case]:
+    """Every case of every kernel."""
+    for dtype in FLOATS:
+        yield from _scatters(dtype)
+        yield from _scans(dtype)
+        yield from _products(dtype)
+    yield from _selects()
+    yield from _windows()
+
+
+def _scatters(dtype: DTypeLike) -> Iterator[Case]:
+    name = jnp.dtype(dtype).name
+    ints = functools.partial(Shape, dtype=jnp.int32)
+    for monoid, (size, inner) in itertools.product((ADD, MUL), ((7, 1), (1000, 96))):
+        by = {"monoid": monoid, "launch": _LAUNCH}
+        label = f"{monoid.name}-{inner}-{name}"
+        operand, updates = Shape((2, size, inner), dtype), Shape((2, 2500, inner), dtype)
+        if monoid is ADD or dtype == jnp.float32:  # narrow ones are multiplied in float32
+            call = functools.partial(scatter.atomic, **by)
+            inputs = (operand, ints((2, 2500, 1)), updates)
+            yield Case("scatter.atomic", label, False, call, inputs)
+        rows = Shape((5000, inner), dtype)
+        yield Case(
+            "scatter.fold_chains",
+            label,
+            True,
+            functools.partial(scatter.fold_chains, **by),
+            (ints((30,)), ints((30,)), ints((5000,)), rows),
+        )
+        yield Case(
+            "scatter.fold_panels",
+            label,
+            True,
+            functools.partial(scatter.fold_panels, **by),
+            (Shape((size, 3, inner), dtype), Shape((size, inner), dtype)),
+        )
+    weighted = functools.partial(_weighted, monoid=ADD)
+    inputs = (ints((30,)), ints((30,)), ints((500,)), Shape((250, 8), dtype), Shape((500,), dtype))
+    if dtype == jnp.float32:  # narrow ones are converted before
+        yield Case("scatter.fold_chains", f"weighted-{name}", True, weighted, inputs)
+
+
+def _weighted(
+    start: jax.Array,
+    end: jax.Array,
+    positions: jax.Array,
+    updates: jax.Array,
+    weights: jax.Array,
+    **by: Any,
+) -> jax.Array:
+    return scatter.fold_chains(start, end, positions, updates, weights=weights, launch=_LAUNCH, **by)
+
+
+def _scans(dtype: DTypeLike) -> Iterator[Case]:
+    name = jnp.dtype(dtype).name
+
+    def add(left: Parts, right: Parts, _: Any) -> Parts:
+        return (left[0] + right[0],)
+
+    for shape in ((3, 256, 1), (2, 256, 200)):
+        yield Case(
+            "scan.fold_blocks",
+            f"{shape[-1]}-{name}",
+            True,
+            lambda values: scan.fold_blocks((values,), add, launch=_LAUNCH),
+            (Shape(shape, dtype),),
+        )
+    for length in (100, 5000):
+        call = functools.partial(scan.atomic_carry, launch=_LAUNCH)
+        yield Case(
+            "scan.atomic_carry", f"{length}-{name}", False, call, (Shape((3, length), dtype),)
+        )
+
+
+def _products(dtype: DTypeLike) -> Iterator[Case]:
+    name = jnp.dtype(dtype).name
+    for tf32 in (False, True) if dtype == jnp.float32 else (False,):
+        for rows, terms, columns in ((5, 7, 3), (130, 2000, 70)):
+            yield Case(
+                "products.products",
+                f"{rows}x{terms}x{columns}-{name}{'-tf32' if tf32 else ''}",
+                True,
+                functools.partial(_product, tf32=tf32),
+                (Shape((2, rows, terms), dtype), Shape((2, terms, columns), dtype)),
+            )
+    strides = Strides((9, 9), (7, 7), (3, 3), (1, 1), (1, 1), (0, 0), 1)
+    image, weights = Shape((2, 5, 9, 9), dtype), Shape((4, 5, 3, 3), dtype)
+    result = Shape((2, 4, 7, 7), dtype)
+    inputs = {"result": (image, weights), "image": (result, weights), "weights": (image, result)}
+    for wanted, arrays in inputs.items():
+        call = functools.partial(
+            convolution.convolution, wanted=wanted, strides=strides, tf32=False, launch=_LAUNCH
+        )
+        yield Case("convolution.convolution", f"{wanted}-{name}", True, call, arrays)
+
+
+def _product(a: jax.Array, b: jax.Array, *, tf32: bool) -> jax.Array:
+    (batch, rows, terms), columns = a.shape, b.shape[2]
+    sizes = (batch, rows, columns, terms)
+    return products.products(
+        a,
+        b,
+        products.Product(*sizes, part=products.part_of(*sizes)),
+        lambda n, row, term: ((n * rows + row) * terms + term, True),
+        lambda n, term, column: ((n * terms + term) * columns + column, True),
+        launch=_LAUNCH,
+        tf32=tf32,
+        apart=True,
+    )
+
+
+def _selects() -> Iterator[Case]:
+    for dtype in (jnp.uint8, jnp.uint32):
+        inputs = (Shape((3, 5000), dtype), Shape((3,), dtype))
+        for function, ordered in ((select.any_position, False), (select.first_position, True)):
+            call = functools.partial(function, launch=_LAUNCH)
+            kernel = f"select.{function.__name__}"
+            yield Case(kernel, jnp.dtype(dtype).name, ordered, call, inputs)
+    call = functools.partial(scatter.any_writer, size=7, launch=_LAUNCH)
+    yield Case("scatter.any_writer", "int32", False, call, (Shape((2, 2500, 3), jnp.int32),))
+
+
+def _windows() -> Iterator[Case]:
+    plain = Taps.of(9, [[0, 1, 2], [3, 4, 5], [6, 7, 8]])
+    weighted = Taps.of(9, [[0, 1], [4, 5], [7, 8]], [[0.25, 0.75]] * 3)
+    for dtype in (jnp.float32, jnp.float16):
+        for name, taps in (("plain", (plain,)), ("weighted", (weighted, plain, weighted))):
+            call = functools.partial(windows.spread, taps=taps, launch=_LAUNCH)
+            values = Shape((4, *(3 for _ in taps)), dtype)
+            yield Case(
+                "windows.spread", f"{name}-{jnp.dtype(dtype).name}", False, call, (values,)
+            )
+
+
+def tried(target: str, words: Sequence[str]) -> list[Tried]:
+    """Compiles every kernel for a GPU; see ``programs.tried``."""
+    return [_tried(case, target) for case in cases() if picked(str(case), words)]
+
+
+def _tried(case: Case, target: str) -> Tried:
+    made = make(case.call, case.inputs, target, compiler.UNTIMED)
+    about = {"op": f"impl.kernels.{case.kernel}", "device": "cuda", "behaviour": None}
+    return Tried(str(case), target, about, made, tuple(_faults(case, made)))
+
+
+def _faults(case: Case, made: Made) -> Iterator[str]:
+    if made.error is not None:
+        yield f"it does not compile: {made.error}"
+        return
+    yield from (f"it has lost {what}" for what in made.lost)
+    if case.ordered:
+        yield from (f"it races: {race}" for race in made.races)
+        yield from (f"it calls {call}" for call in made.calls)
+    elif not made.races:
+        yield "it has neither an atomic of floats nor a store of which any may stay"

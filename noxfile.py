@@ -27,8 +27,9 @@ JAX = {
     OLDEST: ("jax==0.10.*", "jaxlib==0.10.*"),
     NEWEST: ("jax", "jaxlib"),
 }
-#: Has programs compiled in half the time, on the oldest JAX, into code that runs more slowly.
-CHEAP = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+#: Has the oldest JAX compile in half the time. At level 0, products and sums that could be one
+#: operation are left as they are: what guards against that would go untested.
+CHEAP = "--xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false"
 
 
 def with_newest(session: nox.Session) -> bool:
@@ -52,8 +53,8 @@ def tests(session: nox.Session) -> None:
     # example is tried there too, where XLA's sums depend on the number of threads.
     more = ["peer", "example"] if session.python == OLDEST else []
     install(session, "test", *more)
-    # The newest JAX compiles as for users, and conformance does on both: so here the oldest shows
-    # that what holds does not depend on how well XLA optimises.
+    # The newest compiles as for users, and so does conformance on both where bits count: here the
+    # oldest shows that what holds does not depend on how XLA optimises.
     env = {"XLA_FLAGS": CHEAP} if with_newest(session) and "XLA_FLAGS" not in os.environ else {}
     session.run("pytest", "-n", "auto", *session.posargs, env=env)
 

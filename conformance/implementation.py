@@ -70,7 +70,12 @@ class Implementation(Protocol):
         """
 
     def prepare(
-        self, function: Callable[..., Any], inputs: Sequence[Any], key: Hashable = None
+        self,
+        function: Callable[..., Any],
+        inputs: Sequence[Any],
+        key: Hashable = None,
+        *,
+        exact: bool = True,
     ) -> Callable[[], Any]:
         """A call that is ready to run, under the mode that holds.
 
@@ -79,6 +84,8 @@ class Implementation(Protocol):
             inputs: NumPy arrays.
             key: Names the function and its inputs, so that what was made of them can be used
                 again; None for what is not to be kept.
+            exact: Whether the bits of the result count; where they do not, it may be made in a
+                cheaper way.
 
         Returns:
             What runs it once, and returns NumPy arrays.

@@ -51,11 +51,11 @@ def running(device: str, lowering: str) -> Iterator[None]:
             yield
 
 
-#: How programs are compiled that only stand in for those of another device. Nobody runs them, and
-#: their bits must not depend on how well machine code is optimised, which takes most of the time.
+#: How a program is compiled that stands in for that of another device and whose bits are not looked
+#: at. Not so where they are: it leaves products and sums that could be one operation as they are.
 _UNOPTIMISED = {"xla_backend_optimization_level": 0}
 _compiled: dict[str, Any] = {}
-_compiled_to_stand_in: dict[str, Any] = {}
+_compiled_roughly: dict[str, Any] = {}
 #: What a platform does with a call, and how it is stood in for.
 _Answer: TypeAlias = tuple[Action, Emulation | None]
 _made: dict[Hashable, list[tuple[tuple[Question, ...], tuple[_Answer, ...], Any]]] = {}
@@ -95,12 +95,22 @@ def _any_row(action: Action) -> Action:
 
 
 def prepare(
-    function: Callable[..., Any], inputs: tuple[Any, ...], key: Hashable = None
+    function: Callable[..., Any],
+    inputs: tuple[Any, ...],
+    key: Hashable = None,
+    *,
+    exact: bool = True,
 ) -> Callable[[], Any]:
     """Compiles a call, under the mode that holds; what it returns runs it, to NumPy arrays.
 
-    Calls that give the same program are compiled once; for the key see ``remembered``. What stands
-    in for another device is not optimised.
+    Calls that give the same program are compiled once.
+
+    Args:
+        function: What to call.
+        inputs: The arrays to call it with.
+        key: As for ``remembered``.
+        exact: Whether the bits of the result count. Where they do not, what stands in for another
+            device is not optimised, which takes most of the time.
     """
     arrays = _placed(inputs)
 
@@ -108,14 +118,14 @@ def prepare(
         lowered, text = _lowered_here(function, arrays, key)
         if text in _compiled:
             return _compiled[text]
-        if emulation.current() is None:
+        if exact or emulation.current() is None:
             _compiled[text] = lowered.compile()
             return _compiled[text]
-        if text not in _compiled_to_stand_in:
-            _compiled_to_stand_in[text] = lowered.compile(_UNOPTIMISED)
-        return _compiled_to_stand_in[text]
+        if text not in _compiled_roughly:
+            _compiled_roughly[text] = lowered.compile(_UNOPTIMISED)
+        return _compiled_roughly[text]
 
-    program = remembered(compiled, here(), None if key is None else (key, "compiled"))
+    program = remembered(compiled, here(), None if key is None else (key, exact, "compiled"))
     return lambda: jax.tree.map(np.asarray, program(*arrays))
 
 

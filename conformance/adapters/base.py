@@ -112,6 +112,8 @@ class Adapter:
         function: Callable[..., Any],
         inputs: Sequence[Any],
         key: Hashable = None,  # noqa: ARG002  # nothing is made beforehand
+        *,
+        exact: bool = True,  # noqa: ARG002  # as above
     ) -> Callable[[], Any]:
         """Each run gets fresh arrays, as an op may write into its own."""
         return lambda: self._out(function(*map(self.into, inputs)))

@@ -55,10 +55,15 @@ class JaxNamespace(Adapter):
         return 2 if device == "cpu" else 20
 
     def prepare(
-        self, function: Callable[..., Any], inputs: Sequence[Any], key: Hashable = None
+        self,
+        function: Callable[..., Any],
+        inputs: Sequence[Any],
+        key: Hashable = None,
+        *,
+        exact: bool = True,
     ) -> Callable[[], Any]:
         """Compiled, once for all calls that give the same program."""
-        return trial.prepare(function, tuple(inputs), key)
+        return trial.prepare(function, tuple(inputs), key, exact=exact)
 
     def attempt(
         self,

@@ -74,10 +74,15 @@ class Torch(Adapter):
         return gradient.conj()
 
     def prepare(
-        self, function: Callable[..., Any], inputs: Sequence[Any], key: Any = None
+        self,
+        function: Callable[..., Any],
+        inputs: Sequence[Any],
+        key: Any = None,
+        *,
+        exact: bool = True,
     ) -> Callable[[], Any]:
         """As the base does, without what PyTorch says of its plans."""
-        run = super().prepare(function, inputs, key)
+        run = super().prepare(function, inputs, key, exact=exact)
 
         def quietly() -> Any:
             with warnings.catch_warnings():

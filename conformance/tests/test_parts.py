@@ -1,5 +1,6 @@
 """The parts that the suite judges with: each is shown what it has to find."""
 
+import contextlib
 import functools
 import json
 import subprocess
@@ -97,31 +98,29 @@ def test_equal_programs_are_compiled_once_and_others_are_not():
     assert len(trial._compiled) == before + 2
 
 
-def test_only_what_stands_in_for_another_device_is_compiled_without_optimisation(monkeypatch):
+def test_what_stands_in_for_another_device_is_optimised_where_its_bits_count(monkeypatch):
     options = []
+    monkeypatch.setattr(trial, "_compiled", {})
+    monkeypatch.setattr(trial, "_compiled_roughly", {})
 
     class Lowered:
-        def __init__(self, text):
-            self.as_text = lambda: text
-
-        def compile(self, given=None):
+        def compile(self, *given):
             options.append(given)
             return lambda: None
 
-    def prepared(text):
-        monkeypatch.setattr(trial, "_lowered_here", lambda *_: (Lowered(text), text))
-        trial.prepare(int, ())
+    def compiles(text, *, exact, emulated):
+        options.clear()
+        monkeypatch.setattr(trial, "_lowered_here", lambda *_: (Lowered(), text))
+        with impl.testing.emulate("cuda") if emulated else contextlib.nullcontext():
+            trial.prepare(int, (), exact=exact)
+        return options
 
-    for text in ("a", "b"):
-        with impl.testing.emulate("cuda"):
-            prepared(text)
-    assert options == [{"xla_backend_optimization_level": 0}] * 2
-    prepared("a")
-    assert options[2:] == [None]
-    with impl.testing.emulate("cuda"):
-        prepared("a")
-        prepared("b")
-    assert len(options) == 3
+    rough = ({"xla_backend_optimization_level": 0},)
+    assert compiles("native", exact=False, emulated=False) == [()]
+    assert compiles("value", exact=False, emulated=True) == [rough]
+    assert compiles("value", exact=False, emulated=True) == []
+    assert compiles("value", exact=True, emulated=True) == [()]
+    assert compiles("value", exact=False, emulated=True) == []
 
 
 def test_names_of_cells_are_unique():

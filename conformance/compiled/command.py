@@ -8,10 +8,10 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from pathlib import Path
 
 import jax
 
@@ -43,8 +43,8 @@ def main(options: argparse.Namespace) -> int:
         lacking = pool.submit(compiler.missing).result()
         if lacking:
             print(
-                f"python -m conformance compile: nothing can be compiled for a GPU here: {lacking}\n"
-                f"It needs {_INSTALL}, or `nox -s gpu_compile`, which installs it.",
+                f"python -m conformance compile: nothing can be compiled for a GPU here: {lacking}"
+                f"\nIt needs {_INSTALL}, or `nox -s gpu_compile`, which installs it.",
                 file=sys.stderr,
             )
             return 2
@@ -139,21 +139,37 @@ def _conclude(
     seconds: float,
 ) -> int:
     """Says what came of it; returns the exit status."""
-    entries = known.load()
-    failures = 0
-    for each in found:
-        for fault in each.faults:
-            if any(entry.is_of(each, fault) for entry in entries):
-                continue
-            failures += 1
-            again = f"python -m conformance compile --target {each.target} -k {shlex.quote(each.name)}"
-            print(f"\nFAILED {each.name} for {each.target}: {fault}\n  {again}")
-    for entry in unused:
-        failures += 1
-        print(f"\nFAILED known.toml: {entry.op} does not say {entry.says!r} any more; remove it")
-    programs = {id(each.made): each.made for each in found}.values()
+    failures = [*_failures(found), *map(_outdated, unused)]
+    for failure in failures:
+        print(f"\nFAILED {failure}")
     print()
+    programs = {id(each.made): each.made for each in found}.values()
     for line in records.summary(made, list(programs)):
         print(line)
-    print(f"{failures} failures, {seconds:.0f} s")
+    print(f"{len(failures)} failures, {seconds:.0f} s")
     return 1 if failures else 0
+
+
+def _failures(found: Iterable[Tried]) -> Iterator[str]:
+    """What is wrong and not known, once for all profiles and options that have it."""
+    entries = known.load()
+    groups: dict[tuple[tuple[object, ...], str, str], list[Tried]] = defaultdict(list)
+    for each in found:
+        call = tuple(map(each.about.get, ("row", "op", "direction", "sample")))
+        for fault in each.faults:
+            if not any(entry.is_of(each, fault) for entry in entries):
+                unnamed = each.name if "sample" not in each.about else None
+                groups[(*call, unnamed), each.target, fault].append(each)
+    for (_, target, fault), group in groups.items():
+        name, others = group[0].name, len({each.name for each in group}) - 1
+        ways = {each.by_jit for each in group}
+        yield (
+            f"{name} for {target}"
+            + (f", and under {others} more profiles" if others else "")
+            + (", with the options of impl.jit alone" if ways == {True} else "")
+            + f": {fault}\n  python -m conformance compile --target {target} -k {shlex.quote(name)}"
+        )
+
+
+def _outdated(entry: known.Known) -> str:
+    return f"known.toml: {entry.op} does not say {entry.says!r} any more; remove the entry"

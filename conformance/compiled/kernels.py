@@ -63,7 +63,7 @@ def _scatters(dtype: DTypeLike) -> Iterator[Case]:
     name = jnp.dtype(dtype).name
     ints = functools.partial(Shape, dtype=jnp.int32)
     for monoid, (size, inner) in itertools.product((ADD, MUL), ((7, 1), (1000, 96))):
-        by = {"monoid": monoid, "launch": _LAUNCH}
+        by: dict[str, Any] = {"monoid": monoid, "launch": _LAUNCH}
         label = f"{monoid.name}-{inner}-{name}"
         operand, updates = Shape((2, size, inner), dtype), Shape((2, 2500, inner), dtype)
         if monoid is ADD or dtype == jnp.float32:  # narrow ones are multiplied in float32
@@ -85,10 +85,14 @@ def _scatters(dtype: DTypeLike) -> Iterator[Case]:
             functools.partial(scatter.fold_panels, **by),
             (Shape((size, 3, inner), dtype), Shape((size, inner), dtype)),
         )
-    weighted = functools.partial(_weighted, monoid=ADD)
-    inputs = (ints((30,)), ints((30,)), ints((500,)), Shape((250, 8), dtype), Shape((500,), dtype))
     if dtype == jnp.float32:  # narrow ones are converted before
-        yield Case("scatter.fold_chains", f"weighted-{name}", True, weighted, inputs)
+        yield Case(
+            "scatter.fold_chains",
+            f"weighted-{name}",
+            True,
+            functools.partial(_weighted, monoid=ADD),
+            (ints((30,)), ints((30,)), ints((500,)), Shape((250, 8), dtype), Shape((500,), dtype)),
+        )
 
 
 def _weighted(
@@ -99,14 +103,17 @@ def _weighted(
     weights: jax.Array,
     **by: Any,
 ) -> jax.Array:
-    return scatter.fold_chains(start, end, positions, updates, weights=weights, launch=_LAUNCH, **by)
+    return scatter.fold_chains(
+        start, end, positions, updates, weights=weights, launch=_LAUNCH, **by
+    )
 
 
 def _scans(dtype: DTypeLike) -> Iterator[Case]:
     name = jnp.dtype(dtype).name
 
-    def add(left: Parts, right: Parts, _: Any) -> Parts:
-        return (left[0] + right[0],)
+    def add(earlier: Parts, later: Parts, product: Any) -> Parts:
+        del product
+        return (earlier[0] + later[0],)
 
     for shape in ((3, 256, 1), (2, 256, 200)):
         yield Case(
@@ -178,9 +185,7 @@ def _windows() -> Iterator[Case]:
         for name, taps in (("plain", (plain,)), ("weighted", (weighted, plain, weighted))):
             call = functools.partial(windows.spread, taps=taps, launch=_LAUNCH)
             values = Shape((4, *(3 for _ in taps)), dtype)
-            yield Case(
-                "windows.spread", f"{name}-{jnp.dtype(dtype).name}", False, call, (values,)
-            )
+            yield Case("windows.spread", f"{name}-{jnp.dtype(dtype).name}", False, call, (values,))
 
 
 def tried(target: str, words: Sequence[str]) -> list[Tried]:

@@ -29,9 +29,7 @@ class Known:
 
     def is_of(self, tried: Tried, fault: str) -> bool:
         """Whether this is a fault of ``tried``."""
-        return (
-            tried.about["op"] == self.op and tried.target in self.targets and self.says in fault
-        )
+        return tried.about["op"] == self.op and tried.target in self.targets and self.says in fault
 
 
 def load() -> tuple[Known, ...]:
@@ -50,7 +48,7 @@ def read(entries: Iterable[dict[str, object]]) -> tuple[Known, ...]:
     Raises:
         ValueError: As ``load``.
     """
-    found = []
+    found: list[Known] = []
     for entry in entries:
         fields = set(entry)
         if not {"ops", "says", "reason"} <= fields <= {"ops", "says", "reason", "targets"}:
@@ -61,8 +59,8 @@ def read(entries: Iterable[dict[str, object]]) -> tuple[Known, ...]:
         targets = tuple(map(str, _listed(entry.get("targets", TARGETS))))
         if not set(targets) <= set(TARGETS):
             raise ValueError(f"known.toml: of the targets {targets} not all are in {TARGETS}")
-        for op in _listed(entry["ops"]):
-            found.append(Known(str(op), str(entry["says"]), str(entry["reason"]), targets))
+        rest = str(entry["says"]), str(entry["reason"]), targets
+        found.extend(Known(str(op), *rest) for op in _listed(entry["ops"]))
     return tuple(found)
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import impl
+import spec
 from conformance import ir
 from conformance.cells import Cell, cells
 from conformance.compiled import compiler, hlo, ptx
@@ -44,7 +46,7 @@ class Made:
 
 @dataclasses.dataclass(frozen=True)
 class Tried:
-    """One call, under one profile, with one set of compiler options.
+    """One call, under one profile, with one of two sets of compiler options.
 
     Attributes:
         name: That by which the command line picks it.
@@ -52,6 +54,7 @@ class Tried:
         about: What a report says that was tried.
         made: What the compiler made of it; calls with the same program share it.
         faults: What is wrong with it, for what the row says.
+        by_jit: Whether the options are those of ``impl.jit``.
     """
 
     name: str
@@ -59,6 +62,7 @@ class Tried:
     about: Mapping[str, Any]
     made: Made
     faults: tuple[str, ...] = ()
+    by_jit: bool = False
 
 
 def tried(op: str, target: str, words: Sequence[str]) -> list[Tried]:
@@ -74,8 +78,9 @@ def tried(op: str, target: str, words: Sequence[str]) -> list[Tried]:
     for _, group in itertools.groupby(chosen, lambda cell: (cell.sample.name, cell.direction)):
         programs = Programs(target)
         for cell in group:
-            for made in programs.of(cell):
-                found.append(Tried(str(cell), target, cell.about, made, tuple(faults(cell, made))))
+            for by_jit, made in programs.of(cell):
+                wrong = tuple(faults(cell, made))
+                found.append(Tried(str(cell), target, cell.about, made, wrong, by_jit))
     return found
 
 
@@ -101,12 +106,17 @@ class Programs:
         self._target = target
         self._known: list[tuple[list[Question], Any, Mapping[str, Any], Made]] = []
 
-    def of(self, cell: Cell) -> Iterator[Made]:
-        """What is made under the cell's profile: plainly, and as ``impl.jit`` compiles it."""
+    def of(self, cell: Cell) -> Iterator[tuple[bool, Made]]:
+        """What is made under the cell's profile: plainly, and as ``impl.jit`` compiles it.
+
+        Only what the mode makes deterministic is compiled both ways, and under the profile with
+        the most options alone: without a GPU the others differ in nothing that acts. With each
+        goes whether it is the second.
+        """
         with impl.deterministic(True, profile=cell.profile, warn_only=cell.behaviour == "raise"):
-            yield self._made(cell, compiler.UNTIMED)
-            if cell.behaviour == "deterministic":
-                yield self._made(cell, {**impl.compile_options(), **compiler.UNTIMED})
+            yield False, self._made(cell, compiler.UNTIMED)
+            if cell.behaviour == "deterministic" and cell.profile == _fullest():
+                yield True, self._made(cell, {**impl.compile_options(), **compiler.UNTIMED})
 
     def _made(self, cell: Cell, options: Mapping[str, Any]) -> Made:
         for asked, answers, with_options, known in self._known:
@@ -117,6 +127,17 @@ class Programs:
             new = make(function, inputs(cell.direction), self._target, options)
         self._known.append((list(asked), _answers(asked), options, new))
         return new
+
+
+@functools.cache
+def _fullest() -> str:
+    """The profile under which ``impl.jit`` sets the most options."""
+
+    def options(profile: str) -> int:
+        with impl.deterministic(True, profile=profile):
+            return len(impl.compile_options())
+
+    return max(spec.load().profiles, key=options)
 
 
 def _answers(asked: Iterable[Question]) -> tuple[Any, ...]:

@@ -16,6 +16,8 @@ CHECKS = {
     "fill": "compiled, filled",
     None: "compiled, as with the mode off",
 }
+#: Of kernels by themselves, which no row is about.
+KERNEL = "kernel compiled"
 _MOST = 300
 
 
@@ -56,7 +58,7 @@ def _record(group: Sequence[Tried], known: Sequence[Known]) -> Record:
         device=first.about["device"],
         profile=profiles.pop() if len(profiles) == 1 else None,
         lowering=first.target,
-        check=CHECKS[behaviour],
+        check=CHECKS[behaviour] if "sample" in first.about else KERNEL,
         sample=None,
         behaviour=behaviour,
         outcome=outcome,

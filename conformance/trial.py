@@ -51,11 +51,16 @@ def running(device: str, lowering: str) -> Iterator[None]:
             yield
 
 
-#: How a program is compiled that stands in for that of another device and whose bits are not looked
-#: at. Not so where they are: it leaves products and sums that could be one operation as they are.
-_UNOPTIMISED = {"xla_backend_optimization_level": 0}
-_compiled: dict[str, Any] = {}
-_compiled_roughly: dict[str, Any] = {}
+#: How a program that stands in for that of another device is compiled, where its bits count and
+#: where they do not: in less time than one that is run in earnest. At level 0 products and sums
+#: that could be one operation are left as they are, and a missing guard would not be found.
+_EMITTERS = {"xla_cpu_use_fusion_emitters": False} if jax.__version_info__ < (0, 11) else {}
+_STANDING_IN: Mapping[bool, Mapping[str, Any]] = {
+    True: {"xla_backend_optimization_level": 1, **_EMITTERS},
+    False: {"xla_backend_optimization_level": 0, **_EMITTERS},
+}
+#: What was compiled, by its text, and for what stands in whether its bits count.
+_compiled: dict[tuple[str, bool | None], Any] = {}
 #: What a platform does with a call, and how it is stood in for.
 _Answer: TypeAlias = tuple[Action, Emulation | None]
 _made: dict[Hashable, list[tuple[tuple[Question, ...], tuple[_Answer, ...], Any]]] = {}
@@ -109,21 +114,19 @@ def prepare(
         function: What to call.
         inputs: The arrays to call it with.
         key: As for ``remembered``.
-        exact: Whether the bits of the result count. Where they do not, what stands in for another
-            device is not optimised, which takes most of the time.
+        exact: Whether the bits of the result count.
     """
     arrays = _placed(inputs)
 
     def compiled() -> Any:
         lowered, text = _lowered_here(function, arrays, key)
-        if text in _compiled:
-            return _compiled[text]
-        if exact or emulation.current() is None:
-            _compiled[text] = lowered.compile()
-            return _compiled[text]
-        if text not in _compiled_roughly:
-            _compiled_roughly[text] = lowered.compile(_UNOPTIMISED)
-        return _compiled_roughly[text]
+        kind = None if emulation.current() is None else exact
+        for known in (None, kind):
+            if (text, known) in _compiled:
+                return _compiled[text, known]
+        options = None if kind is None else dict(_STANDING_IN[kind])
+        _compiled[text, kind] = lowered.compile(options)
+        return _compiled[text, kind]
 
     program = remembered(compiled, here(), None if key is None else (key, exact, "compiled"))
     return lambda: jax.tree.map(np.asarray, program(*arrays))

@@ -98,29 +98,24 @@ def test_equal_programs_are_compiled_once_and_others_are_not():
     assert len(trial._compiled) == before + 2
 
 
-def test_what_stands_in_for_another_device_is_optimised_where_its_bits_count(monkeypatch):
-    options = []
+@pytest.mark.parametrize(
+    ("emulated", "exact", "level"),
+    [(False, True, 3), (False, False, 3), (True, True, 1), (True, False, 0)],
+)
+def test_what_is_run_in_earnest_is_compiled_as_for_users(monkeypatch, emulated, exact, level):
+    given = []
+    compile_ = jax.stages.Lowered.compile
+
+    def compiles(lowered, options):
+        given.append({"xla_backend_optimization_level": 3} | (options or {}))
+        return compile_(lowered, options)
+
+    monkeypatch.setattr(jax.stages.Lowered, "compile", compiles)
     monkeypatch.setattr(trial, "_compiled", {})
-    monkeypatch.setattr(trial, "_compiled_roughly", {})
-
-    class Lowered:
-        def compile(self, *given):
-            options.append(given)
-            return lambda: None
-
-    def compiles(text, *, exact, emulated):
-        options.clear()
-        monkeypatch.setattr(trial, "_lowered_here", lambda *_: (Lowered(), text))
-        with impl.testing.emulate("cuda") if emulated else contextlib.nullcontext():
-            trial.prepare(int, (), exact=exact)
-        return options
-
-    rough = ({"xla_backend_optimization_level": 0},)
-    assert compiles("native", exact=False, emulated=False) == [()]
-    assert compiles("value", exact=False, emulated=True) == [rough]
-    assert compiles("value", exact=False, emulated=True) == []
-    assert compiles("value", exact=True, emulated=True) == [()]
-    assert compiles("value", exact=False, emulated=True) == []
+    with impl.testing.emulate("cuda") if emulated else contextlib.nullcontext():
+        assert trial.prepare(lambda x: x * 5.5, (np.ones(2),), exact=exact)().tolist() == [5.5] * 2
+    assert [options["xla_backend_optimization_level"] for options in given] == [level]
+    assert emulated or len(given[0]) == 1
 
 
 def test_names_of_cells_are_unique():

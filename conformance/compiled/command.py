@@ -17,7 +17,7 @@ import jax
 
 from conformance import report
 from conformance.cells import tried_ops
-from conformance.compiled import TARGETS, compiler, known, records
+from conformance.compiled import TARGETS, compiler, kernels, known, records
 from conformance.compiled.programs import Tried, of_op, picked, tried
 
 #: Stands among the ops for the kernels by themselves.
@@ -73,7 +73,8 @@ def _tasks(targets: Sequence[str], words: Sequence[str]) -> Iterator[tuple[str, 
     """What one process does at a time: an op and a GPU, those with most to do first."""
     counts = {op: sum(picked(str(cell), words) for cell in of_op(op)) for op in tried_ops()}
     ops = [op for op in sorted(counts, key=lambda op: -counts[op]) if counts[op]]
-    for op in [KERNELS, *ops]:
+    alone = any(picked(str(case), words) for case in kernels.cases())
+    for op in [KERNELS, *ops] if alone else ops:
         for target in targets:
             yield op, target
 
@@ -108,8 +109,6 @@ def _begun(waiting: dict[Future[list[Tried]], tuple[str, str]]) -> list[tuple[st
 
 def task(op: str, target: str, words: Sequence[str]) -> list[Tried]:
     """Compiles the programs of an op, or the kernels, for a GPU; in a process of the pool."""
-    from conformance.compiled import kernels  # noqa: PLC0415  # only the pool's processes need it
-
     try:
         return kernels.tried(target, words) if op == KERNELS else tried(op, target, words)
     finally:

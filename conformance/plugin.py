@@ -80,7 +80,7 @@ class Collected:
 
 
 def _reason(report: pytest.TestReport) -> str | None:
-    """The last line of what a failed test said."""
+    """The first line of what a failed test said went wrong."""
     if report.outcome != "failed":
         return None
     crash = getattr(report.longrepr, "reprcrash", None)

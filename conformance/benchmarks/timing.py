@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.metadata
 import importlib.util
 import os
 import platform
@@ -15,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import jax
+
+from conformance.report import version
 
 #: Runs once, and returns when the result is there.
 Side = Callable[[], object]
@@ -85,15 +86,8 @@ def machine() -> str:
     name = device.device_kind
     if device.platform == "cpu":
         name = f"{_cpu_model()}, {len(os.sched_getaffinity(0))} threads"
-    packages = [f"{package} {_version(package)}" for package in ("jax", "jaxlib", "torch")]
+    packages = [f"{package} {version(package)}" for package in ("jax", "jaxlib", "torch")]
     return ", ".join([name, f"Python {platform.python_version()}", *packages])
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
 
 
 def _cpu_model() -> str:

@@ -7,11 +7,13 @@ import multiprocessing
 import os
 import shlex
 import sys
+import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
 
 import jax
 
@@ -39,7 +41,11 @@ def main(options: argparse.Namespace) -> int:
         return 2
     begun = time.perf_counter()
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(options.processes, context, compiler.prepare) as pool:
+    with (
+        # Outside: it goes after the processes that write to it.
+        tempfile.TemporaryDirectory(prefix="samebits-") as folder,
+        ProcessPoolExecutor(options.processes, context, compiler.prepare, (Path(folder),)) as pool,
+    ):
         lacking = pool.submit(compiler.missing).result()
         if lacking:
             print(

@@ -42,9 +42,13 @@ class Code:
     kernels: Mapping[str, str]
 
 
-def prepare() -> None:
-    """Has this process keep the code of kernels. Call it before JAX starts a backend."""
-    folder = tempfile.mkdtemp(prefix="samebits-compiled-")
+def prepare(within: Path) -> None:
+    """Has this process keep the code of kernels. Call it before JAX starts a backend.
+
+    Args:
+        within: A folder in which to make one of this process's own.
+    """
+    folder = tempfile.mkdtemp(dir=within)
     dump = f"--xla_dump_to={folder} --xla_dump_emitter_re=ptx"
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {dump}".strip()
     os.environ.update(_ENVIRONMENT)

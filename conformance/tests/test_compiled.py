@@ -1,8 +1,10 @@
 """What is read from compiled programs, on samples of their text; nothing here compiles one."""
 
 import argparse
+import importlib.util
 import inspect
 import pkgutil
+import tempfile
 import types
 
 import pytest
@@ -289,3 +291,15 @@ def test_the_command_says_what_it_cannot_do(tmp_path, capsys):
     assert "there is no folder" in capsys.readouterr().err
     assert compiled.run(parser.parse_args(["-k", "no such row"])) == 2
     assert "nothing has no such row in its name" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("jax_plugins") is not None, reason="XLA for CUDA is here"
+)
+def test_the_command_says_what_it_needs(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    parser = argparse.ArgumentParser()
+    compiled.add_options(parser)
+    assert compiled.run(parser.parse_args(["-n", "1", "-k", "R0001"])) == 2
+    assert "pip install jax==0.11.2 jax-cuda13-plugin" in capsys.readouterr().err
+    assert list(tmp_path.glob("samebits-*")) == []  # what processes wrote is gone

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import spec
 from conformance import compiled, reading, smoke
 from conformance.implementation import Implementation
+from conformance.rounds import options as in_rounds
 
 _SUITE = Path(__file__).parent / "suite"
 #: The exit status where the rows are not tried because the adapter does not work.
@@ -36,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run.add_argument("--expectations", type=Path, metavar="FILE.toml", help="what is known to fail")
     run.add_argument("--repeats", type=int, metavar="N", help="runs whose bits are compared")
     run.add_argument("--report", type=Path, metavar="FILE.json", help="write a report")
+    in_rounds.add_to(run)
     expectations = commands.add_parser(
         "expectations", help="bring a file of expectations up to date with a report"
     )
@@ -74,6 +78,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace, rest: list[str]) -> int:
+    since = time.monotonic()
+    # JAX would take most of a GPU's memory, which this process leaves to those that it may start.
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     problem = _without_adapter(options)
     if problem is None:
         try:
@@ -89,19 +96,35 @@ def _run(options: argparse.Namespace, rest: list[str]) -> int:
     if problem is not None:
         print(f"python -m conformance run: {problem}", file=sys.stderr)
         return 2
+    device = options.device or tried.devices()[0]
+    asked = in_rounds.asked(options, device)
+    if asked is not None:
+        from conformance.rounds import command  # noqa: PLC0415  # it needs pytest
+
+        return command.run(tried, asked, [*_chosen(options), *rest], options.report, since=since)
     import pytest  # noqa: PLC0415  # whoever lacks it gets the message above, not a traceback
 
-    chosen = ["-p", "conformance.plugin", "-p", "conformance.expecting"]
-    chosen += ["-c", str(_SUITE / "pytest.ini"), str(_SUITE)]
-    for name in ("device", "profile", "namespace", "repeats", "report", "expectations"):
+    chosen = _chosen(options)
+    for name in ("repeats", "report"):
         value = getattr(options, name)
         if value is not None:
             chosen.append(f"--{name}={value.absolute() if isinstance(value, Path) else value}")
-    parallel = importlib.util.find_spec("xdist") is not None
-    parallel = parallel and (options.device or tried.devices()[0]) == "cpu"
+    parallel = importlib.util.find_spec("xdist") is not None and device == "cpu"
     if parallel and not any(word.startswith("-n") for word in rest):
         chosen += ["-n", "auto", "--dist", "loadgroup"]
     return int(pytest.main([*chosen, *rest]))
+
+
+def _chosen(options: argparse.Namespace) -> list[str]:
+    """The arguments of pytest that say what is tried."""
+    plugins = ("conformance.plugin", "conformance.expecting", "conformance.rounds.child")
+    chosen = [word for name in plugins for word in ("-p", name)]
+    chosen += ["-c", str(_SUITE / "pytest.ini"), str(_SUITE)]
+    for name in ("device", "profile", "namespace", "expectations"):
+        value = getattr(options, name)
+        if value is not None:
+            chosen.append(f"--{name}={value.absolute() if isinstance(value, Path) else value}")
+    return chosen
 
 
 def _without_adapter(options: argparse.Namespace) -> str | None:

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from conformance import report
 from conformance.implementation import Implementation, load
-from conformance.report import Outcome, environment, from_property, table, write
+from conformance.report import Outcome, Record, environment, from_property, table, write
 
 _RECORD = "samebits"
 
@@ -42,33 +41,16 @@ class Collected:
         """Reads where to write."""
         self.path: Path | None = config.getoption("--report")
         self.tried = implementation(config)
-        self.records: list[report.Record] = []
+        self.records: list[Record] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Takes the records that a test left."""
-        if report.when != "call" and report.outcome == "passed":
-            return
-        properties: list[tuple[str, Any]] = report.user_properties
-        left = [dict(value) for name, value in properties if name == _RECORD]
-        expected = getattr(report, "wasxfail", None) if report.skipped else None
-        outcome: Outcome = "failed" if expected else report.outcome
-        detail = f"expected: {expected}" if expected else _reason(report)
-        for number, value in enumerate(left, 1):
-            # A record is left before its check: of several, all but the last one's passed.
-            if number < len(left):
-                self.records.append(from_property(value, "passed", 0.0))
-            else:
-                if expected or "detail" not in value:
-                    value["detail"] = detail
-                self.records.append(from_property(value, outcome, report.duration))
+        self.records += records(report)
 
     def pytest_sessionfinish(self) -> None:
         """Writes the report."""
         if self.path is not None:
-            write(self.path, self._environment(), self.records)
-
-    def _environment(self) -> dict[str, str]:
-        return {**environment(), "namespace": self.tried.name, **self.tried.versions()}
+            write(self.path, environment_of(self.tried), self.records)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Counts the rows by the strongest evidence that was found for them."""
@@ -77,6 +59,27 @@ class Collected:
             terminalreporter.line(line)
         if self.path is not None:
             terminalreporter.line(f"report: {self.path}")
+
+
+def environment_of(tried: Implementation) -> dict[str, str]:
+    """What the results of an implementation are obtained with, in this process."""
+    return {**environment(), "namespace": tried.name, **tried.versions()}
+
+
+def records(report: pytest.TestReport) -> list[Record]:
+    """The records that a test left, with how this phase of it ended."""
+    if report.when != "call" and report.outcome == "passed":
+        return []
+    properties: list[tuple[str, Any]] = report.user_properties
+    left = [dict(value) for name, value in properties if name == _RECORD]
+    expected = getattr(report, "wasxfail", None) if report.skipped else None
+    outcome: Outcome = "failed" if expected else report.outcome
+    detail = f"expected: {expected}" if expected else _reason(report)
+    if left and (expected or "detail" not in left[-1]):
+        left[-1]["detail"] = detail
+    # A record is left before its check: of several, all but the last one's passed.
+    before = [from_property(value, "passed", 0.0) for value in left[:-1]]
+    return before + [from_property(value, outcome, report.duration) for value in left[-1:]]
 
 
 def _reason(report: pytest.TestReport) -> str | None:

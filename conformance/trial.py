@@ -17,6 +17,8 @@ from impl import emulation
 from impl.decide import Action, Question, decide, questions
 from impl.emulation import Emulation
 
+#: What the spec calls the backends of JAX.
+_DEVICES = {"cpu": "cpu", "gpu": "cuda", "cuda": "cuda", "rocm": "cuda"}
 #: How the CPU stands in for a device whose lowerings it does not run by itself.
 STAND_INS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "cpu": {"native": {}},
@@ -29,8 +31,15 @@ STAND_INS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 
 
 def here() -> str:
-    """The device of the spec that JAX computes on in this process."""
-    return "cpu" if jax.default_backend() == "cpu" else "cuda"
+    """The device of the spec that JAX computes on in this process.
+
+    Raises:
+        RuntimeError: It is none of them.
+    """
+    backend = jax.default_backend()
+    if backend not in _DEVICES:
+        raise RuntimeError(f"JAX computes on {backend} here; set JAX_PLATFORMS to cpu or to cuda")
+    return _DEVICES[backend]
 
 
 def lowerings(namespace: ModuleType, device: str) -> list[str]:

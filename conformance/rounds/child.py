@@ -14,7 +14,9 @@ import jax
 import pytest
 
 from conformance import plugin
+from conformance.implementation import Implementation
 from conformance.report import Outcome, Record
+from conformance.rounds import pressure
 from conformance.rounds.journal import Finished, Journal
 
 #: The exit status of a process that lost its device: it can do nothing more.
@@ -140,13 +142,12 @@ class Part:
 
 
 @pytest.fixture(scope="session")
-def part(request: pytest.FixtureRequest) -> Iterator[Part]:
+def part(request: pytest.FixtureRequest, implementation: Implementation) -> Iterator[Part]:
     """What a test is told of the run that it is part of."""
     number: int = request.config.getoption("--round")
-    if not request.config.getoption("--pressure"):
+    kinds = pressure.kinds(implementation) if request.config.getoption("--pressure") else []
+    if not kinds:
         yield Part(number)
         return
-    from conformance.rounds.pressure import Pressure  # noqa: PLC0415  # only where it is asked for
-
-    with Pressure.here() as beside:
+    with pressure.Pressure(kinds) as beside:
         yield Part(number, beside)

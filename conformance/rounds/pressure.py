@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from conformance.implementation import Implementation
 from conformance.rounds import streams
 
 #: Elements of float32 in an array that is made in passing: 4 kB to 8 MB.
@@ -59,6 +60,18 @@ def churn() -> Step:
     return step
 
 
+def kinds(tried: Implementation) -> list[Work]:
+    """What work there can be beside an implementation, on the device that it computes on."""
+    found = []
+    own = tried.can_lower  # then it computes where JAX does
+    if own:
+        found.append(Work("allocations and copies of changing sizes", churn))
+    if tried.devices()[0] == "cuda":
+        ordinal = int(jax.devices()[0].local_hardware_id or 0) if own else 0
+        found.append(Work("fills and copies on two other streams", streams.busy(ordinal)))
+    return found
+
+
 class Pressure:
     """Threads that work while a scope is open, and rest otherwise.
 
@@ -75,16 +88,6 @@ class Pressure:
         self._threads = [
             threading.Thread(target=self._work, args=(kind,), daemon=True) for kind in kinds
         ]
-
-    @classmethod
-    def here(cls) -> Pressure:
-        """What can be done on the device that JAX computes on."""
-        kinds = [Work("allocations and copies of changing sizes", churn)]
-        device = jax.devices()[0]
-        if "cuda" in getattr(device.client, "platform_version", ""):
-            ordinal = int(device.local_hardware_id or 0)
-            kinds.append(Work("fills and copies on two other streams", streams.busy(ordinal)))
-        return cls(kinds)
 
     def __enter__(self) -> Self:
         """Starts the threads."""

@@ -106,10 +106,15 @@ class Process:
         """Whether it is over; call ``found`` once more afterwards."""
         return self._process.poll() is not None
 
+    def ask_to_end(self) -> None:
+        """Tells it to end, and does not wait."""
+        if not self.ended():
+            self._process.terminate()
+
     def stop(self) -> None:
         """Ends it, whatever it is at."""
-        if self._process.poll() is None:
-            self._process.terminate()
+        if not self.ended():
+            self.ask_to_end()
             try:
                 self._process.wait(_GRACE)
             except subprocess.TimeoutExpired:

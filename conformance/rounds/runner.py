@@ -132,10 +132,12 @@ class Runner:
         rounds = sorted({process.job.round for process in self._running})
         return (
             f"{time.monotonic() - self._started:5.0f} s: {done} of {every} tests, {self._failed} "
-            f"failed; {len(self._running)} processes in round {', '.join(map(str, rounds))}"
+            f"failed; at work: {len(self._running)}, in round {' and '.join(map(str, rounds))}"
         )
 
     def _stop(self) -> None:
+        for process in self._running:
+            process.ask_to_end()
         for process in self._running:
             process.stop()
         for process in self._running:

@@ -118,6 +118,18 @@ def test_what_is_run_in_earnest_is_compiled_as_for_users(monkeypatch, emulated, 
     assert emulated or len(given[0]) == 1
 
 
+@pytest.mark.parametrize(("backend", "device"), [("cpu", "cpu"), ("gpu", "cuda"), ("cuda", "cuda")])
+def test_a_backend_is_a_device_of_the_spec(monkeypatch, backend, device):
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    assert trial.here() == device
+
+
+def test_a_backend_that_no_row_is_about_is_refused(monkeypatch, capsys):
+    monkeypatch.setattr(jax, "default_backend", lambda: "tpu")
+    assert command.main(["run"]) == command.BROKEN
+    assert "devices: RuntimeError: JAX computes on tpu here" in capsys.readouterr().err
+
+
 def test_names_of_cells_are_unique():
     names = [str(cell) for cell in cells()]
     assert len(names) == len(set(names))

@@ -6,6 +6,7 @@ import time
 import jax
 import pytest
 
+from conformance import implementation
 from conformance.rounds import pressure, streams
 from conformance.rounds.child import Part
 from conformance.rounds.pressure import Pressure, Work
@@ -77,6 +78,19 @@ def test_arrays_come_and_go_within_a_limit(monkeypatch):
         seen.add(sum(a.nbytes for a in jax.live_arrays() if a.shape in {(10,), (300,), (2000,)}))
     assert len(seen) > 5
     assert max(seen) <= 20_000
+
+
+def test_what_there_is_beside_is_on_the_device_that_is_tried(monkeypatch):
+    there = implementation.load("impl")
+    monkeypatch.setattr(type(there), "devices", lambda _: ("cuda",))
+    assert [kind.name.partition(" ")[0] for kind in pressure.kinds(there)] == [
+        "allocations",
+        "fills",
+    ]
+    monkeypatch.setattr(type(there), "can_lower", False)
+    assert [kind.name.partition(" ")[0] for kind in pressure.kinds(there)] == ["fills"]
+    monkeypatch.setattr(type(there), "devices", lambda _: ("cpu",))
+    assert pressure.kinds(there) == []
 
 
 def test_a_part_of_a_run_says_where_it_is_and_what_is_beside():

@@ -168,10 +168,8 @@ def test_a_process_that_dies_is_named_and_loses_nothing(tmp_path, capsys):
     assert written.records[1].check == "bits"
     assert "FAILED dies" in capsys.readouterr().out
     # What was blamed is in a journal as well, and is not tried again.
-    again, _ = run(
-        tmp_path, "passes", "dies", done=Folder(tmp_path / "r.json.parts", {}).finished()
-    )
-    assert set(again.findings.failures()) == {"dies"}
+    known = Folder(tmp_path / "r.json.parts", {}).finished()
+    assert {each.key for each in known} == made.findings.done
 
 
 def test_a_process_that_lost_its_device_is_replaced(tmp_path, capsys):
@@ -198,8 +196,8 @@ def test_processes_that_never_start_end_the_run(tmp_path, capsys):
 def test_the_time_is_kept_and_what_is_left_is_done_later(tmp_path):
     before = time.monotonic()
     names = ("passes", "hangs")
-    made, written = run(tmp_path, *names, deadline=before + 1.5, rounds=2, count=1)
-    assert time.monotonic() - before < 5
+    made, written = run(tmp_path, *names, deadline=before + 3, rounds=2, count=1)
+    assert time.monotonic() - before < 30
     assert made.why == "the time of --minutes is over"
     assert written.environment["left"] == f"{made.findings.left} of 4 tests were not run"
     assert len(written.records) == 1
@@ -217,7 +215,7 @@ def test_it_stops_after_as_many_failures_as_asked(tmp_path):
 
 def test_a_run_that_is_asked_to_end_writes_its_report(tmp_path):
     handler = signal.getsignal(signal.SIGTERM)
-    timer = threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGTERM))
+    timer = threading.Timer(3, os.kill, (os.getpid(), signal.SIGTERM))
     timer.start()
     made, written = run(tmp_path, "passes", "hangs")
     assert made.why == "it was interrupted"
@@ -281,17 +279,18 @@ def commanded(tmp_path, monkeypatch):
     return command_
 
 
-def test_a_run_goes_on_where_it_stopped(commanded, tmp_path, capsys):
-    assert commanded("passes", "waits", minutes=0.9 / 60) == options.UNFINISHED
+def test_a_run_goes_on_where_it_stopped(commanded, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("SAMEBITS_TEST_GO", str(tmp_path / "go"))
+    assert commanded("passes", "waits", minutes=4 / 60) == options.UNFINISHED
     assert "are left; the same command goes on with them" in capsys.readouterr().out
-    before = len(report.read(tmp_path / "r.json").records)
-    assert 1 <= before < 4
+    assert len(report.read(tmp_path / "r.json").records) == 1
+    (tmp_path / "go").touch()
     assert commanded("passes", "waits", arguments=["-k", "x"]) == 2
     assert "arguments  then, -k x now. Remove the folder" in capsys.readouterr().err
     assert commanded("passes", "waits") == 0
-    assert f"going on: {before} tests were run before" in capsys.readouterr().out
+    assert "going on: 1 tests were run before" in capsys.readouterr().out
     assert len(report.read(tmp_path / "r.json").records) == 4
-    assert [file.name for file in tmp_path.iterdir()] == ["r.json"]
+    assert {file.name for file in tmp_path.iterdir()} == {"r.json", "go"}
     assert commanded("fails") == 1
     assert "____ fails ____\nwhy it fails" in capsys.readouterr().out
 

@@ -36,7 +36,8 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "in rounds",
         "On a GPU, and wherever one of these is given, processes share the tests; a report that "
-        "was begun is gone on with. --processes 0 runs all in this process, once.",
+        "was begun is gone on with. Of pytest's plugins only those of -p are loaded. --processes 0 "
+        "runs all in this process, once.",
     )
     group.add_argument("--processes", type=_count(0), metavar="N", help="how many at a time")
     group.add_argument(

@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
+import os
 from collections.abc import Collection, Iterator, Sequence
 
 import pytest
 
 #: The mark of tests that run again in fresh processes.
 AGAIN = "again"
+#: The environment in which pytest loads what it is told to load, and nothing else.
+PLAIN = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,11 +80,25 @@ def collect(arguments: Sequence[str]) -> tuple[int, str, Collector]:
         Its exit status, what it printed, and the tests.
     """
     found = Collector()
-    with contextlib.redirect_stdout(io.StringIO()) as said:
+    with without_plugins(), contextlib.redirect_stdout(io.StringIO()) as said:
         # Nothing is asserted here, and the plugins, imported before, could not be rewritten for it.
         only = ("--collect-only", "--assert=plain")
         status = pytest.main([*arguments, *only], plugins=[found])
     return int(status), said.getvalue(), found
+
+
+@contextlib.contextmanager
+def without_plugins() -> Iterator[None]:
+    """Inside, pytest takes no plugin but those of ``-p``: what else a machine has, may warn."""
+    given = dict(os.environ)
+    os.environ.update(PLAIN)
+    try:
+        yield
+    finally:
+        for name in PLAIN:
+            os.environ.pop(name)
+            if name in given:
+                os.environ[name] = given[name]
 
 
 def share(tests: Sequence[Planned], processes: int) -> list[tuple[str, ...]]:

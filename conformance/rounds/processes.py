@@ -16,7 +16,7 @@ from typing import Any
 from conformance.report import Record, from_property
 from conformance.rounds import child
 from conformance.rounds.journal import Finished, Tail, finished
-from conformance.rounds.plan import Job
+from conformance.rounds.plan import PLAIN, Job
 
 #: Seconds after which a test that has not ended is given up.
 STUCK = 150.0
@@ -61,7 +61,7 @@ class Settings:
         if not {"XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"} & set(given):
             given["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{0.9 / self.processes:.2f}"
         given.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-        return {**given, "JAX_ENABLE_COMPILATION_CACHE": "false"}
+        return {**given, **PLAIN, "JAX_ENABLE_COMPILATION_CACHE": "false"}
 
 
 class Process:

@@ -249,6 +249,7 @@ def test_processes_share_the_device_and_no_programs(monkeypatch):
     assert given["XLA_PYTHON_CLIENT_MEM_FRACTION"] == "0.15"
     assert given["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
     assert given["JAX_ENABLE_COMPILATION_CACHE"] == "false"
+    assert given["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] == "1"
     monkeypatch.setenv("XLA_CLIENT_MEM_FRACTION", "0.5")
     monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "true")
     given = settings.environment()
@@ -323,7 +324,6 @@ def test_a_run_in_rounds_in_earnest_finds_what_is_broken(tmp_path):
     env = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(tmp_path), *([there] if there else [])]),
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
     }
     words = "sort-forward-cpu and floating and (bits or unlisted and 1.10)"
     path = tmp_path / "r.json"

@@ -32,7 +32,7 @@ class Emulation:
         platform: The platform whose actions it carries out.
         lowering: ``kernel`` runs that platform's Pallas kernels in interpret mode, ``xla`` the
             plain XLA lowering that serves where there is no kernel, ``native`` the CPU's own.
-        seed: Permutes the order in which programs and atomic updates run; None keeps it.
+        seed: Permutes the order in which programs and atomic updates run; None and 0 keep it.
             A ``Seed`` is read at each run.
     """
 

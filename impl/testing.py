@@ -30,8 +30,8 @@ def emulate(
         platform: "cuda", "rocm" or "cpu".
         lowering: "kernel" runs the Pallas kernels for CUDA in interpret mode, "xla" the plain XLA
             operations that serve where there is no kernel, "native" those of the CPU.
-        seed: Permutes the order in which programs run and atomic updates are applied. A ``Seed`` is
-            read whenever a compiled program runs.
+        seed: Permutes the order in which programs run and atomic updates are applied, unless it is
+            0. A ``Seed`` is read whenever a compiled program runs.
     """
     with emulation.scope(Emulation(platform, lowering, seed)):
         yield

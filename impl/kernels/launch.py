@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
@@ -22,7 +23,7 @@ from impl.monoids import Monoid
 #: The largest number of elements that 32-bit offsets reach, with room for the last program's lanes
 #: beyond them; for more the XLA lowering serves.
 MAX_ELEMENTS = 2**31 - 2**10
-#: Among how many factors a seed that is read at run time chooses, beside the shift.
+#: Among how many factors a seed chooses, beside the shift.
 _FACTORS = 4
 #: That seed, as the kernel being traced has read it.
 _reading: ContextVar[jax.Array | None] = ContextVar("_reading", default=None)
@@ -34,8 +35,8 @@ class Launch:
 
     Attributes:
         interpret: Whether Pallas interprets it, on any device.
-        seed: With ``interpret``, permutes the order of programs and of atomic updates; a ``Seed``
-            is one more operand of the kernel.
+        seed: With ``interpret``, permutes the order of programs and of atomic updates; 0 keeps it.
+            A ``Seed`` is one more operand of the kernel.
         fill: With ``interpret``, whether a result starts as the known value of fresh memory, or
             else as zeros. What a kernel leaves unwritten makes the two differ.
     """
@@ -165,14 +166,9 @@ class Launch:
         """An affine map of ``range(size)`` onto itself, by the seed."""
         if self.seed is None or size < 2:
             return i
-        if not isinstance(self.seed, Seed):
-            static, constant = affine(self.seed, size, salt)
-            return (i * static % size + constant) % size
-        seed = _reading.get()
-        if seed is None:
-            raise RuntimeError("a seed that is read at run time is known inside kernels alone")
-        factors = [1, *(affine(number, size, salt)[0] for number in range(1, _FACTORS))]
-        factor = jax.lax.select_n(seed % _FACTORS, *map(jnp.int32, factors))
+        # Every product and sum stays within 32 bits.
+        seed = self.seed if not isinstance(self.seed, Seed) else _as_read()
+        factor = _pick(seed % _FACTORS, _factors(size, salt))
         shift = (seed & 0x7FFF) * (0x9E37 + 2 * salt) % size
         return (i * factor % size + shift) % size
 
@@ -217,11 +213,24 @@ def _atomic_mul(ref: Any, offsets: jax.Array, values: jax.Array, mask: jax.Array
     jax.lax.while_loop(holding, settle, (values, mask))
 
 
-def affine(seed: int, size: int, salt: int = 0) -> tuple[int, int]:
-    """Factor and shift of a permutation ``i -> (factor * i % size + shift) % size``."""
-    rng = np.random.default_rng((seed, size, salt))
-    shift = int(rng.integers(size))
-    # Small enough that every product and sum stays within 32 bits.
+def _as_read() -> jax.Array:
+    """The seed that the kernel being traced has read."""
+    seed = _reading.get()
+    if seed is None:
+        raise RuntimeError("a seed that is read at run time is known inside kernels alone")
+    return seed
+
+
+def _pick(which: int | jax.Array, values: Sequence[int]) -> int | jax.Array:
+    if isinstance(which, int):
+        return values[which]
+    return jax.lax.select_n(which, *map(jnp.int32, values))
+
+
+@functools.cache
+def _factors(size: int, salt: int) -> tuple[int, ...]:
+    """Numbers that share no divisor with ``size``, the first of which is 1."""
     limit = max(2, min(size, MAX_ELEMENTS // size))
-    factors = (f for f in rng.integers(1, limit, 64).tolist() if math.gcd(f, size) == 1)
-    return next(factors, 1), shift
+    drawn = np.random.default_rng((size, salt)).integers(1, limit, 64).tolist()
+    found = dict.fromkeys(number for number in drawn if number > 1 and math.gcd(number, size) == 1)
+    return (1, *found, *[1] * _FACTORS)[:_FACTORS]

@@ -92,6 +92,7 @@ class Child:
         if report.failed:
             self.outcome = "failed"
             self.texts.append(report.longreprtext)
+            self.texts += [f"---- {name} ----\n{text}" for name, text in report.sections]
         elif report.skipped and self.outcome == "passed":
             self.outcome = "skipped"
         if report.when == "teardown":

@@ -22,6 +22,8 @@ from conformance.rounds.runner import Runner, report_writer
 
 #: Runs whose bits are compared in a fresh process, where more are in the first.
 _AGAIN = 3
+#: Failures of which everything is printed; of the others the report says more.
+_IN_FULL = 5
 _NOT_XDIST = "-n is for a run on a CPU; --processes N says how many processes share the tests"
 #: Seconds that starting and ending take, out of the minutes.
 _MARGIN = 10.0
@@ -113,9 +115,18 @@ def _folder(path: Path | None, identity: Mapping[str, str]) -> Iterator[Folder]:
         yield Folder(Path(made), identity)
 
 
+def _brief(text: str) -> str:
+    """Of what pytest says of a failure the line that says what went wrong."""
+    lines = text.splitlines()
+    return next((line for line in lines if line.startswith("E  ")), lines[0])
+
+
 def _summary(findings: Findings, path: Path | None, why: str | None, seconds: float) -> None:
-    for title, text in findings.failures().items():
+    failures = findings.failures()
+    for title, text in list(failures.items())[:_IN_FULL]:
         print(f"\n____ {title} ____\n{text}")
+    for title, text in list(failures.items())[_IN_FULL:]:
+        print(f"\n____ {title} ____\n{_brief(text)}")
     records = list(findings.records())
     print("\nrows by evidence")
     for line in report.table(records):

@@ -31,7 +31,7 @@ def act(test, number, write):
     sha = ("0" if word != "shifts" or number == 1 else "1") * 64
     record = {**ABOUT, "outcome": TOLD.get(word, "passed"), "seconds": 0.0, "sha256": sha}
     record |= {"lowering": "native", "evidence": "hardware", "detail": None}
-    text = "why it fails" if word == "fails" else None
+    text = "why it fails\nE   in short\nand at length" if word == "fails" else None
     line = {"event": "finished", "round": number, "test": test, "outcome": record["outcome"]}
     write({**line, "records": [record], "text": text})
     if word == "loses":

@@ -293,7 +293,10 @@ def test_a_run_goes_on_where_it_stopped(commanded, tmp_path, monkeypatch, capsys
     assert len(report.read(tmp_path / "r.json").records) == 4
     assert {file.name for file in tmp_path.iterdir()} == {"r.json", "go"}
     assert commanded("fails") == 1
-    assert "____ fails ____\nwhy it fails" in capsys.readouterr().out
+    assert "____ fails ____\nwhy it fails\nE   in short\nand" in capsys.readouterr().out
+    monkeypatch.setattr(command, "_IN_FULL", 0)
+    assert commanded("fails") == 1
+    assert "____ fails ____\nE   in short\n\n" in capsys.readouterr().out
 
 
 def test_what_is_for_runs_on_a_cpu_is_refused(capsys):

@@ -11,6 +11,8 @@ _SCATTER = re.compile(
 )
 _WHILE = re.compile(r"cond \{(.*?)\} do \{", re.DOTALL)
 _BELOW = re.compile(r"stablehlo\.compare\s+LT, %\S+, (%\S+),")
+_CONSTANT = re.compile(r"(%\S+) = stablehlo\.constant dense<(\d+)>")
+_SHARDED = re.compile(r"(%\S+) = sdy\.sharding_constraint (%\S+)")
 #: A search takes a step for each bit of a number, of which there are at most so many; samples have
 #: hundreds of updates.
 _BITS = 64
@@ -59,11 +61,19 @@ def long_loops(text: str) -> list[str]:
     """
     found = []
     for condition in _WHILE.findall(text):
-        below = _BELOW.search(condition)
-        name = re.escape(below.group(1)) if below else ""
-        stated = re.search(rf"{name} = stablehlo\.constant dense<(\d+)>", condition)
-        if below is None or stated is None:
+        steps = _steps(condition)
+        if steps is None:
             found.append("a loop of an unknown number of steps")
-        elif int(stated.group(1)) > _BITS:
-            found.append(f"a loop of {stated.group(1)} steps")
+        elif steps > _BITS:
+            found.append(f"a loop of {steps} steps")
     return found
+
+
+def _steps(condition: str) -> int | None:
+    """The number that a loop counts up to; None where none is stated."""
+    below = _BELOW.search(condition)
+    name = below.group(1) if below else None
+    constants = dict(_CONSTANT.findall(condition))
+    # From jax 0.12 on, values may be given a sharding first, and so another name.
+    name = dict(_SHARDED.findall(condition)).get(name, name)
+    return int(constants[name]) if name in constants else None

@@ -91,7 +91,14 @@ def _run(options: argparse.Namespace, rest: list[str]) -> int:
         return 2
     import pytest  # noqa: PLC0415  # whoever lacks it gets the message above, not a traceback
 
-    chosen = ["-p", "conformance.plugin", "-p", "conformance.expecting"]
+    chosen = [
+        "-p",
+        "conformance.plugin",
+        "-p",
+        "conformance.expecting",
+        "-p",
+        "conformance.failing",
+    ]
     chosen += ["-c", str(_SUITE / "pytest.ini"), str(_SUITE)]
     for name in ("device", "profile", "namespace", "repeats", "report", "expectations"):
         value = getattr(options, name)

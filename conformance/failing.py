@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
-import inspect
 import re
 import shlex
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from types import TracebackType
 
+import jax
 import pytest
+from _pytest._code import Traceback
 
 import spec
-from conformance import plugin
-from conformance.cells import Cell
-from conformance.implementation import resolve
+from conformance import places, plugin
+from conformance.cells import Cell, cells
 from conformance.promise import Promise
 
 #: What cannot stand in an expression of ``-k``; and what stands there for something else.
 _NO_WORD = re.compile(r"[^\w:+.\[\]\\/-]+")
 _OPERATORS = ("and", "or", "not")
-_ROOT = Path(spec.__file__).parents[1]
+_JAX = Path(jax.__file__).parent
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # after what is expected to fail has been excused
 def pytest_runtest_makereport(
-    item: pytest.Item,
+    item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Adds to the report of a failure what its reader needs; it goes wherever reports go."""
+    if call.excinfo is not None and item.config.option.tbstyle == "short":
+        _shorten(call.excinfo)
     made = yield
     given = getattr(item, "callspec", None)
     params = given.params.values() if given else ()
@@ -38,6 +39,23 @@ def pytest_runtest_makereport(
         text = "\n".join(explained(tried, item.name, item.config))
         made.sections.append(("what this is about", text))
     return made
+
+
+def _shorten(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+    """Leaves out of a traceback the frames of JAX, but for the last one, and where JAX traced."""
+    entries = [excinfo.tb]
+    kept: TracebackType | None = None
+    while entries[-1].tb_next is not None:
+        entries.append(entries[-1].tb_next)
+    for entry in reversed(entries):
+        file = entry.tb_frame.f_code.co_filename
+        if entry is entries[-1] or not Path(file).is_relative_to(_JAX):
+            kept = TracebackType(kept, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    excinfo.traceback = Traceback(kept or excinfo.tb)
+    error = excinfo.value
+    if type(error.__cause__).__name__ == "JaxStackTraceBeforeTransformation":
+        error.__cause__ = None
+        error.__suppress_context__ = True
 
 
 def explained(tried: Cell | Promise, name: str, config: pytest.Config) -> Iterator[str]:
@@ -53,15 +71,15 @@ def explained(tried: Cell | Promise, name: str, config: pytest.Config) -> Iterat
     if isinstance(tried, Cell):
         yield from _about(tried)
         yield again
-        yield from edits(tried.row, tried.op, namespace)
-        yield f"       {_module('cases', tried.op)}, if the sample is wrong"
+        yield from places.to_edit(tried.row, tried.op, namespace)
+        yield f"       {places.module('cases', tried.op)}, if the sample is wrong"
     else:
         row = spec.load().row(tried.row)
         yield f"{row.id}: {row.op}, a row of the kind {row.kind}"
         yield f"says:  {row.says}"
         yield again
-        yield from edits(row, row.op, namespace)
-        yield f"       {_module('promises', row.op.lower())}, if it is tried wrongly"
+        yield from places.to_edit(row, row.op, namespace)
+        yield f"       {places.module('promises', row.op.lower())}, if it is tried wrongly"
 
 
 def _about(cell: Cell) -> Iterator[str]:
@@ -96,61 +114,30 @@ def _command(tried: Cell | Promise, name: str, config: pytest.Config) -> str:
 
 
 def selection(name: str) -> str:
-    """An expression of ``-k`` that means the test of this name.
+    """An expression of ``-k`` that means the test of this name and of no other cell.
 
     Such an expression has no spaces and few signs inside its words: it asks for each piece between.
     """
-    pieces = (piece for piece in _NO_WORD.split(name) if piece)
-    return " and ".join(piece for piece in pieces if piece not in _OPERATORS)
+    pieces = _pieces(name)
+    wanted = " and ".join(pieces)
+    if len(pieces) > 1:
+        test = name.partition("[")[0]
+        for cell in _cells_with(pieces[1:-1]):
+            other = f"{test}[{cell}]"
+            if other != name and all(piece in other for piece in pieces):
+                odd = next((piece for piece in _pieces(other) if piece not in name), None)
+                wanted += f" and not {odd}" if odd else ""
+    return wanted
 
 
-def edits(row: spec.Row | None, op: str, namespace: Any) -> Iterator[str]:
-    """The places of an op and its row, one of which may be wrong, as lines of text.
-
-    Args:
-        row: The row; None where none lists the call.
-        op: Dotted name.
-        namespace: The ops that were tried.
-    """
-    source = _source(resolve(namespace, op))
-    yield f"edit:  {source or f'the implementation of {op}'}, if the implementation is wrong"
-    if row is not None:
-        yield f"       {_places()[row.id]}, if the row is wrong"
-    else:
-        of_op = (_places()[row.id] for row in spec.load().select(op=op))
-        files = dict.fromkeys(place.rpartition(":")[0] for place in of_op)
-        yield f"       {', '.join(files)}, if a row is missing"
-
-
-def _source(function: Any) -> str | None:
-    """The file and line of a function; None where Python does not know them."""
-    try:
-        own = inspect.unwrap(function)
-        return f"{_shown(inspect.getfile(own))}:{inspect.getsourcelines(own)[1]}"
-    except (OSError, TypeError, ValueError):
-        return None
+def _cells_with(pieces: Sequence[str]) -> list[str]:
+    return [name for name in _names() if all(piece in name for piece in pieces)]
 
 
 @functools.cache
-def _places() -> Mapping[str, str]:
-    """The file and line of each row."""
-    folder = Path(spec.__file__).parent / "rows"
-    return {
-        match[1]: f"{_shown(file)}:{number}"
-        for file in sorted(folder.glob("*.toml"))
-        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
-        if (match := re.match(r'id\s*=\s*"(\w+)"', line))
-    }
+def _names() -> list[str]:
+    return [str(cell) for cell in cells()]
 
 
-def _module(folder: str, op: str) -> str:
-    found = importlib.util.find_spec(f"conformance.{folder}.{op}")
-    return _shown(found.origin) if found and found.origin else f"conformance/{folder}"
-
-
-def _shown(file: str | Path) -> str:
-    """A path as it is from the top of the checkout; whole where it is not in one."""
-    path = Path(file).absolute()
-    if (_ROOT / "pyproject.toml").is_file() and path.is_relative_to(_ROOT):
-        return path.relative_to(_ROOT).as_posix()
-    return str(path)
+def _pieces(name: str) -> list[str]:
+    return [piece for piece in _NO_WORD.split(name) if piece and piece not in _OPERATORS]

@@ -7,6 +7,7 @@ is checked of each report is that the spec knows what it speaks of.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import conformance
 import spec
+from conformance.cells import cells
 from conformance.report import STRENGTHS, Evidence, Record, Report, ReportError, read
 from spec import loader
 
@@ -36,16 +38,18 @@ class Found:
         failed: The checks that failed, each with the name of its report. Where there are any,
             nothing else counts.
         tried: Whether a check of it passed, be it evidence or not.
+        on_gpu: Whether one passed in a process that computed on a GPU.
     """
 
     shown: Mapping[Evidence, frozenset[str]]
     failed: tuple[str, ...]
     tried: bool
+    on_gpu: bool = False
 
     @property
     def strongest(self) -> Evidence | None:
-        """The strongest evidence; None where there is none, or a check failed."""
-        levels = [level for level in STRENGTHS if level in self.shown and not self.failed]
+        """The strongest evidence, whether or not a check failed; None where there is none."""
+        levels = [level for level in STRENGTHS if level in self.shown]
         return levels[-1] if levels else None
 
     def __str__(self) -> str:
@@ -119,22 +123,28 @@ def by_row(reports: Mapping[str, Report]) -> dict[tuple[str, str], Found]:
 
 def _device(record: Record, report: Report) -> str:
     """The device a record speaks of; a check for any device was made on that of the process."""
-    here = "cpu" if report.environment.get("platform") == "cpu" else "cuda"
-    return here if record.device == "any" else record.device
+    return _here(report) if record.device == "any" else record.device
+
+
+def _here(report: Report) -> str:
+    return "cpu" if report.environment.get("platform") == "cpu" else "cuda"
 
 
 def _found(group: Iterable[tuple[str, Record]], reports: Mapping[str, Report]) -> Found:
     shown: dict[Evidence, set[str]] = {}
     failed: dict[str, None] = {}
-    tried = False
+    tried = on_gpu = False
     for name, record in group:
         if record.outcome == "failed":
             failed[f"{record.check} in {name}"] = None
             continue
         tried = True
+        on_gpu |= _here(reports[name]) == "cuda"
         if record.evidence is not None:
             shown.setdefault(record.evidence, set()).update(_where(record, reports[name]))
-    return Found({level: frozenset(where) for level, where in shown.items()}, tuple(failed), tried)
+    return Found(
+        {level: frozenset(where) for level, where in shown.items()}, tuple(failed), tried, on_gpu
+    )
 
 
 def _where(record: Record, report: Report) -> list[str]:
@@ -145,23 +155,36 @@ def _where(record: Record, report: Report) -> list[str]:
 
 
 def line(row: spec.Row, found: Mapping[tuple[str, str], Found]) -> str:
-    """What the reports show of a row, in one line.
-
-    Rows that no profile has deterministic cannot have evidence of bits, so that nothing of them is
-    waiting for hardware.
-    """
-    devices = [device for device in spec.DEVICES if row.covers(device)]
+    """What the reports show of a row, in one line."""
+    devices = devices_of(row)
     texts = []
     for device in devices:
         here = found.get((row.id, device), NOTHING)
+        # Only what some profile has deterministic can have evidence of bits.
+        bits = "deterministic" in row.behaviour.values()
+        verified = "hardware" in here.shown if bits else here.on_gpu
         text = str(here)
-        waits = "deterministic" in row.behaviour.values() and "hardware" not in here.shown
-        if device == "cuda" and waits and not here.failed:
+        if device == "cuda" and not verified and not here.failed:
             text = NOT_ON_HARDWARE if text == "none" else f"{text}; {NOT_ON_HARDWARE}"
         texts.append(text)
     if len(set(texts)) == 1:
         return texts[0]
     return ". ".join(f"{device}: {text}" for device, text in zip(devices, texts, strict=True))
+
+
+def devices_of(row: spec.Row) -> list[str]:
+    """The devices on which a row decides anything; all that it covers, if none of its samples does.
+
+    Where a row of one device decides, one of any device does not.
+    """
+    covered: list[str] = [device for device in spec.DEVICES if row.covers(device)]
+    deciding = [device for device in covered if (row.id, device) in _deciding()]
+    return deciding or covered
+
+
+@functools.cache
+def _deciding() -> frozenset[tuple[str, str]]:
+    return frozenset((cell.row.id, cell.device) for cell in cells() if cell.row is not None)
 
 
 def ran_on_gpu(reports: Iterable[Report]) -> bool:
@@ -194,11 +217,10 @@ def page(folder: Path, source: Path) -> str:
 def _counts(rows: Iterable[spec.Row], found: Mapping[tuple[str, str], Found]) -> Iterator[str]:
     counts: Counter[tuple[str, str]] = Counter()
     for row in rows:
-        for device in spec.DEVICES:
-            if row.covers(device):
-                here = found.get((row.id, device), NOTHING)
-                level: str = here.strongest or ("tried" if here.tried else "none")
-                counts["failed" if here.failed else level, device] += 1
+        for device in devices_of(row):
+            here = found.get((row.id, device), NOTHING)
+            level: str = here.strongest or ("tried" if here.tried else "none")
+            counts["failed" if here.failed else level, device] += 1
     yield f"| Strongest evidence | {' | '.join(spec.DEVICES)} |"
     yield f"| --- |{' ---: |' * len(spec.DEVICES)}"
     names: dict[str, str] = {level: f"`{level}`" for level in reversed(STRENGTHS)}

@@ -2,6 +2,7 @@
 
 import dataclasses
 import html
+import itertools
 import json
 import re
 import types
@@ -15,6 +16,7 @@ import row_evidence
 import spec
 import spec_lists
 from conformance import report
+from conformance.case import samples
 from conformance.report import Record
 
 HTML = Path(__file__).parents[1] / "_build" / "html"
@@ -56,6 +58,24 @@ STATIC = changed(check="no race", lowering=None, evidence="static")
 ON_H200 = changed(lowering="native", evidence="hardware")
 
 
+def on(row):
+    """The devices on which a row decides something."""
+    devices = ["cpu", "cuda"] if row.device == "any" else [row.device]
+    if row.kind != "op":
+        return devices
+    facts = [sample.facts for sample in samples(row.op)]
+    return [
+        device
+        for device in devices
+        if any(
+            spec.deciding_row(SPEC.rows, row.op, direction, device, about, profile) == row
+            for direction, about, profile in itertools.product(
+                ("forward", "backward"), facts, SPEC.profiles
+            )
+        )
+    ]
+
+
 def written(folder, name, *records, **environment):
     about = {"namespace": "impl", "platform": "cpu", "device": "cpu", "jax": "0", "samebits": "1"}
     report.write(folder / name, about | environment, records)
@@ -74,6 +94,10 @@ def test_levels_stand_strongest_first_and_name_the_gpus(tmp_path):
     assert line(tmp_path, CUDA) == "scheduled, static; not yet verified on hardware"
     written(tmp_path, "gpu-compile.json", *compiled)
     levels = "compiled (A100, H200), scheduled, static"
+    assert line(tmp_path, CUDA) == f"{levels}; not yet verified on hardware"
+    # That the op runs is no evidence of its bits.
+    runs = changed(check="off", evidence=None)
+    written(tmp_path, "h200.json", runs, platform="gpu", device="NVIDIA H200")
     assert line(tmp_path, CUDA) == f"{levels}; not yet verified on hardware"
     written(tmp_path, "h200.json", ON_H200, platform="gpu", device="NVIDIA H200")
     assert line(tmp_path, CUDA) == f"hardware (NVIDIA H200), {levels}"
@@ -104,10 +128,12 @@ def test_a_row_of_every_device_shows_each(tmp_path):
 def test_a_row_without_evidence_says_so(tmp_path):
     assert line(tmp_path, CUDA) == "not yet verified on hardware"
     assert line(tmp_path, CPU) == "none"
-    assert line(tmp_path, RAISES) == "none"
+    assert line(tmp_path, RAISES) == "not yet verified on hardware"
     assert "There is none." in row_evidence.page(tmp_path, tmp_path)
     raised = changed(row=RAISES.id, op=RAISES.op, check="raise", evidence=None)
     written(tmp_path, "cpu.json", raised, changed(row=CPU.id, device="cpu", outcome="skipped"))
+    assert line(tmp_path, RAISES) == "tried, and not by bits; not yet verified on hardware"
+    written(tmp_path, "h200.json", raised, platform="gpu", device="NVIDIA H200")
     assert line(tmp_path, RAISES) == "tried, and not by bits"
     assert line(tmp_path, CPU) == "none"
 
@@ -116,7 +142,15 @@ def test_a_check_for_any_device_counts_for_the_one_it_was_made_on(tmp_path):
     (promised, *_) = SPEC.select(kind="random")
     kept = changed(row=promised.id, op=promised.op, device="any", evidence=None)
     written(tmp_path, "cpu.json", kept)
-    assert line(tmp_path, promised) == "cpu: tried, and not by bits. cuda: none"
+    assert line(tmp_path, promised) == (
+        "cpu: tried, and not by bits. cuda: not yet verified on hardware"
+    )
+
+
+def test_a_row_speaks_of_no_device_where_others_decide(tmp_path):
+    spared = next(r for r in SPEC.select(active=True) if r.device == "any" and len(on(r)) == 1)
+    assert line(tmp_path, spared) == "none"
+    assert "cuda" not in line(tmp_path, spared)
 
 
 def test_a_report_of_another_namespace_is_no_evidence(tmp_path):
@@ -177,8 +211,8 @@ def records():
     for made in kept().values():
         ran_on = "cpu" if made["environment"]["platform"] == "cpu" else "cuda"
         for record in made["records"]:
-            on = ran_on if record["device"] == "any" else record["device"]
-            yield record | {"device": on, "on": made["environment"]["device"]}
+            of = ran_on if record["device"] == "any" else record["device"]
+            yield record | {"device": of, "on": made["environment"]["device"], "by": ran_on}
 
 
 def wanted():
@@ -216,10 +250,12 @@ def shown():
 
 def test_each_row_shows_what_the_reports_say():
     levels, failed, _ = wanted()
+    passed = [record for record in records() if record["outcome"] == "passed"]
+    tried_on_gpu = {(r["row"], r["device"]) for r in passed if r["by"] == "cuda"}
     said = shown()
     assert {id for id, text in said.items() if text} == {r.id for r in SPEC.rows if r.active}
     for row in SPEC.select(active=True):
-        devices = ["cpu", "cuda"] if row.device == "any" else [row.device]
+        devices = on(row)
         parts = dict.fromkeys(devices, said[row.id])
         if re.match("cpu: ", said[row.id]):
             parts = dict(re.findall(r"(cpu|cuda): (.*?)(?=\. cuda: |$)", said[row.id]))
@@ -237,8 +273,10 @@ def test_each_row_shows_what_the_reports_say():
             if text.endswith("not yet verified on hardware"):
                 there.remove(("hardware", None))
             assert there == names, f"{row.id} on {device}: {text}"
-            waits = "deterministic" in row.behaviour.values() and "hardware" not in dict(names)
-            waits = waits and device == "cuda" and at not in failed
+            done = "hardware" in dict(names)
+            if "deterministic" not in row.behaviour.values():
+                done = at in tried_on_gpu
+            waits = device == "cuda" and not done and at not in failed
             assert text.endswith("not yet verified on hardware") == waits, row.id
 
 
@@ -246,12 +284,11 @@ def test_guarantees_count_each_active_row_once_for_each_device():
     levels, failed, tried = wanted()
     counts = Counter()
     for row in SPEC.select(active=True):
-        for device in ("cpu", "cuda"):
-            if row.device in ("any", device):
-                at = row.id, device
-                best = min(levels[at], key=lambda x: LEVELS.index(x[0]), default=(None,))[0]
-                best = best or ("tried, and not by bits" if at in tried else "none")
-                counts["failed" if at in failed else best, device] += 1
+        for device in on(row):
+            at = row.id, device
+            best = min(levels[at], key=lambda x: LEVELS.index(x[0]), default=(None,))[0]
+            best = best or ("tried, and not by bits" if at in tried else "none")
+            counts["failed" if at in failed else best, device] += 1
     cells = re.findall(r"<td[^>]*>(.*?)</td>", text_of("guarantees"), re.DOTALL)
     cells = [re.sub(r"<[^>]*>", "", cell).strip() for cell in cells]
     for name in [*LEVELS, "tried, and not by bits", "none", "failed"]:

@@ -1,5 +1,6 @@
 """What the suite says of a failure: what was tried, how to try it alone, and what to edit."""
 
+import functools
 import shlex
 import types
 from pathlib import Path
@@ -90,6 +91,16 @@ def test_an_op_without_source_is_named():
     adapter.namespace = types.SimpleNamespace(index_add=print)
     lines = list(places.to_edit(FOLD.row, "index_add", adapter.namespace))
     assert lines[0] == "edit:  the implementation of index_add, if the implementation is wrong"
+
+
+def test_what_is_wrapped_is_found_and_what_is_elsewhere_is_whole(tmp_path):
+    @functools.wraps(impl.index_add)
+    def wrapped(*args, **options):
+        return impl.index_add(*args, **options)
+
+    (first, *_) = places.to_edit(None, "index_add", types.SimpleNamespace(index_add=wrapped))
+    assert placed(first) == ("impl/ops/index_add.py", "def index_add(")
+    assert places._shown(tmp_path / "a.py") == str(tmp_path / "a.py")
 
 
 def test_a_place_outside_a_checkout_is_whole(monkeypatch, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import shlex
+import sys
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +22,14 @@ from conformance.promise import Promise
 #: What cannot stand in an expression of ``-k``; and what stands there for something else.
 _NO_WORD = re.compile(r"[^\w:+.\[\]\\/-]+")
 _OPERATORS = ("and", "or", "not")
+_PROMISES = "conformance.promises"
 _JAX = Path(jax.__file__).parent
+
+
+def pytest_configure() -> None:
+    """Has an assertion of a promise say what it compared, as those of tests do."""
+    if _PROMISES not in sys.modules:  # pytest warns that it is too late
+        pytest.register_assert_rewrite(_PROMISES)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # after what is expected to fail has been excused

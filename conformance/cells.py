@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import spec
-from conformance.case import Sample, samples
+from conformance.case import Array, Sample, samples
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +47,11 @@ class Cell:
     profile: str
     row: spec.Row | None
     instead: Expected | None = None
+
+    @property
+    def inputs(self) -> tuple[Array, ...]:
+        """The arrays to call with."""
+        return self.sample.inputs(self.direction)
 
     @property
     def listed(self) -> spec.Behaviour | None:

@@ -9,6 +9,11 @@ _CODE = re.compile(r' ir = "[^"]*"')
 _SCATTER = re.compile(
     r'"stablehlo\.scatter".*?unique_indices = (true|false).*?-> (.*?)\n', re.DOTALL
 )
+_WHILE = re.compile(r"cond \{(.*?)\} do \{", re.DOTALL)
+_BELOW = re.compile(r"stablehlo\.compare\s+LT, %\S+, (%\S+),")
+#: A search takes a step for each bit of a number, of which there are at most so many; samples have
+#: hundreds of updates.
+_BITS = 64
 _INEXACT = re.compile(r"x?(?:bf16|f16|f32|f64|complex<)")
 
 
@@ -43,4 +48,22 @@ def races(text: str) -> list[str]:
     for unique, result in _SCATTER.findall(text):
         if unique == "false" and _INEXACT.search(result):
             found.append("stablehlo.scatter")
+    return found
+
+
+def long_loops(text: str) -> list[str]:
+    """The loops of a program that may take a step for each update, as a serial scatter does.
+
+    These are those whose number of steps is not stated, or is more than a search takes. A loop
+    inside a kernel is none of them: it is taken by many programs at a time.
+    """
+    found = []
+    for condition in _WHILE.findall(text):
+        below = _BELOW.search(condition)
+        name = re.escape(below.group(1)) if below else ""
+        stated = re.search(rf"{name} = stablehlo\.constant dense<(\d+)>", condition)
+        if below is None or stated is None:
+            found.append("a loop of an unknown number of steps")
+        elif int(stated.group(1)) > _BITS:
+            found.append(f"a loop of {stated.group(1)} steps")
     return found

@@ -17,12 +17,15 @@ from impl import emulation
 from impl.decide import Action, Question, decide, questions
 from impl.emulation import Emulation
 
+#: What kernels that are interpreted read when they run.
+SEED = emulation.Seed()
+#: The schedules that are tried; the first one is the order of the program ids.
+SCHEDULES = range(21)
 #: How the CPU stands in for a device whose lowerings it does not run by itself.
 STAND_INS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "cpu": {"native": {}},
     "cuda": {
-        "kernel": {"lowering": "kernel"},
-        "kernel, permuted": {"lowering": "kernel", "seed": 1},
+        "kernel": {"lowering": "kernel", "seed": SEED},
         "xla": {"lowering": "xla"},
     },
 }
@@ -130,6 +133,38 @@ def prepare(
 
     program = remembered(compiled, here(), None if key is None else (key, exact, "compiled"))
     return lambda: jax.tree.map(np.asarray, program(*arrays))
+
+
+def scheduled(
+    function: Callable[..., Any],
+    inputs: tuple[Any, ...],
+    key: Hashable = None,
+    *,
+    exact: bool = True,
+) -> tuple[Any, tuple[str, ...]]:
+    """Runs the kernels of a call under every schedule, each in its turn.
+
+    The call must run by a stand-in that reads ``SEED``. What calls of one program give is found
+    once.
+
+    Returns:
+        The result of the first schedule, and the SHA-256 of each one's.
+    """
+
+    def run() -> tuple[Any, tuple[str, ...]]:
+        program = prepare(function, inputs, key, exact=exact)
+        first, found = None, []
+        try:
+            for SEED.value in SCHEDULES:
+                result = program()
+                first = result if first is None else first
+                found.append(bits(result))
+        finally:
+            SEED.value = SCHEDULES[0]
+        return first, tuple(found)
+
+    made = remembered(run, here(), None if key is None else (key, exact, "scheduled"))
+    return made[0], made[1]
 
 
 def _placed(inputs: tuple[Any, ...]) -> tuple[Any, ...]:

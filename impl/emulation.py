@@ -12,6 +12,18 @@ from typing import Literal
 import jax
 
 
+class Seed:
+    """A seed that a program reads when it runs, so that one program serves for all schedules.
+
+    Attributes:
+        value: From 0, which keeps the order, to ``2**31 - 1``. Programs may run after the call
+            that started them: wait for their results before it is changed.
+    """
+
+    def __init__(self) -> None:
+        self.value = 0
+
+
 @dataclasses.dataclass(frozen=True)
 class Emulation:
     """What a CPU does in place of its own lowerings.
@@ -20,12 +32,13 @@ class Emulation:
         platform: The platform whose actions it carries out.
         lowering: ``kernel`` runs that platform's Pallas kernels in interpret mode, ``xla`` the
             plain XLA lowering that serves where there is no kernel, ``native`` the CPU's own.
-        seed: Permutes the order in which programs and atomic updates run; None keeps it.
+        seed: Permutes the order in which programs and atomic updates run; None and 0 keep it.
+            A ``Seed`` is read at each run.
     """
 
     platform: str
     lowering: Literal["kernel", "xla", "native"] = "kernel"
-    seed: int | None = None
+    seed: int | Seed | None = None
 
 
 _emulation = jax.make_user_context(None)

@@ -12,6 +12,7 @@ from jax.sharding import AbstractDevice, AbstractMesh
 from impl import emulation
 from impl.decide import questions as questions
 from impl.emulation import Emulation
+from impl.emulation import Seed as Seed
 
 
 @contextlib.contextmanager
@@ -19,7 +20,7 @@ def emulate(
     platform: str,
     *,
     lowering: Literal["kernel", "xla", "native"] = "kernel",
-    seed: int | None = None,
+    seed: int | Seed | None = None,
 ) -> Iterator[None]:
     """Inside, the CPU carries out what ``platform`` would: its rows, alerts and lowerings.
 
@@ -29,17 +30,19 @@ def emulate(
         platform: "cuda", "rocm" or "cpu".
         lowering: "kernel" runs the Pallas kernels for CUDA in interpret mode, "xla" the plain XLA
             operations that serve where there is no kernel, "native" those of the CPU.
-        seed: Permutes the order in which programs run and atomic updates are applied.
+        seed: Permutes the order in which programs run and atomic updates are applied, unless it is
+            0. A ``Seed`` is read whenever a compiled program runs.
     """
     with emulation.scope(Emulation(platform, lowering, seed)):
         yield
 
 
-def schedule(seed: int) -> contextlib.AbstractContextManager[None]:
+def schedule(seed: int | Seed) -> contextlib.AbstractContextManager[None]:
     """Inside, kernels for CUDA run interpreted, in an order of programs that ``seed`` permutes.
 
     What the atomic path computes may then change from seed to seed; what the ordered path
-    computes must not.
+    computes must not. A function under ``jax.jit`` is compiled anew for each number; for many of
+    them pass one ``Seed``, and set its ``value`` before each run.
     """
     return emulate("cuda", seed=seed)
 

@@ -87,6 +87,8 @@ class Row:
         sources: At least one.
         guarantee: What the ordered path promises; None where no profile is deterministic.
         order: Name of the order of the ordered path, if it has one.
+        otherwise: ``not_guaranteed`` where the atomic path, which the mode keeps from being taken,
+            gives other bits from run to run on some calls; None where it gives the same ones.
         pullback: Whether a row of the forward direction also decides the op's differentiation,
             because its pullback is made of the same computation.
         switch: Name of the fact that selects the ordered path as the mode does, if one can.
@@ -113,6 +115,7 @@ class Row:
     sources: tuple[Source, ...]
     guarantee: Guarantee | None = None
     order: str | None = None
+    otherwise: Literal["not_guaranteed"] | None = None
     pullback: bool = False
     switch: str | None = None
     caller: str | None = None

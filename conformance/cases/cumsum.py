@@ -10,10 +10,13 @@ from conformance.case import Sample
 from conformance.cases._data import DTYPES, MANY, kind, values
 from spec import oracles
 
+#: Elements enough that the last of them follows several carries.
+_LONG = 2 * MANY
+
 
 def samples() -> Iterator[Sample]:
     """Down columns, for each dtype and complex numbers; along rows for one."""
-    data = {name: values((MANY, 2), dtype) for name, dtype in DTYPES.items()}
+    data = {name: values((_LONG, 2), dtype) for name, dtype in DTYPES.items()}
     data["complex"] = data["floating"] + 1j * data["floating"][::-1]
     for name, array in data.items():
         yield Sample(
@@ -31,7 +34,7 @@ def samples() -> Iterator[Sample]:
         name="rows",
         facts={"dtype": "floating", "input_ndim": 2},
         call=lambda ns, x: ns.cumsum(x, -1),
-        arrays=(values((2, MANY), np.float32),),
+        arrays=(values((2, _LONG), np.float32),),
         expected=lambda x: np.cumsum(x.astype(np.float64), 1),
         ordered=lambda x: oracles.blocked_scan(x.T).T,
     )

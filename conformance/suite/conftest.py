@@ -46,6 +46,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     A test names the behaviours that it is about in the mark ``about``, and the device if it is
     only about one; ``profiles="one"`` takes each call under one profile alone.
     """
+    if "calls" in metafunc.fixturenames:
+        _generate_calls(metafunc)
     if "cell" not in metafunc.fixturenames:
         return
     mark = metafunc.definition.get_closest_marker("about")
@@ -61,6 +63,26 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         and (one or cell.profile) == cell.profile
     ]
     metafunc.parametrize("cell", found, ids=str)
+
+
+def _generate_calls(metafunc: pytest.Metafunc) -> None:
+    """Gives a test that asks for ``calls`` those of each row that guarantees nothing otherwise."""
+    found: dict[str, dict[Any, Cell]] = {}
+    for cell in _tried(metafunc.config):
+        races = cell.device == "cuda" and cell.row is not None and cell.row.otherwise
+        if cell.row is not None and races and cell.behaviour == "deterministic":
+            calls = found.setdefault(cell.row.id, {})
+            calls.setdefault((cell.sample, cell.direction), cell)
+    every = [
+        pytest.param(
+            list(calls.values()),
+            id=f"{row}-{cell.op}-{cell.direction}",
+            marks=pytest.mark.xdist_group(f"{cell.op} {cell.sample.name}"),
+        )
+        for row, calls in found.items()
+        for cell in list(calls.values())[:1]
+    ]
+    metafunc.parametrize("calls", every)
 
 
 def _tried(config: pytest.Config) -> Iterator[Cell]:

@@ -56,6 +56,25 @@ def test_a_racing_store_is_found():
     assert ir.races(text) == ["select_atomic_any"]
 
 
+def test_a_loop_that_is_longer_than_a_search_is_found():
+    def serial(count):
+        def step(k, x):
+            return x.at[k % 4].add(x[0])
+
+        return lambda x: jax.lax.fori_loop(0, x.size if count is None else count(x), step, x)
+
+    def found(count, size):
+        return ir.long_loops(trial.lower(serial(count), (jnp.zeros(size),), "cuda"))
+
+    assert found(None, 64) == []
+    assert found(None, 65) == ["a loop of 65 steps"]
+    assert found(lambda x: x[0].astype(int), 4) == ["a loop of an unknown number of steps"]
+    with impl.deterministic(profile="complete"):  # searches alone
+        text = trial.lower(index_add, (X,), "cuda")
+    assert "stablehlo.while" in text
+    assert ir.long_loops(text) == []
+
+
 def test_an_xla_scatter_of_floats_is_a_race_unless_indices_are_unique():
     def scatter(unique):
         return lambda x: x.at[INDEX].add(1, unique_indices=unique)

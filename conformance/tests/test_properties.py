@@ -28,9 +28,11 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "brief"))
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 WAYS = {
     "native": ("cpu", "native"),
-    "kernel": ("cuda", "kernel, permuted"),
+    "kernel": ("cuda", "kernel"),
     "xla": ("cuda", "xla"),
 }
+#: Schedules of interpreted kernels; nothing else reads them.
+SEEDS = (1, 6)
 PROFILES = sorted(spec.load().profiles)
 
 
@@ -52,11 +54,13 @@ def test_every_lowering_gives_the_bits_of_the_oracle(op, data):
     drawn = data.draw(EVERY[op]())
     function, arrays = of(drawn, impl)
     for name, (device, lowering) in WAYS.items():
-        with impl.deterministic(profile="complete"), trial.running(device, lowering):
-            got = np.asarray(jax.jit(function)(*arrays))
-        assert (got.dtype, got.shape) == (drawn.wanted.dtype, drawn.wanted.shape)
-        same = got.tobytes() == np.ascontiguousarray(drawn.wanted).tobytes()
-        assert same, f"{name}: {np.argwhere(got != drawn.wanted)[:3]}\n{got}\n{drawn.wanted}"
+        run = jax.jit(function)
+        for trial.SEED.value in (*SEEDS, 0):
+            with impl.deterministic(profile="complete"), trial.running(device, lowering):
+                got = np.asarray(run(*arrays))
+            assert (got.dtype, got.shape) == (drawn.wanted.dtype, drawn.wanted.shape)
+            same = got.tobytes() == np.ascontiguousarray(drawn.wanted).tobytes()
+            assert same, f"{name}: {np.argwhere(got != drawn.wanted)[:3]}\n{got}\n{drawn.wanted}"
 
 
 @pytest.mark.parametrize("op", EVERY)

@@ -296,6 +296,8 @@ class SpecRows(SpecDirective):
                 yield name, paragraph("under ", *links)
         if row.guarantee:
             yield "Guarantee", paragraph(f"`{row.guarantee}`")
+        if row.otherwise:
+            yield "With the mode off", paragraph(f"`{row.otherwise}`")
         if row.order:
             yield "Order", paragraph(self.link("order", row.order))
         if row.caller:

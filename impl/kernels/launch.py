@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import jax
@@ -14,12 +16,17 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plt
 
 from impl import numerics
+from impl.emulation import Seed
 from impl.manual_axes import aligned
 from impl.monoids import Monoid
 
 #: The largest number of elements that 32-bit offsets reach, with room for the last program's lanes
 #: beyond them; for more the XLA lowering serves.
 MAX_ELEMENTS = 2**31 - 2**10
+#: Among how many factors a seed chooses, beside the shift.
+_FACTORS = 4
+#: That seed, as the kernel being traced has read it.
+_reading: ContextVar[jax.Array | None] = ContextVar("_reading", default=None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,13 +35,14 @@ class Launch:
 
     Attributes:
         interpret: Whether Pallas interprets it, on any device.
-        seed: With ``interpret``, permutes the order of programs and of atomic updates.
+        seed: With ``interpret``, permutes the order of programs and of atomic updates; 0 keeps it.
+            A ``Seed`` is one more operand of the kernel.
         fill: With ``interpret``, whether a result starts as the known value of fresh memory, or
             else as zeros. What a kernel leaves unwritten makes the two differ.
     """
 
     interpret: bool = False
-    seed: int | None = None
+    seed: int | Seed | None = None
     fill: bool = True
 
     def __call__(
@@ -51,6 +59,8 @@ class Launch:
         aliases = dict(aliases or {})
         if self.interpret and not aliases:
             kernel, args, aliases = self._onto_fresh(kernel, out, args)
+        if isinstance(self.seed, Seed):
+            kernel, args, aliases = _seeded(self.seed, kernel, args, aliases)
         args = tuple(aligned(*args))
         axes = getattr(jax.typeof(args[0]), "mat", None)
         return pl.pallas_call(  # type: ignore[no-any-return]  # a tree of outputs: here one
@@ -153,11 +163,34 @@ class Launch:
         jax.lax.fori_loop(0, count, update, None)
 
     def _permuted(self, i: jax.Array, size: int, *, salt: int) -> jax.Array:
-        """An affine map of ``range(size)`` onto itself, by the seed; it needs no operand."""
+        """An affine map of ``range(size)`` onto itself, by the seed."""
         if self.seed is None or size < 2:
             return i
-        factor, shift = affine(self.seed, size, salt)
+        # Every product and sum stays within 32 bits.
+        seed = self.seed if not isinstance(self.seed, Seed) else _as_read()
+        factor = _pick(seed % _FACTORS, _factors(size, salt))
+        shift = (seed & 0x7FFF) * (0x9E37 + 2 * salt) % size
         return (i * factor % size + shift) % size
+
+
+def _seeded(
+    seed: Seed,
+    kernel: Callable[..., None],
+    args: tuple[jax.Array, ...],
+    aliases: Mapping[int, int],
+) -> tuple[Callable[..., None], tuple[jax.Array, ...], dict[int, int]]:
+    """``kernel`` with the seed as its first operand, read when it runs, and the aliases."""
+    shape = jax.ShapeDtypeStruct((1,), np.int32)
+    value = jax.pure_callback(lambda: np.full(1, seed.value, np.int32), shape)
+
+    def permuted(seed_ref: Any, *refs: Any) -> None:
+        token = _reading.set(seed_ref[0])
+        try:
+            kernel(*refs)
+        finally:
+            _reading.reset(token)
+
+    return permuted, (value, *args), {place + 1: out for place, out in aliases.items()}
 
 
 def _atomic_mul(ref: Any, offsets: jax.Array, values: jax.Array, mask: jax.Array) -> None:
@@ -180,11 +213,24 @@ def _atomic_mul(ref: Any, offsets: jax.Array, values: jax.Array, mask: jax.Array
     jax.lax.while_loop(holding, settle, (values, mask))
 
 
-def affine(seed: int, size: int, salt: int = 0) -> tuple[int, int]:
-    """Factor and shift of a permutation ``i -> (factor * i % size + shift) % size``."""
-    rng = np.random.default_rng((seed, size, salt))
-    shift = int(rng.integers(size))
-    # Small enough that every product and sum stays within 32 bits.
+def _as_read() -> jax.Array:
+    """The seed that the kernel being traced has read."""
+    seed = _reading.get()
+    if seed is None:
+        raise RuntimeError("a seed that is read at run time is known inside kernels alone")
+    return seed
+
+
+def _pick(which: int | jax.Array, values: Sequence[int]) -> int | jax.Array:
+    if isinstance(which, int):
+        return values[which]
+    return jax.lax.select_n(which, *map(jnp.int32, values))
+
+
+@functools.cache
+def _factors(size: int, salt: int) -> tuple[int, ...]:
+    """Numbers that share no divisor with ``size``, the first of which is 1."""
     limit = max(2, min(size, MAX_ELEMENTS // size))
-    factors = (f for f in rng.integers(1, limit, 64).tolist() if math.gcd(f, size) == 1)
-    return next(factors, 1), shift
+    drawn = np.random.default_rng((size, salt)).integers(1, limit, 64).tolist()
+    found = dict.fromkeys(number for number in drawn if number > 1 and math.gcd(number, size) == 1)
+    return (1, *found, *[1] * _FACTORS)[:_FACTORS]

@@ -136,6 +136,7 @@ def atomic_carry(rows: jax.Array, *, launch: Launch) -> jax.Array:
     shape = jax.ShapeDtypeStruct((count * chunks,), dtype)
     grid = (count, chunks)
     carry = zeros(shape.shape, dtype)
-    carry = launch(sums, grid, shape, flat, carry, name="scan_atomic_carry", aliases={1: 0})
+    if chunks > 1:  # else there is no later chunk to tell
+        carry = launch(sums, grid, shape, flat, carry, name="scan_atomic_carry", aliases={1: 0})
     shape = jax.ShapeDtypeStruct(flat.shape, dtype)
     return launch(scan, grid, shape, flat, carry, name="scan_atomic_chunks").reshape(rows.shape)

@@ -175,25 +175,3 @@ def test_norms_add_up_in_panel_order_whatever_the_mode(mode):
         with impl.deterministic(mode, profile="complete"):
             assert_same_bits(F.embedding(np.arange(4), w, None, 0.5, order), want)
         assert bits(norm) != bits(np.add.reduce(terms, 1))  # the order shows
-
-
-TABLE, WEIGHT = (spread(np.random.default_rng(k), s) for k, s in enumerate([(3, 1), (300, 1)]))
-ADVERSARIAL = {
-    "embedding": jax.grad(lambda w: (F.embedding(LONG[:300], w) * WEIGHT).sum()),
-    "sum": lambda w: F.embedding_bag(
-        LONG[:300], w, np.array([0, 150]), mode="sum", per_sample_weights=WEIGHT[:, 0]
-    ),
-}
-
-
-@pytest.mark.parametrize("name", ADVERSARIAL)
-def test_the_atomic_path_depends_on_the_schedule(name):
-    # The ordered one does not: see above, and the conformance suite.
-    found = set()
-    with impl.deterministic(False):
-        for seed in range(8):
-            with impl.testing.schedule(seed):
-                found.add(bits(jax.jit(ADVERSARIAL[name])(TABLE)))
-            if len(found) > 1:
-                return
-    pytest.fail("every schedule gave the same bits")

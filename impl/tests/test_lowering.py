@@ -16,7 +16,7 @@ SCATTER = {
     "atomic": {"scatter_add_atomic"},
     "ordered": {"scatter_add_ordered_fold", "scatter_add_ordered_panels"},
 }
-SCAN = {"atomic": {"scan_atomic_carry", "scan_atomic_chunks"}, "ordered": {"scan_ordered_fold"}}
+SCAN = {"atomic": {"scan_atomic_chunks"}, "ordered": {"scan_ordered_fold"}}
 SELECT = {"atomic": {"select_atomic_any"}, "ordered": {"select_ordered_first"}}
 NONE: dict[str, set[str]] = {"atomic": set(), "ordered": set()}
 #: kthvalue reads each slice once: its pullback has no order to keep.
@@ -87,6 +87,13 @@ def test_the_other_paths_platforms_keep_their_own_path(platform):
     assert ("stablehlo.scatter" in text) == (platform == "cpu")
     assert ("scatter_add_ordered_fold" in text) == (platform == "cuda")
     assert ("stablehlo.sort" in text) == (platform != "cpu")
+
+
+def test_carries_of_a_scan_need_several_chunks():
+    names = {
+        length: kernels(lower(OPS["cumsum"][0], jnp.ones((length, 3)))) for length in (9, 2100)
+    }
+    assert names == {9: SCAN["atomic"], 2100: SCAN["atomic"] | {"scan_atomic_carry"}}
 
 
 @pytest.mark.parametrize("path", ["atomic", "ordered"])

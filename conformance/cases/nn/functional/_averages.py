@@ -20,8 +20,9 @@ _SIZES = {1: (90,), 2: (13, 17), 3: (5, 9, 12)}
 _KERNEL = {1: (9,), 2: (5, 4), 3: (3, 2, 5)}
 _STRIDE = {1: (2,), 2: (1, 3), 3: (2, 1, 2)}
 _PADDING = {1: (4,), 2: (2, 1), 3: (1, 0, 2)}
-#: Output sizes of adaptive pooling: uneven ones, and such that windows share nothing.
-_UNEVEN = {1: (37,), 2: (5, 29), 3: (3, 9, 20)}
+#: Output sizes of adaptive pooling: uneven ones, of which one has several windows for each element,
+#: and such that windows share nothing.
+_UNEVEN = {1: (211,), 2: (5, 29), 3: (3, 9, 20)}
 _EVEN = {1: (45,), 2: (1, 17), 3: (5, 3, 4)}
 
 
@@ -84,9 +85,9 @@ def lp_samples(dims: int) -> Iterator[Sample]:
     x: Array = magnitudes.astype(np.float32).reshape(2, 3, *sizes)
     signed = x * np.where(np.indices(x.shape).sum(0) % 3, np.float32(1), np.float32(-1))
     for label, power, array, kernel, stride in (
-        ("squares", 2, signed, 4, 3),
+        ("squares", 2, signed, 5, 2),
         ("cubes", 3.0, x[0], 2, 2),
-        ("greatest", float("inf"), signed, 4, 3),
+        ("greatest", float("inf"), signed, 5, 2),
     ):
         reads = [_windows(n, kernel, stride, 0, (n - kernel) // stride + 1) for n in sizes]
         yield Sample(

@@ -11,13 +11,16 @@ import numpy as np
 from conformance.case import Sample
 from conformance.cases._data import Array, values
 
-_TIMES, _CLASSES = 5, 3
-_TARGETS = np.array([[1, 1], [2, 1]], np.int32)
-_INPUT_LENGTHS, _TARGET_LENGTHS = (5, 4), (2, 1)
+_TIMES, _CLASSES = 9, 3
+_TARGETS = np.array([[1, 2], [2, 2]], np.int32)
+_INPUT_LENGTHS, _TARGET_LENGTHS = (9, 7), (2, 2)
 
 
 def samples() -> Iterator[Sample]:
-    """Two targets side by side, one of which repeats a label and one of which ends early."""
+    """Two targets side by side, of which one repeats a label and reads an input that ends early.
+
+    They are read for long enough that every blank has a part in a sum.
+    """
     yield Sample(
         name="padded",
         facts={"dtype": "floating", "input_ndim": 3, "reduction": "mean"},

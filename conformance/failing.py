@@ -6,9 +6,10 @@ import functools
 import re
 import shlex
 import sys
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import TypeAlias, cast
 
 import jax
 import pytest
@@ -22,6 +23,8 @@ from conformance.promise import Promise
 #: What cannot stand in an expression of ``-k``; and what stands there for something else.
 _NO_WORD = re.compile(r"[^\w:+.\[\]\\/-]+")
 _OPERATORS = ("and", "or", "not")
+#: What a check is of.
+Tried: TypeAlias = Cell | Promise | Sequence[Cell]
 _PROMISES = "conformance.promises"
 _JAX = Path(jax.__file__).parent
 
@@ -41,12 +44,20 @@ def pytest_runtest_makereport(
         _shorten(call.excinfo)
     made = yield
     given = getattr(item, "callspec", None)
-    params = given.params.values() if given else ()
-    tried = next((value for value in params if isinstance(value, (Cell, Promise))), None)
+    tried = _tried(given.params) if given else None
     if made.failed and tried is not None:
         text = "\n".join(explained(tried, item.name, item.config))
         made.sections.append(("what this is about", text))
     return made
+
+
+def _tried(params: Mapping[str, object]) -> Tried | None:
+    """What of a test's parameters is about a row."""
+    for value in params.values():
+        some = value[0] if isinstance(value, list) and value else value
+        if isinstance(some, (Cell, Promise)):
+            return some if some is value else cast("list[Cell]", value)
+    return None
 
 
 def _shorten(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
@@ -66,28 +77,32 @@ def _shorten(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         error.__suppress_context__ = True
 
 
-def explained(tried: Cell | Promise, name: str, config: pytest.Config) -> Iterator[str]:
+def explained(tried: Tried, name: str, config: pytest.Config) -> Iterator[str]:
     """What was tried, how to try it alone, and what may have to be edited, as lines of text.
 
     Args:
-        tried: What a test was given.
+        tried: What a test was given: a call, several of one row, or a promise.
         name: The test's name, with what it was given in brackets.
         config: That of the run that failed.
     """
     namespace = plugin.implementation(config).namespace
     again = f"again: {_command(tried, name, config)}"
-    if isinstance(tried, Cell):
-        yield from _about(tried)
-        yield again
-        yield from places.to_edit(tried.row, tried.op, namespace)
-        yield f"       {places.module('cases', tried.op)}, if the sample is wrong"
-    else:
+    if isinstance(tried, Promise):
         row = spec.load().row(tried.row)
         yield f"{row.id}: {row.op}, a row of the kind {row.kind}"
         yield f"says:  {row.says}"
         yield again
         yield from places.to_edit(row, row.op, namespace)
         yield f"       {places.module('promises', row.op.lower())}, if it is tried wrongly"
+        return
+    calls = [tried] if isinstance(tried, Cell) else tried
+    cell = calls[0]
+    yield from _about(cell)
+    if len(calls) > 1:
+        yield f"calls: {', '.join(dict.fromkeys(each.sample.name for each in calls))}"
+    yield again
+    yield from places.to_edit(cell.row, cell.op, namespace)
+    yield f"       {places.module('cases', cell.op)}, if the sample is wrong"
 
 
 def _about(cell: Cell) -> Iterator[str]:
@@ -105,12 +120,13 @@ def _about(cell: Cell) -> Iterator[str]:
         yield f"but:   {other} is expected of what is tried; {cell.instead.why}"
 
 
-def _command(tried: Cell | Promise, name: str, config: pytest.Config) -> str:
+def _command(tried: Tried, name: str, config: pytest.Config) -> str:
     """The command that runs one test as it was run, and no other."""
     device = config.getoption("--device") or plugin.implementation(config).devices()[0]
     words = ["python", "-m", "conformance", "run", "--device", device]
-    if isinstance(tried, Cell):
-        words += ["--profile", tried.profile]
+    # Some checks take one profile alone, which is the cell's.
+    profile = tried.profile if isinstance(tried, Cell) else config.getoption("--profile")
+    words += ["--profile", profile] if profile else []
     if config.getoption("--namespace") != "impl":
         words += ["--namespace", config.getoption("--namespace")]
     for option in ("--expectations", "--repeats"):

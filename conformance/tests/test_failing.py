@@ -24,7 +24,8 @@ class Config:
     """As much of pytest's as is asked for."""
 
     def __init__(self, *plugins, **options):
-        given = {"namespace": "impl", "device": None, "expectations": None, "repeats": None}
+        given = dict.fromkeys(["device", "profile", "expectations", "repeats"])
+        given["namespace"] = "impl"
         self.options = given | options
         self.pluginmanager = types.SimpleNamespace(hasplugin=plugins.__contains__)
 
@@ -70,6 +71,17 @@ def test_a_promise_says_what_its_row_says_and_where_it_is_tried():
     assert placed(lines[3])[1].startswith("def seed_everything(")
     assert placed(lines[4]) == ("spec/rows/random.toml", 'id = "R0213"')
     assert placed(lines[5])[0] == "conformance/promises/seed_everything.py"
+
+
+def test_several_calls_of_a_row_are_named():
+    calls = [CELLS[f"R0001-index_add-forward-cuda-complete-{x}"] for x in ("floating", "narrow")]
+    assert failing._tried({"implementation": None, "calls": calls}) is calls
+    assert failing._tried({"cell": FOLD}) is FOLD
+    assert failing._tried({"calls": [], "row": FOLD.row}) is None
+    lines = list(failing.explained(calls, "test_varies[R0001]", Config(profile="torch-2.12")))
+    assert lines[2] == "calls: floating, narrow"
+    assert lines[3].endswith("--profile torch-2.12 -k 'test_varies[R0001]'")
+    assert "--profile" not in list(failing.explained(calls, "test_varies[R0001]", Config()))[3]
 
 
 def test_what_no_row_lists_says_so_and_where_rows_are():

@@ -53,7 +53,7 @@ class AllEvidence(Tables):
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Registers the directive."""
+    """Registers the directives."""
     app.setup_extension("spec_lists")  # it reads the reports first, and says where they are
     app.add_directive("conformance-differences", Differences)
     app.add_directive("conformance-evidence", AllEvidence)

@@ -20,6 +20,8 @@ from conformance import places, plugin
 from conformance.cells import Cell, cells
 from conformance.promise import Promise
 
+#: The section of pytest's report of a failure that has it.
+SECTION = "what this is about"
 #: What cannot stand in an expression of ``-k``; and what stands there for something else.
 _NO_WORD = re.compile(r"[^\w:+.\[\]\\/-]+")
 _OPERATORS = ("and", "or", "not")
@@ -47,7 +49,7 @@ def pytest_runtest_makereport(
     tried = _tried(given.params) if given else None
     if made.failed and tried is not None:
         text = "\n".join(explained(tried, item.name, item.config))
-        made.sections.append(("what this is about", text))
+        made.sections.append((SECTION, text))
     return made
 
 

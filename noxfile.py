@@ -75,7 +75,7 @@ def docs(session: nox.Session) -> None:
     install(session, "docs")
     options = session.posargs or ["-n", "-W", "--keep-going", "-b", "dirhtml"]
     session.run("sphinx-build", *options, "docs", "docs/_build/html")
-    session.run("pytest", "docs/tests/test_spec_lists.py")
+    session.run("pytest", "docs/tests/test_spec_lists.py", "docs/tests/test_row_evidence.py")
 
 
 @nox.session(python=OLDEST)
@@ -90,7 +90,7 @@ def lint(session: nox.Session) -> None:
 
 @nox.session(python=OLDEST, default=False, reuse_venv=False)
 def wheel(session: nox.Session) -> None:
-    """The wheel works where there is no checkout."""
+    """The wheel works where there is no checkout, and tries a few rows there."""
     folder = session.create_tmp()
     shutil.rmtree(folder)
     session.run("pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ".")
@@ -101,6 +101,14 @@ def wheel(session: nox.Session) -> None:
         code = f"import sys, {package}; assert {package}.__file__.startswith(sys.prefix)"
         session.run("python", "-c", code)
     session.run("python", "-m", "spec", "export", "--format", "json", silent=True)
+    # An order, a fill, a promise, and that everything there is to try came along. Beside jax it
+    # needs pytest alone.
+    suite = ("python", "-m", "conformance")
+    words = "R0001 or R0164 or R0213 or op_exists or row_has_a_promise"
+    few = ("--profile", "complete", "-k", words)
+    session.run(*suite, "run", *few, "--report", "few.json")
+    session.run(*suite, "show", "few.json")
+    session.run(*suite, "diff", "few.json", "few.json")
 
 
 @nox.session(python=NEWEST, default=False)

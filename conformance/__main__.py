@@ -117,8 +117,8 @@ def _run(options: argparse.Namespace, rest: list[str]) -> int:
 
 def _chosen(options: argparse.Namespace) -> list[str]:
     """The arguments of pytest that say what is tried."""
-    plugins = ("conformance.plugin", "conformance.expecting", "conformance.rounds.child")
-    chosen = [word for name in plugins for word in ("-p", name)]
+    plugins = ("plugin", "expecting", "failing", "rounds.child")
+    chosen = [word for name in plugins for word in ("-p", f"conformance.{name}")]
     chosen += ["-c", str(_SUITE / "pytest.ini"), str(_SUITE)]
     for name in ("device", "profile", "namespace", "expectations"):
         value = getattr(options, name)

@@ -28,6 +28,7 @@ nitpick_ignore_regex = [
     ("py:.*", r"impl\.ops\..*"),
     ("py:.*", r".*\.[PR]"),
     ("py:.*", r"impl\.utils\.data\.position\..*"),
+    ("py:.*", r"impl\.emulation\..*"),
 ]
 autodoc_member_order = "bysource"
 smartquotes = False  # What the spec says stands as it is.

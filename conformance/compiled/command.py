@@ -17,7 +17,9 @@ from pathlib import Path
 
 import jax
 
-from conformance import report
+import impl
+import spec
+from conformance import places, report
 from conformance.cells import tried_ops
 from conformance.compiled import TARGETS, compiler, kernels, known, records
 from conformance.compiled.programs import Tried, of_op, picked, tried
@@ -123,7 +125,8 @@ def task(op: str, target: str, words: Sequence[str]) -> list[Tried]:
 
 def _environment() -> dict[str, str]:
     more = ("jax-cuda13-plugin", "nvidia-cuda-nvcc")
-    return {**report.environment(), **{name: report.version(name) for name in more}}
+    versions = {name: report.version(name) for name in more}
+    return {**report.environment(), "namespace": impl.__name__, **versions}
 
 
 def _unused(found: Sequence[Tried], tasks: Sequence[tuple[str, str]]) -> list[known.Known]:
@@ -172,8 +175,16 @@ def _failures(found: Iterable[Tried]) -> Iterator[str]:
             f"{name} for {target}"
             + (f", and under {others} more profiles" if others else "")
             + (", with the options of impl.jit alone" if ways == {True} else "")
-            + f": {fault}\n  python -m conformance compile --target {target} -k {shlex.quote(name)}"
+            + f": {fault}\nagain: python -m conformance compile --target {target} "
+            + "\n".join([f"-k {shlex.quote(name)}", *_to_edit(group[0])])
         )
+
+
+def _to_edit(each: Tried) -> Iterator[str]:
+    """Where what is wrong may be; of a kernel by itself its name says so."""
+    row, op = each.about.get("row"), each.about["op"]
+    if "sample" in each.about:
+        yield from places.to_edit(spec.load().row(row) if row else None, op, impl)
 
 
 def _outdated(entry: known.Known) -> str:

@@ -127,9 +127,11 @@ def test_no_race(implementation: Implementation, cell: Cell, record: Any) -> Non
     function, inputs = program(implementation, cell)
     with mode(implementation, cell):
         lowered = implementation.program(function, inputs, cell.device, call(cell))
-    assert ir.races(lowered) == []
+    found = ir.races(lowered)
+    assert not found, f"as lowered for {cell.device} it depends on timing: {', '.join(found)}"
     # Serial updates have an order as well, and take for ever on a GPU.
-    assert not implementation.own or ir.long_loops(lowered) == []
+    found = ir.long_loops(lowered) if implementation.own else []
+    assert not found, f"as lowered for {cell.device} it loops over updates: {', '.join(found)}"
 
 
 @pytest.mark.about("raise")

@@ -11,7 +11,7 @@ import pytest
 
 import impl.kernels
 from conformance import compiled, report
-from conformance.compiled import hlo, kernels, known, programs, ptx, records
+from conformance.compiled import command, hlo, kernels, known, programs, ptx, records
 from conformance.compiled.compiler import Code
 from conformance.compiled.programs import Made, Tried
 from conformance.compiled.ptx import Resources
@@ -222,6 +222,16 @@ def tried(*faults, profile="complete", target="h200", seconds=1.0, behaviour="de
     }
     made = Made(kernels={"fold": Resources(40, 0)}, seconds=seconds)
     return Tried(f"R0001-index_add-{profile}", target, about, made, faults)
+
+
+def test_a_failure_says_what_to_run_and_what_to_edit():
+    (failure,) = command._failures([tried("it races"), tried("it races", profile="torch-2.12")])
+    lines = failure.splitlines()
+    assert lines[0] == "R0001-index_add-complete for h200, and under 1 more profiles: it races"
+    again = "python -m conformance compile --target h200 -k R0001-index_add-complete"
+    assert lines[1] == f"again: {again}"
+    assert lines[2].startswith("edit:  impl/ops/index_add.py:")
+    assert lines[3].startswith("       spec/rows/index_add.toml:")
 
 
 def test_records_are_one_for_each_row_behaviour_and_target(tmp_path):

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import re
 from importlib.resources import files
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -45,6 +46,13 @@ def test_what_is_written_meets_the_schema_and_is_read_again(tmp_path):
     jsonschema.validate(json.loads(path.read_text()), SCHEMA)
     assert report.read(path).records == records
     assert [file.name for file in tmp_path.iterdir()] == ["r.json"]
+
+
+@pytest.mark.parametrize(
+    "path", sorted(Path(report.__file__).with_name("reports").glob("*.json")), ids=lambda p: p.name
+)
+def test_kept_reports_meet_the_schema(path):
+    jsonschema.validate(json.loads(path.read_text(encoding="utf-8")), SCHEMA)
 
 
 def test_the_schema_knows_every_field_of_a_record_and_no_other():

@@ -84,6 +84,10 @@ def test_plain_jax_fails_and_expectations_are_strict(tmp_path):
     assert of("test_raise[R0059") == {"XFAIL"}
     assert of("test_off[unlisted-cumsum-forward-cpu-torch-2.12-floating]") == {"FAILED"}
     assert "[XPASS(strict)] It passes." in done.stdout
+    # Each failure of a cell says how it is run again; what was expected says nothing.
+    again = f"again: python -m conformance run --device cpu --profile .* --namespace {PLAIN} "
+    counted = sum(1 for name in found if found[name] == "FAILED" and re.search("-c(pu|uda)-", name))
+    assert len(re.findall(again, done.stdout)) == counted > 0
     assert of("test_id_means_something[R9999]") == {"FAILED"}
     assert of("test_id_means_something[test_raise[R0059") == {"PASSED"}
     assert not of("test_id_means_something[test_warn_only")

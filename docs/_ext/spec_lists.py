@@ -20,10 +20,13 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.domains.std import StandardDomain
+from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata, OptionSpec
 
+import row_evidence
 import spec
+from conformance.report import ReportError
 from spec import english
 from spec_pages import OUT_OF_SCOPE, PARTS, write_pages
 
@@ -255,6 +258,7 @@ class SpecRows(SpecDirective):
     def run(self) -> list[nodes.Node]:
         """Makes the sections."""
         entries = spec.load()
+        self.found = row_evidence.by_row(row_evidence.ours(reports_of(self.config)))
         ops: dict[str, list[spec.Row]] = {}
         for row in sorted(entries.rows, key=lambda row: (row.kind != "op", row.op, row.id)):
             ops.setdefault(row.op, []).append(row)
@@ -298,6 +302,8 @@ class SpecRows(SpecDirective):
             yield "Order", paragraph(self.link("order", row.order))
         if row.caller:
             yield "Alert names", paragraph(f"`{row.caller}`")
+        if row.active:
+            yield "Evidence", paragraph(row_evidence.line(row, self.found))
 
 
 def field(name: str, body: nodes.paragraph) -> nodes.field:
@@ -320,14 +326,28 @@ def field_list_of_sources(row: spec.Row, entries: spec.Spec) -> nodes.field_list
     return made
 
 
+def reports_of(config: Config) -> Path:
+    """The folder of the reports that the site shows."""
+    return Path(config.conformance_reports)
+
+
 def note_spec(_: Sphinx, config: Config) -> None:
-    """Has every page made anew when a file of the spec came, went or changed."""
+    """Has every page made anew when a file of the spec, or a report, came, went or changed.
+
+    Raises:
+        ExtensionError: A report is none, or speaks of what the spec does not know.
+    """
+    try:
+        row_evidence.every_report(reports_of(config))
+    except ReportError as error:
+        raise ExtensionError(str(error)) from error
     digest = hashlib.sha256()
     folder = Path(spec.__file__).parent
     for file in (
         *sorted(Path(__file__).parent.glob("*.py")),
         *sorted(folder.rglob("*.toml")),
         *sorted(folder.rglob("*.py")),
+        *sorted(reports_of(config).glob("*.json")),
     ):
         digest.update(file.read_bytes())
     config["spec_digest"] = digest.hexdigest()
@@ -349,6 +369,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     for kind in ("row", "profile", "order"):
         app.add_crossref_type(kind, kind, ref_nodeclass=nodes.literal)
     app.add_config_value("spec_digest", "", "env", str)
+    app.add_config_value("conformance_reports", str(row_evidence.REPORTS), "env", str)
     app.connect("config-inited", note_spec)
     app.connect("builder-inited", write_pages)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

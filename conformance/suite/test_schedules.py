@@ -15,6 +15,7 @@ import pytest
 from conformance import ir, trial
 from conformance.cells import Cell
 from conformance.implementation import Implementation
+from conformance.rounds.child import Part
 
 #: The stand-in that interprets kernels, and so can choose the order of their programs.
 KERNEL = "kernel"
@@ -68,7 +69,13 @@ def test_race_is_stated(implementation: Implementation, cell: Cell, record: Any)
     )
 
 
-def test_varies(implementation: Implementation, calls: Sequence[Cell], record: Any) -> None:
+def test_varies(
+    implementation: Implementation,
+    calls: Sequence[Cell],
+    repeats: int,
+    record: Any,
+    part: Part,
+) -> None:
     """Where a row guarantees nothing with the mode off, some call of it has several results."""
     of_ours(implementation)
     racing = [cell for cell in calls if _races(implementation, cell)]
@@ -80,7 +87,8 @@ def test_varies(implementation: Implementation, calls: Sequence[Cell], record: A
     count = 1
     for cell in racing:
         entry.update(cell.about)
-        count = len(set(_results(implementation, cell, way)))
+        with part.pressure():
+            count = len(set(_results(implementation, cell, way, repeats)))
         if count > 1:
             break
     entry["detail"] = f"{count} results with the mode off"
@@ -99,11 +107,11 @@ def _races(implementation: Implementation, cell: Cell) -> bool:
     return bool(ir.races(program))
 
 
-def _results(implementation: Implementation, cell: Cell, way: str) -> Sequence[str]:
+def _results(implementation: Implementation, cell: Cell, way: str, repeats: int) -> Sequence[str]:
     """The SHA-256 of each result of a call with the mode off."""
     function = cell.sample.function(implementation, cell.direction)
     with implementation.mode(False), implementation.running(cell.device, way):
         if way != "native":
             return trial.scheduled(function, cell.inputs, key(cell), exact=False)[1]
         run = implementation.prepare(function, cell.inputs, key(cell))
-        return [trial.bits(run()) for _ in range(implementation.repeats(cell.device))]
+        return [trial.bits(run()) for _ in range(repeats)]

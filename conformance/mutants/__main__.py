@@ -40,7 +40,9 @@ def main(
         prog="python -m conformance.mutants",
         description="Breaks copies of the checkout on purpose: the tests have to find each.",
     )
-    parser.add_argument("-k", metavar="NAME", help="only mutants whose name contains it")
+    parser.add_argument(
+        "-k", metavar="NAME", action="append", help="only mutants whose name contains one of these"
+    )
     parser.add_argument(
         "-n", type=int, metavar="N", default=os.cpu_count(), help="so many at once; default: cores"
     )
@@ -60,11 +62,12 @@ def main(
         return _try(copies, mutants)
 
 
-def _chosen(root: Path, folder: Path, name: str | None) -> list[Mutant]:
+def _chosen(root: Path, folder: Path, names: Sequence[str] | None) -> list[Mutant]:
     every = read(folder)
-    chosen = [mutant for mutant in every if (name or "") in mutant.name]
-    if not chosen:
-        raise ValueError(f"-k {name}: of {len(every)} mutants none has that in its name")
+    for name in names or ():
+        if not any(name in mutant.name for mutant in every):
+            raise ValueError(f"-k {name}: of {len(every)} mutants none has that in its name")
+    chosen = [m for m in every if names is None or any(name in m.name for name in names)]
     for mutant in chosen:
         mutant.broken(root)
     return chosen
@@ -72,15 +75,16 @@ def _chosen(root: Path, folder: Path, name: str | None) -> list[Mutant]:
 
 def _try(copies: running.Copies, mutants: Sequence[Mutant]) -> int:
     start = time.monotonic()
-    took = running.baseline(copies, mutants, lambda text: print(text, flush=True))
     commands = {mutant.run for mutant in mutants}
+    print(f"{len(commands)} commands, with nothing broken:")
+    took = running.baseline(copies, mutants, lambda text: print(text, flush=True))
     if len(took) < len(commands):
         print(
             f"\n{len(commands) - len(took)} of {len(commands)} commands fail with nothing broken, "
             "so that every mutant would seem to be found; mend that first"
         )
         return 1
-    print(f"{len(commands)} commands pass with nothing broken ({time.monotonic() - start:.0f} s)")
+    print(f"\n{len(mutants)} mutants:")
     results = []
     for result in running.attempt(copies, mutants, took):
         results.append(result)

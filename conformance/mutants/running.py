@@ -258,8 +258,9 @@ def baseline(
         run, command = future.result(), waiting[future]
         if run.status == 0:
             took[command] = run.seconds
+            say(f"passed   {run.seconds:5.1f} s  {command}")
         else:
-            say(f"fails with nothing broken ({_ended(run)}): {command}\n{run.tail()}")
+            say(f"failed   {run.seconds:5.1f} s  {command}: {_ended(run)}\n{run.tail()}")
     return took
 
 

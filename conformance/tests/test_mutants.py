@@ -130,7 +130,8 @@ def project(tmp_path, monkeypatch):
 
 def lines(text):
     """What was said of each mutant, without the seconds."""
-    return {line.split()[3]: line.split()[0] for line in text.splitlines() if " s  " in line}
+    said = [line.split() for line in text.partition(" mutants:")[2].splitlines() if " s  " in line]
+    return {words[3]: words[0] for words in said}
 
 
 def test_a_test_that_fails_is_told_from_one_that_cannot(project, capsys):
@@ -162,7 +163,7 @@ def test_what_fails_with_nothing_broken_finds_nothing(project, capsys):
     (project.root / "test_thing.py").write_text("def test_it():\n    assert 0\n")
     assert project(ENTRY) == 1
     said = capsys.readouterr().out
-    assert "fails with nothing broken (exit status 1): pytest test_thing.py" in said
+    assert " s  pytest test_thing.py: exit status 1" in said
     assert "1 of 1 commands fail with nothing broken" in said
     assert "killed" not in said
 

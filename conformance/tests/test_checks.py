@@ -9,8 +9,8 @@ import impl
 from conformance import implementation, trial
 from conformance.cells import cells
 from conformance.suite import test_rows as suite
-
-ALERT = "{} does not have a deterministic implementation"
+from impl.decide import Action, Alert, Decision
+from impl.primitives.alert import alert
 
 
 def cell(op, device, profile, sample="floating"):
@@ -47,8 +47,10 @@ def silent(_):
 
 
 def another_caller(_):
-    def refuse(*_):
-        raise RuntimeError(ALERT.format("another_kernel"))
+    def refuse(x, _):
+        mode = impl.modes.current()
+        said = Alert("raise", "another_kernel", "R0059", mode.profile)
+        return alert(x, Decision((("cuda", Action(alert=said)),))) if mode.enabled else x
 
     return refuse
 

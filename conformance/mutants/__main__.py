@@ -103,4 +103,8 @@ def _try(copies: running.Copies, mutants: Sequence[Mutant]) -> int:
 if __name__ == "__main__":
     # What ends it in another way than Ctrl-C leaves nothing behind either.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)

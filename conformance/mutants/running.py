@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -28,6 +29,8 @@ LEAST, TIMES = 60.0, 10.0
 _SITE = "docs/_build/html"
 _PYTHON = (sys.executable, "-m")
 _PYTEST = (*_PYTHON, "pytest", "-q", "-x", "-p", "no:cacheprovider")
+#: A test in pytest's summary, where one that could not be set up is an ERROR; a warning of Sphinx.
+_FAILED = re.compile(r"^FAILED (?:\S*?::)?(.+?)(?: - .*)?$|: WARNING: (.*)$", re.MULTILINE)
 
 Verdict: TypeAlias = Literal["killed", "survived", "broken"]
 
@@ -50,10 +53,10 @@ class Run:
         """The end of what it said."""
         return "\n".join(self.output.strip().splitlines()[-lines:])
 
-    def failed_test(self) -> str:
-        """The test that failed, as pytest names it; empty if it names none."""
-        names = [line.split()[1] for line in self.output.splitlines() if line.startswith("FAILED ")]
-        return names[0].partition("::")[2] or names[0] if names else ""
+    def failed(self) -> str:
+        """The test that failed, or what Sphinx warned of; empty where there is neither."""
+        found = _FAILED.search(self.output)
+        return (found[1] or found[2]) if found else ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -223,6 +226,9 @@ class Copies:
         except subprocess.TimeoutExpired:
             _end(process)
             output, _ = process.communicate()
+        except BaseException:
+            _end(process)
+            raise
         finally:
             with self._lock:
                 self._running.discard(process)
@@ -278,8 +284,8 @@ def _result(mutant: Mutant, run: Run) -> Result:
         return Result(mutant, "killed", run.seconds, "it hangs")
     if run.status == 0:
         return Result(mutant, "survived", run.seconds, mutant.run)
-    if run.status == 1:
-        return Result(mutant, "killed", run.seconds, run.failed_test())
+    if run.status == 1 and run.failed():
+        return Result(mutant, "killed", run.seconds, run.failed())
     return Result(mutant, "broken", run.seconds, f"{_ended(run)}: {mutant.run}\n{run.tail()}")
 
 

@@ -1,9 +1,12 @@
 """The mutants fit the checkout, and a test that fails is told from one that cannot."""
 
 import json
+import os
+import py_compile
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -15,9 +18,26 @@ from conformance import mutants
 from conformance.mutants import Mutant, __main__, read, running
 
 ROOT = Path(__file__).parents[2]
-THING = "def half(number):\n    return number / 2\n"
+THING = """
+def half(number):
+    return number / 2
+
+
+def begin():
+    pass
+"""
 TEST = """
+import pytest
 import thing
+
+
+@pytest.fixture
+def begun():
+    thing.begin()
+
+
+def test_begun(begun):
+    pass
 
 
 def test_half():
@@ -70,7 +90,7 @@ def test_a_mutant_that_does_not_fit_is_named(given, message, tmp_path):
         mutant(**given).broken(tmp_path)
 
 
-ENTRY = {"name": "a-b", "why": "b", "replace": "number", **HALF}
+ENTRY = {"name": "a-b", "why": "b", "replace": "number * 2", **HALF}
 
 
 def toml(*entries):
@@ -138,7 +158,8 @@ def test_a_test_that_fails_is_told_from_one_that_cannot(project, capsys):
     entries = [
         {**ENTRY, "name": "found"},
         {**ENTRY, "name": "not-found", "run": "pytest test_thing.py -k nothing"},
-        {**ENTRY, "name": "not-imported", "replace": "number\nimport no_such_module"},
+        {**ENTRY, "name": "not-imported", "replace": "2\nimport no_such_module"},
+        {**ENTRY, "name": "not-set-up", "find": "pass", "replace": "raise OSError"},
         # Nothing is left to be run, so that nothing can fail.
         {**ENTRY, "name": "not-run", "file": "test_thing.py", "find": "half()", "replace": "h()",
          "run": "pytest test_thing.py::test_half"},
@@ -149,11 +170,12 @@ def test_a_test_that_fails_is_told_from_one_that_cannot(project, capsys):
         "found:": "killed",
         "not-found:": "survived",
         "not-imported:": "broken",
+        "not-set-up:": "broken",
         "not-run:": "broken",
     }
     assert "found: test_half" in said
-    assert "1 of 4 mutants were found" in said
-    for wrong in ("survived: not-found", "broken: not-imported", "broken: not-run"):
+    assert "1 of 5 mutants were found" in said
+    for wrong in ("survived: not-found", *(f"broken: not-{w}" for w in ("imported", "run"))):
         assert f"\n{wrong}: b\n" in said
     assert project(*entries, arguments=["-k", "und"]) == 1
     assert project(entries[0], arguments=["-k", "und"]) == 0
@@ -173,6 +195,19 @@ def test_what_hangs_is_found(project, capsys, monkeypatch):
     monkeypatch.setattr(running, "TIMES", 0.0)
     assert project({**ENTRY, "replace": "__import__('time').sleep(90)"}) == 0
     assert "a-b: it hangs" in capsys.readouterr().out
+
+
+def test_what_was_compiled_before_is_not_used(tmp_path):
+    path = tmp_path / "thing.py"
+    path.write_text(THING)
+    py_compile.compile(str(path))
+    made = path.stat()
+    running._apply(mutant(replace="number * 2"), tmp_path)
+    # As if it had been made within the same second.
+    os.utime(path, ns=(made.st_atime_ns, made.st_mtime_ns))
+    command = [sys.executable, "-c", "import thing; print(thing.half(4))"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "8\n"
 
 
 def test_an_interrupted_run_leaves_nothing(project):

@@ -1,14 +1,17 @@
-"""Each check of the suite, shown an op that does not do what its row says."""
+"""How this implementation is tried, and each check of the suite, shown what it has to find."""
 
 import inspect
 
+import jax
 import jax.numpy as jnp
 import pytest
 
 import impl
+import spec
 from conformance import implementation, trial
 from conformance.cells import cells
 from conformance.suite import test_rows as suite
+from impl import emulation
 from impl.decide import Action, Alert, Decision
 from impl.primitives.alert import alert
 
@@ -106,3 +109,25 @@ def test_a_broken_op_fails_and_a_right_one_does_not(check, of, breakage, monkeyp
     monkeypatch.setattr(impl, of.op, breakage(getattr(impl, of.op)))
     with pytest.raises((AssertionError, pytest.fail.Exception)):
         tried(check, of)
+
+
+@pytest.mark.parametrize("way", trial.STAND_INS["cuda"])
+def test_a_stand_in_runs_what_the_device_would(way):
+    with trial.running("cuda", way):
+        here = emulation.current()
+    assert here is not None
+    assert here.platform == "cuda"
+    wanted = trial.STAND_INS["cuda"][way]
+    assert {name: getattr(here, name) for name in wanted} == wanted
+    assert emulation.current() is None
+
+
+def test_this_implementation_is_held_to_all_that_the_spec_says():
+    tried = implementation.load("impl")
+    assert tried.own
+    assert tried.keeps_orders
+    assert tried.can_lower
+    assert tried.keeps_promises
+    assert min(map(tried.repeats, spec.DEVICES)) >= 2
+    if jax.default_backend() == "cpu":
+        assert set(tried.ways("cuda")) == set(trial.STAND_INS["cuda"])

@@ -120,6 +120,13 @@ def gpu_compile(session: nox.Session) -> None:
 
 
 @nox.session(python=OLDEST, default=False)
+def mutants(session: nox.Session) -> None:
+    """Breaks copies of this checkout on purpose; the tests have to find each breakage."""
+    install(session, "test", "docs")
+    session.run("python", "-m", "conformance.mutants", *session.posargs)
+
+
+@nox.session(python=OLDEST, default=False)
 def bench(session: nox.Session) -> None:
     """What the ordered path costs; with PyTorch beside it where it can be installed."""
     install(session, "peer")

@@ -114,3 +114,4 @@ def test_the_spec_holds_together() -> None:
 def test_there_is_something_to_try() -> None:
     """The suite cannot pass by trying nothing."""
     assert {None, "deterministic", "raise"} <= {cell.behaviour for cell in cells()}
+    assert {op for op in OPS if resolve(impl, op)} <= set(_public_ops())

@@ -265,6 +265,8 @@ def test_known_faults_are_of_an_op_a_target_and_words():
     assert entry.is_of(tried(), "it has no config here")
     assert not entry.is_of(tried(), "it races")
     assert not entry.is_of(tried(target="a100"), "it has no config here")
+    (other,) = known.read([{**fields, "ops": ["scatter_add"]}])
+    assert not other.is_of(tried(), "it has no config here")
     for wrong in (
         {"ops": ["index_add"], "says": "x"},
         {**fields, "more": 1},

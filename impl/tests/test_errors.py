@@ -210,6 +210,21 @@ def test_updates_out_of_range_are_dropped():
     assert_same_bits(got, want[:, 0] - 100)
 
 
+def test_atomic_kernels_drop_what_is_out_of_range():
+    source = np.arange(1, 21, dtype=np.float32).reshape(10, 2)
+    added = np.zeros((SIZE, 2), np.float32)
+    np.add.at(added, INDEX[KEPT], source[KEPT])
+    few = np.array([-1, 0, SIZE, 2], np.int32)
+    written = np.zeros((SIZE, 2), np.float32)
+    written[[0, 2]] = source[[1, 3]]
+    with impl.testing.emulate("cuda"):
+        add = jax.jit(lambda x, i, s: impl.index_add(x, 0, i, s))
+        copy = jax.jit(lambda x, i, s: impl.index_copy(x, 0, i, s))
+        initial = np.zeros((SIZE, 2), np.float32)
+        assert_same_bits(add(initial, INDEX, source), added)
+        assert_same_bits(copy(initial, few, source[:4]), written)
+
+
 @pytest.mark.parametrize("path", ["off", "seed 1"], indirect=True)
 @pytest.mark.parametrize("dtype", [np.int32, bool])
 @pytest.mark.usefixtures("path")

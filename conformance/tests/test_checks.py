@@ -1,5 +1,6 @@
 """How this implementation is tried, and each check of the suite, shown what it has to find."""
 
+import dataclasses
 import inspect
 
 import jax
@@ -10,7 +11,8 @@ import impl
 import spec
 from conformance import implementation, trial
 from conformance.cells import cells
-from conformance.suite import test_rows as suite
+from conformance.rounds.child import Part
+from conformance.suite import test_rows, test_schedules
 from impl import emulation
 from impl.decide import Action, Alert, Decision
 from impl.primitives.alert import alert
@@ -70,6 +72,22 @@ def zeros(_):
     return jnp.zeros_like
 
 
+def whatever_the_mode(op):
+    def off(*arguments):
+        with impl.deterministic(False):
+            return op(*arguments)
+
+    return off
+
+
+def always_in_order(op):
+    def on(*arguments):
+        with impl.deterministic(profile="complete"):
+            return op(*arguments)
+
+    return on
+
+
 CASES = [
     ("test_off", SUMS, off_by_one),
     ("test_bits", SUMS, off_by_one),
@@ -82,15 +100,19 @@ CASES = [
     ("test_warn_only", REFUSED, off_by_one),
     ("test_unlisted", UNLISTED, another_with_the_mode),
     ("test_fill", FILLED, zeros),
+    ("test_schedules", RACES, whatever_the_mode),
+    ("test_varies", RACES, always_in_order),
 ]
 
 
 def tried(check, of):
     """Tries a cell by a test of the suite."""
-    function = getattr(suite, check)
+    function = getattr(test_rows, check, None) or getattr(test_schedules, check)
     given = {
         "implementation": implementation.load("impl"),
         "cell": of,
+        "calls": [of],
+        "part": Part(),
         "repeats": 2,
         "record": lambda _, check, **more: {"check": check, **more},
     }
@@ -109,6 +131,13 @@ def test_a_broken_op_fails_and_a_right_one_does_not(check, of, breakage, monkeyp
     monkeypatch.setattr(impl, of.op, breakage(getattr(impl, of.op)))
     with pytest.raises((AssertionError, pytest.fail.Exception)):
         tried(check, of)
+
+
+def test_a_race_that_no_row_states_is_found():
+    row = dataclasses.replace(RACES.row, otherwise=None)
+    tried("test_race_is_stated", RACES)
+    with pytest.raises(AssertionError, match="R0001 needs otherwise"):
+        tried("test_race_is_stated", dataclasses.replace(RACES, row=row))
 
 
 @pytest.mark.parametrize("way", trial.STAND_INS["cuda"])

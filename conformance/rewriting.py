@@ -73,11 +73,7 @@ def _current(
     if entry.outcome == "missing":
         ran = {record.op for record in tried if record.outcome == "passed"}
         ids = [id for id in entry.ids if id not in ran]
-    elif (
-        entry.outcome == "skip"
-        or not entry.strict
-        or (entry.device and not {record.device for record in tried} & set(entry.device))
-    ):
+    elif entry.outcome == "skip" or not entry.strict or _elsewhere(entry, tried):
         return entry
     else:
         hit = {id for r in failing for id in entry.matches(test(r), r.device)}

@@ -107,8 +107,12 @@ def _answers(asked: Iterable[Question], platform: str) -> tuple[_Answer, ...]:
 
 
 def _any_row(action: Action) -> Action:
-    """The action, whichever row decided: rows of two profiles may say the same."""
-    return dataclasses.replace(action, row=None if action.row is None else "any")
+    """The action, whichever row decided: rows of two profiles may say the same.
+
+    Nor does a program change with the name of the profile that an alert gives.
+    """
+    alert = action.alert and dataclasses.replace(action.alert, row=None, profile="any")
+    return dataclasses.replace(action, row=None if action.row is None else "any", alert=alert)
 
 
 def prepare(

@@ -17,6 +17,7 @@ BINCOUNT = "rows/bincount.toml"
 KTHVALUE = """\
 guarantee = "portable"
 order = "lowest_index"
+otherwise = "not_guaranteed"
 behaviour = { "torch-1.10" = "raise", complete = "deterministic" }"""
 ROW = """
 [[row]]
@@ -83,6 +84,12 @@ MUTATIONS = {
     ),
     "no guarantee": (INDEX_ADD, 'guarantee = "portable"\n', "", "R0001: 'guarantee' is a required"),
     "portable without order": (INDEX_ADD, 'order = "panel"\n', "", "R0001: 'order' is a required"),
+    "a race on a CPU": (
+        INDEX_ADD,
+        'device = "cpu"',
+        'device = "cpu"\notherwise = "not_guaranteed"',
+        "R0002: must not have .*otherwise",
+    ),
     "a note that behaves": (
         "rows/notes.toml",
         'kind = "note"',

@@ -30,11 +30,18 @@ JAX = {
 #: Has the oldest JAX compile in half the time. At level 0, products and sums that could be one
 #: operation are left as they are: what guards against that would go untested.
 CHEAP = "--xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false"
+#: What of conformance may depend on JAX.
+BITS = ["--profile", "complete", "-k", "not unlisted and not test_schedules and not varies"]
 
 
 def with_newest(session: nox.Session) -> bool:
     """Whether this is the oldest of two interpreters, of which the newest does the most."""
     return session.python == OLDEST and shutil.which(f"python{NEWEST}") is not None
+
+
+def with_oldest(session: nox.Session) -> bool:
+    """Whether this is the newest of two interpreters, of which the oldest has tried the rest."""
+    return session.python == NEWEST and shutil.which(f"python{OLDEST}") is not None
 
 
 def install(session: nox.Session, *groups: str) -> None:
@@ -56,16 +63,22 @@ def tests(session: nox.Session) -> None:
     # The newest compiles as for users, and so does conformance on both where bits count: here the
     # oldest shows that what holds does not depend on how XLA optimises.
     env = {"XLA_FLAGS": CHEAP} if with_newest(session) and "XLA_FLAGS" not in os.environ else {}
-    session.run("pytest", "-n", "auto", *session.posargs, env=env)
+    # What does not depend on JAX is tried once, and what stands in for a GPU by conformance too.
+    less = (
+        ["-m", "not stand_in and not once", "impl/tests", "conformance/tests"]
+        if with_oldest(session)
+        else []
+    )
+    session.run("pytest", "-n", "auto", *(session.posargs or less), env=env)
 
 
 @nox.session(python=list(JAX))
 def conformance(session: nox.Session) -> None:
     """The conformance suite, on the CPU."""
     install(session, "test")
-    # What a profile lists does not depend on JAX: where the newest is tried under all profiles, one
-    # will do for the oldest.
-    rest = session.posargs or (["--profile", "complete"] if with_newest(session) else [])
+    # What a profile lists does not depend on JAX, nor do orders of programs: where the newest is
+    # tried in all, one profile will do for the oldest, and the bits of it.
+    rest = session.posargs or (BITS if with_newest(session) else [])
     session.run("python", "-m", "conformance", "run", "--device", "cpu", *rest)
 
 

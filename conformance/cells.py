@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 import spec
@@ -52,6 +52,10 @@ class Cell:
     def inputs(self) -> tuple[Array, ...]:
         """The arrays to call with."""
         return self.sample.inputs(self.direction)
+
+    def call(self, way: str = "native") -> tuple[Hashable, ...]:
+        """What is called and how it is run, whichever profile holds: names what is made for it."""
+        return self.sample, self.direction, way
 
     @property
     def listed(self) -> spec.Behaviour | None:

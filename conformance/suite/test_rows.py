@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable
 from typing import Any
 
 import pytest
@@ -29,11 +28,6 @@ def mode(tried: Implementation, cell: Cell, **options: Any) -> Any:
 def program(tried: Implementation, cell: Cell) -> tuple[Any, tuple[Any, ...]]:
     """The function that a cell tries, and its inputs."""
     return cell.sample.function(tried, cell.direction), cell.sample.inputs(cell.direction)
-
-
-def call(cell: Cell, way: str = "native") -> tuple[Hashable, ...]:
-    """What is called and how it is run, whichever profile holds."""
-    return cell.sample, cell.direction, way
 
 
 def ways(tried: Implementation, cell: Cell) -> list[str]:
@@ -73,7 +67,7 @@ def test_off(implementation: Implementation, cell: Cell, record: Any) -> None:
     for way in ways(implementation, cell)[:1]:
         record(cell, "off", lowering=way)
         with implementation.mode(False), implementation.running(cell.device, way):
-            result = implementation.prepare(function, inputs, call(cell, way), exact=False)()
+            result = implementation.prepare(function, inputs, cell.call(way), exact=False)()
         judge(implementation, cell, result)
 
 
@@ -100,11 +94,11 @@ def test_bits(
         evidence = "hardware" if way == "native" else None
         entry = record(cell, f"bits{part.where}", lowering=way, evidence=evidence)
         with mode(implementation, cell), implementation.running(cell.device, way):
-            run = implementation.prepare(function, inputs, call(cell, way))
+            run = implementation.prepare(function, inputs, cell.call(way))
             with part.pressure():
                 for number in range(repeats if way == "native" else 1):
                     if number % _ANEW == _ANEW - 1:  # the program is known, the arrays are others
-                        run = implementation.prepare(function, inputs, call(cell, way))
+                        run = implementation.prepare(function, inputs, cell.call(way))
                     result = run()
                     entry["sha256"] = found = trial.bits(result)
                     assert found == (wanted or before.setdefault(way, found)), (
@@ -126,7 +120,7 @@ def test_no_race(implementation: Implementation, cell: Cell, record: Any) -> Non
     record(cell, "no race", evidence="static")
     function, inputs = program(implementation, cell)
     with mode(implementation, cell):
-        lowered = implementation.program(function, inputs, cell.device, call(cell))
+        lowered = implementation.program(function, inputs, cell.device, cell.call())
     found = ir.races(lowered)
     assert not found, f"as lowered for {cell.device} it depends on timing: {', '.join(found)}"
     # Serial updates have an order as well, and take for ever on a GPU.
@@ -150,7 +144,7 @@ def test_raise(implementation: Implementation, cell: Cell, record: Any) -> None:
         assert word in said
     # Off for this call alone is a way out, as the message says.
     with mode(implementation, cell), implementation.mode(False):
-        implementation.attempt(function, inputs, cell.device, call(cell))
+        implementation.attempt(function, inputs, cell.device, cell.call())
 
 
 @pytest.mark.about("raise")
@@ -165,7 +159,7 @@ def test_warn_only(implementation: Implementation, cell: Cell, record: Any) -> N
         for way in ways(implementation, cell)[:1]:
             with implementation.running(cell.device, way), warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)
-                result = implementation.prepare(function, inputs, call(cell, way), exact=False)()
+                result = implementation.prepare(function, inputs, cell.call(way), exact=False)()
             judge(implementation, cell, result)
 
 
@@ -182,7 +176,7 @@ def test_unlisted(implementation: Implementation, cell: Cell, record: Any) -> No
         with mode(implementation, cell, warn_only=True):
             assert alerts(implementation, cell) == []
         with implementation.running(cell.device, "native"):
-            run = implementation.prepare(function, inputs, call(cell))
+            run = implementation.prepare(function, inputs, cell.call())
             with mode(implementation, cell):
                 result = run()
             judge(implementation, cell, result)
@@ -192,10 +186,10 @@ def test_unlisted(implementation: Implementation, cell: Cell, record: Any) -> No
                     assert trial.bits(result) == trial.bits(run())
         return
     with implementation.mode(False):
-        off = implementation.program(function, inputs, cell.device, call(cell))
+        off = implementation.program(function, inputs, cell.device, cell.call())
     # Not the program of ``off``, whatever was answered: the mode could reach it by another way.
     with mode(implementation, cell):
-        on = implementation.program(function, inputs, cell.device, (*call(cell), "on"))
+        on = implementation.program(function, inputs, cell.device, (*cell.call(), "on"))
     assert ir.without_kernel_code(on) == ir.without_kernel_code(off)
     assert ir.kernels(on) == ir.kernels(off)
 
@@ -209,6 +203,6 @@ def test_fill(implementation: Implementation, cell: Cell, record: Any) -> None:
     for way in ways(implementation, cell):
         record(cell, "fill", lowering=way, sha256=wanted)
         with mode(implementation, cell), implementation.running(cell.device, way):
-            result = implementation.prepare(function, inputs, call(cell, way))()
+            result = implementation.prepare(function, inputs, cell.call(way))()
         assert trial.bits(result) == wanted
         judge(implementation, cell, result)

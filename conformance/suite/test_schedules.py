@@ -7,7 +7,7 @@ tests are worth anything.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -19,11 +19,6 @@ from conformance.rounds.child import Part
 
 #: The stand-in that interprets kernels, and so can choose the order of their programs.
 KERNEL = "kernel"
-
-
-def key(cell: Cell) -> tuple[Hashable, ...]:
-    """What is called, as ``Implementation.prepare`` takes it."""
-    return cell.sample, cell.direction, KERNEL
 
 
 def of_ours(implementation: Implementation) -> None:
@@ -40,12 +35,12 @@ def test_schedules(implementation: Implementation, cell: Cell, record: Any) -> N
         pytest.skip("here kernels run as the hardware has them")
     function, inputs = cell.sample.function(implementation, cell.direction), cell.inputs
     with implementation.mode(profile=cell.profile):
-        lowered = implementation.program(function, inputs, cell.device, key(cell)[:2])
+        lowered = implementation.program(function, inputs, cell.device, cell.call())
         if not ir.kernels(lowered):
             return  # Nothing runs in an order of its own, which is no evidence of anything.
         entry = record(cell, "schedules", lowering=KERNEL, evidence="scheduled")
         with implementation.running(cell.device, KERNEL):
-            _, found = trial.scheduled(function, inputs, key(cell))
+            _, found = trial.scheduled(function, inputs, cell.call(KERNEL))
     entry["sha256"], entry["detail"] = found[0], f"{len(found)} schedules"
     other = next((seed for seed, bits in enumerate(found) if bits != found[0]), None)
     assert other is None, (
@@ -62,7 +57,7 @@ def test_race_is_stated(implementation: Implementation, cell: Cell, record: Any)
     record(cell, "race is stated")
     function, inputs = cell.sample.function(implementation, cell.direction), cell.inputs
     with implementation.mode(False):
-        found = ir.races(implementation.program(function, inputs, cell.device, key(cell)[:2]))
+        found = ir.races(implementation.program(function, inputs, cell.device, cell.call()))
     assert cell.row.otherwise or not found, (
         f"{found} depend on timing with the mode off: {cell.row.id} needs otherwise = "
         '"not_guaranteed"'
@@ -103,7 +98,7 @@ def test_varies(
 def _races(implementation: Implementation, cell: Cell) -> bool:
     function = cell.sample.function(implementation, cell.direction)
     with implementation.mode(False):
-        program = implementation.program(function, cell.inputs, cell.device, key(cell)[:2])
+        program = implementation.program(function, cell.inputs, cell.device, cell.call())
     return bool(ir.races(program))
 
 
@@ -112,6 +107,6 @@ def _results(implementation: Implementation, cell: Cell, way: str, repeats: int)
     function = cell.sample.function(implementation, cell.direction)
     with implementation.mode(False), implementation.running(cell.device, way):
         if way != "native":
-            return trial.scheduled(function, cell.inputs, key(cell), exact=False)[1]
-        run = implementation.prepare(function, cell.inputs, key(cell))
+            return trial.scheduled(function, cell.inputs, cell.call(way), exact=False)[1]
+        run = implementation.prepare(function, cell.inputs, cell.call())
         return [trial.bits(run()) for _ in range(repeats)]

@@ -17,6 +17,8 @@ import pytest
 from conformance import mutants
 from conformance.mutants import Mutant, __main__, read, running
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(__file__).parents[2]
 THING = """
 def half(number):

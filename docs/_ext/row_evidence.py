@@ -24,7 +24,9 @@ REPORTS = Path(conformance.__file__).parent / "reports"
 OURS = "impl"
 NOT_ON_HARDWARE = "not yet verified on hardware"
 #: What the page says while there is no run on a GPU.
-NO_GPU = "No report of a run on a GPU is in the repository: no row for CUDA is verified on hardware."
+NO_GPU = (
+    "No report of a run on a GPU is in the repository: no row for CUDA is verified on hardware."
+)
 _AGAIN = "make it again (CONTRIBUTING.md, under Generated files, says how) or remove it"
 
 

@@ -55,19 +55,18 @@ def environment(current: Mapping[str, str], hash_seed: int, platform: str) -> di
 
 def under_schedules(mode: bool, seeds: range) -> list[str]:
     """Fingerprint of the weights of a tiny training under the schedule of each seed."""
-    text = model.load_text()
+    text, seed, found = model.load_text(), impl.testing.Seed(), []
 
-    @jax.jit  # One program for all seeds: compiling one for each would take most of the time.
-    def run(start: Weights) -> list[Weights]:
-        trained = []
-        for seed in seeds:
-            with impl.testing.schedule(seed), impl.deterministic(mode, profile="complete"):
-                trained.append(training.train(start, text, TINY))
-        return trained
+    @jax.jit
+    def run(start: Weights) -> Weights:
+        return training.train(start, text, TINY)
 
     with jax.default_device(jax.devices("cpu")[0]):
         start = model.initial_weights(jax.random.key(0), TINY, text.alphabet)
-        return [fingerprint(weights) for weights in run(start)]
+        with impl.testing.schedule(seed), impl.deterministic(mode, profile="complete"):
+            for seed.value in seeds:
+                found.append(fingerprint(run(start)))
+    return found
 
 
 def show_processes(report: Report) -> None:

@@ -17,6 +17,7 @@ LOWERINGS = {
     "seed 1": lambda: impl.testing.schedule(1),
     "seed 2": lambda: impl.testing.schedule(2),
 }
+STAND_INS = frozenset(LOWERINGS) - {"native"}
 #: Those that differ in more than the order of programs.
 DISTINCT = ("native", "xla", "seed 1")
 

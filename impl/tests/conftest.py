@@ -6,7 +6,20 @@ import pytest
 
 import impl
 from impl import modes
-from impl.tests._support import LOWERINGS
+from impl.tests._support import LOWERINGS, STAND_INS
+
+
+def _is_text(value):
+    return isinstance(value, str)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Marks what runs by a stand-in for another device, which conformance does as well."""
+    for item in items:
+        given = getattr(item, "callspec", None)
+        if given and STAND_INS.intersection(filter(_is_text, given.params.values())):
+            item.add_marker(pytest.mark.stand_in)
 
 
 @pytest.fixture(autouse=True)

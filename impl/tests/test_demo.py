@@ -28,6 +28,7 @@ def printed(show):
     return report, out.getvalue()
 
 
+@pytest.mark.once
 def test_the_command_succeeds_and_every_claim_of_every_section_holds():
     done = subprocess.run(
         [sys.executable, "-m", "impl", "demo"],

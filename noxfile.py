@@ -31,7 +31,7 @@ JAX = {
 #: operation are left as they are: what guards against that would go untested.
 CHEAP = "--xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false"
 #: What of conformance may depend on JAX.
-BITS = ["--profile", "complete", "-k", "not unlisted and not test_schedules and not varies"]
+BITS = ["--profile", "complete", "-k", "test_bits or test_fill or test_no_race or test_promise"]
 
 
 def with_newest(session: nox.Session) -> bool:

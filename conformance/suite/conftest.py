@@ -69,19 +69,17 @@ def _generate_calls(metafunc: pytest.Metafunc) -> None:
     """Gives a test that asks for ``calls`` those of each row that guarantees nothing otherwise."""
     found: dict[str, dict[Any, Cell]] = {}
     for cell in _tried(metafunc.config):
-        races = cell.device == "cuda" and cell.row is not None and cell.row.otherwise
-        if cell.row is not None and races and cell.behaviour == "deterministic":
-            calls = found.setdefault(cell.row.id, {})
-            calls.setdefault((cell.sample, cell.direction), cell)
-    every = [
-        pytest.param(
-            list(calls.values()),
-            id=f"{row}-{cell.op}-{cell.direction}",
-            marks=pytest.mark.xdist_group(f"{cell.op} {cell.sample.name}"),
-        )
-        for row, calls in found.items()
-        for cell in list(calls.values())[:1]
-    ]
+        row = cell.row
+        if row is None or cell.device != "cuda" or cell.behaviour != "deterministic":
+            continue
+        if row.otherwise:
+            found.setdefault(row.id, {}).setdefault(cell.call(), cell)
+    every = []
+    for row_id, by_call in found.items():
+        calls = list(by_call.values())
+        first = calls[0]
+        group = pytest.mark.xdist_group(f"{first.op} {first.sample.name}")
+        every.append(pytest.param(calls, id=f"{row_id}-{first.op}-{first.direction}", marks=group))
     metafunc.parametrize("calls", every)
 
 

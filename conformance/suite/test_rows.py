@@ -27,7 +27,7 @@ def mode(tried: Implementation, cell: Cell, **options: Any) -> Any:
 
 def program(tried: Implementation, cell: Cell) -> tuple[Any, tuple[Any, ...]]:
     """The function that a cell tries, and its inputs."""
-    return cell.sample.function(tried, cell.direction), cell.sample.inputs(cell.direction)
+    return cell.sample.function(tried, cell.direction), cell.inputs
 
 
 def ways(tried: Implementation, cell: Cell) -> list[str]:

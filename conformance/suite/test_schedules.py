@@ -40,7 +40,7 @@ def test_schedules(implementation: Implementation, cell: Cell, record: Any) -> N
             return  # Nothing runs in an order of its own, which is no evidence of anything.
         entry = record(cell, "schedules", lowering=KERNEL, evidence="scheduled")
         with implementation.running(cell.device, KERNEL):
-            _, found = trial.scheduled(function, inputs, cell.call(KERNEL))
+            found = trial.scheduled(function, inputs, cell.call(KERNEL))
     entry["sha256"], entry["detail"] = found[0], f"{len(found)} schedules"
     other = next((seed for seed, bits in enumerate(found) if bits != found[0]), None)
     assert other is None, (
@@ -107,6 +107,6 @@ def _results(implementation: Implementation, cell: Cell, way: str, repeats: int)
     function = cell.sample.function(implementation, cell.direction)
     with implementation.mode(False), implementation.running(cell.device, way):
         if way != "native":
-            return trial.scheduled(function, cell.inputs, cell.call(way), exact=False)[1]
+            return trial.scheduled(function, cell.inputs, cell.call(way), exact=False)
         run = implementation.prepare(function, cell.inputs, cell.call())
         return [trial.bits(run()) for _ in range(repeats)]

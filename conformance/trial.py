@@ -13,9 +13,9 @@ import jax
 import numpy as np
 
 import impl
-from impl import emulation
-from impl.decide import Action, Question, decide, questions
-from impl.emulation import Emulation
+from impl._mode import emulation
+from impl._mode.decide import Action, Question, decide, questions
+from impl._mode.emulation import Emulation
 
 #: What the spec calls the backends of JAX.
 _DEVICES = {"cpu": "cpu", "gpu": "cuda", "cuda": "cuda", "rocm": "cuda"}

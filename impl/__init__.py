@@ -17,19 +17,21 @@ from impl import random as random
 from impl import sparse as sparse
 from impl import testing as testing
 from impl import utils as utils
-from impl.alerts import alert_not_deterministic as alert_not_deterministic
-from impl.compilation import compile_options as compile_options
-from impl.compilation import jit as jit
-from impl.diagnosis import doctor as doctor
-from impl.modes import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
-from impl.modes import deterministic as deterministic
-from impl.modes import get_deterministic_debug_mode as get_deterministic_debug_mode
-from impl.modes import get_deterministic_profile as get_deterministic_profile
-from impl.modes import (
+from impl._mode.alerts import alert_not_deterministic as alert_not_deterministic
+from impl._mode.compilation import compile_options as compile_options
+from impl._mode.compilation import jit as jit
+from impl._mode.modes import (
+    are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled,
+)
+from impl._mode.modes import deterministic as deterministic
+from impl._mode.modes import get_deterministic_debug_mode as get_deterministic_debug_mode
+from impl._mode.modes import get_deterministic_profile as get_deterministic_profile
+from impl._mode.modes import (
     is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled,
 )
-from impl.modes import set_deterministic_debug_mode as set_deterministic_debug_mode
-from impl.modes import use_deterministic_algorithms as use_deterministic_algorithms
+from impl._mode.modes import set_deterministic_debug_mode as set_deterministic_debug_mode
+from impl._mode.modes import use_deterministic_algorithms as use_deterministic_algorithms
+from impl.diagnosis import doctor as doctor
 from impl.ops.bincount import bincount as bincount
 from impl.ops.bmm import bmm as bmm
 from impl.ops.cummax import cummax as cummax

@@ -52,9 +52,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _demo(_: argparse.Namespace) -> int:
-    from impl import demo  # noqa: PLC0415  # Only here is what a command needs worth loading.
+    from impl._demo import run  # noqa: PLC0415  # Only here is what a command needs worth loading.
 
-    return demo.run(sys.stdout)
+    return run(sys.stdout)
 
 
 def _doctor(options: argparse.Namespace) -> int:

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl import checks
-from impl.checks import Array
-from impl.numerics import fence, product
-from impl.primitives.arithmetic import divide, multiply
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._core.numerics import fence, product
+from impl._primitives.arithmetic import divide, multiply
 
 QuantizedDtype: TypeAlias = Literal["quint8", "qint8", "qint32"]
 
@@ -84,9 +84,9 @@ def quantize_per_tensor(
     Source: ``torch.quantize_per_tensor``, for one tensor.
     """
     name = "quantize_per_tensor"
-    values = checks.array(name, "input", input)
+    values = arguments.array(name, "input", input)
     _check_floats(name, "input", values)
-    checks.choice(name, "dtype", dtype, get_args(QuantizedDtype))
+    arguments.choice(name, "dtype", dtype, get_args(QuantizedDtype))
     by = _parameter(name, "scale", scale, "floating")
     point = _parameter(name, "zero_point", zero_point, "integer")
     limits = np.iinfo(_STORED[dtype])
@@ -120,7 +120,7 @@ def dequantize(input: QuantizedArray | Array) -> jax.Array:
     Source: ``torch.dequantize``.
     """
     if not isinstance(input, QuantizedArray):
-        return checks.array("dequantize", "input", input).astype(jnp.float32)
+        return arguments.array("dequantize", "input", input).astype(jnp.float32)
     steps = (input.int_repr.astype(jnp.int32) - input.zero_point).astype(jnp.float32)
     return multiply(steps, jnp.broadcast_to(input.scale, steps.shape))
 
@@ -181,7 +181,7 @@ def to_be_written(function: str, values: Any, into: QuantizedArray) -> jax.Array
         raise RuntimeError(  # noqa: TRY004  # PyTorch's choice
             f"{function}(): argument 'values' must not be quantized where 'input' is; pass floats"
         )
-    floats = checks.array(function, "values", values)
+    floats = arguments.array(function, "values", values)
     _check_floats(function, "values", floats)
     return codes(floats, into)
 
@@ -192,8 +192,8 @@ def _parameter(function: str, name: str, value: Any, kind: str) -> Any:
     if isinstance(value, types) and not isinstance(value, bool | np.complexfloating):
         return value
     of_one = isinstance(value, jax.Array | np.ndarray) and value.ndim == 0
-    if of_one and checks.dtype_kind(value.dtype) in (kind, "integer"):
-        known = checks.known(value)
+    if of_one and arguments.dtype_kind(value.dtype) in (kind, "integer"):
+        known = arguments.known(value)
         return value if known is None else known.item()
     raise TypeError(
         f"{function}(): argument '{name}' must be a {'float' if kind == 'floating' else 'int'} or "

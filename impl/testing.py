@@ -9,10 +9,10 @@ from typing import Any, Literal
 import jax
 from jax.sharding import AbstractDevice, AbstractMesh
 
-from impl import emulation
-from impl.decide import questions as questions
-from impl.emulation import Emulation
-from impl.emulation import Seed as Seed
+from impl._mode import emulation
+from impl._mode.decide import questions as questions
+from impl._mode.emulation import Emulation
+from impl._mode.emulation import Seed as Seed
 
 
 @contextlib.contextmanager

@@ -28,7 +28,7 @@ class _Unbounded:
 
 
 @dataclasses.dataclass(frozen=True)
-class Reduction:
+class ReductionName:
     """A reduction along the first dimension, of ``s`` to the elements of ``x`` that ``i`` names.
 
     Attributes:

@@ -8,23 +8,23 @@ import numpy as np
 
 from conformance.case import Sample
 from conformance.cases._data import FEW, MANY, Array, by_column, indices, kind, rounded_once
-from conformance.cases._reductions import Reduction
+from conformance.cases._reductions import ReductionName
 
 _COLUMNS = 3
 
 
 def samples() -> Iterator[Sample]:
     """Each reduction of slices, with and without the initial value."""
-    yield _sample(Reduction("mean"))
-    yield _sample(Reduction("mean", "narrow", include_self=False))
-    yield _sample(Reduction("mean", "integer", include_self=False))
-    yield _sample(Reduction("prod", include_self=False))
-    yield _sample(Reduction("prod", "narrow"))
-    yield _sample(Reduction("amax"))
-    yield _sample(Reduction("amin", include_self=False))
+    yield _sample(ReductionName("mean"))
+    yield _sample(ReductionName("mean", "narrow", include_self=False))
+    yield _sample(ReductionName("mean", "integer", include_self=False))
+    yield _sample(ReductionName("prod", include_self=False))
+    yield _sample(ReductionName("prod", "narrow"))
+    yield _sample(ReductionName("amax"))
+    yield _sample(ReductionName("amin", include_self=False))
 
 
-def _sample(reduction: Reduction) -> Sample:
+def _sample(reduction: ReductionName) -> Sample:
     # The pullbacks of others compute the op itself, which differs with the mode.
     linear = reduction.reduce == "mean" and reduction.number != "integer"
     return Sample(

@@ -9,23 +9,23 @@ import numpy as np
 
 from conformance.case import Sample
 from conformance.cases._data import FEW, MANY, Array, by_column, indices, kind
-from conformance.cases._reductions import Reduction
+from conformance.cases._reductions import ReductionName
 
 
 def samples() -> Iterator[Sample]:
     """Each reduction, with and without the initial value, in one and two dimensions."""
-    yield _sample(Reduction("sum"), (3,))
-    yield _sample(Reduction("sum", "narrow", include_self=False), ())
-    yield _sample(Reduction("mean", include_self=False), (3,))
-    yield _sample(Reduction("mean", "narrow"), ())
-    yield _sample(Reduction("mean", "integer"), ())
-    yield _sample(Reduction("prod"), (3,))
-    yield _sample(Reduction("prod", "narrow", include_self=False), ())
-    yield _sample(Reduction("amax", include_self=False), (3,))
-    yield _sample(Reduction("amin", "integer"), ())
+    yield _sample(ReductionName("sum"), (3,))
+    yield _sample(ReductionName("sum", "narrow", include_self=False), ())
+    yield _sample(ReductionName("mean", include_self=False), (3,))
+    yield _sample(ReductionName("mean", "narrow"), ())
+    yield _sample(ReductionName("mean", "integer"), ())
+    yield _sample(ReductionName("prod"), (3,))
+    yield _sample(ReductionName("prod", "narrow", include_self=False), ())
+    yield _sample(ReductionName("amax", include_self=False), (3,))
+    yield _sample(ReductionName("amin", "integer"), ())
 
 
-def _sample(reduction: Reduction, lanes: tuple[int, ...]) -> Sample:
+def _sample(reduction: ReductionName, lanes: tuple[int, ...]) -> Sample:
     # The pullbacks of others compute the op itself, which a profile may refuse.
     linear = reduction.reduce in ("sum", "mean") and reduction.number != "integer"
 

@@ -25,7 +25,7 @@ from conformance.compiled import TARGETS, compiler, kernels, known, records
 from conformance.compiled.programs import Tried, of_op, picked, tried
 
 #: Stands among the ops for the kernels by themselves.
-KERNELS = "impl.kernels"
+KERNELS = "impl._kernels"
 _INSTALL = (
     "python -m pip install jax==0.11.2 jax-cuda13-plugin==0.11.2 jax-cuda13-pjrt==0.11.2 "
     "absl-py nvidia-cuda-nvcc nvidia-nvvm"

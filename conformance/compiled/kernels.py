@@ -1,4 +1,4 @@
-"""The kernels of ``impl.kernels``, called by themselves at a few shapes and dtypes."""
+"""The kernels of ``impl._kernels``, called by themselves at a few shapes and dtypes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from jax.typing import DTypeLike
 
 from conformance.compiled import compiler
 from conformance.compiled.programs import Made, Tried, make, picked
-from impl.combines import Parts
-from impl.kernels import convolution, products, scan, scatter, select, windows
-from impl.kernels.launch import Launch
-from impl.monoids import ADD, MUL
-from impl.strides import Strides
-from impl.taps import Taps
+from impl._core.convolution_window import ConvolutionWindow
+from impl._core.reductions import ADD, MUL
+from impl._core.scan_combines import Parts
+from impl._core.window_table import WindowTable
+from impl._kernels import convolution, matmul, scan, scatter_accumulate, select_kth, windows
+from impl._kernels.triton import Launch
 
 Shape: TypeAlias = jax.ShapeDtypeStruct
 FLOATS: tuple[DTypeLike, ...] = (jnp.float32, jnp.float16, jnp.bfloat16)
@@ -31,7 +31,7 @@ class Case:
     """One call of a kernel.
 
     Attributes:
-        kernel: ``module.function`` in ``impl.kernels``.
+        kernel: ``module.function`` in ``impl._kernels``.
         name: Tells it from the kernel's other cases.
         ordered: Whether nothing in it may depend on timing; else something must.
         call: The call, of arrays.
@@ -62,12 +62,12 @@ def cases() -> Iterator[Case]:
 def _scatters(dtype: DTypeLike) -> Iterator[Case]:
     name = jnp.dtype(dtype).name
     ints = functools.partial(Shape, dtype=jnp.int32)
-    for monoid, (size, inner) in itertools.product((ADD, MUL), ((7, 1), (1000, 96))):
-        by: dict[str, Any] = {"monoid": monoid, "launch": _LAUNCH}
-        label = f"{monoid.name}-{inner}-{name}"
+    for reduction, (size, inner) in itertools.product((ADD, MUL), ((7, 1), (1000, 96))):
+        by: dict[str, Any] = {"reduction": reduction, "launch": _LAUNCH}
+        label = f"{reduction.name}-{inner}-{name}"
         operand, updates = Shape((2, size, inner), dtype), Shape((2, 2500, inner), dtype)
-        if monoid is ADD or dtype == jnp.float32:  # narrow ones are multiplied in float32
-            call = functools.partial(scatter.atomic, **by)
+        if reduction is ADD or dtype == jnp.float32:  # narrow ones are multiplied in float32
+            call = functools.partial(scatter_accumulate.atomic, **by)
             inputs = (operand, ints((2, 2500, 1)), updates)
             yield Case("scatter.atomic", label, False, call, inputs)
         rows = Shape((5000, inner), dtype)
@@ -75,14 +75,14 @@ def _scatters(dtype: DTypeLike) -> Iterator[Case]:
             "scatter.fold_chains",
             label,
             True,
-            functools.partial(scatter.fold_chains, **by),
+            functools.partial(scatter_accumulate.fold_chains, **by),
             (ints((30,)), ints((30,)), ints((5000,)), rows),
         )
         yield Case(
             "scatter.fold_panels",
             label,
             True,
-            functools.partial(scatter.fold_panels, **by),
+            functools.partial(scatter_accumulate.fold_panels, **by),
             (Shape((size, 3, inner), dtype), Shape((size, inner), dtype)),
         )
     if dtype == jnp.float32:  # narrow ones are converted before
@@ -90,7 +90,7 @@ def _scatters(dtype: DTypeLike) -> Iterator[Case]:
             "scatter.fold_chains",
             f"weighted-{name}",
             True,
-            functools.partial(_weighted, monoid=ADD),
+            functools.partial(_weighted, reduction=ADD),
             (ints((30,)), ints((30,)), ints((500,)), Shape((250, 8), dtype), Shape((500,), dtype)),
         )
 
@@ -103,7 +103,7 @@ def _weighted(
     weights: jax.Array,
     **by: Any,
 ) -> jax.Array:
-    return scatter.fold_chains(
+    return scatter_accumulate.fold_chains(
         start, end, positions, updates, weights=weights, launch=_LAUNCH, **by
     )
 
@@ -141,7 +141,7 @@ def _products(dtype: DTypeLike) -> Iterator[Case]:
                 functools.partial(_product, tf32=tf32),
                 (Shape((2, rows, terms), dtype), Shape((2, terms, columns), dtype)),
             )
-    strides = Strides((9, 9), (7, 7), (3, 3), (1, 1), (1, 1), (0, 0), 1)
+    strides = ConvolutionWindow((9, 9), (7, 7), (3, 3), (1, 1), (1, 1), (0, 0), 1)
     image, weights = Shape((2, 5, 9, 9), dtype), Shape((4, 5, 3, 3), dtype)
     result = Shape((2, 4, 7, 7), dtype)
     inputs = {"result": (image, weights), "image": (result, weights), "weights": (image, result)}
@@ -155,10 +155,10 @@ def _products(dtype: DTypeLike) -> Iterator[Case]:
 def _product(a: jax.Array, b: jax.Array, *, tf32: bool) -> jax.Array:
     (batch, rows, terms), columns = a.shape, b.shape[2]
     sizes = (batch, rows, columns, terms)
-    return products.products(
+    return matmul.products(
         a,
         b,
-        products.Product(*sizes, part=products.part_of(*sizes)),
+        matmul.Product(*sizes, part=matmul.part_of(*sizes)),
         lambda n, row, term: ((n * rows + row) * terms + term, True),
         lambda n, term, column: ((n * terms + term) * columns + column, True),
         launch=_LAUNCH,
@@ -170,17 +170,20 @@ def _product(a: jax.Array, b: jax.Array, *, tf32: bool) -> jax.Array:
 def _selects() -> Iterator[Case]:
     for dtype in (jnp.uint8, jnp.uint32):
         inputs = (Shape((3, 5000), dtype), Shape((3,), dtype))
-        for function, ordered in ((select.any_position, False), (select.first_position, True)):
+        for function, ordered in (
+            (select_kth.any_position, False),
+            (select_kth.first_position, True),
+        ):
             call = functools.partial(function, launch=_LAUNCH)
             kernel = f"select.{function.__name__}"
             yield Case(kernel, jnp.dtype(dtype).name, ordered, call, inputs)
-    call = functools.partial(scatter.any_writer, size=7, launch=_LAUNCH)
+    call = functools.partial(scatter_accumulate.any_writer, size=7, launch=_LAUNCH)
     yield Case("scatter.any_writer", "int32", False, call, (Shape((2, 2500, 3), jnp.int32),))
 
 
 def _windows() -> Iterator[Case]:
-    plain = Taps.of(9, [[0, 1, 2], [3, 4, 5], [6, 7, 8]])
-    weighted = Taps.of(9, [[0, 1], [4, 5], [7, 8]], [[0.25, 0.75]] * 3)
+    plain = WindowTable.of(9, [[0, 1, 2], [3, 4, 5], [6, 7, 8]])
+    weighted = WindowTable.of(9, [[0, 1], [4, 5], [7, 8]], [[0.25, 0.75]] * 3)
     for dtype in (jnp.float32, jnp.float16):
         for name, taps in (("plain", (plain,)), ("weighted", (weighted, plain, weighted))):
             call = functools.partial(windows.spread, taps=taps, launch=_LAUNCH)
@@ -195,7 +198,7 @@ def tried(target: str, words: Sequence[str]) -> list[Tried]:
 
 def _tried(case: Case, target: str) -> Tried:
     made = make(case.call, case.inputs, target, compiler.UNTIMED)
-    about = {"op": f"impl.kernels.{case.kernel}", "device": "cuda", "behaviour": None}
+    about = {"op": f"impl._kernels.{case.kernel}", "device": "cuda", "behaviour": None}
     return Tried(str(case), target, about, made, tuple(_faults(case, made)))
 
 

@@ -16,7 +16,7 @@ from conformance.cells import Cell, cells
 from conformance.compiled import compiler, hlo, ptx
 from conformance.compiled.compiler import Code
 from conformance.compiled.ptx import Resources
-from impl.decide import Question, decide
+from impl._mode.decide import Question, decide
 from impl.testing import questions
 
 #: Matrix products of a library serve where a guarantee is of one machine alone.

@@ -5,7 +5,7 @@ The files beside this one hold them:
 [[mutant]]
 name = "mode-ignored"                       # what is broken
 why = "The mode changes nothing."           # what a user would lose
-file = "impl/decide.py"
+file = "impl/_mode/decide.py"
 find = "if not mode.enabled"                # stands there exactly once
 replace = "if True"
 run = "pytest impl/tests/test_decide.py"    # the narrow command that has to fail

@@ -13,9 +13,9 @@ from conformance import implementation, trial
 from conformance.cells import cells
 from conformance.rounds.child import Part
 from conformance.suite import test_rows, test_schedules
-from impl import emulation
-from impl.decide import Action, Alert, Decision
-from impl.primitives.alert import alert
+from impl._mode import emulation
+from impl._mode.decide import Action, Alert, Decision
+from impl._primitives.alert import alert
 
 
 def cell(op, device, profile, sample="floating"):
@@ -53,7 +53,7 @@ def silent(_):
 
 def another_caller(_):
     def refuse(x, _):
-        mode = impl.modes.current()
+        mode = impl._mode.modes.current()
         said = Alert("raise", "another_kernel", "R0059", mode.profile)
         return alert(x, Decision((("cuda", Action(alert=said)),))) if mode.enabled else x
 

@@ -9,7 +9,7 @@ import types
 
 import pytest
 
-import impl.kernels
+import impl._kernels
 from conformance import compiled, report
 from conformance.compiled import command, hlo, kernels, known, programs, ptx, records
 from conformance.compiled.compiler import Code
@@ -279,13 +279,13 @@ def test_known_faults_are_of_an_op_a_target_and_words():
 
 
 def test_every_kernel_has_cases():
-    modules = [m.name for m in pkgutil.iter_modules(impl.kernels.__path__) if m.name != "launch"]
+    modules = [m.name for m in pkgutil.iter_modules(impl._kernels.__path__) if m.name != "launch"]
     wanted = {
         f"{module}.{name}"
         for module in modules
-        for name, function in vars(__import__(f"impl.kernels.{module}", fromlist=["_"])).items()
+        for name, function in vars(__import__(f"impl._kernels.{module}", fromlist=["_"])).items()
         if inspect.isfunction(function)
-        and function.__module__ == f"impl.kernels.{module}"
+        and function.__module__ == f"impl._kernels.{module}"
         and not name.startswith("_")
         and "launch" in inspect.signature(function).parameters
     }

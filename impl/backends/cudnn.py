@@ -17,7 +17,7 @@ import contextlib
 import sys
 import types
 
-from impl import switches as _switches
+from impl._mode import switches as _switches
 
 benchmark: bool  # the properties below; said here for type checkers
 deterministic: bool

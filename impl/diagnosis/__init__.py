@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from impl.diagnosis import environment, program, settings
-from impl.diagnosis.report import Item as Item
-from impl.diagnosis.report import Report as Report
+from impl.diagnosis import _environment, _program, _settings
+from impl.diagnosis._report import Item as Item
+from impl.diagnosis._report import Report as Report
 
 
 def doctor() -> Report:
@@ -24,21 +24,21 @@ def doctor() -> Report:
         The report: ``varying`` has what can be remedied, ``as_dict()`` is plain data, and as text
         it is a table.
     """
-    found = environment.found()
-    refused = environment.refusal()
-    platform, devices = program.devices(refused)
-    judged = list(settings.items(found, platform))
+    found = _environment.found()
+    refused = _environment.refusal()
+    platform, devices = _program.devices(refused)
+    judged = list(_settings.items(found, platform))
     return Report(
         platform,
         (
-            *program.versions(),
+            *_program.versions(),
             devices,
-            program.threads(os.environ),
-            *program.mode(platform),
-            *program.seeds(),
-            *program.compiler(platform),
+            _program.threads(os.environ),
+            *_program.mode(platform),
+            *_program.seeds(),
+            *_program.compiler(platform),
             *(_refused(refused) if refused is not None else ()),
-            *sorted(judged, key=lambda item: settings.SECTIONS.index(item.section)),
+            *sorted(judged, key=lambda item: _settings.SECTIONS.index(item.section)),
         ),
     )
 
@@ -46,7 +46,7 @@ def doctor() -> Report:
 def _refused(why: str) -> tuple[Item]:
     return (
         Item(
-            settings.SECTIONS[0],
+            _settings.SECTIONS[0],
             "XLA_FLAGS",
             os.environ.get("XLA_FLAGS"),
             "varies per process",

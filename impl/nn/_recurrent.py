@@ -10,10 +10,10 @@ from typing import NamedTuple, TypeAlias
 import jax
 import jax.numpy as jnp
 
-from impl.decide import Decision
-from impl.manual_axes import vary_like
-from impl.numerics import accumulator, convert
-from impl.primitives.matmul import matmul
+from impl._core.numerics import accumulator, convert
+from impl._core.shard_axes import vary_like
+from impl._mode.decide import Decision
+from impl._primitives.matmul import matmul
 
 #: What is carried from step to step, each of shape [directions, batch, size]: h, and c if any.
 State: TypeAlias = tuple[jax.Array, ...]

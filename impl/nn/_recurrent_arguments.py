@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl import checks
+from impl._core import arguments
 from impl.nn._recurrent import Layer, State, accumulator_of
 
 
@@ -85,9 +85,9 @@ def net_of(
             f"{function}(): argument 'has_biases' must be bool, not {type(has_biases).__name__}; "
             "pass sequences that are packed padded, with 'lengths'"
         )
-    checks.flag(function, "has_biases", has_biases)
-    checks.flag(function, "bidirectional", bidirectional)
-    layers = checks.integer(function, "num_layers", num_layers)
+    arguments.flag(function, "has_biases", has_biases)
+    arguments.flag(function, "bidirectional", bidirectional)
+    layers = arguments.integer(function, "num_layers", num_layers)
     if layers < 1:
         raise RuntimeError(f"{function}(): num_layers must be at least 1, but got {layers}")
     weights = _arrays(function, "params", params)
@@ -114,14 +114,14 @@ def sequences(function: str, input: Any, *, batch_first: bool) -> jax.Array:
         RuntimeError: It has more dimensions, no step, or is of integers.
         TypeError: It is no array.
     """
-    checks.flag(function, "batch_first", batch_first)
-    x = checks.array(function, "input", input)
+    arguments.flag(function, "batch_first", batch_first)
+    x = arguments.array(function, "input", input)
     if x.ndim != 3:
         layout = "[batch, steps, features]" if batch_first else "[steps, batch, features]"
         raise (IndexError if x.ndim < 3 else RuntimeError)(
             f"{function}(): input must have 3 dimensions, {layout}, but got shape {list(x.shape)}"
         )
-    kind = checks.dtype_kind(x.dtype)
+    kind = arguments.dtype_kind(x.dtype)
     if kind in ("bool", "integer"):
         raise (NotImplementedError if kind == "bool" else RuntimeError)(
             f"{function}(): not implemented for {x.dtype}; it takes floats and complex numbers"
@@ -143,7 +143,7 @@ def states_of(function: str, hx: Any, count: int) -> State:
         TypeError: It is something else.
     """
     if count == 1:
-        return (checks.array(function, "hx", hx),)
+        return (arguments.array(function, "hx", hx),)
     states = _arrays(function, "hx", hx)
     if len(states) != count:
         raise RuntimeError(
@@ -227,17 +227,17 @@ def lengths_of(function: str, lengths: Any, steps: int, batch: int) -> jax.Array
     if lengths is None:
         return None
     if isinstance(lengths, Sequence) and not isinstance(lengths, str):
-        each = [checks.integer(function, f"lengths[{i}]", one) for i, one in enumerate(lengths)]
+        each = [arguments.integer(function, f"lengths[{i}]", one) for i, one in enumerate(lengths)]
         lengths = np.array(each, np.int64)
-    array = checks.array(function, "lengths", lengths)
-    if checks.dtype_kind(array.dtype) != "integer":
+    array = arguments.array(function, "lengths", lengths)
+    if arguments.dtype_kind(array.dtype) != "integer":
         raise RuntimeError(f"{function}(): lengths must be integers, but got {array.dtype}")
     if array.shape != (batch,):
         raise RuntimeError(
             f"{function}(): Expected lengths of shape [{batch}], one for each sequence of the "
             f"batch, but got {list(array.shape)}"
         )
-    known = checks.known(lengths)
+    known = arguments.known(lengths)
     if known is not None and np.any(wrong := (known < 1) | (known > steps)):
         place = int(np.argmax(wrong))
         raise RuntimeError(
@@ -256,7 +256,7 @@ def dropping(
         RuntimeError: The share is not in [0, 1].
         TypeError: An argument is of the wrong type; or there is no key where one is needed.
     """
-    checks.flag(function, "train", train)
+    arguments.flag(function, "train", train)
     if isinstance(dropout, bool) or not isinstance(dropout, numbers.Real):
         raise TypeError(
             f"{function}(): argument 'dropout' must be float, not {type(dropout).__name__}"
@@ -293,4 +293,4 @@ def _arrays(function: str, name: str, value: Any) -> list[jax.Array]:
         raise TypeError(
             f"{function}(): argument '{name}' must be tuple of arrays, not {type(value).__name__}"
         )
-    return [checks.array(function, f"{name}[{i}]", one) for i, one in enumerate(value)]
+    return [arguments.array(function, f"{name}[{i}]", one) for i, one in enumerate(value)]

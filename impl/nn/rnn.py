@@ -10,13 +10,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from impl import checks
-from impl.checks import Array
-from impl.decide import decide
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._mode.decide import decide
+from impl._primitives.alert import alert
 from impl.nn import _recurrent
-from impl.nn import _recurrent_arguments as arguments
+from impl.nn import _recurrent_arguments as net_arguments
 from impl.nn._recurrent import Advance, Rules, State
-from impl.primitives.alert import alert
 
 
 def rnn_tanh(
@@ -269,7 +269,7 @@ _CELLS: Mapping[str, tuple[Advance, int, int]] = MappingProxyType(
 
 def _run(name: str, call: _Call, flags: _Flags) -> tuple[jax.Array, State]:
     advance, gates, count = _CELLS[name]
-    net, weights = arguments.net_of(
+    net, weights = net_arguments.net_of(
         name,
         gates,
         call.params,
@@ -278,18 +278,18 @@ def _run(name: str, call: _Call, flags: _Flags) -> tuple[jax.Array, State]:
         bidirectional=flags.bidirectional,
         may_project=count == 2,
     )
-    share, key = arguments.dropping(
+    share, key = net_arguments.dropping(
         name, call.dropout, call.key, train=flags.train, layers=net.layers
     )
-    x = arguments.sequences(name, call.input, batch_first=flags.batch_first)
-    if name == "rnn_relu" and checks.dtype_kind(x.dtype) == "complex":
+    x = net_arguments.sequences(name, call.input, batch_first=flags.batch_first)
+    if name == "rnn_relu" and arguments.dtype_kind(x.dtype) == "complex":
         raise RuntimeError(f"{name}(): not implemented for {x.dtype}; it takes floats")
-    states = arguments.states_of(name, call.hx, count)
-    arguments.check_shapes(net, x, states, weights)
-    lengths = arguments.lengths_of(name, call.lengths, *x.shape[:2])
-    stated = checks.facts(x)
+    states = net_arguments.states_of(name, call.hx, count)
+    net_arguments.check_shapes(net, x, states, weights)
+    lengths = net_arguments.lengths_of(name, call.lengths, *x.shape[:2])
+    stated = arguments.facts(x)
     decision, pullback = (decide(f"nn.{name}", way, **stated) for way in ("forward", "backward"))
     rules = Rules(advance, decision, pullback, share, key)
-    out, ends = _recurrent.run(x, states, arguments.layers_of(net, weights), lengths, rules)
+    out, ends = _recurrent.run(x, states, net_arguments.layers_of(net, weights), lengths, rules)
     out = alert(out, decision)
     return jnp.swapaxes(out, 0, 1) if flags.batch_first else out, ends

@@ -6,11 +6,11 @@ import jax
 import jax.numpy as jnp
 
 import spec
-from impl import checks
-from impl.checks import Array
-from impl.decide import decide
-from impl.layout import three_axes
-from impl.primitives.gather import gather
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._core.axes import three_axes
+from impl._mode.decide import decide
+from impl._primitives.gather import gather
 
 
 def real(
@@ -27,8 +27,8 @@ def real(
         NotImplementedError: It is complex; or of bools, and they are not taken (or the ``error``
             that PyTorch has here).
     """
-    input = checks.array(function, "input", input)
-    if checks.dtype_kind(input.dtype) in {"complex"} | (set() if bools else {"bool"}):
+    input = arguments.array(function, "input", input)
+    if arguments.dtype_kind(input.dtype) in {"complex"} | (set() if bools else {"bool"}):
         taken = "bools, integers and floats" if bools else "integers and floats"
         raise error(f"{function}(): not implemented for {input.dtype}; it takes {taken}")
     return input
@@ -46,7 +46,7 @@ def slices(function: str, input: jax.Array, dim: int, *, reduced: bool) -> tuple
     Raises:
         IndexError: ``dim`` is out of range; or has no element to pick.
     """
-    dim = checks.dimension(dim, input.ndim, function)
+    dim = arguments.dimension(dim, input.ndim, function)
     values = three_axes(input, dim)
     if reduced and values.shape[1] == 0:
         raise IndexError(f"{function}(): Expected reduction dim {dim} to have non-zero size.")

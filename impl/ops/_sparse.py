@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental.sparse import BCOO, BCSR
 
-from impl import checks
-from impl.decide import Decision
-from impl.layout import countable, within
-from impl.numerics import accumulator, convert
-from impl.primitives.sparse import multiply
+from impl._core import arguments
+from impl._core.axes import countable, within
+from impl._core.numerics import accumulator, convert
+from impl._mode.decide import Decision
+from impl._primitives.sparse_matmul import multiply
 
 #: What is taken for a sparse operand.
 Sparse: TypeAlias = BCOO | BCSR
@@ -34,14 +34,14 @@ def check(function: str, name: str, value: Sparse) -> None:
             f"{function}(): {name} must have 0 dense dims, but has {value.n_dense}; make them "
             "sparse (bcoo_update_layout)"
         )
-    indices = checks.known(value.indices)
+    indices = arguments.known(value.indices)
     if indices is None:
         return
     if isinstance(value, BCOO):
         limits = np.asarray(value.shape[value.n_batch :], np.int64)
         wrong = (indices < 0) | (indices > limits)
     else:
-        starts = checks.known(value.indptr)
+        starts = arguments.known(value.indptr)
         if starts is None:
             return
         limits = np.asarray(value.shape[-1], np.int64)

@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl import checks
-from impl.checks import Array
-from impl.decide import decide
-from impl.primitives.alert import alert
-from impl.primitives.scatter_accumulate import scatter_accumulate
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._mode.decide import decide
+from impl._primitives.alert import alert
+from impl._primitives.scatter_accumulate import scatter_accumulate
 
 _NAME = "bincount"
 
@@ -47,7 +47,7 @@ def bincount(
 
     Source: ``torch.bincount``. What the mode does, and the guarantee, are in the spec's rows.
     """
-    numbers = checks.array(_NAME, "input", input)
+    numbers = arguments.array(_NAME, "input", input)
     if not jnp.issubdtype(numbers.dtype, jnp.integer):
         raise NotImplementedError(
             f"{_NAME}(): not implemented for {numbers.dtype} in argument 'input'; it takes integers"
@@ -57,12 +57,12 @@ def bincount(
             f"{_NAME} only supports 1-d non-negative integral inputs, but got shape "
             f"{list(numbers.shape)}"
         )
-    minlength = checks.integer(_NAME, "minlength", minlength)
+    minlength = arguments.integer(_NAME, "minlength", minlength)
     if minlength < 0:
         raise RuntimeError(f"{_NAME}(): minlength should be >= 0, but got {minlength}")
     size = _length(input, minlength, length)
     amounts = _amounts(weights, numbers)
-    decision = decide(_NAME, **checks.facts(amounts, weights=weights is not None))
+    decision = decide(_NAME, **arguments.facts(amounts, weights=weights is not None))
     out = scatter_accumulate(
         jnp.zeros((1, size, 1), amounts.dtype),
         _bins(input, numbers, size)[None, :, None],
@@ -75,7 +75,7 @@ def bincount(
 def _length(input: Any, minlength: int, length: int | None) -> int:
     known = not isinstance(input, jax.core.Tracer)
     if length is not None:
-        length = checks.integer(_NAME, "length", length)
+        length = arguments.integer(_NAME, "length", length)
         if length < minlength:
             raise RuntimeError(
                 f"{_NAME}(): length must not be below minlength, but got {length} and {minlength}"
@@ -106,7 +106,7 @@ def _bins(input: Any, numbers: jax.Array, size: int) -> jax.Array:
 def _amounts(weights: Any, numbers: jax.Array) -> jax.Array:
     if weights is None:
         return jnp.ones(numbers.shape, jnp.result_type(int))
-    given = checks.array(_NAME, "weights", weights)
+    given = arguments.array(_NAME, "weights", weights)
     if given.shape != numbers.shape:
         raise RuntimeError(
             f"{_NAME}(): weights should be 1-d and have the same length as input, but got shapes "

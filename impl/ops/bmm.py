@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import jax
 
-from impl import checks
-from impl.checks import Array
-from impl.ops import _products
-from impl.ops._products import Left
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl.ops import _matmul
+from impl.ops._matmul import Left
 
 _NAME = "bmm"
 
@@ -36,7 +36,7 @@ def bmm(input: Left, mat2: Array) -> jax.Array:
 
     Source: ``torch.bmm``. What the mode does, and the guarantee, are in the spec's rows.
     """
-    a, b = _products.left(_NAME, input), checks.array(_NAME, "mat2", mat2)
+    a, b = _matmul.left(_NAME, input), arguments.array(_NAME, "mat2", mat2)
     for name, operand in (("input", a), ("mat2", b)):
         if operand.ndim != 3:
             raise RuntimeError(
@@ -48,5 +48,5 @@ def bmm(input: Left, mat2: Array) -> jax.Array:
             f"{_NAME}(): Expected size for first two dimensions of mat2 to be: {wanted} but got: "
             f"{list(b.shape[:2])}"
         )
-    _products.check_dtypes(_NAME, a, "mat2", b)
-    return _products.product(_NAME, a, b)
+    _matmul.check_dtypes(_NAME, a, "mat2", b)
+    return _matmul.product(_NAME, a, b)

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import jax
 
-from impl.checks import Array
-from impl.ops._running import extreme
+from impl._core.arguments import Array
+from impl.ops._cumulative import extreme
 
 _NAME = "cummax"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import jax
 
-from impl.checks import Array
-from impl.ops._running import total
+from impl._core.arguments import Array
+from impl.ops._cumulative import total
 
 _NAME = "cumsum"
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import jax
 
-from impl import checks
-from impl.checks import Array
-from impl.ops._fresh import make
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl.ops._uninitialized import make
 
 
 def empty(
@@ -43,7 +43,7 @@ def empty(
 
     Source: ``torch.empty``. What the mode does, and the guarantee, are in the spec's rows.
     """
-    return make("empty", checks.sizes("empty", sizes, size), dtype, keywords)
+    return make("empty", arguments.sizes("empty", sizes, size), dtype, keywords)
 
 
 def empty_like(
@@ -66,7 +66,7 @@ def empty_like(
 
     Source: ``torch.empty_like``. What the mode does, and the guarantee, are in the spec's rows.
     """
-    input = checks.array("empty_like", "input", input)
+    input = arguments.array("empty_like", "input", input)
     return make("empty_like", input.shape, input.dtype if dtype is None else dtype, keywords)
 
 
@@ -98,8 +98,8 @@ def new_empty(
     Source: ``torch.Tensor.new_empty``. What the mode does, and the guarantee, are in the spec's
     rows.
     """
-    input = checks.array("new_empty", "input", input)
-    shape = checks.sizes("new_empty", sizes, size)
+    input = arguments.array("new_empty", "input", input)
+    shape = arguments.sizes("new_empty", sizes, size)
     return make("new_empty", shape, input.dtype if dtype is None else dtype, keywords)
 
 
@@ -130,12 +130,12 @@ def empty_strided(
 
     Source: ``torch.empty_strided``. What the mode does, and the guarantee, are in the spec's rows.
     """
-    shape = checks.sizes("empty_strided", (), size)
+    shape = arguments.sizes("empty_strided", (), size)
     if not isinstance(stride, tuple | list):
         raise TypeError(
             f"empty_strided(): argument 'stride' must be tuple of ints, not {type(stride).__name__}"
         )
-    steps = [checks.integer("empty_strided", f"stride[{i}]", s) for i, s in enumerate(stride)]
+    steps = [arguments.integer("empty_strided", f"stride[{i}]", s) for i, s in enumerate(stride)]
     if len(steps) != len(shape):
         raise RuntimeError(
             f"empty_strided(): dimensionality of sizes ({len(shape)}) must match dimensionality "
@@ -176,7 +176,7 @@ def empty_permuted(
     Source: ``torch.empty_permuted``. What the mode does, and the guarantee, are in the spec's
     rows.
     """
-    shape = checks.sizes("empty_permuted", (), size)
+    shape = arguments.sizes("empty_permuted", (), size)
     if not isinstance(physical_layout, tuple | list):
         raise TypeError(
             "empty_permuted(): argument 'physical_layout' must be tuple of ints, not "
@@ -189,7 +189,7 @@ def empty_permuted(
             f"len(physical_layout) = {len(physical_layout)}"
         )
     for place, one in enumerate(physical_layout):
-        dim = checks.integer("empty_permuted", f"physical_layout[{place}]", one)
+        dim = arguments.integer("empty_permuted", f"physical_layout[{place}]", one)
         if not 0 <= dim < len(shape):
             raise RuntimeError(
                 f"empty_permuted(): Dimension out of range (expected to be between 0 and "

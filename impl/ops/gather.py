@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import jax
 
-from impl import checks
-from impl.checks import Array
-from impl.decide import decide
-from impl.layout import one_or_more, three_axes, window
-from impl.primitives.gather import gather as gather_along
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._core.axes import one_or_more, three_axes, window
+from impl._mode.decide import decide
+from impl._primitives.gather import gather as gather_along
 
 _NAME = "gather"
 
@@ -39,17 +39,17 @@ def gather(input: Array, dim: int, index: Array, *, sparse_grad: bool = False) -
 
     Source: ``torch.gather``.
     """
-    input = checks.array(_NAME, "input", input)
-    dim = checks.dimension(dim, input.ndim, _NAME)
-    places = checks.index_array(_NAME, index)
-    pullback = decide(_NAME, "backward", **checks.facts(input))
+    input = arguments.array(_NAME, "input", input)
+    dim = arguments.dimension(dim, input.ndim, _NAME)
+    places = arguments.index_array(_NAME, index)
+    pullback = decide(_NAME, "backward", **arguments.facts(input))
     if places.size == 0:
         return jax.numpy.zeros(places.shape, input.dtype)
     # PyTorch lets a number stand for an array of one element, and the other way round.
     input, at = one_or_more(input), one_or_more(places)
-    checks.same_ndim(_NAME, at, input=input)
-    checks.no_larger(_NAME, at, dim, input, but_along_dim=True)
-    checks.index_range(_NAME, index, input.shape[dim], dim)
+    arguments.same_ndim(_NAME, at, input=input)
+    arguments.no_larger(_NAME, at, dim, input, but_along_dim=True)
+    arguments.index_range(_NAME, index, input.shape[dim], dim)
     corner = input[window(at.shape, dim)]
     out = gather_along(three_axes(corner, dim), three_axes(at, dim), pullback=pullback)
     return out.reshape(places.shape)

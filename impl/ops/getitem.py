@@ -6,11 +6,11 @@ from typing import Any
 
 import jax
 
-from impl import checks
-from impl.checks import Array
-from impl.decide import decide
-from impl.primitives.gather import gather
-from impl.subscripts import subscript
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._core.subscripts import subscript
+from impl._mode.decide import decide
+from impl._primitives.gather import gather
 
 _NAME = "getitem"
 
@@ -50,12 +50,12 @@ def getitem(input: Array, indices: Any) -> jax.Array:
 
     Source: ``torch.Tensor.__getitem__``.
     """
-    input = checks.array(_NAME, "input", input)
+    input = arguments.array(_NAME, "input", input)
     what = subscript(_NAME, input.shape, indices)
     pullback = decide(
         _NAME,
         "backward",
-        **checks.facts(input, index_is_list=what.by_arrays, unique_indices=what.unique),
+        **arguments.facts(input, index_is_list=what.by_arrays, unique_indices=what.unique),
     )
     left = what.cut(input)
     if what.places is None:

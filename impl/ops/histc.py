@@ -8,14 +8,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl import checks
-from impl.checks import Array
-from impl.decide import decide
-from impl.manual_axes import aligned
-from impl.numerics import accumulator, convert
-from impl.primitives.alert import alert
-from impl.primitives.arithmetic import divide, multiply
-from impl.primitives.scatter_accumulate import scatter_accumulate
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._core.numerics import accumulator, convert
+from impl._core.shard_axes import aligned
+from impl._mode.decide import decide
+from impl._primitives.alert import alert
+from impl._primitives.arithmetic import divide, multiply
+from impl._primitives.scatter_accumulate import scatter_accumulate
 
 _NAME = "histc"
 
@@ -48,21 +48,21 @@ def histc(input: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> jax.Arra
 
     Source: ``torch.histc``. What the mode does, and the guarantee, are in the spec's rows.
     """
-    numbers = checks.array(_NAME, "input", input)
-    if checks.dtype_kind(numbers.dtype) not in ("floating", "integer"):
+    numbers = arguments.array(_NAME, "input", input)
+    if arguments.dtype_kind(numbers.dtype) not in ("floating", "integer"):
         raise NotImplementedError(
             f"{_NAME}(): not implemented for {numbers.dtype} in argument 'input'; it takes floats "
             "and integers"
         )
-    bins = checks.integer(_NAME, "bins", bins)
+    bins = arguments.integer(_NAME, "bins", bins)
     if bins <= 0:
         raise RuntimeError(f"{_NAME}(): bins must be > 0, but got {bins}")
     ends = [
-        checks.number_as(_NAME, name, value, numbers.dtype)
+        arguments.number_as(_NAME, name, value, numbers.dtype)
         for name, value in (("min", min), ("max", max))
     ]
     _check_range(input, numbers.dtype, min, max)
-    decision = decide(_NAME, **checks.facts(numbers))
+    decision = decide(_NAME, **arguments.facts(numbers))
     wide = _wide(numbers.dtype)
     flat = convert(jax.lax.stop_gradient(alert(numbers, decision)).reshape(-1), wide)
     low, high = _range(flat, *(convert(jax.lax.stop_gradient(end), wide) for end in ends))
@@ -93,12 +93,12 @@ def _check_range(input: Any, dtype: jax.typing.DTypeLike, low: Any, high: Any) -
     Raises:
         RuntimeError: It is not finite, or its ends are in the wrong order.
     """
-    ends = [end for end in (checks.known(low), checks.known(high)) if end is not None]
+    ends = [end for end in (arguments.known(low), arguments.known(high)) if end is not None]
     if len(ends) < 2:
         return
     least, most = (end.astype(dtype).astype(_wide(dtype)) for end in ends)
     if least == most:
-        values = checks.known(input)
+        values = arguments.known(input)
         if values is None:
             return
         if values.size:

@@ -7,13 +7,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from impl import checks
-from impl.checks import Array
-from impl.decide import decide
-from impl.layout import three_axes
-from impl.numerics import accumulator, convert, product
-from impl.primitives.alert import alert
-from impl.primitives.scatter_accumulate import scatter_accumulate
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._core.axes import three_axes
+from impl._core.numerics import accumulator, convert, product
+from impl._mode.decide import decide
+from impl._primitives.alert import alert
+from impl._primitives.scatter_accumulate import scatter_accumulate
 
 _NAME = "index_add"
 
@@ -49,17 +49,17 @@ def index_add(
 
     Source: ``torch.index_add``. What the mode does, and the guarantee, are in the spec's rows.
     """
-    input = checks.array(_NAME, "input", input)
-    source = checks.array(_NAME, "source", source)
-    dim = checks.dimension(dim, input.ndim, _NAME)
+    input = arguments.array(_NAME, "input", input)
+    source = arguments.array(_NAME, "source", source)
+    dim = arguments.dimension(dim, input.ndim, _NAME)
     size = input.shape[dim] if input.ndim else 1
-    flat = checks.index_vector(_NAME, index)
-    checks.index_range(_NAME, index, size, dim)
-    checks.source_slices(_NAME, input, dim, flat.shape[0], source)
-    if not checks.is_one(checks.number(_NAME, "alpha", alpha)):
+    flat = arguments.index_vector(_NAME, index)
+    arguments.index_range(_NAME, index, size, dim)
+    arguments.source_slices(_NAME, input, dim, flat.shape[0], source)
+    if not arguments.is_one(arguments.number(_NAME, "alpha", alpha)):
         source = _scaled(source, jnp.asarray(alpha))
-    checks.flag(_NAME, "unique_indices", unique_indices)
-    decision = decide(_NAME, **checks.facts(input, unique_indices=unique_indices))
+    arguments.flag(_NAME, "unique_indices", unique_indices)
+    decision = decide(_NAME, **arguments.facts(input, unique_indices=unique_indices))
     out = scatter_accumulate(
         three_axes(alert(input, decision), dim),
         flat[None, :, None],

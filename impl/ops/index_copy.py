@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import jax
 
-from impl import checks
-from impl.checks import Array
-from impl.decide import decide
-from impl.layout import three_axes
-from impl.primitives.alert import alert
-from impl.primitives.scatter_assign import scatter_assign
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._core.axes import three_axes
+from impl._mode.decide import decide
+from impl._primitives.alert import alert
+from impl._primitives.scatter_assign import scatter_assign
 
 _NAME = "index_copy"
 
@@ -43,14 +43,14 @@ def index_copy(
 
     Source: ``torch.index_copy``. What the mode does, and the guarantee, are in the spec's rows.
     """
-    input = checks.array(_NAME, "input", input)
-    source = checks.array(_NAME, "source", source)
-    dim = checks.dimension(dim, input.ndim, _NAME)
-    flat = checks.index_vector(_NAME, index)
+    input = arguments.array(_NAME, "input", input)
+    source = arguments.array(_NAME, "source", source)
+    dim = arguments.dimension(dim, input.ndim, _NAME)
+    flat = arguments.index_vector(_NAME, index)
     _check_source(input, dim, flat.shape[0], source)
-    checks.index_range(_NAME, index, input.shape[dim] if input.ndim else 1, dim, IndexError)
-    checks.flag(_NAME, "unique_indices", unique_indices)
-    decision = decide(_NAME, **checks.facts(input, unique_indices=unique_indices))
+    arguments.index_range(_NAME, index, input.shape[dim] if input.ndim else 1, dim, IndexError)
+    arguments.flag(_NAME, "unique_indices", unique_indices)
+    decision = decide(_NAME, **arguments.facts(input, unique_indices=unique_indices))
     out = scatter_assign(
         three_axes(alert(input, decision), dim),
         flat[None, :, None],

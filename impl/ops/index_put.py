@@ -9,14 +9,14 @@ from typing import Any, overload
 import jax
 import jax.numpy as jnp
 
-from impl import checks
-from impl.checks import Array
-from impl.decide import decide
-from impl.primitives.alert import alert
-from impl.primitives.scatter_accumulate import scatter_accumulate
-from impl.primitives.scatter_assign import scatter_assign
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._core.subscripts import arrays_alone, check_mask, is_mask
+from impl._mode.decide import decide
+from impl._primitives.alert import alert
+from impl._primitives.scatter_accumulate import scatter_accumulate
+from impl._primitives.scatter_assign import scatter_assign
 from impl.quantized import QuantizedArray, to_be_written
-from impl.subscripts import arrays_alone, check_mask, is_mask
 
 _NAME = "index_put"
 
@@ -85,16 +85,16 @@ def index_put(
     """
     if isinstance(input, QuantizedArray):
         return _quantized(input, indices, values, accumulate, unique_indices)
-    input = checks.array(_NAME, "input", input)
+    input = arguments.array(_NAME, "input", input)
     if not isinstance(indices, tuple | list):
         raise TypeError(
             f"{_NAME}(): argument 'indices' must be tuple of arrays, not {type(indices).__name__}"
         )
-    values = checks.array(_NAME, "values", values)
-    checks.flag(_NAME, "accumulate", accumulate)
-    checks.flag(_NAME, "unique_indices", unique_indices)
-    checks.same_dtype(_NAME, input, values=values)
-    facts = checks.facts(input, accumulate=accumulate)
+    values = arguments.array(_NAME, "values", values)
+    arguments.flag(_NAME, "accumulate", accumulate)
+    arguments.flag(_NAME, "unique_indices", unique_indices)
+    arguments.same_dtype(_NAME, input, values=values)
+    facts = arguments.facts(input, accumulate=accumulate)
     if not accumulate and values.size == 1 and _is_one_traced_mask(indices):
         decision = decide(_NAME, **facts, unique_indices=True)
         return _masked(alert(input, decision), indices, values)
@@ -115,7 +115,7 @@ def _quantized(
     accumulate: bool,
     unique_indices: bool,
 ) -> QuantizedArray:
-    checks.flag(_NAME, "accumulate", accumulate)
+    arguments.flag(_NAME, "accumulate", accumulate)
     if accumulate:
         raise RuntimeError(
             f"{_NAME}(): argument 'accumulate' must be False where 'input' is quantized; "
@@ -128,7 +128,7 @@ def _quantized(
 
 def _is_one_traced_mask(indices: Sequence[Any]) -> bool:
     arrays = [index for index in indices if index is not None]
-    return len(arrays) == 1 and is_mask(arrays[0]) and checks.known(arrays[0]) is None
+    return len(arrays) == 1 and is_mask(arrays[0]) and arguments.known(arrays[0]) is None
 
 
 def _masked(input: jax.Array, indices: Sequence[Any], value: jax.Array) -> jax.Array:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import jax
 
-from impl import checks
-from impl.checks import Array
-from impl.decide import decide
-from impl.layout import three_axes
-from impl.ops._reduce import BY, check_dtype, reduced
-from impl.primitives.alert import alert
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._core.axes import three_axes
+from impl._mode.decide import decide
+from impl._primitives.alert import alert
+from impl.ops._index_reduce import BY, check_dtype, reduced
 
 _NAME = "index_reduce"
 
@@ -26,7 +26,7 @@ def index_reduce(
 ) -> jax.Array:
     """Reduces slices of ``source`` to ``input`` at places of one dimension.
 
-    Places that ``index`` does not name keep their bits.
+    FlatIndex that ``index`` does not name keep their bits.
 
     A mean of integers is rounded down; their sum is kept in at least 32 bits. (PyTorch's wraps
     around in a narrower type, and so does its number of terms.) Of several elements that are the
@@ -56,17 +56,17 @@ def index_reduce(
 
     Source: ``torch.index_reduce``. What the mode does, and the guarantee, are in the spec's rows.
     """
-    input = checks.array(_NAME, "input", input)
-    source = checks.array(_NAME, "source", source)
-    dim = checks.dimension(dim, input.ndim, _NAME)
-    flat = checks.index_vector(_NAME, index)
-    checks.choice(_NAME, "reduce", reduce, tuple(by for by in BY if by != "sum"))
-    checks.flag(_NAME, "include_self", include_self)
-    checks.flag(_NAME, "unique_indices", unique_indices)
+    input = arguments.array(_NAME, "input", input)
+    source = arguments.array(_NAME, "source", source)
+    dim = arguments.dimension(dim, input.ndim, _NAME)
+    flat = arguments.index_vector(_NAME, index)
+    arguments.choice(_NAME, "reduce", reduce, tuple(by for by in BY if by != "sum"))
+    arguments.flag(_NAME, "include_self", include_self)
+    arguments.flag(_NAME, "unique_indices", unique_indices)
     check_dtype(_NAME, reduce, input.dtype)
-    checks.source_slices(_NAME, input, dim, flat.shape[0], source)
-    checks.index_range(_NAME, index, input.shape[dim] if input.ndim else 1, dim, IndexError)
-    decision = decide(_NAME, **checks.facts(input, reduce=reduce, unique_indices=unique_indices))
+    arguments.source_slices(_NAME, input, dim, flat.shape[0], source)
+    arguments.index_range(_NAME, index, input.shape[dim] if input.ndim else 1, dim, IndexError)
+    decision = decide(_NAME, **arguments.facts(input, reduce=reduce, unique_indices=unique_indices))
     out = reduced(
         three_axes(alert(input, decision), dim),
         flat[None, :, None],

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import jax
 
-from impl import checks
-from impl.checks import Array
-from impl.decide import decide
-from impl.layout import three_axes
-from impl.primitives.gather import gather as gather_along
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._core.axes import three_axes
+from impl._mode.decide import decide
+from impl._primitives.gather import gather as gather_along
 
 _NAME = "index_select"
 
@@ -35,15 +35,15 @@ def index_select(input: Array, dim: int, index: Array) -> jax.Array:
 
     Source: ``torch.index_select``.
     """
-    input = checks.array(_NAME, "input", input)
-    dim = checks.dimension(dim, input.ndim, _NAME)
-    places = checks.index_vector(_NAME, index)
+    input = arguments.array(_NAME, "input", input)
+    dim = arguments.dimension(dim, input.ndim, _NAME)
+    places = arguments.index_vector(_NAME, index)
     if input.ndim == 0 and places.size != 1:
         raise RuntimeError(
             f"{_NAME}(): Index to scalar can have only 1 value, got {places.size} value(s)"
         )
-    checks.index_range(_NAME, index, input.shape[dim] if input.ndim else 1, dim, IndexError)
-    pullback = decide(_NAME, "backward", **checks.facts(input))
+    arguments.index_range(_NAME, index, input.shape[dim] if input.ndim else 1, dim, IndexError)
+    pullback = decide(_NAME, "backward", **arguments.facts(input))
     out = gather_along(three_axes(input, dim), places[None, :, None], pullback=pullback)
     shape = list(input.shape)
     if shape:

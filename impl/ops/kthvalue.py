@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import jax
 
-from impl import checks
-from impl.checks import Array
-from impl.decide import decide
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._mode.decide import decide
+from impl._primitives.alert import alert
+from impl._primitives.select_kth import select_kth
 from impl.ops._selection import as_index, picked, real, reduced_shape, slices
-from impl.primitives.alert import alert
-from impl.primitives.select_kth import select_kth
 
 _NAME = "kthvalue"
 
@@ -47,8 +47,8 @@ def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> Kthv
     Source: ``torch.kthvalue``.
     """
     input = real(_NAME, input)
-    k = checks.integer(_NAME, "k", k)
-    checks.flag(_NAME, "keepdim", keepdim)
+    k = arguments.integer(_NAME, "k", k)
+    arguments.flag(_NAME, "keepdim", keepdim)
     values, dim = slices(_NAME, input, dim, reduced=True)
     length = values.shape[1]
     if not 1 <= k <= length:
@@ -56,7 +56,7 @@ def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> Kthv
             f"{_NAME}(): selected number k out of range for dimension {dim}: got {k}, allowed are "
             f"1 to {length}"
         )
-    facts = checks.facts(input)
+    facts = arguments.facts(input)
     decision = decide(_NAME, **facts)
     values = alert(values, decision)
     position = select_kth(values, k, decision=decision)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import jax
 
-from impl import checks
-from impl.checks import Array
-from impl.decide import decide
-from impl.ops._running import along
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._mode.decide import decide
+from impl.ops._cumulative import along
 
 _NAME = "logcumsumexp"
 
@@ -32,10 +32,10 @@ def logcumsumexp(input: Array, dim: int) -> jax.Array:
 
     Source: ``torch.logcumsumexp``. What the mode does, and the guarantee, are in the spec's rows.
     """
-    input = checks.array(_NAME, "input", input)
-    dim = checks.dimension(dim, input.ndim, _NAME)
-    if checks.dtype_kind(input.dtype) in ("integer", "bool"):
+    input = arguments.array(_NAME, "input", input)
+    dim = arguments.dimension(dim, input.ndim, _NAME)
+    if arguments.dtype_kind(input.dtype) in ("integer", "bool"):
         raise NotImplementedError(
             f"{_NAME}(): not implemented for {input.dtype}; it takes floats and complex numbers"
         )
-    return along(input, "logaddexp", dim, decide(_NAME, **checks.facts(input)))
+    return along(input, "logaddexp", dim, decide(_NAME, **arguments.facts(input)))

@@ -8,16 +8,16 @@ from typing import Any, NamedTuple, TypeVar, overload
 import jax
 import jax.numpy as jnp
 
-from impl import checks
-from impl.checks import Array
-from impl.decide import Action, Decision, decide
-from impl.numerics import accumulator, convert
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._core.numerics import accumulator, convert
+from impl._mode.decide import Action, Decision, decide
+from impl._primitives.alert import alert
+from impl._primitives.arithmetic import divide
+from impl._primitives.gather import gather
+from impl._primitives.scatter_accumulate import scatter_accumulate
+from impl._primitives.select_kth import equal, select_kth
 from impl.ops._selection import as_index, picked, real, reduced_shape, slices
-from impl.primitives.alert import alert
-from impl.primitives.arithmetic import divide
-from impl.primitives.gather import gather
-from impl.primitives.scatter_accumulate import scatter_accumulate
-from impl.primitives.select_kth import equal, select_kth
 
 
 class Median(NamedTuple):
@@ -116,10 +116,10 @@ def _median(
     keepdim: bool,
 ) -> jax.Array | _Pair:
     input = real(function, input)
-    checks.flag(function, "keepdim", keepdim)
+    arguments.flag(function, "keepdim", keepdim)
     if dim is None and keepdim:
         raise TypeError(f"{function}(): argument 'dim' must be given where 'keepdim' is True")
-    facts = checks.facts(input, returns_indices=dim is not None)
+    facts = arguments.facts(input, returns_indices=dim is not None)
     if dim is None:
         decision = decide(function, **facts)
         values = alert(input.reshape(1, -1, 1), decision)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import jax
 
-from impl import checks
-from impl.checks import Array
-from impl.ops import _products
-from impl.ops._products import Left
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl.ops import _matmul
+from impl.ops._matmul import Left
 
 _NAME = "mm"
 
@@ -35,6 +35,6 @@ def mm(input: Left, mat2: Array) -> jax.Array:
 
     Source: ``torch.mm``. What the mode does, and the guarantee, are in the spec's rows.
     """
-    a, b = _products.left(_NAME, input), checks.array(_NAME, "mat2", mat2)
-    _products.check_matrices(_NAME, input=a, mat2=b)
-    return _products.product(_NAME, a, b)
+    a, b = _matmul.left(_NAME, input), arguments.array(_NAME, "mat2", mat2)
+    _matmul.check_matrices(_NAME, input=a, mat2=b)
+    return _matmul.product(_NAME, a, b)

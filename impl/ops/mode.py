@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import jax
 
-from impl import checks
-from impl.checks import Array
-from impl.decide import decide
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._mode.decide import decide
+from impl._primitives.alert import alert
+from impl._primitives.sort import most_frequent
 from impl.ops._selection import as_index, picked, real, reduced_shape, slices
-from impl.primitives.alert import alert
-from impl.primitives.rank import most_frequent
 
 _NAME = "mode"
 
@@ -47,9 +47,9 @@ def mode(input: Array, dim: int = -1, keepdim: bool = False) -> Mode:
     Source: ``torch.mode``. What the mode does, and the guarantee, are in the spec's rows.
     """
     input = real(_NAME, input, bools=True)
-    checks.flag(_NAME, "keepdim", keepdim)
+    arguments.flag(_NAME, "keepdim", keepdim)
     values, dim = slices(_NAME, input, dim, reduced=True)
-    facts = checks.facts(input)
+    facts = arguments.facts(input)
     decision = decide(_NAME, **facts)
     values = alert(values, decision)
     position = most_frequent(values, decision=decision)

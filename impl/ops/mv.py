@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import jax
 
-from impl import checks
-from impl.checks import Array
-from impl.ops import _products
-from impl.ops._products import Left
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl.ops import _matmul
+from impl.ops._matmul import Left
 
 _NAME = "mv"
 
@@ -35,7 +35,7 @@ def mv(input: Left, vec: Array) -> jax.Array:
 
     Source: ``torch.mv``. What the mode does, and the guarantee, are in the spec's rows.
     """
-    a, b = _products.left(_NAME, input), checks.array(_NAME, "vec", vec)
+    a, b = _matmul.left(_NAME, input), arguments.array(_NAME, "vec", vec)
     if (a.ndim, b.ndim) != (2, 1):
         raise RuntimeError(
             f"{_NAME}(): input must be a matrix and vec a vector, but got shapes {list(a.shape)} "
@@ -45,5 +45,5 @@ def mv(input: Left, vec: Array) -> jax.Array:
         raise RuntimeError(
             f"{_NAME}(): size mismatch, got input ({a.shape[0]}x{a.shape[1]}), vec ({b.shape[0]})"
         )
-    _products.check_dtypes(_NAME, a, "vec", b)
-    return _products.product(_NAME, a, b[:, None])[:, 0]
+    _matmul.check_dtypes(_NAME, a, "vec", b)
+    return _matmul.product(_NAME, a, b[:, None])[:, 0]

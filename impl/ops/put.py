@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import jax
 
-from impl import checks
-from impl.checks import Array
-from impl.decide import decide
-from impl.layout import wrapped
-from impl.primitives.alert import alert
-from impl.primitives.scatter_accumulate import scatter_accumulate
-from impl.primitives.scatter_assign import scatter_assign
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._core.axes import wrapped
+from impl._mode.decide import decide
+from impl._primitives.alert import alert
+from impl._primitives.scatter_accumulate import scatter_accumulate
+from impl._primitives.scatter_assign import scatter_assign
 
 _NAME = "put"
 
@@ -46,20 +46,20 @@ def put(
 
     Source: ``torch.Tensor.put_``. What the mode does, and the guarantee, are in the spec's rows.
     """
-    input = checks.array(_NAME, "input", input)
-    source = checks.array(_NAME, "source", source)
-    places = checks.index_array(_NAME, index)
-    checks.flag(_NAME, "accumulate", accumulate)
-    checks.flag(_NAME, "unique_indices", unique_indices)
-    checks.same_dtype(_NAME, input, source=source)
+    input = arguments.array(_NAME, "input", input)
+    source = arguments.array(_NAME, "source", source)
+    places = arguments.index_array(_NAME, index)
+    arguments.flag(_NAME, "accumulate", accumulate)
+    arguments.flag(_NAME, "unique_indices", unique_indices)
+    arguments.same_dtype(_NAME, input, source=source)
     if places.size != source.size:
         raise IndexError(
             f"{_NAME}(): Expected source and index to have the same number of elements, but got "
             f"{source.size} and {places.size}"
         )
-    checks.index_range(_NAME, index, input.size, None, IndexError, wrap=True)
+    arguments.index_range(_NAME, index, input.size, None, IndexError, wrap=True)
     decision = decide(
-        _NAME, **checks.facts(input, accumulate=accumulate, unique_indices=unique_indices)
+        _NAME, **arguments.facts(input, accumulate=accumulate, unique_indices=unique_indices)
     )
     write = scatter_accumulate if accumulate else scatter_assign
     out = write(

@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl import checks
-from impl.checks import Array
-from impl.decide import decide
-from impl.layout import three_axes
-from impl.primitives.gather import gather
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._core.axes import three_axes
+from impl._mode.decide import decide
+from impl._primitives.gather import gather
 
 _NAME = "repeat_interleave"
 
@@ -57,11 +57,11 @@ def repeat_interleave(
         output_size = _not_negative("output_size", output_size)
     if repeats is None:
         return _positions_alone(input, dim, output_size)
-    input = checks.array(_NAME, "input", input)
+    input = arguments.array(_NAME, "input", input)
     if dim is None:
         input, dim = input.reshape(-1), 0
-    dim = checks.dimension(dim, input.ndim, _NAME, numbers_have_one=False)
-    pullback = decide(_NAME, "backward", **checks.facts(input))
+    dim = arguments.dimension(dim, input.ndim, _NAME, numbers_have_one=False)
+    pullback = decide(_NAME, "backward", **arguments.facts(input))
     index = _positions(_each(repeats, input.shape[dim], dim), output_size)
     out = gather(three_axes(input, dim), index[None, :, None], pullback=pullback)
     return out.reshape(*input.shape[:dim], index.size, *input.shape[dim + 1 :])
@@ -89,7 +89,7 @@ def _each(repeats: Any, size: int, dim: int) -> Array:
             f"{_NAME}(): repeats must have one element or the size of input along dim, but got "
             f"shape {list(repeats.shape)} and {size} along dimension {dim}"
         )
-    values = checks.known(repeats)
+    values = arguments.known(repeats)
     if values is not None:
         return np.broadcast_to(values.reshape(-1), size)
     return jnp.broadcast_to(jnp.asarray(repeats).reshape(-1), size)
@@ -97,7 +97,7 @@ def _each(repeats: Any, size: int, dim: int) -> Array:
 
 def _positions(repeats: Array, output_size: int | None) -> jax.Array:
     """Which slice each slice of the result repeats."""
-    values = checks.known(repeats)
+    values = arguments.known(repeats)
     if values is None:
         if output_size is None:
             raise TypeError(
@@ -122,7 +122,7 @@ def _positions(repeats: Array, output_size: int | None) -> jax.Array:
 
 
 def _not_negative(name: str, value: Any) -> int:
-    number = checks.integer(_NAME, name, value)
+    number = arguments.integer(_NAME, name, value)
     if number < 0:
         raise RuntimeError(f"{_NAME}(): {name} must be non-negative, but got {number}")
     return number

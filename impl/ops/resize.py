@@ -10,13 +10,14 @@ from typing import Any, overload
 import jax
 import jax.numpy as jnp
 
-from impl import checks, modes
-from impl.checks import Array
-from impl.decide import Decision, decide
-from impl.manual_axes import aligned
-from impl.ops._fresh import unused
-from impl.primitives.alert import alert
-from impl.primitives.fresh import fresh
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._core.shard_axes import aligned
+from impl._mode import modes
+from impl._mode.decide import Decision, decide
+from impl._primitives.alert import alert
+from impl._primitives.uninitialized import fresh
+from impl.ops._uninitialized import unused
 from impl.quantized import QuantizedArray
 
 _NAME = "resize"
@@ -67,8 +68,8 @@ def resize(
     does, and the guarantee, are in the spec's rows.
     """
     codes = input.int_repr if isinstance(input, QuantizedArray) else input
-    codes = checks.array(_NAME, "input", codes)
-    shape = checks.sizes(_NAME, sizes, size)
+    codes = arguments.array(_NAME, "input", codes)
+    shape = arguments.sizes(_NAME, sizes, size)
     unused(_NAME, keywords)
     decision = decide(
         _NAME,

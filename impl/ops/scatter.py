@@ -11,18 +11,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from impl import checks
-from impl.checks import Array
-from impl.decide import decide
-from impl.monoids import Reduction
-from impl.ops._corner import Combine, scattered
-from impl.ops._reduce import refuse_complex_product
-from impl.primitives.scatter_accumulate import scatter_accumulate
-from impl.primitives.scatter_assign import scatter_assign
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._core.reductions import ReductionName
+from impl._mode.decide import decide
+from impl._primitives.scatter_accumulate import scatter_accumulate
+from impl._primitives.scatter_assign import scatter_assign
+from impl.ops._index_reduce import refuse_complex_product
+from impl.ops._scatter_corner import Combine, scattered
 
 _NAME = "scatter"
 
-_BY: Mapping[str, Reduction] = MappingProxyType({"add": "add", "multiply": "mul"})
+_BY: Mapping[str, ReductionName] = MappingProxyType({"add": "add", "multiply": "mul"})
 
 
 def scatter(
@@ -69,28 +69,28 @@ def scatter(
 
     Source: ``torch.scatter``. What the mode does, and the guarantee, are in the spec's rows.
     """
-    input = checks.array(_NAME, "input", input)
-    dim = checks.dimension(dim, input.ndim, _NAME)
+    input = arguments.array(_NAME, "input", input)
+    dim = arguments.dimension(dim, input.ndim, _NAME)
     if (src is None) == (value is None):
         raise TypeError(
             f"{_NAME}(): expected one of 'src' (an array or a number) and 'value' (a number), but "
             f"got {'neither' if src is None else 'both'}"
         )
     if reduce is not None:
-        checks.choice(_NAME, "reduce", reduce, tuple(_BY))
+        arguments.choice(_NAME, "reduce", reduce, tuple(_BY))
     if reduce == "multiply":
         refuse_complex_product(_NAME, input.dtype)
-    checks.flag(_NAME, "unique_indices", unique_indices)
+    arguments.flag(_NAME, "unique_indices", unique_indices)
     is_array = value is None and not isinstance(src, numbers.Number)
     if is_array:
-        source = checks.array(_NAME, "src", src)
+        source = arguments.array(_NAME, "src", src)
     else:
         name, given = ("src", src) if value is None else ("value", value)
-        single = checks.number_as(_NAME, name, given, input.dtype)
-        source = jnp.broadcast_to(single, checks.index_array(_NAME, index).shape)
+        single = arguments.number_as(_NAME, name, given, input.dtype)
+        source = jnp.broadcast_to(single, arguments.index_array(_NAME, index).shape)
     decision = decide(
         _NAME,
-        **checks.facts(
+        **arguments.facts(
             input, src_is_array=is_array, reduce=reduce or "none", unique_indices=unique_indices
         ),
     )

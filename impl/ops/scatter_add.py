@@ -6,11 +6,11 @@ import functools
 
 import jax
 
-from impl import checks
-from impl.checks import Array
-from impl.decide import decide
-from impl.ops._corner import scattered
-from impl.primitives.scatter_accumulate import scatter_accumulate
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._mode.decide import decide
+from impl._primitives.scatter_accumulate import scatter_accumulate
+from impl.ops._scatter_corner import scattered
 
 _NAME = "scatter_add"
 
@@ -48,10 +48,10 @@ def scatter_add(
 
     Source: ``torch.scatter_add``. What the mode does, and the guarantee, are in the spec's rows.
     """
-    input = checks.array(_NAME, "input", input)
-    src = checks.array(_NAME, "src", src)
-    dim = checks.dimension(dim, input.ndim, _NAME)
-    checks.flag(_NAME, "unique_indices", unique_indices)
-    decision = decide(_NAME, **checks.facts(input, unique_indices=unique_indices))
+    input = arguments.array(_NAME, "input", input)
+    src = arguments.array(_NAME, "src", src)
+    dim = arguments.dimension(dim, input.ndim, _NAME)
+    arguments.flag(_NAME, "unique_indices", unique_indices)
+    decision = decide(_NAME, **arguments.facts(input, unique_indices=unique_indices))
     add = functools.partial(scatter_accumulate, decision=decision)
     return scattered(_NAME, input, dim, index, src, combine=add, decision=decision)

@@ -6,11 +6,11 @@ import functools
 
 import jax
 
-from impl import checks
-from impl.checks import Array
-from impl.decide import decide
-from impl.ops._corner import scattered
-from impl.ops._reduce import BY, check_dtype, reduced
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._mode.decide import decide
+from impl.ops._index_reduce import BY, check_dtype, reduced
+from impl.ops._scatter_corner import scattered
 
 _NAME = "scatter_reduce"
 
@@ -28,7 +28,7 @@ def scatter_reduce(
     """Reduces elements of ``src`` to the place in ``input`` that ``index`` gives along ``dim``.
 
     In three dimensions with ``dim=0`` and a sum: ``out[index[i, j, k], j, k] += src[i, j, k]``.
-    Places that ``index`` does not name keep their bits.
+    FlatIndex that ``index`` does not name keep their bits.
 
     A mean of integers is rounded down; their sum is kept in at least 32 bits. (PyTorch's wraps
     around in a narrower type, and so does its number of terms.) Of several elements that are the
@@ -61,14 +61,14 @@ def scatter_reduce(
     Source: ``torch.scatter_reduce``. What the mode does, and the guarantee, are in the spec's
     rows.
     """
-    input = checks.array(_NAME, "input", input)
-    src = checks.array(_NAME, "src", src)
-    dim = checks.dimension(dim, input.ndim, _NAME)
-    checks.choice(_NAME, "reduce", reduce, tuple(BY))
-    checks.flag(_NAME, "include_self", include_self)
-    checks.flag(_NAME, "unique_indices", unique_indices)
+    input = arguments.array(_NAME, "input", input)
+    src = arguments.array(_NAME, "src", src)
+    dim = arguments.dimension(dim, input.ndim, _NAME)
+    arguments.choice(_NAME, "reduce", reduce, tuple(BY))
+    arguments.flag(_NAME, "include_self", include_self)
+    arguments.flag(_NAME, "unique_indices", unique_indices)
     check_dtype(_NAME, reduce, input.dtype)
-    decision = decide(_NAME, **checks.facts(input, reduce=reduce, unique_indices=unique_indices))
+    decision = decide(_NAME, **arguments.facts(input, reduce=reduce, unique_indices=unique_indices))
     combine = functools.partial(
         reduced, reduce=reduce, include_self=include_self, decision=decision
     )

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import jax
 
-from impl import checks
-from impl.checks import Array
-from impl.decide import decide
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._mode.decide import decide
+from impl._primitives.alert import alert
+from impl._primitives.sort import rank
 from impl.ops._selection import as_index, picked, real, slices
-from impl.primitives.alert import alert
-from impl.primitives.rank import rank
 
 
 class Sort(NamedTuple):
@@ -45,7 +45,7 @@ def sort(input: Array, dim: int = -1, descending: bool = False, *, stable: bool 
     Source: ``torch.sort``. What the mode does, and the guarantee, are in the spec's rows.
     """
     input, values, positions = _sorted("sort", input, dim, descending, stable)
-    kept = picked("sort", values, positions, checks.facts(input))
+    kept = picked("sort", values, positions, arguments.facts(input))
     return Sort(kept.reshape(input.shape), as_index(positions).reshape(input.shape))
 
 
@@ -80,9 +80,9 @@ def _sorted(
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """The input, its elements on three axes, and where those come from that are in order."""
     input = real(function, input, bools=True, error=RuntimeError)
-    checks.flag(function, "descending", descending)
-    checks.flag(function, "stable", stable)
+    arguments.flag(function, "descending", descending)
+    arguments.flag(function, "stable", stable)
     values, _ = slices(function, input, dim, reduced=False)
-    decision = decide(function, **checks.facts(input))
+    decision = decide(function, **arguments.facts(input))
     values = alert(values, decision)
     return input, values, rank(values, values.shape[1], descending=descending, decision=decision)

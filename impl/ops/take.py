@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import jax
 
-from impl import checks
-from impl.checks import Array
-from impl.decide import decide
-from impl.layout import wrapped
-from impl.primitives.gather import gather
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._core.axes import wrapped
+from impl._mode.decide import decide
+from impl._primitives.gather import gather
 
 _NAME = "take"
 
@@ -35,9 +35,9 @@ def take(input: Array, index: Array) -> jax.Array:
 
     Source: ``torch.take``.
     """
-    input = checks.array(_NAME, "input", input)
-    places = checks.index_array(_NAME, index)
-    checks.index_range(_NAME, index, input.size, None, IndexError, wrap=True)
-    pullback = decide(_NAME, "backward", **checks.facts(input))
+    input = arguments.array(_NAME, "input", input)
+    places = arguments.index_array(_NAME, index)
+    arguments.index_range(_NAME, index, input.size, None, IndexError, wrap=True)
+    pullback = decide(_NAME, "backward", **arguments.facts(input))
     flat = wrapped(places, input.size).reshape(1, -1, 1)
     return gather(input.reshape(1, -1, 1), flat, pullback=pullback).reshape(places.shape)

@@ -7,11 +7,11 @@ import math
 import jax
 import jax.numpy as jnp
 
-from impl import checks
-from impl.checks import Array
-from impl.decide import Decision, decide
-from impl.layout import wrapped
-from impl.primitives.gather import gather
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._core.axes import wrapped
+from impl._mode.decide import Decision, decide
+from impl._primitives.gather import gather
 
 _NAME = "take_along_dim"
 
@@ -43,11 +43,11 @@ def take_along_dim(input: Array, indices: Array, dim: int | None = None) -> jax.
 
     Source: ``torch.take_along_dim``, which takes indices of ``size`` and above for others.
     """
-    input = checks.array(_NAME, "input", input)
-    places = checks.index_array(_NAME, indices, name="indices")
-    pullback = decide(_NAME, "backward", **checks.facts(input))
+    input = arguments.array(_NAME, "input", input)
+    places = arguments.index_array(_NAME, indices, name="indices")
+    pullback = decide(_NAME, "backward", **arguments.facts(input))
     if dim is None:
-        checks.index_range(_NAME, indices, input.size, None, name="indices")
+        arguments.index_range(_NAME, indices, input.size, None, name="indices")
         flat = input.reshape(1, -1, 1)
         return gather(flat, places.reshape(1, -1, 1), pullback=pullback).reshape(-1)
     if input.ndim != places.ndim:
@@ -55,9 +55,9 @@ def take_along_dim(input: Array, indices: Array, dim: int | None = None) -> jax.
             f"{_NAME}(): input and indices should have the same number of dimensions, but got "
             f"{input.ndim} dimensions for input, and {places.ndim} dimensions for indices"
         )
-    dim = checks.dimension(dim, input.ndim, _NAME, numbers_have_one=False)
+    dim = arguments.dimension(dim, input.ndim, _NAME, numbers_have_one=False)
     size = input.shape[dim]
-    checks.index_range(_NAME, indices, size, dim, wrap=True, name="indices")
+    arguments.index_range(_NAME, indices, size, dim, wrap=True, name="indices")
     return _broadcast(input, wrapped(places, size), dim, pullback)
 
 

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import jax
 
-from impl import checks
-from impl.checks import Array
-from impl.decide import decide
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._mode.decide import decide
+from impl._primitives.alert import alert
+from impl._primitives.sort import rank
 from impl.ops._selection import as_index, picked, real, slices
-from impl.primitives.alert import alert
-from impl.primitives.rank import rank
 
 _NAME = "topk"
 
@@ -49,9 +49,9 @@ def topk(input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool
     Source: ``torch.topk``. What the mode does, and the guarantee, are in the spec's rows.
     """
     input = real(_NAME, input, error=RuntimeError)
-    k = checks.integer(_NAME, "k", k)
-    checks.flag(_NAME, "largest", largest)
-    checks.flag(_NAME, "sorted", sorted)
+    k = arguments.integer(_NAME, "k", k)
+    arguments.flag(_NAME, "largest", largest)
+    arguments.flag(_NAME, "sorted", sorted)
     values, dim = slices(_NAME, input, dim, reduced=False)
     length = values.shape[1]
     if not 0 <= k <= length:
@@ -59,7 +59,7 @@ def topk(input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool
             f"{_NAME}(): selected index k out of range for dimension {dim}: got {k}, allowed are "
             f"0 to {length}"
         )
-    facts = checks.facts(input)
+    facts = arguments.facts(input)
     decision = decide(_NAME, **facts)
     values = alert(values, decision)
     # Of a number it is a number, also where none is asked for.

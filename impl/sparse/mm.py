@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import jax
 
-from impl import checks
-from impl.checks import Array
-from impl.ops import _products
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl.ops import _matmul
 from impl.ops._sparse import Sparse
 
 _NAME = "sparse.mm"
@@ -35,6 +35,6 @@ def mm(mat1: Sparse, mat2: Array) -> jax.Array:
 
     Source: ``torch.sparse.mm``. What the mode does, and the guarantee, are in the spec's rows.
     """
-    a, b = _products.sparse(_NAME, "mat1", mat1), checks.array(_NAME, "mat2", mat2)
-    _products.check_matrices(_NAME, mat1=a, mat2=b)
-    return _products.product(_NAME, a, b)
+    a, b = _matmul.sparse(_NAME, "mat1", mat1), arguments.array(_NAME, "mat2", mat2)
+    _matmul.check_matrices(_NAME, mat1=a, mat2=b)
+    return _matmul.product(_NAME, a, b)

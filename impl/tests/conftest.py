@@ -5,7 +5,7 @@ import contextlib
 import pytest
 
 import impl
-from impl import modes
+from impl._mode import modes
 from impl.tests._support import LOWERINGS, STAND_INS
 
 

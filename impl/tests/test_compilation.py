@@ -11,8 +11,8 @@ import pytest
 
 import impl
 import spec
-from impl import compilation, switches
-from impl.decide import decide
+from impl._mode import compilation, switches
+from impl._mode.decide import decide
 from spec import coherence
 
 

@@ -11,8 +11,8 @@ from jax.sharding import Mesh, PartitionSpec
 from jax.test_util import check_grads
 
 import impl
-from impl.lowerings import convolution as lowerings
-from impl.strides import Strides
+from impl._core.convolution_window import ConvolutionWindow
+from impl._lowerings import convolution as lowerings
 from impl.tests import _convolutions
 from impl.tests._dots import WAYS, exact, lowered, random
 from impl.tests._support import LOWERINGS, assert_same_bits, bits, spread
@@ -123,7 +123,7 @@ def test_a_schedule_changes_no_bits_of_a_gradient_of_weights():
 
 def test_many_taps_are_gone_through_by_a_loop(monkeypatch):
     x, w = exact(RNG, (2, 5, 12, 13), 3), exact(RNG, (4, 5, 4, 5), 3)
-    params = Strides((12, 13), (5, 9), (4, 5), (2, 1), (1, 1), (1, 0), 1)
+    params = ConvolutionWindow((12, 13), (5, 9), (4, 5), (2, 1), (1, 1), (1, 0), 1)
     given = {"result": (x, w), "image": (exact(RNG, (2, 4, 5, 9)), w)}
     given["weights"] = x, given["image"][0]
 

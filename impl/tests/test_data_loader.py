@@ -15,10 +15,10 @@ import pytest
 
 import impl
 from impl.utils import data
-from impl.utils.data.position import Position
+from impl.utils.data._position import Position
 
 pytest.importorskip("grain", reason="the extra 'data' is not installed")
-workers = pytest.importorskip("impl.utils.data.workers")
+workers = pytest.importorskip("impl.utils.data._workers")
 
 
 class Squares:

@@ -5,7 +5,7 @@ import pytest
 
 import impl
 from impl.utils import data
-from impl.utils.data import samplers
+from impl.utils.data import _samplers
 
 MASK = (1 << 64) - 1
 
@@ -30,12 +30,12 @@ def test_a_permutation_sorts_the_words_of_philox(size, seed, number):
     for block in range(1, -(-size // 4) + 1):
         words += philox([block, 0, 0, 0], [seed, number])
     want = sorted(range(size), key=lambda index: (words[index], index))
-    assert samplers.permutation(size, seed, number).tolist() == want
+    assert _samplers.permutation(size, seed, number).tolist() == want
 
 
 def test_equal_words_keep_their_order(monkeypatch):
-    monkeypatch.setattr(samplers, "_words", lambda size, *_: np.arange(size, dtype=np.uint64) % 2)
-    assert samplers.permutation(100, 0).tolist() == [*range(0, 100, 2), *range(1, 100, 2)]
+    monkeypatch.setattr(_samplers, "_words", lambda size, *_: np.arange(size, dtype=np.uint64) % 2)
+    assert _samplers.permutation(100, 0).tolist() == [*range(0, 100, 2), *range(1, 100, 2)]
 
 
 def test_an_order_is_drawn_once():
@@ -43,7 +43,7 @@ def test_an_order_is_drawn_once():
     sampler = data.RandomSampler(range(20), generator=generator)
     orders = [list(sampler), list(sampler)]
     again = impl.Generator(3)
-    assert orders == [samplers.permutation(20, again.draw_seed()).tolist() for _ in range(2)]
+    assert orders == [_samplers.permutation(20, again.draw_seed()).tolist() for _ in range(2)]
     assert orders[0] != orders[1]
     assert all(type(index) is int for index in orders[0])
 
@@ -67,7 +67,7 @@ def test_with_replacement_each_index_is_a_fraction_of_a_word():
     sampler = data.RandomSampler(
         range(size), replacement=True, num_samples=50, generator=impl.Generator(0)
     )
-    words = samplers._words(50, impl.Generator(0).draw_seed(), 0).tolist()
+    words = _samplers._words(50, impl.Generator(0).draw_seed(), 0).tolist()
     assert list(sampler) == [word * size >> 64 for word in words]
 
 

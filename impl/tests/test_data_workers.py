@@ -17,11 +17,11 @@ import impl
 from impl.tests import _data_sets
 from impl.tests._support import user_module
 from impl.utils import data
-from impl.utils.data import info
+from impl.utils.data import _worker_info
 
 pytest.importorskip("grain", reason="the extra 'data' is not installed")
-engine = pytest.importorskip("impl.utils.data.engine")
-workers = pytest.importorskip("impl.utils.data.workers")
+engine = pytest.importorskip("impl.utils.data._engine")
+workers = pytest.importorskip("impl.utils.data._workers")
 
 RECIPE = """
 import random
@@ -274,7 +274,7 @@ def in_this_process():
     before = workers.rng()
     yield
     workers.set_rng(before)
-    info._worker_info = None
+    _worker_info._worker_info = None
 
 
 def epoch(base_seed, *, reseeded=False, rng=None):

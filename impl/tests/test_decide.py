@@ -7,8 +7,8 @@ import pytest
 
 import impl
 import spec
-from impl import decide as module
-from impl.decide import Action, Alert, Decision, decide
+from impl._mode import decide as module
+from impl._mode.decide import Action, Alert, Decision, decide
 
 
 def profile(name, *, default=False):

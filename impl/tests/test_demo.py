@@ -14,9 +14,9 @@ import pytest
 
 import impl
 from impl import __main__ as command
-from impl import demo
-from impl.demo import alerts, model, runs, schedules, sums, training
-from impl.demo.report import Report, fingerprint
+from impl import _demo
+from impl._demo import alerts, model, runs, schedules, sums, training
+from impl._demo.report import Report, fingerprint
 
 ROOT = Path(impl.__file__).parents[1]
 
@@ -55,7 +55,7 @@ def test_a_claim_that_does_not_hold_is_an_exit_status():
         report.claim("two and two are five", holds=False)
 
     out = io.StringIO()
-    assert demo.run(out, [show]) == 1
+    assert _demo.run(out, [show]) == 1
     assert "[ok] two and two are four" in out.getvalue()
     assert "[FAILED] two and two are five" in out.getvalue()
     assert "1 of 2 claims do not hold" in out.getvalue()

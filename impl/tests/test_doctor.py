@@ -12,14 +12,15 @@ import pytest
 
 import impl
 from impl import __main__ as command
-from impl import diagnosis, modes
+from impl import diagnosis
 from impl import random as impl_random
-from impl.diagnosis import environment, program, settings
-from impl.diagnosis.report import Item, Report, Verdict
+from impl._mode import modes
+from impl.diagnosis import _environment, _program, _settings
+from impl.diagnosis._report import Item, Report, Verdict
 
 ROOT = Path(impl.__file__).parents[1]
 FIXED, PROCESS, MACHINE = get_args(Verdict)
-TABLE = settings.table()
+TABLE = _settings.table()
 EXCLUDE = "xla_gpu_exclude_nondeterministic_ops"
 LOAD = "xla_gpu_load_autotune_results_from"
 COMPLETE = "xla_gpu_require_complete_aot_autotune_results"
@@ -34,8 +35,8 @@ USUAL = {
 
 
 def judged(platform, flags="", variables=(), config=()):
-    found = settings.Found(environment.flags(flags), dict(variables), USUAL | dict(config))
-    judged = {item.name: item for item in settings.items(found, platform)}
+    found = _settings.Found(_environment.flags(flags), dict(variables), USUAL | dict(config))
+    judged = {item.name: item for item in _settings.items(found, platform)}
     assert all((item.remedy is not None) == item.varies for item in judged.values())
     return judged
 
@@ -156,18 +157,18 @@ def test_a_filled_cache_is_fixed_where_nothing_is_timed():
     ],
 )
 def test_flags_are_taken_apart_as_xla_does(text, expected):
-    assert environment.flags(text) == expected
+    assert _environment.flags(text) == expected
 
 
 def test_flags_may_stand_in_a_file(tmp_path):
     (tmp_path / "flags").write_text("--a=1\n--b\n")
-    assert environment.flags(str(tmp_path / "flags")) == {"a": "1", "b": "true"}
+    assert _environment.flags(str(tmp_path / "flags")) == {"a": "1", "b": "true"}
 
 
 @pytest.mark.parametrize("setting", TABLE.settings, ids=lambda setting: setting.name)
 def test_an_entry_of_the_table_is_sound(setting):
-    assert setting.kind in get_args(settings.Kind)
-    assert setting.section in settings.SECTIONS
+    assert setting.kind in get_args(_settings.Kind)
+    assert setting.section in _settings.SECTIONS
     assert sum(setting.name == other.name for other in TABLE.settings) == 1
     for case in setting.cases:
         assert case.verdict in get_args(Verdict)
@@ -188,7 +189,7 @@ def test_jaxlib_knows_every_flag_of_the_table(monkeypatch):
     ]
     assert len(flags) > 10
     monkeypatch.setenv("XLA_FLAGS", " ".join(flags))
-    assert environment.refusal() is None
+    assert _environment.refusal() is None
 
 
 def named(items, name):
@@ -209,50 +210,50 @@ def named(items, name):
 )
 def test_verdicts_of_the_mode(mode, platform, verdict):
     with impl.deterministic(**mode):
-        item = named(program.mode(platform), "deterministic algorithms")
+        item = named(_program.mode(platform), "deterministic algorithms")
     assert item.verdict == verdict
     assert (item.remedy is None) == (verdict == FIXED)
 
 
 def test_unfilled_memory_varies_where_memory_is_not_zeroed():
     name = "fill_uninitialized_memory"
-    assert named(program.mode("gpu"), name).verdict == FIXED
+    assert named(_program.mode("gpu"), name).verdict == FIXED
     modes.set_fill_uninitialized_memory(False)
-    assert named(program.mode("gpu"), name).verdict == PROCESS
-    assert named(program.mode("cpu"), name).verdict == FIXED
+    assert named(_program.mode("gpu"), name).verdict == PROCESS
+    assert named(_program.mode("cpu"), name).verdict == FIXED
 
 
 def test_verdicts_of_seeds(monkeypatch):
     monkeypatch.setattr(impl_random, "_libraries_seed", None)
     with impl.fork_rng():
         impl.seed()
-        assert [item.verdict for item in program.seeds()] == [PROCESS] * 3
+        assert [item.verdict for item in _program.seeds()] == [PROCESS] * 3
         impl.manual_seed(3)
-        assert [item.verdict for item in program.seeds()] == [FIXED, PROCESS, PROCESS]
+        assert [item.verdict for item in _program.seeds()] == [FIXED, PROCESS, PROCESS]
         monkeypatch.setattr(impl_random, "_libraries_seed", 2**32 + 3)
-        assert [item.verdict for item in program.seeds()] == [FIXED] * 3
-        assert [item.value for item in program.seeds()] == ["3", str(2**32 + 3), "3"]
+        assert [item.verdict for item in _program.seeds()] == [FIXED] * 3
+        assert [item.value for item in _program.seeds()] == ["3", str(2**32 + 3), "3"]
 
 
 def test_threads_are_fixed_by_the_variables_that_xla_reads():
-    unset = program.threads({})
+    unset = _program.threads({})
     assert unset.verdict == MACHINE
-    assert program.threads({"NPROC": "3"}).verdict == FIXED
-    assert program.threads({"NPROC": "3", "PJRT_NPROC": "2"}).value == "2"
+    assert _program.threads({"NPROC": "3"}).verdict == FIXED
+    assert _program.threads({"NPROC": "3", "PJRT_NPROC": "2"}).value == "2"
 
 
 def test_a_benchmark_varies_on_a_gpu():
     with impl.backends.cudnn.flags(benchmark=True):
-        assert named(program.compiler(None), "backends.cudnn.benchmark").verdict == PROCESS
-        assert named(program.compiler("cpu"), "backends.cudnn.benchmark").verdict == FIXED
+        assert named(_program.compiler(None), "backends.cudnn.benchmark").verdict == PROCESS
+        assert named(_program.compiler("cpu"), "backends.cudnn.benchmark").verdict == FIXED
 
 
 def test_options_that_jaxlib_does_not_know_are_reported(monkeypatch):
     with impl.deterministic():
-        asked = impl.compilation.settings()
-        known = [item for item in program.compiler("gpu") if item.name == asked[0].option]
-        monkeypatch.setattr(impl.compilation, "unknown_options", lambda: asked[:1])
-        lost = named(program.compiler("gpu"), asked[0].option)
+        asked = impl._mode.compilation.settings()
+        known = [item for item in _program.compiler("gpu") if item.name == asked[0].option]
+        monkeypatch.setattr(impl._mode.compilation, "unknown_options", lambda: asked[:1])
+        lost = named(_program.compiler("gpu"), asked[0].option)
     assert [item.verdict for item in known] == [FIXED]
     assert (lost.verdict, lost.value) == (PROCESS, None)
     assert asked[0].row in lost.reason
@@ -373,7 +374,7 @@ def test_a_reader_that_goes_away_is_an_error_in_words(monkeypatch, tmp_path, cap
     def cut(_):
         raise BrokenPipeError
 
-    monkeypatch.setattr("impl.demo.run", cut)
+    monkeypatch.setattr("impl._demo.run", cut)
     with (tmp_path / "closed").open("w") as closed:
         monkeypatch.setattr(sys, "stdout", closed)
         assert command.main(["demo"]) == 1

@@ -15,8 +15,8 @@ from jax.test_util import check_grads
 from ml_dtypes import bfloat16
 
 import impl
-from impl.decide import Action, Decision
-from impl.primitives.blend import blend
+from impl._mode.decide import Action, Decision
+from impl._primitives.blend import blend
 from impl.tests._support import DISTINCT, LOWERINGS, assert_same_bits, spread
 
 F = impl.nn.functional

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import impl
-from impl import modes
+from impl._mode import modes
 from impl.tests._support import bits
 
 MAKERS = {

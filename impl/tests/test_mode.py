@@ -7,7 +7,7 @@ import pytest
 
 import impl
 import spec
-from impl import modes
+from impl._mode import modes
 
 
 def state():

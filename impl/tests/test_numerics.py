@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from impl.numerics import accumulator, convert, identity, product
+from impl._core.numerics import accumulator, convert, identity, product
 from impl.tests._support import assert_same_bits, spread
 
 

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from impl import monoids
-from impl.kernels.launch import Launch
-from impl.lowerings import chains, panels, scatter
+from impl._core import reductions
+from impl._kernels.triton import Launch
+from impl._lowerings import scatter_accumulate, scatter_accumulate_chains, scatter_accumulate_cpu
 from impl.tests._support import assert_same_bits, spread
 from spec import oracles
 
@@ -51,9 +51,11 @@ def data(outer, size, inner, n, *, kind, near_one=False):
 
 
 LOWERINGS = {
-    "cpu": panels.cpu,
-    "xla": scatter.xla_chains,
-    "kernel": functools.partial(scatter.kernel_chains, launch=Launch(interpret=True, seed=1)),
+    "cpu": scatter_accumulate_cpu.cpu,
+    "xla": scatter_accumulate.xla_chains,
+    "kernel": functools.partial(
+        scatter_accumulate.kernel_chains, launch=Launch(interpret=True, seed=1)
+    ),
 }
 
 
@@ -63,8 +65,8 @@ LOWERINGS = {
 @pytest.mark.parametrize("name", LOWERINGS)
 def test_indices_of_all_lanes_and_of_each(name, kind, by):
     args = data(2, 5, 3, 3100, kind=kind, near_one=by == "mul")
-    monoid = {"add": monoids.ADD, "mul": monoids.MUL}[by]
-    got = jax.jit(functools.partial(LOWERINGS[name], monoid=monoid))(*args)
+    reduction = {"add": reductions.ADD, "mul": reductions.MUL}[by]
+    got = jax.jit(functools.partial(LOWERINGS[name], reduction=reduction))(*args)
     assert_same_bits(got, oracle(*args, COMBINE[by]))
 
 
@@ -81,11 +83,13 @@ def test_indices_of_all_lanes_and_of_each(name, kind, by):
     ],
 )
 def test_a_cpu_cuts_its_work_as_its_cache_wants(monkeypatch, kept, read, size, n):
-    monkeypatch.setattr(panels, "_KEPT", kept)
-    monkeypatch.setattr(panels, "_READ", read)
+    monkeypatch.setattr(scatter_accumulate_cpu, "_KEPT", kept)
+    monkeypatch.setattr(scatter_accumulate_cpu, "_READ", read)
     for outer, kind in ((1, "shared"), (2, "rows"), (1, "own")):
         args = data(outer, size, 2, n, kind=kind)
-        got = jax.jit(functools.partial(panels.cpu, monoid=monoids.ADD))(*args)
+        got = jax.jit(functools.partial(scatter_accumulate_cpu.cpu, reduction=reductions.ADD))(
+            *args
+        )
         assert_same_bits(got, oracle(*args, np.add))
 
 
@@ -95,10 +99,10 @@ def test_a_cpu_cuts_its_work_as_its_cache_wants(monkeypatch, kept, read, size, n
 def test_chains_are_found_by_words_and_by_pairs_and_kept_a_few_at_a_time(
     monkeypatch, word, parts, kind
 ):
-    monkeypatch.setattr(chains, "_WORD", word)
-    monkeypatch.setattr(scatter, "_PARTS", parts)
+    monkeypatch.setattr(scatter_accumulate_chains, "_WORD", word)
+    monkeypatch.setattr(scatter_accumulate, "_PARTS", parts)
     args = data(2, 3, 2, 2100, kind=kind)
-    got = jax.jit(functools.partial(scatter.xla_chains, monoid=monoids.ADD))(*args)
+    got = jax.jit(functools.partial(scatter_accumulate.xla_chains, reduction=reductions.ADD))(*args)
     assert_same_bits(got, oracle(*args, np.add))
 
 
@@ -107,7 +111,7 @@ def test_chains_are_found_by_words_and_by_pairs_and_kept_a_few_at_a_time(
 def test_updates_that_stand_for_several_contributions(name, outer):
     operand, indices, updates = data(outer, 5, 3, 3100, kind="rows")
     updates, weights = updates[:, :775], spread(np.random.default_rng(0), (outer, 3100))
-    got = jax.jit(functools.partial(LOWERINGS[name], monoid=monoids.ADD))(
+    got = jax.jit(functools.partial(LOWERINGS[name], reduction=reductions.ADD))(
         operand, indices, updates, weights=weights
     )
     products = np.repeat(updates, 4, axis=1) * weights[:, :, None]
@@ -119,10 +123,12 @@ def test_atomics_of_updates_that_stand_for_several_contributions(name):
     operand, indices, updates = data(2, 5, 3, 300, kind="rows")
     updates, weights = updates[:, :75], spread(np.random.default_rng(0), (2, 300))
     way = {
-        "xla": scatter.xla_atomic,
-        "kernel": functools.partial(scatter.kernel_atomic, launch=Launch(interpret=True)),
+        "xla": scatter_accumulate.xla_atomic,
+        "kernel": functools.partial(
+            scatter_accumulate.kernel_atomic, launch=Launch(interpret=True)
+        ),
     }[name]
-    got = jax.jit(functools.partial(way, monoid=monoids.ADD))(
+    got = jax.jit(functools.partial(way, reduction=reductions.ADD))(
         operand, indices, updates, weights=weights
     )
     products = np.repeat(updates, 4, axis=1) * weights[:, :, None]
@@ -135,7 +141,7 @@ def test_rows_of_lanes_are_sorted_by_row():
     """As many keys as there are indices, not as there are contributions."""
     operand, indices, updates = data(2, 5, 64, 100, kind="rows")
     text = str(
-        jax.make_jaxpr(functools.partial(scatter.xla_chains, monoid=monoids.ADD))(
+        jax.make_jaxpr(functools.partial(scatter_accumulate.xla_chains, reduction=reductions.ADD))(
             operand, indices, updates
         )
     )
@@ -147,9 +153,13 @@ def test_keys_are_as_narrow_as_they_can_be(n):
     """One word of 16 or 32 bits, or a pair: what is sorted on a GPU."""
 
     def table(destination, destinations):
-        panels = -(-n // 1024)
-        first = jnp.broadcast_to(jnp.arange(panels) * 1024, (destinations, panels))
-        return chains.chain_table(destination, jnp.arange(n) // 1024, first.astype(jnp.int32))
+        scatter_accumulate_cpu = -(-n // 1024)
+        first = jnp.broadcast_to(
+            jnp.arange(scatter_accumulate_cpu) * 1024, (destinations, scatter_accumulate_cpu)
+        )
+        return scatter_accumulate_chains.chain_table(
+            destination, jnp.arange(n) // 1024, first.astype(jnp.int32)
+        )
 
     def sorts(destinations):
         jaxpr = jax.make_jaxpr(lambda d: table(d, destinations))(jnp.zeros(n, jnp.int32))

@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 
 import impl
-from impl import combines, kernels, monoids
-from impl.decide import Decision
-from impl.emulation import Emulation
-from impl.kernels.launch import Launch
-from impl.kernels.products import Product
-from impl.primitives._core import Lowerings
-from impl.strides import Strides
-from impl.taps import Taps
+from impl import _kernels
+from impl._core import reductions, scan_combines
+from impl._core.convolution_window import ConvolutionWindow
+from impl._core.window_table import WindowTable
+from impl._kernels.matmul import Product
+from impl._kernels.triton import Launch
+from impl._mode.decide import Decision
+from impl._mode.emulation import Emulation
+from impl._primitives._common import Lowerings
 from impl.tests._support import bits, spread
 
 RNG = np.random.default_rng(5)
@@ -54,7 +55,7 @@ def places(shape, size):
     return jnp.asarray(RNG.integers(-1, size + 1, shape), jnp.int32)
 
 
-def chains(launch, kernel, monoid, width, weighted=False):
+def chains(launch, kernel, reduction, width, weighted=False):
     start = jnp.asarray([0, 3, 3, *range(4, 154)], jnp.int32)
     end = jnp.asarray([3, 3, 4, *range(5, 155)], jnp.int32)
     share = 2 if weighted else 1
@@ -63,26 +64,26 @@ def chains(launch, kernel, monoid, width, weighted=False):
         end,
         jnp.arange(160, dtype=jnp.int32)[::-1],
         floats(160 // share, width),
-        monoid=monoid,
+        reduction=reduction,
         launch=launch,
         weights=floats(160) if weighted else None,
     )
 
 
-def atomic(launch, kernel, monoid, weighted=False):
+def atomic(launch, kernel, reduction, weighted=False):
     weights = floats(2, 150) if weighted else None
     updates = floats(2, 75 if weighted else 150, 3)
     index = places((1, 150, 1), 40)
-    kernel(floats(2, 40, 3), index, updates, monoid=monoid, launch=launch, weights=weights)
+    kernel(floats(2, 40, 3), index, updates, reduction=reduction, launch=launch, weights=weights)
 
 
 def panels(launch, kernel, shape):
-    kernel(floats(*shape), floats(shape[0], shape[2]), monoid=monoids.ADD, launch=launch)
+    kernel(floats(*shape), floats(shape[0], shape[2]), reduction=reductions.ADD, launch=launch)
 
 
 def fold(launch, kernel, name, parts, shape, group):
     values = tuple(floats(*shape) for _ in range(parts))
-    kernel(values, combines.COMBINES[name], launch=launch, group=group)
+    kernel(values, scan_combines.COMBINES[name], launch=launch, group=group)
 
 
 def find(launch, kernel):
@@ -91,7 +92,10 @@ def find(launch, kernel):
 
 
 def spread_windows(launch, kernel):
-    tables = (Taps.of(5, [[0, 1], [3, 4]]), Taps.of(7, [[1, 2], [4, 5], [6, 7]], np.ones((3, 2))))
+    tables = (
+        WindowTable.of(5, [[0, 1], [3, 4]]),
+        WindowTable.of(7, [[1, 2], [4, 5], [6, 7]], np.ones((3, 2))),
+    )
     kernel(floats(30, 2, 3), tables, launch=launch)
 
 
@@ -114,7 +118,7 @@ def multiply(launch, kernel, apart):
 
 
 def convolve(launch, kernel, wanted):
-    strides = Strides((5, 6), (2, 4), (3, 2), (2, 1), (1, 2), (0, 0), 2)
+    strides = ConvolutionWindow((5, 6), (2, 4), (3, 2), (2, 1), (1, 2), (0, 0), 2)
     image, weights, result = floats(2, 4, 5, 6), floats(6, 2, 3, 2), floats(2, 6, 2, 4)
     pairs = {"result": (image, weights), "image": (result, weights), "weights": (image, result)}
     kernel(*pairs[wanted], wanted=wanted, strides=strides, tf32=False, launch=launch)
@@ -125,40 +129,40 @@ CALLS = {
     "convolution.convolution": [
         functools.partial(convolve, wanted=w) for w in ("result", "image", "weights")
     ],
-    "products.products": [functools.partial(multiply, apart=apart) for apart in (False, True)],
+    "matmul.products": [functools.partial(multiply, apart=apart) for apart in (False, True)],
     "scan.fold_blocks": [
         functools.partial(fold, name="add", parts=1, shape=(3, 5, 50), group=None),
         functools.partial(fold, name="mul", parts=2, shape=(2, 7, 3), group=4),
     ],
     "scan.atomic_carry": [lambda launch, kernel: kernel(floats(3, 2100), launch=launch)],
-    "scatter.atomic": [
-        functools.partial(atomic, monoid=monoids.ADD),
-        functools.partial(atomic, monoid=monoids.MUL),
-        functools.partial(atomic, monoid=monoids.ADD, weighted=True),
+    "scatter_accumulate.atomic": [
+        functools.partial(atomic, reduction=reductions.ADD),
+        functools.partial(atomic, reduction=reductions.MUL),
+        functools.partial(atomic, reduction=reductions.ADD, weighted=True),
     ],
-    "scatter.any_writer": [
+    "scatter_accumulate.any_writer": [
         lambda launch, kernel: kernel(places((2, 150, 3), 40), 40, launch=launch)
     ],
-    "scatter.fold_chains": [
-        functools.partial(chains, monoid=monoids.ADD, width=1),
-        functools.partial(chains, monoid=monoids.MUL, width=130),
-        functools.partial(chains, monoid=monoids.ADD, width=3, weighted=True),
+    "scatter_accumulate.fold_chains": [
+        functools.partial(chains, reduction=reductions.ADD, width=1),
+        functools.partial(chains, reduction=reductions.MUL, width=130),
+        functools.partial(chains, reduction=reductions.ADD, width=3, weighted=True),
     ],
-    "scatter.fold_panels": [
+    "scatter_accumulate.fold_panels": [
         functools.partial(panels, shape=(50, 3, 5)),
         functools.partial(panels, shape=(3, 5, 130)),
     ],
-    "select.any_position": [find],
-    "select.first_position": [find],
+    "select_kth.any_position": [find],
+    "select_kth.first_position": [find],
     "windows.spread": [spread_windows],
 }
 
 
 def every_kernel():
-    """The functions of ``impl.kernels`` that launch one, by the names of their modules."""
+    """The functions of ``impl._kernels`` that launch one, by the names of their modules."""
     found = {}
-    for info in pkgutil.iter_modules(kernels.__path__):
-        module = importlib.import_module(f"impl.kernels.{info.name}")
+    for info in pkgutil.iter_modules(_kernels.__path__):
+        module = importlib.import_module(f"impl._kernels.{info.name}")
         for name, value in vars(module).items():
             public = inspect.isfunction(value) and not name.startswith("_")
             own = public and value.__module__ == module.__name__

@@ -9,12 +9,12 @@ import pytest
 from jax.test_util import check_grads
 
 import impl
-from impl import numerics
-from impl.decide import Action, Decision
-from impl.emulation import current
-from impl.primitives.arithmetic import divide, multiply
-from impl.primitives.scatter_accumulate import scatter_accumulate
-from impl.primitives.scatter_assign import scatter_assign
+from impl._core import numerics
+from impl._mode.decide import Action, Decision
+from impl._mode.emulation import current
+from impl._primitives.arithmetic import divide, multiply
+from impl._primitives.scatter_accumulate import scatter_accumulate
+from impl._primitives.scatter_assign import scatter_assign
 from impl.tests._support import DISTINCT, LOWERINGS, assert_same_bits
 
 NAN, INF = np.float32(np.nan), np.float32(np.inf)

@@ -12,8 +12,8 @@ from jax.sharding import Mesh, PartitionSpec
 from jax.test_util import check_grads
 
 import impl
-from impl.lowerings import matmul as lowerings
-from impl.primitives import matmul as primitives
+from impl._lowerings import matmul as lowerings
+from impl._primitives import matmul as primitives
 from impl.tests._dots import WAYS, assert_as_torch, exact, lowered, random
 from impl.tests._support import LOWERINGS, assert_same_bits, bits, spread
 from spec import oracles

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import impl
+from impl._core.threefry import threefry2x32
 from impl.random import DEFAULT_SEED, Generator
-from impl.threefry import threefry2x32
 
 SEED = 0x0123_4567_89AB_CDEF
 #: Of Generator(SEED).key(), three times: from `by_numpy` below.

@@ -11,7 +11,7 @@ from jax.sharding import Mesh, PartitionSpec
 from ml_dtypes import bfloat16
 
 import impl
-from impl.lowerings import rank as rank_lowerings
+from impl._lowerings import sort as rank_lowerings
 from impl.testing import lower
 from impl.tests._support import LOWERINGS, assert_same_bits, kernels
 from spec import oracles

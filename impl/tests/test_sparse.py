@@ -12,8 +12,8 @@ from jax.sharding import Mesh, PartitionSpec
 from jax.test_util import check_grads
 
 import impl
-from impl.decide import Action, Alert, Decision
-from impl.primitives import sparse as primitives
+from impl._mode.decide import Action, Alert, Decision
+from impl._primitives import sparse_matmul as primitives
 from impl.tests._dots import exact
 from impl.tests._support import LOWERINGS, assert_same_bits, bits, spread
 from spec import oracles

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 import types
 
-from impl import modes as _mode
+from impl._mode import modes as _mode
 
 fill_uninitialized_memory: bool  # the property below; said here for type checkers
 

@@ -20,12 +20,8 @@ from impl.nn.functional.cross_entropy import cross_entropy as cross_entropy
 from impl.nn.functional.ctc_loss import ctc_loss as ctc_loss
 from impl.nn.functional.embedding import embedding as embedding
 from impl.nn.functional.embedding_bag import embedding_bag as embedding_bag
-from impl.nn.functional.fractional_max_pool import (
-    fractional_max_pool2d as fractional_max_pool2d,
-)
-from impl.nn.functional.fractional_max_pool import (
-    fractional_max_pool3d as fractional_max_pool3d,
-)
+from impl.nn.functional.fractional_max_pool import fractional_max_pool2d as fractional_max_pool2d
+from impl.nn.functional.fractional_max_pool import fractional_max_pool3d as fractional_max_pool3d
 from impl.nn.functional.grid_sample import grid_sample as grid_sample
 from impl.nn.functional.interpolate import interpolate as interpolate
 from impl.nn.functional.lp_pool import lp_pool1d as lp_pool1d

@@ -10,14 +10,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from impl import checks
-from impl.decide import Decision, decide
-from impl.lowerings.convolution import Wanted
-from impl.numerics import accumulator, convert
-from impl.primitives.alert import alert
-from impl.primitives.convolution import convolution
-from impl.primitives.matmul import matmul
-from impl.strides import Strides
+from impl._core import arguments
+from impl._core.convolution_window import ConvolutionWindow
+from impl._core.numerics import accumulator, convert
+from impl._lowerings.convolution import Wanted
+from impl._mode.decide import Decision, decide
+from impl._primitives.alert import alert
+from impl._primitives.convolution import convolution
+from impl._primitives.matmul import matmul
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,8 +57,8 @@ def operands(
         RuntimeError: Shapes or dtypes do not fit.
         TypeError: One is no array.
     """
-    x, w = checks.array(function, "input", input), checks.array(function, "weight", weight)
-    b = None if bias is None else checks.array(function, "bias", bias)
+    x, w = arguments.array(function, "input", input), arguments.array(function, "weight", weight)
+    b = None if bias is None else arguments.array(function, "bias", bias)
     if x.ndim not in (dims + 1, dims + 2):
         raise RuntimeError(
             f"{function}(): Expected {dims + 1}D (unbatched) or {dims + 2}D (batched) input, but "
@@ -68,8 +68,8 @@ def operands(
         raise RuntimeError(
             f"{function}(): Expected {dims + 2}D weight, but got weight of size: {list(w.shape)}"
         )
-    checks.same_dtype(function, x, weight=w, **({} if b is None else {"bias": b}))
-    if checks.dtype_kind(x.dtype) == "bool":
+    arguments.same_dtype(function, x, weight=w, **({} if b is None else {"bias": b}))
+    if arguments.dtype_kind(x.dtype) == "bool":
         raise NotImplementedError(
             f"{function}(): not implemented for bool; it takes integers, floats and complex numbers"
         )
@@ -103,7 +103,7 @@ def positive(function: str, name: str, value: Any) -> int:
         RuntimeError: It is not positive.
         TypeError: It is not an int.
     """
-    number = checks.integer(function, name, value)
+    number = arguments.integer(function, name, value)
     if number < 1:
         raise RuntimeError(f"{function}(): non-positive {name} is not supported, got {number}")
     return number
@@ -118,16 +118,18 @@ def each(function: str, name: str, value: Any, dims: int, least: int) -> tuple[i
     """
     if isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 1:
         value = value[0]
-    numbers = checks.integers(function, name, value, dims)
+    numbers = arguments.integers(function, name, value, dims)
     if min(numbers) < least:
         kind = "negative" if least == 0 else "non-positive"
         raise RuntimeError(f"{function}(): {kind} {name} is not supported, got {list(numbers)}")
     return numbers
 
 
-def convolved(function: str, operands: Operands, strides: Strides, *, wanted: Wanted) -> jax.Array:
+def convolved(
+    function: str, operands: Operands, strides: ConvolutionWindow, *, wanted: Wanted
+) -> jax.Array:
     """The convolution, or its transpose where the image is wanted, as the op's rows have it."""
-    stated = checks.facts(operands.input)
+    stated = arguments.facts(operands.input)
     name = f"nn.functional.{function}"
     decision, pullback = decide(name, **stated), decide(name, "backward", **stated)
     out = convolution(

@@ -13,11 +13,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from impl.decide import Decision
-from impl.layout import within
-from impl.manual_axes import vary_like
-from impl.primitives.alert import alert
-from impl.primitives.scatter_accumulate import scatter_accumulate
+from impl._core.axes import within
+from impl._core.shard_axes import vary_like
+from impl._mode.decide import Decision
+from impl._primitives.alert import alert
+from impl._primitives.scatter_accumulate import scatter_accumulate
 
 
 @dataclasses.dataclass(frozen=True)

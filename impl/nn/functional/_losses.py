@@ -10,12 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl import checks
-from impl.decide import Decision
-from impl.numerics import convert, fence
-from impl.primitives.arithmetic import divide
-from impl.primitives.gather import gather
-from impl.primitives.scatter_accumulate import scatter_accumulate
+from impl._core import arguments
+from impl._core.numerics import convert, fence
+from impl._mode.decide import Decision
+from impl._primitives.arithmetic import divide
+from impl._primitives.gather import gather
+from impl._primitives.scatter_accumulate import scatter_accumulate
 
 REDUCTIONS = ("none", "mean", "sum")
 
@@ -52,7 +52,7 @@ def floats(function: str, name: str, value: Any) -> jax.Array:
         NotImplementedError: It is of another dtype.
         TypeError: It is not an array.
     """
-    array = checks.array(function, name, value)
+    array = arguments.array(function, name, value)
     if not jnp.issubdtype(array.dtype, jnp.floating):
         raise NotImplementedError(
             f"{function}(): not implemented for {array.dtype} in argument '{name}'; it takes floats"
@@ -69,7 +69,7 @@ def weight_of(function: str, weight: Any, classes: int) -> jax.Array | None:
     """
     if weight is None:
         return None
-    array = checks.array(function, "weight", weight)
+    array = arguments.array(function, "weight", weight)
     if array.shape != (classes,):
         raise RuntimeError(
             f"{function}(): weight tensor should be defined either for all {classes} classes or no "
@@ -113,14 +113,14 @@ def class_targets(
         TypeError: It is not an array.
         ValueError: Its length is not that of ``input``.
     """
-    array = checks.array(function, "target", target)
+    array = arguments.array(function, "target", target)
     if np.dtype(target.dtype) not in (np.int32, np.int64, np.uint8):
         raise RuntimeError(
             f"{function}(): expected target dtype to be int32, int64 or uint8, but got "
             f"{target.dtype}"
         )
     _check_shape(function, array.shape, input.shape)
-    ignore_index = checks.integer(function, "ignore_index", ignore_index)
+    ignore_index = arguments.integer(function, "ignore_index", ignore_index)
     _check_range(function, target, input.shape[min(input.ndim - 1, 1)], ignore_index)
     array = array.astype(jnp.promote_types(array.dtype, jnp.int32))
     n, _, *rest = by_class(function, input).shape
@@ -153,7 +153,7 @@ def _check_shape(function: str, target: tuple[int, ...], input: tuple[int, ...])
 
 
 def _check_range(function: str, target: Any, classes: int, ignore_index: int) -> None:
-    values = checks.known(target)
+    values = arguments.known(target)
     if values is None:
         return
     wrong = ((values < 0) | (values >= classes)) & (values != ignore_index)

@@ -13,14 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
-from impl import checks
-from impl.decide import Decision, decide
-from impl.layout import countable, three_axes
-from impl.numerics import accumulator, convert, lowest
-from impl.primitives.alert import alert, alert_pullback
-from impl.primitives.arithmetic import multiply
-from impl.primitives.windows import argmax, pick, window_sum
-from impl.taps import Taps
+from impl._core import arguments
+from impl._core.axes import countable, three_axes
+from impl._core.numerics import accumulator, convert, lowest
+from impl._core.window_table import WindowTable
+from impl._mode.decide import Decision, decide
+from impl._primitives.alert import alert, alert_pullback
+from impl._primitives.arithmetic import multiply
+from impl._primitives.windows import argmax, pick, window_sum
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Windows:
         step = kernel if omitted else _each(function, "stride", stride, dims)
         pad = _each(function, "padding", padding, dims)
         apart = _each(function, "dilation", dilation, dims)
-        checks.flag(function, "ceil_mode", ceil_mode)
+        arguments.flag(function, "ceil_mode", ceil_mode)
         for name, values in (("kernel_size", kernel), ("stride", step), ("dilation", apart)):
             if min(values) <= 0:
                 raise RuntimeError(
@@ -81,7 +81,7 @@ class Windows:
             )
         return cls(kernel, step, pad, apart, ceil_mode)
 
-    def tables(self, function: str, sizes: Sequence[int]) -> tuple[Taps, ...]:
+    def tables(self, function: str, sizes: Sequence[int]) -> tuple[WindowTable, ...]:
         """The table of each dimension of an input of these ``sizes``.
 
         With a dilation a window may have no taps at all.
@@ -97,7 +97,7 @@ class Windows:
                 " or more padding"
             )
         return tuple(
-            Taps.of(
+            WindowTable.of(
                 size, self.starts(dim, n)[:, None] + self.dilation[dim] * np.arange(k, dtype=int)
             )
             for dim, (size, n, k) in enumerate(zip(sizes, lengths, self.kernel, strict=True))
@@ -121,7 +121,7 @@ class Windows:
 
 def adaptive(
     function: str, sizes: Sequence[int], output_size: Any, *, none_allowed: bool
-) -> tuple[Taps, ...]:
+) -> tuple[WindowTable, ...]:
     """Windows that divide each dimension of an input of these ``sizes`` as evenly as can be.
 
     Args:
@@ -136,14 +136,14 @@ def adaptive(
     """
     if none_allowed and isinstance(output_size, Sequence) and len(output_size) == len(sizes):
         output_size = [n if o is None else o for o, n in zip(output_size, sizes, strict=True)]
-    lengths = checks.integers(function, "output_size", output_size, len(sizes))
+    lengths = arguments.integers(function, "output_size", output_size, len(sizes))
     if min(lengths) < 0:
         raise RuntimeError(
             f"{function}(): elements of output_size must be greater than or equal to 0, but got "
             f"{list(lengths)}"
         )
     return tuple(
-        Taps.intervals(size, window * size // n, -(-(window + 1) * size // n))
+        WindowTable.intervals(size, window * size // n, -(-(window + 1) * size // n))
         for size, n in zip(sizes, lengths, strict=True)
         for window in [np.arange(n, dtype=np.int64)]
     )
@@ -159,7 +159,7 @@ def pooled(
             not empty.
         TypeError: It is not an array.
     """
-    array = checks.array(function, "input", input)
+    array = arguments.array(function, "input", input)
     if array.ndim not in (dims + 1, dims + 2):
         raise RuntimeError(
             f"{function}(): expected an input of {dims + 1} or {dims + 2} (batch mode) dimensions, "
@@ -179,7 +179,7 @@ def floats(function: str, input: jax.Array) -> None:
     Raises:
         NotImplementedError: It is not.
     """
-    if checks.dtype_kind(input.dtype) != "floating":
+    if arguments.dtype_kind(input.dtype) != "floating":
         raise NotImplementedError(
             f"{function}(): not implemented for {input.dtype} in argument 'input'; it takes floats"
         )
@@ -192,7 +192,7 @@ def lanes(input: jax.Array, dims: int) -> jax.Array:
 
 def mean(
     input: jax.Array,
-    tables: Sequence[Taps],
+    tables: Sequence[WindowTable],
     divisors: Sequence[npt.NDArray[Any]],
     *,
     decision: Decision,
@@ -224,16 +224,16 @@ def mean(
 
 
 def max_pool(
-    function: str, input: jax.Array, tables: Sequence[Taps], return_indices: Any
+    function: str, input: jax.Array, tables: Sequence[WindowTable], return_indices: Any
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
     """A max-pool of that name: ``greatest``, beside it the flat positions if they are asked for.
 
     Raises:
         TypeError: ``return_indices`` is not a bool.
     """
-    checks.flag(function, "return_indices", return_indices)
+    arguments.flag(function, "return_indices", return_indices)
     op = f"nn.functional.{function}"
-    facts = checks.facts(input, overlapping=overlapping(tables))
+    facts = arguments.facts(input, overlapping=overlapping(tables))
     input = alert(input, decide(op, **facts))
     decision = decide(op, "backward", **facts)
     out, places = _greatest(input, tables, decision)
@@ -244,7 +244,7 @@ def max_pool(
     return out, _where_read(tables, position, -1)
 
 
-def greatest(input: jax.Array, tables: Sequence[Taps], *, decision: Decision) -> jax.Array:
+def greatest(input: jax.Array, tables: Sequence[WindowTable], *, decision: Decision) -> jax.Array:
     """The greatest element of each window of the last dimensions; of equal ones the first.
 
     It is minus infinity, or the least integer, where a window reads nothing.
@@ -275,7 +275,7 @@ def flat_position(places: Sequence[jax.Array], sizes: Sequence[int]) -> jax.Arra
 
 
 def _greatest(
-    input: jax.Array, tables: Sequence[Taps], decision: Decision
+    input: jax.Array, tables: Sequence[WindowTable], decision: Decision
 ) -> tuple[jax.Array, list[jax.Array]]:
     """The greatest elements, and as in ``flat_position`` where they were."""
     places = []
@@ -291,7 +291,7 @@ def _greatest(
     return convert(_where_read(tables, out, lowest(out.dtype)), input.dtype), places
 
 
-def _where_read(tables: Sequence[Taps], value: jax.Array, otherwise: Any) -> jax.Array:
+def _where_read(tables: Sequence[WindowTable], value: jax.Array, otherwise: Any) -> jax.Array:
     """``value`` where a window reads anything, and elsewhere ``otherwise``."""
     if all(table.counts.all() for table in tables):
         return value
@@ -299,7 +299,7 @@ def _where_read(tables: Sequence[Taps], value: jax.Array, otherwise: Any) -> jax
     return jnp.where(reads > 0, value, otherwise)
 
 
-def overlapping(tables: Sequence[Taps]) -> bool:
+def overlapping(tables: Sequence[WindowTable]) -> bool:
     """The fact: whether two windows share an element."""
     return any(table.overlapping for table in tables)
 
@@ -307,7 +307,7 @@ def overlapping(tables: Sequence[Taps]) -> bool:
 def _each(function: str, name: str, value: Any, dims: int) -> tuple[int, ...]:
     if isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 1:
         value = value[0]
-    return checks.integers(function, name, value, dims)
+    return arguments.integers(function, name, value, dims)
 
 
 def _by(sizes: Any) -> str:

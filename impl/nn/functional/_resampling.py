@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from impl.taps import Taps
+from impl._core.window_table import WindowTable
 
 _Floats: TypeAlias = npt.NDArray[Any]
 _Ints: TypeAlias = npt.NDArray[np.int64]
@@ -61,16 +61,16 @@ class Axis:
         wide = (self._places + self.precision(0.5)).astype(np.float64) * np.float64(self.scale)
         return (wide - 0.5).astype(self.precision)
 
-    def nearest(self, *, exact: bool) -> Taps:
+    def nearest(self, *, exact: bool) -> WindowTable:
         """Reads the element at, or with ``exact`` around, each place."""
         if exact:
             at = np.maximum(self.sources(), self.precision(0)) + self.precision(0.5)
         else:
             at = self._places * (self.precision(1) if self._same_size else self.scale)
         index = np.minimum(np.floor(at.astype(np.float32)).astype(np.int64), self.inputs - 1)
-        return Taps.of(self.inputs, index[:, None])
+        return WindowTable.of(self.inputs, index[:, None])
 
-    def linear(self) -> Taps:
+    def linear(self) -> WindowTable:
         """Weighs the two neighbours of each place by how near they are."""
         if self._same_size:
             return self._unchanged()
@@ -78,14 +78,14 @@ class Axis:
         index = first[:, None] + np.arange(2)
         return self._merged(index, np.stack([1 - beyond, beyond], 1))
 
-    def cubic(self) -> Taps:
+    def cubic(self) -> WindowTable:
         """Weighs the four neighbours of each place by cubic convolution."""
         first, beyond = self._floor(self.sources())
         index = first[:, None] + np.arange(-1, 3)
         distance = np.stack([beyond + 1, beyond, 1 - beyond, (1 - beyond) + 1], 1)
         return self._merged(index, _convolution(distance, -0.75))
 
-    def antialiased(self, *, cubic: bool) -> Taps:
+    def antialiased(self, *, cubic: bool) -> WindowTable:
         """As ``linear`` or ``cubic``, over as many neighbours as the result has fewer elements."""
         if self._same_size:
             return self._unchanged()
@@ -105,18 +105,18 @@ class Axis:
         weight = np.divide(weight, total, out=weight, where=total != 0)
         return self._merged(index, weight)
 
-    def _unchanged(self) -> Taps:
-        return Taps.of(self.inputs, np.arange(self.inputs)[:, None])
+    def _unchanged(self) -> WindowTable:
+        return WindowTable.of(self.inputs, np.arange(self.inputs)[:, None])
 
     def _floor(self, at: _Floats) -> tuple[_Ints, _Floats]:
         """The last element before each place, and how far beyond it the place is."""
         first = np.minimum(np.floor(at).astype(np.int64), self.inputs - 1)
         return first, np.clip(at - first.astype(self.precision), 0, 1).astype(self.precision)
 
-    def _merged(self, index: _Ints, weight: _Floats) -> Taps:
+    def _merged(self, index: _Ints, weight: _Floats) -> WindowTable:
         """A table of ascending positions; what is outside reads the element at that end.
 
-        Taps of one window that read one element are one tap, and what weighs 0 is none.
+        WindowTable of one window that read one element are one tap, and what weighs 0 is none.
         """
         index, weight = np.clip(index, 0, self.inputs - 1), weight.copy()
         for tap in range(1, index.shape[1]):
@@ -125,7 +125,7 @@ class Axis:
             weight[same, tap - 1] = 0
         index = np.where(weight == 0, -1, index)
         plain = bool((weight[index >= 0] == 1).all())
-        return Taps.of(self.inputs, index, None if plain else weight)
+        return WindowTable.of(self.inputs, index, None if plain else weight)
 
 
 def _convolution(distance: _Floats, a: float) -> _Floats:

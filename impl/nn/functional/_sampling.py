@@ -17,11 +17,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl.decide import Action, Decision
-from impl.layout import countable
-from impl.primitives.arithmetic import multiply
-from impl.primitives.windows import window_sum
-from impl.taps import Taps
+from impl._core.axes import countable
+from impl._core.window_table import WindowTable
+from impl._mode.decide import Action, Decision
+from impl._primitives.arithmetic import multiply
+from impl._primitives.windows import window_sum
 
 Mode: TypeAlias = Literal["bilinear", "nearest", "bicubic"]
 Padding: TypeAlias = Literal["zeros", "border", "reflection"]
@@ -209,7 +209,7 @@ def _products(factors: Sequence[jax.Array]) -> jax.Array:
 
 def _again(value: jax.Array, count: int) -> jax.Array:
     """[n, samples] as [n, samples, count]; its transpose adds from the first to the last."""
-    same = (Taps.of(1, np.zeros((count, 1))),)
+    same = (WindowTable.of(1, np.zeros((count, 1))),)
     out = window_sum(value.reshape(value.size, 1), same, decision=_ORDERED)
     return out.reshape(*value.shape, count)
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import jax
 
-from impl import checks
-from impl.checks import Array
-from impl.decide import decide
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._mode.decide import decide
+from impl._primitives.alert import alert_pullback
 from impl.nn.functional import _pooling
-from impl.primitives.alert import alert_pullback
 
 
 def adaptive_avg_pool1d(input: Array, output_size: int | Sequence[int]) -> jax.Array:
@@ -66,7 +66,7 @@ def _adaptive(dims: int, input: Any, output_size: Any) -> jax.Array:
     input = _pooling.pooled(name, dims, input, channels_may_be_empty=True)
     _pooling.floats(name, input)
     tables = _pooling.adaptive(name, input.shape[-dims:], output_size, none_allowed=dims > 1)
-    facts = checks.facts(
+    facts = arguments.facts(
         input,
         overlapping=_pooling.overlapping(tables),
         output_size_is_one=all(table.outputs == 1 for table in tables),

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from impl.checks import Array
+from impl._core.arguments import Array
 from impl.nn.functional import _pooling
 
 

@@ -10,13 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl import checks
-from impl.checks import Array
-from impl.decide import Action, Decision, decide
-from impl.numerics import accumulator, convert
-from impl.primitives.alert import alert
-from impl.primitives.windows import window_sum
-from impl.taps import Taps
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._core.numerics import accumulator, convert
+from impl._core.window_table import WindowTable
+from impl._mode.decide import Action, Decision, decide
+from impl._primitives.alert import alert
+from impl._primitives.windows import window_sum
 
 _NAME = "affine_grid"
 _OP = f"nn.functional.{_NAME}"
@@ -50,16 +50,16 @@ def affine_grid(theta: Array, size: Sequence[int], align_corners: bool | None = 
     Source: ``torch.nn.functional.affine_grid``. What the mode does, and the guarantee, are in the
     spec's rows.
     """
-    theta = checks.array(_NAME, "theta", theta)
+    theta = arguments.array(_NAME, "theta", theta)
     if align_corners is not None:
-        checks.flag(_NAME, "align_corners", align_corners)
+        arguments.flag(_NAME, "align_corners", align_corners)
     sizes = _sizes(theta, size)
-    decision = decide(_OP, **checks.facts(theta))
+    decision = decide(_OP, **arguments.facts(theta))
     matrix = convert(alert(theta, decision), accumulator(theta.dtype))
     dims, batch = len(sizes), theta.shape[0]
     # Whatever the mode: its order costs no more than another would, and atomics would cost more.
     kept = Decision(elsewhere=Action(path="ordered"))
-    same = [Taps.of(1, np.zeros((length, 1))) for length in sizes]
+    same = [WindowTable.of(1, np.zeros((length, 1))) for length in sizes]
     terms = []
     for column, entries in enumerate(jax.lax.split(matrix, (1,) * (dims + 1), axis=2)):
         tables = list(same)
@@ -72,11 +72,11 @@ def affine_grid(theta: Array, size: Sequence[int], align_corners: bool | None = 
     return convert(jnp.moveaxis(out, 1, -1), theta.dtype)
 
 
-def _scaled(length: int, align_corners: bool) -> Taps:
+def _scaled(length: int, align_corners: bool) -> WindowTable:
     """A table that multiplies one element by each coordinate of a dimension."""
     half = (length - 1) / 2 if align_corners else length / 2
     place = np.arange(length) - (length - 1) / 2
-    return Taps.of(1, np.zeros((length, 1)), (place / half if half else place)[:, None])
+    return WindowTable.of(1, np.zeros((length, 1)), (place / half if half else place)[:, None])
 
 
 def _sizes(theta: jax.Array, size: Any) -> tuple[int, ...]:
@@ -85,7 +85,7 @@ def _sizes(theta: jax.Array, size: Any) -> tuple[int, ...]:
     Raises:
         As ``affine_grid``.
     """
-    if checks.dtype_kind(theta.dtype) != "floating":
+    if arguments.dtype_kind(theta.dtype) != "floating":
         raise ValueError(
             f"{_NAME}(): expected theta to have floating point type, but got {theta.dtype}"
         )
@@ -104,7 +104,7 @@ def _sizes(theta: jax.Array, size: Any) -> tuple[int, ...]:
             f"{_NAME}(): expected a batch of {dims}D affine matrices of shape Nx{dims}x{dims + 1} "
             f"for size {list(size)}, but got {list(theta.shape)}"
         )
-    sizes = checks.integers(_NAME, "size", size, len(size))
+    sizes = arguments.integers(_NAME, "size", size, len(size))
     if min(sizes) <= 0:
         raise ValueError(
             f"{_NAME}(): expected non-zero, positive output size, but got {list(sizes)}"

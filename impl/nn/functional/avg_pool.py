@@ -9,12 +9,12 @@ import jax
 import numpy as np
 import numpy.typing as npt
 
-from impl import checks
-from impl.checks import Array
-from impl.decide import decide
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._core.window_table import WindowTable
+from impl._mode.decide import decide
+from impl._primitives.alert import alert_pullback
 from impl.nn.functional import _pooling
-from impl.primitives.alert import alert_pullback
-from impl.taps import Taps
 
 
 def avg_pool1d(
@@ -117,8 +117,8 @@ def _avg_pool(
     name = f"avg_pool{dims}d"
     input = _pooling.pooled(name, dims, input)
     _check_dtype(name, input)
-    checks.flag(name, "count_include_pad", count_include_pad)
-    if divisor is not None and checks.integer(name, "divisor_override", divisor) == 0:
+    arguments.flag(name, "count_include_pad", count_include_pad)
+    if divisor is not None and arguments.integer(name, "divisor_override", divisor) == 0:
         raise RuntimeError(f"{name}(): divisor_override must be not zero")
     windows = _pooling.Windows.of(
         name, dims, kernel_size=kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode
@@ -137,14 +137,14 @@ def _avg_pool(
     else:
         divisors = [table.counts for table in tables]
     overlapping = _pooling.overlapping(tables)
-    facts = checks.facts(input, overlapping=overlapping)
+    facts = arguments.facts(input, overlapping=overlapping)
     decision = decide(f"nn.functional.{name}", "backward", **facts)
     out = _pooling.mean(input, tables, divisors, decision=decision)
     return alert_pullback(out, decision)
 
 
 def _lengths(
-    windows: _pooling.Windows, sizes: Sequence[int], tables: Sequence[Taps]
+    windows: _pooling.Windows, sizes: Sequence[int], tables: Sequence[WindowTable]
 ) -> list[npt.NDArray[Any]]:
     """How many elements each window has along each dimension, zeros of the padding included."""
     lengths = []

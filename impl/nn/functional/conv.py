@@ -7,10 +7,10 @@ from typing import Any
 
 import jax
 
-from impl import checks
-from impl.checks import Array
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._core.convolution_window import ConvolutionWindow
 from impl.nn.functional import _convolution
-from impl.strides import Strides
 
 
 def conv1d(
@@ -114,7 +114,7 @@ def _conv(
             f"{name}(): Calculated padded input size per channel: {padded}. Kernel size: {reach}, "
             "dilation included. Kernel size can't be greater than actual input size"
         )
-    strides = Strides(
+    strides = ConvolutionWindow(
         image=operands.sizes,
         result=tuple((n - r) // s + 1 for n, r, s in zip(padded, reach, step, strict=True)),
         kernel=operands.taps,
@@ -133,7 +133,7 @@ def _padding(
     if not isinstance(padding, str):
         both = _convolution.each(name, "padding", padding, len(reach), 0)
         return both, both
-    checks.choice(name, "padding", padding, ("valid", "same"))
+    arguments.choice(name, "padding", padding, ("valid", "same"))
     if padding == "valid":
         return (0,) * len(reach), (0,) * len(reach)
     if max(stride) > 1:

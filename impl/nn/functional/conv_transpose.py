@@ -7,9 +7,9 @@ from typing import Any
 
 import jax
 
-from impl.checks import Array
+from impl._core.arguments import Array
+from impl._core.convolution_window import ConvolutionWindow
 from impl.nn.functional import _convolution
-from impl.strides import Strides
 
 
 def conv_transpose1d(
@@ -139,7 +139,7 @@ def _conv_transpose(
             f"{name}(): Given input size per channel: {list(operands.sizes)}. Calculated output "
             f"size per channel: {list(sizes)}. Output size is too small"
         )
-    strides = Strides(
+    strides = ConvolutionWindow(
         image=sizes,
         result=operands.sizes,
         kernel=operands.taps,

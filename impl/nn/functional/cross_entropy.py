@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl import checks
-from impl.checks import Array
-from impl.decide import Decision, decide
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._core.numerics import accumulator, convert
+from impl._mode.decide import Decision, decide
+from impl._primitives.alert import alert, alert_pullback
 from impl.nn.functional import _losses
-from impl.numerics import accumulator, convert
-from impl.primitives.alert import alert, alert_pullback
 
 _NAME = "cross_entropy"
 _OP = f"nn.functional.{_NAME}"
@@ -69,7 +69,7 @@ def cross_entropy(
     values = _losses.by_class(_NAME, given)
     weight = _losses.weight_of(_NAME, weight, values.shape[1])
     smoothing = _smoothing(label_smoothing)
-    facts = checks.facts(given, reduction=reduction)
+    facts = arguments.facts(given, reduction=reduction)
     decision, pullback = decide(_OP, **facts), decide(_OP, "backward", **facts)
     values = alert_pullback(alert(values, decision), pullback)
     of_probabilities = given.shape == np.shape(target)
@@ -82,7 +82,7 @@ def cross_entropy(
     else:
         classes, counts = _losses.class_targets(_NAME, target, given, ignore_index)
         if weight is not None:
-            checks.same_dtype(_NAME, given, weight=weight)
+            arguments.same_dtype(_NAME, given, weight=weight)
         dtype, wide = given.dtype, accumulator(given.dtype)
         terms, weights = _by_class(
             _Logs(values, wide), classes, counts, weight, smoothing, pullback
@@ -195,13 +195,13 @@ def _smoothing(value: Any) -> float:
 
 
 def _probabilities(target: Any, input: jax.Array, ignore_index: int) -> jax.Array:
-    share = checks.array(_NAME, "target", target)
+    share = arguments.array(_NAME, "target", target)
     if not jnp.issubdtype(share.dtype, jnp.floating):
         raise RuntimeError(
             f"{_NAME}(): Expected floating point type for target with class probabilities, which "
             f"one of the shape of input, {list(input.shape)}, is; got {share.dtype}"
         )
-    if checks.integer(_NAME, "ignore_index", ignore_index) != _DEFAULT_IGNORE:
+    if arguments.integer(_NAME, "ignore_index", ignore_index) != _DEFAULT_IGNORE:
         raise RuntimeError(
             f"{_NAME}(): ignore_index is not supported for floating point target, but got "
             f"{ignore_index}"

@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl import checks
-from impl.checks import Array
-from impl.decide import decide
-from impl.layout import within
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._core.axes import within
+from impl._core.numerics import accumulator, convert
+from impl._mode.decide import decide
 from impl.nn.functional import _ctc, _losses
-from impl.numerics import accumulator, convert
 
 _NAME = "ctc_loss"
 _OP = f"nn.functional.{_NAME}"
@@ -75,16 +75,16 @@ def ctc_loss(
         )
     values = given if given.ndim == 3 else given[:, None]
     times, n, classes = values.shape
-    blank = checks.integer(_NAME, "blank", blank)
+    blank = arguments.integer(_NAME, "blank", blank)
     if not 0 <= blank < classes:
         raise RuntimeError(
             f"{_NAME}(): blank must be in label range, 0 to {classes - 1}, but got {blank}"
         )
-    checks.flag(_NAME, "zero_infinity", zero_infinity)
+    arguments.flag(_NAME, "zero_infinity", zero_infinity)
     inputs = _lengths("input_lengths", input_lengths, n, times)
     lengths = _lengths("target_lengths", target_lengths, n, np.iinfo(np.int32).max)
     labels, lengths = _labels(targets, lengths, times=times, n=n, classes=classes)
-    pullback = decide(_OP, "backward", **checks.facts(given, reduction=reduction))
+    pullback = decide(_OP, "backward", **arguments.facts(given, reduction=reduction))
     rules = _ctc.Rules(blank, zero_infinity, pullback)
     wide = convert(values, accumulator(given.dtype))
     loss = _ctc.losses(wide, labels, jnp.asarray(inputs), jnp.asarray(lengths), rules)
@@ -100,16 +100,16 @@ def ctc_loss(
 def _lengths(name: str, value: Any, n: int, most: int) -> jax.Array | np.ndarray[Any, Any]:
     """Lengths as int32, -1 where they are out of range; of NumPy if this process knows them."""
     if isinstance(value, Sequence) and not isinstance(value, str):
-        each = [checks.integer(_NAME, f"{name}[{i}]", one) for i, one in enumerate(value)]
+        each = [arguments.integer(_NAME, f"{name}[{i}]", one) for i, one in enumerate(value)]
         value = np.array(each, np.int64)
-    array = checks.array(_NAME, name, value)
+    array = arguments.array(_NAME, name, value)
     if not jnp.issubdtype(array.dtype, jnp.integer):
         raise RuntimeError(f"{_NAME}(): {name} must be integral, but got {array.dtype}")
     if array.size != n:
         raise RuntimeError(
             f"{_NAME}(): {name} must be of size batch_size, {n}, but got {array.size}"
         )
-    known = checks.known(value)
+    known = arguments.known(value)
     if known is not None:
         known = known.reshape(n)
         wrong = (known < 0) | (known > most)
@@ -129,7 +129,7 @@ def _labels(
     targets: Any, lengths: jax.Array | np.ndarray[Any, Any], *, times: int, n: int, classes: int
 ) -> tuple[jax.Array, jax.Array | np.ndarray[Any, Any]]:
     """Labels of shape [n, S], and lengths, -1 where they are found to be out of range."""
-    array = checks.array(_NAME, "targets", targets)
+    array = arguments.array(_NAME, "targets", targets)
     if not jnp.issubdtype(array.dtype, jnp.integer):
         raise RuntimeError(f"{_NAME}(): targets must be integral, but got {array.dtype}")
     if array.ndim not in (1, 2) or (array.ndim == 2 and array.shape[0] != n):
@@ -174,7 +174,7 @@ def _check_fit(shape: tuple[int, ...], lengths: np.ndarray[Any, Any]) -> None:
 
 def _check_labels(targets: Any, lengths: np.ndarray[Any, Any], classes: int) -> None:
     """Refuses labels out of range, where this process knows them."""
-    values = checks.known(targets)
+    values = arguments.known(targets)
     if values is None:
         return
     wrong = (values < 0) | (values >= classes)

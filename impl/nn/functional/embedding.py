@@ -6,11 +6,11 @@ from typing import Any
 
 import jax
 
-from impl import checks, table
-from impl.checks import Array
-from impl.decide import decide
-from impl.numerics import convert
-from impl.primitives.alert import alert
+from impl._core import arguments, embedding_rows
+from impl._core.arguments import Array
+from impl._core.numerics import convert
+from impl._mode.decide import decide
+from impl._primitives.alert import alert
 
 _NAME = "embedding"
 _OP = f"nn.functional.{_NAME}"
@@ -57,24 +57,26 @@ def embedding(
     Source: ``torch.nn.functional.embedding``. What the mode does, and the guarantee, are in the
     spec's rows.
     """
-    places = checks.index_array(_NAME, input, "input")
-    weight = checks.array(_NAME, "weight", weight)
+    places = arguments.index_array(_NAME, input, "input")
+    weight = arguments.array(_NAME, "weight", weight)
     if weight.ndim != 2:
         raise RuntimeError(f"{_NAME}(): 'weight' must be 2-D, but got shape {list(weight.shape)}")
     rows, width = weight.shape
-    padding = table.padding_row(_NAME, padding_idx, rows, AssertionError, empty=True)
-    checks.flag(_NAME, "scale_grad_by_freq", scale_grad_by_freq)
-    checks.flag(_NAME, "sparse", sparse)
-    facts = table.facts(_NAME, places, weight, max_norm, norm_type)
+    padding = embedding_rows.padding_row(_NAME, padding_idx, rows, AssertionError, empty=True)
+    arguments.flag(_NAME, "scale_grad_by_freq", scale_grad_by_freq)
+    arguments.flag(_NAME, "sparse", sparse)
+    facts = embedding_rows.facts(_NAME, places, weight, max_norm, norm_type)
     of = f"a weight of {rows} rows"
-    checks.index_range(_NAME, input, rows, None, IndexError, name="input", of=of)
+    arguments.index_range(_NAME, input, rows, None, IndexError, name="input", of=of)
     decision, pullback = decide(_OP, **facts), decide(_OP, "backward", **facts)
     flat = places.reshape(-1)
-    out = table.learned(
+    out = embedding_rows.learned(
         weight,
-        table.read(alert(weight, decision), flat, max_norm, norm_type, decision=decision),
+        embedding_rows.read(alert(weight, decision), flat, max_norm, norm_type, decision=decision),
         flat,
-        shares=table.frequencies(flat, rows, decision=pullback) if scale_grad_by_freq else None,
+        shares=embedding_rows.frequencies(flat, rows, decision=pullback)
+        if scale_grad_by_freq
+        else None,
         padding=padding,
         pullback=pullback,
     )

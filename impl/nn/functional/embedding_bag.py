@@ -8,14 +8,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from impl import checks, table
-from impl.checks import Array
-from impl.decide import Decision, decide
-from impl.numerics import convert, fence
-from impl.primitives.alert import alert
-from impl.primitives.arithmetic import divide, multiply
-from impl.primitives.gather import gather
-from impl.primitives.scatter_accumulate import scatter_accumulate
+from impl._core import arguments, embedding_rows
+from impl._core.arguments import Array
+from impl._core.numerics import convert, fence
+from impl._mode.decide import Decision, decide
+from impl._primitives.alert import alert
+from impl._primitives.arithmetic import divide, multiply
+from impl._primitives.gather import gather
+from impl._primitives.scatter_accumulate import scatter_accumulate
 
 _NAME = "embedding_bag"
 _OP = f"nn.functional.{_NAME}"
@@ -73,8 +73,8 @@ def embedding_bag(
     Source: ``torch.nn.functional.embedding_bag``. What the mode does, and the guarantee, are in
     the spec's rows.
     """
-    places = checks.index_array(_NAME, input, "input")
-    weight = checks.array(_NAME, "weight", weight)
+    places = arguments.index_array(_NAME, input, "input")
+    weight = arguments.array(_NAME, "weight", weight)
     samples = _samples(per_sample_weights, places, weight)
     if weight.ndim != 2:
         raise ValueError(f"{_NAME}(): weight has to be 2-D, but got shape {list(weight.shape)}")
@@ -83,22 +83,24 @@ def embedding_bag(
         ("sparse", sparse),
         ("include_last_offset", include_last_offset),
     ):
-        checks.flag(_NAME, name, value)
+        arguments.flag(_NAME, name, value)
     bags, count = _bags(places, offsets, include_last_offset)
     _check_mode(mode, scale_grad_by_freq, sparse, samples is not None)
-    if checks.dtype_kind(weight.dtype) != "floating":
+    if arguments.dtype_kind(weight.dtype) != "floating":
         raise RuntimeError(f"{_NAME}(): expected a weight of floats, but got {weight.dtype}")
     rows = weight.shape[0]
     of = f"a weight of {rows} rows"
-    checks.index_range(_NAME, input, rows, None, name="input", of=of)
-    padding = table.padding_row(_NAME, padding_idx, rows, RuntimeError)
-    facts = {**table.facts(_NAME, places, weight, max_norm, norm_type), "mode": mode}
+    arguments.index_range(_NAME, input, rows, None, name="input", of=of)
+    padding = embedding_rows.padding_row(_NAME, padding_idx, rows, RuntimeError)
+    facts = {**embedding_rows.facts(_NAME, places, weight, max_norm, norm_type), "mode": mode}
     decision, pullback = decide(_OP, **facts), decide(_OP, "backward", **facts)
     places = places.reshape(-1)
     kept = (bags >= 0) & (bags < count)
     if padding is not None:
         kept &= places != padding
-    read = table.read(alert(weight, decision), places, max_norm, norm_type, decision=decision)
+    read = embedding_rows.read(
+        alert(weight, decision), places, max_norm, norm_type, decision=decision
+    )
     contents = _Contents(
         weight=weight,
         places=places,
@@ -106,7 +108,9 @@ def embedding_bag(
         bags=jnp.where(kept, bags, count),
         count=count,
         kept=kept,
-        shares=table.frequencies(places, rows, decision=pullback) if scale_grad_by_freq else None,
+        shares=embedding_rows.frequencies(places, rows, decision=pullback)
+        if scale_grad_by_freq
+        else None,
         padding=padding,
         decision=decision,
         pullback=pullback,
@@ -145,7 +149,7 @@ class _Contents:
 
     def learned(self, rows: jax.Array, places: jax.Array) -> jax.Array:
         """``rows``, which are those of the table at ``places``, with their gradient."""
-        return table.learned(
+        return embedding_rows.learned(
             self.weight,
             rows,
             places,
@@ -202,7 +206,7 @@ def _greatest(contents: _Contents) -> jax.Array:
 def _samples(given: Any, places: jax.Array, weight: jax.Array) -> jax.Array | None:
     if given is None:
         return None
-    samples = checks.array(_NAME, "per_sample_weights", given)
+    samples = arguments.array(_NAME, "per_sample_weights", given)
     if samples.shape != places.shape:
         raise ValueError(
             f"{_NAME}(): per_sample_weights ({list(samples.shape)}) must have the same shape as "
@@ -245,7 +249,7 @@ def _bags(places: jax.Array, offsets: Any, include_last: bool) -> tuple[jax.Arra
         raise ValueError(f"{_NAME}(): input has to be 1D or 2D, but got shape {list(places.shape)}")
     if offsets is None:
         raise ValueError(f"{_NAME}(): offsets has to be a 1D array but got None")
-    starts = checks.index_array(_NAME, offsets, "offsets")
+    starts = arguments.index_array(_NAME, offsets, "offsets")
     if starts.ndim != 1:
         raise ValueError(
             f"{_NAME}(): offsets has to be a 1D array, but got shape {list(starts.shape)}"
@@ -261,7 +265,7 @@ def _check_offsets(offsets: Any, length: int, include_last: bool) -> None:
         raise RuntimeError(
             f"{_NAME}(): include_last_offset: number of offsets should be at least 1, but got 0"
         )
-    known = checks.known(offsets)
+    known = arguments.known(offsets)
     if known is None or known.size == 0:
         return
     if known[0] != 0:

@@ -11,16 +11,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl import checks
-from impl.checks import Array
-from impl.decide import decide
-from impl.layout import three_axes
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._core.axes import three_axes
+from impl._core.numerics import accumulator, convert, fence
+from impl._mode.decide import decide
+from impl._primitives.alert import alert
+from impl._primitives.arithmetic import multiply
+from impl._primitives.gather import gather
+from impl._primitives.windows import argmax_from
 from impl.nn.functional import _pooling
-from impl.numerics import accumulator, convert, fence
-from impl.primitives.alert import alert
-from impl.primitives.arithmetic import multiply
-from impl.primitives.gather import gather
-from impl.primitives.windows import argmax_from
 
 
 def fractional_max_pool2d(
@@ -119,14 +119,14 @@ def _fractional(
     input = _pooling.pooled(name, dims, input, channels_may_be_empty=one)
     _pooling.floats(name, input)
     sizes = input.shape[-dims:]
-    kernel = checks.integers(name, "kernel_size", kernel_size, dims)
+    kernel = arguments.integers(name, "kernel_size", kernel_size, dims)
     lengths = _lengths(name, sizes, output_size, output_ratio)
     _check_sizes(name, sizes, kernel, lengths)
-    checks.flag(name, "return_indices", return_indices)
+    arguments.flag(name, "return_indices", return_indices)
     samples = _samples(name, dims, input, random_samples, key)
     if dims == 2:
         samples = samples[:, ::-1]  # there the last dimension's is first
-    facts = checks.facts(input)
+    facts = arguments.facts(input)
     pullback = decide(op, "backward", **facts)
     lanes = _pooling.lanes(alert(input, decide(op, **facts)), dims)
     position = _positions(jax.lax.stop_gradient(lanes), kernel, lengths, samples)
@@ -193,7 +193,7 @@ def _samples(name: str, dims: int, input: jax.Array, given: Any, key: Any) -> ja
         )
     if key is not None:
         return jax.random.uniform(key, (batch * channels, dims), wide)
-    samples = checks.array(name, "_random_samples", given)
+    samples = arguments.array(name, "_random_samples", given)
     if samples.dtype != input.dtype:
         raise RuntimeError(
             f"{name}(): expected _random_samples to have the dtype of input, {input.dtype}, but "
@@ -218,7 +218,7 @@ def _lengths(
             + ("neither" if output_size is None else "both")
         )
     if output_size is not None:
-        return checks.integers(name, "output_size", output_size, dims)
+        return arguments.integers(name, "output_size", output_size, dims)
     several = isinstance(output_ratio, Sequence) and not isinstance(output_ratio, str)
     ratios = output_ratio if several else (output_ratio,) * dims
     if len(ratios) != dims:

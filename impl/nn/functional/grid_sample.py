@@ -8,13 +8,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from impl import checks
-from impl.checks import Array
-from impl.decide import decide
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._core.numerics import accumulator, convert
+from impl._mode.decide import decide
+from impl._primitives.alert import alert_pullback
+from impl._primitives.blend import blend
 from impl.nn.functional._sampling import Sampling, taps
-from impl.numerics import accumulator, convert
-from impl.primitives.alert import alert_pullback
-from impl.primitives.blend import blend
 
 _NAME = "grid_sample"
 _OP = f"nn.functional.{_NAME}"
@@ -66,10 +66,10 @@ def grid_sample(
     spec's rows.
     """
     _check_choices(mode, padding_mode, align_corners)
-    input = checks.array(_NAME, "input", input)
-    grid = checks.array(_NAME, "grid", grid)
+    input = arguments.array(_NAME, "input", input)
+    grid = arguments.array(_NAME, "grid", grid)
     _check_shapes(input, grid, mode)
-    decision = decide(_OP, "backward", **checks.facts(input))
+    decision = decide(_OP, "backward", **arguments.facts(input))
     sizes, samples = input.shape[2:], grid.shape[1:-1]
     sampling = Sampling(sizes, mode, padding_mode, bool(align_corners))  # type: ignore[arg-type]
     wide = accumulator(input.dtype)
@@ -93,7 +93,7 @@ def _check_choices(mode: Any, padding_mode: Any, align_corners: Any) -> None:
                 f"got: {value!r}"
             )
     if align_corners is not None:
-        checks.flag(_NAME, "align_corners", align_corners)
+        arguments.flag(_NAME, "align_corners", align_corners)
 
 
 def _check_shapes(input: jax.Array, grid: jax.Array, mode: str) -> None:
@@ -121,7 +121,7 @@ def _check_shapes(input: jax.Array, grid: jax.Array, mode: str) -> None:
         )
     if mode == "bicubic" and dims == 3:
         raise RuntimeError(f"{_NAME}(): bicubic interpolation only supports 4D input")
-    if checks.dtype_kind(input.dtype) != "floating":
+    if arguments.dtype_kind(input.dtype) != "floating":
         raise NotImplementedError(
             f"{_NAME}(): not implemented for {input.dtype} in argument 'input'; it takes floats"
         )

@@ -11,14 +11,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl import checks
-from impl.checks import Array
-from impl.decide import Decision, decide
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._core.window_table import WindowTable
+from impl._mode.decide import Decision, decide
+from impl._primitives.alert import alert_pullback
+from impl._primitives.windows import window_sum
 from impl.nn.functional import _pooling
 from impl.nn.functional._resampling import Axis
-from impl.primitives.alert import alert_pullback
-from impl.primitives.windows import window_sum
-from impl.taps import Taps
 
 _NAME = "interpolate"
 _OP = f"nn.functional.{_NAME}"
@@ -88,7 +88,7 @@ def interpolate(
     Source: ``torch.nn.functional.interpolate``. What the mode does, and the guarantee, are in the
     spec's rows.
     """
-    input = checks.array(_NAME, "input", input)
+    input = arguments.array(_NAME, "input", input)
     dims = max(input.ndim - 2, 0)
     _check_options(mode, align_corners, recompute_scale_factor, antialias)
     sizes, factors = _sizes(input.shape[2:], size, scale_factor)
@@ -119,17 +119,17 @@ def interpolate(
     )
     tables = _tables(axes, mode, antialias=antialias)
     overlapping = _pooling.overlapping(tables)
-    facts = checks.facts(input, mode=mode, antialias=antialias, overlapping=overlapping)
+    facts = arguments.facts(input, mode=mode, antialias=antialias, overlapping=overlapping)
     decision = decide(_OP, "backward", **facts)
     return alert_pullback(_computed(input, mode, tables, decision), decision)
 
 
 def _check_options(mode: Any, align_corners: Any, recompute: Any, antialias: Any) -> None:
-    checks.choice(_NAME, "mode", mode, tuple(_MODES), NotImplementedError)
-    checks.flag(_NAME, "antialias", antialias)
+    arguments.choice(_NAME, "mode", mode, tuple(_MODES), NotImplementedError)
+    arguments.flag(_NAME, "antialias", antialias)
     for name, value in (("align_corners", align_corners), ("recompute_scale_factor", recompute)):
         if value is not None:
-            checks.flag(_NAME, name, value)
+            arguments.flag(_NAME, name, value)
     if align_corners is not None and mode not in _SMOOTH:
         raise ValueError(
             f"{_NAME}(): align_corners is for the modes {', '.join(map(repr, _SMOOTH))}, but got "
@@ -154,7 +154,7 @@ def _sizes(
             f"dimensions {list(shape)} of 'input', but got {list(value)}"
         )
     if scale_factor is None:
-        return tuple(checks.integer(_NAME, name, one) for one in value), None
+        return tuple(arguments.integer(_NAME, name, one) for one in value), None
     for one in value:
         if not isinstance(one, numbers.Real):
             raise TypeError(f"{_NAME}(): argument '{name}' must be float, not {type(one).__name__}")
@@ -180,7 +180,7 @@ def _check_input(input: jax.Array, mode: str, sizes: tuple[int, ...]) -> None:
             f"{_NAME}(): Got {input.ndim}D input, but mode {mode!r} needs {allowed} input"
         )
     bytes_allowed = mode in _OF_BYTES
-    floats = checks.dtype_kind(input.dtype) == "floating"
+    floats = arguments.dtype_kind(input.dtype) == "floating"
     if not floats and not (bytes_allowed and input.dtype == jnp.uint8):
         raise NotImplementedError(
             f"{_NAME}(): mode {mode!r} is not implemented for {input.dtype} in argument 'input'; "
@@ -203,7 +203,7 @@ def _precision(input: jax.Array) -> type[np.float32 | np.float64]:
     return np.float64 if input.dtype == jnp.float64 else np.float32
 
 
-def _tables(axes: tuple[Axis, ...], mode: str, *, antialias: bool) -> tuple[Taps, ...]:
+def _tables(axes: tuple[Axis, ...], mode: str, *, antialias: bool) -> tuple[WindowTable, ...]:
     if mode == "area":
         sizes, outputs = [axis.inputs for axis in axes], [axis.outputs for axis in axes]
         return _pooling.adaptive(_NAME, sizes, outputs, none_allowed=False)
@@ -215,7 +215,7 @@ def _tables(axes: tuple[Axis, ...], mode: str, *, antialias: bool) -> tuple[Taps
 
 
 def _computed(
-    input: jax.Array, mode: str, tables: tuple[Taps, ...], decision: Decision
+    input: jax.Array, mode: str, tables: tuple[WindowTable, ...], decision: Decision
 ) -> jax.Array:
     if mode == "area":
         return _pooling.mean(input, tables, [t.counts for t in tables], decision=decision)
@@ -227,11 +227,11 @@ def _computed(
     return out.reshape(*input.shape[:2], *out.shape[1:])
 
 
-def _of_bytes(values: jax.Array, tables: tuple[Taps, ...], decision: Decision) -> jax.Array:
+def _of_bytes(values: jax.Array, tables: tuple[WindowTable, ...], decision: Decision) -> jax.Array:
     """One dimension after another, the last one first, each rounded to bytes."""
     for dim, table in reversed(list(enumerate(tables))):
         alone = tuple(
-            table if other == dim else Taps.of(n, np.arange(n)[:, None])
+            table if other == dim else WindowTable.of(n, np.arange(n)[:, None])
             for other, n in enumerate(values.shape[1:])
         )
         if table.weight is None:

@@ -10,12 +10,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from impl import checks
-from impl.checks import Array
-from impl.decide import decide
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._core.numerics import accumulator, convert
+from impl._mode.decide import decide
+from impl._primitives.alert import alert_pullback
 from impl.nn.functional import _pooling
-from impl.numerics import accumulator, convert
-from impl.primitives.alert import alert_pullback
 
 
 def lp_pool1d(
@@ -86,7 +86,7 @@ def _lp_pool(
         name, dims, kernel_size=kernel_size, stride=stride, ceil_mode=ceil_mode
     )
     tables = windows.tables(name, input.shape[-dims:])
-    facts = checks.facts(input, overlapping=_pooling.overlapping(tables))
+    facts = arguments.facts(input, overlapping=_pooling.overlapping(tables))
     decision = decide(f"nn.functional.{name}", "backward", **facts)
     wide = convert(input, accumulator(input.dtype))
     if math.isinf(power):

@@ -7,8 +7,8 @@ from typing import Any
 
 import jax
 
-from impl import checks
-from impl.checks import Array
+from impl._core import arguments
+from impl._core.arguments import Array
 from impl.nn.functional import _pooling
 
 
@@ -106,7 +106,7 @@ def _max_pool(
     """Any of them: ``dims`` dimensions are pooled, those before them are not."""
     name = f"max_pool{dims}d"
     input = _pooling.pooled(name, dims, input)
-    if checks.dtype_kind(input.dtype) != "integer":
+    if arguments.dtype_kind(input.dtype) != "integer":
         _pooling.floats(name, input)
     windows = _pooling.Windows.of(
         name,

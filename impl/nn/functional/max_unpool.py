@@ -9,11 +9,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from impl import checks
-from impl.checks import Array
-from impl.decide import decide
-from impl.primitives.alert import alert
-from impl.primitives.scatter_assign import scatter_assign
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._mode.decide import decide
+from impl._primitives.alert import alert
+from impl._primitives.scatter_assign import scatter_assign
 
 
 def max_unpool1d(
@@ -113,14 +113,14 @@ def _unpool(
     """Any of them: ``dims`` dimensions are pooled, those before them are not."""
     name = f"max_unpool{dims}d"
     op = f"nn.functional.{name}"
-    input = checks.array(name, "input", input)
-    places = checks.index_array(name, indices, "indices")
+    input = arguments.array(name, "input", input)
+    places = arguments.index_array(name, indices, "indices")
     _check_input(name, dims, input, places)
     size = _output_size(name, input.shape[-dims:], kernel_size, stride, padding, output_size)
     of = f"a result of size {'x'.join(map(str, size))}"
-    checks.index_range(name, indices, math.prod(size), None, name="indices", of=of)
-    checks.flag(name, "unique_indices", unique_indices)
-    decision = decide(op, **checks.facts(input, unique_indices=unique_indices))
+    arguments.index_range(name, indices, math.prod(size), None, name="indices", of=of)
+    arguments.flag(name, "unique_indices", unique_indices)
+    decision = decide(op, **arguments.facts(input, unique_indices=unique_indices))
     rows = (math.prod(input.shape[:-dims]), math.prod(input.shape[-dims:]), 1)
     out = scatter_assign(
         jnp.zeros((rows[0], math.prod(size), 1), input.dtype),
@@ -133,7 +133,7 @@ def _unpool(
 
 
 def _check_input(name: str, dims: int, input: jax.Array, places: jax.Array) -> None:
-    if checks.dtype_kind(input.dtype) != "floating":
+    if arguments.dtype_kind(input.dtype) != "floating":
         raise NotImplementedError(
             f"{name}(): not implemented for {input.dtype} in argument 'input'; it takes floats"
         )
@@ -164,9 +164,9 @@ def _output_size(
 ) -> tuple[int, ...]:
     """Lengths of the result, as those of a pooling's input whose result has ``lengths``."""
     dims = len(lengths)
-    kernel = checks.integers(name, "kernel_size", kernel_size, dims)
-    step = kernel if stride is None else checks.integers(name, "stride", stride, dims)
-    pad = checks.integers(name, "padding", padding, dims)
+    kernel = arguments.integers(name, "kernel_size", kernel_size, dims)
+    step = kernel if stride is None else arguments.integers(name, "stride", stride, dims)
+    pad = arguments.integers(name, "padding", padding, dims)
     if min(step) <= 0:
         raise RuntimeError(
             f"{name}(): strides should be greater than zero, but got stride: {list(step)}"
@@ -200,4 +200,4 @@ def _asked(name: str, output_size: Any, dims: int) -> tuple[int, ...]:
             f"{name}(): output_size should be a sequence containing {dims} or {dims + 2} elements, "
             f"but it has a length of '{len(output_size)}'"
         )
-    return checks.integers(name, "output_size", output_size[-dims:], dims)
+    return arguments.integers(name, "output_size", output_size[-dims:], dims)

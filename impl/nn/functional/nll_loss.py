@@ -7,13 +7,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from impl import checks
-from impl.checks import Array
-from impl.decide import decide
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._core.numerics import accumulator, convert
+from impl._mode.decide import decide
+from impl._primitives.alert import alert, alert_pullback
+from impl._primitives.arithmetic import multiply
 from impl.nn.functional import _losses
-from impl.numerics import accumulator, convert
-from impl.primitives.alert import alert, alert_pullback
-from impl.primitives.arithmetic import multiply
 
 _NAME = "nll_loss"
 _OP = f"nn.functional.{_NAME}"
@@ -64,8 +64,8 @@ def nll_loss(
     classes, counts = _losses.class_targets(_NAME, target, input, ignore_index)
     weight = _losses.weight_of(_NAME, weight, values.shape[1])
     if weight is not None:
-        checks.same_dtype(_NAME, input, weight=weight)
-    facts = checks.facts(input, reduction=reduction)
+        arguments.same_dtype(_NAME, input, weight=weight)
+    facts = arguments.facts(input, reduction=reduction)
     decision, pullback = decide(_OP, **facts), decide(_OP, "backward", **facts)
     values = alert_pullback(alert(values, decision), pullback)
     wide = accumulator(input.dtype)

@@ -9,13 +9,13 @@ from typing import Any
 import jax
 import numpy as np
 
-from impl import checks
-from impl.checks import Array
-from impl.decide import decide
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl._core.window_table import WindowTable
+from impl._mode.decide import decide
+from impl._primitives.alert import alert_pullback
+from impl._primitives.windows import window_sum
 from impl.nn.functional import _pooling
-from impl.primitives.alert import alert_pullback
-from impl.primitives.windows import window_sum
-from impl.taps import Taps
 
 _NAME = "pad"
 _OP = f"nn.functional.{_NAME}"
@@ -57,11 +57,11 @@ def pad(input: Array, pad: Sequence[int], mode: str = "constant", value: Any = N
     Source: ``torch.nn.functional.pad``. What the mode does, and the guarantee, are in the spec's
     rows.
     """
-    input = checks.array(_NAME, "input", input)
+    input = arguments.array(_NAME, "input", input)
     pairs = _pairs(pad, input.ndim)
-    checks.choice(_NAME, "mode", mode, _MODES, NotImplementedError)
+    arguments.choice(_NAME, "mode", mode, _MODES, NotImplementedError)
     dims = len(pairs)
-    tables: tuple[Taps, ...] = ()
+    tables: tuple[WindowTable, ...] = ()
     if mode == "constant":
         out = _constant(input, pairs, value)
     else:
@@ -70,7 +70,7 @@ def pad(input: Array, pad: Sequence[int], mode: str = "constant", value: Any = N
         _check_lengths(mode, sizes, pairs)
         tables = tuple(_table(mode, n, *pair) for n, pair in zip(sizes, pairs, strict=True))
     overlapping = _pooling.overlapping(tables)
-    facts = checks.facts(input, mode=mode, spatial_ndim=dims, overlapping=overlapping)
+    facts = arguments.facts(input, mode=mode, spatial_ndim=dims, overlapping=overlapping)
     decision = decide(_OP, "backward", **facts)
     if mode != "constant":
         padded = window_sum(_pooling.lanes(input, dims), tables, decision=decision)
@@ -84,7 +84,7 @@ def _pairs(pad: Any, ndim: int) -> tuple[_Pair, ...]:
         raise TypeError(
             f"{_NAME}(): argument 'pad' must be tuple of ints, not {type(pad).__name__}"
         )
-    flat = checks.integers(_NAME, "pad", pad, len(pad))
+    flat = arguments.integers(_NAME, "pad", pad, len(pad))
     if len(flat) % 2:
         raise RuntimeError(
             f"{_NAME}(): Padding length must be divisible by 2, but got {list(flat)}"
@@ -104,7 +104,7 @@ def _constant(input: jax.Array, pairs: tuple[_Pair, ...], value: Any) -> jax.Arr
                 f"{_NAME}(): argument 'value' must be float, not {type(value).__name__}"
             )
         value = float(value)
-    fill = checks.number_as(_NAME, "value", 0 if value is None else value, input.dtype)
+    fill = arguments.number_as(_NAME, "value", 0 if value is None else value, input.dtype)
     pairs = ((0, 0),) * (input.ndim - len(pairs)) + pairs
     for dim, (size, (before, after)) in enumerate(zip(input.shape, pairs, strict=True)):
         if size + min(before, 0) + min(after, 0) < 0:
@@ -125,7 +125,7 @@ def _check_input(input: jax.Array, mode: str, dims: int, value: Any) -> None:
         )
     if mode == "circular":
         return
-    if checks.dtype_kind(input.dtype) == "bool":
+    if arguments.dtype_kind(input.dtype) == "bool":
         raise NotImplementedError(f"{_NAME}(): mode {mode!r} is not implemented for bool")
     if 0 in input.shape[-dims - 1 :]:
         raise RuntimeError(
@@ -155,7 +155,7 @@ def _check_lengths(mode: str, sizes: tuple[int, ...], pairs: tuple[_Pair, ...]) 
             )
 
 
-def _table(mode: str, size: int, before: int, after: int) -> Taps:
+def _table(mode: str, size: int, before: int, after: int) -> WindowTable:
     """What each element along one dimension is a copy of."""
     place = np.arange(-before, size + after)
     if mode == "reflect":
@@ -165,4 +165,4 @@ def _table(mode: str, size: int, before: int, after: int) -> Taps:
     else:
         start, stop = max(-before, 0), size + min(after, 0)
         index = start + (place - start) % max(stop - start, 1)
-    return Taps.of(size, index[:, None])
+    return WindowTable.of(size, index[:, None])

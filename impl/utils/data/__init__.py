@@ -8,12 +8,12 @@ A loader needs Grain, which the extra ``samebits[data]`` installs::
         ...
 """
 
-from impl.utils.data.collate import default_collate as default_collate
-from impl.utils.data.collate import default_convert as default_convert
-from impl.utils.data.info import WorkerInfo as WorkerInfo
-from impl.utils.data.info import get_worker_info as get_worker_info
-from impl.utils.data.loader import DataLoader as DataLoader
-from impl.utils.data.loader import DataLoaderIterator as DataLoaderIterator
-from impl.utils.data.samplers import BatchSampler as BatchSampler
-from impl.utils.data.samplers import RandomSampler as RandomSampler
-from impl.utils.data.samplers import SequentialSampler as SequentialSampler
+from impl.utils.data._collate import default_collate as default_collate
+from impl.utils.data._collate import default_convert as default_convert
+from impl.utils.data._loader import DataLoader as DataLoader
+from impl.utils.data._loader import DataLoaderIterator as DataLoaderIterator
+from impl.utils.data._samplers import BatchSampler as BatchSampler
+from impl.utils.data._samplers import RandomSampler as RandomSampler
+from impl.utils.data._samplers import SequentialSampler as SequentialSampler
+from impl.utils.data._worker_info import WorkerInfo as WorkerInfo
+from impl.utils.data._worker_info import get_worker_info as get_worker_info

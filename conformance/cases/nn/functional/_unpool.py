@@ -15,7 +15,7 @@ from spec import oracles
 _LENGTHS = {1: (600,), 2: (30, 20), 3: (5, 6, 20)}
 _KERNEL = {1: (3,), 2: (3, 2), 3: (3, 2, 3)}
 _STEP = {1: (2,), 2: (2, 1), 3: (2, 1, 2)}
-#: Places of a channel that are written to, each by many elements.
+#: FlatIndex of a channel that are written to, each by many elements.
 _PLACES = 50
 
 

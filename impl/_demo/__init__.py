@@ -1,0 +1,58 @@
+"""``python -m impl demo``: the mode at work, with claims that are checked as they are printed."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Sequence
+from typing import TextIO
+
+import jax
+
+from impl._demo import alerts, runs, schedules, sums
+from impl._demo.report import Report
+
+SECTIONS: tuple[Callable[[Report], None], ...] = (
+    sums.show,
+    alerts.show,
+    schedules.show,
+    runs.show_processes,
+    runs.show_schedules,
+)
+
+
+def run(out: TextIO, sections: Sequence[Callable[[Report], None]] = SECTIONS) -> int:
+    """Runs the sections in turn.
+
+    Returns:
+        The exit status: 0 if all claims hold, 1 otherwise.
+    """
+    started = time.perf_counter()
+    _prepare()
+    report = Report(out)
+    device = jax.devices()[0]
+    report.line(
+        f"samebits on jax {jax.__version__}, Python {platform.python_version()}, "
+        f"device: {device.platform} ({device.device_kind})"
+    )
+    for show in sections:
+        show(report)
+    report.line()
+    seconds = f"{time.perf_counter() - started:.0f} s"
+    if report.failed:
+        report.line(f"{len(report.failed)} of {report.claims} claims do not hold ({seconds}):")
+        for claim in report.failed:
+            report.line(f"    {claim}")
+        return 1
+    report.line(f"All {report.claims} claims hold ({seconds}).")
+    return 0
+
+
+def _prepare() -> None:
+    # The processes of section 4 share a GPU with this one.
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    # Interpreted kernels need the CPU, which JAX_PLATFORMS=cuda alone would hide.
+    named: str | None = jax.config.jax_platforms  # type: ignore[attr-defined]
+    if named and "cpu" not in named.split(","):
+        jax.config.update("jax_platforms", f"{named},cpu")

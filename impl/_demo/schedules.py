@@ -1,0 +1,62 @@
+"""A scatter-add under adversarial orders: what a GPU may do, shown on a CPU."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+import impl
+from impl._demo.report import Report, fingerprint
+
+COUNT = 4096
+DESTINATIONS = 4
+ORDERS = 20
+
+
+def inputs() -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Initial values, where to add, and what."""
+    source = jax.random.normal(jax.random.key(0), (COUNT,), jnp.float32)
+    index = jnp.arange(COUNT, dtype=jnp.int32) % DESTINATIONS
+    return jnp.zeros(DESTINATIONS, jnp.float32), index, source
+
+
+def under_schedules(mode: bool, seeds: range) -> list[str]:
+    """Fingerprint of the sums under the schedule of each seed, with the mode on or off."""
+    seed, found = impl.testing.Seed(), []
+
+    @jax.jit
+    def run(initial: jax.Array, index: jax.Array, source: jax.Array) -> jax.Array:
+        return impl.scatter_add(initial, 0, index, source)
+
+    with jax.default_device(jax.devices("cpu")[0]):
+        given = inputs()
+        with impl.testing.schedule(seed), impl.deterministic(mode, profile="complete"):
+            for seed.value in seeds:
+                found.append(fingerprint(run(*given)))
+    return found
+
+
+def on_device() -> str:
+    """Fingerprint of the sums on the default device, with the mode on and no schedule."""
+    with impl.deterministic(profile="complete"):
+        return fingerprint(impl.scatter_add(inputs()[0], 0, *inputs()[1:]))
+
+
+def show(report: Report) -> None:
+    """The section."""
+    report.section(f"3. scatter_add of {COUNT} float32 values into {DESTINATIONS} sums")
+    report.text(
+        f"The kernels for the GPU are interpreted on the CPU, under {ORDERS} orders of programs "
+        "and of atomic updates: a GPU takes whichever comes."
+    )
+    atomic = under_schedules(False, range(ORDERS))
+    ordered = under_schedules(True, range(ORDERS))
+    report.line(f"    mode off, atomic path   {len(set(atomic)):>2} different results")
+    report.line(f"    mode on, ordered path   {len(set(ordered)):>2}  SHA-256 {ordered[0][:16]}…")
+    report.claim("the atomic path gives several results", holds=len(set(atomic)) > 1)
+    report.claim("the ordered path gives one", holds=len(set(ordered)) == 1)
+    platform = jax.devices()[0].platform
+    report.claim(
+        f"it is what this machine's {platform} gives with the mode on and no schedule",
+        holds=set(ordered) == {on_device()},
+    )

@@ -1,0 +1,339 @@
+"""Scatter-accumulate: every way to compute its two paths.
+
+All take ``operand`` [outer, size, inner], ``indices`` [outer or 1, n, inner or 1] and ``updates``
+[outer, n, inner], and return the operand with updates added along the middle axis, or combined by
+another reduction. Indices outside [0, size) are dropped.
+
+Those that take ``weights`` [outer, n] take ``updates`` [outer, n / k, inner]: each stands for k
+contributions in a row, its products with k weights. ``indices`` are then [outer, n, 1]. With
+``sources`` too, [outer, n], updates are of any number, and each contribution is the product of a
+weight and of the update that its source names, which is one of them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+import spec
+from impl._core.axes import rows_at, rows_of_each, within
+from impl._core.numerics import accumulator, by_parts, convert, fence, product
+from impl._core.reductions import ADD, Reduction
+from impl._core.shard_axes import vary_like
+from impl._kernels import scatter_accumulate as kernels
+from impl._kernels.triton import MAX_ELEMENTS, Launch
+from impl._lowerings import scatter_accumulate_chains
+
+Scatter = Callable[..., jax.Array]
+
+#: How many elements of panel results a GPU keeps at a time beyond one panel's.
+_PARTS = 1 << 22
+
+
+def panel_length(destinations: int) -> int:
+    """Length of a panel; the rule is that of the spec's panel order."""
+    minimum = spec.load().orders["panel"].parameters["minimum"]
+    return max(minimum, 1 << (destinations - 1).bit_length() if destinations > 1 else 1)
+
+
+def accumulating(function: Scatter) -> Scatter:
+    """Gives ``function`` operands of its accumulator type, and complex ones by parts."""
+
+    @functools.wraps(function)
+    def run(
+        operand: jax.Array,
+        indices: jax.Array,
+        updates: jax.Array,
+        *,
+        reduction: Reduction,
+        **rest: Any,
+    ) -> jax.Array:
+        options = {"reduction": reduction, **rest}
+        if updates.size == 0 or operand.size == 0:
+            return operand
+        if jnp.issubdtype(operand.dtype, jnp.complexfloating):
+            if reduction is not ADD:
+                raise NotImplementedError(f"complex numbers are not combined by {reduction.name!r}")
+            return by_parts(lambda o, u: _stacked(run, o, indices, u, options), operand, updates)
+        wide = accumulator(operand.dtype)
+        out = function(convert(operand, wide), indices, convert(updates, wide), **options)
+        return convert(out, operand.dtype)
+
+    return run
+
+
+def _stacked(
+    run: Scatter,
+    operand: jax.Array,
+    indices: jax.Array,
+    updates: jax.Array,
+    options: dict[str, Any],
+) -> jax.Array:
+    """Folds a leading axis of parts into the outer axis."""
+    if indices.shape[0] > 1:
+        indices = jnp.concatenate([indices, indices])
+    out = run(
+        operand.reshape(2 * operand.shape[1], *operand.shape[2:]),
+        indices,
+        updates.reshape(2 * updates.shape[1], *updates.shape[2:]),
+        **options,
+    )
+    return out.reshape(operand.shape)
+
+
+@accumulating
+def xla_atomic(
+    operand: jax.Array,
+    indices: jax.Array,
+    updates: jax.Array,
+    *,
+    reduction: Reduction,
+    weights: jax.Array | None = None,
+    sources: jax.Array | None = None,
+) -> jax.Array:
+    """XLA's own scatter: serial on a CPU, atomic on a GPU."""
+    whole = contributions(updates, weights, sources, 0, indices.shape[1])
+    return scatter_by(reduction, operand, indices, whole)
+
+
+def contributions(
+    updates: jax.Array,
+    weights: jax.Array | None,
+    sources: jax.Array | None,
+    start: jax.Array | int,
+    count: int,
+) -> jax.Array:
+    """Those from ``start`` on, [outer, count, inner]: updates, or products of them and weights."""
+    if weights is None:
+        return jax.lax.dynamic_slice_in_dim(updates, start, count, axis=1)
+    own = jax.lax.dynamic_slice_in_dim(weights, start, count, axis=1)
+    if sources is None:
+        row = (start + jnp.arange(count, dtype=jnp.int32)) // (weights.shape[1] // updates.shape[1])
+        return product(rows_at(updates, row), own[:, :, None])
+    rows = jax.lax.dynamic_slice_in_dim(sources, start, count, axis=1)
+    return product(rows_of_each(updates, rows), own[:, :, None])
+
+
+def flat_sources(sources: jax.Array | None, updates: jax.Array) -> jax.Array | None:
+    """``sources`` as rows of all updates, flat; None where there are none."""
+    if sources is None:
+        return None
+    outer = jnp.arange(updates.shape[0], dtype=jnp.int32)[:, None]
+    return (outer * updates.shape[1] + sources.astype(jnp.int32)).reshape(-1)
+
+
+def scatter_by(
+    reduction: Reduction, operand: jax.Array, indices: jax.Array, updates: jax.Array
+) -> jax.Array:
+    """XLA's scatter, in the form that is the fastest on a CPU."""
+
+    def scatter(target: Any, values: jax.Array) -> jax.Array:
+        return getattr(target, reduction.name)(values, mode="drop")  # type: ignore[no-any-return]
+
+    outer, size, inner = operand.shape
+    if indices.shape == (1, updates.shape[1], 1):
+        # None is negative, and JAX need not wrap them around.
+        rows = within(indices[0, :, 0], size).astype(jnp.uint32)
+        if outer == inner == 1:
+            return scatter(operand[0, :, 0].at[rows], updates[0, :, 0])[None, :, None]
+        if outer == 1:
+            return scatter(operand[0].at[rows], updates[0])[None]
+        return scatter(operand.at[:, rows], updates)
+    if operand.size > MAX_ELEMENTS:
+        full = jnp.broadcast_to(within(indices, size), updates.shape)
+        a = jnp.arange(outer)[:, None, None]
+        b = jnp.arange(inner)[None, None, :]
+        return scatter(operand.at[a, full, b], updates)
+    # At flat offsets of rows, or else of scalars, is what the CPU's scatter is fastest at.
+    width = row_width(operand, indices)
+    flat = flat_offsets(operand, indices).astype(jnp.uint32)
+    if width == 1:
+        out = scatter(operand.reshape(-1).at[flat], updates.reshape(-1))
+    else:
+        out = scatter(operand.reshape(-1, width).at[flat], updates.reshape(-1, width))
+    return out.reshape(operand.shape)
+
+
+def row_width(operand: jax.Array, indices: jax.Array) -> int:
+    """How many neighbouring elements of the operand go by one index."""
+    return operand.shape[2] if indices.shape[2] == 1 else 1
+
+
+def flat_offsets(operand: jax.Array, indices: jax.Array) -> jax.Array:
+    """Which row of the operand, of ``row_width`` elements, each contribution goes to, flat.
+
+    Those out of range point past its end.
+    """
+    outer, size, _ = operand.shape
+    lanes = indices.shape[2]
+    a = jnp.arange(outer, dtype=jnp.int32)[:, None, None]
+    b = jnp.arange(lanes, dtype=jnp.int32)[None, None, :]
+    inside = (indices >= 0) & (indices < size)
+    offset = (a * size + indices.astype(jnp.int32)) * lanes + b
+    return jnp.where(inside, offset, outer * size * lanes).reshape(-1)
+
+
+@accumulating
+def xla_chains(
+    operand: jax.Array,
+    indices: jax.Array,
+    updates: jax.Array,
+    *,
+    reduction: Reduction,
+    weights: jax.Array | None = None,
+    sources: jax.Array | None = None,
+) -> jax.Array:
+    """Panel order without scatters: right on any device."""
+    return _by_chains(
+        operand,
+        indices,
+        updates,
+        functools.partial(
+            scatter_accumulate_chains.fold_chains,
+            reduction=reduction,
+            weights=weights,
+            sources=flat_sources(sources, updates),
+        ),
+        functools.partial(scatter_accumulate_chains.fold_panels, reduction=reduction),
+        reduction,
+    )
+
+
+@accumulating
+def kernel_atomic(
+    operand: jax.Array,
+    indices: jax.Array,
+    updates: jax.Array,
+    *,
+    reduction: Reduction,
+    launch: Launch,
+    weights: jax.Array | None = None,
+    sources: jax.Array | None = None,
+) -> jax.Array:
+    """One pass of atomics."""
+    # Until jax 0.12 Triton's atomics on vectors of integers are lowered as those of floats; XLA's
+    # scatter of integers is atomic too, and exact.
+    exact = jnp.issubdtype(operand.dtype, jnp.integer)
+    count = updates.size // updates.shape[1] * indices.shape[1]
+    if exact or max(operand.size, updates.size, count) > MAX_ELEMENTS:
+        whole = contributions(updates, weights, sources, 0, indices.shape[1])
+        return scatter_by(reduction, operand, indices, whole)
+    return kernels.atomic(
+        operand,
+        indices,
+        updates,
+        reduction=reduction,
+        launch=launch,
+        weights=weights,
+        sources=flat_sources(sources, updates),
+    )
+
+
+@accumulating
+def kernel_chains(
+    operand: jax.Array,
+    indices: jax.Array,
+    updates: jax.Array,
+    *,
+    reduction: Reduction,
+    launch: Launch,
+    weights: jax.Array | None = None,
+    sources: jax.Array | None = None,
+) -> jax.Array:
+    """Panel order by one lane for each chain."""
+    return _by_chains(
+        operand,
+        indices,
+        updates,
+        functools.partial(
+            kernels.fold_chains,
+            reduction=reduction,
+            launch=launch,
+            weights=weights,
+            sources=flat_sources(sources, updates),
+        ),
+        functools.partial(kernels.fold_panels, reduction=reduction, launch=launch),
+        reduction,
+    )
+
+
+def _by_chains(
+    operand: jax.Array,
+    indices: jax.Array,
+    updates: jax.Array,
+    fold_chains: Callable[..., jax.Array],
+    fold_panels: Callable[..., jax.Array],
+    reduction: Reduction,
+) -> jax.Array:
+    outer, size, inner = operand.shape
+    if max(operand.size, updates.size, indices.size) > MAX_ELEMENTS:
+        raise NotImplementedError(
+            f"scatter of {updates.size} updates into {operand.size} elements: the ordered path "
+            f"reaches {MAX_ELEMENTS} of each; split the operand or the updates"
+        )
+    n = indices.shape[1]
+    length = panel_length(size)
+    panels = -(-n // length)
+    panel = jnp.arange(n, dtype=jnp.int32) // length
+    first = jnp.arange(panels, dtype=jnp.int32)[None] * length
+    shared = indices.shape == (1, n, 1)
+    if shared:
+        destination = within(indices[0, :, 0], size).astype(jnp.int32)
+        source = jnp.moveaxis(updates, 1, 0).reshape(-1, outer * inner)
+        initial = jnp.moveaxis(operand, 1, 0).reshape(size, outer * inner)
+        first = jnp.broadcast_to(first, (size, panels))
+    else:
+        width = row_width(operand, indices)
+        lanes = inner // width
+        destination = flat_offsets(operand, indices)
+        source, initial = updates.reshape(-1, width), operand.reshape(-1, width)
+        panel = jnp.broadcast_to(panel[None, :, None], (outer, n, lanes)).reshape(-1)
+        row = jnp.arange(outer * size * lanes, dtype=jnp.int32)[:, None]
+        first = (row // (size * lanes) * n + first) * lanes
+    fold = functools.partial(_fold, fold_chains=fold_chains, fold_panels=fold_panels)
+    total = fold(
+        scatter_accumulate_chains.chain_table(destination, panel, first),
+        source,
+        initial,
+        panels,
+        reduction,
+    )
+    out = reduction.combine(fence(initial), total)
+    if shared:
+        return jnp.moveaxis(out.reshape(size, outer, inner), 0, 1)
+    return out.reshape(operand.shape)
+
+
+def _fold(
+    table: tuple[jax.Array, jax.Array],
+    source: jax.Array,
+    initial: jax.Array,
+    panels: int,
+    reduction: Reduction,
+    fold_chains: Callable[..., jax.Array],
+    fold_panels: Callable[..., jax.Array],
+) -> jax.Array:
+    """Folds the chains of a few panels at a time, so that their results do not fill the memory."""
+    starts, positions = table
+    total = vary_like(reduction.full(initial.shape, initial.dtype), initial, source, positions)
+    group = min(panels, max(1, _PARTS // initial.size))
+    groups = -(-panels // group)
+    ends = [(0, 0), (0, groups * group - panels)]  # chains that are empty
+    start = jnp.pad(starts[:-1].reshape(-1, panels), ends)
+    end = jnp.pad(starts[1:].reshape(-1, panels), ends)
+
+    def step(k: jax.Array, total: jax.Array) -> jax.Array:
+        own = [
+            jax.lax.dynamic_slice_in_dim(edge, k * group, group, axis=1).reshape(-1)
+            for edge in (start, end)
+        ]
+        parts = fold_chains(*own, positions, source)
+        return fold_panels(parts.reshape(-1, group, source.shape[1]), total)
+
+    if groups == 1:
+        return step(jnp.int32(0), total)
+    return jax.lax.fori_loop(0, groups, step, total)  # type: ignore[no-any-return]

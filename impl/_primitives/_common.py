@@ -1,0 +1,128 @@
+"""What the core primitives share: how one is made, and which lowering carries out a decision."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import jax
+from jax.extend.core import Primitive
+from jax.interpreters import ad, mlir, xla
+
+from impl._kernels.triton import Launch
+from impl._mode import modes
+from impl._mode.decide import DEVICES, Decision, Path
+
+#: A computation on arrays; takes the primitive's parameters as keywords.
+Function: TypeAlias = Callable[..., Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Lowerings:
+    """The three ways to compute one path; on the ordered path all give the same bits.
+
+    Attributes:
+        cpu: XLA operations that are fast on a CPU and rely on its scatter being serial.
+        xla: XLA operations that keep the order on any device.
+        kernel: A Pallas kernel for CUDA; takes ``launch`` beside the parameters.
+    """
+
+    cpu: Function
+    xla: Function
+    kernel: Function
+
+    def choose(self, platform: str, decision: Decision) -> Function:
+        """The function that serves ``platform``, or its stand-in under emulation."""
+        emulation = decision.emulation
+        if platform == "cpu" and emulation is not None and emulation.lowering != "native":
+            if emulation.lowering == "xla":
+                return self.xla
+            launch = Launch(True, emulation.seed, fill=modes.fills())
+            return functools.partial(self.kernel, launch=launch)
+        if platform == "cuda":
+            return functools.partial(self.kernel, launch=Launch())
+        return self.cpu if platform == "cpu" else self.xla
+
+
+def new_primitive(
+    name: str,
+    abstract_eval: Callable[..., Any],
+    paths: Mapping[Path, Lowerings],
+    *,
+    multiple_results: bool = False,
+) -> Primitive:
+    """Makes a primitive whose static parameter ``decision`` picks a path on each platform.
+
+    Differentiation and batching are registered by the caller.
+    """
+    primitive = Primitive(name)
+    primitive.multiple_results = multiple_results
+    primitive.def_impl(functools.partial(xla.apply_primitive, primitive))
+    primitive.def_abstract_eval(abstract_eval)
+
+    def rule(
+        platform: str | None, context: Any, *args: Any, decision: Decision, **params: Any
+    ) -> Any:
+        name = platform or "other"
+        function = paths[decision.on(name).path].choose(name, decision)
+        lower = mlir.lower_fun(
+            functools.partial(function, **params), multiple_results=multiple_results
+        )
+        return lower(context, *args)
+
+    register_per_platform(primitive, rule)
+    return primitive
+
+
+def register_per_platform(primitive: Primitive, rule: Callable[..., Any]) -> None:
+    """Registers ``rule(platform, context, *args, **params)`` for each platform of the spec.
+
+    On every other platform ``platform`` is None.
+    """
+    mlir.register_lowering(primitive, functools.partial(rule, None))
+    for platform in DEVICES:
+        mlir.register_lowering(primitive, functools.partial(rule, platform), platform=platform)
+
+
+def zero_tangent(value: jax.Array) -> ad.Zero:
+    """The symbolic zero that is a tangent of ``value``."""
+    return ad.Zero(jax.typeof(value).to_tangent_aval())
+
+
+def move_batch(value: jax.Array, dim: int | None, size: int) -> jax.Array:
+    """Brings the batch dimension to the front, making one where there is none."""
+    if dim is None:
+        return jax.numpy.broadcast_to(value[None], (size, *value.shape))
+    return jax.numpy.moveaxis(value, dim, 0)
+
+
+def fold(batched: jax.Array) -> jax.Array:
+    """Folds the leading batch axis into the outer axis."""
+    return batched.reshape(batched.shape[0] * batched.shape[1], *batched.shape[2:])
+
+
+def outer_length(value: jax.Array, dim: int | None) -> int:
+    """The length of the outer axis of an operand that may be batched."""
+    return value.shape[1 if dim == 0 else 0]
+
+
+def unfold(folded: jax.Array, size: int, outer: int) -> jax.Array:
+    """Takes the batch axis out of the outer axis again."""
+    return folded.reshape(size, outer, *folded.shape[1:])
+
+
+def batch_size(args: Sequence[jax.Array], dims: Sequence[int | None]) -> int:
+    """The length of the mapped axis."""
+    return next(arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None)
+
+
+def without(parameter: str, function: Function) -> Function:
+    """``function`` with a parameter that only differentiation needs, and lowerings do not."""
+
+    def run(*args: Any, **params: Any) -> Any:
+        del params[parameter]
+        return function(*args, **params)
+
+    return run

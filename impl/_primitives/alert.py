@@ -1,0 +1,123 @@
+"""The alert: an identity that raises or warns when it is lowered for the platforms it names.
+
+A device is not known when a program is traced, only when it is lowered; so that is when an op
+without a deterministic implementation says so, also when lowering for a GPU without having one.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any
+
+import jax
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+from impl._mode.decide import Alert, Decision
+from impl._primitives._common import register_per_platform
+
+Alerts = tuple[tuple[str, Alert], ...]
+
+alert_p = Primitive("samebits_alert")
+pullback_p = Primitive("samebits_alert_pullback")
+
+
+def alert(value: jax.Array, decision: Decision) -> jax.Array:
+    """``value`` itself, with the alerts of ``decision`` tied to its computation."""
+    if not decision.alerts:
+        return value
+    return alert_p.bind(value, alerts=decision.alerts)  # type: ignore[no-any-return]
+
+
+def alert_pullback(value: jax.Array, decision: Decision) -> jax.Array:
+    """``value`` itself, with the alerts of ``decision`` tied to its cotangent's computation."""
+    if not decision.alerts:
+        return value
+    return pullback_p.bind(value, decision=decision)  # type: ignore[no-any-return]
+
+
+def message(alert: Alert) -> str:
+    """What the user reads."""
+    option = ", warn_only=True" if alert.kind == "warn" else ""
+    where = f" in the profile '{alert.profile}' (row {alert.row})" if alert.row else ""
+    return (
+        f"{alert.caller} does not have a deterministic implementation{where}, but you set "
+        f"'impl.use_deterministic_algorithms(True{option})'. Ways out: wrap this operation in "
+        "'with impl.deterministic(False):'; pass 'warn_only=True' to be warned instead; or pass "
+        "'profile=\"complete\"', in which every operation is deterministic."
+    )
+
+
+def emit(alert: Alert) -> None:
+    """Raises or warns.
+
+    Raises:
+        RuntimeError: The alert is of kind ``raise``.
+    """
+    if alert.kind == "raise":
+        raise RuntimeError(message(alert))
+    warnings.warn(message(alert), UserWarning, stacklevel=_callers_level())
+
+
+def _callers_level() -> int:
+    """How far up the stack the user's own line is, past this package and JAX."""
+    level = 2
+    frame = sys._getframe(2)  # noqa: SLF001  # documented, and the only way to one's caller
+    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
+        frame = frame.f_back
+        level += 1
+    return level
+
+
+def _is_ours(module: str) -> bool:
+    return module.partition(".")[0] in ("impl", "jax", "contextlib", "functools")
+
+
+def _impl(value: jax.Array, *, alerts: Alerts) -> jax.Array:
+    # Lowered afresh at every call, without a compilation cache: each call is to say it again.
+    jax.jit(lambda v: alert_p.bind(v, alerts=alerts)).lower(value)
+    return value
+
+
+def _lower(platform: str | None, context: Any, value: Any, *, alerts: Alerts) -> Any:
+    for named, said in alerts:
+        if named == platform:
+            emit(said)
+    return [value]
+
+
+def _jvp(primals: Any, tangents: Any, *, alerts: Alerts) -> Any:
+    return alert_p.bind(*primals, alerts=alerts), tangents[0]
+
+
+alert_p.def_impl(_impl)
+alert_p.def_abstract_eval(lambda value, *, alerts: value)
+register_per_platform(alert_p, _lower)
+ad.primitive_jvps[alert_p] = _jvp
+batching.primitive_batchers[alert_p] = lambda args, dims, **params: (
+    alert_p.bind(*args, **params),
+    dims[0],
+)
+
+
+def _pullback_jvp(primals: Any, tangents: Any, *, decision: Decision) -> Any:
+    (value,), (tangent,) = primals, tangents
+    if type(tangent) is not ad.Zero:
+        tangent = alert_pullback(tangent, decision)
+    return alert_pullback(value, decision), tangent
+
+
+def _pullback_transpose(cotangent: Any, value: Any, *, decision: Decision) -> Any:
+    return (cotangent if type(cotangent) is ad.Zero else alert(cotangent, decision),)
+
+
+pullback_p.def_impl(lambda value, *, decision: value)  # each primitive has its own
+pullback_p.def_abstract_eval(lambda value, *, decision: value)
+mlir.register_lowering(pullback_p, lambda context, value, *, decision: [value])
+ad.primitive_jvps[pullback_p] = _pullback_jvp
+ad.primitive_transposes[pullback_p] = _pullback_transpose
+batching.primitive_batchers[pullback_p] = lambda args, dims, **params: (
+    pullback_p.bind(*args, **params),
+    dims[0],
+)

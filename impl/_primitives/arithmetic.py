@@ -1,0 +1,100 @@
+"""Products and quotients that have the same bits on every device, and can be differentiated."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir, xla
+
+from impl._core.numerics import accumulator, convert, product, quotient
+from impl._core.shard_axes import aligned
+from impl._primitives import _common
+
+
+def multiply(a: jax.Array, b: jax.Array) -> jax.Array:
+    """``a * b``, rounded before a sum takes it up; float16 and bfloat16 by way of float32.
+
+    Complex numbers are multiplied by their parts: four products, each rounded, and two sums.
+
+    Args:
+        a: Any shape and dtype.
+        b: Of the dtype of ``a``; broadcast to its shape.
+
+    Returns:
+        Shape and dtype of ``a``.
+    """
+    return _bind(multiply_p, a, b)
+
+
+def divide(a: jax.Array, b: jax.Array) -> jax.Array:
+    """``a / b``, with the bits of IEEE 754 on every device; narrow floats as in ``multiply``.
+
+    XLA turns a division by a broadcast value into a multiplication by its reciprocal, and one of
+    float32 on a GPU may be off by 2 units in the last place.
+
+    Args:
+        a: Floats, of any shape.
+        b: Of the dtype of ``a``; broadcast to its shape.
+
+    Returns:
+        Shape and dtype of ``a``. Subnormal operands and results may be flushed to zero.
+    """
+    return _bind(divide_p, a, b)
+
+
+def _bind(primitive: Primitive, a: jax.Array, b: jax.Array) -> jax.Array:
+    return primitive.bind(*aligned(a, jnp.broadcast_to(b, a.shape)))  # type: ignore[no-any-return]
+
+
+def _new(name: str, function: Callable[[jax.Array, jax.Array], jax.Array]) -> Primitive:
+    def lower(a: jax.Array, b: jax.Array) -> jax.Array:
+        wide = accumulator(a.dtype)
+        return convert(function(convert(a, wide), convert(b, wide)), a.dtype)
+
+    primitive = Primitive(name)
+    primitive.def_impl(functools.partial(xla.apply_primitive, primitive))
+    primitive.def_abstract_eval(lambda a, b: a.update(weak_type=False))
+    mlir.register_lowering(primitive, mlir.lower_fun(lower, multiple_results=False))
+    batching.primitive_batchers[primitive] = functools.partial(_batch, primitive)
+    return primitive
+
+
+def _product(a: jax.Array, b: jax.Array) -> jax.Array:
+    if not jnp.issubdtype(a.dtype, jnp.complexfloating):
+        return product(a, b)
+    re = product(a.real, b.real) - product(a.imag, b.imag)
+    im = product(a.real, b.imag) + product(a.imag, b.real)
+    return jax.lax.complex(re, im)
+
+
+def _batch(primitive: Primitive, args: Any, dims: Any) -> Any:
+    size = _common.batch_size(args, dims)
+    moved = [_common.move_batch(arg, dim, size) for arg, dim in zip(args, dims, strict=True)]
+    return primitive.bind(*moved), 0
+
+
+def _jvp_of_quotient(primals: Any, tangents: Any) -> Any:
+    a, b = primals
+    out = divide(a, b)
+    parts = []
+    if type(tangents[0]) is not ad.Zero:
+        parts.append(divide(tangents[0], b))
+    if type(tangents[1]) is not ad.Zero:
+        parts.append(divide(multiply(tangents[1], -out), b))
+    return out, functools.reduce(jnp.add, parts) if parts else _common.zero_tangent(out)
+
+
+def _transpose_quotient(cotangent: Any, a: Any, b: Any) -> Any:
+    return ad.Zero(a.aval) if type(cotangent) is ad.Zero else divide(cotangent, b), None
+
+
+multiply_p = _new("samebits_multiply", _product)
+divide_p = _new("samebits_divide", quotient)
+ad.defbilinear(multiply_p, lambda ct, _, b: multiply(ct, b), lambda ct, a, _: multiply(ct, a))
+ad.primitive_jvps[divide_p] = _jvp_of_quotient
+ad.primitive_transposes[divide_p] = _transpose_quotient

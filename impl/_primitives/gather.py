@@ -1,0 +1,105 @@
+"""Gather along an axis; its transpose is scatter-accumulate, where nondeterminism comes from."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir, xla
+
+from impl._core.axes import within
+from impl._core.shard_axes import aligned, vary_like
+from impl._mode.decide import Decision
+from impl._primitives import _common
+from impl._primitives.alert import alert
+from impl._primitives.scatter_accumulate import align, primitives, scatter_accumulate
+
+gather_p = Primitive("samebits_gather")
+
+
+def gather(operand: jax.Array, indices: jax.Array, *, pullback: Decision) -> jax.Array:
+    """Elements of ``operand`` along its middle axis.
+
+    Args:
+        operand: Shape [outer, size, inner].
+        indices: Integers, shape [outer or 1, n, inner or 1]. An index outside [0, size) reads
+            NaN, or the value of ``jax.numpy``'s fill mode for other types.
+        pullback: What differentiating it does, decided when the forward pass was.
+
+    Returns:
+        Shape [outer, n, inner].
+    """
+    return gather_p.bind(*aligned(operand, indices), pullback=pullback)  # type: ignore[no-any-return]
+
+
+def _abstract(operand: Any, indices: Any, *, pullback: Decision) -> Any:
+    shape = (operand.shape[0], indices.shape[1], operand.shape[2])
+    return operand.update(shape=shape, weak_type=False)
+
+
+def _lower(operand: jax.Array, indices: jax.Array, *, pullback: Decision) -> jax.Array:
+    size = operand.shape[1]
+    if size == 0:
+        # What no index can meet: as read from beyond the end of an axis that has an element.
+        operand = jnp.zeros((operand.shape[0], 1, operand.shape[2]), operand.dtype)
+        size = 1
+        indices = jnp.ones_like(indices)
+    indices = within(indices, size)
+    if indices.shape == (1, indices.shape[1], 1):
+        return jnp.take(operand, indices[0, :, 0], axis=1, mode="fill")
+    # Where indices have one element along an axis, all of the operand's along it go by it.
+    return jnp.take_along_axis(operand, indices, axis=1, mode="fill")
+
+
+def _jvp(primals: Any, tangents: Any, *, pullback: Decision) -> Any:
+    operand, indices = primals
+    out = gather(operand, indices, pullback=pullback)
+    if type(tangents[0]) is ad.Zero:
+        return out, _common.zero_tangent(out)
+    return out, gather(tangents[0], indices, pullback=pullback)
+
+
+def _transpose(cotangent: Any, operand: Any, indices: Any, *, pullback: Decision) -> Any:
+    if type(cotangent) is ad.Zero:
+        return ad.Zero(operand.aval), None
+    initial = vary_like(jnp.zeros(operand.aval.shape, operand.aval.dtype), cotangent)
+    cotangent = alert(cotangent, pullback)
+    return scatter_accumulate(initial, indices, cotangent, decision=pullback), None
+
+
+def _transpose_scatter(
+    cotangent: Any, operand: Any, indices: Any, updates: Any, *, decision: Decision
+) -> Any:
+    zero = type(cotangent) is ad.Zero
+    of_operand = of_updates = None
+    if ad.is_undefined_primal(operand):
+        of_operand = ad.Zero(operand.aval) if zero else cotangent
+    if ad.is_undefined_primal(updates):
+        of_updates = ad.Zero(updates.aval) if zero else _read_back(cotangent, indices, decision)
+    return of_operand, None, of_updates
+
+
+def _read_back(cotangent: jax.Array, indices: jax.Array, decision: Decision) -> jax.Array:
+    """The cotangent of each update: that of its place, or 0 if it was dropped."""
+    read = gather(cotangent, indices, pullback=decision)
+    inside = (indices >= 0) & (indices < cotangent.shape[1])
+    return jnp.where(inside, read, jnp.zeros_like(read))
+
+
+def _batch(args: Any, dims: Any, *, pullback: Decision) -> Any:
+    size = _common.batch_size(args, dims)
+    operand, indices = align(args, dims, size, mapped=(0,))
+    out = gather(operand, indices, pullback=pullback)
+    return _common.unfold(out, size, _common.outer_length(args[0], dims[0])), 0
+
+
+gather_p.def_impl(functools.partial(xla.apply_primitive, gather_p))
+gather_p.def_abstract_eval(_abstract)
+mlir.register_lowering(gather_p, mlir.lower_fun(_lower, multiple_results=False))
+ad.primitive_jvps[gather_p] = _jvp
+ad.primitive_transposes[gather_p] = _transpose
+ad.primitive_transposes[primitives["add"]] = _transpose_scatter
+batching.primitive_batchers[gather_p] = _batch

@@ -1,0 +1,72 @@
+"""Position of the k-th smallest element along an axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.interpreters import ad, batching
+
+from impl._core.shard_axes import aligned
+from impl._lowerings import select_kth as lowerings
+from impl._mode.decide import Decision
+from impl._primitives import _common
+
+
+def select_kth(values: jax.Array, ranks: int | jax.Array, *, decision: Decision) -> jax.Array:
+    """Position of the element of a given rank along the middle axis of [outer, n, inner].
+
+    NaNs come after every number. Of several equal elements the ordered path takes the one with
+    the lowest index, the atomic path any.
+
+    Args:
+        values: Real numbers.
+        ranks: 1 for the smallest: the same for all, or int32 of shape [outer, 1, inner].
+        decision: The path of each platform.
+
+    Returns:
+        int32, shape [outer, 1, inner].
+    """
+    shape = (values.shape[0], 1, values.shape[2])
+    ranks = jnp.broadcast_to(jnp.asarray(ranks, jnp.int32), shape)
+    return select_kth_p.bind(*aligned(values, ranks), decision=decision)  # type: ignore[no-any-return]
+
+
+def equal(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Where elements are equal as ``select_kth`` sees them: -0 and 0 are, and so are NaNs."""
+    return lowerings.sort_keys(a) == lowerings.sort_keys(b)
+
+
+def _abstract(values: Any, ranks: Any, *, decision: Decision) -> Any:
+    return ranks.update(weak_type=False)
+
+
+def _jvp(primals: Any, tangents: Any, *, decision: Decision) -> Any:
+    out = select_kth_p.bind(*primals, decision=decision)
+    return out, _common.zero_tangent(out)
+
+
+def _batch(args: Any, dims: Any, *, decision: Decision) -> Any:
+    size = _common.batch_size(args, dims)
+    values, ranks = (
+        _common.move_batch(arg, dim, size) for arg, dim in zip(args, dims, strict=True)
+    )
+    out = select_kth(_common.fold(values), _common.fold(ranks), decision=decision)
+    return _common.unfold(out, *values.shape[:2]), 0
+
+
+select_kth_p = _common.new_primitive(
+    "samebits_select_kth",
+    _abstract,
+    {
+        "atomic": _common.Lowerings(
+            cpu=lowerings.cpu_first, xla=lowerings.xla_first, kernel=lowerings.kernel_any
+        ),
+        "ordered": _common.Lowerings(
+            cpu=lowerings.cpu_first, xla=lowerings.xla_first, kernel=lowerings.kernel_first
+        ),
+    },
+)
+ad.primitive_jvps[select_kth_p] = _jvp
+batching.primitive_batchers[select_kth_p] = _batch

@@ -1,0 +1,201 @@
+"""What the program or the machine decides: versions, devices, the mode, seeds, options."""
+
+from __future__ import annotations
+
+import os
+import platform as _platform
+from collections.abc import Iterator, Mapping
+from importlib import metadata
+
+import jax
+
+import spec
+from impl import random as _random
+from impl._mode import compilation, modes, switches
+from impl.diagnosis._report import Item, Verdict
+
+#: What is installed that computes; the loader needs the last one.
+_DISTRIBUTIONS = ("jax", "jaxlib", "numpy", "samebits", "grain")
+
+
+def versions() -> Iterator[Item]:
+    """The release of Python and of each package that computes."""
+    reason = "This installation has one. Another release may compute other bits: pin it."
+    yield Item("Versions", "python", _platform.python_version(), "fixed", reason)
+    for name in _DISTRIBUTIONS:
+        try:
+            version = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            yield Item(
+                "Versions", name, None, "fixed", "It is not installed, or used from a folder."
+            )
+        else:
+            yield Item("Versions", name, version, "fixed", reason)
+
+
+def devices(refused: str | None) -> tuple[str | None, Item]:
+    """The platform, and what there is to say of its devices.
+
+    Args:
+        refused: Why the backend is not to be started; None to start it.
+    """
+    if refused is not None:
+        return None, _no_devices(f"not looked at, for XLA would end the process: {refused}")
+    try:
+        all_devices = jax.devices()
+        platform = jax.default_backend()
+        processes = jax.process_count()
+    except Exception as error:  # noqa: BLE001  # of a plugin, it may be anything
+        return None, _no_devices(str(error).strip().split("\n")[-1] or type(error).__name__)
+    kinds = sorted({device.device_kind for device in all_devices})
+    value = f"{len(all_devices)} {platform}: {', '.join(kinds)}"
+    if processes > 1:
+        value += f", of {processes} processes"
+    reason = (
+        f"The processor is {_platform.machine()}. Only what has the guarantee `portable` in the "
+        "spec has the same bits on another kind of device."
+    )
+    return platform, Item("Devices", "devices", value, "varies per machine", reason)
+
+
+def _no_devices(why: str) -> Item:
+    reason = f"JAX has no device here: {why}"
+    return Item(
+        "Devices",
+        "devices",
+        None,
+        "varies per machine",
+        reason,
+        "Correct the environment until python -c 'import jax; jax.devices()' works.",
+    )
+
+
+def threads(environment: Mapping[str, str]) -> Item:
+    """How many threads XLA computes with on a CPU."""
+    for name in ("PJRT_NPROC", "NPROC"):  # XLA's order
+        if environment.get(name):
+            reason = f"{name} says how many threads of the CPU compute a program."
+            return Item("Devices", "CPU threads", environment[name], "fixed", reason)
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return Item(
+        "Devices",
+        "CPU threads",
+        str(count),
+        "varies per machine",
+        "XLA computes with as many as the process may use, and cuts some sums to fit.",
+        f"Set NPROC={count} on every machine.",
+    )
+
+
+def mode(platform: str | None) -> Iterator[Item]:
+    """The deterministic mode and its settings."""
+    section, now = "Mode", modes.current()
+    value = "off" if not now.enabled else "on, warn_only" if now.warn_only else "on"
+    racing: Verdict = "varies per machine" if platform == "cpu" else "varies per process"
+    verdict, reason, remedy = _mode_verdict(now, platform, racing)
+    yield Item(section, "deterministic algorithms", value, verdict, reason, remedy)
+    yield Item(section, "profile", now.profile, "fixed", "Its rows say what the mode does.")
+    fills = modes.fill_uninitialized_memory()
+    if fills or platform == "cpu":
+        reason = "Fresh memory has a known value where the mode is on; on a CPU, zeros at least."
+        yield Item(section, "fill_uninitialized_memory", str(fills), "fixed", reason)
+    else:
+        yield Item(
+            section,
+            "fill_uninitialized_memory",
+            str(fills),
+            "varies per process",
+            "What nothing was written to holds what the memory held before.",
+            "Set impl.utils.deterministic.fill_uninitialized_memory = True.",
+        )
+
+
+def _mode_verdict(
+    now: modes.Mode, platform: str | None, racing: Verdict
+) -> tuple[Verdict, str, str | None]:
+    if not now.enabled:
+        return (
+            racing,
+            "Operations of impl take no fixed order. A new process starts with the mode off.",
+            "Call impl.use_deterministic_algorithms(True) in the program.",
+        )
+    rows = spec.load().select(profile=now.profile, behaviour="raise", active=True)
+    device = "cpu" if platform == "cpu" else "cuda"
+    warned = sum(row.covers(device) for row in rows) if now.warn_only else 0
+    if warned:
+        return (
+            racing,
+            f"{warned} rows of the profile {now.profile!r} only warn, and then race.",
+            "Leave warn_only out, or take profile='complete', in which nothing has to raise.",
+        )
+    return "fixed", "Operations of impl keep a fixed order, or raise where they have none.", None
+
+
+def seeds() -> Iterator[Item]:
+    """What is known of the generators of random numbers."""
+    section, generator = "Seeds", _random.default_generator
+    remedy = "Call impl.seed_everything(seed) in the program."
+    name, seed = "impl.default_generator", str(generator.initial_seed())
+    if generator.seeded:
+        yield Item(section, name, seed, "fixed", "The program chose its seed.")
+    else:
+        reason = "Its seed came from the operating system."
+        yield Item(section, name, seed, "varies per process", reason, remedy)
+    everything = _random.libraries_seed()
+    for name, bits in (("random", 64), ("numpy.random", 32)):
+        if everything is not None:
+            reason = "impl.seed_everything seeded it. Whether it was seeded since cannot be told."
+            yield Item(section, name, str(everything % (1 << bits)), "fixed", reason)
+        else:
+            reason = "Whether the program seeded it cannot be told: impl.seed_everything did not."
+            yield Item(section, name, None, "varies per process", reason, remedy)
+
+
+def compiler(platform: str | None) -> Iterator[Item]:
+    """The switches of backends, and the options that ``impl.jit`` compiles with."""
+    section, turned = "Compiler options of impl.jit", switches.current()
+    if turned.cudnn_benchmark and platform != "cpu":
+        yield Item(
+            section,
+            "backends.cudnn.benchmark",
+            "True",
+            "varies per process",
+            "Algorithms are picked by timing them.",
+            "Set impl.backends.cudnn.benchmark = False.",
+        )
+    else:
+        reason = "Algorithms are picked without timing them, as on every CPU."
+        yield Item(
+            section, "backends.cudnn.benchmark", str(turned.cudnn_benchmark), "fixed", reason
+        )
+    unknown: set[str] = set()
+    if platform is not None:  # jaxlib is asked, which starts the backend
+        try:
+            unknown = {one.option for one in compilation.unknown_options()}
+        except jax.errors.JaxRuntimeError as error:
+            yield Item(
+                section,
+                "compiler_options",
+                None,
+                "varies per process",
+                f"The installed jaxlib compiles nothing with them: {error}",
+                "Correct what the message speaks of.",
+            )
+    rules = spec.load()
+    for one in compilation.settings():
+        value = str(one.value) or "(empty)"
+        row = rules.row(one.row)
+        if one.option not in unknown:
+            yield Item(section, one.option, value, "fixed", f"{row.says} ({row.id})")
+        elif platform == "cpu":
+            reason = f"The installed jaxlib does not know it; a CPU needs none ({row.id})."
+            yield Item(section, one.option, None, "fixed", reason)
+        else:
+            yield Item(
+                section,
+                one.option,
+                None,
+                "varies per process",
+                f"The installed jaxlib does not know it, so nothing does what {row.id} asks for.",
+                "Install a jaxlib that has it.",
+            )

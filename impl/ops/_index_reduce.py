@@ -1,0 +1,184 @@
+"""What scatter_reduce and index_reduce share: reductions of all contributions to one place."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from impl._core import reductions
+from impl._core.arguments import dtype_kind
+from impl._core.numerics import accumulator, convert
+from impl._core.reductions import ReductionName
+from impl._mode.decide import Decision
+from impl._primitives.arithmetic import divide
+from impl._primitives.scatter_accumulate import scatter_accumulate
+from impl._primitives.scatter_accumulate_derivatives import tangent_of_extreme
+
+#: What each value of ``reduce`` combines by; a mean divides in the end.
+BY: Mapping[str, ReductionName] = MappingProxyType(
+    {"sum": "add", "prod": "mul", "mean": "add", "amax": "max", "amin": "min"}
+)
+
+
+def refuse_complex_product(function: str, dtype: jax.typing.DTypeLike) -> None:
+    """Says what to do instead of a product of complex numbers.
+
+    Raises:
+        NotImplementedError: ``dtype`` is complex.
+    """
+    if jnp.issubdtype(dtype, jnp.complexfloating):
+        raise NotImplementedError(
+            f"{function}(): products are not implemented for {jnp.dtype(dtype)}; pass the "
+            "logarithms of the factors to a sum and take its exponential, or use "
+            "jax.numpy.ndarray.at[].multiply, which keeps no order"
+        )
+
+
+def check_dtype(function: str, reduce: str, dtype: jax.typing.DTypeLike) -> None:
+    """Refuses a dtype that has no such reduction.
+
+    Raises:
+        NotImplementedError: It has none.
+    """
+    kind = dtype_kind(dtype)
+    if reduce == "prod":
+        refuse_complex_product(function, dtype)
+    elif (reduce == "mean" and kind == "bool") or (
+        reduce in ("amax", "amin") and kind == "complex"
+    ):
+        raise NotImplementedError(
+            f"{function}(): reduce={reduce!r} is not implemented for {jnp.dtype(dtype)}; convert "
+            f"to {'an integer or float dtype' if kind == 'bool' else 'real numbers'} first"
+        )
+
+
+def reduced(
+    operand: jax.Array,
+    indices: jax.Array,
+    updates: jax.Array,
+    *,
+    reduce: str,
+    include_self: bool,
+    decision: Decision,
+) -> jax.Array:
+    """``operand`` with ``updates`` reduced along its middle axis; others keep their bits.
+
+    Args:
+        operand: Shape [outer, size, inner].
+        indices: Shape [outer or 1, n, inner or 1]. Updates whose index is outside [0, size) are
+            dropped.
+        updates: Shape [outer, n, inner], of the operand's dtype.
+        reduce: A key of ``BY``.
+        include_self: Whether the operand counts among what is reduced.
+        decision: What each platform does.
+
+    Returns:
+        Shape and dtype of ``operand``.
+    """
+    if updates.size == 0 or operand.size == 0:
+        return operand
+    by = BY[reduce]
+    if reduce == "mean":
+        counts = _counts(operand, indices, decision)
+        return _mean(operand, indices, updates, counts, include_self, decision)
+    if include_self:
+        return scatter_accumulate(operand, indices, updates, decision=decision, by=by)
+    touched = _counts(operand, indices, decision) > 0
+    # Integers have no derivatives, and need no rule for them.
+    if by in ("min", "max") and jnp.issubdtype(operand.dtype, jnp.floating):
+        return _extreme_of_updates(by, decision, operand, indices, updates, touched)
+    start = _without_self(operand, touched, by)
+    return scatter_accumulate(start, indices, updates, decision=decision, by=by)
+
+
+def _counts(operand: jax.Array, indices: jax.Array, decision: Decision) -> jax.Array:
+    """How many updates each place has: int32, shape [outer or 1, size, inner or 1]."""
+    shape = (indices.shape[0], operand.shape[1], indices.shape[2])
+    ones = jnp.ones(indices.shape, jnp.int32)
+    return scatter_accumulate(jnp.zeros(shape, jnp.int32), indices, ones, decision=decision)
+
+
+def _without_self(operand: jax.Array, touched: jax.Array, by: ReductionName) -> jax.Array:
+    """``operand`` with what changes nothing in place of what has updates."""
+    return jnp.where(touched, jnp.asarray(_identity(by, operand.dtype), operand.dtype), operand)
+
+
+def _identity(by: ReductionName, dtype: jax.typing.DTypeLike) -> Any:
+    if by == "add":
+        return reductions.ADD.identity(dtype)
+    if by == "mul":
+        return reductions.MUL.identity(dtype)
+    if jnp.issubdtype(dtype, jnp.floating):
+        return jnp.inf if by == "min" else -jnp.inf
+    if jnp.issubdtype(dtype, jnp.bool_):
+        return by == "min"
+    return (reductions.MIN if by == "min" else reductions.MAX).identity(dtype)
+
+
+def _mean(
+    operand: jax.Array,
+    indices: jax.Array,
+    updates: jax.Array,
+    counts: jax.Array,
+    include_self: bool,
+    decision: Decision,
+) -> jax.Array:
+    """The sum over the number of terms: narrow floats in float32, and rounded once."""
+    touched = counts > 0
+    wide = _wide(operand.dtype)
+    start = convert(operand, wide)
+    if not include_self:
+        start = _without_self(start, touched, "add")
+    total = scatter_accumulate(start, indices, convert(updates, wide), decision=decision)
+    terms = counts + 1 if include_self else jnp.maximum(counts, 1)
+    return jnp.where(touched, convert(_quotient(total, terms), operand.dtype), operand)
+
+
+def _wide(dtype: jax.typing.DTypeLike) -> jax.typing.DTypeLike:
+    """The type in which a sum is kept until it is divided."""
+    if jnp.issubdtype(dtype, jnp.integer) and jnp.dtype(dtype).itemsize >= 4:
+        return dtype
+    return accumulator(dtype)
+
+
+def _quotient(total: jax.Array, terms: jax.Array) -> jax.Array:
+    """``total / terms``; of integers rounded down, as in PyTorch."""
+    if jnp.issubdtype(total.dtype, jnp.complexfloating):
+        real, imag = (_quotient(part, terms) for part in (total.real, total.imag))
+        return jax.lax.complex(real, imag)
+    terms = jnp.broadcast_to(terms.astype(total.dtype), total.shape)
+    if jnp.issubdtype(total.dtype, jnp.integer):
+        return jnp.floor_divide(total, terms)
+    return divide(total, terms)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _extreme_of_updates(
+    by: ReductionName,
+    decision: Decision,
+    operand: jax.Array,
+    indices: jax.Array,
+    updates: jax.Array,
+    touched: jax.Array,
+) -> jax.Array:
+    """The extreme of the updates of each place that has some, and the operand elsewhere."""
+    start = _without_self(operand, touched, by)
+    return scatter_accumulate(start, indices, updates, decision=decision, by=by)
+
+
+@_extreme_of_updates.defjvp
+def _jvp_of_extreme_of_updates(
+    by: ReductionName, decision: Decision, primals: Any, tangents: Any
+) -> Any:
+    """The infinity that an extreme starts from has no share in it, although it may be equal."""
+    operand, indices, updates, touched = primals
+    out = _extreme_of_updates(by, decision, operand, indices, updates, touched)
+    first = jnp.broadcast_to(~touched, operand.shape)
+    return out, tangent_of_extreme(
+        out, first, tangents[0], indices, updates, tangents[2], decision=decision
+    )

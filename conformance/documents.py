@@ -90,9 +90,9 @@ def _erratum(
             for o in matching
         ):
             continue  # What is listed more narrowly is not what this erratum speaks of.
-        why = f"Erratum of {row.id}: {row.erratum.says}"
+        why = f"Erratum of {row.id}: {row.erratum.statement}"
         if spec.holds(row.erratum.when, facts):
             return Expected(row.erratum.behaviour, row, why)
-        if row.erratum.alone:
+        if row.erratum.unaffected_elsewhere:
             return Expected(None, row, why)
     return None

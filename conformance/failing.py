@@ -92,7 +92,7 @@ def explained(tried: Tried, name: str, config: pytest.Config) -> Iterator[str]:
     if isinstance(tried, Promise):
         row = spec.load().row(tried.row)
         yield f"{row.id}: {row.op}, a row of the kind {row.kind}"
-        yield f"says:  {row.says}"
+        yield f"says:  {row.statement}"
         yield again
         yield from places.to_edit(row, row.op, namespace)
         yield f"       {places.module('promises', row.op.lower())}, if it is tried wrongly"

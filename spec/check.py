@@ -27,12 +27,12 @@ FileRow: TypeAlias = tuple[str, dict[str, Any]]
 
 #: The longest text of each kind, and the most sentences in it.
 _LIMITS = {
-    "says": (180, 1),
+    "statement": (180, 1),
     "note": (240, 2),
     "reason": (140, 1),
     "statement": (420, 1),
-    "counterpart": (240, 2),
-    "remains": (240, 2),
+    "in_xla": (240, 2),
+    "caveat": (240, 2),
 }
 
 
@@ -146,9 +146,9 @@ def _names(rows: list[FileRow], tables: Mapping[str, Any]) -> Iterator[Problem]:
     if sum(profile["default"] for profile in tables["profiles"].values()) != 1:
         yield Problem("profiles.toml", "", "exactly one profile is the default; mark one")
     for name, order in tables["orders"].items():
-        for when in order.get("free_when", []):
+        for when in order.get("order_free_when", []):
             for text in _when(when, facts):
-                yield Problem("orders.toml", name, f"free_when: {text}")
+                yield Problem("orders.toml", name, f"order_free_when: {text}")
         text = order["statement"]
         if set(re.findall(r"{(\w*)}", text)) != set(order.get("parameters", {})):
             yield Problem("orders.toml", name, "the braces of statement are not its parameters")

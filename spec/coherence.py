@@ -42,14 +42,14 @@ def _unique(spec: Spec) -> Iterator[Finding]:
     seen: dict[Any, str] = {}
     for row in spec.rows:
         when = json.dumps(thawed(row.when), sort_keys=True)
-        key = (row.op, row.device, row.direction, when, row.says)
+        key = (row.op, row.device, row.direction, when, row.statement)
         if data.setdefault(key, row.id) != row.id:
             yield row.id, f"{data[key]} speaks of the same calls; make them one row"
             continue
         for profile, behaviour in row.behaviour.items():
             if behaviour is None:
                 continue
-            entry = (row.torch, row.condition, behaviour, profile, row.says)
+            entry = (row.torch, row.condition, behaviour, profile, row.statement)
             if seen.setdefault(entry, row.id) != row.id:
                 yield row.id, f"{seen[entry]} reads the same under {profile}; tell them apart"
 

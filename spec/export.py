@@ -36,11 +36,11 @@ def as_csv(spec: Spec) -> str:
 
 def _object(row: Row) -> dict[str, Any]:
     erratum = row.erratum and {
-        "says": row.erratum.says,
+        "statement": row.erratum.statement,
         "since": row.erratum.since,
         "behaviour": row.erratum.behaviour,
         "when": thawed(row.erratum.when),
-        "alone": row.erratum.alone,
+        "unaffected_elsewhere": row.erratum.unaffected_elsewhere,
     }
     return {
         "id": row.id,
@@ -58,18 +58,18 @@ def _object(row: Row) -> dict[str, Any]:
         ],
         "guarantee": row.guarantee,
         "order": row.order,
-        "otherwise": row.otherwise,
-        "pullback": row.pullback,
+        "mode_off": row.mode_off,
+        "covers_backward": row.covers_backward,
         "switch": row.switch,
         "erratum": erratum,
         "kind": row.kind,
         "state": row.state,
         "reason": row.reason,
         "note": row.note,
-        "says": row.says,
-        "counterpart": row.counterpart,
+        "statement": row.statement,
+        "in_xla": row.in_xla,
         "options": dict(row.options),
-        "remains": row.remains,
+        "caveat": row.caveat,
     }
 
 
@@ -87,22 +87,24 @@ def _flat(row: Row, spec: Spec) -> dict[str, str]:
         "caller": row.caller or "",
         "guarantee": row.guarantee or "",
         "order": row.order or "",
-        "otherwise": row.otherwise or "",
-        "pullback": str(row.pullback).lower(),
+        "mode_off": row.mode_off or "",
+        "covers_backward": str(row.covers_backward).lower(),
         "switch": row.switch or "",
-        "erratum": erratum.says if erratum else "",
+        "erratum": erratum.statement if erratum else "",
         "erratum_since": erratum.since if erratum else "",
         "erratum_behaviour": (erratum.behaviour or "none") if erratum else "",
         "erratum_when": json.dumps(thawed(erratum.when)) if erratum else "",
-        "erratum_alone": str(erratum.alone).lower() if erratum else "",
+        "erratum_unaffected_elsewhere": str(erratum.unaffected_elsewhere).lower()
+        if erratum
+        else "",
         "kind": row.kind,
         "state": row.state,
         "reason": row.reason or "",
         "note": row.note or "",
-        "says": row.says or "",
-        "counterpart": row.counterpart or "",
+        "statement": row.statement or "",
+        "in_xla": row.in_xla or "",
         "options": json.dumps(dict(row.options)),
-        "remains": row.remains or "",
+        "caveat": row.caveat or "",
         "source": "; ".join(_cite(source) for source in row.sources),
     }
 

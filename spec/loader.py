@@ -105,7 +105,7 @@ def _order(name: str, table: dict[str, Any]) -> Order:
         title=table["title"],
         statement=table["statement"],
         parameters=MappingProxyType(table.get("parameters", {})),
-        free_when=tuple(_when(when) for when in table.get("free_when", [])),
+        order_free_when=tuple(_when(when) for when in table.get("order_free_when", [])),
     )
 
 
@@ -140,11 +140,11 @@ def _source(table: dict[str, Any]) -> Source:
 def _erratum(table: dict[str, Any]) -> Erratum:
     behaviour = table["behaviour"]
     return Erratum(
-        says=table["says"],
+        statement=table["statement"],
         since=table["since"],
         behaviour=None if behaviour == "none" else behaviour,
         when=_when(table.get("when", {})),
-        alone=table.get("alone", False),
+        unaffected_elsewhere=table.get("unaffected_elsewhere", False),
     )
 
 

@@ -52,18 +52,18 @@ class Erratum:
     """What PyTorch's code does where its documents say something else.
 
     Attributes:
-        says: One sentence for the reader.
+        statement: One sentence for the reader.
         since: First PyTorch release in which the code did this.
         behaviour: What the code does, or None where the mode changes nothing.
         when: The calls to which it does so; empty means all that the row covers.
-        alone: Whether the mode changes nothing of the row's other calls, whatever is listed.
+        unaffected_elsewhere: Whether the mode changes nothing of the row's other calls, whatever is listed.
     """
 
-    says: str
+    statement: str
     since: str
     behaviour: Behaviour | None
     when: Mapping[str, Test]
-    alone: bool = False
+    unaffected_elsewhere: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,18 +87,18 @@ class Row:
         sources: At least one.
         guarantee: What the ordered path promises; None where no profile is deterministic.
         order: Name of the order of the ordered path, if it has one.
-        otherwise: ``not_guaranteed`` where the atomic path, which the mode keeps from being taken,
+        mode_off: ``not_guaranteed`` where the atomic path, which the mode keeps from being taken,
             gives other bits from run to run on some calls; None where it gives the same ones.
-        pullback: Whether a row of the forward direction also decides the op's differentiation,
+        covers_backward: Whether a row of the forward direction also decides the op's differentiation,
             because its pullback is made of the same computation.
         switch: Name of the fact that selects the ordered path as the mode does, if one can.
         caller: The name that an alert gives, where some profile raises.
         erratum: Where the documents and PyTorch's code differ.
         kind: As above, or ``note`` for what the documents say of no single op.
-        says: What a row of another kind than ``op`` promises, in a sentence.
-        counterpart: What XLA has in the place of what a ``compiler`` row speaks of.
+        statement: What a row of another kind than ``op`` promises, in a sentence.
+        in_xla: What XLA has in the place of what a ``compiler`` row speaks of.
         options: The options of XLA that a ``backend`` or ``compiler`` row sets, by name.
-        remains: What can still differ where a row other than an ``op`` is kept.
+        caveat: What can still differ where a row other than an ``op`` is kept.
         state: ``active``, or ``out_of_scope`` with a reason.
         reason: Why the row is out of scope.
         note: What else a reader has to know, in a sentence or two.
@@ -115,16 +115,16 @@ class Row:
     sources: tuple[Source, ...]
     guarantee: Guarantee | None = None
     order: str | None = None
-    otherwise: Literal["not_guaranteed"] | None = None
-    pullback: bool = False
+    mode_off: Literal["not_guaranteed"] | None = None
+    covers_backward: bool = False
     switch: str | None = None
     caller: str | None = None
     erratum: Erratum | None = None
     kind: Kind = "op"
-    says: str | None = None
-    counterpart: str | None = None
+    statement: str | None = None
+    in_xla: str | None = None
     options: Mapping[str, OptionValue] = dataclasses.field(default_factory=dict)
-    remains: str | None = None
+    caveat: str | None = None
     state: State = "active"
     reason: str | None = None
     note: str | None = None
@@ -136,7 +136,7 @@ class Row:
 
     def decides(self, direction: Direction) -> bool:
         """Whether the row decides computations of ``direction``."""
-        return self.direction == direction or (direction == "backward" and self.pullback)
+        return self.direction == direction or (direction == "backward" and self.covers_backward)
 
     def covers(self, device: str) -> bool:
         """Whether the row speaks of ``device``."""
@@ -171,14 +171,14 @@ class Order:
         title: One or two words.
         statement: The order in one sentence.
         parameters: The numbers in that sentence, by name.
-        free_when: Conditions under which every order gives the same bits, so that none is kept.
+        order_free_when: Conditions under which every order gives the same bits.
     """
 
     name: str
     title: str
     statement: str
     parameters: Mapping[str, int]
-    free_when: tuple[Mapping[str, Test], ...]
+    order_free_when: tuple[Mapping[str, Test], ...]
 
 
 @dataclasses.dataclass(frozen=True)

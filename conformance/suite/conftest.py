@@ -72,7 +72,7 @@ def _generate_calls(metafunc: pytest.Metafunc) -> None:
         row = cell.row
         if row is None or cell.device != "cuda" or cell.behaviour != "deterministic":
             continue
-        if row.otherwise:
+        if row.mode_off:
             found.setdefault(row.id, {}).setdefault(cell.call(), cell)
     every = []
     for row_id, by_call in found.items():

@@ -58,8 +58,8 @@ def test_race_is_stated(implementation: Implementation, cell: Cell, record: Any)
     function, inputs = cell.sample.function(implementation, cell.direction), cell.inputs
     with implementation.mode(False):
         found = ir.races(implementation.program(function, inputs, cell.device, cell.call()))
-    assert cell.row.otherwise or not found, (
-        f"{found} depend on timing with the mode off: {cell.row.id} needs otherwise = "
+    assert cell.row.mode_off or not found, (
+        f"{found} depend on timing with the mode off: {cell.row.id} needs mode_off = "
         '"not_guaranteed"'
     )
 
@@ -76,7 +76,7 @@ def test_varies(
     racing = [cell for cell in calls if _races(implementation, cell)]
     row = calls[0].row
     assert row is not None
-    assert racing, f"nothing that {row.id} speaks of depends on timing; it has no `otherwise`"
+    assert racing, f"nothing that {row.id} speaks of depends on timing; it has no `mode_off`"
     way = implementation.ways(racing[0].device)[0]
     entry = record(racing[0], "varies", lowering=way)
     count = 1
@@ -91,7 +91,7 @@ def test_varies(
     assert count > 1 or way == "native", (
         f"with the mode off {row.id} gives the same bits in all {len(trial.SCHEDULES)} schedules: "
         "add a sample in which at least three roughly equal numbers meet, or the row has no "
-        "`otherwise`"
+        "`mode_off`"
     )
 
 

@@ -115,8 +115,8 @@ class SpecDirective(SphinxDirective):
     def details(self, row: spec.Row) -> list[nodes.Node]:
         """What a row of another kind than ``op`` says beside its sentence, one line for each."""
         options = ", ".join(f"`{name}={value}`" for name, value in row.options.items())
-        texts = {"XLA": row.counterpart, "Set": options, "Open": row.remains}
-        if row.counterpart and not options:
+        texts = {"XLA": row.in_xla, "Set": options, "Open": row.caveat}
+        if row.in_xla and not options:
             texts["Set"] = "nothing: there is nothing to turn off."
         lines = [field(name, paragraph(text)) for name, text in texts.items() if text]
         return [nodes.field_list("", *lines)] if lines else []
@@ -129,8 +129,8 @@ class SpecDirective(SphinxDirective):
             when = calls(row.erratum.when, entries.facts)
             what = f"PyTorch's code since {row.erratum.since}: {done}"
             admonition = nodes.admonition("", nodes.title("", "Erratum"), classes=["note"])
-            admonition += paragraph(row.erratum.says)
-            if row.erratum.alone:
+            admonition += paragraph(row.erratum.statement)
+            if row.erratum.unaffected_elsewhere:
                 when += f"; otherwise {UNAFFECTED}"
             admonition += paragraph(f"{what}, when {when}." if when else f"{what}.")
             made.append(admonition)
@@ -212,7 +212,7 @@ class SpecKind(SpecDirective):
     def line(self, row: spec.Row) -> nodes.paragraph:
         """What the row says in one line, with a link to all of it."""
         return paragraph(
-            nodes.literal("", row.op), f" — {row.says} (", self.link("row", row.id), ")"
+            nodes.literal("", row.op), f" — {row.statement} (", self.link("row", row.id), ")"
         )
 
 
@@ -243,8 +243,10 @@ class SpecOrders(SpecDirective):
             term = nodes.term("", order.title, nodes.Text(" "), nodes.literal("", order.name))
             self.anchored(term, "order", order.name)
             body = nodes.definition("", paragraph(order.statement.format(**order.parameters)))
-            if order.free_when:
-                free = ", or when ".join(calls(when, entries.facts) for when in order.free_when)
+            if order.order_free_when:
+                free = ", or when ".join(
+                    calls(when, entries.facts) for when in order.order_free_when
+                )
                 body += paragraph(
                     f"Every order gives the same bits, so that none is kept, when {free}."
                 )
@@ -275,8 +277,8 @@ class SpecRows(SpecDirective):
         term = nodes.term("", row.id, nodes.Text(" "), nodes.literal("", row.torch))
         self.anchored(term, "row", row.id)
         body = nodes.definition("", paragraph(row.condition))
-        if row.says:
-            body += [paragraph(row.says), *self.details(row)]
+        if row.statement:
+            body += [paragraph(row.statement), *self.details(row)]
         if not row.active:
             body += paragraph(nodes.strong("", OUT_OF_SCOPE), f": {row.reason}")
         body += nodes.field_list("", *(field(name, text) for name, text in self.fields(row)))
@@ -296,8 +298,8 @@ class SpecRows(SpecDirective):
                 yield name, paragraph("under ", *links)
         if row.guarantee:
             yield "Guarantee", paragraph(f"`{row.guarantee}`")
-        if row.otherwise:
-            yield "With the mode off", paragraph(f"`{row.otherwise}`")
+        if row.mode_off:
+            yield "With the mode off", paragraph(f"`{row.mode_off}`")
         if row.order:
             yield "Order", paragraph(self.link("order", row.order))
         if row.caller:

@@ -190,7 +190,7 @@ def _action(
     if behaviour == "fill":
         return Action(fill=True, row=row.id)
     order = rules.orders[row.order] if row.order is not None else None
-    free = order is not None and any(_states(when, facts) for when in order.free_when)
+    free = order is not None and any(_states(when, facts) for when in order.order_free_when)
     return Action(path="atomic" if free else "ordered", row=row.id)
 
 

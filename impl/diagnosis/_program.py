@@ -186,7 +186,7 @@ def compiler(platform: str | None) -> Iterator[Item]:
         value = str(one.value) or "(empty)"
         row = rules.row(one.row)
         if one.option not in unknown:
-            yield Item(section, one.option, value, "fixed", f"{row.says} ({row.id})")
+            yield Item(section, one.option, value, "fixed", f"{row.statement} ({row.id})")
         elif platform == "cpu":
             reason = f"The installed jaxlib does not know it; a CPU needs none ({row.id})."
             yield Item(section, one.option, None, "fixed", reason)

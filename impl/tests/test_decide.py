@@ -36,7 +36,7 @@ def fact(name, type_, *values):
 
 
 def order(name, *free_when):
-    return spec.Order(name=name, title="", statement="", parameters={}, free_when=free_when)
+    return spec.Order(name=name, title="", statement="", parameters={}, order_free_when=free_when)
 
 
 SMALL = spec.Spec(

@@ -17,7 +17,7 @@ BINCOUNT = "rows/bincount.toml"
 KTHVALUE = """\
 guarantee = "portable"
 order = "lowest_index"
-otherwise = "not_guaranteed"
+mode_off = "not_guaranteed"
 behaviour = { "torch-1.10" = "raise", complete = "deterministic" }"""
 ROW = """
 [[row]]
@@ -87,7 +87,7 @@ MUTATIONS = {
     "a race on a CPU": (
         INDEX_ADD,
         'device = "cpu"',
-        'device = "cpu"\notherwise = "not_guaranteed"',
+        'device = "cpu"\nmode_off = "not_guaranteed"',
         "R0002: must not have .*otherwise",
     ),
     "a note that behaves": (
@@ -136,7 +136,7 @@ MUTATIONS = {
         "orders.toml",
         "overlapping = false",
         "apart = true",
-        "orders.toml: window: free_when: the fact 'apart'",
+        "orders.toml: window: order_free_when: the fact 'apart'",
     ),
     "a parameter nobody has": ("orders.toml", "{block}", "1024", "blocked_scan: the braces"),
     "a changed condition": (

@@ -74,7 +74,7 @@ def test_an_alert_has_a_name_and_a_deterministic_row_a_guarantee():
     for row in spec.load().select(active=True):
         listed = set(row.behaviour.values())
         assert bool(row.caller) == ("raise" in listed)
-        assert bool(row.guarantee) == ("deterministic" in listed or row.says is not None)
+        assert bool(row.guarantee) == ("deterministic" in listed or row.statement is not None)
 
 
 def test_rows_without_a_platform_say_why():

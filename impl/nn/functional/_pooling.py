@@ -292,7 +292,7 @@ def _greatest(
 
 
 def _where_read(tables: Sequence[WindowTable], value: jax.Array, otherwise: Any) -> jax.Array:
-    """``value`` where a window reads anything, and elsewhere ``otherwise``."""
+    """``value`` where a window reads anything, and elsewhere ``mode_off``."""
     if all(table.counts.all() for table in tables):
         return value
     reads = functools.reduce(np.multiply, np.ix_(*(np.minimum(t.counts, 1) for t in tables)))

@@ -30,10 +30,11 @@ _LIMITS = {
     "statement": (180, 1),
     "note": (240, 2),
     "reason": (140, 1),
-    "statement": (420, 1),
     "in_xla": (240, 2),
     "caveat": (240, 2),
 }
+#: As above, for the statement of a profile or an order.
+_STATEMENT_OF_VOCABULARY = (420, 1)
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -228,7 +229,8 @@ def _wording(rows: list[FileRow], tables: Mapping[str, Any]) -> Iterator[Problem
     texts += [("facts.toml", name, "reason", t["about"]) for name, t in tables["facts"].items()]
     texts += [("ids.toml", key, "reason", text) for key, text in tables["ids"]["retired"].items()]
     for file, key, name, text in texts:
-        longest, most = _LIMITS[name]
+        of_vocabulary = name == "statement" and file in ("profiles.toml", "orders.toml")
+        longest, most = _STATEMENT_OF_VOCABULARY if of_vocabulary else _LIMITS[name]
         if len(text) > longest:
             yield Problem(file, key, f"{name} has {len(text)} characters; say it in {longest}")
         if not text.endswith("."):

@@ -56,7 +56,8 @@ class Erratum:
         since: First PyTorch release in which the code did this.
         behaviour: What the code does, or None where the mode changes nothing.
         when: The calls to which it does so; empty means all that the row covers.
-        unaffected_elsewhere: Whether the mode changes nothing of the row's other calls, whatever is listed.
+        unaffected_elsewhere: Whether the mode changes nothing of the row's other calls, whatever
+            the documents list.
     """
 
     statement: str
@@ -89,8 +90,8 @@ class Row:
         order: Name of the order of the ordered path, if it has one.
         mode_off: ``not_guaranteed`` where the atomic path, which the mode keeps from being taken,
             gives other bits from run to run on some calls; None where it gives the same ones.
-        covers_backward: Whether a row of the forward direction also decides the op's differentiation,
-            because its pullback is made of the same computation.
+        covers_backward: Whether a row of the forward direction also decides the op's backward
+            direction, which makes the same computation.
         switch: Name of the fact that selects the ordered path as the mode does, if one can.
         caller: The name that an alert gives, where some profile raises.
         erratum: Where the documents and PyTorch's code differ.

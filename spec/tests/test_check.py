@@ -88,7 +88,7 @@ MUTATIONS = {
         INDEX_ADD,
         'device = "cpu"',
         'device = "cpu"\nmode_off = "not_guaranteed"',
-        "R0002: must not have .*otherwise",
+        "R0002: must not have .*mode_off",
     ),
     "a note that behaves": (
         "rows/notes.toml",
@@ -153,10 +153,15 @@ MUTATIONS = {
     ),
     "a lock that is none": ("locks.toml", '"torch-2.12" = "', '"torch-2.12" = "!', "locks.toml"),
     "two defaults": ("profiles.toml", "default = false", "default = true", "exactly one profile"),
-    "no full stop": (INDEX_ADD, "since 1.9.", "since 1.9", "R0001: says does not end"),
-    "a wish": (INDEX_ADD, "it has not", "it should not", "R0001: says says `should`"),
-    "two sentences": (INDEX_ADD, "; it has", ". It has", "R0001: says has more than 1"),
-    "a long text": (INDEX_ADD, "; it has", "; " + "it has " * 30, "R0001: says has .* characters"),
+    "no full stop": (INDEX_ADD, "since 1.9.", "since 1.9", "R0001: statement does not end"),
+    "a wish": (INDEX_ADD, "it has not", "it should not", "R0001: statement says `should`"),
+    "two sentences": (INDEX_ADD, "; it has", ". It has", "R0001: statement has more than 1"),
+    "a long text": (
+        INDEX_ADD,
+        "; it has",
+        "; " + "it has " * 30,
+        "R0001: statement has .* characters",
+    ),
     "a refusal under complete": (
         "rows/kthvalue.toml",
         KTHVALUE,

@@ -1,5 +1,5 @@
-"""The conformance suite: what the rows of the spec say, tried on an implementation.
+"""The conformance suite: tests of the rows of the spec, for any implementation.
 
-``python -m conformance run`` needs jax, NumPy and pytest. The tests are generated from the rows;
-a case in ``conformance.cases`` only says how to call an op and what is right.
+``python -m conformance run`` needs NumPy, JAX and pytest. The tests are generated from the rows. A
+sample in ``conformance.cases`` only states how to call an op and what its right result is.
 """

@@ -11,13 +11,25 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import spec
-from conformance import compiled, reading, smoke
-from conformance.implementation import Implementation
+from conformance import compiled
+from conformance.adapters import smoke
+from conformance.adapters.base import Adapter
+from conformance.reporting import show
 from conformance.rounds import options as in_rounds
 
 _SUITE = Path(__file__).parent / "suite"
-#: The exit status where the rows are not tried because the adapter does not work.
+#: The exit status where the adapter does not work, so that no row was tested.
 BROKEN = 3
+#: The plugins of pytest that every run loads.
+_PLUGINS = (
+    "conformance.pytest_plugin.options",
+    "conformance.pytest_plugin.records",
+    "conformance.pytest_plugin.expectations",
+    "conformance.pytest_plugin.failures",
+    "conformance.rounds.child",
+)
+#: The number of slowest tests that a run prints.
+_SLOWEST = 10
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,51 +52,52 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run.add_argument("--repeats", type=int, metavar="N", help="runs whose bits are compared")
     run.add_argument("--report", type=Path, metavar="FILE.json", help="write a report")
     in_rounds.add_to(run)
-    expectations = commands.add_parser(
+    expectations_parser = commands.add_parser(
         "expectations", help="bring a file of expectations up to date with a report"
     )
-    expectations.add_argument("--rewrite", type=Path, metavar="FILE.toml", required=True)
-    expectations.add_argument("--report", type=Path, metavar="FILE.json", required=True)
-    differences = commands.add_parser(
+    expectations_parser.add_argument("--rewrite", type=Path, metavar="FILE.toml", required=True)
+    expectations_parser.add_argument("--report", type=Path, metavar="FILE.json", required=True)
+    differences_parser = commands.add_parser(
         "differences", help="print what a report shows to differ from PyTorch's documents"
     )
-    differences.add_argument("report", type=Path, metavar="REPORT.json")
-    compiling = commands.add_parser(
+    differences_parser.add_argument("report", type=Path, metavar="REPORT.json")
+    compile_parser = commands.add_parser(
         "compile",
         help="compile every program and kernel for GPUs that need not be there",
         epilog="`nox -s gpu_compile` installs what it needs: XLA's plugin for CUDA, and no GPU.",
     )
-    compiled.add_options(compiling)
-    show = commands.add_parser("show", help="print what a report found")
-    show.add_argument("report", type=Path, metavar="REPORT.json")
-    diff = commands.add_parser(
+    compiled.add_options(compile_parser)
+    show_parser = commands.add_parser("show", help="print what a report found")
+    show_parser.add_argument("report", type=Path, metavar="REPORT.json")
+    diff_parser = commands.add_parser(
         "diff", help="print what is weaker in NEW than in OLD, and which bits are others"
     )
-    diff.add_argument("old", type=Path, metavar="OLD.json")
-    diff.add_argument("new", type=Path, metavar="NEW.json")
+    diff_parser.add_argument("old", type=Path, metavar="OLD.json")
+    diff_parser.add_argument("new", type=Path, metavar="NEW.json")
     options, rest = parser.parse_known_args(arguments)
     if options.command == "run":
         return _run(options, rest)
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    others = {
+    handlers = {
         "compile": compiled.run,
         "expectations": _rewrite,
         "differences": _differences,
-        "show": reading.show,
-        "diff": reading.diff,
+        "show": show.show,
+        "diff": show.diff,
     }
-    return others[options.command](options)
+    return handlers[options.command](options)
 
 
 def _run(options: argparse.Namespace, rest: list[str]) -> int:
+    """Tests the rows in this process, in workers of pytest-xdist, or in rounds."""
     since = time.monotonic()
-    # JAX would take most of a GPU's memory, which this process leaves to those that it may start.
+    # JAX would otherwise take most of a GPU's memory, which processes started from here need.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-    problem = _without_adapter(options)
+    problem = _problem_of_options(options)
     if problem is None:
         try:
-            tried = smoke.check(options.namespace)
+            adapter = smoke.check(options.namespace)
         except smoke.BrokenError as error:
             print(
                 f"python -m conformance run: the adapter {options.namespace} is broken, so that "
@@ -92,43 +105,51 @@ def _run(options: argparse.Namespace, rest: list[str]) -> int:
                 file=sys.stderr,
             )
             return BROKEN
-        problem = _problem(options, tried)
+        problem = _problem_of_device(options, adapter)
     if problem is not None:
         print(f"python -m conformance run: {problem}", file=sys.stderr)
         return 2
-    device = options.device or tried.devices()[0]
+    device = options.device or adapter.devices()[0]
     asked = in_rounds.asked(options, device)
     if asked is not None:
         from conformance.rounds import command  # noqa: PLC0415  # it needs pytest
 
-        return command.run(tried, asked, [*_chosen(options), *rest], options.report, since=since)
-    import pytest  # noqa: PLC0415  # whoever lacks it gets the message above, not a traceback
+        arguments = [*_arguments(options), *rest]
+        return command.run(adapter, asked, arguments, options.report, since=since)
+    import pytest  # noqa: PLC0415  # without pytest the user gets the message above
 
-    chosen = _chosen(options)
+    arguments = [*_arguments(options), f"--durations={_SLOWEST}"]
     for name in ("repeats", "report"):
         value = getattr(options, name)
         if value is not None:
-            chosen.append(f"--{name}={value.absolute() if isinstance(value, Path) else value}")
-    parallel = importlib.util.find_spec("xdist") is not None and device == "cpu"
-    if parallel and not any(word.startswith("-n") for word in rest):
-        chosen += ["-n", "auto", "--dist", "loadgroup"]
-    return int(pytest.main([*chosen, *rest]))
+            arguments.append(f"--{name}={value.absolute() if isinstance(value, Path) else value}")
+    if device == "cpu" and not any(word.startswith("-n") for word in rest):
+        arguments += _workers(options, rest)
+    return int(pytest.main([*arguments, *rest]))
 
 
-def _chosen(options: argparse.Namespace) -> list[str]:
-    """The arguments of pytest that say what is tried."""
-    plugins = ("plugin", "expecting", "failing", "rounds.child")
-    chosen = [word for name in plugins for word in ("-p", f"conformance.{name}")]
-    chosen += ["-c", str(_SUITE / "pytest.ini"), str(_SUITE)]
+def _workers(options: argparse.Namespace, rest: Sequence[str]) -> list[str]:
+    """Returns the arguments that share the tests among workers, where that saves time."""
+    from conformance.suite.selection import is_small  # noqa: PLC0415  # it reads the cells
+
+    if importlib.util.find_spec("xdist") is None or is_small(rest, options.profile):
+        return []
+    return ["-n", "auto", "--dist", "loadgroup"]
+
+
+def _arguments(options: argparse.Namespace) -> list[str]:
+    """Returns the arguments of pytest that decide which tests there are."""
+    arguments = [word for name in _PLUGINS for word in ("-p", name)]
+    arguments += ["-c", str(_SUITE / "pytest.ini"), str(_SUITE)]
     for name in ("device", "profile", "namespace", "expectations"):
         value = getattr(options, name)
         if value is not None:
-            chosen.append(f"--{name}={value.absolute() if isinstance(value, Path) else value}")
-    return chosen
+            arguments.append(f"--{name}={value.absolute() if isinstance(value, Path) else value}")
+    return arguments
 
 
-def _without_adapter(options: argparse.Namespace) -> str | None:
-    """What keeps the suite from running whatever is tried, or None."""
+def _problem_of_options(options: argparse.Namespace) -> str | None:
+    """Returns a problem that any implementation would have with these options, or None."""
     if importlib.util.find_spec("pytest") is None:
         return "it needs pytest: python -m pip install pytest"
     if options.report is not None and not options.report.absolute().parent.is_dir():
@@ -136,7 +157,7 @@ def _without_adapter(options: argparse.Namespace) -> str | None:
     if options.expectations is not None:
         if not options.expectations.is_file():
             return f"--expectations {options.expectations}: there is no such file"
-        from conformance.expectations import read  # noqa: PLC0415  # as pytest
+        from conformance.reporting.expectations import read  # noqa: PLC0415  # as pytest
 
         try:
             read(options.expectations)
@@ -145,16 +166,16 @@ def _without_adapter(options: argparse.Namespace) -> str | None:
     return None
 
 
-def _problem(options: argparse.Namespace, tried: Implementation) -> str | None:
-    """What keeps the suite from trying an implementation as it was asked to, or None."""
-    there = tried.devices()
-    if options.device in (None, *there) or (options.device == "cpu" and tried.can_lower):
+def _problem_of_device(options: argparse.Namespace, adapter: Adapter) -> str | None:
+    """Returns why an implementation cannot be tested on the device of the options, or None."""
+    devices = adapter.devices()
+    if options.device in (None, *devices) or (options.device == "cpu" and adapter.can_lower):
         return None
     message = (
-        f"--device {options.device} asks for a device that {tried.name} does not see here; "
-        f"it computes on {' and '.join(there)}."
+        f"--device {options.device} asks for a device that {adapter.name} does not see here; "
+        f"it computes on {' and '.join(devices)}."
     )
-    if tried.can_lower:
+    if adapter.can_lower:
         message += (
             " CUDA rows are also tried by --device cpu, by lowering for CUDA and by interpreting "
             "its kernels"
@@ -163,22 +184,24 @@ def _problem(options: argparse.Namespace, tried: Implementation) -> str | None:
 
 
 def _rewrite(options: argparse.Namespace) -> int:
-    from conformance import rewriting  # noqa: PLC0415  # it needs what pytest brings
+    """Brings a file of expectations up to date and returns the exit status."""
+    from conformance.reporting import expectation_update  # noqa: PLC0415  # it needs pytest
 
     try:
-        changed = rewriting.rewrite(options.rewrite, options.report)
+        summary = expectation_update.rewrite(options.rewrite, options.report)
     except (OSError, ValueError) as error:
         print(f"python -m conformance expectations: {error}", file=sys.stderr)
         return 2
-    print(changed)
+    print(summary)
     return 0
 
 
 def _differences(options: argparse.Namespace) -> int:
-    from conformance import differences  # noqa: PLC0415  # as above
+    """Prints the differences from PyTorch's documents and returns the exit status."""
+    from conformance.reporting import pytorch_differences  # noqa: PLC0415  # other commands do not
 
     try:
-        print(differences.markdown(options.report), end="")
+        print(pytorch_differences.markdown(options.report), end="")
     except (OSError, ValueError) as error:
         print(f"python -m conformance differences: {error}", file=sys.stderr)
         return 2

@@ -1,1 +1,1 @@
-"""How the suite reaches implementations: by an adapter each."""
+"""Adapters: one for each implementation that the suite can test."""

@@ -1,8 +1,12 @@
-"""PyTorch's functions by the names that rows have, called as ``impl``'s are."""
+"""PyTorch's functions by the names of rows, with the arguments of ``impl``'s functions.
+
+A new op of the spec gets an entry here, so that the suite can test PyTorch's op as well.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +15,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  # as everyone calls it
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-#: Called as they are.
+#: Functions with the same name and arguments in PyTorch.
 _SAME = (
     "argsort", "bmm", "cummax", "cummin", "cumprod", "cumsum", "histc", "kthvalue",
     "logcumsumexp", "median", "mm", "mode", "mv", "nanmedian", "repeat_interleave", "topk",
@@ -24,7 +28,7 @@ _SAME_NN = (
     "lp_pool1d", "lp_pool2d", "affine_grid", "embedding", "embedding_bag",
     "grid_sample", "interpolate", "pad",
 )  # fmt: skip
-#: Whose index arrays have to be of int64: op, then the places of these arguments.
+#: Functions that take indices of int64 alone: the positions of their index arguments.
 _LONG: Mapping[str, tuple[int, ...]] = {
     "gather": (2,), "index_add": (2,), "index_copy": (2,), "index_reduce": (2,),
     "index_select": (2,), "scatter": (2,), "scatter_add": (2,), "scatter_reduce": (2,),
@@ -38,31 +42,30 @@ _LONG_NN: Mapping[str, tuple[int, ...]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Quantized:
-    """A quantized tensor whose codes are an attribute, as those of ``impl``'s arrays are."""
+    """A quantized tensor that has its codes as an attribute, as ``impl``'s arrays do."""
 
     tensor: Any
 
     @property
     def int_repr(self) -> Any:
-        """The codes."""
         return self.tensor.int_repr()
 
 
 def table(into: Callable[[Any], Any]) -> dict[str, Callable[..., Any]]:
-    """Every op that PyTorch has, by dotted name.
+    """Returns PyTorch's ops by dotted name.
 
     Args:
         into: Makes a tensor of a NumPy array.
     """
-    found: dict[str, Callable[..., Any]] = {name: _torch(name) for name in _SAME}
-    found |= {name: _long(_torch(name), places) for name, places in _LONG.items()}
+    ops: dict[str, Callable[..., Any]] = {name: _torch(name) for name in _SAME}
+    ops |= {name: _long(_torch(name), positions) for name, positions in _LONG.items()}
     nn: dict[str, Callable[..., Any]] = {name: getattr(F, name) for name in _SAME_NN}
-    nn |= {name: _long(getattr(F, name), places) for name, places in _LONG_NN.items()}
+    nn |= {name: _long(getattr(F, name), positions) for name, positions in _LONG_NN.items()}
     nn |= {f"fractional_max_pool{dims}d": _fractional(dims) for dims in (2, 3)}
-    found |= {f"nn.functional.{name}": function for name, function in nn.items()}
-    found |= {f"nn.{name}": _recurrent(name) for name in ("rnn_tanh", "rnn_relu", "lstm", "gru")}
+    ops |= {f"nn.functional.{name}": function for name, function in nn.items()}
+    ops |= {f"nn.{name}": _recurrent(name) for name in ("rnn_tanh", "rnn_relu", "lstm", "gru")}
     return (
-        found
+        ops
         | _memory(into)
         | {
             "bincount": _bincount,
@@ -71,7 +74,7 @@ def table(into: Callable[[Any], Any]) -> dict[str, Callable[..., Any]]:
             "put": lambda x, index, source, accumulate=False: x.clone().put_(
                 index.long(), source, accumulate
             ),
-            "quantize_per_tensor": lambda *given: Quantized(torch.quantize_per_tensor(*given)),
+            "quantize_per_tensor": lambda *args: Quantized(torch.quantize_per_tensor(*args)),
             "resize": _resize,
             "sort": lambda x, dim=-1, descending=False, stable=False: torch.sort(
                 x, dim=dim, descending=descending, stable=stable
@@ -85,39 +88,37 @@ def table(into: Callable[[Any], Any]) -> dict[str, Callable[..., Any]]:
 
 
 def _torch(name: str) -> Callable[..., Any]:
-    found: Any = torch
-    for part in name.split("."):
-        found = getattr(found, part)
-    return found  # type: ignore[no-any-return]  # PyTorch's are functions
+    function: Callable[..., Any] = operator.attrgetter(name)(torch)
+    return function
 
 
-def _long(function: Callable[..., Any], places: tuple[int, ...]) -> Callable[..., Any]:
-    def call(*given: Any, **named: Any) -> Any:
+def _long(function: Callable[..., Any], positions: tuple[int, ...]) -> Callable[..., Any]:
+    def call(*args: Any, **options: Any) -> Any:
         return function(
-            *(_wide(each) if place in places else each for place, each in enumerate(given)),
-            **named,
+            *(_as_int64(arg) if index in positions else arg for index, arg in enumerate(args)),
+            **options,
         )
 
     return call
 
 
-def _wide(indices: Any) -> Any:
-    """Index arrays as int64; what stands in their place and is none stays as it is."""
-    return indices.long() if indices.dtype == torch.int32 else indices
+def _as_int64(tensor: Any) -> Any:
+    """Returns an index tensor as int64. A tensor of another dtype is no index and stays as is."""
+    return tensor.long() if tensor.dtype == torch.int32 else tensor
 
 
 def _memory(into: Callable[[Any], Any]) -> dict[str, Callable[..., Any]]:
-    """Ops that make tensors, on the device of ``into``, with dtypes of NumPy's."""
+    """Returns ops that make tensors on the device of ``into``, from dtypes of NumPy."""
 
-    def made(maker: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*given: Any, dtype: Any) -> Any:
+    def with_numpy_dtype(maker: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, dtype: Any) -> Any:
             like = into(np.zeros((), dtype))
-            return maker(*given, dtype=like.dtype, device=like.device)
+            return maker(*args, dtype=like.dtype, device=like.device)
 
         return call
 
     names = ("empty", "empty_permuted", "empty_strided")
-    return {name: made(getattr(torch, name)) for name in names} | {
+    return {name: with_numpy_dtype(getattr(torch, name)) for name in names} | {
         "empty_like": lambda x: torch.empty_like(into(x)),
         "new_empty": lambda x, size: into(x).new_empty(size),
     }
@@ -128,7 +129,7 @@ def _bincount(input: Any, weights: Any = None, *, length: int) -> Any:
 
 
 def _index(indices: Any) -> Any:
-    """Index arrays in a list are one for each dimension, as in a tuple."""
+    """Returns an index for each dimension, of a list as of a tuple."""
     return tuple(indices) if isinstance(indices, list) else indices
 
 
@@ -136,7 +137,7 @@ def _index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) 
     if isinstance(input, Quantized):
         return Quantized(torch.index_put(input.tensor, indices, values, accumulate))
     if any(index is None for index in indices):
-        # torch.index_put takes no None; the op below it does, as in `x[...] = v`.
+        # torch.index_put takes no None. The operator that `x[...] = v` calls does.
         return torch.ops.aten.index_put(input, list(indices), values, accumulate)
     return torch.index_put(input, indices, values, accumulate)
 
@@ -162,16 +163,16 @@ def _recurrent(name: str) -> Callable[..., Any]:
     function = getattr(torch, name)
 
     def call(
-        input: Any, hx: Any, params: Any, *given: Any, lengths: Sequence[int] | None = None
+        input: Any, hx: Any, params: Any, *args: Any, lengths: Sequence[int] | None = None
     ) -> Any:
         if lengths is None:
-            return function(input, hx, params, *given)
+            return function(input, hx, params, *args)
         packed = pack_padded_sequence(input, torch.tensor(lengths), enforce_sorted=False)
         states = hx if isinstance(hx, tuple) else (hx,)
         states = tuple(state.index_select(1, packed.sorted_indices) for state in states)
         hx = states if isinstance(hx, tuple) else states[0]
-        # Packed calls have no `batch_first`, which is the last one.
-        data, *rest = function(packed.data, packed.batch_sizes, hx, params, *given[:-1])
+        # A packed call has no `batch_first`, which is the last argument.
+        data, *rest = function(packed.data, packed.batch_sizes, hx, params, *args[:-1])
         out, _ = pad_packed_sequence(packed._replace(data=data), total_length=len(input))
         return out, *rest
 
@@ -179,10 +180,15 @@ def _recurrent(name: str) -> Callable[..., Any]:
 
 
 def _sparse_coo(parts: Sequence[Any], shape: tuple[int, ...]) -> Any:
-    """From data [..., elements] and places [..., elements, 2], with or without one batch."""
-    data, places = parts
+    """Returns a sparse tensor with at most one batch dimension.
+
+    Args:
+        parts: The elements [..., elements], and their rows and columns [..., elements, 2].
+        shape: The shape of the tensor.
+    """
+    data, positions = parts
     if len(shape) == 2:
-        return torch.sparse_coo_tensor(places.T, data, shape, check_invariants=False)
+        return torch.sparse_coo_tensor(positions.T, data, shape, check_invariants=False)
     batch = torch.arange(len(data), device=data.device).repeat_interleave(data.shape[1])
-    flat = torch.cat([batch[None], places.reshape(-1, 2).T])
+    flat = torch.cat([batch[None], positions.reshape(-1, 2).T])
     return torch.sparse_coo_tensor(flat, data.reshape(-1), shape, check_invariants=False)

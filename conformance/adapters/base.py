@@ -1,10 +1,13 @@
-"""What an adapter has to say, and defaults for the rest.
+"""The interface between the suite and the implementation under test.
 
-An adapter is a module with ``IMPLEMENTATION``, an object of a class made from ``Adapter``.
+The suite calls ops, sets the mode and compares arrays only through an adapter, so that it can test
+any library. A module offers its adapter as ``IMPLEMENTATION``: an object of a class derived from
+``Adapter``.
 """
 
 from __future__ import annotations
 
+import abc
 import contextlib
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,110 +16,161 @@ from typing import Any
 import numpy as np
 
 
-class Adapter:
-    """An implementation whose ops run as they are called, on its own arrays.
+class Adapter(abc.ABC):
+    """An implementation under test: its ops, its mode, its arrays and its gradients.
 
-    A class made from this one has ``name``, ``namespace``, ``into``, ``gradient`` and ``versions``,
-    and whatever of the rest is not as here. The namespace has the functions that set the mode, with
-    PyTorch's names and ``impl``'s arguments: ``use_deterministic_algorithms``,
-    ``are_deterministic_algorithms_enabled`` and ``deterministic``.
+    A derived class sets ``name`` and ``namespace`` and defines ``into``, ``gradient`` and
+    ``versions``. It overrides the rest where the implementation differs from the defaults.
+
+    The namespace has the functions that set the mode, with PyTorch's names and the arguments of
+    ``impl``: ``use_deterministic_algorithms``, ``are_deterministic_algorithms_enabled`` and
+    ``deterministic``.
+
+    Attributes:
+        name: The name of the implementation in reports.
+        namespace: The ops by dotted name. Samples are called with it.
+        release: The PyTorch release that the implementation behaves as, such as ``2.13``. None if
+            the implementation has profiles.
+        of_this_project: Whether the implementation is ``impl``, which asks the spec about every
+            call, names rows in its alerts, and has the values of ``Sample.choices``.
+        keeps_orders: Whether the implementation adds in the orders of the spec, so that the spec
+            determines every bit. Otherwise the suite compares the bits of two runs.
+        can_lower: Whether ``program`` returns the program of a call for any device.
+        keeps_promises: Whether the namespace has the generators and data loaders of rows of the
+            kinds ``random`` and ``loader``.
+        expectations: The expectations to use where the command line names no file.
+        device: The device that calls run on. ``running`` sets it.
     """
 
-    name: str = ""
-    namespace: Any = None
+    name: str
+    namespace: Any
     release: str | None = None
-    own = False
-    keeps_orders = False
-    can_lower = False
-    keeps_promises = False
+    of_this_project: bool = False
+    keeps_orders: bool = False
+    can_lower: bool = False
+    keeps_promises: bool = False
     expectations: Path | None = None
+    device: str = "cpu"
 
-    #: Where calls run; ``running`` sets it.
-    device = "cpu"
-
+    @abc.abstractmethod
     def into(self, array: Any) -> Any:
-        """A fresh array of the implementation, on ``self.device``, with what ``array`` holds.
+        """Returns a fresh array of the implementation, on ``self.device``.
 
         Args:
             array: A NumPy array of any shape, of float32, bfloat16 (of ``ml_dtypes``), complex64,
                 int32 or bool.
         """
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def gradient(self, function: Callable[[Any], Any], at: Any, cotangent: Any) -> Any:
-        """The gradient of ``function`` at an array, for a cotangent of its result's shape."""
-        raise NotImplementedError
+        """Returns the gradient of a function at an array.
 
+        Args:
+            function: Takes an array of the implementation and returns one.
+            at: The array.
+            cotangent: An array of the shape of the result.
+        """
+
+    @abc.abstractmethod
     def versions(self) -> Mapping[str, str]:
-        """What is tried, by name: ``{"torch": "2.13.0"}``."""
-        raise NotImplementedError
+        """Returns the versions under test, for example ``{"torch": "2.13.0"}``.
+
+        Conditions of expectations use these names.
+        """
 
     def out(self, array: Any) -> Any:
-        """The NumPy array that holds what an array of the implementation does."""
+        """Returns the NumPy array with the dtype, shape and values of ``array``."""
         return np.asarray(array)
 
     def devices(self) -> Sequence[str]:
-        """``cpu`` alone."""
+        """Returns the devices of the spec that calls can run on here, the default one first."""
         return ("cpu",)
 
-    def ways(self, device: str) -> Sequence[str]:
-        """As it is, where the device is there."""
+    def hardware(self) -> Mapping[str, str]:
+        """Returns the ``platform`` and the ``device`` that a report of this process names."""
+        device = self.devices()[0]
+        return {"platform": device, "device": device}
+
+    def lowerings(self, device: str) -> Sequence[str]:
+        """Returns how this process can run what ``device`` would run.
+
+        ``native`` is the device itself. Every other name is a stand-in.
+        """
         return ("native",) if device in self.devices() else ()
 
-    def running(self, device: str, way: str) -> contextlib.AbstractContextManager[None]:  # noqa: ARG002  # it has one way
-        """Inside, ``self.device`` is ``device``."""
-        return self._on(device)
-
     @contextlib.contextmanager
-    def _on(self, device: str) -> Iterator[None]:
-        before, self.device = self.device, device
+    def running(self, device: str, lowering: str) -> Iterator[None]:  # noqa: ARG002  # only native
+        """Runs the calls of a scope as on ``device``, by one of its lowerings."""
+        device_before, self.device = self.device, device
         try:
             yield
         finally:
-            self.device = before
+            self.device = device_before
 
     def repeats(self, device: str) -> int:
-        """Few on a CPU, where threads alone can change the order; more elsewhere."""
+        """Returns the default number of runs whose bits are compared.
+
+        On a CPU only threads can change an order, so a few runs suffice.
+        """
         return 3 if device == "cpu" else 20
 
     def mode(
         self, mode: bool = True, *, profile: str | None = None, warn_only: bool = False
     ) -> contextlib.AbstractContextManager[None]:
-        """The namespace's ``deterministic``."""
+        """Returns a scope with the mode on or off."""
         scope: contextlib.AbstractContextManager[None] = self.namespace.deterministic(
             mode, warn_only=warn_only, profile=profile
         )
         return scope
 
     def set_mode(self, mode: bool) -> None:
-        """By the namespace's ``use_deterministic_algorithms``."""
+        """Turns the mode on or off, outside any scope."""
         self.namespace.use_deterministic_algorithms(mode)
 
     def enabled(self) -> bool:
-        """As the namespace's ``are_deterministic_algorithms_enabled`` says."""
+        """Returns whether the implementation reports that its mode is on."""
         return bool(self.namespace.are_deterministic_algorithms_enabled())
 
-    def pullback(self, call: Callable[..., Any], place: int) -> Callable[..., Any]:
-        """By ``gradient``."""
+    def gradient_function(self, call: Callable[..., Any], position: int) -> Callable[..., Any]:
+        """Returns the function from a cotangent and the arguments of ``call`` to a gradient.
 
-        def pulled(cotangent: Any, *arrays: Any) -> Any:
-            def by(value: Any) -> Any:
-                return call(*arrays[:place], value, *arrays[place + 1 :])
+        Args:
+            call: Takes arrays of the implementation and returns one.
+            position: The position of the argument to differentiate with respect to.
+        """
 
-            return self.gradient(by, arrays[place], cotangent)
+        def gradient(cotangent: Any, *arrays: Any) -> Any:
+            def of_argument(argument: Any) -> Any:
+                return call(*arrays[:position], argument, *arrays[position + 1 :])
 
-        return pulled
+            return self.gradient(of_argument, arrays[position], cotangent)
+
+        return gradient
 
     def prepare(
         self,
         function: Callable[..., Any],
         inputs: Sequence[Any],
-        key: Hashable = None,  # noqa: ARG002  # nothing is made beforehand
+        key: Hashable = None,  # noqa: ARG002  # for adapters that compile
         *,
         exact: bool = True,  # noqa: ARG002  # as above
     ) -> Callable[[], Any]:
-        """Each run gets fresh arrays, as an op may write into its own."""
-        return lambda: self._out(function(*map(self.into, inputs)))
+        """Returns a function that runs a call once, under the mode that holds now.
+
+        By default each run gets fresh arrays, because an op may write into its arguments.
+
+        Args:
+            function: Takes arrays of the implementation and returns one, or a tuple of them.
+            inputs: NumPy arrays.
+            key: Identifies the function and the inputs, so that an adapter can reuse what it
+                compiled for them. None forbids reuse.
+            exact: Whether the bits of the result count. Otherwise an adapter may compile the call
+                in less time.
+
+        Returns:
+            A function without arguments that returns NumPy arrays.
+        """
+        return lambda: self._arrays(function(*map(self.into, inputs)))
 
     def attempt(
         self,
@@ -125,7 +179,11 @@ class Adapter:
         device: str,
         key: Hashable = None,
     ) -> None:
-        """Runs the call."""
+        """Carries a call as far as it takes to raise or warn.
+
+        An adapter that can lower does so for a device that may be absent. By default the call
+        runs.
+        """
         with self.running(device, "native"):
             self.prepare(function, inputs, key)()
 
@@ -136,10 +194,34 @@ class Adapter:
         device: str,
         key: Hashable = None,
     ) -> str:
-        """There is none: calls run as they are made."""
+        """Returns the program of a call, lowered for ``device``.
+
+        Only adapters with ``can_lower`` have programs.
+        """
         raise NotImplementedError
 
-    def _out(self, value: Any) -> Any:
-        if isinstance(value, (tuple, list)):
-            return tuple(self._out(part) for part in value)
-        return self.out(value)
+    def digests_by_schedule(
+        self,
+        function: Callable[..., Any],
+        inputs: Sequence[Any],
+        key: Hashable = None,
+        *,
+        exact: bool = True,
+    ) -> Sequence[str]:
+        """Runs the kernels of a call under every schedule and returns the digest of each result.
+
+        Only the adapter of this project has schedules.
+        """
+        raise NotImplementedError
+
+    def _arrays(self, result: Any) -> Any:
+        if isinstance(result, (tuple, list)):
+            return tuple(self._arrays(part) for part in result)
+        return self.out(result)
+
+
+def resolve(namespace: Any, op: str) -> Any:
+    """Returns the function with a dotted name in a namespace, or None."""
+    for part in op.split("."):
+        namespace = getattr(namespace, part, None)
+    return namespace if callable(namespace) else None

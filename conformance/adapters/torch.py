@@ -1,9 +1,9 @@
-"""PyTorch, as it is installed.
+"""The adapter of the PyTorch that is installed.
 
-It is tried by ``python -m conformance run --namespace conformance.adapters.torch``. It is one
-release, whatever profile it is asked for; ``conformance.documents`` says what a release is expected
-to do under the profile of another. CUDA is tried where PyTorch sees it, by the same code; that has
-not been run on hardware.
+``python -m conformance run --namespace conformance.adapters.torch`` tests it. PyTorch is one
+release, whatever profile the suite sets; ``conformance.suite.releases`` states what a release is
+expected to do under the profile of another. The suite also tests CUDA where PyTorch sees a GPU, by
+the same code; that has not been run on hardware.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ except ImportError as error:
 from conformance.adapters import _torch_ops
 from conformance.adapters.base import Adapter
 
-#: What PyTorch says once of its own plans, which is no alert.
-_ASIDES = (
+#: Warnings that PyTorch gives once about its own plans. They are no alerts.
+_PLANS = (
     ".*quantized tensor creation functions.*",
     ".*Sparse CSR tensor support is in beta.*",
     ".*Sparse invariant checks are implicitly disabled.*",
@@ -49,26 +49,27 @@ class Torch(Adapter):
         self.namespace = _namespace(self)
 
     def into(self, array: Any) -> Any:
-        """A tensor of the same dtype, on the device that holds."""
         array = np.asarray(array)
         if array.dtype == ml_dtypes.bfloat16:
-            # PyTorch does not read this dtype of NumPy's; the bits are the same.
-            made = torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
+            # PyTorch does not read the bfloat16 of ml_dtypes, so the bits pass as integers.
+            tensor = torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
         else:
-            made = torch.from_numpy(np.array(array, order="C"))
-        return made.reshape(array.shape).to(self.device)
+            tensor = torch.from_numpy(np.array(array, order="C"))
+        return tensor.reshape(array.shape).to(self.device)
 
     def out(self, array: Any) -> Any:
-        """What a tensor holds."""
-        found = array.detach().resolve_conj().cpu()
-        if found.is_sparse:
-            found = found.to_dense()
-        if found.dtype == torch.bfloat16:
-            return found.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
-        return found.numpy()
+        tensor = array.detach().resolve_conj().cpu()
+        if tensor.is_sparse:
+            tensor = tensor.to_dense()
+        if tensor.dtype == torch.bfloat16:
+            return tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+        return tensor.numpy()
 
     def gradient(self, function: Callable[[Any], Any], at: Any, cotangent: Any) -> Any:
-        """By ``torch.autograd.grad``; of complex numbers it gives the conjugate of JAX's."""
+        """Returns the gradient of a function at a tensor.
+
+        PyTorch's gradient by a complex number is the conjugate of JAX's.
+        """
         at = at.detach().requires_grad_()
         (gradient,) = torch.autograd.grad(function(at), at, cotangent.conj())
         return gradient.conj()
@@ -81,25 +82,28 @@ class Torch(Adapter):
         *,
         exact: bool = True,
     ) -> Callable[[], Any]:
-        """As the base does, without what PyTorch says of its plans."""
+        """Returns a function that runs a call, without PyTorch's warnings about its plans."""
         run = super().prepare(function, inputs, key, exact=exact)
 
-        def quietly() -> Any:
+        def run_quietly() -> Any:
             with warnings.catch_warnings():
-                for aside in _ASIDES:
-                    warnings.filterwarnings("ignore", aside, UserWarning)
+                for message in _PLANS:
+                    warnings.filterwarnings("ignore", message, UserWarning)
                 return run()
 
-        return quietly
+        return run_quietly
 
     def versions(self) -> Mapping[str, str]:
-        """That of torch, and of CUDA where there is one."""
         cuda = {"cuda": torch.version.cuda} if torch.cuda.is_available() else {}
         return {"torch": torch.__version__, **cuda}
 
     def devices(self) -> Sequence[str]:
-        """The GPU first, where PyTorch sees one."""
         return ("cuda", "cpu") if torch.cuda.is_available() else ("cpu",)
+
+    def hardware(self) -> Mapping[str, str]:
+        if torch.cuda.is_available():
+            return {"platform": "cuda", "device": torch.cuda.get_device_name()}
+        return super().hardware()
 
 
 @contextlib.contextmanager
@@ -107,20 +111,20 @@ def deterministic(
     mode: bool = True,
     *,
     warn_only: bool = False,
-    profile: str | None = None,  # noqa: ARG001  # it is one release, whatever is asked for
+    profile: str | None = None,  # noqa: ARG001  # PyTorch is one release
 ) -> Iterator[None]:
-    """A scope with PyTorch's mode on or off, for the whole process."""
-    before = torch.are_deterministic_algorithms_enabled()
-    warned = torch.is_deterministic_algorithms_warn_only_enabled()
+    """Turns PyTorch's mode on or off for the whole process, while a scope is open."""
+    mode_before = torch.are_deterministic_algorithms_enabled()
+    warn_only_before = torch.is_deterministic_algorithms_warn_only_enabled()
     torch.use_deterministic_algorithms(mode, warn_only=warn_only)
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(before, warn_only=warned)
+        torch.use_deterministic_algorithms(mode_before, warn_only=warn_only_before)
 
 
 def _namespace(adapter: Torch) -> Any:
-    """PyTorch's functions by the names that rows have."""
+    """Returns PyTorch's functions by the dotted names of rows."""
     root = types.SimpleNamespace(
         use_deterministic_algorithms=torch.use_deterministic_algorithms,
         are_deterministic_algorithms_enabled=torch.are_deterministic_algorithms_enabled,

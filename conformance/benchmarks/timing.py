@@ -15,7 +15,7 @@ from typing import Any
 
 import jax
 
-from conformance.report import version
+from conformance.reporting.report import version
 
 #: Runs once, and returns when the result is there.
 Side = Callable[[], object]

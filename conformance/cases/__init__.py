@@ -1,4 +1,5 @@
-"""How to call each op and what is right: a module each, named as the op is.
+"""The samples of all ops: a module for each family, named after its file in ``spec/rows``.
 
-Every module has ``samples()``, which yields ``conformance.case.Sample``.
+Each module has a function ``samples``, which returns the samples of each op of the family. Modules
+whose names begin with an underscore hold what several families share.
 """

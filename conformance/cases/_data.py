@@ -1,4 +1,8 @@
-"""Data for samples: the same at every run, and rough enough that another order shows."""
+"""Arrays for samples, and references that many samples share.
+
+The arrays are the same in every run. Their values are random, so that another order of additions
+changes bits.
+"""
 
 from __future__ import annotations
 
@@ -13,39 +17,39 @@ import spec
 
 Array = npt.NDArray[Any]
 
-#: Contributions, enough for several panels and blocks.
+#: A number of contributions that fills several panels and blocks.
 MANY = 2500
-#: Destinations, few enough that each has a long chain.
+#: A number of destinations so small that each gets many contributions.
 FEW = 7
 
-#: A dtype for each kind of number that ops add up, and one that is rounded at the end.
+#: A dtype for each kind of number that ops add. Sums of bfloat16 are rounded once, at the end.
 DTYPES: dict[str, Any] = {"floating": np.float32, "integer": np.int32, "narrow": bfloat16}
 
 
 def kind(name: str) -> str:
-    """The fact ``dtype`` of an entry of ``DTYPES``."""
+    """Returns the fact ``dtype`` of an entry of ``DTYPES``."""
     return "floating" if name == "narrow" else name
 
 
 def rounded_once(name: str, *directions: spec.Direction) -> dict[spec.Direction, str]:
-    """``Sample.own`` of sums in an entry of ``DTYPES``."""
+    """Returns ``Sample.choices`` of sums in an entry of ``DTYPES``."""
     reason = "Sums are of float32, rounded once; PyTorch rounds to bfloat16 at each addition."
     return dict.fromkeys(directions, reason) if name == "narrow" else {}
 
 
 def values(shape: tuple[int, ...], dtype: Any, seed: int = 0) -> Array:
-    """Normal numbers; small integers for an integer dtype."""
+    """Returns normally distributed numbers, or small integers for an integer dtype."""
     numbers = np.random.default_rng((seed, *shape)).normal(size=shape)
     return (numbers * 10).astype(dtype) if np.dtype(dtype).kind == "i" else numbers.astype(dtype)
 
 
 def indices(shape: tuple[int, ...], size: int = FEW) -> Array:
-    """Indices with many duplicates, of which the last destination gets none."""
+    """Returns indices with many duplicates. None of them names the last destination."""
     return np.random.default_rng(shape).integers(0, size - 1, shape).astype(np.int32)
 
 
 def folded(x: Array, i: Array, s: Array, combine: np.ufunc = np.add) -> Array:
-    """Rows of ``s`` combined with those of ``x`` that ``i`` names, in float64."""
+    """Returns ``x`` with each row of ``s`` combined into the row that ``i`` names, in float64."""
     out = x.astype(np.float64)
     combine.at(out, i, s.astype(np.float64))
     return out
@@ -54,7 +58,10 @@ def folded(x: Array, i: Array, s: Array, combine: np.ufunc = np.add) -> Array:
 def by_column(
     function: Callable[[Array, Array, Array], Any], x: Array, i: Array, s: Array
 ) -> Array:
-    """Applies ``function`` along the first dimension, in the corner of ``x`` that ``i`` spans."""
+    """Applies a function of 1D arrays to each column of ``x``.
+
+    Columns of ``x`` beyond those of ``i`` stay unchanged.
+    """
     if x.ndim == 1:
         return np.asarray(function(x, i, s))
     columns = [
@@ -65,13 +72,13 @@ def by_column(
 
 
 def one_of_the_writes(result: Any, x: Array, i: Array, s: Array) -> None:
-    """Accepts, for each element of ``x``, any of those that are written to it.
+    """Accepts, for each destination of ``x``, any of the contributions that ``i`` sends to it.
 
     Raises:
-        AssertionError: Another is there.
+        AssertionError: The result holds another value.
     """
-    for place in range(len(x)):
-        written = s[i == place] if np.any(i == place) else x[place : place + 1]
-        found = np.asarray(result)[place]
-        if not np.all(np.any(written == found, axis=0)):
-            raise AssertionError(f"{found} at {place} is none of what was written there")
+    for row in range(len(x)):
+        written = s[i == row] if np.any(i == row) else x[row : row + 1]
+        value = np.asarray(result)[row]
+        if not np.all(np.any(written == value, axis=0)):
+            raise AssertionError(f"{value} at {row} is none of what was written there")

@@ -1,4 +1,4 @@
-"""What is right for reductions of all contributions to one place."""
+"""References of ops that reduce all contributions to one destination."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from conformance.cases._data import DTYPES, Array, values
 from spec import oracles
 
-_BY: Mapping[str, np.ufunc] = MappingProxyType(
+_COMBINE: Mapping[str, np.ufunc] = MappingProxyType(
     {
         "sum": np.add,
         "mean": np.add,
@@ -28,13 +28,13 @@ class _Unbounded:
 
 
 @dataclasses.dataclass(frozen=True)
-class ReductionName:
-    """A reduction along the first dimension, of ``s`` to the elements of ``x`` that ``i`` names.
+class Reduction:
+    """A reduction along the first dimension, of ``s`` into the elements of ``x`` that ``i`` names.
 
     Attributes:
-        reduce: As in PyTorch.
+        reduce: The argument of PyTorch.
         number: A key of ``DTYPES``.
-        include_self: As in PyTorch.
+        include_self: The argument of PyTorch.
     """
 
     reduce: str
@@ -43,58 +43,58 @@ class ReductionName:
 
     @property
     def name(self) -> str:
-        """For a sample."""
+        """The name of a sample."""
         return f"{self.reduce}_{self.number}" + ("" if self.include_self else "_without_self")
 
     @property
     def options(self) -> dict[str, Any]:
-        """The arguments of a call."""
+        """The keyword arguments of a call."""
         return {"reduce": self.reduce, "include_self": self.include_self}
 
     def values(self, shape: tuple[int, ...], seed: int = 0) -> Array:
-        """Numbers to reduce; a product of thousands stays in range."""
+        """Returns numbers to reduce. A product of thousands of them stays in range."""
         if self.reduce == "prod":
             return (1 + values(shape, np.float32, seed) / 16).astype(DTYPES[self.number])
         return values(shape, DTYPES[self.number], seed)
 
     def expected(self, x: Array, i: Array, s: Array) -> Array:
-        """In float64."""
+        """Returns the result in float64."""
         out = self._start(x.astype(np.float64), i)
-        _BY[self.reduce].at(out, i, s.astype(np.float64))
+        _COMBINE[self.reduce].at(out, i, s.astype(np.float64))
         return self._finished(out, x.astype(np.float64), i)
 
     def ordered(self, x: Array, i: Array, s: Array) -> Array:
-        """In panel order; float16 and bfloat16 in float32, and rounded once."""
+        """Returns the result in panel order. bfloat16 is added in float32 and rounded once."""
         wide = np.dtype(np.float32) if x.dtype.itemsize < 4 else x.dtype
-        start, s = self._start(x.astype(wide), i), s.astype(wide)
-        by = _BY[self.reduce]
-        if by in (np.add, np.multiply):
-            start = oracles.panel(start, i, s, by)
+        total, s = self._start(x.astype(wide), i), s.astype(wide)
+        combine = _COMBINE[self.reduce]
+        if combine in (np.add, np.multiply):
+            total = oracles.panel(total, i, s, combine)
         else:
-            by.at(start, i, s)
-        return self._finished(start, x, i)
+            combine.at(total, i, s)
+        return self._finished(total, x, i)
 
-    def terms(self, x: Array, i: Array) -> Array:
-        """What a mean divides by, for each place."""
+    def divisor(self, x: Array, i: Array) -> Array:
+        """Returns the divisor of a mean for each destination."""
         return np.maximum(np.bincount(i, minlength=len(x)) + self.include_self, 1)
 
     def _start(self, x: Array, i: Array) -> Array:
         if self.include_self:
             return x.copy()
         limits = np.iinfo(x.dtype) if x.dtype.kind == "i" else _Unbounded
-        first: dict[np.ufunc, Any] = {
+        identities: dict[np.ufunc, Any] = {
             np.add: -0.0,
             np.multiply: 1,
             np.maximum: limits.min,
             np.minimum: limits.max,
         }
-        number = np.asarray(first[_BY[self.reduce]]).astype(x.dtype)
-        return np.where(_touched(x, i), number, x)
+        identity = np.asarray(identities[_COMBINE[self.reduce]]).astype(x.dtype)
+        return np.where(_touched(x, i), identity, x)
 
     def _finished(self, total: Array, x: Array, i: Array) -> Array:
         if self.reduce == "mean":
             divide = np.floor_divide if DTYPES[self.number] is np.int32 else np.divide
-            total = divide(total, self.terms(x, i).astype(total.dtype))
+            total = divide(total, self.divisor(x, i).astype(total.dtype))
         return np.where(_touched(x, i), total.astype(x.dtype), x)
 
 

@@ -1,18 +1,22 @@
-"""Calls of bincount."""
+"""Samples of bincount."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from conformance.case import Sample
 from conformance.cases._data import FEW, MANY, indices, values
+from conformance.suite.sample import Sample
 from spec import oracles
 
 
-def samples() -> Iterator[Sample]:
-    """With weights and without."""
+def samples() -> Mapping[str, Sequence[Sample]]:
+    return {"bincount": tuple(_bincount())}
+
+
+def _bincount() -> Iterator[Sample]:
+    """Yields a call with weights and a call without."""
     numbers = indices((MANY,))
     yield Sample(
         name="weights",
@@ -22,8 +26,8 @@ def samples() -> Iterator[Sample]:
         expected=lambda n, w: np.bincount(n, w, FEW),
         ordered=lambda n, w: oracles.panel(np.zeros(FEW, w.dtype), n, w),
         wrt=1,
-        expected_pullback=lambda ct, n, w: ct[n],
-        ordered_pullback=lambda ct, n, w: ct[n],
+        expected_gradient=lambda ct, n, w: ct[n],
+        ordered_gradient=lambda ct, n, w: ct[n],
     )
     yield Sample(
         name="counts",

@@ -1,13 +1,12 @@
-"""Calls of bmm."""
+"""Samples of bmm."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 
-from conformance.case import Sample
-from conformance.cases import _products
+from conformance.cases import _matrix_products
+from conformance.suite.sample import Sample
 
 
-def samples() -> Iterator[Sample]:
-    """Dense ones, and sparse ones."""
-    return _products.samples("bmm", (2,), (5,))
+def samples() -> Mapping[str, Sequence[Sample]]:
+    return {"bmm": tuple(_matrix_products.samples("bmm", (2,), (5,)))}

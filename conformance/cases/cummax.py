@@ -1,15 +1,14 @@
-"""Calls of cummax."""
+"""Samples of cummax."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from conformance.case import Sample
-from conformance.cases import _extremes
+from conformance.cases import _running_extremes
+from conformance.suite.sample import Sample
 
 
-def samples() -> Iterator[Sample]:
-    """Down columns, for each dtype, and there and back."""
-    return _extremes.samples("cummax", np.maximum)
+def samples() -> Mapping[str, Sequence[Sample]]:
+    return {"cummax": tuple(_running_extremes.samples("cummax", np.maximum))}

@@ -1,15 +1,14 @@
-"""Calls of cummin."""
+"""Samples of cummin."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from conformance.case import Sample
-from conformance.cases import _extremes
+from conformance.cases import _running_extremes
+from conformance.suite.sample import Sample
 
 
-def samples() -> Iterator[Sample]:
-    """Down columns, for each dtype, and there and back."""
-    return _extremes.samples("cummin", np.minimum)
+def samples() -> Mapping[str, Sequence[Sample]]:
+    return {"cummin": tuple(_running_extremes.samples("cummin", np.minimum))}

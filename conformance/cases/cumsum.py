@@ -1,21 +1,25 @@
-"""Calls of cumsum."""
+"""Samples of cumsum."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from conformance.case import Sample
 from conformance.cases._data import DTYPES, MANY, kind, values
+from conformance.suite.sample import Sample
 from spec import oracles
 
-#: Elements enough that the last of them follows several carries.
+#: A number of elements that fills several blocks, so that the last one follows several carries.
 _LONG = 2 * MANY
 
 
-def samples() -> Iterator[Sample]:
-    """Down columns, for each dtype and complex numbers; along rows for one."""
+def samples() -> Mapping[str, Sequence[Sample]]:
+    return {"cumsum": tuple(_cumsum())}
+
+
+def _cumsum() -> Iterator[Sample]:
+    """Yields columns of each dtype and of complex numbers, and rows of floats."""
     data = {name: values((_LONG, 2), dtype) for name, dtype in DTYPES.items()}
     data["complex"] = data["floating"] + 1j * data["floating"][::-1]
     for name, array in data.items():
@@ -27,8 +31,8 @@ def samples() -> Iterator[Sample]:
             expected=lambda x: np.cumsum(x.astype(np.complex128), 0),
             ordered=oracles.blocked_scan,
             wrt=None if name == "integer" else 0,
-            expected_pullback=lambda ct, x: np.cumsum(ct[::-1].astype(np.complex128), 0)[::-1],
-            ordered_pullback=lambda ct, x: oracles.blocked_scan(ct[::-1])[::-1],
+            expected_gradient=lambda ct, x: np.cumsum(ct[::-1].astype(np.complex128), 0)[::-1],
+            ordered_gradient=lambda ct, x: oracles.blocked_scan(ct[::-1])[::-1],
         )
     yield Sample(
         name="rows",

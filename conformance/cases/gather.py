@@ -1,18 +1,22 @@
-"""Calls of gather."""
+"""Samples of gather."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from conformance.case import Sample
 from conformance.cases._data import FEW, MANY, by_column, folded, indices, values
+from conformance.suite.sample import Sample
 from spec import oracles
 
 
-def samples() -> Iterator[Sample]:
-    """A number, one dimension, and two."""
+def samples() -> Mapping[str, Sequence[Sample]]:
+    return {"gather": tuple(_gather())}
+
+
+def _gather() -> Iterator[Sample]:
+    """Yields a number, one dimension, and two dimensions."""
     yield Sample(
         name="number",
         facts={"dtype": "floating", "input_ndim": 0},
@@ -20,8 +24,8 @@ def samples() -> Iterator[Sample]:
         arrays=(np.ones((), np.float32), np.zeros((), np.int32)),
         expected=lambda x, i: x,
         wrt=0,
-        expected_pullback=lambda ct, x, i: ct,
-        ordered_pullback=lambda ct, x, i: ct,
+        expected_gradient=lambda ct, x, i: ct,
+        ordered_gradient=lambda ct, x, i: ct,
     )
     for lanes in ((), (3,)):
         yield Sample(
@@ -32,6 +36,6 @@ def samples() -> Iterator[Sample]:
             expected=lambda x, i: np.take_along_axis(x, i, 0),
             ordered=lambda x, i: np.take_along_axis(x, i, 0),
             wrt=0,
-            expected_pullback=lambda ct, x, i: by_column(folded, np.zeros_like(x), i, ct),
-            ordered_pullback=lambda ct, x, i: by_column(oracles.panel, np.zeros_like(x), i, ct),
+            expected_gradient=lambda ct, x, i: by_column(folded, np.zeros_like(x), i, ct),
+            ordered_gradient=lambda ct, x, i: by_column(oracles.panel, np.zeros_like(x), i, ct),
         )

@@ -1,19 +1,23 @@
-"""Calls of getitem."""
+"""Samples of getitem."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from conformance.case import Sample
 from conformance.cases._data import FEW, MANY, Array, folded, indices, values
+from conformance.suite.sample import Sample
 from spec import oracles
 
 
-def samples() -> Iterator[Sample]:
-    """One array of indices; two, apart from each other, in a list; and slices alone."""
+def samples() -> Mapping[str, Sequence[Sample]]:
+    return {"getitem": tuple(_getitem())}
+
+
+def _getitem() -> Iterator[Sample]:
+    """Yields an array of indices, a list with two arrays around a slice, and slices alone."""
     yield Sample(
         name="array",
         facts={"dtype": "floating", "input_ndim": 2, "index_is_list": True},
@@ -22,8 +26,8 @@ def samples() -> Iterator[Sample]:
         expected=lambda x, i: x[i],
         ordered=lambda x, i: x[i],
         wrt=0,
-        expected_pullback=lambda ct, x, i: folded(np.zeros_like(x), i, ct),
-        ordered_pullback=lambda ct, x, i: oracles.panel(np.zeros_like(x), i, ct),
+        expected_gradient=lambda ct, x, i: folded(np.zeros_like(x), i, ct),
+        ordered_gradient=lambda ct, x, i: oracles.panel(np.zeros_like(x), i, ct),
     )
     yield Sample(
         name="list_of_arrays",
@@ -31,14 +35,14 @@ def samples() -> Iterator[Sample]:
         call=lambda ns, x, i, j: ns.getitem(x, [i, slice(1, None), j]),
         arrays=(
             values((2, 4, FEW), np.float32),
-            indices((MANY // 50, 1), 2) - 1,  # Negative ones count from the end.
+            indices((MANY // 50, 1), 2) - 1,  # Negative indices count from the end.
             indices((50,)),
         ),
         expected=lambda x, i, j: x[i, 1:, j],
         ordered=lambda x, i, j: x[i, 1:, j],
         wrt=0,
-        expected_pullback=lambda ct, x, i, j: _of_list(ct, x, i, j, folded),
-        ordered_pullback=lambda ct, x, i, j: _of_list(ct, x, i, j, oracles.panel),
+        expected_gradient=lambda ct, x, i, j: _of_list(ct, x, i, j, folded),
+        ordered_gradient=lambda ct, x, i, j: _of_list(ct, x, i, j, oracles.panel),
     )
     yield Sample(
         name="slices",
@@ -48,13 +52,13 @@ def samples() -> Iterator[Sample]:
         expected=lambda x: x[::2, None, -1],
         ordered=lambda x: x[::2, None, -1],
         wrt=0,
-        expected_pullback=_of_slices,
-        ordered_pullback=_of_slices,
+        expected_gradient=_of_slices,
+        ordered_gradient=_of_slices,
     )
 
 
 def _of_list(ct: Array, x: Array, i: Array, j: Array, add: Any) -> Array:
-    """The dimensions that are read are flattened together; the other one is a lane."""
+    """Flattens the two indexed dimensions together. The other dimension is a lane."""
     flat = (np.where(i < 0, i + 2, i) * FEW + j).reshape(-1)
     rows = add(np.zeros((2 * FEW, 3), np.float32), flat, ct.reshape(-1, 3))
     out = np.zeros(x.shape, rows.dtype)

@@ -1,24 +1,28 @@
-"""Calls of histc."""
+"""Samples of histc."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from conformance.case import Sample
 from conformance.cases._data import DTYPES, MANY, Array, kind, values
+from conformance.suite.sample import Sample
 from spec import oracles
 
 _BINS = 7
 
 
-def samples() -> Iterator[Sample]:
-    """A range that leaves elements out, for each dtype; that of the data for one."""
+def samples() -> Mapping[str, Sequence[Sample]]:
+    return {"histc": tuple(_histc())}
+
+
+def _histc() -> Iterator[Sample]:
+    """Yields a range that excludes some elements, for each dtype, and the range of the data."""
     for name, dtype in DTYPES.items():
         low, high = (-5, 9) if dtype is np.int32 else (-0.75, 1.1)
         data = values((MANY,), dtype)
-        # The edges of bins, where a quotient that is off by a bit goes astray.
+        # A value at the edge of a bin shows a quotient that is off by one bit.
         data[: _BINS + 1] = (low + np.arange(_BINS + 1) * (high - low) / _BINS).astype(dtype)
         yield Sample(
             name=name,
@@ -27,7 +31,9 @@ def samples() -> Iterator[Sample]:
             arrays=(data,),
             expected=lambda x, low=low, high=high: _counts(x, low, high),
             ordered=lambda x, low=low, high=high: _counts(x, low, high),
-            own={"forward": "Bins are found in float32; PyTorch's of bfloat16 have other edges."}
+            choices={
+                "forward": "Bins are found in float32; PyTorch's of bfloat16 have other edges."
+            }
             if name == "narrow"
             else {},
         )
@@ -43,12 +49,12 @@ def samples() -> Iterator[Sample]:
 
 
 def _counts(x: Array, low: float, high: float) -> Array:
-    """Ones added in panel order, at the bins that the op's documentation states."""
+    """Returns ones added in panel order, in the bins that the op's documentation states."""
     wide: Array = x.astype(np.float32) if x.dtype.kind != "i" else x.astype(np.int64)
     ends: Array = np.array([low, high]).astype(x.dtype).astype(wide.dtype)
     least, most = ends
     scaled = (wide - least) * wide.dtype.type(_BINS)
-    place = scaled // (most - least) if wide.dtype.kind == "i" else scaled / (most - least)
-    place = np.minimum(np.trunc(place), _BINS - 1).astype(np.int64)
-    place = np.where((wide >= least) & (wide <= most), place, -1)
-    return oracles.panel(np.zeros(_BINS, x.dtype), place, np.ones_like(x))
+    quotient = scaled // (most - least) if wide.dtype.kind == "i" else scaled / (most - least)
+    bin = np.minimum(np.trunc(quotient), _BINS - 1).astype(np.int64)
+    bin = np.where((wide >= least) & (wide <= most), bin, -1)
+    return oracles.panel(np.zeros(_BINS, x.dtype), bin, np.ones_like(x))

@@ -1,18 +1,22 @@
-"""Calls of index_add."""
+"""Samples of index_add."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from conformance.case import Sample
 from conformance.cases._data import DTYPES, FEW, MANY, folded, indices, kind, values
+from conformance.suite.sample import Sample
 from spec import oracles
 
 
-def samples() -> Iterator[Sample]:
-    """Rows added along the first dimension, for each dtype; along the last one for one."""
+def samples() -> Mapping[str, Sequence[Sample]]:
+    return {"index_add": tuple(_index_add())}
+
+
+def _index_add() -> Iterator[Sample]:
+    """Yields rows added along the first dimension for each dtype, and along the last dimension."""
     for name, dtype in DTYPES.items():
         yield Sample(
             name=name,
@@ -22,8 +26,8 @@ def samples() -> Iterator[Sample]:
             expected=folded,
             ordered=oracles.panel,
             wrt=None if dtype is np.int32 else 2,
-            expected_pullback=lambda ct, x, i, s: ct[i].astype(np.float64),
-            ordered_pullback=lambda ct, x, i, s: ct[i],
+            expected_gradient=lambda ct, x, i, s: ct[i].astype(np.float64),
+            ordered_gradient=lambda ct, x, i, s: ct[i],
         )
     yield Sample(
         name="one_panel",

@@ -1,27 +1,23 @@
-"""Calls of index_copy."""
+"""Samples of index_copy."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from conformance.case import Sample
-from conformance.cases._data import (
-    DTYPES,
-    FEW,
-    MANY,
-    indices,
-    kind,
-    one_of_the_writes,
-    values,
-)
+from conformance.cases._data import DTYPES, FEW, MANY, indices, kind, one_of_the_writes, values
+from conformance.suite.sample import Sample
 from spec import oracles
 
 
-def samples() -> Iterator[Sample]:
-    """Rows written along the first dimension, for each dtype; along the last one for one."""
-    # Which write stayed is the op's decision, and its pullback goes by it: no pullback is tried.
+def samples() -> Mapping[str, Sequence[Sample]]:
+    return {"index_copy": tuple(_index_copy())}
+
+
+def _index_copy() -> Iterator[Sample]:
+    """Yields rows written along the first dimension for each dtype, and along the last one."""
+    # There is no sample of the gradient, which depends on the write that the op chose.
     for name, dtype in DTYPES.items():
         yield Sample(
             name=name,

@@ -1,13 +1,12 @@
-"""Calls of index_put."""
+"""Samples of index_put."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from conformance.case import Sample
 from conformance.cases._data import (
     DTYPES,
     FEW,
@@ -20,11 +19,16 @@ from conformance.cases._data import (
     rounded_once,
     values,
 )
+from conformance.suite.sample import Sample
 from spec import oracles
 
 
-def samples() -> Iterator[Sample]:
-    """Rows written and added, for each dtype; two arrays, apart from each other; codes."""
+def samples() -> Mapping[str, Sequence[Sample]]:
+    return {"index_put": tuple(_index_put())}
+
+
+def _index_put() -> Iterator[Sample]:
+    """Yields rows written and added; two index arrays around a slice; and a quantized array."""
     for name, dtype in DTYPES.items():
         yield _rows(f"{name}_added", kind(name), dtype, accumulate=True)
     yield _rows("written", "floating", np.float32, accumulate=False)
@@ -36,13 +40,13 @@ def samples() -> Iterator[Sample]:
             call=lambda ns, x, i, j, v, a=accumulate: ns.index_put(x, (i, None, j), v, a),
             arrays=(
                 values((2, 3, FEW), np.float32),
-                indices((MANY,), 2) - 1,  # Negative ones count from the end.
+                indices((MANY,), 2) - 1,  # Negative indices count from the end.
                 indices((MANY,)),
                 values((MANY, 3), np.float32),
             ),
-            expected=lambda x, i, j, v, a=accumulate: _apart(x, i, j, v, _reference(a)),
-            ordered=lambda x, i, j, v, a=accumulate: _apart(x, i, j, v, _oracle(a)),
-            accept=None if accumulate else _accept_apart,
+            expected=lambda x, i, j, v, a=accumulate: _two_arrays(x, i, j, v, _reference(a)),
+            ordered=lambda x, i, j, v, a=accumulate: _two_arrays(x, i, j, v, _oracle(a)),
+            accept=None if accumulate else _accept_two_arrays,
         )
 
 
@@ -56,15 +60,15 @@ def _rows(name: str, dtype_fact: str, dtype: Any, *, accumulate: bool) -> Sample
         expected=_reference(accumulate),
         ordered=_oracle(accumulate),
         wrt=2 if differentiable else None,
-        expected_pullback=lambda ct, x, i, v: ct[i].astype(np.float64),
-        ordered_pullback=lambda ct, x, i, v: ct[i],
-        own=rounded_once("narrow" if dtype is DTYPES["narrow"] else name, "forward"),
+        expected_gradient=lambda ct, x, i, v: ct[i].astype(np.float64),
+        ordered_gradient=lambda ct, x, i, v: ct[i],
+        choices=rounded_once("narrow" if dtype is DTYPES["narrow"] else name, "forward"),
         accept=None if accumulate else one_of_the_writes,
     )
 
 
 def _quantized() -> Sample:
-    """Floats written into a quantized array; the arrays hold the codes."""
+    """Returns a sample that writes floats into a quantized array. Its arrays hold the codes."""
 
     def call(ns: Any, x: Array, i: Array, v: Array) -> Any:
         quantized = ns.quantize_per_tensor(x * np.float32(0.5), 0.5, 0, ns.qint8)
@@ -85,18 +89,18 @@ def _quantized() -> Sample:
     )
 
 
-def _together(x: Array) -> Array:
-    """The dimensions that are indexed flattened together, and then the other one."""
+def _flattened(x: Array) -> Array:
+    """Flattens the two indexed dimensions together, in front of the other dimension."""
     return x.transpose(0, 2, 1).reshape(-1, x.shape[1])
 
 
-def _apart(x: Array, i: Array, j: Array, v: Array, write: Any) -> Array:
-    rows = np.asarray(write(_together(x), i % 2 * FEW + j, v))
+def _two_arrays(x: Array, i: Array, j: Array, v: Array, write: Any) -> Array:
+    rows = np.asarray(write(_flattened(x), i % 2 * FEW + j, v))
     return rows.reshape(x.shape[0], x.shape[2], -1).transpose(0, 2, 1)
 
 
-def _accept_apart(result: Array, x: Array, i: Array, j: Array, v: Array) -> None:
-    one_of_the_writes(_together(result), _together(x), i % 2 * FEW + j, v)
+def _accept_two_arrays(result: Array, x: Array, i: Array, j: Array, v: Array) -> None:
+    one_of_the_writes(_flattened(result), _flattened(x), i % 2 * FEW + j, v)
 
 
 def _oracle(accumulate: bool) -> Any:

@@ -1,31 +1,35 @@
-"""Calls of index_reduce."""
+"""Samples of index_reduce."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from conformance.case import Sample
 from conformance.cases._data import FEW, MANY, Array, by_column, indices, kind, rounded_once
-from conformance.cases._reductions import ReductionName
+from conformance.cases._reductions import Reduction
+from conformance.suite.sample import Sample
 
 _COLUMNS = 3
 
 
-def samples() -> Iterator[Sample]:
-    """Each reduction of slices, with and without the initial value."""
-    yield _sample(ReductionName("mean"))
-    yield _sample(ReductionName("mean", "narrow", include_self=False))
-    yield _sample(ReductionName("mean", "integer", include_self=False))
-    yield _sample(ReductionName("prod", include_self=False))
-    yield _sample(ReductionName("prod", "narrow"))
-    yield _sample(ReductionName("amax"))
-    yield _sample(ReductionName("amin", include_self=False))
+def samples() -> Mapping[str, Sequence[Sample]]:
+    return {"index_reduce": tuple(_index_reduce())}
 
 
-def _sample(reduction: ReductionName) -> Sample:
-    # The pullbacks of others compute the op itself, which differs with the mode.
+def _index_reduce() -> Iterator[Sample]:
+    """Yields each reduction of rows, with and without the initial value."""
+    yield _sample(Reduction("mean"))
+    yield _sample(Reduction("mean", "narrow", include_self=False))
+    yield _sample(Reduction("mean", "integer", include_self=False))
+    yield _sample(Reduction("prod", include_self=False))
+    yield _sample(Reduction("prod", "narrow"))
+    yield _sample(Reduction("amax"))
+    yield _sample(Reduction("amin", include_self=False))
+
+
+def _sample(reduction: Reduction) -> Sample:
+    # The gradients of other reductions compute the op itself, whose bits depend on the mode.
     linear = reduction.reduce == "mean" and reduction.number != "integer"
     return Sample(
         name=reduction.name,
@@ -41,14 +45,13 @@ def _sample(reduction: ReductionName) -> Sample:
             indices((MANY,)),
             reduction.values((MANY, _COLUMNS), 1),
         ),
-        expected=lambda x, i, s: by_column(reduction.expected, x, _each(i), s),
-        ordered=lambda x, i, s: by_column(reduction.ordered, x, _each(i), s),
+        expected=lambda x, i, s: by_column(reduction.expected, x, _for_each_column(i), s),
+        ordered=lambda x, i, s: by_column(reduction.ordered, x, _for_each_column(i), s),
         wrt=2 if linear else None,
-        expected_pullback=lambda ct, x, i, s: (ct / reduction.terms(x, i)[:, None])[i],
-        own=rounded_once(reduction.number, "forward"),
+        expected_gradient=lambda ct, x, i, s: (ct / reduction.divisor(x, i)[:, None])[i],
+        choices=rounded_once(reduction.number, "forward"),
     )
 
 
-def _each(i: Array) -> Array:
-    """The index of each column."""
+def _for_each_column(i: Array) -> Array:
     return np.stack([i] * _COLUMNS, axis=1)

@@ -1,18 +1,22 @@
-"""Calls of index_select."""
+"""Samples of index_select."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from conformance.case import Sample
 from conformance.cases._data import DTYPES, FEW, MANY, indices, kind, values
+from conformance.suite.sample import Sample
 from spec import oracles
 
 
-def samples() -> Iterator[Sample]:
-    """Rows along the first dimension, for each dtype that has a gradient."""
+def samples() -> Mapping[str, Sequence[Sample]]:
+    return {"index_select": tuple(_index_select())}
+
+
+def _index_select() -> Iterator[Sample]:
+    """Yields rows along the first dimension, for each dtype that has a gradient."""
     for name, dtype in DTYPES.items():
         if dtype is np.int32:
             continue
@@ -24,8 +28,8 @@ def samples() -> Iterator[Sample]:
             expected=lambda x, i: x[i],
             ordered=lambda x, i: x[i],
             wrt=0,
-            expected_pullback=lambda ct, x, i: np.stack(
+            expected_gradient=lambda ct, x, i: np.stack(
                 [ct[i == row].astype(np.float64).sum(0) for row in range(FEW)]
             ),
-            ordered_pullback=lambda ct, x, i: oracles.panel(np.zeros_like(x), i, ct),
+            ordered_gradient=lambda ct, x, i: oracles.panel(np.zeros_like(x), i, ct),
         )

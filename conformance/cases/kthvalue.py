@@ -1,21 +1,25 @@
-"""Calls of kthvalue."""
+"""Samples of kthvalue."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from conformance.case import Sample
 from conformance.cases._data import DTYPES, MANY, Array, kind, values
+from conformance.suite.sample import Sample
 from spec import oracles
 
 _K = MANY // 2
 
 
-def samples() -> Iterator[Sample]:
-    """The median of columns with many equal elements, for each dtype."""
+def samples() -> Mapping[str, Sequence[Sample]]:
+    return {"kthvalue": tuple(_kthvalue())}
+
+
+def _kthvalue() -> Iterator[Sample]:
+    """Yields the middle value of columns with many equal elements, for each dtype."""
     for name, dtype in DTYPES.items():
         yield Sample(
             name=name,
@@ -34,7 +38,7 @@ def _ordered(x: Array) -> tuple[Array, Array]:
 
 
 def _accept(result: Any, x: Array) -> None:
-    """Right values, and indices of any element that has them."""
-    found, index = map(np.asarray, result)
-    np.testing.assert_array_equal(found, np.sort(x, axis=0)[_K - 1])
-    np.testing.assert_array_equal(np.take_along_axis(x, index[None], 0)[0], found)
+    """Accepts the right values, with the index of any element that has the value."""
+    elements, index = map(np.asarray, result)
+    np.testing.assert_array_equal(elements, np.sort(x, axis=0)[_K - 1])
+    np.testing.assert_array_equal(np.take_along_axis(x, index[None], 0)[0], elements)

@@ -1,17 +1,21 @@
-"""Calls of logcumsumexp."""
+"""Samples of logcumsumexp."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from conformance.case import Sample
 from conformance.cases._data import MANY, Array, values
+from conformance.suite.sample import Sample
 
 
-def samples() -> Iterator[Sample]:
-    """Down columns, for real and complex numbers."""
+def samples() -> Mapping[str, Sequence[Sample]]:
+    return {"logcumsumexp": tuple(_logcumsumexp())}
+
+
+def _logcumsumexp() -> Iterator[Sample]:
+    """Yields columns of real and of complex numbers."""
     real = values((MANY, 2), np.float32) * 5
     real[3, 1] = -np.inf
     for name, x in {
@@ -24,8 +28,8 @@ def samples() -> Iterator[Sample]:
             call=lambda ns, x: ns.logcumsumexp(x, 0),
             arrays=(x,),
             expected=_expected,
-            wrt=0 if name == "floating" else None,  # the other takes long to compile
-            expected_pullback=_expected_pullback,
+            wrt=0 if name == "floating" else None,  # the complex gradient compiles slowly
+            expected_gradient=_expected_gradient,
         )
 
 
@@ -37,6 +41,6 @@ def _expected(x: Array) -> Array:
     return np.asarray(np.log(np.cumsum(np.exp(_wide(x)), 0)))
 
 
-def _expected_pullback(ct: Array, x: Array) -> Array:
+def _expected_gradient(ct: Array, x: Array) -> Array:
     shares = _wide(ct) / np.cumsum(np.exp(_wide(x)), 0)
     return np.asarray(np.exp(_wide(x)) * np.cumsum(shares[::-1], 0)[::-1])

@@ -1,13 +1,13 @@
-"""Calls of mode."""
+"""Samples of mode."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import spec
-from conformance.case import Sample
-from conformance.cases._picks import picks, ties
+from conformance.cases._selections import selection, ties
+from conformance.suite.sample import Sample
 from spec import oracles
 
 _NANS: dict[spec.Direction, str] = {
@@ -15,9 +15,13 @@ _NANS: dict[spec.Direction, str] = {
 }
 
 
-def samples() -> Iterator[Sample]:
-    """Of columns with many equal elements; in one of them most are NaNs, which equal nothing."""
+def samples() -> Mapping[str, Sequence[Sample]]:
+    return {"mode": tuple(_mode())}
+
+
+def _mode() -> Iterator[Sample]:
+    """Yields columns with many equal elements. One is mostly NaNs, which equal nothing."""
     for name in ("floating", "integer"):
         x = ties(name, nans=2)
-        sample = picks(name, lambda ns, x: ns.mode(x, 0), x, oracles.most_frequent)
-        yield dataclasses.replace(sample, own=_NANS if name == "floating" else {})
+        sample = selection(name, lambda ns, x: ns.mode(x, 0), x, oracles.most_frequent)
+        yield dataclasses.replace(sample, choices=_NANS if name == "floating" else {})

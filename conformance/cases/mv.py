@@ -1,13 +1,12 @@
-"""Calls of mv."""
+"""Samples of mv."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 
-from conformance.case import Sample
-from conformance.cases import _products
+from conformance.cases import _matrix_products
+from conformance.suite.sample import Sample
 
 
-def samples() -> Iterator[Sample]:
-    """Dense ones, and sparse ones."""
-    return _products.samples("mv", (), ())
+def samples() -> Mapping[str, Sequence[Sample]]:
+    return {"mv": tuple(_matrix_products.samples("mv", (), ()))}

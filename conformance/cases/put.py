@@ -1,13 +1,12 @@
-"""Calls of put."""
+"""Samples of put."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from conformance.case import Sample
 from conformance.cases._data import (
     DTYPES,
     FEW,
@@ -20,11 +19,16 @@ from conformance.cases._data import (
     rounded_once,
     values,
 )
+from conformance.suite.sample import Sample
 from spec import oracles
 
 
-def samples() -> Iterator[Sample]:
-    """Elements of two dimensions written and added, for each dtype."""
+def samples() -> Mapping[str, Sequence[Sample]]:
+    return {"put": tuple(_put())}
+
+
+def _put() -> Iterator[Sample]:
+    """Yields elements of two dimensions, added for each dtype and written for floats."""
     for name, dtype in DTYPES.items():
         yield _sample(f"{name}_added", kind(name), dtype, accumulate=True)
     yield _sample("written", "floating", np.float32, accumulate=False)
@@ -44,22 +48,22 @@ def _sample(name: str, dtype_fact: str, dtype: Any, *, accumulate: bool) -> Samp
         call=lambda ns, x, i, s: ns.put(x, i, s, accumulate),
         arrays=(
             values((FEW, 3), dtype),
-            indices((2, MANY), 2 * FEW) - FEW,  # Negative ones count from the end.
+            indices((2, MANY), 2 * FEW) - FEW,  # Negative indices count from the end.
             values((MANY, 2), dtype, 1),
         ),
         expected=lambda x, i, s: _flat(folded if accumulate else write, x, i, s),
         ordered=lambda x, i, s: _flat(write, x, i, s),
         wrt=2 if differentiable else None,
-        expected_pullback=lambda ct, x, i, s: _read(ct, i).astype(np.float64),
-        ordered_pullback=lambda ct, x, i, s: _read(ct, i),
-        own=rounded_once("narrow" if dtype is DTYPES["narrow"] else name, "forward"),
+        expected_gradient=lambda ct, x, i, s: _read(ct, i).astype(np.float64),
+        ordered_gradient=lambda ct, x, i, s: _read(ct, i),
+        choices=rounded_once("narrow" if dtype is DTYPES["narrow"] else name, "forward"),
         accept=None if accumulate else _accept,
     )
 
 
 def _flat(write: Any, x: Array, i: Array, s: Array) -> Array:
-    places = i.reshape(-1) % x.size
-    return np.asarray(write(x.reshape(-1), places, s.reshape(-1))).reshape(x.shape)
+    index = i.reshape(-1) % x.size
+    return np.asarray(write(x.reshape(-1), index, s.reshape(-1))).reshape(x.shape)
 
 
 def _read(ct: Array, i: Array) -> Array:

@@ -1,19 +1,23 @@
-"""Calls of repeat_interleave."""
+"""Samples of repeat_interleave."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from conformance.case import Sample
 from conformance.cases._data import FEW, MANY, Array, folded, indices, values
+from conformance.suite.sample import Sample
 from spec import oracles
 
 
-def samples() -> Iterator[Sample]:
-    """A number of repetitions for each row, and one number for all elements."""
+def samples() -> Mapping[str, Sequence[Sample]]:
+    return {"repeat_interleave": tuple(_repeat_interleave())}
+
+
+def _repeat_interleave() -> Iterator[Sample]:
+    """Yields a number of repetitions for each row, and one number for all elements."""
     yield Sample(
         name="array",
         facts={"dtype": "floating", "input_ndim": 2},
@@ -22,8 +26,8 @@ def samples() -> Iterator[Sample]:
         expected=lambda x, r: np.repeat(x, r, 0),
         ordered=lambda x, r: np.repeat(x, r, 0),
         wrt=0,
-        expected_pullback=lambda ct, x, r: _pullback(ct, x, r, folded),
-        ordered_pullback=lambda ct, x, r: _pullback(ct, x, r, oracles.panel),
+        expected_gradient=lambda ct, x, r: _gradient(ct, x, r, folded),
+        ordered_gradient=lambda ct, x, r: _gradient(ct, x, r, oracles.panel),
     )
     yield Sample(
         name="number",
@@ -33,15 +37,15 @@ def samples() -> Iterator[Sample]:
         expected=lambda x: np.repeat(x, MANY),
         ordered=lambda x: np.repeat(x, MANY),
         wrt=0,
-        expected_pullback=lambda ct, x: _pullback(ct, x, MANY, folded),
-        ordered_pullback=lambda ct, x: _pullback(ct, x, MANY, oracles.panel),
+        expected_gradient=lambda ct, x: _gradient(ct, x, MANY, folded),
+        ordered_gradient=lambda ct, x: _gradient(ct, x, MANY, oracles.panel),
     )
 
 
 def _repeats() -> Array:
-    """Some rows are not repeated at all, and one is over several panels."""
+    """Returns counts of which some are zero and one fills several panels."""
     return np.bincount(np.minimum(indices((MANY,)), 3), minlength=FEW).astype(np.int32)
 
 
-def _pullback(ct: Array, x: Array, repeats: Any, add: Any) -> Array:
+def _gradient(ct: Array, x: Array, repeats: Any, add: Any) -> Array:
     return np.asarray(add(np.zeros_like(x), np.repeat(np.arange(FEW), repeats), ct))

@@ -1,14 +1,13 @@
-"""Calls of scatter."""
+"""Samples of scatter."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from conformance.case import Sample
 from conformance.cases._data import (
     DTYPES,
     FEW,
@@ -21,13 +20,18 @@ from conformance.cases._data import (
     one_of_the_writes,
     values,
 )
+from conformance.suite.sample import Sample
 from spec import oracles
 
 _NUMBER = 0.99
 
 
-def samples() -> Iterator[Sample]:
-    """Writes, sums and products, of an array and of a number."""
+def samples() -> Mapping[str, Sequence[Sample]]:
+    return {"scatter": tuple(_scatter())}
+
+
+def _scatter() -> Iterator[Sample]:
+    """Yields writes, sums and products, of an array and of a number."""
     yield _write("floating", (3,))
     yield _write("narrow", ())
     yield _write("integer", ())
@@ -62,7 +66,7 @@ def _facts(number: str, lanes: tuple[int, ...], reduce: str, *, is_array: bool) 
 
 
 def _write(number: str, lanes: tuple[int, ...]) -> Sample:
-    # Which write stayed is the op's decision, and its pullback goes by it.
+    # There is no sample of the gradient, which depends on the write that the op chose.
     return Sample(
         name=f"write_{number}",
         facts=_facts(number, lanes, "none", is_array=True),
@@ -95,7 +99,7 @@ def _fold(reduce: str, combine: np.ufunc, number: str, lanes: tuple[int, ...]) -
         expected=functools.partial(by_column, functools.partial(folded, combine=combine)),
         ordered=functools.partial(by_column, functools.partial(oracles.panel, combine=combine)),
         wrt=2 if linear else None,
-        expected_pullback=lambda ct, x, i, s: np.take_along_axis(ct, i, 0).astype(np.float64),
+        expected_gradient=lambda ct, x, i, s: np.take_along_axis(ct, i, 0).astype(np.float64),
     )
 
 

@@ -1,20 +1,24 @@
-"""Calls of scatter_add."""
+"""Samples of scatter_add."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from conformance.case import Sample
 from conformance.cases._data import DTYPES, FEW, MANY, by_column, folded, indices, kind, values
+from conformance.suite.sample import Sample
 from spec import oracles
 
 
-def samples() -> Iterator[Sample]:
-    """One and two dimensions for each dtype; a number; an index smaller than the input."""
+def samples() -> Mapping[str, Sequence[Sample]]:
+    return {"scatter_add": tuple(_scatter_add())}
+
+
+def _scatter_add() -> Iterator[Sample]:
+    """Yields one and two dimensions for each dtype, a number, and an index of a corner."""
     for name, dtype in DTYPES.items():
         for lanes in ((), (3,)):
             yield _sample(f"{name}_{len(lanes) + 1}d", lanes, kind(name), dtype)
@@ -53,6 +57,6 @@ def _sample(name: str, lanes: tuple[int, ...], dtype_fact: str, dtype: Any) -> S
         expected=functools.partial(by_column, folded),
         ordered=functools.partial(by_column, oracles.panel),
         wrt=None if dtype is np.int32 else 2,
-        expected_pullback=lambda ct, x, i, s: np.take_along_axis(ct, i, 0).astype(np.float64),
-        ordered_pullback=lambda ct, x, i, s: np.take_along_axis(ct, i, 0),
+        expected_gradient=lambda ct, x, i, s: np.take_along_axis(ct, i, 0).astype(np.float64),
+        ordered_gradient=lambda ct, x, i, s: np.take_along_axis(ct, i, 0),
     )

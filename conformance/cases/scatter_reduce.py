@@ -1,36 +1,40 @@
-"""Calls of scatter_reduce."""
+"""Samples of scatter_reduce."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from conformance.case import Sample
 from conformance.cases._data import FEW, MANY, Array, by_column, indices, kind
-from conformance.cases._reductions import ReductionName
+from conformance.cases._reductions import Reduction
+from conformance.suite.sample import Sample
 
 
-def samples() -> Iterator[Sample]:
-    """Each reduction, with and without the initial value, in one and two dimensions."""
-    yield _sample(ReductionName("sum"), (3,))
-    yield _sample(ReductionName("sum", "narrow", include_self=False), ())
-    yield _sample(ReductionName("mean", include_self=False), (3,))
-    yield _sample(ReductionName("mean", "narrow"), ())
-    yield _sample(ReductionName("mean", "integer"), ())
-    yield _sample(ReductionName("prod"), (3,))
-    yield _sample(ReductionName("prod", "narrow", include_self=False), ())
-    yield _sample(ReductionName("amax", include_self=False), (3,))
-    yield _sample(ReductionName("amin", "integer"), ())
+def samples() -> Mapping[str, Sequence[Sample]]:
+    return {"scatter_reduce": tuple(_scatter_reduce())}
 
 
-def _sample(reduction: ReductionName, lanes: tuple[int, ...]) -> Sample:
-    # The pullbacks of others compute the op itself, which a profile may refuse.
+def _scatter_reduce() -> Iterator[Sample]:
+    """Yields each reduction, with and without the initial value, in one and two dimensions."""
+    yield _sample(Reduction("sum"), (3,))
+    yield _sample(Reduction("sum", "narrow", include_self=False), ())
+    yield _sample(Reduction("mean", include_self=False), (3,))
+    yield _sample(Reduction("mean", "narrow"), ())
+    yield _sample(Reduction("mean", "integer"), ())
+    yield _sample(Reduction("prod"), (3,))
+    yield _sample(Reduction("prod", "narrow", include_self=False), ())
+    yield _sample(Reduction("amax", include_self=False), (3,))
+    yield _sample(Reduction("amin", "integer"), ())
+
+
+def _sample(reduction: Reduction, lanes: tuple[int, ...]) -> Sample:
+    # The gradients of other reductions compute the op itself, which a profile may refuse.
     linear = reduction.reduce in ("sum", "mean") and reduction.number != "integer"
 
-    def pullback(x: Array, i: Array, ct: Array) -> Array:
-        return (ct / reduction.terms(x, i) if reduction.reduce == "mean" else ct)[i]
+    def gradient(x: Array, i: Array, ct: Array) -> Array:
+        return (ct / reduction.divisor(x, i) if reduction.reduce == "mean" else ct)[i]
 
     return Sample(
         name=reduction.name,
@@ -49,5 +53,5 @@ def _sample(reduction: ReductionName, lanes: tuple[int, ...]) -> Sample:
         expected=functools.partial(by_column, reduction.expected),
         ordered=functools.partial(by_column, reduction.ordered),
         wrt=2 if linear else None,
-        expected_pullback=lambda ct, x, i, s: by_column(pullback, x, i, ct.astype(np.float64)),
+        expected_gradient=lambda ct, x, i, s: by_column(gradient, x, i, ct.astype(np.float64)),
     )

@@ -1,27 +1,28 @@
-"""Calls of topk."""
+"""Samples of topk."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 
-from conformance.case import Sample
 from conformance.cases._data import MANY
-from conformance.cases._picks import picks, ties
+from conformance.cases._selections import selection, ties
+from conformance.suite.sample import Sample
 from spec import oracles
 
+_HALF = MANY // 2
 
-def samples() -> Iterator[Sample]:
-    """The few greatest, more than occur once; and the lesser half."""
-    half = MANY // 2
-    yield picks(
+
+def samples() -> Mapping[str, Sequence[Sample]]:
+    greatest = selection(
         "floating",
         lambda ns, x: ns.topk(x, 16, 0),
         ties("floating", nans=MANY // 8),
         lambda x: oracles.stable_sort(x, descending=True)[:16],
     )
-    yield picks(
+    lesser_half = selection(
         "integer",
-        lambda ns, x: ns.topk(x, half, 0, False),
+        lambda ns, x: ns.topk(x, _HALF, 0, False),
         ties("integer"),
-        lambda x: oracles.stable_sort(x)[:half],
+        lambda x: oracles.stable_sort(x)[:_HALF],
     )
+    return {"topk": (greatest, lesser_half)}

@@ -19,10 +19,10 @@ import jax
 
 import impl
 import spec
-from conformance import places, report
-from conformance.cells import tried_ops
 from conformance.compiled import TARGETS, compiler, kernels, known, records
 from conformance.compiled.programs import Tried, of_op, picked, tried
+from conformance.reporting import report, sources
+from conformance.suite.cells import tested_ops as tried_ops
 
 #: Stands among the ops for the kernels by themselves.
 KERNELS = "impl._kernels"
@@ -184,7 +184,7 @@ def _to_edit(each: Tried) -> Iterator[str]:
     """Where what is wrong may be; of a kernel by itself its name says so."""
     row, op = each.about.get("row"), each.about["op"]
     if "sample" in each.about:
-        yield from places.to_edit(spec.load().row(row) if row else None, op, impl)
+        yield from sources.to_edit(spec.load().row(row) if row else None, op, impl)
 
 
 def _outdated(entry: known.Known) -> str:

@@ -11,11 +11,11 @@ from typing import Any
 
 import impl
 import spec
-from conformance import ir
-from conformance.cells import Cell, cells
+from conformance import lowered_code
 from conformance.compiled import compiler, hlo, ptx
 from conformance.compiled.compiler import Code
 from conformance.compiled.ptx import Resources
+from conformance.suite.cells import Cell, cells
 from impl._mode.decide import Question, decide
 from impl.testing import questions
 
@@ -181,10 +181,10 @@ def races(code: Code) -> Iterator[str]:
 
 def lost(code: Code) -> Iterator[str]:
     """What a program was lowered to and its code has not."""
-    for name in dict.fromkeys(ir.kernels(code.lowered)):
+    for name in dict.fromkeys(lowered_code.kernels(code.lowered)):
         if not any(_same(name, own) for own in code.kernels):
             yield f"the code of the kernel {name}"
-    for name in dict.fromkeys(ir.races(code.lowered)):
+    for name in dict.fromkeys(lowered_code.races(code.lowered)):
         own = [text for each, text in code.kernels.items() if _same(name, each)]
         if own and "_any" not in name and not any(map(ptx.racing_atomics, own)):
             yield f"the atomics of the kernel {name}"
@@ -196,7 +196,7 @@ def _same(name: str, own: str) -> bool:
 
 
 def _resources(code: Code) -> dict[str, Resources | None]:
-    pallas = ir.kernels(code.lowered)
+    pallas = lowered_code.kernels(code.lowered)
     assembler = ptx.assembler()
     return {
         name: ptx.resources(text, assembler) if assembler else None

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from conformance.compiled.known import Known
 from conformance.compiled.programs import Made, Tried
-from conformance.report import Outcome, Record
+from conformance.reporting.report import Outcome, Record
 
 #: What was checked, by what the mode does. Only the first is a proof of determinism.
 CHECKS = {

@@ -1,4 +1,4 @@
-"""What rows of the kinds ``random`` and ``loader`` promise, tried.
+"""The promises of all rows of the kinds ``random`` and ``loader``: a module for each family.
 
-One module per op, in lower case, each with ``promises()``.
+Each module has a function ``promises``, which returns the promises of each op of the family.
 """

@@ -10,13 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jax
 import pytest
 
-from conformance import plugin
-from conformance.implementation import Implementation
-from conformance.report import Outcome, Record
-from conformance.rounds import pressure
+from conformance.adapters.base import Adapter as Implementation
+from conformance.pytest_plugin import records
+from conformance.reporting.report import Outcome, Record
 from conformance.rounds.journal import Finished, Journal
 
 #: The exit status of a process that lost its device: it can do nothing more.
@@ -37,6 +35,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Declares the mark of tests to run again, and keeps a journal where one was asked for."""
     config.addinivalue_line("markers", "again: fresh processes run the test again")
     if config.getoption("--journal"):
+        import jax  # noqa: PLC0415  # a run without a journal may do without JAX
+
         with warnings.catch_warnings(action="ignore"):
             jax.devices()  # what a device's start warns of is no failure of the suite
         config.pluginmanager.register(Child(config), "samebits-child")
@@ -88,7 +88,7 @@ class Child:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Gathers what the phases of a test leave, and writes it down after the last."""
-        self.records += plugin.records(report)
+        self.records += records.records(report)
         if report.failed:
             self.outcome = "failed"
             self.texts.append(report.longreprtext)
@@ -116,6 +116,8 @@ def about(item: pytest.Item) -> dict[str, Any] | None:
 
 def _alive() -> bool:
     """Whether the device still answers: some errors leave it useless to a process."""
+    import jax  # noqa: PLC0415  # as above
+
     with contextlib.suppress(Exception):
         return int(jax.block_until_ready(jax.device_put(1))) == 1
     return False
@@ -146,7 +148,12 @@ class Part:
 def part(request: pytest.FixtureRequest, implementation: Implementation) -> Iterator[Part]:
     """What a test is told of the run that it is part of."""
     number: int = request.config.getoption("--round")
-    kinds = pressure.kinds(implementation) if request.config.getoption("--pressure") else []
+    if not request.config.getoption("--pressure"):
+        yield Part(number)
+        return
+    from conformance.rounds import pressure  # noqa: PLC0415  # as above
+
+    kinds = pressure.kinds(implementation)
     if not kinds:
         yield Part(number)
         return

@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from conformance import plugin, report
-from conformance.implementation import Implementation
+from conformance.adapters.base import Adapter as Implementation
+from conformance.pytest_plugin import records
+from conformance.reporting import report
 from conformance.rounds import plan
 from conformance.rounds.findings import Findings
 from conformance.rounds.journal import Folder, OtherRunError, sources
@@ -57,7 +58,7 @@ def run(
     if status != 0:
         print(said, file=sys.stderr)
         return status
-    environment = {**plugin.environment_of(tried), **_about(how), "sources": sources(tried.name)}
+    environment = {**records.environment_of(tried), **_about(how), "sources": sources(tried.name)}
     findings = Findings(plan.wanted(collected.tests, how.rounds), tried.name)
     try:
         with _folder(path, _identity(environment, arguments)) as folder:

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from conformance import report
-from conformance.report import Record
+from conformance.reporting import report
+from conformance.reporting.report import Record
 from conformance.rounds.journal import Finished
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from conformance.report import Outcome, Record
+from conformance.reporting.report import Outcome, Record
 
 _PACKAGES = ("spec", "impl", "conformance")
 _SOURCES = {".py", ".toml", ".ini"}

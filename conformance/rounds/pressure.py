@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from conformance.implementation import Implementation
+from conformance.adapters.base import Adapter as Implementation
 from conformance.rounds import streams
 
 #: Elements of float32 in an array that is made in passing: 4 kB to 8 MB.

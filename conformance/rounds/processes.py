@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from conformance.report import Record, from_property
+from conformance.reporting.report import Record, from_property
 from conformance.rounds import child
 from conformance.rounds.journal import Finished, Tail, finished
 from conformance.rounds.plan import PLAIN, Job

@@ -1,1 +1,1 @@
-"""The tests that ``python -m conformance run`` runs."""
+"""The tests of ``python -m conformance run``, and the samples, cells and promises they take."""

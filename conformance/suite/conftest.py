@@ -1,4 +1,4 @@
-"""What the suite's tests are given."""
+"""Fixtures of the suite, and the cells that each of its tests gets."""
 
 from __future__ import annotations
 
@@ -9,42 +9,43 @@ from typing import Any
 import pytest
 
 import spec
-from conformance import documents, plugin
-from conformance.cells import Cell, cells
-from conformance.implementation import Implementation
+from conformance.adapters.base import Adapter
+from conformance.pytest_plugin import options
+from conformance.suite import releases
+from conformance.suite.cells import Cell, cells
 
 
 @pytest.fixture(scope="session")
-def implementation(request: pytest.FixtureRequest) -> Implementation:
-    """What is tried."""
-    return plugin.implementation(request.config)
+def implementation(request: pytest.FixtureRequest) -> Adapter:
+    """The adapter of the implementation under test."""
+    return options.implementation(request.config)
 
 
 @pytest.fixture(scope="session")
-def namespace(implementation: Implementation) -> Any:
-    """The ops that are tried, by dotted name."""
+def namespace(implementation: Adapter) -> Any:
+    """The ops under test, by dotted name."""
     return implementation.namespace
 
 
 @pytest.fixture(scope="session")
-def repeats(request: pytest.FixtureRequest, implementation: Implementation) -> int:
-    """How often a call is run to compare bits."""
-    asked: int | None = request.config.getoption("--repeats")
-    return asked or implementation.repeats(implementation.devices()[0])
+def repeats(request: pytest.FixtureRequest, implementation: Adapter) -> int:
+    """The number of runs whose bits are compared."""
+    number: int | None = request.config.getoption("--repeats")
+    return number or implementation.repeats(implementation.devices()[0])
 
 
 @pytest.fixture(autouse=True)
-def _mode_off(implementation: Implementation) -> Iterator[None]:
+def _mode_off(implementation: Adapter) -> Iterator[None]:
     implementation.set_mode(False)
     yield
     implementation.set_mode(False)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Gives each test that asks for a ``cell`` those that it is about.
+    """Gives each test with the argument ``cell`` the cells that it is about.
 
-    A test names the behaviours that it is about in the mark ``about``, and the device if it is
-    only about one; ``profiles="one"`` takes each call under one profile alone.
+    A test names behaviours in its mark ``about``, and a device if it is about one alone.
+    ``profiles="one"`` takes each call under one profile alone.
     """
     if "calls" in metafunc.fixturenames:
         _generate_calls(metafunc)
@@ -52,61 +53,64 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     mark = metafunc.definition.get_closest_marker("about")
     assert mark is not None, f"{metafunc.function.__name__} names no behaviour"
-    asked = metafunc.config.getoption("--profile") or spec.load().default_profile
-    one = asked if mark.kwargs.get("profiles") == "one" else None
-    found = [
-        # Cells of one call often have one program, which a worker then compiles once.
+    profile = metafunc.config.getoption("--profile") or spec.load().default_profile
+    only_profile = profile if mark.kwargs.get("profiles") == "one" else None
+    parameters = [
+        # Cells of one call often have one program. One worker gets them all and compiles it once.
         pytest.param(cell, marks=pytest.mark.xdist_group(f"{cell.op} {cell.sample.name}"))
-        for cell in _tried(metafunc.config)
+        for cell in _cells_of_run(metafunc.config)
         if cell.behaviour in mark.args
         and mark.kwargs.get("device") in (None, cell.device)
-        and (one or cell.profile) == cell.profile
+        and (only_profile or cell.profile) == cell.profile
     ]
-    metafunc.parametrize("cell", found, ids=str)
+    metafunc.parametrize("cell", parameters, ids=str)
 
 
 def _generate_calls(metafunc: pytest.Metafunc) -> None:
-    """Gives a test that asks for ``calls`` those of each row that guarantees nothing otherwise."""
-    found: dict[str, dict[Any, Cell]] = {}
-    for cell in _tried(metafunc.config):
+    """Gives a test with ``calls`` those of each row that guarantees nothing with the mode off."""
+    calls_by_row: dict[str, dict[Any, Cell]] = {}
+    for cell in _cells_of_run(metafunc.config):
         row = cell.row
         if row is None or cell.device != "cuda" or cell.behaviour != "deterministic":
             continue
         if row.mode_off:
-            found.setdefault(row.id, {}).setdefault(cell.call(), cell)
-    every = []
-    for row_id, by_call in found.items():
+            calls_by_row.setdefault(row.id, {}).setdefault(cell.call(), cell)
+    parameters = []
+    for row_id, by_call in calls_by_row.items():
         calls = list(by_call.values())
         first = calls[0]
         group = pytest.mark.xdist_group(f"{first.op} {first.sample.name}")
-        every.append(pytest.param(calls, id=f"{row_id}-{first.op}-{first.direction}", marks=group))
-    metafunc.parametrize("calls", every)
+        parameters.append(
+            pytest.param(calls, id=f"{row_id}-{first.op}-{first.direction}", marks=group)
+        )
+    metafunc.parametrize("calls", parameters)
 
 
-def _tried(config: pytest.Config) -> Iterator[Cell]:
-    tried = plugin.implementation(config)
-    device = config.getoption("--device") or tried.devices()[0]
+def _cells_of_run(config: pytest.Config) -> Iterator[Cell]:
+    """Yields the cells that this machine can test, under the profiles of the run."""
+    adapter = options.implementation(config)
+    device = config.getoption("--device") or adapter.devices()[0]
     profile = config.getoption("--profile")
-    for cell in _seen_by(tried.release):
-        # A machine with a GPU tries the GPU; one without stands in for it as well.
+    for cell in _cells_of_release(adapter.release):
+        # A machine with a GPU tests rows of the GPU. A CPU also stands in for a GPU.
         if device == "cuda" and cell.device != "cuda":
             continue
-        if not tried.can_lower and cell.device != device:
+        if not adapter.can_lower and cell.device != device:
             continue
         if profile in (None, cell.profile):
             yield cell
 
 
 @functools.cache
-def _seen_by(release: str | None) -> Sequence[Cell]:
-    """The cells, with what a release of PyTorch is expected to do in each that is about one."""
+def _cells_of_release(release: str | None) -> Sequence[Cell]:
+    """Returns the cells. For a release of PyTorch, with the behaviour to expect of it."""
     if release is None:
         return cells()
-    about = [cell for cell in cells() if spec.load().profiles[cell.profile].release]
-    return [documents.seen(cell, release) for cell in about]
+    transcribed = [cell for cell in cells() if spec.load().profiles[cell.profile].release]
+    return [releases.for_release(cell, release) for cell in transcribed]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declares the suite's mark."""
+    """Declares the marks of the suite."""
     config.addinivalue_line("markers", "about(*behaviours): the cells that a test takes")
     config.addinivalue_line("markers", "xdist_group(name): tests that run in one worker")

@@ -1,4 +1,4 @@
-"""No row without a test, no op without a row, no row whose op does not exist."""
+"""Tests that every row has a test, every op has a row, and every row's op exists."""
 
 from __future__ import annotations
 
@@ -6,36 +6,44 @@ import collections
 import inspect
 from types import ModuleType
 
-import jax
 import pytest
 
-import impl
 import spec
-from conformance import expecting
-from conformance.case import Sample, samples
-from conformance.cells import cells, tried_ops
-from conformance.expectations import missing_ops
-from conformance.implementation import Implementation, resolve
+from conformance.adapters.base import Adapter, resolve
+from conformance.pytest_plugin import expectations, options
+from conformance.reporting.expectations import missing_ops
+from conformance.suite.cells import cells, tested_ops
+from conformance.suite.families import families
+from conformance.suite.sample import Sample, samples
 from spec import coherence, loader, locks
 
 RULES = spec.load()
 OPS = sorted({row.op for row in RULES.select(kind="op", active=True)})
-EVERY_SAMPLE = [(op, sample) for op in tried_ops() for sample in samples(op)]
+EVERY_SAMPLE = [(op, sample) for op in tested_ops() for sample in samples(op)]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Gives the public ops of this project. Other implementations may have any functions."""
+    if "public_op" in metafunc.fixturenames:
+        adapter = options.implementation(metafunc.config)
+        ops = _public_ops(adapter.namespace) if adapter.of_this_project else []
+        metafunc.parametrize("public_op", ops)
 
 
 @pytest.mark.parametrize("op", OPS)
-def test_op_exists(op: str, implementation: Implementation, request: pytest.FixtureRequest) -> None:
+def test_op_exists(op: str, implementation: Adapter, request: pytest.FixtureRequest) -> None:
     """The op of a row exists, or is expected to be missing, and not both."""
     exists = resolve(implementation.namespace, op) is not None
-    if op not in missing_ops(expecting.entries(request.config)):
+    if op not in missing_ops(expectations.entries(request.config)):
         assert exists, f"{op} has rows and does not exist; write it, or expect it to be missing"
-        assert samples(op), f"{op} exists and is not tried; add conformance/cases/{op}.py"
+        file = f"conformance/cases/{families()[op]}.py"
+        assert samples(op), f"{op} exists and is not tried; add it to {file}"
     else:
-        assert not exists, f"{op} exists now; remove it from {expecting.file(request.config)}"
+        assert not exists, f"{op} exists now; remove it from {expectations.file(request.config)}"
 
 
 def _is_namespace(value: object) -> bool:
-    """Whether ops are to be looked for in it: a package is one, a file of ops is not."""
+    """Returns whether a module has ops as attributes. A package has, a file of ops has not."""
     return (
         inspect.ismodule(value)
         and value.__name__.startswith(("impl.nn", "impl.sparse"))
@@ -43,25 +51,24 @@ def _is_namespace(value: object) -> bool:
     )
 
 
-def _public_ops() -> list[str]:
-    """The functions that ``impl`` makes public and that are ops, by dotted name."""
+def _public_ops(namespace: ModuleType) -> list[str]:
+    """Returns the public functions of ``impl`` that are ops, by dotted name."""
     homes = ("impl.ops.", "impl.nn.functional.", "impl.nn.rnn", "impl.sparse.")
-    found: list[str] = []
-    spaces: list[tuple[str, ModuleType]] = [("", impl)]
+    ops: list[str] = []
+    spaces: list[tuple[str, ModuleType]] = [("", namespace)]
     while spaces:
         prefix, space = spaces.pop()
         for name, value in vars(space).items():
             if inspect.isfunction(value) and value.__module__.startswith(homes):
-                found.append(prefix + name)
+                ops.append(prefix + name)
             elif _is_namespace(value):
                 spaces.append((f"{prefix}{name}.", value))
-    return sorted(found)
+    return sorted(ops)
 
 
-@pytest.mark.parametrize("op", _public_ops())
-def test_op_has_a_row(op: str) -> None:
+def test_op_has_a_row(public_op: str) -> None:
     """Every public op is in the spec."""
-    assert op in OPS, f"impl.{op} has no row; add one in spec/rows"
+    assert public_op in OPS, f"impl.{public_op} has no row; add one in spec/rows"
 
 
 @pytest.mark.parametrize(
@@ -73,8 +80,8 @@ def test_row_is_tried(row: spec.Row) -> None:
         cell.profile for cell in cells() if cell.row is not None and cell.row.id == row.id
     )
     listed = {profile for profile, behaviour in row.behaviour.items() if behaviour}
-    untried = sorted(listed - set(decided))
-    assert not untried, f"no sample of {row.op} meets {row.id} under {untried}; add one"
+    untested = sorted(listed - set(decided))
+    assert not untested, f"no sample of {row.op} meets {row.id} under {untested}; add one"
     if row.when:
         spared = [s.name for s in samples(row.op) if not spec.holds(row.when, s.facts)]
         assert spared, f"every sample of {row.op} meets {row.id}; add one that does not"
@@ -83,17 +90,21 @@ def test_row_is_tried(row: spec.Row) -> None:
 @pytest.mark.parametrize(
     ("op", "sample"), EVERY_SAMPLE, ids=lambda value: getattr(value, "name", value)
 )
-def test_op_states_its_facts(op: str, sample: Sample, implementation: Implementation) -> None:
-    """The op tells the spec what the call is; the sample says so too, and they agree."""
-    if not implementation.own:
+def test_op_states_its_facts(op: str, sample: Sample, implementation: Adapter) -> None:
+    """The op states the facts of the call to the spec. They agree with those of the sample."""
+    if not implementation.of_this_project:
         pytest.skip("only our own ops ask the spec")
+    import jax  # noqa: PLC0415  # other implementations do without it
+
+    import impl  # noqa: PLC0415  # as above
+
     for direction in sample.directions:
         with impl.testing.questions() as asked:
-            # Ops ask as they are traced.
+            # Ops ask while JAX traces them.
             jax.make_jaxpr(sample.function(implementation, direction))(*sample.inputs(direction))
-        stated = [question.facts for question in asked if question.op == op]
-        assert stated, f"{op} does not ask the spec"
-        for facts in stated:
+        statements = [question.facts for question in asked if question.op == op]
+        assert statements, f"{op} does not ask the spec"
+        for facts in statements:
             shared = {name: facts[name] for name in sample.facts if name in facts}
             assert shared == {name: sample.facts[name] for name in shared}
             needed = {name for row in RULES.select(op=op) for name in row.when}
@@ -101,7 +112,7 @@ def test_op_states_its_facts(op: str, sample: Sample, implementation: Implementa
 
 
 def test_the_spec_holds_together() -> None:
-    """What ``python -m spec check`` finds between rows, without needing jsonschema."""
+    """The spec passes the checks of ``python -m spec check`` that need no jsonschema."""
     locked = loader.read_table(loader.ROOT, "locks.toml")
     issued = loader.read_table(loader.ROOT, "ids.toml")["issued"]
     assert [*coherence.findings(RULES), *locks.findings(RULES, locked)] == []
@@ -111,7 +122,9 @@ def test_the_spec_holds_together() -> None:
     }
 
 
-def test_there_is_something_to_try() -> None:
-    """The suite cannot pass by trying nothing."""
+def test_there_is_something_to_try(implementation: Adapter) -> None:
+    """The suite has cells of every kind, so that it cannot pass without a test."""
     assert {None, "deterministic", "raise"} <= {cell.behaviour for cell in cells()}
-    assert {op for op in OPS if resolve(impl, op)} <= set(_public_ops())
+    if implementation.of_this_project:
+        namespace = implementation.namespace
+        assert {op for op in OPS if resolve(namespace, op)} <= set(_public_ops(namespace))

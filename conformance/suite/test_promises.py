@@ -1,4 +1,4 @@
-"""What rows of other kinds than ``op`` say, tried: nothing here knows what any row says."""
+"""Tests rows of kinds other than ``op``. The tests read the rows and repeat none of them."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from typing import Any
 import pytest
 
 import spec
-from conformance.implementation import Implementation
-from conformance.promise import KINDS, Promise, every_promise
+from conformance.adapters.base import Adapter
+from conformance.suite.families import families
+from conformance.suite.promise import KINDS, Promise, every_promise
 
 RULES = spec.load()
 PROMISED = [row for kind in KINDS for row in RULES.select(kind=kind, active=True)]
-#: The facts that rows of compiler options ask for.
+#: The facts in the conditions of rows of compiler options.
 STATES = sorted({name for row in RULES.rows if row.options for name in row.when})
 
 
 @pytest.mark.parametrize("promise", every_promise(), ids=str)
 def test_promise(
-    promise: Promise, implementation: Implementation, namespace: ModuleType, record: Any
+    promise: Promise, implementation: Adapter, namespace: ModuleType, record: Any
 ) -> None:
-    """What a row promises is kept."""
+    """The namespace keeps the promise of a row."""
     if not implementation.keeps_promises:
         pytest.skip("it has generators and loaders of its own")
     lacking = [name for name in promise.needs if importlib.util.find_spec(name) is None]
@@ -35,34 +36,37 @@ def test_promise(
 
 @pytest.mark.parametrize("row", PROMISED, ids=lambda row: row.id)
 def test_row_has_a_promise(row: spec.Row) -> None:
-    """Every such row is tried, by the module of its op."""
-    kept = [promise for promise in every_promise() if promise.row == row.id]
-    assert kept, f"nothing tries {row.id}; add conformance/promises/{row.op.lower()}.py"
-    assert {RULES.row(promise.row).op for promise in kept} == {row.op}
+    """The module of the row's family tests the row."""
+    promises = [promise for promise in every_promise() if promise.row == row.id]
+    family = families()[row.op]
+    assert promises, f"nothing tries {row.id}; add it to conformance/promises/{family}.py"
+    assert {RULES.row(promise.row).op for promise in promises} == {row.op}
 
 
 @pytest.mark.parametrize("profile", RULES.profiles)
-def test_options(profile: str, namespace: ModuleType) -> None:
-    """The compiler options are those of the rows that hold, in every state they ask for."""
-    if not hasattr(namespace, "compile_options"):
+def test_options(profile: str, implementation: Adapter, namespace: ModuleType) -> None:
+    """The compiler options are those of the rows that hold, in every state of their facts."""
+    if not implementation.of_this_project:
         pytest.skip("the namespace compiles nothing")
+    from impl._mode.compilation import unknown_options  # noqa: PLC0415  # others do without impl
+
     rows = [row for row in RULES.select(profile=profile, active=True) if row.options]
     assert rows, f"no row of {profile} sets an option"
-    for mode, benchmark, switched in itertools.product([False, True], repeat=3):
+    for mode, benchmark, deterministic in itertools.product([False, True], repeat=3):
         facts = {
             "deterministic_algorithms": mode,
             "cudnn_benchmark": benchmark,
-            "cudnn_deterministic": switched or mode,
+            "cudnn_deterministic": deterministic or mode,
         }
         assert sorted(facts) == STATES
         wanted: dict[str, Any] = {}
         for row in rows:
             if spec.holds(row.when, facts):
                 wanted.update(row.options)
-        flags = namespace.backends.cudnn.flags(benchmark=benchmark, deterministic=switched)
+        flags = namespace.backends.cudnn.flags(benchmark=benchmark, deterministic=deterministic)
         with namespace.deterministic(mode, profile=profile), flags:
             known = namespace.compile_options()
             assert known == {name: wanted[name] for name in known}
-            lost = {one.option for one in namespace.compilation.unknown_options()}
-            assert set(wanted) == {*known, *lost}
+            unknown = {entry.option for entry in unknown_options()}
+            assert set(wanted) == {*known, *unknown}
             assert namespace.jit(lambda x: x + 1)(1) == 2

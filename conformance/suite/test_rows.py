@@ -1,177 +1,179 @@
-"""What each row says, tried: nothing here knows what any row says."""
+"""Tests what each row states. The tests read the rows and repeat none of them."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 import spec
-from conformance import ir, trial
-from conformance.cells import Cell
-from conformance.implementation import Implementation
+from conformance import bits, lowered_code
+from conformance.adapters.base import Adapter
 from conformance.rounds.child import Part
+from conformance.suite.cells import Cell
 from spec import oracles
 
 EVERY = (None, *spec.BEHAVIOURS)
-#: After how many runs of a program its arrays are placed on the device anew.
-_ANEW = 10
+#: The number of runs of a program after which its arrays are copied to the device again.
+_RUNS_PER_COPY = 10
 ALERT = "does not have a deterministic implementation"
 
 
-def mode(tried: Implementation, cell: Cell, **options: Any) -> Any:
-    """A scope with the mode on, under the cell's profile."""
-    return tried.mode(profile=cell.profile, **options)
+def mode(implementation: Adapter, cell: Cell, **options: Any) -> Any:
+    """Returns a scope with the mode on, under the cell's profile."""
+    return implementation.mode(profile=cell.profile, **options)
 
 
-def program(tried: Implementation, cell: Cell) -> tuple[Any, tuple[Any, ...]]:
-    """The function that a cell tries, and its inputs."""
-    return cell.sample.function(tried, cell.direction), cell.inputs
+def call(implementation: Adapter, cell: Cell) -> tuple[Any, tuple[Any, ...]]:
+    """Returns the function that a cell tests, and its inputs."""
+    return cell.sample.function(implementation, cell.direction), cell.inputs
 
 
-def ways(tried: Implementation, cell: Cell) -> list[str]:
-    """The ways to run a cell here; skips where there is none."""
-    found = list(tried.ways(cell.device))
-    if not found:
+def lowerings(implementation: Adapter, cell: Cell) -> Sequence[str]:
+    """Returns the lowerings and stand-ins by which a cell runs here. Skips if there are none."""
+    names = implementation.lowerings(cell.device)
+    if not names:
         pytest.skip(f"nothing here can run what {cell.device} would")
-    return found
+    return names
 
 
-def judge(tried: Implementation, cell: Cell, result: Any) -> None:
-    """Compares with what is right, unless that is right of this project alone."""
-    if tried.own or cell.direction not in cell.sample.own:
+def judge(implementation: Adapter, cell: Cell, result: Any) -> None:
+    """Compares a result with the expected one, unless that is a choice of this project."""
+    if implementation.of_this_project or cell.direction not in cell.sample.choices:
         cell.sample.judge(cell.direction, result)
 
 
-def alerts(tried: Implementation, cell: Cell) -> list[str]:
-    """What is said, as warnings, when a call is attempted."""
-    function, inputs = program(tried, cell)
-    with warnings.catch_warnings(record=True) as said:
+def alerts(implementation: Adapter, cell: Cell) -> list[str]:
+    """Attempts a call and returns its warnings."""
+    function, inputs = call(implementation, cell)
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        tried.attempt(function, inputs, cell.device)
-    every = [str(one.message) for one in said if one.category is UserWarning]
-    return every if tried.own else [text for text in every if ALERT in text]
+        implementation.attempt(function, inputs, cell.device)
+    messages = [str(warning.message) for warning in caught if warning.category is UserWarning]
+    if implementation.of_this_project:
+        return messages
+    return [message for message in messages if ALERT in message]
 
 
-def starts(cell: Cell) -> str:
-    """What an alert of a cell begins with, as far as the rows say it."""
-    caller = cell.rule.caller if cell.rule else None
+def beginning(cell: Cell) -> str:
+    """Returns the beginning of the alert of a cell, as far as the rows state it."""
+    caller = cell.expected_row.caller if cell.expected_row else None
     return f"{caller} {ALERT}" if caller else ""
 
 
-@pytest.mark.about(*EVERY, profiles="one")  # with the mode off they do not differ
-def test_off(implementation: Implementation, cell: Cell, record: Any) -> None:
-    """With the mode off the op runs, and is right up to rounding."""
-    function, inputs = program(implementation, cell)
-    for way in ways(implementation, cell)[:1]:
-        record(cell, "off", lowering=way)
-        with implementation.mode(False), implementation.running(cell.device, way):
-            result = implementation.prepare(function, inputs, cell.call(way), exact=False)()
+@pytest.mark.about(*EVERY, profiles="one")  # with the mode off the profiles do not differ
+def test_off(implementation: Adapter, cell: Cell, record: Any) -> None:
+    """With the mode off the op runs, and its result is right up to rounding."""
+    function, inputs = call(implementation, cell)
+    for lowering in lowerings(implementation, cell)[:1]:
+        record(cell, "off", lowering=lowering)
+        with implementation.mode(False), implementation.running(cell.device, lowering):
+            result = implementation.prepare(function, inputs, cell.call(lowering), exact=False)()
         judge(implementation, cell, result)
 
 
 @pytest.mark.again
 @pytest.mark.about("deterministic")
-def test_bits(
-    implementation: Implementation, cell: Cell, repeats: int, record: Any, part: Part
-) -> None:
+def test_bits(implementation: Adapter, cell: Cell, repeats: int, record: Any, part: Part) -> None:
     """With the mode on, every lowering and every run gives the bits of the order's oracle.
 
-    Where the row promises no more than the bits of another run, those are what is compared, and
-    so they are of an implementation that has orders of its own.
+    A row may promise only that runs have equal bits, and an implementation may have orders of its
+    own. The test then compares the bits of runs with one another.
     """
-    function, inputs = program(implementation, cell)
-    assert cell.rule is not None
-    assert cell.rule.order is None or hasattr(oracles, cell.rule.order)
-    wanted, before = None, dict[str, str]()
-    if cell.rule.guarantee == "portable" and implementation.keeps_orders:
+    function, inputs = call(implementation, cell)
+    assert cell.expected_row is not None
+    assert cell.expected_row.order is None or hasattr(oracles, cell.expected_row.order)
+    wanted, first_digests = None, dict[str, str]()
+    if cell.expected_row.guarantee == "portable" and implementation.keeps_orders:
         oracle = cell.sample.oracle(cell.direction)
         assert oracle is not None, f"the sample {cell.sample.name!r} has no oracle: add `ordered`"
-        wanted = trial.bits(oracle(*inputs))
-    right = f"the oracle of the order {cell.rule.order!r}" if wanted else "a run before"
-    for way in ways(implementation, cell):
-        evidence = "hardware" if way == "native" else None
-        entry = record(cell, f"bits{part.where}", lowering=way, evidence=evidence)
-        with mode(implementation, cell), implementation.running(cell.device, way):
-            run = implementation.prepare(function, inputs, cell.call(way))
+        wanted = bits.digest(oracle(*inputs))
+    reference = f"the oracle of the order {cell.expected_row.order!r}" if wanted else "a run before"
+    for lowering in lowerings(implementation, cell):
+        evidence = "hardware" if lowering == "native" else None
+        entry = record(cell, f"bits{part.where}", lowering=lowering, evidence=evidence)
+        with mode(implementation, cell), implementation.running(cell.device, lowering):
+            run = implementation.prepare(function, inputs, cell.call(lowering))
             with part.pressure():
-                for number in range(repeats if way == "native" else 1):
-                    if number % _ANEW == _ANEW - 1:  # the program is known, the arrays are others
-                        run = implementation.prepare(function, inputs, cell.call(way))
+                for number in range(repeats if lowering == "native" else 1):
+                    # The program is the same, but its arrays get other addresses.
+                    if number % _RUNS_PER_COPY == _RUNS_PER_COPY - 1:
+                        run = implementation.prepare(function, inputs, cell.call(lowering))
                     result = run()
-                    entry["sha256"] = found = trial.bits(result)
-                    assert found == (wanted or before.setdefault(way, found)), (
-                        f"{cell.op} on {cell.device}, lowering {way!r}, differs from {right}"
+                    entry["sha256"] = digest = bits.digest(result)
+                    assert digest == (wanted or first_digests.setdefault(lowering, digest)), (
+                        f"{cell.op} on {cell.device}, lowering {lowering!r}, differs from "
+                        f"{reference}"
                     )
         judge(implementation, cell, result)
-        if part.beside and way == "native":
+        if part.beside and lowering == "native":
             entry.setdefault("detail", f"{repeats} runs beside {part.beside}")
 
 
 @pytest.mark.about("deterministic", device="cuda")  # XLA's scatter on a CPU is serial
-def test_no_race(implementation: Implementation, cell: Cell, record: Any) -> None:
-    """With the mode on, the program lowered for CUDA has nothing that depends on timing.
-
-    Nor does it have a loop over updates.
-    """
+def test_no_race(implementation: Adapter, cell: Cell, record: Any) -> None:
+    """With the mode on, the program lowered for CUDA has no race and no loop over updates."""
     if not implementation.can_lower:
         pytest.skip("it has no programs to read")
     record(cell, "no race", evidence="static")
-    function, inputs = program(implementation, cell)
+    function, inputs = call(implementation, cell)
     with mode(implementation, cell):
-        lowered = implementation.program(function, inputs, cell.device, cell.call())
-    found = ir.races(lowered)
-    assert not found, f"as lowered for {cell.device} it depends on timing: {', '.join(found)}"
-    # Serial updates have an order as well, and take for ever on a GPU.
-    found = ir.long_loops(lowered) if implementation.own else []
-    assert not found, f"as lowered for {cell.device} it loops over updates: {', '.join(found)}"
+        program = implementation.program(function, inputs, cell.device, cell.call())
+    races = lowered_code.races(program)
+    assert not races, f"as lowered for {cell.device} it depends on timing: {', '.join(races)}"
+    # Serial updates have an order as well, but are too slow on a GPU.
+    loops = lowered_code.long_loops(program) if implementation.of_this_project else []
+    assert not loops, f"as lowered for {cell.device} it loops over updates: {', '.join(loops)}"
 
 
 @pytest.mark.about("raise")
-def test_raise(implementation: Implementation, cell: Cell, record: Any) -> None:
-    """With the mode on, the call raises, naming the row's caller and the ways out."""
+def test_raise(implementation: Adapter, cell: Cell, record: Any) -> None:
+    """With the mode on, the call raises. The message names the row's caller and the remedies."""
     record(cell, "raise")
-    function, inputs = program(implementation, cell)
-    assert cell.rule is not None
-    assert cell.rule.caller is not None or cell.instead
+    function, inputs = call(implementation, cell)
+    assert cell.expected_row is not None
+    assert cell.expected_row.caller is not None or cell.release
     with mode(implementation, cell), pytest.raises(RuntimeError) as caught:
         implementation.attempt(function, inputs, cell.device)
-    said = str(caught.value)
-    assert said.startswith(starts(cell))
-    words = (cell.profile, cell.rule.id, "deterministic(False)", "warn_only=True", "complete")
-    for word in (*words, ALERT) if implementation.own else (ALERT,):
-        assert word in said
-    # Off for this call alone is a way out, as the message says.
+    message = str(caught.value)
+    assert message.startswith(beginning(cell))
+    remedies = ("deterministic(False)", "warn_only=True", "complete")
+    words = (cell.profile, cell.expected_row.id, *remedies, ALERT)
+    for word in words if implementation.of_this_project else (ALERT,):
+        assert word in message
+    # The message offers to turn the mode off for this call alone.
     with mode(implementation, cell), implementation.mode(False):
         implementation.attempt(function, inputs, cell.device, cell.call())
 
 
 @pytest.mark.about("raise")
-def test_warn_only(implementation: Implementation, cell: Cell, record: Any) -> None:
-    """With ``warn_only``, the call warns instead, and the result is right."""
+def test_warn_only(implementation: Adapter, cell: Cell, record: Any) -> None:
+    """With ``warn_only``, the call warns, and its result is right."""
     record(cell, "warn only")
-    function, inputs = program(implementation, cell)
+    function, inputs = call(implementation, cell)
     with mode(implementation, cell, warn_only=True):
-        said = alerts(implementation, cell)
-        assert said, "nothing was said"
-        assert all(text.startswith(starts(cell)) for text in said)
-        for way in ways(implementation, cell)[:1]:
-            with implementation.running(cell.device, way), warnings.catch_warnings():
+        messages = alerts(implementation, cell)
+        assert messages, "nothing was said"
+        assert all(message.startswith(beginning(cell)) for message in messages)
+        for lowering in lowerings(implementation, cell)[:1]:
+            with implementation.running(cell.device, lowering), warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)
-                result = implementation.prepare(function, inputs, cell.call(way), exact=False)()
+                key = cell.call(lowering)
+                result = implementation.prepare(function, inputs, key, exact=False)()
             judge(implementation, cell, result)
 
 
 @pytest.mark.about(None)
-def test_unlisted(implementation: Implementation, cell: Cell, record: Any) -> None:
-    """What the profile does not list is unaffected: the program is the one with the mode off.
+def test_unlisted(implementation: Adapter, cell: Cell, record: Any) -> None:
+    """The mode does not change a call that the profile does not list: the program stays the same.
 
-    Where there are no programs to compare, nothing is said and the result is right; on a CPU, it
-    has the bits of the one with the mode off.
+    An implementation without programs gives no alert and a right result. On a CPU the result has
+    the bits of the call with the mode off.
     """
     record(cell, "unlisted")
-    function, inputs = program(implementation, cell)
+    function, inputs = call(implementation, cell)
     if not implementation.can_lower:
         with mode(implementation, cell, warn_only=True):
             assert alerts(implementation, cell) == []
@@ -183,26 +185,27 @@ def test_unlisted(implementation: Implementation, cell: Cell, record: Any) -> No
             # A GPU may give other bits at each run, and fresh memory holds anything.
             if cell.device == "cpu" and cell.sample.filled is None:
                 with implementation.mode(False):
-                    assert trial.bits(result) == trial.bits(run())
+                    assert bits.digest(result) == bits.digest(run())
         return
     with implementation.mode(False):
         off = implementation.program(function, inputs, cell.device, cell.call())
-    # Not the program of ``off``, whatever was answered: the mode could reach it by another way.
+    # The key differs, so that the program of `off` is not reused where the spec gives the same
+    # answers: the mode could change a program without the spec.
     with mode(implementation, cell):
         on = implementation.program(function, inputs, cell.device, (*cell.call(), "on"))
-    assert ir.without_kernel_code(on) == ir.without_kernel_code(off)
-    assert ir.kernels(on) == ir.kernels(off)
+    assert lowered_code.without_kernel_code(on) == lowered_code.without_kernel_code(off)
+    assert lowered_code.kernels(on) == lowered_code.kernels(off)
 
 
 @pytest.mark.about("fill")
-def test_fill(implementation: Implementation, cell: Cell, record: Any) -> None:
+def test_fill(implementation: Adapter, cell: Cell, record: Any) -> None:
     """With the mode on, fresh memory holds the known value, in every bit."""
-    function, inputs = program(implementation, cell)
+    function, inputs = call(implementation, cell)
     assert cell.sample.filled is not None, f"the sample {cell.sample.name!r} lacks `filled`"
-    wanted = trial.bits(cell.sample.filled(*inputs))
-    for way in ways(implementation, cell):
-        record(cell, "fill", lowering=way, sha256=wanted)
-        with mode(implementation, cell), implementation.running(cell.device, way):
-            result = implementation.prepare(function, inputs, cell.call(way))()
-        assert trial.bits(result) == wanted
+    wanted = bits.digest(cell.sample.filled(*inputs))
+    for lowering in lowerings(implementation, cell):
+        record(cell, "fill", lowering=lowering, sha256=wanted)
+        with mode(implementation, cell), implementation.running(cell.device, lowering):
+            result = implementation.prepare(function, inputs, cell.call(lowering))()
+        assert bits.digest(result) == wanted
         judge(implementation, cell, result)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from jax.experimental.sparse import BCOO, BCSR
 from ml_dtypes import bfloat16
 
-from conformance.implementation import resolve
+from conformance.adapters.base import resolve
 from spec import oracles
 
 FLOATS = [np.float32, np.float32, np.float16, bfloat16]

@@ -33,7 +33,7 @@ class Small(Adapter):
         return np.array(array)
 
     def gradient(self, function, at, cotangent):
-        """Of a linear function, from what it makes of each unit vector."""
+        """Returns the gradient of a linear function, from its values for unit vectors."""
         units = np.eye(at.size, dtype=at.dtype).reshape(-1, *at.shape)
         return np.array([np.sum(cotangent * function(unit)) for unit in units]).reshape(at.shape)
 
@@ -42,7 +42,7 @@ class Small(Adapter):
 
 
 def offered(monkeypatch, implementation):
-    """The name of a module that offers an implementation, for as long as a test runs."""
+    """Returns the name of a module that offers an implementation while a test runs."""
     module = types.ModuleType("module_of_this_test")
     module.IMPLEMENTATION = implementation
     monkeypatch.setitem(sys.modules, module.__name__, module)

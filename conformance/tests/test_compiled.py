@@ -10,11 +10,12 @@ import types
 import pytest
 
 import impl._kernels
-from conformance import compiled, report
+from conformance import compiled
 from conformance.compiled import command, hlo, kernels, known, programs, ptx, records
 from conformance.compiled.compiler import Code
 from conformance.compiled.programs import Made, Tried
 from conformance.compiled.ptx import Resources
+from conformance.reporting import report
 
 # Cut from what jaxlib 0.11.2 made of `x.at[i].add(s)` and of a sort, for an H200.
 HLO = """\

@@ -6,7 +6,7 @@ import time
 import jax
 import pytest
 
-from conformance import implementation
+from conformance.adapters import loading
 from conformance.rounds import pressure, streams
 from conformance.rounds.child import Part
 from conformance.rounds.pressure import Pressure, Work
@@ -81,7 +81,7 @@ def test_arrays_come_and_go_within_a_limit(monkeypatch):
 
 
 def test_what_there_is_beside_is_on_the_device_that_is_tried(monkeypatch):
-    there = implementation.load("impl")
+    there = loading.load("impl")
     monkeypatch.setattr(type(there), "devices", lambda _: ("cuda",))
     assert [kind.name.partition(" ")[0] for kind in pressure.kinds(there)] == [
         "allocations",

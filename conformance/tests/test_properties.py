@@ -1,8 +1,8 @@
-"""Many writers to one place, over drawn calls.
+"""Drawn calls of ops with many contributions to one destination.
 
-They must give the oracle's bits in every lowering under ``complete``; under any profile they give a
-value or its alert; and where PyTorch is installed, its value. ``HYPOTHESIS_PROFILE=thorough`` draws
-more.
+Under ``complete`` every lowering gives the oracle's bits. Under any profile a call gives its value
+or its alert. Where PyTorch is installed, the value is PyTorch's. ``HYPOTHESIS_PROFILE=thorough``
+draws more calls.
 """
 
 import functools
@@ -18,34 +18,35 @@ from hypothesis import strategies as st
 
 import impl
 import spec
-from conformance import trial
+from conformance.adapters import samebits
 from conformance.tests._draws import EVERY
 
 settings.register_profile("brief", max_examples=3, deadline=None, derandomize=True, database=None)
 settings.register_profile("thorough", max_examples=200, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "brief"))
 
+ADAPTER = samebits.Samebits()
 HAS_TORCH = importlib.util.find_spec("torch") is not None
-WAYS = {
+LOWERINGS = {
     "native": ("cpu", "native"),
     "kernel": ("cuda", "kernel"),
     "xla": ("cuda", "xla"),
 }
-#: Schedules of interpreted kernels; nothing else reads them.
+#: Schedules of interpreted kernels. Nothing else reads them.
 SEEDS = (1, 6)
 PROFILES = sorted(spec.load().profiles)
 
 
 def of(drawn, namespace):
-    """The function that is tried, of its arrays."""
+    """Returns the function of a drawn call, and its arrays."""
     function = functools.partial(drawn.call, namespace)
     if drawn.cotangent is None:
         return function, drawn.arrays
 
-    def pulled(ct, x, *rest):
+    def gradient(ct, x, *rest):
         return jax.vjp(lambda x: function(x, *rest), x)[1](ct)[0]
 
-    return pulled, (drawn.cotangent, *drawn.arrays)
+    return gradient, (drawn.cotangent, *drawn.arrays)
 
 
 @pytest.mark.parametrize("op", EVERY)
@@ -53,10 +54,10 @@ def of(drawn, namespace):
 def test_every_lowering_gives_the_bits_of_the_oracle(op, data):
     drawn = data.draw(EVERY[op]())
     function, arrays = of(drawn, impl)
-    for name, (device, lowering) in WAYS.items():
+    for name, (device, lowering) in LOWERINGS.items():
         run = jax.jit(function)
-        for trial.SEED.value in (*SEEDS, 0):
-            with impl.deterministic(profile="complete"), trial.running(device, lowering):
+        for samebits.SEED.value in (*SEEDS, 0):
+            with impl.deterministic(profile="complete"), ADAPTER.running(device, lowering):
                 got = np.asarray(run(*arrays))
             assert (got.dtype, got.shape) == (drawn.wanted.dtype, drawn.wanted.shape)
             same = got.tobytes() == np.ascontiguousarray(drawn.wanted).tobytes()
@@ -69,11 +70,11 @@ def test_every_lowering_gives_the_bits_of_the_oracle(op, data):
 def test_every_profile_gives_the_value_or_its_alert(op, data):
     drawn = data.draw(EVERY[op]())
     profile, warn_only = data.draw(st.sampled_from(PROFILES)), data.draw(st.booleans())
-    device, lowering = data.draw(st.sampled_from(list(WAYS.values())))
+    device, lowering = data.draw(st.sampled_from(list(LOWERINGS.values())))
     function, arrays = of(drawn, impl)
     with (
         impl.deterministic(profile=profile, warn_only=warn_only),
-        trial.running(device, lowering),
+        ADAPTER.running(device, lowering),
         warnings.catch_warnings(),
     ):
         warnings.filterwarnings("ignore", ".*does not have a deterministic", UserWarning)
@@ -127,6 +128,6 @@ def in_torch(torch, call, arrays, drawn):
 
 
 def to_torch(torch, array):
-    # In float32, where PyTorch would round each sum of a narrow type.
+    # PyTorch would round each sum of float16 or bfloat16, so they are added in float32.
     narrow = array.dtype.itemsize < 4 and array.dtype.kind in "fV"
     return torch.from_numpy(array.astype(np.float32) if narrow else array.copy())

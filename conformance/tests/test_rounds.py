@@ -14,14 +14,17 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from conformance import implementation, report
-from conformance.report import Record
+from conformance.adapters import loading
+from conformance.reporting import report
+from conformance.reporting.report import Record
 from conformance.rounds import command, options, plan, processes, runner
 from conformance.rounds.findings import Findings, alone
 from conformance.rounds.journal import Finished, Folder, Journal, OtherRunError, Tail, sources
 from conformance.tests._rounds import ABOUT, scripted
 
-SCHEMA = json.loads((resources("conformance") / "report_schema.json").read_text(encoding="utf-8"))
+SCHEMA = json.loads(
+    (resources("conformance.reporting") / "report_schema.json").read_text(encoding="utf-8")
+)
 #: Five groups of one to five tests; of each group the first test is one of bits.
 TESTS = [plan.Planned(f"{n} {k}", f"g{n}", k == 0) for n in range(5) for k in range(n + 1)]
 
@@ -265,7 +268,7 @@ def test_processes_share_the_device_and_no_programs(monkeypatch):
 @pytest.fixture
 def commanded(tmp_path, monkeypatch):
     """What runs tests of these names as the command does, with processes that stand in."""
-    tried = implementation.load("impl")
+    tried = loading.load("impl")
 
     def command_(*names, minutes=None, arguments=()):
         collected = plan.Collector()
@@ -302,7 +305,7 @@ def test_a_run_goes_on_where_it_stopped(commanded, tmp_path, monkeypatch, capsys
 def test_what_is_for_runs_on_a_cpu_is_refused(capsys):
     how = options.Asked(1, 2, None, None)
     for words in (["-n", "4"], ["-n4"]):
-        assert command.run(implementation.load("impl"), how, words, None, since=0) == 2
+        assert command.run(loading.load("impl"), how, words, None, since=0) == 2
         assert "--processes N" in capsys.readouterr().err
 
 

@@ -14,7 +14,7 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata
 
 import row_evidence
-from conformance import differences
+from conformance.reporting import pytorch_differences
 
 
 class Tables(SphinxDirective):
@@ -37,7 +37,7 @@ class Differences(Tables):
         path = row_evidence.REPORTS / self.arguments[0]
         self.env.note_dependency(str(path))
         try:
-            text = differences.markdown(path)
+            text = pytorch_differences.markdown(path)
         except ValueError as error:
             raise self.error(str(error)) from error
         return self.tables(text, path)

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import conformance
 import spec
-from conformance.cells import cells
-from conformance.report import STRENGTHS, Evidence, Record, Report, ReportError, read
+from conformance.reporting.report import STRENGTHS, Evidence, Record, Report, ReportError, read
+from conformance.suite.cells import cells
 from spec import loader
 
 REPORTS = Path(conformance.__file__).parent / "reports"

@@ -26,7 +26,7 @@ from sphinx.util.typing import ExtensionMetadata, OptionSpec
 
 import row_evidence
 import spec
-from conformance.report import ReportError
+from conformance.reporting.report import ReportError
 from spec import english
 from spec_pages import OUT_OF_SCOPE, PARTS, write_pages
 

@@ -15,9 +15,9 @@ from sphinx.errors import ExtensionError
 import row_evidence
 import spec
 import spec_lists
-from conformance import report
-from conformance.case import samples
-from conformance.report import Record
+from conformance.reporting import report
+from conformance.reporting.report import Record
+from conformance.suite.sample import samples
 
 HTML = Path(__file__).parents[1] / "_build" / "html"
 SPEC = spec.load()

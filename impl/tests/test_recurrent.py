@@ -11,7 +11,7 @@ from jax.sharding import Mesh, PartitionSpec
 from jax.test_util import check_grads
 
 import impl
-from conformance import ir
+from conformance import lowered_code
 from impl.tests._dots import lowered
 from impl.tests._recurrent import Net, drawn
 from impl.tests._support import assert_same_bits
@@ -242,14 +242,14 @@ def test_a_gpu_gets_kernels_that_nothing_tunes_and_no_race():
         )
 
     on, off = (lowered(functools.partial(both), *arrays, on=on) for on in (True, False))
-    assert ir.races(on) == []
-    assert set(ir.kernels(on)) == {"product_ordered"}
+    assert lowered_code.races(on) == []
+    assert set(lowered_code.kernels(on)) == {"product_ordered"}
     assert "stablehlo.dot_general" not in on
     for text in (on, off):
         assert "stablehlo.scatter" not in text
         assert not any(word in text for word in ("cudnn", "cublas"))
     assert "stablehlo.dot_general" in off
-    assert ir.kernels(off) == []
+    assert lowered_code.kernels(off) == []
 
 
 @pytest.mark.parametrize("shape", [(4, 0, 2, 3), (4, 3, 0, 3), (1, 1, 1, 1)])

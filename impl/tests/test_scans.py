@@ -9,8 +9,9 @@ import pytest
 from jax.test_util import check_grads
 
 import impl
-from conformance.cases._extremes import running
-from conformance.cases._scans import pullback_of_product, running_product
+from conformance.cases._running_extremes import running
+from conformance.cases.cumprod import gradient_of_running_product as pullback_of_product
+from conformance.cases.cumprod import running_product
 from impl._core.scan_combines import COMBINES, joined, split
 from impl._kernels import scan as scans
 from impl._kernels.triton import Launch

@@ -1,0 +1,161 @@
+"""Lowers and compiles calls of JAX functions, each distinct program once.
+
+The suite tests one call under several profiles and by several checks, and most of these give the
+same program. Lowering and compiling take most of the time of a run, so the results are kept.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+import jax
+import numpy as np
+
+import impl
+from impl._mode import emulation
+from impl._mode.decide import Action, Question, decide, questions
+from impl._mode.emulation import Emulation
+
+#: The device of the spec for each backend of JAX.
+_DEVICES = {"cpu": "cpu", "gpu": "cuda", "cuda": "cuda", "rocm": "cuda"}
+#: How to compile the program of a stand-in, by whether the bits of its result count. Both settings
+#: compile faster than the default. At level 0, LLVM does not fuse a product and a sum into one
+#: operation, so a missing guard against that fusion would not be found.
+_EMITTERS = {"xla_cpu_use_fusion_emitters": False} if jax.__version_info__ < (0, 11) else {}
+_STAND_IN_OPTIONS: Mapping[bool, Mapping[str, Any]] = {
+    True: {"xla_backend_optimization_level": 1, **_EMITTERS},
+    False: {"xla_backend_optimization_level": 0, **_EMITTERS},
+}
+#: The compiled programs by their text. The second part of a key is None for a program compiled with
+#: the default options, and otherwise whether the bits of a stand-in's result count.
+_executables: dict[tuple[str, bool | None], Any] = {}
+#: The action of a platform for a call, and the stand-in for the platform.
+_Answer: TypeAlias = tuple[Action, Emulation | None]
+#: For each key: the questions that ops asked the spec, the answers, and the result.
+_results: dict[Hashable, list[tuple[tuple[Question, ...], tuple[_Answer, ...], Any]]] = {}
+
+
+def device_of_process() -> str:
+    """Returns the device of the spec that JAX computes on in this process.
+
+    Raises:
+        RuntimeError: The spec has no such device.
+    """
+    backend = jax.default_backend()
+    if backend not in _DEVICES:
+        raise RuntimeError(f"JAX computes on {backend} here; set JAX_PLATFORMS to cpu or to cuda")
+    return _DEVICES[backend]
+
+
+def remembered(make: Callable[[], Any], platform: str, key: Hashable) -> Any:
+    """Returns the result of ``make``, or an earlier result for the same key and answers.
+
+    A mode and a profile reach a program only through the spec's answers to the questions of ops.
+    Profiles that give the same answers for a call therefore share one result. The result for a
+    namespace that asks nothing is not kept.
+
+    Args:
+        make: Makes a program for ``platform``, under the mode that holds.
+        platform: The platform whose answers count.
+        key: Identifies all that the program depends on, except the mode. None forbids reuse.
+    """
+    entries = _results.setdefault((platform, key), []) if key is not None else []
+    for asked, answers, result in entries:
+        if _answers(asked, platform) == answers:
+            return result
+    with questions() as asked_now:
+        result = make()
+    if asked_now:
+        entries.append((tuple(asked_now), _answers(asked_now, platform), result))
+    return result
+
+
+def _answers(asked: Iterable[Question], platform: str) -> tuple[_Answer, ...]:
+    decisions = (decide(q.op, q.direction, **q.facts) for q in asked)
+    return tuple((_without_row(d.on(platform)), d.emulation) for d in decisions)
+
+
+def _without_row(action: Action) -> Action:
+    """Returns the action without its row and profile.
+
+    Rows of two profiles may state the same action, and no program contains the name of a profile.
+    """
+    alert = action.alert and dataclasses.replace(action.alert, row=None, profile="any")
+    return dataclasses.replace(action, row=None if action.row is None else "any", alert=alert)
+
+
+def prepare(
+    function: Callable[..., Any],
+    inputs: tuple[Any, ...],
+    key: Hashable = None,
+    *,
+    exact: bool = True,
+) -> Callable[[], Any]:
+    """Compiles a call under the mode that holds, and returns a function that runs it.
+
+    Calls with the same program share one executable.
+
+    Args:
+        function: The function to call.
+        inputs: Its arrays.
+        key: As for ``remembered``.
+        exact: Whether the bits of the result count.
+    """
+    arrays = _on_device(inputs)
+
+    def compiled() -> Any:
+        lowered, text = _lowered_for_process(function, arrays, key)
+        kind = None if emulation.current() is None else exact
+        for known in (None, kind):
+            if (text, known) in _executables:
+                return _executables[text, known]
+        options = None if kind is None else dict(_STAND_IN_OPTIONS[kind])
+        _executables[text, kind] = lowered.compile(options)
+        return _executables[text, kind]
+
+    keys = None if key is None else (key, exact, "compiled")
+    program = remembered(compiled, device_of_process(), keys)
+    return lambda: jax.tree.map(np.asarray, program(*arrays))
+
+
+def lower(
+    function: Callable[..., Any], inputs: tuple[Any, ...], device: str, key: Hashable = None
+) -> str:
+    """Returns the program of a call, lowered for a device that may be absent.
+
+    Args:
+        function: The function to call.
+        inputs: Its arrays.
+        device: A device of the spec.
+        key: As for ``remembered``.
+    """
+    arrays = _on_device(inputs)
+    if device == device_of_process():
+        return _lowered_for_process(function, arrays, key)[1]
+
+    def lowered() -> str:
+        return impl.testing.lower(function, *arrays, platform=device).as_text()
+
+    return str(remembered(lowered, device, None if key is None else (key, "lowered")))
+
+
+def _on_device(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    # jax.numpy.asarray would compile a program for each shape.
+    arrays: tuple[Any, ...] = jax.device_put(inputs)
+    return arrays
+
+
+def _lowered_for_process(
+    function: Callable[..., Any], arrays: tuple[Any, ...], key: Hashable
+) -> tuple[Any, str]:
+    """Returns the program lowered for the device of this process, and its text."""
+
+    def lowered() -> tuple[Any, str]:
+        program = jax.jit(function).lower(*arrays)
+        return program, program.as_text()
+
+    keys = None if key is None else (key, "lowered here")
+    program, text = remembered(lowered, device_of_process(), keys)
+    return program, text

@@ -1,0 +1,84 @@
+"""The adapter of this project's implementation, ``impl``.
+
+A CPU can stand in for a GPU: it interprets the kernels, or runs the operations of XLA that replace
+them. The kernels can also be run under adversarial schedules.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import impl
+from conformance import bits
+from conformance.adapters import _jax_programs
+from conformance.adapters.jax import JaxNamespace
+
+#: The seed that interpreted kernels read when they run.
+SEED = impl.testing.Seed()
+#: The schedules under which kernels run. Schedule 0 is the order of the program ids.
+SCHEDULES = range(21)
+#: For each device, the arguments of ``impl.testing.emulate`` by the name of the stand-in.
+STAND_INS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "cpu": {"native": {}},
+    "cuda": {
+        "kernel": {"lowering": "kernel", "seed": SEED},
+        "xla": {"lowering": "xla"},
+    },
+}
+
+
+class Samebits(JaxNamespace):
+    """The adapter of ``impl``."""
+
+    of_this_project = True
+    expectations = Path(__file__).parents[1] / "expectations.toml"
+
+    def __init__(self) -> None:
+        super().__init__(impl)
+
+    def lowerings(self, device: str) -> Sequence[str]:
+        device_here = _jax_programs.device_of_process()
+        if device == device_here:
+            return ("native",)
+        return tuple(STAND_INS[device]) if device_here == "cpu" else ()
+
+    @contextlib.contextmanager
+    def running(self, device: str, lowering: str) -> Iterator[None]:
+        if lowering == "native":
+            yield
+        else:
+            with impl.testing.emulate(device, **STAND_INS[device][lowering]):
+                yield
+
+    def digests_by_schedule(
+        self,
+        function: Callable[..., Any],
+        inputs: Sequence[Any],
+        key: Hashable = None,
+        *,
+        exact: bool = True,
+    ) -> Sequence[str]:
+        """Runs the kernels of a call under every schedule and returns the digest of each result.
+
+        Call it in a scope of the stand-in ``kernel``, which reads ``SEED``. Calls with the same
+        program share one result.
+        """
+
+        def run() -> tuple[str, ...]:
+            program = self.prepare(function, inputs, key, exact=exact)
+            digests = []
+            try:
+                for SEED.value in SCHEDULES:
+                    digests.append(bits.digest(program()))
+            finally:
+                SEED.value = SCHEDULES[0]
+            return tuple(digests)
+
+        keys = None if key is None else (key, exact, "scheduled")
+        digests: tuple[str, ...] = _jax_programs.remembered(
+            run, _jax_programs.device_of_process(), keys
+        )
+        return digests

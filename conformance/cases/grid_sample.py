@@ -1,0 +1,296 @@
+"""Samples of grid_sample."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from ml_dtypes import bfloat16
+
+from conformance.cases._data import Array, values
+from conformance.suite.sample import Sample
+from spec import oracles
+
+#: The number of elements by which the reference extends an input at each end.
+_MARGIN = 6
+_POSITIONS = (
+    "Positions are found in float32; PyTorch finds them in bfloat16, which rounds elsewhere."
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Call:
+    """A call without its arrays."""
+
+    shape: tuple[int, ...]
+    samples: tuple[int, ...]
+    mode: str
+    padding: str
+    align: bool
+    dtype: Any = np.float32
+
+    def __call__(self, ns: Any, x: Any, g: Any) -> Any:
+        return ns.nn.functional.grid_sample(x, g, self.mode, self.padding, self.align)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return self.shape[2:]
+
+
+#: Each input has few elements and many samples of each. One has more channels than a tile.
+_CALLS = {
+    "bilinear": _Call((2, 21, 3, 4), (30, 25), "bilinear", "zeros", align=False),
+    "reflected": _Call((1, 5, 4, 3), (20, 15), "bilinear", "reflection", align=False),
+    "bicubic": _Call((2, 4, 5, 4), (12, 11), "bicubic", "reflection", align=True),
+    "nearest": _Call((1, 3, 3, 4), (40, 30), "nearest", "border", align=False, dtype=bfloat16),
+    "volume": _Call((1, 4, 2, 3, 2), (7, 8, 9), "bilinear", "border", align=True),
+}
+
+
+def samples() -> Mapping[str, Sequence[Sample]]:
+    return {"nn.functional.grid_sample": tuple(_grid_sample())}
+
+
+def _grid_sample() -> Iterator[Sample]:
+    """Yields every mode and padding, with the gradients of the input and of the grid."""
+    for (name, call), wrt in itertools.product(_CALLS.items(), (0, 1)):
+        if wrt == 1 and call.mode == "nearest":
+            continue  # The gradient is 0, and the op does not compute it.
+        yield Sample(
+            name=f"{name}_{('input', 'grid')[wrt]}",
+            facts={"dtype": "floating", "input_ndim": len(call.shape)},
+            call=call,
+            arrays=(
+                values(call.shape, call.dtype),
+                values((call.shape[0], *call.samples, len(call.sizes)), call.dtype)
+                * call.dtype(0.6),
+            ),
+            expected=functools.partial(_expected, call),
+            wrt=wrt,
+            expected_gradient=functools.partial((_expected_of_input, _expected_of_grid)[wrt], call),
+            ordered_gradient=functools.partial((_ordered_of_input, _ordered_of_grid)[wrt], call),
+            choices=dict.fromkeys(("forward", "backward"), _POSITIONS)
+            if call.dtype is bfloat16
+            else {},
+        )
+
+
+# The reference in float64: the input is extended by copies of its elements, and a sample is a
+# weighted sum over all of them.
+
+
+def _extended(call: _Call) -> list[Array]:
+    """Returns, for each dimension, the index that each extended index copies. -1 is a zero."""
+    modes = {
+        "zeros": "constant",
+        "border": "edge",
+        "reflection": "reflect" if call.align else "symmetric",
+    }
+    fill = {"constant_values": -1} if call.padding == "zeros" else {}
+    return [
+        np.pad(np.arange(size), _MARGIN, mode=modes[call.padding], **fill)  # type: ignore[call-overload]
+        for size in call.sizes
+    ]
+
+
+def _hats(call: _Call, grid: Array, *, slope: bool = False) -> list[Array]:
+    """Returns the weight of each element for each sample along each dimension.
+
+    With ``slope``, returns the derivative of the weight by the position.
+    """
+    out = []
+    for dim, (size, sources) in enumerate(zip(call.sizes, _extended(call), strict=True)):
+        g = grid[..., len(call.sizes) - 1 - dim].astype(np.float64).reshape(len(grid), -1, 1)
+        x = (g + 1) * (size - 1) / 2 if call.align else ((g + 1) * size - 1) / 2
+        scale = (size - 1) / 2 if call.align else size / 2
+        distance = x - np.arange(-_MARGIN, size + _MARGIN)
+        kernel = {"nearest": _box, "bilinear": _hat, "bicubic": _cubic}[call.mode]
+        weights = kernel(distance, x)[int(slope)] * (scale if slope else 1)
+        out.append(weights @ (sources[:, None] == np.arange(size)))
+    return out
+
+
+def _box(d: Array, x: Array) -> tuple[Array, Array]:
+    return 1.0 * (np.rint(x) == x - d), np.zeros_like(d)
+
+
+def _hat(d: Array, _: Array) -> tuple[Array, Array]:
+    return np.maximum(1 - np.abs(d), 0), np.where(np.abs(d) < 1, -np.sign(d), 0)
+
+
+def _cubic(d: Array, _: Array) -> tuple[Array, Array]:
+    a, r = -0.75, np.abs(d)
+    near = ((a + 2) * r - (a + 3)) * r**2 + 1, 3 * (a + 2) * r**2 - 2 * (a + 3) * r
+    far = ((a * r - 5 * a) * r + 8 * a) * r - 4 * a, 3 * a * r**2 - 10 * a * r + 8 * a
+    weight, slope = (
+        np.where(r < 1, n, np.where(r < 2, f, 0)) for n, f in zip(near, far, strict=True)
+    )
+    return weight, slope * np.sign(d)
+
+
+def _dense(weights: list[Array]) -> Array:
+    """Returns the products of the weights of all dimensions: [n, samples, elements]."""
+    product = weights[0]
+    for other in weights[1:]:
+        product = (product[..., None] * other[:, :, None, :]).reshape(*other.shape[:2], -1)
+    return product
+
+
+def _flat(a: Array) -> Array:
+    return a.reshape(*a.shape[:2], -1).astype(np.float64)
+
+
+def _expected(call: _Call, x: Array, g: Array) -> Array:
+    out = _flat(x) @ np.swapaxes(_dense(_hats(call, g)), 1, 2)
+    return out.reshape(*call.shape[:2], *call.samples)
+
+
+def _expected_of_input(call: _Call, ct: Array, x: Array, g: Array) -> Array:
+    return (_flat(ct) @ _dense(_hats(call, g))).reshape(x.shape)
+
+
+def _expected_of_grid(call: _Call, ct: Array, x: Array, g: Array) -> Array:
+    weights, slopes = _hats(call, g), _hats(call, g, slope=True)
+    by_dim = []
+    for dim in range(len(weights)):
+        factors = [slopes[d] if d == dim else weights[d] for d in range(len(weights))]
+        derivatives = _flat(x) @ np.swapaxes(_dense(factors), 1, 2)
+        by_dim.append((derivatives * _flat(ct)).sum(axis=1))
+    return np.stack(by_dim[::-1], axis=-1).reshape(g.shape)
+
+
+# The bits of the ordered path: the same steps in float32.
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Along:
+    """The taps of all samples along one dimension.
+
+    Attributes:
+        positions: The position of each tap. A position outside the input reads a zero.
+        weights: The weight of each tap.
+        slopes: The derivative of each weight by the position.
+        factors: The factors of the derivative by the position, in the order of the products.
+    """
+
+    positions: list[Array]
+    weights: list[Array]
+    slopes: list[Array]
+    factors: list[Array]
+
+
+def _along(call: _Call, g: Array, size: int) -> _Along:
+    number = np.float32
+    if call.align:
+        x, scale = (g + 1) * number((size - 1) / 2), (size - 1) / 2
+    else:
+        x, scale = ((g + 1) * number(size) - 1) * number(0.5), size / 2
+    factors = [np.full_like(x, scale)]
+    if call.mode != "bicubic":
+        x, signs = _padded(call, x, size)
+        factors = [*signs, *factors]
+    if call.mode == "nearest":
+        return _Along([np.rint(x)], [np.ones_like(x)], [np.zeros_like(x)], factors)
+    whole = np.floor(x)
+    t = x - whole
+    if call.mode == "bilinear":
+        one = np.ones_like(t)
+        return _Along([whole, whole + 1], [1 - t, t], [-one, one], factors)
+    positions = [_padded(call, whole + step, size)[0] for step in range(-1, 3)]
+    a = number(-0.75)
+    u, v, w = t + 1, 1 - t, 2 - t
+    weights = [_far(a, u), _near(a, t), _near(a, v), _far(a, w)]
+    slopes = [_far_slope(a, u), _near_slope(a, t), -_near_slope(a, v), -_far_slope(a, w)]
+    return _Along(positions, weights, slopes, factors)
+
+
+def _near(a: Any, x: Array) -> Any:
+    return ((a + 2) * x - (a + 3)) * x * x + 1
+
+
+def _far(a: Any, x: Array) -> Any:
+    return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+
+
+def _near_slope(a: Any, x: Array) -> Any:
+    return (3 * (a + 2) * x - 2 * (a + 3)) * x
+
+
+def _far_slope(a: Any, x: Array) -> Any:
+    return (3 * a * x - 10 * a) * x + 8 * a
+
+
+def _padded(call: _Call, x: Array, size: int) -> tuple[Array, list[Array]]:
+    """Returns the position after padding, and the factors of its derivative.
+
+    A factor is 0 where the position is clipped, and -1 where it is reflected.
+    """
+    if call.padding == "zeros":
+        return x, []
+    signs = []
+    if call.padding == "reflection":
+        edge, period = (0, 2 * (size - 1)) if call.align else (np.float32(-0.5), 2 * size)
+        beyond = x - edge
+        distance = np.abs(beyond)
+        rest = distance - np.floor(distance * np.float32(1 / period)) * np.float32(period)
+        rest = np.where(rest < 0, rest + period, np.where(rest >= period, rest - period, rest))
+        reflected = rest >= period / 2
+        x = np.where(reflected, period - rest, rest) + edge
+        signs = [np.where(reflected, -1, 1), np.where(beyond < 0, -1, 1)]
+    clipped = (x <= 0) | (x >= size - 1)
+    return np.clip(x, 0, size - 1), [np.where(clipped, 0, 1), *signs]
+
+
+def _taps(call: _Call, g: Array) -> tuple[Array, Array, list[Array], list[_Along]]:
+    """Returns elements, weights and their derivatives by x, y, ...: [n, samples, taps]."""
+    flat = g.astype(np.float32).reshape(len(g), -1, len(call.sizes))
+    along = [_along(call, flat[..., d], size) for d, size in enumerate(call.sizes[::-1])]
+    taps = [t[::-1] for t in itertools.product(range(len(along[0].weights)), repeat=len(along))]
+
+    def products(factors: list[list[Array]]) -> Array:
+        by_tap = [[f[k] for f, k in zip(factors, tap, strict=True)] for tap in taps]
+        return np.stack([functools.reduce(np.multiply, terms) for terms in by_tap], axis=-1)
+
+    weights = [dim.weights for dim in along]
+    slopes = [
+        products([*weights[:d], dim.slopes, *weights[d + 1 :]]) for d, dim in enumerate(along)
+    ]
+    elements = []
+    for tap in taps:
+        position = [dim.positions[k].astype(int) for dim, k in zip(along, tap, strict=True)][::-1]
+        inside = [(p >= 0) & (p < size) for p, size in zip(position, call.sizes, strict=True)]
+        index = np.ravel_multi_index(position, call.sizes, mode="clip")
+        elements.append(np.where(np.all(inside, axis=0), index, -1))
+    return np.stack(elements, axis=-1), products(weights), slopes, along
+
+
+def _ordered_of_input(call: _Call, ct: Array, x: Array, g: Array) -> Array:
+    """Adds contributions in the order of samples, and for each sample in the order of taps."""
+    elements, weights, _, _ = _taps(call, g)
+    out = []
+    for rows, e, w in zip(ct.reshape(*ct.shape[:2], -1), elements, weights, strict=True):
+        terms = rows.T.astype(np.float32)[:, None, :] * w[:, :, None]
+        zeros = np.zeros((np.prod(call.sizes), len(rows)), x.dtype)
+        out.append(oracles.panel(zeros, e.reshape(-1), terms.reshape(-1, len(rows))).T)
+    return np.stack(out).reshape(x.shape)
+
+
+def _ordered_of_grid(call: _Call, ct: Array, x: Array, g: Array) -> Array:
+    """Adds over channels, and then over the elements that a sample reads."""
+    elements, _, slopes, along = _taps(call, g)
+    ct_rows, x_rows = (a.reshape(*a.shape[:2], -1).astype(np.float32) for a in (ct, x))
+    batch = np.arange(len(g))[:, None, None]
+    x_taps = np.moveaxis(x_rows, 1, 2)[batch, elements]  # [n, samples, taps, channels]
+    terms = x_taps * np.moveaxis(ct_rows, 1, 2)[:, :, None, :]
+    totals = np.where(elements >= 0, functools.reduce(np.add, np.moveaxis(terms, 3, 0)), 0)
+    out = []
+    for dim, slope in zip(along, slopes, strict=True):
+        total = functools.reduce(np.add, np.moveaxis(totals.astype(np.float32) * slope, 2, 0))
+        for factor in dim.factors:
+            total = np.where(factor == 0, 0, total * factor)
+        out.append(total)
+    return np.stack(out, axis=-1).reshape(g.shape).astype(g.dtype)

@@ -1,1 +1,0 @@
-"""Calls of what neural networks are made of."""

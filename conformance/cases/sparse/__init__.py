@@ -1,1 +1,0 @@
-"""Calls of what stands under ``sparse``."""

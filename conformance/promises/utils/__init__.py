@@ -1,1 +1,0 @@
-"""Promises of what stands under ``utils``."""

@@ -1,0 +1,1 @@
+"""The pytest plugins of the suite: its options, its report, expectations, and help on a failure."""

@@ -1,0 +1,74 @@
+"""Applies a file of expectations to a run.
+
+A test that an entry of the file means is expected to fail, or skipped. The suite's own
+``test_expectations`` then fails for entries that mean no test.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conformance.pytest_plugin import options
+from conformance.reporting.expectations import Expectation, missing_ops, read
+from conformance.suite.cells import Cell
+
+_ENTRIES = pytest.StashKey[tuple[Expectation, ...]]()
+_MATCHED = pytest.StashKey[set[tuple[Expectation, str]]]()
+_DEVICES = pytest.StashKey[set[str]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the option that names the file."""
+    group = parser.getgroup("samebits conformance")
+    group.addoption("--expectations", type=Path, default=None, help="what is known to fail")
+
+
+def file(config: pytest.Config) -> Path | None:
+    """Returns the file that the command line names, or that of the adapter."""
+    path: Path | None = config.getoption("--expectations")
+    return path or options.implementation(config).expectations
+
+
+def entries(config: pytest.Config) -> tuple[Expectation, ...]:
+    """Returns the entries of the file that hold for the versions under test."""
+    if _ENTRIES not in config.stash:
+        path, versions = file(config), options.implementation(config).versions()
+        every = read(path) if path else ()
+        config.stash[_ENTRIES] = tuple(entry for entry in every if entry.holds(versions))
+    return config.stash[_ENTRIES]
+
+
+def matched(config: pytest.Config) -> set[tuple[Expectation, str]]:
+    """Returns the ids that meant some test, each with its entry."""
+    return config.stash[_MATCHED]
+
+
+def devices(config: pytest.Config) -> set[str]:
+    """Returns the devices of the cells of a run."""
+    return config.stash[_DEVICES]
+
+
+@pytest.hookimpl(tryfirst=True)  # before -k removes tests
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks the tests that entries mean."""
+    ids_matched = config.stash.setdefault(_MATCHED, set())
+    devices_collected = config.stash.setdefault(_DEVICES, set())
+    missing = missing_ops(entries(config))
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        cell = callspec.params.get("cell") if callspec else None
+        # pytest has a parameter of its own where a test has no cell.
+        cell = cell if isinstance(cell, Cell) else None
+        if cell is not None:
+            devices_collected.add(cell.device)
+        if cell is not None and cell.op in missing:
+            item.add_marker(pytest.mark.skip(reason=f"{cell.op} is missing: {missing[cell.op]}"))
+        for entry in entries(config):
+            ids = entry.matches(item.name, cell.device if cell else None)
+            ids_matched.update((entry, id) for id in ids)
+            if ids and entry.outcome == "fail":
+                item.add_marker(pytest.mark.xfail(reason=entry.reason, strict=entry.strict))
+            elif ids and entry.outcome == "skip":
+                item.add_marker(pytest.mark.skip(reason=entry.reason))

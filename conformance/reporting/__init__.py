@@ -1,0 +1,1 @@
+"""The files that a run reads and writes: reports and expectations."""

@@ -1,0 +1,125 @@
+"""Cells: every combination of a sample, a direction, a device and a profile.
+
+A cell is one thing to test. The row that decides it states what the mode does there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Hashable, Iterator
+from typing import Any
+
+import spec
+from conformance.suite.sample import Array, Sample, samples
+
+
+@dataclasses.dataclass(frozen=True)
+class ReleaseBehaviour:
+    """The behaviour of one PyTorch release in a cell. ``conformance.suite.releases`` derives it.
+
+    Attributes:
+        behaviour: The effect of the mode. None where the mode changes nothing.
+        row: The row that states the behaviour, or None.
+        reason: Why the profile lists another behaviour, in a sentence. None if it does not.
+    """
+
+    behaviour: spec.Behaviour | None
+    row: spec.Row | None
+    reason: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Cell:
+    """A call under a profile, and the row that decides it.
+
+    Attributes:
+        op: Dotted name.
+        sample: The call.
+        direction: ``forward`` for the call, ``backward`` for its gradient.
+        device: The device that the row is tested for.
+        profile: The profile that holds.
+        row: The row that decides. None where the profile lists nothing.
+        release: The behaviour to expect of a PyTorch release, where the profile lists another.
+    """
+
+    op: str
+    sample: Sample
+    direction: spec.Direction
+    device: spec.Device
+    profile: str
+    row: spec.Row | None
+    release: ReleaseBehaviour | None = None
+
+    @property
+    def inputs(self) -> tuple[Array, ...]:
+        """The arrays to call the function with."""
+        return self.sample.inputs(self.direction)
+
+    def call(self, lowering: str = "native") -> tuple[Hashable, ...]:
+        """Returns a key for programs: the call and its lowering, whatever the profile is."""
+        return self.sample, self.direction, lowering
+
+    @property
+    def listed(self) -> spec.Behaviour | None:
+        """The behaviour that the profile lists."""
+        row = self.row
+        return row.behaviour[self.profile] if row else None
+
+    @property
+    def behaviour(self) -> spec.Behaviour | None:
+        """The behaviour to expect."""
+        return self.release.behaviour if self.release else self.listed
+
+    @property
+    def expected_row(self) -> spec.Row | None:
+        """The row that states the behaviour to expect, or None."""
+        return self.release.row if self.release else self.row
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """The fields of a report's record that identify the cell."""
+        return {
+            "row": self.row.id if self.row else None,
+            "op": self.op,
+            "direction": self.direction,
+            "device": self.device,
+            "profile": self.profile,
+            "sample": self.sample.name,
+            "behaviour": self.listed,
+            **({"detail": difference(self.release)} if self.release else {}),
+        }
+
+    def __str__(self) -> str:
+        """Returns a name that the command line can select. It begins with the id of the row."""
+        row = self.row.id if self.row else "unlisted"
+        return f"{row}-{self.op}-{self.direction}-{self.device}-{self.profile}-{self.sample.name}"
+
+
+def difference(expected: ReleaseBehaviour) -> str:
+    """Returns the behaviour to expect and the reason: ``raise; Erratum of ...``."""
+    return f"{expected.behaviour or 'unaffected'}; {expected.reason}"
+
+
+def tested_ops() -> tuple[str, ...]:
+    """Returns the ops of the spec that have samples, in alphabetical order."""
+    ops = sorted({row.op for row in spec.load().select(kind="op", active=True)})
+    return tuple(op for op in ops if samples(op))
+
+
+@functools.cache
+def cells() -> tuple[Cell, ...]:
+    """Returns every cell of every op that has samples."""
+    return tuple(_cells(spec.load()))
+
+
+def _cells(rules: spec.Spec) -> Iterator[Cell]:
+    for op in tested_ops():
+        for sample in samples(op):
+            for direction in sample.directions:
+                for device in spec.DEVICES:
+                    for profile in rules.profiles:
+                        row = spec.deciding_row(
+                            rules.rows, op, direction, device, sample.facts, profile
+                        )
+                        yield Cell(op, sample, direction, device, profile, row)

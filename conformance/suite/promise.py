@@ -1,0 +1,59 @@
+"""Promises: the tests of rows that are not about an op.
+
+Rows of the kinds ``random`` and ``loader`` hold whatever the mode is, so the suite tests them by
+functions of their own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import spec
+from conformance.suite.families import families, of_family
+
+#: The kinds of rows that promises test.
+KINDS: tuple[spec.Kind, ...] = ("random", "loader")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Promise:
+    """One test of a row.
+
+    Attributes:
+        row: The id of the row.
+        name: Unique within the op.
+        keep: Takes a namespace, and raises AssertionError where the namespace breaks the row.
+        needs: The modules that the test needs beside the namespace.
+    """
+
+    row: str
+    name: str
+    keep: Callable[[ModuleType], None]
+    needs: tuple[str, ...] = ()
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """The fields of a report's record that identify the test."""
+        row = spec.load().row(self.row)
+        return {"row": row.id, "op": row.op, "device": row.device, "sample": self.name}
+
+    def __str__(self) -> str:
+        """Returns a name that the command line can select. It begins with the id of the row."""
+        return f"{self.row}-{spec.load().row(self.row).op}-{self.name}"
+
+
+@functools.cache
+def promises(op: str) -> Sequence[Promise]:
+    """Returns the promises of an op, from the module of its family in ``conformance.promises``."""
+    family = families().get(op)
+    return tuple(of_family("promises", family).get(op, ())) if family else ()
+
+
+def every_promise() -> tuple[Promise, ...]:
+    """Returns the promises of every op that has rows of these kinds."""
+    ops = {row.op for kind in KINDS for row in spec.load().select(kind=kind, active=True)}
+    return tuple(promise for op in sorted(ops) for promise in promises(op))

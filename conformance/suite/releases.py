@@ -1,0 +1,103 @@
+"""The behaviour to expect of an implementation that is one release of PyTorch.
+
+A profile lists what the documents of its own release state. The implementation under test may be
+another release. The profiles of the releases before and after it then tell what its documents
+state, and the errata of rows tell where its code differs from its documents.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+
+import spec
+from conformance.suite.cells import Cell, ReleaseBehaviour
+from spec.conditions import specificity
+
+
+def number(release: str) -> tuple[int, ...]:
+    """Returns the major and minor number of a release: ``2.13.0+cpu`` equals ``2.13``."""
+    return tuple(int(part) for part in release.split("+", maxsplit=1)[0].split(".")[:2])
+
+
+def for_release(cell: Cell, release: str) -> Cell:
+    """Returns the cell with the behaviour to expect of a release of PyTorch."""
+    behaviour = expected(cell, release)
+    return cell if behaviour.reason is None else dataclasses.replace(cell, release=behaviour)
+
+
+def expected(cell: Cell, release: str) -> ReleaseBehaviour:
+    """Returns the behaviour of a release in a cell, by its documents and the errata.
+
+    Args:
+        cell: A call, and the profile that it is tested under.
+        release: The release under test, such as ``2.13``.
+    """
+    rules = spec.load()
+    neighbours = list(_neighbours(rules.profiles.values(), number(release)))
+    listed = {profile.name: _listed(rules, cell, profile.name) for profile in neighbours}
+    erratum = _erratum(rules, cell, [profile.name for profile in neighbours], number(release))
+    if erratum is not None:
+        return erratum if erratum.behaviour != cell.behaviour else _as_listed(cell)
+    behaviours = {entry.behaviour for entry in listed.values()}
+    if len(behaviours) > 1 or behaviours == {cell.behaviour}:
+        return _as_listed(cell)
+    (profile, entry), *_ = listed.items()
+    release = rules.profiles[profile].release
+    return dataclasses.replace(entry, reason=f"The documents of {release} say so.")
+
+
+def _as_listed(cell: Cell) -> ReleaseBehaviour:
+    return ReleaseBehaviour(cell.behaviour, cell.row)
+
+
+def _listed(rules: spec.Spec, cell: Cell, profile: str) -> ReleaseBehaviour:
+    row = spec.deciding_row(
+        rules.rows, cell.op, cell.direction, cell.device, cell.sample.facts, profile
+    )
+    return ReleaseBehaviour(row.behaviour[profile] if row else None, row)
+
+
+def _neighbours(
+    profiles: Iterable[spec.Profile], release: tuple[int, ...]
+) -> Iterator[spec.Profile]:
+    """Yields the profile of the last release up to this one, and of the first from it on."""
+    ordered = sorted((p for p in profiles if p.release), key=lambda p: number(p.release))
+    before = [p for p in ordered if number(p.release) <= release]
+    after = [p for p in ordered if number(p.release) >= release]
+    neighbours = {p.name: p for p in (*before[-1:], *after[:1])}
+    yield from neighbours.values()
+
+
+def _erratum(
+    rules: spec.Spec, cell: Cell, neighbours: list[str], release: tuple[int, ...]
+) -> ReleaseBehaviour | None:
+    """Returns the behaviour of the code by the narrowest row with an erratum for a cell, if any."""
+    releases = [p.name for p in rules.profiles.values() if p.release]
+    facts = cell.sample.facts
+    matching = [
+        row
+        for row in rules.select(op=cell.op, active=True)
+        if row.decides(cell.direction)
+        and row.covers(cell.device)
+        and spec.holds(row.when, facts)
+        # A row that only other releases list tells nothing about this one. A row of this project
+        # that no release lists may have an erratum for every release.
+        and (
+            any(row.behaviour[p] for p in neighbours) or not any(row.behaviour[p] for p in releases)
+        )
+    ]
+    with_erratum = [row for row in matching if row.erratum and number(row.erratum.since) <= release]
+    for row in sorted(with_erratum, key=specificity, reverse=True):
+        assert row.erratum is not None  # noqa: S101  # narrows its type
+        if any(
+            specificity(row) < specificity(other) and any(other.behaviour[p] for p in neighbours)
+            for other in matching
+        ):
+            continue  # A narrower row lists the call, so this erratum does not speak of it.
+        reason = f"Erratum of {row.id}: {row.erratum.statement}"
+        if spec.holds(row.erratum.when, facts):
+            return ReleaseBehaviour(row.erratum.behaviour, row, reason)
+        if row.erratum.unaffected_elsewhere:
+            return ReleaseBehaviour(None, row, reason)
+    return None

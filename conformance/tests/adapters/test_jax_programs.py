@@ -1,0 +1,87 @@
+"""Programs of JAX functions are lowered and compiled once."""
+
+import contextlib
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import impl
+from conformance import __main__ as command
+from conformance.adapters import _jax_programs
+from conformance.adapters._jax_programs import prepare, remembered
+
+X = jnp.zeros((4, 3))
+INDEX = jnp.array([1, 1])
+
+
+def test_equal_programs_are_compiled_once_and_others_are_not():
+    before = len(_jax_programs._executables)
+    x = (np.ones(5, np.float32),)
+    assert prepare(lambda x: x * 3.5, x)().tolist() == [3.5] * 5
+    assert prepare(lambda x: x * 3.5, x)().tolist() == [3.5] * 5
+    assert len(_jax_programs._executables) == before + 1
+    assert prepare(lambda x: x * 4.5, x)().tolist() == [4.5] * 5
+    assert len(_jax_programs._executables) == before + 2
+
+
+@pytest.mark.parametrize(
+    ("emulated", "exact", "level"),
+    [(False, True, 3), (False, False, 3), (True, True, 1), (True, False, 0)],
+)
+def test_a_program_of_the_device_itself_is_compiled_as_for_users(
+    monkeypatch, emulated, exact, level
+):
+    options_of_compile = []
+    compile_ = jax.stages.Lowered.compile
+
+    def compiles(lowered, options):
+        options_of_compile.append({"xla_backend_optimization_level": 3} | (options or {}))
+        return compile_(lowered, options)
+
+    monkeypatch.setattr(jax.stages.Lowered, "compile", compiles)
+    monkeypatch.setattr(_jax_programs, "_executables", {})
+    with impl.testing.emulate("cuda") if emulated else contextlib.nullcontext():
+        assert prepare(lambda x: x * 5.5, (np.ones(2),), exact=exact)().tolist() == [5.5] * 2
+    levels = [options["xla_backend_optimization_level"] for options in options_of_compile]
+    assert levels == [level]
+    assert emulated or len(options_of_compile[0]) == 1
+
+
+@pytest.mark.parametrize(("backend", "device"), [("cpu", "cpu"), ("gpu", "cuda"), ("cuda", "cuda")])
+def test_a_backend_is_a_device_of_the_spec(monkeypatch, backend, device):
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    assert _jax_programs.device_of_process() == device
+
+
+def test_a_backend_that_no_row_is_about_is_refused(monkeypatch, capsys):
+    monkeypatch.setattr(jax, "default_backend", lambda: "tpu")
+    assert command.main(["run"]) == command.BROKEN
+    assert "devices: RuntimeError: JAX computes on tpu here" in capsys.readouterr().err
+
+
+def test_a_program_is_made_again_only_where_the_spec_gives_another_answer():
+    calls = []
+
+    def make():
+        calls.append(1)
+        # JAX does not trace the same function again.
+        impl.testing.lower(lambda x: impl.index_add(x, 0, INDEX, x[:2]), X)
+        return len(calls)
+
+    def under(**mode):
+        with impl.deterministic(**mode):
+            return remembered(make, "cuda", "a key of this test")
+
+    assert under(mode=False) == 1
+    assert under(profile="complete") == 2
+    assert under(profile="torch-2.15") == 2  # on this platform the same answer
+    assert under(mode=False) == 1
+    with impl.testing.emulate("cuda"):
+        assert under(mode=False) == 3
+    assert remembered(make, "cuda", None) == 4
+    for number in (5, 6):
+        asks_nothing = functools.partial(int, number)
+        assert remembered(asks_nothing, "cuda", "a namespace that asks nothing") == number

@@ -1,0 +1,31 @@
+"""A record, and reports made of it."""
+
+import dataclasses
+
+from conformance.reporting import report
+from conformance.reporting.report import Record
+
+PASSED = Record(
+    row="R0001",
+    op="index_add",
+    direction="forward",
+    device="cuda",
+    profile="complete",
+    lowering="kernel",
+    check="bits",
+    sample="many",
+    behaviour="deterministic",
+    outcome="passed",
+    evidence="scheduled",
+    seconds=0.5,
+    sha256="0" * 64,
+)
+
+
+def changed(**fields):
+    return dataclasses.replace(PASSED, **fields)
+
+
+def written(path, *records):
+    report.write(path, {"jax": "0"}, records)
+    return path

@@ -1,0 +1,96 @@
+"""Reports: written whole, read strictly, counted and compared by evidence."""
+
+import dataclasses
+import json
+from importlib.resources import files
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+import conformance
+from conformance import __main__ as command
+from conformance.reporting import report
+from conformance.reporting.report import Record, Report
+from conformance.tests.reporting._records import PASSED, changed, written
+
+SCHEMA = json.loads(
+    (files("conformance.reporting") / "report_schema.json").read_text(encoding="utf-8")
+)
+
+
+def test_what_is_written_meets_the_schema_and_is_read_again(tmp_path):
+    records = (PASSED, changed(row=None, lowering=None, sha256=None, detail="so"))
+    path = written(tmp_path / "r.json", *records)
+    jsonschema.validate(json.loads(path.read_text()), SCHEMA)
+    assert report.read(path).records == records
+    assert [file.name for file in tmp_path.iterdir()] == ["r.json"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted((Path(conformance.__file__).parent / "reports").glob("*.json")),
+    ids=lambda p: p.name,
+)
+def test_kept_reports_meet_the_schema(path):
+    jsonschema.validate(json.loads(path.read_text(encoding="utf-8")), SCHEMA)
+
+
+def test_the_schema_knows_every_field_of_a_record_and_no_other():
+    fields = {field.name for field in dataclasses.fields(Record)}
+    assert fields == set(SCHEMA["$defs"]["record"]["properties"])
+    assert fields == set(SCHEMA["$defs"]["record"]["required"])
+
+
+def test_a_report_that_cannot_be_written_leaves_the_earlier_one(tmp_path, monkeypatch):
+    path = written(tmp_path / "r.json", PASSED)
+    before = path.read_bytes()
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", full)
+    with pytest.raises(OSError, match="No space"):
+        written(path, PASSED, PASSED)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["r.json"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("nothing", "is not JSON"),
+        ("[]", "is not a report of format 1"),
+        ('{"format": 0}', "is not a report of format 1"),
+        ('{"format": 1}', "breaks report_schema.json"),
+        ('{"format": 1, "made": "", "environment": {}, "records": [{"row": 1}]}', "breaks"),
+    ],
+)
+def test_what_is_no_report_is_refused(tmp_path, text, message, capsys):
+    path = tmp_path / "r.json"
+    path.write_text(text)
+    with pytest.raises(report.ReportError, match=message):
+        report.read(path)
+    assert command.main(["show", str(path)]) == 2
+    assert message in capsys.readouterr().err
+    assert command.main(["diff", str(path), str(tmp_path / "none.json")]) == 2
+
+
+def test_the_strongest_evidence_counts_and_none_does_where_a_check_failed():
+    records = (
+        changed(evidence="static"),
+        PASSED,
+        changed(row="R0002", evidence=None),
+        changed(row="R0003"),
+        changed(row="R0003", evidence="static", outcome="failed"),
+        changed(row="R0004", outcome="skipped"),
+        changed(row=None),
+    )
+    strongest = Report("", {}, records).strongest()
+    assert strongest == {("R0001", "cuda"): "scheduled", ("R0002", "cuda"): None}
+    assert [line.split() for line in report.table(records)] == [
+        ["strongest", "evidence", "cuda"],
+        ["scheduled", "1"],
+        ["no", "evidence", "of", "bits", "1"],
+        ["failed", "1"],
+    ]

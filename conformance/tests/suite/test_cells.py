@@ -1,0 +1,8 @@
+"""Cells have names that tell them apart."""
+
+from conformance.suite.cells import cells
+
+
+def test_names_of_cells_are_unique():
+    names = [str(cell) for cell in cells()]
+    assert len(names) == len(set(names))

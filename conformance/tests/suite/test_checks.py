@@ -1,0 +1,144 @@
+"""Each check of the suite passes a right op and finds a broken one."""
+
+import dataclasses
+import inspect
+
+import jax.numpy as jnp
+import pytest
+
+import impl
+from conformance.adapters import _jax_programs, loading
+from conformance.rounds.child import Part
+from conformance.suite import test_rows, test_schedules
+from conformance.suite.cells import cells
+from impl._mode.decide import Action, Alert, Decision
+from impl._primitives.alert import alert
+
+
+def cell(op, device, profile, sample="floating"):
+    (match,) = [
+        c
+        for c in cells()
+        if (c.op, c.direction, c.device, c.profile, c.sample.name)
+        == (op, "forward", device, profile, sample)
+    ]
+    return match
+
+
+SUMS = cell("index_add", "cpu", "complete")
+RACES = cell("index_add", "cuda", "complete")
+REFUSED = cell("cumsum", "cuda", "torch-2.12")
+UNLISTED = cell("cumsum", "cpu", "torch-2.12")
+FILLED = cell("empty_like", "cpu", "torch-2.12")
+
+
+def off_by_one(op):
+    return lambda *arguments, **options: op(*arguments, **options) + 1
+
+
+def from_the_last_to_the_first(op):
+    return lambda x, dim, index, source: op(x, dim, index[::-1], source[::-1])
+
+
+def by_a_scatter(_):
+    return lambda x, _, index, source: x.at[index].add(source)
+
+
+def silent(_):
+    return jnp.cumsum
+
+
+def another_caller(_):
+    def refuse(x, _):
+        mode = impl._mode.modes.current()
+        other = Alert("raise", "another_kernel", "R0059", mode.profile)
+        return alert(x, Decision((("cuda", Action(alert=other)),))) if mode.enabled else x
+
+    return refuse
+
+
+def another_with_the_mode(op):
+    def double(*arguments):
+        on = impl.are_deterministic_algorithms_enabled()
+        return op(*arguments) * (2 if on else 1)
+
+    return double
+
+
+def zeros(_):
+    return jnp.zeros_like
+
+
+def whatever_the_mode(op):
+    def off(*arguments):
+        with impl.deterministic(False):
+            return op(*arguments)
+
+    return off
+
+
+def always_in_order(op):
+    def on(*arguments):
+        with impl.deterministic(profile="complete"):
+            return op(*arguments)
+
+    return on
+
+
+CASES = [
+    ("test_off", SUMS, off_by_one),
+    ("test_bits", SUMS, off_by_one),
+    ("test_bits", SUMS, from_the_last_to_the_first),
+    ("test_bits", RACES, from_the_last_to_the_first),
+    ("test_no_race", RACES, by_a_scatter),
+    ("test_raise", REFUSED, silent),
+    ("test_raise", REFUSED, another_caller),
+    ("test_warn_only", REFUSED, silent),
+    ("test_warn_only", REFUSED, off_by_one),
+    ("test_unlisted", UNLISTED, another_with_the_mode),
+    ("test_fill", FILLED, zeros),
+    ("test_schedules", RACES, whatever_the_mode),
+    ("test_varies", RACES, always_in_order),
+]
+
+
+def check_cell(check, of):
+    """Tests a cell by a test of the suite."""
+    function = getattr(test_rows, check, None) or getattr(test_schedules, check)
+    fixtures = {
+        "implementation": loading.load("impl"),
+        "cell": of,
+        "calls": [of],
+        "part": Part(),
+        "repeats": 2,
+        "record": lambda _, check, **fields: {"check": check, **fields},
+    }
+    function(**{name: fixtures[name] for name in inspect.signature(function).parameters})
+
+
+@pytest.mark.parametrize(
+    ("check", "of", "breakage"), CASES, ids=lambda value: getattr(value, "__name__", None)
+)
+def test_a_broken_op_fails_and_a_right_one_does_not(check, of, breakage, monkeypatch):
+    if loading.load("impl").devices()[0] != "cpu":
+        pytest.skip("the CPU stands in for a GPU only where there is none")
+    check_cell(check, of)
+    # The programs of the right op must not serve the broken one.
+    monkeypatch.setattr(_jax_programs, "_results", {})
+    monkeypatch.setattr(impl, of.op, breakage(getattr(impl, of.op)))
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        check_cell(check, of)
+
+
+def test_a_row_that_races_and_never_varies_is_found():
+    # Each sum is rounded once, to so few bits that the order hardly shows.
+    narrow = cell("index_add", "cuda", "complete", "narrow")
+    with pytest.raises(AssertionError, match="the same bits in all"):
+        check_cell("test_varies", narrow)
+
+
+def test_a_race_that_no_row_states_is_found():
+    row = dataclasses.replace(RACES.row, mode_off=None)
+    check_cell("test_race_is_stated", RACES)
+    with pytest.raises(AssertionError, match="R0001 needs mode_off"):
+        check_cell("test_race_is_stated", dataclasses.replace(RACES, row=row))

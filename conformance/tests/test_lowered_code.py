@@ -1,0 +1,77 @@
+"""The races and loops that a lowered program shows."""
+
+import jax
+import jax.numpy as jnp
+
+import impl
+from conformance import lowered_code
+from conformance.adapters._jax_programs import lower
+
+X = jnp.zeros((4, 3))
+INDEX = jnp.array([1, 1])
+
+
+def index_add(x):
+    return impl.index_add(x, 0, INDEX, x[:2])
+
+
+def test_a_race_is_found_in_an_atomic_kernel_and_not_in_an_ordered_one():
+    text = lower(index_add, (X,), "cuda")
+    assert lowered_code.races(text) == ["scatter_add_atomic"]
+    with impl.deterministic(profile="complete"):
+        text = lower(index_add, (X,), "cuda")
+    assert lowered_code.races(text) == []
+    assert lowered_code.kernels(text) == ["scatter_add_ordered_fold", "scatter_add_ordered_panels"]
+
+
+def test_a_program_without_its_kernels_code_still_tells_paths_apart():
+    off = lower(index_add, (X,), "cuda")
+    with impl.deterministic(profile="complete"):
+        on = lower(index_add, (X,), "cuda")
+    assert "ML\\EFR" in off
+    off, on = map(lowered_code.without_kernel_code, (off, on))
+    assert "ML\\EFR" not in off + on
+    assert "scatter_add_atomic" in off
+    assert off != on
+
+
+def test_a_scatter_of_integers_is_no_race():
+    text = lower(index_add, (X.astype(int),), "cuda")
+    assert "stablehlo.scatter" in text
+    assert lowered_code.races(text) == []
+
+
+def test_a_racing_store_is_found():
+    text = lower(lambda x: impl.kthvalue(x, 1, 0), (X,), "cuda")
+    assert lowered_code.races(text) == ["select_atomic_any"]
+
+
+def test_a_loop_that_is_longer_than_a_search_is_found():
+    def serial(count):
+        def step(k, x):
+            return x.at[k % 4].add(x[0])
+
+        return lambda x: jax.lax.fori_loop(0, x.size if count is None else count(x), step, x)
+
+    def loops(count, size):
+        return lowered_code.long_loops(lower(serial(count), (jnp.zeros(size),), "cuda"))
+
+    assert loops(None, 64) == []
+    assert loops(None, 65) == ["a loop of 65 steps"]
+    assert loops(lambda x: x[0].astype(int), 4) == ["a loop of an unknown number of steps"]
+    with impl.deterministic(profile="complete"):  # the only loops are searches
+        text = lower(index_add, (X,), "cuda")
+    assert "stablehlo.while" in text
+    assert lowered_code.long_loops(text) == []
+
+
+def test_an_xla_scatter_of_floats_is_a_race_unless_indices_are_unique():
+    def races(unique, x):
+        def scatter(x):
+            return x.at[INDEX].add(1, unique_indices=unique)
+
+        return lowered_code.races(lower(scatter, (x,), "cuda"))
+
+    assert races(False, X) == ["stablehlo.scatter"]
+    assert races(True, X) == []
+    assert races(False, X.astype(int)) == []

@@ -1,0 +1,62 @@
+"""The command line: options that are refused, and runs of a few rows."""
+
+import json
+import subprocess
+import sys
+
+import jax
+import pytest
+
+from conformance import __main__ as command
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--device", "cuda"], "a device that impl does not see here"),
+        (["--report", "/nowhere/x.json"], "there is no folder /nowhere"),
+        (["--expectations", "/nowhere/x.toml"], "there is no such file"),
+    ],
+)
+def test_a_problem_that_keeps_the_suite_from_running_is_named(arguments, message, capsys):
+    if jax.default_backend() != "cpu":
+        pytest.skip("speaks of a machine without a GPU")
+    assert command.main(["run", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_run_writes_a_report_with_the_outcome_of_each_check(tmp_path):
+    file = tmp_path / "report.json"
+    arguments = ["run", "--profile", "torch-2.12", "--report", str(file), "-k", "R0059 and rows"]
+    done = subprocess.run(
+        [sys.executable, "-m", "conformance", *arguments, "-n0"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "slowest 10 durations" in done.stdout
+    report = json.loads(file.read_text())
+    assert report["environment"]["jax"] == jax.__version__
+    assert report["environment"]["device"] == jax.devices()[0].device_kind
+    checks = {(record["row"], record["check"], record["outcome"]) for record in report["records"]}
+    assert checks == {("R0059", check, "passed") for check in ("off", "raise", "warn only")}
+
+
+@pytest.mark.parametrize(
+    ("words", "workers"),
+    [
+        (["-k", "R0001"], False),
+        (["-k", "test_bits"], True),
+        ([], True),
+        (["-n", "3"], False),
+    ],
+)
+def test_workers_share_the_tests_where_there_are_many(words, workers, monkeypatch):
+    pytest.importorskip("xdist")
+    calls = []
+    monkeypatch.setattr(pytest, "main", lambda arguments: calls.append(arguments) or 0)
+    assert command.main(["run", "--device", "cpu", "--profile", "complete", *words]) == 0
+    ((*arguments,),) = calls
+    assert ("auto" in arguments) is workers
+    assert arguments[len(arguments) - len(words) :] == words

@@ -20,13 +20,18 @@ from impl._mode.emulation import Emulation
 
 #: The device of the spec for each backend of JAX.
 _DEVICES = {"cpu": "cpu", "gpu": "cuda", "cuda": "cuda", "rocm": "cuda"}
-#: How to compile the program of a stand-in, by whether the bits of its result count. Both settings
+#: The options of XLA for the program of a stand-in, by whether the bits of its result count. Both
 #: compile faster than the default. At level 0, LLVM does not fuse a product and a sum into one
 #: operation, so a missing guard against that fusion would not be found.
-_EMITTERS = {"xla_cpu_use_fusion_emitters": False} if jax.__version_info__ < (0, 11) else {}
+_FOR_OLD_JAX = (
+    # A program compiles in half the time without emitters, and in a quarter less in one piece.
+    {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
+    if jax.__version_info__ < (0, 11)
+    else {}
+)
 _STAND_IN_OPTIONS: Mapping[bool, Mapping[str, Any]] = {
-    True: {"xla_backend_optimization_level": 1, **_EMITTERS},
-    False: {"xla_backend_optimization_level": 0, **_EMITTERS},
+    True: {"xla_backend_optimization_level": 1, **_FOR_OLD_JAX},
+    False: {"xla_backend_optimization_level": 0, **_FOR_OLD_JAX},
 }
 #: The compiled programs by their text. The second part of a key is None for a program compiled with
 #: the default options, and otherwise whether the bits of a stand-in's result count.

@@ -37,8 +37,8 @@ _PROMISES = "conformance.promises"
 
 def _folder_of_jax() -> Path | None:
     """Returns the folder of JAX without importing it. None where it is not installed."""
-    found = importlib.util.find_spec("jax")
-    return Path(found.origin).parent if found and found.origin else None
+    module = importlib.util.find_spec("jax")
+    return Path(module.origin).parent if module and module.origin else None
 
 
 _JAX = _folder_of_jax()

@@ -63,8 +63,8 @@ def module(package: str, op: str) -> str:
         package: ``cases`` or ``promises``.
         op: Dotted name.
     """
-    found = importlib.util.find_spec(f"conformance.{package}.{families().get(op)}")
-    return _shown(found.origin) if found and found.origin else f"conformance/{package}"
+    file = importlib.util.find_spec(f"conformance.{package}.{families().get(op)}")
+    return _shown(file.origin) if file and file.origin else f"conformance/{package}"
 
 
 def _shown(file: str | Path) -> str:

@@ -74,7 +74,7 @@ def test_op_has_a_row(public_op: str) -> None:
 @pytest.mark.parametrize(
     "row", [r for r in RULES.rows if r.active and samples(r.op)], ids=lambda r: r.id
 )
-def test_row_is_tried(row: spec.Row) -> None:
+def test_row_is_tested(row: spec.Row) -> None:
     """A row decides a sample under every profile that lists it, and spares another."""
     decided: collections.Counter[str] = collections.Counter(
         cell.profile for cell in cells() if cell.row is not None and cell.row.id == row.id
@@ -122,7 +122,7 @@ def test_the_spec_holds_together() -> None:
     }
 
 
-def test_there_is_something_to_try(implementation: Adapter) -> None:
+def test_suite_is_not_empty(implementation: Adapter) -> None:
     """The suite has cells of every kind, so that it cannot pass without a test."""
     assert {None, "deterministic", "raise"} <= {cell.behaviour for cell in cells()}
     if implementation.of_this_project:

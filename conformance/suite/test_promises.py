@@ -59,14 +59,14 @@ def test_options(profile: str, implementation: Adapter, namespace: ModuleType) -
             "cudnn_deterministic": deterministic or mode,
         }
         assert sorted(facts) == STATES
-        wanted: dict[str, Any] = {}
+        stated: dict[str, Any] = {}
         for row in rows:
             if spec.holds(row.when, facts):
-                wanted.update(row.options)
+                stated.update(row.options)
         flags = namespace.backends.cudnn.flags(benchmark=benchmark, deterministic=deterministic)
         with namespace.deterministic(mode, profile=profile), flags:
             known = namespace.compile_options()
-            assert known == {name: wanted[name] for name in known}
+            assert known == {name: stated[name] for name in known}
             unknown = {entry.option for entry in unknown_options()}
-            assert set(wanted) == {*known, *unknown}
+            assert set(stated) == {*known, *unknown}
             assert namespace.jit(lambda x: x + 1)(1) == 2

@@ -85,12 +85,14 @@ def test_bits(implementation: Adapter, cell: Cell, repeats: int, record: Any, pa
     function, inputs = call(implementation, cell)
     assert cell.expected_row is not None
     assert cell.expected_row.order is None or hasattr(oracles, cell.expected_row.order)
-    wanted, first_digests = None, dict[str, str]()
+    of_oracle, first_digests = None, dict[str, str]()
     if cell.expected_row.guarantee == "portable" and implementation.keeps_orders:
         oracle = cell.sample.oracle(cell.direction)
         assert oracle is not None, f"the sample {cell.sample.name!r} has no oracle: add `ordered`"
-        wanted = bits.digest(oracle(*inputs))
-    reference = f"the oracle of the order {cell.expected_row.order!r}" if wanted else "a run before"
+        of_oracle = bits.digest(oracle(*inputs))
+    reference = (
+        f"the oracle of the order {cell.expected_row.order!r}" if of_oracle else "a run before"
+    )
     for lowering in lowerings(implementation, cell):
         evidence = "hardware" if lowering == "native" else None
         entry = record(cell, f"bits{part.where}", lowering=lowering, evidence=evidence)
@@ -103,7 +105,7 @@ def test_bits(implementation: Adapter, cell: Cell, repeats: int, record: Any, pa
                         run = implementation.prepare(function, inputs, cell.call(lowering))
                     result = run()
                     entry["sha256"] = digest = bits.digest(result)
-                    assert digest == (wanted or first_digests.setdefault(lowering, digest)), (
+                    assert digest == (of_oracle or first_digests.setdefault(lowering, digest)), (
                         f"{cell.op} on {cell.device}, lowering {lowering!r}, differs from "
                         f"{reference}"
                     )
@@ -202,10 +204,10 @@ def test_fill(implementation: Adapter, cell: Cell, record: Any) -> None:
     """With the mode on, fresh memory holds the known value, in every bit."""
     function, inputs = call(implementation, cell)
     assert cell.sample.filled is not None, f"the sample {cell.sample.name!r} lacks `filled`"
-    wanted = bits.digest(cell.sample.filled(*inputs))
+    of_filled = bits.digest(cell.sample.filled(*inputs))
     for lowering in lowerings(implementation, cell):
-        record(cell, "fill", lowering=lowering, sha256=wanted)
+        record(cell, "fill", lowering=lowering, sha256=of_filled)
         with mode(implementation, cell), implementation.running(cell.device, lowering):
             result = implementation.prepare(function, inputs, cell.call(lowering))()
-        assert bits.digest(result) == wanted
+        assert bits.digest(result) == of_filled
         judge(implementation, cell, result)

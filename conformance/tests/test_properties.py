@@ -27,6 +27,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "brief"))
 
 ADAPTER = samebits.Samebits()
 HAS_TORCH = importlib.util.find_spec("torch") is not None
+#: The device and the lowering or stand-in, by name.
 LOWERINGS = {
     "native": ("cpu", "native"),
     "kernel": ("cuda", "kernel"),
@@ -58,10 +59,12 @@ def test_every_lowering_gives_the_bits_of_the_oracle(op, data):
         run = jax.jit(function)
         for samebits.SEED.value in (*SEEDS, 0):
             with impl.deterministic(profile="complete"), ADAPTER.running(device, lowering):
-                got = np.asarray(run(*arrays))
-            assert (got.dtype, got.shape) == (drawn.wanted.dtype, drawn.wanted.shape)
-            same = got.tobytes() == np.ascontiguousarray(drawn.wanted).tobytes()
-            assert same, f"{name}: {np.argwhere(got != drawn.wanted)[:3]}\n{got}\n{drawn.wanted}"
+                result = np.asarray(run(*arrays))
+            assert (result.dtype, result.shape) == (drawn.expected.dtype, drawn.expected.shape)
+            same = result.tobytes() == np.ascontiguousarray(drawn.expected).tobytes()
+            assert same, (
+                f"{name}: {np.argwhere(result != drawn.expected)[:3]}\n{result}\n{drawn.expected}"
+            )
 
 
 @pytest.mark.parametrize("op", EVERY)
@@ -79,22 +82,22 @@ def test_every_profile_gives_the_value_or_its_alert(op, data):
     ):
         warnings.filterwarnings("ignore", ".*does not have a deterministic", UserWarning)
         try:
-            got = jax.jit(function)(*arrays)
+            result = jax.jit(function)(*arrays)
         except RuntimeError as error:
             if warn_only or "have a deterministic implementation in the profile" not in str(error):
                 raise
             return
     if drawn.racy:
-        assert (got.dtype, got.shape) == (drawn.wanted.dtype, drawn.wanted.shape)
+        assert (result.dtype, result.shape) == (drawn.expected.dtype, drawn.expected.shape)
     else:
-        close(got, drawn.wanted)
+        close(result, drawn.expected)
 
 
-def close(got, wanted):
-    narrow = wanted.dtype.itemsize < 4 and wanted.dtype.kind in "fV"
+def close(result, expected):
+    narrow = expected.dtype.itemsize < 4 and expected.dtype.kind in "fV"
     loose = 2e-2 if narrow else 2e-4
-    got, wanted = (np.asarray(value).astype(np.float64) for value in (got, wanted))
-    np.testing.assert_allclose(got, wanted, rtol=loose, atol=loose * 10)
+    result, expected = (np.asarray(value).astype(np.float64) for value in (result, expected))
+    np.testing.assert_allclose(result, expected, rtol=loose, atol=loose * 10)
 
 
 @pytest.mark.skipif(not HAS_TORCH, reason="PyTorch is not installed")
@@ -112,11 +115,11 @@ def test_pytorch_has_the_same_values(op, data):
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # alerts, beta and deprecated functions
-            got = in_torch(torch, call, arrays, drawn)
+            result = in_torch(torch, call, arrays, drawn)
     finally:
         torch.use_deterministic_algorithms(False)
         torch.set_num_threads(threads)
-    close(got.double().numpy(), drawn.wanted)
+    close(result.double().numpy(), drawn.expected)
 
 
 def in_torch(torch, call, arrays, drawn):

@@ -97,15 +97,17 @@ def test_the_options_of_the_run_are_kept():
 
 def test_a_selection_means_one_test_alone():
     names = [f"test_x[{name}]" for name in (*CELLS, *map(str, every_promise()))]
-    # Under one profile: others change nothing of what follows.
+    # One profile is enough: the selections of the others are alike.
     split = [name for name in names if "complete" in name and failures.selection(name) != name]
     assert any(", " in name for name in split)
     assert any("=" in name for name in split)
-    # What is not split ends in a bracket, as its name does.
+    # A selection that is the name itself ends in a bracket, so it means no longer name.
     for name in {*split, names[0]}:
-        meant = Expression.compile(failures.selection(name))
+        expression = Expression.compile(failures.selection(name))
         selected = [
-            x for x in names if meant.evaluate(lambda word, x=x, **_: word.lower() in x.lower())
+            x
+            for x in names
+            if expression.evaluate(lambda word, x=x, **_: word.lower() in x.lower())
         ]
         assert selected == [name]
 
@@ -116,7 +118,7 @@ def deeper(depth):
     raise ValueError("why")
 
 
-def test_a_traceback_is_without_what_is_between(monkeypatch):
+def test_a_traceback_loses_the_frames_of_jax(monkeypatch):
     with pytest.raises(ValueError, match="why") as caught:
         deeper(3)
     monkeypatch.setattr(failures, "_JAX", Path(__file__).with_name("no folder"))

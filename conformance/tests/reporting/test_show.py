@@ -26,13 +26,13 @@ def test_a_difference_is_found_and_fails(tmp_path, capsys, then, text):
     assert command.main(["diff", str(old), str(stronger)]) == 0
 
 
-def test_show_says_what_failed(tmp_path, capsys):
+def test_show_prints_the_checks_that_failed(tmp_path, capsys):
     path = written(
         tmp_path / "r.json", PASSED, changed(row="R0002", outcome="failed", detail="why")
     )
     assert command.main(["show", str(path)]) == 1
-    said = capsys.readouterr().out
-    assert "1 failed, 1 passed" in said
-    assert "failed: R0002" in said
-    assert said.rstrip().endswith("why")
+    output = capsys.readouterr().out
+    assert "1 failed, 1 passed" in output
+    assert "failed: R0002" in output
+    assert output.rstrip().endswith("why")
     assert command.main(["show", str(written(path, PASSED))]) == 0

@@ -22,7 +22,7 @@ import spec
 from conformance.compiled import TARGETS, compiler, kernels, known, records
 from conformance.compiled.programs import Tried, of_op, picked, tried
 from conformance.reporting import report, sources
-from conformance.suite.cells import tested_ops as tried_ops
+from conformance.suite.cells import ops_with_samples as tried_ops
 
 #: Stands among the ops for the kernels by themselves.
 KERNELS = "impl._kernels"

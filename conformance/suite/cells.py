@@ -101,7 +101,7 @@ def difference(expected: ReleaseBehaviour) -> str:
     return f"{expected.behaviour or 'unaffected'}; {expected.reason}"
 
 
-def tested_ops() -> tuple[str, ...]:
+def ops_with_samples() -> tuple[str, ...]:
     """Returns the ops of the spec that have samples, in alphabetical order."""
     ops = sorted({row.op for row in spec.load().select(kind="op", active=True)})
     return tuple(op for op in ops if samples(op))
@@ -114,7 +114,7 @@ def cells() -> tuple[Cell, ...]:
 
 
 def _cells(rules: spec.Spec) -> Iterator[Cell]:
-    for op in tested_ops():
+    for op in ops_with_samples():
         for sample in samples(op):
             for direction in sample.directions:
                 for device in spec.DEVICES:

@@ -12,14 +12,14 @@ import spec
 from conformance.adapters.base import Adapter, resolve
 from conformance.pytest_plugin import expectations, options
 from conformance.reporting.expectations import missing_ops
-from conformance.suite.cells import cells, tested_ops
+from conformance.suite.cells import cells, ops_with_samples
 from conformance.suite.families import families
 from conformance.suite.sample import Sample, samples
 from spec import coherence, loader, locks
 
 RULES = spec.load()
 OPS = sorted({row.op for row in RULES.select(kind="op", active=True)})
-EVERY_SAMPLE = [(op, sample) for op in tested_ops() for sample in samples(op)]
+EVERY_SAMPLE = [(op, sample) for op in ops_with_samples() for sample in samples(op)]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

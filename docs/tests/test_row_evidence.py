@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from sphinx.errors import ExtensionError
 
+import conformance
 import row_evidence
 import spec
 import spec_lists
@@ -201,7 +202,7 @@ def test_what_is_no_report_breaks_the_build(tmp_path, text, message):
 
 def kept():
     """The reports of this implementation, as JSON has them."""
-    files = sorted((Path(report.__file__).parent / "reports").glob("*.json"))
+    files = sorted((Path(conformance.__file__).parent / "reports").glob("*.json"))
     every = {file.name: json.loads(file.read_text(encoding="utf-8")) for file in files}
     return {n: r for n, r in every.items() if r["environment"]["namespace"] == "impl"}
 

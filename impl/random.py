@@ -320,6 +320,9 @@ def fork_rng(devices: Iterable[object] | None = None, enabled: bool = True) -> I
     Args:
         devices: Makes no difference, since one generator serves all devices.
         enabled: False to restore nothing.
+
+    Yields:
+        None.
     """
     del devices
     before = default_generator._state  # noqa: SLF001  # of this module

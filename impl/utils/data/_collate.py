@@ -26,6 +26,9 @@ def default_collate(batch: Sequence[Any]) -> Any:
     Args:
         batch: The samples, all of one structure; at least one.
 
+    Returns:
+        The batch, of the structure of one sample.
+
     Raises:
         RuntimeError: Arrays of different shapes, or sequences of different lengths.
         ValueError: An integer beyond int64.
@@ -60,6 +63,12 @@ def default_convert(data: Any) -> Any:
 
     Arrays and NumPy's numbers become NumPy arrays, also inside mappings and sequences; a tuple
     becomes a list, as in PyTorch. All else stays as it is.
+
+    Args:
+        data: The sample.
+
+    Returns:
+        The converted sample, of the same structure.
     """
     if isinstance(data, str | bytes):
         return data

@@ -8,7 +8,7 @@ why = "The mode changes nothing."           # what a user would lose
 file = "impl/_mode/decide.py"
 find = "if not mode.enabled"                # stands there exactly once
 replace = "if True"
-run = "pytest impl/tests/test_decide.py"    # the narrow command that has to fail
+run = "pytest impl/tests/mode/test_decide.py"    # the narrow command that has to fail
 
 Tools that mutate Python (mutmut, cosmic-ray, mutatest) make many small changes by general rules and
 know neither TOML nor what a change means, so that they cannot be asked for one that has a name.

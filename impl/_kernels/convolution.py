@@ -43,7 +43,9 @@ def _result(x: jax.Array, w: jax.Array, strides: ConvolutionWindow, **options: A
         place, inside = _read_at(strides, term // inputs, column)
         return (batch * inputs + term % inputs) * _count(strides.image) + place, inside
 
-    sizes = Product(n * groups, outputs, strides.positions, terms, strides.at_once(inputs) * inputs)
+    sizes = Product(
+        n * groups, outputs, strides.positions, terms, strides.taps_per_product(inputs) * inputs
+    )
     out = products(factors, x, sizes, factor_at, image_at, apart=False, **options)
     return out.reshape(n, groups * outputs, *strides.result)
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plt
 
-from impl._core.numerics import zeros
+from impl._core.numerics import additive_identities
 from impl._core.reductions import ADD
 from impl._core.scan_combines import Combine, Parts
 from impl._kernels.triton import Launch
@@ -135,7 +135,7 @@ def atomic_carry(rows: jax.Array, *, launch: Launch) -> jax.Array:
     flat = rows.reshape(-1)
     shape = jax.ShapeDtypeStruct((count * chunks,), dtype)
     grid = (count, chunks)
-    carry = zeros(shape.shape, dtype)
+    carry = additive_identities(shape.shape, dtype)
     if chunks > 1:  # else there is no later chunk to tell
         carry = launch(sums, grid, shape, flat, carry, name="scan_atomic_carry", aliases={1: 0})
     shape = jax.ShapeDtypeStruct(flat.shape, dtype)

@@ -15,7 +15,7 @@ import numpy as np
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plt
 
-from impl._core import numerics
+from impl._core import jax_internals, numerics
 from impl._core.reductions import Reduction
 from impl._core.shard_axes import aligned
 from impl._mode.emulation import Seed
@@ -62,11 +62,10 @@ class Launch:
         if isinstance(self.seed, Seed):
             kernel, args, aliases = _seeded(self.seed, kernel, args, aliases)
         args = tuple(aligned(*args))
-        axes = getattr(jax.typeof(args[0]), "mat", None)
         return pl.pallas_call(  # type: ignore[no-any-return]  # a tree of outputs: here one
             kernel,
             grid=tuple(grid),
-            out_shape=jax.ShapeDtypeStruct(out.shape, out.dtype, manual_axis_type=axes),
+            out_shape=jax_internals.varying_like(out, args[0]),
             input_output_aliases=aliases,
             interpret=self.interpret,
             name=name,
@@ -77,7 +76,7 @@ class Launch:
         self, kernel: Callable[..., None], out: jax.ShapeDtypeStruct, args: tuple[jax.Array, ...]
     ) -> tuple[Callable[..., None], tuple[jax.Array, ...], dict[int, int]]:
         """``kernel`` with one more operand, which its result is written over, and the aliases."""
-        value = numerics.known_value(out.dtype) if self.fill else 0
+        value = numerics.fill_value(out.dtype) if self.fill else 0
         count = len(args)
 
         def over(*refs: Any) -> None:

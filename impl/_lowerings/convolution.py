@@ -162,7 +162,7 @@ def _result(x: jax.Array, w: jax.Array, strides: ConvolutionWindow, dot: Dot) ->
     Only what one group reads is ever copied.
     """
     inputs = w.shape[1]
-    few = strides.at_once(inputs)
+    few = strides.taps_per_product(inputs)
     outputs = w.shape[0] // strides.groups
     factors = _flat_weights(w, strides)
 
@@ -185,11 +185,11 @@ def _result(x: jax.Array, w: jax.Array, strides: ConvolutionWindow, dot: Dot) ->
 def _image(y: jax.Array, w: jax.Array, strides: ConvolutionWindow, dot: Dot) -> jax.Array:
     """Taps, one after another, each a product that is added to the positions that the tap reads."""
     inputs = w.shape[1]
-    few = strides.at_once(inputs)
+    few = strides.taps_per_product(inputs)
     factors = jnp.swapaxes(_flat_weights(w, strides), 1, 2)
     # A dimension in steps of the stride, and a dimension within a step: what a tap reads is then a
     # block, and one position within a step.
-    steps = [-(-n // s) for n, s in zip(strides.reach, strides.stride, strict=True)]
+    steps = [-(-n // s) for n, s in zip(strides.padded_sizes, strides.stride, strict=True)]
     sizes = [size for pair in zip(steps, strides.stride, strict=True) for size in pair]
     window = [size for o in strides.result for size in (o, 1)]
 
@@ -222,7 +222,7 @@ def _image(y: jax.Array, w: jax.Array, strides: ConvolutionWindow, dot: Dot) -> 
 def _weights(x: jax.Array, y: jax.Array, strides: ConvolutionWindow, dot: Dot) -> jax.Array:
     """For each tap a product over all positions; blocks of images are added up in their order."""
     inputs, outputs = x.shape[1] // strides.groups, y.shape[1] // strides.groups
-    few, taps = strides.at_once(inputs), len(strides.taps)
+    few, taps = strides.taps_per_product(inputs), len(strides.taps)
 
     def block(total: jax.Array, images: jax.Array, results: jax.Array) -> jax.Array:
         images, left = _padded(images, strides), _folded(results, strides.groups)
@@ -253,7 +253,7 @@ def _padded(x: jax.Array, strides: ConvolutionWindow) -> jax.Array:
     """The image with zeros around it, as far as windows read."""
     sides = [
         (p, r - n - p, 0)
-        for p, r, n in zip(strides.before, strides.reach, strides.image, strict=True)
+        for p, r, n in zip(strides.before, strides.padded_sizes, strides.image, strict=True)
     ]
     return jax.lax.pad(x, jnp.zeros((), x.dtype), [(0, 0, 0), (0, 0, 0), *sides])
 

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 
 import spec
 from impl._core.axes import rows_of_each, within
-from impl._core.numerics import accumulator, convert, fence, product, zeros
+from impl._core.numerics import accumulator, additive_identities, convert, fence, product
 from impl._core.reductions import ADD
 from impl._core.shard_axes import vary_like
 from impl._lowerings.scatter_accumulate import Scatter
@@ -109,7 +109,11 @@ def _sample_by_columns(
         own = (jax.lax.dynamic_slice_in_dim(a, first, count, axis=2) for a in (left, right))
         return rows_of_each(next(own), rows), rows_of_each(next(own), columns)
 
-    return _dot(read, left.shape[2], vary_like(zeros(rows.shape, left.dtype), left, right, rows))
+    return _dot(
+        read,
+        left.shape[2],
+        vary_like(additive_identities(rows.shape, left.dtype), left, right, rows),
+    )
 
 
 def _sample_by_rows(
@@ -118,7 +122,7 @@ def _sample_by_rows(
     outer, elements = rows.shape
     width = left.shape[2]
     chunk = min(elements, max(1, _READ // (outer * width)))
-    none = vary_like(zeros((outer, elements), left.dtype), left, right, rows)
+    none = vary_like(additive_identities((outer, elements), left.dtype), left, right, rows)
 
     def step(i: jax.Array, out: jax.Array) -> jax.Array:
         # At the end some are computed again, and are the same.

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax.interpreters import ad, batching
 
+from impl._core import jax_internals
 from impl._core.shard_axes import aligned
 from impl._lowerings import matmul as lowerings
 from impl._mode.decide import Decision
@@ -37,7 +38,7 @@ def matmul(a: jax.Array, b: jax.Array, *, decision: Decision, pullback: Decision
 
 def precision() -> str:
     """The precision of products: that which the caller configured, and else the highest."""
-    return jax.config.jax_default_matmul_precision or "highest"  # type: ignore[attr-defined]
+    return jax_internals.default_matmul_precision() or "highest"
 
 
 def _bind(a: jax.Array, b: jax.Array, **params: Any) -> jax.Array:

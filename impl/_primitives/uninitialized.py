@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import mlir, xla
 
-from impl._core.numerics import known_value
+from impl._core.numerics import fill_value
 from impl._mode.decide import Decision
 from impl._primitives._common import register_per_platform
 
@@ -36,7 +36,7 @@ def _lower(
 ) -> Any:
     def make() -> jax.Array:
         if decision.on(platform or "other").fill:
-            return jnp.full(shape, known_value(dtype), dtype)
+            return jnp.full(shape, fill_value(dtype), dtype)
         return jax.lax.empty(shape, dtype)  # type: ignore[no-any-return]  # it is not typed
 
     return mlir.lower_fun(make, multiple_results=False)(context)

@@ -2,26 +2,15 @@
 
 import dataclasses
 import re
-import threading
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
 import impl
 import spec
-from impl._mode import compilation, switches
-from impl._mode.decide import decide
+from impl._mode import compilation
 from spec import coherence
-
-
-@pytest.fixture(autouse=True)
-def _as_before():
-    yield
-    impl.use_deterministic_algorithms(False)
-    impl.backends.cudnn.benchmark = False
-    impl.backends.cudnn.deterministic = False
 
 
 def counted(result=lambda x: x + 1):
@@ -171,7 +160,7 @@ def test_a_value_that_jaxlib_refuses_is_not_taken_for_an_unknown_option(monkeypa
 
 
 def test_options_may_be_asked_for_while_tracing():
-    compilation._refused.cache_clear()
+    compilation._unknown.cache_clear()
     with impl.deterministic():
         jax.jit(lambda x: (impl.compile_options(), x)[1])(1.0)
 
@@ -183,43 +172,3 @@ def test_rows_that_disagree_on_an_option_are_found():
     wrong = dataclasses.replace(row, id="R9999", op="other", options={name: "otherwise"})
     broken = dataclasses.replace(rules, rows=(*rules.rows, wrong))
     assert [key for key, text in coherence.findings(broken) if name in text] == ["R9999"]
-
-
-def test_switches_are_checked_and_scoped():
-    cudnn = impl.backends.cudnn
-    assert (cudnn.benchmark, cudnn.deterministic) == (False, False)
-    cudnn.benchmark = True
-    with cudnn.flags(deterministic=True):
-        assert (cudnn.benchmark, cudnn.deterministic) == (False, True)
-        seen = []
-        thread = threading.Thread(
-            target=lambda: seen.append((cudnn.benchmark, cudnn.deterministic))
-        )
-        thread.start()
-        thread.join()
-        assert seen == [(True, False)]
-    assert (cudnn.benchmark, cudnn.deterministic) == (True, False)
-    with pytest.raises(RuntimeError, match="set_cudnn_benchmark expects a bool, but got int"):
-        cudnn.benchmark = 1
-    scope = cudnn.flags(deterministic=None)
-    with pytest.raises(RuntimeError, match="set_cudnn_deterministic expects a bool"), scope:
-        pass
-    with pytest.raises(TypeError, match="enabled"):
-        cudnn.flags(enabled=True)
-    assert switches.current() == switches.Switches(cudnn_benchmark=True)
-
-
-def test_cudnn_deterministic_reaches_convolutions_and_nothing_else():
-    x, weight = np.ones((1, 2, 5), np.float32), np.ones((3, 2, 3), np.float32)
-
-    def lowered():
-        return impl.testing.lower(impl.nn.functional.conv1d, x, weight).as_text()
-
-    assert "stablehlo.convolution" in lowered()
-    impl.backends.cudnn.deterministic = True
-    assert "stablehlo.convolution" not in lowered()
-    facts = {"dtype": "floating", "unique_indices": False}
-    assert decide("index_add", **facts).on("cuda").path == "atomic"
-    assert decide("nn.functional.conv1d", **facts).on("cpu").path == "atomic"
-    with impl.deterministic():
-        assert decide("index_add", **facts).on("cuda").path == "ordered"

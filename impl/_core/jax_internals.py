@@ -13,10 +13,10 @@ from typing import Any
 
 import jax
 
-#: Modules of JAX that are not, or only in part, documented: a name of theirs is in ``NAMES``.
+#: Modules of JAX without documents, or documented in part: NAMES has each name used from them.
 MODULES = ("jax._src", "jax.core", "jax.extend", "jax.interpreters", "jaxlib")
 
-#: What each of these names is used for. JAX's tutorial on primitives uses most of them.
+#: The use of each name. JAX's tutorial on primitives has most of them.
 NAMES: Mapping[str, str] = MappingProxyType(
     {
         "jax.core.ShapedArray": "the abstract value of a primitive without operands",

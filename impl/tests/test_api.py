@@ -100,6 +100,11 @@ def test_a_package_exports_the_functions_of_the_module_of_an_op(module):
     assert {name: getattr(package, name, None) for name in functions} == functions
 
 
+@pytest.mark.parametrize("package", ["spec", "impl", "conformance"])
+def test_type_checkers_read_the_types_of_a_package(package):
+    assert (ROOT / package / "py.typed").is_file()
+
+
 def python_of(page):
     """The Python of a page: a script, or the code blocks of a text."""
     text = page.read_text(encoding="utf-8")
@@ -130,8 +135,8 @@ def test_no_example_uses_a_private_name(page):
                 imported += [f"{node.module}.{alias.name}" for alias in node.names]
             elif isinstance(node, ast.Attribute):
                 imported.append(ast.unparse(node))
-        ours = [name for name in imported if name.split(".")[0] in ("impl", "spec", "conformance")]
-        assert [name for name in ours if is_private(name)] == []
+        own = [name for name in imported if name.split(".")[0] in ("impl", "spec", "conformance")]
+        assert [name for name in own if is_private(name)] == []
 
 
 # Docstrings. The lint does not ask for them.
@@ -149,7 +154,7 @@ def described(section):
 
 
 def raises(function):
-    """Whether the body of a function has a ``raise`` of its own."""
+    """Returns whether the body of a function raises an exception."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     return any(isinstance(node, ast.Raise) and node.exc is not None for node in ast.walk(tree))
 

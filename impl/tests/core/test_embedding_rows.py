@@ -32,8 +32,8 @@ def test_rows_are_scaled_to_the_greatest_norm(norm_type):
         jnp.asarray(WEIGHT), jnp.array([0, 1, 2, 0]), 1.0, norm_type, decision=ORDERED
     )
     norms = np.linalg.norm(WEIGHT.astype(float), norm_type, axis=1)
-    wanted = [row / norm if norm > 1 else row for row, norm in zip(WEIGHT, norms, strict=True)]
-    np.testing.assert_allclose(rows, np.array(wanted)[[0, 1, 2, 0]], rtol=1e-6)
+    expected = [row / norm if norm > 1 else row for row, norm in zip(WEIGHT, norms, strict=True)]
+    np.testing.assert_allclose(rows, np.array(expected)[[0, 1, 2, 0]], rtol=1e-6)
 
 
 def test_frequencies_are_at_least_one():

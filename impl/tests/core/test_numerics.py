@@ -14,9 +14,9 @@ def test_a_product_is_rounded_before_the_sum_takes_it_up():
     a, b, c = (rng.standard_normal(1000).astype(np.float32) for _ in range(3))
     assert_same_bits(jax.jit(lambda a, b, c: product(a, b) + c)(a, b, c), a * b + c)
     a[:2], b[:2] = [np.inf, np.nan], 0
-    got = jax.jit(product)(a, b)
-    assert np.isnan(got[:2]).all()
-    assert_same_bits(got[2:], a[2:] * b[2:])
+    result = jax.jit(product)(a, b)
+    assert np.isnan(result[:2]).all()
+    assert_same_bits(result[2:], a[2:] * b[2:])
 
 
 def test_products_of_integers_and_complex_numbers():
@@ -25,16 +25,16 @@ def test_products_of_integers_and_complex_numbers():
 
 
 @pytest.mark.parametrize("dtype", [np.float16, jnp.bfloat16], ids=lambda d: d.__name__)
-def test_a_rounding_to_a_narrow_float_is_kept(dtype):
+def test_a_rounding_to_a_narrow_float_is_not_dropped(dtype):
     values = spread(np.random.default_rng(0), 1000)
-    want = values.astype(dtype).astype(np.float32)
-    assert want.tobytes() != values.tobytes()
-    got = jax.jit(lambda v: convert(convert(v, np.dtype(dtype)), np.dtype(np.float32)))(values)
-    assert_same_bits(got, want)
+    expected = values.astype(dtype).astype(np.float32)
+    assert expected.tobytes() != values.tobytes()
+    result = jax.jit(lambda v: convert(convert(v, np.dtype(dtype)), np.dtype(np.float32)))(values)
+    assert_same_bits(result, expected)
 
 
 @pytest.mark.parametrize(
-    ("dtype", "wide"),
+    ("dtype", "accumulated_in"),
     [
         (np.float16, np.float32),
         (jnp.bfloat16, np.float32),
@@ -48,8 +48,8 @@ def test_a_rounding_to_a_narrow_float_is_kept(dtype):
         (np.complex64, np.complex64),
     ],
 )
-def test_what_sums_are_kept_in(dtype, wide):
-    assert accumulator(dtype) == wide
+def test_the_dtype_of_sums(dtype, accumulated_in):
+    assert accumulator(dtype) == accumulated_in
 
 
 def test_the_identity_of_addition_keeps_every_bit():

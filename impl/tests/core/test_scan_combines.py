@@ -16,16 +16,18 @@ def combined(name, *operands):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.complex64])
 @pytest.mark.parametrize(
-    ("name", "wanted"), [("add", np.add), ("mul", np.multiply), ("logaddexp", None)]
+    ("name", "expected"), [("add", np.add), ("mul", np.multiply), ("logaddexp", None)]
 )
-def test_numbers(name, wanted, dtype):
+def test_numbers(name, expected, dtype):
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((2, 20)).astype(dtype)
     if dtype is np.complex64:
         a, b = a + 1j * b, b - 1j * a
-    if wanted is None:
-        wanted = np.logaddexp if dtype is np.float32 else lambda a, b: np.log(np.exp(a) + np.exp(b))
-    np.testing.assert_allclose(combined(name, a, b), wanted(a, b), rtol=2e-5, atol=1e-6)
+    if expected is None:
+        expected = (
+            np.logaddexp if dtype is np.float32 else lambda a, b: np.log(np.exp(a) + np.exp(b))
+        )
+    np.testing.assert_allclose(combined(name, a, b), expected(a, b), rtol=2e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -49,9 +49,9 @@ def read(expression, input):
 )
 def test_they_read_as_numpy_does(indices):
     expression = subscripts.subscript("op", X.shape, indices)
-    wanted = X[indices]
-    assert read(expression, X).shape == wanted.shape
-    np.testing.assert_array_equal(read(expression, X), wanted)
+    expected = X[indices]
+    assert read(expression, X).shape == expected.shape
+    np.testing.assert_array_equal(read(expression, X), expected)
 
 
 def test_a_list_is_read_as_pytorch_reads_it():

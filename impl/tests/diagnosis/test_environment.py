@@ -19,11 +19,11 @@ GONE = {"xla_gpu_experimental_autotuner_cache_dir"}
         ("/no/such/file", {}),
     ],
 )
-def test_flags_are_taken_apart_as_xla_does(text, expected):
+def test_flags_are_parsed_as_xla_parses_them(text, expected):
     assert _environment.flags(text) == expected
 
 
-def test_flags_may_stand_in_a_file(tmp_path):
+def test_flags_may_be_in_a_file(tmp_path):
     (tmp_path / "flags").write_text("--a=1\n--b\n")
     assert _environment.flags(str(tmp_path / "flags")) == {"a": "1", "b": "true"}
 

@@ -4,7 +4,7 @@ from impl.diagnosis._report import Item, Report
 from impl.tests.diagnosis._verdicts import FIXED, MACHINE
 
 
-def test_the_report_as_text_says_once_what_is_said_of_several():
+def test_neighbours_in_the_text_share_an_explanation():
     alike = [Item("S", name, "1", FIXED, "Alike.") for name in ("a", "bb")]
     other = Item("T", "c", None, MACHINE, "It differs.", "Set it.")
     fact = Item("T", "d", "x", MACHINE, "A fact.")

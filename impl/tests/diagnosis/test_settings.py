@@ -120,7 +120,7 @@ def test_verdicts_of_configs(platform, name, value, verdict):
     assert (item.value, item.verdict) == (None if value == "None" else value, verdict)
 
 
-def test_what_is_as_usual_is_left_out_and_what_the_platform_does_not_read_does_nothing():
+def test_usual_values_are_left_out_and_flags_of_another_platform_do_nothing():
     assert not judged("cpu", config={"jax_enable_pgle": "False"}).keys() & {"jax_enable_pgle"}
     assert "CUBLAS_WORKSPACE_CONFIG" not in judged("cpu")
     assert EXCLUDE not in judged("cpu")

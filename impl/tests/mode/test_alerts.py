@@ -1,4 +1,4 @@
-"""Alerts: raised or warned when a program is lowered for the device, and at every eager call."""
+"""Alerts: given when a program is lowered for the device, and at every eager call."""
 
 import contextlib
 import warnings
@@ -29,8 +29,8 @@ def refuses(caller="kthvalue CUDA"):
 
 
 @contextlib.contextmanager
-def heard():
-    """The warnings given inside, every one; JAX's own deprecations are none of them."""
+def recorded_warnings():
+    """Records every UserWarning inside; deprecations of JAX are ignored."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
@@ -48,7 +48,7 @@ def old_warn_only():
 
 
 @pytest.mark.usefixtures("old")
-def test_the_message_says_what_where_and_how_to_get_out():
+def test_the_message_names_the_profile_the_row_and_the_ways_out():
     with refuses() as error:
         lower(second, X)
     for part in (
@@ -62,8 +62,8 @@ def test_the_message_says_what_where_and_how_to_get_out():
 
 
 @pytest.mark.usefixtures("old_warn_only")
-def test_the_warning_says_so_too():
-    with heard() as caught:
+def test_the_warning_has_the_same_parts():
+    with recorded_warnings() as caught:
         lower(second, X)
     assert [w.category for w in caught] == [UserWarning]
     text = str(caught[0].message)
@@ -75,7 +75,7 @@ def test_the_warning_says_so_too():
 @pytest.mark.parametrize(
     ("function", "caller"),
     [
-        # New functions: what is lowered a second time is taken from a cache, and warns no more.
+        # New functions: JAX lowers a function once, and a second time gives no warning.
         (lambda x: second(x) + 0, "kthvalue CUDA"),
         (lambda x: jax.jit(second)(x) + 0, "kthvalue CUDA"),
         (jax.grad(second), "kthvalue CUDA"),
@@ -113,12 +113,12 @@ def test_cumsum_of_floats_raises_in_the_default_profile_and_of_integers_does_not
         with refuses("cumsum_cuda_kernel"):
             lower(lambda x: impl.cumsum(x, 0), jnp.zeros(3, dtype))
     lower(lambda x: impl.cumsum(x, 0), jnp.zeros(3, jnp.int32))
-    with refuses("cumsum_cuda_kernel"):  # What is added are floats.
+    with refuses("cumsum_cuda_kernel"):  # With dtype=float32, the contributions are floats.
         lower(lambda x: impl.cumsum(x, 0, dtype=jnp.float32), jnp.zeros(3, jnp.int32))
 
 
 @pytest.mark.usefixtures("old")
-def test_a_cpu_says_nothing():
+def test_a_cpu_gives_no_alert():
     assert second(jnp.asarray(X)) == 2
     assert jax.jit(second)(X) == 2
     assert jax.grad(second)(X).tolist() == [0, 0, 1]
@@ -137,7 +137,7 @@ def test_an_emulated_cpu_raises_at_every_call():
 
 @pytest.mark.usefixtures("old_warn_only")
 def test_an_emulated_cpu_warns_at_every_eager_call():
-    with emulate("cuda"), heard() as caught:
+    with emulate("cuda"), recorded_warnings() as caught:
         for number in range(1, 4):
             assert second(X) == 2
             assert len(caught) == number
@@ -149,7 +149,7 @@ def test_an_emulated_cpu_warns_at_every_eager_call():
 @pytest.mark.usefixtures("old_warn_only")
 def test_a_compiled_call_warns_when_it_is_lowered():
     jitted = jax.jit(lambda x: second(x) + 0)
-    with emulate("cuda"), heard() as caught:
+    with emulate("cuda"), recorded_warnings() as caught:
         assert jitted(X) == 2
         assert caught
         jitted(X)  # JAX 0.12 lowers the first program of a process twice.
@@ -184,10 +184,10 @@ def test_the_warning_points_at_the_users_line(call):
         "def run():\n"
         f"    {call}\n"
     )
-    with emulate("cuda"), heard() as caught:
+    with emulate("cuda"), recorded_warnings() as caught:
         module.run()
     assert caught
-    # Eagerly the innermost line of the user's, in a compiled program the call of it.
+    # An eager op names the user's innermost line; a compiled program, the line that calls it.
     assert {(w.filename, w.lineno in (5, 7)) for w in caught} == {("user_program.py", True)}
 
 
@@ -219,7 +219,7 @@ def test_a_backward_row_does_not_touch_the_forward_pass():
 
 
 @pytest.mark.usefixtures("old")
-def test_the_backward_row_asks_for_the_number_of_dimensions():
+def test_the_backward_row_depends_on_the_number_of_dimensions():
     lowered = lower(jax.grad(lambda x: impl.gather(x, 0, PLACES[0]).sum()), X)
     assert "scatter_add_ordered_fold" in kernels(lowered)
 
@@ -258,43 +258,43 @@ def test_a_warning_of_a_pullback():
 # The alert for authors of other ops.
 
 
-def theirs(x, **options):
+def op_of_an_author(x, **options):
     return impl.alert_not_deterministic("their_op", x, **options) * 2
 
 
 def test_alert_not_deterministic_raises_under_any_profile():
-    assert theirs(X).tolist() == [6, 2, 4]
-    lower(theirs, X)
+    assert op_of_an_author(X).tolist() == [6, 2, 4]
+    lower(op_of_an_author, X)
     for profile in ("torch-1.10", "complete"):
         with impl.deterministic(profile=profile):
-            assert theirs(X).tolist() == [6, 2, 4]
+            assert op_of_an_author(X).tolist() == [6, 2, 4]
             for function in (
-                theirs,
-                jax.value_and_grad(lambda x: theirs(x).sum()),
-                jax.vmap(theirs),
+                op_of_an_author,
+                jax.value_and_grad(lambda x: op_of_an_author(x).sum()),
+                jax.vmap(op_of_an_author),
             ):
                 with refuses("their_op") as error:
                     lower(function, X)
             with emulate("cuda"), refuses("their_op"):
-                theirs(X)
+                op_of_an_author(X)
     assert "row" not in str(error.value)
 
 
 @pytest.mark.usefixtures("old_warn_only")
 def test_alert_not_deterministic_warns_and_returns_its_operand():
     with emulate("cuda"), pytest.warns(UserWarning, match="^their_op does not") as caught:
-        assert theirs(X).tolist() == [6, 2, 4]
+        assert op_of_an_author(X).tolist() == [6, 2, 4]
     assert len(caught) == 1
 
 
 @pytest.mark.usefixtures("old")
 def test_alert_not_deterministic_names_its_platforms():
     with refuses("their_op"):
-        theirs(X, platforms=("cpu",))
-    lower(lambda x: theirs(x, platforms=("cpu",)), X)
+        op_of_an_author(X, platforms=("cpu",))
+    lower(lambda x: op_of_an_author(x, platforms=("cpu",)), X)
     with emulate("cuda"):
-        assert theirs(X, platforms=("rocm", "cpu")).tolist() == [6, 2, 4]
-        assert theirs(X, platforms=()).tolist() == [6, 2, 4]
+        assert op_of_an_author(X, platforms=("rocm", "cpu")).tolist() == [6, 2, 4]
+        assert op_of_an_author(X, platforms=()).tolist() == [6, 2, 4]
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -310,4 +310,4 @@ def test_alert_not_deterministic_names_its_platforms():
 )
 def test_alert_not_deterministic_checks_its_arguments(enabled, x, options, error, message):
     with impl.deterministic(enabled), pytest.raises(error, match=message):
-        theirs(x, **options)
+        op_of_an_author(x, **options)

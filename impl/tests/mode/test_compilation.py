@@ -1,4 +1,4 @@
-"""``impl.jit`` and ``impl.compile_options``: the options of XLA, and when they change."""
+"""``impl.jit`` and ``impl.compile_options``: which options XLA gets, and when they change."""
 
 import dataclasses
 import re
@@ -48,7 +48,7 @@ def test_toggling_a_switch_compiles_again():
 
 
 def passed_options(monkeypatch):
-    """The compiler options that JAX is given, as it is given them."""
+    """A list of the compiler options of each call of ``jax.jit``."""
     passed = []
     plain = jax.jit
 
@@ -62,14 +62,14 @@ def passed_options(monkeypatch):
 
 def test_the_options_reach_jax(monkeypatch):
     with impl.deterministic():
-        wanted = impl.compile_options()
-        assert wanted
+        expected = impl.compile_options()
+        assert expected
         passed = passed_options(monkeypatch)
         impl.jit(lambda x: x, compiler_options={"xla_cpu_prefer_vector_width": 128})(1.0)
-    assert passed == [{"xla_cpu_prefer_vector_width": 128, **wanted}]
+    assert passed == [{"xla_cpu_prefer_vector_width": 128, **expected}]
 
 
-def test_nothing_asked_for_is_plain_jit(monkeypatch):
+def test_without_required_options_it_is_plain_jit(monkeypatch):
     impl.backends.cudnn.benchmark = True
     assert impl.compile_options() == {}
     passed = passed_options(monkeypatch)
@@ -95,7 +95,7 @@ NESTED = {
 
 
 @pytest.mark.parametrize("how", NESTED)
-def test_nesting_is_refused_and_says_what_to_do(how):
+def test_nesting_is_an_error_that_names_the_remedy(how):
     def inner(x):
         return x * 2
 
@@ -103,7 +103,7 @@ def test_nesting_is_refused_and_says_what_to_do(how):
         NESTED[how](impl.jit(inner))
 
 
-def test_other_errors_are_the_function_s_own():
+def test_other_errors_pass_unchanged():
     def wrong(_):
         raise ValueError("of its own")
 
@@ -127,7 +127,7 @@ def test_it_is_a_decorator_with_jit_s_arguments_and_works_on_methods():
     assert impl.jit(lambda x, n: jnp.zeros(n) + x, static_argnames="n")(1.0, n=2).shape == (2,)
 
 
-def test_what_jit_has_beside_a_call():
+def test_it_has_the_methods_of_jit():
     function = counted(jnp.sum)
     jitted = impl.jit(function)
     shape = jax.ShapeDtypeStruct((3,), jnp.float32)
@@ -159,7 +159,7 @@ def test_a_value_that_jaxlib_refuses_is_not_taken_for_an_unknown_option(monkeypa
         impl.compile_options()
 
 
-def test_options_may_be_asked_for_while_tracing():
+def test_options_may_be_read_while_tracing():
     compilation._unknown.cache_clear()
     with impl.deterministic():
         jax.jit(lambda x: (impl.compile_options(), x)[1])(1.0)

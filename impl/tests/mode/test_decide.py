@@ -1,4 +1,4 @@
-"""decide, on a small spec made by hand."""
+"""``decide``, on a small spec that is written here."""
 
 import dataclasses
 import types
@@ -120,7 +120,7 @@ def test_decisions_are_hashable():
         ({"dtype": "floating", "unique": True}, "atomic"),
     ],
 )
-def test_no_order_is_kept_where_every_order_is_the_same(facts, path):
+def test_the_path_is_atomic_where_every_order_gives_the_same_bits(facts, path):
     action = on_cuda("ordered", **facts)
     assert action == Action(path=path, row="ordered-cuda-deterministic")
 
@@ -152,7 +152,7 @@ def test_fill():
     assert on_cuda("fills") == Action(fill=True, row="fills-any-fill")
 
 
-def test_no_row_no_effect():
+def test_an_op_without_a_row_is_not_affected():
     assert decide("unheard_of").actions == tuple((p, Action()) for p in ("cpu", "cuda", "rocm"))
     assert on_cuda("retired") == Action()
 
@@ -162,7 +162,7 @@ def test_a_profile_that_lists_nothing_changes_nothing():
         assert {on_cuda(op) for op in ("ordered", "raises", "fills")} == {Action()}
 
 
-def test_directions_are_apart():
+def test_a_row_is_for_one_direction():
     assert on_cuda("pulled") == Action()
     assert on_cuda("pulled", "backward").alert.row == "pulled-cuda-raise"
     assert on_cuda("raises", "backward") == Action()

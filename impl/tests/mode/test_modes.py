@@ -19,7 +19,7 @@ def state():
 
 
 def in_thread(function):
-    """What ``function`` returns in a thread of its own."""
+    """Returns the result of ``function`` in a new thread."""
     result = []
     thread = threading.Thread(target=lambda: result.append(function()))
     thread.start()
@@ -88,7 +88,7 @@ def test_an_unknown_profile_is_a_value_error_that_names_the_profiles(function):
 
 
 @pytest.mark.parametrize("name", spec.load().profiles)
-def test_profiles_are_set_and_kept_by_none(name):
+def test_a_profile_is_set_and_none_keeps_it(name):
     impl.use_deterministic_algorithms(True, profile=name)
     assert state() == (True, False, name)
     impl.use_deterministic_algorithms(False, profile=None)
@@ -186,11 +186,11 @@ def test_an_exception_leaves_the_scope_restored():
 def test_as_a_decorator_it_holds_at_every_call_and_not_between():
     @impl.deterministic(warn_only=True, profile="complete")
     def decorated(depth):
-        """Says what holds."""
+        """The docstring of the function."""
         return state(), decorated(depth - 1) if depth else None
 
     assert decorated.__name__ == "decorated"
-    assert decorated.__doc__ == "Says what holds."
+    assert decorated.__doc__ == "The docstring of the function."
     assert state() == (False, False, DEFAULT)
     inside = (True, True, "complete")
     assert decorated(1) == (inside, (inside, None))

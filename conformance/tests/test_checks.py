@@ -141,9 +141,9 @@ def test_a_row_that_races_and_never_varies_is_found():
 
 
 def test_a_race_that_no_row_states_is_found():
-    row = dataclasses.replace(RACES.row, otherwise=None)
+    row = dataclasses.replace(RACES.row, mode_off=None)
     tried("test_race_is_stated", RACES)
-    with pytest.raises(AssertionError, match="R0001 needs otherwise"):
+    with pytest.raises(AssertionError, match="R0001 needs mode_off"):
         tried("test_race_is_stated", dataclasses.replace(RACES, row=row))
 
 

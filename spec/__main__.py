@@ -1,4 +1,8 @@
-"""The command line of the spec: ``python -m spec``."""
+"""The command line of the spec: ``python -m spec``.
+
+Each command is a thin function over a module of this package. Errors that a user can cause are
+one line on standard error, and the exit status is then 1.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from spec import check, export, ledger, loader, locks
+from spec import check, export, loader
+from spec.check import ledger, locks
 from spec.model import SpecError
 
 
@@ -21,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SpecError as error:
         return _fail(str(error))
     except BrokenPipeError:
-        # What is still buffered would fail again when the interpreter exits.
+        # The rest of the buffer would fail again when the interpreter exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _fail("the reader of the output went away before its end")
     except OSError as error:
@@ -54,11 +59,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _check(options: argparse.Namespace) -> int:
-    found = check.problems(options.root)
-    for problem in found:
+    problems = check.problems(options.root)
+    for problem in problems:
         print(problem)
-    if found:
-        print(f"{len(found)} problem(s)", file=sys.stderr)
+    if problems:
+        print(f"{len(problems)} problem(s)", file=sys.stderr)
         return 1
     print(f"{len(loader.read(options.root).rows)} rows, no problem")
     return 0
@@ -71,8 +76,8 @@ def _ids(options: argparse.Namespace) -> int:
         for file, row in loader.row_tables(options.root)
     ]
     new = ledger.unissued(used, table)
-    for key, op in new.items():
-        print(f"{key} {op}")
+    for id, op in new.items():
+        print(f"{id} {op}")
     if options.write and new:
         ledger.write(options.root / "ids.toml", table, new)
     print(f"the next free id is {ledger.next_free(used, table)}")

@@ -19,12 +19,6 @@ from impl._mode.switches import Switches
 
 Path = Literal["atomic", "ordered"]
 
-#: The device of the spec that a JAX platform is. ROCm devices are CUDA devices in PyTorch's
-#: documents; every other platform meets only the rows for any device.
-DEVICES: Mapping[str, spec.Device] = MappingProxyType(
-    {"cpu": "cpu", "cuda": "cuda", "rocm": "cuda"}
-)
-
 
 @dataclasses.dataclass(frozen=True)
 class Alert:
@@ -100,7 +94,7 @@ class Decision:
     @property
     def alerts(self) -> tuple[tuple[str, Alert], ...]:
         """The platforms that say something, as they are after emulation."""
-        named = ((platform, self.on(platform).alert) for platform in DEVICES)
+        named = ((platform, self.on(platform).alert) for platform in spec.load().platforms)
         return tuple((platform, alert) for platform, alert in named if alert is not None)
 
 
@@ -162,8 +156,8 @@ def _decide(
     on = {name for name, value in turned.facts(mode).items() if value is True}
     return Decision(
         actions=tuple(
-            (platform, _action(op, direction, device, stated, mode, on))
-            for platform, device in DEVICES.items()
+            (platform, _action(op, direction, device.name, stated, mode, on))
+            for platform, device in spec.load().platforms.items()
         ),
         elsewhere=_action(op, direction, "any", stated, mode, on),
         emulation=emulated,
@@ -173,7 +167,7 @@ def _decide(
 def _action(
     op: str,
     direction: spec.Direction,
-    device: spec.Device,
+    device: str,
     facts: spec.Facts,
     mode: Mode,
     on: Collection[str],

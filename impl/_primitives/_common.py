@@ -11,9 +11,10 @@ import jax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, mlir, xla
 
+import spec
 from impl._kernels.triton import Launch
 from impl._mode import modes
-from impl._mode.decide import DEVICES, Decision, Path
+from impl._mode.decide import Decision, Path
 
 #: A computation on arrays; takes the primitive's parameters as keywords.
 Function: TypeAlias = Callable[..., Any]
@@ -82,7 +83,7 @@ def register_per_platform(primitive: Primitive, rule: Callable[..., Any]) -> Non
     On every other platform ``platform`` is None.
     """
     mlir.register_lowering(primitive, functools.partial(rule, None))
-    for platform in DEVICES:
+    for platform in spec.load().platforms:
         mlir.register_lowering(primitive, functools.partial(rule, platform), platform=platform)
 
 

@@ -13,7 +13,7 @@ import impl
 import spec
 from impl._mode import compilation, switches
 from impl._mode.decide import decide
-from spec import coherence
+from spec.check import coherence
 
 
 @pytest.fixture(autouse=True)

@@ -1,8 +1,8 @@
-"""The locks: digests of what the transcribed profiles list.
+"""The locks: a digest of everything that each transcribed profile lists.
 
-A release that is out does not change any more, so a profile that transcribes it only changes where
-the transcription was wrong. A lock makes such a change a deliberate one: a row that is lost or a
-behaviour that is flipped is found even where the rest of the spec agrees with it.
+A release that is out does not change any more. A profile that transcribes it changes only to
+correct the transcription, and a lock makes such a change a deliberate one. A row that is lost or a
+behaviour that is flipped is found even if the rest of the spec agrees with it.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from spec.loader import thawed
 from spec.model import Spec
 
 _HEAD = """\
-# A digest of what each profile lists that transcribes a release. A release that is out does not
-# change: if the transcription was wrong, correct it and run `python -m spec lock --write`.
+# A digest of everything that each profile lists that transcribes a release. A release that is out
+# does not change: if the transcription was wrong, correct it and run `python -m spec lock --write`.
 """
 
 
 def digests(spec: Spec) -> dict[str, str]:
-    """The digest of each profile that transcribes a release."""
-    return {name: _digest(spec, name) for name, own in spec.profiles.items() if own.release}
+    """Returns the digest of each profile that transcribes a release."""
+    return {name: _digest(spec, name) for name, profile in spec.profiles.items() if profile.release}
 
 
 def findings(spec: Spec, locked: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Where a profile no longer lists what it was locked at.
+    """Yields the profiles that no longer list what they were locked at.
 
     Yields:
-        The profile, and what is wrong and what to do.
+        The profile, and a description of the problem and of the remedy.
     """
     for name, digest in digests(spec).items():
         if locked.get(name) != digest:

@@ -1,4 +1,4 @@
-"""The calls that an op's rows tell apart: one set of facts for each case they can decide."""
+"""The calls that the rows of an op can tell apart, so that each of them can be checked."""
 
 from __future__ import annotations
 
@@ -8,30 +8,28 @@ from collections.abc import Iterable, Iterator, Mapping
 from spec.model import Fact, Facts, FactValue, Row, Test
 
 
-def cases(rows: Iterable[Row], facts: Mapping[str, Fact]) -> Iterator[Facts]:
-    """Every combination of the facts that ``rows`` ask for, with values on each side of a test.
+def distinct_calls(rows: Iterable[Row], facts: Mapping[str, Fact]) -> Iterator[Facts]:
+    """Yields the facts of one call for each case that ``rows`` can decide.
 
-    A call outside the combinations is decided as one of them: between two numbers that no test
-    names, and for two strings that no test names, the rows see no difference.
+    The values of a fact lie on both sides of every test. Any other call is decided as one of
+    these: the rows see no difference between two numbers if no test has its bound between them,
+    nor between two strings that no test names.
 
     Args:
         rows: The rows of one op and direction.
         facts: The vocabulary.
-
-    Yields:
-        One value for each fact asked for.
     """
     tests: dict[str, list[Test]] = {}
     for row in rows:
         for name, test in row.when.items():
             tests.setdefault(name, []).append(test)
-    values = [_values(facts[name], asked) for name, asked in tests.items()]
+    values = [_values(facts[name], tests_of_fact) for name, tests_of_fact in tests.items()]
     for combination in itertools.product(*values):
         yield dict(zip(tests, combination, strict=True))
 
 
 def named_values(test: Test) -> list[FactValue]:
-    """The values that a test names."""
+    """Returns the values that a test names."""
     if isinstance(test, Mapping):
         return [value for limit in test.values() for value in named_values(limit)]
     return list(test) if isinstance(test, tuple) else [test]

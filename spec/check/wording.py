@@ -11,13 +11,13 @@ from spec.check.names import FileRow, Finding
 #: The most characters and the most sentences of each text of a row.
 _LIMITS = {
     "statement": (180, 1),
-    "note": (240, 2),
+    "note": (310, 3),
     "reason": (140, 1),
     "in_xla": (240, 2),
     "caveat": (240, 2),
 }
 #: The same for the texts of vocabularies. An order takes as many short sentences as it needs.
-_PROFILE = (420, 3)
+_PROFILE = (240, 2)
 _ORDER = (720, 10)
 
 

@@ -24,11 +24,11 @@ MUTATIONS = {
         'statement = "' + "First this. " * 60,
         "orders.toml: panel: statement has .* characters",
     ),
-    "a fact without a sentence": (
+    "a fact without a full stop": (
         "facts.toml",
-        'about = "',
-        'about = "Nothing", x = "',
-        "facts.toml",
+        'the mode is on."',
+        'the mode is on"',
+        "facts.toml: deterministic_algorithms: about does not end",
     ),
     "a reason without a full stop": (
         "devices.toml",

@@ -50,6 +50,19 @@ def read(root: Traversable) -> Spec:
             says more, row by row.
     """
     tables = {name: read_table(root, f"{name}.toml") for name in _VOCABULARIES}
+    return assemble(tables, row_files(root))
+
+
+def assemble(tables: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]]) -> Spec:
+    """Makes a spec of TOML files that were read.
+
+    Args:
+        tables: The vocabularies, by the names of their files without the suffix.
+        files: The files of rows, by name.
+
+    Raises:
+        SpecError: A table lacks what a record needs.
+    """
     with _reading("profiles.toml"):
         profiles = {name: Profile(name=name, **t) for name, t in tables["profiles"].items()}
     with _reading("facts.toml"):
@@ -61,7 +74,7 @@ def read(root: Traversable) -> Spec:
     with _reading("documents.toml"):
         documents = {name: Document(name=name, **t) for name, t in tables["documents"].items()}
     rows = []
-    for file, table in row_tables(root):
+    for file, table in _rows(files):
         with _reading(f"{file}: {table.get('id', 'a row without id')}"):
             full = defaults.completed(table, tables["profiles"], tables["devices"])
             rows.append(_row(full, file.removesuffix(".toml"), profiles, facts, devices))
@@ -86,7 +99,13 @@ def _reading(name: str) -> Iterator[None]:
 
 def row_tables(root: Traversable) -> list[tuple[str, dict[str, Any]]]:
     """Returns every row as TOML has it, with the name of its file, in the order of the names."""
-    return [(name, row) for name, file in row_files(root).items() for row in file.get("row", [])]
+    return list(_rows(row_files(root)))
+
+
+def _rows(files: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, content in files.items():
+        for row in content.get("row", []):
+            yield name, row
 
 
 def row_files(root: Traversable) -> dict[str, dict[str, Any]]:

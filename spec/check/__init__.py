@@ -71,7 +71,7 @@ def problems(root: Traversable = loader.ROOT) -> list[Problem]:
     found += [Problem(*finding) for finding in ledger.findings(used, tables["ids"])]
     if not found:
         # Rows can only be compared with one another if each of them is right.
-        found += _together(root, {row["id"]: file for file, row in rows}, tables["locks"])
+        found += _together(tables, files, {row["id"]: file for file, row in rows})
     return sorted(found)
 
 
@@ -109,13 +109,13 @@ def _row_file(
 
 
 def _together(
-    root: Traversable, file_of: Mapping[str, str], locked: Mapping[str, str]
+    tables: Mapping[str, Any], files: Mapping[str, Any], file_of: Mapping[str, str]
 ) -> Iterator[Problem]:
     """Yields the problems between rows that are each right."""
-    spec = loader.read(root)
+    spec = loader.assemble(tables, files)
     for id, text in coherence.findings(spec):
         yield Problem(file_of[id], id, text)
-    for profile, text in locks.findings(spec, locked):
+    for profile, text in locks.findings(spec, tables["locks"]):
         yield Problem("locks.toml", profile, text)
 
 

@@ -129,13 +129,13 @@ def _device(record: Record, report: Report) -> str:
 
 
 def _here(report: Report) -> str:
-    """The device that a process computed on; ``any`` if it is no device of the spec."""
+    """Returns the device of a process, or ``any`` if it is no device of the spec."""
     device = spec.load().backends.get(report.environment.get("platform", ""))
     return device.name if device else "any"
 
 
 def _has_stand_in(device: str) -> bool:
-    """Whether a CPU stands in for the device, so that only a report shows that it ran there."""
+    """Returns whether a CPU stands in for the device in tests, unless a GPU is there."""
     return device != "any" and bool(spec.load().devices[device].stand_ins)
 
 

@@ -21,5 +21,5 @@ def pytest_configure(config):
 
 @pytest.hookimpl
 def pytest_runtest_setup(item):
-    if "test_unlisted" in item.name and item.config.getoption("--journal"):
+    if "test_off" in item.name and item.config.getoption("--journal"):
         os.kill(os.getpid(), signal.SIGKILL)

@@ -16,6 +16,8 @@ from conformance.hardware.run_folder import RunFolder
 from conformance.tests.hardware.examples import planned
 from conformance.tests.hardware.scripted_worker import scripted_settings
 
+pytestmark = pytest.mark.once
+
 SCHEMA = json.loads((files("conformance") / "report_schema.json").read_text(encoding="utf-8"))
 
 

@@ -1,4 +1,4 @@
-"""The results of a run: what became of each test in each round, with the bits compared."""
+"""The results of a run: the outcome of each test in each round, with the bits compared."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ class RunResults:
     def write(self, path: Path, environment: Mapping[str, str]) -> None:
         """Writes the report of the results so far."""
         count = self.unfinished_count
-        left = {"left": f"{count} of {len(self.expected)} tests were not run"} if count else {}
-        report.write(path, {**environment, **left}, self.records())
+        note = {"left": f"{count} of {len(self.expected)} tests were not run"} if count else {}
+        report.write(path, {**environment, **note}, self.records())
 
     def _compared(self, test: FinishedTest) -> Iterable[Record]:
         """Returns the records of a test, those of a fresh process compared with round 1."""

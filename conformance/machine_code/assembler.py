@@ -1,4 +1,4 @@
-"""NVIDIA's assembler, which tells how many registers a kernel takes and what it spills."""
+"""NVIDIA's assembler, which tells the registers of a kernel and the bytes that it spills."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""XLA's compiler for a GPU that is absent, and the text of what it compiled.
+"""XLA's compiler for a GPU that is absent, and the text of the code that it compiles.
 
-XLA takes a description of the GPU in the place of a device. It writes the PTX of kernels to files,
+XLA accepts a description of a GPU instead of a device. It writes the PTX of kernels to files,
 and only flags of the environment can ask for that, so ``prepare`` comes first in a process.
 """
 

@@ -153,11 +153,11 @@ def _products(dtype: DTypeLike) -> Iterator[KernelCall]:
     image, weights = Shape((2, 5, 9, 9), dtype), Shape((4, 5, 3, 3), dtype)
     result = Shape((2, 4, 7, 7), dtype)
     inputs = {"result": (image, weights), "image": (result, weights), "weights": (image, result)}
-    for wanted, arrays in inputs.items():
+    for output, arrays in inputs.items():
         call = functools.partial(
-            convolution.convolution, wanted=wanted, strides=strides, tf32=False, launch=_LAUNCH
+            convolution.convolution, wanted=output, strides=strides, tf32=False, launch=_LAUNCH
         )
-        yield KernelCall("convolution.convolution", f"{wanted}-{name}", True, call, arrays)
+        yield KernelCall("convolution.convolution", f"{output}-{name}", True, call, arrays)
 
 
 def _product(a: jax.Array, b: jax.Array, *, tf32: bool) -> jax.Array:

@@ -114,8 +114,8 @@ class CallPrograms:
     def compile(self, cell: Cell) -> Iterator[tuple[bool, CompiledProgram]]:
         """Compiles the call under the cell's profile, plainly and with the options of ``impl.jit``.
 
-        The second is only for what the mode makes deterministic, under the profile with the most
-        options: without a GPU, the options of other profiles have no effect.
+        Only a call that the mode makes deterministic is compiled a second time, and under
+        the profile with the most options: without a GPU, other options have no effect.
 
         Yields:
             Whether the options are those of ``impl.jit``, and the program.
@@ -127,13 +127,14 @@ class CallPrograms:
                 yield True, self._compile(cell, options)
 
     def _compile(self, cell: Cell, options: Mapping[str, Any]) -> CompiledProgram:
-        for asked, answers, program_options, program in self._programs:
-            if program_options == options and _answers(asked) == answers:
+        for asked_questions, answers, program_options, program in self._programs:
+            if program_options == options and _answers(asked_questions) == answers:
                 return program
         function, inputs = cell.sample.function(impl, cell.direction), cell.sample.inputs
-        with questions() as asked:
+        with questions() as asked_questions:
             program = compile_program(function, inputs(cell.direction), self._target, options)
-        self._programs.append((list(asked), _answers(asked), options, program))
+        answers = _answers(asked_questions)
+        self._programs.append((list(asked_questions), answers, options, program))
         return program
 
 
@@ -148,8 +149,8 @@ def _profile_with_most_options() -> str:
     return max(spec.load().profiles, key=option_count)
 
 
-def _answers(asked: Iterable[Question]) -> tuple[Any, ...]:
-    actions = (decide(q.op, q.direction, **q.facts).on(DEVICE) for q in asked)
+def _answers(asked_questions: Iterable[Question]) -> tuple[Any, ...]:
+    actions = (decide(q.op, q.direction, **q.facts).on(DEVICE) for q in asked_questions)
     return tuple((action.path, action.fill) for action in actions)
 
 
@@ -177,7 +178,7 @@ def compile_program(
 
 
 def races(code: MachineCode) -> Iterator[str]:
-    """Yields what depends on timing in a program: instructions of XLA, and atomics of kernels."""
+    """Yields the parts of a program that depend on timing: XLA's instructions, kernels' atomics."""
     yield from hlo_reader.races(code.hlo)
     for name, text in code.kernels.items():
         atomics = ptx_reader.racing_atomics(text)

@@ -68,22 +68,15 @@ def run(
     results = RunResults(expected, implementation.name)
     try:
         with _open_folder(path, _identity(environment, arguments)) as folder:
-            for test in folder.finished_tests():
-                results.add(test)
-            finished = results.finished
-            if finished:
-                print(f"going on: {len(finished)} tests were run before ({folder.path})")
-            end = None if options.minutes is None else start_time + options.minutes * 60 - _MARGIN
             runner = Runner(
                 results,
                 _settings(options, arguments),
                 folder,
                 report_writer(results, path, environment),
-                deadline=end,
+                deadline=_deadline(options, start_time),
                 max_failures=collected.max_failures,
             )
-            runner.run(jobs.jobs(collected.tests, options.rounds, options.processes, finished))
-            folder.close(complete=results.unfinished_count == 0)
+            _continue(runner, folder, collected.tests, options)
     except OtherRunError as error:
         print(f"python -m conformance run: {error}", file=sys.stderr)
         return 2
@@ -91,6 +84,24 @@ def run(
     if results.failures():
         return 1
     return UNFINISHED if results.unfinished_count else 0
+
+
+def _continue(
+    runner: Runner, folder: RunFolder, tests: Sequence[jobs.PlannedTest], options: RoundOptions
+) -> None:
+    """Runs the tests whose results the folder does not hold yet."""
+    results = runner.results
+    for test in folder.finished_tests():
+        results.add(test)
+    finished = results.finished
+    if finished:
+        print(f"going on: {len(finished)} tests were run before ({folder.path})")
+    runner.run(jobs.jobs(tests, options.rounds, options.processes, finished))
+    folder.close(complete=results.unfinished_count == 0)
+
+
+def _deadline(options: RoundOptions, start_time: float) -> float | None:
+    return None if options.minutes is None else start_time + options.minutes * 60 - _MARGIN
 
 
 def _settings(options: RoundOptions, arguments: Sequence[str]) -> WorkerSettings:

@@ -58,12 +58,13 @@ class Runner:
         self._deadline, self._max_failures = deadline, max_failures
         self._waiting: collections.deque[Job] = collections.deque()
         self._running: list[WorkerProcess] = []
-        self._failure_count = len(results.failures())
+        self._failure_count = 0
         self._start_time = time.monotonic()
         self._journal_path = folder.new_name().with_suffix(".jsonl")
 
     def run(self, jobs: Iterator[Job]) -> None:
         """Runs jobs until all have ended, or there is a reason to stop."""
+        self._failure_count = len(self.results.failures())
         self._waiting.extend(jobs)
         last_progress = last_report = time.monotonic()
         with _sigterm_as_interrupt(), Journal(self._journal_path) as journal:

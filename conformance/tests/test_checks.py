@@ -11,7 +11,7 @@ import impl
 import spec
 from conformance import implementation, trial
 from conformance.cells import cells
-from conformance.rounds.child import Part
+from conformance.hardware.round_context import RoundContext
 from conformance.suite import test_rows, test_schedules
 from impl._mode import emulation
 from impl._mode.decide import Action, Alert, Decision
@@ -112,7 +112,7 @@ def tried(check, of):
         "implementation": implementation.load("impl"),
         "cell": of,
         "calls": [of],
-        "part": Part(),
+        "round_context": RoundContext(),
         "repeats": 2,
         "record": lambda _, check, **more: {"check": check, **more},
     }

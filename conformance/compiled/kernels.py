@@ -18,8 +18,16 @@ from impl._core.convolution_window import ConvolutionWindow
 from impl._core.reductions import ADD, MUL
 from impl._core.scan_combines import Parts
 from impl._core.window_table import WindowTable
-from impl._kernels import convolution, matmul, scan, scatter_accumulate, select_kth, windows
-from impl._kernels.triton import Launch
+from impl._kernels import (
+    convolution,
+    matmul,
+    scan,
+    scatter_accumulate,
+    scatter_assign,
+    select_kth,
+    windows,
+)
+from impl._kernels.launch import Launch
 
 Shape: TypeAlias = jax.ShapeDtypeStruct
 FLOATS: tuple[DTypeLike, ...] = (jnp.float32, jnp.float16, jnp.bfloat16)
@@ -69,17 +77,17 @@ def _scatters(dtype: DTypeLike) -> Iterator[Case]:
         if reduction is ADD or dtype == jnp.float32:  # narrow ones are multiplied in float32
             call = functools.partial(scatter_accumulate.atomic, **by)
             inputs = (operand, ints((2, 2500, 1)), updates)
-            yield Case("scatter.atomic", label, False, call, inputs)
+            yield Case("scatter_accumulate.atomic", label, False, call, inputs)
         rows = Shape((5000, inner), dtype)
         yield Case(
-            "scatter.fold_chains",
+            "scatter_accumulate.fold_chains",
             label,
             True,
             functools.partial(scatter_accumulate.fold_chains, **by),
             (ints((30,)), ints((30,)), ints((5000,)), rows),
         )
         yield Case(
-            "scatter.fold_panels",
+            "scatter_accumulate.fold_panels",
             label,
             True,
             functools.partial(scatter_accumulate.fold_panels, **by),
@@ -87,7 +95,7 @@ def _scatters(dtype: DTypeLike) -> Iterator[Case]:
         )
     if dtype == jnp.float32:  # narrow ones are converted before
         yield Case(
-            "scatter.fold_chains",
+            "scatter_accumulate.fold_chains",
             f"weighted-{name}",
             True,
             functools.partial(_weighted, reduction=ADD),
@@ -135,7 +143,7 @@ def _products(dtype: DTypeLike) -> Iterator[Case]:
     for tf32 in (False, True) if dtype == jnp.float32 else (False,):
         for rows, terms, columns in ((5, 7, 3), (130, 2000, 70)):
             yield Case(
-                "products.products",
+                "matmul.products",
                 f"{rows}x{terms}x{columns}-{name}{'-tf32' if tf32 else ''}",
                 True,
                 functools.partial(_product, tf32=tf32),
@@ -147,7 +155,7 @@ def _products(dtype: DTypeLike) -> Iterator[Case]:
     inputs = {"result": (image, weights), "image": (result, weights), "weights": (image, result)}
     for wanted, arrays in inputs.items():
         call = functools.partial(
-            convolution.convolution, wanted=wanted, strides=strides, tf32=False, launch=_LAUNCH
+            convolution.convolution, role=wanted, window=strides, tf32=False, launch=_LAUNCH
         )
         yield Case("convolution.convolution", f"{wanted}-{name}", True, call, arrays)
 
@@ -175,10 +183,10 @@ def _selects() -> Iterator[Case]:
             (select_kth.first_position, True),
         ):
             call = functools.partial(function, launch=_LAUNCH)
-            kernel = f"select.{function.__name__}"
+            kernel = f"select_kth.{function.__name__}"
             yield Case(kernel, jnp.dtype(dtype).name, ordered, call, inputs)
-    call = functools.partial(scatter_accumulate.any_writer, size=7, launch=_LAUNCH)
-    yield Case("scatter.any_writer", "int32", False, call, (Shape((2, 2500, 3), jnp.int32),))
+    call = functools.partial(scatter_assign.any_writer, size=7, launch=_LAUNCH)
+    yield Case("scatter_assign.any_writer", "int32", False, call, (Shape((2, 2500, 3), jnp.int32),))
 
 
 def _windows() -> Iterator[Case]:
@@ -186,9 +194,9 @@ def _windows() -> Iterator[Case]:
     weighted = WindowTable.of(9, [[0, 1], [4, 5], [7, 8]], [[0.25, 0.75]] * 3)
     for dtype in (jnp.float32, jnp.float16):
         for name, taps in (("plain", (plain,)), ("weighted", (weighted, plain, weighted))):
-            call = functools.partial(windows.spread, taps=taps, launch=_LAUNCH)
+            call = functools.partial(windows.scatter, tables=taps, launch=_LAUNCH)
             values = Shape((4, *(3 for _ in taps)), dtype)
-            yield Case("windows.spread", f"{name}-{jnp.dtype(dtype).name}", False, call, (values,))
+            yield Case("windows.scatter", f"{name}-{jnp.dtype(dtype).name}", False, call, (values,))
 
 
 def tried(target: str, words: Sequence[str]) -> list[Tried]:

@@ -1,4 +1,4 @@
-"""Programs for a GPU, written with Pallas, one file for each primitive that has any.
+"""Programs for a GPU, written with Pallas, one file for each primitive that has kernels.
 
 A function of this package launches one kernel for a lowering of ``impl._lowerings``. Every kernel
 of an ordered path has a lowering to plain XLA operations with the same bits. That lowering serves

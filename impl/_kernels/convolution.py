@@ -1,7 +1,7 @@
-"""Convolutions and their gradients as matrix products that read their operands in place.
+"""Convolutions and their gradients as matrix products that read their operands directly.
 
-No operand is copied into a matrix first: each product finds an element of an operand by its row,
-column and term.
+No operand is copied into a matrix first. A product finds an element of an operand by the row, the
+column and the term of the product.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ _seed_value: ContextVar[jax.Array | None] = ContextVar("_seed_value", default=No
 
 @dataclasses.dataclass(frozen=True)
 class Launch:
-    """A way to run kernels, and the operations that a kernel may use on its references.
+    """The settings that kernels run with, and the operations that a kernel may use.
 
     Attributes:
         interpret: Whether Pallas interprets kernels, which any device can do.
@@ -105,7 +105,7 @@ class Launch:
         return without_operand, (*args, jnp.full(out.shape, value, out.dtype)), {count: 0}
 
     def program_id(self, axis: int, size: int) -> jax.Array:
-        """Returns the program's index along ``axis`` of a grid of length ``size`` there."""
+        """Returns the program's index along ``axis`` of the grid, which has length ``size``."""
         return self._permuted(backend.program_id(axis), size, salt=axis)
 
     def load(self, view: Any, *, mask: jax.Array | None = None, other: Any = None) -> jax.Array:

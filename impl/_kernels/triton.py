@@ -56,14 +56,18 @@ def store(view: Any, values: jax.Array, *, mask: jax.Array | None = None) -> Non
 
 
 def atomic_add(ref: Any, offsets: jax.Array, values: jax.Array, mask: jax.Array) -> None:
-    """Adds each value atomically to the element at its offset into a flat ref."""
+    """Adds each float atomically to the element at its offset into a flat ref.
+
+    It takes no integers: before jax 0.12 Pallas lowers atomics on vectors of integers as those of
+    floats.
+    """
     plt.atomic_add(ref, (offsets,), values, mask=mask)
 
 
 def atomic_multiply(ref: Any, offsets: jax.Array, values: jax.Array, mask: jax.Array) -> None:
-    """Multiplies each value atomically into the element at its offset into a flat ref.
+    """Multiplies each float atomically into the element at its offset into a flat ref.
 
-    Triton has no atomic multiplication, so atomic exchanges take its part. A lane exchanges the
+    Triton has no atomic multiplication, so it is made of atomic exchanges. A lane exchanges the
     element for 1, multiplies, and exchanges the element for the product. The second exchange
     returns 1, unless another lane stored a product in between. In that case the lane continues with
     the product that the exchange returned.

@@ -94,7 +94,7 @@ def weights_xla(
 def weights_cpu(
     values: jax.Array, sums: jax.Array, indices: jax.Array, *, size: int, **_: Any
 ) -> jax.Array:
-    """Computes the same one tap after another: a CPU keeps the rows that it reads in memory."""
+    """Computes the same one tap after another, since a CPU keeps the rows that it reads."""
     return _weights(
         values, sums, indices, lambda tap, *taps: jax.lax.map(lambda args: tap(*args), taps)
     )

@@ -104,7 +104,7 @@ def atomic_kernel(a: jax.Array, b: jax.Array, *, launch: Launch, **params: Any) 
 def ordered_xla(
     a: jax.Array, b: jax.Array, *, role: Role, window: ConvolutionWindow, precision: str
 ) -> jax.Array:
-    """Computes it by XLA's matrix products, one block of images at a time."""
+    """Computes the array of a role by XLA's matrix products, one block of images at a time."""
     shape = shape_of(role, a, b, window)
     if 0 in (*shape, *a.shape, *b.shape):
         return vary_like(jnp.zeros(shape, a.dtype), a, b)
@@ -123,7 +123,7 @@ def ordered_kernel(
     precision: str,
     launch: Launch,
 ) -> jax.Array:
-    """Computes it by a kernel that no autotuning changes.
+    """Computes the array of a role by a kernel that no autotuning changes.
 
     XLA computes integers, which are exact in any order.
     """
@@ -153,7 +153,7 @@ Dot: TypeAlias = Callable[[jax.Array, jax.Array], jax.Array]
 
 
 def _dot(a: jax.Array, b: jax.Array, precision: str) -> jax.Array:
-    """Computes [groups, m, k] by [groups, k, n]."""
+    """Computes the product of [groups, m, k] and [groups, k, n]."""
     if a.shape[2] == 1:
         # XLA turns such a product into a multiplication, and contracts it with a sum.
         return product(a, b)
@@ -321,7 +321,7 @@ def _by_block(
 ) -> jax.Array:
     """Applies ``function`` to one block of images after another.
 
-    A block stays in the cache. All images at once would not.
+    A block of images stays in the cache, and all images would not.
     """
     out: jax.Array = jax.lax.map(function, _blocks(images, window))
     return out.reshape(-1, *out.shape[2:])

@@ -83,8 +83,7 @@ def atomic_xla(parts: Parts, *, by: Running) -> Parts:
 def atomic_kernel(values: jax.Array, *, launch: Launch, **options: Any) -> jax.Array:
     """Computes running sums, with the carries of chunks added by atomics."""
     if jnp.issubdtype(values.dtype, jnp.integer) or values.size > MAX_ELEMENTS:
-        # Before jax 0.12 Pallas lowers Triton's atomics on vectors of integers as those of floats.
-        # Integers have the same sum in every order.
+        # The backend's atomics take floats alone. Integers have the same sum in every order.
         return atomic_xla(values, **options)  # type: ignore[no-any-return]
     return _atomic_sum(values, launch=launch, **options)  # type: ignore[no-any-return]
 
@@ -107,7 +106,7 @@ def _fold(parts: Parts, combine: Combine) -> Parts:
 
 
 def _blocked_scan(parts: Parts, combine: Combine, fold: Fold) -> Parts:
-    """Folds blocks, then their totals, and combines each block with the carry before it."""
+    """Folds blocks, then their totals, and combines each block with the carry into it."""
     outer, n, inner = parts[0].shape
     block = block_length()
     if n <= block:

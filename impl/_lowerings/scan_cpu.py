@@ -16,8 +16,9 @@ from impl._core.numerics import fence, product
 from impl._core.scan_combines import Combine, Parts
 from impl._core.shard_axes import vary_like
 
-#: The least lanes of a tile, and the lanes that adjacent elements provide, if there are so many.
+#: The least lanes of a tile.
 _LANES = 16
+#: The lanes of a tile that are adjacent elements, if there are so many.
 _ADJACENT = 256
 #: The least elements of a tile with short rows.
 _ELEMENTS = 16384
@@ -104,7 +105,7 @@ class _Tiles:
         length: The length of a block.
         blocks: The number of whole blocks of a row.
         side: The number of blocks of a tile.
-        tail: The length of what follows the whole blocks.
+        tail: The length of the last block if it is shorter than the others, else 0.
     """
 
     read: Read

@@ -15,7 +15,7 @@ from impl._lowerings.scan import block_length
 
 
 def extreme_keys(by: ReductionName, values: jax.Array) -> jax.Array:
-    """Returns unsigned integers that are the greatest for NaN, and else for the extreme."""
+    """Returns unsigned integers whose maximum is the extreme; the key of a NaN is the greatest."""
     keys = sort_keys(values)
     if by == "max":
         return keys
@@ -59,6 +59,6 @@ def extreme_xla(values: jax.Array, *, by: ReductionName) -> tuple[jax.Array, jax
 def extreme_kernel(
     values: jax.Array, *, by: ReductionName, launch: Launch
 ) -> tuple[jax.Array, jax.Array]:
-    """Calls ``extreme_xla``: no order is left open that a kernel could keep."""
+    """Calls ``extreme_xla``: its result is the same in every order, so it needs no kernel."""
     del launch
     return extreme_xla(values, by=by)

@@ -167,9 +167,9 @@ def row_width(operand: jax.Array, indices: jax.Array) -> int:
 
 
 def flat_offsets(operand: jax.Array, indices: jax.Array) -> jax.Array:
-    """Returns the row of the operand, of ``row_width`` elements, of each contribution; flat.
+    """Returns the flat row number of each destination, in rows of ``row_width`` elements.
 
-    A contribution whose index is out of range gets the row number past the last.
+    A contribution whose index is out of range gets the row number after the last.
     """
     outer, size, _ = operand.shape
     lanes = indices.shape[2]
@@ -190,7 +190,7 @@ def ordered_xla(
     weights: jax.Array | None = None,
     sources: jax.Array | None = None,
 ) -> jax.Array:
-    """Computes the panel order without scatters, whose order some devices leave open."""
+    """Computes the panel order without a scatter, since some devices scatter in any order."""
     return _fold_contributions(
         operand,
         indices,
@@ -218,8 +218,7 @@ def atomic_kernel(
     sources: jax.Array | None = None,
 ) -> jax.Array:
     """Combines all contributions in one pass of atomics."""
-    # Before jax 0.12 Pallas lowers Triton's atomics on vectors of integers as those of floats.
-    # XLA's scatter of integers is atomic and exact.
+    # The backend's atomics take floats alone. XLA's scatter of integers is atomic and exact.
     exact = jnp.issubdtype(operand.dtype, jnp.integer)
     count = updates.size // updates.shape[1] * indices.shape[1]
     if exact or max(operand.size, updates.size, count) > MAX_ELEMENTS:

@@ -150,7 +150,7 @@ def _combine_with_operand(operand: jax.Array, total: jax.Array, reduction: Reduc
 
 
 def _interleaved(a: jax.Array, panels: int) -> jax.Array:
-    """Reorders from panel by panel to: the first of each panel, the second of each, and so on."""
+    """Reorders contributions: the first of each panel, then the second of each, and so on."""
     outer, count, inner = a.shape
     apart = a.reshape(outer, panels, count // panels, inner)
     return jnp.swapaxes(apart, 1, 2).reshape(a.shape)

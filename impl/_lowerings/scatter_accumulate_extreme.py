@@ -71,7 +71,7 @@ def _signed(values: jax.Array) -> jax.Array:
 
 
 def _unsigned(keys: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
-    """Returns the integers of ``dtype`` that ``_signed`` returned the keys of."""
+    """Returns the integers of ``dtype`` whose keys ``_signed`` returned."""
     dtype = jnp.dtype(dtype)
     if not jnp.issubdtype(dtype, jnp.unsignedinteger) or dtype.itemsize < 4:
         return keys.astype(dtype)

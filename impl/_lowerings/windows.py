@@ -131,7 +131,10 @@ def _fold_taps(
 def sum_atomic_kernel(
     values: jax.Array, *, tables: Tables, transposed: bool, launch: Launch
 ) -> jax.Array:
-    """Computes the transpose by one pass of atomics; reads where no two windows overlap."""
+    """Computes the transpose by one pass of atomics.
+
+    Where no two windows overlap it calls ``sum_xla``, which needs no atomics.
+    """
     sizes = [t.inputs for t in tables]
     numbers = 2 if jnp.iscomplexobj(values) else 1
     large = numbers * max(values.size, values.shape[0] * math.prod(sizes)) > MAX_ELEMENTS
@@ -265,7 +268,7 @@ def pick_cpu(values: jax.Array, index: jax.Array) -> jax.Array:
     return _store_by_branch(functools.partial(pick_xla, index=index), values)
 
 
-def unpick_xla(picked: jax.Array, index: jax.Array, *, table: WindowTable) -> jax.Array:
+def pick_transpose_xla(picked: jax.Array, index: jax.Array, *, table: WindowTable) -> jax.Array:
     """Computes the transpose of ``pick``.
 
     Each element adds what windows picked there, in ascending order of the windows.
@@ -281,7 +284,7 @@ def unpick_xla(picked: jax.Array, index: jax.Array, *, table: WindowTable) -> ja
         turned = (
             jnp.moveaxis(part, 0, 2).reshape(1, -1, outer * inner) for part in (picked, index)
         )
-        out = unpick_xla(*turned, table=table).reshape(table.inputs, inner, outer)
+        out = pick_transpose_xla(*turned, table=table).reshape(table.inputs, inner, outer)
         return jnp.moveaxis(out, 2, 0)
     converted = convert(picked, accumulator(picked.dtype))
 
@@ -301,21 +304,24 @@ def unpick_xla(picked: jax.Array, index: jax.Array, *, table: WindowTable) -> ja
     return fence(convert(out, picked.dtype))
 
 
-def unpick_cpu(picked: jax.Array, index: jax.Array, *, table: WindowTable) -> jax.Array:
+def pick_transpose_cpu(picked: jax.Array, index: jax.Array, *, table: WindowTable) -> jax.Array:
     """Computes the same where XLA fuses past every fence, as it does on a CPU before jax 0.11."""
     if picked.size == 0:
-        return unpick_xla(picked, index, table=table)
-    return _store_by_branch(functools.partial(unpick_xla, index=index, table=table), picked)
+        return pick_transpose_xla(picked, index, table=table)
+    return _store_by_branch(functools.partial(pick_transpose_xla, index=index, table=table), picked)
 
 
-def unpick_atomic_kernel(
+def pick_transpose_atomic_kernel(
     picked: jax.Array, index: jax.Array, *, table: WindowTable, launch: Launch
 ) -> jax.Array:
-    """Computes the transpose of ``pick`` by atomics; reads where no two windows overlap."""
+    """Computes the transpose of ``pick`` by one pass of atomics.
+
+    Where no two windows overlap it calls ``pick_transpose_xla``, which needs no atomics.
+    """
     shape = (picked.shape[0], table.inputs, picked.shape[2])
     large = max(picked.size, math.prod(shape)) > MAX_ELEMENTS
     if picked.size == 0 or large or not table.overlapping:
-        return unpick_xla(picked, index, table=table)
+        return pick_transpose_xla(picked, index, table=table)
     converted = convert(picked, accumulator(picked.dtype))
     zeros = vary_like(jnp.zeros(shape, converted.dtype), converted, index)
     out = scatter_kernels.atomic(zeros, index, converted, reduction=ADD, launch=launch)

@@ -36,10 +36,11 @@ def multiply(a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def divide(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Returns ``a / b``, with the bits of IEEE 754 on every device; narrow floats as ``multiply``.
+    """Returns ``a / b``, with the bits of IEEE 754 on every device.
 
-    XLA turns a division by a broadcast value into a multiplication by its reciprocal. Its division
-    of float32 on a GPU may be off by 2 units in the last place.
+    float16 and bfloat16 are computed in float32. XLA turns a division by a broadcast value into a
+    multiplication by its reciprocal. Its division of float32 on a GPU may be off by 2 units in the
+    last place.
 
     Args:
         a: Floats, of any shape.

@@ -62,7 +62,7 @@ def _abstract(a: Any, b: Any, *, role: Role, window: ConvolutionWindow, **_: Any
 
 
 def _transpose_first(cotangent: Any, a: Any, b: jax.Array, *, role: Role, **params: Any) -> Any:
-    """Computes the cotangent of ``a``: that of the image from the result's, and the reverse."""
+    """Computes the cotangent of ``a``, which is the image or the result."""
     cotangent = alert(cotangent, params["pullback"])
     params["decision"] = params["pullback"]
     if role == "weights":
@@ -72,7 +72,7 @@ def _transpose_first(cotangent: Any, a: Any, b: jax.Array, *, role: Role, **para
 
 
 def _transpose_second(cotangent: Any, a: jax.Array, b: Any, *, role: Role, **params: Any) -> Any:
-    """Computes the cotangent of ``b``."""
+    """Computes the cotangent of ``b``, which is the weights or the result."""
     cotangent = alert(cotangent, params["pullback"])
     params["decision"] = params["pullback"]
     if role == "weights":

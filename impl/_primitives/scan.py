@@ -88,7 +88,7 @@ def _paths(by: Running) -> dict[Any, _common.Lowerings]:
         return _common.Lowerings(*(functools.partial(f, by=by) for f in (cpu, xla, kernel)))
 
     ordered = lowerings_of(lowerings.ordered_cpu, lowerings.ordered_xla, lowerings.ordered_kernel)
-    if by != "add":  # A GPU has an atomic for sums alone.
+    if by != "add":  # Only running sums have an atomic lowering.
         return {"atomic": ordered, "ordered": ordered}
     atomic = lowerings_of(lowerings.atomic_xla, lowerings.atomic_xla, lowerings.atomic_kernel)
     return {"atomic": atomic, "ordered": ordered}

@@ -64,7 +64,7 @@ def tangent_of_extreme(
 
 
 def _jvp_of_product(primals: Any, tangents: Any, *, decision: Decision) -> Any:
-    """Computes the tangent: each one is multiplied by all other factors of its destination."""
+    """Computes the tangent: the sum of each tangent times all other factors of its destination."""
     operand, indices, updates = primals
     fold = functools.partial(scatter_accumulate, decision=decision, by="mul")
     add = functools.partial(scatter_accumulate, decision=decision)

@@ -17,7 +17,7 @@ from impl._primitives import _common
 def argsort(
     values: jax.Array, count: int, *, descending: bool = False, decision: Decision
 ) -> jax.Array:
-    """Returns the first positions, in sorted order, along the middle axis of [outer, n, inner].
+    """Returns positions in sorted order along the middle axis of [outer, n, inner].
 
     -0 equals 0, and NaNs are greater than every number. Of equal elements the one with the lower
     position comes first, on both paths and in descending order too.
@@ -35,9 +35,9 @@ def argsort(
 
 
 def most_frequent(values: jax.Array, *, decision: Decision) -> jax.Array:
-    """Returns the lowest position of the element that occurs most often; of several, the least.
+    """Returns the lowest position of the element that occurs most often.
 
-    -0 equals 0, and a NaN equals nothing.
+    If several elements do, it is the least of them. -0 equals 0, and a NaN equals nothing.
 
     Args:
         values: Real numbers, shape [outer, n, inner].

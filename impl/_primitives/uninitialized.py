@@ -23,7 +23,7 @@ uninitialized_p = Primitive("samebits_uninitialized")
 def uninitialized(
     shape: tuple[int, ...], dtype: jax.typing.DTypeLike, *, decision: Decision
 ) -> jax.Array:
-    """Returns fresh memory, filled with the known value of its dtype where ``decision`` fills."""
+    """Returns fresh memory, which holds the known value where ``decision`` fills memory."""
     return uninitialized_p.bind(  # type: ignore[no-any-return]  # a primitive is not typed
         shape=shape, dtype=jnp.dtype(dtype), decision=decision
     )

@@ -121,7 +121,9 @@ def _abstract_pick(values: Any, index: Any, *, table: WindowTable, decision: Dec
     return values.update(shape=index.shape, weak_type=False)
 
 
-def _abstract_unpick(picked: Any, index: Any, *, table: WindowTable, decision: Decision) -> Any:
+def _abstract_pick_transpose(
+    picked: Any, index: Any, *, table: WindowTable, decision: Decision
+) -> Any:
     outer, _, inner = picked.shape
     return picked.update(shape=(outer, table.inputs, inner), weak_type=False)
 
@@ -161,23 +163,27 @@ pick_p = _common.new_primitive(
     "samebits_window_pick", _abstract_pick, {"atomic": _pick, "ordered": _pick}
 )
 #: The transpose of ``pick_p``.
-unpick_p = _common.new_primitive(
-    "samebits_window_unpick",
-    _abstract_unpick,
+pick_transpose_p = _common.new_primitive(
+    "samebits_window_pick_transpose",
+    _abstract_pick_transpose,
     {
         "atomic": _common.Lowerings(
-            lowerings.unpick_cpu, lowerings.unpick_xla, lowerings.unpick_atomic_kernel
+            lowerings.pick_transpose_cpu,
+            lowerings.pick_transpose_xla,
+            lowerings.pick_transpose_atomic_kernel,
         ),
         "ordered": _common.Lowerings(
-            lowerings.unpick_cpu, lowerings.unpick_xla, _without_launch(lowerings.unpick_xla)
+            lowerings.pick_transpose_cpu,
+            lowerings.pick_transpose_xla,
+            _without_launch(lowerings.pick_transpose_xla),
         ),
     },
 )
 
 ad.primitive_jvps[sum_p] = functools.partial(_linear_jvp, _sum)
 ad.primitive_transposes[sum_p] = _transpose_sum
-for _primitive, _other in ((pick_p, unpick_p), (unpick_p, pick_p)):
+for _primitive, _other in ((pick_p, pick_transpose_p), (pick_transpose_p, pick_p)):
     ad.primitive_jvps[_primitive] = functools.partial(_linear_jvp, _primitive.bind)
     ad.primitive_transposes[_primitive] = functools.partial(_transpose_into, _other)
-for _primitive in (sum_p, pick_p, unpick_p):
+for _primitive in (sum_p, pick_p, pick_transpose_p):
     batching.primitive_batchers[_primitive] = functools.partial(_batch, _primitive)

@@ -27,8 +27,16 @@ from impl._core.convolution_window import ConvolutionWindow
 from impl._core.reductions import ADD, MUL
 from impl._core.scan_combines import Parts
 from impl._core.window_table import WindowTable
-from impl._kernels import convolution, matmul, scan, scatter_accumulate, select_kth, windows
-from impl._kernels.triton import Launch
+from impl._kernels import (
+    convolution,
+    matmul,
+    scan,
+    scatter_accumulate,
+    scatter_assign,
+    select_kth,
+    windows,
+)
+from impl._kernels.launch import Launch
 
 Shape: TypeAlias = jax.ShapeDtypeStruct
 FLOATS: tuple[DTypeLike, ...] = (jnp.float32, jnp.float16, jnp.bfloat16)
@@ -155,7 +163,7 @@ def _products(dtype: DTypeLike) -> Iterator[KernelCall]:
     inputs = {"result": (image, weights), "image": (result, weights), "weights": (image, result)}
     for output, arrays in inputs.items():
         call = functools.partial(
-            convolution.convolution, wanted=output, strides=strides, tf32=False, launch=_LAUNCH
+            convolution.convolution, role=output, window=strides, tf32=False, launch=_LAUNCH
         )
         yield KernelCall("convolution.convolution", f"{output}-{name}", True, call, arrays)
 
@@ -185,9 +193,9 @@ def _selects() -> Iterator[KernelCall]:
             call = functools.partial(function, launch=_LAUNCH)
             kernel = f"select_kth.{function.__name__}"
             yield KernelCall(kernel, jnp.dtype(dtype).name, ordered, call, inputs)
-    call = functools.partial(scatter_accumulate.any_writer, size=7, launch=_LAUNCH)
+    call = functools.partial(scatter_assign.any_writer, size=7, launch=_LAUNCH)
     yield KernelCall(
-        "scatter_accumulate.any_writer", "int32", False, call, (Shape((2, 2500, 3), jnp.int32),)
+        "scatter_assign.any_writer", "int32", False, call, (Shape((2, 2500, 3), jnp.int32),)
     )
 
 
@@ -196,10 +204,10 @@ def _windows() -> Iterator[KernelCall]:
     weighted = WindowTable.of(9, [[0, 1], [4, 5], [7, 8]], [[0.25, 0.75]] * 3)
     for dtype in (jnp.float32, jnp.float16):
         for name, taps in (("plain", (plain,)), ("weighted", (weighted, plain, weighted))):
-            call = functools.partial(windows.spread, taps=taps, launch=_LAUNCH)
+            call = functools.partial(windows.scatter, tables=taps, launch=_LAUNCH)
             values = Shape((4, *(3 for _ in taps)), dtype)
             yield KernelCall(
-                "windows.spread", f"{name}-{jnp.dtype(dtype).name}", False, call, (values,)
+                "windows.scatter", f"{name}-{jnp.dtype(dtype).name}", False, call, (values,)
             )
 
 

@@ -35,6 +35,6 @@ class Reduction:
 
 ADD = Reduction("add", lambda a, b: a + b, numerics.identity)
 MUL = Reduction("mul", lambda a, b: a * b, lambda _: 1)
-#: These two are for integers: floats are compared by keys (``impl._lowerings.scatter_extreme``).
+#: These two are for integers. ``impl._lowerings.scatter_accumulate_extreme`` maps floats to them.
 MIN = Reduction("min", jnp.minimum, lambda dtype: int(jnp.iinfo(dtype).max))
 MAX = Reduction("max", jnp.maximum, lambda dtype: int(jnp.iinfo(dtype).min))

@@ -1,8 +1,8 @@
-"""Scatter-minimum and -maximum: exact, and the same in every order.
+"""Lowerings of scatter-accumulate by minimum and maximum, which are the same in every order.
 
-Floats are mapped onto integers that sort as they do, so that signs of zeros and NaNs too are the
-same in every order and on every device: -0 comes before 0, and a NaN goes before every number,
-whichever extreme is asked for. The map is one to one: a place without updates keeps its bits.
+Floats are mapped to integers that sort as they do, so that zeros of both signs and NaNs are the
+same in every order and on every device too: -0 is below 0, and a NaN is the minimum as well as the
+maximum. The map is one to one, so an element without contributions keeps its bits.
 """
 
 from __future__ import annotations
@@ -16,26 +16,30 @@ import jax.numpy as jnp
 import numpy as np
 
 from impl._core.reductions import Reduction
-from impl._kernels.triton import Launch
-from impl._lowerings.scatter_accumulate import scatter_by
+from impl._kernels.launch import Launch
+from impl._lowerings.scatter_accumulate import xla_scatter
 
 
 def to_keys(values: jax.Array, reduction: Reduction) -> jax.Array:
-    """Signed integers of at least 32 bits that compare as ``values`` do, NaNs before numbers."""
+    """Returns signed integers of 32 or 64 bits that compare as ``values`` do.
+
+    The key of a NaN is beyond those of all numbers: below them for a minimum, above them for a
+    maximum.
+    """
     if not jnp.issubdtype(values.dtype, jnp.floating):
         return _signed(values)
-    word, sign, turn = _words(values.dtype, reduction)
+    word, sign, rotation = _words(values.dtype, reduction)
     raw = jax.lax.bitcast_convert_type(values, word)
     rising = jnp.where(raw >= sign, ~raw, raw | sign)
-    return _signed(rising + turn)
+    return _signed(rising + rotation)
 
 
 def from_keys(keys: jax.Array, dtype: jax.typing.DTypeLike, reduction: Reduction) -> jax.Array:
-    """What ``to_keys`` made the keys of."""
+    """Returns the values whose keys ``to_keys`` returned."""
     if not jnp.issubdtype(dtype, jnp.floating):
         return _unsigned(keys, dtype)
-    word, sign, turn = _words(dtype, reduction)
-    rising = _unsigned(keys, word) - turn
+    word, sign, rotation = _words(dtype, reduction)
+    rising = _unsigned(keys, word) - rotation
     raw = jnp.where(rising >= sign, rising ^ sign, ~rising)
     return jax.lax.bitcast_convert_type(raw, jnp.dtype(dtype))
 
@@ -43,19 +47,20 @@ def from_keys(keys: jax.Array, dtype: jax.typing.DTypeLike, reduction: Reduction
 def _words(
     dtype: jax.typing.DTypeLike, reduction: Reduction
 ) -> tuple[np.dtype[Any], jax.Array, jax.Array]:
-    """The type that holds a float's bits, its sign bit, and a turn of the ring of keys.
+    """Returns the integer type that holds a float's bits, its sign bit, and a rotation of keys.
 
-    The turn brings the NaNs of both signs to the side that wins.
+    Without the rotation NaNs of one sign have the least keys and NaNs of the other sign the
+    greatest. The rotation is added modulo the word, and brings both to one end.
     """
     info = jnp.finfo(dtype)
     word = np.dtype(f"uint{info.bits}")
     nans_of_one_sign = (1 << info.nmant) - 1
-    turn = nans_of_one_sign if reduction.name == "min" else (1 << info.bits) - nans_of_one_sign
-    return word, jnp.array(1 << (info.bits - 1), word), jnp.array(turn, word)
+    rotation = nans_of_one_sign if reduction.name == "min" else (1 << info.bits) - nans_of_one_sign
+    return word, jnp.array(1 << (info.bits - 1), word), jnp.array(rotation, word)
 
 
 def _signed(values: jax.Array) -> jax.Array:
-    """Integers of 32 or 64 bits that compare as ``values``, of any integer type, do."""
+    """Returns integers of 32 or 64 bits that compare as ``values``, of any integer type, do."""
     if values.dtype == jnp.bool_ or values.dtype.itemsize < 4:
         return values.astype(jnp.int32)
     if jnp.issubdtype(values.dtype, jnp.signedinteger):
@@ -66,7 +71,7 @@ def _signed(values: jax.Array) -> jax.Array:
 
 
 def _unsigned(keys: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
-    """The inverse of ``_signed``."""
+    """Returns the integers of ``dtype`` whose keys ``_signed`` returned."""
     dtype = jnp.dtype(dtype)
     if not jnp.issubdtype(dtype, jnp.unsignedinteger) or dtype.itemsize < 4:
         return keys.astype(dtype)
@@ -74,8 +79,8 @@ def _unsigned(keys: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
     return raw ^ jnp.array(1 << (dtype.itemsize * 8 - 1), dtype)
 
 
-def by_keys(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
-    """Gives ``function`` keys for operand and updates."""
+def on_keys(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
+    """Decorates ``function`` to take keys instead of operand and updates."""
 
     @functools.wraps(function)
     def run(
@@ -84,25 +89,25 @@ def by_keys(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
         updates: jax.Array,
         *,
         reduction: Reduction,
-        **rest: Any,
+        **options: Any,
     ) -> jax.Array:
         if updates.size == 0 or operand.size == 0:
             return operand
         keys = (to_keys(operand, reduction), indices, to_keys(updates, reduction))
-        return from_keys(function(*keys, reduction=reduction, **rest), operand.dtype, reduction)
+        return from_keys(function(*keys, reduction=reduction, **options), operand.dtype, reduction)
 
     return run
 
 
-@by_keys
-def xla(
+@on_keys
+def extreme_xla(
     operand: jax.Array, indices: jax.Array, updates: jax.Array, *, reduction: Reduction
 ) -> jax.Array:
-    """XLA's own scatter, of integers."""
-    return scatter_by(reduction, operand, indices, updates)
+    """Calls XLA's own scatter, of integers."""
+    return xla_scatter(reduction, operand, indices, updates)
 
 
-def kernel(
+def extreme_kernel(
     operand: jax.Array,
     indices: jax.Array,
     updates: jax.Array,
@@ -110,6 +115,6 @@ def kernel(
     reduction: Reduction,
     launch: Launch,
 ) -> jax.Array:
-    """The same: there is no order for a kernel to leave open or to keep."""
+    """Calls ``extreme_xla``: XLA's scatter of integers is atomic and exact."""
     del launch
-    return xla(operand, indices, updates, reduction=reduction)
+    return extreme_xla(operand, indices, updates, reduction=reduction)

@@ -1,4 +1,9 @@
-"""What reaches a GPU: every op lowered for CUDA on both paths, and the kernels it has there."""
+"""The choice of a lowering: the kernels of ops that are lowered for CUDA, on both paths.
+
+The files of one primitive are named alike.
+"""
+
+import pkgutil
 
 import jax
 import jax.numpy as jnp
@@ -6,6 +11,11 @@ import numpy as np
 import pytest
 
 import impl
+from impl import _kernels, _lowerings, _primitives
+from impl._kernels.launch import Launch
+from impl._mode.decide import Decision
+from impl._mode.emulation import Emulation
+from impl._primitives._common import Lowerings
 from impl.testing import lower
 from impl.tests._support import kernels
 
@@ -19,13 +29,13 @@ SCATTER = {
 SCAN = {"atomic": {"scan_atomic_chunks"}, "ordered": {"scan_ordered_fold"}}
 SELECT = {"atomic": {"select_atomic_any"}, "ordered": {"select_ordered_first"}}
 NONE: dict[str, set[str]] = {"atomic": set(), "ordered": set()}
-#: kthvalue reads each slice once: its pullback has no order to keep.
+#: kthvalue reads each slice once, so the sum of its gradient has one term in every order.
 ONCE = {
     "atomic": SELECT["atomic"] | SCATTER["atomic"],
     "ordered": SELECT["ordered"] | SCATTER["atomic"],
 }
 
-#: A function of one [4, 3] array; the kernels of it, and of it and its gradient.
+#: A function of one [4, 3] array; its kernels; the kernels of its gradient.
 OPS = {
     "index_add": (lambda x: impl.index_add(x, 0, INDEX, x), SCATTER, NONE),
     "scatter_add": (lambda x: impl.scatter_add(x, 0, MATRIX, x), SCATTER, NONE),
@@ -36,9 +46,9 @@ OPS = {
     "kthvalue": (lambda x: impl.kthvalue(x, 2, 0).values, SELECT, ONCE),
 }
 
-#: The sum of integers has the same bits in every order: XLA's scatter serves, but not for these,
-#: which add up floats or take positions.
-KEPT_FOR_INTEGERS = {"bincount", "kthvalue"}
+#: XLA's scatter serves for integers, whose sum has the same bits in every order. These ops have
+#: kernels for integers too, since they add floats or select positions.
+KERNELS_FOR_INTEGERS = {"bincount", "kthvalue"}
 
 
 @pytest.mark.parametrize("path", ["atomic", "ordered"])
@@ -48,11 +58,11 @@ def test_forward(op, dtype, path):
     function, names, _ = OPS[op]
     with impl.deterministic(path == "ordered", profile="complete"):
         lowered = lower(function, jnp.ones((4, 3), dtype))
-    if dtype is jnp.int32 and op not in KEPT_FOR_INTEGERS:
+    if dtype is jnp.int32 and op not in KERNELS_FOR_INTEGERS:
         assert kernels(lowered) == set()
         return
     assert kernels(lowered) == names[path]
-    # On CUDA no scatter of floats is left to XLA, whose order is the hardware's.
+    # XLA's scatter of floats on CUDA leaves the order to the hardware.
     assert "stablehlo.scatter" not in lowered.as_text()
 
 
@@ -66,7 +76,7 @@ def test_gradient(op, dtype, path):
             jax.grad(lambda x: function(x).sum().astype(jnp.float32)), jnp.ones((4, 3), dtype)
         )
     assert kernels(lowered) == names[path]
-    if op != "bincount":  # Taking a column of the operand is a scatter when differentiated.
+    if op != "bincount":  # The test takes a column of the operand, whose gradient is a scatter.
         assert "stablehlo.scatter" not in lowered.as_text()
 
 
@@ -81,7 +91,7 @@ def test_other_platforms_have_no_kernels(op, platform):
 
 
 @pytest.mark.parametrize("platform", ["cpu", "cuda", "rocm"])
-def test_the_other_paths_platforms_keep_their_own_path(platform):
+def test_a_profile_changes_the_path_of_the_platforms_that_it_lists(platform):
     impl.use_deterministic_algorithms(True, profile="torch-2.12")  # Lists index_add on CUDA.
     text = lower(OPS["index_add"][0], jnp.ones((4, 3)), platform=platform).as_text()
     assert ("stablehlo.scatter" in text) == (platform == "cpu")
@@ -125,3 +135,27 @@ def test_unique_indices_need_no_order():
 def test_other_devices(kind):
     lowered = lower(OPS["index_add"][0], jnp.ones((4, 3)), device_kind=kind)
     assert kernels(lowered) == SCATTER["atomic"]
+
+
+@pytest.mark.parametrize(("mode", "setting"), [(True, True), (True, False), (False, True)])
+def test_interpreted_kernels_fill_memory_by_the_mode_and_its_setting(mode, setting):
+    decision = Decision(emulation=Emulation("cuda", seed=3))
+    impl.utils.deterministic.fill_uninitialized_memory = setting
+    with impl.deterministic(mode):
+        chosen = Lowerings(print, print, print).choose("cpu", decision)
+    assert chosen.keywords["launch"] == Launch(True, 3, fill=mode and setting)
+
+
+def public_modules(package):
+    names = {info.name for info in pkgutil.iter_modules(package.__path__)}
+    return {name for name in names if not name.startswith("_")}
+
+
+def test_files_of_one_primitive_are_named_alike():
+    primitives = public_modules(_primitives)
+    lowerings = public_modules(_lowerings)
+    parts = {name for name in lowerings if any(name.startswith(f"{p}_") for p in primitives)}
+    assert lowerings - parts <= primitives
+    assert public_modules(_kernels) - {"launch", "triton"} <= primitives
+    for name in primitives:
+        assert f"``{name}``" in _primitives.__doc__ or "derivatives" in name

@@ -12,6 +12,7 @@ from typing import Any
 import jax
 
 import impl
+import spec
 from impl._demo import model, training
 from impl._demo.model import Settings, Weights
 from impl._demo.report import Report, fingerprint
@@ -48,7 +49,8 @@ def environment(current: Mapping[str, str], hash_seed: int, platform: str) -> di
         # The process that starts it uses the same GPU.
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
     }
-    if platform == "gpu":
+    device = spec.load().backends.get(platform)
+    if device is not None and device.races:
         env["XLA_FLAGS"] = f"{current.get('XLA_FLAGS', '')} --xla_gpu_autotune_level=0".strip()
     return env
 
@@ -80,12 +82,13 @@ def show_processes(report: Report) -> None:
         f"Its gradient adds {settings.batch * model.CONTEXT:,} rows into {text.alphabet} at each "
         "step. The figures are of the last tenth of the text, which it does not train on."
     )
-    if platform == "gpu":
+    device = spec.load().backends.get(platform)
+    if device is not None and device.races:
         report.text(
             "Autotuning is off in both: it may pick another algorithm for a matrix product each "
             "time, and matrix products are outside the mode so far."
         )
-    elif platform == "cpu":
+    elif device is not None:
         report.text(
             "XLA's scatters on a CPU keep one order also without the mode: what a GPU may do is "
             "in sections 3 and 5."

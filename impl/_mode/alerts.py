@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import jax
 
+import spec
 from impl._core import arguments
 from impl._mode import emulation
 from impl._mode import modes as _mode
-from impl._mode.decide import DEVICES, Action, Alert, Decision
+from impl._mode.decide import Action, Alert, Decision
 from impl._primitives.alert import alert
 
 
@@ -34,11 +35,12 @@ def alert_not_deterministic(
         ValueError: A platform is unknown.
     """
     x = arguments.array("alert_not_deterministic", "x", x)
-    unknown = sorted(set(platforms) - set(DEVICES))
+    known = spec.load().platforms
+    unknown = sorted(set(platforms) - set(known))
     if unknown:
         raise ValueError(
             f"alert_not_deterministic(): argument 'platforms' got {unknown}; allowed are "
-            f"{sorted(DEVICES)}"
+            f"{sorted(known)}"
         )
     mode = _mode.current()
     if not mode.enabled:

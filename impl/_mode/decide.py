@@ -23,12 +23,6 @@ from impl._mode.switches import Switches
 
 Path = Literal["atomic", "ordered"]
 
-#: The spec's device for each JAX platform. PyTorch's documents count ROCm devices as CUDA devices.
-#: For a platform that is not listed here, only the rows for any device apply.
-DEVICES: Mapping[str, spec.Device] = MappingProxyType(
-    {"cpu": "cpu", "cuda": "cuda", "rocm": "cuda"}
-)
-
 
 @dataclasses.dataclass(frozen=True)
 class Alert:
@@ -105,7 +99,7 @@ class Decision:
     @property
     def alerts(self) -> tuple[tuple[str, Alert], ...]:
         """Pairs of a platform and its alert; a stand-in has the alert of its other platform."""
-        alerts = ((platform, self.on(platform).alert) for platform in DEVICES)
+        alerts = ((platform, self.on(platform).alert) for platform in spec.load().platforms)
         return tuple((platform, alert) for platform, alert in alerts if alert is not None)
 
 
@@ -179,8 +173,8 @@ def _decide(
     switches_on = {name for name, value in state.facts(mode).items() if value is True}
     return Decision(
         actions=tuple(
-            (platform, _action(op, direction, device, by_name, mode, switches_on))
-            for platform, device in DEVICES.items()
+            (platform, _action(op, direction, device.name, by_name, mode, switches_on))
+            for platform, device in spec.load().platforms.items()
         ),
         elsewhere=_action(op, direction, "any", by_name, mode, switches_on),
         emulation=stand_in,
@@ -190,7 +184,7 @@ def _decide(
 def _action(
     op: str,
     direction: spec.Direction,
-    device: spec.Device,
+    device: str,
     facts: spec.Facts,
     mode: Mode,
     switches_on: Collection[str],

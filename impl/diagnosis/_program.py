@@ -120,8 +120,9 @@ def _mode_verdict(
             "Call impl.use_deterministic_algorithms(True) in the program.",
         )
     rows = spec.load().select(profile=now.profile, behaviour="raise", active=True)
-    device = "cpu" if platform == "cpu" else "cuda"
-    warned = sum(row.covers(device) for row in rows) if now.warn_only else 0
+    device = spec.load().backends.get(platform or "")
+    raising = [row for row in rows if device is None or row.covers(device.name)]
+    warned = len(raising) if now.warn_only else 0
     if warned:
         return (
             racing,

@@ -14,7 +14,7 @@ from impl._core import arguments
 from impl._core.axes import index_dtype, within
 from impl._core.numerics import accumulator, convert
 from impl._mode.decide import Decision
-from impl._primitives.sparse_matmul import multiply
+from impl._primitives.sparse_matmul import sparse_matmul
 
 #: What is taken for a sparse operand.
 Sparse: TypeAlias = BCOO | BCSR
@@ -79,7 +79,7 @@ def product(
     data, rows, columns = _elements(input)
     # Of a matrix, or of a batch that storage has as one; another is counted by rows and columns.
     split = -2 if input.n_batch and input.ndim == 3 else 0
-    total = multiply(
+    total = sparse_matmul(
         convert(data, wide),
         rows,
         columns,

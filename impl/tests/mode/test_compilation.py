@@ -10,7 +10,7 @@ import pytest
 import impl
 import spec
 from impl._mode import compilation
-from spec import coherence
+from spec.check import coherence
 
 
 def counted(result=lambda x: x + 1):

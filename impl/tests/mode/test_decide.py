@@ -18,6 +18,7 @@ def profile(name, *, default=False):
 def row(op, device, behaviour, **fields):
     made = {
         "id": f"{op}-{device}-{behaviour}",
+        "family": op,
         "op": op,
         "torch": op,
         "device": device,
@@ -69,6 +70,7 @@ SMALL = spec.Spec(
         "unique": fact("unique", "bool"),
         "weights": fact("weights", "bool"),
     },
+    devices=spec.load().devices,
     documents=types.MappingProxyType({}),
 )
 

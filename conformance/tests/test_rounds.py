@@ -311,7 +311,7 @@ WITHOUT = """
 import sys
 
 class Without:
-    names = {"hypothesis", "jsonschema", "nox", "xdist", "grain", "torch", "cloudpickle"}
+    names = {"hypothesis", "jsonschema", "nox", "xdist", "torch", "cloudpickle"}
 
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in self.names:

@@ -27,7 +27,7 @@ nitpick_ignore_regex = [
     ("py:.*", r"(?!impl|spec).*"),
     ("py:.*", r"impl\.ops\..*"),
     ("py:.*", r".*\.[PR]"),
-    ("py:.*", r"impl\.utils\.data\.position\..*"),
+    ("py:.*", r"impl\.utils\.data\._.*"),
     ("py:.*", r"impl\.emulation\..*"),
 ]
 autodoc_member_order = "bysource"

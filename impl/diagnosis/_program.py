@@ -14,8 +14,8 @@ from impl import random as _random
 from impl._mode import compilation, modes, switches
 from impl.diagnosis._report import Item, Verdict
 
-#: What is installed that computes; the loader needs the last one.
-_DISTRIBUTIONS = ("jax", "jaxlib", "numpy", "samebits", "grain")
+#: The packages that compute.
+_DISTRIBUTIONS = ("jax", "jaxlib", "numpy", "samebits")
 
 
 def versions() -> Iterator[Item]:

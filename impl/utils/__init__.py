@@ -1,4 +1,4 @@
-"""What stands under ``torch.utils`` in PyTorch."""
+"""The counterpart of ``torch.utils``."""
 
 from impl.utils import data as data
 from impl.utils import deterministic as deterministic

@@ -14,8 +14,8 @@ from impl import random as _random
 from impl._mode import compilation, modes, switches
 from impl.diagnosis._report import Item, Verdict
 
-#: Distributions whose release can change bits. The data loader uses the last one.
-_DISTRIBUTIONS = ("jax", "jaxlib", "numpy", "samebits", "grain")
+#: Distributions whose release can change bits.
+_DISTRIBUTIONS = ("jax", "jaxlib", "numpy", "samebits")
 
 
 def versions() -> Iterator[Item]:

@@ -72,7 +72,7 @@ HIDE_PACKAGES = """
 import sys
 
 class Hidden:
-    names = {"hypothesis", "jsonschema", "nox", "xdist", "grain", "torch", "cloudpickle"}
+    names = {"hypothesis", "jsonschema", "nox", "xdist", "torch", "cloudpickle"}
 
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in self.names:

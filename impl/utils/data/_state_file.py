@@ -1,7 +1,7 @@
-"""A loader's state in a file: written whole or not at all, and checked when it is read.
+"""Files with the state of a loader: written whole or not at all, and checked when they are read.
 
-A file is a line with the length and the SHA-256 of what follows, and that is JSON. So reading one
-runs no code, and a file that was cut short or changed is found out.
+The first line of a file has the length and the SHA-256 of the rest, which is JSON. So reading a
+file runs no code, and a file that was cut short or changed is refused.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import os
+import pathlib
 import secrets
 from typing import Any
 
@@ -19,12 +20,12 @@ _MAGIC = "samebits-loader-state-1"
 
 
 def write(state: dict[str, Any], path: str | os.PathLike[str]) -> None:
-    """Writes a state, in one step: whoever reads sees the earlier file or this one.
+    """Writes a state in one step: a reader sees the earlier file or the new one.
 
     Raises:
-        TypeError: Something in the state is not a number, a string, a list, a tuple or a dict.
-        OSError: It could not be written, for want of space for instance. The earlier file, if there
-            was one, is as it was, and nothing else is left.
+        TypeError: A value in the state is not a number, a string, a list, a tuple or a dict.
+        OSError: The file cannot be written, for example because the disk is full. An earlier file
+            is unchanged, and no other file remains.
     """
     try:
         content = json.dumps(state, default=_plain, allow_nan=False).encode()
@@ -34,25 +35,26 @@ def write(state: dict[str, Any], path: str | os.PathLike[str]) -> None:
             "gives, and its state_dict(), must consist of numbers, strings, lists and dicts"
         ) from error
     header = f"{_MAGIC} {len(content)} {hashlib.sha256(content).hexdigest()}\n".encode()
-    target = os.path.realpath(path)  # or a link would be replaced, not what it points to
-    folder = os.path.dirname(target)  # noqa: PTH120  # of a string, as it is
-    draft = f"{target}.{secrets.token_hex(8)}.tmp"
+    target = pathlib.Path(path).resolve()  # A link stays a link.
+    draft = target.with_name(f"{target.name}.{secrets.token_hex(8)}.tmp")
     try:
-        with open(draft, "xb") as file:  # noqa: PTH123  # as above
+        with draft.open("xb") as file:
             file.write(header + content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(draft, target)  # noqa: PTH105  # as above
+        draft.replace(target)
     except BaseException as error:
         with contextlib.suppress(OSError):
-            os.unlink(draft)  # noqa: PTH108  # as above
-        error.add_note(f"The loader's state was not saved; what was in {target!r} is unchanged.")
+            draft.unlink()
+        error.add_note(
+            f"The loader's state was not saved; what was in {str(target)!r} is unchanged."
+        )
         raise
-    _sync_folder(folder)
+    _sync_folder(target.parent)
 
 
-def _sync_folder(folder: str) -> None:
-    # So that the new name outlasts a loss of power; where folders cannot be opened, it is done.
+def _sync_folder(folder: pathlib.Path) -> None:
+    # The new name then survives a loss of power. Some systems cannot open a folder.
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -66,10 +68,9 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
 
     Raises:
         OSError: The file cannot be read.
-        ValueError: It is not such a file, or was cut short, or changed.
+        ValueError: ``write`` did not write the file, or it was cut short or changed.
     """
-    with open(path, "rb") as file:  # noqa: PTH123  # as it is
-        header, _, content = file.read().partition(b"\n")
+    header, _, content = pathlib.Path(path).read_bytes().partition(b"\n")
     words = header.split(b" ")
     name = os.fspath(path)
     if len(words) != 3 or words[0] != _MAGIC.encode() or not words[1].isdigit():
@@ -88,7 +89,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    # What JSON does not know of itself: NumPy's (and other libraries') numbers and arrays.
+    # JSON asks here for a form of NumPy's, and other libraries', numbers and arrays.
     if isinstance(value, np.ndarray | np.generic) or hasattr(value, "tolist"):
         return value.tolist()
     raise TypeError(f"got a {type(value).__name__}")

@@ -1,4 +1,4 @@
-"""Data sets for workers to read: they import this file, and no test."""
+"""Data sets and functions for workers, which import this module and no test."""
 
 import os
 import random
@@ -13,7 +13,7 @@ from impl.utils import data
 
 
 class Draws:
-    """Each sample says who made it, and draws from each generator that a worker seeds."""
+    """Samples with the worker that made them, and a draw of each generator that a worker seeds."""
 
     def __init__(self, length=8):
         self.length = length
@@ -33,7 +33,7 @@ class Draws:
 
 
 def draws():
-    # Two, so that a state in the middle of a batch is not one at its end.
+    # Two draws of each, since one leaves NumPy's generator in the state before it or after it.
     return [
         [random.random(), np.random.random(), impl.default_generator.draw_seed() % 2**32]  # noqa: NPY002
         for _ in range(2)
@@ -41,7 +41,7 @@ def draws():
 
 
 class PickyError(Exception):
-    """Its arguments are not those that it is called with."""
+    """An exception whose class cannot be called with its ``args``."""
 
     def __init__(self, name, *, reason):
         super().__init__(f"{name}: {reason}")
@@ -49,14 +49,14 @@ class PickyError(Exception):
 
 
 class OneWay:
-    """Can be pickled, and not unpickled."""
+    """An object that can be pickled, and not unpickled."""
 
     def __reduce__(self):
         return int, ("one way",)
 
 
 class Commands:
-    """Does what an index says."""
+    """A data set whose indices are the names of its methods."""
 
     def __getitem__(self, command):
         return getattr(self, command)()
@@ -90,6 +90,9 @@ class Commands:
     def lock(self):
         return threading.Lock()
 
+    def draw_lock(self):
+        return draws(), threading.Lock()
+
     def one_way(self):
         return OneWay()
 
@@ -100,14 +103,19 @@ class Commands:
         os._exit(0)
 
 
+def same(sample):
+    """A ``collate_fn`` for single samples."""
+    return sample
+
+
 def failing_init(_):
-    """A ``worker_init_fn`` that has what it needs, and fails."""
+    """A ``worker_init_fn`` that fails."""
     worker = data.get_worker_info()
     raise PickyError(f"{worker.id} of {worker.num_workers}", reason=type(worker.dataset).__name__)
 
 
-def init_that_draws(worker_id):
-    """A ``worker_init_fn`` that leaves the generators elsewhere."""
+def init_that_seeds(worker_id):
+    """A ``worker_init_fn`` that replaces the seeds of the epoch."""
     random.seed(worker_id)
     np.random.seed(worker_id)  # noqa: NPY002
     impl.manual_seed(worker_id)

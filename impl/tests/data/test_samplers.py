@@ -1,4 +1,4 @@
-"""Orders, and how they are drawn."""
+"""Orders of a data set, beside NumPy's Philox and PyTorch's samplers."""
 
 import numpy as np
 import pytest
@@ -29,8 +29,8 @@ def test_a_permutation_sorts_the_words_of_philox(size, seed, number):
     words = []
     for block in range(1, -(-size // 4) + 1):
         words += philox([block, 0, 0, 0], [seed, number])
-    want = sorted(range(size), key=lambda index: (words[index], index))
-    assert _samplers.permutation(size, seed, number).tolist() == want
+    order = sorted(range(size), key=lambda index: (words[index], index))
+    assert _samplers.permutation(size, seed, number).tolist() == order
 
 
 def test_equal_words_keep_their_order(monkeypatch):
@@ -38,17 +38,17 @@ def test_equal_words_keep_their_order(monkeypatch):
     assert _samplers.permutation(100, 0).tolist() == [*range(0, 100, 2), *range(1, 100, 2)]
 
 
-def test_an_order_is_drawn_once():
+def test_each_iteration_draws_one_order():
     generator = impl.Generator(3)
     sampler = data.RandomSampler(range(20), generator=generator)
     orders = [list(sampler), list(sampler)]
-    again = impl.Generator(3)
-    assert orders == [_samplers.permutation(20, again.draw_seed()).tolist() for _ in range(2)]
+    twin = impl.Generator(3)
+    assert orders == [_samplers.permutation(20, twin.draw_seed()).tolist() for _ in range(2)]
     assert orders[0] != orders[1]
     assert all(type(index) is int for index in orders[0])
 
 
-def test_the_default_generator_serves_where_none_is_given():
+def test_the_default_generator_is_used_if_none_is_given():
     impl.manual_seed(7)
     order = list(data.RandomSampler(range(9)))
     assert order == list(data.RandomSampler(range(9), generator=impl.Generator(7)))
@@ -76,25 +76,25 @@ def test_with_replacement_each_index_is_a_fraction_of_a_word():
 def test_batches(size, drop_last):
     sampler = data.BatchSampler(data.SequentialSampler(range(size)), 4, drop_last)
     batches = list(sampler)
-    whole = [list(range(each, min(each + 4, size))) for each in range(0, size, 4)]
-    assert batches == [batch for batch in whole if len(batch) == 4 or not drop_last]
+    expected = [list(range(first, min(first + 4, size))) for first in range(0, size, 4)]
+    assert batches == [batch for batch in expected if len(batch) == 4 or not drop_last]
     assert len(sampler) == len(batches)
 
 
 @pytest.mark.parametrize(
     ("make", "error"),
     [
-        (lambda of: of.RandomSampler([]), ValueError),
-        (lambda of: of.RandomSampler([1], num_samples=0), ValueError),
-        (lambda of: of.RandomSampler([1], num_samples=1.5), ValueError),
-        (lambda of: of.RandomSampler([1], replacement=1), TypeError),
-        (lambda of: of.BatchSampler([1], 0, False), ValueError),
-        (lambda of: of.BatchSampler([1], True, False), ValueError),
-        (lambda of: of.BatchSampler([1], 1, 1), ValueError),
+        (lambda library: library.RandomSampler([]), ValueError),
+        (lambda library: library.RandomSampler([1], num_samples=0), ValueError),
+        (lambda library: library.RandomSampler([1], num_samples=1.5), ValueError),
+        (lambda library: library.RandomSampler([1], replacement=1), TypeError),
+        (lambda library: library.BatchSampler([1], 0, False), ValueError),
+        (lambda library: library.BatchSampler([1], True, False), ValueError),
+        (lambda library: library.BatchSampler([1], 1, 1), ValueError),
     ],
 )
 def test_refused_as_in_pytorch(make, error):
-    for library in (data, pytest.importorskip("torch.utils.data", reason="compares")):
+    for library in (data, pytest.importorskip("torch.utils.data", reason="compares with PyTorch")):
         with pytest.raises(error):
             make(library)
 

@@ -1,4 +1,4 @@
-"""Samples put together, beside PyTorch."""
+"""Samples as batches, beside PyTorch's."""
 
 import collections
 from typing import NamedTuple
@@ -64,22 +64,22 @@ REFUSED = {
 }
 
 
-def assert_same(got, want, torch):
-    if isinstance(want, torch.Tensor):
-        assert_same_bits(got, want.numpy())
-    elif isinstance(want, collections.abc.Mapping):
-        assert type(got) is type(want)
-        assert list(got) == list(want)
-        for key in want:
-            assert_same(got[key], want[key], torch)
-    elif isinstance(want, list | tuple) and want and not isinstance(want[0], str | bytes):
-        assert type(got) is type(want)
-        assert len(got) == len(want)
-        for mine, theirs in zip(got, want, strict=True):
-            assert_same(mine, theirs, torch)
+def assert_same(result, theirs, torch):
+    if isinstance(theirs, torch.Tensor):
+        assert_same_bits(result, theirs.numpy())
+    elif isinstance(theirs, collections.abc.Mapping):
+        assert type(result) is type(theirs)
+        assert list(result) == list(theirs)
+        for key in theirs:
+            assert_same(result[key], theirs[key], torch)
+    elif isinstance(theirs, list | tuple) and theirs and not isinstance(theirs[0], str | bytes):
+        assert type(result) is type(theirs)
+        assert len(result) == len(theirs)
+        for value, expected in zip(result, theirs, strict=True):
+            assert_same(value, expected, torch)
     else:
-        assert got == want
-        assert type(got) is type(want)
+        assert result == theirs
+        assert type(result) is type(theirs)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -113,9 +113,9 @@ def test_refused_as_in_pytorch():
 
 
 def test_jax_arrays_become_numpy():
-    got = data.default_collate([{"x": jnp.arange(3)}, {"x": jnp.arange(3)}])["x"]
-    assert type(got) is np.ndarray
-    assert got.tolist() == [[0, 1, 2], [0, 1, 2]]
+    batch = data.default_collate([{"x": jnp.arange(3)}, {"x": jnp.arange(3)}])["x"]
+    assert type(batch) is np.ndarray
+    assert batch.tolist() == [[0, 1, 2], [0, 1, 2]]
     assert type(data.default_convert(jnp.arange(3))) is np.ndarray
 
 

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import spec
-from conformance import compiled
+from conformance import machine_code
 from conformance.adapters import smoke
 from conformance.adapters.base import Adapter
+from conformance.hardware import options as hardware_options
 from conformance.reporting import show
-from conformance.rounds import options as in_rounds
 
 _SUITE = Path(__file__).parent / "suite"
 #: The exit status where the adapter does not work, so that no row was tested.
@@ -26,7 +26,7 @@ _PLUGINS = (
     "conformance.pytest_plugin.records",
     "conformance.pytest_plugin.expectations",
     "conformance.pytest_plugin.failures",
-    "conformance.rounds.child",
+    "conformance.hardware.worker_plugin",
 )
 #: The number of slowest tests that a run prints.
 _SLOWEST = 10
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run.add_argument("--expectations", type=Path, metavar="FILE.toml", help="what is known to fail")
     run.add_argument("--repeats", type=int, metavar="N", help="runs whose bits are compared")
     run.add_argument("--report", type=Path, metavar="FILE.json", help="write a report")
-    in_rounds.add_to(run)
+    hardware_options.add_options(run)
     expectations_parser = commands.add_parser(
         "expectations", help="bring a file of expectations up to date with a report"
     )
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="compile every program and kernel for GPUs that need not be there",
         epilog="`nox -s gpu_compile` installs what it needs: XLA's plugin for CUDA, and no GPU.",
     )
-    compiled.add_options(compile_parser)
+    machine_code.add_options(compile_parser)
     show_parser = commands.add_parser("show", help="print what a report found")
     show_parser.add_argument("report", type=Path, metavar="REPORT.json")
     diff_parser = commands.add_parser(
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     handlers = {
-        "compile": compiled.run,
+        "compile": machine_code.run,
         "expectations": _rewrite,
         "differences": _differences,
         "show": show.show,
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace, rest: list[str]) -> int:
     """Tests the rows in this process, in workers of pytest-xdist, or in rounds."""
-    since = time.monotonic()
+    start_time = time.monotonic()
     # JAX would otherwise take most of a GPU's memory, which processes started from here need.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     problem = _problem_of_options(options)
@@ -110,12 +110,12 @@ def _run(options: argparse.Namespace, rest: list[str]) -> int:
         print(f"python -m conformance run: {problem}", file=sys.stderr)
         return 2
     device = options.device or adapter.devices()[0]
-    asked = in_rounds.asked(options, device)
-    if asked is not None:
-        from conformance.rounds import command  # noqa: PLC0415  # it needs pytest
+    rounds = hardware_options.round_options(options, device)
+    if rounds is not None:
+        from conformance.hardware import run_command  # noqa: PLC0415  # it needs pytest
 
         arguments = [*_arguments(options), *rest]
-        return command.run(adapter, asked, arguments, options.report, since=since)
+        return run_command.run(adapter, rounds, arguments, options.report, start_time=start_time)
     import pytest  # noqa: PLC0415  # without pytest the user gets the message above
 
     arguments = [*_arguments(options), f"--durations={_SLOWEST}"]

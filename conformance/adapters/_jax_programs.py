@@ -14,12 +14,11 @@ import jax
 import numpy as np
 
 import impl
+import spec
 from impl._mode import emulation
 from impl._mode.decide import Action, Question, decide, questions
 from impl._mode.emulation import Emulation
 
-#: The device of the spec for each backend of JAX.
-_DEVICES = {"cpu": "cpu", "gpu": "cuda", "cuda": "cuda", "rocm": "cuda"}
 #: The options of XLA for the program of a stand-in, by whether the bits of its result count. Both
 #: compile faster than the default. At level 0, LLVM does not fuse a product and a sum into one
 #: operation, so a missing guard against that fusion would not be found.
@@ -49,9 +48,12 @@ def device_of_process() -> str:
         RuntimeError: The spec has no such device.
     """
     backend = jax.default_backend()
-    if backend not in _DEVICES:
-        raise RuntimeError(f"JAX computes on {backend} here; set JAX_PLATFORMS to cpu or to cuda")
-    return _DEVICES[backend]
+    device = spec.load().backends.get(backend)
+    if device is None:
+        raise RuntimeError(
+            f"JAX computes on {backend} here; set JAX_PLATFORMS to {' or to '.join(spec.DEVICES)}"
+        )
+    return device.name
 
 
 def remembered(make: Callable[[], Any], platform: str, key: Hashable) -> Any:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import impl
+import spec
 from conformance import bits
 from conformance.adapters import _jax_programs
 from conformance.adapters.jax import JaxNamespace
@@ -22,11 +23,11 @@ SEED = impl.testing.Seed()
 SCHEDULES = range(21)
 #: For each device, the arguments of ``impl.testing.emulate`` by the name of the stand-in.
 STAND_INS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
-    "cpu": {"native": {}},
-    "cuda": {
-        "kernel": {"lowering": "kernel", "seed": SEED},
-        "xla": {"lowering": "xla"},
-    },
+    device.name: {
+        name: {"lowering": name} | ({"seed": SEED} if name == "kernel" else {})
+        for name in device.stand_ins
+    }
+    for device in spec.load().devices.values()
 }
 
 

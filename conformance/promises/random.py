@@ -20,7 +20,7 @@ import numpy as np
 from conformance.suite.promise import Promise
 
 SEED = 0x0123_4567_89AB_CDEF
-#: Words of Threefry-2x32 of 0, 1, and 2 under the seed; impl/tests/test_random.py has the oracle.
+#: Threefry-2x32 of 0, 1 and 2 under the seed; impl/tests/core/_threefry_oracle.py has the oracle.
 KEYS = [[0x4D884901, 0xDC0E5397], [0x674AD376, 0x032ABCDB], [0x3BDB6692, 0x6BE05423]]
 
 _CHILD = f"""
@@ -59,14 +59,14 @@ def promises() -> Mapping[str, Sequence[Promise]]:
 
 
 def drawn(generator: Any, count: int = len(KEYS)) -> list[list[int]]:
-    """Returns the words of the next keys of a generator."""
-    import jax  # noqa: PLC0415  # implementations without such rows do without JAX
+    """Draws keys from a generator, and returns their words."""
+    import jax  # noqa: PLC0415  # Implementations without such rows do without JAX.
 
     return [jax.random.key_data(generator.key()).tolist() for _ in range(count)]
 
 
 def _on_each_device(namespace: ModuleType) -> None:
-    import jax  # noqa: PLC0415  # as above
+    import jax  # noqa: PLC0415  # As above.
 
     with namespace.fork_rng():
         for device in (*jax.devices(), *jax.devices("cpu")):
@@ -76,7 +76,7 @@ def _on_each_device(namespace: ModuleType) -> None:
 
 
 def _in_another_process(namespace: ModuleType) -> None:
-    done = subprocess.run(  # noqa: S603  # this interpreter, with the code above
+    process = subprocess.run(  # noqa: S603  # This interpreter runs the code above.
         [sys.executable, "-c", _CHILD, namespace.__name__],
         capture_output=True,
         check=True,
@@ -85,13 +85,13 @@ def _in_another_process(namespace: ModuleType) -> None:
         text=True,
         timeout=300,
     )
-    assert done.stdout.strip() == str(KEYS)
+    assert process.stdout.strip() == str(KEYS)
 
 
 def _streams(namespace: ModuleType) -> None:
     one, same, other = (namespace.Generator(seed) for seed in (SEED, SEED, SEED + 1))
     keys = []
-    for _ in KEYS:  # in turns: a draw of one must not move another
+    for _ in KEYS:  # In turns: a draw from one generator must not change another.
         keys += drawn(one, 1)
         assert drawn(other, 1)[0] not in KEYS
     assert keys == drawn(same) == KEYS
@@ -101,7 +101,7 @@ def _state(namespace: ModuleType) -> None:
     generator = namespace.Generator(SEED)
     drawn(generator, 1)
     state = np.array(generator.get_state())
-    copy = pickle.loads(pickle.dumps(generator))  # noqa: S301  # what was pickled here
+    copy = pickle.loads(pickle.dumps(generator))  # noqa: S301  # This line pickled it.
     for restored in (generator, copy, namespace.Generator().set_state(state)):
         assert drawn(restored, len(KEYS) - 1) == KEYS[1:]
         assert restored.initial_seed() == SEED
@@ -137,25 +137,25 @@ def _exception(namespace: ModuleType) -> None:
 
 def _repeats(namespace: ModuleType) -> None:
     with _restored(namespace):
-        first = _taken(namespace, SEED)
-        others = _taken(namespace, SEED + 1)
-        assert first[0] == KEYS
-        assert _taken(namespace, SEED) == first
-        assert [mine for mine, other in zip(first, others, strict=True) if mine == other] == []
+        draws = _seeded_draws(namespace, SEED)
+        others = _seeded_draws(namespace, SEED + 1)
+        assert draws[0] == KEYS
+        assert _seeded_draws(namespace, SEED) == draws
+        assert all(draw != other for draw, other in zip(draws, others, strict=True))
 
 
-def _taken(namespace: ModuleType, seed: int) -> list[Any]:
-    returned = namespace.seed_everything(seed)
+def _seeded_draws(namespace: ModuleType, seed: int) -> list[Any]:
+    generator = namespace.seed_everything(seed)
     keys = drawn(namespace.default_generator)
-    return [keys, random.random(), np.random.random(), returned.random()]  # noqa: NPY002, S311
+    return [keys, random.random(), np.random.random(), generator.random()]  # noqa: NPY002, S311
 
 
 @contextlib.contextmanager
 def _restored(namespace: ModuleType) -> Iterator[None]:
-    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
+    python_state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002
     with namespace.fork_rng():
         try:
             yield
         finally:
-            random.setstate(python)
-            np.random.set_state(numpy)  # noqa: NPY002
+            random.setstate(python_state)
+            np.random.set_state(numpy_state)  # noqa: NPY002

@@ -17,7 +17,6 @@ from types import TracebackType
 from typing import TypeAlias, cast
 
 import pytest
-from _pytest._code import Traceback
 
 import spec
 from conformance.pytest_plugin import options
@@ -88,7 +87,7 @@ def _shorten(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         file = Path(entry.tb_frame.f_code.co_filename)
         if entry is entries[-1] or _JAX is None or not file.is_relative_to(_JAX):
             shortened = TracebackType(shortened, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
-    excinfo.traceback = Traceback(shortened or excinfo.tb)
+    excinfo.traceback = type(excinfo.traceback)(shortened or excinfo.tb)
     error = excinfo.value
     if type(error.__cause__).__name__ == "JaxStackTraceBeforeTransformation":
         error.__cause__ = None

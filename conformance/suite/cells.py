@@ -46,7 +46,7 @@ class Cell:
     op: str
     sample: Sample
     direction: spec.Direction
-    device: spec.Device
+    device: str
     profile: str
     row: spec.Row | None
     release: ReleaseBehaviour | None = None

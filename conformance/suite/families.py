@@ -1,7 +1,7 @@
-"""The family of each op: the file of ``spec/rows`` that has its rows.
+"""Finds the samples and the promises of an op, which lie in the module of its family.
 
-The samples of an op are in the module of ``conformance.cases`` with the name of its family, and its
-promises in that of ``conformance.promises``.
+A family is a file of ``spec/rows``. Its samples are in the module of that name in
+``conformance.cases``, and its promises in that of ``conformance.promises``.
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
-import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import spec
@@ -20,12 +18,7 @@ import spec
 @functools.cache
 def families() -> Mapping[str, str]:
     """Returns the family of each op."""
-    folder = Path(spec.__file__).parent / "rows"
-    return {
-        match[1]: file.stem
-        for file in sorted(folder.glob("*.toml"))
-        for match in re.finditer(r'^op\s*=\s*"(.+)"', file.read_text("utf-8"), re.MULTILINE)
-    }
+    return {row.op: row.family for row in spec.load().rows}
 
 
 @functools.cache
@@ -34,7 +27,7 @@ def of_family(package: str, family: str) -> Mapping[str, Any]:
 
     Args:
         package: ``cases`` or ``promises``.
-        family: The stem of a file in ``spec/rows``.
+        family: The name of a file in ``spec/rows``, without its suffix.
     """
     name = f"conformance.{package}.{family}"
     if importlib.util.find_spec(name) is None:

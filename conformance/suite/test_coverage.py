@@ -15,7 +15,8 @@ from conformance.reporting.expectations import missing_ops
 from conformance.suite.cells import cells, ops_with_samples
 from conformance.suite.families import families
 from conformance.suite.sample import Sample, samples
-from spec import coherence, loader, locks
+from spec import loader
+from spec.check import coherence, locks
 
 RULES = spec.load()
 OPS = sorted({row.op for row in RULES.select(kind="op", active=True)})

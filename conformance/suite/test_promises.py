@@ -48,8 +48,6 @@ def test_options(profile: str, implementation: Adapter, namespace: ModuleType) -
     """The compiler options are those of the rows that hold, in every state of their facts."""
     if not implementation.of_this_project:
         pytest.skip("the namespace compiles nothing")
-    from impl._mode.compilation import unknown_options  # noqa: PLC0415  # others do without impl
-
     rows = [row for row in RULES.select(profile=profile, active=True) if row.options]
     assert rows, f"no row of {profile} sets an option"
     for mode, benchmark, deterministic in itertools.product([False, True], repeat=3):
@@ -67,6 +65,6 @@ def test_options(profile: str, implementation: Adapter, namespace: ModuleType) -
         with namespace.deterministic(mode, profile=profile), flags:
             known = namespace.compile_options()
             assert known == {name: stated[name] for name in known}
-            unknown = {entry.option for entry in unknown_options()}
+            unknown = namespace.testing.unknown_compile_options()
             assert set(stated) == {*known, *unknown}
             assert namespace.jit(lambda x: x + 1)(1) == 2

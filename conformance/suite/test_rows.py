@@ -11,7 +11,7 @@ import pytest
 import spec
 from conformance import bits, lowered_code
 from conformance.adapters.base import Adapter
-from conformance.rounds.child import Part
+from conformance.hardware.round_context import RoundContext
 from conformance.suite.cells import Cell
 from spec import oracles
 
@@ -76,7 +76,9 @@ def test_off(implementation: Adapter, cell: Cell, record: Any) -> None:
 
 @pytest.mark.again
 @pytest.mark.about("deterministic")
-def test_bits(implementation: Adapter, cell: Cell, repeats: int, record: Any, part: Part) -> None:
+def test_bits(
+    implementation: Adapter, cell: Cell, repeats: int, record: Any, round_context: RoundContext
+) -> None:
     """With the mode on, every lowering and every run gives the bits of the order's oracle.
 
     A row may promise only that runs have equal bits, and an implementation may have orders of its
@@ -95,10 +97,12 @@ def test_bits(implementation: Adapter, cell: Cell, repeats: int, record: Any, pa
     )
     for lowering in lowerings(implementation, cell):
         evidence = "hardware" if lowering == "native" else None
-        entry = record(cell, f"bits{part.where}", lowering=lowering, evidence=evidence)
+        entry = record(
+            cell, f"bits{round_context.check_suffix}", lowering=lowering, evidence=evidence
+        )
         with mode(implementation, cell), implementation.running(cell.device, lowering):
             run = implementation.prepare(function, inputs, cell.call(lowering))
-            with part.pressure():
+            with round_context.under_load():
                 for number in range(repeats if lowering == "native" else 1):
                     # The program is the same, but its arrays get other addresses.
                     if number % _RUNS_PER_COPY == _RUNS_PER_COPY - 1:
@@ -110,8 +114,8 @@ def test_bits(implementation: Adapter, cell: Cell, repeats: int, record: Any, pa
                         f"{reference}"
                     )
         judge(implementation, cell, result)
-        if part.beside and lowering == "native":
-            entry.setdefault("detail", f"{repeats} runs beside {part.beside}")
+        if round_context.other_work and lowering == "native":
+            entry.setdefault("detail", f"{repeats} runs beside {round_context.other_work}")
 
 
 @pytest.mark.about("deterministic", device="cuda")  # XLA's scatter on a CPU is serial

@@ -14,7 +14,7 @@ import pytest
 
 from conformance import bits, lowered_code
 from conformance.adapters.base import Adapter
-from conformance.rounds.child import Part
+from conformance.hardware.round_context import RoundContext
 from conformance.suite.cells import Cell
 
 #: The stand-in that interprets kernels, and so can choose the order of their programs.
@@ -67,7 +67,7 @@ def test_varies(
     calls: Sequence[Cell],
     repeats: int,
     record: Any,
-    part: Part,
+    round_context: RoundContext,
 ) -> None:
     """Some call of a row that guarantees nothing with the mode off has several results."""
     skip_others(implementation)
@@ -80,7 +80,7 @@ def test_varies(
     digests: Sequence[str] = ()
     for cell in racing:
         entry.update(cell.about)
-        with part.pressure():
+        with round_context.under_load():
             digests = _digests(implementation, cell, lowering, repeats)
         if len(set(digests)) > 1:
             break

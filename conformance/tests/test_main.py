@@ -25,6 +25,7 @@ def test_a_problem_that_keeps_the_suite_from_running_is_named(arguments, message
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.once
 def test_a_run_writes_a_report_with_the_outcome_of_each_check(tmp_path):
     file = tmp_path / "report.json"
     arguments = ["run", "--profile", "torch-2.12", "--report", str(file), "-k", "R0059 and rows"]

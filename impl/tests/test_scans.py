@@ -14,7 +14,7 @@ from conformance.cases.cumprod import gradient_of_running_product as pullback_of
 from conformance.cases.cumprod import running_product
 from impl._core.scan_combines import COMBINES, joined, split
 from impl._kernels import scan as scans
-from impl._kernels.triton import Launch
+from impl._kernels.launch import Launch
 from impl.testing import lower
 from impl.tests._support import LOWERINGS, assert_same_bits, bits, kernels, spread
 from spec import oracles

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from conformance.adapters import loading
+from conformance.hardware.round_context import RoundContext
 from conformance.reporting import expectations, pytorch_differences, report
-from conformance.rounds.child import Part
 from conformance.suite import releases
 from conformance.suite import test_rows as suite
 from conformance.suite.cells import cells
@@ -31,7 +31,7 @@ def check_cell(adapter, cell):
 
     suite.test_off(adapter, cell, record)
     if cell.behaviour == "deterministic":
-        suite.test_bits(adapter, cell, 3, record, Part())
+        suite.test_bits(adapter, cell, 3, record, RoundContext())
     elif cell.behaviour == "raise":
         suite.test_raise(adapter, cell, record)
         suite.test_warn_only(adapter, cell, record)

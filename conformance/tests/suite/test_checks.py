@@ -8,7 +8,7 @@ import pytest
 
 import impl
 from conformance.adapters import _jax_programs, loading
-from conformance.rounds.child import Part
+from conformance.hardware.round_context import RoundContext
 from conformance.suite import test_rows, test_schedules
 from conformance.suite.cells import cells
 from impl._mode.decide import Action, Alert, Decision
@@ -109,7 +109,7 @@ def check_cell(check, of):
         "implementation": loading.load("impl"),
         "cell": of,
         "calls": [of],
-        "part": Part(),
+        "round_context": RoundContext(),
         "repeats": 2,
         "record": lambda _, check, **fields: {"check": check, **fields},
     }

@@ -1,6 +1,7 @@
-"""Renders reports of the conformance suite.
+"""Renders reports of the conformance suite as tables.
 
-Directives: ``conformance-differences`` and ``conformance-evidence``.
+The directive ``conformance-differences`` compares a report of PyTorch with PyTorch's documents. The
+directive ``conformance-evidence`` counts the evidence of all rows.
 """
 
 from __future__ import annotations
@@ -17,44 +18,46 @@ import row_evidence
 from conformance.reporting import pytorch_differences
 
 
-class Tables(SphinxDirective):
-    """What the directives of this module share."""
+class MarkdownDirective(SphinxDirective):
+    """A directive whose content is rendered from Markdown that a function returns."""
 
-    def tables(self, text: str, path: Path) -> list[nodes.Node]:
-        """What Markdown that was made of ``path`` says."""
-        made = nodes.container()
-        self.state.nested_parse(StringList(text.splitlines(), str(path)), 0, made)
-        return list(made.children)
+    def parsed(self, text: str, path: Path) -> list[nodes.Node]:
+        """Returns the nodes of Markdown that was made from ``path``."""
+        container = nodes.container()
+        self.state.nested_parse(StringList(text.splitlines(), str(path)), 0, container)
+        return list(container.children)
 
 
-class Differences(Tables):
-    """What the report of this name shows to differ from PyTorch's documents."""
+class ConformanceDifferences(MarkdownDirective):
+    """Three tables: the differences between a report and PyTorch's documents.
+
+    The argument is the file name of the report.
+    """
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        """Makes three tables."""
         path = row_evidence.REPORTS / self.arguments[0]
         self.env.note_dependency(str(path))
         try:
             text = pytorch_differences.markdown(path)
         except ValueError as error:
             raise self.error(str(error)) from error
-        return self.tables(text, path)
+        return self.parsed(text, path)
 
 
-class AllEvidence(Tables):
-    """What the reports of this implementation show of all rows, and what made them."""
+class ConformanceEvidence(MarkdownDirective):
+    """Two tables: the evidence of all rows, and the reports that have it."""
 
     def run(self) -> list[nodes.Node]:
-        """Makes two tables, and a sentence where nothing ran on a GPU."""
         folder = Path(self.config.conformance_reports)
-        return self.tables(row_evidence.page(folder, Path(self.env.srcdir)), folder)
+        return self.parsed(row_evidence.page(folder, Path(self.env.srcdir)), folder)
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Registers the directives."""
-    app.setup_extension("spec_lists")  # it reads the reports first, and says where they are
-    app.add_directive("conformance-differences", Differences)
-    app.add_directive("conformance-evidence", AllEvidence)
+    # It checks the reports before any page is read, and has the option of their folder.
+    app.setup_extension("spec_lists")
+    app.add_directive("conformance-differences", ConformanceDifferences)
+    app.add_directive("conformance-evidence", ConformanceEvidence)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,7 +1,8 @@
-"""What the reports in the repository show of the rows. Nothing here needs Sphinx.
+"""Finds the evidence of each row in the reports of the repository, and renders it as text.
 
-A report of a run of this implementation is evidence; one of another (``--namespace``) is not. What
-is checked of each report is that the spec knows what it speaks of.
+A report of a run of this implementation is evidence. A report of another implementation
+(``--namespace``) is not, but the spec has to know the rows and devices of both. This module needs
+no Sphinx: ``spec_lists`` and ``conformance_tables`` put its texts on the site.
 """
 
 from __future__ import annotations
@@ -23,69 +24,71 @@ REPORTS = Path(conformance.__file__).parent / "reports"
 #: The namespace whose runs are evidence.
 OURS = "impl"
 NOT_ON_HARDWARE = "not yet verified on hardware"
-#: What the page says while there is no run on a GPU.
+#: The evidence of a row whose checks passed, none of which compared bits.
+NO_BITS = "tested without comparing bits"
+#: The sentence of the page while no report is of a run on a GPU.
 NO_GPU = (
     "No report of a run on a GPU is in the repository: no row for CUDA is verified on hardware."
 )
-_AGAIN = "make it again (CONTRIBUTING.md, under Generated files, says how) or remove it"
+_REMEDY = "make it again (CONTRIBUTING.md, under Generated files, says how) or remove it"
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
-    """What the reports say of one row on one device.
+class RowEvidence:
+    """The evidence of one row on one device.
 
     Attributes:
-        shown: Where each level of evidence was obtained: names of GPUs for ``compiled``, of
-            devices for ``hardware``, none for the others.
-        failed: The checks that failed, each with the name of its report. Where there are any,
-            nothing else counts.
-        tried: Whether a check of it passed, be it evidence or not.
-        on_gpu: Whether one passed in a process that computed on a GPU.
+        devices: The names of the devices for each level of evidence: names of GPUs for
+            ``compiled``, names of any devices for ``hardware``, none for the other levels.
+        failures: The checks that failed, each with the name of its report. A row with a failure has
+            no evidence.
+        passed: Whether a check passed, with evidence or without.
+        on_gpu: Whether a check passed in a process that computed on a GPU.
     """
 
-    shown: Mapping[Evidence, frozenset[str]]
-    failed: tuple[str, ...]
-    tried: bool
+    devices: Mapping[Evidence, frozenset[str]]
+    failures: tuple[str, ...]
+    passed: bool
     on_gpu: bool = False
 
     @property
     def strongest(self) -> Evidence | None:
-        """The strongest evidence, whether or not a check failed; None where there is none."""
-        levels = [level for level in STRENGTHS if level in self.shown]
+        """The strongest level, even if a check failed; None if there is no evidence."""
+        levels = [level for level in STRENGTHS if level in self.devices]
         return levels[-1] if levels else None
 
     def __str__(self) -> str:
-        """The levels, strongest first, or what failed."""
-        if self.failed:
-            return f"failed: {', '.join(self.failed)}"
+        """Returns the failures, or else the levels, strongest first."""
+        if self.failures:
+            return f"failed: {', '.join(self.failures)}"
         levels = [
-            f"{level} ({', '.join(sorted(self.shown[level]))})" if self.shown[level] else level
+            f"{level} ({', '.join(sorted(self.devices[level]))})" if self.devices[level] else level
             for level in reversed(STRENGTHS)
-            if level in self.shown
+            if level in self.devices
         ]
-        return ", ".join(levels) or ("tried, and not by bits" if self.tried else "none")
+        return ", ".join(levels) or (NO_BITS if self.passed else "none")
 
 
-NOTHING = Found({}, (), tried=False)
+NO_EVIDENCE = RowEvidence({}, (), passed=False)
 
 
 def every_report(folder: Path) -> dict[str, Report]:
-    """The reports of a folder by file name.
+    """Returns the reports of a folder by file name.
 
     Raises:
-        ReportError: One cannot be read, or the spec does not know what it speaks of.
+        ReportError: A file cannot be read, or names a row or device that the spec does not have.
     """
     ledger = loader.read_table(loader.ROOT, "ids.toml")
-    found = {}
+    reports = {}
     for path in sorted(folder.glob("*.json")):
         try:
-            found[path.name] = report = read(path)
+            reports[path.name] = report = read(path)
         except ReportError as error:
-            raise ReportError(f"{error}; {_AGAIN}") from error
+            raise ReportError(f"{error}; {_REMEDY}") from error
         problem = next(_problems(report, ledger), None)
         if problem is not None:
-            raise ReportError(f"{path}: {problem}; {_AGAIN}")
-    return found
+            raise ReportError(f"{path}: {problem}; {_REMEDY}")
+    return reports
 
 
 def _problems(report: Report, ledger: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
@@ -103,8 +106,12 @@ def _problems(report: Report, ledger: Mapping[str, Mapping[str, str]]) -> Iterat
             yield f"{record}: the evidence {record.evidence!r} is none of {STRENGTHS}"
 
 
-def ours(folder: Path) -> dict[str, Report]:
-    """The reports of this implementation; raises as ``every_report`` does."""
+def our_reports(folder: Path) -> dict[str, Report]:
+    """Returns the reports of this implementation by file name.
+
+    Raises:
+        ReportError: As ``every_report``.
+    """
     return {
         name: report
         for name, report in every_report(folder).items()
@@ -112,23 +119,23 @@ def ours(folder: Path) -> dict[str, Report]:
     }
 
 
-def by_row(reports: Mapping[str, Report]) -> dict[tuple[str, str], Found]:
-    """What reports say of each row and device that they speak of."""
+def by_row(reports: Mapping[str, Report]) -> dict[tuple[str, str], RowEvidence]:
+    """Returns the evidence for each pair of a row's id and a device that the reports name."""
     groups: dict[tuple[str, str], list[tuple[str, Record]]] = {}
     for name, report in reports.items():
         for record in report.records:
             if record.row is not None and record.outcome != "skipped":
-                at = record.row, _device(record, report)
-                groups.setdefault(at, []).append((name, record))
-    return {at: _found(group, reports) for at, group in groups.items()}
+                key = record.row, _device_of_record(record, report)
+                groups.setdefault(key, []).append((name, record))
+    return {key: _evidence(group, reports) for key, group in groups.items()}
 
 
-def _device(record: Record, report: Report) -> str:
-    """The device a record speaks of; a check for any device was made on that of the process."""
-    return _here(report) if record.device == "any" else record.device
+def _device_of_record(record: Record, report: Report) -> str:
+    """Returns the device of a record. A check of any device was made on that of the process."""
+    return _device_of_process(report) if record.device == "any" else record.device
 
 
-def _here(report: Report) -> str:
+def _device_of_process(report: Report) -> str:
     """Returns the device of a process, or ``any`` if it is no device of the spec."""
     device = spec.load().backends.get(report.environment.get("platform", ""))
     return device.name if device else "any"
@@ -139,41 +146,44 @@ def _has_stand_in(device: str) -> bool:
     return device != "any" and bool(spec.load().devices[device].stand_ins)
 
 
-def _found(group: Iterable[tuple[str, Record]], reports: Mapping[str, Report]) -> Found:
-    shown: dict[Evidence, set[str]] = {}
-    failed: dict[str, None] = {}
-    tried = on_gpu = False
+def _evidence(group: Iterable[tuple[str, Record]], reports: Mapping[str, Report]) -> RowEvidence:
+    devices: dict[Evidence, set[str]] = {}
+    failures: dict[str, None] = {}
+    passed = on_gpu = False
     for name, record in group:
         if record.outcome == "failed":
-            failed[f"{record.check} in {name}"] = None
+            failures[f"{record.check} in {name}"] = None
             continue
-        tried = True
-        on_gpu |= _has_stand_in(_here(reports[name]))
+        passed = True
+        on_gpu |= _has_stand_in(_device_of_process(reports[name]))
         if record.evidence is not None:
-            shown.setdefault(record.evidence, set()).update(_where(record, reports[name]))
-    return Found(
-        {level: frozenset(where) for level, where in shown.items()}, tuple(failed), tried, on_gpu
+            devices.setdefault(record.evidence, set()).update(_device_names(record, reports[name]))
+    return RowEvidence(
+        {level: frozenset(names) for level, names in devices.items()},
+        tuple(failures),
+        passed,
+        on_gpu,
     )
 
 
-def _where(record: Record, report: Report) -> list[str]:
-    """The device of which a record of evidence speaks by name."""
+def _device_names(record: Record, report: Report) -> list[str]:
+    """Returns the name of the device of a record of evidence, or nothing if it has none."""
     if record.evidence == "hardware":
         return [report.environment.get("device", "unknown")]
     return [record.lowering.upper()] if record.evidence == "compiled" and record.lowering else []
 
 
-def line(row: spec.Row, found: Mapping[tuple[str, str], Found]) -> str:
-    """What the reports show of a row, in one line."""
-    devices = devices_of(row)
+def line(row: spec.Row, evidence: Mapping[tuple[str, str], RowEvidence]) -> str:
+    """Returns the evidence of a row in one line."""
+    devices = deciding_devices(row)
     texts = []
     for device in devices:
-        here = found.get((row.id, device), NOTHING)
-        # Only what some profile has deterministic can have evidence of bits.
-        bits = "deterministic" in row.behaviour.values()
-        verified = "hardware" in here.shown if bits else here.on_gpu
-        text = str(here)
-        if _has_stand_in(device) and not verified and not here.failed:
+        entry = evidence.get((row.id, device), NO_EVIDENCE)
+        # Evidence of bits is possible only if some profile lists the row as deterministic.
+        has_bits = "deterministic" in row.behaviour.values()
+        verified = "hardware" in entry.devices if has_bits else entry.on_gpu
+        text = str(entry)
+        if _has_stand_in(device) and not verified and not entry.failures:
             text = NOT_ON_HARDWARE if text == "none" else f"{text}; {NOT_ON_HARDWARE}"
         texts.append(text)
     if len(set(texts)) == 1:
@@ -181,14 +191,14 @@ def line(row: spec.Row, found: Mapping[tuple[str, str], Found]) -> str:
     return ". ".join(f"{device}: {text}" for device, text in zip(devices, texts, strict=True))
 
 
-def devices_of(row: spec.Row) -> list[str]:
-    """The devices on which a row decides anything; all that it covers, if none of its samples does.
+def deciding_devices(row: spec.Row) -> list[str]:
+    """Returns the devices on which a row decides a cell of the suite.
 
-    Where a row of one device decides, one of any device does not.
+    A row of any device decides nothing on a device for which another row decides. A row that
+    decides no cell at all has every device that it covers.
     """
     covered: list[str] = [device for device in spec.DEVICES if row.covers(device)]
-    deciding = [device for device in covered if (row.id, device) in _deciding()]
-    return deciding or covered
+    return [device for device in covered if (row.id, device) in _deciding()] or covered
 
 
 @functools.cache
@@ -197,7 +207,7 @@ def _deciding() -> frozenset[tuple[str, str]]:
 
 
 def ran_on_gpu(reports: Iterable[Report]) -> bool:
-    """Whether a report is of a run on a GPU, however it ended."""
+    """Returns whether a report is of a run on a GPU, with any outcome."""
     return any(
         record.evidence == "hardware"
         and _has_stand_in(record.device)
@@ -208,48 +218,51 @@ def ran_on_gpu(reports: Iterable[Report]) -> bool:
 
 
 def page(folder: Path, source: Path) -> str:
-    """What the reports show of all rows, as Markdown.
+    """Returns the evidence of all rows and the list of reports, as Markdown.
 
     Args:
-        folder: Where the reports are.
+        folder: The folder of the reports.
         source: The folder of the site's sources, to which links are relative.
 
     Raises:
         ReportError: As ``every_report``.
     """
-    reports = ours(folder)
+    reports = our_reports(folder)
     lines = [] if ran_on_gpu(reports.values()) else [NO_GPU, ""]
     lines += ["Active rows by the strongest evidence that a report has for them:", ""]
     lines += _counts(spec.load().select(active=True), by_row(reports))
-    lines += ["", "The reports:", "", *_made(reports, os.path.relpath(folder, source))]
+    lines += ["", "The reports:", "", *_report_table(reports, os.path.relpath(folder, source))]
     return "\n".join(lines) + "\n"
 
 
-def _counts(rows: Iterable[spec.Row], found: Mapping[tuple[str, str], Found]) -> Iterator[str]:
+def _counts(
+    rows: Iterable[spec.Row], evidence: Mapping[tuple[str, str], RowEvidence]
+) -> Iterator[str]:
     counts: Counter[tuple[str, str]] = Counter()
     for row in rows:
-        for device in devices_of(row):
-            here = found.get((row.id, device), NOTHING)
-            level: str = here.strongest or ("tried" if here.tried else "none")
-            counts["failed" if here.failed else level, device] += 1
+        for device in deciding_devices(row):
+            entry = evidence.get((row.id, device), NO_EVIDENCE)
+            level: str = entry.strongest or (NO_BITS if entry.passed else "none")
+            counts["failed" if entry.failures else level, device] += 1
     yield f"| Strongest evidence | {' | '.join(spec.DEVICES)} |"
     yield f"| --- |{' ---: |' * len(spec.DEVICES)}"
     names: dict[str, str] = {level: f"`{level}`" for level in reversed(STRENGTHS)}
-    names |= {"tried": "tried, and not by bits", "none": "none", "failed": "failed"}
+    names |= {name: name for name in (NO_BITS, "none", "failed")}
     for level, name in names.items():
         numbers = [str(counts[level, device]) for device in spec.DEVICES]
         yield f"| {name} | {' | '.join(numbers)} |"
 
 
-def _made(reports: Mapping[str, Report], folder: str) -> Iterator[str]:
+def _report_table(reports: Mapping[str, Report], folder: str) -> Iterator[str]:
     if not reports:
         yield "There is none."
         return
     yield "| Report | Made | JAX | Device | samebits | Evidence |"
     yield "| --- | --- | --- | --- | --- | --- |"
     for name, report in reports.items():
-        about = [report.environment.get(key, "") for key in ("jax", "device", "samebits")]
+        environment = [report.environment.get(key, "") for key in ("jax", "device", "samebits")]
         group = [(name, record) for record in report.records if record.outcome == "passed"]
         link = f"{{download}}`{name} </{Path(folder).as_posix()}/{name}>`"
-        parts = (link, report.made.partition("T")[0], *about, str(_found(group, reports)))
-        yield f"| {' | '.join(parts)} |"
+        evidence = str(_evidence(group, reports))
+        columns = (link, report.made.partition("T")[0], *environment, evidence)
+        yield f"| {' | '.join(columns)} |"

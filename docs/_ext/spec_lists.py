@@ -1,4 +1,4 @@
-"""Renders the spec on the site: nothing that a row says is typed by hand.
+"""Renders the spec on the site, so that no page repeats by hand what a row states.
 
 Directives: ``spec-profiles``, ``spec-profile``, ``spec-list``, ``spec-kind``,
 ``spec-out-of-scope``, ``spec-orders`` and ``spec-rows``. Roles: ``row``, ``profile`` and ``order``
@@ -30,58 +30,60 @@ from conformance.reporting.report import ReportError
 from spec import english
 from spec_pages import OUT_OF_SCOPE, PARTS, write_pages
 
+#: The behaviour of a call that no row lists.
 UNAFFECTED = "not affected by the mode"
-NOTHING = "No operation."
+#: The text of an empty list.
+NO_ROWS = "No operation."
 
 
 def prose(text: str) -> list[nodes.Node]:
-    """The text as nodes, with `backticks` as inline code."""
+    """Returns the nodes of a text, with `backticks` as inline code."""
     pieces = re.split(r"`([^`]+)`", text)
-    made: list[nodes.Node] = [
-        nodes.literal("", piece) if place % 2 else nodes.Text(piece)
-        for place, piece in enumerate(pieces)
+    # Every second piece was between backticks.
+    return [
+        nodes.literal("", piece) if number % 2 else nodes.Text(piece)
+        for number, piece in enumerate(pieces)
         if piece
     ]
-    return made
 
 
 def paragraph(*pieces: str | nodes.Node) -> nodes.paragraph:
-    """A paragraph of text with `backticks` and ready nodes."""
-    made = nodes.paragraph()
+    """Returns a paragraph of texts, with `backticks` as inline code, and of nodes."""
+    result = nodes.paragraph()
     for piece in pieces:
-        made += prose(piece) if isinstance(piece, str) else [piece]
-    return made
+        result += prose(piece) if isinstance(piece, str) else [piece]
+    return result
 
 
-def joined(entries: Iterable[nodes.Node]) -> list[str | nodes.Node]:
-    """The entries with commas between them."""
-    made: list[str | nodes.Node] = []
+def with_commas(entries: Iterable[nodes.Node]) -> list[str | nodes.Node]:
+    """Returns the entries with commas between them."""
+    pieces: list[str | nodes.Node] = []
     for entry in entries:
-        made += [", ", entry] if made else [entry]
-    return made
+        pieces += [", ", entry] if pieces else [entry]
+    return pieces
 
 
-def calls(when: Mapping[str, Any], facts: Mapping[str, spec.Fact]) -> str:
-    """The calls that meet ``when``, in English."""
+def condition_phrase(when: Mapping[str, Any], facts: Mapping[str, spec.Fact]) -> str:
+    """Returns a condition in English."""
     return " and ".join(english.phrase(facts[name], test) for name, test in when.items())
 
 
 def anchor(kind: str, name: str) -> str:
-    """The HTML id of an entry of the spec; a row's is the row's own."""
+    """Returns the HTML id of an entry of the spec. The id of a row is that of the spec."""
     return name if kind == "row" else nodes.make_id(f"{kind}-{name}")
 
 
 class SpecDirective(SphinxDirective):
-    """What the directives of this module share."""
+    """The base of the directives: links to entries, and lists of rows."""
 
     def profile(self, entries: spec.Spec, name: str) -> spec.Profile:
-        """The profile of this name."""
+        """Returns the profile of a name; an unknown name is an error of the page."""
         if name not in entries.profiles:
             raise self.error(f"no profile {name!r}; there are {sorted(entries.profiles)}")
         return entries.profiles[name]
 
     def link(self, kind: str, name: str) -> nodes.Node:
-        """A link to an entry of the spec, which ``-n`` checks."""
+        """Returns a link to an entry of the spec. With ``-n``, Sphinx checks that it exists."""
         return addnodes.pending_xref(
             "",
             nodes.literal("", name),
@@ -92,8 +94,8 @@ class SpecDirective(SphinxDirective):
             refdoc=self.env.docname,
         )
 
-    def anchored(self, node: nodes.Element, kind: str, name: str) -> None:
-        """Makes ``node`` the place to which links to the entry go."""
+    def anchor_entry(self, node: nodes.Element, kind: str, name: str) -> None:
+        """Makes ``node`` the target of links to an entry."""
         node["ids"].append(anchor(kind, name))
         domain = cast("StandardDomain", self.env.get_domain("std"))
         domain.note_object(kind, name, anchor(kind, name), location=node)
@@ -101,19 +103,19 @@ class SpecDirective(SphinxDirective):
     def items(
         self, rows: Iterable[spec.Row], body: Callable[[spec.Row], list[nodes.Node]]
     ) -> list[nodes.Node]:
-        """A bullet list of rows, or a line that says that there is none."""
-        made = nodes.bullet_list()
+        """Returns a bullet list of rows, or a line that states that there is none."""
+        bullets = nodes.bullet_list()
         for row in rows:
-            made += nodes.list_item("", *body(row))
-        return [made] if len(made) else [paragraph(NOTHING)]
+            bullets += nodes.list_item("", *body(row))
+        return [bullets] if len(bullets) else [paragraph(NO_ROWS)]
 
-    def head(self, row: spec.Row) -> nodes.paragraph:
-        """A row in one line, with a link to all that it says."""
+    def summary(self, row: spec.Row) -> nodes.paragraph:
+        """Returns the name and the condition of a row, with a link to the whole row."""
         name = nodes.literal("", row.torch)
         return paragraph(name, f" — {row.condition} (", self.link("row", row.id), ")")
 
     def details(self, row: spec.Row) -> list[nodes.Node]:
-        """What a row of another kind than ``op`` says beside its sentence, one line for each."""
+        """Returns the lines below the statement of a row of another kind than ``op``."""
         options = ", ".join(f"`{name}={value}`" for name, value in row.options.items())
         texts = {"XLA": row.in_xla, "Set": options, "Open": row.caveat}
         if row.in_xla and not options:
@@ -122,50 +124,50 @@ class SpecDirective(SphinxDirective):
         return [nodes.field_list("", *lines)] if lines else []
 
     def remarks(self, row: spec.Row, entries: spec.Spec) -> list[nodes.Node]:
-        """What is to be said beside the condition: a note, and an erratum of the documents."""
-        made: list[nodes.Node] = [paragraph(row.note)] if row.note else []
+        """Returns the note of a row, and the erratum of the documents."""
+        remarks: list[nodes.Node] = [paragraph(row.note)] if row.note else []
         if row.erratum:
-            done = PARTS[row.erratum.behaviour].verb if row.erratum.behaviour else UNAFFECTED
-            when = calls(row.erratum.when, entries.facts)
-            what = f"PyTorch's code since {row.erratum.since}: {done}"
+            behaviour = PARTS[row.erratum.behaviour].verb if row.erratum.behaviour else UNAFFECTED
+            condition = condition_phrase(row.erratum.when, entries.facts)
+            sentence = f"PyTorch's code since {row.erratum.since}: {behaviour}"
             admonition = nodes.admonition("", nodes.title("", "Erratum"), classes=["note"])
             admonition += paragraph(row.erratum.statement)
             if row.erratum.unaffected_elsewhere:
-                when += f"; otherwise {UNAFFECTED}"
-            admonition += paragraph(f"{what}, when {when}." if when else f"{what}.")
-            made.append(admonition)
-        return made
+                condition += f"; otherwise {UNAFFECTED}"
+            admonition += paragraph(
+                f"{sentence}, when {condition}." if condition else f"{sentence}."
+            )
+            remarks.append(admonition)
+        return remarks
 
 
 class SpecProfiles(SpecDirective):
-    """Every profile: a link to its page, its title and what it promises."""
+    """A bullet list of all profiles: a link to the page of each, and its statement."""
 
     def run(self) -> list[nodes.Node]:
-        """Makes a bullet list."""
-        made = nodes.bullet_list()
+        bullets = nodes.bullet_list()
         for profile in spec.load().profiles.values():
             default = " This is the default." if profile.default else ""
             line = paragraph(self.link("profile", profile.name), f" — {profile.statement}{default}")
-            made += nodes.list_item("", line)
-        return [made]
+            bullets += nodes.list_item("", line)
+        return [bullets]
 
 
 class SpecProfile(SpecDirective):
-    """What one profile promises; links to the profile come here."""
+    """The statement of one profile, and the target of links to it."""
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        """Makes a paragraph."""
         profile = self.profile(spec.load(), self.arguments[0])
         default = " It is the default profile." if profile.default else ""
-        made = paragraph(f"{profile.statement}{default}")
-        self.anchored(made, "profile", profile.name)
-        return [made]
+        statement = paragraph(f"{profile.statement}{default}")
+        self.anchor_entry(statement, "profile", profile.name)
+        return [statement]
 
 
 class SpecList(SpecDirective):
-    """The active rows with one behaviour under one profile."""
+    """A bullet list of the active rows with one behaviour under one profile."""
 
     option_spec: ClassVar[OptionSpec | None] = {
         "profile": directives.unchanged_required,
@@ -186,12 +188,12 @@ class SpecList(SpecDirective):
         device = self.options.get("device")
         return self.items(
             (row for row in rows if device is None or row.covers(device)),
-            lambda row: [self.head(row), *self.remarks(row, entries)],
+            lambda row: [self.summary(row), *self.remarks(row, entries)],
         )
 
 
 class SpecKind(SpecDirective):
-    """The active rows of a kind other than ``op``; of one profile or of all."""
+    """A bullet list of the active rows of a kind other than ``op``, of one profile or of all."""
 
     required_arguments = 1
     option_spec: ClassVar[OptionSpec | None] = {"profile": directives.unchanged_required}
@@ -206,18 +208,18 @@ class SpecKind(SpecDirective):
         profile = self.profile(entries, name).name if name else None
         return self.items(
             entries.select(kind=kind, profile=profile, active=True),
-            lambda row: [self.line(row), *self.details(row)],
+            lambda row: [self.statement(row), *self.details(row)],
         )
 
-    def line(self, row: spec.Row) -> nodes.paragraph:
-        """What the row says in one line, with a link to all of it."""
+    def statement(self, row: spec.Row) -> nodes.paragraph:
+        """Returns the statement of a row, with a link to the whole row."""
         return paragraph(
             nodes.literal("", row.op), f" — {row.statement} (", self.link("row", row.id), ")"
         )
 
 
 class SpecOutOfScope(SpecDirective):
-    """The rows that no JAX platform can meet, and why; of one profile or of all."""
+    """A bullet list of the rows that no JAX platform can meet, of one profile or of all."""
 
     option_spec: ClassVar[OptionSpec | None] = {"profile": directives.unchanged_required}
 
@@ -228,54 +230,52 @@ class SpecOutOfScope(SpecDirective):
         profile = self.profile(entries, name).name if name else None
         return self.items(
             entries.select(profile=profile, active=False),
-            lambda row: [self.head(row), paragraph(row.reason or "")],
+            lambda row: [self.summary(row), paragraph(row.reason or "")],
         )
 
 
 class SpecOrders(SpecDirective):
-    """Every order, with the numbers of its statement filled in."""
+    """A definition list of all orders, with the numbers of their statements filled in."""
 
     def run(self) -> list[nodes.Node]:
-        """Makes a definition list."""
         entries = spec.load()
-        made = nodes.definition_list()
+        definitions = nodes.definition_list()
         for order in entries.orders.values():
             term = nodes.term("", order.title, nodes.Text(" "), nodes.literal("", order.name))
-            self.anchored(term, "order", order.name)
+            self.anchor_entry(term, "order", order.name)
             body = nodes.definition("", paragraph(order.statement.format(**order.parameters)))
             if order.order_free_when:
-                free = ", or when ".join(
-                    calls(when, entries.facts) for when in order.order_free_when
+                conditions = ", or when ".join(
+                    condition_phrase(when, entries.facts) for when in order.order_free_when
                 )
                 body += paragraph(
-                    f"Every order gives the same bits, so that none is kept, when {free}."
+                    f"Every order gives the same bits, so that none is kept, when {conditions}."
                 )
-            made += nodes.definition_list_item("", term, body)
-        return [made]
+            definitions += nodes.definition_list_item("", term, body)
+        return [definitions]
 
 
 class SpecRows(SpecDirective):
-    """Every row with all that it says, a section for each op; links to rows come here."""
+    """All rows in full, a section for each op, and the targets of links to rows."""
 
     def run(self) -> list[nodes.Node]:
-        """Makes the sections."""
         entries = spec.load()
-        self.found = row_evidence.by_row(row_evidence.ours(reports_of(self.config)))
+        self.evidence = row_evidence.by_row(row_evidence.our_reports(reports_of(self.config)))
         ops: dict[str, list[spec.Row]] = {}
         for row in sorted(entries.rows, key=lambda row: (row.kind != "op", row.op, row.id)):
             ops.setdefault(row.op, []).append(row)
-        made: list[nodes.Node] = []
+        sections: list[nodes.Node] = []
         for op, rows in ops.items():
             title = nodes.title("", "", nodes.literal("", op))
             section = nodes.section("", title, ids=[anchor("op", op)])
             section += nodes.definition_list("", *(self.entry(row, entries) for row in rows))
-            made.append(section)
-        return made
+            sections.append(section)
+        return sections
 
     def entry(self, row: spec.Row, entries: spec.Spec) -> nodes.definition_list_item:
-        """One row."""
+        """Returns one row in full."""
         term = nodes.term("", row.id, nodes.Text(" "), nodes.literal("", row.torch))
-        self.anchored(term, "row", row.id)
+        self.anchor_entry(term, "row", row.id)
         body = nodes.definition("", paragraph(row.condition))
         if row.statement:
             body += [paragraph(row.statement), *self.details(row)]
@@ -287,15 +287,15 @@ class SpecRows(SpecDirective):
         return nodes.definition_list_item("", term, body)
 
     def fields(self, row: spec.Row) -> Iterable[tuple[str, nodes.paragraph]]:
-        """The names and values of what a row says."""
-        listed: dict[spec.Behaviour | None, list[str]] = {}
+        """Yields the names and values of the fields of a row."""
+        profiles: dict[spec.Behaviour | None, list[str]] = {}
         for profile, behaviour in row.behaviour.items():
-            listed.setdefault(behaviour, []).append(profile)
+            profiles.setdefault(behaviour, []).append(profile)
         for behaviour in (*spec.BEHAVIOURS, None):
-            if behaviour in listed:
-                name = PARTS[behaviour].verb.capitalize() if behaviour else "Not listed"
-                links = joined(self.link("profile", profile) for profile in listed[behaviour])
-                yield name, paragraph("under ", *links)
+            if behaviour in profiles:
+                heading = PARTS[behaviour].verb.capitalize() if behaviour else "Not listed"
+                links = with_commas(self.link("profile", name) for name in profiles[behaviour])
+                yield heading, paragraph("under ", *links)
         if row.guarantee:
             yield "Guarantee", paragraph(f"`{row.guarantee}`")
         if row.mode_off:
@@ -305,39 +305,41 @@ class SpecRows(SpecDirective):
         if row.caller:
             yield "Alert names", paragraph(f"`{row.caller}`")
         if row.active:
-            yield "Evidence", paragraph(row_evidence.line(row, self.found))
+            yield "Evidence", paragraph(row_evidence.line(row, self.evidence))
 
 
 def field(name: str, body: nodes.paragraph) -> nodes.field:
-    """One line of a field list."""
+    """Returns one line of a field list."""
     return nodes.field("", nodes.field_name("", name), nodes.field_body("", body))
 
 
 def field_list_of_sources(row: spec.Row, entries: spec.Spec) -> nodes.field_list:
-    """Where the row comes from."""
-    made = nodes.field_list()
+    """Returns the sources of a row: documents of PyTorch, with the phrase to look for."""
+    lines = nodes.field_list()
     for source in row.sources:
         document = entries.documents[source.document]
-        releases = joined(
+        releases = with_commas(
             nodes.reference("", release, refuri=document.url.format(release=release))
             if document.url
             else nodes.literal("", release)
             for release in source.releases
         )
-        made += field("Source", paragraph(f"{document.title}, ", *releases, f": “{source.phrase}”"))
-    return made
+        citation = paragraph(f"{document.title}, ", *releases, f": “{source.phrase}”")
+        lines += field("Source", citation)
+    return lines
 
 
 def reports_of(config: Config) -> Path:
-    """The folder of the reports that the site shows."""
+    """Returns the folder of the reports that the site shows."""
     return Path(config.conformance_reports)
 
 
 def note_spec(_: Sphinx, config: Config) -> None:
-    """Has every page made anew when a file of the spec, or a report, came, went or changed.
+    """Checks the reports, and makes Sphinx read all pages again if the spec or a report changed.
 
     Raises:
-        ExtensionError: A report is none, or speaks of what the spec does not know.
+        ExtensionError: A report cannot be read, or names a row or device that the spec does not
+            have.
     """
     try:
         row_evidence.every_report(reports_of(config))
@@ -357,7 +359,7 @@ def note_spec(_: Sphinx, config: Config) -> None:
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Registers the directives, the roles and the writing of the pages."""
-    made: dict[str, type[SpecDirective]] = {
+    directives_by_name: dict[str, type[SpecDirective]] = {
         "spec-profiles": SpecProfiles,
         "spec-profile": SpecProfile,
         "spec-list": SpecList,
@@ -366,7 +368,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         "spec-orders": SpecOrders,
         "spec-rows": SpecRows,
     }
-    for name, directive in made.items():
+    for name, directive in directives_by_name.items():
         app.add_directive(name, directive)
     for kind in ("row", "profile", "order"):
         app.add_crossref_type(kind, kind, ref_nodeclass=nodes.literal)

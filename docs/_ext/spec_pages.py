@@ -1,4 +1,8 @@
-"""The page of each profile, written to ``_generated`` before Sphinx reads the sources."""
+"""Writes a page for each profile to ``_generated``, before Sphinx reads the sources.
+
+The pages hold the directives of ``spec_lists``. They are generated so that a new profile gets its
+page without further work.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,13 @@ import spec
 
 
 class Part(NamedTuple):
-    """How the site speaks of one behaviour."""
+    """A section of a profile's page.
+
+    Attributes:
+        heading: The heading.
+        lead: The sentence before the list of rows.
+        verb: The behaviour as a predicate, for lists that name it.
+    """
 
     heading: str
     lead: str
@@ -27,7 +37,7 @@ PARTS: Mapping[spec.Behaviour, Part] = {
     ),
     "raise": Part(
         "Operations that raise",
-        "While the mode is on, these raise `RuntimeError`, or give a `UserWarning` where"
+        "While the mode is on, these raise `RuntimeError`, or give a `UserWarning` if"
         " `warn_only=True`.",
         "raises",
     ),
@@ -39,22 +49,22 @@ PARTS: Mapping[spec.Behaviour, Part] = {
     ),
 }
 OUT_OF_SCOPE = "Out of scope"
-#: What a profile's page says of rows that set options of XLA, by kind.
+#: The sections of rows that set options of XLA, by kind.
 OPTIONS: Mapping[spec.Kind, Part] = {
     "backend": Part(
         "Switches of backends",
-        "By `impl.jit` and `impl.compile_options`, programs are compiled so:",
+        "Programs that are compiled with `impl.jit` or `impl.compile_options` keep these rules.",
         "",
     ),
     "compiler": Part(
-        "What the compiler does not do",
-        "PyTorch's compiler is kept from these while the mode is on. `impl.jit` and"
-        " `impl.compile_options` keep XLA from what it has in their place.",
+        "Rules of the compiler",
+        "While the mode is on, PyTorch's compiler keeps these rules. `impl.jit` and"
+        " `impl.compile_options` make XLA keep them.",
         "",
     ),
 }
 
-PAGE = """\
+_PAGE = """\
 # {title}
 
 ```{{spec-profile}} {name}
@@ -64,13 +74,14 @@ PAGE = """\
 {options}
 ## {out_of_scope}
 
-These stand in the documents, but no JAX platform can meet them.
+PyTorch's documents list these, but no JAX platform can meet them.
 
 ```{{spec-out-of-scope}}
 :profile: {name}
 ```
 """
-PART = """\
+#: The section of a behaviour.
+_PART = """\
 ## {heading}
 
 {lead}
@@ -80,9 +91,8 @@ PART = """\
 :behaviour: {behaviour}
 ```
 """
-
-
-KIND = """\
+#: The section of a kind of rows that set options.
+_KIND = """\
 ## {heading}
 
 {lead}
@@ -94,18 +104,18 @@ KIND = """\
 
 
 def page(entries: spec.Spec, profile: spec.Profile) -> str:
-    """The source of a profile's page."""
+    """Returns the source of a profile's page."""
     parts = "\n".join(
-        PART.format(heading=part.heading, lead=part.lead, name=profile.name, behaviour=behaviour)
+        _PART.format(heading=part.heading, lead=part.lead, name=profile.name, behaviour=behaviour)
         for behaviour, part in PARTS.items()
         if behaviour != "fill" or entries.select(profile=profile.name, behaviour="fill")
     )
     options = "\n".join(
-        KIND.format(heading=part.heading, lead=part.lead, name=profile.name, kind=kind)
+        _KIND.format(heading=part.heading, lead=part.lead, name=profile.name, kind=kind)
         for kind, part in OPTIONS.items()
         if entries.select(profile=profile.name, kind=kind)
     )
-    return PAGE.format(
+    return _PAGE.format(
         title=f"`{profile.name}`",
         name=profile.name,
         parts=parts,
@@ -115,7 +125,10 @@ def page(entries: spec.Spec, profile: spec.Profile) -> str:
 
 
 def write_pages(app: Sphinx) -> None:
-    """Writes the page of each profile; one that is as it was keeps its date."""
+    """Writes the page of each profile, and leaves an unchanged file alone.
+
+    Sphinx reads a page again if its date is new.
+    """
     folder = Path(app.srcdir) / "_generated"
     folder.mkdir(exist_ok=True)
     entries = spec.load()

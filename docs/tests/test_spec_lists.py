@@ -1,10 +1,9 @@
-"""The built site against the spec; `nox -s docs` builds it first."""
+"""The directives and roles of the spec: on the built site, and in a site of one page."""
 
 import collections
 import html
 import re
-from collections.abc import Iterator
-from html.parser import HTMLParser
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,77 +12,21 @@ from sphinx.errors import SphinxWarning
 from sphinx.util.docutils import docutils_namespace, patch_docutils
 
 import spec
-import spec_pages
 
-HTML = Path(__file__).parents[1] / "_build" / "html"
 SPEC = spec.load()
 
 
-class Entries(HTMLParser):
-    """Collects the links to rows in list items, and every id, each under its h2 heading."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.links: list[tuple[str, str]] = []
-        self.ids: list[str] = []
-        self.heading = ""
-        self.in_heading = False
-        self.items = 0
-        self.feed((HTML / page / "index.html").read_text(encoding="utf-8"))
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        values = dict(attrs)
-        if values.get("id"):
-            self.ids.append(str(values["id"]))
-        if tag == "h2":
-            self.heading, self.in_heading = "", True
-        self.items += tag == "li"
-        row = re.search(r"/rows/#(\w+)$", values.get("href") or "")
-        if tag == "a" and row and self.items:
-            self.links.append((self.heading, row[1]))
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == "h2":
-            self.in_heading = False
-        self.items -= tag == "li"
-
-    def handle_data(self, data: str) -> None:
-        # The rest of a heading is the mark that links to it.
-        if self.in_heading and data != "¶":
-            self.heading += data
-
-
-def listed(profile: str) -> Iterator[tuple[str, str]]:
-    """The heading and the id of every row that a profile's page has to show."""
-    for row in SPEC.rows:
-        behaviour = row.behaviour[profile]
-        if behaviour is not None and not row.active:
-            yield spec_pages.OUT_OF_SCOPE, row.id
-        elif behaviour is not None:
-            part = spec_pages.OPTIONS.get(row.kind, spec_pages.PARTS[behaviour])
-            yield part.heading, row.id
-
-
-@pytest.mark.parametrize("profile", SPEC.profiles)
-def test_page_of_a_profile_lists_each_row_once_under_its_behaviour(profile: str) -> None:
-    shown = Entries(f"_generated/{profile}").links
-    assert collections.Counter(shown) == collections.Counter(listed(profile))
-
-
-def test_every_row_has_one_anchor() -> None:
-    anchors = collections.Counter(Entries("rows").ids)
+def test_every_row_has_one_anchor(page_html: Callable[[str], str]) -> None:
+    anchors = collections.Counter(re.findall(r' id="([^"]+)"', page_html("rows")))
     assert {row.id: anchors[row.id] for row in SPEC.rows} == {row.id: 1 for row in SPEC.rows}
 
 
-def test_out_of_scope_lists_every_such_row_once() -> None:
-    shown = [row for _, row in Entries("out-of-scope").links]
-    assert sorted(shown) == sorted(row.id for row in SPEC.rows if not row.active)
-
-
 @pytest.mark.parametrize("order", SPEC.orders.values(), ids=lambda order: order.name)
-def test_statement_of_an_order_has_its_numbers(order: spec.Order) -> None:
-    page = (HTML / "orders" / "index.html").read_text(encoding="utf-8")
-    assert html.escape(order.statement.format(**order.parameters), quote=False) in page
+def test_statement_of_an_order_has_its_numbers(
+    order: spec.Order, page_html: Callable[[str], str]
+) -> None:
+    statement = order.statement.format(**order.parameters)
+    assert html.escape(statement, quote=False) in page_html("orders")
 
 
 def build(folder: Path, text: str) -> None:

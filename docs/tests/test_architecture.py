@@ -1,0 +1,202 @@
+"""The page of the architecture against the repository, and as answers to a stranger's questions."""
+
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+#: The link targets that the page defines, by label.
+TARGETS = dict(re.findall(r"^\[`(.+)`\]: (.+)$", PAGE, re.MULTILINE))
+TOP = ("spec", "impl", "conformance", "docs")
+
+#: Questions of a stranger: a change, the row of the page that is about it, and the files to name.
+QUESTIONS = [
+    (
+        "torch.index_add should raise under the profile of PyTorch 2.12",
+        "A row: the behaviour of an op under a profile",
+        ["spec/rows/index_add.toml", "spec/locks.toml"],
+    ),
+    (
+        "rows should be able to ask whether an argument `alpha` is 1",
+        "A fact: a property of a call that rows can ask for, and its English",
+        ["spec/facts.toml", "impl/ops/index_add.py"],
+    ),
+    (
+        "a panel should have at least 2048 contributions",
+        "The sentence of an order, or its numbers",
+        ["spec/orders.toml", "spec/oracles/scatters.py"],
+    ),
+    (
+        "PyTorch 2.16 is out, and its lists should be a profile",
+        "A new PyTorch release as a profile",
+        ["spec/profiles.toml", "spec/rows/index_add.toml", "spec/locks.toml"],
+    ),
+    (
+        "rows should speak of TPUs",
+        "A device, or the platforms of JAX that belong to it",
+        ["spec/devices.toml", "impl/_primitives/_common.py"],
+    ),
+    (
+        "torch.renorm should exist",
+        "A new op",
+        [
+            "spec/rows/index_add.toml",
+            "impl/ops/index_add.py",
+            "impl/__init__.py",
+            "impl/tests/ops/test_index_add.py",
+            "conformance/cases/index_add.py",
+            "conformance/adapters/_torch_ops.py",
+        ],
+    ),
+    (
+        "a RuntimeError in the mode should name the documentation",
+        "The message of an alert",
+        ["impl/_primitives/alert.py"],
+    ),
+    (
+        "an index that is out of range should be reported in other words",
+        "A check of arguments, or its message",
+        ["impl/_core/arguments.py"],
+    ),
+    (
+        "scatter_add should be faster on a CPU",
+        "The algorithm of a path on one device",
+        ["impl/_lowerings/scatter_accumulate_cpu.py"],
+    ),
+    (
+        "kernels should be compiled by another backend than Triton",
+        "A kernel backend",
+        ["impl/_kernels/triton.py", "impl/_kernels/launch.py"],
+    ),
+    (
+        "use_deterministic_algorithms should take one more argument",
+        "The state of the mode, or its arguments",
+        ["impl/_mode/modes.py"],
+    ),
+    (
+        "a seed should give other keys",
+        "The keys that a seed gives",
+        ["impl/random.py", "impl/_core/threefry.py"],
+    ),
+    (
+        "the doctor should warn about one more environment variable",
+        "A thing that the doctor looks at",
+        ["impl/diagnosis/settings.toml"],
+    ),
+    (
+        "the suite should call index_add with a negative dimension",
+        "A sample of the suite",
+        ["conformance/cases/index_add.py"],
+    ),
+    (
+        "the suite should test TensorFlow",
+        "An adapter for another library",
+        ["conformance/adapters/base.py", "conformance/adapters/torch.py"],
+    ),
+    (
+        "a failure of PyTorch is known, and should not fail a run",
+        "A known failure",
+        ["conformance/adapters/torch-expectations.toml"],
+    ),
+    (
+        "programs should be compiled for one more GPU",
+        "The definition of a race in machine code, or a GPU to compile for",
+        ["conformance/machine_code/targets/h100.txtpb"],
+    ),
+    (
+        "the list of a profile should show the guarantee of each row",
+        "The form of rows on the site",
+        ["docs/_ext/spec_lists.py"],
+    ),
+    (
+        "the tests should run with a newer JAX",
+        "A session of nox, or the JAX that it installs",
+        ["noxfile.py"],
+    ),
+]
+
+
+def change_rows() -> dict[str, str]:
+    """Returns the cell of files of each change in the tables of the page."""
+    tables = PAGE.partition("## Where to change what")[2]
+    rows = re.findall(r"^\| (.+?) \| (.+?) \|.*\|$", tables, re.MULTILINE)
+    return {change: files for change, files in rows if change not in ("Change", "---")}
+
+
+def links(text: str) -> list[str]:
+    """Returns the files to which a text links, from the root of the repository."""
+    labels = re.findall(r"\[`([^`]+)`\](?!\()", text)
+    pages = re.findall(r"\[[^\]]+\]\(([\w./-]+\.(?:md|svg))\)", text)
+    return [TARGETS[label].removeprefix("../") for label in labels] + [f"docs/{p}" for p in pages]
+
+
+def rooms() -> list[str]:
+    """Returns the folders of the packages that have files of their own."""
+    return sorted(
+        f"{package}/{folder.name}/"
+        for package in ("spec", "impl", "conformance")
+        for folder in (ROOT / package).iterdir()
+        if folder.is_dir()
+        and folder.name != "__pycache__"
+        and any(p.is_file() and "__pycache__" not in p.parts for p in folder.rglob("*"))
+    )
+
+
+@pytest.mark.parametrize(("question", "change", "files"), QUESTIONS, ids=[q[0] for q in QUESTIONS])
+def test_page_names_the_files_of_a_change(question: str, change: str, files: list[str]) -> None:
+    linked = links(change_rows()[change])
+    assert set(files) <= set(linked), f"if {question}: the page links {linked}"
+
+
+@pytest.mark.parametrize("change", change_rows())
+def test_each_change_has_a_file(change: str) -> None:
+    assert links(change_rows()[change])
+
+
+@pytest.mark.parametrize("room", rooms())
+def test_page_names_each_room(room: str) -> None:
+    assert f"`{room}`" in PAGE
+
+
+@pytest.mark.parametrize("path", sorted({*links(PAGE), "docs/architecture.svg"}))
+def test_linked_file_exists(path: str) -> None:
+    assert (ROOT / path).is_file()
+
+
+def test_each_label_is_its_target() -> None:
+    assert {label: target.removeprefix("../") for label, target in TARGETS.items()} == {
+        label: label for label in TARGETS
+    }
+    assert set(TARGETS) <= set(re.findall(r"\[`([^`]+)`\](?![:(])", PAGE))
+
+
+def test_each_path_exists() -> None:
+    paths = [
+        p for p in re.findall(r"`([\w./-]+)`", PAGE) if p.partition("/")[0] in TOP and "/" in p
+    ]
+    assert len(paths) > 50
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_each_name_is_in_its_file() -> None:
+    sentences = re.sub(r"\s+", " ", PAGE)
+    pairs = re.findall(r"`(\w+)` in \[`([^`]+)`\]", sentences)
+    assert len(pairs) > 20
+    for name, path in pairs:
+        text = (ROOT / path).read_text(encoding="utf-8")
+        assert re.search(rf"^ *(def|class) {name}\b", text, re.MULTILINE), f"{name} in {path}"
+
+
+def test_picture_names_folders_that_exist() -> None:
+    namespace = "{http://www.w3.org/2000/svg}"
+    picture = ET.parse(ROOT / "docs" / "architecture.svg").getroot()
+    assert picture.find(f"{namespace}title") is not None
+    assert picture.find(f"{namespace}desc") is not None
+    words = " ".join(text.text or "" for text in picture.iter(f"{namespace}text")).split()
+    folders = {word.strip("/") for word in words if word.endswith("/")}
+    known = {*TOP, *(room.split("/")[1] for room in rooms())}
+    assert len(folders) > 10
+    assert folders - known == set()

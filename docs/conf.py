@@ -1,4 +1,4 @@
-"""Sphinx reads this."""
+"""The configuration of the site, which Sphinx reads."""
 
 import sys
 from importlib import metadata
@@ -21,9 +21,9 @@ extensions = [
     "conformance_tables",
 ]
 nitpicky = True
-# The site is built without a network, so it has no links to the pages of Python and JAX.
-# A signature names types by the module that defines them. The site documents them under the public
-# module that exports them.
+# Two kinds of types in signatures have no page on this site. The site is built without a network,
+# so it cannot find the pages of Python and JAX. And a signature names a type by the private module
+# that defines it, while the site documents the public module that exports it.
 nitpick_ignore_regex = [
     ("py:.*", r"(?!impl|spec).*"),
     ("py:.*", r"impl\.(.*\.)?_.*"),
@@ -31,7 +31,7 @@ nitpick_ignore_regex = [
     ("py:.*", r".*\.[PR]"),
 ]
 autodoc_member_order = "bysource"
-smartquotes = False  # What the spec says stands as it is.
+smartquotes = False  # The texts of the spec appear unchanged.
 exclude_patterns = ["_build", "_ext", "tests"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3

@@ -1,8 +1,8 @@
 """Trains a small convolutional net on handwritten digits and prints its weights' SHA-256.
 
-The images are scikit-learn's, 8 by 8 with 17 grey levels: each level has an embedding, then come
-convolutions and pooling. Two workers load and shift the images at random. Run it twice, on as many
-threads as you like: the lines are the same.
+The images are scikit-learn's, 8 by 8 with 17 grey levels. Each level has an embedding;
+convolutions and pooling follow. Two workers load the images and shift them at random. Run it twice,
+on any number of threads: the lines are the same.
 
     python docs/examples/digits.py
 """
@@ -33,7 +33,7 @@ LEVELS = 17
 
 
 class ShiftedDigits:
-    """Images of digits, each shifted by up to one pixel, anew at each look.
+    """Images of digits, shifted by up to one pixel. Each read of an image draws a new shift.
 
     Attributes:
         images: Grey levels, [n, 8, 8] int32.
@@ -47,21 +47,21 @@ class ShiftedDigits:
         return len(self.images)
 
     def __getitem__(self, index: int) -> tuple[np.ndarray, np.int32]:
-        # A worker's own generators, of Python and of NumPy: the loader seeds both.
+        # These are a worker's own generators. The loader seeds both.
         down, right = random.randint(-1, 1), np.random.randint(-1, 2)
         return np.roll(self.images[index], (down, right), axis=(0, 1)), self.labels[index]
 
 
-def seed_worker(worker_id: int) -> None:  # noqa: ARG001  # As it is called.
-    """Seeds the generators of a worker, by the recipe of PyTorch's notes on reproducibility."""
+def seed_worker(worker_id: int) -> None:  # noqa: ARG001  # The loader passes it.
+    """Seeds the generators of a worker, as PyTorch's notes on reproducibility recommend."""
     worker_seed = impl.initial_seed() % 2**32
     np.random.seed(worker_seed)
     random.seed(worker_seed)
 
 
 def initial_weights(generator: impl.Generator) -> Weights:
-    """Small random weights."""
-    drawn = {
+    """Returns small random weights."""
+    weights = {
         name: jax.random.normal(generator.key(), shape) * scale
         for name, shape, scale in (
             ("levels", (LEVELS, 4), 1.0),
@@ -71,11 +71,11 @@ def initial_weights(generator: impl.Generator) -> Weights:
         )
     }
     biases = {"first_bias": jnp.zeros(16), "second_bias": jnp.zeros(32), "out_bias": jnp.zeros(10)}
-    return drawn | biases
+    return weights | biases
 
 
 def scores(weights: Weights, images: jax.Array) -> jax.Array:
-    """A score for each digit: [n, 8, 8] to [n, 10]."""
+    """Returns a score for each digit: [n, 8, 8] to [n, 10]."""
     x = jnp.moveaxis(F.embedding(images, weights["levels"]), 3, 1)
     x = jax.nn.relu(F.conv2d(x, weights["first"], weights["first_bias"], padding=1))
     x = jnp.asarray(F.max_pool2d(x, 2))
@@ -85,7 +85,7 @@ def scores(weights: Weights, images: jax.Array) -> jax.Array:
 
 
 def loss(weights: Weights, images: jax.Array, labels: jax.Array) -> jax.Array:
-    """Mean cross entropy."""
+    """Returns the mean cross entropy."""
     return F.cross_entropy(scores(weights, images), labels)
 
 
@@ -96,7 +96,7 @@ OPTIMIZER = optax.sgd(0.05, momentum=0.9)
 def update(
     weights: Weights, state: optax.OptState, images: jax.Array, labels: jax.Array
 ) -> tuple[Weights, optax.OptState, jax.Array]:
-    """One step of training: the new weights, the optimizer's new state, the loss before it."""
+    """Returns the new weights, the optimizer's new state, and the loss before the step."""
     value, gradient = jax.value_and_grad(loss)(weights, images, labels)
     change, state = OPTIMIZER.update(gradient, state)
     return optax.apply_updates(weights, change), state, value
@@ -104,12 +104,12 @@ def update(
 
 @impl.jit
 def accuracy(weights: Weights, images: jax.Array, labels: jax.Array) -> jax.Array:
-    """Share of the images whose digit scores highest."""
+    """Returns the share of the images whose digit has the highest score."""
     return jnp.mean(jnp.argmax(scores(weights, images), axis=1) == labels)
 
 
 def fingerprint(weights: Weights) -> str:
-    """SHA-256 of every bit of the weights."""
+    """Returns the SHA-256 of every bit of the weights."""
     digest = hashlib.sha256()
     for name in sorted(weights):
         digest.update(np.asarray(weights[name]).tobytes())
@@ -117,7 +117,7 @@ def fingerprint(weights: Weights) -> str:
 
 
 def options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """What the command line asks for."""
+    """Returns the options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--images", type=int, help="train on the first so many (default: all)")
@@ -136,29 +136,29 @@ def options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Trains, and prints a line for each epoch."""
-    asked = options(arguments)
-    impl.use_deterministic_algorithms(asked.mode == "on", profile="complete")
-    impl.seed_everything(asked.seed)
+    chosen = options(arguments)
+    impl.use_deterministic_algorithms(chosen.mode == "on", profile="complete")
+    impl.seed_everything(chosen.seed)
     generator = impl.Generator()
-    generator.manual_seed(asked.seed)
+    generator.manual_seed(chosen.seed)
 
     digits = load_digits()
     images, labels = digits.images.astype(np.int32), digits.target.astype(np.int32)
     loader = DataLoader(
-        ShiftedDigits(images[:-HELD_OUT][: asked.images], labels[:-HELD_OUT][: asked.images]),
-        batch_size=asked.batch_size,
+        ShiftedDigits(images[:-HELD_OUT][: chosen.images], labels[:-HELD_OUT][: chosen.images]),
+        batch_size=chosen.batch_size,
         shuffle=True,
-        num_workers=asked.workers,
+        num_workers=chosen.workers,
         worker_init_fn=seed_worker,
         generator=generator,
         drop_last=True,
-        persistent_workers=asked.workers > 0,
+        persistent_workers=chosen.workers > 0,
     )
     weights = initial_weights(impl.default_generator)
     state: Any = OPTIMIZER.init(weights)
-    seed = asked.schedule
+    seed = chosen.schedule
     with contextlib.nullcontext() if seed is None else impl.testing.schedule(seed):
-        for epoch in range(1, asked.epochs + 1):
+        for epoch in range(1, chosen.epochs + 1):
             losses = []
             for batch in loader:
                 weights, state, value = update(weights, state, *batch)

@@ -1,4 +1,4 @@
-"""The example's claim, in small: the same weights in every process; and that it can fail."""
+"""Tests of the example: every process gives the same weights, and without the mode they differ."""
 
 import importlib.util
 import os
@@ -20,12 +20,12 @@ TINY = ("--images", "40", "--batch-size", "10", "--epochs", "1", "--workers", "0
 
 
 def weights(text: str) -> list[str]:
-    """The fingerprints that the example printed."""
+    """Returns the fingerprints that the example printed."""
     return re.findall(r"^epoch \d+: .* weights ([0-9a-f]{64})$", text, re.MULTILINE)
 
 
 def test_two_processes_print_one_fingerprint() -> None:
-    # As users run it, whatever the tests compile with.
+    # Users run the example without the flags of XLA that the tests may set.
     inherited = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
     children = [
         subprocess.Popen(
@@ -38,29 +38,29 @@ def test_two_processes_print_one_fingerprint() -> None:
         )
         for number in (1, 4)
     ]
-    found = []
+    fingerprints = []
     for child in children:
         out, err = child.communicate(timeout=600)
         assert child.returncode == 0, err
-        found += weights(out)
-    assert len(found) == 2
-    assert len(set(found)) == 1
+        fingerprints += weights(out)
+    assert len(fingerprints) == 2
+    assert len(set(fingerprints)) == 1
 
 
 @pytest.mark.parametrize(("mode", "different"), [("off", 2), ("on", 1)])
 def test_other_orders_change_the_fingerprint_only_without_the_mode(
     mode: str, different: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    loaded = importlib.util.spec_from_file_location("digits", EXAMPLE)
-    assert loaded is not None
-    assert loaded.loader is not None
-    digits = importlib.util.module_from_spec(loaded)
-    loaded.loader.exec_module(digits)
+    module_spec = importlib.util.spec_from_file_location("digits", EXAMPLE)
+    assert module_spec is not None
+    assert module_spec.loader is not None
+    digits = importlib.util.module_from_spec(module_spec)
+    module_spec.loader.exec_module(digits)
     try:
         for seed in ("0", "1"):
             digits.main([*TINY, "--mode", mode, "--schedule", seed])
     finally:
         impl.use_deterministic_algorithms(False)
-    found = weights(capsys.readouterr().out)
-    assert len(found) == 2
-    assert len(set(found)) == different
+    fingerprints = weights(capsys.readouterr().out)
+    assert len(fingerprints) == 2
+    assert len(set(fingerprints)) == different

@@ -59,7 +59,8 @@ def steps(run: str) -> list[list[str]]:
         suite = ["conformance", "run", "--device", "cpu", "-n", "0", "-q", "-x"]
         return [[*_PYTHON, *suite, *arguments]]
     sphinx = ["sphinx", "-q", "-E", "-n", "-W", "--keep-going", "-b", "dirhtml", "docs", _SITE]
-    return [[*_PYTHON, *sphinx], [*_PYTEST, "docs/tests/test_spec_lists.py", *arguments]]
+    tests = ["docs/tests/test_spec_lists.py", "docs/tests/test_spec_pages.py"]
+    return [[*_PYTHON, *sphinx], [*_PYTEST, *tests, *arguments]]
 
 
 def tracked_files(root: Path) -> list[str]:

@@ -38,9 +38,10 @@ def test_two_processes_print_one_fingerprint() -> None:
         )
         for number in (1, 4)
     ]
+    # Both processes end before the first assertion, so that none outlives the test.
+    outputs = [child.communicate(timeout=600) for child in children]
     fingerprints = []
-    for child in children:
-        out, err = child.communicate(timeout=600)
+    for child, (out, err) in zip(children, outputs, strict=True):
         assert child.returncode == 0, err
         fingerprints += weights(out)
     assert len(fingerprints) == 2

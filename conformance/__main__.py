@@ -34,6 +34,24 @@ _SLOWEST = 10
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status."""
+    parser = _parser()
+    options, rest = parser.parse_known_args(arguments)
+    if options.command == "run":
+        return _run(options, rest)
+    if rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    handlers = {
+        "compile": machine_code.run,
+        "expectations": _rewrite,
+        "differences": _differences,
+        "show": show.show,
+        "diff": show.diff,
+    }
+    return handlers[options.command](options)
+
+
+def _parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m conformance", description="The conformance suite of samebits."
     )
@@ -45,13 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="try what the rows say",
         epilog="What else is given goes to pytest: -k R0001 tries one row, -x stops at a failure.",
     )
-    run.add_argument("--device", choices=spec.DEVICES, help="default: what JAX computes on")
-    run.add_argument("--profile", choices=list(spec.load().profiles), help="default: all")
-    run.add_argument("--namespace", metavar="MODULE", default="impl", help="default: impl")
-    run.add_argument("--expectations", type=Path, metavar="FILE.toml", help="what is known to fail")
-    run.add_argument("--repeats", type=int, metavar="N", help="runs whose bits are compared")
-    run.add_argument("--report", type=Path, metavar="FILE.json", help="write a report")
-    hardware_options.add_options(run)
+    _add_run_options(run)
     expectations_parser = commands.add_parser(
         "expectations", help="bring a file of expectations up to date with a report"
     )
@@ -74,19 +86,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     diff_parser.add_argument("old", type=Path, metavar="OLD.json")
     diff_parser.add_argument("new", type=Path, metavar="NEW.json")
-    options, rest = parser.parse_known_args(arguments)
-    if options.command == "run":
-        return _run(options, rest)
-    if rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    handlers = {
-        "compile": machine_code.run,
-        "expectations": _rewrite,
-        "differences": _differences,
-        "show": show.show,
-        "diff": show.diff,
-    }
-    return handlers[options.command](options)
+    return parser
+
+
+def _add_run_options(run: argparse.ArgumentParser) -> None:
+    """Adds the options of the command ``run``."""
+    run.add_argument("--device", choices=spec.DEVICES, help="default: what JAX computes on")
+    run.add_argument("--profile", choices=list(spec.load().profiles), help="default: all")
+    run.add_argument("--namespace", metavar="MODULE", default="impl", help="default: impl")
+    run.add_argument("--expectations", type=Path, metavar="FILE.toml", help="what is known to fail")
+    run.add_argument("--repeats", type=int, metavar="N", help="runs whose bits are compared")
+    run.add_argument("--report", type=Path, metavar="FILE.json", help="write a report")
+    hardware_options.add_options(run)
 
 
 def _run(options: argparse.Namespace, rest: list[str]) -> int:

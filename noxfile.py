@@ -1,4 +1,4 @@
-"""What is checked, and how: `nox` runs the default sessions, `nox -l` lists all.
+"""The checks of the repository: `nox` runs the default sessions, `nox -l` lists all.
 
 Dependencies come from pyproject.toml. Arguments after `--` go to the tool that a session runs.
 """
@@ -12,12 +12,13 @@ import shutil
 import nox
 
 nox.needs_version = ">=2025.2.9"
-# uv, where it is installed, installs the same packages in a tenth of the time.
+# uv installs the packages of a session in a tenth of pip's time. It is used if it is installed.
 nox.options.default_venv_backend = "uv|venv"
 nox.options.reuse_venv = "yes"
 nox.options.sessions = ["tests", "conformance", "docs", "lint"]
-# An interpreter that is not there is skipped, also where CI is set; .ci/run asks for both.
+# A session is skipped if its interpreter is not installed. `.ci/run` requires both interpreters.
 nox.options.error_on_missing_interpreters = False
+os.environ.setdefault("UV_PYTHON_DOWNLOADS", "never")
 
 PYPROJECT = nox.project.load_toml("pyproject.toml")
 
@@ -28,49 +29,47 @@ JAX = {
     OLDEST: ("jax==0.10.*", "jaxlib==0.10.*"),
     NEWEST: ("jax", "jaxlib"),
 }
-#: Has the oldest JAX compile in half the time. At level 0, products and sums that could be one
-#: operation are left as they are: what guards against that would go untested.
+#: These flags halve the time that the oldest JAX needs to compile. Level 0 would be faster, but
+#: XLA fuses no product with a sum there, so the guards against that would go untested.
 CHEAP = "--xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false"
-#: What of conformance may depend on JAX.
+#: The checks of the suite whose result may depend on the release of JAX.
 BITS = ["--profile", "complete", "-k", "test_bits or test_fill or test_no_race or test_promise"]
 
 
 def with_newest(session: nox.Session) -> bool:
-    """Whether this is the oldest of two interpreters, of which the newest does the most."""
+    """Returns whether this is the oldest interpreter and the newest is installed too."""
     return session.python == OLDEST and shutil.which(f"python{NEWEST}") is not None
 
 
 def with_oldest(session: nox.Session) -> bool:
-    """Whether this is the newest of two interpreters, of which the oldest has tried the rest."""
+    """Returns whether this is the newest interpreter and the oldest is installed too."""
     return session.python == NEWEST and shutil.which(f"python{OLDEST}") is not None
 
 
 def install(session: nox.Session, *groups: str) -> None:
-    """Installs this checkout, the jax that goes with the interpreter, and dependency groups.
-
-    The extra `data` comes along, as tests need it; `wheel` does without.
-    """
+    """Installs this checkout with the extra `data`, the jax of the interpreter, and groups."""
     packages = nox.project.dependency_groups(PYPROJECT, *groups)
     session.install("--upgrade", "--editable", ".[data]", *JAX[str(session.python)], *packages)
 
 
 @nox.session(python=list(JAX))
 def tests(session: nox.Session) -> None:
-    """The unit tests of spec, impl and conformance."""
-    # Values are compared with PyTorch's once: the interpreters differ in JAX, not in values. The
-    # example is tried there too, where XLA's sums depend on the number of threads.
+    """Runs the unit tests of spec, impl and conformance."""
+    # One interpreter suffices for the comparison with PyTorch's values. The example runs on the
+    # oldest JAX, because XLA's sums depend on the number of threads there.
     more = ["peer", "example"] if session.python == OLDEST else []
     install(session, "test", *more)
-    # The newest compiles as for users, and so does conformance on both where bits count: here the
-    # oldest shows that what holds does not depend on how XLA optimises.
+    # The newest JAX compiles as it does for users, and so does the suite on both. Here the oldest
+    # shows in addition that nothing depends on the level of XLA's optimisation.
     env = {"XLA_FLAGS": CHEAP} if with_newest(session) and "XLA_FLAGS" not in os.environ else {}
-    # What does not depend on JAX is tried once, and what stands in for a GPU by conformance too.
+    # The oldest interpreter runs the tests that do not depend on JAX. The suite runs the tests of
+    # stand-ins too.
     less = (
         ["-m", "not stand_in and not once", "impl/tests", "conformance/tests"]
         if with_oldest(session)
         else []
     )
-    # One of the two runs in a random order, whose seed is printed: no test may need another.
+    # One of the two interpreters runs the tests in a random order. pytest prints its seed.
     order = [] if session.python == NEWEST else ["-p", "no:randomly"]
     speed = ["-n", "auto", "--dist", "worksteal", "--durations", "10"]
     session.run("pytest", *speed, *order, *(session.posargs or less), env=env)
@@ -78,17 +77,17 @@ def tests(session: nox.Session) -> None:
 
 @nox.session(python=list(JAX))
 def conformance(session: nox.Session) -> None:
-    """The conformance suite, on the CPU."""
+    """Runs the conformance suite on the CPU."""
     install(session, "test")
-    # What a profile lists does not depend on JAX, nor do orders of programs: where the newest is
-    # tried in all, one profile will do for the oldest, and the bits of it.
+    # Lists and schedules do not depend on the release of JAX. If the newest runs the whole suite,
+    # the oldest runs the checks of bits under one profile.
     rest = session.posargs or (BITS if with_newest(session) else [])
     session.run("python", "-m", "conformance", "run", "--device", "cpu", *rest)
 
 
 @nox.session(python=OLDEST)
 def docs(session: nox.Session) -> None:
-    """The site, into docs/_build/html; then the check that it says what the spec says."""
+    """Builds the site into docs/_build/html, and tests that it shows the contents of the spec."""
     install(session, "docs")
     options = session.posargs or ["-n", "-W", "--keep-going", "-b", "dirhtml"]
     session.run("sphinx-build", *options, "docs", "docs/_build/html")
@@ -97,7 +96,7 @@ def docs(session: nox.Session) -> None:
 
 @nox.session(python=OLDEST)
 def lint(session: nox.Session) -> None:
-    """Format, lint, types, and the rows."""
+    """Checks the format, the lint rules, the types and the rows."""
     install(session, "lint")
     session.run("ruff", "format", "--check")
     session.run("ruff", "check")
@@ -107,7 +106,7 @@ def lint(session: nox.Session) -> None:
 
 @nox.session(python=OLDEST, default=False, reuse_venv=False)
 def wheel(session: nox.Session) -> None:
-    """The wheel works where there is no checkout, and tries a few rows there."""
+    """Builds the wheel, installs it away from the checkout, and tests a few rows there."""
     folder = session.create_tmp()
     shutil.rmtree(folder)
     session.install("hatchling")
@@ -119,8 +118,8 @@ def wheel(session: nox.Session) -> None:
         code = f"import sys, {package}; assert {package}.__file__.startswith(sys.prefix)"
         session.run("python", "-c", code)
     session.run("python", "-m", "spec", "export", "--format", "json", silent=True)
-    # An order, a fill, a promise, and that everything there is to try came along. Beside jax it
-    # needs pytest alone.
+    # The words select an order, a fill, a promise, and the tests that the wheel lacks no case. The
+    # suite needs jax and pytest alone.
     suite = ("python", "-m", "conformance")
     words = "R0001 or R0164 or R0213 or op_exists or row_has_a_promise"
     few = ("--profile", "complete", "-k", words)
@@ -131,7 +130,7 @@ def wheel(session: nox.Session) -> None:
 
 @nox.session(python=NEWEST, default=False)
 def gpu_compile(session: nox.Session) -> None:
-    """Every program and kernel, compiled for GPUs that are not there; what is read is the code."""
+    """Compiles every program and kernel for four GPUs, which are not needed, and reads the code."""
     packages = nox.project.dependency_groups(PYPROJECT, "gpu")
     session.install("--upgrade", "--editable", ".", *packages)
     session.run("python", "-m", "conformance", "compile", *session.posargs)
@@ -139,21 +138,21 @@ def gpu_compile(session: nox.Session) -> None:
 
 @nox.session(python=OLDEST, default=False)
 def mutants(session: nox.Session) -> None:
-    """Breaks copies of this checkout on purpose; the tests have to find each breakage."""
+    """Makes deliberate faults in copies of this checkout; the tests have to find each of them."""
     install(session, "test", "docs")
     session.run("python", "-m", "conformance.mutants", *session.posargs)
 
 
 @nox.session(python=OLDEST, default=False)
 def bench(session: nox.Session) -> None:
-    """What the ordered path costs; with PyTorch beside it where it can be installed."""
+    """Measures the cost of the ordered path, beside plain JAX and PyTorch."""
     install(session, "peer")
     session.run("python", "-m", "conformance.benchmarks", *session.posargs)
 
 
 @nox.session(python=OLDEST, default=False)
 def peer(session: nox.Session) -> None:
-    """The conformance suite on PyTorch itself, of the one release that values are compared with."""
+    """Runs the conformance suite on PyTorch, of the release that values are compared with."""
     install(session, "test", "peer")
     namespace = ("--namespace", "conformance.adapters.torch")
     session.run("python", "-m", "conformance", "run", *namespace, *session.posargs)

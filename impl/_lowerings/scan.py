@@ -155,7 +155,7 @@ def cpu_extreme(values: jax.Array, *, by: ReductionName) -> tuple[jax.Array, jax
     def read(start: tuple[jax.Array | int, ...], shape: tuple[int, int, int]) -> Parts:
         (part,) = values_at(start, shape)
         numbers = jax.lax.broadcasted_iota(jnp.int32, shape, 1) + start[1]
-        return extreme_keys(by, part), part, numbers
+        return extreme_keys(by, part), part, vary_like(numbers, part)
 
     like = (places, values, vary_like(places, values))
     out = scan_cpu.scan(read, like, later_extreme, _block(), (1, 2))

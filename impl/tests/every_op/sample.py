@@ -30,8 +30,8 @@ class Sample:
         same_bits: Whether every program gives the same bits. Otherwise the results agree up to
             rounding.
         batch: The positions of the arrays that may have a batch dimension; None for all.
-        transformed: Whether the call is tested under transformations. An op with the code of
-            another, such as one for another number of dimensions, is tested without.
+        transformed: Whether the call is tested under transformations. A call that runs the code
+            of another one, for example for another number of dimensions, is tested without.
     """
 
     call: Callable[..., Any]

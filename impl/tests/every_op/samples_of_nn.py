@@ -203,6 +203,7 @@ SAMPLES = {
             lambda ns, x: ns.nn.functional.pad(x, (1, 2, 2, 1), mode="replicate"),
             (spread(RNG, (2, 3, 4, 5)),),
             variant="replicate",
+            transformed=False,
         ),
     ),
 }

@@ -62,6 +62,8 @@ SIZES = [
     (1025, 2049, 1),
     (1500, 4500, 2),
 ]
+#: One element, several panels, and several panels longer than 1024.
+FEW_SIZES = [SIZES[0], SIZES[3], SIZES[5]]
 
 
 def drawn(shape, dim, count, seed=0):

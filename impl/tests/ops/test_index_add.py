@@ -10,6 +10,7 @@ import pytest
 import impl
 from impl.tests.ops._bad_values import FLOATS, ONE, SHORT, SQUARE, M, V, at, ones
 from impl.tests.ops._scatters import (
+    FEW_SIZES,
     IN_RANGE,
     INDEX,
     SHAPES,
@@ -141,9 +142,10 @@ def test_alpha():
 
 
 @complete
-@pytest.mark.usefixtures("lowering")
-def test_bits():
-    inputs = {f"{size}": contributions(*size) for size in SIZES}
+def test_bits(lowering):
+    # A stand-in takes one size for each path of its code, since it compiles slowly.
+    sizes = SIZES if lowering == "native" else FEW_SIZES
+    inputs = {f"{size}": contributions(*size) for size in sizes}
     for dtype in (np.float16, jnp.bfloat16, np.complex64):
         inputs[dtype.__name__] = contributions(3, 1030, 2, dtype)
     # The sums of integers, which wrap around, are the same in every order.
@@ -160,21 +162,16 @@ def test_bits():
 @complete
 @pytest.mark.usefixtures("lowering")
 def test_zeros_infinities_and_nans():
-    initial = np.array([-0.0, -0.0, -0.0, 0.0, np.nan], np.float32)
-    index = np.array([1, 2, 2, 3])
-    source = np.array([0.0, -0.0, -0.0, -0.0], np.float32)
-    infinite = np.array([1.0, np.inf, 0.0, 0.0, np.inf], np.float32)
-    into = np.array([0, 1, 2, 3, 3, 4])
-    large = np.array([np.inf, 1.0, -np.inf, 3e38, 3e38, -np.inf], np.float32)
-    results = run_together(
-        {"zeros": (add, initial, index, source), "infinities": (add, infinite, into, large)}
-    )
-    zeros = np.asarray(results["zeros"])
-    assert_same_bits(zeros, oracles.panel(initial, index, source))
-    assert np.signbit(zeros[:4]).tolist() == [True, False, True, False]
-    sums = results["infinities"]
-    assert sums[:4].tolist() == [np.inf, np.inf, -np.inf, np.inf]
-    assert np.isnan(sums[4])
+    inf, nan = np.inf, np.nan
+    initial = np.array([-0.0, -0.0, -0.0, 0.0, nan, 1.0, inf, 0.0, 0.0, inf], np.float32)
+    index = np.array([1, 2, 2, 3, 5, 6, 7, 8, 8, 9])
+    source = [0.0, -0.0, -0.0, -0.0, inf, 1.0, -inf, 3e38, 3e38, -inf]
+    source = np.array(source, np.float32)
+    got = np.asarray(jax.jit(add)(initial, index, source))
+    assert_same_bits(got[:5], oracles.panel(initial[:5], index[:4], source[:4]))
+    assert np.signbit(got[:4]).tolist() == [True, False, True, False]
+    assert got[5:9].tolist() == [inf, inf, -inf, inf]
+    assert np.isnan(got[9])
 
 
 @complete

@@ -210,8 +210,9 @@ def test_the_rows_of_cublas_go_by_the_environment(op, setting, raises, monkeypat
 
 M, V, B = np.ones((2, 3), np.float32), np.ones(3, np.float32), np.ones((2, 2, 3), np.float32)
 BOOL_ROW = np.ones((2, 3, 1), bool)
-DENSE_DIMENSION = BCOO((jnp.asarray(M[:1]), jnp.asarray([[0]])), shape=(2, 3))
-SPARSE = BCOO((jnp.asarray(V[:1]), jnp.asarray([[0, 0]])), shape=(3, 2))
+ZEROS = np.zeros((1, 2), np.int32)
+DENSE_DIMENSION = BCOO((jnp.asarray(M[:1]), jnp.asarray(ZEROS[:, :1])), shape=(2, 3))
+SPARSE = BCOO((jnp.asarray(V[:1]), jnp.asarray(ZEROS)), shape=(3, 2))
 UNLIKE_TORCH: list[Call] = [
     ("mm", ([1.0], M), {}, TypeError, "argument 'input' must be a jax.Array"),
     ("mm", (M, [1.0]), {}, TypeError, "argument 'mat2' must be a jax.Array"),

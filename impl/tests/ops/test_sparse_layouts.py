@@ -143,12 +143,13 @@ def test_nothing_is_stored_or_nothing_asked(layout):
 
 
 def coo(positions, shape=(2, 3), dtype=np.float32):
-    return BCOO((np.ones(np.shape(positions)[:-1], dtype), np.array(positions)), shape=shape)
+    elements = np.ones(np.shape(positions)[:-1], dtype)
+    return BCOO((elements, np.array(positions, np.int32)), shape=shape)
 
 
 def csr(columns, starts, shape=(2, 3)):
     elements = np.ones(np.shape(columns), np.float32)
-    return BCSR((elements, np.array(columns), np.array(starts)), shape=shape)
+    return BCSR((elements, np.array(columns, np.int32), np.array(starts, np.int32)), shape=shape)
 
 
 D = np.ones((3, 4), np.float32)
@@ -160,7 +161,7 @@ COO = coo([[0, 2], [1, 0]])
 CSR = csr([2, 0], [0, 1, 2])
 
 
-HYBRID = BCOO((jnp.asarray(D[:1, :3]), jnp.asarray([[0]])), shape=(2, 3))
+HYBRID = BCOO((jnp.asarray(D[:1, :3]), jnp.asarray(np.zeros((1, 1), np.int32))), shape=(2, 3))
 MANY = coo([[[0, 2]], [[1, 0]]], (2, 2, 3))
 
 

@@ -13,7 +13,7 @@ import jax
 
 from impl._core import arguments
 from impl._core.arguments import Array
-from impl._core.axes import one_or_more, three_axes, window
+from impl._core.axes import at_least_1d, corner_slices, three_axes
 from impl._mode.decide import Decision
 from impl._primitives.alert import alert
 
@@ -58,17 +58,17 @@ def scattered(
     if indices.size == 0:
         return alert(input, decision)
     # PyTorch takes a 0-d array for an array of one element, and the reverse.
-    shape, input = input.shape, one_or_more(input)
-    indices, src = one_or_more(indices), one_or_more(src)
+    shape, input = input.shape, at_least_1d(input)
+    indices, src = at_least_1d(indices), at_least_1d(src)
     arguments.same_ndim(function, indices, input=input, src=src)
     arguments.no_larger(function, indices, dim, input, but_along_dim=True)
     arguments.no_larger(function, indices, dim, src, but_along_dim=False, name="src")
     arguments.index_range(function, index, input.shape[dim], dim)
     input = alert(input, decision)
-    corner = input[window(indices.shape, dim)]
+    corner = input[corner_slices(indices.shape, dim)]
     updates = src[tuple(map(slice, indices.shape))]
     out = combine(three_axes(corner, dim), three_axes(indices, dim), three_axes(updates, dim))
     out = out.reshape(corner.shape)
     if corner.shape != input.shape:
-        out = input.at[window(indices.shape, dim)].set(out)
+        out = input.at[corner_slices(indices.shape, dim)].set(out)
     return out.reshape(shape)

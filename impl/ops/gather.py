@@ -6,7 +6,7 @@ import jax
 
 from impl._core import arguments
 from impl._core.arguments import Array
-from impl._core.axes import one_or_more, three_axes, window
+from impl._core.axes import at_least_1d, corner_slices, three_axes
 from impl._mode.decide import decide
 from impl._primitives.gather import gather as gather_along
 
@@ -49,10 +49,10 @@ def gather(input: Array, dim: int, index: Array, *, sparse_grad: bool = False) -
     if indices.size == 0:
         return jax.numpy.zeros(shape, input.dtype)
     # PyTorch takes a 0-d array for an array of one element, and the reverse.
-    input, indices = one_or_more(input), one_or_more(indices)
+    input, indices = at_least_1d(input), at_least_1d(indices)
     arguments.same_ndim(_NAME, indices, input=input)
     arguments.no_larger(_NAME, indices, dim, input, but_along_dim=True)
     arguments.index_range(_NAME, index, input.shape[dim], dim)
-    corner = input[window(indices.shape, dim)]
+    corner = input[corner_slices(indices.shape, dim)]
     out = gather_along(three_axes(corner, dim), three_axes(indices, dim), pullback=pullback)
     return out.reshape(shape)

@@ -56,14 +56,16 @@ def getitem(input: Array, indices: Any) -> jax.Array:
     gradient, and the guarantee.
     """
     input = arguments.array(_NAME, "input", input)
-    index = subscript(_NAME, input.shape, indices)
+    selection = subscript(_NAME, input.shape, indices)
     pullback = decide(
         _NAME,
         "backward",
-        **arguments.facts(input, index_is_list=index.by_arrays, unique_indices=index.unique),
+        **arguments.facts(
+            input, index_is_list=selection.has_arrays, unique_indices=selection.unique
+        ),
     )
-    sliced = index.cut(input)
-    if index.places is None:
+    sliced = selection.sliced(input)
+    if selection.index is None:
         return sliced
-    out = gather(index.places.fold(sliced), index.places.flat, pullback=pullback)
-    return out.reshape(index.places.result_shape)
+    out = gather(selection.index.fold(sliced), selection.index.flat, pullback=pullback)
+    return out.reshape(selection.index.result_shape)

@@ -16,7 +16,7 @@ from impl._core.shard_axes import aligned
 from impl._mode import modes
 from impl._mode.decide import Decision, decide
 from impl._primitives.alert import alert
-from impl._primitives.uninitialized import fresh
+from impl._primitives.uninitialized import uninitialized
 from impl.ops._uninitialized import unused
 from impl.quantized import QuantizedArray
 
@@ -92,7 +92,7 @@ def _resized(
         return flat[:count].reshape(shape)
     shortage = (count - flat.size,)
     if tail is None:
-        new = fresh(shortage, input.dtype, decision=decision)
+        new = uninitialized(shortage, input.dtype, decision=decision)
     else:
         new = jnp.broadcast_to(tail, shortage)
     return jnp.concatenate(aligned(flat, new)).reshape(shape)

@@ -7,6 +7,7 @@ import pytest
 
 import impl
 from impl._mode import modes
+from impl.tests._state import restored_state as restored_state
 from impl.tests.support.lowerings import LOWERINGS, STAND_INS
 
 
@@ -24,15 +25,6 @@ def pytest_collection_modifyitems(items):
         parameters = getattr(item, "callspec", None)
         if parameters and STAND_INS.intersection(filter(_is_text, parameters.params.values())):
             item.add_marker(pytest.mark.stand_in)
-
-
-@pytest.fixture(autouse=True)
-def restored_mode():
-    """Restores the mode of the process after each test."""
-    before, fill = modes.current(), modes.fill_uninitialized_memory()
-    yield
-    modes._mode.set_global(before)
-    modes._fill.set_global(fill)
 
 
 @pytest.fixture
@@ -73,7 +65,6 @@ def torch():
 
 @pytest.fixture
 def deterministic_torch(torch):
-    """Returns PyTorch with its deterministic mode on."""
+    """Returns PyTorch with its deterministic mode on; ``restored_state`` turns it off again."""
     torch.use_deterministic_algorithms(True)
-    yield torch
-    torch.use_deterministic_algorithms(False)
+    return torch

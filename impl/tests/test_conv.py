@@ -129,8 +129,8 @@ def test_many_taps_are_gone_through_by_a_loop(monkeypatch):
 
     def results():
         return {
-            wanted: lowerings.xla(
-                *map(jnp.asarray, pair), wanted=wanted, strides=params, precision="highest"
+            wanted: lowerings.ordered_xla(
+                *map(jnp.asarray, pair), role=wanted, window=params, precision="highest"
             )
             for wanted, pair in given.items()
         }

@@ -13,10 +13,9 @@ import jax.numpy as jnp
 from impl._core import arguments
 from impl._core.convolution_window import ConvolutionWindow
 from impl._core.numerics import accumulator, convert
-from impl._lowerings.convolution import Wanted
 from impl._mode.decide import Decision, decide
 from impl._primitives.alert import alert
-from impl._primitives.convolution import convolution
+from impl._primitives.convolution import Role, convolution
 from impl._primitives.matmul import matmul
 
 
@@ -126,7 +125,7 @@ def each(function: str, name: str, value: Any, dims: int, least: int) -> tuple[i
 
 
 def convolved(
-    function: str, operands: Operands, strides: ConvolutionWindow, *, wanted: Wanted
+    function: str, operands: Operands, strides: ConvolutionWindow, *, wanted: Role
 ) -> jax.Array:
     """The convolution, or its transpose where the image is wanted, as the op's rows have it."""
     stated = arguments.facts(operands.input)
@@ -135,8 +134,8 @@ def convolved(
     out = convolution(
         operands.input,
         operands.weight,
-        wanted=wanted,
-        strides=strides,
+        role=wanted,
+        window=strides,
         decision=decision,
         pullback=pullback,
     )

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from impl._core import arguments
-from impl._core.axes import countable, three_axes
+from impl._core.axes import index_dtype, three_axes
 from impl._core.numerics import accumulator, convert, lowest
 from impl._core.window_table import WindowTable
 from impl._mode.decide import Decision, decide
@@ -266,7 +266,7 @@ def flat_position(places: Sequence[jax.Array], sizes: Sequence[int]) -> jax.Arra
         sizes: Lengths of the dimensions, in their order.
     """
     dims = len(sizes)
-    position = places[0].astype(countable(math.prod(sizes)))
+    position = places[0].astype(index_dtype(math.prod(sizes)))
     for done, place in enumerate(places[1:], 1):
         dim = dims - 1 - done
         before = jnp.take_along_axis(position, place, axis=dim - dims, mode="promise_in_bounds")

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core.axes import countable
+from impl._core.axes import index_dtype
 from impl._core.window_table import WindowTable
 from impl._mode.decide import Action, Decision
 from impl._primitives.arithmetic import multiply
@@ -75,7 +75,7 @@ def taps(grid: jax.Array, sampling: Sampling) -> tuple[jax.Array, jax.Array]:
 
 def _indices(positions: Sequence[jax.Array], sizes: Sequence[int]) -> jax.Array:
     """Positions in the flattened input, of those along each dimension."""
-    counter = countable(math.prod(sizes))
+    counter = index_dtype(math.prod(sizes))
     index, inside = jnp.zeros((), counter), jnp.ones((), bool)
     for dim, (position, size) in enumerate(zip(positions, sizes, strict=True)):
         own = (position >= 0) & (position <= size - 1)

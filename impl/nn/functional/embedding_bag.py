@@ -149,11 +149,11 @@ class _Contents:
 
     def learned(self, rows: jax.Array, places: jax.Array) -> jax.Array:
         """``rows``, which are those of the table at ``places``, with their gradient."""
-        return embedding_rows.learned(
+        return embedding_rows.with_gradient(
             self.weight,
             rows,
             places,
-            shares=self.shares,
+            divisors=self.shares,
             padding=self.padding,
             pullback=self.pullback,
         )

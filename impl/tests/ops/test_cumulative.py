@@ -10,7 +10,7 @@ import pytest
 import impl
 from impl._core.scan_combines import COMBINES, joined, split
 from impl._kernels import scan as scans
-from impl._kernels.triton import Launch
+from impl._kernels.launch import Launch
 from impl.testing import lower
 from impl.tests.support.bits import assert_all_same_bits, assert_same_bits, bits
 from impl.tests.support.lowerings import LOWERINGS

@@ -99,7 +99,7 @@ def test_operands_too_large_for_offsets_are_halved(left, right, monkeypatch, rng
     )
     monkeypatch.setattr(lowerings, "MAX_ELEMENTS", 15)
     launch = lowerings.Launch(interpret=True)
-    kernel = functools.partial(lowerings.kernel, precision="highest", launch=launch)
+    kernel = functools.partial(lowerings.ordered_kernel, precision="highest", launch=launch)
     assert_same_bits(jax.jit(kernel)(a, b), a @ b)
     assert len(products) > 1
 
@@ -179,7 +179,7 @@ def test_precision_is_the_callers_and_else_full():
     assert precisions[:2] == ["highest", "tensorfloat32"]
     assert "precision=tensorfloat32" in text
     names = ("highest", "float32", "tensorfloat32", "default", "bfloat16")
-    assert [lowerings.rounds_first(name) for name in names] == [False, False, True, True, True]
+    assert [lowerings.rounds_operands(name) for name in names] == [False, False, True, True, True]
 
 
 @pytest.mark.parametrize(

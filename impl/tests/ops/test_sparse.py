@@ -272,7 +272,7 @@ def test_a_gradient_gives_the_alert_of_its_decision():
     def total(data, dense):
         rows_and_columns = POSITIONS.T[:, None, :]
         options = {"size": ROWS, "decision": Decision(), "pullback": pullback}
-        return primitives.multiply(data, *rows_and_columns, dense, **options).sum()
+        return primitives.sparse_matmul(data, *rows_and_columns, dense, **options).sum()
 
     arrays = jnp.ones((1, ELEMENTS)), jnp.ones((1, HEIGHT, 2))
     impl.testing.lower(total, *arrays)

@@ -37,7 +37,7 @@ def extreme_cpu(values: jax.Array, *, by: ReductionName) -> tuple[jax.Array, jax
     def read(start: tuple[jax.Array | int, ...], shape: tuple[int, int, int]) -> Parts:
         (part,) = read_values(start, shape)
         numbers = jax.lax.broadcasted_iota(jnp.int32, shape, 1) + start[1]
-        return extreme_keys(by, part), part, numbers
+        return extreme_keys(by, part), part, vary_like(numbers, part)
 
     like = (positions, values, vary_like(positions, values))
     out = scan_cpu.scan(read, like, later_extreme, block_length(), (1, 2))

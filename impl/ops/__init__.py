@@ -1,1 +1,1 @@
-"""The public ops: a file each, named as the op is."""
+"""The public ops, in one file for each op, with the name of the op."""

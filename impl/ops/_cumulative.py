@@ -1,4 +1,8 @@
-"""What running sums, products and extremes share."""
+"""Cumulative sums, products, maxima and minima along a dimension.
+
+The ops ``cumsum``, ``cumprod``, ``logcumsumexp``, ``cummax`` and ``cummin`` check their arguments,
+state their facts and call the scan primitives through this module.
+"""
 
 from __future__ import annotations
 
@@ -20,56 +24,56 @@ from impl._primitives.scan_extreme import scan_extreme
 
 
 def total(
-    name: str,
+    function: str,
     by: Running,
     input: Array,
     dim: int,
     dtype: jax.typing.DTypeLike | None,
 ) -> jax.Array:
-    """Running sums or products of ``input``, converted to ``dtype`` first.
+    """Computes cumulative sums or products of ``input``, converted to ``dtype`` first.
 
     Raises:
         IndexError: ``dim`` is out of range.
         NotImplementedError: ``dtype`` is bool.
         TypeError: An argument is of the wrong type.
     """
-    input = arguments.array(name, "input", input)
-    dim = arguments.dimension(dim, input.ndim, name)
+    input = arguments.array(function, "input", input)
+    dim = arguments.dimension(dim, input.ndim, function)
     if dtype is None:
-        exact = arguments.dtype_kind(input.dtype) in ("integer", "bool")
-        values = input.astype(jnp.result_type(int)) if exact else input
+        integral = arguments.dtype_kind(input.dtype) in ("integer", "bool")
+        values = input.astype(jnp.result_type(int)) if integral else input
     else:
-        values = _converted(name, input, dtype)
-    return along(values, by, dim, decide(name, **arguments.facts(values)))
+        values = _converted(function, input, dtype)
+    return along(values, by, dim, decide(function, **arguments.facts(values)))
 
 
-def _converted(name: str, input: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
+def _converted(function: str, input: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
     try:
-        wanted = jnp.dtype(dtype)
+        target = jnp.dtype(dtype)
     except TypeError as error:
         raise TypeError(
-            f"{name}(): argument 'dtype' must be a dtype or None, not {type(dtype).__name__}"
+            f"{function}(): argument 'dtype' must be a dtype or None, not {type(dtype).__name__}"
         ) from error
-    kind = arguments.dtype_kind(wanted)
-    if wanted == jnp.bool_ or not jnp.issubdtype(wanted, jnp.number):
+    kind = arguments.dtype_kind(target)
+    if target == jnp.bool_ or not jnp.issubdtype(target, jnp.number):
         raise NotImplementedError(
-            f"{name}(): not implemented for dtype {wanted}; pass an integer, floating point or "
+            f"{function}(): not implemented for dtype {target}; pass an integer, floating point or "
             "complex dtype"
         )
     if jnp.iscomplexobj(input) and kind != "complex":
         warnings.warn(
-            f"{name}(): casting {input.dtype} to {wanted} discards the imaginary part",
+            f"{function}(): casting {input.dtype} to {target} discards the imaginary part",
             UserWarning,
             stacklevel=4,
         )
         input = input.real
-    return input.astype(wanted)
+    return input.astype(target)
 
 
 def along(values: jax.Array, by: Running, dim: int, decision: Decision) -> jax.Array:
-    """Running folds of ``values`` along ``dim``.
+    """Folds ``values`` cumulatively along ``dim``.
 
-    Narrow floats are wide all the way, in derivatives too, and rounded once.
+    float16 and bfloat16 are computed in float32, in derivatives too, and rounded once.
     """
     floating = arguments.dtype_kind(values.dtype) == "floating"
     wide = accumulator(values.dtype) if floating else values.dtype
@@ -78,29 +82,29 @@ def along(values: jax.Array, by: Running, dim: int, decision: Decision) -> jax.A
 
 
 def extreme(
-    name: str, by: Literal["min", "max"], input: Array, dim: int
+    function: str, by: Literal["min", "max"], input: Array, dim: int
 ) -> tuple[jax.Array, jax.Array]:
-    """Running extremes of ``input``, and their indices.
+    """Computes cumulative maxima or minima of ``input``, and their indices.
 
     Raises:
         IndexError: ``dim`` is out of range.
         NotImplementedError: ``input`` is complex.
         TypeError: An argument is of the wrong type.
     """
-    input = arguments.array(name, "input", input)
-    dim = arguments.dimension(dim, input.ndim, name)
+    input = arguments.array(function, "input", input)
+    dim = arguments.dimension(dim, input.ndim, function)
     if arguments.dtype_kind(input.dtype) == "complex":
         raise NotImplementedError(
-            f"{name}(): not implemented for {input.dtype}; complex numbers have no order, take "
+            f"{function}(): not implemented for {input.dtype}; complex numbers have no order, take "
             "the absolute value or a part"
         )
     facts = arguments.facts(input)
-    decision = decide(name, **facts, reduce=f"a{by}")
-    values, places = scan_extreme(
+    decision = decide(function, **facts, reduce=f"a{by}")
+    values, positions = scan_extreme(
         alert(three_axes(input, dim), decision),
         by,
         decision=decision,
-        pullback=decide(name, "backward", **facts),
+        pullback=decide(function, "backward", **facts),
     )
-    indices = places.astype(jnp.result_type(int))
+    indices = positions.astype(jnp.result_type(int))
     return values.reshape(input.shape), indices.reshape(input.shape)

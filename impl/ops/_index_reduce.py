@@ -1,4 +1,9 @@
-"""What scatter_reduce and index_reduce share: reductions of all contributions to one place."""
+"""Reductions of all contributions to one destination.
+
+The ops ``scatter_reduce`` and ``index_reduce`` compute sums, products, means, maxima and minima
+through this module. ``scatter_accumulate`` does the sums, products and extremes; means and
+``include_self=False`` are added here.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +24,14 @@ from impl._primitives.arithmetic import divide
 from impl._primitives.scatter_accumulate import scatter_accumulate
 from impl._primitives.scatter_accumulate_derivatives import tangent_of_extreme
 
-#: What each value of ``reduce`` combines by; a mean divides in the end.
+#: The reduction for each value of ``reduce``. A mean is a sum that is divided at the end.
 BY: Mapping[str, ReductionName] = MappingProxyType(
     {"sum": "add", "prod": "mul", "mean": "add", "amax": "max", "amin": "min"}
 )
 
 
 def refuse_complex_product(function: str, dtype: jax.typing.DTypeLike) -> None:
-    """Says what to do instead of a product of complex numbers.
+    """Refuses products of complex numbers; the message names alternatives.
 
     Raises:
         NotImplementedError: ``dtype`` is complex.
@@ -40,10 +45,10 @@ def refuse_complex_product(function: str, dtype: jax.typing.DTypeLike) -> None:
 
 
 def check_dtype(function: str, reduce: str, dtype: jax.typing.DTypeLike) -> None:
-    """Refuses a dtype that has no such reduction.
+    """Refuses a dtype for which the reduction is not defined.
 
     Raises:
-        NotImplementedError: It has none.
+        NotImplementedError: ``reduce`` is not defined for ``dtype``.
     """
     kind = dtype_kind(dtype)
     if reduce == "prod":
@@ -66,7 +71,9 @@ def reduced(
     include_self: bool,
     decision: Decision,
 ) -> jax.Array:
-    """``operand`` with ``updates`` reduced along its middle axis; others keep their bits.
+    """Reduces ``updates`` into ``operand`` along its middle axis.
+
+    Elements that are no destination keep their bits.
 
     Args:
         operand: Shape [outer, size, inner].
@@ -74,11 +81,11 @@ def reduced(
             dropped.
         updates: Shape [outer, n, inner], of the operand's dtype.
         reduce: A key of ``BY``.
-        include_self: Whether the operand counts among what is reduced.
-        decision: What each platform does.
+        include_self: Whether the elements of ``operand`` take part in the reduction.
+        decision: The path and the alert for each platform.
 
     Returns:
-        Shape and dtype of ``operand``.
+        An array of the shape and dtype of ``operand``.
     """
     if updates.size == 0 or operand.size == 0:
         return operand
@@ -88,24 +95,24 @@ def reduced(
         return _mean(operand, indices, updates, counts, include_self, decision)
     if include_self:
         return scatter_accumulate(operand, indices, updates, decision=decision, by=by)
-    touched = _counts(operand, indices, decision) > 0
-    # Integers have no derivatives, and need no rule for them.
+    updated = _counts(operand, indices, decision) > 0
+    # Integers have no derivatives, so they do not need the rule of _extreme_of_updates.
     if by in ("min", "max") and jnp.issubdtype(operand.dtype, jnp.floating):
-        return _extreme_of_updates(by, decision, operand, indices, updates, touched)
-    start = _without_self(operand, touched, by)
+        return _extreme_of_updates(by, decision, operand, indices, updates, updated)
+    start = _without_self(operand, updated, by)
     return scatter_accumulate(start, indices, updates, decision=decision, by=by)
 
 
 def _counts(operand: jax.Array, indices: jax.Array, decision: Decision) -> jax.Array:
-    """How many updates each place has: int32, shape [outer or 1, size, inner or 1]."""
+    """Counts the updates of each destination: int32, shape [outer or 1, size, inner or 1]."""
     shape = (indices.shape[0], operand.shape[1], indices.shape[2])
     ones = jnp.ones(indices.shape, jnp.int32)
     return scatter_accumulate(jnp.zeros(shape, jnp.int32), indices, ones, decision=decision)
 
 
-def _without_self(operand: jax.Array, touched: jax.Array, by: ReductionName) -> jax.Array:
-    """``operand`` with what changes nothing in place of what has updates."""
-    return jnp.where(touched, jnp.asarray(_identity(by, operand.dtype), operand.dtype), operand)
+def _without_self(operand: jax.Array, updated: jax.Array, by: ReductionName) -> jax.Array:
+    """Replaces each element of ``operand`` that has updates by the identity of the reduction."""
+    return jnp.where(updated, jnp.asarray(_identity(by, operand.dtype), operand.dtype), operand)
 
 
 def _identity(by: ReductionName, dtype: jax.typing.DTypeLike) -> Any:
@@ -128,26 +135,26 @@ def _mean(
     include_self: bool,
     decision: Decision,
 ) -> jax.Array:
-    """The sum over the number of terms: narrow floats in float32, and rounded once."""
-    touched = counts > 0
+    """Divides sums by their numbers of terms; computes narrow floats in float32, rounded once."""
+    updated = counts > 0
     wide = _wide(operand.dtype)
     start = convert(operand, wide)
     if not include_self:
-        start = _without_self(start, touched, "add")
+        start = _without_self(start, updated, "add")
     total = scatter_accumulate(start, indices, convert(updates, wide), decision=decision)
     terms = counts + 1 if include_self else jnp.maximum(counts, 1)
-    return jnp.where(touched, convert(_quotient(total, terms), operand.dtype), operand)
+    return jnp.where(updated, convert(_quotient(total, terms), operand.dtype), operand)
 
 
 def _wide(dtype: jax.typing.DTypeLike) -> jax.typing.DTypeLike:
-    """The type in which a sum is kept until it is divided."""
+    """Returns the dtype of the sum of a mean."""
     if jnp.issubdtype(dtype, jnp.integer) and jnp.dtype(dtype).itemsize >= 4:
         return dtype
     return accumulator(dtype)
 
 
 def _quotient(total: jax.Array, terms: jax.Array) -> jax.Array:
-    """``total / terms``; of integers rounded down, as in PyTorch."""
+    """Returns ``total / terms``; quotients of integers are rounded down, as in PyTorch."""
     if jnp.issubdtype(total.dtype, jnp.complexfloating):
         real, imag = (_quotient(part, terms) for part in (total.real, total.imag))
         return jax.lax.complex(real, imag)
@@ -164,10 +171,10 @@ def _extreme_of_updates(
     operand: jax.Array,
     indices: jax.Array,
     updates: jax.Array,
-    touched: jax.Array,
+    updated: jax.Array,
 ) -> jax.Array:
-    """The extreme of the updates of each place that has some, and the operand elsewhere."""
-    start = _without_self(operand, touched, by)
+    """Returns the extreme of the updates of each destination, and the operand elsewhere."""
+    start = _without_self(operand, updated, by)
     return scatter_accumulate(start, indices, updates, decision=decision, by=by)
 
 
@@ -175,10 +182,13 @@ def _extreme_of_updates(
 def _jvp_of_extreme_of_updates(
     by: ReductionName, decision: Decision, primals: Any, tangents: Any
 ) -> Any:
-    """The infinity that an extreme starts from has no share in it, although it may be equal."""
-    operand, indices, updates, touched = primals
-    out = _extreme_of_updates(by, decision, operand, indices, updates, touched)
-    first = jnp.broadcast_to(~touched, operand.shape)
+    """Shares the tangent of an extreme among the updates that equal it.
+
+    An extreme starts from an infinity. An update may equal that infinity, which still has no share.
+    """
+    operand, indices, updates, updated = primals
+    out = _extreme_of_updates(by, decision, operand, indices, updates, updated)
+    first = jnp.broadcast_to(~updated, operand.shape)
     return out, tangent_of_extreme(
         out, first, tangents[0], indices, updates, tangents[2], decision=decision
     )

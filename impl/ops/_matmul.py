@@ -1,4 +1,7 @@
-"""What mm, mv and bmm share: the checks, the facts, and which product serves an operand."""
+"""Checks and facts of the matrix products ``mm``, ``mv``, ``bmm`` and ``sparse.mm``.
+
+``product`` calls the dense or the sparse primitive, depending on the left operand.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +20,16 @@ from impl._primitives.matmul import matmul
 from impl.ops import _sparse
 from impl.ops._sparse import Sparse
 
-#: What is taken for a left operand.
+#: A left operand, dense or sparse.
 Left: TypeAlias = Array | Sparse
 
 
 def left(function: str, input: Any) -> jax.Array | Sparse:
-    """``input``, dense or sparse.
+    """Returns the left operand ``input``, checked.
 
     Raises:
-        RuntimeError: It is sparse, and has dense dimensions or elements beyond its edges.
-        TypeError: It is neither.
+        RuntimeError: A sparse ``input`` has dense dimensions or an index that is out of range.
+        TypeError: ``input`` is neither an array nor sparse.
     """
     if isinstance(input, BCOO | BCSR):
         return sparse(function, "input", input)
@@ -34,10 +37,10 @@ def left(function: str, input: Any) -> jax.Array | Sparse:
 
 
 def sparse(function: str, name: str, value: Any) -> Sparse:
-    """``value``, a sparse operand.
+    """Returns the sparse operand ``value``, checked.
 
     Raises:
-        RuntimeError: It has dense dimensions or elements beyond its edges.
+        RuntimeError: It has dense dimensions or an index that is out of range.
         TypeError: It is not sparse.
     """
     if not isinstance(value, BCOO | BCSR):
@@ -50,11 +53,11 @@ def sparse(function: str, name: str, value: Any) -> Sparse:
 
 
 def check_matrices(function: str, **operands: jax.Array | Sparse) -> None:
-    """Refuses two operands, by name, that are no matrices that can be multiplied.
+    """Refuses two operands, given by name, that cannot be multiplied as matrices.
 
     Raises:
-        NotImplementedError: They are of bools.
-        RuntimeError: They are not.
+        NotImplementedError: The operands are of bools.
+        RuntimeError: An operand is not a matrix, or shapes or dtypes do not fit.
     """
     for name, operand in operands.items():
         if operand.ndim != 2:
@@ -78,11 +81,11 @@ def check_dtypes(
     *,
     left: str = "input",
 ) -> None:
-    """Refuses operands of two dtypes, and bools.
+    """Refuses operands of two dtypes, and operands of bools.
 
     Raises:
-        NotImplementedError: They are bools.
-        RuntimeError: They differ.
+        NotImplementedError: The operands are of bools.
+        RuntimeError: The dtypes differ.
     """
     if input.dtype != other.dtype:
         raise RuntimeError(
@@ -96,20 +99,24 @@ def check_dtypes(
 
 
 def product(function: str, input: jax.Array | Sparse, other: jax.Array) -> jax.Array:
-    """[m, k] by [k, n], or [batch, m, k] by [batch, k, n], as the rows of ``function`` have it."""
-    stated = _facts(input)
-    decision, pullback = decide(function, **stated), decide(function, "backward", **stated)
+    """Multiplies [m, k] by [k, n], or [batch, m, k] by [batch, k, n].
+
+    The rows of ``function`` decide the path of the product and of its gradients.
+    """
+    facts = _facts(input)
+    decision, pullback = decide(function, **facts), decide(function, "backward", **facts)
     if isinstance(input, BCOO | BCSR):
         out = _sparse.product(input, other, decision=decision, pullback=pullback)
     else:
         operands = (value if value.ndim == 3 else value[None] for value in (input, other))
         out = matmul(*operands, decision=decision, pullback=pullback)
-    # Said of the result, not of an operand, which a gradient reads again.
+    # The alert is attached to the result. A gradient reads the operands again, and would repeat an
+    # alert attached to one of them.
     return alert(out, decision).reshape(*input.shape[:-1], other.shape[-1])
 
 
 def _facts(input: jax.Array | Sparse) -> dict[str, spec.FactValue]:
-    # The environment is read when a program is traced; what is compiled does not ask again.
+    # The environment is read when a program is traced. A compiled program does not read it again.
     return {
         "dtype": arguments.dtype_kind(input.dtype),
         "input_ndim": input.ndim,

@@ -1,4 +1,8 @@
-"""What ops that pick elements along a dimension share: their shapes, and their derivatives."""
+"""Shapes, checks and derivatives of the ops that pick elements along a dimension.
+
+These are ``kthvalue``, ``median``, ``nanmedian``, ``mode``, ``topk``, ``sort`` and ``argsort``. A
+primitive returns positions; this module reads the elements there, so that gradients go to them.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +24,18 @@ def real(
     bools: bool = False,
     error: type[Exception] = NotImplementedError,
 ) -> jax.Array:
-    """``input`` as a JAX array of numbers that have an order.
+    """Returns ``input`` as a JAX array of real numbers.
+
+    Args:
+        function: The name of the op, for messages.
+        input: The argument of the op.
+        bools: Whether bools are accepted.
+        error: The exception that PyTorch raises for other dtypes.
 
     Raises:
-        TypeError: It is no array.
-        NotImplementedError: It is complex; or of bools, and they are not taken (or the ``error``
-            that PyTorch has here).
+        TypeError: ``input`` is not an array.
+        NotImplementedError: ``input`` is complex, or of bools that are not accepted. Another
+            ``error`` takes the place of this exception.
     """
     input = arguments.array(function, "input", input)
     if arguments.dtype_kind(input.dtype) in {"complex"} | (set() if bools else {"bool"}):
@@ -35,16 +45,16 @@ def real(
 
 
 def slices(function: str, input: jax.Array, dim: int, *, reduced: bool) -> tuple[jax.Array, int]:
-    """``input`` on three axes, and ``dim`` counted from the front.
+    """Returns ``input`` on three axes, and ``dim`` counted from the front.
 
     Args:
-        function: Who asks.
-        input: Any shape.
-        dim: A dimension.
-        reduced: Whether one element of it is picked, so that it must have some.
+        function: The name of the op, for messages.
+        input: An array of any shape.
+        dim: A dimension; negative ones count from the end.
+        reduced: Whether the op picks one element along ``dim``, which then must not be empty.
 
     Raises:
-        IndexError: ``dim`` is out of range; or has no element to pick.
+        IndexError: ``dim`` is out of range, or is empty and ``reduced`` is True.
     """
     dim = arguments.dimension(dim, input.ndim, function)
     values = three_axes(input, dim)
@@ -56,14 +66,14 @@ def slices(function: str, input: jax.Array, dim: int, *, reduced: bool) -> tuple
 def picked(
     function: str, values: jax.Array, positions: jax.Array, facts: dict[str, spec.FactValue]
 ) -> jax.Array:
-    """The elements of ``values`` at ``positions``; a gradient goes to them alone."""
-    # Each element is read once, so the pullback has no order to keep.
+    """Returns the elements of ``values`` at ``positions``; gradients go to these elements alone."""
+    # Each element is read once, so the gradient is the same in every order.
     pullback = decide(function, "backward", **facts, unique_indices=True)
     return gather(values, positions, pullback=pullback)
 
 
 def reduced_shape(input: jax.Array, dim: int, keepdim: bool) -> tuple[int, ...]:
-    """The shape of ``input`` with one element along ``dim``, or without it."""
+    """Returns the shape of ``input`` with length 1 along ``dim``, or without ``dim``."""
     shape = list(input.shape)
     if shape:
         shape[dim : dim + 1] = [1] if keepdim else []
@@ -71,5 +81,5 @@ def reduced_shape(input: jax.Array, dim: int, keepdim: bool) -> tuple[int, ...]:
 
 
 def as_index(positions: jax.Array) -> jax.Array:
-    """Positions in the dtype of indices: int64, or int32 where x64 is off."""
+    """Converts positions to the dtype of indices: int64, or int32 where x64 is off."""
     return positions.astype(jnp.result_type(int))

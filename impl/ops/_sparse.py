@@ -1,4 +1,8 @@
-"""Sparse left operands: what is taken for one, and its product with a dense matrix."""
+"""Products of a sparse matrix, or of a batch of them, with a dense one.
+
+The module checks BCOO and BCSR operands, brings both to elements with rows and columns, and calls
+the sparse primitive.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +20,19 @@ from impl._core.numerics import accumulator, convert
 from impl._mode.decide import Decision
 from impl._primitives.sparse_matmul import sparse_matmul
 
-#: What is taken for a sparse operand.
+#: A sparse operand.
 Sparse: TypeAlias = BCOO | BCSR
 
 
 def check(function: str, name: str, value: Sparse) -> None:
-    """Refuses dense dimensions, and elements that are stored beyond the edges.
+    """Refuses dense dimensions, and indices that are out of range.
 
-    Padding is no such element: an index that equals its dimension, or, of BCSR, an element that
-    no row has. Where values are not known, under ``jit``, what is out of range is dropped.
+    An index that equals the length of its dimension is padding and is accepted; so is an element
+    of a BCSR that belongs to no row. Under ``jit`` the indices are not known; elements whose index
+    is out of range are dropped there.
 
     Raises:
-        RuntimeError: There is one.
+        RuntimeError: ``value`` has a dense dimension or an index that is out of range.
     """
     if value.n_dense:
         raise RuntimeError(
@@ -39,7 +44,7 @@ def check(function: str, name: str, value: Sparse) -> None:
         return
     if isinstance(value, BCOO):
         limits = np.asarray(value.shape[value.n_batch :], np.int64)
-        wrong = (indices < 0) | (indices > limits)
+        outside = (indices < 0) | (indices > limits)
     else:
         starts = arguments.known(value.indptr)
         if starts is None:
@@ -47,9 +52,9 @@ def check(function: str, name: str, value: Sparse) -> None:
         limits = np.asarray(value.shape[-1], np.int64)
         _check_starts(function, name, starts, indices.shape[-1])
         stored = np.arange(indices.shape[-1]) < starts[..., -1:]
-        wrong = stored & ((indices < 0) | (indices > limits))
-    if wrong.any():
-        position = tuple(int(i) for i in np.argwhere(wrong)[0])
+        outside = stored & ((indices < 0) | (indices > limits))
+    if outside.any():
+        position = tuple(int(i) for i in np.argwhere(outside)[0])
         dim = value.n_batch + position[-1] if isinstance(value, BCOO) else value.ndim - 1
         raise RuntimeError(
             f"{function}(): index {indices[position]} is out of bounds for dimension {dim} with "
@@ -70,14 +75,15 @@ def _check_starts(function: str, name: str, starts: np.ndarray, elements: int) -
 def product(
     input: Sparse, other: jax.Array, *, decision: Decision, pullback: Decision
 ) -> jax.Array:
-    """[m, k] by [k, n], or [batch, m, k] by [batch, k, n], elements in the order they are stored.
+    """Multiplies [m, k] by [k, n], or [batch, m, k] by [batch, k, n].
 
-    Elements of one position are added up. float16 and bfloat16 are added up in float32 and rounded
-    once. Where a batch is a batch dimension of ``input`` too, each of it has an order of its own.
+    Products are added in the order in which the elements are stored. Several elements of one
+    position are added up. float16 and bfloat16 are added in float32 and rounded once. If the batch
+    is a batch dimension of ``input``, each matrix of it has an order of its own.
     """
     wide = accumulator(input.dtype) if jnp.issubdtype(input.dtype, jnp.floating) else input.dtype
     data, rows, columns = _elements(input)
-    # Of a matrix, or of a batch that storage has as one; another is counted by rows and columns.
+    # The outer axis is a batch dimension of the storage. Another batch becomes part of the rows.
     split = -2 if input.n_batch and input.ndim == 3 else 0
     total = sparse_matmul(
         convert(data, wide),
@@ -92,45 +98,46 @@ def product(
 
 
 def _elements(input: Sparse) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Elements, their rows and columns, as [outer, n]; outer is the batch, if storage has it.
+    """Returns elements, their rows and their columns, each of shape [outer, n].
 
-    Where it has not, the batch is counted by rows and columns. An element that is beyond an edge
-    has a row beyond all rows, so that it has no part in anything.
+    The outer axis is the batch, if it is a batch dimension of the storage. Otherwise the batch is
+    part of the rows and columns. An element whose index is out of range gets a row past the last
+    one, so that it contributes nothing.
     """
     indices = _indices(input)
     batch, elements = indices.shape[:-2], indices.shape[-2]
     data = jnp.broadcast_to(input.data, (*batch, elements))
-    # Along a batch dimension of storage each element is at its own place.
-    own = jnp.moveaxis(jnp.indices(batch, indices.dtype), 0, -1)[..., None, :]
-    own = jnp.broadcast_to(own, (*batch, elements, len(batch)))
-    every = jnp.concatenate([own, indices], axis=-1)
+    # Along a batch dimension of the storage, the index of an element is its position.
+    positions = jnp.moveaxis(jnp.indices(batch, indices.dtype), 0, -1)[..., None, :]
+    positions = jnp.broadcast_to(positions, (*batch, elements, len(batch)))
+    every = jnp.concatenate([positions, indices], axis=-1)
     split = 1 if batch and input.ndim == 3 else 0
     shape = math.prod(batch[:split]), math.prod(batch[split:]) * elements
     sizes, every = input.shape[split:], every[..., split:].reshape(*shape, input.ndim - split)
     inside = ((every >= 0) & (every < jnp.asarray(sizes, every.dtype))).all(axis=-1)
-    before = every[..., 0] if len(sizes) == 3 else jnp.zeros_like(every[..., 0])
-    row, column = (before * sizes[i] + every[..., i] for i in (-2, -1))
+    matrix = every[..., 0] if len(sizes) == 3 else jnp.zeros_like(every[..., 0])
+    row, column = (matrix * sizes[i] + every[..., i] for i in (-2, -1))
     row = jnp.where(inside, row, math.prod(sizes[:-1]))
     return data.reshape(shape), row, jnp.where(inside, column, 0)
 
 
 def _indices(input: Sparse) -> jax.Array:
-    """As BCOO has them, for every batch: [*batch, elements, sparse dimensions]."""
+    """Returns indices as BCOO stores them, shape [*batch, elements, sparse dimensions]."""
     rows, columns = (math.prod(input.shape[:-2]) * input.shape[i] for i in (-2, -1))
     dtype = jnp.promote_types(input.indices.dtype, index_dtype(max(rows, columns)))
     batch, indices = input.shape[: input.n_batch], input.indices.astype(dtype)
     if isinstance(input, BCOO):
         return jnp.broadcast_to(indices, (*batch, *indices.shape[-2:]))
-    both = _rows_of(input.indptr, input.nse).astype(dtype), indices
-    return jnp.stack([jnp.broadcast_to(a, (*batch, input.nse)) for a in both], axis=-1)
+    pair = _rows_of(input.indptr, input.nse).astype(dtype), indices
+    return jnp.stack([jnp.broadcast_to(a, (*batch, input.nse)) for a in pair], axis=-1)
 
 
 def _rows_of(starts: jax.Array, elements: int) -> jax.Array:
-    """The row of each element of BCSR, which is how many rows start up to it, less one.
+    """Returns the row of each element of a BCSR: the number of rows that start up to it, less one.
 
-    What follows the last row is past all rows.
+    An element after the last row gets a row past the last one.
     """
     flat = within(starts.reshape(-1, starts.shape[-1]), elements).astype(jnp.int32)
     batch = jnp.arange(flat.shape[0], dtype=jnp.int32)[:, None]
-    begun = jnp.zeros((flat.shape[0], elements), jnp.int32).at[batch, flat].add(1, mode="drop")
-    return (jnp.cumsum(begun, axis=-1) - 1).reshape(*starts.shape[:-1], elements)
+    starting = jnp.zeros((flat.shape[0], elements), jnp.int32).at[batch, flat].add(1, mode="drop")
+    return (jnp.cumsum(starting, axis=-1) - 1).reshape(*starts.shape[:-1], elements)

@@ -1,4 +1,4 @@
-"""What the ops that make arrays share."""
+"""Arguments and memory of the ops that make arrays: ``empty`` and its relatives, and ``resize``."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from impl._mode import modes
 from impl._mode.decide import decide
 from impl._primitives.uninitialized import uninitialized
 
-#: Keywords of PyTorch's that say where and how a tensor lies, and what to write in their place.
-_ELSEWHERE = {
+#: Keywords of PyTorch that have no meaning in JAX, with the alternative in JAX.
+_ALTERNATIVES = {
     "device": "place the array with jax.device_put, or under jax.default_device",
     "layout": "arrays are strided; sparse ones are those of jax.experimental.sparse",
     "memory_format": "XLA chooses how an array lies in memory",
@@ -23,7 +23,7 @@ _ELSEWHERE = {
 
 
 def make(function: str, shape: tuple[int, ...], dtype: Any, keywords: dict[str, Any]) -> jax.Array:
-    """An array of fresh memory, for the op ``function``."""
+    """Makes an array of uninitialised memory for the op ``function``."""
     unused(function, keywords)
     dtype = element_type(function, dtype)
     decision = decide(function, fill_uninitialized_memory=modes.fill_uninitialized_memory())
@@ -31,34 +31,34 @@ def make(function: str, shape: tuple[int, ...], dtype: Any, keywords: dict[str, 
 
 
 def unused(function: str, keywords: dict[str, Any]) -> None:
-    """Takes PyTorch's keywords that have no meaning in JAX, where they ask for nothing.
+    """Accepts PyTorch's keywords that have no meaning in JAX, if they are None or False.
 
     Raises:
-        TypeError: One asks for something, or is none of PyTorch's.
+        TypeError: A keyword has another value, or is not one of PyTorch's.
     """
     for name, value in keywords.items():
-        if name not in _ELSEWHERE:
+        if name not in _ALTERNATIVES:
             raise TypeError(f"{function}() got an unexpected keyword argument '{name}'")
         if value is not None and value is not False:
             raise TypeError(
                 f"{function}(): argument '{name}' must be None or False, got {value!r}: "
-                f"{_ELSEWHERE[name]}"
+                f"{_ALTERNATIVES[name]}"
             )
 
 
 def element_type(function: str, dtype: Any) -> Any:
-    """``dtype`` as a dtype that JAX has at present; None is its default for floats.
+    """Returns ``dtype`` as JAX represents it, without x64 in 32 bits; None is the default float.
 
     Raises:
-        TypeError: It is none of numbers or bool.
+        TypeError: ``dtype`` is not a dtype of numbers or bool.
     """
     try:
-        wanted = jax.dtypes.canonicalize_dtype(jnp.float_ if dtype is None else dtype)
-        known = jnp.issubdtype(wanted, jnp.number) or wanted == jnp.bool_
+        canonical = jax.dtypes.canonicalize_dtype(jnp.float_ if dtype is None else dtype)
+        supported = jnp.issubdtype(canonical, jnp.number) or canonical == jnp.bool_
     except TypeError:
-        known = False
-    if not known:
+        supported = False
+    if not supported:
         raise TypeError(
             f"{function}(): argument 'dtype' must be a dtype of numbers or bool, not {dtype!r}"
         )
-    return wanted
+    return canonical

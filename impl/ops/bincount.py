@@ -1,4 +1,4 @@
-"""impl.bincount."""
+"""The op ``bincount``: a scatter-accumulate of weights, or of ones, into bins."""
 
 from __future__ import annotations
 
@@ -28,24 +28,25 @@ def bincount(
 
     Args:
         input: Shape [n], integers that are not negative.
-        weights: Shape [n], or None to count.
+        weights: Shape [n], real numbers; or None to count.
         minlength: The least length of the result.
-        length: The exact length of the result; numbers that do not fit are dropped. Needed under
-            ``jit``, where the largest number is not known.
+        length: The exact length of the result; numbers of ``length`` and above are dropped. It is
+            needed under ``jit``, where the largest number is not known.
 
     Returns:
-        Shape [max(minlength, largest number + 1)], or [``length``]. Integers without ``weights``;
-        float32 for weights of float32, and float64 (where x64 is on) for any other.
+        An array of shape [max(minlength, largest number + 1)], or [``length``]. Without
+        ``weights`` it has the default integer dtype. With ``weights`` of float32 it is float32;
+        with other weights it is float64, or float32 where x64 is off.
 
     Raises:
         NotImplementedError: ``input`` is not of integers.
-        RuntimeError: ``input`` is not 1-d or has a negative number; ``weights`` is not of its
-            shape; ``minlength`` is negative; or the mode is on and the profile has no
-            deterministic implementation for the device.
+        RuntimeError: ``input`` is not 1-d or has a negative number; the shape of ``weights``
+            differs from that of ``input``; ``minlength`` is negative or above ``length``; or the
+            mode is on and the profile has no deterministic implementation for the device.
         TypeError: An argument is of the wrong type; ``weights`` are complex; or ``length`` is
             missing under ``jit``.
 
-    Source: ``torch.bincount``. What the mode does, and the guarantee, are in the spec's rows.
+    Source: ``torch.bincount``. The spec's rows state what the mode does, and the guarantee.
     """
     numbers = arguments.array(_NAME, "input", input)
     if not jnp.issubdtype(numbers.dtype, jnp.integer):
@@ -99,21 +100,21 @@ def _length(input: Any, minlength: int, length: int | None) -> int:
 def _bins(input: Any, numbers: jax.Array, size: int) -> jax.Array:
     if not isinstance(input, np.ndarray) or input.dtype == numbers.dtype:
         return numbers
-    # JAX has narrowed them, and a wide number must not be taken for another.
+    # JAX narrows the numbers to 32 bits. A wide number must not become another number that way.
     return jnp.asarray(np.where(input < size, input, size))
 
 
 def _amounts(weights: Any, numbers: jax.Array) -> jax.Array:
     if weights is None:
         return jnp.ones(numbers.shape, jnp.result_type(int))
-    given = arguments.array(_NAME, "weights", weights)
-    if given.shape != numbers.shape:
+    amounts = arguments.array(_NAME, "weights", weights)
+    if amounts.shape != numbers.shape:
         raise RuntimeError(
             f"{_NAME}(): weights should be 1-d and have the same length as input, but got shapes "
-            f"{list(given.shape)} and {list(numbers.shape)}"
+            f"{list(amounts.shape)} and {list(numbers.shape)}"
         )
-    if jnp.issubdtype(given.dtype, jnp.complexfloating):
+    if jnp.issubdtype(amounts.dtype, jnp.complexfloating):
         raise TypeError(
-            f"{_NAME}(): argument 'weights' must be real, not {given.dtype}; pass its .real"
+            f"{_NAME}(): argument 'weights' must be real, not {amounts.dtype}; pass its .real"
         )
-    return given if given.dtype == jnp.float32 else given.astype(jnp.result_type(float))
+    return amounts if amounts.dtype == jnp.float32 else amounts.astype(jnp.result_type(float))

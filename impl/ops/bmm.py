@@ -1,4 +1,4 @@
-"""impl.bmm."""
+"""The op ``bmm``: products of a batch of matrices, the left ones dense or sparse."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ _NAME = "bmm"
 
 
 def bmm(input: Left, mat2: Array) -> jax.Array:
-    """Products of matrices, one for each of a batch.
+    """Multiplies the matrices of two batches, pair by pair.
 
-    float32 is multiplied in full precision, unless jax_default_matmul_precision says otherwise;
-    float16 and bfloat16 are added up in float32 and rounded once.
+    Products of float32 have full precision, unless ``jax_default_matmul_precision`` is set. float16
+    and bfloat16 are added in float32 and rounded once.
 
     Args:
-        input: Shape [b, m, k]; integers, floats or complex numbers. A
-            ``jax.experimental.sparse.BCOO`` or ``BCSR`` is taken too, whose elements are added up
-            where several have one position.
+        input: Shape [b, m, k], of integers, floats or complex numbers; an array, or a
+            ``jax.experimental.sparse.BCOO`` or ``BCSR``. Several elements that a sparse operand
+            stores at one position are added up.
         mat2: Shape [b, k, n], of the same dtype.
 
     Returns:
-        Shape [b, m, n].
+        An array of shape [b, m, n], of the dtype of ``input``.
 
     Raises:
         NotImplementedError: The operands are of bools.
-        RuntimeError: Shapes or dtypes do not fit; ``input`` is sparse and has dense dimensions or
-            indices that are out of range (under ``jit`` they are dropped); or the mode is on and
-            the profile has no deterministic implementation for the device.
+        RuntimeError: Shapes or dtypes do not fit; a sparse ``input`` has a dense dimension or an
+            index that is out of range (under ``jit`` such an element is dropped); or the mode is
+            on and the profile has no deterministic implementation for the device.
         TypeError: An argument is of the wrong type.
 
-    Source: ``torch.bmm``. What the mode does, and the guarantee, are in the spec's rows.
+    Source: ``torch.bmm``. The spec's rows state what the mode does, and the guarantee.
     """
     a, b = _matmul.left(_NAME, input), arguments.array(_NAME, "mat2", mat2)
     for name, operand in (("input", a), ("mat2", b)):
@@ -42,10 +42,10 @@ def bmm(input: Left, mat2: Array) -> jax.Array:
             raise RuntimeError(
                 f"{_NAME}(): {name} must have three dimensions, but got shape {list(operand.shape)}"
             )
-    wanted = [a.shape[0], a.shape[2]]
-    if list(b.shape[:2]) != wanted:
+    expected = [a.shape[0], a.shape[2]]
+    if list(b.shape[:2]) != expected:
         raise RuntimeError(
-            f"{_NAME}(): Expected size for first two dimensions of mat2 to be: {wanted} but got: "
+            f"{_NAME}(): Expected size for first two dimensions of mat2 to be: {expected} but got: "
             f"{list(b.shape[:2])}"
         )
     _matmul.check_dtypes(_NAME, a, "mat2", b)

@@ -1,4 +1,4 @@
-"""impl.cummin."""
+"""The op ``cummin``: cumulative minima along a dimension, with their indices."""
 
 from __future__ import annotations
 
@@ -13,23 +13,28 @@ _NAME = "cummin"
 
 
 class Cummin(NamedTuple):
-    """Values, and where they stand."""
+    """The result of ``cummin``.
+
+    Attributes:
+        values: The minima.
+        indices: Their indices along the dimension.
+    """
 
     values: jax.Array
     indices: jax.Array
 
 
 def cummin(input: Array, dim: int) -> Cummin:
-    """Running minima along one dimension, and their indices.
+    """Computes cumulative minima along one dimension, and their indices.
 
     Args:
-        input: Any shape, real numbers or bools. A NaN stays from where it is on, and -0 equals 0.
-        dim: The dimension to go along.
+        input: Any shape, real numbers or bools. From a NaN on, every result is NaN. -0 equals 0.
+        dim: The dimension along which the results accumulate.
 
     Returns:
         Values of the shape and dtype of ``input``, and indices of int64 (int32 where x64 is off).
-        Of several equal elements the index is that of the last. The gradient of each value goes
-        to the element of its index.
+        If several elements are equal, the index is that of the last one. The gradient of a value
+        goes to the element at its index.
 
     Raises:
         IndexError: ``dim`` is out of range.
@@ -38,6 +43,6 @@ def cummin(input: Array, dim: int) -> Cummin:
             device.
         TypeError: An argument is of the wrong type.
 
-    Source: ``torch.cummin``. What the mode does, and the guarantee, are in the spec's rows.
+    Source: ``torch.cummin``. The spec's rows state what the mode does, and the guarantee.
     """
     return Cummin(*extreme(_NAME, "min", input, dim))

@@ -1,4 +1,4 @@
-"""impl.cumprod."""
+"""The op ``cumprod``: cumulative products along a dimension."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ _NAME = "cumprod"
 
 
 def cumprod(input: Array, dim: int, *, dtype: jax.typing.DTypeLike | None = None) -> jax.Array:
-    """Running products along one dimension.
+    """Computes cumulative products along one dimension.
 
     Args:
         input: Any shape and dtype.
-        dim: The dimension to multiply along.
-        dtype: What to convert to first. None means that integers and bools become int64 (int32
-            where x64 is off) and other dtypes stay. From complex to real numbers the imaginary
-            part is discarded, with a warning.
+        dim: The dimension along which elements are multiplied.
+        dtype: The dtype to which ``input`` is converted first. With None, integers and bools become
+            int64 (int32 where x64 is off) and other dtypes stay. A conversion from complex to real
+            numbers discards the imaginary part, with a warning.
 
     Returns:
-        Shape of ``input``. float16 and bfloat16 are multiplied in float32 and rounded
-        once. Where one part of a long row overflows and another comes to 0, what follows is NaN.
+        An array of the shape of ``input``. float16 and bfloat16 are multiplied in float32 and
+        rounded once. If the product of one block of a long row overflows and that of another is 0,
+        the products after both are NaN.
 
     Raises:
         IndexError: ``dim`` is out of range.
@@ -31,6 +32,6 @@ def cumprod(input: Array, dim: int, *, dtype: jax.typing.DTypeLike | None = None
             device.
         TypeError: An argument is of the wrong type.
 
-    Source: ``torch.cumprod``. What the mode does, and the guarantee, are in the spec's rows.
+    Source: ``torch.cumprod``. The spec's rows state what the mode does, and the guarantee.
     """
     return total(_NAME, "mul", input, dim, dtype)

@@ -1,4 +1,4 @@
-"""impl.cumsum."""
+"""The op ``cumsum``: cumulative sums along a dimension."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ _NAME = "cumsum"
 
 
 def cumsum(input: Array, dim: int, *, dtype: jax.typing.DTypeLike | None = None) -> jax.Array:
-    """Running sums along one dimension.
+    """Computes cumulative sums along one dimension.
 
     Args:
         input: Any shape and dtype.
-        dim: The dimension to add along.
-        dtype: What to convert to first. None means that integers and bools become int64 (int32
-            where x64 is off) and other dtypes stay. From complex to real numbers the imaginary
-            part is discarded, with a warning.
+        dim: The dimension along which elements are added.
+        dtype: The dtype to which ``input`` is converted first. With None, integers and bools become
+            int64 (int32 where x64 is off) and other dtypes stay. A conversion from complex to real
+            numbers discards the imaginary part, with a warning.
 
     Returns:
-        Shape of ``input``. float16 and bfloat16 are added in float32 and rounded once.
+        An array of the shape of ``input``. float16 and bfloat16 are added in float32 and rounded
+        once.
 
     Raises:
         IndexError: ``dim`` is out of range.
@@ -30,6 +31,6 @@ def cumsum(input: Array, dim: int, *, dtype: jax.typing.DTypeLike | None = None)
             device.
         TypeError: An argument is of the wrong type.
 
-    Source: ``torch.cumsum``. What the mode does, and the guarantee, are in the spec's rows.
+    Source: ``torch.cumsum``. The spec's rows state what the mode does, and the guarantee.
     """
     return total(_NAME, "add", input, dim, dtype)

@@ -1,4 +1,7 @@
-"""impl.empty and its kin."""
+"""The ops that make uninitialised arrays.
+
+These are ``empty``, ``empty_like``, ``new_empty``, ``empty_strided`` and ``empty_permuted``.
+"""
 
 from __future__ import annotations
 
@@ -18,30 +21,31 @@ def empty(
     dtype: jax.typing.DTypeLike | None = None,
     **keywords: Any,
 ) -> jax.Array:
-    """An array that nothing was written to.
+    """Makes an array of uninitialised memory.
 
-    With the mode on and ``utils.deterministic.fill_uninitialized_memory`` set, it holds NaN (with
-    an imaginary part of 0), the greatest integer, or True. Otherwise a GPU or a TPU leaves what
-    the memory held before, and a CPU zeros, since JAX offers no other array there. Inside ``jit``
-    XLA may put anything in the place of what nothing was written to.
+    With the mode on and ``utils.deterministic.fill_uninitialized_memory`` set, the array holds NaN
+    (with an imaginary part of 0), the greatest integer, or True. Otherwise the values are
+    arbitrary: on a GPU or a TPU the memory keeps its former contents, on a CPU JAX writes zeros,
+    and inside ``jit`` XLA may choose other values.
 
     Args:
-        *sizes: The shape, as ints or as one tuple or list of them.
-        size: The same by name.
-        dtype: Any dtype of numbers, or bool. None means JAX's default for floats: float32, or
-            float64 where x64 is on.
+        *sizes: The shape, as ints or as one tuple or list of ints.
+        size: The shape, as a keyword.
+        dtype: Any dtype of numbers, or bool. None is JAX's default for floats: float32, or float64
+            where x64 is on.
         **keywords: PyTorch's ``device``, ``layout``, ``memory_format``, ``out``, ``pin_memory``
-            and ``requires_grad`` are taken where they are None or False. JAX says elsewhere what
-            they would.
+            and ``requires_grad``, which must be None or False. The message of the error names the
+            alternative in JAX.
 
     Returns:
-        The shape and dtype asked for.
+        An array of the given shape and dtype.
 
     Raises:
         RuntimeError: A size is negative.
-        TypeError: An argument is of the wrong type, or a keyword asks for something.
+        TypeError: An argument is of the wrong type, or a keyword has a value that JAX does not
+            support.
 
-    Source: ``torch.empty``. What the mode does, and the guarantee, are in the spec's rows.
+    Source: ``torch.empty``. The spec's rows state what the mode does, and the guarantee.
     """
     return make("empty", arguments.sizes("empty", sizes, size), dtype, keywords)
 
@@ -49,22 +53,23 @@ def empty(
 def empty_like(
     input: Array, *, dtype: jax.typing.DTypeLike | None = None, **keywords: Any
 ) -> jax.Array:
-    """An array of the shape of another, that nothing was written to.
+    """Makes an array of uninitialised memory, of the shape of another array.
 
-    What it holds is said at ``empty``.
+    The values are those described for ``empty``.
 
     Args:
         input: Any shape and dtype.
-        dtype: None means that of ``input``.
+        dtype: The dtype; None is the dtype of ``input``.
         **keywords: As for ``empty``.
 
     Returns:
-        The shape of ``input``.
+        An array of the shape of ``input``.
 
     Raises:
-        TypeError: An argument is of the wrong type, or a keyword asks for something.
+        TypeError: An argument is of the wrong type, or a keyword has a value that JAX does not
+            support.
 
-    Source: ``torch.empty_like``. What the mode does, and the guarantee, are in the spec's rows.
+    Source: ``torch.empty_like``. The spec's rows state what the mode does, and the guarantee.
     """
     input = arguments.array("empty_like", "input", input)
     return make("empty_like", input.shape, input.dtype if dtype is None else dtype, keywords)
@@ -77,26 +82,26 @@ def new_empty(
     dtype: jax.typing.DTypeLike | None = None,
     **keywords: Any,
 ) -> jax.Array:
-    """An array of the dtype of another, that nothing was written to.
+    """Makes an array of uninitialised memory, of the dtype of another array.
 
-    What it holds is said at ``empty``.
+    The values are those described for ``empty``.
 
     Args:
         input: Any shape and dtype.
-        *sizes: The shape, as ints or as one tuple or list of them.
-        size: The same by name.
-        dtype: None means that of ``input``.
+        *sizes: The shape, as ints or as one tuple or list of ints.
+        size: The shape, as a keyword.
+        dtype: The dtype; None is the dtype of ``input``.
         **keywords: As for ``empty``.
 
     Returns:
-        The shape asked for.
+        An array of the given shape.
 
     Raises:
         RuntimeError: A size is negative.
-        TypeError: An argument is of the wrong type, or a keyword asks for something.
+        TypeError: An argument is of the wrong type, or a keyword has a value that JAX does not
+            support.
 
-    Source: ``torch.Tensor.new_empty``. What the mode does, and the guarantee, are in the spec's
-    rows.
+    Source: ``torch.Tensor.new_empty``. The spec's rows state what the mode does, and the guarantee.
     """
     input = arguments.array("new_empty", "input", input)
     shape = arguments.sizes("new_empty", sizes, size)
@@ -110,25 +115,26 @@ def empty_strided(
     dtype: jax.typing.DTypeLike | None = None,
     **keywords: Any,
 ) -> jax.Array:
-    """An array that nothing was written to, of a shape for which strides are given.
+    """Makes an array of uninitialised memory, for given strides.
 
-    Arrays of JAX have no strides that a program could see: they are checked, and not kept. Where
-    they let elements share memory in PyTorch, each has its own here.
+    Arrays of JAX have no visible strides, so strides are checked and then ignored. Strides may let
+    elements share memory in PyTorch; here each element has its own.
 
     Args:
         size: The shape, a tuple or list of ints.
-        stride: As many ints, none of them negative.
+        stride: The strides: as many ints, none of them negative.
         dtype: As for ``empty``.
         **keywords: As for ``empty``.
 
     Returns:
-        The shape and dtype asked for. What it holds is said at ``empty``.
+        An array of the given shape and dtype. The values are those described for ``empty``.
 
     Raises:
-        RuntimeError: A size or a stride is negative, or there are more of one than of the other.
-        TypeError: An argument is of the wrong type, or a keyword asks for something.
+        RuntimeError: A size or a stride is negative, or their numbers differ.
+        TypeError: An argument is of the wrong type, or a keyword has a value that JAX does not
+            support.
 
-    Source: ``torch.empty_strided``. What the mode does, and the guarantee, are in the spec's rows.
+    Source: ``torch.empty_strided``. The spec's rows state what the mode does, and the guarantee.
     """
     shape = arguments.sizes("empty_strided", (), size)
     if not isinstance(stride, tuple | list):
@@ -156,9 +162,9 @@ def empty_permuted(
     dtype: jax.typing.DTypeLike | None = None,
     **keywords: Any,
 ) -> jax.Array:
-    """An array that nothing was written to, of a shape for which a layout is given.
+    """Makes an array of uninitialised memory, for a given order of dimensions in memory.
 
-    How an array of JAX lies in memory is for XLA to choose: the layout is checked, and not kept.
+    XLA chooses the layout of an array, so the order is checked and then ignored.
 
     Args:
         size: The shape, a tuple or list of ints.
@@ -167,14 +173,14 @@ def empty_permuted(
         **keywords: As for ``empty``.
 
     Returns:
-        The shape and dtype asked for. What it holds is said at ``empty``.
+        An array of the given shape and dtype. The values are those described for ``empty``.
 
     Raises:
         RuntimeError: A size is negative, or ``physical_layout`` does not name each dimension once.
-        TypeError: An argument is of the wrong type, or a keyword asks for something.
+        TypeError: An argument is of the wrong type, or a keyword has a value that JAX does not
+            support.
 
-    Source: ``torch.empty_permuted``. What the mode does, and the guarantee, are in the spec's
-    rows.
+    Source: ``torch.empty_permuted``. The spec's rows state what the mode does, and the guarantee.
     """
     shape = arguments.sizes("empty_permuted", (), size)
     if not isinstance(physical_layout, tuple | list):
@@ -188,16 +194,16 @@ def empty_permuted(
             f"physical_layout; i.e. len(size) = {len(shape)} is not equal to "
             f"len(physical_layout) = {len(physical_layout)}"
         )
-    for place, one in enumerate(physical_layout):
-        dim = arguments.integer("empty_permuted", f"physical_layout[{place}]", one)
+    for position, value in enumerate(physical_layout):
+        dim = arguments.integer("empty_permuted", f"physical_layout[{position}]", value)
         if not 0 <= dim < len(shape):
             raise RuntimeError(
                 f"empty_permuted(): Dimension out of range (expected to be between 0 and "
-                f"{len(shape) - 1}, but got {dim} at index {place}); negative ones do not count "
+                f"{len(shape) - 1}, but got {dim} at index {position}); negative ones do not count "
                 "from the end here"
             )
-        if dim in physical_layout[:place]:
+        if dim in physical_layout[:position]:
             raise RuntimeError(
-                f"empty_permuted(): Duplicate dim not allowed, got {dim} again at index {place}"
+                f"empty_permuted(): Duplicate dim not allowed, got {dim} again at index {position}"
             )
     return make("empty_permuted", shape, dtype, keywords)

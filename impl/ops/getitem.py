@@ -1,4 +1,8 @@
-"""impl.getitem."""
+"""The op ``getitem``: PyTorch's ``x[...]``.
+
+Arrays of indices become one flat index, which the gather primitive reads; its gradient is a
+scatter-accumulate.
+"""
 
 from __future__ import annotations
 
@@ -16,49 +20,52 @@ _NAME = "getitem"
 
 
 def getitem(input: Array, indices: Any) -> jax.Array:
-    """``input[indices]``, with PyTorch's meaning of what stands in the brackets.
+    """Reads ``input[indices]``, with PyTorch's meaning of the indices.
 
     Args:
         input: Any shape and dtype.
         indices: An int, a slice with a positive step, None, ..., a bool, an array or list of
-            indices, or a tuple of these. Arrays are of int32 or int64, or masks of bool or uint8
-            that are known when the program is traced; an array without dimensions stands for an
-            int or a bool. Negative indices count from the end. Under ``jit`` those out of range
-            read NaN, or the fill value of ``jax.numpy.take`` for other dtypes.
+            indices, or a tuple of these. Arrays are of int32 or int64, or are masks of bool or
+            uint8 that are known when the program is traced. A 0-d array counts as an int or a
+            bool. Negative indices count from the end. Under ``jit`` an index that is out of range
+            reads NaN, or the fill value of ``jax.numpy.take`` for dtypes without NaN.
 
-            A list is an array if it holds numbers alone, and a tuple if not, as in PyTorch:
-            ``[i, j]`` with arrays ``i`` and ``j`` is ``i, j``, and None adds a dimension.
+            As in PyTorch, a list of numbers is an array, and another list is a tuple: ``[i, j]``
+            with arrays ``i`` and ``j`` means ``i, j``. None adds a dimension.
 
-            The dimensions of the arrays, broadcast, stand where the indexed dimensions were if
-            those are neighbours once ints are gone, and in front if not.
+            The arrays are broadcast together. Ints remove their dimensions first. If the indexed
+            dimensions are then adjacent, the dimensions of the arrays take their position;
+            otherwise they come first.
 
     Returns:
-        The elements, of the dtype of ``input``. The gradient adds up all elements read from one
-        place; what the mode does with that, and the guarantee, are in the spec's rows. Without
-        arrays of indices no place is read twice, and there is nothing to add up.
+        The elements, of the dtype of ``input``. The gradient of an element is the sum over all
+        reads of it; without arrays of indices each element is read at most once.
 
     Raises:
-        IndexError: An index is out of range, of a wrong type, or one too many; or arrays do not
-            broadcast.
-        NotImplementedError: The indexed dimensions have more elements together than 32 bits count,
-            and x64 is off.
+        IndexError: An index is out of range or of a wrong type; there are too many indices; or the
+            arrays do not broadcast.
+        NotImplementedError: The indexed dimensions together have more elements than 32 bits can
+            count, and x64 is off.
         RuntimeError: When differentiated, the mode was on and the profile has no deterministic
             implementation for the device.
-        TypeError: ``input`` is not an array, a bound of a slice is no int, or a mask is not known
-            under ``jit``.
+        TypeError: ``input`` is not an array, a bound of a slice is not an int, or a mask is not
+            known under ``jit``.
         ValueError: The step of a slice is not positive, or a list is ragged.
 
-    Source: ``torch.Tensor.__getitem__``.
+    Source: ``torch.Tensor.__getitem__``. The spec's rows state what the mode does with the
+    gradient, and the guarantee.
     """
     input = arguments.array(_NAME, "input", input)
-    what = subscript(_NAME, input.shape, indices)
+    selection = subscript(_NAME, input.shape, indices)
     pullback = decide(
         _NAME,
         "backward",
-        **arguments.facts(input, index_is_list=what.has_arrays, unique_indices=what.unique),
+        **arguments.facts(
+            input, index_is_list=selection.has_arrays, unique_indices=selection.unique
+        ),
     )
-    sliced = what.sliced(input)
-    if what.index is None:
+    sliced = selection.sliced(input)
+    if selection.index is None:
         return sliced
-    out = gather(what.index.fold(sliced), what.index.flat, pullback=pullback)
-    return out.reshape(what.index.result_shape)
+    out = gather(selection.index.fold(sliced), selection.index.flat, pullback=pullback)
+    return out.reshape(selection.index.result_shape)

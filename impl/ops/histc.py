@@ -1,4 +1,8 @@
-"""impl.histc."""
+"""The op ``histc``: a histogram of equal bins.
+
+The bin of each element is computed with stated arithmetic, so that every platform finds the same
+bin. The counts are a scatter-accumulate of int32 ones, which is exact in every order.
+"""
 
 from __future__ import annotations
 
@@ -23,30 +27,30 @@ _NAME = "histc"
 def histc(input: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> jax.Array:
     """Counts the elements in each of ``bins`` bins of equal width from ``min`` to ``max``.
 
-    An element x from ``min`` to ``max`` is in bin ((x - min) * bins) / (max - min), cut off, and
-    ``max`` is in the last one. Other elements, NaN among them, are not counted. Floats are
-    computed with as written, each step rounded; float16 and bfloat16 in float32. The arithmetic
-    of integers is exact.
+    An element x from ``min`` to ``max`` is in bin ((x - min) * bins) / (max - min), truncated;
+    ``max`` is in the last bin. Other elements and NaN are not counted. For floats each operation
+    of the formula is rounded, float16 and bfloat16 in float32. For integers the formula is exact.
 
     Args:
-        input: Any shape, of floats or integers. (PyTorch counts integers on CUDA alone.)
-        bins: How many.
-        min: A number, of which the dtype of ``input`` keeps what it can hold.
-        max: As ``min``. Where the two are equal the least and the greatest element take their
-            place, and if these are equal too, or there is none, the range is 1 wider at each end.
+        input: Any shape, of floats or integers. (PyTorch counts integers on CUDA only.)
+        bins: The number of bins.
+        min: The lower end of the range, a number; it is converted to the dtype of ``input``.
+        max: The upper end of the range, as ``min``. If the two are equal, the range is that of the
+            elements. If that is a single number too, or ``input`` is empty, the range is widened
+            by 1 at each end.
 
     Returns:
-        Shape [bins], of the dtype of ``input``. It has no gradient. Counts are exact and are
-        rounded once to that dtype, also where sums of ones in it would not grow any more.
+        An array of shape [bins], of the dtype of ``input``. It has no gradient. Counts are exact
+        integers that are rounded once to the dtype of ``input``.
 
     Raises:
-        NotImplementedError: ``input`` is of bool or complex numbers.
+        NotImplementedError: ``input`` is of bools or complex numbers.
         RuntimeError: ``bins`` is not positive; ``min`` is above ``max``; the range is not finite;
             or the mode is on and the profile has no deterministic implementation for the device.
-            Under ``jit``, where the range is not known, nothing is counted in such a range.
+            Under ``jit``, where the range is not known, such a range counts nothing.
         TypeError: An argument is of the wrong type.
 
-    Source: ``torch.histc``. What the mode does, and the guarantee, are in the spec's rows.
+    Source: ``torch.histc``. The spec's rows state what the mode does, and the guarantee.
     """
     numbers = arguments.array(_NAME, "input", input)
     if arguments.dtype_kind(numbers.dtype) not in ("floating", "integer"):
@@ -69,12 +73,12 @@ def histc(input: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> jax.Arra
     counted = (low < high) & (flat >= low) & (flat <= high)
     if jnp.issubdtype(wide, jnp.floating):
         counted &= jnp.isfinite(low) & jnp.isfinite(high)
-        place = _place_of_float(flat, low, high, bins)
+        positions = _bins_of_floats(flat, low, high, bins)
     else:
-        place = _place_of_integer(flat, low, high, bins)
+        positions = _bins_of_integers(flat, low, high, bins)
     counts = scatter_accumulate(
         jnp.zeros((1, bins, 1), jnp.int32),
-        jnp.where(counted, jnp.minimum(place, bins - 1), bins)[None, :, None],
+        jnp.where(counted, jnp.minimum(positions, bins - 1), bins)[None, :, None],
         jnp.ones((1, flat.size, 1), jnp.int32),
         decision=decision,
     )
@@ -82,16 +86,16 @@ def histc(input: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> jax.Arra
 
 
 def _wide(dtype: jax.typing.DTypeLike) -> np.dtype:
-    """What is computed in: float32 and int32 for what is narrower."""
+    """Returns the dtype of the computation: float32 or int32 for narrower dtypes."""
     dtype = np.dtype(dtype)
     return dtype if dtype.itemsize >= 4 else accumulator(dtype)
 
 
 def _check_range(input: Any, dtype: jax.typing.DTypeLike, low: Any, high: Any) -> None:
-    """Refuses a range that is known and is none.
+    """Refuses an invalid range, if it is known.
 
     Raises:
-        RuntimeError: It is not finite, or its ends are in the wrong order.
+        RuntimeError: The range is not finite, or ``low`` is above ``high``.
     """
     ends = [end for end in (arguments.known(low), arguments.known(high)) if end is not None]
     if len(ends) < 2:
@@ -119,7 +123,7 @@ def _check_range(input: Any, dtype: jax.typing.DTypeLike, low: Any, high: Any) -
 
 
 def _range(flat: jax.Array, low: jax.Array, high: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The ends of the range, where equal ones stand for those of the data."""
+    """Returns the ends of the range; equal ends mean the range of the elements."""
     if flat.size:
         same = low == high
         low, high = jnp.where(same, flat.min(), low), jnp.where(same, flat.max(), high)
@@ -132,42 +136,43 @@ def _range(flat: jax.Array, low: jax.Array, high: jax.Array) -> tuple[jax.Array,
     return low - down, high + up
 
 
-def _place_of_float(flat: jax.Array, low: jax.Array, high: jax.Array, bins: int) -> jax.Array:
+def _bins_of_floats(flat: jax.Array, low: jax.Array, high: jax.Array, bins: int) -> jax.Array:
     scaled = multiply(flat - low, jnp.asarray(bins, flat.dtype))
-    place = divide(scaled, high - low)
-    # No number where nothing is counted.
-    return jnp.where(place >= 0, jnp.minimum(place, bins), 0).astype(jnp.int32)
+    quotient = divide(scaled, high - low)
+    # An element outside the range may have a quotient that no integer holds. It is not counted.
+    return jnp.where(quotient >= 0, jnp.minimum(quotient, bins), 0).astype(jnp.int32)
 
 
-def _place_of_integer(flat: jax.Array, low: jax.Array, high: jax.Array, bins: int) -> jax.Array:
-    """(flat - low) * bins // (high - low), of which the product has twice the bits."""
+def _bins_of_integers(flat: jax.Array, low: jax.Array, high: jax.Array, bins: int) -> jax.Array:
+    """Returns (flat - low) * bins // (high - low), with a product of twice the bits."""
     word = jnp.dtype(f"uint{8 * flat.dtype.itemsize}")
     bits = 8 * word.itemsize
     half = bits // 2
     mask = (1 << half) - 1
-    # Modulo the word's size the differences are right.
+    # The differences fit an unsigned word, although those of signed words may overflow.
     distance, width = (x.astype(word) - low.astype(word) for x in (flat, high))
     head, tail = distance >> half, distance & mask
     middle = head * (bins & mask) + (tail * (bins & mask) >> half)
     other = tail * (bins >> half) + (middle & mask)
     upper = head * (bins >> half) + (middle >> half) + (other >> half)
     lower = distance * bins
-    place = _long_division(upper, lower, width)
-    return jnp.minimum(place, bins).astype(jnp.int32)
+    quotient = _long_division(upper, lower, width)
+    return jnp.minimum(quotient, bins).astype(jnp.int32)
 
 
 def _long_division(upper: jax.Array, lower: jax.Array, divisor: jax.Array) -> jax.Array:
-    """The quotient of a number of two words, where it fits one word."""
+    """Divides a number of two words, by schoolbook division; the quotient must fit one word."""
     upper, lower, divisor = aligned(upper, lower, divisor)
     last = 8 * lower.dtype.itemsize - 1
 
     def step(_: int, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        # Bits leave ``low`` on the left, and those of the quotient enter it on the right.
-        rest, low = state
-        over = (rest >> last) == 1
-        rest = (rest << 1) | (low >> last)
-        fits = over | (rest >= divisor)
-        return jnp.where(fits, rest - divisor, rest), (low << 1) | fits.astype(low.dtype)
+        # The bits of the dividend leave ``low`` on the left; those of the quotient enter it on the
+        # right.
+        remainder, low = state
+        carry = (remainder >> last) == 1
+        remainder = (remainder << 1) | (low >> last)
+        fits = carry | (remainder >= divisor)
+        return jnp.where(fits, remainder - divisor, remainder), (low << 1) | fits.astype(low.dtype)
 
-    # A loop, since the compiler takes minutes where the steps are written out.
+    # This is a loop because XLA takes minutes to compile the unrolled steps.
     return jax.lax.fori_loop(0, last + 1, step, (upper, lower))[1]  # type: ignore[no-any-return]

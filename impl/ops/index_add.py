@@ -1,4 +1,4 @@
-"""impl.index_add."""
+"""The op ``index_add``: adds slices to slices of an array, by scatter-accumulate."""
 
 from __future__ import annotations
 
@@ -27,19 +27,20 @@ def index_add(
     alpha: Any = 1,
     unique_indices: bool = False,
 ) -> jax.Array:
-    """Adds ``alpha * source`` to ``input`` at places of one dimension.
+    """Adds the slices of ``alpha * source`` to slices of ``input`` along one dimension.
 
     Args:
         input: Shape [..., size, ...], any dtype.
         dim: The dimension that ``index`` counts along.
-        index: Shape [n] or [], int32 or int64, each in [0, size). Under ``jit`` others are
-            dropped.
-        source: Shape of ``input`` but for n in place of size; of the same dtype.
+        index: Shape [n] or [], int32 or int64, each in [0, size). Under ``jit`` an update whose
+            index is out of range is dropped.
+        source: Shape [..., n, ...], of the dtype of ``input``; the other lengths are those of
+            ``input``.
         alpha: A number. Products are rounded to the dtype of ``source`` before they are added.
-        unique_indices: Vouches that no index occurs twice, so that there is no order to keep.
+        unique_indices: Promises that no index occurs twice, so that the order does not matter.
 
     Returns:
-        Shape and dtype of ``input``.
+        An array of the shape and dtype of ``input``.
 
     Raises:
         IndexError: ``dim`` is out of range, or ``index`` has more than one dimension.
@@ -47,7 +48,7 @@ def index_add(
             the profile has no deterministic implementation for the device.
         TypeError: An argument is of the wrong type.
 
-    Source: ``torch.index_add``. What the mode does, and the guarantee, are in the spec's rows.
+    Source: ``torch.index_add``. The spec's rows state what the mode does, and the guarantee.
     """
     input = arguments.array(_NAME, "input", input)
     source = arguments.array(_NAME, "source", source)

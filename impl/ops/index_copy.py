@@ -1,4 +1,4 @@
-"""impl.index_copy."""
+"""The op ``index_copy``: writes slices to slices of an array; the last write wins."""
 
 from __future__ import annotations
 
@@ -17,31 +17,32 @@ _NAME = "index_copy"
 def index_copy(
     input: Array, dim: int, index: Array, source: Array, *, unique_indices: bool = False
 ) -> jax.Array:
-    """Writes slices of ``source`` to ``input`` at places of one dimension.
+    """Writes the slices of ``source`` to slices of ``input`` along one dimension.
 
-    Of several slices written to one place one stays, and has the whole gradient of the place; the
-    others have none. (In PyTorch each has the whole of it.)
+    If several slices are written to one index, one of them stays. The gradient at that index goes
+    to the slice that stays; the other slices have a gradient of 0. (In PyTorch the gradient goes to
+    each of them.)
 
     Args:
         input: Shape [..., size, ...], any dtype.
         dim: The dimension that ``index`` counts along.
-        index: Shape [n] or [], int32 or int64, each in [0, size). Under ``jit`` others are
-            dropped.
-        source: Shape of ``input`` but for n in place of size, of the same dtype. A number stands
-            for an array of one element.
-        unique_indices: Vouches that no index occurs twice, so that there is no order to keep.
+        index: Shape [n] or [], int32 or int64, each in [0, size). Under ``jit`` an update whose
+            index is out of range is dropped.
+        source: Shape [..., n, ...], of the dtype of ``input``; the other lengths are those of
+            ``input``. A 0-d array counts as one of a single element.
+        unique_indices: Promises that no index occurs twice, so that the order does not matter.
 
     Returns:
-        Shape and dtype of ``input``.
+        An array of the shape and dtype of ``input``.
 
     Raises:
-        IndexError: ``dim`` or an index is out of range; or the dimensions of ``index`` or
-            ``source``, or the number of slices, do not fit.
+        IndexError: ``dim`` or an index is out of range; or the number of dimensions of ``index``
+            or ``source``, or the number of slices, does not fit.
         RuntimeError: Shapes of slices or dtypes do not fit; or the mode is on and the profile has
             no deterministic implementation for the device.
         TypeError: An argument is of the wrong type.
 
-    Source: ``torch.index_copy``. What the mode does, and the guarantee, are in the spec's rows.
+    Source: ``torch.index_copy``. The spec's rows state what the mode does, and the guarantee.
     """
     input = arguments.array(_NAME, "input", input)
     source = arguments.array(_NAME, "source", source)

@@ -1,4 +1,7 @@
-"""impl.index_put."""
+"""The op ``index_put``: writes or adds values at indices of several dimensions.
+
+Arrays of indices become one flat index, which the scatter primitives take.
+"""
 
 from __future__ import annotations
 
@@ -51,37 +54,39 @@ def index_put(
     *,
     unique_indices: bool = False,
 ) -> jax.Array | QuantizedArray:
-    """Writes ``values`` to places of ``input``, or adds them to what is there.
+    """Writes ``values`` to elements of ``input``, or adds them.
 
     Args:
         input: At least one dimension, any dtype; or a ``QuantizedArray``.
-        indices: A tuple or list of arrays, one for each leading dimension of ``input``, that
-            broadcast together; None stands for all of a dimension. Arrays are of int32 or int64,
-            or masks of bool or uint8, which stand for as many dimensions as they have. Negative
-            indices count from the end. Under ``jit`` those out of range are dropped.
+        indices: A tuple or list of arrays that broadcast together, one for each leading dimension
+            of ``input``. None selects all of a dimension. Arrays are of int32 or int64; or they are
+            masks of bool or uint8, which count as one array for each of their dimensions. Negative
+            indices count from the end. Under ``jit`` an update whose index is out of range is
+            dropped.
         values: Of the dtype of ``input``; broadcast to the shape of ``getitem(input, indices)``,
-            for which None is a full slice. Where ``input`` is quantized they are float32, and
-            are quantized as it is before they are written.
-        accumulate: Whether to add. If not, of several writes to one place the last one stays
-            where the mode keeps an order, and its gradient is that write's alone.
-        unique_indices: Vouches that no place occurs twice, so that there is no order to keep.
+            where None is a full slice. For a quantized ``input`` they are float32, and are
+            quantized with its scale and zero point before they are written.
+        accumulate: Whether to add instead of to write. Without it, if several values are written to
+            one element, one stays: the last, if the mode keeps an order. The gradient at that
+            element goes to the value that stays.
+        unique_indices: Promises that no element is updated twice, so that the order does not
+            matter.
 
     Returns:
-        Shape and dtype of ``input``.
+        An array of the shape and dtype of ``input``.
 
     Raises:
-        IndexError: An index is out of range; or an array is one too many, of a wrong dtype or, as
-            a mask, of a wrong shape; or the arrays do not broadcast.
-        NotImplementedError: The indexed dimensions have more elements together than 32 bits count,
-            and x64 is off.
-        RuntimeError: ``values`` are of another dtype or do not broadcast; ``indices`` hold no
-            array; ``input`` is quantized and ``accumulate`` is set; or the mode is on and the
+        IndexError: An index is out of range; there are too many arrays; an array has a wrong dtype,
+            or a mask a wrong shape; or the arrays do not broadcast.
+        NotImplementedError: The indexed dimensions together have more elements than 32 bits can
+            count, and x64 is off.
+        RuntimeError: ``values`` are of another dtype or do not broadcast; ``indices`` holds no
+            array; ``input`` is quantized and ``accumulate`` is True; or the mode is on and the
             profile has no deterministic implementation for the device.
-        TypeError: An argument is of the wrong type; or a mask is not known under ``jit``, which
-            is allowed only as the one array, with one value that is not added.
+        TypeError: An argument is of the wrong type; or a mask is not known under ``jit``. Such a
+            mask is accepted only as the single array, with one value and ``accumulate=False``.
 
-    Source: ``torch.Tensor.index_put``. What the mode does, and the guarantee, are in the spec's
-    rows.
+    Source: ``torch.Tensor.index_put``. The spec's rows state what the mode does, and the guarantee.
     """
     if isinstance(input, QuantizedArray):
         return _quantized(input, indices, values, accumulate, unique_indices)
@@ -98,14 +103,14 @@ def index_put(
     if not accumulate and values.size == 1 and _is_one_traced_mask(indices):
         decision = decide(_NAME, **facts, unique_indices=True)
         return _masked(alert(input, decision), indices, values)
-    places, unique = arrays_alone(_NAME, input.shape, indices)
+    index, unique = arrays_alone(_NAME, input.shape, indices)
     decision = decide(_NAME, **facts, unique_indices=unique_indices or unique)
-    _check_values(values, places.result_shape)
+    _check_values(values, index.result_shape)
     write = scatter_accumulate if accumulate else scatter_assign
     out = write(
-        places.fold(alert(input, decision)), places.flat, places.spread(values), decision=decision
+        index.fold(alert(input, decision)), index.flat, index.spread(values), decision=decision
     )
-    return places.unfold(out)
+    return index.unfold(out)
 
 
 def _quantized(
@@ -132,14 +137,13 @@ def _is_one_traced_mask(indices: Sequence[Any]) -> bool:
 
 
 def _masked(input: jax.Array, indices: Sequence[Any], value: jax.Array) -> jax.Array:
-    """One value wherever a mask says; how often that is need not be known."""
-    mask = next(index for index in indices if index is not None)
-    dim = next(place for place, index in enumerate(indices) if index is not None)
+    """Writes one value to every element that a mask selects; their number need not be known."""
+    dim, mask = next((axis, index) for axis, index in enumerate(indices) if index is not None)
     check_mask(_NAME, mask.shape, input.shape, dim)
     after = input.ndim - dim - mask.ndim
     _check_values(value, (*input.shape[:dim], 1, *input.shape[dim + mask.ndim :]))
-    chosen = mask.reshape(mask.shape + (1,) * after) != 0
-    return jnp.where(chosen, value.reshape(()), input)
+    selected = mask.reshape(mask.shape + (1,) * after) != 0
+    return jnp.where(selected, value.reshape(()), input)
 
 
 def _check_values(values: jax.Array, shape: tuple[int, ...]) -> None:

@@ -1,4 +1,4 @@
-"""impl.index_reduce."""
+"""The op ``index_reduce``: products, means, maxima and minima of slices, by scatter-accumulate."""
 
 from __future__ import annotations
 
@@ -24,37 +24,39 @@ def index_reduce(
     include_self: bool = True,
     unique_indices: bool = False,
 ) -> jax.Array:
-    """Reduces slices of ``source`` to ``input`` at places of one dimension.
+    """Reduces the slices of ``source`` into slices of ``input`` along one dimension.
 
-    FlatIndex that ``index`` does not name keep their bits.
+    Elements of ``input`` whose index does not occur in ``index`` keep their bits.
 
-    A mean of integers is rounded down; their sum is kept in at least 32 bits. (PyTorch's wraps
-    around in a narrower type, and so does its number of terms.) Of several elements that are the
-    maximum or minimum of a place each has an even share of its gradient; an element of ``input``
-    has one if ``include_self`` is True. (PyTorch counts it in either case.)
+    A mean of integers is rounded down; its sum has at least 32 bits. (In PyTorch the sum and the
+    number of terms of a narrower type wrap around.) If several elements equal the maximum or the
+    minimum, the gradient is shared equally among them. The element of ``input`` has a share only if
+    ``include_self`` is True. (In PyTorch it always has one.)
 
     Args:
-        input: Shape [..., size, ...], any dtype; not bool for a mean, not complex for
-            products and extremes.
+        input: Shape [..., size, ...], any dtype; not bool for a mean, and not complex for
+            products, maxima and minima.
         dim: The dimension that ``index`` counts along.
-        index: Shape [n] or [], int32 or int64, each in [0, size). Under ``jit`` others are
-            dropped.
-        source: Shape of ``input`` but for n in place of size; of the same dtype.
-        reduce: "prod", "mean", "amax" or "amin". A NaN is the maximum and the minimum.
-        include_self: Whether elements of ``input`` count among what is reduced.
-        unique_indices: Vouches that no index occurs twice, so that there is no order to keep.
+        index: Shape [n] or [], int32 or int64, each in [0, size). Under ``jit`` an update whose
+            index is out of range is dropped.
+        source: Shape [..., n, ...], of the dtype of ``input``; the other lengths are those of
+            ``input``.
+        reduce: "prod", "mean", "amax" or "amin". If a NaN occurs, the maximum and the minimum are
+            NaN.
+        include_self: Whether the elements of ``input`` take part in the reduction.
+        unique_indices: Promises that no index occurs twice, so that the order does not matter.
 
     Returns:
-        Shape and dtype of ``input``.
+        An array of the shape and dtype of ``input``.
 
     Raises:
         IndexError: ``dim`` or an index is out of range, or ``index`` has more than one dimension.
-        NotImplementedError: The dtype has no such reduction.
+        NotImplementedError: The reduction is not defined for the dtype.
         RuntimeError: Shapes or dtypes do not fit; ``reduce`` is another string; or the mode is on
             and the profile has no deterministic implementation for the device.
         TypeError: An argument is of the wrong type.
 
-    Source: ``torch.index_reduce``. What the mode does, and the guarantee, are in the spec's rows.
+    Source: ``torch.index_reduce``. The spec's rows state what the mode does, and the guarantee.
     """
     input = arguments.array(_NAME, "input", input)
     source = arguments.array(_NAME, "source", source)

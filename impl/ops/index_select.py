@@ -1,4 +1,4 @@
-"""impl.index_select."""
+"""The op ``index_select``: reads slices of an array; its gradient is a scatter-accumulate."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _NAME = "index_select"
 
 
 def index_select(input: Array, dim: int, index: Array) -> jax.Array:
-    """Slices of ``input`` along one dimension.
+    """Reads slices of ``input`` along one dimension.
 
     Args:
         input: Shape [..., size, ...], any dtype.
         dim: The dimension that ``index`` counts along.
-        index: Shape [n] or [], int32 or int64, each in [0, size). Under ``jit`` others read NaN,
-            or the fill value of ``jax.numpy.take`` for other dtypes.
+        index: Shape [n] or [], int32 or int64, each in [0, size). Under ``jit`` an index that is
+            out of range reads NaN, or the fill value of ``jax.numpy.take`` for dtypes without NaN.
 
     Returns:
-        Shape of ``input`` but for n in place of size. Its gradient adds up all slices read from
-        one place; what the mode does with that, and the guarantee, are in the spec's rows.
+        An array of shape [..., n, ...], of the dtype of ``input``. The gradient of a slice is the
+        sum over all reads of it.
 
     Raises:
         IndexError: ``dim`` or an index is out of range, or ``index`` has more than one dimension.
@@ -33,19 +33,20 @@ def index_select(input: Array, dim: int, index: Array) -> jax.Array:
             implementation for the device.
         TypeError: An argument is of the wrong type.
 
-    Source: ``torch.index_select``.
+    Source: ``torch.index_select``. The spec's rows state what the mode does with the gradient, and
+    the guarantee.
     """
     input = arguments.array(_NAME, "input", input)
     dim = arguments.dimension(dim, input.ndim, _NAME)
-    places = arguments.index_vector(_NAME, index)
-    if input.ndim == 0 and places.size != 1:
+    indices = arguments.index_vector(_NAME, index)
+    if input.ndim == 0 and indices.size != 1:
         raise RuntimeError(
-            f"{_NAME}(): Index to scalar can have only 1 value, got {places.size} value(s)"
+            f"{_NAME}(): Index to scalar can have only 1 value, got {indices.size} value(s)"
         )
     arguments.index_range(_NAME, index, input.shape[dim] if input.ndim else 1, dim, IndexError)
     pullback = decide(_NAME, "backward", **arguments.facts(input))
-    out = gather_along(three_axes(input, dim), places[None, :, None], pullback=pullback)
+    out = gather_along(three_axes(input, dim), indices[None, :, None], pullback=pullback)
     shape = list(input.shape)
     if shape:
-        shape[dim] = places.size
+        shape[dim] = indices.size
     return out.reshape(shape)

@@ -1,4 +1,4 @@
-"""impl.kthvalue."""
+"""The op ``kthvalue``: the k-th smallest element along a dimension, with its index."""
 
 from __future__ import annotations
 
@@ -17,25 +17,30 @@ _NAME = "kthvalue"
 
 
 class Kthvalue(NamedTuple):
-    """Values, and where they stand."""
+    """The result of ``kthvalue``.
+
+    Attributes:
+        values: The k-th smallest elements.
+        indices: Their indices along the dimension.
+    """
 
     values: jax.Array
     indices: jax.Array
 
 
 def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> Kthvalue:
-    """The k-th smallest element along one dimension, and its index.
+    """Returns the k-th smallest element along one dimension, and its index.
 
     Args:
-        input: Any shape, real numbers. NaNs come after every number, and -0 equals 0.
-        k: From 1 to the length of the dimension.
+        input: Any shape, integers or floats. NaNs are greater than every number, and -0 equals 0.
+        k: From 1 to the length of ``dim``.
         dim: The dimension to reduce.
-        keepdim: Whether it stays, with length 1.
+        keepdim: Whether ``dim`` stays, with length 1.
 
     Returns:
-        Values of the dtype of ``input``, and indices of int64 (int32 where x64 is off). Which of
-        several equal elements is taken is what the mode settles; see the spec's rows. The
-        gradient of a value goes to the element at its index.
+        Values of the dtype of ``input``, and indices of int64 (int32 where x64 is off). With the
+        mode off, the index may be that of any of several equal elements. The gradient of a value
+        goes to the element at its index.
 
     Raises:
         IndexError: ``dim`` is out of range or has length 0.
@@ -44,7 +49,7 @@ def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> Kthv
             deterministic implementation for the device.
         TypeError: An argument is of the wrong type.
 
-    Source: ``torch.kthvalue``.
+    Source: ``torch.kthvalue``. The spec's rows state what the mode does, and the guarantee.
     """
     input = real(_NAME, input)
     k = arguments.integer(_NAME, "k", k)
@@ -61,5 +66,5 @@ def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> Kthv
     values = alert(values, decision)
     position = select_kth(values, k, decision=decision)
     shape = reduced_shape(input, dim, keepdim)
-    kept = picked(_NAME, values, position, facts).reshape(shape)
-    return Kthvalue(kept, as_index(position).reshape(shape))
+    elements = picked(_NAME, values, position, facts).reshape(shape)
+    return Kthvalue(elements, as_index(position).reshape(shape))

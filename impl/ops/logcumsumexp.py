@@ -1,4 +1,4 @@
-"""impl.logcumsumexp."""
+"""The op ``logcumsumexp``: logarithms of cumulative sums of exponentials."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _NAME = "logcumsumexp"
 
 
 def logcumsumexp(input: Array, dim: int) -> jax.Array:
-    """Logarithms of running sums of exponentials along one dimension.
+    """Computes logarithms of cumulative sums of exponentials along one dimension.
 
     Args:
         input: Any shape, floats or complex numbers.
-        dim: The dimension to add along.
+        dim: The dimension along which exponentials are added.
 
     Returns:
-        Shape and dtype of ``input``. float16 and bfloat16 are computed in float32 and rounded
-        once. Imaginary parts are those of a continued logarithm: they may leave [-pi, pi].
+        An array of the shape and dtype of ``input``. float16 and bfloat16 are computed in float32
+        and rounded once. Imaginary parts are not reduced to [-pi, pi].
 
     Raises:
         IndexError: ``dim`` is out of range.
@@ -30,7 +30,7 @@ def logcumsumexp(input: Array, dim: int) -> jax.Array:
             device.
         TypeError: An argument is of the wrong type.
 
-    Source: ``torch.logcumsumexp``. What the mode does, and the guarantee, are in the spec's rows.
+    Source: ``torch.logcumsumexp``. The spec's rows state what the mode does, and the guarantee.
     """
     input = arguments.array(_NAME, "input", input)
     dim = arguments.dimension(dim, input.ndim, _NAME)

@@ -1,4 +1,8 @@
-"""impl.median and impl.nanmedian."""
+"""The ops ``median`` and ``nanmedian``, of all elements or along a dimension.
+
+Along a dimension the median is an element, found by the selection primitive. Of all elements it is
+a number, whose gradient is shared among the elements that equal it.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +25,24 @@ from impl.ops._selection import as_index, picked, real, reduced_shape, slices
 
 
 class Median(NamedTuple):
-    """Values, and where they stand."""
+    """The result of ``median``.
+
+    Attributes:
+        values: The medians.
+        indices: Their indices along the dimension.
+    """
 
     values: jax.Array
     indices: jax.Array
 
 
 class Nanmedian(NamedTuple):
-    """Values, and where they stand."""
+    """The result of ``nanmedian``.
+
+    Attributes:
+        values: The medians.
+        indices: Their indices along the dimension.
+    """
 
     values: jax.Array
     indices: jax.Array
@@ -46,30 +60,33 @@ def median(input: Array, dim: int, keepdim: bool = False) -> Median: ...
 
 
 def median(input: Array, dim: int | None = None, keepdim: bool = False) -> jax.Array | Median:
-    """The median: of all elements, or along one dimension, and its index.
+    """Returns the median of all elements, or the medians along one dimension with their indices.
 
-    Of an even number of elements the lower of the two in the middle; NaN where one of them is.
+    The median of an even number of elements is the lower of the two in the middle. If an element is
+    NaN, so is the median.
 
     Args:
         input: Any shape, integers or floats.
-        dim: The dimension to reduce; None for all, which gives no indices.
-        keepdim: Whether it stays, with length 1.
+        dim: The dimension to reduce; None for all elements.
+        keepdim: Whether ``dim`` stays, with length 1.
 
     Returns:
         With a ``dim``: values of the dtype of ``input``, and indices of int64 (int32 where x64 is
-        off). Which of several equal elements is taken is what the mode settles; see the spec's
-        rows. The gradient of a value goes to the element at its index. Without one: a number,
-        whose gradient all elements that are equal to it share; of no elements NaN, or for
-        integers what NaN is to them in PyTorch.
+        off). With the mode off, the index may be that of any of several equal elements. The
+        gradient of a value goes to the element at its index.
+
+        Without a ``dim``: a 0-d array of the dtype of ``input``. Its gradient is shared equally
+        among all elements that equal it. The median of an empty array is NaN, or the integer to
+        which PyTorch converts NaN.
 
     Raises:
         IndexError: ``dim`` is out of range or has length 0.
         NotImplementedError: ``input`` is of bools or complex numbers.
         RuntimeError: The mode is on and the profile has no deterministic implementation for the
             device.
-        TypeError: An argument is of the wrong type, or there is a ``keepdim`` and no ``dim``.
+        TypeError: An argument is of the wrong type, or ``keepdim`` is True and ``dim`` is None.
 
-    Source: ``torch.median``.
+    Source: ``torch.median``. The spec's rows state what the mode does, and the guarantee.
     """
     return _median("median", Median, _middle, input, dim, keepdim)
 
@@ -83,26 +100,27 @@ def nanmedian(input: Array, dim: int, keepdim: bool = False) -> Nanmedian: ...
 
 
 def nanmedian(input: Array, dim: int | None = None, keepdim: bool = False) -> jax.Array | Nanmedian:
-    """The median of what is not NaN: of all elements, or along one dimension, and its index.
+    """Returns the median of the elements that are not NaN: of all, or along one dimension.
 
-    Of an even number of elements the lower of the two in the middle; NaN where all are.
+    The median of an even number of elements is the lower of the two in the middle. If all elements
+    are NaN, so is the median.
 
     Args:
         input: Any shape, integers or floats.
-        dim: The dimension to reduce; None for all, which gives no indices.
-        keepdim: Whether it stays, with length 1.
+        dim: The dimension to reduce; None for all elements.
+        keepdim: Whether ``dim`` stays, with length 1.
 
     Returns:
-        As for ``median``.
+        The results described for ``median``.
 
     Raises:
         IndexError: ``dim`` is out of range or has length 0.
         NotImplementedError: ``input`` is of bools or complex numbers.
         RuntimeError: The mode is on and the profile has no deterministic implementation for the
             device.
-        TypeError: An argument is of the wrong type, or there is a ``keepdim`` and no ``dim``.
+        TypeError: An argument is of the wrong type, or ``keepdim`` is True and ``dim`` is None.
 
-    Source: ``torch.nanmedian``.
+    Source: ``torch.nanmedian``. The spec's rows state what the mode does, and the guarantee.
     """
     return _median("nanmedian", Nanmedian, _middle_number, input, dim, keepdim)
 
@@ -123,37 +141,38 @@ def _median(
     if dim is None:
         decision = decide(function, **facts)
         values = alert(input.reshape(1, -1, 1), decision)
-        return _of_all(values, middle, decision) if input.size else _of_none(input.dtype)
+        return _of_all(values, middle, decision) if input.size else _of_empty(input.dtype)
     values, dim = slices(function, input, dim, reduced=True)
     decision = decide(function, **facts)
     values = alert(values, decision)
     position = select_kth(values, middle(values), decision=decision)
     shape = reduced_shape(input, dim, keepdim)
-    kept = picked(function, values, position, facts).reshape(shape)
-    return pair(kept, as_index(position).reshape(shape))
+    elements = picked(function, values, position, facts).reshape(shape)
+    return pair(elements, as_index(position).reshape(shape))
 
 
 def _middle(values: jax.Array) -> jax.Array:
-    """The rank of the lower median, or that of NaN where there is one."""
+    """Returns the rank of the lower median, or the rank of a NaN if there is one."""
     n = values.shape[1]
     return jnp.where(jnp.isnan(values).any(1, keepdims=True), n, (n + 1) // 2)
 
 
 def _middle_number(values: jax.Array) -> jax.Array:
-    """The rank of the lower median of the numbers, or that of NaN where there is none."""
+    """Returns the rank of the lower median of the numbers, or the rank of a NaN if all are NaN."""
     count = (~jnp.isnan(values)).sum(1, keepdims=True, dtype=jnp.int32)
     return jnp.maximum((count + 1) // 2, 1)
 
 
-def _of_none(dtype: Any) -> jax.Array:
+def _of_empty(dtype: Any) -> jax.Array:
     if jnp.issubdtype(dtype, jnp.floating):
         return jnp.full((), jnp.nan, dtype)
-    # What x86 makes of NaN, by way of 32 bits or of 64.
+    # PyTorch converts NaN to an integer; this is the result on x86, by way of 32 or 64 bits.
     return jnp.full((), jnp.iinfo(dtype).min if dtype.itemsize >= 4 else 0, dtype)
 
 
 def _of_all(values: jax.Array, middle: Any, decision: Decision) -> jax.Array:
-    # No index is returned, so no row says which zero or NaN is taken: the first, on every path.
+    # No index is returned, so no row decides between -0 and 0, or between two NaNs. The first of
+    # equal elements is selected on every path.
     first = Decision(elsewhere=Action(path="ordered"), emulation=decision.emulation)
     position = select_kth(values, middle(values), decision=first)
     return _shared(values, position, first).reshape(())
@@ -161,7 +180,7 @@ def _of_all(values: jax.Array, middle: Any, decision: Decision) -> jax.Array:
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
 def _shared(values: jax.Array, position: jax.Array, decision: Decision) -> jax.Array:
-    """The element of [1, n, 1] at a position; all that are equal to it share its derivative."""
+    """Returns the element of [1, n, 1] at a position; equal elements share its derivative."""
     return gather(values, position, pullback=decision)
 
 
@@ -169,11 +188,11 @@ def _shared(values: jax.Array, position: jax.Array, decision: Decision) -> jax.A
 def _jvp(decision: Decision, primals: Any, tangents: Any) -> Any:
     values, position = primals
     value = _shared(values, position, decision)
-    same = equal(values, value)
+    sharing = equal(values, value)
     dots = convert(tangents[0], accumulator(values.dtype))
-    count = same.sum(1, keepdims=True, dtype=jnp.int32).astype(dots.dtype)
-    # What is sent out of range is left out; backwards it reads 0.
+    count = sharing.sum(1, keepdims=True, dtype=jnp.int32).astype(dots.dtype)
+    # Index 1 is out of range: that tangent is dropped, and its cotangent is 0.
     total = scatter_accumulate(
-        jnp.zeros_like(count), jnp.where(same, 0, 1), dots, decision=decision
+        jnp.zeros_like(count), jnp.where(sharing, 0, 1), dots, decision=decision
     )
     return value, convert(divide(total, count), values.dtype)

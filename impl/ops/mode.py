@@ -1,4 +1,4 @@
-"""impl.mode."""
+"""The op ``mode``: the most frequent element along a dimension, with its index."""
 
 from __future__ import annotations
 
@@ -17,21 +17,27 @@ _NAME = "mode"
 
 
 class Mode(NamedTuple):
-    """Values, and where they stand."""
+    """The result of ``mode``.
+
+    Attributes:
+        values: The most frequent elements.
+        indices: Their indices along the dimension.
+    """
 
     values: jax.Array
     indices: jax.Array
 
 
 def mode(input: Array, dim: int = -1, keepdim: bool = False) -> Mode:
-    """The element that occurs most often along one dimension, and its index.
+    """Returns the most frequent element along one dimension, and its index.
 
-    Of several that occur as often it is the least; -0 equals 0, and a NaN equals nothing.
+    If several elements are equally frequent, the result is the least of them. -0 equals 0, and a
+    NaN equals no element.
 
     Args:
-        input: Any shape, real numbers.
+        input: Any shape, real numbers or bools.
         dim: The dimension to reduce.
-        keepdim: Whether it stays, with length 1.
+        keepdim: Whether ``dim`` stays, with length 1.
 
     Returns:
         Values of the dtype of ``input``, and indices of int64 (int32 where x64 is off). The
@@ -44,7 +50,7 @@ def mode(input: Array, dim: int = -1, keepdim: bool = False) -> Mode:
             device.
         TypeError: An argument is of the wrong type.
 
-    Source: ``torch.mode``. What the mode does, and the guarantee, are in the spec's rows.
+    Source: ``torch.mode``. The spec's rows state what the mode does, and the guarantee.
     """
     input = real(_NAME, input, bools=True)
     arguments.flag(_NAME, "keepdim", keepdim)
@@ -54,5 +60,5 @@ def mode(input: Array, dim: int = -1, keepdim: bool = False) -> Mode:
     values = alert(values, decision)
     position = most_frequent(values, decision=decision)
     shape = reduced_shape(input, dim, keepdim)
-    kept = picked(_NAME, values, position, facts).reshape(shape)
-    return Mode(kept, as_index(position).reshape(shape))
+    elements = picked(_NAME, values, position, facts).reshape(shape)
+    return Mode(elements, as_index(position).reshape(shape))

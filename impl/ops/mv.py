@@ -1,4 +1,4 @@
-"""impl.mv."""
+"""The op ``mv``: the product of a matrix, dense or sparse, and a vector."""
 
 from __future__ import annotations
 
@@ -13,27 +13,28 @@ _NAME = "mv"
 
 
 def mv(input: Left, vec: Array) -> jax.Array:
-    """The product of a matrix and a vector.
+    """Multiplies a matrix and a vector.
 
-    float32 is multiplied in full precision, unless jax_default_matmul_precision says otherwise;
-    float16 and bfloat16 are added up in float32 and rounded once.
+    Products of float32 have full precision, unless ``jax_default_matmul_precision`` is set. float16
+    and bfloat16 are added in float32 and rounded once.
 
     Args:
-        input: Shape [m, k]; integers, floats or complex numbers. A ``jax.experimental.sparse.BCOO``
-            or ``BCSR`` is taken too, whose elements are added up where several have one position.
+        input: Shape [m, k], of integers, floats or complex numbers; an array, or a
+            ``jax.experimental.sparse.BCOO`` or ``BCSR``. Several elements that a sparse operand
+            stores at one position are added up.
         vec: Shape [k], of the same dtype.
 
     Returns:
-        Shape [m].
+        An array of shape [m], of the dtype of ``input``.
 
     Raises:
         NotImplementedError: The operands are of bools.
-        RuntimeError: Shapes or dtypes do not fit; ``input`` is sparse and has dense dimensions or
-            indices that are out of range (under ``jit`` they are dropped); or the mode is on and
-            the profile has no deterministic implementation for the device.
+        RuntimeError: Shapes or dtypes do not fit; a sparse ``input`` has a dense dimension or an
+            index that is out of range (under ``jit`` such an element is dropped); or the mode is
+            on and the profile has no deterministic implementation for the device.
         TypeError: An argument is of the wrong type.
 
-    Source: ``torch.mv``. What the mode does, and the guarantee, are in the spec's rows.
+    Source: ``torch.mv``. The spec's rows state what the mode does, and the guarantee.
     """
     a, b = _matmul.left(_NAME, input), arguments.array(_NAME, "vec", vec)
     if (a.ndim, b.ndim) != (2, 1):

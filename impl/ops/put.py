@@ -1,4 +1,4 @@
-"""impl.put."""
+"""The op ``put``: writes or adds elements at indices into a flattened array."""
 
 from __future__ import annotations
 
@@ -23,39 +23,42 @@ def put(
     *,
     unique_indices: bool = False,
 ) -> jax.Array:
-    """Writes ``source`` to elements of ``input``, counted in row-major order, or adds it to them.
+    """Writes elements to ``input`` at indices that count in row-major order, or adds them.
 
     Args:
         input: Any shape and dtype.
-        index: Any shape, int32 or int64, each in [-n, n) for the n elements of ``input``;
-            negative ones count from the end. Under ``jit`` others are dropped.
-        source: Of the dtype of ``input``, with as many elements as ``index``.
-        accumulate: Whether to add. If not, of several writes to one element the last one stays
-            where the mode keeps an order, and its gradient is that write's alone.
-        unique_indices: Vouches that no index occurs twice, so that there is no order to keep.
+        index: Any shape, int32 or int64, each in [-n, n) for the n elements of ``input``.
+            Negative indices count from the end. Under ``jit`` an update whose index is out of range
+            is dropped.
+        source: Of the dtype of ``input``, with as many elements as ``index``, in any shape.
+        accumulate: Whether to add instead of to write. Without it, if several elements are written
+            to one index, one stays: the last, if the mode keeps an order. The gradient at that
+            index goes to the element that stays.
+        unique_indices: Promises that no index occurs twice, so that the order does not matter.
 
     Returns:
-        Shape and dtype of ``input``.
+        An array of the shape and dtype of ``input``.
 
     Raises:
-        IndexError: An index is out of range; or ``source`` has another number of elements.
-        NotImplementedError: ``input`` has more elements than 32 bits count, and x64 is off.
+        IndexError: An index is out of range; or ``source`` and ``index`` differ in their number of
+            elements.
+        NotImplementedError: ``input`` has more elements than 32 bits can count, and x64 is off.
         RuntimeError: ``index`` is not of int32 or int64; ``source`` is of another dtype; or the
             mode is on and the profile has no deterministic implementation for the device.
         TypeError: An argument is of the wrong type.
 
-    Source: ``torch.Tensor.put_``. What the mode does, and the guarantee, are in the spec's rows.
+    Source: ``torch.Tensor.put_``. The spec's rows state what the mode does, and the guarantee.
     """
     input = arguments.array(_NAME, "input", input)
     source = arguments.array(_NAME, "source", source)
-    places = arguments.index_array(_NAME, index)
+    indices = arguments.index_array(_NAME, index)
     arguments.flag(_NAME, "accumulate", accumulate)
     arguments.flag(_NAME, "unique_indices", unique_indices)
     arguments.same_dtype(_NAME, input, source=source)
-    if places.size != source.size:
+    if indices.size != source.size:
         raise IndexError(
             f"{_NAME}(): Expected source and index to have the same number of elements, but got "
-            f"{source.size} and {places.size}"
+            f"{source.size} and {indices.size}"
         )
     arguments.index_range(_NAME, index, input.size, None, IndexError, wrap=True)
     decision = decide(
@@ -64,7 +67,7 @@ def put(
     write = scatter_accumulate if accumulate else scatter_assign
     out = write(
         alert(input, decision).reshape(1, -1, 1),
-        wrapped(places, input.size).reshape(1, -1, 1),
+        wrapped(indices, input.size).reshape(1, -1, 1),
         source.reshape(1, -1, 1),
         decision=decision,
     )

@@ -1,4 +1,7 @@
-"""impl.repeat_interleave."""
+"""The op ``repeat_interleave``: repeats slices, by a gather of their positions.
+
+Its gradient adds up the repetitions of each slice, by scatter-accumulate.
+"""
 
 from __future__ import annotations
 
@@ -28,30 +31,30 @@ def repeat_interleave(
     """Repeats each slice of ``input`` along one dimension.
 
     Args:
-        input: Any shape and dtype. Without ``repeats``, these are the repeats, of shape [n], and
-            the result is the positions 0 to n - 1, each repeated.
-        repeats: How often each slice is repeated: an int, or int32 or int64 of shape [size], [1]
-            or [].
-        dim: The dimension that slices are taken along; None flattens ``input``.
+        input: Any shape and dtype. Without ``repeats``, the numbers of repetitions, of shape [n];
+            the result is then the positions 0 to n - 1, each repeated.
+        repeats: The number of repetitions of each slice: an int, or an array of int32 or int64 of
+            shape [size], [1] or [].
+        dim: The dimension of the slices; None flattens ``input``.
         output_size: The length of the result along ``dim``, which must be the sum of ``repeats``.
-            Needed under ``jit`` where ``repeats`` is an array; there what is beyond it is left
-            out, and what is beyond the sum reads NaN, or the fill value of ``jax.numpy.take`` for
-            other dtypes (n for positions).
+            It is needed under ``jit`` if ``repeats`` is an array. There a shorter result is cut
+            off, and a longer one is filled up with NaN, or with the fill value of
+            ``jax.numpy.take`` for dtypes without NaN (with n for positions).
 
     Returns:
-        Shape of ``input`` but for the sum of ``repeats`` in place of size; its dtype. Its gradient
-        adds up all repetitions of a slice; what the mode does with that, and the guarantee, are in
-        the spec's rows.
+        An array of the dtype of ``input`` and of its shape, with the sum of ``repeats`` as the
+        length of ``dim``. The gradient of a slice is the sum over its repetitions.
 
     Raises:
         IndexError: ``dim`` is out of range.
-        NotImplementedError: ``repeats`` is an array, but not of int32 or int64.
+        NotImplementedError: ``repeats`` is an array of another dtype than int32 and int64.
         RuntimeError: ``repeats`` has a negative number or does not fit ``input``, or
             ``output_size`` is not their sum; when differentiated, the mode was on and the profile
             has no deterministic implementation for the device.
         TypeError: An argument is of the wrong type, or ``output_size`` is missing under ``jit``.
 
-    Source: ``torch.repeat_interleave``.
+    Source: ``torch.repeat_interleave``. The spec's rows state what the mode does with the gradient,
+    and the guarantee.
     """
     if output_size is not None:
         output_size = _not_negative("output_size", output_size)
@@ -62,7 +65,7 @@ def repeat_interleave(
         input, dim = input.reshape(-1), 0
     dim = arguments.dimension(dim, input.ndim, _NAME, numbers_have_one=False)
     pullback = decide(_NAME, "backward", **arguments.facts(input))
-    index = _positions(_each(repeats, input.shape[dim], dim), output_size)
+    index = _positions(_by_slice(repeats, input.shape[dim], dim), output_size)
     out = gather(three_axes(input, dim), index[None, :, None], pullback=pullback)
     return out.reshape(*input.shape[:dim], index.size, *input.shape[dim + 1 :])
 
@@ -79,8 +82,8 @@ def _positions_alone(repeats: Any, dim: int | None, output_size: int | None) -> 
     return _positions(repeats, output_size).astype(jnp.asarray(repeats).dtype)
 
 
-def _each(repeats: Any, size: int, dim: int) -> Array:
-    """One number of repetitions for each of ``size`` slices."""
+def _by_slice(repeats: Any, size: int, dim: int) -> Array:
+    """Returns one number of repetitions for each of ``size`` slices."""
     if isinstance(repeats, numbers.Integral):
         return np.full(size, _not_negative("repeats", repeats))
     _check_array(repeats, "repeats")
@@ -96,7 +99,7 @@ def _each(repeats: Any, size: int, dim: int) -> Array:
 
 
 def _positions(repeats: Array, output_size: int | None) -> jax.Array:
-    """Which slice each slice of the result repeats."""
+    """Returns, for each slice of the result, the position of the slice that it repeats."""
     values = arguments.known(repeats)
     if values is None:
         if output_size is None:
@@ -105,8 +108,8 @@ def _positions(repeats: Array, output_size: int | None) -> jax.Array:
                 "are not known under jit; pass output_size="
             )
         ends = jnp.cumsum(jnp.clip(jnp.asarray(repeats), 0, output_size))
-        found = jnp.searchsorted(ends, jnp.arange(output_size), side="right")
-        return found.astype(jnp.int32)
+        positions = jnp.searchsorted(ends, jnp.arange(output_size), side="right")
+        return positions.astype(jnp.int32)
     if values.size and values.min() < 0:
         position = int(np.argmin(values))
         raise RuntimeError(

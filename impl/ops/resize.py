@@ -1,4 +1,4 @@
-"""impl.resize."""
+"""The op ``resize``: the elements of an array in another shape, with uninitialised new ones."""
 
 from __future__ import annotations
 
@@ -44,28 +44,29 @@ def resize(
     size: Sequence[int] | None = None,
     **keywords: Any,
 ) -> jax.Array | QuantizedArray:
-    """The elements of an array in another shape: some are dropped, or new ones come after them.
+    """Returns the elements of an array in another shape; drops the last ones or adds new ones.
 
-    Elements stay in row-major order. New ones hold what an array of ``empty`` would; those of a
-    quantized array hold the zero point, which stands for 0. A gradient reaches the elements that
-    stay. (PyTorch resizes no tensor that requires one.)
+    Elements stay in row-major order. The values of new elements are those described for ``empty``;
+    in a quantized array they are the zero point, which represents 0. Gradients go to the elements
+    that stay. (In PyTorch a tensor that requires a gradient cannot be resized.)
 
     Args:
         input: Any shape and dtype, or a ``QuantizedArray``.
-        *sizes: The shape, as ints or as one tuple or list of them.
-        size: The same by name.
-        **keywords: PyTorch's ``memory_format`` is taken where it is None.
+        *sizes: The shape, as ints or as one tuple or list of ints.
+        size: The shape, as a keyword.
+        **keywords: PyTorch's ``memory_format``, which must be None.
 
     Returns:
-        The shape asked for, of the dtype of ``input``; quantized as ``input`` is.
+        An array of the given shape and of the dtype of ``input``; quantized if ``input`` is.
 
     Raises:
         RuntimeError: A size is negative; or the mode is on and the profile has no deterministic
             implementation for the device.
-        TypeError: An argument is of the wrong type, or a keyword asks for something.
+        TypeError: An argument is of the wrong type, or a keyword has a value that JAX does not
+            support.
 
-    Source: ``torch.Tensor.resize_``, which changes its tensor; this one does not. What the mode
-    does, and the guarantee, are in the spec's rows.
+    Source: ``torch.Tensor.resize_``, which changes its tensor; this function does not. The spec's
+    rows state what the mode does, and the guarantee.
     """
     codes = input.int_repr if isinstance(input, QuantizedArray) else input
     codes = arguments.array(_NAME, "input", codes)
@@ -89,9 +90,9 @@ def _resized(
     count = math.prod(shape)
     if count <= flat.size:
         return flat[:count].reshape(shape)
-    more = (count - flat.size,)
+    shortage = (count - flat.size,)
     if tail is None:
-        new = uninitialized(more, input.dtype, decision=decision)
+        new = uninitialized(shortage, input.dtype, decision=decision)
     else:
-        new = jnp.broadcast_to(tail, more)
+        new = jnp.broadcast_to(tail, shortage)
     return jnp.concatenate(aligned(flat, new)).reshape(shape)

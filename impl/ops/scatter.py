@@ -1,4 +1,4 @@
-"""impl.scatter."""
+"""The op ``scatter``: writes elements along one dimension, or adds or multiplies them."""
 
 from __future__ import annotations
 
@@ -35,39 +35,42 @@ def scatter(
     reduce: str | None = None,
     unique_indices: bool = False,
 ) -> jax.Array:
-    """Writes ``src`` to ``input`` at the places that ``index`` gives along ``dim``.
+    """Writes the elements of ``src`` to ``input`` at the indices ``index`` along ``dim``.
 
     In three dimensions with ``dim=0``: ``out[index[i, j, k], j, k] = src[i, j, k]``.
 
-    Of several elements written to one place one stays, and has the whole gradient of the place;
-    the others have none. (In PyTorch each has the whole of it.)
+    If several elements are written to one index, one of them stays. The gradient at that index goes
+    to the element that stays; the other elements have a gradient of 0. (In PyTorch the gradient
+    goes to each of them.)
 
     Args:
         input: Any shape and dtype.
         dim: The dimension that ``index`` counts along.
-        index: int32 or int64, of as many dimensions as ``input`` and ``src``, not larger than
-            ``src`` anywhere, nor than ``input`` but along ``dim``; or empty. Each value in
-            [0, input.shape[dim]). Under ``jit`` others are dropped.
-        src: An array of the dtype of ``input``; what lies beyond ``index`` is not used. Or a
-            number, which the dtype of ``input`` can hold.
-        value: A number in place of ``src``; may also be a 0-d array.
-        reduce: None to write; "add" or "multiply" to combine with what is there, which can be
-            differentiated (in PyTorch it cannot).
-        unique_indices: Vouches that no element is written twice, so that there is no order to
-            keep.
+        index: int32 or int64, each value in [0, input.shape[dim]). It has as many dimensions as
+            ``input`` and ``src``; it is not larger than ``src``, and may be larger than ``input``
+            along ``dim`` only; or it is empty. Under ``jit`` an update whose index is out of range
+            is dropped.
+        src: An array of the dtype of ``input``, whose elements beyond the shape of ``index`` are
+            not used; or a number that the dtype of ``input`` can hold.
+        value: A number or a 0-d array, given instead of ``src``.
+        reduce: None to write; "add" or "multiply" to combine with the element of ``input``. These
+            can be differentiated (in PyTorch they cannot).
+        unique_indices: Promises that no element is written twice, so that the order does not
+            matter.
 
     Returns:
-        Shape and dtype of ``input``.
+        An array of the shape and dtype of ``input``.
 
     Raises:
         IndexError: ``dim`` is out of range.
-        NotImplementedError: Complex numbers are to be multiplied.
+        NotImplementedError: ``reduce`` is "multiply" and ``input`` is complex.
         RuntimeError: An index is out of range; shapes or dtypes do not fit; ``reduce`` is another
             string; or the mode is on and the profile has no deterministic implementation for the
             device.
-        TypeError: An argument is of the wrong type, or not one of ``src`` and ``value`` is given.
+        TypeError: An argument is of the wrong type, or ``src`` and ``value`` are both given or both
+            missing.
 
-    Source: ``torch.scatter``. What the mode does, and the guarantee, are in the spec's rows.
+    Source: ``torch.scatter``. The spec's rows state what the mode does, and the guarantee.
     """
     input = arguments.array(_NAME, "input", input)
     dim = arguments.dimension(dim, input.ndim, _NAME)
@@ -85,9 +88,9 @@ def scatter(
     if is_array:
         source = arguments.array(_NAME, "src", src)
     else:
-        name, given = ("src", src) if value is None else ("value", value)
-        single = arguments.number_as(_NAME, name, given, input.dtype)
-        source = jnp.broadcast_to(single, arguments.index_array(_NAME, index).shape)
+        name, number = ("src", src) if value is None else ("value", value)
+        scalar = arguments.number_as(_NAME, name, number, input.dtype)
+        source = jnp.broadcast_to(scalar, arguments.index_array(_NAME, index).shape)
     decision = decide(
         _NAME,
         **arguments.facts(

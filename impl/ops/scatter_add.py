@@ -1,4 +1,4 @@
-"""impl.scatter_add."""
+"""The op ``scatter_add``: adds elements at indices along one dimension, by scatter-accumulate."""
 
 from __future__ import annotations
 
@@ -23,22 +23,23 @@ def scatter_add(
     *,
     unique_indices: bool = False,
 ) -> jax.Array:
-    """Adds each element of ``src`` to ``input`` at the place that ``index`` gives along ``dim``.
+    """Adds the elements of ``src`` to ``input`` at the indices ``index`` along ``dim``.
 
     In three dimensions with ``dim=0``: ``out[index[i, j, k], j, k] += src[i, j, k]``.
 
     Args:
         input: Any shape and dtype.
         dim: The dimension that ``index`` counts along.
-        index: int32 or int64, of as many dimensions as ``input`` and ``src``, not larger than
-            ``src`` anywhere, nor than ``input`` but along ``dim``; or empty. Each value in
-            [0, input.shape[dim]). Under ``jit`` others are dropped.
-        src: Of the dtype of ``input``; what lies beyond ``index`` is not used.
-        unique_indices: Vouches that no element is added to twice, so that there is no order to
-            keep.
+        index: int32 or int64, each value in [0, input.shape[dim]). It has as many dimensions as
+            ``input`` and ``src``; it is not larger than ``src``, and may be larger than ``input``
+            along ``dim`` only; or it is empty. Under ``jit`` an update whose index is out of range
+            is dropped.
+        src: Of the dtype of ``input``; elements beyond the shape of ``index`` are not used.
+        unique_indices: Promises that no element is updated twice, so that the order does not
+            matter.
 
     Returns:
-        Shape and dtype of ``input``.
+        An array of the shape and dtype of ``input``.
 
     Raises:
         IndexError: ``dim`` is out of range.
@@ -46,7 +47,7 @@ def scatter_add(
             the profile has no deterministic implementation for the device.
         TypeError: An argument is of the wrong type.
 
-    Source: ``torch.scatter_add``. What the mode does, and the guarantee, are in the spec's rows.
+    Source: ``torch.scatter_add``. The spec's rows state what the mode does, and the guarantee.
     """
     input = arguments.array(_NAME, "input", input)
     src = arguments.array(_NAME, "src", src)

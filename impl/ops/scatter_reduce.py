@@ -1,4 +1,4 @@
-"""impl.scatter_reduce."""
+"""The op ``scatter_reduce``: reductions at indices along one dimension, by scatter-accumulate."""
 
 from __future__ import annotations
 
@@ -25,41 +25,43 @@ def scatter_reduce(
     include_self: bool = True,
     unique_indices: bool = False,
 ) -> jax.Array:
-    """Reduces elements of ``src`` to the place in ``input`` that ``index`` gives along ``dim``.
+    """Reduces the elements of ``src`` into ``input`` at the indices ``index`` along ``dim``.
 
     In three dimensions with ``dim=0`` and a sum: ``out[index[i, j, k], j, k] += src[i, j, k]``.
-    FlatIndex that ``index`` does not name keep their bits.
+    Elements of ``input`` whose index does not occur in ``index`` keep their bits.
 
-    A mean of integers is rounded down; their sum is kept in at least 32 bits. (PyTorch's wraps
-    around in a narrower type, and so does its number of terms.) Of several elements that are the
-    maximum or minimum of a place each has an even share of its gradient; an element of ``input``
-    has one if ``include_self`` is True. (PyTorch counts it in either case.)
+    A mean of integers is rounded down; its sum has at least 32 bits. (In PyTorch the sum and the
+    number of terms of a narrower type wrap around.) If several elements equal the maximum or the
+    minimum, the gradient is shared equally among them. The element of ``input`` has a share only if
+    ``include_self`` is True. (In PyTorch it always has one.)
 
     Args:
-        input: Any shape and dtype; not bool for a mean, not complex for products and extremes.
+        input: Any shape and dtype; not bool for a mean, and not complex for products, maxima and
+            minima.
         dim: The dimension that ``index`` counts along.
-        index: int32 or int64, of as many dimensions as ``input`` and ``src``, not larger than
-            ``src`` anywhere, nor than ``input`` but along ``dim``; or empty. Each value in
-            [0, input.shape[dim]). Under ``jit`` others are dropped.
-        src: Of the dtype of ``input``; what lies beyond ``index`` is not used.
-        reduce: "sum", "prod", "mean", "amax" or "amin". A NaN is the maximum and the minimum.
-        include_self: Whether elements of ``input`` count among what is reduced.
-        unique_indices: Vouches that no element is reduced to twice, so that there is no order to
-            keep.
+        index: int32 or int64, each value in [0, input.shape[dim]). It has as many dimensions as
+            ``input`` and ``src``; it is not larger than ``src``, and may be larger than ``input``
+            along ``dim`` only; or it is empty. Under ``jit`` an update whose index is out of range
+            is dropped.
+        src: Of the dtype of ``input``; elements beyond the shape of ``index`` are not used.
+        reduce: "sum", "prod", "mean", "amax" or "amin". If a NaN occurs, the maximum and the
+            minimum are NaN.
+        include_self: Whether the elements of ``input`` take part in the reduction.
+        unique_indices: Promises that no element is updated twice, so that the order does not
+            matter.
 
     Returns:
-        Shape and dtype of ``input``.
+        An array of the shape and dtype of ``input``.
 
     Raises:
         IndexError: ``dim`` is out of range.
-        NotImplementedError: The dtype has no such reduction.
+        NotImplementedError: The reduction is not defined for the dtype.
         RuntimeError: An index is out of range; shapes or dtypes do not fit; ``reduce`` is another
             string; or the mode is on and the profile has no deterministic implementation for the
             device.
         TypeError: An argument is of the wrong type.
 
-    Source: ``torch.scatter_reduce``. What the mode does, and the guarantee, are in the spec's
-    rows.
+    Source: ``torch.scatter_reduce``. The spec's rows state what the mode does, and the guarantee.
     """
     input = arguments.array(_NAME, "input", input)
     src = arguments.array(_NAME, "src", src)

@@ -1,4 +1,4 @@
-"""impl.sort and impl.argsort."""
+"""The ops ``sort`` and ``argsort``, both stable."""
 
 from __future__ import annotations
 
@@ -15,22 +15,28 @@ from impl.ops._selection import as_index, picked, real, slices
 
 
 class Sort(NamedTuple):
-    """Values, and where they stood."""
+    """The result of ``sort``.
+
+    Attributes:
+        values: The elements in sorted order.
+        indices: Their indices in the input, along the dimension.
+    """
 
     values: jax.Array
     indices: jax.Array
 
 
 def sort(input: Array, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Sort:
-    """The elements along one dimension in sorted order, and their indices.
+    """Sorts the elements along one dimension, and returns their indices too.
 
     NaNs are greater than every number, and -0 equals 0.
 
     Args:
-        input: Any shape, real numbers.
-        dim: The dimension to sort along.
-        descending: Whether the greatest comes first.
-        stable: Whether equal elements keep their order, in both directions. They do in any case.
+        input: Any shape, real numbers or bools.
+        dim: The dimension along which to sort.
+        descending: Whether the greatest element comes first.
+        stable: Accepted for compatibility with PyTorch: equal elements always keep their order,
+            also if ``descending`` is True.
 
     Returns:
         Values of the shape and dtype of ``input``, and indices of int64 (int32 where x64 is off).
@@ -42,17 +48,17 @@ def sort(input: Array, dim: int = -1, descending: bool = False, *, stable: bool 
             implementation for the device.
         TypeError: An argument is of the wrong type.
 
-    Source: ``torch.sort``. What the mode does, and the guarantee, are in the spec's rows.
+    Source: ``torch.sort``. The spec's rows state what the mode does, and the guarantee.
     """
     input, values, positions = _sorted("sort", input, dim, descending, stable)
-    kept = picked("sort", values, positions, arguments.facts(input))
-    return Sort(kept.reshape(input.shape), as_index(positions).reshape(input.shape))
+    elements = picked("sort", values, positions, arguments.facts(input))
+    return Sort(elements.reshape(input.shape), as_index(positions).reshape(input.shape))
 
 
 def argsort(
     input: Array, dim: int = -1, descending: bool = False, *, stable: bool = False
 ) -> jax.Array:
-    """The indices by which ``sort`` puts the elements along one dimension in order.
+    """Returns the indices that sort the elements along one dimension.
 
     Args:
         input: As for ``sort``.
@@ -61,7 +67,7 @@ def argsort(
         stable: As for ``sort``.
 
     Returns:
-        int64 (int32 where x64 is off), of the shape of ``input``.
+        Indices of int64 (int32 where x64 is off), of the shape of ``input``.
 
     Raises:
         IndexError: ``dim`` is out of range.
@@ -69,7 +75,7 @@ def argsort(
             implementation for the device.
         TypeError: An argument is of the wrong type.
 
-    Source: ``torch.argsort``. What the mode does, and the guarantee, are in the spec's rows.
+    Source: ``torch.argsort``. The spec's rows state what the mode does, and the guarantee.
     """
     input, _, positions = _sorted("argsort", input, dim, descending, stable)
     return as_index(positions).reshape(input.shape)
@@ -78,7 +84,7 @@ def argsort(
 def _sorted(
     function: str, input: Array, dim: int, descending: bool, stable: bool
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """The input, its elements on three axes, and where those come from that are in order."""
+    """Returns the input, its elements on three axes, and the positions that sort them."""
     input = real(function, input, bools=True, error=RuntimeError)
     arguments.flag(function, "descending", descending)
     arguments.flag(function, "stable", stable)

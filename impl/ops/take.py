@@ -1,4 +1,4 @@
-"""impl.take."""
+"""The op ``take``: reads elements of a flattened array; its gradient is a scatter-accumulate."""
 
 from __future__ import annotations
 
@@ -14,30 +14,31 @@ _NAME = "take"
 
 
 def take(input: Array, index: Array) -> jax.Array:
-    """Elements of ``input``, counted in row-major order.
+    """Reads elements of ``input`` at indices that count in row-major order.
 
     Args:
         input: Any shape and dtype.
-        index: Any shape, int32 or int64, each in [-n, n) for the n elements of ``input``;
-            negative ones count from the end. Under ``jit`` others read NaN, or the fill value of
-            ``jax.numpy.take`` for other dtypes.
+        index: Any shape, int32 or int64, each in [-n, n) for the n elements of ``input``.
+            Negative indices count from the end. Under ``jit`` an index that is out of range reads
+            NaN, or the fill value of ``jax.numpy.take`` for dtypes without NaN.
 
     Returns:
-        Shape of ``index``, dtype of ``input``. Its gradient adds up all elements read from one
-        place; what the mode does with that, and the guarantee, are in the spec's rows.
+        An array of the shape of ``index`` and the dtype of ``input``. The gradient of an element
+        is the sum over all reads of it.
 
     Raises:
         IndexError: An index is out of range.
-        NotImplementedError: ``input`` has more elements than 32 bits count, and x64 is off.
+        NotImplementedError: ``input`` has more elements than 32 bits can count, and x64 is off.
         RuntimeError: ``index`` is not of int32 or int64; when differentiated, the mode was on and
             the profile has no deterministic implementation for the device.
         TypeError: An argument is not an array.
 
-    Source: ``torch.take``.
+    Source: ``torch.take``. The spec's rows state what the mode does with the gradient, and the
+    guarantee.
     """
     input = arguments.array(_NAME, "input", input)
-    places = arguments.index_array(_NAME, index)
+    indices = arguments.index_array(_NAME, index)
     arguments.index_range(_NAME, index, input.size, None, IndexError, wrap=True)
     pullback = decide(_NAME, "backward", **arguments.facts(input))
-    flat = wrapped(places, input.size).reshape(1, -1, 1)
-    return gather(input.reshape(1, -1, 1), flat, pullback=pullback).reshape(places.shape)
+    flat = wrapped(indices, input.size).reshape(1, -1, 1)
+    return gather(input.reshape(1, -1, 1), flat, pullback=pullback).reshape(indices.shape)

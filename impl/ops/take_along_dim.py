@@ -1,4 +1,7 @@
-"""impl.take_along_dim."""
+"""The op ``take_along_dim``: reads elements along one dimension, for shapes that broadcast.
+
+Its gradient is a scatter-accumulate.
+"""
 
 from __future__ import annotations
 
@@ -17,22 +20,22 @@ _NAME = "take_along_dim"
 
 
 def take_along_dim(input: Array, indices: Array, dim: int | None = None) -> jax.Array:
-    """Elements of ``input`` at the places that ``indices`` give along ``dim``.
+    """Reads the elements of ``input`` at the indices ``indices`` along ``dim``.
 
-    As ``gather``, for shapes that broadcast.
+    This is ``gather`` for shapes that broadcast.
 
     Args:
         input: Any shape and dtype.
-        indices: int32 or int64, of as many dimensions as ``input``, and of a shape that broadcasts
-            with its but along ``dim``. Each in [-size, size); negative ones count from the end.
-            Without ``dim`` any shape, and each in [0, n) for the n elements of ``input``. Under
-            ``jit`` others read NaN, or the fill value of ``jax.numpy.take`` for other dtypes.
+        indices: int32 or int64. With ``dim``: of as many dimensions as ``input``; the shapes
+            broadcast in all dimensions but ``dim``, and each index is in [-size, size), where
+            negative ones count from the end. Without ``dim``: any shape, and each index is in
+            [0, n) for the n elements of ``input``. Under ``jit`` an index that is out of range
+            reads NaN, or the fill value of ``jax.numpy.take`` for dtypes without NaN.
         dim: The dimension that ``indices`` count along; None flattens both arrays.
 
     Returns:
-        The broadcast shape, with that of ``indices`` along ``dim``; dtype of ``input``. Its
-        gradient adds up all elements read from one place; what the mode does with that, and the
-        guarantee, are in the spec's rows.
+        An array of the broadcast shape, with the length of ``indices`` along ``dim``, and of the
+        dtype of ``input``. The gradient of an element is the sum over all reads of it.
 
     Raises:
         IndexError: ``dim`` is out of range.
@@ -41,65 +44,66 @@ def take_along_dim(input: Array, indices: Array, dim: int | None = None) -> jax.
             implementation for the device.
         TypeError: An argument is of the wrong type.
 
-    Source: ``torch.take_along_dim``, which takes indices of ``size`` and above for others.
+    Source: ``torch.take_along_dim``, which reduces indices modulo ``size``. The spec's rows state
+    what the mode does with the gradient, and the guarantee.
     """
     input = arguments.array(_NAME, "input", input)
-    places = arguments.index_array(_NAME, indices, name="indices")
+    index = arguments.index_array(_NAME, indices, name="indices")
     pullback = decide(_NAME, "backward", **arguments.facts(input))
     if dim is None:
         arguments.index_range(_NAME, indices, input.size, None, name="indices")
         flat = input.reshape(1, -1, 1)
-        return gather(flat, places.reshape(1, -1, 1), pullback=pullback).reshape(-1)
-    if input.ndim != places.ndim:
+        return gather(flat, index.reshape(1, -1, 1), pullback=pullback).reshape(-1)
+    if input.ndim != index.ndim:
         raise RuntimeError(
             f"{_NAME}(): input and indices should have the same number of dimensions, but got "
-            f"{input.ndim} dimensions for input, and {places.ndim} dimensions for indices"
+            f"{input.ndim} dimensions for input, and {index.ndim} dimensions for indices"
         )
     dim = arguments.dimension(dim, input.ndim, _NAME, numbers_have_one=False)
     size = input.shape[dim]
     arguments.index_range(_NAME, indices, size, dim, wrap=True, name="indices")
-    return _broadcast(input, wrapped(places, size), dim, pullback)
+    return _broadcast(input, wrapped(index, size), dim, pullback)
 
 
-def _broadcast(input: jax.Array, places: jax.Array, dim: int, pullback: Decision) -> jax.Array:
-    """Reads along ``dim``, all reads of one element in one lane.
+def _broadcast(input: jax.Array, index: jax.Array, dim: int, pullback: Decision) -> jax.Array:
+    """Reads along ``dim``, with all reads of one element in one lane.
 
-    Where ``input`` is repeated over a dimension, its gradient sums over that too: such dimensions
-    count as read along, so that there is one sum, in the order of the row.
+    The gradient also sums over the dimensions along which ``input`` is repeated. These are folded
+    into the axis of the reads, so that there is one sum, in the order that the row states.
     """
-    shape = _shape(input, places, dim)
-    repeated = [own == 1 != length for own, length in zip(input.shape, shape, strict=True)]
+    shape = _shape(input, index, dim)
+    repeated = [old == 1 != new for old, new in zip(input.shape, shape, strict=True)]
     along = [axis for axis in range(len(shape)) if axis == dim or repeated[axis]]
     before = list(range(along[0]))
     after = [axis for axis in range(along[0], len(shape)) if axis not in along]
     order = [*before, *along, *after]
 
     def lanes(axes: list[int]) -> list[int]:
-        """Lengths of the indices, which are not repeated where all lanes share them."""
-        shared = all(places.shape[axis] == 1 for axis in axes)
+        """Returns the lengths of the index, which is not repeated where all lanes share it."""
+        shared = all(index.shape[axis] == 1 for axis in axes)
         return [1 if shared else shape[axis] for axis in axes]
 
     outer, inner = lanes(before), lanes(after)
     middle = [shape[axis] for axis in along]
-    at = jnp.broadcast_to(places.transpose(order), (*outer, *middle, *inner))
+    repeated_index = jnp.broadcast_to(index.transpose(order), (*outer, *middle, *inner))
     folded = input.transpose(order).reshape(
         math.prod(shape[axis] for axis in before),
         input.shape[dim],
         math.prod(shape[axis] for axis in after),
     )
-    index = at.reshape(math.prod(outer), math.prod(middle), math.prod(inner))
-    out = gather(folded, index, pullback=pullback)
+    lane_index = repeated_index.reshape(math.prod(outer), math.prod(middle), math.prod(inner))
+    out = gather(folded, lane_index, pullback=pullback)
     ordered = out.reshape([shape[axis] for axis in order])
     return ordered.transpose([order.index(axis) for axis in range(len(order))])
 
 
-def _shape(input: jax.Array, places: jax.Array, dim: int) -> tuple[int, ...]:
+def _shape(input: jax.Array, index: jax.Array, dim: int) -> tuple[int, ...]:
     shape = []
-    for axis, (own, other) in enumerate(zip(input.shape, places.shape, strict=True)):
-        if axis != dim and own != other and 1 not in (own, other):
+    for axis, (length, count) in enumerate(zip(input.shape, index.shape, strict=True)):
+        if axis != dim and length != count and 1 not in (length, count):
             raise RuntimeError(
-                f"{_NAME}(): The size of input ({own}) must match the size of indices ({other}) "
+                f"{_NAME}(): The size of input ({length}) must match the size of indices ({count}) "
                 f"at non-singleton dimension {axis}"
             )
-        shape.append(other if axis == dim or own == 1 else own)
+        shape.append(count if axis == dim or length == 1 else length)
     return tuple(shape)

@@ -1,4 +1,4 @@
-"""impl.topk."""
+"""The op ``topk``: the k greatest or least elements along a dimension, with their indices."""
 
 from __future__ import annotations
 
@@ -17,24 +17,29 @@ _NAME = "topk"
 
 
 class Topk(NamedTuple):
-    """Values, and where they stand."""
+    """The result of ``topk``.
+
+    Attributes:
+        values: The greatest or least elements.
+        indices: Their indices along the dimension.
+    """
 
     values: jax.Array
     indices: jax.Array
 
 
 def topk(input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Topk:
-    """The ``k`` greatest or least elements along one dimension, and their indices.
+    """Returns the ``k`` greatest or least elements along one dimension, and their indices.
 
     NaNs are greater than every number, and -0 equals 0.
 
     Args:
         input: Any shape, integers or floats.
-        k: From 0 to the length of the dimension.
-        dim: The dimension to pick from.
-        largest: Whether the greatest are picked; otherwise the least.
-        sorted: Whether the result has an order, the first being the greatest or the least. It has
-            that order in any case.
+        k: From 0 to the length of ``dim``.
+        dim: The dimension along which elements are picked.
+        largest: Whether to pick the greatest elements; otherwise the least.
+        sorted: Accepted for compatibility with PyTorch: the result is always sorted, the greatest
+            element first, or the least if ``largest`` is False.
 
     Returns:
         Values of the dtype of ``input``, and indices of int64 (int32 where x64 is off), with ``k``
@@ -46,7 +51,7 @@ def topk(input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool
             is on and the profile has no deterministic implementation for the device.
         TypeError: An argument is of the wrong type.
 
-    Source: ``torch.topk``. What the mode does, and the guarantee, are in the spec's rows.
+    Source: ``torch.topk``. The spec's rows state what the mode does, and the guarantee.
     """
     input = real(_NAME, input, error=RuntimeError)
     k = arguments.integer(_NAME, "k", k)
@@ -62,9 +67,9 @@ def topk(input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool
     facts = arguments.facts(input)
     decision = decide(_NAME, **facts)
     values = alert(values, decision)
-    # Of a number it is a number, also where none is asked for.
+    # The result of a 0-d array is 0-d, also for k = 0.
     count = k if input.ndim else 1
     positions = argsort(values, count, descending=largest, decision=decision)
     shape = (*input.shape[:dim], k, *input.shape[dim + 1 :]) if input.ndim else ()
-    kept = picked(_NAME, values, positions, facts).reshape(shape)
-    return Topk(kept, as_index(positions).reshape(shape))
+    elements = picked(_NAME, values, positions, facts).reshape(shape)
+    return Topk(elements, as_index(positions).reshape(shape))

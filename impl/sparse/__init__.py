@@ -1,3 +1,3 @@
-"""What stands under ``torch.sparse`` in PyTorch."""
+"""The ops of ``torch.sparse``."""
 
 from impl.sparse.mm import mm as mm

@@ -1,4 +1,4 @@
-"""impl.sparse.mm."""
+"""The op ``sparse.mm``: the product of a sparse matrix and a dense one."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ _NAME = "sparse.mm"
 
 
 def mm(mat1: Sparse, mat2: Array) -> jax.Array:
-    """The product of a sparse matrix and a dense one.
+    """Multiplies a sparse matrix and a dense one.
 
-    float16 and bfloat16 are added up in float32 and rounded once.
+    float16 and bfloat16 are added in float32 and rounded once.
 
     Args:
-        mat1: A ``jax.experimental.sparse.BCOO`` or ``BCSR`` of shape [m, k]; integers, floats or
-            complex numbers. Elements of one position are added up. Under ``jit``, where their
-            values are not known, indices that are out of range are dropped.
+        mat1: A ``jax.experimental.sparse.BCOO`` or ``BCSR`` of shape [m, k], of integers, floats or
+            complex numbers. Several elements stored at one position are added up. Under ``jit``,
+            where indices are not known, an element whose index is out of range is dropped.
         mat2: Shape [k, n], of the same dtype.
 
     Returns:
-        Shape [m, n].
+        An array of shape [m, n], of the dtype of ``mat1``.
 
     Raises:
         NotImplementedError: The operands are of bools.
-        RuntimeError: Shapes or dtypes do not fit; ``mat1`` has dense dimensions or indices that are
-            out of range; or the mode is on and the profile has no deterministic implementation for
-            the device.
+        RuntimeError: Shapes or dtypes do not fit; ``mat1`` has a dense dimension or an index that
+            is out of range; or the mode is on and the profile has no deterministic implementation
+            for the device.
         TypeError: An argument is of the wrong type, or ``mat2`` is sparse.
 
-    Source: ``torch.sparse.mm``. What the mode does, and the guarantee, are in the spec's rows.
+    Source: ``torch.sparse.mm``. The spec's rows state what the mode does, and the guarantee.
     """
     a, b = _matmul.sparse(_NAME, "mat1", mat1), arguments.array(_NAME, "mat2", mat2)
     _matmul.check_matrices(_NAME, mat1=a, mat2=b)

@@ -1,13 +1,14 @@
-"""What every test of impl gets: the process-wide mode as it found it, restored afterwards."""
+"""Fixtures of all tests of impl: the mode, the lowerings of a path, and PyTorch."""
 
 import contextlib
 
+import numpy as np
 import pytest
 
 import impl
 from impl._mode import modes
 from impl.tests._state import restored_state as restored_state
-from impl.tests._support import LOWERINGS, STAND_INS
+from impl.tests.support.lowerings import LOWERINGS, STAND_INS
 
 
 def _is_text(value):
@@ -16,40 +17,54 @@ def _is_text(value):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Marks what runs by a stand-in for another device, which conformance does as well."""
+    """Marks the tests in which the CPU stands in for another device.
+
+    The conformance suite runs the stand-ins too, so one of several interpreters may skip these.
+    """
     for item in items:
-        given = getattr(item, "callspec", None)
-        if given and STAND_INS.intersection(filter(_is_text, given.params.values())):
+        parameters = getattr(item, "callspec", None)
+        if parameters and STAND_INS.intersection(filter(_is_text, parameters.params.values())):
             item.add_marker(pytest.mark.stand_in)
-
-
-@pytest.fixture(autouse=True)
-def restored_mode():
-    before, fill = modes.current(), modes.fill_uninitialized_memory()
-    yield
-    modes._mode.set_global(before)
-    modes._fill.set_global(fill)
 
 
 @pytest.fixture
 def complete():
-    """The mode on, under the profile in which every op is ordered."""
+    """Turns the mode on, under the profile in which every op is ordered."""
     modes.use_deterministic_algorithms(True, profile="complete")
 
 
 @pytest.fixture(params=["native", "xla", "seed 1"])
 def lowering(request):
-    """A lowering of the ordered path; "xla" masks as kernels do."""
+    """Runs the test in each lowering of the ordered path; "xla" masks as kernels do."""
     with LOWERINGS[request.param]():
         yield request.param
 
 
 @pytest.fixture(params=["off", "native", "seed 1"])
 def path(request):
-    """The path of the mode off, and lowerings of the ordered one."""
+    """Runs the test with the mode off, and in lowerings of the ordered path."""
     off = request.param == "off"
     with contextlib.ExitStack() as stack:
         stack.enter_context(impl.deterministic(not off, profile="complete"))
         if not off:
             stack.enter_context(LOWERINGS[request.param]())
         yield request.param
+
+
+@pytest.fixture
+def rng():
+    """Returns a new generator of random numbers, the same in each test."""
+    return np.random.default_rng(0)
+
+
+@pytest.fixture(scope="session")
+def torch():
+    """Returns PyTorch, imported when a test first needs it."""
+    return pytest.importorskip("torch", reason="compares with PyTorch")
+
+
+@pytest.fixture
+def deterministic_torch(torch):
+    """Returns PyTorch with its deterministic mode on; ``restored_state`` turns it off again."""
+    torch.use_deterministic_algorithms(True)
+    return torch

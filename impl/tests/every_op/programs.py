@@ -1,0 +1,159 @@
+"""The compiled programs of a sample. A program computes several things, since compiling is slow."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, PartitionSpec
+
+from impl.tests.support.bits import assert_same_bits
+
+#: The scales at which a program with a loop calls the op.
+SCALES = (1.0, 2.0, 0.5)
+
+
+def outputs_and_gradient(sample, *arrays):
+    """Returns all outputs of the op, and the gradient of half the sum of their squares."""
+    positions = sample.float_positions
+
+    def smooth(*floats):
+        outputs = sample.outputs(*with_floats(arrays, positions, floats))
+        return [out for out in outputs if jnp.issubdtype(out.dtype, jnp.floating)], outputs
+
+    smooth_outputs, pullback, outputs = jax.vjp(
+        smooth, *(arrays[position] for position in positions), has_aux=True
+    )
+    return outputs, pullback(smooth_outputs)
+
+
+def with_floats(arrays, positions, floats):
+    """Returns ``arrays`` with ``floats`` at ``positions``."""
+    replaced = dict(zip(positions, floats, strict=True))
+    return [replaced.get(position, array) for position, array in enumerate(arrays)]
+
+
+@functools.cache
+def plain(sample):
+    """Returns the program of ``outputs_and_gradient``, for arrays of the sample's shapes."""
+    return jax.jit(functools.partial(outputs_and_gradient, sample))
+
+
+def at_floats(sample, floats):
+    """Runs the plain program with other floats."""
+    return plain(sample)(*with_floats(sample.arrays, sample.float_positions, floats))
+
+
+def random_floats(sample, seed):
+    """Returns numbers from -1 to 1, of the shapes of the floats."""
+    rng = np.random.default_rng(seed)
+    return [rng.uniform(-1, 1, array.shape).astype(array.dtype) for array in sample.floats]
+
+
+def assert_agree(sample, got, want, label):
+    """Compares two lists of arrays: their bits, or values if the sample's bits may differ."""
+    for position, (one, other) in enumerate(zip(got, want, strict=True)):
+        name = f"{label} [{position}]"
+        if sample.same_bits:
+            assert_same_bits(one, other, name)
+        else:
+            assert_close(one, other, name, 1e-5)
+
+
+def assert_close(got, want, label, tolerance):
+    """Compares values, up to a share of the largest of them."""
+    got, want = np.asarray(got), np.asarray(want)
+    assert got.dtype == want.dtype, label
+    largest = np.abs(want[np.isfinite(want)]).max(initial=1.0)
+    np.testing.assert_allclose(got, want, rtol=0, atol=tolerance * largest, err_msg=label)
+
+
+@functools.cache
+def transformed(sample):
+    """Runs the op under transformations, all in one program; the indices are constants of it.
+
+    Returns:
+        By name: the outputs; the derivative of the smooth outputs in the direction ``tangents``;
+        the gradient of half the sum of their squares, with and without ``checkpoint``; the
+        derivative of that gradient; and the outputs and the gradient of a loop.
+    """
+
+    positions = sample.float_positions
+
+    def smooth(*floats):
+        outputs = sample.outputs(*with_floats(sample.arrays, positions, floats))
+        return [out for out in outputs if jnp.issubdtype(out.dtype, jnp.floating)]
+
+    def gradient(*floats, function=smooth):
+        outputs, pullback = jax.vjp(function, *floats)
+        return pullback(outputs)
+
+    def step(total, scale):
+        scaled = [array * scale for array in sample.floats]
+        outputs = sample.outputs(*with_floats(sample.arrays, positions, scaled))
+        squares = [(out**2).sum() for out in outputs if jnp.issubdtype(out.dtype, jnp.floating)]
+        return total + sum(squares) / 2, outputs
+
+    def looped(scales):
+        return jax.lax.scan(step, 0.0, scales)
+
+    @jax.jit
+    def program(floats, tangents, scales):
+        smooth_outputs, derivative = jax.jvp(smooth, floats, tangents)
+        if sample.twice:
+            first, second = jax.jvp(gradient, floats, tangents)
+        else:
+            first, second = gradient(*floats), ()
+        loop_gradient, loop_outputs = jax.grad(looped, has_aux=True)(scales)
+        return {
+            "outputs": sample.outputs(*with_floats(sample.arrays, positions, floats)),
+            "smooth outputs": smooth_outputs,
+            "derivative": derivative,
+            "gradient": first,
+            "checkpoint": gradient(*floats, function=jax.checkpoint(smooth)),
+            "second derivative": second,
+            "loop outputs": loop_outputs,
+            "loop gradient": loop_gradient,
+        }
+
+    tangents = tuple(random_floats(sample, 0))
+    results = program(tuple(sample.floats), tangents, jnp.array(SCALES))
+    return {**results, "tangents": tangents}
+
+
+@functools.cache
+def sharded(sample):
+    """Runs the op inside ``shard_map``, by variant, all in one program.
+
+    The results have a leading axis, since a number cannot vary over a mesh.
+    """
+    mesh = Mesh(np.array(jax.devices()[:1]), ("d",))
+
+    def mapped(function, arrays, varying, check_vma):
+        """Maps the arrays at the positions ``varying``; the others are the same on all devices."""
+        specs = tuple(
+            PartitionSpec("d") if position in varying and np.ndim(array) else PartitionSpec()
+            for position, array in enumerate(arrays)
+        )
+        return jax.shard_map(
+            lambda *shards: jax.tree.map(lambda out: out[None], function(*shards)),
+            mesh=mesh,
+            in_specs=specs,
+            out_specs=PartitionSpec("d"),
+            check_vma=check_vma,
+        )(*arrays)
+
+    positions = sample.float_positions
+
+    @jax.jit
+    def program(arrays):
+        results = {}
+        for check_vma in (True, False):
+            choices = {tuple(range(len(arrays))): "all", tuple(positions[-1:]): "last"}
+            for varying, name in choices.items():
+                results[name, check_vma] = mapped(
+                    functools.partial(outputs_and_gradient, sample), arrays, varying, check_vma
+                )
+        return {f"{name}, check_vma={check}": out for (name, check), out in results.items()}
+
+    return program(sample.arrays)

@@ -1,0 +1,71 @@
+"""The public ops, found by introspection, and their samples."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import impl
+from impl.tests.every_op import samples_of_nn, samples_of_ops
+from impl.tests.every_op.sample import Sample
+
+#: The namespaces of ops, by the prefix of their ops' names.
+_NAMESPACES = {
+    "": impl,
+    "nn.": impl.nn,
+    "nn.functional.": impl.nn.functional,
+    "sparse.": impl.sparse,
+}
+#: The packages that define ops. Other functions of the namespaces are no ops.
+_PACKAGES = ("impl.ops.", "impl.nn.", "impl.sparse.")
+
+_SAMPLES: dict[str, tuple[Sample, ...]] = {**samples_of_ops.SAMPLES, **samples_of_nn.SAMPLES}
+
+
+def public_ops() -> dict[str, Callable[..., Any]]:
+    """Returns the public ops by dotted name."""
+    return {
+        prefix + name: function
+        for prefix, namespace in _NAMESPACES.items()
+        for name, function in inspect.getmembers(namespace, inspect.isfunction)
+        if function.__module__.startswith(_PACKAGES)
+    }
+
+
+def named_samples() -> dict[str, Sample]:
+    """Returns the samples of all ops, named by op and variant."""
+    return {
+        "-".join(filter(None, [op, sample.variant])): sample
+        for op in public_ops()
+        for sample in _SAMPLES.get(op, ())
+    }
+
+
+def parametrize_samples(condition: Callable[[Sample], bool] = lambda _: True) -> Any:
+    """Parametrizes a test by the samples of all ops that meet a condition."""
+    samples = {name: sample for name, sample in named_samples().items() if condition(sample)}
+    return pytest.mark.parametrize("sample", samples.values(), ids=samples)
+
+
+def samples_of(op: str) -> tuple[Sample, ...]:
+    """Returns the samples of an op."""
+    return _SAMPLES.get(op, ())
+
+
+def without_samples() -> list[str]:
+    """Returns the ops that have no sample."""
+    return sorted(set(public_ops()) - set(_SAMPLES))
+
+
+def samples_of_no_op() -> list[str]:
+    """Returns the names of samples whose op does not exist."""
+    return sorted(set(_SAMPLES) - set(public_ops()))
+
+
+def first_samples() -> dict[str, Any]:
+    """Returns arguments of ``parametrize``: one sample of each op, named by the op."""
+    samples = {op: _SAMPLES[op][0] for op in public_ops() if op in _SAMPLES}
+    return {"argvalues": list(samples.values()), "ids": list(samples)}

@@ -1,0 +1,67 @@
+"""Batches: ``vmap`` gives the bits of a call for each example, over every choice of axes."""
+
+import functools
+import itertools
+
+import jax
+import numpy as np
+
+from impl.tests.every_op.programs import assert_agree, outputs_and_gradient, plain
+from impl.tests.every_op.public_ops import parametrize_samples
+
+EXAMPLES = 3
+
+
+def stacked(array):
+    """Returns examples of the shape and with the values of ``array``, in other orders."""
+    rng = np.random.default_rng(array.size)
+    flat = np.asarray(array).reshape(-1)
+    return np.stack([rng.permutation(flat).reshape(array.shape) for _ in range(EXAMPLES)])
+
+
+def choices(sample):
+    """Returns which arrays have a batch axis: all of them, one, all but one, and so on."""
+    positions = range(len(sample.arrays)) if sample.batch is None else sample.batch
+    every = [
+        frozenset(chosen)
+        for count in range(1, len(positions) + 1)
+        for chosen in itertools.combinations(positions, count)
+    ]
+    return [c for c in every if len(c) in (1, len(positions) - 1, len(positions))]
+
+
+@parametrize_samples(lambda sample: sample.transformed and bool(sample.arrays))
+def test_vmap(sample):
+    batches = [stacked(array) for array in sample.arrays]
+    both = functools.partial(outputs_and_gradient, sample)
+
+    def outputs_alone(*arrays):
+        return sample.outputs(*arrays), ()
+
+    @jax.jit
+    def program(batches):
+        last_axis = [jax.numpy.moveaxis(batch, 0, -1) for batch in batches]
+        results = [jax.vmap(both, -1, -1)(*last_axis)]
+        for chosen in choices(sample):
+            axes = [0 if i in chosen else None for i in range(len(batches))]
+            arguments = [
+                batch if i in chosen else array
+                for i, (batch, array) in enumerate(zip(batches, sample.arrays, strict=True))
+            ]
+            with_gradient = len(batches) <= 2 or len(chosen) == len(batches)
+            function = both if with_gradient else outputs_alone
+            results.append(jax.vmap(function, axes)(*arguments))
+        return results
+
+    last_axis, *results = program(batches)
+    results.append(jax.tree.map(lambda out: np.moveaxis(np.asarray(out), -1, 0), last_axis))
+    for chosen, result in zip([*choices(sample), range(len(batches))], results, strict=True):
+        for example in range(EXAMPLES):
+            single = [
+                batch[example] if i in chosen else array
+                for i, (batch, array) in enumerate(zip(batches, sample.arrays, strict=True))
+            ]
+            for got, want in zip(result, plain(sample)(*single), strict=True):
+                if got:
+                    label = f"example {example}, batch axes for {list(chosen)}"
+                    assert_agree(sample, [out[example] for out in got], want, label)

@@ -1,0 +1,91 @@
+"""Every public op has a sample, a docstring for the reference, and checks of its arguments."""
+
+import inspect
+
+import jax
+import numpy as np
+import pytest
+from jax.experimental.sparse import BCOO
+
+import impl
+import spec
+from impl.tests.every_op.public_ops import (
+    first_samples,
+    public_ops,
+    samples_of,
+    samples_of_no_op,
+    without_samples,
+)
+
+ARRAYS = (np.ndarray, jax.Array, BCOO)
+every_op = pytest.mark.parametrize("op", public_ops())
+
+
+@every_op
+def test_a_sample(op):
+    assert op not in without_samples(), (
+        f"no test of impl/tests/every_op calls impl.{op}: add a sample of it to samples_of_ops.py "
+        "or samples_of_nn.py there"
+    )
+
+
+def test_no_sample_without_an_op():
+    assert samples_of_no_op() == []
+
+
+@every_op
+def test_docstring(op):
+    function = public_ops()[op]
+    text = inspect.getdoc(function) or ""
+    assert "Source: ``torch." in text
+    sibling = f"``{op.rpartition('.')[2][:-2]}"
+    if ("Args:" not in text and f"{sibling}1d``" in text) or f"{sibling}2d``" in text:
+        return  # It refers to the op for fewer dimensions.
+    for section in ("Args:", "Returns:", "Raises:"):
+        assert section in text, section
+    arguments = text.partition("Args:")[2].partition("Returns:")[0]
+    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    for name, parameter in inspect.signature(function).parameters.items():
+        assert f"    {stars.get(parameter.kind, '')}{name}: " in arguments
+
+
+class Recorder:
+    """A namespace of ops that records the arguments of a call instead of running the op."""
+
+    __name__ = "recorder"
+
+    def __init__(self, calls):
+        self.calls = calls
+
+    def __getattr__(self, name):
+        if name in ("nn", "functional", "sparse"):
+            return self
+        return lambda *arguments, **options: self.calls.append((arguments, options))
+
+
+@pytest.mark.parametrize("sample", **first_samples())
+def test_what_is_no_array_is_refused(sample, request):
+    op = request.node.callspec.id
+    function, calls = public_ops()[op], []
+    sample.call(Recorder(calls), *sample.arrays)
+    ((arguments, options),) = calls
+    parameters = inspect.signature(function).parameters
+    names = list(parameters)
+    for position, value in enumerate(arguments):
+        annotation = parameters[names[position]].annotation
+        # Some arguments may be lists.
+        if not isinstance(value, ARRAYS) or "Sequence" in annotation or annotation == "Any":
+            continue
+        wrong = [*arguments[:position], [1.0], *arguments[position + 1 :]]
+        for mode in (False, True):
+            with impl.deterministic(mode, profile="complete"), pytest.raises(TypeError) as raised:
+                function(*wrong, **options)
+            name = op.removeprefix("nn.").removeprefix("functional.")
+            assert str(raised.value).startswith(f"{name}(): argument '{names[position]}'")
+
+
+@every_op
+def test_bits_may_differ_only_if_a_row_says_so(op):
+    guarantees = {row.guarantee for row in spec.load().rows if row.op == op}
+    if any(not sample.same_bits for sample in samples_of(op)):
+        assert guarantees - {"portable"}

@@ -1,0 +1,28 @@
+"""Arrays for the tests of getitem, index_put, take, put and their relatives."""
+
+import numpy as np
+
+#: An array to index, with every element different.
+X = np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5)
+NO_INDEX = np.zeros(0, int)
+
+#: A length, and indices of which those from -5 to 4 are in range.
+SIZE = 5
+INDEX = np.array(
+    [3, -1, 0, SIZE, 3, SIZE + 7, -SIZE, -SIZE - 1, 2**31 - 1, -(2**31), 1, -SIZE - 3], np.int32
+)
+IN_RANGE = (INDEX >= -SIZE) & (INDEX < SIZE)
+#: The same counted from the front.
+WRAPPED = np.where(INDEX < 0, INDEX + SIZE, INDEX)
+#: Indices that int32 cannot hold, for an axis of length 3, and one that it can.
+WIDE = np.array([2**32 + 1, 1, -(2**32), -(2**32) - 1])
+
+#: Many indices from -3 to 2, and the same counted from the front.
+MANY = np.random.default_rng(0).integers(-3, 3, 1100)
+MANY_WRAPPED = MANY % 3
+
+
+def along_the_second(function, *arrays):
+    """Applies an oracle along the second of three dimensions."""
+    moved = [np.moveaxis(array, 1, 0) if array.ndim > 1 else array for array in arrays]
+    return np.moveaxis(function(*moved), 0, 1)

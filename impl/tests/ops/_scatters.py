@@ -1,0 +1,92 @@
+"""Arrays and checks for the tests of scatters and of gathers."""
+
+import functools
+
+import numpy as np
+
+import impl
+from impl.testing import lower
+from impl.tests.support.numbers import spread
+from impl.tests.support.programs import kernels
+
+#: A length, and indices from -2**31 to 2**31 - 1; those from 0 to the length are in range.
+SIZE = 5
+INDEX = np.array([3, -1, 0, SIZE, 3, SIZE + 7, -SIZE, 2**31 - 1, -(2**31), 1], np.int32)
+IN_RANGE = (INDEX >= 0) & (INDEX < SIZE)
+#: Indices that int32 cannot hold, for an axis of length 3, and one that it can.
+WIDE = np.array([2**32 + 1, 1, -(2**32)])
+
+#: Shapes, a dimension of each, and a number of updates along it.
+SHAPES = [
+    ((), 0, 1),
+    ((), -1, 1),
+    ((5,), 0, 6),
+    ((5,), -1, 8),
+    ((3, 4), 0, 7),
+    ((3, 4), -1, 6),
+    ((3, 4), -2, 6),
+    ((2, 3, 4), 0, 6),
+    ((2, 3, 4), 1, 5),
+    ((2, 3, 4), -1, 6),
+    ((2, 3, 2, 4), -3, 6),
+    ((2, 3, 2, 4), 2, 6),
+    ((2, 1, 3, 2, 2), -3, 4),
+]
+
+
+@functools.cache
+def contributions(destinations, count, width, dtype=np.float32):
+    """Returns initial values, an index and a source, of which half goes to a few destinations.
+
+    Sums are long, some destinations have no contribution, and zeros of both signs occur.
+    """
+    rng = np.random.default_rng((destinations, count, width))
+    index = np.where(
+        rng.random(count) < 0.5,
+        rng.integers(0, destinations, count),
+        rng.integers(0, min(3, destinations), count),
+    )
+    source = spread(rng, (count, width), dtype)
+    source[::7] = -0.0
+    initial = spread(rng, (destinations, width), dtype)
+    initial[:: max(1, destinations // 3)] = -0.0
+    return initial, index, source
+
+
+#: Around the panel of 1024: below, at and above it, several panels, and panels longer than 1024.
+SIZES = [
+    (1, 1, 1),
+    (3, 1024, 2),
+    (3, 1025, 1),
+    (5, 3072, 3),
+    (1025, 2049, 1),
+    (1500, 4500, 2),
+]
+#: One element, several panels, and several panels longer than 1024.
+FEW_SIZES = [SIZES[0], SIZES[3], SIZES[5]]
+
+
+def drawn(shape, dim, count, seed=0):
+    """Returns an input, a longer source, an index of elements and an index of slices."""
+    rng = np.random.default_rng((seed, *shape))
+    size = shape[dim] if shape else 1
+    longer = list(shape)
+    if shape:
+        longer[dim] = count
+    input, src = (np.asarray(rng.standard_normal(s), np.float32) for s in (shape, longer))
+    return input, src, np.asarray(rng.integers(0, size, longer)), rng.integers(0, size, count)
+
+
+def assert_unique_indices_need_no_order(function, initial, want):
+    """Requires that a promise of unique indices gives the program of the mode off.
+
+    Args:
+        function: The op, as a function of the input and of the keyword ``unique_indices``.
+        initial: The input, a column.
+        want: The elements of the result.
+    """
+    assert function(initial, unique_indices=True)[:, 0].tolist() == want
+    promised = lower(functools.partial(function, unique_indices=True), initial)
+    with impl.deterministic(False):
+        off = lower(function, initial)
+    assert kernels(promised) == kernels(off) != kernels(lower(function, initial))

@@ -1,0 +1,138 @@
+"""bincount: values, dtypes, lengths, bits, and bad arguments."""
+
+import jax
+import numpy as np
+import pytest
+
+import impl
+from impl.tests.ops._bad_values import COMPLEX, POINT, SQUARE, V, at, ones
+from impl.tests.ops._scatters import IN_RANGE, INDEX, SIZE, contributions
+from impl.tests.support.bits import assert_same_bits
+from impl.tests.support.programs import run_together
+from impl.tests.support.refusals import BadArguments, Call
+from spec import oracles
+
+complete = pytest.mark.usefixtures("complete")
+NO_NUMBERS = np.zeros(0, np.int64)
+
+
+@complete
+def test_dtypes():
+    calls, wanted = {}, {}
+    out_dtypes = {None: np.int32, np.float16: np.float32, np.float32: np.float32}
+    out_dtypes |= {np.int32: np.float32, bool: np.float32}
+    for weights, out in out_dtypes.items():
+        for dtype in (np.uint8, np.int16, np.int32):
+            numbers = np.array([3, 1, 3, 0], dtype)
+            amounts = [] if weights is None else [np.array([1, 0, 1, 1], weights)]
+            name = f"{weights} by {dtype.__name__}"
+            calls[name] = lambda *a: impl.bincount(*a, length=6), numbers, *amounts
+            wanted[name] = np.array([1, int(weights is None), 0, 2, 0, 0], out)
+    for name, got in run_together(calls).items():
+        assert_same_bits(got, wanted[name], name)
+
+
+@complete
+def test_length():
+    assert impl.bincount(np.array([1, 4, 1])).tolist() == [0, 2, 0, 0, 1]
+    assert impl.bincount(np.array([1, 4, 1]), minlength=2).shape == (5,)
+    assert impl.bincount(np.array([1, 4, 1]), minlength=7).shape == (7,)
+    assert impl.bincount(np.array([1, 4, 1]), length=3).tolist() == [0, 2, 0]
+    counts = jax.jit(lambda x: impl.bincount(x, length=6))(np.array([1, 4]))
+    assert counts.tolist() == [0, 1, 0, 0, 1, 0]
+
+
+@complete
+def test_empty_arrays():
+    assert impl.bincount(NO_NUMBERS).shape == (0,)
+    assert impl.bincount(NO_NUMBERS, np.ones(0, np.float32), 2).tolist() == [0, 0]
+    assert impl.bincount(np.array([1, 3]), length=0).shape == (0,)
+
+
+@complete
+def test_pytorch(torch):
+    rng = np.random.default_rng(0)
+    numbers, weights = rng.integers(0, 9, 50), rng.standard_normal(50).astype(np.float32)
+    want = torch.bincount(torch.from_numpy(numbers), torch.from_numpy(weights), 12).numpy()
+    got = impl.bincount(numbers, weights, 12)
+    assert got.dtype == want.dtype
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+@complete
+def test_x64():
+    rng = np.random.default_rng(0)
+    numbers, weights = rng.integers(0, 3, 2000), rng.standard_normal(2000)
+    with jax.enable_x64(True):
+        got, counts, narrow = jax.jit(
+            lambda w: (
+                impl.bincount(numbers, w),
+                impl.bincount(numbers),
+                impl.bincount(numbers, w.astype(np.float16)),
+            )
+        )(weights)
+    assert (got.dtype, counts.dtype, narrow.dtype) == (np.float64, np.int64, np.float64)
+    np.testing.assert_allclose(got, np.bincount(numbers, weights), rtol=1e-13, atol=1e-13)
+
+
+@complete
+@pytest.mark.usefixtures("lowering")
+def test_bits():
+    _, index, source = contributions(5, 3072, 3)
+    zeros = np.array([0, 0, 2]), np.full(3, -0.0, np.float32)
+    results = run_together(
+        {
+            "sums": (lambda i, w: impl.bincount(i, w, length=6), index, source[:, 0]),
+            "zeros": (lambda i, w: impl.bincount(i, w, length=3), *zeros),
+        }
+    )
+    want = oracles.panel(np.zeros(6, np.float32), index, source[:, 0])
+    assert_same_bits(results["sums"], want)
+    # 0 + -0 is 0: a compiler that knows the initial 0 must not leave the sum at -0.
+    assert_same_bits(results["zeros"], np.zeros(3, np.float32))
+
+
+# Bad arguments, and numbers that are out of range.
+
+CALLS: list[Call] = [
+    ("bincount", (at(-1, 2),), {}, RuntimeError, "got -1 at position 0"),
+    ("bincount", (V,), {}, NotImplementedError, "float32"),
+    ("bincount", (np.zeros(2, bool),), {}, NotImplementedError, "bool"),
+    ("bincount", (SQUARE,), {}, RuntimeError, "got shape [1, 1]"),
+    ("bincount", (POINT,), {}, RuntimeError, "got shape []"),
+    ("bincount", ([1],), {}, TypeError, "'input' must be"),
+    ("bincount", (at(1),), {"minlength": -1}, RuntimeError, "minlength should be >= 0"),
+    ("bincount", (at(1),), {"minlength": 1.5}, TypeError, "'minlength' must be int, not float"),
+    ("bincount", (at(1, 2), ones(3)), {}, RuntimeError, "shapes [3] and [2]"),
+    ("bincount", (at(1), [1.0]), {}, TypeError, "'weights' must be"),
+]
+UNLIKE_TORCH: list[Call] = [
+    # PyTorch converts with a warning.
+    ("bincount", (at(1, 2), COMPLEX), {}, TypeError, "'weights' must be real, not complex64"),
+    ("bincount", (at(1),), {"length": 1.5}, TypeError, "'length' must be int"),
+    ("bincount", (at(1),), {"length": 1, "minlength": 2}, RuntimeError, "not be below minlength"),
+]
+
+
+class TestBadArguments(BadArguments):
+    calls = CALLS
+    unlike_torch = UNLIKE_TORCH
+
+
+def test_under_jit_the_length_is_needed():
+    with pytest.raises(TypeError, match="pass length="):
+        jax.jit(impl.bincount)(at(1, 2))
+
+
+def test_a_number_beyond_32_bits_is_not_taken_for_another():
+    # Without x64 JAX would narrow it to 1.
+    assert impl.bincount(np.array([2**32 + 1, 2]), length=4).tolist() == [0, 0, 1, 0]
+
+
+@pytest.mark.usefixtures("path")
+def test_numbers_out_of_range_are_dropped():
+    weights = np.arange(1, 20, 2, dtype=np.float32)
+    want = np.zeros(SIZE, np.float32)
+    np.add.at(want, INDEX[IN_RANGE], weights[IN_RANGE])
+    got = jax.jit(lambda i, w: impl.bincount(i, w, length=SIZE))(INDEX, weights)
+    assert_same_bits(got, want)

@@ -1,0 +1,433 @@
+"""getitem: the meaning of expressions, bits of its gradient, and bad arguments."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import impl
+from impl.tests.ops._bad_values import SCALAR, TALL, M, V, at, ones
+from impl.tests.ops._expressions import MASK, ONE, PARTS, A, B, C, as_torch, expressions, label
+from impl.tests.ops._indices import (
+    IN_RANGE,
+    INDEX,
+    MANY,
+    MANY_WRAPPED,
+    NO_INDEX,
+    SIZE,
+    WIDE,
+    WRAPPED,
+    X,
+    along_the_second,
+)
+from impl.tests.support.bits import assert_same_bits
+from impl.tests.support.numbers import spread
+from impl.tests.support.programs import run_together
+from impl.tests.support.refusals import BadArguments, Call
+from spec import oracles
+
+complete = pytest.mark.usefixtures("complete")
+
+#: Expressions that NumPy reads as PyTorch does.
+AS_NUMPY = [
+    1,
+    -1,
+    np.int64(1),
+    ONE,
+    slice(None),
+    slice(5, 9),
+    slice(-2, None),
+    slice(1, 0),
+    (),
+    ...,
+    None,
+    (0, 1, 2, 3),
+    (..., 1),
+    (slice(None, None, 2), None, -1, ..., slice(1, None, 3)),
+    True,
+    False,
+    (slice(None), True),
+    np.True_,
+    np.array(False),
+    A,
+    C.astype(np.int32) % 2,
+    [1, 0, 1],
+    [],
+    range(2),
+    NO_INDEX,
+    (A, C[:2]),
+    (slice(None), B, A),
+    (slice(None), B, slice(None), A),
+    (slice(None), C[:2], slice(2), None, A),
+    (A, ..., A),
+    (..., C, 1),
+    (0, A, A),
+    ([0, 1], slice(None), [[1], [2]]),
+    (slice(None), (0, 2)),
+    (slice(None), [True, False, True]),
+    (slice(None), MASK),
+    (slice(None), MASK, np.array([1])),
+    (..., X[0, 0] % 3 > 1),
+    (True, A),
+    np.ones((2, 3, 4, 5), bool),
+    X > 50,
+]
+
+#: Expressions that it does not, and what they are.
+NOT_AS_NUMPY = [
+    # A list of anything but numbers is a tuple.
+    ([A, C[:2]], X[A, C[:2]]),
+    ([None, A], X[None, A]),
+    ([[0, 1], [1, 2]], X[[0, 1], [1, 2]]),
+    ([slice(None), 0], X[:, 0]),
+    # Ints are gone before arrays are placed.
+    ((0, slice(None), C), X[0][:, C]),
+    ((ONE, slice(None), C), X[1][:, C]),
+    ((A, 0, slice(None), A), X[:, 0][A, :, A]),
+    ((slice(None), 0, C), X[:, 0][:, C]),
+    # uint8 is a mask.
+    ((slice(None), np.array([0, 1, 1], np.uint8)), X[:, [1, 2]]),
+    (np.uint8(1), X[1]),
+    (np.array(1, np.uint8), X[None]),
+    # Further ellipses stand for nothing.
+    ((..., A, ...), X[..., A]),
+    ((0, ..., 1, ...), X[0, ..., 1]),
+]
+
+
+@complete
+@pytest.mark.parametrize("expression", [(A, ..., A), (slice(None), B, A), 1])
+def test_an_eager_call(expression):
+    got = impl.getitem(X, expression)
+    assert isinstance(got, jax.Array)
+    assert_same_bits(got, X[expression])
+
+
+def test_the_mode_off():
+    with impl.deterministic(False):
+        assert_same_bits(jax.jit(lambda x: impl.getitem(x, (A, ..., A)))(X), X[A, ..., A])
+
+
+@complete
+def test_expressions_as_numpy_reads_them():
+    results = jax.jit(lambda x: [impl.getitem(x, expression) for expression in AS_NUMPY])(X)
+    for expression, got in zip(AS_NUMPY, results, strict=True):
+        assert_same_bits(got, X[expression], label(expression))
+
+
+@complete
+def test_expressions_as_numpy_does_not_read_them():
+    results = jax.jit(lambda x: [impl.getitem(x, expression) for expression, _ in NOT_AS_NUMPY])(X)
+    for (expression, want), got in zip(NOT_AS_NUMPY, results, strict=True):
+        assert_same_bits(got, want, label(expression))
+
+
+@complete
+def test_other_shapes():
+    number, empty = np.float32(3), np.zeros((0, 3), np.float32)
+    five = np.arange(32.0, dtype=np.float32).reshape(2, 2, 2, 2, 2)
+    cases = [
+        (number, (), number),
+        (number, ..., number),
+        *((number, expression, np.array([3], np.float32)) for expression in (None, True, np.True_)),
+        (number, np.False_, np.zeros(0, np.float32)),
+        (empty, NO_INDEX, empty),
+        (empty, (slice(None), A), empty[:, :2]),
+        (empty, slice(1, 5), empty),
+        (five, (..., A, A[::-1]), five[..., A, A[::-1]]),
+    ]
+    results = jax.jit(lambda xs: [impl.getitem(x, c[1]) for x, c in zip(xs, cases, strict=True)])(
+        [x for x, _, _ in cases]
+    )
+    for (_, expression, want), got in zip(cases, results, strict=True):
+        assert_same_bits(got, want, label(expression))
+
+
+@complete
+def test_torch_reads_expressions_alike(torch):
+    tensor, valid, wrong = torch.from_numpy(X), {}, 0
+    for expression in expressions(PARTS, 50, seed=0):
+        if sum(part is ... for part in expression) > 1:
+            continue  # PyTorch takes only some of these.
+        try:
+            want = tensor[tuple(as_torch(torch, part) for part in expression)].numpy()
+        except IndexError:
+            wrong += 1
+            with pytest.raises(IndexError):
+                impl.getitem(X, expression)
+            continue
+        valid[str(expression)] = expression, want
+    results = jax.jit(lambda x: [impl.getitem(x, expression) for expression, _ in valid.values()])(
+        X
+    )
+    for name, got in zip(valid, results, strict=True):
+        assert_same_bits(got, valid[name][1], name)
+    assert len(valid) > 30
+    assert wrong > 2
+
+
+def split(expression):
+    """Returns the arrays of an expression, and a function that replaces them by others."""
+    arrays = [part for part in expression if isinstance(part, np.ndarray)]
+
+    def rebuild(others):
+        rest = iter(others)
+        return tuple(next(rest) if isinstance(p, np.ndarray) else p for p in expression)
+
+    return arrays, rebuild
+
+
+@complete
+def test_traced_arrays_read_the_same_and_gradients_add_up():
+    rng, calls, wanted, traced = np.random.default_rng(0), {}, {}, 0
+    numbers = np.arange(X.size).reshape(X.shape)
+    for expression in expressions([p for p in PARTS if p is not ...], 14, seed=1, longest=4):
+        arrays, rebuild = split(expression)
+        try:
+            # The position of each element that is read.
+            flat = np.asarray(impl.getitem(numbers, expression))
+        except IndexError:
+            continue
+        traced += bool(arrays)
+
+        def both(x, arrays, weight, rebuild=rebuild):
+            out, pullback = jax.vjp(lambda x: impl.getitem(x, rebuild(arrays)), x)
+            return out, pullback(weight)[0]
+
+        weight = rng.integers(-9, 9, flat.shape).astype(np.float32)
+        gradient = np.zeros(X.size, np.float32)
+        np.add.at(gradient, flat, weight)
+        calls[str(expression)] = both, X, arrays, weight
+        wanted[str(expression)] = X.reshape(-1)[flat], gradient.reshape(X.shape)
+    for name, (out, gradient) in run_together(calls).items():
+        np.testing.assert_array_equal(out, wanted[name][0], err_msg=name)
+        np.testing.assert_array_equal(gradient, wanted[name][1], err_msg=name)
+    assert traced > 5
+
+
+@complete
+def test_dtypes():
+    index = np.array([2, 0, -1])
+    dtypes = [np.float16, jnp.bfloat16, np.int8, np.uint32, bool, np.complex64]
+    arrays = {d.__name__: (np.arange(6).reshape(3, 2) % 4).astype(d) for d in dtypes}
+    calls = {name: (lambda x: impl.getitem(x, (index, 1)), x) for name, x in arrays.items()}
+    for name, got in run_together(calls).items():
+        assert_same_bits(got, arrays[name][index, 1], name)
+
+
+@complete
+def test_x64():
+    x, index = np.random.default_rng(0).standard_normal((4, 3)), np.array([3, -4, 3])
+    read = jax.jit(lambda x, i: (impl.getitem(x, i), impl.getitem(x, (i, i % 3))))
+    with jax.enable_x64(True):
+        rows, elements = read(x, index)
+        assert_same_bits(rows, x[index])
+        assert_same_bits(elements, x[index, index % 3])
+        assert impl.getitem(x, index).dtype == np.float64
+
+
+# Bits of the gradient, and facts.
+
+
+@complete
+@pytest.mark.usefixtures("lowering")
+def test_bits_of_the_gradient():
+    rng = np.random.default_rng(0)
+    columns = np.zeros((2, 3, 2), np.float32)
+    rows = spread(rng, (40, 3))
+    mask = rows[:, 0] > 0
+    weights = {
+        "second dimension": spread(rng, (2, len(MANY), 2)),
+        "mask": spread(rng, (mask.sum(), 3)),
+        "slice": spread(rng, (13, 1)),
+    }
+    expressions = {
+        "second dimension": (slice(None), MANY),
+        "mask": mask,
+        "slice": (slice(1, 39, 3), None, -1),
+    }
+
+    def gradient(expression, x, weight):
+        return jax.vjp(lambda x: impl.getitem(x, expression), x)[1](weight)[0]
+
+    calls = {
+        name: (
+            functools.partial(gradient, expression),
+            columns if name == "second dimension" else rows,
+            weights[name],
+        )
+        for name, expression in expressions.items()
+    }
+    wanted = {
+        "second dimension": along_the_second(
+            oracles.panel, columns, MANY_WRAPPED, weights["second dimension"]
+        )
+    }
+    for name in ("mask", "slice"):
+        wanted[name] = np.zeros_like(rows)
+        wanted[name][expressions[name]] = weights[name]
+    for name, got in run_together(calls).items():
+        assert_same_bits(got, wanted[name], name)
+
+
+@pytest.mark.parametrize(
+    ("call", "facts"),
+    [
+        (lambda: impl.getitem(np.ones(3), np.arange(2)), {"index_is_list": True}),
+        (lambda: impl.getitem(np.ones(3), [np.arange(2)]), {"index_is_list": True}),
+        (lambda: impl.getitem(np.ones(3), [0, 2]), {"index_is_list": True}),
+        (lambda: impl.getitem(np.ones(3), True), {"index_is_list": True}),
+        (lambda: impl.getitem(np.ones(3), np.array(1)), {"index_is_list": False}),
+        (lambda: impl.getitem(np.ones(3), (slice(2), None)), {"index_is_list": False}),
+        (lambda: impl.getitem(np.ones(3), np.arange(2)), {"unique_indices": False}),
+        (lambda: impl.getitem(np.ones(3), np.arange(3) > 0), {"unique_indices": True}),
+        (lambda: impl.getitem(np.ones((2, 3)), (np.arange(2), 0)), {"unique_indices": False}),
+    ],
+)
+def test_facts(call, facts):
+    with impl.testing.questions() as asked:
+        call()
+    assert len(asked) == 1
+    assert {name: asked[0].facts[name] for name in facts} == facts
+
+
+# Bad arguments, and indices that are out of range.
+
+CALLS: list[Call] = [
+    ("getitem", (M, 3), {}, IndexError, "index 3 is out of bounds for dimension 0 with size 3"),
+    ("getitem", (M, -4), {}, IndexError, "index -4 is out of bounds"),
+    ("getitem", (M, (0, 2)), {}, IndexError, "for dimension 1 with size 2"),
+    ("getitem", (M, at(0, 3)), {}, IndexError, "at position [1] of argument 'indices'"),
+    ("getitem", (M, (at(0), at(-3))), {}, IndexError, "of argument 'indices[1]'; allowed are -2"),
+    ("getitem", (M, (0, 0, 0)), {}, IndexError, "array of dimension 2 (got 3)"),
+    ("getitem", (M, (0, M > 0)), {}, IndexError, "(got 3)"),
+    ("getitem", (SCALAR, slice(None)), {}, IndexError, "array of dimension 0"),
+    ("getitem", (SCALAR, 0), {}, IndexError, "0"),
+    ("getitem", (M, 1.0), {}, IndexError, "of type float; allowed are ints"),
+    ("getitem", (M, {0}), {}, IndexError, "of type set"),
+    ("getitem", (M, at(1.0)), {}, IndexError, "of float64; allowed are"),
+    ("getitem", (M, np.float32(1)), {}, IndexError, "float32"),
+    ("getitem", (M, np.zeros(1, np.int16)), {}, IndexError, "int16"),
+    ("getitem", (M, ones(1, dtype=np.complex64)), {}, IndexError, "complex64"),
+    ("getitem", (M, (at(0, 1), at(0, 1, 1))), {}, IndexError, "with shapes [2], [3]"),
+    ("getitem", (M, TALL), {}, IndexError, "mask [4] does not match"),
+    ("getitem", (M, (slice(None), M > 0)), {}, IndexError, "(got 3)"),
+    ("getitem", (M[:0], at(0)), {}, IndexError, "none is allowed"),
+    ("getitem", (M, slice(None, None, -1)), {}, ValueError, "greater than zero"),
+    ("getitem", (M, slice(None, None, 0)), {}, ValueError, "zero"),
+    ("getitem", (M, slice(0.5, 1)), {}, TypeError, "slice(0.5, 1, None)"),
+    ("getitem", (M, ([[0, 1], [1]], 0)), {}, ValueError, "indices[0]"),
+]
+UNLIKE_TORCH: list[Call] = [
+    # PyTorch takes numbers of a list for ints.
+    ("getitem", (M, [0.5]), {}, IndexError, "float64"),
+    ("getitem", (M, "a"), {}, IndexError, "str"),
+    # Nothing is read, and so PyTorch does not look.
+    ("getitem", (M[:0], (slice(None), at(2))), {}, IndexError, "dimension 1 with size 2"),
+]
+TORCH_FUNCTIONS = {"getitem": lambda x, indices: x[indices]}
+
+
+class TestBadArguments(BadArguments):
+    calls = CALLS
+    unlike_torch = UNLIKE_TORCH
+    torch_functions = TORCH_FUNCTIONS
+
+
+def test_known_indices_are_checked_under_jit_too():
+    with pytest.raises(IndexError, match="index 3 is out of bounds"):
+        jax.jit(lambda x: impl.getitem(x, at(3)))(V)
+    with pytest.raises(IndexError, match="index -4 is out of bounds"):
+        jax.jit(lambda x: impl.getitem(x, -4))(V)
+
+
+def test_a_shape_that_depends_on_values_is_refused_under_jit():
+    masked = jax.jit(impl.getitem)
+    with pytest.raises(TypeError, match=r"mask whose values are not known under jit.*nonzero"):
+        masked(V, V > 0)
+    with pytest.raises(TypeError, match="not known under jit"):
+        masked(V, np.array(True))
+    with pytest.raises(TypeError, match="parts must be ints that are known"):
+        jax.jit(lambda x, i: impl.getitem(x, slice(i, None)))(V, 1)
+
+
+def test_more_elements_than_an_index_counts():
+    big = jax.ShapeDtypeStruct((2**16, 2**16), np.int8)
+    index = jax.ShapeDtypeStruct((2,), np.int32)
+    call = lambda x, i: impl.getitem(x, (i, i))  # noqa: E731
+    with pytest.raises(NotImplementedError, match="cannot count 4294967296 elements"):
+        jax.eval_shape(call, big, index)
+    with jax.enable_x64(True):
+        assert jax.eval_shape(call, big, index).shape == (2,)
+    # Rows are counted by themselves.
+    assert jax.eval_shape(impl.getitem, big, index).shape == (2, 2**16)
+
+
+@pytest.mark.usefixtures("path")
+def test_reads_out_of_range_give_the_fill_value_and_no_gradient():
+    x = np.arange(2 * SIZE, dtype=np.float32).reshape(SIZE, 2)
+    weight = np.arange(1, 2 * len(INDEX) + 1, dtype=np.float32).reshape(-1, 2)
+    rows = np.full((len(INDEX), 2), np.nan, np.float32)
+    rows[IN_RANGE] = x[WRAPPED[IN_RANGE]]
+    gradient = np.zeros_like(x)
+    np.add.at(gradient, WRAPPED[IN_RANGE], weight[IN_RANGE])
+
+    @jax.jit
+    def reads(x, i, w):
+        # The same rows by every kind of expression.
+        calls = [
+            lambda x: impl.getitem(x, i),
+            lambda x: impl.getitem(x.T, (slice(None), i)).T,
+            lambda x: impl.getitem(x, (i[:, None], jnp.arange(2))),
+            lambda x: impl.getitem(x, (i[:, None], slice(None), None))[:, 0, :, 0],
+        ]
+        return [(call(x), jax.vjp(call, x)[1](w)[0]) for call in calls]
+
+    for out, back in reads(x, INDEX, weight):
+        np.testing.assert_array_equal(out, rows)
+        assert_same_bits(back, gradient)
+
+
+def test_a_traced_int_reads_as_an_array_does():
+    read = jax.jit(lambda x, i: impl.getitem(x, (slice(None), i)))
+    x = np.arange(2 * SIZE, dtype=np.float32).reshape(2, SIZE)
+    for index, in_range, wrapped in zip(INDEX, IN_RANGE, WRAPPED, strict=True):
+        want = x[:, wrapped] if in_range else np.full(2, np.nan)
+        np.testing.assert_array_equal(read(x, index), want)
+
+
+def test_traced_ints_of_other_dtypes_and_in_lists():
+    x = np.arange(2 * SIZE, dtype=np.float32).reshape(2, SIZE)
+    read = jax.jit(lambda x, i: impl.getitem(x, (slice(None), i)))
+    np.testing.assert_array_equal(read(x, np.int8(-2)), x[:, -2])
+    with pytest.raises(IndexError, match="of uint32"):
+        read(x, np.uint32(1))
+    listed = jax.jit(lambda x, i: impl.getitem(x, (slice(None), [i, 1, -i])))
+    np.testing.assert_array_equal(listed(x, 2), x[:, [2, 1, -2]])
+    np.testing.assert_array_equal(jax.jit(lambda x, i: impl.getitem(x, [i, i]))(x, 1), x[1, 1])
+
+
+def test_two_indices_out_of_range_do_not_make_one_in_range():
+    # Flattened without a check, (1, -4) of [3, 3] would be (0, 0), and (0, 3) would be (1, 0).
+    pairs = np.array([[1, -4], [0, 3], [3, 0], [-4, 1], [2, 2]])
+    got = jax.jit(lambda x, i, j: impl.getitem(x, (i, j)))(ones(3, 3), *pairs.T)
+    assert np.isnan(got).tolist() == [True, True, True, True, False]
+
+
+def test_a_wide_index_is_not_narrowed_first():
+    @jax.jit
+    def reads(x, i):
+        return impl.getitem(x, i), impl.getitem(x[:, None], (i, i * 0))
+
+    with jax.enable_x64(True):
+        for got in reads(np.zeros(3), WIDE):
+            assert np.isnan(got).tolist() == [True, False, True, True]
+    with pytest.raises(IndexError, match="index 4294967297 is out of bounds"):
+        impl.getitem(V, WIDE)
+
+
+def test_under_jit_an_axis_without_elements():
+    # No index can be in range, and still the program is traced: the value may never be read.
+    assert np.isnan(jax.jit(impl.getitem)(V[:0], at(0, -1))).tolist() == [True, True]

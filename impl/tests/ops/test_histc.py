@@ -1,0 +1,201 @@
+"""histc: values, bits, transformations, and bad arguments."""
+
+import functools
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import impl
+from impl.tests.support.bits import assert_same_bits
+from impl.tests.support.programs import run_together
+from impl.tests.support.refusals import BadArguments, Call
+from spec import oracles
+
+pytestmark = pytest.mark.usefixtures("complete")
+
+RNG = np.random.default_rng(0)
+nan, inf = np.nan, np.inf
+
+
+def floats(*values, dtype=np.float32):
+    return np.array(values, dtype)
+
+
+#: histc, compiled once for each shape and number of bins.
+compiled = functools.partial(jax.jit, static_argnums=1)(impl.histc)
+
+#: Input, bins, range. Quarters are on the edges of bins.
+NORMAL = RNG.standard_normal(600).astype(np.float32)
+QUARTERS = np.round(NORMAL * 4) / 4
+MANY = [
+    (data, bins, *ends)
+    for data, bins, ends in itertools.product(
+        [NORMAL, QUARTERS, NORMAL * 1e-3, NORMAL * 1e6],
+        [7, 100],
+        [(0, 0), (-1, 1), (-0.3, 0.7), (0.1, 0.9), (2, 2)],
+    )
+]
+FEW = [
+    (NORMAL.reshape(20, 30), 4, -1, 2),
+    (floats(1, 1, 1, 1), 4, 0, 0),
+    (floats(3)[0], 4, 1, 5),
+    (floats(), 4, 0, 0),
+    (floats(nan, 1, inf, -inf), 4, 0, 2),
+    (floats(0, 1, 2, 4), 4, 0, 0),
+    (floats(-1, 0, 2, 3), 4, False, np.float32(2)),
+]
+
+
+def histogram(x, bins, low, high):
+    """Counts floats, by the arithmetic that the op states."""
+    wide = x.astype(np.float32 if x.dtype.itemsize < 4 else x.dtype).reshape(-1)
+    low, high = (x.dtype.type(end).astype(wide.dtype) for end in (low, high))
+    if low == high and x.size:
+        low, high = wide.min(), wide.max()
+    if low == high:
+        low, high = low - 1, high + 1
+    with np.errstate(all="ignore"):
+        quotient = (wide - low) * wide.dtype.type(bins) / (high - low)
+    counted = (wide >= low) & (wide <= high)
+    positions = np.minimum(quotient[counted].astype(int), bins - 1)
+    return np.bincount(positions, minlength=bins).astype(x.dtype)
+
+
+def test_values():
+    for x, bins, *ends in MANY:
+        got = compiled(x, bins, *map(np.float32, ends))
+        assert_same_bits(got, histogram(x, bins, *ends))
+    results = jax.jit(
+        lambda xs: [impl.histc(x, *case[1:]) for x, case in zip(xs, FEW, strict=True)]
+    )([x for x, *_ in FEW])
+    for case, got in zip(FEW, results, strict=True):
+        assert_same_bits(got, histogram(*case))
+    assert impl.histc(floats()).shape == (100,)
+    assert_same_bits(impl.histc(max=2, bins=4, input=floats(1, 2, 0, 5)), floats(1, 0, 1, 1))
+
+
+def test_the_reference_is_pytorch(torch):
+    for x, *arguments in MANY + FEW:
+        want = torch.histc(torch.from_numpy(np.asarray(x)), *arguments).numpy()
+        assert_same_bits(histogram(x, *arguments), want)
+
+
+def test_narrow_floats():
+    calls, wanted = {}, {}
+    for dtype in (np.float16, jnp.bfloat16):
+        name, x = dtype.__name__, NORMAL.astype(dtype)
+        calls[name] = lambda x: impl.histc(x, 9, -0.7, 0.9), x
+        wanted[name] = histogram(x, 9, -0.7, 0.9)
+        # An end of the range is converted as x is, and so x is in the range.
+        calls[f"{name} at an end"] = (
+            lambda x: impl.histc(x, 2, 0.1, 0.2),
+            floats(0.1, dtype=dtype),
+        )
+        wanted[f"{name} at an end"] = floats(1, 0, dtype=dtype)
+        # Adding ones in the dtype of the result would end at 256 for bfloat16.
+        calls[f"{name}, many"] = lambda x: impl.histc(x, 1, 0, 1), np.zeros(3000, dtype)
+        wanted[f"{name}, many"] = floats(3000, dtype=dtype)
+    for name, got in run_together(calls).items():
+        assert_same_bits(got, wanted[name], name)
+
+
+def test_doubles(rng):
+    x = rng.standard_normal(600)
+    with jax.enable_x64(True):
+        got = jax.jit(lambda x: impl.histc(x, 11, -0.3, 0.7))(x)
+    assert_same_bits(got, histogram(x, 11, -0.3, 0.7))
+
+
+def histogram_of_integers(x, bins, low, high):
+    """Counts integers, by the arithmetic of Python."""
+    if low == high:
+        low, high = int(x.min()), int(x.max())
+    distances = [int(v) - low for v in x if low <= v <= high]
+    positions = [min(v * bins // (high - low), bins - 1) for v in distances]
+    return np.bincount(positions, minlength=bins).astype(x.dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.uint32, np.uint64])
+def test_integers(dtype, rng):
+    limits = np.iinfo(dtype)
+    x = rng.integers(limits.min, limits.max, 200, dtype, endpoint=True)
+    x[:2] = limits.min, limits.max
+    with jax.enable_x64(np.dtype(dtype).itemsize == 8):
+        for bins, ends in itertools.product(
+            [3, 100003], [(0, 0), (3, 100), (int(limits.min) // 2, int(limits.max) // 3)]
+        ):
+            got = compiled(x, bins, *(np.array(end).astype(dtype) for end in ends))
+            assert_same_bits(got, histogram_of_integers(x, bins, *ends))
+        # One below the least is beyond 32 and 64 bits. A count wraps around as other sums do.
+        zero = np.zeros((), dtype)
+        counts = compiled(np.full(200, limits.min, dtype), 3, zero, zero).tolist()
+        assert counts == ([0, 200 - 256, 0] if dtype is np.int8 else [200, 0, 0])
+
+
+def test_the_range_of_integers():
+    few = np.arange(5)
+    # A fraction is cut off, as in PyTorch on CUDA, which counts integers.
+    assert impl.histc(few, 3, 0.5, 2.5).tolist() == [1, 1, 1]
+    assert impl.histc(few, 3).tolist() == [2, 1, 2]
+
+
+@pytest.mark.usefixtures("path")
+def test_counts_are_those_of_panel_order(rng):
+    x = rng.standard_normal(2500).astype(np.float32)
+    bins = np.where((x >= 0) & (x <= 1), np.minimum(np.trunc(x * 5), 4), -1).astype(int)
+    want = oracles.panel(np.zeros(5, np.float32), bins, np.ones(2500, np.float32))
+    assert_same_bits(jax.jit(lambda x: impl.histc(x, 5, 0, 1))(x), want)
+
+
+def test_transformations():
+    many = np.stack([NORMAL, 2 * NORMAL, QUARTERS])
+    lows, highs = floats(0, -1, 0), floats(0, 1, 2)
+    want = [histogram(x, 5, *ends) for x, *ends in zip(many, lows, highs, strict=True)]
+    got = jax.vmap(lambda x, low, high: compiled(x, 5, low, high))(many, lows, highs)
+    assert_same_bits(got, np.stack(want))
+    # The counts are constants of a derivative.
+    loss = jax.checkpoint(lambda x: (impl.histc(x, 5) * x[:5]).sum())
+    assert_same_bits(jax.jit(jax.grad(loss))(NORMAL), np.pad(want[0], (0, 595)))
+
+
+def test_an_invalid_range_counts_nothing_under_jit():
+    count = jax.jit(lambda x, low, high: impl.histc(x, 3, low, high))
+    assert count(floats(0, 1), 0.0, 0.0).tolist() == [1, 0, 1]
+    for x, *ends in [
+        (floats(0, 1), 1.0, 0.0),
+        (floats(0, 1), nan, 1.0),
+        (floats(0, 1), 0.0, inf),
+        (floats(0, nan), 0.0, 0.0),
+        (floats(0, inf), 0.0, 0.0),
+    ]:
+        assert count(x, *ends).tolist() == [0, 0, 0]
+
+
+V = floats(1)
+CALLS: list[Call] = [
+    ("histc", (V, 0), {}, RuntimeError, "bins must be > 0, but got 0"),
+    ("histc", (V, 2.0), {}, TypeError, "'bins' must be int, not float"),
+    ("histc", (V, True), {}, TypeError, "'bins' must be int, not bool"),
+    ("histc", (V, 4, 2, 1), {}, RuntimeError, "max must be larger than min"),
+    ("histc", (V, 4, 0, inf), {}, RuntimeError, "range of [0.0, inf] is not finite"),
+    ("histc", (V, 4, nan, 1), {}, RuntimeError, "is not finite"),
+    ("histc", (floats(nan, 1), 4), {}, RuntimeError, "range of [nan, nan] is not finite"),
+    ("histc", (floats(inf, 1), 4), {}, RuntimeError, "range of [1.0, inf] is not finite"),
+    ("histc", (V, 4, "0", 1), {}, TypeError, "'min' must be Number, not str"),
+    ("histc", (V, 4, 1j, 1), {}, RuntimeError, "'min' cannot be converted to float32"),
+    ("histc", ([1.0], 4), {}, TypeError, "'input' must be"),
+    ("histc", (np.ones(2, bool), 4), {}, NotImplementedError, "bool in argument 'input'"),
+    ("histc", (np.ones(2, np.complex64), 4, 0, 1), {}, NotImplementedError, "complex64"),
+]
+
+
+class TestBadArguments(BadArguments):
+    calls = CALLS
+
+
+def test_a_known_range_is_checked_under_jit_too():
+    with pytest.raises(RuntimeError, match="max must be larger"):
+        jax.jit(lambda x: impl.histc(x, 4, 2, 1))(V)

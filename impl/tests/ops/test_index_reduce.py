@@ -1,0 +1,449 @@
+"""Reductions by scatter_reduce and index_reduce; and all else of index_reduce."""
+
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import impl
+from impl.tests.ops._bad_values import ONE, M, V, at
+from impl.tests.ops._scatters import (
+    IN_RANGE,
+    INDEX,
+    SHAPES,
+    SIZE,
+    WIDE,
+    assert_unique_indices_need_no_order,
+    drawn,
+)
+from impl.tests.support import references
+from impl.tests.support.bits import assert_all_same_bits, assert_same_bits, bits
+from impl.tests.support.lowerings import LOWERINGS
+from impl.tests.support.numbers import small, spread, whole
+from impl.tests.support.programs import run_together
+from impl.tests.support.refusals import BadArguments, Call
+from impl.tests.support.values import assert_reference_is_pytorch, assert_values
+from spec import oracles
+
+complete = pytest.mark.usefixtures("complete")
+beta = pytest.mark.filterwarnings("ignore:.*in beta:UserWarning")
+
+REDUCTIONS = [
+    (reduce, include_self)
+    for reduce in ("sum", "prod", "mean", "amax", "amin")
+    for include_self in (True, False)
+]
+#: Those of index_reduce.
+SLICES = [(reduce, include_self) for reduce, include_self in REDUCTIONS if reduce != "sum"]
+KEYWORDS = [{"reduce": reduce, "include_self": include_self} for reduce, include_self in SLICES]
+
+
+# Values of index_reduce; test_scatter_corner.py has those of scatter_reduce.
+
+
+def cases():
+    for shape, dim, count in SHAPES:
+        input, source, _, index = drawn(shape, dim, count)
+        for options in KEYWORDS if len(shape) == 2 else [KEYWORDS[4]]:
+            yield f"{shape}, dim {dim}, {options}", ((input, dim, index, source), options)
+
+
+@complete
+def test_values():
+    assert_values(impl.index_reduce, references.scattered, dict(cases()))
+
+
+def test_the_mode_off():
+    few = {name: case for name, case in cases() if name.startswith("(3, 4), dim 0")}
+    assert_values(impl.index_reduce, references.scattered, few)
+
+
+@beta
+def test_the_reference_is_pytorch(torch):
+    assert_reference_is_pytorch(torch, torch.index_reduce, references.scattered, dict(cases()))
+
+
+@complete
+def test_a_number_stands_for_an_array_of_one_element():
+    for index in (np.zeros((), int), np.zeros(1, int)):
+        assert impl.index_reduce(np.ones(()), 0, index, np.full((), 2.0), "prod") == 2
+
+
+@complete
+def test_empty_arrays():
+    some, empty = np.ones((3, 2), np.float32), np.ones((3, 0), np.float32)
+    for include_self in (True, False):
+        reduce = functools.partial(impl.index_reduce, reduce="mean", include_self=include_self)
+        got = reduce(some, 1, np.zeros(0, np.int64), empty)
+        np.testing.assert_array_equal(got, some)
+        assert reduce(empty, 0, at(1), empty[:1]).shape == (3, 0)
+
+
+DTYPES = [np.float16, jnp.bfloat16, np.int8, np.uint8, np.int32, np.uint32, bool, np.complex64]
+#: The values of ``reduce`` that a dtype does not have.
+REFUSED = {"bool": {"mean"}, "complex64": {"prod", "amax", "amin"}}
+
+
+@complete
+def test_dtypes():
+    index = np.array([2, 0, 2, 1, 2])
+    calls, wanted = {}, {}
+    for dtype in DTYPES:
+        input, source = small((4, 2), dtype, 0), small((5, 2), dtype, 1)
+        name = np.dtype(dtype).name
+        wide = np.complex128 if name == "complex64" else np.float64
+        for options in KEYWORDS:
+            if options["reduce"] in REFUSED.get(name, ()):
+                with pytest.raises(NotImplementedError, match=name):
+                    impl.index_reduce(input, 0, index, source, **options)
+                continue
+            call = functools.partial(
+                lambda x, s, o: impl.index_reduce(x, 0, index, s, **o), o=options
+            )
+            calls[f"{name} {options}"] = call, input, source
+            want = references.scattered(
+                input.astype(wide), 0, index, source.astype(wide), **options
+            )
+            integral = name.removeprefix("u").startswith("int")
+            wanted[f"{name} {options}"] = (np.floor(want) if integral else want).astype(dtype)
+    for name, got in run_together(calls).items():
+        assert got.dtype == wanted[name].dtype, name
+        wide = np.complex128 if "complex" in name else np.float64
+        np.testing.assert_allclose(
+            np.asarray(got).astype(wide), wanted[name].astype(wide), rtol=1e-6, err_msg=name
+        )
+
+
+@complete
+def test_means_of_integers_are_rounded_down_and_do_not_wrap_around():
+    def mean(values, index, size, include_self):
+        return impl.index_reduce(
+            np.full(size, values[0]), 0, index, values, "mean", include_self=include_self
+        )
+
+    pairs = np.array([-3, -4, 7, 0, -1, 0], np.int32)
+    assert mean(pairs, np.array([0, 0, 1, 1, 2, 2]), 3, include_self=False).tolist() == [-4, 3, -1]
+    # PyTorch's sum of narrow integers wraps around before it is divided.
+    for number, dtype in ((100, np.int8), (200, np.uint8)):
+        many = np.full(300, number, dtype)
+        assert mean(many, np.zeros(300, int), 1, include_self=True).tolist() == [number]
+    large = np.full(1, 2**32 - 3, np.uint32)
+    assert mean(large, np.zeros(1, int), 1, include_self=False).tolist() == large.tolist()
+
+
+@complete
+def test_x64():
+    wide = np.array([2**62, -(2**62), 5])
+    with jax.enable_x64(True):
+        got = impl.index_reduce(wide, 0, at(2), wide[1:2], "amax", include_self=False)
+    assert got.tolist() == [*wide[:2], -(2**62)]
+
+
+@complete
+def test_nans_and_infinities():
+    inf, nan = math.inf, math.nan
+    index = np.array([0, 0, 1, 2, 2, 3])
+    src = np.array([1, nan, nan, -inf, -inf, inf], np.float32)
+    input = np.array([0, 2, 5, -inf, nan], np.float32)
+    wanted = {
+        ("amax", True): [nan, nan, 5, inf, nan],
+        ("amin", True): [nan, nan, -inf, -inf, nan],
+        ("amax", False): [nan, nan, -inf, inf, nan],
+        ("amin", False): [nan, nan, -inf, inf, nan],
+        ("mean", False): [nan, nan, -inf, inf, nan],
+        ("mean", True): [nan, nan, -inf, nan, nan],
+        ("prod", False): [nan, nan, inf, inf, nan],
+    }
+
+    @jax.jit
+    def calls(x, s):
+        return [
+            impl.scatter_reduce(x, 0, index, s, reduce, include_self=include_self)
+            for reduce, include_self in wanted
+        ]
+
+    for got, (case, want) in zip(calls(input, src), wanted.items(), strict=True):
+        np.testing.assert_array_equal(got, np.array(want, np.float32), err_msg=str(case))
+
+
+# Bits. The suite tests them with the index as an argument; here it is part of the program.
+
+RNG = np.random.default_rng(0)
+MANY = RNG.integers(0, 4, 2100)
+SOURCE = (1 + RNG.standard_normal(2100) / 16).astype(np.float32)
+#: No index is 4.
+FIVE = np.array([0.3, -0.0, 1e30, -0.0, np.nan], np.float32)
+
+
+@complete
+@pytest.mark.usefixtures("lowering")
+def test_a_division_by_a_known_count_is_exact():
+    mean = functools.partial(lambda x, s: impl.index_reduce(x, 0, MANY, s, "mean"))
+    arrays = {d.__name__: (FIVE.astype(d), SOURCE.astype(d)) for d in (np.float32, jnp.bfloat16)}
+    results = run_together({name: (mean, *pair) for name, pair in arrays.items()})
+    terms = (np.bincount(MANY, minlength=5) + 1).astype(np.float32)
+    for name, got in results.items():
+        initial, source = (array.astype(np.float32) for array in arrays[name])
+        total = oracles.panel(initial, MANY, source)
+        want = np.where(terms > 1, total / terms, initial)
+        assert_same_bits(got, want.astype(got.dtype), name)
+        # A multiplication by the reciprocal would show.
+        product = np.where(terms > 1, total * (np.float32(1) / terms), initial)
+        assert bits(want) != bits(product)
+
+
+@complete
+def test_a_mean_does_not_touch_elements_without_updates():
+    # Not even a subnormal, which a division by 1 may flush to zero.
+    tiny = np.array([1e-40, 1], np.float32)
+    for include_self in (True, False):
+        got = impl.index_reduce(tiny, 0, at(1), tiny[1:], "mean", include_self=include_self)
+        assert_same_bits(got, tiny)
+
+
+@complete
+@pytest.mark.usefixtures("lowering")
+def test_extremes_of_zeros_are_ordered_by_sign():
+    zeros = np.array([-0.0, 0.0], np.float32)
+    index = np.zeros(2, int)
+
+    @jax.jit
+    def calls(x, s):
+        return [
+            impl.index_reduce(x, 0, index, s, reduce, include_self=include_self)
+            for reduce in ("amin", "amax")
+            for include_self in (True, False)
+        ]
+
+    for source in (zeros, zeros[::-1].copy()):
+        signs = np.signbit(calls(zeros[:1], source)).ravel().tolist()
+        assert signs == [True, True, False, False]
+
+
+@complete
+def test_unique_indices_need_no_order():
+    source = np.array([[2.0], [3], [4]], np.float32)
+    assert_unique_indices_need_no_order(
+        lambda x, **options: impl.index_reduce(x, 0, at(2, 0, 3), source, "mean", **options),
+        np.ones((4, 1), np.float32),
+        [2, 1, 1.5, 2.5],
+    )
+
+
+@complete
+def test_vmap_of_kernels(rng):
+    x, source = spread(rng, (2, 4, 3)), 1 + spread(rng, (9, 3)) / 64
+    index = rng.integers(0, 3, (2, 9))
+
+    def lowest(x, i, s):
+        return impl.index_reduce(x, 0, i, s, "amin")
+
+    with LOWERINGS["seed 1"]():
+        batched = jax.jit(jax.vmap(lowest, (0, 0, None)))(x, index, source)
+    single = jax.jit(lowest)
+    for k in range(2):
+        assert_same_bits(batched[k], single(x[k], index[k], source))
+
+
+# Derivatives.
+
+ELEMENTS = np.array([[2, 0, 0], [0, 2, 0], [2, 2, 0], [1, 0, 0], [2, 2, 1]])
+ROWS = np.array([2, 0, 2, 1, 2])
+#: With ties, and with zeros among the factors.
+TIES = np.array([[0, 1, 2], [1, 0, 1], [2, 2, 0], [3, 3, 3]], np.float32)
+TIED_SOURCE = np.array([[1, 0, 0], [2, 0, 2], [1, 1, 2], [0, 2, 1], [0, 1, 0]], np.float32)
+WEIGHT = RNG.standard_normal((4, 3)).astype(np.float32)
+
+
+@complete
+@beta
+@pytest.mark.parametrize("op", ["scatter_reduce", "index_reduce"])
+def test_gradients_are_those_of_torch(torch, op):
+    index, reductions = {
+        "scatter_reduce": (ELEMENTS, REDUCTIONS),
+        "index_reduce": (ROWS, SLICES),
+    }[op]
+
+    def calls(space, i, x, half, s):
+        # PyTorch gives an element of the input a share if it equals the result by chance.
+        return [
+            getattr(space, op)(
+                x if include_self else half, 0, i, s, reduce, include_self=include_self
+            )
+            for reduce, include_self in reductions
+        ]
+
+    arrays = (TIES, TIES + 0.5, TIED_SOURCE)
+    jacobian = jax.jit(
+        jax.jacrev(
+            lambda *a: jnp.stack([(o * WEIGHT).sum() for o in calls(impl, index, *a)]), (0, 1, 2)
+        )
+    )(*arrays)
+    tensors = [torch.from_numpy(a.copy()).requires_grad_() for a in arrays]
+    for position, out in enumerate(calls(torch, torch.from_numpy(index), *tensors)):
+        theirs = torch.autograd.grad(
+            (out * torch.from_numpy(WEIGHT)).sum(), tensors, allow_unused=True
+        )
+        for got, want in zip(jacobian, theirs, strict=True):
+            expected = np.zeros_like(got[position]) if want is None else want.numpy()
+            np.testing.assert_allclose(
+                got[position], expected, rtol=1e-5, err_msg=str(reductions[position])
+            )
+
+
+@complete
+@pytest.mark.parametrize("reduce", ["amax", "amin"])
+def test_an_infinity_that_is_not_in_the_input_has_no_share(reduce):
+    infinity = -np.inf if reduce == "amax" else np.inf
+    index, source = np.array([0, 0, 1]), np.array([infinity, infinity, 1], np.float32)
+
+    def loss(x, s, include_self):
+        return impl.scatter_reduce(x, 0, index, s, reduce, include_self=include_self)[0]
+
+    gradients = jax.jit(jax.grad(loss, (0, 1)), static_argnums=2)
+    x = np.full(2, infinity, np.float32)
+    assert [g.tolist() for g in gradients(x, source, False)] == [[0, 0], [0.5, 0.5, 0]]
+    third = float(np.float32(1) / np.float32(3))
+    assert [g.tolist() for g in gradients(x, source, True)] == [[third, 0], [third, third, 0]]
+
+
+@complete
+def test_tangents_of_extremes_are_in_order_too():
+    # The extreme is the same in any order, and the sum of the tangents of all that share it is not.
+    index, ones = np.zeros(3000, int), np.ones(3000, np.float32)
+    tangents = spread(np.random.default_rng(0), 3000)
+
+    def results():
+        def dot(include_self):
+            function = functools.partial(
+                impl.index_reduce, ones[:1], 0, index, reduce="amax", include_self=include_self
+            )
+            return jax.jvp(lambda s: function(source=s), (ones,), (tangents,))[1]
+
+        return tuple(bits(out) for out in jax.jit(lambda: (dot(True), dot(False)))())
+
+    ordered = {results()}
+    for seed in range(2):
+        with impl.testing.schedule(seed):
+            ordered.add(results())
+    assert len(ordered) == 1
+    with impl.deterministic(False):
+        assert results()[0] != ordered.pop()[0]
+
+
+@complete
+def test_second_derivatives():
+    # Of the mean of squares of a linear function, and of extremes away from ties.
+    numbers = (1 + np.random.default_rng(0).permutation(27) / 16).astype(np.float32).reshape(9, 3)
+    x, source = numbers[:4], numbers[4:]
+
+    def loss(s):
+        mean = impl.index_reduce(x, 0, ROWS, s, "mean", include_self=False)
+        most = impl.index_reduce(x, 0, ROWS, s, "amax", include_self=False)
+        return ((mean**2).sum() + (most**2).sum()) / 2
+
+    got = np.asarray(jax.jit(jax.hessian(loss))(source)).reshape(15, 15)
+    want = np.zeros((5, 3, 5, 3))
+    for row in range(3):
+        for column in range(3):
+            terms = np.flatnonzero(row == ROWS)
+            best = terms[np.argmax(source[terms, column])]
+            want[best, column, best, column] += 1
+            for term in terms:
+                want[term, column, terms, column] += 1 / len(terms) ** 2
+    np.testing.assert_allclose(got, want.reshape(15, 15), atol=1e-6)
+
+
+@complete
+def test_integers_are_differentiated_through():
+    def function(x, n):
+        lowest = impl.scatter_reduce(n, 0, ROWS, n[:5], "amin", include_self=False)
+        mean = impl.index_reduce(n, 0, ROWS, n[:5], "mean")
+        return (x * (lowest + mean)).sum()
+
+    gradient = jax.jit(jax.grad(function))(jnp.ones(6), jnp.arange(6))
+    assert gradient.dtype == np.float32
+    assert gradient[5] == 10
+
+
+# Bad arguments of index_reduce, and indices that are out of range.
+
+I = ONE  # noqa: E741
+S = np.ones(1, np.float32)
+PAIR = np.ones((2, 2), np.float32)
+CALLS: list[Call] = [
+    ("index_reduce", (V, 0, I, S, "sum"), {}, RuntimeError, "'prod', 'mean', 'amax', 'amin', but"),
+    ("index_reduce", (V, 0, I, S, 1), {}, TypeError, "'reduce' must be str"),
+    ("index_reduce", (V, 0, I, S, "mean"), {"include_self": None}, TypeError, "must be bool"),
+    ("index_reduce", (V, 0, at(3), S, "mean"), {}, IndexError, "index 3 is out of bounds"),
+    ("index_reduce", (M, 0, at(0, -1), PAIR, "amax"), {}, IndexError, "index -1 is out of"),
+    ("index_reduce", (V, 0, I[None], S, "prod"), {}, IndexError, "to be a vector, but got dim: 2"),
+    ("index_reduce", (V, 0, I, PAIR[0], "prod"), {}, RuntimeError, "Number of indices (1)"),
+    ("index_reduce", (M, 0, I, S, "prod"), {}, RuntimeError, "source.shape = [1]"),
+    ("index_reduce", (V, 0, I, S.astype(np.int32), "prod"), {}, RuntimeError, "the same dtype"),
+]
+UNLIKE_TORCH: list[Call] = [
+    ("index_reduce", (V, 0, I, S, "mean"), {"unique_indices": 1}, TypeError, "unique_indices"),
+]
+
+
+class TestBadArguments(BadArguments):
+    calls = CALLS
+    unlike_torch = UNLIKE_TORCH
+
+
+#: The keywords of some reductions.
+SOME = [KEYWORDS[3], KEYWORDS[5], KEYWORDS[0]]
+
+
+def results_and_references(x, index, source, in_range):
+    """Returns some reductions for traced arrays, and those of the indices in range.
+
+    The arrays hold whole numbers, for which a reference has the bits of every order.
+    """
+    results = jax.jit(lambda x, i, s: [impl.index_reduce(x, 0, i, s, **o) for o in SOME])
+    wanted = [
+        references.scattered(x, 0, index[in_range], source[in_range], **options).astype(x.dtype)
+        for options in SOME
+    ]
+    return results(x, index, source), wanted
+
+
+@pytest.mark.usefixtures("path")
+def test_updates_out_of_range_are_dropped():
+    rng = np.random.default_rng(0)
+    input, source = whole(rng, (SIZE, 2)), whole(rng, (len(INDEX), 2))
+    assert_all_same_bits(*results_and_references(input, INDEX, source, IN_RANGE))
+
+
+@complete
+@pytest.mark.parametrize("name", ["native", "seed 1"])
+def test_a_wide_index_is_not_narrowed_first(name):
+    source = np.array([[8.0, 8], [2, 2], [8, 8]])
+    with LOWERINGS[name](), jax.enable_x64(True):
+        results = results_and_references(np.ones((3, 2)), WIDE, source, WIDE == 1)
+    assert_all_same_bits(*results)
+
+
+@complete
+def test_gradients_of_dropped_updates_are_zero():
+    rng = np.random.default_rng(0)
+    input = rng.standard_normal((SIZE, 2)).astype(np.float32)
+    updates = rng.standard_normal((len(INDEX), 2)).astype(np.float32)
+
+    @jax.jit
+    def gradients(i, s):
+        def calls(x, s):
+            return [impl.index_reduce(x, 0, i, s, **options) for options in SOME]
+
+        outs, pullback = jax.vjp(calls, input, s)
+        return pullback([jnp.ones_like(out) for out in outs])
+
+    of_input, of_source = gradients(INDEX, updates)
+    assert not np.asarray(of_source)[~IN_RANGE].any()
+    want = gradients(INDEX[IN_RANGE], updates[IN_RANGE])
+    np.testing.assert_allclose(of_input, want[0], rtol=1e-5)
+    np.testing.assert_allclose(np.asarray(of_source)[IN_RANGE], want[1], rtol=1e-5)

@@ -1,0 +1,251 @@
+"""mm, mv and bmm of dense operands; test_sparse.py tests sparse ones."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental.sparse import BCOO
+from jax.sharding import Mesh, PartitionSpec
+
+import impl
+from impl._lowerings import matmul as lowerings
+from impl._primitives import matmul as primitives
+from impl.tests.support.bits import assert_same_bits, bits
+from impl.tests.support.lowerings import LOWERINGS, PRODUCTS
+from impl.tests.support.numbers import normal, spread, whole
+from impl.tests.support.products import assert_like_torch
+from impl.tests.support.programs import gpu_program, run_together
+from impl.tests.support.refusals import BadArgumentsUnlikeTorch, Call
+
+pytestmark = pytest.mark.usefixtures("complete")
+VARIABLE = "CUBLAS_WORKSPACE_CONFIG"
+every_lowering = pytest.mark.parametrize("name", PRODUCTS)
+
+SHAPES = [
+    ("mm", (3, 5), (5, 4)),
+    ("mm", (1, 1), (1, 1)),
+    ("mm", (2, 0), (0, 4)),
+    ("mm", (0, 3), (3, 4)),
+    ("mv", (3, 5), (5,)),
+    ("mv", (3, 0), (0,)),
+    ("bmm", (2, 3, 5), (2, 5, 4)),
+    ("bmm", (0, 3, 5), (0, 5, 4)),
+]
+
+
+@pytest.mark.parametrize(("op", "left", "right"), SHAPES)
+def test_values_and_gradients(torch, op, left, right, rng):
+    with jax.enable_x64(True):
+        for dtype in (np.float64, np.complex128)[: 2 if left == (3, 5) else 1]:
+            arrays = normal(rng, left, dtype), normal(rng, right, dtype)
+            ours, theirs = jax.jit(getattr(impl, op)), getattr(torch, op)
+            assert_like_torch(torch, ours, theirs, arrays, rtol=1e-12, atol=1e-12)
+
+
+@every_lowering
+def test_dtypes(name, rng):
+    # More terms than one part has, and no tile that is full.
+    calls, wanted = {}, {}
+    for dtype in ["float32", "float16", "bfloat16", "complex64", "int32", "uint8"]:
+        a, b = whole(rng, (3, 1100), 2).astype(dtype), whole(rng, (1100, 5), 2).astype(dtype)
+        if dtype == "complex64":
+            a, b = a + 1j * np.roll(a, 1), b - 1j * np.roll(b, 1, 0)
+        wide = np.complex128 if dtype == "complex64" else np.float64
+        product = a.astype(wide) @ b.astype(wide)
+        calls[dtype] = impl.mm, a, b
+        wanted[dtype] = (product.astype(np.int64) if dtype == "uint8" else product).astype(dtype)
+    # 256 plus one for each 32 terms, which a sum kept in bfloat16 would lose.
+    ones = np.ones((1, 1024), jnp.bfloat16)
+    terms = ones.T / np.asarray(32, jnp.bfloat16)
+    terms[0] = 256
+    calls["rounded once"] = impl.mm, ones, terms
+    wanted["rounded once"] = np.full((1, 1), 288, jnp.bfloat16)
+    with LOWERINGS[name]():
+        results = run_together(calls)
+    for dtype, got in results.items():
+        assert_same_bits(got, wanted[dtype], dtype)
+
+
+def test_a_schedule_changes_no_bits(rng):
+    a, b = spread(rng, (2, 70, 1100)), spread(rng, (2, 1100, 20))
+    run, seed, results = jax.jit(impl.bmm), impl.testing.Seed(), set()
+    for seed.value in range(4):
+        with impl.testing.schedule(seed):
+            out = run(a, b)
+            results.add(bits(out))
+    assert len(results) == 1
+    np.testing.assert_allclose(out, a.astype(np.float64) @ b, rtol=1e-3, atol=1)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((3, 4, 5), (3, 5, 2)),
+        ((1, 9, 5), (1, 5, 2)),
+        ((1, 2, 9), (1, 9, 2)),
+        ((1, 2, 5), (1, 5, 9)),
+    ],
+)
+def test_operands_too_large_for_offsets_are_halved(left, right, monkeypatch, rng):
+    a, b = whole(rng, left), whole(rng, right)
+    products = []
+    run = lowerings.kernels.products
+    monkeypatch.setattr(
+        lowerings.kernels,
+        "products",
+        lambda *args, **rest: products.append(0) or run(*args, **rest),
+    )
+    monkeypatch.setattr(lowerings, "MAX_ELEMENTS", 15)
+    launch = lowerings.Launch(interpret=True)
+    kernel = functools.partial(lowerings.ordered_kernel, precision="highest", launch=launch)
+    assert_same_bits(jax.jit(kernel)(a, b), a @ b)
+    assert len(products) > 1
+
+
+@every_lowering
+def test_vmap(name, rng):
+    cases = {}
+    for axes in [(0, None), (None, 1), (1, 0)]:
+        shapes = [
+            shape if axis is None else (*shape[:axis], 5, *shape[axis:])
+            for shape, axis in zip([(3, 2), (2, 4)], axes, strict=True)
+        ]
+        cases[str(axes)] = axes, [whole(rng, shape) for shape in shapes]
+    with LOWERINGS[name]():
+        results = run_together(
+            {label: (jax.vmap(impl.mm, axes), *arrays) for label, (axes, arrays) in cases.items()}
+        )
+    for label, (axes, arrays) in cases.items():
+        batches = [
+            np.stack([a] * 5) if axis is None else np.moveaxis(a, axis, 0)
+            for a, axis in zip(arrays, axes, strict=True)
+        ]
+        assert_same_bits(results[label], np.matmul(*batches), label)
+
+
+def test_shard_map_in_another_lowering(rng):
+    mesh = Mesh(np.array(jax.devices()[:1]), ("x",))
+    a, b = whole(rng, (4, 3)), whole(rng, (3, 2))
+
+    @functools.partial(
+        jax.shard_map,
+        mesh=mesh,
+        in_specs=(PartitionSpec("x"), PartitionSpec()),
+        out_specs=PartitionSpec("x"),
+    )
+    def product(a, b):
+        return impl.mm(a, b)
+
+    @jax.jit
+    def both(a, b):
+        out, pullback = jax.vjp(product, a, b)
+        return out, pullback(jnp.ones_like(out))[1]
+
+    # Pallas' interpreter does not support values that vary over a mesh.
+    with LOWERINGS["xla"]():
+        out, gradient = both(a, b)
+    assert_same_bits(out, a @ b)
+    assert_same_bits(gradient, a.sum(0)[:, None] + np.zeros_like(b))
+
+
+def test_a_gpu_gets_a_kernel_that_nothing_tunes_and_without_the_mode_a_product():
+    x = jnp.ones((20, 20))
+
+    def both(x):
+        return impl.mm(x, x), jax.grad(lambda x: impl.mm(x, x).sum())(x)
+
+    on, off = (gpu_program(both, x, on=on) for on in (True, False))
+    assert 'name = "product_ordered"' in on
+    assert "stablehlo.dot_general" not in on
+    assert "stablehlo.dot_general" in off
+    assert "product_ordered" not in off
+
+
+def test_precision_is_the_callers_and_else_full():
+    precisions = []
+    x = np.ones((2, 2), np.float32)
+
+    def product(x):
+        precisions.append(primitives.precision())
+        return impl.mm(x, x)
+
+    compiled = jax.jit(product)
+    compiled(x)
+    with jax.default_matmul_precision("tensorfloat32"):
+        compiled(x)
+        text = str(jax.make_jaxpr(product)(x))
+    assert precisions[:2] == ["highest", "tensorfloat32"]
+    assert "precision=tensorfloat32" in text
+    names = ("highest", "float32", "tensorfloat32", "default", "bfloat16")
+    assert [lowerings.rounds_operands(name) for name in names] == [False, False, True, True, True]
+
+
+@pytest.mark.parametrize(
+    ("setting", "raises"), [(None, True), (":0:0", True), (":4096:8", False), (":16:8", False)]
+)
+@pytest.mark.parametrize("op", ["mm", "mv", "bmm"])
+def test_the_rows_of_cublas_go_by_the_environment(op, setting, raises, monkeypatch):
+    _, left, right = next(shapes for shapes in SHAPES if shapes[0] == op)
+    a, b = jnp.ones(left), jnp.ones(right)
+    monkeypatch.delenv(VARIABLE, raising=False)
+    if setting is not None:
+        monkeypatch.setenv(VARIABLE, setting)
+
+    # A new function for each test: a traced function is not traced again for another environment.
+    def product(a, b):
+        return getattr(impl, op)(a, b)
+
+    with impl.deterministic(profile="torch-1.10"):
+        impl.testing.lower(product, a, b, platform="cpu")
+        if raises:
+            with pytest.raises(RuntimeError, match=f"{op} CUDA with CuBLAS does not have"):
+                impl.testing.lower(product, a, b)
+        else:
+            impl.testing.lower(product, a, b)
+
+
+# Bad arguments.
+
+M, V, B = np.ones((2, 3), np.float32), np.ones(3, np.float32), np.ones((2, 2, 3), np.float32)
+BOOL_ROW = np.ones((2, 3, 1), bool)
+ZEROS = np.zeros((1, 2), np.int32)
+DENSE_DIMENSION = BCOO((jnp.asarray(M[:1]), jnp.asarray(ZEROS[:, :1])), shape=(2, 3))
+SPARSE = BCOO((jnp.asarray(V[:1]), jnp.asarray(ZEROS)), shape=(3, 2))
+UNLIKE_TORCH: list[Call] = [
+    ("mm", ([1.0], M), {}, TypeError, "argument 'input' must be a jax.Array"),
+    ("mm", (M, [1.0]), {}, TypeError, "argument 'mat2' must be a jax.Array"),
+    ("mm", (V, M), {}, RuntimeError, "input must be a matrix, but got shape [3]"),
+    ("mm", (M, V), {}, RuntimeError, "mat2 must be a matrix, but got shape [3]"),
+    ("mm", (M, M), {}, RuntimeError, "cannot be multiplied (2x3 and 2x3)"),
+    (
+        "mm",
+        (M, M.T.astype(int)),
+        {},
+        RuntimeError,
+        "the same dtype, but got: float32 != int",
+    ),
+    ("mm", (M > 0, M.T > 0), {}, NotImplementedError, "not implemented for bool"),
+    ("mm", (DENSE_DIMENSION, M.T), {}, RuntimeError, "must have 0 dense dims, but has 1"),
+    ("mm", (M, SPARSE), {}, TypeError, "argument 'mat2' must be"),
+    ("mv", ([1.0], V), {}, TypeError, "argument 'input' must be"),
+    ("mv", (M, 1.0), {}, TypeError, "argument 'vec' must be"),
+    ("mv", (V, V), {}, RuntimeError, "but got shapes [3] and [3]"),
+    ("mv", (M, M), {}, RuntimeError, "but got shapes [2, 3] and [2, 3]"),
+    ("mv", (M, V[:2]), {}, RuntimeError, "size mismatch, got input (2x3), vec (2)"),
+    ("mv", (M, V.astype(np.float16)), {}, RuntimeError, "float32 != float16"),
+    ("mv", (M > 0, V > 0), {}, NotImplementedError, "not implemented for bool"),
+    ("bmm", (None, B), {}, TypeError, "argument 'input' must be"),
+    ("bmm", (B, None), {}, TypeError, "argument 'mat2' must be"),
+    ("bmm", (M, B), {}, RuntimeError, "input must have three dimensions, but got shape [2, 3]"),
+    ("bmm", (B, M), {}, RuntimeError, "mat2 must have three dimensions, but got shape [2, 3]"),
+    ("bmm", (B, B), {}, RuntimeError, "of mat2 to be: [2, 3] but got: [2, 2]"),
+    ("bmm", (B, B[:1]), {}, RuntimeError, "of mat2 to be: [2, 3] but got: [1, 2]"),
+    ("bmm", (B, np.ones((2, 3, 1), np.complex64)), {}, RuntimeError, "float32 != complex64"),
+    ("bmm", (B > 0, BOOL_ROW), {}, NotImplementedError, "not implemented for bool"),
+]
+
+
+class TestBadArguments(BadArgumentsUnlikeTorch):
+    unlike_torch = UNLIKE_TORCH

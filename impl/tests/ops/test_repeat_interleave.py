@@ -1,0 +1,174 @@
+"""repeat_interleave: values, bits of its gradient, bad arguments, sizes that are not the sum."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import impl
+from impl.tests.ops._bad_values import SCALAR, V, at
+from impl.tests.ops._indices import MANY_WRAPPED, NO_INDEX, X, along_the_second
+from impl.tests.support.bits import assert_same_bits
+from impl.tests.support.numbers import spread
+from impl.tests.support.programs import run_together
+from impl.tests.support.refusals import BadArguments, Call
+from spec import oracles
+
+complete = pytest.mark.usefixtures("complete")
+
+
+@complete
+@pytest.mark.parametrize("dim", [None, -1])
+def test_one_number_for_all(dim):
+    calls, wanted = {}, {}
+    for repeats in (0, np.int64(2), np.array(2), np.array([2])):
+        want = np.repeat(X, int(np.max(repeats)), dim)
+        size = want.size if dim is None else want.shape[dim]
+        repeat = functools.partial(impl.repeat_interleave, dim=dim)
+        forms = {
+            "known": (lambda x, r=repeats, f=repeat: f(x, r), X),
+            "output_size": (lambda x, r=repeats, n=size, f=repeat: f(x, r, output_size=n), X),
+        }
+        if isinstance(repeats, np.ndarray):
+            forms["traced"] = lambda x, r, n=size, f=repeat: f(x, r, output_size=n), X, repeats
+        for form, call in forms.items():
+            calls[f"{repeats!r} {form}"], wanted[f"{repeats!r} {form}"] = call, want
+    for name, got in run_together(calls).items():
+        assert_same_bits(got, wanted[name], name)
+
+
+@complete
+def test_a_number_for_each_slice(torch):
+    repeats, every = np.array([2, 0, 3, 1]), np.arange(120) % 3
+    repeat = functools.partial(impl.repeat_interleave, dim=2)
+    results = run_together(
+        {
+            "known": (lambda x: repeat(x, repeats), X),
+            "from the end": (lambda x: impl.repeat_interleave(x, repeats, -2, output_size=6), X),
+            "traced": (lambda x, r: repeat(x, r, output_size=6), X, repeats),
+            "flat": (lambda x: impl.repeat_interleave(x, every), X),
+        }
+    )
+    flat = results.pop("flat")
+    theirs = torch.repeat_interleave(torch.from_numpy(X), torch.from_numpy(repeats), 2).numpy()
+    assert_same_bits(theirs, np.repeat(X, repeats, 2))
+    for name, got in results.items():
+        assert_same_bits(got, theirs, name)
+    assert_same_bits(flat, np.repeat(X, every))
+
+
+@complete
+def test_eager_calls_numbers_and_empty_arrays():
+    assert impl.repeat_interleave(np.float32(3), 2).tolist() == [3, 3]
+    assert impl.repeat_interleave(X[:0], np.array([2]), 0).shape == (0, 3, 4, 5)
+    assert impl.repeat_interleave(X, 0, 1).shape == (2, 0, 4, 5)
+
+
+@complete
+def test_positions():
+    repeats = np.array([1, 0, 2], np.int32)
+    assert impl.repeat_interleave(repeats).tolist() == [0, 2, 2]
+    assert impl.repeat_interleave(repeats, output_size=3).dtype == np.int32
+    assert impl.repeat_interleave(NO_INDEX).shape == (0,)
+    # Too short, and too long: past the last position.
+    for size, want in [(2, [0, 2]), (5, [0, 2, 2, 3, 3])]:
+        got = jax.jit(lambda r, size=size: impl.repeat_interleave(r, output_size=size))(repeats)
+        assert got.tolist() == want
+
+
+@complete
+def test_positions_in_torch(torch):
+    repeats = np.array([2, 0, 3])
+    want = torch.repeat_interleave(torch.from_numpy(repeats)).numpy()
+    assert impl.repeat_interleave(repeats).tolist() == want.tolist()
+
+
+@complete
+def test_dtypes():
+    dtypes = [np.float16, jnp.bfloat16, np.int8, np.uint32, bool, np.complex64]
+    arrays = {d.__name__: (np.arange(6).reshape(3, 2) % 4).astype(d) for d in dtypes}
+    repeat = lambda x: impl.repeat_interleave(x, 2, 0)  # noqa: E731
+    for name, got in run_together({name: (repeat, x) for name, x in arrays.items()}).items():
+        assert_same_bits(got, np.repeat(arrays[name], 2, 0), name)
+
+
+def test_x64():
+    x, repeats = np.random.default_rng(0).standard_normal((3, 2)), np.array([7, 0, 7])
+    with jax.enable_x64(True):
+        got = jax.jit(lambda x, r: impl.repeat_interleave(x, r, 0, output_size=14))(x, repeats)
+        assert_same_bits(got, np.repeat(x, repeats, 0))
+        assert impl.repeat_interleave(repeats).dtype == np.int64
+
+
+@complete
+@pytest.mark.usefixtures("lowering")
+def test_bits_of_the_gradient():
+    columns = np.zeros((2, 3, 2), np.float32)
+    weight = spread(np.random.default_rng(0), (2, len(MANY_WRAPPED), 2))
+    repeats = np.bincount(MANY_WRAPPED)
+    want = along_the_second(oracles.panel, columns, np.sort(MANY_WRAPPED), weight)
+
+    @jax.jit
+    def gradient(x, w):
+        return jax.vjp(lambda x: impl.repeat_interleave(x, repeats, 1), x)[1](w)[0]
+
+    assert_same_bits(gradient(columns, weight), want)
+
+
+CALLS: list[Call] = [
+    ("repeat_interleave", (V, -1), {}, RuntimeError, "repeats must be non-negative, but got -1"),
+    ("repeat_interleave", (V, at(1, -2, 1)), {}, RuntimeError, "got -2 at position 1"),
+    ("repeat_interleave", (V, at(1, 2)), {}, RuntimeError, "shape [2] and 3 along dimension 0"),
+    ("repeat_interleave", (V, at(1, 2, 0)[None]), {}, RuntimeError, "shape [1, 3]"),
+    ("repeat_interleave", (V, at(1.0)), {}, NotImplementedError, "float64"),
+    ("repeat_interleave", (V, at(True)), {}, NotImplementedError, "bool"),
+    ("repeat_interleave", (V, 1.0), {}, TypeError, "not float"),
+    ("repeat_interleave", (V, True), {}, TypeError, "not bool"),
+    ("repeat_interleave", (V, [1, 2, 0]), {}, TypeError, "not list"),
+    ("repeat_interleave", ([1.0], 2), {}, TypeError, "'input' must be"),
+    ("repeat_interleave", (V, 2, 1), {}, IndexError, "but got 1"),
+    ("repeat_interleave", (SCALAR, 2, 0), {}, IndexError, "Dimension"),
+    ("repeat_interleave", (V, 2), {"output_size": 5}, RuntimeError, "sum of repeats, 6, but got 5"),
+    ("repeat_interleave", (V, at(2)), {"output_size": 7}, RuntimeError, "but got 7"),
+    ("repeat_interleave", (V, at(1, 2, 0)), {"output_size": -3}, RuntimeError, "got -3"),
+    ("repeat_interleave", (V, 2), {"output_size": 6.0}, TypeError, "'output_size' must be int"),
+    ("repeat_interleave", (V,), {}, NotImplementedError, "float32"),
+    ("repeat_interleave", (at(1, 2)[None],), {}, RuntimeError, "got shape [1, 2]"),
+    ("repeat_interleave", (at(1, -1),), {}, RuntimeError, "-1 at position 1"),
+    ("repeat_interleave", (at(1, 2),), {"dim": 0}, TypeError, "needs argument 'repeats'"),
+]
+
+
+class TestBadArguments(BadArguments):
+    calls = CALLS
+
+
+def test_known_numbers_are_checked_under_jit_too():
+    with pytest.raises(RuntimeError, match="sum of repeats"):
+        jax.jit(lambda x: impl.repeat_interleave(x, 2, output_size=5))(V)
+
+
+def test_under_jit_the_size_is_needed():
+    with pytest.raises(TypeError, match="pass output_size="):
+        jax.jit(impl.repeat_interleave)(V, at(1, 2, 1))
+
+
+@complete
+def test_repetitions_beyond_the_sum_read_the_fill_value():
+    repeats, x = np.array([1, 0, 2]), np.array([1, 2, 3], np.float32)
+
+    @jax.jit
+    def calls(x, r):
+        repeat = lambda x, r, n: impl.repeat_interleave(x, r, output_size=n)  # noqa: E731
+        longer = jax.grad(lambda x: jnp.nansum(repeat(x, r, 5)))(x)
+        # A negative number counts as none.
+        negative = repeat(x, r - np.array([0, 4, 0]), 3)
+        return repeat(x, r, 2), repeat(x, r, 5), longer, negative
+
+    short, long, gradient, negative = calls(x, repeats)
+    assert short.tolist() == [1, 3]
+    np.testing.assert_array_equal(long, [1, 3, 3, np.nan, np.nan])
+    assert gradient.tolist() == [1, 0, 2]
+    assert negative.tolist() == [1, 3, 3]

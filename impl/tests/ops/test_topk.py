@@ -1,0 +1,31 @@
+"""topk alone; test_selection.py tests it with its relatives."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import impl
+from impl.tests.support.bits import assert_same_bits
+from spec import oracles
+
+complete = pytest.mark.usefixtures("complete")
+
+
+@complete
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32, np.float32])
+def test_topk_at_the_limits(dtype):
+    # A CPU converts numbers of every dtype to floats of the same order, to find the first few.
+    info = jnp.finfo(dtype) if dtype is np.float32 else jnp.iinfo(dtype)
+    few = np.array([info.max, info.min, 0, 1, info.max, 2**31 - 1, 2**24 + 1, 2**24], np.float64)
+    if dtype is np.float32:
+        # Subnormals such as 1e-45 are less than any normal number, and not 0.
+        few = np.concatenate([few, [1e-45, -1e-45, 1e-40, -0.0, np.inf, -np.inf, np.nan]])
+    x = np.resize(few.astype(dtype), 64)
+    np.random.default_rng(0).shuffle(x)
+    cases = [(largest, k) for largest in (True, False) for k in (4, 30, 64)]
+    results = jax.jit(lambda x: [impl.topk(x, k, largest=largest) for largest, k in cases])(x)
+    for (largest, k), got in zip(cases, results, strict=True):
+        order = oracles.stable_sort(x.astype(np.float64), descending=largest)[:k]
+        assert_same_bits(got.indices, order.astype(np.int32))
+        assert_same_bits(got.values, x[order])

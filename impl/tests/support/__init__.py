@@ -1,0 +1,1 @@
+"""Helpers of the tests of impl, in one module for each subject."""

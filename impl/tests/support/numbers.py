@@ -1,0 +1,50 @@
+"""Arrays of random numbers for tests."""
+
+import numpy as np
+
+
+def _with_imaginary_part(rng, value, dtype):
+    if np.dtype(dtype).kind == "c":
+        value = value + 1j * rng.standard_normal(value.shape)
+    return value.astype(dtype)
+
+
+def spread(rng, shape, dtype=np.float32):
+    """Returns normal numbers of many magnitudes; their sum depends on the order of additions."""
+    value = rng.standard_normal(shape) * 2.0 ** rng.integers(-6, 7, shape)
+    return _with_imaginary_part(rng, np.asarray(value), dtype)
+
+
+def normal(rng, shape, dtype=np.float64):
+    """Returns normal numbers."""
+    return _with_imaginary_part(rng, np.asarray(rng.standard_normal(shape)), dtype)
+
+
+def whole(rng, shape, most=8):
+    """Returns small whole numbers; their products and sums are the same in every order."""
+    return rng.integers(-most, most + 1, shape).astype(np.float32)
+
+
+def near_one(shape, dtype=np.float32, seed=0):
+    """Returns numbers of both signs near 1 and -1, whose products do not overflow."""
+    rng = np.random.default_rng(seed)
+    value = np.exp(rng.standard_normal(shape) / 50) * rng.choice([-1, 1], shape)
+    if np.dtype(dtype).kind == "c":
+        value = value * np.exp(1j * rng.standard_normal(shape))
+    return value.astype(dtype)
+
+
+def small(shape, dtype, seed, most=3):
+    """Returns whole numbers from 0 to ``most``, whose sums every dtype holds."""
+    value = np.random.default_rng(seed).integers(0, most + 1, shape)
+    if np.dtype(dtype).kind == "c":
+        value = value + 1j * value[::-1]
+    return value.astype(dtype)
+
+
+def with_length(shape, dim, length):
+    """Returns ``shape`` with another length along ``dim``; a number has no dimension."""
+    lengths = list(shape)
+    if shape:
+        lengths[dim] = length
+    return tuple(lengths)

@@ -1,0 +1,49 @@
+"""Compiled and lowered programs, and calls from a user's module."""
+
+import re
+import types
+
+import jax
+
+import impl
+
+_KERNEL = re.compile(r"(?:scatter_(?:add|mul|assign)|scan|select)_(?:atomic|ordered)_?\w*")
+
+
+def run_together(calls):
+    """Runs several calls as one compiled program, which takes less time than a program for each.
+
+    Args:
+        calls: For each name a function and its arguments, which are traced.
+
+    Returns:
+        For each name the result.
+    """
+    functions = {name: function for name, (function, *_) in calls.items()}
+
+    @jax.jit
+    def program(arguments):
+        return {name: function(*arguments[name]) for name, function in functions.items()}
+
+    return program({name: arguments for name, (_, *arguments) in calls.items()})
+
+
+def kernels(lowered):
+    """Returns the names of the kernels of scatters, scans and selections in a lowered program."""
+    return set(_KERNEL.findall(lowered.as_text()))
+
+
+def gpu_program(function, *arrays, on=True):
+    """Returns the text of the program for a GPU, with the mode on or off."""
+    with impl.deterministic(on, profile="complete"):
+        return impl.testing.lower(function, *arrays).as_text()
+
+
+def user_module(source):
+    """Returns a module made from ``source``, which a traceback shows as a user's code.
+
+    Code in ``impl.tests`` would count as impl's own.
+    """
+    module = types.ModuleType("user_program")
+    exec(compile(source, "user_program.py", "exec"), module.__dict__)
+    return module

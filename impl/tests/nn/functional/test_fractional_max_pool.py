@@ -188,27 +188,28 @@ def test_transforms_of_fractional_max_pool2d_keep_the_bits():
     def op(x, samples):
         return F.fractional_max_pool2d(x, 3, (4, 3), _random_samples=samples)
 
-    def loss(x, t, samples):
-        return (op(x, samples) * op(t, samples)).sum()
+    def loss(x, cotangent, samples):
+        return (op(x, samples) * cotangent).sum()
 
     @jax.jit
-    def plain(x, t, samples):
-        return op(x, samples), jax.grad(loss)(x, t, samples)
+    def plain(x, cotangent, samples):
+        return op(x, samples), jax.grad(loss)(x, cotangent, samples)
 
     @jax.jit
-    def transformed(x, t, samples):
+    def transformed(x, t, cotangent, samples):
         def of_example(*parts):
             return jax.grad(loss)(*(part[None] for part in parts))[0]
 
         return {
-            "checkpoint": jax.grad(jax.checkpoint(loss))(x, t, samples),
-            "jvp": jax.jvp(lambda x: loss(x, t, samples), (x,), (t,))[1],
+            "checkpoint": jax.grad(jax.checkpoint(loss))(x, cotangent, samples),
+            "jvp": jax.jvp(lambda x: loss(x, cotangent, samples), (x,), (t,))[1],
             "vmap over samples": jax.vmap(op, (None, 0))(x[:1], samples[:, None])[0, 0],
-            "vmap of grad": jax.vmap(of_example)(x, t, samples),
+            "vmap of grad": jax.vmap(of_example)(x, cotangent, samples),
         }
 
-    out, gradient = plain(x, t, samples)
-    got = transformed(x, t, samples)
+    cotangent = normal((3, 2, 4, 3))
+    out, gradient = plain(x, cotangent, samples)
+    got = transformed(x, t, cotangent, samples)
     assert_same_bits(got["checkpoint"], gradient)
     assert_same_bits(got["vmap of grad"], gradient)
     assert_same_bits(got["vmap over samples"], out[0])

@@ -1,4 +1,7 @@
-"""What tests of conv and of conv_transpose share."""
+"""References of convolutions, and calls that tests draw.
+
+Arrays of contributions have one axis for the taps of a kernel: its positions in row-major order.
+"""
 
 import functools
 import itertools
@@ -11,15 +14,15 @@ from impl.tests._dots import assert_as_torch, random
 from spec import oracles
 
 
-def drawn(seed, count, *, transposed):
-    """Calls as (dimensions, shapes of input, weight and bias, keywords); some are refused."""
+def drawn_calls(seed, count, *, transposed):
+    """Yields dimensions, shapes of input, weight and bias, and options; some are refused."""
     rng = np.random.default_rng(seed)
     for number in range(count):
         dims = number % 3 + 1
         groups = int(rng.choice([1, 1, 2, 3]))
         inputs, outputs = (int(rng.integers(1, 4)) for _ in range(2))
         if number % 7 == 0:
-            inputs = 35  # more than the terms of a run
+            inputs = 35  # More than the terms of a run.
         kernel, stride, dilation, padding, sizes = (
             tuple(int(v) for v in rng.integers(low, high, dims))
             for low, high in ((1, 4), (1, 4), (1, 3), (0, 4), (1, 9))
@@ -40,29 +43,25 @@ def drawn(seed, count, *, transposed):
         yield dims, shapes, options
 
 
-def arrays(shapes, dtype=np.float64):
-    return tuple(random(np.random.default_rng(i), shape, dtype) for i, shape in enumerate(shapes))
+def weights_in_runs(rng, shape, run):
+    """Returns weights of whole numbers, times a power of two that differs from run to run.
 
-
-def rough(rng, weight, run):
-    """Weights of whole numbers, times a power of two that differs from run to run of taps.
-
-    A run's sum is then exact, and the sum of the runs depends on their order.
+    The sum of a run of contributions is exact, and the sum of the runs depends on their order.
     """
-    outputs, inputs, *kernel = weight
+    outputs, inputs, *kernel = shape
     values = rng.integers(-8, 9, (outputs, inputs, int(np.prod(kernel)))).astype(np.float32)
     scale = 2.0 ** np.resize([20, 0, 1, 19, 0, 2], -(-values.shape[2] // run))
     values = values * np.repeat(scale, run)[: values.shape[2]]
-    return values.reshape(weight).astype(np.float32)
+    return values.reshape(shape).astype(np.float32)
 
 
-def read(x, kernel, result, stride, dilation, padding):
-    """What each tap reads of an image: [taps, n, channels, *result]."""
+def elements_of_taps(x, kernel, result, stride, dilation, padding):
+    """Returns the elements of an image that each tap reads: [taps, n, channels, *result]."""
     room = [(p, p + s * 9 + d * 9) for p, s, d in zip(padding, stride, dilation, strict=True)]
-    wide = np.pad(x, [(0, 0), (0, 0), *room])
+    padded = np.pad(x, [(0, 0), (0, 0), *room])
     return np.stack(
         [
-            wide[
+            padded[
                 (
                     ...,
                     *(
@@ -76,47 +75,48 @@ def read(x, kernel, result, stride, dilation, padding):
     )
 
 
-def oracle(x, w, result, stride, dilation, padding, *, order=slice(None)):
-    """A convolution of one group, in tap order, or in another of its runs."""
-    kernel = w.shape[2:]
-    seen = read(x, kernel, result, stride, dilation, padding)
+def convolution(x, w, result, stride, dilation, padding, *, order=slice(None)):
+    """Returns a convolution of one group, with taps in their order or in another ``order``."""
+    elements = elements_of_taps(x, w.shape[2:], result, stride, dilation, padding)
     flat = w.reshape(*w.shape[:2], -1)
     terms = np.stack(
         [
-            np.stack([np.multiply.outer(flat[:, c, t], seen[t, :, c]) for c in range(x.shape[1])])
-            for t in range(len(seen))
+            np.stack(
+                [np.multiply.outer(flat[:, c, t], elements[t, :, c]) for c in range(x.shape[1])]
+            )
+            for t in range(len(elements))
         ][order]
     )
     return np.moveaxis(oracles.taps(terms), 0, 1)
 
 
-def oracle_of_image(y, w, image, stride, dilation, padding, *, order=slice(None)):
-    """The transpose of a convolution of one group, in tap order, or in another."""
+def transposed_convolution(y, w, image, stride, dilation, padding, *, order=slice(None)):
+    """Returns the transpose of a convolution of one group, with taps in an ``order``."""
     kernel, result = w.shape[2:], y.shape[2:]
     count = int(np.prod(image))
-    places = np.arange(1, count + 1).reshape(1, 1, *image)
-    seen = read(places, kernel, result, stride, dilation, padding)[:, 0, 0].reshape(
-        -1, y[0, 0].size
-    )
+    numbers = np.arange(1, count + 1).reshape(1, 1, *image)
+    elements = elements_of_taps(numbers, kernel, result, stride, dilation, padding)
+    elements = elements[:, 0, 0].reshape(-1, y[0, 0].size)
     flat, columns = w.reshape(*w.shape[:2], -1), y.reshape(*y.shape[:2], -1)
-    terms = np.zeros((len(seen), w.shape[0], w.shape[1], y.shape[0], count + 1), np.float32)
-    for t, o in itertools.product(range(len(seen)), range(w.shape[0])):
-        terms[t, o][..., seen[t]] = np.multiply.outer(flat[o, :, t], columns[:, o])
+    terms = np.zeros((len(elements), w.shape[0], w.shape[1], y.shape[0], count + 1), np.float32)
+    for t, o in itertools.product(range(len(elements)), range(w.shape[0])):
+        terms[t, o][..., elements[t]] = np.multiply.outer(flat[o, :, t], columns[:, o])
     total = oracles.taps(terms[order][..., 1:], image=True)
     return np.moveaxis(total, 0, 1).reshape(y.shape[0], -1, *image)
 
 
-def assert_drawn_as_torch(torch, seed, number, count, *, transposed):
-    """One drawn call, with all its gradients."""
-    dims, shapes, options = list(drawn(seed, count, transposed=transposed))[number]
+def assert_as_in_torch(torch, seed, number, count, *, transposed):
+    """Compares the result and all gradients of one drawn call with PyTorch's."""
+    dims, shapes, options = list(drawn_calls(seed, count, transposed=transposed))[number]
     name = f"conv_transpose{dims}d" if transposed else f"conv{dims}d"
     dtype = np.complex128 if number % 6 == 4 else np.float64
+    arrays = tuple(random(np.random.default_rng(i), shape, dtype) for i, shape in enumerate(shapes))
     with jax.enable_x64(True):
         assert_as_torch(
             torch,
             jax.jit(functools.partial(getattr(impl.nn.functional, name), **options)),
             functools.partial(getattr(torch.nn.functional, name), **options),
-            arrays(shapes, dtype),
+            arrays,
             rtol=1e-11,
             atol=1e-11,
         )

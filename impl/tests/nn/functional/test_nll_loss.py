@@ -1,4 +1,4 @@
-"""nll_loss: values and gradients, bad arguments, transformations and bits."""
+"""nll_loss."""
 
 import itertools
 from typing import Any
@@ -11,6 +11,7 @@ from jax.sharding import Mesh, PartitionSpec
 
 import impl
 from impl.tests._support import (
+    DISTINCT,
     LOWERINGS,
     assert_refused,
     assert_same_bits,
@@ -18,13 +19,14 @@ from impl.tests._support import (
     bits,
     spread,
 )
+from impl.tests.nn.support.arrays import normal
+from impl.tests.nn.support.programs import results_and_gradients
 from spec import oracles
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
 
-RNG = np.random.default_rng(0)
-X = RNG.standard_normal((4, 3)).astype(np.float32)
+X = normal((4, 3))
 T = np.array([0, 2, 1, 0])
 W = np.array([0.5, 2, 1.5], np.float32)
 
@@ -37,43 +39,40 @@ OPTIONS = [
 ]
 
 
-def cases(options=OPTIONS, shapes=SHAPES):
-    """Input, target, options and the shape of the result."""
+def drawn_calls():
+    """Yields inputs, targets and options."""
     rng = np.random.default_rng(1)
-    for number, given in enumerate(options):
-        for shape in shapes[number % 3 :: 3] if number else shapes:
+    for number, options in enumerate(OPTIONS):
+        for shape in SHAPES[number % 3 :: 3] if number else SHAPES:
             of_targets = shape[:1] + shape[2:] if len(shape) > 1 else ()
-            weight = None if shape == (0, 0) else given["weight"]
-            result = of_targets if given["reduction"] == "none" else ()
+            weight = None if shape == (0, 0) else options["weight"]
             x, t = rng.standard_normal(shape), rng.integers(0, 3, of_targets)
-            yield x, t, {**given, "weight": weight}, result
+            yield x, t, {**options, "weight": weight}
 
 
-def test_values_and_gradients_are_pytorchs():
+def test_values_and_gradients_are_as_in_pytorch():
     torch = pytest.importorskip("torch")
-    tried = list(cases())
-    cotangents = [RNG.standard_normal(shape) for *_, shape in tried]
-
-    def ours(inputs, targets, cotangents):
-        for x, t, (_, _, given, _), ct in zip(inputs, targets, tried, cotangents, strict=True):
-            out, pull = jax.vjp(lambda x, t=t, g=given: F.nll_loss(x, t, **g), x)
-            yield out, pull(ct)[0]
-
-    inputs, targets = [one[0] for one in tried], [one[1] for one in tried]
+    drawn = list(drawn_calls())
+    calls, cotangents, wanted = [], [], []
+    for x, t, options in drawn:
+        calls.append(lambda x, t=t, options=options: F.nll_loss(x, t, **options))
+        weight = None if options["weight"] is None else torch.tensor(options["weight"])
+        tensor = torch.tensor(x, requires_grad=True)
+        want = torch.nn.functional.nll_loss(
+            tensor, torch.tensor(t), **{**options, "weight": weight}
+        )
+        cotangent = normal(want.shape, dtype=np.float64)
+        wanted.append((want, torch.autograd.grad(want, tensor, torch.tensor(cotangent))[0]))
+        cotangents.append(cotangent)
     with jax.enable_x64(True):
-        found = jax.jit(lambda *args: list(ours(*args)))(inputs, targets, cotangents)
-    for (x, t, given, _), ct, (out, gradient) in zip(tried, cotangents, found, strict=True):
-        weight = None if given["weight"] is None else torch.tensor(given["weight"])
-        value = torch.from_numpy(x).requires_grad_()
-        want = torch.nn.functional.nll_loss(value, torch.tensor(t), **{**given, "weight": weight})
+        results = results_and_gradients(calls, [(x,) for x, *_ in drawn], cotangents)
+    for (out, gradient), (want, want_gradient) in zip(results, wanted, strict=True):
         assert out.shape == want.shape
         np.testing.assert_allclose(out, want.detach(), rtol=1e-12)
-        slope = torch.autograd.grad(want, value, torch.tensor(ct))[0]
-        np.testing.assert_allclose(gradient, slope, rtol=1e-12)
+        np.testing.assert_allclose(gradient, want_gradient, rtol=1e-12)
 
 
-def test_the_references_of_targets_and_weights():
-    # What the sweep leaves out: uint8, a target of one, the arguments that PyTorch gives up.
+def test_targets_of_uint8_or_without_a_batch_and_deprecated_arguments():
     want = -X[np.arange(4), T]
     assert_same_bits(F.nll_loss(X, T.astype(np.uint8), reduction="none"), want)
     assert_same_bits(F.nll_loss(X[0], np.array([1]), reduction="none"), -X[0, 1])
@@ -85,14 +84,23 @@ def test_the_references_of_targets_and_weights():
     assert_same_bits(got, F.nll_loss(X, T, reduction="sum"))
 
 
-def test_elements_that_do_not_count():
+def test_all_elements_are_ignored():
     ignored = np.full(4, -100)
     x = np.full((4, 3), np.nan, np.float32)
-    assert np.isnan(F.nll_loss(X, ignored))
-    assert_same_bits(F.nll_loss(x, ignored, W, reduction="none"), np.zeros(4, np.float32))
-    for reduction in ("mean", "sum"):
-        gradient = jax.grad(lambda x, r=reduction: F.nll_loss(x, ignored, W, reduction=r))(X)
+
+    def call(x, reduction):
+        return F.nll_loss(x, ignored, W, reduction=reduction)
+
+    @jax.jit
+    def run(x):
+        gradients = [jax.grad(call)(x, reduction) for reduction in ("mean", "sum")]
+        return F.nll_loss(x, ignored), call(x, "none"), gradients
+
+    mean, _, gradients = run(X)
+    assert np.isnan(mean)
+    for gradient in gradients:
         assert_same_bits(gradient, np.zeros((4, 3), np.float32))
+    assert_same_bits(run(x)[1], np.zeros(4, np.float32))
 
 
 #: Arguments, keywords, exception, fragment of the message
@@ -129,19 +137,19 @@ def test_bad_arguments(arguments, options, error, fragment):
     assert_refused(F.nll_loss, arguments, options, error, fragment)
 
 
-def test_torch_raises_the_same():
+def test_pytorch_refuses_the_same_arguments():
     torch = pytest.importorskip("torch")
     for arguments, options, error, _ in BAD:
         assert_torch_refuses(torch, torch.nn.functional.nll_loss, arguments, options, error)
 
 
-def test_what_is_out_of_range_where_nobody_knows():
+def test_targets_out_of_range_under_jit():
     targets = np.array([0, 3, -1, -100], np.int32)
 
     @jax.jit
     def call(x, t):
-        out, pull = jax.vjp(lambda x: F.nll_loss(x, t, W, reduction="none"), x)
-        return out, pull(jnp.ones_like(out))[0]
+        out, pullback = jax.vjp(lambda x: F.nll_loss(x, t, W, reduction="none"), x)
+        return out, pullback(jnp.ones_like(out))[0]
 
     out, gradient = call(X, targets)
     assert np.isnan(out).tolist() == [False, True, True, False]
@@ -160,35 +168,45 @@ def loss(x, w):
 
 
 def test_transformations_give_the_bits_of_an_eager_call():
-    mesh = Mesh(np.array(jax.devices()[:1]), ("d",))
-    spec = PartitionSpec("d")
-    each = lambda x, t: F.nll_loss(x, t, W, reduction="none")  # noqa: E731
-    mapped = jax.shard_map(each, mesh=mesh, in_specs=spec, out_specs=spec)
-    assert_same_bits(jax.jit(mapped)(X, T), each(X, T))
+    mesh, spec = Mesh(np.array(jax.devices()[:1]), ("d",)), PartitionSpec("d")
+    rng = np.random.default_rng(0)
+    tangents = spread(rng, X.shape), spread(rng, W.shape)
+    batch = np.stack([X, 2 * X])
+
+    def losses(x, t):
+        return F.nll_loss(x, t, W, reduction="none")
+
+    @jax.jit
+    def run(batch, w, tangents):
+        x = batch[0]
+        return {
+            "checkpoint": jax.grad(jax.checkpoint(loss), (0, 1))(x, w),
+            "jvp": jax.jvp(loss, (x, w), tangents)[1],
+            "shard_map": jax.shard_map(losses, mesh=mesh, in_specs=spec, out_specs=spec)(x, T),
+            "vmap": jax.vmap(jax.value_and_grad(loss), (0, None))(batch, w),
+        }
+
+    results = run(batch, W, tangents)
     out, gradients = jax.jit(jax.value_and_grad(loss, (0, 1)))(X, W)
     assert_same_bits(out, loss(X, W))
-    checkpointed = jax.jit(jax.grad(jax.checkpoint(loss), (0, 1)))(X, W)
-    for one, other in zip(checkpointed, gradients, strict=True):
-        assert_same_bits(one, other)
-    batch = np.stack([X, 2 * X])
-    got = jax.jit(jax.vmap(jax.value_and_grad(loss), (0, None)))(batch, W)
-    assert_same_bits(got[0], np.stack([loss(x, W) for x in batch]))
-    assert_same_bits(got[1], np.stack([gradients[0], gradients[0]]))
-    dots = spread(RNG, X.shape), spread(RNG, W.shape)
-    dot = jax.jit(lambda d: jax.jvp(loss, (X, W), d)[1])(dots)
-    np.testing.assert_allclose(
-        dot, sum(np.vdot(g, d) for g, d in zip(gradients, dots, strict=True)), rtol=1e-5
-    )
+    assert_same_bits(results["shard_map"], losses(X, T))
+    for got, want in zip(results["checkpoint"], gradients, strict=True):
+        assert_same_bits(got, want)
+    assert_same_bits(results["vmap"][0], np.stack([loss(x, W) for x in batch]))
+    assert_same_bits(results["vmap"][1], np.stack([gradients[0], gradients[0]]))
+    np.testing.assert_allclose(results["jvp"], sum(map(np.vdot, gradients, tangents)), rtol=1e-5)
 
 
-def test_it_is_linear_and_its_quotient_is_not():
+def test_second_derivatives_are_those_of_a_quotient_of_the_weights():
     with jax.enable_x64(True):
         w = W.astype(np.float64)
-        assert not np.any(jax.jit(jax.hessian(loss))(X.astype(np.float64), w))
-        got = jax.jit(jax.hessian(loss, 1))(X.astype(np.float64), w)
-    kept = T != 1
-    n, total = np.bincount(T[kept], minlength=3), w[T[kept]].sum()
-    sums = np.bincount(T[kept], -X[np.arange(4), T][kept].astype(np.float64), minlength=3)
+        of_x, got = jax.jit(lambda x, w: (jax.hessian(loss)(x, w), jax.hessian(loss, 1)(x, w)))(
+            X.astype(np.float64), w
+        )
+    assert not np.any(of_x)
+    counts = T != 1
+    n, total = np.bincount(T[counts], minlength=3), w[T[counts]].sum()
+    sums = np.bincount(T[counts], -X[np.arange(4), T][counts].astype(np.float64), minlength=3)
     value = (sums * w).sum() / total
     want = (
         -(np.outer(sums, n) + np.outer(n, sums)) / total**2 + 2 * value * np.outer(n, n) / total**2
@@ -196,38 +214,40 @@ def test_it_is_linear_and_its_quotient_is_not():
     np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-15)
 
 
-# Bits.
-
+#: Targets of two panels and a part of a third.
 LONG = np.random.default_rng(1).integers(0, 3, 2100)
 
 
-@pytest.mark.parametrize("name", ["native", "xla", "seed 1"])
+@pytest.mark.parametrize("name", DISTINCT)
 def test_bits_of_a_mean_and_of_the_gradient_of_weights(name):
     x, w = spread(np.random.default_rng(0), (2100, 3)), W
-    picked, home = -x[np.arange(2100), LONG], np.zeros(2100, int)
-    zero, shares = np.zeros(1, np.float32), w[LONG]
-    sums = oracles.panel(zero, home, picked * shares), oracles.panel(zero, home, shares)
-    want = (sums[0] / sums[1])[0]
-    # By the quotient rule, in the order in which its parts are rounded.
-    share = np.float32(1) / sums[1]
-    slopes = share * picked - share * want
+    picked, destinations = -x[np.arange(2100), LONG], np.zeros(2100, int)
+    zero, weights = np.zeros(1, np.float32), w[LONG]
+    total = oracles.panel(zero, destinations, weights)
+    want = (oracles.panel(zero, destinations, picked * weights) / total)[0]
+    # The quotient rule, in the order in which its parts are rounded.
+    reciprocal = np.float32(1) / total
+    terms = reciprocal * picked - reciprocal * want
     with LOWERINGS[name]():
         out, gradient = jax.jit(jax.value_and_grad(lambda w, x: F.nll_loss(x, LONG, w)))(w, x)
     assert_same_bits(out, want)
-    assert_same_bits(gradient, oracles.panel(np.zeros(3, np.float32), LONG, slopes))
-    assert bits(want) != bits(np.add.reduce(picked * shares) / np.add.reduce(shares))
+    assert_same_bits(gradient, oracles.panel(np.zeros(3, np.float32), LONG, terms))
+    assert bits(want) != bits(np.add.reduce(picked * weights) / np.add.reduce(weights))
 
 
-@pytest.mark.parametrize("dtype", [np.float16, jnp.bfloat16], ids=["float16", "bfloat16"])
-def test_narrow_floats_are_rounded_once(dtype):
-    with LOWERINGS["seed 1" if dtype is jnp.bfloat16 else "native"]():
-        check_narrow(dtype)
-
-
-def check_narrow(dtype):
+@pytest.mark.parametrize(
+    ("dtype", "name"),
+    [(np.float16, "native"), (jnp.bfloat16, "seed 1")],
+    ids=["float16", "bfloat16"],
+)
+def test_narrow_floats_are_computed_in_float32_and_rounded_once(dtype, name):
     x, w = spread(np.random.default_rng(0), (2100, 3)).astype(dtype), W.astype(dtype)
     wide = x.astype(np.float32)[np.arange(2100), LONG] * -w.astype(np.float32)[LONG]
-    zero = np.zeros(1, np.float32)
-    sums = [oracles.panel(zero, LONG * 0, a)[0] for a in (wide, w.astype(np.float32)[LONG])]
-    assert_same_bits(F.nll_loss(x, LONG, w), (sums[0] / sums[1]).astype(dtype))
-    assert_same_bits(F.nll_loss(x, LONG, w, reduction="none"), wide.astype(dtype))
+    zero, destinations = np.zeros(1, np.float32), LONG * 0
+    sums = [oracles.panel(zero, destinations, a)[0] for a in (wide, w.astype(np.float32)[LONG])]
+    with LOWERINGS[name]():
+        mean, losses = jax.jit(
+            lambda x, w: (F.nll_loss(x, LONG, w), F.nll_loss(x, LONG, w, reduction="none"))
+        )(x, w)
+    assert_same_bits(mean, (sums[0] / sums[1]).astype(dtype))
+    assert_same_bits(losses, wide.astype(dtype))

@@ -1,4 +1,4 @@
-"""pad: bad arguments."""
+"""Bad arguments of ``pad``."""
 
 import re
 
@@ -6,17 +6,13 @@ import numpy as np
 import pytest
 
 import impl
+from impl.tests.nn.support.arrays import ones
 
 pad = impl.nn.functional.pad
 MODES = ("reflect", "replicate", "circular")
 
-
-def ones(*shape, dtype=np.float32):
-    return np.ones(shape, dtype)
-
-
 L, HW, DHW = ones(1, 2, 4), ones(1, 2, 3, 4), ones(1, 2, 2, 3, 4)
-#: input, positional arguments, keywords, exception, fragment of the message
+#: input, positional arguments, options, exception, fragment of the message
 BAD = [
     ([1.0], ((1, 1),), {}, TypeError, "'input' must be"),
     (L, (1,), {}, TypeError, "'pad' must be tuple of ints, not int"),
@@ -72,27 +68,27 @@ BAD = [
     (HW, ((0, 0, 0, 4), "circular"), {}, RuntimeError, "more than once: (0, 4) of size 3"),
     (L[:, :, :0], ((1, 0), "circular"), {}, RuntimeError, "of size 0"),
 ]
-#: What PyTorch has no exception for: it reads memory that nobody wrote.
-WORSE: list[tuple[object, ...]] = [
+#: Arguments with which PyTorch reads uninitialized memory.
+UNCHECKED: list[tuple[object, ...]] = [
     (L, ((-3, 3), "circular"), {}, RuntimeError, "more than once: (-3, 3) of size 4"),
     (L, ((3, -2), "circular"), {}, RuntimeError, "more than once: (3, -2) of size 4"),
 ]
 
 
-@pytest.mark.parametrize(("input", "args", "options", "error", "said"), [*BAD, *WORSE])
-def test_bad_arguments(input, args, options, error, said):
-    with pytest.raises(error, match=re.escape(said)) as caught:
-        pad(input, *args, **options)
+@pytest.mark.parametrize(("input", "arguments", "options", "error", "fragment"), [*BAD, *UNCHECKED])
+def test_bad_arguments(input, arguments, options, error, fragment):
+    with pytest.raises(error, match=re.escape(fragment)) as caught:
+        pad(input, *arguments, **options)
     assert str(caught.value).startswith("pad(): ")
 
 
-def test_pytorch_refuses_them_with_the_same_exceptions():
+def test_pytorch_refuses_the_same_arguments():
     torch = pytest.importorskip("torch")
-    for input, args, options, error, _ in BAD:
+    for input, arguments, options, error, _ in BAD:
         if isinstance(input, list):
             continue
         try:
-            torch.nn.functional.pad(torch.tensor(input), *args, **options)
+            torch.nn.functional.pad(torch.tensor(input), *arguments, **options)
         except error:
             continue
-        pytest.fail(f"PyTorch takes {args} and {options}")
+        pytest.fail(f"PyTorch accepts {arguments} and {options}")

@@ -1,4 +1,4 @@
-"""Bad arguments of recurrent nets: PyTorch's exceptions, and what a message says."""
+"""Bad arguments of recurrent nets."""
 
 import re
 
@@ -8,12 +8,8 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests._recurrent import Net
-
-
-def ones(*shape, dtype=np.float32):
-    return np.ones(shape, dtype)
-
+from impl.tests.nn.support.arrays import ones
+from impl.tests.nn.support.recurrent_nets import Net
 
 GRU = Net("gru", steps=4, batch=3, features=2, hidden=3)
 LSTM = Net("lstm", steps=4, batch=3, features=2, hidden=3)
@@ -23,7 +19,8 @@ L = LSTM.arrays()[3:]
 FLAGS = {"has_biases": True, "num_layers": 1, "dropout": 0.0, "train": False}
 FLAGS |= {"bidirectional": False, "batch_first": False}
 
-#: op, input, hx and params, what else differs, exception, fragment of the message
+#: op, input, hx and params, other arguments, exception, fragment of the message; the fragment is
+#: None for a projection to ``hidden`` elements, which impl accepts and PyTorch does not.
 BAD = [
     ("gru", ([1.0], H, W), {}, TypeError, "argument 'input' must be a jax.Array"),
     ("gru", (X, (H, H), W), {}, TypeError, "argument 'hx' must be a jax.Array"),
@@ -119,13 +116,18 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("op", "arrays", "options", "error", "said"), BAD)
-def test_bad_arguments(op, arrays, options, error, said):
-    options = {**FLAGS, **options}
-    if said is not None:  # None: a projection to as many elements, which is none in PyTorch
-        with jax.enable_x64(True), pytest.raises(error, match=re.escape(said)) as caught:
-            getattr(impl.nn, op)(*arrays, **options)
-        assert str(caught.value).startswith(f"{op}(): ")
+@pytest.mark.parametrize(
+    ("op", "arrays", "options", "error", "fragment"),
+    [bad for bad in BAD if bad[-1] is not None],
+)
+def test_bad_arguments(op, arrays, options, error, fragment):
+    with jax.enable_x64(True), pytest.raises(error, match=re.escape(fragment)) as caught:
+        getattr(impl.nn, op)(*arrays, **{**FLAGS, **options})
+    assert str(caught.value).startswith(f"{op}(): ")
+
+
+@pytest.mark.parametrize(("op", "arrays", "options", "error"), [bad[:-1] for bad in BAD])
+def test_pytorch_refuses_the_same_arguments(op, arrays, options, error):
     torch = pytest.importorskip("torch", reason="exceptions are compared with PyTorch's")
 
     def tensor(value):
@@ -134,10 +136,10 @@ def test_bad_arguments(op, arrays, options, error, said):
         return torch.tensor(np.array(value)) if hasattr(value, "dtype") else value
 
     with pytest.raises(error):
-        getattr(torch, op)(*map(tensor, arrays), *options.values())
+        getattr(torch, op)(*map(tensor, arrays), *{**FLAGS, **options}.values())
 
 
-#: What PyTorch's functions do not have, or leave to others: keywords, exception, fragment
+#: Arguments that PyTorch's functions do not have or do not check: keywords, exception, fragment.
 OWN = [
     ({"lengths": [4, 3]}, RuntimeError, "Expected lengths of shape [3], one for each sequence"),
     (
@@ -156,24 +158,14 @@ OWN = [
 ]
 
 
-@pytest.mark.parametrize(("options", "error", "said"), OWN)
-def test_bad_arguments_of_our_own(options, error, said):
-    with pytest.raises(error, match=re.escape(said)) as caught:
+@pytest.mark.parametrize(("options", "error", "fragment"), OWN)
+def test_bad_arguments_that_pytorch_does_not_have(options, error, fragment):
+    with pytest.raises(error, match=re.escape(fragment)) as caught:
         impl.nn.gru(X, H, W, **{**FLAGS, **options})
     assert str(caught.value).startswith("gru(): ")
 
 
-def test_to_drop_takes_a_key():
+def test_dropout_of_gru_needs_a_key():
     options = {**FLAGS, "num_layers": 2, "dropout": 0.5, "train": True}
     with pytest.raises(TypeError, match=r"'key' is missing: with train=True, dropout=0.5 draws"):
         impl.nn.gru(X, ones(2, 3, 3), TWO, **options)
-
-
-def test_long_lengths_of_few_bits_are_taken_as_they_are():
-    net = Net("rnn_tanh", steps=300, batch=2, features=1, hidden=1)
-    out, _ = jax.jit(lambda *own: net.call(*own, lengths=np.array([255, 1], np.uint8)))(
-        *net.arrays()
-    )
-    there = np.asarray(out[..., 0] != 0)
-    assert there.sum(0).tolist() == [255, 1]
-    assert there[254, 0]

@@ -145,7 +145,7 @@ def test_bits_of_a_gradient_of_fractional_max_pool2d(name):
     x = spread(np.random.default_rng(0), (2, 2, 9, 10))
     cotangent = spread(np.random.default_rng(1), (2, 2, 6, 7))
     samples = np.random.default_rng(2).random((2, 2, 2), np.float32)
-    arguments = ((4, 4), (6, 7), None, samples)
+    arguments = ((3, 3), (6, 7), None, samples)
     indices = reference(2, x, *arguments)[1].reshape(4, -1)
     zeros = np.zeros(90, np.float32)
     want = [
@@ -263,7 +263,7 @@ BAD_HERE: list[tuple[Any, ...]] = [
     (
         "fractional_max_pool2d",
         (HW, 2, 3),
-        {"key": jax.random.key(0), "_random_samples": U},
+        {"key": np.zeros(2, np.uint32), "_random_samples": U},
         ValueError,
         "got both",
     ),

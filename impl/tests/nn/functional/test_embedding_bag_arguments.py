@@ -10,6 +10,7 @@ import impl
 from impl.tests.nn.support.embeddings import INDEX, WEIGHT
 
 F = impl.nn.functional
+pytestmark = pytest.mark.usefixtures("complete")
 
 EMPTY = np.zeros(0, np.int64)
 ONE, PAIR = np.array([0]), np.array([[0, 1]])

@@ -11,6 +11,7 @@ from impl.nn.functional._resampling import Axis
 from impl.tests.nn.support.resampling import FACTORS, torch_is_ambiguous
 
 interpolate = impl.nn.functional.interpolate
+pytestmark = pytest.mark.usefixtures("complete")
 
 #: Length of the input, length of the result, the caller's factor or None.
 AXES = [

@@ -78,14 +78,14 @@ def operands(
         )
     batched = x.ndim == dims + 2
     x = x if batched else x[None]
-    given = f"Given groups={groups}, weight of size {list(w.shape)}, expected"
+    prefix = f"Given groups={groups}, weight of size {list(w.shape)}, expected"
     if w.shape[0] < groups or w.shape[0] % groups:
         rule = "be at least" if w.shape[0] < groups else "be divisible by"
-        raise RuntimeError(f"{function}(): {given} weight to {rule} {groups} at dimension 0")
+        raise RuntimeError(f"{function}(): {prefix} weight to {rule} {groups} at dimension 0")
     channels = w.shape[0] if transposed else w.shape[1] * groups
     if x.shape[1] != channels:
         raise RuntimeError(
-            f"{function}(): {given} input{list(x.shape)} to have {channels} channels, but got "
+            f"{function}(): {prefix} input{list(x.shape)} to have {channels} channels, but got "
             f"{x.shape[1]} channels instead"
         )
     if min(w.shape[2:]) < 1:

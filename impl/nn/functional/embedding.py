@@ -43,9 +43,9 @@ def embedding(
         sparse: Accepted as in PyTorch, without effect: gradients are dense.
 
     Returns:
-        An array of shape [*input.shape, width], in the dtype of ``weight``. The gradient of a row
-        is the sum of all its cotangents, divided afterwards. Forward derivatives omit
-        ``padding_idx`` and divide as gradients do; PyTorch's do not.
+        An array of the shape of ``input`` followed by [width], in the dtype of ``weight``. The
+        gradient of a row is the sum of all its cotangents, divided afterwards. Forward derivatives
+        omit ``padding_idx`` and divide as gradients do; PyTorch's do not.
 
     Raises:
         AssertionError: ``padding_idx`` is out of range.

@@ -65,9 +65,10 @@ def fractional_max_pool2d(
             hidden generator. JAX has none, so the call needs ``key`` or ``_random_samples``.
 
     Returns:
-        The maxima: shape [N, C, *output_size] or [C, *output_size], in the dtype of ``input``.
-        With ``return_indices``, a pair of the maxima and their indices. An index counts the
-        elements of a plane in row-major order; it is int64 (int32 where x64 is off).
+        The maxima: shape [N, C, rows, columns] or [C, rows, columns], the numbers of windows; in
+        the dtype of ``input``. With ``return_indices``, a pair of the maxima and their indices. An
+        index counts the elements of a plane in row-major order; it is int64 (int32 where x64 is
+        off).
 
     Raises:
         NotImplementedError: ``input`` is not of floats.

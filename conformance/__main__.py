@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import spec
-from conformance import compiled, reading, smoke
+from conformance import machine_code, reading, smoke
+from conformance.hardware import options as hardware_options
 from conformance.implementation import Implementation
-from conformance.rounds import options as in_rounds
 
 _SUITE = Path(__file__).parent / "suite"
 #: The exit status where the rows are not tried because the adapter does not work.
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run.add_argument("--expectations", type=Path, metavar="FILE.toml", help="what is known to fail")
     run.add_argument("--repeats", type=int, metavar="N", help="runs whose bits are compared")
     run.add_argument("--report", type=Path, metavar="FILE.json", help="write a report")
-    in_rounds.add_to(run)
+    hardware_options.add_options(run)
     expectations = commands.add_parser(
         "expectations", help="bring a file of expectations up to date with a report"
     )
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="compile every program and kernel for GPUs that need not be there",
         epilog="`nox -s gpu_compile` installs what it needs: XLA's plugin for CUDA, and no GPU.",
     )
-    compiled.add_options(compiling)
+    machine_code.add_options(compiling)
     show = commands.add_parser("show", help="print what a report found")
     show.add_argument("report", type=Path, metavar="REPORT.json")
     diff = commands.add_parser(
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     others = {
-        "compile": compiled.run,
+        "compile": machine_code.run,
         "expectations": _rewrite,
         "differences": _differences,
         "show": reading.show,
@@ -97,11 +97,12 @@ def _run(options: argparse.Namespace, rest: list[str]) -> int:
         print(f"python -m conformance run: {problem}", file=sys.stderr)
         return 2
     device = options.device or tried.devices()[0]
-    asked = in_rounds.asked(options, device)
-    if asked is not None:
-        from conformance.rounds import command  # noqa: PLC0415  # it needs pytest
+    rounds = hardware_options.round_options(options, device)
+    if rounds is not None:
+        from conformance.hardware import run_command  # noqa: PLC0415  # it needs pytest
 
-        return command.run(tried, asked, [*_chosen(options), *rest], options.report, since=since)
+        arguments = [*_chosen(options), *rest]
+        return run_command.run(tried, rounds, arguments, options.report, start_time=since)
     import pytest  # noqa: PLC0415  # whoever lacks it gets the message above, not a traceback
 
     chosen = _chosen(options)
@@ -117,7 +118,7 @@ def _run(options: argparse.Namespace, rest: list[str]) -> int:
 
 def _chosen(options: argparse.Namespace) -> list[str]:
     """The arguments of pytest that say what is tried."""
-    plugins = ("plugin", "expecting", "failing", "rounds.child")
+    plugins = ("plugin", "expecting", "failing", "hardware.worker_plugin")
     chosen = [word for name in plugins for word in ("-p", f"conformance.{name}")]
     chosen += ["-c", str(_SUITE / "pytest.ini"), str(_SUITE)]
     for name in ("device", "profile", "namespace", "expectations"):

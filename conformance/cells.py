@@ -43,7 +43,7 @@ class Cell:
     op: str
     sample: Sample
     direction: spec.Direction
-    device: spec.Device
+    device: str
     profile: str
     row: spec.Row | None
     instead: Expected | None = None

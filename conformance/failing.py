@@ -13,7 +13,6 @@ from typing import TypeAlias, cast
 
 import jax
 import pytest
-from _pytest._code import Traceback
 
 import spec
 from conformance import places, plugin
@@ -72,7 +71,7 @@ def _shorten(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         file = entry.tb_frame.f_code.co_filename
         if entry is entries[-1] or not Path(file).is_relative_to(_JAX):
             kept = TracebackType(kept, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
-    excinfo.traceback = Traceback(kept or excinfo.tb)
+    excinfo.traceback = type(excinfo.traceback)(kept or excinfo.tb)
     error = excinfo.value
     if type(error.__cause__).__name__ == "JaxStackTraceBeforeTransformation":
         error.__cause__ = None

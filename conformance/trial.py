@@ -13,23 +13,22 @@ import jax
 import numpy as np
 
 import impl
+import spec
 from impl._mode import emulation
 from impl._mode.decide import Action, Question, decide, questions
 from impl._mode.emulation import Emulation
 
-#: What the spec calls the backends of JAX.
-_DEVICES = {"cpu": "cpu", "gpu": "cuda", "cuda": "cuda", "rocm": "cuda"}
 #: What kernels that are interpreted read when they run.
 SEED = emulation.Seed()
 #: The schedules that are tried; the first one is the order of the program ids.
 SCHEDULES = range(21)
 #: How the CPU stands in for a device whose lowerings it does not run by itself.
 STAND_INS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
-    "cpu": {"native": {}},
-    "cuda": {
-        "kernel": {"lowering": "kernel", "seed": SEED},
-        "xla": {"lowering": "xla"},
-    },
+    device.name: {
+        name: {"lowering": name} | ({"seed": SEED} if name == "kernel" else {})
+        for name in device.stand_ins
+    }
+    for device in spec.load().devices.values()
 }
 
 
@@ -40,9 +39,12 @@ def here() -> str:
         RuntimeError: It is none of them.
     """
     backend = jax.default_backend()
-    if backend not in _DEVICES:
-        raise RuntimeError(f"JAX computes on {backend} here; set JAX_PLATFORMS to cpu or to cuda")
-    return _DEVICES[backend]
+    device = spec.load().backends.get(backend)
+    if device is None:
+        raise RuntimeError(
+            f"JAX computes on {backend} here; set JAX_PLATFORMS to {' or to '.join(spec.DEVICES)}"
+        )
+    return device.name
 
 
 def lowerings(namespace: ModuleType, device: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The command line of the implementation: ``python -m impl``."""
+"""The command line of impl: ``python -m impl demo`` and ``python -m impl doctor``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status: int = options.run(options)
         sys.stdout.flush()
     except BrokenPipeError:
-        # What is still buffered would fail again when the interpreter exits.
+        # The interpreter flushes the buffered output as it exits, which would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         print("python -m impl: the reader of the output went away before its end", file=sys.stderr)
         return 1
@@ -52,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _demo(_: argparse.Namespace) -> int:
-    from impl._demo import run  # noqa: PLC0415  # Only here is what a command needs worth loading.
+    from impl._demo import run  # noqa: PLC0415  # The other commands do not need it.
 
     return run(sys.stdout)
 
@@ -85,8 +85,8 @@ def _run(file: Path) -> None:
     try:
         with contextlib.redirect_stdout(sys.stderr):
             runpy.run_path(str(file), run_name="__main__")
-    except SystemExit as left:
-        if left.code not in (None, 0):
+    except SystemExit as end:
+        if end.code not in (None, 0):
             raise
 
 

@@ -1,4 +1,12 @@
-"""Quantized arrays: integers that stand for floats, by one scale and one zero point."""
+"""Quantized arrays: integers, called codes, that stand for floats by a scale and a zero point.
+
+All public names are also in ``impl``.
+
+Attributes:
+    quint8 (str): The dtype of codes from 0 to 255.
+    qint8 (str): The dtype of codes from -128 to 127.
+    qint32 (str): The dtype of codes from ``-2**31`` to ``2**31 - 1``.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +21,16 @@ from impl._core import arguments
 from impl._core.arguments import Array
 from impl._core.numerics import fence, product
 from impl._primitives.arithmetic import divide, multiply
+
+__all__ = [
+    "QuantizedArray",
+    "QuantizedDtype",
+    "dequantize",
+    "qint8",
+    "qint32",
+    "quantize_per_tensor",
+    "quint8",
+]
 
 QuantizedDtype: TypeAlias = Literal["quint8", "qint8", "qint32"]
 
@@ -30,14 +48,15 @@ _STORED: dict[str, np.dtype[Any]] = {
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class QuantizedArray:
-    """An array whose element of code q stands for ``(q - zero_point) * scale``.
+    """An array of codes: a code q stands for the float ``(q - zero_point) * scale``.
 
-    A pytree: its three arrays go through ``jit`` and ``vmap``. Made by ``quantize_per_tensor``.
+    ``quantize_per_tensor`` makes one. It is a pytree of three arrays, so ``jit`` and ``vmap`` take
+    it.
 
     Attributes:
-        int_repr: The codes: uint8, int8 or int32, as ``dtype`` says.
-        scale: float32, of no dimensions.
-        zero_point: The code of 0: int32, of no dimensions.
+        int_repr: The codes, of any shape: uint8, int8 or int32 for the three values of ``dtype``.
+        scale: float32, 0-d.
+        zero_point: The code of 0: int32, 0-d.
         dtype: "quint8", "qint8" or "qint32".
     """
 
@@ -60,25 +79,27 @@ class QuantizedArray:
 def quantize_per_tensor(
     input: Array, scale: Any, zero_point: Any, dtype: QuantizedDtype
 ) -> QuantizedArray:
-    """Rounds floats to the nearest codes; what is beyond the last code gets that one.
+    """Converts floats to the nearest codes; floats outside the range get its first or last code.
 
-    A code is ``input * (1 / scale) + zero_point``, rounded to nearest and, halfway, to the even
-    code. 1 / scale is rounded to float32. For 8 bits the product and the sum are rounded once
-    together, for 32 bits each. NaN gets the greatest code of 8 bits, and the least of 32.
+    A code is ``input * (1 / scale) + zero_point``, rounded to nearest, halfway cases to the even
+    code. 1 / scale is rounded to float32. With 8 bits, the product and the sum are rounded once
+    together; with 32 bits, each is rounded. NaN gets the greatest code of 8 bits, or the least of
+    32 bits.
 
     Args:
         input: float32, any shape.
-        scale: A float, or a floating-point array of no dimensions; kept as float32.
-        zero_point: An int, or an integer array of no dimensions, within the range of ``dtype``.
-            Under ``jit`` it is taken as it is.
+        scale: A float, or a 0-d array of floats; converted to float32.
+        zero_point: An int, or a 0-d array of integers, within the range of ``dtype``. Under ``jit``
+            its range is not checked.
         dtype: ``impl.quint8``, ``impl.qint8`` or ``impl.qint32``.
 
     Returns:
-        The codes in the shape of ``input``, with ``scale`` and ``zero_point``. It has no gradient.
+        The codes, of the shape of ``input``, with ``scale`` and ``zero_point``. They have no
+        gradient.
 
     Raises:
-        RuntimeError: ``input`` is of another dtype; ``dtype`` is none of these; or ``zero_point``
-            is out of its range.
+        RuntimeError: ``input`` has another dtype, ``dtype`` is another string, or ``zero_point`` is
+            out of range.
         TypeError: An argument is of the wrong type.
 
     Source: ``torch.quantize_per_tensor``, for one tensor.
@@ -87,7 +108,7 @@ def quantize_per_tensor(
     values = arguments.array(name, "input", input)
     _check_floats(name, "input", values)
     arguments.choice(name, "dtype", dtype, get_args(QuantizedDtype))
-    by = _parameter(name, "scale", scale, "floating")
+    known_scale = _parameter(name, "scale", scale, "floating")
     point = _parameter(name, "zero_point", zero_point, "integer")
     limits = np.iinfo(_STORED[dtype])
     if not isinstance(point, jax.Array) and not limits.min <= point <= limits.max:
@@ -97,7 +118,7 @@ def quantize_per_tensor(
         )
     like = QuantizedArray(
         int_repr=jnp.zeros((), _STORED[dtype]),
-        scale=jnp.asarray(by, jnp.float32),
+        scale=jnp.asarray(known_scale, jnp.float32),
         zero_point=jnp.asarray(point, jnp.int32),
         dtype=dtype,
     )
@@ -105,14 +126,14 @@ def quantize_per_tensor(
 
 
 def dequantize(input: QuantizedArray | Array) -> jax.Array:
-    """The floats that codes stand for.
+    """Returns the floats that codes stand for.
 
     Args:
-        input: A ``QuantizedArray``, or an array, which is converted to float32.
+        input: A ``QuantizedArray``, or an array of any dtype, which is converted to float32.
 
     Returns:
-        float32, in the shape of ``input``: ``(code - zero_point) * scale``, where the difference
-        wraps around at 32 bits as it does in PyTorch.
+        float32, of the shape of ``input``: ``(code - zero_point) * scale``. The difference wraps
+        around at 32 bits, as in PyTorch.
 
     Raises:
         TypeError: ``input`` is neither.
@@ -126,27 +147,27 @@ def dequantize(input: QuantizedArray | Array) -> jax.Array:
 
 
 def codes(values: jax.Array, like: QuantizedArray) -> jax.Array:
-    """The codes of floats in a quantized array that there is."""
-    values, by, point = map(jax.lax.stop_gradient, (values, like.scale, like.zero_point))
+    """Returns the codes of float32 ``values`` in the scale and dtype of ``like``."""
+    values, scale, point = map(jax.lax.stop_gradient, (values, like.scale, like.zero_point))
     stored = _STORED[like.dtype]
-    # XLA may fold constants that are added and taken away again: the errors below are such.
-    inverse, zero = fence(divide(jnp.ones_like(by), by)), fence(point.astype(jnp.float32))
+    # Without the fences, XLA may simplify the rounding errors below to 0 if these are constants.
+    inverse, zero = fence(divide(jnp.ones_like(scale), scale)), fence(point.astype(jnp.float32))
     scaled = product(values, inverse)
-    place = scaled + zero
+    shifted = scaled + zero
     if stored.itemsize == 1:
-        error = _error_of_product(values, inverse, scaled) + _error_of_sum(scaled, zero, place)
-        # Not a number where the product is infinite or its factors are: there is nothing to mend.
-        place = jnp.where(jnp.isfinite(error), place + error, place)
-    whole = jax.lax.round(place, jax.lax.RoundingMethod.TO_NEAREST_EVEN)
+        error = _error_of_product(values, inverse, scaled) + _error_of_sum(scaled, zero, shifted)
+        # The error is NaN or infinite if the product or a factor is: then it has no correction.
+        shifted = jnp.where(jnp.isfinite(error), shifted + error, shifted)
+    whole = jax.lax.round(shifted, jax.lax.RoundingMethod.TO_NEAREST_EVEN)
     low, high = int(np.iinfo(stored).min), int(np.iinfo(stored).max)
-    # The greatest of 32 bits is no float32; those at and beyond the next one are told apart.
+    # float32 cannot represent the greatest int32, so values out of range are not converted.
     inside = jnp.where((whole > low) & (whole < high), whole, 0).astype(jnp.int32)
     out = jnp.where(whole >= high, high, jnp.where(whole <= low, low, inside))
     return jnp.where(jnp.isnan(whole), high if stored.itemsize == 1 else low, out).astype(stored)
 
 
 def _error_of_product(a: jax.Array, b: jax.Array, ab: jax.Array) -> jax.Array:
-    """``a * b - ab``, where ab is the rounded product, by halves whose products are exact."""
+    """Returns ``a * b - ab``, where ab is the rounded product: products of halves are exact."""
 
     def halves(x: jax.Array) -> tuple[jax.Array, jax.Array]:
         word = jax.lax.bitcast_convert_type(x, jnp.uint32) & jnp.uint32(0xFFFFF000)
@@ -158,7 +179,7 @@ def _error_of_product(a: jax.Array, b: jax.Array, ab: jax.Array) -> jax.Array:
 
 
 def _error_of_sum(a: jax.Array, b: jax.Array, total: jax.Array) -> jax.Array:
-    """``a + b - total``, where total is the rounded sum."""
+    """Returns ``a + b - total``, where total is the rounded sum."""
     other = total - a
     return (a - (total - other)) + (b - other)
 
@@ -171,11 +192,11 @@ def _check_floats(function: str, name: str, values: jax.Array) -> None:
 
 
 def to_be_written(function: str, values: Any, into: QuantizedArray) -> jax.Array:
-    """The codes of floats that are to be written into a quantized array.
+    """Returns the codes of floats that an op writes into a quantized array.
 
     Raises:
-        RuntimeError: They are quantized themselves, or of another dtype than float32.
-        TypeError: They are no array.
+        RuntimeError: ``values`` are quantized themselves, or have another dtype than float32.
+        TypeError: ``values`` are not an array.
     """
     if isinstance(values, QuantizedArray):
         raise RuntimeError(  # noqa: TRY004  # PyTorch's choice
@@ -187,12 +208,12 @@ def to_be_written(function: str, values: Any, into: QuantizedArray) -> jax.Array
 
 
 def _parameter(function: str, name: str, value: Any, kind: str) -> Any:
-    """A number, or an array of no dimensions whose value is not known."""
+    """Returns a number, or a 0-d array whose value is not known yet."""
     types = (int, float, np.number) if kind == "floating" else (int, np.integer)
     if isinstance(value, types) and not isinstance(value, bool | np.complexfloating):
         return value
-    of_one = isinstance(value, jax.Array | np.ndarray) and value.ndim == 0
-    if of_one and arguments.dtype_kind(value.dtype) in (kind, "integer"):
+    is_0d = isinstance(value, jax.Array | np.ndarray) and value.ndim == 0
+    if is_0d and arguments.dtype_kind(value.dtype) in (kind, "integer"):
         known = arguments.known(value)
         return value if known is None else known.item()
     raise TypeError(

@@ -1,16 +1,16 @@
-"""Seeds and generators: what stands under ``torch.random`` in PyTorch.
+"""Seeds and generators: the counterpart of ``torch.random``.
 
-A generator is a seed and a count of what it has handed out. Draw number n is Threefry-2x32 of n
-under the seed, all 64 bits of both, so a key is the same on every device, in every process, and
-under every setting and release of JAX. What ``jax.random`` makes of a key is JAX's matter:
-``jax_threefry_partitionable``, for one, changes it.
+A generator is a seed and the number of its draws. Draw number n is Threefry-2x32 of n under the
+seed, with all 64 bits of both. So a key is the same on every device, in every process, and under
+every setting and release of JAX. The numbers that ``jax.random`` makes of a key depend on JAX, for
+example on its setting ``jax_threefry_partitionable``.
 
-A forked child starts with the generators as they were and so draws the same as its parent does,
-until it seeds them anew, as workers of a data loader do.
+A forked child starts with the generators of its parent, and draws the same as its parent until it
+seeds them anew.
 
 Attributes:
-    default_generator (Generator): The generator that ``manual_seed`` seeds. Until then its seed
-        is another one in each process.
+    default_generator (Generator): The generator that ``manual_seed`` seeds. Before that, each
+        process has another seed.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _FORMAT = 1  # the first word of a state
 _SIZE = 5
 _COUNTS = 1 << 64
 
-_Drawn = TypeVar("_Drawn")
+_Value = TypeVar("_Value")
 
-# One for all generators, and re-entrant: a handler of a signal may save their states. It is held
-# across a fork, for a child whose parent had it in another thread would never get it.
+# One lock for all generators. It is re-entrant, since a handler of a signal may draw. It is held
+# during a fork: if another thread held it then, nothing would release it in the child.
 _lock = threading.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
@@ -53,22 +53,22 @@ if hasattr(os, "register_at_fork"):
 class _State:
     seed: int
     count: int = 0
-    chosen: bool = True  # False where the seed came from the operating system
+    chosen: bool = True  # False if the seed came from the operating system
 
 
 class Generator:
     """A stream of keys for ``jax.random``.
 
-    Two generators with one seed hand out the same keys in the same order; other seeds give other
-    streams. A generator may be shared by threads: each draw is handed out once. It can be pickled
-    and copied, with its state.
+    Two generators with one seed give the same keys in the same order; other seeds give other
+    streams. Threads may share a generator: each draw is given once. A generator can be pickled and
+    copied, with its state.
 
-    Source: ``torch.Generator``. Differences: the seed may be given at once, and there is no device,
-    since keys are the same on all.
+    Source: ``torch.Generator``. Differences: the seed may be an argument, and there is no device,
+    since keys are the same on all devices.
 
     Args:
-        seed: As ``manual_seed`` takes it; None is 67280421310721, as in PyTorch.
-        device: None. The argument is here to say to those used to it that there is none.
+        seed: A seed as for ``manual_seed``; None for 67280421310721, as in PyTorch.
+        device: None. A program written for PyTorch that gives a device gets a clear message.
 
     Raises:
         TypeError: A device is given.
@@ -78,19 +78,19 @@ class Generator:
 
     def __init__(self, seed: int | None = None, *, device: object = None) -> None:
         if device is not None or isinstance(seed, str):
-            given = seed if device is None else device
+            device = seed if device is None else device
             raise TypeError(
-                f"Generator(): got the device {given!r}, but a generator has none: its keys are "
+                f"Generator(): got the device {device!r}, but a generator has none: its keys are "
                 "the same on every device. Leave it out; the argument is the seed, an integer"
             )
-        self._state = _State(DEFAULT_SEED if seed is None else _checked("Generator", seed))
+        self._state = _State(DEFAULT_SEED if seed is None else _checked_seed("Generator", seed))
 
     def manual_seed(self, seed: int) -> Generator:
-        """Seeds the generator: its draws begin anew.
+        """Seeds the generator; its number of draws becomes 0.
 
         Args:
-            seed: An integer from -2**63 to 2**64 - 1. A negative one stands for ``2**64 + seed``
-                (as in PyTorch's code; its documentation has another formula).
+            seed: An integer from -2**63 to 2**64 - 1. A negative integer stands for
+                ``2**64 + seed``, as in PyTorch's code; its documentation has another formula.
 
         Returns:
             The generator itself.
@@ -99,40 +99,40 @@ class Generator:
             RuntimeError: ``seed`` is not an integer (PyTorch's choice of exception).
             ValueError: ``seed`` is out of range.
         """
-        self._state = _State(_checked("manual_seed", seed))
+        self._state = _State(_checked_seed("manual_seed", seed))
         return self
 
     def seed(self) -> int:
         """Seeds the generator with 64 bits from the operating system, and returns them.
 
-        Each call gives another seed; ``manual_seed`` with what it returned reproduces the draws.
+        ``manual_seed`` with the result reproduces the draws.
         """
         state = _State(secrets.randbits(64), chosen=False)
         self._state = state
         return state.seed
 
     def initial_seed(self) -> int:
-        """The seed that the draws began with, from 0 to 2**64 - 1."""
+        """Returns the seed of the generator, from 0 to 2**64 - 1."""
         return self._state.seed
 
     @property
     def seeded(self) -> bool:
-        """Whether the seed was chosen; False where it came from the operating system."""
+        """True if a program chose the seed; False if it came from the operating system."""
         return self._state.chosen
 
     def get_state(self) -> npt.NDArray[np.uint32]:
-        """The state, to be kept with a checkpoint and given to ``set_state``.
+        """Returns the state, which a checkpoint can keep for ``set_state``.
 
         Returns:
             uint32 [5]: the number 1 (of this format), then the high and the low word of the seed
-            and of the number of draws. The words survive ``numpy.save`` and a stay in a
-            ``jax.Array``, with x64 on or off.
+            and of the number of draws. ``numpy.save`` and a ``jax.Array`` keep all their bits,
+            with x64 on or off.
         """
         state = self._state
         return np.array([_FORMAT, *words(state.seed), *words(state.count)], np.uint32)
 
     def set_state(self, new_state: npt.ArrayLike) -> Generator:
-        """Goes on from a state that ``get_state`` returned. One that is refused changes nothing.
+        """Goes on from a state that ``get_state`` returned; an exception changes nothing.
 
         Args:
             new_state: uint32 [5], a NumPy or JAX array.
@@ -155,37 +155,37 @@ class Generator:
         return self
 
     def key(self) -> jax.Array:
-        """The next key.
+        """Draws the next key.
 
         Returns:
-            A typed key array [] of Threefry-2x32, be ``jax_default_prng_impl`` what it may. Its
-            two words are Threefry-2x32 of the number of draws so far, under the seed. They are
-            the same on every device: the guarantee is in the rows of kind ``random``.
+            A typed key array [] of Threefry-2x32, whatever ``jax_default_prng_impl`` is. Its two
+            words are Threefry-2x32 of the number of draws so far, under the seed. They are the
+            same on every device: the rows of the kind ``random`` state the guarantee.
 
         Raises:
-            RuntimeError: In a function that JAX is tracing (``jax.jit``, ``jax.lax.scan`` and
-                their kin), where one key would be drawn for all calls; nothing is drawn.
+            RuntimeError: JAX is tracing the function that calls this (``jax.jit``,
+                ``jax.lax.scan`` and others), so all its calls would get one key. Nothing is drawn.
         """
-        return self._draw(_wrapped)
+        return self._draw(_key)
 
     def draw_seed(self) -> int:
-        """A number from 0 to 2**63 - 1 to seed something else with, drawn from the same stream.
+        """Draws a number from 0 to 2**63 - 1 from the same stream, as a seed for another generator.
 
-        It does not use JAX, so it can be called in a forked process.
+        This does not use JAX, so a forked process can call it.
         """
-        return self._draw(lambda drawn: drawn >> 1)
+        return self._draw(lambda number: number >> 1)
 
-    def _draw(self, make: Callable[[int], _Drawn]) -> _Drawn:
-        # Nothing is counted before `make` has succeeded, and JAX is not called under the lock.
+    def _draw(self, make: Callable[[int], _Value]) -> _Value:
+        # A draw counts only if `make` succeeds. `make` may call JAX, so it runs without the lock.
         while True:
             state = self._state
             if state.count == _COUNTS - 1:
                 raise RuntimeError("Generator: all of its 2**64 - 1 draws are used; seed it anew")
-            drawn = make(threefry2x32(state.seed, state.count))
+            value = make(threefry2x32(state.seed, state.count))
             with _lock:
-                if self._state is state:  # otherwise another thread was faster
+                if self._state is state:  # Otherwise another thread was faster.
                     self._state = dataclasses.replace(state, count=state.count + 1)
-                    return drawn
+                    return value
 
     def __repr__(self) -> str:
         state = self._state
@@ -202,12 +202,12 @@ def _restored(kind: type[Generator], seed: int, count: int, chosen: bool) -> Gen
     return generator
 
 
-def _wrapped(drawn: int) -> jax.Array:
-    # Put there in words: so a transfer guard lets it pass.
-    data = jax.device_put(np.array(words(drawn), np.uint32))
+def _key(number: int) -> jax.Array:
+    # An explicit transfer, which a transfer guard permits.
+    data = jax.device_put(np.array(words(number), np.uint32))
     key: jax.Array = jax.random.wrap_key_data(data, impl="threefry2x32")
     if isinstance(key, jax.core.Tracer):
-        raise RuntimeError(  # noqa: TRY004  # not the type of an argument
+        raise RuntimeError(  # noqa: TRY004  # No argument has a wrong type.
             "Generator.key(): drawn in a function that JAX is tracing (jax.jit, jax.lax.scan and "
             "their kin), where one key would stand for every call. Draw the key outside, and pass "
             "it to the function as an argument"
@@ -215,7 +215,7 @@ def _wrapped(drawn: int) -> jax.Array:
     return key
 
 
-def _checked(function: str, seed: Any) -> int:
+def _checked_seed(function: str, seed: Any) -> int:
     try:
         number = operator.index(seed)
     except TypeError:
@@ -232,9 +232,9 @@ def _checked(function: str, seed: Any) -> int:
 def _checked_state(new_state: Any) -> list[int]:
     is_array = isinstance(new_state, np.ndarray | jax.Array)
     if not is_array or isinstance(new_state, jax.core.Tracer) or new_state.dtype != np.uint32:
-        got = f"an array of {new_state.dtype}" if is_array else type(new_state).__name__
+        kind = f"an array of {new_state.dtype}" if is_array else type(new_state).__name__
         raise TypeError(
-            f"set_state(): argument 'new_state' must be an array of uint32, but got {got}"
+            f"set_state(): argument 'new_state' must be an array of uint32, but got {kind}"
         )
     if new_state.shape != (_SIZE,):
         raise RuntimeError(
@@ -247,7 +247,7 @@ def _checked_state(new_state: Any) -> list[int]:
 _libraries_seed: int | None = None
 
 default_generator = Generator()
-default_generator.seed()  # As in PyTorch: who did not ask for one stream does not get one.
+default_generator.seed()  # As in PyTorch, only a program that sets a seed repeats its draws.
 
 
 def manual_seed(seed: int) -> Generator:
@@ -256,14 +256,14 @@ def manual_seed(seed: int) -> Generator:
     Source: ``torch.manual_seed``. Difference: a number with a fraction is refused, not cut.
 
     Args:
-        seed: From -2**63 to 2**64 - 1, or what ``int`` makes such a number of. A negative one
-            stands for ``2**64 + seed``.
+        seed: A number from -2**63 to 2**64 - 1, or a value that ``int`` converts to such a
+            number. A negative number stands for ``2**64 + seed``.
 
     Returns:
         The default generator.
 
     Raises:
-        TypeError, ValueError: ``int`` takes no such argument.
+        TypeError, ValueError: ``int`` does not accept ``seed``.
         ValueError: ``seed`` has a fraction or is out of range.
     """
     number = int(seed)
@@ -277,18 +277,21 @@ def manual_seed(seed: int) -> Generator:
 def seed() -> int:
     """Seeds the default generator from the operating system, and returns the seed.
 
-    ``manual_seed`` with what it returned reproduces the draws. Source: ``torch.seed``.
+    ``manual_seed`` with the result reproduces the draws. Source: ``torch.seed``.
     """
     return default_generator.seed()
 
 
 def initial_seed() -> int:
-    """The seed of the default generator, from 0 to 2**64 - 1. Source: ``torch.initial_seed``."""
+    """Returns the seed of the default generator, from 0 to 2**64 - 1.
+
+    Source: ``torch.initial_seed``.
+    """
     return default_generator.initial_seed()
 
 
 def get_rng_state() -> npt.NDArray[np.uint32]:
-    """The state of the default generator, as ``Generator.get_state`` gives it.
+    """Returns the state of the default generator, as ``Generator.get_state`` does.
 
     Source: ``torch.get_rng_state``.
     """
@@ -301,7 +304,7 @@ def set_rng_state(new_state: npt.ArrayLike) -> None:
     Source: ``torch.set_rng_state``.
 
     Args:
-        new_state: What ``get_rng_state`` returned.
+        new_state: An array that ``get_rng_state`` returned.
 
     Raises:
         TypeError: Not an array, or of another dtype.
@@ -312,48 +315,51 @@ def set_rng_state(new_state: npt.ArrayLike) -> None:
 
 @contextlib.contextmanager
 def fork_rng(devices: Iterable[object] | None = None, enabled: bool = True) -> Iterator[None]:
-    """A scope at whose end the default generator is as it was at its beginning.
+    """Restores the default generator at the end of a scope, also after an exception.
 
-    Also when an exception leaves it. The generator belongs to the whole process: what other
-    threads draw meanwhile is drawn again afterwards. Source: ``torch.random.fork_rng``.
+    All threads share the generator. So the draws that another thread makes during the scope are
+    made again after it. Source: ``torch.random.fork_rng``.
 
     Args:
-        devices: Makes no difference, since one generator serves all devices.
+        devices: Ignored, since one generator serves all devices.
         enabled: False to restore nothing.
+
+    Yields:
+        None.
     """
     del devices
-    before = default_generator._state  # noqa: SLF001  # of this module
+    state = default_generator._state  # noqa: SLF001  # of this module
     try:
         yield
     finally:
         if enabled:
-            default_generator._state = before  # noqa: SLF001  # of this module
+            default_generator._state = state  # noqa: SLF001  # of this module
 
 
 def seed_everything(seed: int) -> np.random.Generator:
-    """Seeds this package, Python's ``random`` and NumPy's global generator, each by one seed.
+    """Seeds this package, Python's ``random`` and NumPy's global generator with one seed.
 
-    ``random`` is seeded with the 64 bits of ``initial_seed()``, and NumPy's global generator, which
-    takes no more, with the lower 32 of them. So from 0 to 2**32 - 1, both get ``seed`` itself.
+    ``random`` gets the 64 bits of ``initial_seed()``. NumPy's global generator gets the lower 32,
+    since it accepts no more. So a seed from 0 to 2**32 - 1 is the same in all three.
 
     Args:
-        seed: As ``manual_seed`` takes it.
+        seed: A seed as for ``manual_seed``.
 
     Returns:
-        A new NumPy generator, ``numpy.random.default_rng(initial_seed())``: use it where you can,
-        for NumPy's global one is shared with every library.
+        A new NumPy generator, ``numpy.random.default_rng(initial_seed())``. Prefer it to NumPy's
+        global generator, which every library shares.
 
     Raises:
         TypeError, ValueError: As for ``manual_seed``; nothing is seeded then.
     """
     number = manual_seed(seed).initial_seed()
     _python_random.seed(number)
-    np.random.seed(number % (1 << 32))  # noqa: NPY002  # what is asked for
-    global _libraries_seed  # noqa: PLW0603  # a record for the doctor: neither library has one
+    np.random.seed(number % (1 << 32))  # noqa: NPY002  # This function is to seed it.
+    global _libraries_seed  # noqa: PLW0603  # For the doctor: neither library keeps its seed.
     _libraries_seed = number
     return np.random.default_rng(number)
 
 
 def libraries_seed() -> int | None:
-    """The seed that ``seed_everything`` last gave ``random`` and NumPy; None if it never did."""
+    """Returns the seed that ``seed_everything`` last set; None if it was not called."""
     return _libraries_seed

@@ -1,4 +1,8 @@
-"""Tools that let a machine without a GPU test what a GPU would do."""
+"""Tools to test on a machine without a GPU what a GPU would compute.
+
+A CPU then stands in for the GPU: it interprets the GPU's kernels, in any schedule. A program can
+also be lowered for a GPU without being run.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,20 @@ from typing import Any, Literal
 import jax
 from jax.sharding import AbstractDevice, AbstractMesh
 
-from impl._mode import emulation
-from impl._mode.decide import questions as questions
-from impl._mode.emulation import Emulation
-from impl._mode.emulation import Seed as Seed
+import spec
+from impl._mode import compilation, emulation
+from impl._mode.decide import Question, questions
+from impl._mode.emulation import Emulation, Seed
+
+__all__ = [
+    "Question",
+    "Seed",
+    "emulate",
+    "lower",
+    "questions",
+    "schedule",
+    "unknown_compile_options",
+]
 
 
 @contextlib.contextmanager
@@ -22,27 +36,37 @@ def emulate(
     lowering: Literal["kernel", "xla", "native"] = "kernel",
     seed: int | Seed | None = None,
 ) -> Iterator[None]:
-    """Inside, the CPU carries out what ``platform`` would: its rows, alerts and lowerings.
+    """Makes the CPU stand in for a platform, with its rows, alerts and lowerings.
 
-    For this thread only, as ``impl.deterministic``.
+    It is a scope for this thread only, as ``impl.deterministic`` is.
 
     Args:
         platform: "cuda", "rocm" or "cpu".
-        lowering: "kernel" runs the Pallas kernels for CUDA in interpret mode, "xla" the plain XLA
-            operations that serve where there is no kernel, "native" those of the CPU.
-        seed: Permutes the order in which programs run and atomic updates are applied, unless it is
-            0. A ``Seed`` is read whenever a compiled program runs.
+        lowering: "kernel" interprets the Pallas kernels for CUDA, "xla" takes the XLA operations
+            for a platform without kernels, "native" takes those for a CPU.
+        seed: Permutes the sequence of kernel instances and of atomic updates, unless it is 0 or
+            None. A ``Seed`` is read whenever a compiled program runs.
+
+    Yields:
+        None.
     """
     with emulation.scope(Emulation(platform, lowering, seed)):
         yield
 
 
 def schedule(seed: int | Seed) -> contextlib.AbstractContextManager[None]:
-    """Inside, kernels for CUDA run interpreted, in an order of programs that ``seed`` permutes.
+    """Makes the CPU interpret the kernels for CUDA, in the schedule that ``seed`` picks.
 
-    What the atomic path computes may then change from seed to seed; what the ordered path
-    computes must not. A function under ``jax.jit`` is compiled anew for each number; for many of
-    them pass one ``Seed``, and set its ``value`` before each run.
+    The result of the atomic path may change from seed to seed; that of the ordered path must not.
+    JAX compiles a jitted function again for each int. To run many schedules, pass one ``Seed`` and
+    set its ``value`` before each run.
+
+    Args:
+        seed: An int, or a ``Seed``, which is read whenever a compiled program runs; 0 is the
+            schedule in which instances run in their order.
+
+    Returns:
+        A context manager, for this thread only.
     """
     return emulate("cuda", seed=seed)
 
@@ -53,22 +77,44 @@ def lower(
     platform: str = "cuda",
     device_kind: str = "NVIDIA H200",
 ) -> jax.stages.Lowered:
-    """Lowers ``function`` for a platform that need not be present.
+    """Lowers a function for a platform, which this machine need not have.
 
-    Alerts for that platform are raised here. ``lower(...).as_text()`` shows the kernels by name.
+    Args:
+        function: The function.
+        *args: Its arguments: arrays, or ``jax.ShapeDtypeStruct``.
+        platform: Name of a JAX platform, such as "cuda".
+        device_kind: The kind of device, as JAX names it; kernels may depend on it.
+
+    Returns:
+        The lowered program; ``as_text()`` shows the names of its kernels.
+
+    Raises:
+        RuntimeError: The mode is on, and an op has no deterministic implementation for the
+            platform.
     """
     with jax.sharding.use_abstract_mesh(_mesh(device_kind)):
-        # jax 0.11 and later lower Triton kernels only in sight of a device of a known kind.
+        # jax 0.11 and later lower Triton kernels only if a mesh has a device of a known kind.
         lowered: jax.stages.Lowered = (
             jax.jit(function).trace(*args).lower(lowering_platforms=(platform,))
         )
     return lowered
 
 
+def unknown_compile_options() -> dict[str, spec.OptionValue]:
+    """Returns the required compiler options that the installed jaxlib does not know.
+
+    ``impl.compile_options`` leaves them out, so nothing does what their rows state.
+
+    Returns:
+        The value of each option, by its name. Empty if jaxlib knows all that are required.
+    """
+    return {setting.option: setting.value for setting in compilation.unknown_options()}
+
+
 def _mesh(device_kind: str) -> AbstractMesh:
     kind: dict[str, Any] = {"device_kind": device_kind, "num_cores": None}
     try:
         device = AbstractDevice(**kind, platform="gpu")
-    except TypeError:  # jax 0.10 has no such argument
+    except TypeError:  # jax 0.10 does not have the argument `platform`
         device = AbstractDevice(**kind)
     return AbstractMesh((1,), ("_",), abstract_device=device)

@@ -3,13 +3,14 @@
 The rows and vocabularies are the TOML files of this package; ``load`` reads them.
 """
 
+from typing import TYPE_CHECKING
+
 from spec.conditions import check_facts as check_facts
 from spec.conditions import deciding_row as deciding_row
 from spec.conditions import holds as holds
 from spec.loader import load as load
 from spec.loader import read as read
 from spec.model import BEHAVIOURS as BEHAVIOURS
-from spec.model import DEVICES as DEVICES
 from spec.model import KINDS as KINDS
 from spec.model import Behaviour as Behaviour
 from spec.model import Device as Device
@@ -28,3 +29,14 @@ from spec.model import Row as Row
 from spec.model import Source as Source
 from spec.model import Spec as Spec
 from spec.model import SpecError as SpecError
+
+if TYPE_CHECKING:
+    #: The names of the devices that JAX has a platform for.
+    DEVICES: tuple[str, ...]
+else:
+
+    def __getattr__(name: str) -> object:
+        # Not read on import: `python -m spec check` has to start if devices.toml is malformed.
+        if name == "DEVICES":
+            return tuple(d.name for d in load().devices.values() if d.platforms)
+        raise AttributeError(f"module 'spec' has no attribute {name!r}")

@@ -1,4 +1,8 @@
-"""The command line of the spec: ``python -m spec``."""
+"""The command line of the spec: ``python -m spec``.
+
+Each command is a thin function over a module of this package. Errors that a user can cause are
+one line on standard error, and the exit status is then 1.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,12 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
-from spec import check, export, ledger, loader, locks
-from spec.model import SpecError
+from spec import check, export, loader, new
+from spec.check import ledger, locks
+from spec.model import Direction, SpecError
+from spec.new import NewOp
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -21,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SpecError as error:
         return _fail(str(error))
     except BrokenPipeError:
-        # What is still buffered would fail again when the interpreter exits.
+        # The rest of the buffer would fail again when the interpreter exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _fail("the reader of the output went away before its end")
     except OSError as error:
@@ -46,6 +53,24 @@ def _parser() -> argparse.ArgumentParser:
     lock = commands.add_parser("lock", help="show the digests of the transcribed profiles")
     lock.add_argument("--write", action="store_true", help="write them to locks.toml")
     lock.set_defaults(run=_lock)
+    op = commands.add_parser("new", help="write the skeleton of a new op into this checkout")
+    op.add_argument("op", metavar="OP", help="its name: foo, or nn.functional.foo")
+    op.add_argument(
+        "--device",
+        default="any",
+        help="write a row for each device; with the mode off, this one gives other bits from run "
+        "to run (default: one row for any device)",
+    )
+    op.add_argument(
+        "--direction",
+        choices=get_args(Direction),
+        default="forward",
+        help="the direction whose result depends on an order (default: forward)",
+    )
+    op.add_argument("--order", help="the order of the result, from orders.toml")
+    op.add_argument("--torch", metavar="NAME", help="its name in PyTorch (default: torch.OP)")
+    op.add_argument("--family", help="the file of its rows (default: a file of its own name)")
+    op.set_defaults(run=_new)
     rows = commands.add_parser("export", help="write the rows for other tools")
     rows.add_argument("--format", choices=["json", "csv"], default="json")
     rows.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")
@@ -54,11 +79,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _check(options: argparse.Namespace) -> int:
-    found = check.problems(options.root)
-    for problem in found:
+    problems = check.problems(options.root)
+    for problem in problems:
         print(problem)
-    if found:
-        print(f"{len(found)} problem(s)", file=sys.stderr)
+    if problems:
+        print(f"{len(problems)} problem(s)", file=sys.stderr)
         return 1
     print(f"{len(loader.read(options.root).rows)} rows, no problem")
     return 0
@@ -70,11 +95,11 @@ def _ids(options: argparse.Namespace) -> int:
         (file, str(row.get("id")), str(row.get("op")))
         for file, row in loader.row_tables(options.root)
     ]
-    new = ledger.unissued(used, table)
-    for key, op in new.items():
-        print(f"{key} {op}")
-    if options.write and new:
-        ledger.write(options.root / "ids.toml", table, new)
+    missing = ledger.unissued(used, table)
+    for id, op in missing.items():
+        print(f"{id} {op}")
+    if options.write and missing:
+        ledger.write(options.root / "ids.toml", table, missing)
     print(f"the next free id is {ledger.next_free(used, table)}")
     return 0
 
@@ -85,6 +110,25 @@ def _lock(options: argparse.Namespace) -> int:
         print(f"{name} {digest}")
     if options.write:
         locks.write(options.root / "locks.toml", spec)
+    return 0
+
+
+def _new(options: argparse.Namespace) -> int:
+    repository = options.root.resolve().parent
+    op = NewOp(
+        options.op,
+        device=options.device,
+        direction=options.direction,
+        order=options.order,
+        torch=options.torch,
+        family=options.family,
+    )
+    skeleton = new.skeleton(repository, op)
+    skeleton.write(repository)
+    for name in skeleton.texts:
+        print(f"wrote {name}")
+    print()
+    print(skeleton.steps, end="")
     return 0
 
 

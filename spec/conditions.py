@@ -1,4 +1,4 @@
-"""Whether the facts of a call meet a ``when``, and which row then decides."""
+"""Decides whether the facts of a call meet a ``when``, and which row decides a call."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from spec.model import Direction, Fact, Facts, FactValue, Row, SpecError, Test
 
 
 def meets(test: Test, value: FactValue) -> bool:
-    """Whether one fact's ``value`` passes the ``test`` that a ``when`` puts to it."""
+    """Returns whether the ``value`` of one fact passes the ``test`` of a ``when``."""
     if isinstance(test, Mapping):
         bounds = {"min": lambda limit: value >= limit, "max": lambda limit: value <= limit}
         return all(
@@ -21,7 +21,7 @@ def meets(test: Test, value: FactValue) -> bool:
 
 
 def holds(when: Mapping[str, Test], facts: Facts) -> bool:
-    """Whether ``facts`` meet every test of ``when``.
+    """Returns whether ``facts`` pass every test of ``when``.
 
     Raises:
         SpecError: ``when`` asks for a fact that the op did not state.
@@ -33,7 +33,7 @@ def holds(when: Mapping[str, Test], facts: Facts) -> bool:
 
 
 def check_facts(facts: Facts, vocabulary: Mapping[str, Fact]) -> None:
-    """Refuses facts that the vocabulary does not have, or of the wrong type.
+    """Raises if a fact is not in the vocabulary or has a value of the wrong type.
 
     Raises:
         SpecError: A name is unknown, or a value is of the wrong type.
@@ -56,11 +56,15 @@ def check_facts(facts: Facts, vocabulary: Mapping[str, Fact]) -> None:
 def deciding_row(
     rows: Iterable[Row], op: str, direction: Direction, device: str, facts: Facts, profile: str
 ) -> Row | None:
-    """The active row that decides a call under ``profile``, or None.
+    """Returns the active row that decides a call under ``profile``, or None.
 
-    Where several rows match, the one that asks for the most facts decides: documents state the
-    rule first and its exceptions after. Of two equally specific ones the row that names the
-    device goes before the one for any device; ``spec.check`` refuses a tie beyond that.
+    If several rows match, the row that asks for the most facts decides, because documents state
+    the rule first and its exceptions after it. Of two rows that ask for equally many facts, the
+    row that names the device decides before the row for any device. ``spec.check`` reports a tie
+    that is left.
+
+    Raises:
+        SpecError: A row asks for a fact that the op did not state.
     """
     matching = [
         row
@@ -76,5 +80,5 @@ def deciding_row(
 
 
 def specificity(row: Row) -> tuple[int, bool]:
-    """How narrow a row is: the number of facts it asks for, then whether it names a device."""
+    """Returns how narrow a row is: the number of its facts, then whether it names a device."""
     return len(row.when), row.device != "any"

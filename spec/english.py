@@ -1,4 +1,4 @@
-"""The one place where a condition becomes English."""
+"""Renders conditions in English; nothing else does, so that no page words a condition by hand."""
 
 from __future__ import annotations
 
@@ -6,26 +6,31 @@ from collections.abc import Mapping
 
 from spec.model import Device, Direction, Fact, FactValue, Test
 
-_DEVICES: Mapping[Device, str] = {"cpu": "a CPU", "cuda": "a CUDA", "mps": "an MPS"}
-
 
 def condition(
     when: Mapping[str, Test],
-    device: Device,
+    device: Device | None,
     direction: Direction,
     facts: Mapping[str, Fact],
 ) -> str:
     """Renders the calls to which a row applies.
 
+    Args:
+        when: The condition of the row.
+        device: The device that the row is about; None if it is about every device.
+        direction: The direction of the row.
+        facts: The vocabulary.
+
     Returns:
         A phrase to stand after the op's name, for example ``when called on a CUDA array and
         `weights` is given``.
     """
-    parts = [_place(device, direction)] if device != "any" or direction == "backward" else []
+    call = _call(device, direction)
+    parts = [call] if call else []
     parts += [phrase(facts[name], test) for name, test in when.items()]
     if not parts:
         return "on every device"
-    lead = "when " if device != "any" or direction == "backward" else "on every device when "
+    lead = "when " if call else "on every device when "
     return lead + " and ".join(parts)
 
 
@@ -41,10 +46,11 @@ def phrase(fact: Fact, test: Test) -> str:
     return fact.english["is"].format(_join(test if isinstance(test, tuple) else (test,)))
 
 
-def _place(device: Device, direction: Direction) -> str:
+def _call(device: Device | None, direction: Direction) -> str:
+    """Renders the device and the direction; empty for forward calls on every device."""
     if direction == "backward":
-        return "differentiating " + (f"{_DEVICES[device]} array" if device != "any" else "it")
-    return f"called on {_DEVICES[device]} array"
+        return "differentiating " + (f"{device.english} array" if device else "it")
+    return f"called on {device.english} array" if device else ""
 
 
 def _join(values: tuple[FactValue, ...]) -> str:

@@ -1,4 +1,7 @@
-"""The rows as JSON or CSV, for whoever does not read Python."""
+"""Renders the rows as JSON or CSV, for tools that do not import Python.
+
+A row has all its keys there, with the defaults of those that its TOML file leaves out.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +15,17 @@ from spec.model import Row, Source, Spec
 
 
 def objects(spec: Spec) -> list[dict[str, Any]]:
-    """Every row as plain data, in the order of the files."""
+    """Returns every row as plain data, in the order of the files."""
     return [_object(row) for row in spec.rows]
 
 
 def as_json(spec: Spec) -> str:
-    """The rows as a JSON list of objects."""
+    """Returns the rows as a JSON list of objects."""
     return json.dumps(objects(spec), indent=2, ensure_ascii=False) + "\n"
 
 
 def as_csv(spec: Spec) -> str:
-    """The rows as a flat CSV table with a column for each profile.
+    """Returns the rows as a flat CSV table with a column for each profile.
 
     ``when`` and the options are JSON; the sources of a row are separated by semicolons.
     """

@@ -1,17 +1,23 @@
-"""Reads the TOML files of this package into the records of ``spec.model``."""
+"""Reads the TOML files of this package into the records of ``spec.model``.
+
+A file that no record can be made of is a ``SpecError`` that names the file and the row. The lint,
+``spec.check``, reads the same tables and says more.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from types import MappingProxyType
 from typing import Any
 
-from spec import english
+from spec import defaults, english
 from spec.model import (
+    Device,
     Document,
     Erratum,
     Fact,
@@ -24,12 +30,15 @@ from spec.model import (
     Test,
 )
 
+#: The folder of the spec that ships with this distribution.
 ROOT = files("spec")
+
+_VOCABULARIES = ("profiles", "facts", "orders", "devices", "documents")
 
 
 @functools.cache
 def load() -> Spec:
-    """The spec that ships with this distribution, read once."""
+    """Returns the spec that ships with this distribution; it is read once."""
     return read(ROOT)
 
 
@@ -40,44 +49,74 @@ def read(root: Traversable) -> Spec:
         SpecError: A file is not TOML, or lacks what a record needs. ``python -m spec check``
             says more, row by row.
     """
-    profiles = {
-        name: Profile(name=name, **t) for name, t in read_table(root, "profiles.toml").items()
-    }
-    facts = {name: fact(name, t) for name, t in read_table(root, "facts.toml").items()}
-    orders = {name: _order(name, t) for name, t in read_table(root, "orders.toml").items()}
-    documents = {
-        name: Document(name=name, **t) for name, t in read_table(root, "documents.toml").items()
-    }
+    tables = {name: read_table(root, f"{name}.toml") for name in _VOCABULARIES}
+    return assemble(tables, row_files(root))
+
+
+def assemble(tables: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]]) -> Spec:
+    """Makes a spec of TOML files that were read.
+
+    Args:
+        tables: The vocabularies, by the names of their files without the suffix.
+        files: The files of rows, by name.
+
+    Raises:
+        SpecError: A table lacks what a record needs.
+    """
+    with _reading("profiles.toml"):
+        profiles = {name: Profile(name=name, **t) for name, t in tables["profiles"].items()}
+    with _reading("facts.toml"):
+        facts = {name: fact(name, t) for name, t in tables["facts"].items()}
+    with _reading("orders.toml"):
+        orders = {name: _order(name, t) for name, t in tables["orders"].items()}
+    with _reading("devices.toml"):
+        devices = {name: _device(name, t) for name, t in tables["devices"].items()}
+    with _reading("documents.toml"):
+        documents = {name: Document(name=name, **t) for name, t in tables["documents"].items()}
     rows = []
-    for file, table in row_tables(root):
-        try:
-            rows.append(_row(table, profiles, facts))
-        except (KeyError, TypeError) as error:
-            name = table.get("id", "a row without id")
-            raise SpecError(f"{file}: {name}: {error!r}; see `python -m spec check`") from error
+    for file, table in _rows(files):
+        with _reading(f"{file}: {table.get('id', 'a row without id')}"):
+            full = defaults.completed(table, tables["profiles"], tables["devices"])
+            rows.append(_row(full, file.removesuffix(".toml"), profiles, facts, devices))
     return Spec(
         rows=tuple(rows),
         profiles=MappingProxyType(profiles),
         orders=MappingProxyType(orders),
         facts=MappingProxyType(facts),
+        devices=MappingProxyType(devices),
         documents=MappingProxyType(documents),
     )
 
 
+@contextlib.contextmanager
+def _reading(name: str) -> Iterator[None]:
+    """Makes an error about a malformed table a SpecError that names the table."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError) as error:
+        raise SpecError(f"{name}: {error!r}; see `python -m spec check`") from error
+
+
 def row_tables(root: Traversable) -> list[tuple[str, dict[str, Any]]]:
-    """Every row as TOML has it, with its file's name, files in alphabetical order."""
-    return [(name, row) for name, file in row_files(root).items() for row in file.get("row", [])]
+    """Returns every row as TOML has it, with the name of its file, in the order of the names."""
+    return list(_rows(row_files(root)))
+
+
+def _rows(files: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, content in files.items():
+        for row in content.get("row", []):
+            yield name, row
 
 
 def row_files(root: Traversable) -> dict[str, dict[str, Any]]:
-    """The files of rows as TOML has them, by name, in alphabetical order."""
+    """Returns the files of rows as TOML has them, by name, in alphabetical order."""
     folder = root / "rows"
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".toml"))
     return {name: read_table(folder, name) for name in names}
 
 
 def read_table(root: Traversable, name: str) -> dict[str, Any]:
-    """The content of one TOML file.
+    """Returns the content of one TOML file.
 
     Raises:
         SpecError: The file is not TOML.
@@ -89,13 +128,25 @@ def read_table(root: Traversable, name: str) -> dict[str, Any]:
 
 
 def fact(name: str, table: dict[str, Any]) -> Fact:
-    """The fact that an entry of ``facts.toml`` declares."""
+    """Returns the fact that an entry of ``facts.toml`` declares."""
     return Fact(
         name=name,
         type=table["type"],
         about=table["about"],
         values=tuple(table.get("values", ())),
         english=MappingProxyType(table["english"]),
+    )
+
+
+def _device(name: str, table: dict[str, Any]) -> Device:
+    return Device(
+        name=name,
+        english=table["english"],
+        platforms=tuple(table["platforms"]),
+        backends=tuple(table["backends"]),
+        stand_ins=tuple(table["stand_ins"]),
+        races=table["races"],
+        reason=table.get("reason"),
     )
 
 
@@ -109,20 +160,28 @@ def _order(name: str, table: dict[str, Any]) -> Order:
     )
 
 
-def _row(table: dict[str, Any], profiles: Mapping[str, Profile], facts: Mapping[str, Fact]) -> Row:
+def _row(
+    table: dict[str, Any],
+    family: str,
+    profiles: Mapping[str, Profile],
+    facts: Mapping[str, Fact],
+    devices: Mapping[str, Device],
+) -> Row:
     fields = dict(table)
     when = _when(fields.pop("when", {}))
     sources = tuple(_source(source) for source in fields.pop("source"))
     erratum = fields.pop("erratum", None)
-    listed = fields.pop("behaviour", {})  # a note has none, nor has a promise
+    listed = fields.pop("behaviour", {})  # Rows of some kinds have none.
     unknown = sorted(set(listed) - set(profiles))
     if unknown:
         raise SpecError(f"{table['id']}: behaviour names the unknown profiles {unknown}")
     direction = fields.pop("direction", "forward")
+    device = None if fields["device"] == "any" else devices[fields["device"]]
     return Row(
+        family=family,
         when=when,
         direction=direction,
-        condition=english.condition(when, fields["device"], direction, facts),
+        condition=english.condition(when, device, direction, facts),
         behaviour=MappingProxyType({name: listed.get(name) for name in profiles}),
         sources=sources,
         erratum=_erratum(erratum) if erratum else None,
@@ -153,7 +212,7 @@ def _when(table: dict[str, Any]) -> Mapping[str, Test]:
 
 
 def frozen(test: Any) -> Test:
-    """A test of a ``when`` as TOML has it, made immutable."""
+    """Returns a test of a ``when``, as TOML has it, made immutable."""
     if isinstance(test, list):
         return tuple(test)
     if isinstance(test, dict):
@@ -162,7 +221,7 @@ def frozen(test: Any) -> Test:
 
 
 def thawed(value: Any) -> Any:
-    """What ``frozen`` was made from: mappings as dicts, tuples as lists."""
+    """Returns the value that ``frozen`` made immutable: mappings as dicts, tuples as lists."""
     if isinstance(value, Mapping):
         return {name: thawed(item) for name, item in value.items()}
     if isinstance(value, tuple):

@@ -1,29 +1,31 @@
-"""The records of the spec: what a row, a profile, an order and a fact are."""
+"""The records of the spec: rows, profiles, orders, facts, devices and documents.
+
+``spec.loader`` makes them from the TOML files. They are frozen, so that everybody can share them.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, get_args
 
 Behaviour: TypeAlias = Literal["deterministic", "raise", "fill"]
-Device: TypeAlias = Literal["any", "cpu", "cuda", "mps"]
 Direction: TypeAlias = Literal["forward", "backward"]
 Guarantee: TypeAlias = Literal["not_guaranteed", "run_to_run", "portable"]
 Kind: TypeAlias = Literal["op", "random", "loader", "backend", "compiler", "note"]
 State: TypeAlias = Literal["active", "out_of_scope"]
 
-#: The devices that a JAX platform can be; rows of others are out of scope.
-DEVICES: tuple[Device, ...] = ("cpu", "cuda")
 BEHAVIOURS: tuple[Behaviour, ...] = get_args(Behaviour)
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
-#: A value of a fact, as an op states it about one call.
+#: The value of a fact, as an op states it about one call.
 FactValue: TypeAlias = bool | int | str
-#: A value of an option of XLA.
+#: The value of an option of XLA.
 OptionValue: TypeAlias = bool | int | str
-#: What a ``when`` asks of one fact: a value, a list of values (any of them), or a table of
-#: ``not`` (none of these values), ``min`` and ``max``.
+#: The test that a ``when`` puts to one fact: a value, a list of values (any of them), or a table
+#: of ``not`` (none of these values), ``min`` and ``max``.
 Test: TypeAlias = FactValue | tuple[FactValue, ...] | Mapping[str, Any]
 Facts: TypeAlias = Mapping[str, FactValue]
 
@@ -34,12 +36,12 @@ class SpecError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Where a row comes from.
+    """A line of a document that a row was taken from.
 
     Attributes:
         document: Key of ``documents.toml``.
-        releases: The releases of that document in which it stands.
-        phrase: A few words to find the place by.
+        releases: The releases of the document that have the line.
+        phrase: A few words by which a reader finds the line.
     """
 
     document: str
@@ -49,15 +51,15 @@ class Source:
 
 @dataclasses.dataclass(frozen=True)
 class Erratum:
-    """What PyTorch's code does where its documents say something else.
+    """A difference between PyTorch's code and PyTorch's documents.
 
     Attributes:
         statement: One sentence for the reader.
-        since: First PyTorch release in which the code did this.
-        behaviour: What the code does, or None where the mode changes nothing.
-        when: The calls to which it does so; empty means all that the row covers.
-        unaffected_elsewhere: Whether the mode changes nothing of the row's other calls, whatever
-            the documents list.
+        since: The first PyTorch release whose code does this.
+        behaviour: The behaviour of the code, or None if the mode changes nothing.
+        when: The calls that the code treats so. Empty means all calls that the row covers.
+        unaffected_elsewhere: Whether the mode changes nothing for the other calls of the row,
+            whatever the documents list.
     """
 
     statement: str
@@ -71,44 +73,50 @@ class Erratum:
 class Row:
     """One entry of the spec.
 
-    A row of kind ``op`` says what the mode does to calls of a function. The other kinds hold what
-    else a reproducible program needs: ``random`` and ``loader`` rows promise something whatever
-    the mode is; ``backend`` and ``compiler`` rows name the options of XLA that hold where ``when``
-    does, which there speaks of the mode and the switches and not of a call.
+    A row of kind ``op`` states what the mode does to calls of a function. The other kinds state
+    what else a reproducible program needs. ``random`` and ``loader`` rows promise something that
+    does not depend on the mode. ``backend`` and ``compiler`` rows name the options of XLA that
+    hold under the condition ``when``, which is about the mode and the switches, not about a call.
 
     Attributes:
-        id: Opaque, permanent, never reused.
-        op: Dotted name of the function under ``impl``; of a ``compiler`` row, of what XLA does.
+        id: Opaque, permanent, never used for another row.
+        family: Name of the file that has the row, without its suffix. The suite's samples of the
+            op are in the file of the same name.
+        op: Dotted name of the function under ``impl``. For a ``compiler`` row, the name of
+            something that XLA does.
         torch: The name by which PyTorch's documents list it.
-        device: The device it speaks of.
-        direction: The forward computation, or differentiation.
-        when: Facts about a call that must hold for the row to apply; empty means always.
-        condition: ``when``, device and direction in English (rendered, never written).
-        behaviour: Behaviour per profile; None where the profile does not list the row.
+        device: Name of the device that the row is about, or ``any``.
+        direction: The call itself, or its derivative.
+        when: The tests that the facts of a call must pass for the row to apply. Empty means that
+            it always applies.
+        condition: ``when``, device and direction in English (rendered, never written by hand).
+        behaviour: The behaviour under each profile; None if the profile does not list the row.
         sources: At least one.
-        guarantee: What the ordered path promises; None where no profile is deterministic.
+        guarantee: The promise of the ordered path; None if the row is deterministic under no
+            profile.
         order: Name of the order of the ordered path, if it has one.
-        mode_off: ``not_guaranteed`` where the atomic path, which the mode keeps from being taken,
-            gives other bits from run to run on some calls; None where it gives the same ones.
-        covers_backward: Whether a row of the forward direction also decides the op's backward
-            direction, which makes the same computation.
-        switch: Name of the fact that selects the ordered path as the mode does, if one can.
-        caller: The name that an alert gives, where some profile raises.
-        erratum: Where the documents and PyTorch's code differ.
-        kind: As above, or ``note`` for what the documents say of no single op.
-        statement: What a row of another kind than ``op`` promises, in a sentence.
-        in_xla: What XLA has in the place of what a ``compiler`` row speaks of.
+        mode_off: ``not_guaranteed`` if, with the mode off, some calls give other bits from run to
+            run; None if all calls repeat their bits.
+        covers_backward: Whether a row of the forward direction decides the backward direction of
+            the op too, because both make the same computation.
+        switch: Name of the fact that selects the ordered path as the mode does, if there is one.
+        caller: The op's name in an alert, if some profile raises.
+        erratum: A difference between PyTorch's documents and code.
+        kind: As above, or ``note`` for a line of the documents that is not about a single op.
+        statement: The promise of a row whose kind is not ``op``, in a sentence.
+        in_xla: What XLA does instead of the thing that a ``compiler`` row is about.
         options: The options of XLA that a ``backend`` or ``compiler`` row sets, by name.
-        caveat: What can still differ where a row other than an ``op`` is kept.
+        caveat: What can still differ although the promise of ``statement`` is kept.
         state: ``active``, or ``out_of_scope`` with a reason.
-        reason: Why the row is out of scope.
-        note: What else a reader has to know, in a sentence or two.
+        reason: The reason why the row is out of scope.
+        note: Anything else that a reader has to know, in a sentence or two.
     """
 
     id: str
+    family: str
     op: str
     torch: str
-    device: Device
+    device: str
     direction: Direction
     when: Mapping[str, Test]
     condition: str
@@ -132,15 +140,15 @@ class Row:
 
     @property
     def active(self) -> bool:
-        """Whether a JAX platform can meet this row."""
+        """True if some JAX platform can meet this row."""
         return self.state == "active"
 
     def decides(self, direction: Direction) -> bool:
-        """Whether the row decides computations of ``direction``."""
+        """Returns whether the row decides computations of ``direction``."""
         return self.direction == direction or (direction == "backward" and self.covers_backward)
 
     def covers(self, device: str) -> bool:
-        """Whether the row speaks of ``device``."""
+        """Returns whether the row is about ``device``."""
         return self.device in ("any", device)
 
 
@@ -149,11 +157,11 @@ class Profile:
     """A named version of the contract.
 
     Attributes:
-        name: As users write it.
+        name: The name that users write.
         title: One line.
-        statement: What it promises, in a sentence or two.
-        release: The PyTorch release it transcribes; empty for our own.
-        default: Whether it holds when nobody chose.
+        statement: The promise of the profile, in a sentence or two.
+        release: The PyTorch release that it transcribes; empty for our own profile.
+        default: Whether it holds if nobody chose a profile.
     """
 
     name: str
@@ -165,13 +173,13 @@ class Profile:
 
 @dataclasses.dataclass(frozen=True)
 class Order:
-    """A fixed order of operations; the oracle of the same name is in ``spec.oracles``.
+    """A fixed order of operations. Its oracle in ``spec.oracles`` has the same name.
 
     Attributes:
-        name: As rows name it.
-        title: One or two words.
-        statement: The order in one sentence.
-        parameters: The numbers in that sentence, by name.
+        name: The name that rows write.
+        title: A few words.
+        statement: The rule, in a few sentences. It may name a parameter in braces.
+        parameters: The numbers in the statement, by name.
         order_free_when: Conditions under which every order gives the same bits.
     """
 
@@ -187,11 +195,11 @@ class Fact:
     """A named property of one call, and its English.
 
     Attributes:
-        name: As ``when`` and the ops write it.
+        name: The name that ``when`` and the ops write.
         type: ``bool``, ``int``, ``choice`` or ``string``.
-        about: What it is.
+        about: A description.
         values: The values of a ``choice``.
-        english: Phrases by test: ``true``, ``false``, ``is``, ``not``, ``min``, ``max``.
+        english: A phrase for each test: ``true``, ``false``, ``is``, ``not``, ``min``, ``max``.
     """
 
     name: str
@@ -202,13 +210,37 @@ class Fact:
 
 
 @dataclasses.dataclass(frozen=True)
+class Device:
+    """A kind of hardware, as PyTorch's documents name it.
+
+    Attributes:
+        name: The name that rows write.
+        english: The name as an adjective, for the English of conditions: ``a CPU`` array.
+        platforms: The platforms of JAX that are this device, as a lowering names them.
+        backends: The names that ``jax.default_backend()`` has for them.
+        stand_ins: The lowerings by which a CPU runs, in tests, what this device would run; none
+            for a CPU.
+        races: Whether several threads may write one element there, in an unknown order.
+        reason: The reason why rows of the device are out of scope; None if it has platforms.
+    """
+
+    name: str
+    english: str
+    platforms: tuple[str, ...]
+    backends: tuple[str, ...]
+    stand_ins: tuple[str, ...]
+    races: bool
+    reason: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class Document:
     """A document that rows cite.
 
     Attributes:
-        name: As sources write it.
+        name: The name that sources write.
         title: Its title.
-        url: Where it is; ``{release}`` stands for the release. Empty for our own.
+        url: Its address, in which ``{release}`` stands for the release. Empty for our own.
     """
 
     name: str
@@ -218,21 +250,34 @@ class Document:
 
 @dataclasses.dataclass(frozen=True)
 class Spec:
-    """Everything that the files under ``spec/`` say, read and frozen."""
+    """The content of the files under ``spec/``, read and frozen."""
 
     rows: tuple[Row, ...]
     profiles: Mapping[str, Profile]
     orders: Mapping[str, Order]
     facts: Mapping[str, Fact]
+    devices: Mapping[str, Device]
     documents: Mapping[str, Document]
 
     @property
     def default_profile(self) -> str:
-        """The profile that holds when nobody chose one."""
+        """The profile that holds if nobody chose one."""
         return next(p.name for p in self.profiles.values() if p.default)
 
+    @functools.cached_property
+    def platforms(self) -> Mapping[str, Device]:
+        """The device that each platform of JAX is; on other platforms only rows for any decide."""
+        devices = {name: d for d in self.devices.values() for name in d.platforms}
+        return MappingProxyType(devices)
+
+    @functools.cached_property
+    def backends(self) -> Mapping[str, Device]:
+        """The device that each backend of JAX computes on, by ``jax.default_backend()``."""
+        devices = {name: d for d in self.devices.values() for name in d.backends}
+        return MappingProxyType(devices)
+
     def row(self, id: str) -> Row:
-        """The row with this id.
+        """Returns the row with this id.
 
         Raises:
             KeyError: No row has it.
@@ -251,9 +296,12 @@ class Spec:
         kind: Kind | None = None,
         active: bool | None = None,
     ) -> tuple[Row, ...]:
-        """Rows that match every argument given, in the order of the files.
+        """Returns the rows that match every argument given, in the order of the files.
 
-        ``behaviour`` is looked up under ``profile``; with a profile alone, the rows it lists.
+        ``behaviour`` is that under ``profile``. A profile alone selects the rows that it lists.
+
+        Raises:
+            SpecError: ``behaviour`` is given without a profile.
         """
         if behaviour is not None and profile is None:
             raise SpecError("select: behaviour needs a profile to look it up under")

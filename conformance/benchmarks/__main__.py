@@ -18,11 +18,12 @@ from conformance.benchmarks import (
     sparse,
     spatial,
 )
-from conformance.benchmarks.timing import Measured, machine
+from conformance.benchmarks.timing import Measurement, machine
+from conformance.benchmarks.torch_peer import torch_peer
 
 _LEGEND = (
-    "Milliseconds, medians of {rounds} rounds in which each side ran once; in brackets, times "
-    "{base}. Kept: what the ordered program needs beside its arguments and its result."
+    "Milliseconds: medians of {rounds} rounds in which each side ran once. In brackets: the ratio "
+    "to {base}. Temporary: the memory of the ordered program beside its arguments and its result."
 )
 _BENCHMARKS: Mapping[str, ModuleType] = MappingProxyType(
     {
@@ -38,7 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("benchmark", nargs="*", metavar="NAME", help=", ".join(_BENCHMARKS))
     parser.add_argument("--times", type=int, default=1, metavar="N", help="N times the sizes")
     parser.add_argument("--rounds", type=int, default=30, metavar="N", help="default: 30")
-    parser.add_argument("--write", type=Path, metavar="FILE.md", help="write the table as well")
+    parser.add_argument(
+        "--write", type=Path, metavar="FILE.md", help="also write the tables to a file"
+    )
     options = parser.parse_args(arguments)
     if unknown := set(options.benchmark) - set(_BENCHMARKS):
         parser.error(f"there is no benchmark {min(unknown)!r}, but {', '.join(_BENCHMARKS)}")
@@ -50,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for benchmark in options.benchmark or _BENCHMARKS:
         table = report(benchmark, times=options.times, rounds=options.rounds)
         table = f"\n{table}" if text else table
-        print(table, end="")
+        print(table, end="", flush=True)
         text += table
     if options.write is not None:
         options.write.write_text(text, encoding="utf-8")
@@ -58,10 +61,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def report(benchmark: str, *, times: int, rounds: int) -> str:
-    """The table of a benchmark, as Markdown."""
+    """Measures a benchmark and returns its table, as Markdown."""
     module = _BENCHMARKS[benchmark]
-    found: list[Measured] = list(module.measure(times=times, rounds=rounds))
-    case, sides = list(found[0].case), list(found[0].ms)
+    with torch_peer(
+        deterministic_on_gpu=getattr(module, "TORCH_DETERMINISTIC_ON_GPU", True)
+    ) as torch:
+        measurements: list[Measurement] = list(
+            module.measure(times=times, rounds=rounds, torch=torch)
+        )
+    columns, sides = list(measurements[0].case), list(measurements[0].ms)
     lines = [
         f"# {module.TITLE}",
         "",
@@ -70,13 +78,14 @@ def report(benchmark: str, *, times: int, rounds: int) -> str:
         f"- {machine()}",
         f"- `python -m conformance.benchmarks {benchmark} --times {times} --rounds {rounds}`",
         "",
-        _row([*case, *sides, "kept, bytes", "result, bytes"]),
-        _row(["---"] * len(case) + ["---:"] * (len(sides) + 2)),
+        _row([*columns, *sides, "temporary, bytes", "result, bytes"]),
+        _row(["---"] * len(columns) + ["---:"] * (len(sides) + 2)),
     ]
-    for one in found:
-        base = one.ms[module.BASE]
-        ratios = [f"{ms:.2f} ({ms / base:.1f})" for ms in one.ms.values()]
-        lines.append(_row([*one.case.values(), *ratios, f"{one.kept:,}", f"{one.result:,}"]))
+    for measurement in measurements:
+        base = measurement.ms[module.BASE]
+        ratios = [f"{ms:.2f} ({ms / base:.1f})" for ms in measurement.ms.values()]
+        sizes = [f"{measurement.temporary_bytes:,}", f"{measurement.result_bytes:,}"]
+        lines.append(_row([*measurement.case.values(), *ratios, *sizes]))
     remarks: Sequence[str] = getattr(module, "REMARKS", ())
     lines += ["", *(f"- {remark}" for remark in remarks)] if remarks else []
     return "\n".join(lines) + "\n"

@@ -1,8 +1,8 @@
-"""Two-dimensional convolutions as they stand in a ResNet, there and back, against PyTorch."""
+"""Two-dimensional convolutions of a ResNet, forward and backward, against PyTorch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -11,28 +11,22 @@ import jax.numpy as jnp
 import numpy as np
 
 import impl
-from conformance.benchmarks.timing import (
-    Measured,
-    Side,
-    has_torch,
-    measured,
-    run,
-    torch_on_this_device,
-)
+from conformance.benchmarks.timing import Measurement, Side, measure_case, run
+from conformance.benchmarks.torch_peer import TorchPeer
 
 TITLE = "conv2d, float32"
 BASE = "XLA's convolution"
-#: Why another side is more than twice as fast.
+#: The reason why another side is more than twice as fast.
 REMARKS = (
     (
-        "PyTorch's library blocks images and weights for the cache; here each run of taps is "
-        "one matrix product over rows of the image, which XLA has to copy."
+        "PyTorch's library blocks images and weights for the cache. Here each run of taps is one "
+        "matrix product over rows of the image, and XLA has to copy the rows."
     ),
 )
 
 
 class Size(NamedTuple):
-    """The input, and the convolution."""
+    """The sizes of the input and of the convolution."""
 
     batch: int
     channels: int
@@ -54,70 +48,56 @@ SIZES: Mapping[str, Size] = MappingProxyType(
 )
 
 
-def measure(*, times: int, rounds: int) -> Iterator[Measured]:
-    """Measures every size, with ``times`` as many in a batch, and both gradients at once."""
-    for kind, size in SIZES.items():
+def measure(*, times: int, rounds: int, torch: TorchPeer | None) -> Iterator[Measurement]:
+    """Measures every size, with ``times`` as many images. Backward computes both gradients."""
+    for layer, size in SIZES.items():
         rng = np.random.default_rng(0)
         shape = (size.batch * times, size.channels, size.side, size.side)
         weight = (size.outputs, size.channels, size.kernel, size.kernel)
         arrays = tuple(rng.normal(size=s).astype(np.float32) for s in (shape, weight))
-        for direction, sides, ordered in _both_ways(size, *map(jnp.asarray, arrays)):
-            own = dict(sides)
-            if has_torch():
-                own["PyTorch"] = _torch_sides(size, *arrays)[direction]
+        torch_sides = _torch_sides(torch, size, *arrays) if torch else {}
+        for direction, sides, ordered in _jax_sides(size, *map(jnp.asarray, arrays)):
+            if direction in torch_sides:
+                sides["PyTorch"] = torch_sides[direction]
             case = {
-                "layer": kind,
+                "layer": layer,
                 "size": f"{list(shape)}, {list(weight)}, stride {size.stride}",
                 "direction": direction,
             }
-            yield measured(case, own, ordered, rounds=rounds)
+            yield measure_case(case, sides, ordered, rounds=rounds)
 
 
-def _both_ways(
+def _jax_sides(
     size: Size, x: jax.Array, w: jax.Array
 ) -> Iterator[tuple[str, dict[str, Side], Any]]:
+    """Yields each direction with its sides and its ordered program."""
     forward: dict[str, Side] = {}
     backward: dict[str, Side] = {}
-    for name, on in ((BASE, False), ("ordered", True)):
+    for name, mode in ((BASE, False), ("ordered", True)):
 
         def op(x: jax.Array, w: jax.Array) -> jax.Array:
             return impl.nn.functional.conv2d(x, w, None, size.stride, size.padding)
 
-        with impl.deterministic(on, profile="complete"):
-            there = jax.jit(op).lower(x, w).compile()
-            # Not of one traced function: the second mode would be served by the first's.
+        with impl.deterministic(mode, profile="complete"):
+            forward_program = jax.jit(op).lower(x, w).compile()
+            # A new function for each mode: JAX would reuse the trace of the first.
             out, pullback = jax.vjp(jax.jit(op), x, w)
-            back = jax.jit(lambda pull, ct: pull(ct)).lower(pullback, out).compile()
-        forward[name] = run(there, x, w)
-        backward[name] = run(back, pullback, out)
-    yield "forward", forward, there
-    yield "backward", backward, back
+            apply = jax.jit(lambda pullback, cotangent: pullback(cotangent))
+            backward_program = apply.lower(pullback, out).compile()
+        forward[name] = run(forward_program, x, w)
+        backward[name] = run(backward_program, pullback, out)
+    yield "forward", forward, forward_program
+    yield "backward", backward, backward_program
 
 
-def _torch_sides(size: Size, x: Any, w: Any) -> Mapping[str, Side]:
-    torch, device = torch_on_this_device()
-    arrays = [torch.from_numpy(array).to(device).requires_grad_() for array in (x, w)]
+def _torch_sides(torch: TorchPeer, size: Size, *arrays: Any) -> Mapping[str, Side]:
+    tensors = torch.tensors(arrays, requires_grad=True)
 
     def op() -> Any:
-        return torch.nn.functional.conv2d(*arrays, None, size.stride, size.padding)
+        return torch.torch.nn.functional.conv2d(*tensors, None, size.stride, size.padding)
 
     out = op()
-    cotangent = out.detach().clone()
-
-    def synchronised(function: Callable[[], Any]) -> Side:
-        def side() -> object:
-            result = function()
-            if device == "cuda":
-                torch.cuda.synchronize()
-            return result
-
-        return side
-
-    def forward() -> Any:
-        with torch.no_grad():
-            return op()
-
-    def backward() -> Any:
-        return torch.autograd.grad(out, arrays, cotangent, retain_graph=True)
-
-    return {"forward": synchronised(forward), "backward": synchronised(backward)}
+    return {
+        "forward": torch.forward_side(op),
+        "backward": torch.backward_side(out, tensors, out.detach().clone()),
+    }

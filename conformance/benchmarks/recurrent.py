@@ -1,8 +1,8 @@
-"""Recurrent nets, there and back, against PyTorch."""
+"""Recurrent networks, forward and backward, against PyTorch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -11,23 +11,18 @@ import jax.numpy as jnp
 import numpy as np
 
 import impl
-from conformance.benchmarks.timing import (
-    Measured,
-    Side,
-    has_torch,
-    measured,
-    run,
-    torch_on_this_device,
-)
+from conformance.benchmarks.timing import Measurement, Side, measure_case, run
+from conformance.benchmarks.torch_peer import TorchPeer
 
 TITLE = "Recurrent nets, float32"
 BASE = "XLA's products"
-#: Of each op, how many gates a cell has.
+#: The gates of a cell of each op.
 OPS: Mapping[str, int] = MappingProxyType({"rnn_tanh": 1, "lstm": 4, "gru": 3})
+DIRECTIONS = ("forward", "forward and backward")
 
 
 class Size(NamedTuple):
-    """The input, and the net."""
+    """The sizes of the input and of the network."""
 
     steps: int
     batch: int
@@ -45,85 +40,80 @@ SIZES: Mapping[str, Size] = MappingProxyType(
 )
 
 
-def measure(*, times: int, rounds: int) -> Iterator[Measured]:
-    """Measures every op and size, with ``times`` as many sequences; backward is there and back."""
+def measure(*, times: int, rounds: int, torch: TorchPeer | None) -> Iterator[Measurement]:
+    """Measures every op and size, with ``times`` as many sequences."""
     for op in OPS:
-        for kind, size in SIZES.items():
-            own = size._replace(batch=size.batch * times)
-            arrays = _arrays(op, own)
-            for direction, sides, ordered in _both_ways(op, own, arrays):
-                every = dict(sides)
-                if has_torch():
-                    every["PyTorch"] = _torch_sides(op, own, arrays)[direction]
+        for network, base_size in SIZES.items():
+            size = base_size._replace(batch=base_size.batch * times)
+            arrays = _arrays(op, size)
+            torch_sides = _torch_sides(torch, op, size, arrays) if torch else {}
+            for direction, sides, ordered in _jax_sides(op, size, arrays):
+                if direction in torch_sides:
+                    sides["PyTorch"] = torch_sides[direction]
                 case = {
                     "op": op,
-                    "net": f"{kind}, of {own.hidden}",
+                    "net": f"{network}, of {size.hidden}",
                     "input": str(list(arrays[0].shape)),
                     "direction": direction,
                 }
-                yield measured(case, every, ordered, rounds=rounds)
+                yield measure_case(case, sides, ordered, rounds=rounds)
 
 
 def _arrays(op: str, size: Size) -> list[Any]:
-    """The input, the weights, and a state, as often as there are states."""
+    """Returns the input, the weights, and one array for each state of the op."""
     rng = np.random.default_rng(0)
     rows, directions = OPS[op] * size.hidden, 1 + size.bidirectional
     shapes: list[tuple[int, ...]] = [(size.steps, size.batch, size.features)]
     for layer in range(size.layers):
-        read = directions * size.hidden if layer else size.features
-        shapes += [(rows, read), (rows, size.hidden), (rows,), (rows,)] * directions
+        columns = directions * size.hidden if layer else size.features
+        shapes += [(rows, columns), (rows, size.hidden), (rows,), (rows,)] * directions
     shapes += [(size.layers * directions, size.batch, size.hidden)] * (1 + (op == "lstm"))
     scale = size.hidden**-0.5
     return [rng.uniform(-scale, scale, shape).astype(np.float32) for shape in shapes]
 
 
 def _output(op: str, functions: Any, size: Size, arrays: Sequence[Any]) -> Any:
-    """The output, by the function of that name."""
+    """Returns the output of the op, from the functions of either library."""
     states = 1 + (op == "lstm")
     x, weights, hx = arrays[0], arrays[1:-states], arrays[-states:]
     flags = (True, size.layers, 0.0, False, size.bidirectional, False)
     return getattr(functions, op)(x, tuple(hx) if states > 1 else hx[0], list(weights), *flags)[0]
 
 
-def _both_ways(
+def _jax_sides(
     op: str, size: Size, arrays: Sequence[Any]
 ) -> Iterator[tuple[str, dict[str, Side], Any]]:
+    """Yields each direction with its sides and its ordered program."""
     values = tuple(map(jnp.asarray, arrays))
-    compiled: dict[str, list[Any]] = {}
-    for name, on in ((BASE, False), ("ordered", True)):
+    programs: dict[str, list[Any]] = {}
+    for name, mode in ((BASE, False), ("ordered", True)):
 
-        def output(*own: jax.Array) -> Any:
-            return _output(op, impl.nn, size, own)
+        def output(*arguments: jax.Array) -> Any:
+            return _output(op, impl.nn, size, arguments)
 
-        def total(*own: jax.Array) -> Any:
-            return _output(op, impl.nn, size, own).sum()
+        def total(*arguments: jax.Array) -> Any:
+            return _output(op, impl.nn, size, arguments).sum()
 
-        back = jax.value_and_grad(total, tuple(range(len(values))))
-        with impl.deterministic(on, profile="complete"):
-            compiled[name] = [jax.jit(one).lower(*values).compile() for one in (output, back)]
-    for place, direction in enumerate(("forward", "forward and backward")):
-        sides = {name: run(programs[place], *values) for name, programs in compiled.items()}
-        yield direction, sides, compiled["ordered"][place]
+        with_gradients = jax.value_and_grad(total, tuple(range(len(values))))
+        with impl.deterministic(mode, profile="complete"):
+            programs[name] = [
+                jax.jit(function).lower(*values).compile() for function in (output, with_gradients)
+            ]
+    for index, direction in enumerate(DIRECTIONS):
+        sides = {name: run(compiled[index], *values) for name, compiled in programs.items()}
+        yield direction, sides, programs["ordered"][index]
 
 
-def _torch_sides(op: str, size: Size, arrays: Sequence[Any]) -> Mapping[str, Side]:
-    torch, device = torch_on_this_device()
-    tensors = [torch.from_numpy(array).to(device).requires_grad_() for array in arrays]
+def _torch_sides(
+    torch: TorchPeer, op: str, size: Size, arrays: Sequence[Any]
+) -> Mapping[str, Side]:
+    tensors = torch.tensors(arrays, requires_grad=True)
 
-    def synchronised(function: Callable[[], Any]) -> Side:
-        def side() -> object:
-            result = function()
-            if device == "cuda":
-                torch.cuda.synchronize()
-            return result
+    def output() -> Any:
+        return _output(op, torch.torch, size, tensors)
 
-        return side
-
-    def forward() -> Any:
-        with torch.no_grad():
-            return _output(op, torch, size, tensors)
-
-    def both() -> Any:
-        return torch.autograd.grad(_output(op, torch, size, tensors).sum(), tensors)
-
-    return {"forward": synchronised(forward), "forward and backward": synchronised(both)}
+    sides = (
+        torch.forward_side(output),
+        torch.forward_and_backward_side(lambda: output().sum(), tensors),
+    )
+    return dict(zip(DIRECTIONS, sides, strict=True))

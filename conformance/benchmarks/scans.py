@@ -1,4 +1,4 @@
-"""Running sums, products, logarithms and maxima, against `jax.numpy` and PyTorch."""
+"""Cumulative sums, products, logarithms of sums, and maxima, against plain JAX and PyTorch."""
 
 from __future__ import annotations
 
@@ -12,27 +12,23 @@ import jax.numpy as jnp
 import numpy as np
 
 import impl
-from conformance.benchmarks.timing import (
-    Measured,
-    Side,
-    has_torch,
-    measured,
-    run,
-    torch_on_this_device,
-)
+from conformance.benchmarks.timing import Measurement, Side, measure_case, run
+from conformance.benchmarks.torch_peer import TorchPeer
 
 TITLE = "Scans along rows, float32"
 BASE = "plain JAX"
-#: Why another side is more than twice as fast.
+#: On a GPU PyTorch has no deterministic cumsum.
+TORCH_DETERMINISTIC_ON_GPU = False
+#: The reasons why another side is more than twice as fast.
 REMARKS = (
     (
-        "One core does the work: XLA does not spread a loop, here over tiles, while PyTorch "
-        "gives rows to both."
+        "One core does the work: XLA does not share a loop, here over tiles, among cores. PyTorch "
+        "shares the rows among both."
     ),
-    "`cummax` carries a key, a value and an index at each step; plain JAX has no indices.",
+    "`cummax` carries a key, a value and an index at each step. Plain JAX has no indices.",
 )
 
-#: Rows, of a length, for each op.
+#: The number and the length of the rows, for each op.
 SIZES: Mapping[str, tuple[tuple[int, int], ...]] = MappingProxyType(
     {
         "cumsum": ((1, 10_000_000), (4096, 4096)),
@@ -41,7 +37,7 @@ SIZES: Mapping[str, tuple[tuple[int, int], ...]] = MappingProxyType(
         "cummax": ((4096, 4096),),
     }
 )
-#: What JAX has; its cumulative maximum is without indices.
+#: The functions of plain JAX. Its cumulative maximum gives no indices.
 PLAIN: Mapping[str, Callable[[jax.Array], jax.Array]] = MappingProxyType(
     {
         "cumsum": lambda x: jnp.cumsum(x, 1),
@@ -52,42 +48,32 @@ PLAIN: Mapping[str, Callable[[jax.Array], jax.Array]] = MappingProxyType(
 )
 
 
-def measure(*, times: int, rounds: int) -> Iterator[Measured]:
-    """Measures every op, with rows ``times`` as long, on the default device."""
+def measure(*, times: int, rounds: int, torch: TorchPeer | None) -> Iterator[Measurement]:
+    """Measures every op, with rows ``times`` as long."""
     for name, sizes in SIZES.items():
         for rows, length in sizes:
             x = _values(name, (rows, length * times))
             value = jnp.asarray(x)
             with impl.deterministic(profile="complete"):
-                ordered = jax.jit(functools.partial(_ours, name)).lower(value).compile()
+                ordered = jax.jit(functools.partial(_scan, name)).lower(value).compile()
             plain = jax.jit(PLAIN[name]).lower(value).compile()
             sides = {BASE: run(plain, value), "ordered": run(ordered, value)}
-            if has_torch():
-                sides["PyTorch"] = _torch_side(name, x)
+            if torch:
+                sides["PyTorch"] = _torch_side(torch, name, x)
             case = {"op": name, "rows": f"{rows:,}", "length": f"{length * times:,}"}
-            yield measured(case, sides, ordered, rounds=rounds)
+            yield measure_case(case, sides, ordered, rounds=rounds)
 
 
-def _ours(name: str, x: jax.Array) -> Any:
+def _scan(name: str, x: jax.Array) -> Any:
     return getattr(impl, name)(x, 1)
 
 
 def _values(name: str, shape: tuple[int, int]) -> Any:
     numbers = np.random.default_rng(0).normal(size=shape).astype(np.float32)
-    # Products stay in range: what is subnormal takes its time on some machines.
+    # These products stay in range: some machines are slow with subnormal numbers.
     return np.exp(numbers / 100) if name == "cumprod" else numbers
 
 
-def _torch_side(name: str, x: Any) -> Side:
-    torch, device = torch_on_this_device()
-    # What has no deterministic implementation there is timed as it is.
-    torch.use_deterministic_algorithms(device == "cpu")
-    value = torch.from_numpy(x).to(device)
-
-    def side() -> object:
-        out = getattr(torch, name)(value, 1)
-        if device == "cuda":
-            torch.cuda.synchronize()
-        return out
-
-    return side
+def _torch_side(torch: TorchPeer, name: str, x: Any) -> Side:
+    (value,) = torch.tensors((x,))
+    return torch.side(lambda: getattr(torch.torch, name)(value, 1))

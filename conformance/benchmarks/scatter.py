@@ -1,4 +1,4 @@
-"""index_add: the ordered path against the fast ones, and against what PyTorch does."""
+"""index_add: the ordered path against the atomic path, plain JAX and PyTorch."""
 
 from __future__ import annotations
 
@@ -11,16 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 import impl
-from conformance.benchmarks.timing import (
-    Measured,
-    Side,
-    has_torch,
-    measured,
-    run,
-    torch_on_this_device,
-)
+from conformance.benchmarks.timing import Measurement, Side, measure_case, on_cpu, run
+from conformance.benchmarks.torch_peer import TorchPeer
 
-#: Destinations, contributions, and the width of each.
+#: The destinations, the contributions, and the width of each contribution.
 SIZES = (
     (100_000, 1_000_000, 1),
     (10_000, 100_000, 64),
@@ -35,8 +29,8 @@ BASE = "plain `.at[].add`"
 Arrays = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]
 
 
-def measure(*, times: int, rounds: int) -> Iterator[Measured]:
-    """Measures every size, or those ``times`` as large, on the default device."""
+def measure(*, times: int, rounds: int, torch: TorchPeer | None) -> Iterator[Measurement]:
+    """Measures every size, with ``times`` as many contributions."""
     for destinations, count, width in SIZES:
         size = (destinations * times if destinations > 1000 else destinations, count * times, width)
         arrays = _arrays(*size)
@@ -44,20 +38,20 @@ def measure(*, times: int, rounds: int) -> Iterator[Measured]:
         with impl.deterministic(profile="complete"):
             ordered = jax.jit(_index_add).lower(*on_device).compile()
         sides = {**_jax_sides(on_device), "ordered": run(ordered, *on_device)}
-        if has_torch():
-            sides |= _torch_sides(arrays)
+        if torch:
+            sides["PyTorch, deterministic"] = _torch_side(torch, arrays)
         names = ("destinations", "contributions", "width")
         case = {name: f"{number:,}" for name, number in zip(names, size, strict=True)}
-        yield measured(case, sides, ordered, rounds=rounds)
+        yield measure_case(case, sides, ordered, rounds=rounds)
 
 
 def _arrays(destinations: int, count: int, width: int) -> Arrays:
     rng = np.random.default_rng(0)
-    lanes = (width,) if width > 1 else ()
+    widths = (width,) if width > 1 else ()
     return (
-        np.zeros((destinations, *lanes), np.float32),
+        np.zeros((destinations, *widths), np.float32),
         rng.integers(0, destinations, count).astype(np.int32),
-        rng.normal(size=(count, *lanes)).astype(np.float32),
+        rng.normal(size=(count, *widths)).astype(np.float32),
     )
 
 
@@ -70,9 +64,13 @@ def _plain(x: jax.Array, index: jax.Array, source: jax.Array) -> jax.Array:
 
 
 def _jax_sides(arrays: tuple[jax.Array, ...]) -> dict[str, Side]:
+    """Returns plain JAX and, on a GPU, XLA's deterministic scatter and the atomic path.
+
+    On a CPU all of these are the same serial loop.
+    """
     plain = jax.jit(_plain).lower(*arrays)
     sides = {BASE: run(plain.compile(), *arrays)}
-    if jax.default_backend() != "cpu":
+    if not on_cpu():
         flags: dict[str, str | bool] = {"xla_gpu_deterministic_ops": True}
         name = "plain, deterministic XLA"
         sides[name] = run(plain.compile(compiler_options=flags), *arrays)
@@ -81,14 +79,6 @@ def _jax_sides(arrays: tuple[jax.Array, ...]) -> dict[str, Side]:
     return sides
 
 
-def _torch_sides(arrays: Arrays) -> dict[str, Side]:
-    torch, device = torch_on_this_device()
-    x, index, source = (torch.from_numpy(array).to(device) for array in arrays)
-
-    def side() -> object:
-        out = torch.index_add(x, 0, index, source)
-        if device == "cuda":
-            torch.cuda.synchronize()
-        return out
-
-    return {"PyTorch, deterministic": side}
+def _torch_side(torch: TorchPeer, arrays: Arrays) -> Side:
+    x, index, source = torch.tensors(arrays)
+    return torch.side(lambda: torch.torch.index_add(x, 0, index, source))

@@ -1,4 +1,4 @@
-"""kthvalue, median, topk and sort: the ordered path against what jax.numpy and PyTorch do."""
+"""kthvalue, median, topk and sort: the ordered path against plain JAX and PyTorch."""
 
 from __future__ import annotations
 
@@ -11,26 +11,22 @@ import jax.numpy as jnp
 import numpy as np
 
 import impl
-from conformance.benchmarks.timing import (
-    Measured,
-    Side,
-    has_torch,
-    measured,
-    run,
-    torch_on_this_device,
-)
+from conformance.benchmarks.timing import Measurement, Side, measure_case, run
+from conformance.benchmarks.torch_peer import TorchPeer
 
 TITLE = "Selection along the last dimension, float32"
 BASE = "ordered"
-#: Why another side is more than twice as fast.
+#: On a GPU PyTorch has no deterministic kthvalue, and no deterministic median with indices.
+TORCH_DETERMINISTIC_ON_GPU = False
+#: The reason why another side is more than twice as fast.
 REMARKS = (
     (
-        "`topk` sorts a few rows at a time, in a loop that XLA keeps on one core; PyTorch "
-        "gives rows to both."
+        "`topk` sorts a few rows at a time, in a loop that XLA runs on one core. PyTorch shares "
+        "the rows among both cores."
     ),
 )
 
-#: Rows, and elements in each.
+#: The rows, and the elements of each.
 SIZES = ((4096, 4096),)
 
 
@@ -38,21 +34,21 @@ def _kth(size: int) -> int:
     return size // 4
 
 
-#: A call of either library, and what plain JAX has for it.
+#: A call of either library, and the same in plain JAX.
 OPS: Mapping[str, tuple[Callable[[Any, Any], Any], Callable[[jax.Array], Any]]] = MappingProxyType(
     {
         "kthvalue": (
-            lambda ns, x: ns.kthvalue(x, _kth(x.shape[-1]), -1),
+            lambda library, x: library.kthvalue(x, _kth(x.shape[-1]), -1),
             lambda x: jnp.sort(x)[:, _kth(x.shape[-1]) - 1],
         ),
-        "median": (lambda ns, x: ns.median(x, -1), lambda x: jnp.median(x, -1)),
-        "topk(16)": (lambda ns, x: ns.topk(x, 16), lambda x: jax.lax.top_k(x, 16)),
-        "sort": (lambda ns, x: ns.sort(x), lambda x: (jnp.sort(x), jnp.argsort(x))),
+        "median": (lambda library, x: library.median(x, -1), lambda x: jnp.median(x, -1)),
+        "topk(16)": (lambda library, x: library.topk(x, 16), lambda x: jax.lax.top_k(x, 16)),
+        "sort": (lambda library, x: library.sort(x), lambda x: (jnp.sort(x), jnp.argsort(x))),
     }
 )
 
 
-def measure(*, times: int, rounds: int) -> Iterator[Measured]:
+def measure(*, times: int, rounds: int, torch: TorchPeer | None) -> Iterator[Measurement]:
     """Measures every op on every size, with ``times`` as many rows."""
     for rows, length in SIZES:
         x = np.random.default_rng(0).normal(size=(rows * times, length)).astype(np.float32)
@@ -64,21 +60,12 @@ def measure(*, times: int, rounds: int) -> Iterator[Measured]:
                 BASE: run(ordered, value),
                 "plain jax.numpy": run(jax.jit(plain).lower(value).compile(), value),
             }
-            if has_torch():
-                sides["PyTorch"] = _torch_side(op, x)
-            yield measured({"op": name, "size": str(list(x.shape))}, sides, ordered, rounds=rounds)
+            if torch:
+                sides["PyTorch"] = _torch_side(torch, op, x)
+            case = {"op": name, "size": str(list(x.shape))}
+            yield measure_case(case, sides, ordered, rounds=rounds)
 
 
-def _torch_side(op: Callable[[Any, Any], Any], x: Any) -> Side:
-    torch, device = torch_on_this_device()
-    # What has no deterministic implementation there is timed as it is.
-    torch.use_deterministic_algorithms(device == "cpu")
-    value = torch.from_numpy(x).to(device)
-
-    def side() -> Any:
-        out = op(torch, value)
-        if device == "cuda":
-            torch.cuda.synchronize()
-        return out
-
-    return side
+def _torch_side(torch: TorchPeer, op: Callable[[Any, Any], Any], x: Any) -> Side:
+    (value,) = torch.tensors((x,))
+    return torch.side(lambda: op(torch.torch, value))

@@ -1,4 +1,4 @@
-"""Pooling, padding, interpolation and sampling, there and back, against PyTorch."""
+"""Pooling, padding, interpolation and sampling, forward and backward, against PyTorch."""
 
 from __future__ import annotations
 
@@ -11,35 +11,31 @@ import jax.numpy as jnp
 import numpy as np
 
 import impl
-from conformance.benchmarks.timing import (
-    Measured,
-    Side,
-    has_torch,
-    measured,
-    run,
-    torch_on_this_device,
-)
+from conformance.benchmarks.timing import Measurement, Side, measure_case, run
+from conformance.benchmarks.torch_peer import TorchPeer
 
 TITLE = "Spatial ops, float32"
 BASE = "ordered"
-#: Why another side is more than twice as fast.
+#: On a GPU PyTorch has no deterministic gradients for several of these ops.
+TORCH_DETERMINISTIC_ON_GPU = False
+#: The reasons why another side is more than twice as fast.
 REMARKS = (
     (
-        "The greatest of a window is found one dimension at a time, by reads from a table; "
-        "PyTorch scans each window."
+        "The maximum of a window is found one dimension at a time, by reads from a table. PyTorch "
+        "scans each window."
     ),
     (
-        "A gradient of `max_pool2d` and `adaptive_max_pool2d` reads, for each element, the "
-        "windows over it; PyTorch writes once for each window, which on a CPU is less work."
+        "A gradient of `max_pool2d` and `adaptive_max_pool2d` reads, for each element, all windows "
+        "over it. PyTorch writes once for each window, which is less work on a CPU."
     ),
-    "`interpolate` forward keeps little more than one core busy here, and both in PyTorch.",
+    "`interpolate` forward uses little more than one core here. PyTorch uses both.",
 )
 
-#: Batch, channels, height and width, as they stand in the two kinds of network.
+#: The batch, channels, height and width of an array in two kinds of network.
 SIZES: Mapping[str, tuple[int, int, int, int]] = MappingProxyType(
     {"ResNet": (8, 64, 56, 56), "U-Net": (1, 64, 256, 256)}
 )
-#: Of ``nn.functional`` of either library, an array, and a grid.
+#: A call of ``nn.functional`` of either library with an array and a grid.
 OPS: Mapping[str, Callable[[Any, Any, Any], Any]] = MappingProxyType(
     {
         "avg_pool2d(3, 2, 1)": lambda f, x, _: f.avg_pool2d(x, 3, 2, 1),
@@ -59,52 +55,42 @@ OPS: Mapping[str, Callable[[Any, Any, Any], Any]] = MappingProxyType(
 )
 
 
-def measure(*, times: int, rounds: int) -> Iterator[Measured]:
-    """Measures every op on every size, with ``times`` as many in a batch, both ways."""
-    for kind, (batch, *rest) in SIZES.items():
+def measure(*, times: int, rounds: int, torch: TorchPeer | None) -> Iterator[Measurement]:
+    """Measures every op on every size in both directions, with ``times`` as many in a batch."""
+    for network, (batch, *rest) in SIZES.items():
         rng = np.random.default_rng(0)
         x = rng.normal(size=(batch * times, *rest)).astype(np.float32)
         grid = rng.uniform(-1, 1, (batch * times, *rest[1:], 2)).astype(np.float32)
         for name, op in OPS.items():
-            for direction, sides, ordered in _both_ways(op, x, grid):
-                case = {"op": name, "size": f"{kind}, {list(x.shape)}", "direction": direction}
-                yield measured(case, sides, ordered, rounds=rounds)
+            torch_sides = _torch_sides(torch, op, x, grid) if torch else {}
+            for direction, sides, ordered in _jax_sides(op, x, grid):
+                if direction in torch_sides:
+                    sides["PyTorch"] = torch_sides[direction]
+                case = {"op": name, "size": f"{network}, {list(x.shape)}", "direction": direction}
+                yield measure_case(case, sides, ordered, rounds=rounds)
 
 
-def _both_ways(op: Any, x: Any, grid: Any) -> Iterator[tuple[str, dict[str, Side], Any]]:
-    value, places = jnp.asarray(x), jnp.asarray(grid)
+def _jax_sides(op: Any, x: Any, grid: Any) -> Iterator[tuple[str, dict[str, Side], Any]]:
+    """Yields each direction with its sides and its ordered program."""
+    value, points = jnp.asarray(x), jnp.asarray(grid)
+    functions = impl.nn.functional
     with impl.deterministic(profile="complete"):
-        there = jax.jit(lambda x, g: op(impl.nn.functional, x, g)).lower(value, places).compile()
-        out, pullback = jax.vjp(jax.jit(lambda x: op(impl.nn.functional, x, places)), value)
-        back = jax.jit(lambda pull, ct: pull(ct)).lower(pullback, out).compile()
-    forward = {BASE: run(there, value, places)}
-    backward = {BASE: run(back, pullback, out)}
-    if has_torch():
-        own = _torch_sides(op, x, grid)
-        forward["PyTorch"], backward["PyTorch"] = own
-    yield "forward", forward, there
-    yield "backward", backward, back
+        forward = jax.jit(lambda x, g: op(functions, x, g)).lower(value, points).compile()
+        out, pullback = jax.vjp(jax.jit(lambda x: op(functions, x, points)), value)
+        apply = jax.jit(lambda pullback, cotangent: pullback(cotangent))
+        backward = apply.lower(pullback, out).compile()
+    yield "forward", {BASE: run(forward, value, points)}, forward
+    yield "backward", {BASE: run(backward, pullback, out)}, backward
 
 
-def _torch_sides(op: Any, x: Any, grid: Any) -> tuple[Side, Side]:
-    torch, device = torch_on_this_device()
-    # What has no deterministic implementation there is timed as it is.
-    torch.use_deterministic_algorithms(device == "cpu")
-    value = torch.from_numpy(x).to(device).requires_grad_()
-    places = torch.from_numpy(grid).to(device)
-    out = op(torch.nn.functional, value, places)
-    cotangent = out.detach().clone()
-
-    def synchronised(result: Any) -> Any:
-        if device == "cuda":
-            torch.cuda.synchronize()
-        return result
+def _torch_sides(torch: TorchPeer, op: Any, x: Any, grid: Any) -> Mapping[str, Side]:
+    (value,), (points,) = torch.tensors((x,), requires_grad=True), torch.tensors((grid,))
 
     def forward() -> Any:
-        with torch.no_grad():
-            return synchronised(op(torch.nn.functional, value, places))
+        return op(torch.torch.nn.functional, value, points)
 
-    def backward() -> Any:
-        return synchronised(torch.autograd.grad(out, value, cotangent, retain_graph=True))
-
-    return forward, backward
+    out = forward()
+    return {
+        "forward": torch.forward_side(forward),
+        "backward": torch.backward_side(out, (value,), out.detach().clone()),
+    }

@@ -1,9 +1,8 @@
-"""Timing of several sides in turns, so that what else the machine does meets them all."""
+"""Timing of several sides in turns, so that a disturbance of the machine affects them alike."""
 
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import os
 import platform
 import re
@@ -17,57 +16,60 @@ import jax
 
 from conformance.report import version
 
-#: Runs once, and returns when the result is there.
+#: A function that runs a program once, and returns when the result is complete.
 Side = Callable[[], object]
 
 
 @dataclasses.dataclass(frozen=True)
-class Measured:
-    """One case, measured.
+class Measurement:
+    """The measurement of one case.
 
     Attributes:
-        case: What tells it from others, by column.
-        ms: Median milliseconds by side.
-        kept: Bytes that the ordered program keeps beside its arguments and its result.
-        result: Bytes of its result.
+        case: The description of the case, by column of the table.
+        ms: The median milliseconds of each side.
+        temporary_bytes: The memory of the ordered program beside its arguments and its result.
+        result_bytes: The memory of its result.
     """
 
     case: Mapping[str, str]
     ms: Mapping[str, float]
-    kept: int
-    result: int
+    temporary_bytes: int
+    result_bytes: int
 
 
-def measured(
+def measure_case(
     case: Mapping[str, str], sides: Mapping[str, Side], ordered: Any, *, rounds: int
-) -> Measured:
-    """Times the sides; ``ordered`` is the compiled program whose memory is reported."""
+) -> Measurement:
+    """Times the sides of a case.
+
+    Args:
+        case: The description of the case, by column of the table.
+        sides: The sides, by name.
+        ordered: The compiled program whose memory is reported.
+        rounds: The number of rounds.
+    """
     memory = ordered.memory_analysis()
     times = median_ms(sides, rounds=rounds)
-    return Measured(case, times, memory.temp_size_in_bytes, memory.output_size_in_bytes)
+    return Measurement(case, times, memory.temp_size_in_bytes, memory.output_size_in_bytes)
 
 
 def run(compiled: Callable[..., Any], *arrays: Any) -> Side:
-    """A side that runs a compiled JAX program."""
+    """Returns a side that runs a compiled JAX program."""
     return lambda: jax.block_until_ready(compiled(*arrays))
 
 
-def has_torch() -> bool:
-    """Whether PyTorch is there to compare with."""
-    return importlib.util.find_spec("torch") is not None
+def on_cpu() -> bool:
+    """Returns whether JAX computes on a CPU. The benchmarks ask nothing else about the device."""
+    return jax.default_backend() == "cpu"
 
 
-def torch_on_this_device() -> tuple[Any, str]:
-    """PyTorch in its deterministic mode with as many threads as JAX has, and its device."""
-    import torch  # noqa: PLC0415  # optional: a peer to compare with
-
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
-    torch.use_deterministic_algorithms(True)
-    return torch, "cpu" if jax.default_backend() == "cpu" else "cuda"
+def threads() -> int:
+    """Returns the number of threads that JAX uses on a CPU."""
+    return len(os.sched_getaffinity(0))
 
 
 def median_ms(sides: Mapping[str, Side], *, rounds: int, warmups: int = 2) -> dict[str, float]:
-    """The median time of each side, in milliseconds, over rounds in which each runs once."""
+    """Returns the median milliseconds of each side over rounds in which each side runs once."""
     for _ in range(warmups):
         for side in sides.values():
             side()
@@ -77,21 +79,18 @@ def median_ms(sides: Mapping[str, Side], *, rounds: int, warmups: int = 2) -> di
             start = time.perf_counter()
             side()
             times[name].append((time.perf_counter() - start) * 1e3)
-    return {name: statistics.median(taken) for name, taken in times.items()}
+    return {name: statistics.median(milliseconds) for name, milliseconds in times.items()}
 
 
 def machine() -> str:
-    """The device that the sides run on, and the versions that matter, in a line."""
-    device = jax.devices()[0]
-    name = device.device_kind
-    if device.platform == "cpu":
-        name = f"{_cpu_model()}, {len(os.sched_getaffinity(0))} threads"
+    """Returns the name of the device and the versions that matter, in one line."""
+    name = f"{_cpu_model()}, {threads()} threads" if on_cpu() else jax.devices()[0].device_kind
     packages = [f"{package} {version(package)}" for package in ("jax", "jaxlib", "torch")]
     return ", ".join([name, f"Python {platform.python_version()}", *packages])
 
 
 def _cpu_model() -> str:
-    facts = Path("/proc/cpuinfo")
-    text = facts.read_text(encoding="utf-8") if facts.exists() else ""
-    found = re.search(r"model name\s*: (.*)", text)
-    return found.group(1) if found else platform.machine()
+    path = Path("/proc/cpuinfo")
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    model = re.search(r"model name\s*: (.*)", text)
+    return model.group(1) if model else platform.machine()

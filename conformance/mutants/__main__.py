@@ -1,12 +1,13 @@
-"""``python -m conformance.mutants``: breaks a copy of the checkout, again and again.
+"""The command ``python -m conformance.mutants``: it makes each fault in a copy of the checkout.
 
-The exit status is 0 where the tests found every mutant, 1 where they did not, and 2 where what was
-asked for makes no sense.
+The exit status is 0 if the tests found every mutant, 1 if they did not, and 2 if the options make
+no sense.
 """
 
 from __future__ import annotations
 
 import argparse
+import heapq
 import os
 import signal
 import sys
@@ -14,11 +15,15 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from conformance.mutants import FOLDER, Mutant, read, running
+from conformance.mutants.copies import CheckoutCopies, tracked_files
+from conformance.mutants.mutant import FOLDER, Mutant, read
+from conformance.mutants.verdicts import MutantResult, run_baseline, run_mutants
 
 _ROOT = Path(__file__).parents[2]
-#: What is broken runs on the CPU, also where there is something else.
+#: The tests run on the CPU, even if there is another device.
 _ENVIRONMENT = {"JAX_PLATFORMS": "cpu"}
+#: The slowest mutants that are printed.
+_SLOWEST = 10
 
 
 def main(
@@ -28,13 +33,13 @@ def main(
     folder: Path = FOLDER,
     packages: Sequence[str] = ("spec", "impl", "conformance"),
 ) -> int:
-    """Tries mutants and returns the exit status.
+    """Runs the mutants and returns the exit status.
 
     Args:
-        arguments: Of the command line.
+        arguments: The arguments of the command line.
         root: The checkout.
-        folder: Where the mutants are.
-        packages: What has to be imported from a copy of the checkout.
+        folder: The folder of the mutants.
+        packages: The packages that Python must import from a copy of the checkout.
     """
     parser = argparse.ArgumentParser(
         prog="python -m conformance.mutants",
@@ -50,58 +55,69 @@ def main(
     if options.n < 1:
         parser.error(f"-n {options.n}: it takes at least one at a time")
     try:
-        mutants = _chosen(root, folder, options.k)
-        files = running.tracked(root)
+        mutants = select(read(folder), options.k)
+        for mutant in mutants:
+            mutant.broken_text(root)
+        files = tracked_files(root)
     except ValueError as error:
         parser.error(str(error))
-    with running.Copies(root, files, options.n, _ENVIRONMENT) as copies:
+    with CheckoutCopies(root, files, options.n, _ENVIRONMENT) as copies:
         try:
-            copies.check(packages)
+            copies.check_imports(packages)
         except ValueError as error:
             parser.error(str(error))
-        return _try(copies, mutants)
+        return _run(copies, mutants)
 
 
-def _chosen(root: Path, folder: Path, names: Sequence[str] | None) -> list[Mutant]:
-    every = read(folder)
-    for name in names or ():
-        if not any(name in mutant.name for mutant in every):
-            raise ValueError(f"-k {name}: of {len(every)} mutants none has that in its name")
-    chosen = [m for m in every if names is None or any(name in m.name for name in names)]
-    for mutant in chosen:
-        mutant.broken(root)
-    return chosen
+def select(mutants: Sequence[Mutant], words: Sequence[str] | None) -> list[Mutant]:
+    """Returns the mutants whose name contains one of the words, or all if ``words`` is None.
+
+    Raises:
+        ValueError: No name contains one of the words.
+    """
+    for word in words or ():
+        if not any(word in mutant.name for mutant in mutants):
+            raise ValueError(f"-k {word}: of {len(mutants)} mutants none has that in its name")
+    return [m for m in mutants if words is None or any(word in m.name for word in words)]
 
 
-def _try(copies: running.Copies, mutants: Sequence[Mutant]) -> int:
+def _run(copies: CheckoutCopies, mutants: Sequence[Mutant]) -> int:
     start = time.monotonic()
     commands = {mutant.run for mutant in mutants}
     print(f"{len(commands)} commands, with nothing broken:")
-    took = running.baseline(copies, mutants, lambda text: print(text, flush=True))
-    if len(took) < len(commands):
+    baseline = run_baseline(copies, mutants, lambda text: print(text, flush=True))
+    if len(baseline) < len(commands):
         print(
-            f"\n{len(commands) - len(took)} of {len(commands)} commands fail with nothing broken, "
-            "so that every mutant would seem to be found; mend that first"
+            f"\n{len(commands) - len(baseline)} of {len(commands)} commands fail with nothing "
+            "broken, so that every mutant would seem to be found; mend that first"
         )
         return 1
     print(f"\n{len(mutants)} mutants:")
     results = []
-    for result in running.attempt(copies, mutants, took):
+    for result in run_mutants(copies, mutants, baseline):
         results.append(result)
         print(
-            f"{result.verdict:8} {result.seconds:5.1f} s  {result.mutant.name}: {result.detail}",
+            f"[{len(results)}/{len(mutants)}] {result.verdict:8} {result.seconds:5.1f} s  "
+            f"{result.mutant.name}: {result.detail}",
             flush=True,
         )
-    wrong = [result for result in results if result.verdict != "killed"]
-    print(f"\n{len(results) - len(wrong)} of {len(results)} mutants were found", end="")
-    print(f" ({time.monotonic() - start:.0f} s)")
-    for result in wrong:
+    return _print_summary(results, time.monotonic() - start)
+
+
+def _print_summary(results: Sequence[MutantResult], seconds: float) -> int:
+    """Prints the slowest mutants and those that were not found; returns the exit status."""
+    print("\nslowest:")
+    for result in heapq.nlargest(_SLOWEST, results, key=lambda result: result.seconds):
+        print(f"{result.seconds:7.1f} s  {result.mutant.name}")
+    missed = [result for result in results if result.verdict != "killed"]
+    print(f"\n{len(results) - len(missed)} of {len(results)} mutants were found ({seconds:.0f} s)")
+    for result in missed:
         print(f"{result.verdict}: {result.mutant.name}: {result.mutant.why}")
-    return 1 if wrong else 0
+    return 1 if missed else 0
 
 
 if __name__ == "__main__":
-    # What ends it in another way than Ctrl-C leaves nothing behind either.
+    # Raise KeyboardInterrupt at SIGTERM too, so that the copies are removed.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         sys.exit(main())

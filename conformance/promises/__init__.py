@@ -1,4 +1,4 @@
-"""What rows of the kinds ``random`` and ``loader`` promise, tried.
+"""Tests of the rows of the kinds ``random`` and ``loader``.
 
-One module per op, in lower case, each with ``promises()``.
+Each op has a module of its name, in lower case, with a function ``promises``.
 """

@@ -1,4 +1,4 @@
-"""A seed, and the first keys of a generator with it."""
+"""A seed, and the first keys of a generator that has it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 import jax
 
 SEED = 0x0123_4567_89AB_CDEF
-#: Words of Threefry-2x32 of 0, 1, and 2 under the seed; impl/tests/test_random.py has the oracle.
+#: Threefry-2x32 of 0, 1 and 2 under the seed; impl/tests/core/_threefry_oracle.py has the oracle.
 KEYS = [[0x4D884901, 0xDC0E5397], [0x674AD376, 0x032ABCDB], [0x3BDB6692, 0x6BE05423]]
 
 
 def drawn(generator: Any, count: int = len(KEYS)) -> list[list[int]]:
-    """The words of the next keys of a generator."""
+    """Draws keys from a generator, and returns their words."""
     return [jax.random.key_data(generator.key()).tolist() for _ in range(count)]

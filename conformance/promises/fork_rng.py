@@ -1,4 +1,4 @@
-"""What is promised of fork_rng: the default generator goes on as if nothing had been."""
+"""Promises of fork_rng: the default generator is restored at the end of the scope."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conformance.promises._keys import KEYS, SEED, drawn
 
 
 def promises() -> Sequence[Promise]:
-    """What happens inside: draws, another seed, and an exception."""
+    """Returns tests of draws, another seed and an exception inside the scope."""
     return [
         Promise("R0212", "draws", _draws),
         Promise("R0212", "exception", _exception),

@@ -1,4 +1,4 @@
-"""What is promised of Generator: streams of their own, shared by threads, with a state."""
+"""Promises of Generator: separate streams, which threads can share, with a state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conformance.promises._keys import KEYS, SEED, drawn
 
 
 def promises() -> Sequence[Promise]:
-    """Streams, states, and threads."""
+    """Returns tests of streams, states and threads."""
     return [
         Promise("R0211", "streams", _streams),
         Promise("R0211", "state", _state),
@@ -26,7 +26,7 @@ def promises() -> Sequence[Promise]:
 def _streams(namespace: ModuleType) -> None:
     one, same, other = (namespace.Generator(seed) for seed in (SEED, SEED, SEED + 1))
     keys = []
-    for _ in KEYS:  # in turns: a draw of one must not move another
+    for _ in KEYS:  # In turns: a draw from one generator must not change another.
         keys += drawn(one, 1)
         assert drawn(other, 1)[0] not in KEYS
     assert keys == drawn(same) == KEYS
@@ -36,7 +36,7 @@ def _state(namespace: ModuleType) -> None:
     generator = namespace.Generator(SEED)
     drawn(generator, 1)
     state = np.array(generator.get_state())
-    copy = pickle.loads(pickle.dumps(generator))  # noqa: S301  # what was pickled here
+    copy = pickle.loads(pickle.dumps(generator))  # noqa: S301  # This line pickled it.
     for restored in (generator, copy, namespace.Generator().set_state(state)):
         assert drawn(restored, len(KEYS) - 1) == KEYS[1:]
         assert restored.initial_seed() == SEED

@@ -1,4 +1,4 @@
-"""What is promised of manual_seed: the same keys whatever JAX is set to."""
+"""Promises of manual_seed: the same keys on each device and under all settings of JAX."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SETTINGS = {
 
 
 def promises() -> Sequence[Promise]:
-    """Literal keys, on each device of this process and in a process with other settings."""
+    """Returns tests of fixed keys, on each device and in a process with other settings."""
     return [
         Promise("R0210", "devices", _on_each_device),
         Promise("R0210", "processes", _in_another_process),
@@ -47,7 +47,7 @@ def _on_each_device(namespace: ModuleType) -> None:
 
 
 def _in_another_process(namespace: ModuleType) -> None:
-    done = subprocess.run(  # noqa: S603  # this interpreter, with the code above
+    process = subprocess.run(  # noqa: S603  # This interpreter runs the code above.
         [sys.executable, "-c", _CHILD, namespace.__name__],
         capture_output=True,
         check=True,
@@ -56,4 +56,4 @@ def _in_another_process(namespace: ModuleType) -> None:
         text=True,
         timeout=300,
     )
-    assert done.stdout.strip() == str(KEYS)
+    assert process.stdout.strip() == str(KEYS)

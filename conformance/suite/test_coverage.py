@@ -16,7 +16,8 @@ from conformance.case import Sample, samples
 from conformance.cells import cells, tried_ops
 from conformance.expectations import missing_ops
 from conformance.implementation import Implementation, resolve
-from spec import coherence, loader, locks
+from spec import loader
+from spec.check import coherence, locks
 
 RULES = spec.load()
 OPS = sorted({row.op for row in RULES.select(kind="op", active=True)})

@@ -10,8 +10,8 @@ import pytest
 import spec
 from conformance import ir, trial
 from conformance.cells import Cell
+from conformance.hardware.round_context import RoundContext
 from conformance.implementation import Implementation
-from conformance.rounds.child import Part
 from spec import oracles
 
 EVERY = (None, *spec.BEHAVIOURS)
@@ -74,7 +74,11 @@ def test_off(implementation: Implementation, cell: Cell, record: Any) -> None:
 @pytest.mark.again
 @pytest.mark.about("deterministic")
 def test_bits(
-    implementation: Implementation, cell: Cell, repeats: int, record: Any, part: Part
+    implementation: Implementation,
+    cell: Cell,
+    repeats: int,
+    record: Any,
+    round_context: RoundContext,
 ) -> None:
     """With the mode on, every lowering and every run gives the bits of the order's oracle.
 
@@ -92,10 +96,10 @@ def test_bits(
     right = f"the oracle of the order {cell.rule.order!r}" if wanted else "a run before"
     for way in ways(implementation, cell):
         evidence = "hardware" if way == "native" else None
-        entry = record(cell, f"bits{part.where}", lowering=way, evidence=evidence)
+        entry = record(cell, f"bits{round_context.check_suffix}", lowering=way, evidence=evidence)
         with mode(implementation, cell), implementation.running(cell.device, way):
             run = implementation.prepare(function, inputs, cell.call(way))
-            with part.pressure():
+            with round_context.under_load():
                 for number in range(repeats if way == "native" else 1):
                     if number % _ANEW == _ANEW - 1:  # the program is known, the arrays are others
                         run = implementation.prepare(function, inputs, cell.call(way))
@@ -105,8 +109,8 @@ def test_bits(
                         f"{cell.op} on {cell.device}, lowering {way!r}, differs from {right}"
                     )
         judge(implementation, cell, result)
-        if part.beside and way == "native":
-            entry.setdefault("detail", f"{repeats} runs beside {part.beside}")
+        if round_context.other_work and way == "native":
+            entry.setdefault("detail", f"{repeats} runs beside {round_context.other_work}")
 
 
 @pytest.mark.about("deterministic", device="cuda")  # XLA's scatter on a CPU is serial

@@ -14,8 +14,8 @@ import pytest
 
 from conformance import ir, trial
 from conformance.cells import Cell
+from conformance.hardware.round_context import RoundContext
 from conformance.implementation import Implementation
-from conformance.rounds.child import Part
 
 #: The stand-in that interprets kernels, and so can choose the order of their programs.
 KERNEL = "kernel"
@@ -69,7 +69,7 @@ def test_varies(
     calls: Sequence[Cell],
     repeats: int,
     record: Any,
-    part: Part,
+    round_context: RoundContext,
 ) -> None:
     """Where a row guarantees nothing with the mode off, some call of it has several results."""
     of_ours(implementation)
@@ -82,7 +82,7 @@ def test_varies(
     count = 1
     for cell in racing:
         entry.update(cell.about)
-        with part.pressure():
+        with round_context.under_load():
             count = len(set(_results(implementation, cell, way, repeats)))
         if count > 1:
             break

@@ -11,7 +11,7 @@ import impl
 import spec
 from conformance import implementation, trial
 from conformance.cells import cells
-from conformance.rounds.child import Part
+from conformance.hardware.round_context import RoundContext
 from conformance.suite import test_rows, test_schedules
 from impl._mode import emulation
 from impl._mode.decide import Action, Alert, Decision
@@ -112,7 +112,7 @@ def tried(check, of):
         "implementation": implementation.load("impl"),
         "cell": of,
         "calls": [of],
-        "part": Part(),
+        "round_context": RoundContext(),
         "repeats": 2,
         "record": lambda _, check, **more: {"check": check, **more},
     }
@@ -141,9 +141,9 @@ def test_a_row_that_races_and_never_varies_is_found():
 
 
 def test_a_race_that_no_row_states_is_found():
-    row = dataclasses.replace(RACES.row, otherwise=None)
+    row = dataclasses.replace(RACES.row, mode_off=None)
     tried("test_race_is_stated", RACES)
-    with pytest.raises(AssertionError, match="R0001 needs otherwise"):
+    with pytest.raises(AssertionError, match="R0001 needs mode_off"):
         tried("test_race_is_stated", dataclasses.replace(RACES, row=row))
 
 

@@ -64,7 +64,7 @@ def test_a_cell_says_its_row_its_command_and_the_three_places():
 def test_a_promise_says_what_its_row_says_and_where_it_is_tried():
     (promise,) = (each for each in every_promise() if str(each).startswith("R0213"))
     lines = said(promise, Config(device="cpu"), "test_promise")
-    assert spec.load().row("R0213").says in lines[1]
+    assert spec.load().row("R0213").statement in lines[1]
     assert shlex.split(lines[2])[-2:] == ["-k", failing.selection(f"test_promise[{promise}]")]
     assert "--profile" not in lines[2]
     assert "-n" not in shlex.split(lines[2])  # what pytest does not know without xdist

@@ -12,7 +12,7 @@ import pytest
 from conformance import __main__ as command
 from conformance import differences, documents, expectations, implementation, report
 from conformance.cells import cells
-from conformance.rounds.child import Part
+from conformance.hardware.round_context import RoundContext
 from conformance.suite import test_rows as suite
 
 PLAIN = "conformance.tests._plain"
@@ -118,7 +118,7 @@ def tried(tried_by, cell):
 
     suite.test_off(tried_by, cell, record)
     if cell.behaviour == "deterministic":
-        suite.test_bits(tried_by, cell, 3, record, Part())
+        suite.test_bits(tried_by, cell, 3, record, RoundContext())
     elif cell.behaviour == "raise":
         suite.test_raise(tried_by, cell, record)
         suite.test_warn_only(tried_by, cell, record)

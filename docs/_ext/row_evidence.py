@@ -129,7 +129,14 @@ def _device(record: Record, report: Report) -> str:
 
 
 def _here(report: Report) -> str:
-    return "cpu" if report.environment.get("platform") == "cpu" else "cuda"
+    """Returns the device of a process, or ``any`` if it is no device of the spec."""
+    device = spec.load().backends.get(report.environment.get("platform", ""))
+    return device.name if device else "any"
+
+
+def _has_stand_in(device: str) -> bool:
+    """Returns whether a CPU stands in for the device in tests, unless a GPU is there."""
+    return device != "any" and bool(spec.load().devices[device].stand_ins)
 
 
 def _found(group: Iterable[tuple[str, Record]], reports: Mapping[str, Report]) -> Found:
@@ -141,7 +148,7 @@ def _found(group: Iterable[tuple[str, Record]], reports: Mapping[str, Report]) -
             failed[f"{record.check} in {name}"] = None
             continue
         tried = True
-        on_gpu |= _here(reports[name]) == "cuda"
+        on_gpu |= _has_stand_in(_here(reports[name]))
         if record.evidence is not None:
             shown.setdefault(record.evidence, set()).update(_where(record, reports[name]))
     return Found(
@@ -166,7 +173,7 @@ def line(row: spec.Row, found: Mapping[tuple[str, str], Found]) -> str:
         bits = "deterministic" in row.behaviour.values()
         verified = "hardware" in here.shown if bits else here.on_gpu
         text = str(here)
-        if device == "cuda" and not verified and not here.failed:
+        if _has_stand_in(device) and not verified and not here.failed:
             text = NOT_ON_HARDWARE if text == "none" else f"{text}; {NOT_ON_HARDWARE}"
         texts.append(text)
     if len(set(texts)) == 1:
@@ -192,7 +199,9 @@ def _deciding() -> frozenset[tuple[str, str]]:
 def ran_on_gpu(reports: Iterable[Report]) -> bool:
     """Whether a report is of a run on a GPU, however it ended."""
     return any(
-        record.evidence == "hardware" and record.device == "cuda" and record.outcome != "skipped"
+        record.evidence == "hardware"
+        and _has_stand_in(record.device)
+        and record.outcome != "skipped"
         for report in reports
         for record in report.records
     )

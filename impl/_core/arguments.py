@@ -1,4 +1,8 @@
-"""Checks of arguments, with PyTorch's exception types; every message says what is allowed."""
+"""Checks and conversions of the arguments of ops, with PyTorch's types of exceptions.
+
+Each function takes the name of the op and of the argument for its message, which states what is
+allowed and what was given.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +17,15 @@ import numpy.typing as npt
 
 import spec
 
-#: What ops take for an array.
+#: The types that ops accept as an array.
 Array: TypeAlias = jax.Array | npt.NDArray[Any] | np.generic
 
 
 def array(function: str, name: str, value: Any) -> jax.Array:
-    """``value`` as a JAX array.
+    """Returns ``value`` as a JAX array.
 
     Raises:
-        TypeError: It is neither a JAX nor a NumPy array.
+        TypeError: ``value`` is neither a JAX nor a NumPy array.
     """
     if not isinstance(value, jax.Array | np.ndarray | np.generic):
         raise TypeError(
@@ -32,10 +36,10 @@ def array(function: str, name: str, value: Any) -> jax.Array:
 
 
 def integer(function: str, name: str, value: Any) -> int:
-    """``value`` as an int.
+    """Returns ``value`` as an int.
 
     Raises:
-        TypeError: It is not an integer, or is only known when a program runs.
+        TypeError: ``value`` is not an integer; a traced value is not one.
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{function}(): argument '{name}' must be int, not {type(value).__name__}")
@@ -43,11 +47,11 @@ def integer(function: str, name: str, value: Any) -> int:
 
 
 def integers(function: str, name: str, value: Any, count: int) -> tuple[int, ...]:
-    """``value``, an int for all of ``count`` places or a sequence of one for each.
+    """Returns ``count`` ints: the elements of ``value``, or ``value`` itself repeated.
 
     Raises:
-        TypeError: It is neither an int nor a sequence of them.
-        RuntimeError: The sequence is of another length.
+        TypeError: ``value`` is neither an int nor a sequence of ints.
+        RuntimeError: The sequence has another length.
     """
     if not isinstance(value, Sequence) or isinstance(value, str):
         return (integer(function, name, value),) * count
@@ -56,17 +60,23 @@ def integers(function: str, name: str, value: Any, count: int) -> tuple[int, ...
             f"{function}(): argument '{name}' must be an int or {count} of them, but got "
             f"{len(value)} elements: {list(value)}"
         )
-    return tuple(integer(function, f"{name}[{i}]", one) for i, one in enumerate(value))
+    return tuple(integer(function, f"{name}[{i}]", element) for i, element in enumerate(value))
 
 
 def sizes(
     function: str, given: Sequence[Any], by_name: Any = None, *, name: str = "size"
 ) -> tuple[int, ...]:
-    """The sizes of a new array, given one by one, as one tuple or list, or by the argument's name.
+    """Returns the sizes of a new array from the three forms that PyTorch accepts.
+
+    Args:
+        function: Name of the op.
+        given: Positional arguments: the sizes, or one tuple or list of them.
+        by_name: The argument given by its name, a tuple or list; None if it was not given.
+        name: Name of the argument.
 
     Raises:
-        TypeError: They are given in none of these ways, or are not ints.
-        RuntimeError: One is negative.
+        TypeError: The sizes have none of these forms, or one is not an int.
+        RuntimeError: A size is negative.
     """
     if bool(given) == (by_name is not None):
         raise TypeError(
@@ -79,7 +89,7 @@ def sizes(
         raise TypeError(
             f"{function}(): argument '{name}' must be tuple of ints, not {type(value).__name__}"
         )
-    out = tuple(integer(function, f"{name}[{i}]", one) for i, one in enumerate(value))
+    out = tuple(integer(function, f"{name}[{i}]", element) for i, element in enumerate(value))
     for size in out:
         if size < 0:
             raise RuntimeError(
@@ -90,40 +100,46 @@ def sizes(
 
 
 def flag(function: str, name: str, value: Any) -> None:
-    """Refuses what is not a bool.
+    """Raises if ``value`` is not a bool.
 
     Raises:
-        TypeError: It is not.
+        TypeError: ``value`` is not a bool.
     """
     if not isinstance(value, bool):
         raise TypeError(f"{function}(): argument '{name}' must be bool, not {type(value).__name__}")
 
 
 def dimension(dim: Any, ndim: int, function: str, *, numbers_have_one: bool = True) -> int:
-    """``dim`` counted from the front; a 0-d array counts as having one dimension, if it may.
+    """Returns ``dim`` counted from the front.
+
+    Args:
+        dim: The dimension; a negative one counts from the end.
+        ndim: Number of dimensions of the array.
+        function: Name of the op.
+        numbers_have_one: Whether a 0-d array counts as having one dimension.
 
     Raises:
         TypeError: ``dim`` is not an int.
-        IndexError: There is no such dimension.
+        IndexError: The array has no such dimension.
     """
-    asked = integer(function, "dim", dim)
+    axis = integer(function, "dim", dim)
     if ndim == 0 and not numbers_have_one:
-        raise IndexError(f"{function}(): Dimension specified as {asked} but input has none")
+        raise IndexError(f"{function}(): Dimension specified as {axis} but input has none")
     ndim = max(ndim, 1)
-    if not -ndim <= asked < ndim:
+    if not -ndim <= axis < ndim:
         raise IndexError(
             f"{function}(): Dimension out of range (expected to be in range of "
-            f"[{-ndim}, {ndim - 1}], but got {asked})"
+            f"[{-ndim}, {ndim - 1}], but got {axis})"
         )
-    return asked % ndim
+    return axis % ndim
 
 
 def index_array(function: str, index: Any, name: str = "index") -> jax.Array:
-    """``index`` as a JAX array of int32 or int64.
+    """Returns ``index`` as a JAX array of int32 or int64.
 
     Raises:
-        TypeError: It is not an array.
-        RuntimeError: It is of another dtype.
+        TypeError: ``index`` is not an array.
+        RuntimeError: ``index`` has another dtype.
     """
     array(function, name, index)
     if np.dtype(index.dtype) not in (np.int32, np.int64):
@@ -134,12 +150,12 @@ def index_array(function: str, index: Any, name: str = "index") -> jax.Array:
 
 
 def index_vector(function: str, index: Any) -> jax.Array:
-    """``index`` as a JAX array of int32 or int64 with one dimension; a number has one element.
+    """Returns ``index`` as a JAX array of int32 or int64, shape [n]; a 0-d array becomes [1].
 
     Raises:
-        TypeError: It is not an array.
-        RuntimeError: It is of another dtype.
-        IndexError: It has more dimensions.
+        TypeError: ``index`` is not an array.
+        RuntimeError: ``index`` has another dtype.
+        IndexError: ``index`` has more than one dimension.
     """
     vector = index_array(function, index)
     if vector.ndim > 1:
@@ -161,22 +177,23 @@ def index_range(
     name: str = "index",
     of: str = "",
 ) -> None:
-    """Refuses an index outside ``[0, size)`` where its values are known.
+    """Raises if an index is outside ``[0, size)``, where its values are known.
 
-    Under ``jit`` they are not, and such an index is dropped, or reads the fill value.
+    Under ``jit`` they are unknown: an update with such an index is dropped, and a read gives the
+    fill value.
 
     Args:
-        function: Who asks.
-        index: The indices.
-        size: How many elements they count.
+        function: Name of the op.
+        index: The indices, of any shape.
+        size: Number of elements that they count.
         dim: The dimension that they count along, or None for all elements of ``input``.
-        error: The exception that PyTorch has here.
-        wrap: Whether negative indices count from the end: allowed is then ``[-size, size)``.
-        name: What to call ``index``.
-        of: What it counts, as the message is to say it, in place of ``dim`` and ``size``.
+        error: The exception that PyTorch raises.
+        wrap: Whether negative indices count from the end: ``[-size, size)`` is then allowed.
+        name: Name of the argument.
+        of: The elements that it counts, for the message, instead of ``dim`` and ``size``.
 
     Raises:
-        RuntimeError: An index is out of range (or the ``error`` that PyTorch has here).
+        RuntimeError: An index is out of range (or ``error``).
     """
     values = known(index)
     if values is None:
@@ -194,17 +211,20 @@ def index_range(
 
 
 def known(value: Any) -> npt.NDArray[Any] | None:
-    """The values of an array, or None where this process does not know them (under ``jit``)."""
+    """Returns the values of an array, or None if this process does not know them yet.
+
+    They are unknown under ``jit``, and for an array whose shards are in several processes.
+    """
     if isinstance(value, jax.core.Tracer) or not getattr(value, "is_fully_addressable", True):
         return None
     return np.asarray(value)
 
 
 def number(function: str, name: str, value: Any) -> Any:
-    """``value``, a number or a 0-d array.
+    """Returns ``value``, which must be a number or a 0-d array.
 
     Raises:
-        TypeError: It is neither.
+        TypeError: ``value`` is neither.
     """
     if isinstance(value, numbers.Number) or (hasattr(value, "dtype") and np.ndim(value) == 0):
         return value
@@ -212,12 +232,12 @@ def number(function: str, name: str, value: Any) -> Any:
 
 
 def is_one(value: Any) -> bool:
-    """Whether a number is known to be 1; one that is traced is not known."""
+    """Returns whether a number is known to be 1; the value of a traced number is unknown."""
     return isinstance(value, int | float | complex) and value == 1
 
 
 def dtype_kind(dtype: jax.typing.DTypeLike) -> str:
-    """The value of the fact ``dtype``."""
+    """Returns the value of the fact ``dtype``."""
     if jnp.issubdtype(dtype, jnp.bool_):
         return "bool"
     if jnp.issubdtype(dtype, jnp.integer):
@@ -226,7 +246,7 @@ def dtype_kind(dtype: jax.typing.DTypeLike) -> str:
 
 
 def facts(input: jax.Array, **others: spec.FactValue) -> dict[str, spec.FactValue]:
-    """The facts that every op states of its input, and ``others``."""
+    """Returns the facts that every op states of its input, and ``others``."""
     return {"dtype": dtype_kind(input.dtype), "input_ndim": input.ndim, **others}
 
 
@@ -237,11 +257,11 @@ def choice(
     allowed: Sequence[str],
     error: type[Exception] = RuntimeError,
 ) -> None:
-    """Refuses a string that is not one of those ``allowed``.
+    """Raises if ``value`` is not one of the strings ``allowed``.
 
     Raises:
-        TypeError: It is no string.
-        RuntimeError: It is another one (or the ``error`` that PyTorch has here).
+        TypeError: ``value`` is not a string.
+        RuntimeError: ``value`` is another string (or ``error``, the exception that PyTorch raises).
     """
     if not isinstance(value, str):
         raise TypeError(f"{function}(): argument '{name}' must be str, not {type(value).__name__}")
@@ -253,31 +273,31 @@ def choice(
 
 
 def number_as(function: str, name: str, value: Any, dtype: jax.typing.DTypeLike) -> jax.Array:
-    """``value``, a number or a 0-d array, as a 0-d array of ``dtype``.
+    """Returns ``value``, a number or a 0-d array, as a 0-d array of ``dtype``.
 
-    As in PyTorch, a fraction is cut off where ``dtype`` is of integers, and a negative integer
-    wraps around where it is unsigned.
+    As in PyTorch, an integer dtype cuts off the fraction, and an unsigned one wraps a negative
+    integer around.
 
     Raises:
-        TypeError: ``value`` is neither.
+        TypeError: ``value`` is neither a number nor a 0-d array.
         RuntimeError: ``dtype`` cannot hold it.
     """
     number(function, name, value)
     if isinstance(value, numbers.Number):
-        held, got = _held(value, dtype), repr(value)
+        converted, got = _converted(value, dtype), repr(value)
     else:
         complex_to_real = jnp.iscomplexobj(value) and dtype_kind(dtype) in ("floating", "integer")
-        held, got = None if complex_to_real else value, f"an array of {value.dtype}"
-    if held is None:
+        converted, got = None if complex_to_real else value, f"an array of {value.dtype}"
+    if converted is None:
         raise RuntimeError(
             f"{function}(): argument '{name}' cannot be converted to {np.dtype(dtype)} without "
             f"overflow, got {got}; pass a number that the dtype of 'input' can hold"
         )
-    return jnp.asarray(held).astype(dtype)
+    return jnp.asarray(converted).astype(dtype)
 
 
-def _held(value: Any, dtype: jax.typing.DTypeLike) -> npt.NDArray[Any] | None:
-    """A number, as an array of ``dtype``; None if that cannot hold it."""
+def _converted(value: Any, dtype: jax.typing.DTypeLike) -> npt.NDArray[Any] | None:
+    """Returns a number as a 0-d array of ``dtype``; None if that dtype cannot hold it."""
     kind = dtype_kind(dtype)
     if kind == "bool":
         return np.asarray(bool(value))
@@ -296,10 +316,10 @@ def _held(value: Any, dtype: jax.typing.DTypeLike) -> npt.NDArray[Any] | None:
 
 
 def source_slices(function: str, input: jax.Array, dim: int, count: int, source: jax.Array) -> None:
-    """Refuses a source that is not ``count`` slices of ``input`` along ``dim``, of its dtype.
+    """Raises if ``source`` does not consist of ``count`` slices of ``input`` along ``dim``.
 
     Raises:
-        RuntimeError: It is not.
+        RuntimeError: The shape or the dtype of ``source`` does not fit.
     """
     if input.dtype != source.dtype:
         raise RuntimeError(
@@ -321,10 +341,10 @@ def source_slices(function: str, input: jax.Array, dim: int, count: int, source:
 
 
 def same_dtype(function: str, input: jax.Array, **others: jax.Array) -> None:
-    """Refuses arrays of another dtype than ``input``.
+    """Raises if one of ``others`` has another dtype than ``input``.
 
     Raises:
-        RuntimeError: There is one.
+        RuntimeError: The dtypes differ.
     """
     for name, other in others.items():
         if input.dtype != other.dtype:
@@ -335,7 +355,7 @@ def same_dtype(function: str, input: jax.Array, **others: jax.Array) -> None:
 
 
 def same_ndim(function: str, index: jax.Array, **others: jax.Array) -> None:
-    """Refuses an index of another number of dimensions than ``others``.
+    """Raises if one of ``others`` has another number of dimensions than ``index``.
 
     Raises:
         RuntimeError: The numbers differ.
@@ -357,13 +377,21 @@ def no_larger(
     but_along_dim: bool,
     name: str = "input",
 ) -> None:
-    """Refuses an index that is larger than ``other`` in some dimension.
+    """Raises if ``index`` is larger than ``other`` in some dimension.
+
+    Args:
+        function: Name of the op.
+        index: The index.
+        dim: The dimension that ``index`` counts along.
+        other: The array that ``index`` has to fit into.
+        but_along_dim: Whether ``index`` may be larger along ``dim``.
+        name: Name of ``other``.
 
     Raises:
-        RuntimeError: It is.
+        RuntimeError: ``index`` is larger.
     """
-    for axis, (own, limit) in enumerate(zip(index.shape, other.shape, strict=False)):
-        if own > limit and not (but_along_dim and axis == dim):
+    for axis, (length, limit) in enumerate(zip(index.shape, other.shape, strict=False)):
+        if length > limit and not (but_along_dim and axis == dim):
             apart = f" apart from dimension {dim}" if but_along_dim else ""
             raise RuntimeError(
                 f"{function}(): expected index {list(index.shape)} to be no larger than {name} "

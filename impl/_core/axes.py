@@ -1,4 +1,8 @@
-"""Between PyTorch's shapes and the three axes, [outer, n, inner], of the core primitives."""
+"""Conversions between PyTorch's shapes and the three axes of the core primitives.
+
+The core primitives see an array as [outer, n, inner]: the dimension that an op works along is the
+middle axis, and the dimensions before and after it are folded into one axis each.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +13,21 @@ import jax.numpy as jnp
 
 
 def within(index: jax.Array, size: int) -> jax.Array:
-    """``index`` in 32 bits where it fits, and ``size`` in place of what is not in [0, size).
+    """Returns ``index`` with ``size`` for each element outside [0, size), in int32 if that fits.
 
-    Clamped before it is narrowed, so that no wide index is taken for another.
+    The replacement comes before the conversion: in 32 bits, a wide index out of range could equal
+    one in range.
     """
     inside = (index >= 0) & (index < size)
-    kept = jnp.where(inside, index, size)
-    return kept.astype(jnp.int32) if size < jnp.iinfo(jnp.int32).max else kept
+    replaced = jnp.where(inside, index, size)
+    return replaced.astype(jnp.int32) if size < jnp.iinfo(jnp.int32).max else replaced
 
 
-def countable(size: int) -> jnp.dtype:
-    """The dtype of an index that can count ``size`` elements.
+def index_dtype(size: int) -> jnp.dtype:
+    """Returns the narrowest dtype of an index that can count ``size`` elements.
 
     Raises:
-        NotImplementedError: There is none while x64 is off.
+        NotImplementedError: x64 is off, and 32 bits are too few.
     """
     for dtype in (jnp.dtype(jnp.int32), jnp.dtype(jnp.result_type(int))):
         if size <= jnp.iinfo(dtype).max:
@@ -33,35 +38,36 @@ def countable(size: int) -> jnp.dtype:
 
 
 def wrapped(index: jax.Array, size: int) -> jax.Array:
-    """``index``, with negative ones counted from the end; what is below ``-size`` stays negative.
+    """Returns ``index`` with ``size`` added to negative elements, which count from the end.
 
     Raises:
-        NotImplementedError: Its dtype, or the widest there is, cannot count to ``size``.
+        NotImplementedError: x64 is off, and 32 bits are too few to count to ``size``.
     """
-    index = index.astype(jnp.promote_types(index.dtype, countable(size)))
+    index = index.astype(jnp.promote_types(index.dtype, index_dtype(size)))
     return jnp.where(index < 0, index + size, index)
 
 
-def one_or_more(value: jax.Array) -> jax.Array:
-    """``value``, a number as an array of one element."""
+def at_least_1d(value: jax.Array) -> jax.Array:
+    """Returns ``value``; a 0-d array becomes an array of one element."""
     return value.reshape(1) if value.ndim == 0 else value
 
 
-def window(shape: tuple[int, ...], dim: int) -> tuple[slice, ...]:
-    """The corner of an array that ``shape`` spans, but all of it along ``dim``."""
+def corner_slices(shape: tuple[int, ...], dim: int) -> tuple[slice, ...]:
+    """Returns slices of the first ``shape`` elements of an array, and of all along ``dim``."""
     return tuple(slice(None) if axis == dim else slice(length) for axis, length in enumerate(shape))
 
 
 def three_axes(value: jax.Array, dim: int) -> jax.Array:
-    """Folds the dimensions before and after ``dim``; a 0-d array has one of length 1."""
+    """Returns ``value`` as [outer, n, inner], where n is the length of ``dim``; 1 if it is 0-d."""
     shape = value.shape or (1,)
     return value.reshape(math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :]))
 
 
 def rows_at(values: jax.Array, index: jax.typing.ArrayLike) -> jax.Array:
-    """``values[:, index]`` of [outer, n, inner], where every index is known to be in [0, n).
+    """Returns ``values[:, index]`` of [outer, n, inner]; every index must be in [0, n).
 
-    Makes one operation, where indexing makes a dozen, most of them for negative indices.
+    This is one operation of XLA. Indexing in brackets would be a dozen, most of them for negative
+    indices.
     """
     index = jnp.asarray(index)
     numbers = jax.lax.GatherDimensionNumbers(
@@ -72,7 +78,10 @@ def rows_at(values: jax.Array, index: jax.typing.ArrayLike) -> jax.Array:
 
 
 def rows_of_each(values: jax.Array, index: jax.Array) -> jax.Array:
-    """``values[a, index[a]]`` of [outer, n, inner] for each ``a``; every index is in [0, n)."""
+    """Returns ``values[a, index[a]]`` of [outer, n, inner] for each ``a``.
+
+    Every index must be in [0, n).
+    """
     if values.shape[0] == 1:
         return rows_at(values, index[0])
     return jnp.take_along_axis(values, index[:, :, None], axis=1, mode="promise_in_bounds")

@@ -1,4 +1,7 @@
-"""Which positions of an image the taps of a convolution read, known before anything runs."""
+"""The geometry of a convolution: the positions of the image that each tap of its window reads.
+
+It depends on shapes and options only, so it is known when a program is traced.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +16,18 @@ import spec
 class ConvolutionWindow:
     """The geometry of a convolution; hashable, so that it can be a static parameter.
 
-    Each of the tuples has an element per spatial dimension. Tap ``t`` of the window at position
-    ``o`` of the result reads position ``o * stride + t * dilation - before`` of the image, or 0
-    where that is outside.
+    Each tuple has an element for each spatial dimension. Tap ``t`` of the window at position ``o``
+    of the result reads position ``o * stride + t * dilation - before`` of the image, or 0 if that
+    is outside the image.
 
     Attributes:
-        image: Sizes of what is read.
-        result: Sizes of what the convolution gives.
-        kernel: How many taps a window has.
-        stride: How far apart windows begin.
-        dilation: How far apart taps are.
-        before: How far before the image the first window begins.
-        groups: Into how many groups channels are divided.
+        image: Sizes of the image, which the convolution reads.
+        result: Sizes of the result.
+        kernel: Number of taps of a window.
+        stride: Distance between the beginnings of neighbouring windows.
+        dilation: Distance between neighbouring taps.
+        before: Padding before the image: the distance to the beginning of the first window.
+        groups: Number of groups that channels are divided into.
     """
 
     image: tuple[int, ...]
@@ -46,8 +49,8 @@ class ConvolutionWindow:
         return math.prod(self.result)
 
     @property
-    def reach(self) -> tuple[int, ...]:
-        """Sizes of the image with all that windows read around it, if that is no smaller."""
+    def padded_sizes(self) -> tuple[int, ...]:
+        """Sizes of the image with the padding that windows read; no smaller than the image."""
         return tuple(
             max((o - 1) * s + (k - 1) * d + 1, n + p)
             for o, s, k, d, n, p in zip(
@@ -61,7 +64,7 @@ class ConvolutionWindow:
             )
         )
 
-    def at_once(self, channels: int) -> int:
-        """How many taps are one matrix product, where a tap has so many channels in a group."""
+    def taps_per_product(self, channels: int) -> int:
+        """Returns how many taps one matrix product covers, for a number of channels in a group."""
         least = spec.load().orders["taps"].parameters["terms"]
         return min(len(self.taps), max(1, -(-least // max(channels, 1))))

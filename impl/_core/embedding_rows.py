@@ -1,4 +1,8 @@
-"""What embeddings share: rows of a table, bounded in norm, with gradients of their own kind."""
+"""Rows of an embedding table: the parts that ``embedding`` and ``embedding_bag`` share.
+
+Rows are read with their norm bounded, and the gradient of the table adds up the cotangents of all
+reads of a row.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +22,19 @@ from impl._primitives.arithmetic import divide, multiply
 from impl._primitives.gather import gather
 from impl._primitives.scatter_accumulate import scatter_accumulate
 
-#: The orders of a norm that need no powers but squares.
-_PLAIN = (0.0, 1.0, 2.0, math.inf, -math.inf)
-#: What PyTorch adds to a norm before it divides by it.
+#: Values of ``norm_type`` for which a norm needs no powers but squares.
+_WITHOUT_POWERS = (0.0, 1.0, 2.0, math.inf, -math.inf)
+#: PyTorch adds this to a norm before it divides by it.
 _EPSILON = 1e-7
 
 
 def facts(
     function: str, input: jax.Array, weight: jax.Array, max_norm: Any, norm_type: Any
 ) -> dict[str, spec.FactValue]:
-    """The facts of a lookup; refuses norms that are none.
+    """Returns the facts of a lookup, after it has checked ``max_norm`` and ``norm_type``.
 
     Raises:
-        RuntimeError: ``max_norm`` is given for a ``weight`` without fractions.
+        RuntimeError: ``max_norm`` is given, and ``weight`` has an integer dtype.
         TypeError: ``max_norm`` or ``norm_type`` is not a real number.
     """
     if isinstance(norm_type, bool) or not isinstance(norm_type, numbers.Real):
@@ -50,64 +54,64 @@ def facts(
         "dtype": arguments.dtype_kind(weight.dtype),
         "input_ndim": input.ndim,
         "max_norm": max_norm is not None,
-        "power_norm": float(norm_type) not in _PLAIN,
+        "power_norm": float(norm_type) not in _WITHOUT_POWERS,
     }
 
 
 def padding_row(
     function: str, padding_idx: Any, rows: int, error: type[Exception], *, empty: bool = False
 ) -> int | None:
-    """The row that ``padding_idx`` names, counted from the front.
+    """Returns the row that ``padding_idx`` names, counted from the front; None for no row.
 
     Args:
-        function: Who asks.
+        function: Name of the op.
         padding_idx: An int, or None.
-        rows: How many there are.
-        error: The exception that PyTorch has here.
-        empty: Whether 0 is allowed where there is no row.
+        rows: Number of rows of the table.
+        error: The exception that PyTorch raises.
+        empty: Whether 0 is allowed for a table without rows.
 
     Raises:
-        TypeError: It is not an int.
-        AssertionError: There is no such row (or the ``error`` that PyTorch has here).
+        TypeError: ``padding_idx`` is not an int.
+        AssertionError: There is no such row (or ``error``).
     """
     if padding_idx is None:
         return None
-    asked = arguments.integer(function, "padding_idx", padding_idx)
-    if not -rows <= asked < rows and not (empty and asked == 0):
+    row = arguments.integer(function, "padding_idx", padding_idx)
+    if not -rows <= row < rows and not (empty and row == 0):
         raise error(
             f"{function}(): padding_idx must be within the number of embeddings, {-rows} through "
-            f"{rows - 1}, but got {asked}"
+            f"{rows - 1}, but got {row}"
         )
-    return asked % rows if rows else None
+    return row % rows if rows else None
 
 
 def read(
-    weight: jax.Array, places: jax.Array, max_norm: Any, norm_type: float, *, decision: Decision
+    weight: jax.Array, index: jax.Array, max_norm: Any, norm_type: float, *, decision: Decision
 ) -> jax.Array:
-    """Rows of a table, whose norm is ``max_norm`` where it was above; without a gradient.
+    """Reads rows of a table, scaled to norm ``max_norm`` if theirs is above; without a gradient.
 
-    A norm adds up in panel order, on every path: it costs no more than another order would.
+    The sum of a norm is in panel order on every path, because another order would not be cheaper.
 
     Args:
         weight: Shape [rows, width].
-        places: Shape [n]; a place outside [0, rows) reads NaN.
+        index: Shape [n]; an index outside [0, rows) reads NaN.
         max_norm: The bound, or None.
-        norm_type: Which norm; as for ``torch.linalg.vector_norm``.
-        decision: That of the forward pass.
+        norm_type: Order of the norm, as for ``torch.linalg.vector_norm``.
+        decision: The decision of the forward pass.
 
     Returns:
         Shape [n, width], floats of the accumulator's dtype.
     """
     weight = jax.lax.stop_gradient(weight)
-    rows = gather(weight[None], places[None, :, None], pullback=decision)[0]
+    rows = gather(weight[None], index[None, :, None], pullback=decision)[0]
     if jnp.issubdtype(rows.dtype, jnp.inexact):
         rows = convert(rows, accumulator(rows.dtype))
     if max_norm is None:
         return rows
-    kept = Decision(elsewhere=Action(path="ordered"), emulation=decision.emulation)
-    norm = _norm(rows, float(norm_type), kept)
+    ordered = Decision(elsewhere=Action(path="ordered"), emulation=decision.emulation)
+    norm = _norm(rows, float(norm_type), ordered)
     bound = jnp.asarray(jax.lax.stop_gradient(max_norm), norm.dtype)
-    # Fenced, or XLA divides again for each element of a row.
+    # Without the fence, XLA repeats the division for each element of a row.
     scale = fence(divide(jnp.broadcast_to(bound, norm.shape), norm + _EPSILON))
     over = (norm > bound)[:, None]
     if jnp.iscomplexobj(rows):
@@ -116,7 +120,7 @@ def read(
 
 
 def _norm(rows: jax.Array, order: float, decision: Decision) -> jax.Array:
-    """The norm of each row, real."""
+    """Returns the norm of each row, a real number."""
     if jnp.iscomplexobj(rows):
         real, imag = rows.real, rows.imag
         size = jnp.sqrt(multiply(real, real) + multiply(imag, imag))
@@ -126,87 +130,88 @@ def _norm(rows: jax.Array, order: float, decision: Decision) -> jax.Array:
         return (size != 0).sum(1, dtype=jnp.int32).astype(size.dtype)
     if math.isinf(order):
         return size.max(1, initial=0) if order > 0 else size.min(1, initial=jnp.inf)
-    if order not in _PLAIN:
+    if order not in _WITHOUT_POWERS:
         return _total(size**order, decision) ** (1 / order)
     total = _total(multiply(size, size) if order == 2 else size, decision)
     return jnp.sqrt(total) if order == 2 else total
 
 
 def _total(values: jax.Array, decision: Decision) -> jax.Array:
-    """The sum of each row, in panel order with one destination."""
+    """Returns the sum of each row, in panel order with one destination."""
     count, width = values.shape
     zero = jnp.zeros((1, 1, count), values.dtype)
-    home = jnp.zeros((1, width, 1), jnp.int32)
-    # Fenced: what follows is not to be taken into the sum.
-    return fence(scatter_accumulate(zero, home, values.T[None], decision=decision)[0, 0])
+    destination = jnp.zeros((1, width, 1), jnp.int32)
+    # The fence keeps XLA from fusing later operations into the sum.
+    return fence(scatter_accumulate(zero, destination, values.T[None], decision=decision)[0, 0])
 
 
-def frequencies(places: jax.Array, rows: int, *, decision: Decision) -> jax.Array:
-    """How often each of ``rows`` is read, at least 1: int32, shape [rows]."""
+def frequencies(index: jax.Array, rows: int, *, decision: Decision) -> jax.Array:
+    """Returns how often ``index`` reads each row, but at least 1: int32, shape [rows]."""
     count = scatter_accumulate(
         jnp.zeros((1, rows, 1), jnp.int32),
-        places[None, :, None],
-        jnp.ones((1, places.shape[0], 1), jnp.int32),
+        index[None, :, None],
+        jnp.ones((1, index.shape[0], 1), jnp.int32),
         decision=decision,
     )
     return jnp.maximum(count.reshape(rows), 1)
 
 
-def learned(
+def with_gradient(
     weight: jax.Array,
     values: jax.Array,
-    places: jax.Array,
+    index: jax.Array,
     *,
-    shares: jax.Array | None,
+    divisors: jax.Array | None,
     padding: int | None,
     pullback: Decision,
 ) -> jax.Array:
-    """``values``, with the derivative of the rows of ``weight`` that they are.
+    """Returns ``values`` with the derivative of the rows of ``weight`` that they were read from.
 
     Args:
         weight: Shape [rows, width].
         values: Shape [n, width], of the accumulator's dtype.
-        places: Where each comes from: [n], or [n, width] for each element by itself.
-        shares: What to divide each row's derivative by, shape [rows]; None for 1.
-        padding: The row that has no derivative.
-        pullback: What differentiating it does.
+        index: The row of each value: [n], or [n, width] for each element by itself.
+        divisors: Divisor of the derivative of each row, shape [rows]; None for 1.
+        padding: The row that has no derivative; None for no such row.
+        pullback: The decision for the gradient.
 
     Returns:
-        ``values``. A gradient adds up in the accumulator's dtype, is then divided and rounded.
+        ``values``. The gradient is a sum in the accumulator's dtype, which is then divided and
+        rounded.
     """
     if not jnp.issubdtype(weight.dtype, jnp.inexact):
         return values
-    places = places[None, :, None] if places.ndim == 1 else places[None]
-    return _learned(weight, values, places, shares, padding, pullback)
+    index = index[None, :, None] if index.ndim == 1 else index[None]
+    return _with_gradient(weight, values, index, divisors, padding, pullback)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(4, 5))
-def _learned(
+def _with_gradient(
     weight: jax.Array,
     values: jax.Array,
-    places: jax.Array,
-    shares: jax.Array | None,
+    index: jax.Array,
+    divisors: jax.Array | None,
     padding: int | None,
     pullback: Decision,
 ) -> jax.Array:
-    del weight, places, shares, padding, pullback
+    del weight, index, divisors, padding, pullback
     return values
 
 
-@_learned.defjvp
+@_with_gradient.defjvp
 def _jvp(padding: int | None, pullback: Decision, primals: Any, tangents: Any) -> Any:
-    weight, _, places, shares = primals
+    weight, _, index, divisors = primals
     rows_dot = convert(tangents[0], accumulator(weight.dtype))
-    if shares is not None:
+    if divisors is not None:
 
-        def shared(dot: jax.Array) -> jax.Array:
-            return divide(dot, shares.astype(dot.dtype)[:, None])
+        def divided(dot: jax.Array) -> jax.Array:
+            return divide(dot, divisors.astype(dot.dtype)[:, None])
 
         complex_ = jnp.iscomplexobj(rows_dot)
-        rows_dot = by_parts(shared, rows_dot) if complex_ else shared(rows_dot)
+        rows_dot = by_parts(divided, rows_dot) if complex_ else divided(rows_dot)
     if padding is not None:
         is_padding = jnp.arange(weight.shape[0])[:, None] == padding
         rows_dot = jnp.where(is_padding, 0, rows_dot)
-    # The call itself, which has the derivative that is asked for next.
-    values = _learned(*primals, padding, pullback)
-    return values, gather(rows_dot[None], places, pullback=pullback)[0]
+    # Through this function again, so that the primal result can be differentiated a second time.
+    values = _with_gradient(*primals, padding, pullback)
+    return values, gather(rows_dot[None], index, pullback=pullback)[0]

@@ -1,4 +1,4 @@
-"""Arrays of indices for several dimensions, as one flat index for the core primitives."""
+"""Arrays of indices for several dimensions, combined to one flat index for the core primitives."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from impl._core import arguments
 from impl._core.arguments import Array
-from impl._core.axes import countable, within, wrapped
+from impl._core.axes import index_dtype, within, wrapped
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -26,7 +26,8 @@ class AxisIndex:
         axis: The axis.
         index: Integers of any shape, checked where they are known; negative ones count from the
             end.
-        number: Whether it stands for an int, and has no say in where the result's dimensions are.
+        number: Whether it stands for an int, which does not affect the order of the result's
+            dimensions.
     """
 
     axis: int
@@ -36,17 +37,18 @@ class AxisIndex:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class FlatIndex:
-    """Where arrays of indices point: one index into the indexed axes, flattened together.
+    """One index into the indexed axes of an array, flattened to one axis.
 
-    The other axes are lanes, on both sides of them, so that whole rows are read and written.
+    The other axes are folded into an outer and an inner axis, so that whole rows are read and
+    written.
 
     Attributes:
         shape: Shape of the array that is indexed.
         axes: Its indexed axes, in ascending order.
-        before: How many of its other axes come before the dimensions of the index in the result.
-        index_shape: Shape of the arrays of indices, broadcast.
-        flat: One index for each element of ``index_shape``, in row-major order, shape [1, n, 1];
-            outside [0, size) where an array of indices is out of range.
+        before: Number of the other axes that come before the dimensions of the index in the result.
+        index_shape: Shape to which the arrays of indices broadcast.
+        flat: One index for each element of ``index_shape``, in row-major order, shape [1, n, 1].
+            Where an array of indices is out of range, it is outside [0, size).
     """
 
     shape: tuple[int, ...]
@@ -62,64 +64,64 @@ class FlatIndex:
 
     @property
     def order(self) -> list[int]:
-        """All axes, the indexed ones together."""
+        """All axes, with the indexed ones next to each other."""
         return [*self.others[: self.before], *self.axes, *self.others[self.before :]]
 
     @property
     def result_shape(self) -> tuple[int, ...]:
-        """Shape of what is read or written."""
-        lanes = [self.shape[axis] for axis in self.others]
-        return (*lanes[: self.before], *self.index_shape, *lanes[self.before :])
+        """Shape of the elements that are read or written."""
+        lengths = [self.shape[axis] for axis in self.others]
+        return (*lengths[: self.before], *self.index_shape, *lengths[self.before :])
 
     def fold(self, array: jax.Array) -> jax.Array:
-        """An array of ``shape`` as [outer, size, inner]."""
+        """Returns an array of ``shape`` as [outer, size, inner]."""
         size = math.prod(self.shape[axis] for axis in self.axes)
         return self._three_axes(array.transpose(self.order), size)
 
     def unfold(self, folded: jax.Array) -> jax.Array:
-        """The inverse of ``fold``."""
+        """Returns an array of ``shape`` from [outer, size, inner]: the inverse of ``fold``."""
         ordered = folded.reshape([self.shape[axis] for axis in self.order])
         return ordered.transpose([self.order.index(axis) for axis in range(len(self.order))])
 
     def spread(self, values: jax.Array) -> jax.Array:
-        """Values that broadcast to ``result_shape`` as [outer, n, inner]."""
+        """Returns values, broadcast to ``result_shape``, as [outer, n, inner]."""
         return self._three_axes(jnp.broadcast_to(values, self.result_shape), self.flat.shape[1])
 
     def _three_axes(self, array: jax.Array, middle: int) -> jax.Array:
-        lanes = [self.shape[axis] for axis in self.others]
+        lengths = [self.shape[axis] for axis in self.others]
         return array.reshape(
-            math.prod(lanes[: self.before]), middle, math.prod(lanes[self.before :])
+            math.prod(lengths[: self.before]), middle, math.prod(lengths[self.before :])
         )
 
 
-def flat_index(function: str, shape: tuple[int, ...], along: Sequence[AxisIndex]) -> FlatIndex:
-    """Brings arrays of indices together, at least one, by ascending axis.
+def flat_index(function: str, shape: tuple[int, ...], indices: Sequence[AxisIndex]) -> FlatIndex:
+    """Combines arrays of indices, at least one, in ascending order of axes.
 
-    Their dimensions stand in the result where the indexed axes were if these are neighbours, and
-    in front if not. Indices that stand for an int are gone by then.
+    As in NumPy, their dimensions replace the indexed axes in the result if these are neighbours,
+    and come first if they are not. An index that stands for an int removes its axis before that.
 
     Raises:
         IndexError: The arrays do not broadcast.
     """
-    axes = tuple(one.axis for one in along)
+    axes = tuple(index.axis for index in indices)
     return FlatIndex(
         shape=shape,
         axes=axes,
-        before=_lanes_before(len(shape), along),
-        index_shape=_broadcast(function, [np.shape(one.index) for one in along]),
-        flat=_flat(along, [shape[axis] for axis in axes]),
+        before=_axes_before(len(shape), indices),
+        index_shape=_broadcast(function, [np.shape(index.index) for index in indices]),
+        flat=_flat(indices, [shape[axis] for axis in axes]),
     )
 
 
-def _lanes_before(ndim: int, along: Sequence[AxisIndex]) -> int:
-    numbers = [one.axis for one in along if one.number]
-    arrays = [one.axis for one in along if not one.number]
-    left = [axis for axis in range(ndim) if axis not in numbers]
-    spots = [left.index(axis) for axis in arrays]
-    if spots and spots[-1] - spots[0] >= len(spots):
+def _axes_before(ndim: int, indices: Sequence[AxisIndex]) -> int:
+    numbers = [index.axis for index in indices if index.number]
+    arrays = [index.axis for index in indices if not index.number]
+    remaining = [axis for axis in range(ndim) if axis not in numbers]
+    positions = [remaining.index(axis) for axis in arrays]
+    if positions and positions[-1] - positions[0] >= len(positions):
         return 0
     first = (arrays or numbers)[0]
-    return sum(axis < first for axis in left)
+    return sum(axis < first for axis in remaining)
 
 
 def _broadcast(function: str, shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
@@ -133,22 +135,22 @@ def _broadcast(function: str, shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
         ) from None
 
 
-def _flat(along: Sequence[AxisIndex], sizes: list[int]) -> jax.Array:
-    """One index for all axes; past the last element where one of them is out of range."""
+def _flat(indices: Sequence[AxisIndex], sizes: list[int]) -> jax.Array:
+    """Returns one index for all axes; past the last element where one of them is out of range."""
     total = math.prod(sizes)
-    dtype = countable(total)
-    known = [arguments.known(one.index) for one in along]
+    dtype = index_dtype(total)
+    known = [arguments.known(index.index) for index in indices]
     values = [index for index in known if index is not None]
     if len(values) == len(known):
-        # Checked, so in range; computed here, nothing is compiled.
-        counted = [
+        # The caller has checked the range. NumPy computes the index, so that nothing is compiled.
+        wrapped_values = [
             np.where(i < 0, i + size, i).astype(np.int64)
             for i, size in zip(values, sizes, strict=True)
         ]
-        return jnp.asarray(_offset(counted, sizes).astype(dtype)).reshape(1, -1, 1)
+        return jnp.asarray(_offset(wrapped_values, sizes).astype(dtype)).reshape(1, -1, 1)
     traced = [
-        within(wrapped(jnp.asarray(one.index), size), size)
-        for one, size in zip(along, sizes, strict=True)
+        within(wrapped(jnp.asarray(index.index), size), size)
+        for index, size in zip(indices, sizes, strict=True)
     ]
     inside = [i < size for i, size in zip(traced, sizes, strict=True)]
     offset = _offset([i.astype(dtype) for i in traced], sizes)
@@ -156,7 +158,7 @@ def _flat(along: Sequence[AxisIndex], sizes: list[int]) -> jax.Array:
 
 
 def _offset(indices: list[Any], sizes: list[int]) -> Any:
-    """The index into axes of these sizes, flattened together; of NumPy or of JAX."""
+    """Returns the row-major index into axes of these sizes, from NumPy's or JAX's arrays."""
     steps = [math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
     return functools.reduce(
         operator.add, [i * step for i, step in zip(indices, steps, strict=True)]

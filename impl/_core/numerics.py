@@ -1,4 +1,8 @@
-"""Exact arithmetic that survives the compiler, and the types that sums are kept in."""
+"""Arithmetic that XLA must not change, and the dtypes and constants of sums.
+
+XLA rewrites arithmetic: it contracts products with sums, drops roundings and replaces divisions.
+The functions here are written so that every supported release of it gives the same bits.
+"""
 
 from __future__ import annotations
 
@@ -10,33 +14,33 @@ import numpy as np
 
 
 def identity(dtype: jax.typing.DTypeLike) -> float | int:
-    """The identity of addition: -0 for floats, since -0 + x has the bits of x for every x."""
+    """Returns the identity of addition: -0 for floats, since -0 + x has the bits of x for all x."""
     return -0.0 if jnp.issubdtype(dtype, jnp.inexact) else 0
 
 
 def lowest(dtype: jax.typing.DTypeLike) -> jax.Array:
-    """What is above no number of ``dtype``: minus infinity, or the least integer."""
-    floats = jnp.issubdtype(dtype, jnp.floating)
-    return jnp.asarray(-jnp.inf if floats else jnp.iinfo(dtype).min, dtype)
+    """Returns the least value of a real dtype: minus infinity, or the least integer."""
+    is_float = jnp.issubdtype(dtype, jnp.floating)
+    return jnp.asarray(-jnp.inf if is_float else jnp.iinfo(dtype).min, dtype)
 
 
-def known_value(dtype: jax.typing.DTypeLike) -> float | int | bool:
-    """What the mode fills fresh memory with: NaN, the greatest integer, or True."""
+def fill_value(dtype: jax.typing.DTypeLike) -> float | int | bool:
+    """Returns the known value of fresh memory: NaN, the greatest integer, or True."""
     if jnp.issubdtype(dtype, jnp.inexact):
         return float("nan")
     return True if jnp.dtype(dtype) == jnp.bool_ else int(jnp.iinfo(dtype).max)
 
 
-def zeros(shape: tuple[int, ...], dtype: jax.typing.DTypeLike) -> jax.Array:
-    """An array that holds the identity of addition."""
+def additive_identities(shape: tuple[int, ...], dtype: jax.typing.DTypeLike) -> jax.Array:
+    """Returns an array whose elements are all the identity of addition."""
     return jnp.full(shape, identity(dtype), dtype)
 
 
 def accumulator(dtype: jax.typing.DTypeLike) -> np.dtype:
-    """The type in which sums of ``dtype`` are kept.
+    """Returns the dtype in which values of ``dtype`` are added up.
 
-    float16 and bfloat16 are kept in float32 and rounded once; integers narrower than 32 bits in
-    32 bits, which wraps around to the same bits.
+    float16 and bfloat16 are added in float32 and rounded once. Integers are added in at least 32
+    bits, which wraps around to the same bits.
     """
     dtype = np.dtype(dtype)
     if dtype == np.bool_:
@@ -49,16 +53,16 @@ def accumulator(dtype: jax.typing.DTypeLike) -> np.dtype:
 
 
 def fence(value: jax.Array) -> jax.Array:
-    """``value`` itself, past which XLA rewrites nothing."""
+    """Returns ``value``; XLA rewrites nothing across this point."""
     fenced: jax.Array = jax.lax.optimization_barrier(value)
     return fenced
 
 
 def product(a: jax.Array, b: jax.typing.ArrayLike) -> jax.Array:
-    """``a * b``, rounded once, also where a sum takes it up.
+    """Returns ``a * b``, rounded before any sum that it is a term of.
 
-    XLA contracts a product and a sum of one fusion to a fused multiply-add, on jax 0.10 even
-    across an optimization_barrier. A product of several uses is not contracted.
+    XLA contracts a product and a sum in one fusion to a fused multiply-add, with jax 0.10 even
+    across an optimization_barrier. It does not contract a product that is used several times.
     """
     p = a * b
     if not jnp.issubdtype(p.dtype, jnp.floating):
@@ -67,11 +71,12 @@ def product(a: jax.Array, b: jax.typing.ArrayLike) -> jax.Array:
 
 
 def quotient(a: jax.Array, b: jax.Array) -> jax.Array:
-    """``a / b`` for float32 or float64, rounded to nearest, however the device divides.
+    """Returns ``a / b`` for float32 or float64, rounded to nearest on every device.
 
     XLA turns a division by a broadcast value into a multiplication by its reciprocal, and divides
-    float32 on a GPU with an error of up to 2 units in the last place. Here the device's quotient of
-    the significands is mended by its remainder, in integers. What is subnormal counts as zero.
+    float32 on a GPU with an error of up to 2 units in the last place. Here, integer arithmetic
+    corrects the device's quotient of the significands by its remainder. Subnormal operands and
+    results count as zero.
     """
     info = jnp.finfo(a.dtype)
     fraction, bits = info.nmant, info.bits
@@ -86,9 +91,9 @@ def quotient(a: jax.Array, b: jax.Array) -> jax.Array:
     exponent = exponents[0] - exponents[1] + (top >> 1)
     less = m < d
     m, exponent = jnp.where(less, m << 1, m), exponent - less.astype(signed)
-    # The first bit is 1; then one for each of the fraction, and one more to round by. The device
-    # may be off by 4 units in the last place. A remainder is small, so that it is right modulo
-    # the word, where the products themselves are not.
+    # The quotient q has a leading 1, the bits of the fraction, and one bit more to round by. It
+    # starts 16 too low, since the device may be off by 4 units in the last place. The products
+    # may overflow a word, but their difference, the remainder, is small and therefore exact.
     near = jax.lax.convert_element_type(m, a.dtype) / jax.lax.convert_element_type(d, a.dtype)
     q = (near * (2 << fraction)).astype(word) - 16
     rest = (m << (fraction + 1)) - q * d
@@ -97,9 +102,9 @@ def quotient(a: jax.Array, b: jax.Array) -> jax.Array:
         fits = rest >= part
         q = q + (fits.astype(word) << step)
         rest = jnp.where(fits, rest - part, rest)
-    # Never halfway: a quotient of two numbers of one precision is no number of one bit more.
+    # No quotient is halfway: that of two numbers of a precision never ends exactly one bit later.
     rounded = (q >> 1) + (q & one)
-    # A carry out of the fraction belongs in the exponent.
+    # The addition lets a carry out of the fraction increase the exponent.
     packed = (exponent.astype(word) << fraction) + (rounded - lead)
     sign = (raw_a ^ raw_b) & (one << (bits - 1))
     infinity = jnp.array(top, word) << fraction
@@ -111,11 +116,11 @@ def quotient(a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def convert(value: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
-    """Converts exactly as written.
+    """Converts to ``dtype`` with the rounding that this implies.
 
-    XLA may drop a rounding to a narrow float that a widening follows (xla_allow_excess_precision),
-    also across this function's edge; a fence on the narrow side keeps it. (reduce_precision would
-    too, but flushes the subnormals of float16.)
+    If a conversion to a narrow float is followed by one to a wider float, XLA may drop both
+    (xla_allow_excess_precision). A fence on the narrow side keeps the rounding. reduce_precision
+    would keep it too, but flushes the subnormals of float16.
     """
     if value.dtype == dtype:
         return value
@@ -126,9 +131,10 @@ def convert(value: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
 
 
 def by_parts(function: Callable[..., jax.Array], *values: jax.Array) -> jax.Array:
-    """Applies a linear ``function`` of real arrays to complex ones, along a new leading axis.
+    """Applies a linear ``function`` of real arrays to complex ``values``.
 
-    ``function`` takes each value with a leading axis that holds real and imaginary parts.
+    ``function`` gets each value as a real array with a new leading axis of length 2: the real and
+    the imaginary part.
     """
     out = function(*(jnp.stack([value.real, value.imag]) for value in values))
     return jax.lax.complex(out[0], out[1])

@@ -1,4 +1,4 @@
-"""What many writers to one place may be combined by."""
+"""The operations by which a scatter combines the contributions to one destination."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ ReductionName: TypeAlias = Literal["add", "mul", "min", "max"]
 
 @dataclasses.dataclass(frozen=True)
 class Reduction:
-    """An associative operation with an identity; floats keep to it only in a fixed order.
+    """A commutative operation with an identity; on floats its result depends on the order.
 
     Attributes:
-        name: Also that of the method of ``jax.numpy.ndarray.at`` that scatters with it.
+        name: Its name, which is also that of a method of ``jax.numpy.ndarray.at[...]``.
         combine: The operation on two arrays.
-        identity: A number that changes no bit of what it is combined with, by dtype.
+        identity: Returns, for a dtype, the number whose combination with a value is that value in
+            every bit.
     """
 
     name: ReductionName
@@ -29,12 +30,12 @@ class Reduction:
     identity: Callable[[jax.typing.DTypeLike], float | int]
 
     def full(self, shape: tuple[int, ...], dtype: jax.typing.DTypeLike) -> jax.Array:
-        """An array that holds the identity."""
+        """Returns an array whose elements are all the identity."""
         return jnp.full(shape, self.identity(dtype), dtype)
 
 
 ADD = Reduction("add", lambda a, b: a + b, numerics.identity)
 MUL = Reduction("mul", lambda a, b: a * b, lambda _: 1)
-#: These two are for integers: floats are compared by keys (``impl._lowerings.scatter_extreme``).
+#: MIN and MAX take integers: ``impl._lowerings.scatter_accumulate_extreme`` maps floats to them.
 MIN = Reduction("min", jnp.minimum, lambda dtype: int(jnp.iinfo(dtype).max))
 MAX = Reduction("max", jnp.maximum, lambda dtype: int(jnp.iinfo(dtype).min))

@@ -1,8 +1,8 @@
-"""What running folds combine by: associative operations on several arrays at once.
+"""The associative operations of scans: each combines an earlier and a later operand.
 
-The arrays of one operand, its parts, are all real and of one shape: a complex number is a real and
-an imaginary part. An operation takes the parts of what came earlier and of what comes later, and
-the product that it is to use: one that is rounded before a sum takes it up.
+An operand is a tuple of real arrays of one shape, its parts: a complex number, for example, has a
+real and an imaginary part. An operation also takes the function by which it multiplies, which
+rounds a product before it is added to anything.
 """
 
 from __future__ import annotations
@@ -22,19 +22,18 @@ Running: TypeAlias = Literal["add", "mul", "logaddexp", "affine"]
 class Combine(Protocol):
     """An associative operation on parts."""
 
-    def __call__(self, earlier: Parts, later: Parts, product: Product) -> Parts:
-        """Combines what came earlier with what comes later."""
+    def __call__(self, earlier: Parts, later: Parts, product: Product) -> Parts: ...
 
 
 def split(value: jax.Array) -> Parts:
-    """The parts of a number."""
+    """Returns the parts of an array: itself, or its real and imaginary parts."""
     if jnp.issubdtype(value.dtype, jnp.complexfloating):
         return value.real, value.imag
     return (value,)
 
 
 def joined(parts: Parts) -> jax.Array:
-    """The number that has these parts."""
+    """Returns the array that has these parts: the inverse of ``split``."""
     return parts[0] if len(parts) == 1 else jax.lax.complex(*parts)
 
 
@@ -51,7 +50,7 @@ def _multiply(earlier: Parts, later: Parts, product: Product) -> Parts:
 
 
 def _affine(earlier: Parts, later: Parts, product: Product) -> Parts:
-    """Maps x -> factor * x + term, one after the other: the first half of the parts is factors."""
+    """Composes maps x -> factor * x + term; the factor is the first half of the parts."""
     half = len(earlier) // 2
     factor = _multiply(earlier[:half], later[:half], product)
     carried = _multiply(earlier[half:], later[:half], product)
@@ -59,13 +58,13 @@ def _affine(earlier: Parts, later: Parts, product: Product) -> Parts:
 
 
 def _logaddexp(earlier: Parts, later: Parts, product: Product) -> Parts:
-    """The logarithm of the sum of exponentials."""
+    """Returns the logarithm of the sum of the exponentials."""
     del product
     if len(earlier) == 2:
         return _complex_logaddexp(earlier, later)
     (a,), (b,) = earlier, later
     least, most = jnp.minimum(a, b), jnp.maximum(a, b)
-    # The difference of two equal infinities is NaN, and their sum is either.
+    # The result of two equal infinities is that infinity; the formula would give NaN.
     infinite = (least == most) & (jnp.abs(most) == jnp.inf)
     return (jnp.where(infinite, most, most + jnp.log1p(jnp.exp(least - most))),)
 
@@ -76,11 +75,12 @@ def _complex_logaddexp(earlier: Parts, later: Parts) -> Parts:
     least = [jnp.where(swap, a, b) for a, b in zip(earlier, later, strict=True)]
     size = jnp.exp(least[0] - most[0])
     angle = least[1] - most[1]
-    # What is added to 1; of no exponential the angle is nothing either.
+    # The sum is exp(most) * (1 + re + i * im). An exponential of 0 contributes nothing, even if
+    # its angle is infinite or NaN.
     none = least[0] == -jnp.inf
     re = jnp.where(none, 0, size * jnp.cos(angle))
     im = jnp.where(none, 0, size * jnp.sin(angle))
-    # Near 1 the logarithm of the modulus cancels, and far from it the other form does.
+    # Each of the two forms of log|1 + re + i * im| cancels where the other is accurate.
     near = 0.5 * jnp.log1p(re * (2 + re) + im * im)
     far = 0.5 * jnp.log((1 + re) * (1 + re) + im * im)
     grown = jnp.where(size < 0.5, near, far)
@@ -97,7 +97,7 @@ COMBINES: Mapping[Running, Combine] = MappingProxyType(
 
 
 def later_extreme(earlier: Parts, later: Parts, product: Product) -> Parts:
-    """Those with the greater key, which is the first part; of equal ones the later."""
+    """Returns the operand with the greater first part, its key; of equal keys, the later one."""
     del product
     wins = later[0] >= earlier[0]
     return tuple(jnp.where(wins, b, a) for a, b in zip(earlier, later, strict=True))

@@ -1,4 +1,8 @@
-"""What PyTorch lets one write in brackets, read as slices and then arrays of indices."""
+"""Index expressions with PyTorch's meaning: ``input[indices]`` and ``index_put``.
+
+An expression is read into slices, which are taken first, and arrays of indices into the result of
+the slices.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ _ALLOWED = "allowed are ints, slices, None, ..., bools, and arrays or lists of i
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Indices:
-    """An array of integers; of no dimensions and traced, it may stand for an int."""
+    """An array of integers; a traced 0-d array may stand for an int (``number``)."""
 
     values: Array
     name: str
@@ -44,20 +48,20 @@ class Subscript:
 
     Attributes:
         slices: Start, end and step for each dimension.
-        shape: What the slices leave, without the dimensions of ints and with new ones.
-        places: Where the arrays of indices point in that; None if there are none.
-        by_arrays: Whether there are arrays of indices, as opposed to traced ints alone.
-        unique: Whether no place can occur twice, whatever the values are.
+        shape: Shape of the result of the slices: without dimensions of ints, with those of None.
+        index: Arrays of indices into the result of the slices; None if there are none.
+        has_arrays: Whether there are arrays of indices that do not stand for an int.
+        unique: Whether no element can be indexed twice, for any values of the indices.
     """
 
     slices: tuple[tuple[int, int, int], ...]
     shape: tuple[int, ...]
-    places: FlatIndex | None
-    by_arrays: bool
+    index: FlatIndex | None
+    has_arrays: bool
     unique: bool
 
-    def cut(self, input: jax.Array) -> jax.Array:
-        """What the slices leave of ``input``."""
+    def sliced(self, input: jax.Array) -> jax.Array:
+        """Returns the result of the slices, of shape ``shape``."""
         if any(
             part != (0, length, 1) for part, length in zip(self.slices, input.shape, strict=True)
         ):
@@ -66,24 +70,25 @@ class Subscript:
 
 
 def subscript(function: str, shape: tuple[int, ...], indices: Any) -> Subscript:
-    """Reads what stands in brackets.
+    """Reads an index expression.
 
     Args:
-        function: Who asks.
-        shape: Shape of what is indexed.
-        indices: One entry, or a tuple of them; a list is a tuple if an entry is no number.
+        function: Name of the op.
+        shape: Shape of the indexed array.
+        indices: One entry, or a tuple of entries; a list counts as a tuple if one of its elements
+            is not a number.
 
     Raises:
         IndexError: An entry is out of range, of a wrong type, or one too many; or arrays of
             indices do not broadcast.
-        TypeError: A bound of a slice is no int, or a mask is not known under ``jit``.
+        TypeError: A bound of a slice is not an int, or a mask is not known under ``jit``.
         ValueError: A step is below 1, or a list is ragged.
     """
     parts = list(indices) if _is_tuple(indices) else [indices]
     several = len(parts) > 1
     entries = [
-        _entry(function, part, f"indices[{place}]" if several else "indices")
-        for place, part in enumerate(parts)
+        _entry(function, part, f"indices[{position}]" if several else "indices")
+        for position, part in enumerate(parts)
     ]
     return _read(function, shape, entries)
 
@@ -91,19 +96,19 @@ def subscript(function: str, shape: tuple[int, ...], indices: Any) -> Subscript:
 def arrays_alone(
     function: str, shape: tuple[int, ...], indices: Sequence[Array | None]
 ) -> tuple[FlatIndex, bool]:
-    """Reads one array for each leading dimension; None stands for all of one.
+    """Reads one array for each leading dimension; None stands for all of a dimension.
 
     Returns:
-        Where they point, and whether no place can occur twice, whatever the values are.
+        The index, and whether no element can be indexed twice, for any values of the indices.
 
     Raises:
         IndexError: An index is out of range, or an array is one too many or of a wrong dtype.
         RuntimeError: There is no array, or a mask has no dimensions.
-        TypeError: An entry is no array, or a mask is not known under ``jit``.
+        TypeError: An entry is not an array, or a mask is not known under ``jit``.
     """
     entries: list[_Entry] = []
-    for place, index in enumerate(indices):
-        name = f"indices[{place}]"
+    for position, index in enumerate(indices):
+        name = f"indices[{position}]"
         if index is None:
             entries.append(slice(None))
             continue
@@ -113,14 +118,14 @@ def arrays_alone(
                 f"{function}(): argument '{name}' is a mask without dimensions; it needs one"
             )
         entries.append(_of_array(function, index, name, as_number=False))
-    read = _read(function, shape, entries)
-    if read.places is None:
+    expression = _read(function, shape, entries)
+    if expression.index is None:
         raise RuntimeError(f"{function}(): argument 'indices' must hold at least one array")
-    return read.places, read.unique
+    return expression.index, expression.unique
 
 
 def is_mask(index: Any) -> bool:
-    """Whether an array of indices is a mask; uint8 is one too, as in PyTorch."""
+    """Returns whether an array of indices is a mask: of bool, or, as in PyTorch, of uint8."""
     return isinstance(index, jax.Array | np.ndarray | np.generic) and index.dtype in (
         np.bool_,
         np.uint8,
@@ -128,10 +133,10 @@ def is_mask(index: Any) -> bool:
 
 
 def check_mask(function: str, mask: tuple[int, ...], shape: tuple[int, ...], dim: int) -> None:
-    """Refuses a mask that is not of the shape of the dimensions from ``dim``.
+    """Raises if a mask does not have the shape of the dimensions of an array from ``dim`` on.
 
     Raises:
-        IndexError: It is not.
+        IndexError: The shapes differ.
     """
     if shape[dim : dim + len(mask)] != mask:
         raise IndexError(
@@ -141,11 +146,11 @@ def check_mask(function: str, mask: tuple[int, ...], shape: tuple[int, ...], dim
 
 
 def _is_tuple(indices: Any) -> bool:
-    """PyTorch's rule: a list of anything but numbers is read as a tuple."""
+    """Returns whether PyTorch reads it as a tuple: a list with anything but numbers is one too."""
     if not isinstance(indices, list):
         return isinstance(indices, tuple)
-    no_numbers = (list, tuple, range, slice, EllipsisType, jax.Array, np.ndarray)
-    return any(entry is None or isinstance(entry, no_numbers) for entry in indices)
+    not_numbers = (list, tuple, range, slice, EllipsisType, jax.Array, np.ndarray)
+    return any(entry is None or isinstance(entry, not_numbers) for entry in indices)
 
 
 def _entry(function: str, entry: Any, name: str) -> _Entry:
@@ -197,50 +202,51 @@ def _of_array(function: str, index: Array, name: str, *, as_number: bool) -> _En
 
 
 def _span(entry: _Entry) -> int:
-    """How many dimensions an entry indexes."""
+    """Returns the number of dimensions that an entry indexes."""
     if entry is None or isinstance(entry, bool | EllipsisType):
         return 0
     return entry.values.ndim if isinstance(entry, _Mask) else 1
 
 
 def _read(function: str, shape: tuple[int, ...], entries: list[_Entry]) -> Subscript:
-    taken = sum(map(_span, entries))
-    if taken > len(shape):
+    indexed = sum(map(_span, entries))
+    if indexed > len(shape):
         raise IndexError(
-            f"{function}(): too many indices for an array of dimension {len(shape)} (got {taken})"
+            f"{function}(): too many indices for an array of dimension {len(shape)} (got {indexed})"
         )
-    rest: list[_Entry] = [slice(None)] * (len(shape) - taken)
-    # Only the first ... stands for dimensions; further ones find none left.
-    spot = entries.index(...) if ... in entries else len(entries)
-    cuts: list[tuple[int, int, int]] = []
-    left: list[int] = []
-    along: list[AxisIndex] = []
-    for entry in [*entries[:spot], *rest, *entries[spot:]]:
-        dim = len(cuts)
+    whole: list[_Entry] = [slice(None)] * (len(shape) - indexed)
+    # The first ... stands for all dimensions that no entry indexes; a further ... for none.
+    ellipsis = entries.index(...) if ... in entries else len(entries)
+    slices: list[tuple[int, int, int]] = []
+    sliced_shape: list[int] = []
+    indices: list[AxisIndex] = []
+    for entry in [*entries[:ellipsis], *whole, *entries[ellipsis:]]:
+        dim = len(slices)
         if entry is None:
-            left.append(1)
+            sliced_shape.append(1)
         elif isinstance(entry, bool):
-            along.append(AxisIndex(len(left), np.zeros(int(entry), np.int64)))
-            left.append(1)
+            indices.append(AxisIndex(len(sliced_shape), np.zeros(int(entry), np.int64)))
+            sliced_shape.append(1)
         elif isinstance(entry, int | slice):
-            cuts.append(_cut(function, entry, shape[dim], dim))
+            slices.append(_slice(function, entry, shape[dim], dim))
             if isinstance(entry, slice):
-                left.append(len(range(*cuts[-1])))
+                sliced_shape.append(len(range(*slices[-1])))
         elif not isinstance(entry, EllipsisType):
-            found = _along(function, entry, shape, dim)
-            along.extend(dataclasses.replace(one, axis=len(left) + one.axis) for one in found)
-            cuts.extend((0, shape[dim + one.axis], 1) for one in found)
-            left.extend(shape[dim + one.axis] for one in found)
+            arrays = _axis_indices(function, entry, shape, dim)
+            first = len(sliced_shape)
+            indices.extend(dataclasses.replace(a, axis=first + a.axis) for a in arrays)
+            slices.extend((0, shape[dim + a.axis], 1) for a in arrays)
+            sliced_shape.extend(shape[dim + a.axis] for a in arrays)
     return Subscript(
-        slices=tuple(cuts),
-        shape=tuple(left),
-        places=flat_index(function, tuple(left), along) if along else None,
-        by_arrays=any(not one.number for one in along),
-        unique=all(one.number for one in entries if isinstance(one, _Indices)),
+        slices=tuple(slices),
+        shape=tuple(sliced_shape),
+        index=flat_index(function, tuple(sliced_shape), indices) if indices else None,
+        has_arrays=any(not index.number for index in indices),
+        unique=all(entry.number for entry in entries if isinstance(entry, _Indices)),
     )
 
 
-def _cut(function: str, entry: int | slice, size: int, dim: int) -> tuple[int, int, int]:
+def _slice(function: str, entry: int | slice, size: int, dim: int) -> tuple[int, int, int]:
     if isinstance(entry, int):
         position = np.asarray(entry)
         arguments.index_range(function, position, size, dim, IndexError, wrap=True, name="indices")
@@ -262,13 +268,13 @@ def _cut(function: str, entry: int | slice, size: int, dim: int) -> tuple[int, i
     return start, max(start, end), step
 
 
-def _along(
+def _axis_indices(
     function: str, entry: _Indices | _Mask, shape: tuple[int, ...], dim: int
 ) -> list[AxisIndex]:
-    """The arrays of an entry, one for each dimension that it indexes, counted from ``dim``."""
+    """Returns the arrays of an entry, one for each axis that it indexes, counted from ``dim``."""
     if isinstance(entry, _Mask):
         check_mask(function, entry.values.shape, shape, dim)
-        return [AxisIndex(axis, places) for axis, places in enumerate(np.nonzero(entry.values))]
+        return [AxisIndex(axis, index) for axis, index in enumerate(np.nonzero(entry.values))]
     index = entry.values
     arguments.index_range(function, index, shape[dim], dim, IndexError, wrap=True, name=entry.name)
     return [AxisIndex(0, index, entry.number)]

@@ -1,7 +1,7 @@
-"""The counter-based generator behind the keys, on Python's integers.
+"""Threefry-2x32, the counter-based generator behind the keys, on Python's integers.
 
-It is computed here, not by JAX: so a key depends on no device, release or setting, and a process
-that must not touch JAX, such as a forked worker, can draw too.
+JAX does not compute it, so a key depends on no device, release or setting of JAX. A process that
+must not use JAX, such as a forked one, can draw too.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ _WORD = 0xFFFF_FFFF
 
 
 def words(value: int) -> tuple[int, int]:
-    """The high and the low 32 bits of ``value``, a number from 0 to 2**64 - 1."""
+    """Returns the high and the low 32 bits of ``value``, a number from 0 to 2**64 - 1."""
     return value >> 32, value & _WORD
 
 
 def threefry2x32(key: int, block: int) -> int:
     """Encrypts ``block`` under ``key`` by Threefry-2x32 with 20 rounds.
 
-    All three are numbers from 0 to 2**64 - 1, the high word first. For a ``block`` below 2**32 the
-    result is the data of ``jax.random.fold_in`` of that key and number.
+    The key, the block and the result are numbers from 0 to 2**64 - 1, the high word first. If
+    ``block`` is below 2**32, the result is the data of ``jax.random.fold_in`` of the key and it.
 
     Source: Salmon and others, "Parallel random numbers: as easy as 1, 2, 3", SC11.
     """

@@ -1,7 +1,8 @@
-"""Which positions a window reads along one dimension, known before anything runs.
+"""Tables of the positions that windows read along one dimension.
 
-Pooling, padding and interpolation are sums, or maxima, over windows; along each dimension a table
-says where they lie. What the inverse table says, each element's gradient adds up.
+Pooling, padding and interpolation compute a sum or a maximum over each window. They depend on
+shapes and options only, so a table is known when a program is traced. The inverse table lists, for
+each position, the windows that read it: the contributions to its gradient.
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ import numpy.typing as npt
 class WindowTable:
     """A table of windows; hashable, so that it can be a static parameter of a primitive.
 
-    Make one by ``WindowTable.of``.
+    ``WindowTable.of`` and ``WindowTable.intervals`` make one.
 
     Attributes:
         inputs: Length of the dimension that is read.
-        shape: Number of windows, and of taps of the largest.
-        positions: int32 of that shape: where each tap reads, in ascending order of taps, and then
-            -1 for those that a window lacks; as bytes.
-        factors: float64 of that shape: what each tap is multiplied by; None for 1.
+        shape: Number of windows, and number of taps of the largest window.
+        positions: The bytes of an int32 array of that shape: the position that each tap reads, in
+            the order of taps, then -1 for each tap that a window has less than the largest.
+        factors: The bytes of a float64 array of that shape: the factor of each tap; None if every
+            factor is 1.
     """
 
     inputs: int
@@ -39,18 +41,18 @@ class WindowTable:
         index: npt.ArrayLike,
         weight: npt.ArrayLike | None = None,
     ) -> WindowTable:
-        """A table from positions, of which those outside [0, inputs) are no taps.
+        """Makes a table from the positions that taps read.
 
         Args:
             inputs: Length of the dimension that is read.
-            index: Integers, shape [windows, taps].
-            weight: Floats of that shape, or None.
+            index: Integers, shape [windows, taps]; one outside [0, inputs) is not a tap.
+            weight: Factors, floats of the shape of ``index``; None for 1.
         """
         index = np.asarray(index, np.int64)
-        lacks = (index < 0) | (index >= inputs)
-        order = np.argsort(lacks, axis=1, kind="stable")
-        most = max(1, int((~lacks).sum(axis=1).max(initial=0)))
-        index = np.take_along_axis(np.where(lacks, -1, index), order, 1)[:, :most]
+        outside = (index < 0) | (index >= inputs)
+        order = np.argsort(outside, axis=1, kind="stable")
+        most = max(1, int((~outside).sum(axis=1).max(initial=0)))
+        index = np.take_along_axis(np.where(outside, -1, index), order, 1)[:, :most]
         if index.shape[1] < most:
             index = np.full((index.shape[0], most), -1)
         factors = None
@@ -64,7 +66,7 @@ class WindowTable:
     def intervals(
         cls, inputs: int, start: npt.ArrayLike, stop: npt.ArrayLike, step: int = 1
     ) -> WindowTable:
-        """Windows from ``start`` to before ``stop``; positions outside are no taps."""
+        """Makes a table of windows ``range(start, stop, step)``, cut off at the array's ends."""
         start, stop = np.asarray(start, np.int64), np.asarray(stop, np.int64)
         most = max(1, int((-(-(stop - start) // step)).max(initial=1)))
         index = start[:, None] + step * np.arange(most)
@@ -77,46 +79,46 @@ class WindowTable:
 
     @property
     def index(self) -> npt.NDArray[np.int32]:
-        """Where each tap reads, or -1."""
+        """The position that each tap reads, or -1; shape [windows, taps]."""
         return np.frombuffer(self.positions, np.int32).reshape(self.shape)
 
     @property
     def weight(self) -> npt.NDArray[np.float64] | None:
-        """What each tap is multiplied by."""
+        """The factor of each tap, shape [windows, taps]; None if every factor is 1."""
         if self.factors is None:
             return None
         return np.frombuffer(self.factors, np.float64).reshape(self.shape)
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
-        """Number of taps of each window."""
+        """Number of taps of each window, shape [windows]."""
         return np.asarray((self.index >= 0).sum(axis=1))
 
     @property
     def only_reads(self) -> bool:
-        """Whether each window is one element or none, as it is."""
+        """True if each window copies one element, or has no tap."""
         return self.shape[1] == 1 and self.factors is None
 
     @property
     def identity(self) -> bool:
-        """Whether each window is the element at its own position, and none is left over."""
-        own = np.arange(self.inputs, dtype=np.int32)
-        return self.only_reads and self.positions == own.tobytes()
+        """True if the windows copy all elements in their order."""
+        every = np.arange(self.inputs, dtype=np.int32)
+        return self.only_reads and self.positions == every.tobytes()
 
     @functools.cached_property
     def step(self) -> int:
-        """How far apart the taps of every window are, in ascending order; 0 if that differs."""
+        """Distance between neighbouring taps; 0 if it differs, is negative, or there is none."""
         gaps = np.diff(self.index, axis=1)[self.index[:, 1:] >= 0]
         return int(gaps[0]) if gaps.size and gaps[0] > 0 and (gaps == gaps[0]).all() else 0
 
     @property
     def overlapping(self) -> bool:
-        """Whether two taps read one position."""
+        """True if two taps read one position."""
         return self.inverse.shape[1] > 1
 
     @functools.cached_property
     def inverse(self) -> WindowTable:
-        """For each position, the windows that read it, in ascending order."""
+        """The table that lists, for each position, the windows that read it, in ascending order."""
         flat = self.index.reshape(-1)
         taps = np.flatnonzero(flat >= 0)
         taps = taps[np.argsort(flat[taps], kind="stable")]

@@ -1,4 +1,7 @@
-"""``python -m impl demo``: the mode at work, with claims that are checked as they are printed."""
+"""``python -m impl demo``: shows the mode at work.
+
+Each section of the demo prints claims and checks them. The command fails if one does not hold.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import TextIO
 
 import jax
 
+from impl._core import jax_internals
 from impl._demo import alerts, runs, schedules, sums
 from impl._demo.report import Report
 
@@ -23,7 +27,7 @@ SECTIONS: tuple[Callable[[Report], None], ...] = (
 
 
 def run(out: TextIO, sections: Sequence[Callable[[Report], None]] = SECTIONS) -> int:
-    """Runs the sections in turn.
+    """Runs the sections one after the other.
 
     Returns:
         The exit status: 0 if all claims hold, 1 otherwise.
@@ -50,9 +54,9 @@ def run(out: TextIO, sections: Sequence[Callable[[Report], None]] = SECTIONS) ->
 
 
 def _prepare() -> None:
-    # The processes of section 4 share a GPU with this one.
+    # Without this, this process would take most of the GPU's memory; those of section 4 need some.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-    # Interpreted kernels need the CPU, which JAX_PLATFORMS=cuda alone would hide.
-    named: str | None = jax.config.jax_platforms  # type: ignore[attr-defined]
-    if named and "cpu" not in named.split(","):
-        jax.config.update("jax_platforms", f"{named},cpu")
+    # Interpreted kernels run on the CPU. With JAX_PLATFORMS=cuda, JAX would not offer it.
+    platforms = jax_internals.platforms()
+    if platforms and "cpu" not in platforms.split(","):
+        jax.config.update("jax_platforms", f"{platforms},cpu")

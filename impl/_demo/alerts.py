@@ -1,4 +1,4 @@
-"""An operation that has no deterministic implementation in one profile and has one in another."""
+"""Section 2 of the demo: an op that raises under one profile and is ordered under another."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from impl._demo.report import Report
 
 
 def lower_kthvalue(profile: str) -> str:
-    """The program that ``kthvalue`` is on an NVIDIA GPU with the mode on.
+    """Returns ``kthvalue`` lowered for an NVIDIA GPU with the mode on, as text.
 
     Raises:
         RuntimeError: The profile has no deterministic implementation.
@@ -23,14 +23,13 @@ def lower_kthvalue(profile: str) -> str:
 
 
 def kernels(program: str) -> list[str]:
-    """Names of this package's kernels in a lowered program."""
+    """Returns the names of this package's kernels in a lowered program."""
     return sorted(
         set(re.findall(r"\b[a-z]+(?:_[a-z]+)*_(?:atomic|ordered)(?:_[a-z]+)*\b", program))
     )
 
 
 def show(report: Report) -> None:
-    """The section."""
     report.section("2. kthvalue with the mode on, lowered for an NVIDIA GPU (none is needed)")
     message = ""
     try:
@@ -43,11 +42,11 @@ def show(report: Report) -> None:
         "it is refused, by the name that PyTorch gives it",
         holds=message.startswith("kthvalue CUDA does not have a deterministic implementation"),
     )
-    found = kernels(lower_kthvalue("complete"))
-    report.text(f'profile="complete" lowers to the kernels: {", ".join(found) or "(none)"}')
+    names = kernels(lower_kthvalue("complete"))
+    report.text(f'profile="complete" lowers to the kernels: {", ".join(names) or "(none)"}')
     report.claim(
         "there it is an ordered kernel, and no atomic one",
-        holds=bool(found) and all("_ordered" in name for name in found),
+        holds=bool(names) and all("_ordered" in name for name in names),
     )
 
 

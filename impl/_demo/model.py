@@ -1,7 +1,7 @@
-"""A small model to train: it tells the next character of a text from the eight before it.
+"""A small model to train: it predicts the next character of a text from the eight before it.
 
-The gradient of its table of embeddings adds up thousands of rows into a hundred: the common case
-of a scatter with many duplicates.
+The gradient of its embedding table adds thousands of rows into a hundred, as is common: a scatter
+with many contributions to each destination.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Weights: TypeAlias = dict[str, jax.Array]
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What a run of training goes by.
+    """The settings of a training run.
 
     Attributes:
-        steps: How many updates.
-        batch: How many places of the text each update looks at.
-        width: Length of a character's embedding.
-        hidden: Units of the hidden layer.
+        steps: Number of updates.
+        batch: Number of positions of the text in each update.
+        width: Length of the embedding of a character.
+        hidden: Number of units of the hidden layer.
         rate: Learning rate of Adam.
     """
 
@@ -43,12 +43,12 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True)
 class Text:
-    """A text as numbers of its characters.
+    """A text, in which each character is a number.
 
     Attributes:
         train: The first nine tenths.
-        held_out: The rest, which training does not see.
-        alphabet: How many different characters there are.
+        held_out: The last tenth, which the model is not trained on.
+        alphabet: Number of different characters.
     """
 
     train: np.ndarray
@@ -57,14 +57,14 @@ class Text:
 
     @property
     def most_frequent(self) -> float:
-        """Share in the held-out text of the character that the training text has most of."""
+        """Share of the held-out text that is the most frequent character of the training text."""
         guess = np.bincount(self.train).argmax()
         return float(np.mean(self.held_out[CONTEXT:] == guess))
 
 
 @functools.cache
 def load_text() -> Text:
-    """The Python language reference, as the standard library carries it for ``help()``."""
+    """Returns the Python language reference, which is in the standard library for ``help()``."""
     text = "".join(topics[name] for name in sorted(topics))
     points = np.frombuffer(text.encode("utf-32-le"), "<u4")
     alphabet, numbers = np.unique(points, return_inverse=True)
@@ -73,7 +73,6 @@ def load_text() -> Text:
 
 
 def initial_weights(key: jax.Array, settings: Settings, alphabet: int) -> Weights:
-    """Small random weights."""
     table, into, out = jax.random.split(key, 3)
     joined = CONTEXT * settings.width
     return {
@@ -86,7 +85,7 @@ def initial_weights(key: jax.Array, settings: Settings, alphabet: int) -> Weight
 
 
 def logits(weights: Weights, contexts: jax.Array) -> jax.Array:
-    """A score for each character to come next: [n, CONTEXT] to [n, alphabet]."""
+    """Returns a score for each next character: contexts are [n, CONTEXT], scores [n, alphabet]."""
     rows = impl.index_select(weights["table"], 0, contexts.reshape(-1))
     joined = rows.reshape(contexts.shape[0], -1)
     hidden = jax.nn.relu(joined @ weights["into"] + weights["into_bias"])
@@ -94,17 +93,17 @@ def logits(weights: Weights, contexts: jax.Array) -> jax.Array:
 
 
 def loss(weights: Weights, contexts: jax.Array, following: jax.Array) -> jax.Array:
-    """Mean cross entropy."""
+    """Returns the mean cross entropy."""
     scores = jax.nn.log_softmax(logits(weights, contexts))
     return -jnp.mean(jnp.sum(scores * jax.nn.one_hot(following, scores.shape[1]), axis=1))
 
 
 @jax.jit
 def accuracy(weights: Weights, contexts: jax.Array, following: jax.Array) -> jax.Array:
-    """Share of the contexts for which the character that follows scores highest."""
+    """Returns the share of the contexts for which the next character has the highest score."""
     return jnp.mean(jnp.argmax(logits(weights, contexts), axis=1) == following)
 
 
 def windows(text: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The contexts that begin at the given places, and the character after each."""
+    """Returns the contexts that begin at the given positions, and the character after each."""
     return text[starts[:, None] + jnp.arange(CONTEXT)], text[starts + CONTEXT]

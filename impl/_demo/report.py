@@ -1,4 +1,4 @@
-"""What the demo prints: sections of plain text, with claims that hold or do not."""
+"""The output of the demo: sections of plain text, with claims that hold or do not."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Report:
     """Writes sections and counts the claims in them.
 
     Args:
-        out: Where to write.
+        out: The stream to write to.
 
     Attributes:
-        claims: How many claims were made.
-        failed: Those that do not hold.
+        claims: Number of claims so far.
+        failed: The claims that do not hold.
     """
 
     def __init__(self, out: TextIO) -> None:
@@ -29,7 +29,6 @@ class Report:
         self.failed: list[str] = []
 
     def section(self, title: str) -> None:
-        """Starts a section."""
         self.line()
         self.line(title)
         self.line("-" * len(title))
@@ -39,11 +38,11 @@ class Report:
         self.line(textwrap.fill(text, _WIDTH))
 
     def quote(self, text: str) -> None:
-        """Writes what something else says, wrapped and set off."""
+        """Writes an indented paragraph, wrapped: the output of something else."""
         self.line(textwrap.fill(text, _WIDTH, initial_indent="    ", subsequent_indent="    "))
 
     def claim(self, text: str, *, holds: bool) -> None:
-        """Writes a claim, and whether it holds."""
+        """Writes a claim and whether it holds."""
         self.claims += 1
         if not holds:
             self.failed.append(text)
@@ -51,13 +50,12 @@ class Report:
         self.line(textwrap.fill(mark + text, _WIDTH, subsequent_indent=" " * len(mark)))
 
     def line(self, text: str = "") -> None:
-        """Writes one line as it is."""
         self._out.write(text + "\n")
-        self._out.flush()  # A section takes seconds: the reader is not to wait for the next.
+        self._out.flush()  # A section takes seconds, and its reader should see it as it comes.
 
 
 def fingerprint(tree: object) -> str:
-    """SHA-256 of the bits of all arrays of a tree, in the order of its keys."""
+    """Returns the SHA-256 of the bits of all arrays of a tree, in the order of its keys."""
     digest = hashlib.sha256()
     for leaf in jax.tree.leaves(tree):
         digest.update(np.asarray(leaf).tobytes())

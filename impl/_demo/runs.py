@@ -1,4 +1,4 @@
-"""Training twice: in two processes with the mode on, and under several orders of its gradient."""
+"""Sections 4 and 5 of the demo: training in two processes, and under several schedules."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from typing import Any
 import jax
 
 import impl
+import spec
 from impl._demo import model, training
 from impl._demo.model import Settings, Weights
 from impl._demo.report import Report, fingerprint
 
-#: Interpreted kernels are slow, so what runs under schedules is tiny.
+#: The settings under schedules: tiny, because interpreted kernels are slow.
 TINY = Settings(steps=8, batch=32, width=8, hidden=16)
 SEEDS = range(3)
 
 
 def in_fresh_process(hash_seed: int) -> dict[str, Any]:
-    """Trains in a new process with the mode on; the fields are those of ``training.Outcome``.
+    """Trains in a new process with the mode on, and returns the fields of ``training.Outcome``.
 
     Raises:
         RuntimeError: The process failed.
@@ -41,21 +42,22 @@ def in_fresh_process(hash_seed: int) -> dict[str, Any]:
 
 
 def environment(current: Mapping[str, str], hash_seed: int, platform: str) -> dict[str, str]:
-    """The environment of a training process."""
+    """Returns the environment of a training process."""
     env = {
         **current,
         "PYTHONHASHSEED": str(hash_seed),
-        # This process holds the GPU as well.
+        # The process that starts it uses the same GPU.
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
     }
-    if platform == "gpu":
+    device = spec.load().backends.get(platform)
+    if device is not None and device.races:
         env["XLA_FLAGS"] = f"{current.get('XLA_FLAGS', '')} --xla_gpu_autotune_level=0".strip()
     return env
 
 
 def under_schedules(mode: bool, seeds: range) -> list[str]:
-    """Fingerprint of the weights of a tiny training under the schedule of each seed."""
-    text, seed, found = model.load_text(), impl.testing.Seed(), []
+    """Returns, for each seed, the fingerprint of the weights after training under its schedule."""
+    text, seed, fingerprints = model.load_text(), impl.testing.Seed(), []
 
     @jax.jit
     def run(start: Weights) -> Weights:
@@ -65,12 +67,11 @@ def under_schedules(mode: bool, seeds: range) -> list[str]:
         start = model.initial_weights(jax.random.key(0), TINY, text.alphabet)
         with impl.testing.schedule(seed), impl.deterministic(mode, profile="complete"):
             for seed.value in seeds:
-                found.append(fingerprint(run(start)))
-    return found
+                fingerprints.append(fingerprint(run(start)))
+    return fingerprints
 
 
 def show_processes(report: Report) -> None:
-    """The section on two processes."""
     settings, text = Settings(), model.load_text()
     platform = jax.devices()[0].platform
     report.section(f"4. A training run, twice, in two processes on this machine's {platform}")
@@ -81,12 +82,13 @@ def show_processes(report: Report) -> None:
         f"Its gradient adds {settings.batch * model.CONTEXT:,} rows into {text.alphabet} at each "
         "step. The figures are of the last tenth of the text, which it does not train on."
     )
-    if platform == "gpu":
+    device = spec.load().backends.get(platform)
+    if device is not None and device.races:
         report.text(
             "Autotuning is off in both: it may pick another algorithm for a matrix product each "
             "time, and matrix products are outside the mode so far."
         )
-    elif platform == "cpu":
+    elif device is not None:
         report.text(
             "XLA's scatters on a CPU keep one order also without the mode: what a GPU may do is "
             "in sections 3 and 5."
@@ -107,13 +109,12 @@ def show_processes(report: Report) -> None:
 
 
 def show_schedules(report: Report) -> None:
-    """The section on orders."""
     report.section("5. The same training, tiny, under other orders of the gradient's additions")
     report.text(
         f"{TINY.steps} steps, the kernels for the GPU interpreted on the CPU as in section 3."
     )
     atomic, ordered = (under_schedules(mode, SEEDS) for mode in (False, True))
-    for seed, pair in zip(SEEDS, zip(atomic, ordered, strict=True), strict=True):
-        report.line(f"    order {seed}: mode off {pair[0][:16]}…  mode on {pair[1][:16]}…")
+    for seed, off, on in zip(SEEDS, atomic, ordered, strict=True):
+        report.line(f"    order {seed}: mode off {off[:16]}…  mode on {on[:16]}…")
     report.claim("with the mode off the weights differ", holds=len(set(atomic)) > 1)
     report.claim("with the mode on they are the same", holds=len(set(ordered)) == 1)

@@ -1,4 +1,4 @@
-"""A scatter-add under adversarial orders: what a GPU may do, shown on a CPU."""
+"""Section 3 of the demo: a scatter-add in the orders that a GPU may take, shown on a CPU."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ ORDERS = 20
 
 
 def inputs() -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Initial values, where to add, and what."""
+    """Returns the arguments of the scatter-add: initial values, index and source."""
     source = jax.random.normal(jax.random.key(0), (COUNT,), jnp.float32)
     index = jnp.arange(COUNT, dtype=jnp.int32) % DESTINATIONS
     return jnp.zeros(DESTINATIONS, jnp.float32), index, source
 
 
 def under_schedules(mode: bool, seeds: range) -> list[str]:
-    """Fingerprint of the sums under the schedule of each seed, with the mode on or off."""
-    seed, found = impl.testing.Seed(), []
+    """Returns, for each seed, the fingerprint of the sums under its schedule."""
+    seed, fingerprints = impl.testing.Seed(), []
 
     @jax.jit
     def run(initial: jax.Array, index: jax.Array, source: jax.Array) -> jax.Array:
         return impl.scatter_add(initial, 0, index, source)
 
     with jax.default_device(jax.devices("cpu")[0]):
-        given = inputs()
+        arguments = inputs()
         with impl.testing.schedule(seed), impl.deterministic(mode, profile="complete"):
             for seed.value in seeds:
-                found.append(fingerprint(run(*given)))
-    return found
+                fingerprints.append(fingerprint(run(*arguments)))
+    return fingerprints
 
 
 def on_device() -> str:
-    """Fingerprint of the sums on the default device, with the mode on and no schedule."""
+    """Returns the fingerprint of the sums on the default device, with the mode on."""
     with impl.deterministic(profile="complete"):
-        return fingerprint(impl.scatter_add(inputs()[0], 0, *inputs()[1:]))
+        initial, index, source = inputs()
+        return fingerprint(impl.scatter_add(initial, 0, index, source))
 
 
 def show(report: Report) -> None:
-    """The section."""
     report.section(f"3. scatter_add of {COUNT} float32 values into {DESTINATIONS} sums")
     report.text(
         f"The kernels for the GPU are interpreted on the CPU, under {ORDERS} orders of programs "

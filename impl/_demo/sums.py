@@ -1,4 +1,4 @@
-"""Why the order of additions matters: one list of numbers, added up in three orders."""
+"""Section 1 of the demo: one list of numbers, added up in three orders."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from impl._demo.report import Report
 
 
 def left_to_right(numbers: Iterable[float]) -> float:
-    """The sum with one rounding for each addition."""
-    # Not sum(): from Python 3.12 on it carries the rounding errors along.
+    """Returns the sum with one rounding for each addition."""
+    # sum() would not do: from Python 3.12 on, it compensates the rounding errors.
     return functools.reduce(operator.add, numbers, 0.0)
 
 
 def three_orders(small: list[float], large: list[float]) -> dict[str, float]:
-    """The sum of all numbers of two lists, in three orders."""
+    """Returns the sum of all numbers of two lists, in three orders."""
     return {
         "separate": left_to_right(small) + left_to_right(large),
         "combined": left_to_right(small + large),
@@ -25,7 +25,6 @@ def three_orders(small: list[float], large: list[float]) -> dict[str, float]:
 
 
 def show(report: Report) -> None:
-    """The section."""
     report.section("1. One sum, three orders (plain Python floats)")
     totals = three_orders([1e-30] * 10_000, [1e-29] * 10_000)
     for order, total in totals.items():

@@ -1,6 +1,6 @@
-"""One run of training with the mode on: ``python -m impl._demo.train_once`` writes what came of it.
+"""``python -m impl._demo.train_once``: trains with the mode on, and writes the outcome as JSON.
 
-It is a module by itself because the demo starts it twice, each time in a fresh process.
+The demo starts it twice, each time in a new process.
 """
 
 from __future__ import annotations

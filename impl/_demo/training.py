@@ -1,4 +1,4 @@
-"""Training of the model, as plain as it comes: batches by a key, Adam, one jitted step."""
+"""Training of the model: batches drawn by a key, Adam, and one jitted loop over all steps."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ State: TypeAlias = tuple[Weights, Weights, Weights]
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What a run of training came to, on the held-out text.
+    """The outcome of a training run, measured on the held-out text.
 
     Attributes:
-        loss: Mean cross entropy before and after.
-        accuracy: Share of right guesses before and after.
-        most_frequent: Share of right guesses of always guessing the most frequent character.
-        weights: SHA-256 of the weights.
+        loss: Mean cross entropy before and after training.
+        accuracy: Share of right predictions before and after training.
+        most_frequent: Share of right predictions if the prediction is always the most frequent
+            character.
+        weights: SHA-256 of the weights after training.
     """
 
     loss: tuple[float, float]
@@ -36,7 +37,7 @@ class Outcome:
 
 
 def run(settings: Settings) -> Outcome:
-    """Trains under the mode that holds, and measures."""
+    """Trains under the mode of this thread, and measures the outcome."""
     text = model.load_text()
     weights = start = model.initial_weights(jax.random.key(0), settings, text.alphabet)
     weights = train(weights, text, settings)
@@ -50,17 +51,17 @@ def run(settings: Settings) -> Outcome:
 
 
 def train(weights: Weights, text: Text, settings: Settings) -> Weights:
-    """The weights after all steps."""
-    still = jax.tree.map(jnp.zeros_like, weights)
-    state: State = (weights, still, still)
+    """Returns the weights after all steps."""
+    zeros = jax.tree.map(jnp.zeros_like, weights)
+    state: State = (weights, zeros, zeros)
     state = all_steps(state, jnp.asarray(text.train), jax.random.key(1), settings)
     return state[0]
 
 
 @functools.partial(jax.jit, static_argnames="settings")
 def all_steps(state: State, text: jax.Array, key: jax.Array, settings: Settings) -> State:
-    """All updates, in one program."""
-    return jax.lax.fori_loop(  # type: ignore[no-any-return]  # a tree, to its types
+    """Returns the state after all updates."""
+    return jax.lax.fori_loop(  # type: ignore[no-any-return]  # JAX types trees as Any
         1, settings.steps + 1, lambda number, state: step(state, text, key, number, settings), state
     )
 
@@ -68,10 +69,10 @@ def all_steps(state: State, text: jax.Array, key: jax.Array, settings: Settings)
 def step(
     state: State, text: jax.Array, key: jax.Array, number: jax.Array, settings: Settings
 ) -> State:
-    """One update by Adam, on a batch that the key and the number of the step pick."""
+    """Returns the state after one update by Adam; the key and the number pick the batch."""
     weights, mean, square = state
-    places = text.shape[0] - model.CONTEXT
-    starts = jax.random.randint(jax.random.fold_in(key, number), (settings.batch,), 0, places)
+    positions = text.shape[0] - model.CONTEXT
+    starts = jax.random.randint(jax.random.fold_in(key, number), (settings.batch,), 0, positions)
     gradient = jax.grad(model.loss)(weights, *model.windows(text, starts))
     mean = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, mean, gradient)
     square = jax.tree.map(lambda s, g: 0.99 * s + 0.01 * g * g, square, gradient)
@@ -83,7 +84,7 @@ def step(
 
 
 def evaluate(weights: Weights, text: Text) -> tuple[float, float]:
-    """Loss and accuracy on places spread evenly over the held-out text."""
-    places = np.linspace(0, len(text.held_out) - model.CONTEXT - 1, 8192, dtype=np.int32)
-    batch = model.windows(jnp.asarray(text.held_out), jnp.asarray(places))
+    """Returns loss and accuracy at positions spread evenly over the held-out text."""
+    starts = np.linspace(0, len(text.held_out) - model.CONTEXT - 1, 8192, dtype=np.int32)
+    batch = model.windows(jnp.asarray(text.held_out), jnp.asarray(starts))
     return float(jax.jit(model.loss)(weights, *batch)), float(model.accuracy(weights, *batch))

@@ -1,5 +1,12 @@
-"""Pallas kernels for CUDA, through the Triton backend; one function each for the lowerings.
+"""Programs for a GPU, written with Pallas, one file for each primitive that has kernels.
 
-Every kernel of an ordered path has a plain XLA lowering with the same bits in ``impl._lowerings``,
-which serves wherever Triton is missing.
+A function of this package launches one kernel for a lowering of ``impl._lowerings``. Every kernel
+of an ordered path has a lowering to plain XLA operations with the same bits. That lowering serves
+platforms without these kernels.
+
+- ``launch`` holds the operations that a kernel may use. ``_contributions`` divides those of a
+  scatter among programs.
+- ``triton`` is the backend, and the one file that knows Triton and PTX.
+- ``convolution``, ``matmul``, ``scan``, ``scatter_accumulate``, ``scatter_assign``, ``select_kth``
+  and ``windows`` hold the kernels of the primitives of these names.
 """

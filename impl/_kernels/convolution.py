@@ -1,7 +1,12 @@
-"""Convolutions and their gradients as matrix products whose operands are read where they lie."""
+"""Convolutions and their gradients as matrix products that read their operands directly.
+
+No operand is copied into a matrix first. A product finds an element of an operand by the row, the
+column and the term of the product.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,30 +14,30 @@ import jax
 import jax.numpy as jnp
 
 from impl._core.convolution_window import ConvolutionWindow
+from impl._kernels.launch import Launch
 from impl._kernels.matmul import Product, part_of, products
-from impl._kernels.triton import Launch
 
 
 def convolution(
     a: jax.Array,
     b: jax.Array,
     *,
-    wanted: str,
-    strides: ConvolutionWindow,
+    role: str,
+    window: ConvolutionWindow,
     tf32: bool,
     launch: Launch,
 ) -> jax.Array:
-    """One of the three products that ``impl._lowerings.convolution`` describes, of floats."""
-    forms: dict[str, Callable[..., jax.Array]]
-    forms = {"result": _result, "image": _image, "weights": _weights}
-    return forms[wanted](a, b, strides, launch=launch, tf32=tf32)
+    """Computes one of the three products of ``impl._lowerings.convolution``, of floats."""
+    functions: dict[str, Callable[..., jax.Array]]
+    functions = {"result": _result, "image": _image, "weights": _weights}
+    return functions[role](a, b, window, launch=launch, tf32=tf32)
 
 
-def _result(x: jax.Array, w: jax.Array, strides: ConvolutionWindow, **options: Any) -> jax.Array:
-    """Rows are outputs, columns positions, and terms taps and in each of them inputs."""
-    n, groups = x.shape[0], strides.groups
+def _result(x: jax.Array, w: jax.Array, window: ConvolutionWindow, **options: Any) -> jax.Array:
+    """Computes the result: rows are outputs, columns positions, terms taps times inputs."""
+    n, groups = x.shape[0], window.groups
     inputs, outputs = w.shape[1], w.shape[0] // groups
-    taps = len(strides.taps)
+    taps = len(window.taps)
     factors = jnp.swapaxes(w.reshape(groups, outputs, inputs, taps), 2, 3)
     terms = taps * inputs
 
@@ -40,19 +45,21 @@ def _result(x: jax.Array, w: jax.Array, strides: ConvolutionWindow, **options: A
         return (batch % groups * outputs + row) * terms + term, True
 
     def image_at(batch: jax.Array, term: jax.Array, column: jax.Array) -> tuple[jax.Array, Any]:
-        place, inside = _read_at(strides, term // inputs, column)
-        return (batch * inputs + term % inputs) * _count(strides.image) + place, inside
+        position, inside = _image_position(window, term // inputs, column)
+        return (batch * inputs + term % inputs) * math.prod(window.image) + position, inside
 
-    sizes = Product(n * groups, outputs, strides.positions, terms, strides.at_once(inputs) * inputs)
+    sizes = Product(
+        n * groups, outputs, window.positions, terms, window.taps_per_product(inputs) * inputs
+    )
     out = products(factors, x, sizes, factor_at, image_at, apart=False, **options)
-    return out.reshape(n, groups * outputs, *strides.result)
+    return out.reshape(n, groups * outputs, *window.result)
 
 
-def _image(y: jax.Array, w: jax.Array, strides: ConvolutionWindow, **options: Any) -> jax.Array:
-    """Rows are inputs, columns positions, and terms taps and in each of them outputs."""
-    n, groups = y.shape[0], strides.groups
+def _image(y: jax.Array, w: jax.Array, window: ConvolutionWindow, **options: Any) -> jax.Array:
+    """Computes the image: rows are inputs, columns positions, terms taps times outputs."""
+    n, groups = y.shape[0], window.groups
     inputs, outputs = w.shape[1], w.shape[0] // groups
-    taps = len(strides.taps)
+    taps = len(window.taps)
     factors = jnp.transpose(w.reshape(groups, outputs, inputs, taps), (0, 2, 3, 1))
     terms = taps * outputs
 
@@ -60,81 +67,89 @@ def _image(y: jax.Array, w: jax.Array, strides: ConvolutionWindow, **options: An
         return (batch % groups * inputs + row) * terms + term, True
 
     def result_at(batch: jax.Array, term: jax.Array, column: jax.Array) -> tuple[jax.Array, Any]:
-        place, inside = _read_by(strides, term // outputs, column)
-        return (batch * outputs + term % outputs) * strides.positions + place, inside
+        position, inside = _result_position(window, term // outputs, column)
+        return (batch * outputs + term % outputs) * window.positions + position, inside
 
-    sizes = Product(n * groups, inputs, _count(strides.image), terms, outputs)
+    sizes = Product(n * groups, inputs, math.prod(window.image), terms, outputs)
     out = products(factors, y, sizes, factor_at, result_at, apart=False, **options)
-    return out.reshape(n, groups * inputs, *strides.image)
+    return out.reshape(n, groups * inputs, *window.image)
 
 
-def _weights(x: jax.Array, y: jax.Array, strides: ConvolutionWindow, **options: Any) -> jax.Array:
-    """Rows are outputs, columns taps and in each of them inputs, and terms images' positions."""
-    n, groups = x.shape[0], strides.groups
+def _weights(x: jax.Array, y: jax.Array, window: ConvolutionWindow, **options: Any) -> jax.Array:
+    """Computes the weights: rows are outputs, columns taps times inputs.
+
+    Terms are the positions of all images.
+    """
+    n, groups = x.shape[0], window.groups
     inputs, outputs = x.shape[1] // groups, y.shape[1] // groups
-    taps = len(strides.taps)
+    taps = len(window.taps)
 
     def result_at(batch: jax.Array, row: jax.Array, term: jax.Array) -> tuple[jax.Array, Any]:
-        image = term // strides.positions
+        image = term // window.positions
         channel = (image * groups + batch) * outputs + row
-        return channel * strides.positions + term % strides.positions, True
+        return channel * window.positions + term % window.positions, True
 
     def image_at(batch: jax.Array, term: jax.Array, column: jax.Array) -> tuple[jax.Array, Any]:
-        place, inside = _read_at(strides, column // inputs, term % strides.positions)
-        channel = (term // strides.positions * groups + batch) * inputs + column % inputs
-        return channel * _count(strides.image) + place, inside
+        position, inside = _image_position(window, column // inputs, term % window.positions)
+        channel = (term // window.positions * groups + batch) * inputs + column % inputs
+        return channel * math.prod(window.image) + position, inside
 
-    sizes = (groups, outputs, taps * inputs, n * strides.positions)
+    sizes = (groups, outputs, taps * inputs, n * window.positions)
     shape = Product(*sizes, part=part_of(*sizes))
     out = products(y, x, shape, result_at, image_at, apart=True, **options)
     out = jnp.swapaxes(out.reshape(groups * outputs, taps, inputs), 1, 2)
-    return out.reshape(groups * outputs, inputs, *strides.kernel)
+    return out.reshape(groups * outputs, inputs, *window.kernel)
 
 
-def _count(sizes: tuple[int, ...]) -> int:
-    count = 1
-    for size in sizes:
-        count *= size
-    return count
+def _dimensions(window: ConvolutionWindow) -> list[tuple[int, int, int, int, int, int]]:
+    """Returns the geometry of each spatial dimension, the last dimension first.
 
-
-def _dimensions(strides: ConvolutionWindow) -> list[tuple[int, int, int, int, int, int]]:
-    """From the last: sizes of kernel, result and image, and stride, dilation and what is before."""
+    Each tuple holds the sizes of kernel, result and image, stride, dilation, and the padding before
+    the image.
+    """
     return list(
         zip(
-            reversed(strides.kernel),
-            reversed(strides.result),
-            reversed(strides.image),
-            reversed(strides.stride),
-            reversed(strides.dilation),
-            reversed(strides.before),
+            reversed(window.kernel),
+            reversed(window.result),
+            reversed(window.image),
+            reversed(window.stride),
+            reversed(window.dilation),
+            reversed(window.before),
             strict=True,
         )
     )
 
 
-def _read_at(
-    strides: ConvolutionWindow, tap: jax.Array, position: jax.Array
+def _image_position(
+    window: ConvolutionWindow, tap: jax.Array, position: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """What a tap reads for a position of the result, and whether that is inside the image."""
-    place, inside, scale = jnp.int32(0), jnp.bool_(True), 1
-    for kernel, result, image, stride, dilation, before in _dimensions(strides):
+    """Finds the position of the image that a tap reads for a position of the result.
+
+    Returns:
+        That position, and whether it is inside the image.
+    """
+    flat, inside, scale = jnp.int32(0), jnp.bool_(True), 1
+    for kernel, result, image, stride, dilation, before in _dimensions(window):
         at = position % result * stride + tap % kernel * dilation - before
         inside = inside & (at >= 0) & (at < image)
-        place, scale = place + at * scale, scale * image
+        flat, scale = flat + at * scale, scale * image
         tap, position = tap // kernel, position // result
-    return place, inside
+    return flat, inside
 
 
-def _read_by(
-    strides: ConvolutionWindow, tap: jax.Array, position: jax.Array
+def _result_position(
+    window: ConvolutionWindow, tap: jax.Array, position: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """The position of the result for which a tap reads one of the image, and whether there is."""
-    place, inside, scale = jnp.int32(0), jnp.bool_(True), 1
-    for kernel, result, image, stride, dilation, before in _dimensions(strides):
+    """Finds the position of the result for which a tap reads a position of the image.
+
+    Returns:
+        That position, and whether it exists.
+    """
+    flat, inside, scale = jnp.int32(0), jnp.bool_(True), 1
+    for kernel, result, image, stride, dilation, before in _dimensions(window):
         ahead = position % image + before - tap % kernel * dilation
         at = ahead // stride
         inside = inside & (ahead >= 0) & (ahead % stride == 0) & (at < result)
-        place, scale = place + at * scale, scale * result
+        flat, scale = flat + at * scale, scale * result
         tap, position = tap // kernel, position // image
-    return place, inside
+    return flat, inside

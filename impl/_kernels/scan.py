@@ -1,4 +1,4 @@
-"""Kernels of running folds: blocks folded in order, and carries added atomically."""
+"""Kernels of scans: blocks folded in order, and running sums with atomically added carries."""
 
 from __future__ import annotations
 
@@ -7,30 +7,31 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
-from jax.experimental.pallas import triton as plt
 
-from impl._core.numerics import zeros
+from impl._core.numerics import additive_identities
 from impl._core.reductions import ADD
 from impl._core.scan_combines import Combine, Parts
-from impl._kernels.triton import Launch
+from impl._kernels.launch import Launch
 
+#: Columns of a program that folds blocks.
 _LANES = 128
-#: Steps of a fold whose loads are under way at a time.
+#: Steps of a fold whose loads the GPU overlaps.
 _GROUP = 8
+#: Elements that a program of the running sum loads at once.
 _CHUNK = 1024
 
 
 def fold_blocks(
     parts: Parts, combine: Combine, *, launch: Launch, group: int | None = None
 ) -> Parts:
-    """Running folds down each column, left to right, one lane a column.
+    """Computes running folds down each column, left to right; one lane follows one column.
 
     Args:
         parts: Of shape [outer, steps, inner] and one dtype.
-        combine: What they are combined by.
+        combine: The operation that combines them.
         launch: How to run.
-        group: How many steps are taken at a time. By default one where the kernel is interpreted:
-            it is compiled for a CPU then, which takes its time for long bodies.
+        group: How many steps are loaded at once. The default in interpret mode is one step, since
+            XLA for a CPU compiles long loop bodies slowly.
 
     Returns:
         The shapes and dtype of ``parts``.
@@ -39,35 +40,35 @@ def fold_blocks(
     size, dtype = parts[0].size, parts[0].dtype
     columns = outer * inner
     programs = pl.cdiv(columns, _LANES)
-    together = group or (1 if launch.interpret else _GROUP)
+    at_once = group or (1 if launch.interpret else _GROUP)
 
     def kernel(values_ref: Any, out_ref: Any) -> None:
         column = launch.program_id(0, programs) * _LANES + jnp.arange(_LANES, dtype=jnp.int32)
         inside = column < columns
         first = column // inner * (steps * inner) + column % inner
 
-        def load(where: jax.Array, mask: jax.Array) -> Parts:
-            places = (where + k * size for k in range(len(parts)))
-            return tuple(plt.load(values_ref.at[at], mask=mask, other=0) for at in places)
+        def load(offset: jax.Array, mask: jax.Array) -> Parts:
+            offsets = (offset + k * size for k in range(len(parts)))
+            return tuple(launch.load(values_ref.at[o], mask=mask, other=0) for o in offsets)
 
-        def store(where: jax.Array, mask: jax.Array, state: Parts) -> None:
+        def store(offset: jax.Array, mask: jax.Array, state: Parts) -> None:
             for k, part in enumerate(state):
-                plt.store(out_ref.at[where + k * size], part, mask=mask)
+                launch.store(out_ref.at[offset + k * size], part, mask=mask)
 
-        def step(turn: jax.Array, state: Parts) -> Parts:
-            # All loads of a group go out before the first store that they might have to wait for.
-            places = [1 + turn * together + k for k in range(together)]
-            masks = [inside & (t < steps) for t in places]
-            offsets = [first + t * inner for t in places]
-            values = [load(at, mask) for at, mask in zip(offsets, masks, strict=True)]
-            for at, mask, value in zip(offsets, masks, values, strict=True):
+        def step(number: jax.Array, state: Parts) -> Parts:
+            # All loads of a group come before its first store, since a load may wait for a store.
+            indices = [1 + number * at_once + k for k in range(at_once)]
+            masks = [inside & (t < steps) for t in indices]
+            offsets = [first + t * inner for t in indices]
+            values = [load(offset, mask) for offset, mask in zip(offsets, masks, strict=True)]
+            for offset, mask, value in zip(offsets, masks, values, strict=True):
                 state = combine(state, value, launch.product)
-                store(at, mask, state)
+                store(offset, mask, state)
             return state
 
         state = load(first, inside)
         store(first, inside, state)
-        jax.lax.fori_loop(0, pl.cdiv(steps - 1, together), step, state)
+        jax.lax.fori_loop(0, pl.cdiv(steps - 1, at_once), step, state)
 
     flat = launch(
         kernel,
@@ -80,10 +81,11 @@ def fold_blocks(
 
 
 def atomic_carry(rows: jax.Array, *, launch: Launch) -> jax.Array:
-    """Running sums along rows, the carry of each chunk added by atomics.
+    """Computes running sums along rows; atomics add the carry of each chunk.
 
     A row is cut into at most 1024 chunks. The first kernel sums each chunk and adds the sum to the
-    carry of every later one, in whatever order programs come; the second scans chunks from there.
+    carry of every later chunk, in the order in which programs finish. The second kernel scans each
+    chunk, starting with its carry.
 
     Args:
         rows: Shape [rows, n].
@@ -95,48 +97,73 @@ def atomic_carry(rows: jax.Array, *, launch: Launch) -> jax.Array:
     count, n = rows.shape
     chunk = max(_CHUNK, pl.next_power_of_2(pl.cdiv(n, _CHUNK)))
     chunks = pl.cdiv(n, chunk)
+    flat = rows.reshape(-1)
+    carry = additive_identities((count * chunks,), rows.dtype)
+    if chunks > 1:  # The first chunk has no carry.
+        carry = _add_carries(flat, carry, (count, n), chunk, launch)
+    return _scan_chunks(flat, carry, (count, n), chunk, launch).reshape(rows.shape)
+
+
+def _load_chunk(
+    launch: Launch, ref: Any, row: jax.Array, start: jax.Array, n: int
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Returns the next elements of a row, their offsets, and whether they are inside the row."""
+    column = start + jnp.arange(_CHUNK, dtype=jnp.int32)
+    inside = column < n
+    offset = row * n + column
+    return launch.load(ref.at[offset], mask=inside, other=0), offset, inside
+
+
+def _add_carries(
+    flat: jax.Array, carry: jax.Array, shape: tuple[int, int], chunk: int, launch: Launch
+) -> jax.Array:
+    """Adds the sum of each chunk to the carry of every later chunk of its row."""
+    count, n = shape
+    chunks = pl.cdiv(n, chunk)
     lanes = pl.next_power_of_2(chunks)
-    dtype = rows.dtype
 
-    def load(ref: Any, row: jax.Array, start: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        column = start + jnp.arange(_CHUNK, dtype=jnp.int32)
-        inside = column < n
-        where = row * n + column
-        return plt.load(ref.at[where], mask=inside, other=0), where, inside
-
-    def sums(rows_ref: Any, _: Any, carry_ref: Any) -> None:
-        row, own = launch.program_id(0, count), launch.program_id(1, chunks)
+    def kernel(rows_ref: Any, _: Any, carry_ref: Any) -> None:
+        row, number = launch.program_id(0, count), launch.program_id(1, chunks)
 
         def step(t: jax.Array, total: jax.Array) -> jax.Array:
-            value, _, _ = load(rows_ref, row, own * chunk + t * _CHUNK)
+            value, _, _ = _load_chunk(launch, rows_ref, row, number * chunk + t * _CHUNK, n)
             return total + jnp.sum(value)
 
-        total = jax.lax.fori_loop(0, chunk // _CHUNK, step, jnp.zeros((), dtype))
+        total = jax.lax.fori_loop(0, chunk // _CHUNK, step, jnp.zeros((), flat.dtype))
         later = jnp.arange(lanes, dtype=jnp.int32)
         launch.atomic(
             carry_ref,
             row * chunks + later,
             jnp.broadcast_to(total, (lanes,)),
-            (later > own) & (later < chunks),
+            (later > number) & (later < chunks),
             ADD,
         )
 
-    def scan(rows_ref: Any, carry_ref: Any, out_ref: Any) -> None:
-        row, own = launch.program_id(0, count), launch.program_id(1, chunks)
+    out = jax.ShapeDtypeStruct((count * chunks,), flat.dtype)
+    return launch(
+        kernel, (count, chunks), out, flat, carry, name="scan_atomic_carry", aliases={1: 0}
+    )
 
-        def step(t: jax.Array, carry: jax.Array) -> jax.Array:
-            value, where, inside = load(rows_ref, row, own * chunk + t * _CHUNK)
-            plt.store(out_ref.at[where], carry + jnp.cumsum(value), mask=inside)
-            return carry + jnp.sum(value)
 
-        first = plt.load(carry_ref.at[row * chunks + own])
+def _scan_chunks(
+    flat: jax.Array, carry: jax.Array, shape: tuple[int, int], chunk: int, launch: Launch
+) -> jax.Array:
+    """Computes the running sum of each chunk, starting with its carry."""
+    count, n = shape
+    chunks = pl.cdiv(n, chunk)
+
+    def kernel(rows_ref: Any, carry_ref: Any, out_ref: Any) -> None:
+        row, number = launch.program_id(0, count), launch.program_id(1, chunks)
+
+        def step(t: jax.Array, total: jax.Array) -> jax.Array:
+            value, offset, inside = _load_chunk(
+                launch, rows_ref, row, number * chunk + t * _CHUNK, n
+            )
+            launch.store(out_ref.at[offset], total + jnp.cumsum(value), mask=inside)
+            return total + jnp.sum(value)
+
+        first = launch.load(carry_ref.at[row * chunks + number])
         jax.lax.fori_loop(0, chunk // _CHUNK, step, first)
 
-    flat = rows.reshape(-1)
-    shape = jax.ShapeDtypeStruct((count * chunks,), dtype)
-    grid = (count, chunks)
-    carry = zeros(shape.shape, dtype)
-    if chunks > 1:  # else there is no later chunk to tell
-        carry = launch(sums, grid, shape, flat, carry, name="scan_atomic_carry", aliases={1: 0})
-    shape = jax.ShapeDtypeStruct(flat.shape, dtype)
-    return launch(scan, grid, shape, flat, carry, name="scan_atomic_chunks").reshape(rows.shape)
+    out = jax.ShapeDtypeStruct(flat.shape, flat.dtype)
+    return launch(kernel, (count, chunks), out, flat, carry, name="scan_atomic_chunks")

@@ -1,1 +1,15 @@
-"""Plain XLA lowerings of the core primitives' paths, and what they share."""
+"""Functions that compute the paths of primitives, one file for each primitive.
+
+A primitive of ``impl._primitives`` has an atomic and an ordered path, and chooses for each path one
+of three functions by the platform: one for a CPU (its name ends in ``_cpu``), one of plain XLA
+operations for any device (``_xla``), and one that launches a kernel of ``impl._kernels``
+(``_kernel``). On the ordered path the three give the same bits.
+
+The name of a function begins with the path, as in ``ordered_cpu``. Where both paths share the
+function, it begins with what it computes, as in ``argsort_cpu``.
+
+Some files hold a part of a primitive: ``scatter_accumulate_chains``, ``scatter_accumulate_cpu``,
+``scatter_accumulate_extreme`` and ``scan_cpu``. ``_common`` holds operations that several files
+share. The primitives ``alert``, ``arithmetic``, ``gather`` and ``uninitialized`` have their one
+lowering beside their rules.
+"""

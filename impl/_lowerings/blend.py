@@ -1,7 +1,7 @@
-"""Blends: every way to compute the three forms of their sum.
+"""Lowerings of the three forms of a blend; ``impl._primitives.blend`` states their common sum.
 
 ``values`` are [outer, size, inner], ``weights`` and ``indices`` [outer, n, k], ``sums``
-[outer, n, inner]. Indices outside [0, size) have no part in anything.
+[outer, n, inner]. A tap whose index is outside [0, size) is left out of every form.
 """
 
 from __future__ import annotations
@@ -18,44 +18,49 @@ from impl._core.reductions import ADD
 from impl._core.shard_axes import vary_like
 from impl._lowerings.scatter_accumulate import Scatter
 
-#: How many columns are written out; more are gone through by a loop over so many at a time.
+#: The number of columns that are unrolled; a loop goes through more, this many at a time.
 _UNROLLED = 16
 
 
-def blend(
+def sums_xla(
     values: jax.Array, weights: jax.Array, indices: jax.Array, *, size: int, **_: Any
 ) -> jax.Array:
-    """The sums: the first product, plus the second, and so on; one left out counts as 0."""
+    """Computes the sums, from the first tap to the last; a tap that is left out adds 0."""
     outer, n, taps = indices.shape
     if values.size == 0 or indices.size == 0:
         return _zeros((outer, n, values.shape[2]), values, weights, indices)
-    # Else XLA computes them anew for every column.
+    # Without the barrier XLA computes indices and weights again for every column.
     indices, weights = jax.lax.optimization_barrier((indices, weights))
 
     def term(k: int) -> jax.Array:
-        inside, read = _read(values, indices[:, :, k : k + 1], size)
-        return jnp.where(inside, product(read, weights[:, :, k : k + 1]), 0)
+        inside, rows = _read(values, indices[:, :, k : k + 1], size)
+        return jnp.where(inside, product(rows, weights[:, :, k : k + 1]), 0)
 
     return functools.reduce(jnp.add, map(term, range(taps)))
 
 
-def blend_on_cpu(
+def sums_cpu(
     values: jax.Array, weights: jax.Array, indices: jax.Array, *, size: int, **_: Any
 ) -> jax.Array:
-    """The same, where XLA heeds no barrier before jax 0.12, but does not look into branches."""
-    if values.size == 0 or indices.size == 0:
-        return blend(values, weights, indices, size=size)
+    """Computes the sums where XLA ignores a barrier, as it does on a CPU before jax 0.12.
 
-    def plainly(indices: jax.Array, weights: jax.Array) -> tuple[jax.Array, jax.Array]:
+    XLA does not fuse past a branch. Both branches return weights and indices of the same meaning,
+    so it does not matter which one runs.
+    """
+    if values.size == 0 or indices.size == 0:
+        return sums_xla(values, weights, indices, size=size)
+
+    def masked(indices: jax.Array, weights: jax.Array) -> tuple[jax.Array, jax.Array]:
         inside = (indices >= 0) & (indices < size)
         return jnp.where(inside, indices, -1), jnp.where(inside, weights, 0)
 
-    # Which of them it is says nothing: they mean the same.
-    held = jax.lax.cond(indices[0, 0, 0] < size, lambda *both: both, plainly, indices, weights)
-    return blend(values, held[1], held[0], size=size)
+    indices, weights = jax.lax.cond(
+        indices[0, 0, 0] < size, lambda *both: both, masked, indices, weights
+    )
+    return sums_xla(values, weights, indices, size=size)
 
 
-def unblend(
+def values_by_scatter(
     scatter: Scatter,
     weights: jax.Array,
     sums: jax.Array,
@@ -64,7 +69,7 @@ def unblend(
     size: int,
     **options: Any,
 ) -> jax.Array:
-    """What each row of the values has a share in: contributions by position, and then by tap."""
+    """Adds the contributions of weights and sums to rows of values, by position, then by tap."""
     outer, n, taps = indices.shape
     zeros = _zeros((outer, size, sums.shape[2]), sums, weights, indices)
     if taps == 0:
@@ -79,45 +84,46 @@ def unblend(
     )
 
 
-def match_at_once(
+def weights_xla(
     values: jax.Array, sums: jax.Array, indices: jax.Array, *, size: int, **_: Any
 ) -> jax.Array:
-    """Products of rows of values and sums, added from the first column to the last."""
-    return _match(values, sums, indices, lambda tap, *taps: jnp.stack(list(map(tap, *taps))))
+    """Adds products of rows of values and sums, from the first column to the last."""
+    return _weights(values, sums, indices, lambda tap, *taps: jnp.stack(list(map(tap, *taps))))
 
 
-def match_by_tap(
+def weights_cpu(
     values: jax.Array, sums: jax.Array, indices: jax.Array, *, size: int, **_: Any
 ) -> jax.Array:
-    """The same, for a CPU, which keeps what is read: it reads for one tap at a time."""
-    return _match(
-        values, sums, indices, lambda tap, *taps: jax.lax.map(lambda one: tap(*one), taps)
+    """Computes the same one tap after another, since a CPU keeps the rows that it reads."""
+    return _weights(
+        values, sums, indices, lambda tap, *taps: jax.lax.map(lambda args: tap(*args), taps)
     )
 
 
-def _match(
-    values: jax.Array, sums: jax.Array, indices: jax.Array, over: Callable[..., jax.Array]
+def _weights(
+    values: jax.Array, sums: jax.Array, indices: jax.Array, map_taps: Callable[..., jax.Array]
 ) -> jax.Array:
+    """Computes the weights; ``map_taps`` applies a function to each tap."""
     size, inner = values.shape[1:]
     if values.size == 0 or indices.size == 0:
         return _zeros(indices.shape, values, sums, indices)
     by_tap = jnp.moveaxis(indices, 2, 0)[..., None]
 
     def add(start: jax.Array | int, count: int, totals: jax.Array) -> jax.Array:
-        """Adds products of a few columns, for each tap."""
-        own = jax.lax.dynamic_slice_in_dim(values, start, count, axis=2)
-        cotangent = jax.lax.dynamic_slice_in_dim(sums, start, count, axis=2)
+        """Adds the products of ``count`` columns to the total of each tap."""
+        columns = jax.lax.dynamic_slice_in_dim(values, start, count, axis=2)
+        factors = jax.lax.dynamic_slice_in_dim(sums, start, count, axis=2)
 
         def tap(index: jax.Array, total: jax.Array) -> jax.Array:
-            read = _read(own, index, size)[1]
-            terms = (product(read[..., c], cotangent[..., c]) for c in range(count))
+            rows = _read(columns, index, size)[1]
+            terms = (product(rows[..., c], factors[..., c]) for c in range(count))
             return functools.reduce(jnp.add, terms, total)
 
-        return over(tap, by_tap, totals)
+        return map_taps(tap, by_tap, totals)
 
-    none = jnp.full(by_tap.shape[:-1], identity(values.dtype), values.dtype)
+    initial = jnp.full(by_tap.shape[:-1], identity(values.dtype), values.dtype)
     first = inner % _UNROLLED or _UNROLLED
-    totals = add(0, first, vary_like(none, values, sums, indices))
+    totals = add(0, first, vary_like(initial, values, sums, indices))
     if inner > first:
 
         def block(step: jax.Array, totals: jax.Array) -> jax.Array:
@@ -129,7 +135,7 @@ def _match(
 
 
 def _read(values: jax.Array, index: jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
-    """Whether each index [outer, n, 1] is of a row, and that row, or another."""
+    """Returns whether each index [outer, n, 1] is a row of ``values``, and the row or any other."""
     inside = (index >= 0) & (index < size)
     safe = jnp.where(inside, index, 0)
     return inside, jnp.take_along_axis(values, safe, axis=1, mode="promise_in_bounds")

@@ -1,4 +1,4 @@
-"""Running folds along the middle axis of [outer, n, inner]: every way to compute the two paths."""
+"""Lowerings of running folds along the middle axis of [outer, n, inner], for both paths."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ import jax.numpy as jnp
 
 import spec
 from impl._core.numerics import accumulator, convert, fence, product
-from impl._core.reductions import ReductionName
-from impl._core.scan_combines import COMBINES, Combine, Parts, Running, joined, later_extreme, split
-from impl._core.shard_axes import vary_like
+from impl._core.scan_combines import COMBINES, Combine, Parts, Running, joined, split
 from impl._kernels import scan as kernels
-from impl._kernels.triton import MAX_ELEMENTS, Launch
+from impl._kernels.launch import MAX_ELEMENTS, Launch
 from impl._lowerings import scan_cpu
-from impl._lowerings.select_kth import sort_keys
 
 #: From parts to their running folds along the middle axis, left to right.
 Fold = Callable[[Parts, Combine], Parts]
@@ -25,9 +22,9 @@ Scan = Callable[..., Any]
 
 
 def on_parts(function: Scan) -> Scan:
-    """Gives ``function`` the parts of its operands, of their accumulator type, and direction.
+    """Decorates ``function`` to scan parts, in the accumulator dtype and from left to right.
 
-    Of several operands the result is the last.
+    The parts are those of all operands. The result is that of the last operand.
     """
 
     @functools.wraps(function)
@@ -48,45 +45,46 @@ def on_parts(function: Scan) -> Scan:
     return run
 
 
-def _block() -> int:
+def block_length() -> int:
+    """Returns the length of a block in the spec's blocked scan."""
     return int(spec.load().orders["blocked_scan"].parameters["block"])
 
 
 @on_parts
-def cpu(parts: Parts, *, by: Running) -> Parts:
-    """The spec's blocked scan, tile by tile."""
-    # Factors of a recurrence are no result.
-    kept = tuple(range(len(parts) // 2, len(parts))) if by == "affine" else tuple(range(len(parts)))
-    return scan_cpu.scan(scan_cpu.reader(*parts), parts, COMBINES[by], _block(), kept)
+def ordered_cpu(parts: Parts, *, by: Running) -> Parts:
+    """Computes the spec's blocked scan, tile by tile."""
+    # The factors of a recurrence are not a part of its result.
+    first = len(parts) // 2 if by == "affine" else 0
+    results = tuple(range(first, len(parts)))
+    return scan_cpu.scan(scan_cpu.reader(*parts), parts, COMBINES[by], block_length(), results)
 
 
 @on_parts
-def xla(parts: Parts, *, by: Running) -> Parts:
-    """The spec's blocked scan by loops over vectors: right on any device."""
-    return _blocked(parts, COMBINES[by], _fold)
+def ordered_xla(parts: Parts, *, by: Running) -> Parts:
+    """Computes the spec's blocked scan by loops over vectors."""
+    return _blocked_scan(parts, COMBINES[by], _fold)
 
 
 @on_parts
-def kernel(parts: Parts, *, by: Running, launch: Launch) -> Parts:
-    """The spec's blocked scan, one lane for each column of a block."""
+def ordered_kernel(parts: Parts, *, by: Running, launch: Launch) -> Parts:
+    """Computes the spec's blocked scan by kernels, with one lane for each column of a block."""
     if len(parts) * parts[0].size > MAX_ELEMENTS:
-        return _blocked(parts, COMBINES[by], _fold)
-    return _blocked(parts, COMBINES[by], functools.partial(kernels.fold_blocks, launch=launch))
+        return _blocked_scan(parts, COMBINES[by], _fold)
+    return _blocked_scan(parts, COMBINES[by], functools.partial(kernels.fold_blocks, launch=launch))
 
 
 @on_parts
-def xla_sum(parts: Parts, *, by: Running) -> Parts:
-    """XLA's own cumulative sum, in the order that it likes."""
+def atomic_xla(parts: Parts, *, by: Running) -> Parts:
+    """Calls XLA's own cumulative sum, which chooses its own order."""
     del by
     return tuple(jax.lax.cumsum(part, axis=1) for part in parts)
 
 
-def any_sum(values: jax.Array, *, launch: Launch, **options: Any) -> jax.Array:
-    """Carries between chunks by atomics."""
+def atomic_kernel(values: jax.Array, *, launch: Launch, **options: Any) -> jax.Array:
+    """Computes running sums, with the carries of chunks added by atomics."""
     if jnp.issubdtype(values.dtype, jnp.integer) or values.size > MAX_ELEMENTS:
-        # Until jax 0.12 Triton's atomics on vectors of integers are lowered as those of floats;
-        # and any order is as good.
-        return xla_sum(values, **options)  # type: ignore[no-any-return]
+        # The backend's atomics take floats alone. Integers have the same sum in every order.
+        return atomic_xla(values, **options)  # type: ignore[no-any-return]
     return _atomic_sum(values, launch=launch, **options)  # type: ignore[no-any-return]
 
 
@@ -100,17 +98,17 @@ def _atomic_sum(parts: Parts, *, by: Running, launch: Launch) -> Parts:
 
 
 def _fold(parts: Parts, combine: Combine) -> Parts:
-    """Running folds over the middle axis, left to right."""
+    """Computes running folds over the middle axis, left to right."""
     return tuple(
         jnp.moveaxis(out, 0, 1)
         for out in scan_cpu.fold(tuple(jnp.moveaxis(part, 1, 0) for part in parts), combine)
     )
 
 
-def _blocked(parts: Parts, combine: Combine, fold: Fold) -> Parts:
-    """Folds blocks, then their totals, and combines the carry before each block with it."""
+def _blocked_scan(parts: Parts, combine: Combine, fold: Fold) -> Parts:
+    """Folds blocks, then their totals, and combines each block with the carry into it."""
     outer, n, inner = parts[0].shape
-    block = _block()
+    block = block_length()
     if n <= block:
         return fold(parts, combine)
     blocks = -(-n // block)
@@ -122,60 +120,8 @@ def _blocked(parts: Parts, combine: Combine, fold: Fold) -> Parts:
     rolled = (jnp.roll(carry, 1, axis=1)[:, :, None] for carry in carries)
     before = tuple(jnp.broadcast_to(part, shape) for part in rolled)
     carried = combine(before, local, product)
-    first = (jnp.arange(blocks) == 0)[:, None, None]
+    is_first = (jnp.arange(blocks) == 0)[:, None, None]
     return tuple(
-        jnp.where(first, a, b).reshape(outer, blocks * block, inner)[:, :n]
+        jnp.where(is_first, a, b).reshape(outer, blocks * block, inner)[:, :n]
         for a, b in zip(local, carried, strict=True)
     )
-
-
-# Extremes are the same in every order.
-
-
-def extreme_keys(by: ReductionName, values: jax.Array) -> jax.Array:
-    """Unsigned integers of which the greatest is wanted: that of a NaN, or of the extreme."""
-    keys = sort_keys(values)
-    if by == "max":
-        return keys
-    # Turned around, but for NaNs, which stay above all.
-    keys = ~keys
-    if not jnp.issubdtype(values.dtype, jnp.floating):
-        return keys
-    return jnp.where(jnp.isnan(values), ~jnp.zeros_like(keys), keys)
-
-
-def cpu_extreme(values: jax.Array, *, by: ReductionName) -> tuple[jax.Array, jax.Array]:
-    """Running extremes and the last positions of each, tile by tile."""
-    places = jnp.zeros(values.shape, jnp.int32)
-    if values.size == 0:
-        return values, places
-
-    values_at = scan_cpu.reader(values)
-
-    def read(start: tuple[jax.Array | int, ...], shape: tuple[int, int, int]) -> Parts:
-        (part,) = values_at(start, shape)
-        numbers = jax.lax.broadcasted_iota(jnp.int32, shape, 1) + start[1]
-        return extreme_keys(by, part), part, numbers
-
-    like = (places, values, vary_like(places, values))
-    out = scan_cpu.scan(read, like, later_extreme, _block(), (1, 2))
-    return out[0], out[1]
-
-
-def xla_extreme(values: jax.Array, *, by: ReductionName) -> tuple[jax.Array, jax.Array]:
-    """The same by cumulative maxima of integers."""
-    places = jnp.broadcast_to(jnp.arange(values.shape[1], dtype=jnp.int32)[:, None], values.shape)
-    if values.size == 0:
-        return values, places
-    keys = extreme_keys(by, values)
-    reached = keys == jax.lax.cummax(keys, axis=1)
-    last = jax.lax.cummax(jnp.where(reached, places, 0), axis=1)
-    return jnp.take_along_axis(values, last, axis=1, mode="clip"), last
-
-
-def kernel_extreme(
-    values: jax.Array, *, by: ReductionName, launch: Launch
-) -> tuple[jax.Array, jax.Array]:
-    """The same: there is no order for a kernel to leave open or to keep."""
-    del launch
-    return xla_extreme(values, by=by)

@@ -1,7 +1,7 @@
-"""The spec's blocked scan for a CPU: tile by tile, each folded and carried on while in the cache.
+"""The spec's blocked scan on a CPU: tile by tile, each of which stays in the cache.
 
-Lanes are what runs side by side: blocks of a row, rows, and elements beside each other. Where
-lanes are not adjacent in memory a tile is transposed, and it is small enough to be so in the cache.
+Lanes are the columns that a tile folds side by side: blocks of a row, rows, and adjacent elements.
+A tile whose lanes are not adjacent in memory is transposed, which is cheap within the cache.
 """
 
 from __future__ import annotations
@@ -16,45 +16,49 @@ from impl._core.numerics import fence, product
 from impl._core.scan_combines import Combine, Parts
 from impl._core.shard_axes import vary_like
 
-#: Lanes of a tile: at least so many, if there are, and so many of one row of adjacent ones.
+#: The least lanes of a tile.
 _LANES = 16
+#: The lanes of a tile that are adjacent elements, if there are so many.
 _ADJACENT = 256
-#: Elements that a tile has at least, in short rows.
+#: The least elements of a tile with short rows.
 _ELEMENTS = 16384
-#: Steps of a fold that are compiled together. With 16, XLA computes sums several times over.
+#: Steps of a fold that are unrolled. With 16 of them XLA computes sums several times.
 _UNROLL = 4
 
-#: From where a tile starts, [outer, n, inner], and its shape to the parts that are there.
+#: From the start of a tile in [outer, n, inner] and its shape to the parts in that tile.
 Read = Callable[[tuple[jax.Array | int, ...], tuple[int, int, int]], Parts]
 
 
 def reader(*parts: jax.Array) -> Read:
-    """Reads from arrays."""
-    axes = _axes(parts[0].shape)
-    # Out here: a loop would be given what is captured in there.
-    flat = [part.reshape(part.shape[:axes]) for part in parts]
+    """Returns a function that reads tiles of arrays."""
+    axes = _number_of_axes(parts[0].shape)
+    # Reshape outside the loop, since a loop passes the arrays that its body captures.
+    arrays = [part.reshape(part.shape[:axes]) for part in parts]
 
     def read(start: tuple[jax.Array | int, ...], shape: tuple[int, int, int]) -> Parts:
-        found = (jax.lax.dynamic_slice(part, start[:axes], shape[:axes]) for part in flat)
-        return tuple(part.reshape(shape) for part in found)
+        tiles = (jax.lax.dynamic_slice(array, start[:axes], shape[:axes]) for array in arrays)
+        return tuple(tile.reshape(shape) for tile in tiles)
 
     return read
 
 
-def _axes(shape: tuple[int, ...]) -> int:
-    """How many axes an array in memory has: if the last is of 1, XLA might copy it to drop it."""
+def _number_of_axes(shape: tuple[int, ...]) -> int:
+    """Returns the number of axes of an array, without a last axis of length 1.
+
+    XLA might copy the array to drop that axis.
+    """
     return len(shape) - (shape[-1] == 1)
 
 
-def scan(read: Read, like: Parts, combine: Combine, block: int, kept: tuple[int, ...]) -> Parts:
-    """The blocked scan along the middle axis of [outer, n, inner].
+def scan(read: Read, like: Parts, combine: Combine, block: int, results: tuple[int, ...]) -> Parts:
+    """Computes the blocked scan along the middle axis of [outer, n, inner].
 
     Args:
-        read: Where the parts come from.
+        read: Reads a tile of the parts.
         like: Arrays of the shape and dtypes of the parts.
-        combine: What they are combined by.
+        combine: The operation that combines parts.
         block: The length of a block.
-        kept: Which parts to return.
+        results: The positions of the parts to return.
 
     Returns:
         These parts of the running folds.
@@ -66,59 +70,82 @@ def scan(read: Read, like: Parts, combine: Combine, block: int, kept: tuple[int,
     adjacent = min(inner, max(lanes, _ADJACENT))
     rows = min(outer, max(1, lanes // adjacent))
     side = min(blocks, max(1, lanes // (rows * adjacent)))
-    tiles = _Tiles(read, like, combine, kept, rows, adjacent)
+    tiles = _Tiles(read, combine, results, rows, adjacent, length, blocks, side, tail)
     across = -(-inner // adjacent)
 
-    def row(place: jax.Array | int, out: Parts) -> Parts:
-        # At the end a tile is moved back, and writes once more what is there.
-        at = _no_more(place // across * rows, outer - rows)
-        lane = _no_more(place % across * adjacent, inner - adjacent)
-        out, carry = tiles.fold((at, 0, lane), side, length, out, None)
-        whole, left = divmod(blocks, side)
+    def scan_rows(number: jax.Array | int, out: Parts) -> Parts:
+        # The last tile may start earlier. It then writes some results again.
+        row = _minimum(number // across * rows, outer - rows)
+        lane = _minimum(number % across * adjacent, inner - adjacent)
+        return tiles.scan(row, lane, out)
 
-        def step(t: jax.Array, state: tuple[Parts, Parts]) -> tuple[Parts, Parts]:
-            return tiles.fold((at, t * side * length, lane), side, length, *state)
-
-        def end(_: jax.Array | int, state: tuple[Parts, Parts]) -> tuple[Parts, Parts]:
-            if left:
-                state = tiles.fold((at, whole * side * length, lane), left, length, *state)
-            if tail:
-                state = tiles.fold((at, blocks * length, lane), 1, tail, *state)
-            return state
-
-        def turn(t: jax.Array, state: tuple[Parts, Parts]) -> tuple[Parts, Parts]:
-            return jax.lax.cond(t < whole, step, end, t, state)  # type: ignore[no-any-return]
-
-        if whole == 1:
-            return end(1, (out, carry))[0]
-        # The end is a turn of the loop too: XLA would copy what the loop returns to write there.
-        turns = whole + (1 if left or tail else 0)
-        out, _ = jax.lax.fori_loop(1, turns, turn if turns > whole else step, (out, carry))
-        return out
-
-    shape = like[0].shape[: _axes(like[0].shape)]
-    # Of the type of what it is made of, its sharding included.
-    fresh = (jax.lax.full_like(like[k], 0).reshape(shape) for k in kept)
-    out = tuple(vary_like(part, *like) for part in fresh)
+    shape = like[0].shape[: _number_of_axes(like[0].shape)]
+    # full_like keeps the type of the operand, including its sharding.
+    initial = (jax.lax.full_like(like[k], 0).reshape(shape) for k in results)
+    out = tuple(vary_like(part, *like) for part in initial)
     count = -(-outer // rows) * across
-    out = row(0, out) if count == 1 else jax.lax.fori_loop(0, count, row, out)
+    out = scan_rows(0, out) if count == 1 else jax.lax.fori_loop(0, count, scan_rows, out)
     return tuple(part.reshape(like[0].shape) for part in out)
 
 
-def _no_more(value: jax.Array | int, most: int) -> jax.Array | int:
-    return min(value, most) if isinstance(value, int) else jnp.minimum(value, most)
+def _minimum(value: jax.Array | int, limit: int) -> jax.Array | int:
+    return min(value, limit) if isinstance(value, int) else jnp.minimum(value, limit)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Tiles:
-    """How tiles are folded."""
+    """The tiles of one scan, each of ``side`` blocks of some rows and adjacent elements.
+
+    Attributes:
+        read: Reads a tile of the parts.
+        combine: The operation that combines parts.
+        results: The positions of the parts to return.
+        rows: Rows of a tile.
+        adjacent: Adjacent elements of a tile.
+        length: The length of a block.
+        blocks: The number of whole blocks of a row.
+        side: The number of blocks of a tile.
+        tail: The length of the last block if it is shorter than the others, else 0.
+    """
 
     read: Read
-    like: Parts
     combine: Combine
-    kept: tuple[int, ...]
+    results: tuple[int, ...]
     rows: int
     adjacent: int
+    length: int
+    blocks: int
+    side: int
+    tail: int
+
+    def scan(self, row: jax.Array | int, lane: jax.Array | int, out: Parts) -> Parts:
+        """Scans some rows from end to end, and returns ``out`` with the results written."""
+        side, length = self.side, self.length
+        full_tiles, other_blocks = divmod(self.blocks, side)
+        out, carry = self.fold((row, 0, lane), side, length, out, None)
+
+        def fold_tile(t: jax.Array, state: tuple[Parts, Parts]) -> tuple[Parts, Parts]:
+            return self.fold((row, t * side * length, lane), side, length, *state)
+
+        def fold_end(_: jax.Array | int, state: tuple[Parts, Parts]) -> tuple[Parts, Parts]:
+            if other_blocks:
+                start = (row, full_tiles * side * length, lane)
+                state = self.fold(start, other_blocks, length, *state)
+            if self.tail:
+                state = self.fold((row, self.blocks * length, lane), 1, self.tail, *state)
+            return state
+
+        def step(t: jax.Array, state: tuple[Parts, Parts]) -> tuple[Parts, Parts]:
+            return jax.lax.cond(t < full_tiles, fold_tile, fold_end, t, state)  # type: ignore[no-any-return]
+
+        if full_tiles == 1:
+            return fold_end(1, (out, carry))[0]
+        # The end is one more step of the loop. After the loop XLA would copy the loop's result
+        # before it writes to it.
+        steps = full_tiles + (1 if other_blocks or self.tail else 0)
+        body = step if steps > full_tiles else fold_tile
+        out, _ = jax.lax.fori_loop(1, steps, body, (out, carry))
+        return out
 
     def fold(
         self,
@@ -128,7 +155,11 @@ class _Tiles:
         out: Parts,
         carry: Parts | None,
     ) -> tuple[Parts, Parts]:
-        """Writes a tile of ``side`` blocks to ``out``; returns the fold of all up to its end."""
+        """Folds a tile of ``side`` blocks.
+
+        Returns:
+            ``out`` with the tile written, and the fold of all elements up to the tile's end.
+        """
         shape = (self.rows, side * length, self.adjacent)
         lanes = self.rows * side * self.adjacent
 
@@ -139,43 +170,45 @@ class _Tiles:
         local = fold(tuple(map(columns, self.read(start, shape))), self.combine)
         local = tuple(p.reshape(length, self.rows, side, self.adjacent) for p in local)
         carried, carry = self._carried(local, side, carry)
-        for place, own in enumerate(self.kept):
-            axes = out[place].ndim
-            part = carried[own].transpose(1, 2, 0, 3).reshape(shape[:axes])
-            new = jax.lax.dynamic_update_slice(out[place], part, start[:axes])
-            out = (*out[:place], new, *out[place + 1 :])
+        for position, result in enumerate(self.results):
+            axes = out[position].ndim
+            part = carried[result].transpose(1, 2, 0, 3).reshape(shape[:axes])
+            new = jax.lax.dynamic_update_slice(out[position], part, start[:axes])
+            out = (*out[:position], new, *out[position + 1 :])
         return out, carry
 
     def _carried(self, local: Parts, side: int, carry: Parts | None) -> tuple[Parts, Parts]:
-        """The carry into each block combined with it, and the carry out of the last."""
+        """Combines each block with the carry into it; returns also the carry after the last."""
         totals = tuple(part[-1] for part in local)
-        first = carry is None
-        own = tuple(part[:, 0] for part in totals)
-        carries = [own if carry is None else carry]
-        carry = own if carry is None else self.combine(carry, own, product)
+        is_first = carry is None
+        first_total = tuple(part[:, 0] for part in totals)
+        carries = [first_total if carry is None else carry]
+        carry = first_total if carry is None else self.combine(carry, first_total, product)
         for k in range(1, side):
             carries.append(carry)
             carry = self.combine(carry, tuple(part[:, k] for part in totals), product)
-        if first and side == 1:
+        if is_first and side == 1:
             return local, carry
         stacked = (jnp.stack(part, 1)[None] for part in zip(*carries, strict=True))
         before = tuple(jnp.broadcast_to(b, p.shape) for b, p in zip(stacked, local, strict=True))
         combined = self.combine(before, local, product)
-        if first:
-            none = (jnp.arange(side) == 0)[:, None]
-            combined = tuple(jnp.where(none, a, b) for a, b in zip(local, combined, strict=True))
+        if is_first:
+            no_carry = (jnp.arange(side) == 0)[:, None]
+            pairs = zip(local, combined, strict=True)
+            combined = tuple(jnp.where(no_carry, a, b) for a, b in pairs)
         return combined, carry
 
 
 def fold(columns: Parts, combine: Combine) -> Parts:
-    """Running folds down the first axis, left to right."""
+    """Computes running folds along the first axis, left to right."""
 
     def step(
         state: tuple[Parts, jax.Array], values: Parts
     ) -> tuple[tuple[Parts, jax.Array], Parts]:
         before, t = state
         after = combine(before, values, product)
-        # An identity would do for most, but not change no bit of all.
+        # Combining with an identity could change a bit, for example the sign of a zero, so the
+        # first value is selected instead.
         after = tuple(jnp.where(t == 0, a, b) for a, b in zip(values, after, strict=True))
         return (after, t + 1), after
 

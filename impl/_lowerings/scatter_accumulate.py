@@ -1,13 +1,13 @@
-"""Scatter-accumulate: every way to compute its two paths.
+"""Lowerings of scatter-accumulate, for both of its paths.
 
-All take ``operand`` [outer, size, inner], ``indices`` [outer or 1, n, inner or 1] and ``updates``
-[outer, n, inner], and return the operand with updates added along the middle axis, or combined by
-another reduction. Indices outside [0, size) are dropped.
+Each takes ``operand`` [outer, size, inner], ``indices`` [outer or 1, n, inner or 1] and ``updates``
+[outer, n, inner], and returns the operand combined with the updates along the middle axis.
+Updates whose index is outside [0, size) are dropped.
 
-Those that take ``weights`` [outer, n] take ``updates`` [outer, n / k, inner]: each stands for k
-contributions in a row, its products with k weights. ``indices`` are then [outer, n, 1]. With
-``sources`` too, [outer, n], updates are of any number, and each contribution is the product of a
-weight and of the update that its source names, which is one of them.
+With ``weights`` [outer, n], ``updates`` are [outer, n / k, inner] and ``indices`` [outer, n, 1].
+Each update has k consecutive weights, and its product with each of them is a contribution. With
+``sources`` [outer, n] too, there may be any number of updates: each contribution is the product of
+a weight and of the update that its source names.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from impl._core.numerics import accumulator, by_parts, convert, fence, product
 from impl._core.reductions import ADD, Reduction
 from impl._core.shard_axes import vary_like
 from impl._kernels import scatter_accumulate as kernels
-from impl._kernels.triton import MAX_ELEMENTS, Launch
+from impl._kernels.launch import MAX_ELEMENTS, Launch
 from impl._lowerings import scatter_accumulate_chains
 
 Scatter = Callable[..., jax.Array]
 
-#: How many elements of panel results a GPU keeps at a time beyond one panel's.
+#: Elements of panel results that a GPU keeps at once, unless one panel has more.
 _PARTS = 1 << 22
 
 
 def panel_length(destinations: int) -> int:
-    """Length of a panel; the rule is that of the spec's panel order."""
+    """Returns the length of a panel in the spec's panel order."""
     minimum = spec.load().orders["panel"].parameters["minimum"]
     return max(minimum, 1 << (destinations - 1).bit_length() if destinations > 1 else 1)
 
 
-def accumulating(function: Scatter) -> Scatter:
-    """Gives ``function`` operands of its accumulator type, and complex ones by parts."""
+def in_accumulator_dtype(function: Scatter) -> Scatter:
+    """Decorates ``function`` to compute in the accumulator dtype, and complex numbers by parts."""
 
     @functools.wraps(function)
     def run(
@@ -50,30 +50,30 @@ def accumulating(function: Scatter) -> Scatter:
         updates: jax.Array,
         *,
         reduction: Reduction,
-        **rest: Any,
+        **options: Any,
     ) -> jax.Array:
-        options = {"reduction": reduction, **rest}
+        options = {"reduction": reduction, **options}
         if updates.size == 0 or operand.size == 0:
             return operand
         if jnp.issubdtype(operand.dtype, jnp.complexfloating):
             if reduction is not ADD:
                 raise NotImplementedError(f"complex numbers are not combined by {reduction.name!r}")
-            return by_parts(lambda o, u: _stacked(run, o, indices, u, options), operand, updates)
-        wide = accumulator(operand.dtype)
-        out = function(convert(operand, wide), indices, convert(updates, wide), **options)
+            return by_parts(lambda o, u: _on_parts(run, o, indices, u, options), operand, updates)
+        dtype = accumulator(operand.dtype)
+        out = function(convert(operand, dtype), indices, convert(updates, dtype), **options)
         return convert(out, operand.dtype)
 
     return run
 
 
-def _stacked(
+def _on_parts(
     run: Scatter,
     operand: jax.Array,
     indices: jax.Array,
     updates: jax.Array,
     options: dict[str, Any],
 ) -> jax.Array:
-    """Folds a leading axis of parts into the outer axis."""
+    """Runs a scatter on real and imaginary parts, which it merges into the outer axis."""
     if indices.shape[0] > 1:
         indices = jnp.concatenate([indices, indices])
     out = run(
@@ -85,8 +85,8 @@ def _stacked(
     return out.reshape(operand.shape)
 
 
-@accumulating
-def xla_atomic(
+@in_accumulator_dtype
+def atomic_xla(
     operand: jax.Array,
     indices: jax.Array,
     updates: jax.Array,
@@ -95,9 +95,9 @@ def xla_atomic(
     weights: jax.Array | None = None,
     sources: jax.Array | None = None,
 ) -> jax.Array:
-    """XLA's own scatter: serial on a CPU, atomic on a GPU."""
-    whole = contributions(updates, weights, sources, 0, indices.shape[1])
-    return scatter_by(reduction, operand, indices, whole)
+    """Calls XLA's own scatter: serial on a CPU, atomic on a GPU."""
+    values = contributions(updates, weights, sources, 0, indices.shape[1])
+    return xla_scatter(reduction, operand, indices, values)
 
 
 def contributions(
@@ -107,36 +107,39 @@ def contributions(
     start: jax.Array | int,
     count: int,
 ) -> jax.Array:
-    """Those from ``start`` on, [outer, count, inner]: updates, or products of them and weights."""
+    """Returns ``count`` contributions from ``start`` on, shape [outer, count, inner].
+
+    They are the updates, or the products of updates and weights.
+    """
     if weights is None:
         return jax.lax.dynamic_slice_in_dim(updates, start, count, axis=1)
-    own = jax.lax.dynamic_slice_in_dim(weights, start, count, axis=1)
+    factors = jax.lax.dynamic_slice_in_dim(weights, start, count, axis=1)
     if sources is None:
         row = (start + jnp.arange(count, dtype=jnp.int32)) // (weights.shape[1] // updates.shape[1])
-        return product(rows_at(updates, row), own[:, :, None])
+        return product(rows_at(updates, row), factors[:, :, None])
     rows = jax.lax.dynamic_slice_in_dim(sources, start, count, axis=1)
-    return product(rows_of_each(updates, rows), own[:, :, None])
+    return product(rows_of_each(updates, rows), factors[:, :, None])
 
 
 def flat_sources(sources: jax.Array | None, updates: jax.Array) -> jax.Array | None:
-    """``sources`` as rows of all updates, flat; None where there are none."""
+    """Returns ``sources`` as flat row numbers that count through the outer axis of ``updates``."""
     if sources is None:
         return None
     outer = jnp.arange(updates.shape[0], dtype=jnp.int32)[:, None]
     return (outer * updates.shape[1] + sources.astype(jnp.int32)).reshape(-1)
 
 
-def scatter_by(
+def xla_scatter(
     reduction: Reduction, operand: jax.Array, indices: jax.Array, updates: jax.Array
 ) -> jax.Array:
-    """XLA's scatter, in the form that is the fastest on a CPU."""
+    """Calls XLA's scatter, in the form that is the fastest on a CPU."""
 
     def scatter(target: Any, values: jax.Array) -> jax.Array:
         return getattr(target, reduction.name)(values, mode="drop")  # type: ignore[no-any-return]
 
     outer, size, inner = operand.shape
     if indices.shape == (1, updates.shape[1], 1):
-        # None is negative, and JAX need not wrap them around.
+        # No index is negative. JAX does not wrap unsigned indices around.
         rows = within(indices[0, :, 0], size).astype(jnp.uint32)
         if outer == inner == 1:
             return scatter(operand[0, :, 0].at[rows], updates[0, :, 0])[None, :, None]
@@ -144,11 +147,11 @@ def scatter_by(
             return scatter(operand[0].at[rows], updates[0])[None]
         return scatter(operand.at[:, rows], updates)
     if operand.size > MAX_ELEMENTS:
-        full = jnp.broadcast_to(within(indices, size), updates.shape)
+        index = jnp.broadcast_to(within(indices, size), updates.shape)
         a = jnp.arange(outer)[:, None, None]
         b = jnp.arange(inner)[None, None, :]
-        return scatter(operand.at[a, full, b], updates)
-    # At flat offsets of rows, or else of scalars, is what the CPU's scatter is fastest at.
+        return scatter(operand.at[a, index, b], updates)
+    # The scatter of a CPU is the fastest with flat offsets, of rows if possible, else of scalars.
     width = row_width(operand, indices)
     flat = flat_offsets(operand, indices).astype(jnp.uint32)
     if width == 1:
@@ -159,14 +162,14 @@ def scatter_by(
 
 
 def row_width(operand: jax.Array, indices: jax.Array) -> int:
-    """How many neighbouring elements of the operand go by one index."""
+    """Returns the number of adjacent elements of the operand that share an index."""
     return operand.shape[2] if indices.shape[2] == 1 else 1
 
 
 def flat_offsets(operand: jax.Array, indices: jax.Array) -> jax.Array:
-    """Which row of the operand, of ``row_width`` elements, each contribution goes to, flat.
+    """Returns the flat row number of each destination, in rows of ``row_width`` elements.
 
-    Those out of range point past its end.
+    A contribution whose index is out of range gets the row number after the last.
     """
     outer, size, _ = operand.shape
     lanes = indices.shape[2]
@@ -177,8 +180,8 @@ def flat_offsets(operand: jax.Array, indices: jax.Array) -> jax.Array:
     return jnp.where(inside, offset, outer * size * lanes).reshape(-1)
 
 
-@accumulating
-def xla_chains(
+@in_accumulator_dtype
+def ordered_xla(
     operand: jax.Array,
     indices: jax.Array,
     updates: jax.Array,
@@ -187,8 +190,8 @@ def xla_chains(
     weights: jax.Array | None = None,
     sources: jax.Array | None = None,
 ) -> jax.Array:
-    """Panel order without scatters: right on any device."""
-    return _by_chains(
+    """Computes the panel order without a scatter, since some devices scatter in any order."""
+    return _fold_contributions(
         operand,
         indices,
         updates,
@@ -203,8 +206,8 @@ def xla_chains(
     )
 
 
-@accumulating
-def kernel_atomic(
+@in_accumulator_dtype
+def atomic_kernel(
     operand: jax.Array,
     indices: jax.Array,
     updates: jax.Array,
@@ -214,14 +217,13 @@ def kernel_atomic(
     weights: jax.Array | None = None,
     sources: jax.Array | None = None,
 ) -> jax.Array:
-    """One pass of atomics."""
-    # Until jax 0.12 Triton's atomics on vectors of integers are lowered as those of floats; XLA's
-    # scatter of integers is atomic too, and exact.
+    """Combines all contributions in one pass of atomics."""
+    # The backend's atomics take floats alone. XLA's scatter of integers is atomic and exact.
     exact = jnp.issubdtype(operand.dtype, jnp.integer)
     count = updates.size // updates.shape[1] * indices.shape[1]
     if exact or max(operand.size, updates.size, count) > MAX_ELEMENTS:
-        whole = contributions(updates, weights, sources, 0, indices.shape[1])
-        return scatter_by(reduction, operand, indices, whole)
+        values = contributions(updates, weights, sources, 0, indices.shape[1])
+        return xla_scatter(reduction, operand, indices, values)
     return kernels.atomic(
         operand,
         indices,
@@ -233,8 +235,8 @@ def kernel_atomic(
     )
 
 
-@accumulating
-def kernel_chains(
+@in_accumulator_dtype
+def ordered_kernel(
     operand: jax.Array,
     indices: jax.Array,
     updates: jax.Array,
@@ -244,8 +246,8 @@ def kernel_chains(
     weights: jax.Array | None = None,
     sources: jax.Array | None = None,
 ) -> jax.Array:
-    """Panel order by one lane for each chain."""
-    return _by_chains(
+    """Computes the panel order by kernels, with one lane for each chain."""
+    return _fold_contributions(
         operand,
         indices,
         updates,
@@ -261,7 +263,7 @@ def kernel_chains(
     )
 
 
-def _by_chains(
+def _fold_contributions(
     operand: jax.Array,
     indices: jax.Array,
     updates: jax.Array,
@@ -269,6 +271,7 @@ def _by_chains(
     fold_panels: Callable[..., jax.Array],
     reduction: Reduction,
 ) -> jax.Array:
+    """Sorts contributions into chains, folds these, and combines the result with the operand."""
     outer, size, inner = operand.shape
     if max(operand.size, updates.size, indices.size) > MAX_ELEMENTS:
         raise NotImplementedError(
@@ -294,21 +297,15 @@ def _by_chains(
         panel = jnp.broadcast_to(panel[None, :, None], (outer, n, lanes)).reshape(-1)
         row = jnp.arange(outer * size * lanes, dtype=jnp.int32)[:, None]
         first = (row // (size * lanes) * n + first) * lanes
-    fold = functools.partial(_fold, fold_chains=fold_chains, fold_panels=fold_panels)
-    total = fold(
-        scatter_accumulate_chains.chain_table(destination, panel, first),
-        source,
-        initial,
-        panels,
-        reduction,
-    )
+    table = scatter_accumulate_chains.chain_table(destination, panel, first)
+    total = _fold_table(table, source, initial, panels, reduction, fold_chains, fold_panels)
     out = reduction.combine(fence(initial), total)
     if shared:
         return jnp.moveaxis(out.reshape(size, outer, inner), 0, 1)
     return out.reshape(operand.shape)
 
 
-def _fold(
+def _fold_table(
     table: tuple[jax.Array, jax.Array],
     source: jax.Array,
     initial: jax.Array,
@@ -317,21 +314,21 @@ def _fold(
     fold_chains: Callable[..., jax.Array],
     fold_panels: Callable[..., jax.Array],
 ) -> jax.Array:
-    """Folds the chains of a few panels at a time, so that their results do not fill the memory."""
+    """Folds the chains of a few panels at a time, so that panel results do not fill the memory."""
     starts, positions = table
     total = vary_like(reduction.full(initial.shape, initial.dtype), initial, source, positions)
     group = min(panels, max(1, _PARTS // initial.size))
     groups = -(-panels // group)
-    ends = [(0, 0), (0, groups * group - panels)]  # chains that are empty
-    start = jnp.pad(starts[:-1].reshape(-1, panels), ends)
-    end = jnp.pad(starts[1:].reshape(-1, panels), ends)
+    empty_chains = [(0, 0), (0, groups * group - panels)]
+    start = jnp.pad(starts[:-1].reshape(-1, panels), empty_chains)
+    end = jnp.pad(starts[1:].reshape(-1, panels), empty_chains)
 
     def step(k: jax.Array, total: jax.Array) -> jax.Array:
-        own = [
-            jax.lax.dynamic_slice_in_dim(edge, k * group, group, axis=1).reshape(-1)
-            for edge in (start, end)
+        bounds = [
+            jax.lax.dynamic_slice_in_dim(bound, k * group, group, axis=1).reshape(-1)
+            for bound in (start, end)
         ]
-        parts = fold_chains(*own, positions, source)
+        parts = fold_chains(*bounds, positions, source)
         return fold_panels(parts.reshape(-1, group, source.shape[1]), total)
 
     if groups == 1:

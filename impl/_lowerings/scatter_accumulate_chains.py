@@ -1,7 +1,7 @@
-"""Chains: the contributions of one destination within one panel, found by a stable sort of keys.
+"""Chains of the panel order: found by a stable sort of keys, folded by XLA operations.
 
-A cell is a pair of destination and panel. Panels are at least as long as there are destinations,
-so there are at most about as many cells as contributions.
+A chain is the contributions of one destination within one panel. Panels are at least as long as
+there are destinations, so there are at most about as many chains as contributions.
 """
 
 from __future__ import annotations
@@ -13,46 +13,48 @@ from impl._core.numerics import product
 from impl._core.reductions import Reduction
 from impl._core.shard_axes import vary_like
 
+#: Bits of the widest integer that holds a key together with its position.
 _WORD = 32
 
 
 def chain_table(
     destination: jax.Array, panel: jax.Array, first: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Sorts contributions into cells.
+    """Sorts contributions into chains.
 
-    Only keys and positions move, never the contributions. Both are sorted as one word where they
-    fit into one; else a key with its position, which XLA also sorts by radix on a GPU.
+    Only keys and positions are sorted, never the contributions. If a key and its position fit into
+    one integer, these integers are sorted. Otherwise pairs of key and position are sorted, which
+    XLA on a GPU also does by radix.
 
     Args:
-        destination: Of each contribution, int32, shape [n]; those not below the number of
-            destinations are dropped.
-        panel: Of each contribution, int32, shape [n].
-        first: A position that no contribution of a cell is before, nor any of an earlier panel of
-            its destination after; int32, shape [destinations, panels].
+        destination: The destination of each contribution, int32, shape [n]. Contributions whose
+            destination is not below the number of destinations are dropped.
+        panel: The panel of each contribution, int32, shape [n].
+        first: A lower bound of the positions of each chain. The positions of earlier panels of
+            that destination are below the bound. int32, shape [destinations, panels].
 
     Returns:
-        Where each cell starts in the second array, and the end of the last, shape
-        [destinations * panels + 1]; positions of the contributions, cell by cell and ascending in
-        each, shape [n].
+        The start of each chain in the second array, and the end of the last chain, shape
+        [destinations * panels + 1]; the positions of the contributions, chain by chain and
+        ascending within each, shape [n].
     """
     destinations, panels = first.shape
-    cells, n = first.size, destination.shape[0]
+    chains, n = first.size, destination.shape[0]
     position = jnp.arange(n, dtype=jnp.int32)
-    kept = jnp.where(destination < destinations, destination, destinations)
+    valid = jnp.where(destination < destinations, destination, destinations)
     bits = max(n - 1, 1).bit_length()
     if destinations.bit_length() + bits <= _WORD:
         word = jnp.uint16 if destinations.bit_length() + bits <= _WORD // 2 else jnp.uint32
-        words = jax.lax.sort((kept.astype(word) << bits) | position.astype(word))
+        words = jax.lax.sort((valid.astype(word) << bits) | position.astype(word))
         rows = jnp.arange(destinations, dtype=word)[:, None] << bits
         bounds = (rows | first.astype(word)).reshape(-1)
         end = jnp.array([destinations << bits], word)
         starts = jnp.searchsorted(words, jnp.concatenate([bounds, end]))
         return starts.astype(jnp.int32), (words & word((1 << bits) - 1)).astype(jnp.int32)
-    key = jnp.uint16 if cells < 1 << (_WORD // 2) else jnp.uint32
-    cell = jnp.where(kept < destinations, kept * panels + panel, cells).astype(key)
-    keys, positions = jax.lax.sort((cell, position), num_keys=1, is_stable=True)
-    starts = jnp.searchsorted(keys, jnp.arange(cells + 1, dtype=key))
+    dtype = jnp.uint16 if chains < 1 << (_WORD // 2) else jnp.uint32
+    chain = jnp.where(valid < destinations, valid * panels + panel, chains).astype(dtype)
+    keys, positions = jax.lax.sort((chain, position), num_keys=1, is_stable=True)
+    starts = jnp.searchsorted(keys, jnp.arange(chains + 1, dtype=dtype))
     return starts.astype(jnp.int32), positions
 
 
@@ -66,10 +68,10 @@ def fold_chains(
     weights: jax.Array | None = None,
     sources: jax.Array | None = None,
 ) -> jax.Array:
-    """Folds every chain left to right, from the identity: [n, width] to [chains, width].
+    """Folds every chain left to right, starting with the identity: [n, width] to [chains, width].
 
-    With ``weights``, of several in a row for each update, positions are theirs. With ``sources``
-    each weight is of the update that its source names.
+    With ``weights``, several consecutive ones for each update, positions are those of weights.
+    With ``sources``, each weight multiplies the update that its source names.
     """
     share = 1 if weights is None else weights.size // updates.shape[0]
 
@@ -81,13 +83,13 @@ def fold_chains(
             value = product(value, weights.reshape(-1)[position][:, None])
         return jnp.where(alive[:, None], reduction.combine(total, value), total)
 
-    none = reduction.full((start.shape[0], updates.shape[1]), updates.dtype)
+    initial = reduction.full((start.shape[0], updates.shape[1]), updates.dtype)
     longest = jnp.max(end - start, initial=0)
-    return jax.lax.fori_loop(0, longest, step, vary_like(none, start, updates))  # type: ignore[no-any-return]
+    return jax.lax.fori_loop(0, longest, step, vary_like(initial, start, updates))  # type: ignore[no-any-return]
 
 
 def fold_panels(parts: jax.Array, total: jax.Array, *, reduction: Reduction) -> jax.Array:
-    """Folds [destinations, panels, width] over panels, left to right, onto the total so far."""
+    """Folds [destinations, panels, width] over panels, left to right, starting with ``total``."""
 
     def step(panel: jax.Array, total: jax.Array) -> jax.Array:
         part: jax.Array = jax.lax.dynamic_index_in_dim(parts, panel, axis=1, keepdims=False)

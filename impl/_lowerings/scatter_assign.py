@@ -1,7 +1,8 @@
-"""Which of several writers of one place stays: every way to find out.
+"""Lowerings of ``writers``: which of several writers of an element stays.
 
-All take ``indices`` [outer, n, inner] and return, for each of ``size`` places, the position of a
-writer along the middle axis, or -1 where there is none. Only positions move, never the updates.
+Each takes ``indices`` [outer, n, inner] and returns, for each of ``size`` elements, the position of
+a writer along the middle axis, or -1 where there is none. Only positions are scattered, never the
+updates.
 """
 
 from __future__ import annotations
@@ -12,67 +13,76 @@ import jax.numpy as jnp
 from impl._core.axes import rows_at, within
 from impl._core.reductions import MAX
 from impl._core.shard_axes import vary_like
-from impl._kernels import scatter_accumulate as kernels
-from impl._kernels.triton import MAX_ELEMENTS, Launch
-from impl._lowerings.scatter_accumulate import flat_offsets, scatter_by
+from impl._kernels import scatter_assign as kernels
+from impl._kernels.launch import MAX_ELEMENTS, Launch
+from impl._lowerings.scatter_accumulate import flat_offsets, xla_scatter
 
 
-def take(values: jax.Array, places: jax.Array) -> jax.Array:
-    """Elements of [outer or 1, size, inner or 1] at [outer or 1, n, inner or 1], all in range."""
-    outer = max(values.shape[0], places.shape[0])
-    inner = max(values.shape[2], places.shape[2])
-    if (places.shape[0], places.shape[2]) == (1, 1):
-        return rows_at(jnp.asarray(values), places[0, :, 0])
+def take(values: jax.Array, positions: jax.Array) -> jax.Array:
+    """Takes elements along the middle axis.
+
+    Args:
+        values: Shape [outer or 1, size, inner or 1].
+        positions: Shape [outer or 1, n, inner or 1], all in [0, size).
+
+    Returns:
+        Shape [outer, n, inner].
+    """
+    outer = max(values.shape[0], positions.shape[0])
+    inner = max(values.shape[2], positions.shape[2])
+    if (positions.shape[0], positions.shape[2]) == (1, 1):
+        return rows_at(jnp.asarray(values), positions[0, :, 0])
     values = jnp.broadcast_to(values, (outer, values.shape[1], inner))
-    places = jnp.broadcast_to(places, (outer, places.shape[1], inner))
-    return jnp.take_along_axis(values, places, axis=1, mode="promise_in_bounds")
+    positions = jnp.broadcast_to(positions, (outer, positions.shape[1], inner))
+    return jnp.take_along_axis(values, positions, axis=1, mode="promise_in_bounds")
 
 
-def xla_any(indices: jax.Array, *, size: int) -> jax.Array:
-    """XLA's own scatter: the last one on a CPU, a race on a GPU."""
+def atomic_xla(indices: jax.Array, *, size: int) -> jax.Array:
+    """Calls XLA's own scatter: the last writer stays on a CPU, any writer on a GPU."""
     outer, n, inner = indices.shape
     if indices.size == 0 or size == 0:
-        return _nobody(indices, size)
+        return _no_writers(indices, size)
     if outer * inner == 1:
-        places = within(indices[0, :, 0], size)
+        index = within(indices[0, :, 0], size)
         position = jnp.arange(n, dtype=jnp.int32)
-        return _nobody(indices, size)[0, :, 0].at[places].set(position, mode="drop")[None, :, None]
-    nobody = _nobody(indices, size)
-    if nobody.size > MAX_ELEMENTS:
+        initial = _no_writers(indices, size)[0, :, 0]
+        return initial.at[index].set(position, mode="drop")[None, :, None]
+    initial = _no_writers(indices, size)
+    if initial.size > MAX_ELEMENTS:
         a = jnp.arange(outer)[:, None, None]
         b = jnp.arange(inner)[None, None, :]
-        at = nobody.at[a, within(indices, size), b]
-        return at.set(_positions(indices), mode="drop")
-    flat = flat_offsets(nobody, indices)
-    out = nobody.reshape(-1).at[flat].set(_positions(indices).reshape(-1), mode="drop")
-    return out.reshape(nobody.shape)
+        destination = initial.at[a, within(indices, size), b]
+        return destination.set(_positions(indices), mode="drop")
+    flat = flat_offsets(initial, indices)
+    out = initial.reshape(-1).at[flat].set(_positions(indices).reshape(-1), mode="drop")
+    return out.reshape(initial.shape)
 
 
 #: On a CPU XLA's scatter writes in source order.
-cpu_last = xla_any
+ordered_cpu = atomic_xla
 
 
-def xla_last(indices: jax.Array, *, size: int) -> jax.Array:
-    """The greatest position, by a scatter of integers: right on any device."""
+def ordered_xla(indices: jax.Array, *, size: int) -> jax.Array:
+    """Returns the greatest position; an integer maximum is the same in every order."""
     if indices.size == 0 or size == 0:
-        return _nobody(indices, size)
-    return scatter_by(MAX, _nobody(indices, size), indices, _positions(indices))
+        return _no_writers(indices, size)
+    return xla_scatter(MAX, _no_writers(indices, size), indices, _positions(indices))
 
 
-def kernel_any(indices: jax.Array, *, size: int, launch: Launch) -> jax.Array:
-    """Whichever store the hardware does last."""
-    nobody = _nobody(indices, size)
+def atomic_kernel(indices: jax.Array, *, size: int, launch: Launch) -> jax.Array:
+    """Returns the writer whose store the hardware does last."""
+    initial = _no_writers(indices, size)
     if indices.size == 0 or size == 0:
-        return nobody
-    if max(nobody.size, indices.size) > MAX_ELEMENTS:
-        return xla_any(indices, size=size)
+        return initial
+    if max(initial.size, indices.size) > MAX_ELEMENTS:
+        return atomic_xla(indices, size=size)
     return kernels.any_writer(indices, size, launch=launch)
 
 
-def kernel_last(indices: jax.Array, *, size: int, launch: Launch) -> jax.Array:
-    """The same: a greatest position does not depend on who comes first."""
+def ordered_kernel(indices: jax.Array, *, size: int, launch: Launch) -> jax.Array:
+    """Calls ``ordered_xla``: XLA's scatter of integers is atomic and exact."""
     del launch
-    return xla_last(indices, size=size)
+    return ordered_xla(indices, size=size)
 
 
 def _positions(indices: jax.Array) -> jax.Array:
@@ -80,6 +90,7 @@ def _positions(indices: jax.Array) -> jax.Array:
     return jnp.broadcast_to(position, indices.shape)
 
 
-def _nobody(indices: jax.Array, size: int) -> jax.Array:
+def _no_writers(indices: jax.Array, size: int) -> jax.Array:
+    """Returns the result for elements that no contribution writes to."""
     outer, _, inner = indices.shape
     return vary_like(jnp.full((outer, size, inner), -1, jnp.int32), indices)

@@ -1,7 +1,7 @@
-"""Positions in sorted order along the middle axis of [outer, n, inner], and the most frequent.
+"""Lowerings of ``argsort`` and ``most_frequent`` along the middle axis of [outer, n, inner].
 
-Everything here is exact and stable, so both paths and every device share it: what differs is only
-how a CPU sorts.
+Sorting is exact and stable here, so both paths and all devices share one result. Only the sorting
+algorithm of a CPU differs.
 """
 
 from __future__ import annotations
@@ -11,101 +11,100 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from impl._kernels.triton import Launch
-from impl._lowerings.select_kth import as_rows, some_rows_at_a_time, sort_keys
+from impl._kernels.launch import Launch
+from impl._lowerings._common import axis_to_rows, map_row_blocks, rows_to_axis, sort_keys
 
 #: From keys [rows, n] to the positions of each row in ascending and stable order, int32.
 Argsort = Callable[[jax.Array], jax.Array]
 
-#: A CPU finds the first few by a heap if they are no more than this part of all.
-_FEW = 16
+#: A CPU selects the first positions with a heap, if they are at most this fraction of a row.
+_TOP_FRACTION = 16
 
 
-def cpu_rank(values: jax.Array, *, count: int, descending: bool) -> jax.Array:
-    """Positions of the first ``count``, on a CPU."""
+def argsort_cpu(values: jax.Array, *, count: int, descending: bool) -> jax.Array:
+    """Returns the first ``count`` positions in sorted order."""
     outer, n, inner = values.shape
     if values.size == 0 or count == 0:
         return jnp.zeros((outer, count, inner), jnp.int32)
-    few = count * _FEW <= n and jnp.dtype(values.dtype).itemsize <= 4
+    top = count * _TOP_FRACTION <= n and jnp.dtype(values.dtype).itemsize <= 4
 
-    def first(lines: jax.Array) -> jax.Array:
-        keys = sort_keys(lines)
-        if few:
-            return _top(keys if descending else ~keys, count)
-        return _packed_argsort(~keys if descending else keys)[:, :count]
+    def block(rows: jax.Array) -> jax.Array:
+        keys = sort_keys(rows)
+        if top:
+            return _top_positions(keys if descending else ~keys, count)
+        return packed_argsort(~keys if descending else keys)[:, :count]
 
-    return _back(some_rows_at_a_time(first, count, as_rows(values)), values)
+    return rows_to_axis(map_row_blocks(block, count, axis_to_rows(values)), values)
 
 
-def xla_rank(values: jax.Array, *, count: int, descending: bool) -> jax.Array:
-    """Positions of the first ``count``."""
+def argsort_xla(values: jax.Array, *, count: int, descending: bool) -> jax.Array:
+    """Returns the first ``count`` positions in sorted order."""
     outer, _, inner = values.shape
     if values.size == 0 or count == 0:
         return jnp.zeros((outer, count, inner), jnp.int32)
-    keys = sort_keys(as_rows(values))
-    return _back(_argsort(~keys if descending else keys)[:, :count], values)
+    keys = sort_keys(axis_to_rows(values))
+    return rows_to_axis(stable_argsort(~keys if descending else keys)[:, :count], values)
 
 
-def kernel_rank(values: jax.Array, *, count: int, descending: bool, launch: Launch) -> jax.Array:
-    """As ``xla_rank``: XLA's sort needs no kernel beside it."""
+def argsort_kernel(values: jax.Array, *, count: int, descending: bool, launch: Launch) -> jax.Array:
+    """Calls ``argsort_xla``: XLA's own sort is a kernel already."""
     del launch
-    return xla_rank(values, count=count, descending=descending)
+    return argsort_xla(values, count=count, descending=descending)
 
 
-def cpu_most_frequent(values: jax.Array) -> jax.Array:
-    """The lowest position of the most frequent, on a CPU."""
+def most_frequent_cpu(values: jax.Array) -> jax.Array:
+    """Returns the lowest position of the most frequent element."""
     outer, _, inner = values.shape
     if values.size == 0:
         return jnp.zeros((outer, 1, inner), jnp.int32)
 
-    def most(lines: jax.Array) -> jax.Array:
-        return _most_frequent(lines, _packed_argsort)
+    def block(rows: jax.Array) -> jax.Array:
+        return _most_frequent(rows, packed_argsort)
 
-    return _back(some_rows_at_a_time(most, 1, as_rows(values)), values)
+    return rows_to_axis(map_row_blocks(block, 1, axis_to_rows(values)), values)
 
 
-def xla_most_frequent(values: jax.Array) -> jax.Array:
-    """The lowest position of the most frequent."""
+def most_frequent_xla(values: jax.Array) -> jax.Array:
+    """Returns the lowest position of the most frequent element."""
     outer, _, inner = values.shape
     if values.size == 0:
         return jnp.zeros((outer, 1, inner), jnp.int32)
-    return _back(_most_frequent(as_rows(values), _argsort), values)
+    return rows_to_axis(_most_frequent(axis_to_rows(values), stable_argsort), values)
 
 
-def kernel_most_frequent(values: jax.Array, *, launch: Launch) -> jax.Array:
-    """As ``xla_most_frequent``."""
+def most_frequent_kernel(values: jax.Array, *, launch: Launch) -> jax.Array:
+    """Calls ``most_frequent_xla``: XLA's own sort is a kernel already."""
     del launch
-    return xla_most_frequent(values)
+    return most_frequent_xla(values)
 
 
-def _back(rows: jax.Array, values: jax.Array) -> jax.Array:
-    """[outer, m, inner] of [outer * inner, m]."""
-    outer, _, inner = values.shape
-    return jnp.moveaxis(rows.reshape(outer, inner, rows.shape[1]), 2, 1)
+def stable_argsort(keys: jax.Array) -> jax.Array:
+    """Returns the positions of each row of keys in ascending and stable order, int32."""
+    positions = jax.lax.broadcasted_iota(jnp.int32, keys.shape, 1)
+    _, sorted_positions = jax.lax.sort((keys, positions), dimension=1, num_keys=1, is_stable=True)
+    return sorted_positions
 
 
-def _argsort(keys: jax.Array) -> jax.Array:
-    places = jax.lax.broadcasted_iota(jnp.int32, keys.shape, 1)
-    _, sorted_places = jax.lax.sort((keys, places), dimension=1, num_keys=1, is_stable=True)
-    return sorted_places
+def packed_argsort(keys: jax.Array) -> jax.Array:
+    """Returns the same as ``stable_argsort``, several times as fast on a CPU.
 
-
-def _packed_argsort(keys: jax.Array) -> jax.Array:
-    """As ``_argsort``, several times as fast on a CPU: key and place are one integer of 64 bits."""
+    Key and position of an element are one integer of 64 bits.
+    """
     if keys.dtype.itemsize > 4:
-        return _argsort(keys)
+        return stable_argsort(keys)
     with jax.enable_x64(True):
-        places = jax.lax.broadcasted_iota(jnp.uint64, keys.shape, 1)
-        packed = (keys.astype(jnp.uint64) << jnp.uint64(32)) | places
-        # Stable, though no two are equal: the faster algorithm.
+        positions = jax.lax.broadcasted_iota(jnp.uint64, keys.shape, 1)
+        packed = (keys.astype(jnp.uint64) << jnp.uint64(32)) | positions
+        # No two integers are equal, but XLA's stable algorithm is the faster one.
         low = jax.lax.sort(packed, dimension=1, is_stable=True).astype(jnp.uint32)
         return jax.lax.convert_element_type(low, jnp.int32)
 
 
-def _top(keys: jax.Array, count: int) -> jax.Array:
-    """Positions of the greatest keys: XLA's top-k on a CPU is for float32 alone.
+def _top_positions(keys: jax.Array, count: int) -> jax.Array:
+    """Returns the positions of the greatest keys, in descending and stable order.
 
-    It compares floats by their bits, of NaNs and zeros too, and so is stable for all of them.
+    XLA for a CPU has a top-k of float32 alone, so keys are mapped to floats in their order. That
+    top-k compares the bits of floats, those of NaNs and zeros too, so it is stable for all keys.
     """
     if keys.dtype.itemsize < 4:
         numbers = keys.astype(jnp.float32)
@@ -117,16 +116,16 @@ def _top(keys: jax.Array, count: int) -> jax.Array:
     return jax.lax.top_k(numbers, count)[1].astype(jnp.int32)
 
 
-def _most_frequent(lines: jax.Array, argsort: Argsort) -> jax.Array:
-    """Positions [rows, 1] of [rows, n]."""
-    keys = sort_keys(lines)
-    places = argsort(keys)
-    keys = jnp.take_along_axis(keys, places, axis=1)
-    first = jnp.pad(keys[:, 1:] != keys[:, :-1], ((0, 0), (1, 0)), constant_values=True)
-    if jnp.issubdtype(lines.dtype, jnp.floating):
-        first |= keys == ~keys.dtype.type(0)  # A NaN equals nothing.
-    here = jax.lax.broadcasted_iota(jnp.int32, keys.shape, 1)
-    start = jax.lax.cummax(jnp.where(first, here, 0), axis=1)
-    # Of the longest runs the first, and of that its first: the sort is stable.
-    end = jnp.argmax(here - start, axis=1)[:, None]
-    return jnp.take_along_axis(places, jnp.take_along_axis(start, end, axis=1), axis=1)
+def _most_frequent(rows: jax.Array, argsort: Argsort) -> jax.Array:
+    """Returns the position of the most frequent element of each row, [rows, 1] of [rows, n]."""
+    keys = sort_keys(rows)
+    positions = argsort(keys)
+    keys = jnp.take_along_axis(keys, positions, axis=1)
+    starts_run = jnp.pad(keys[:, 1:] != keys[:, :-1], ((0, 0), (1, 0)), constant_values=True)
+    if jnp.issubdtype(rows.dtype, jnp.floating):
+        starts_run |= keys == ~keys.dtype.type(0)  # A NaN equals nothing.
+    index = jax.lax.broadcasted_iota(jnp.int32, keys.shape, 1)
+    start = jax.lax.cummax(jnp.where(starts_run, index, 0), axis=1)
+    # The first of the longest runs, at its first element: the sort is stable.
+    end = jnp.argmax(index - start, axis=1)[:, None]
+    return jnp.take_along_axis(positions, jnp.take_along_axis(start, end, axis=1), axis=1)

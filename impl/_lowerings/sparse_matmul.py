@@ -1,9 +1,9 @@
-"""Products with a sparse matrix: every way to compute the two forms of their sum.
+"""Lowerings of products with a sparse matrix, and of products sampled at its elements.
 
-All are over stored elements ``e`` of a batch ``a``, at ``rows[a, e]`` and ``columns[a, e]``; one
-whose row or column is out of range has no part in anything. Rows and columns are int32 or int64,
-shape [outer or 1, elements]. Results of narrow integers are computed in 32 bits, and a sum of
-complex products is made of four sums of real ones.
+Both are sums over the stored elements ``e`` of a batch ``a``, at ``rows[a, e]`` and
+``columns[a, e]``. An element whose row or column is out of range is left out. Rows and columns are
+int32 or int64, shape [outer or 1, elements]. Narrow integers are computed in 32 bits, and a sum of
+complex products as four sums of real products.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ import jax.numpy as jnp
 
 import spec
 from impl._core.axes import rows_of_each, within
-from impl._core.numerics import accumulator, convert, fence, product, zeros
+from impl._core.numerics import accumulator, additive_identities, convert, fence, product
 from impl._core.reductions import ADD
 from impl._core.shard_axes import vary_like
 from impl._lowerings.scatter_accumulate import Scatter
 
-#: How many columns of a product are written out; more are gone through by a loop.
+#: The number of columns of a product that are unrolled; a loop goes through more.
 _UNROLLED = 16
-#: How many elements of rows a CPU reads at a time, so that they stay in the cache.
-_READ = 65536
+#: Elements of the rows that a CPU reads at once, so that they stay in the cache.
+_ROW_ELEMENTS = 65536
 
 
 def multiply(
@@ -38,16 +38,16 @@ def multiply(
     size: int,
     **options: Any,
 ) -> jax.Array:
-    """Each element times its row of ``dense``, added up where it stands, as ``scatter`` adds up.
+    """Adds the product of each element and its row of ``dense`` to the element's row of the result.
 
     Args:
-        scatter: One of those of ``impl._lowerings.scatter_accumulate``.
+        scatter: A lowering of ``impl._lowerings.scatter_accumulate``, which adds the products.
         data: The elements, shape [outer, elements].
-        rows: Where the product goes.
-        columns: Rows of ``dense``.
+        rows: The row of the result that each element contributes to.
+        columns: The row of ``dense`` that each element multiplies.
         dense: Shape [outer, height, width].
-        size: How many rows the result has.
-        **options: More for ``scatter``.
+        size: Number of rows of the result.
+        **options: More arguments of ``scatter``.
 
     Returns:
         Shape [outer, size, width].
@@ -57,59 +57,63 @@ def multiply(
         return vary_like(jnp.zeros((outer, size, width), data.dtype), data, rows, columns, dense)
 
     def run(data: jax.Array, dense: jax.Array) -> jax.Array:
-        to, source = _placed(rows, columns, size, height, of=data)
-        total = vary_like(jnp.zeros((data.shape[0], size, width), data.dtype), data, dense, to)
+        row, source = _in_range(rows, columns, size, height, like=data)
+        total = vary_like(jnp.zeros((data.shape[0], size, width), data.dtype), data, dense, row)
         return scatter(
-            total, to[:, :, None], dense, reduction=ADD, weights=data, sources=source, **options
+            total, row[:, :, None], dense, reduction=ADD, weights=data, sources=source, **options
         )
 
-    return _of_reals(run, data, dense)
+    return _in_accumulator_dtype(run, data, dense)
 
 
 def sample(
-    left: jax.Array, right: jax.Array, rows: jax.Array, columns: jax.Array, *, on_cpu: bool
+    left: jax.Array, right: jax.Array, rows: jax.Array, columns: jax.Array, *, by_rows: bool
 ) -> jax.Array:
-    """Of each element, the sum of products of its row of ``left`` and its row of ``right``.
+    """Computes for each element the dot product of its row of ``left`` and its row of ``right``.
 
-    The order is that of panels, with one destination, to which the columns contribute.
+    The order is the panel order with one destination, to which the columns contribute.
 
     Args:
         left: Shape [outer, m, width].
         right: Shape [outer, k, width].
-        rows: Rows of ``left``.
-        columns: Rows of ``right``.
-        on_cpu: Whether to read the rows of a few elements after another, and else a few columns
-            of all.
+        rows: The row of ``left`` of each element.
+        columns: The row of ``right`` of each element.
+        by_rows: Whether to read whole rows of a few elements at once; otherwise a few columns of
+            all elements.
 
     Returns:
         Shape [outer, elements].
     """
     if left.size == 0 or right.size == 0 or rows.size == 0:
-        none = jnp.zeros((left.shape[0], rows.shape[1]), left.dtype)
-        return vary_like(none, left, right, rows, columns)
+        empty = jnp.zeros((left.shape[0], rows.shape[1]), left.dtype)
+        return vary_like(empty, left, right, rows, columns)
 
     def run(left: jax.Array, right: jax.Array) -> jax.Array:
-        row, column = _placed(rows, columns, left.shape[1], right.shape[1], of=left)
+        row, column = _in_range(rows, columns, left.shape[1], right.shape[1], like=left)
         inside = row < left.shape[1]
-        places = jnp.where(inside, row, 0), column
-        total = (_sample_by_rows if on_cpu else _sample_by_columns)(left, right, *places)
+        indices = jnp.where(inside, row, 0), column
+        total = (_sample_by_rows if by_rows else _sample_by_columns)(left, right, *indices)
         return jnp.where(inside, total, 0)
 
-    return _of_reals(run, left, right)
+    return _in_accumulator_dtype(run, left, right)
 
 
-sample_on_cpu = functools.partial(sample, on_cpu=True)
-sample_at_once = functools.partial(sample, on_cpu=False)
+sample_cpu = functools.partial(sample, by_rows=True)
+sample_xla = functools.partial(sample, by_rows=False)
 
 
 def _sample_by_columns(
     left: jax.Array, right: jax.Array, rows: jax.Array, columns: jax.Array
 ) -> jax.Array:
     def read(first: jax.Array | int, count: int) -> tuple[jax.Array, jax.Array]:
-        own = (jax.lax.dynamic_slice_in_dim(a, first, count, axis=2) for a in (left, right))
-        return rows_of_each(next(own), rows), rows_of_each(next(own), columns)
+        slices = (jax.lax.dynamic_slice_in_dim(a, first, count, axis=2) for a in (left, right))
+        return rows_of_each(next(slices), rows), rows_of_each(next(slices), columns)
 
-    return _dot(read, left.shape[2], vary_like(zeros(rows.shape, left.dtype), left, right, rows))
+    return _dot(
+        read,
+        left.shape[2],
+        vary_like(additive_identities(rows.shape, left.dtype), left, right, rows),
+    )
 
 
 def _sample_by_rows(
@@ -117,31 +121,34 @@ def _sample_by_rows(
 ) -> jax.Array:
     outer, elements = rows.shape
     width = left.shape[2]
-    chunk = min(elements, max(1, _READ // (outer * width)))
-    none = vary_like(zeros((outer, elements), left.dtype), left, right, rows)
+    chunk = min(elements, max(1, _ROW_ELEMENTS // (outer * width)))
+    initial = vary_like(additive_identities((outer, elements), left.dtype), left, right, rows)
 
     def step(i: jax.Array, out: jax.Array) -> jax.Array:
-        # At the end some are computed again, and are the same.
+        # The last chunk starts earlier. It computes some elements again, with the same result.
         start = jnp.minimum(i * chunk, elements - chunk)
-        own = (jax.lax.dynamic_slice_in_dim(a, start, chunk, axis=1) for a in (rows, columns))
-        whole = rows_of_each(left, next(own)), rows_of_each(right, next(own))
+        indices = (jax.lax.dynamic_slice_in_dim(a, start, chunk, axis=1) for a in (rows, columns))
+        both = rows_of_each(left, next(indices)), rows_of_each(right, next(indices))
 
         def read(first: jax.Array | int, count: int) -> tuple[jax.Array, jax.Array]:
-            a, b = (jax.lax.dynamic_slice_in_dim(a, first, count, axis=2) for a in whole)
+            a, b = (jax.lax.dynamic_slice_in_dim(a, first, count, axis=2) for a in both)
             return a, b
 
-        total = _dot(read, width, none[:, :chunk])
+        total = _dot(read, width, initial[:, :chunk])
         return jax.lax.dynamic_update_slice_in_dim(out, total, start, axis=1)
 
-    return jax.lax.fori_loop(0, -(-elements // chunk), step, none)  # type: ignore[no-any-return]
+    return jax.lax.fori_loop(0, -(-elements // chunk), step, initial)  # type: ignore[no-any-return]
 
 
 def _dot(
     read: Callable[[jax.Array | int, int], tuple[jax.Array, jax.Array]],
     width: int,
-    none: jax.Array,
+    initial: jax.Array,
 ) -> jax.Array:
-    """Sums of products of the columns that ``read(first, count)`` gives of both, by panels."""
+    """Adds products of columns, panel by panel; ``read(first, count)`` reads columns of both.
+
+    ``initial`` holds the identity of addition.
+    """
 
     def add(first: jax.Array | int, count: int, total: jax.Array) -> jax.Array:
         a, b = read(first, count)
@@ -150,7 +157,7 @@ def _dot(
 
     def panel(start: jax.Array | int, count: int, total: jax.Array) -> jax.Array:
         first = count % _UNROLLED
-        part = add(start, first, none) if first else none
+        part = add(start, first, initial) if first else initial
         if count >= _UNROLLED:
 
             def block(step: jax.Array, part: jax.Array) -> jax.Array:
@@ -160,37 +167,38 @@ def _dot(
         return total + fence(part)
 
     length = spec.load().orders["panel"].parameters["minimum"]
-    whole, rest = divmod(width, length)
-    total = none
-    if whole:
-        total = jax.lax.fori_loop(0, whole, lambda i, t: panel(i * length, length, t), total)
-    if rest:
-        total = panel(whole * length, rest, total)
-    # Fenced, or XLA drops the addition to a constant 0 and with it the sign of 0 + -0.
-    return fence(jnp.zeros_like(none)) + total
+    panels, remainder = divmod(width, length)
+    total = initial
+    if panels:
+        total = jax.lax.fori_loop(0, panels, lambda i, t: panel(i * length, length, t), total)
+    if remainder:
+        total = panel(panels * length, remainder, total)
+    # Without the fence XLA drops the addition to a constant 0, and with it the sign of 0 + -0.
+    return fence(jnp.zeros_like(initial)) + total
 
 
-def _placed(
-    rows: jax.Array, columns: jax.Array, m: int, k: int, *, of: jax.Array
+def _in_range(
+    rows: jax.Array, columns: jax.Array, m: int, k: int, *, like: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Rows, those of elements out of range being ``m``, and columns that are all in range.
+    """Returns rows, ``m`` for elements out of range, and columns that are all in range.
 
-    Both for each of the outer axis of ``of``.
+    Both are repeated to the length of the outer axis of ``like``.
     """
     row, column = within(rows, m), within(columns, k)
     row, column = jnp.where(column < k, row, m), jnp.where(column < k, column, 0)
-    times = of.shape[0] // rows.shape[0]
+    times = like.shape[0] // rows.shape[0]
     return jnp.tile(row, (times, 1)), jnp.tile(column, (times, 1))
 
 
-def _of_reals(
+def _in_accumulator_dtype(
     run: Callable[[jax.Array, jax.Array], jax.Array], a: jax.Array, b: jax.Array
 ) -> jax.Array:
-    """``run``, which is linear in both, on numbers that it can multiply and add exactly as said."""
+    """Applies the bilinear ``run`` in the accumulator dtype, and to complex numbers by parts."""
     if not jnp.issubdtype(a.dtype, jnp.complexfloating):
-        wide = accumulator(a.dtype)
-        return convert(run(convert(a, wide), convert(b, wide)), a.dtype)
-    # One outer axis of: real by real, imaginary by imaginary, real by imaginary and the reverse.
+        dtype = accumulator(a.dtype)
+        return convert(run(convert(a, dtype), convert(b, dtype)), a.dtype)
+    # The outer axis holds real by real, imaginary by imaginary, real by imaginary, and imaginary by
+    # real.
     out = run(
         jnp.concatenate([a.real, a.imag, a.real, a.imag]),
         jnp.concatenate([b.real, b.imag, b.imag, b.real]),

@@ -1,13 +1,13 @@
-"""Compiling whole programs with the options of XLA that the mode and the switches ask for.
+"""``impl.jit``: compiles whole programs with the options of XLA that the mode requires.
 
-Which options these are is in the spec's rows of kind ``backend`` and ``compiler``.
+The options are those of the spec's rows of the kinds ``backend`` and ``compiler``. Which rows hold
+depends on the mode and on the switches of ``impl.backends``.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import re
 import threading
 import types
 from collections.abc import Callable, Mapping
@@ -17,6 +17,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 import jax
 
 import spec
+from impl._core import jax_internals
 from impl._mode import modes, switches
 from impl._mode.modes import Mode
 from impl._mode.switches import Switches
@@ -27,12 +28,12 @@ R = TypeVar("R")
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """An option of XLA and the row that asks for it.
+    """An option of XLA and the row that requires it.
 
     Attributes:
         option: Name of the option.
-        value: Its value.
-        row: Id of the row; the first one, where several ask for the same.
+        value: Value of the option.
+        row: Id of the row; the first one if several rows require the option.
     """
 
     option: str
@@ -41,66 +42,75 @@ class Setting:
 
 
 def compile_options() -> dict[str, spec.OptionValue]:
-    """The compiler options that the mode and the switches of this thread ask for.
+    """Returns the compiler options that the mode and the switches of this thread require.
 
-    For ``jax.jit(f, compiler_options=...)`` and ``lowered.compile(compiler_options=...)``; what
-    ``impl.jit`` passes. An option that the installed jaxlib does not know is left out, and
+    Pass them as ``jax.jit(f, compiler_options=...)`` or ``lowered.compile(compiler_options=...)``;
+    ``impl.jit`` does. An option that the installed jaxlib does not know is left out, and
     ``python -m impl doctor`` reports it. Options for GPUs do nothing on other devices.
 
     Returns:
-        Values by name. Empty where nothing is asked for.
+        The value of each option, by its name. Empty if no option is required.
     """
-    asked = settings()
-    refused = _refused(asked)
-    return {one.option: one.value for one in asked if one.option not in refused}
+    required = settings()
+    unknown = _unknown(required)
+    return {setting.option: setting.value for setting in required if setting.option not in unknown}
 
 
 def unknown_options() -> tuple[Setting, ...]:
-    """What the mode and the switches of this thread ask for and the installed jaxlib lacks."""
-    asked = settings()
-    refused = _refused(asked)
-    return tuple(one for one in asked if one.option in refused)
+    """Returns the required settings whose option the installed jaxlib does not know."""
+    required = settings()
+    unknown = _unknown(required)
+    return tuple(setting for setting in required if setting.option in unknown)
 
 
 def settings() -> tuple[Setting, ...]:
-    """What the mode and the switches of this thread ask for, known to jaxlib or not."""
+    """Returns the settings that the mode and the switches of this thread require.
+
+    Some may have an option that the installed jaxlib does not know.
+    """
     return _settings(modes.current(), switches.current())
 
 
 @functools.cache
-def _settings(mode: Mode, turned: Switches) -> tuple[Setting, ...]:
+def _settings(mode: Mode, state: Switches) -> tuple[Setting, ...]:
     rules = spec.load()
-    facts = turned.facts(mode)
+    facts = state.facts(mode)
     spec.check_facts(facts, rules.facts)
-    found: dict[str, Setting] = {}
+    required: dict[str, Setting] = {}
     for row in rules.select(profile=mode.profile, behaviour="deterministic", active=True):
         if row.options and spec.holds(row.when, facts):
             for option, value in row.options.items():
-                found.setdefault(option, Setting(option, value, row.id))
-    return tuple(found.values())
+                required.setdefault(option, Setting(option, value, row.id))
+    return tuple(required.values())
 
 
 @functools.cache
-def _refused(asked: tuple[Setting, ...]) -> frozenset[str]:
-    """The options that the installed jaxlib does not know: it is asked, having no list of them."""
-    refused: set[str] = set()
+def _unknown(required: tuple[Setting, ...]) -> frozenset[str]:
+    """Returns the names of the options that the installed jaxlib does not know.
 
-    def compile_nothing() -> None:
-        rest: Any = {one.option: one.value for one in asked if one.option not in refused}
-        jax.jit(lambda: 0, compiler_options=rest).lower().compile()
+    jaxlib has no list of its options. An empty program is compiled with them instead, and jaxlib's
+    error names one that it does not know.
+    """
+    unknown: set[str] = set()
 
-    while len(refused) < len(asked):
+    def compile_empty_program() -> None:
+        options: Any = {
+            setting.option: setting.value for setting in required if setting.option not in unknown
+        }
+        jax.jit(lambda: 0, compiler_options=options).lower().compile()
+
+    while len(unknown) < len(required):
         try:
-            # In a thread of its own: the caller may be tracing, where options are not taken.
+            # The caller may be inside a trace, where JAX takes no options; a new thread is not.
             with ThreadPoolExecutor(1) as pool:
-                pool.submit(compile_nothing).result()
+                pool.submit(compile_empty_program).result()
             break
         except jax.errors.JaxRuntimeError as error:
-            unknown = re.search(r"No such compile option: '(\w+)'", str(error))
-            if unknown is None or unknown[1] in refused:
+            name = jax_internals.unknown_option(error)
+            if name is None or name in unknown:
                 raise
-            refused.add(unknown[1])
-    return frozenset(refused)
+            unknown.add(name)
+    return frozenset(unknown)
 
 
 @overload
@@ -110,28 +120,30 @@ def jit(
     fun: None = None, **jit_kwargs: Any
 ) -> Callable[[Callable[..., Any]], Jitted[..., Any]]: ...
 def jit(fun: Callable[..., Any] | None = None, **jit_kwargs: Any) -> Any:
-    """``jax.jit`` with the compiler options that the mode and the switches ask for.
+    """Compiles a function as ``jax.jit`` does, with the options of ``impl.compile_options``.
 
-    With the mode on, algorithms that race are excluded and others are picked without timing them;
-    with ``backends.cudnn.benchmark`` off, which it is by default, nothing is timed either. A
-    program is compiled anew when the mode or a switch asks for other options, and what was
-    compiled before is kept for when they ask for it again. What the options leave open is in the
-    spec's rows of kind ``backend`` and ``compiler``.
+    With the mode on, XLA takes no algorithm that races, and picks algorithms without timing them.
+    With ``backends.cudnn.benchmark`` off, as it is by default, it does not time them either. If the
+    mode or a switch changes and other options are required, the next call compiles the program
+    again; the earlier program is kept for a later change back. The spec's rows of the kinds
+    ``backend`` and ``compiler`` state what the options do not cover.
 
-    JAX takes options at the top level alone: wrap the outermost function, and differentiate inside
+    JAX takes options at the top level only: wrap the outermost function, and differentiate inside
     it.
 
     Args:
-        fun: The function; without it, a decorator is returned.
-        **jit_kwargs: Arguments of ``jax.jit``. ``compiler_options`` are added to those asked for.
+        fun: The function. Without it, a decorator is returned.
+        **jit_kwargs: Arguments of ``jax.jit``. The required options are added to
+            ``compiler_options``.
 
     Returns:
-        A callable with ``lower``, ``trace``, ``eval_shape`` and ``clear_cache``, as ``jax.jit``'s.
+        A ``Jitted``: a callable that has the methods ``lower``, ``trace``, ``eval_shape`` and
+        ``clear_cache`` of the result of ``jax.jit``.
 
     Raises:
         TypeError: ``fun`` is not callable.
-        ValueError: When called: it is inside another ``jit``, or (before jax 0.12) inside
-            ``grad``; or ``compiler_options`` has another value for an option that is asked for.
+        ValueError: Raised by a call inside another ``jit``, or (before jax 0.12) inside ``grad``,
+            and if ``compiler_options`` has another value for a required option.
 
     Source: ``torch.compile`` in the deterministic mode.
     """
@@ -143,18 +155,23 @@ def jit(fun: Callable[..., Any] | None = None, **jit_kwargs: Any) -> Any:
 
 
 class Jitted(Generic[P, R]):
-    """A function compiled by ``impl.jit``: one ``jax.jit`` for each set of compiler options."""
+    """A function compiled by ``impl.jit``: one ``jax.jit`` for each set of compiler options.
+
+    Args:
+        fun: The function.
+        jit_kwargs: Arguments of ``jax.jit``, by name.
+    """
 
     def __init__(self, fun: Callable[P, R], jit_kwargs: Mapping[str, Any]) -> None:
         functools.update_wrapper(self, fun)
         self._fun = fun
         self._kwargs = dict(jit_kwargs)
-        self._own: Mapping[str, Any] = self._kwargs.pop("compiler_options", None) or {}
-        self._made: dict[tuple[Setting, ...], Any] = {}
+        self._own_options: Mapping[str, Any] = self._kwargs.pop("compiler_options", None) or {}
+        self._jitted: dict[tuple[Setting, ...], Any] = {}
         self._lock = threading.Lock()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Calls the function as it is compiled under the mode and switches of this thread."""
+        """Calls the function, compiled with the options that this thread requires now."""
         result: R = self._at_top_level("__call__", args, kwargs)
         return result
 
@@ -163,30 +180,30 @@ class Jitted(Generic[P, R]):
         return self if instance is None else types.MethodType(self, instance)
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """As ``jax.jit(fun).lower``; compiling what it returns uses the options asked for now."""
+        """Lowers as ``jax.jit(fun).lower``; its result compiles with the options required now."""
         return self._at_top_level("lower", args, kwargs)
 
     def trace(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """As ``jax.jit(fun).trace``."""
+        """Traces as ``jax.jit(fun).trace``."""
         return self._at_top_level("trace", args, kwargs)
 
     def eval_shape(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """As ``jax.jit(fun).eval_shape``."""
+        """Returns shapes and dtypes as ``jax.jit(fun).eval_shape``."""
         return self._at_top_level("eval_shape", args, kwargs)
 
     def clear_cache(self) -> None:
-        """Forgets what was compiled, under every set of options."""
+        """Drops the compiled programs of every set of options."""
         with self._lock:
-            for jitted in self._made.values():
+            for jitted in self._jitted.values():
                 jitted.clear_cache()
-            self._made.clear()
+            self._jitted.clear()
 
     def _at_top_level(self, method: str, args: Any, kwargs: Any) -> Any:
-        call = getattr(self._jitted(), method)
+        call = getattr(self._current(), method)
         try:
             return call(*args, **kwargs)
         except ValueError as error:
-            if "`compiler_options` can only be passed to top-level" not in str(error):
+            if not jax_internals.refuses_nested_options(error):
                 raise
             name = getattr(self._fun, "__name__", repr(self._fun))
             raise ValueError(
@@ -196,23 +213,23 @@ class Jitted(Generic[P, R]):
                 f"impl.jit(jax.grad({name}))"
             ) from error
 
-    def _jitted(self) -> Any:
-        asked = settings()
+    def _current(self) -> Any:
+        required = settings()
         with self._lock:
-            if asked not in self._made:
-                options = {**self._own, **self._agreed(asked)}
-                self._made[asked] = jax.jit(
+            if required not in self._jitted:
+                self._check_own_options(required)
+                options = {**self._own_options, **compile_options()}
+                self._jitted[required] = jax.jit(
                     self._fun, compiler_options=options or None, **self._kwargs
                 )
-            return self._made[asked]
+            return self._jitted[required]
 
-    def _agreed(self, asked: tuple[Setting, ...]) -> dict[str, spec.OptionValue]:
-        for one in asked:
-            own = self._own.get(one.option, one.value)
-            if own != one.value:
+    def _check_own_options(self, required: tuple[Setting, ...]) -> None:
+        for setting in required:
+            own = self._own_options.get(setting.option, setting.value)
+            if own != setting.value:
                 raise ValueError(
-                    f"impl.jit: compiler_options sets {one.option} to {own!r}, and the row "
-                    f"{one.row} to {one.value!r}; leave it out, or change the mode or the switch "
-                    "that the row speaks of"
+                    f"impl.jit: compiler_options sets {setting.option} to {own!r}, and the row "
+                    f"{setting.row} to {setting.value!r}; leave it out, or change the mode or the "
+                    "switch that the row speaks of"
                 )
-        return compile_options()

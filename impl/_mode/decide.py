@@ -1,4 +1,8 @@
-"""From a call and the mode to what each device does: the one place where code asks the spec."""
+"""Decides what each platform does with a call of an op, from the mode and the spec's rows.
+
+No other module asks the spec about an op. A decision is made when a call is traced, when the
+device is not known yet, so it has an action for each platform; lowering rules carry it out.
+"""
 
 from __future__ import annotations
 
@@ -19,21 +23,15 @@ from impl._mode.switches import Switches
 
 Path = Literal["atomic", "ordered"]
 
-#: The device of the spec that a JAX platform is. ROCm devices are CUDA devices in PyTorch's
-#: documents; every other platform meets only the rows for any device.
-DEVICES: Mapping[str, spec.Device] = MappingProxyType(
-    {"cpu": "cpu", "cuda": "cuda", "rocm": "cuda"}
-)
-
 
 @dataclasses.dataclass(frozen=True)
 class Alert:
-    """What a device says of an op that has no deterministic implementation in the profile.
+    """The error or warning of an op that has no deterministic implementation in the profile.
 
     Attributes:
         kind: ``raise`` (RuntimeError) or ``warn`` (UserWarning).
-        caller: The name that the row gives to the op.
-        row: Id of the row.
+        caller: Name of the op in the message.
+        row: Id of the row; None for an op that has no row.
         profile: Name of the profile.
     """
 
@@ -45,13 +43,13 @@ class Alert:
 
 @dataclasses.dataclass(frozen=True)
 class Action:
-    """What one device does with a call.
+    """The behaviour of one platform in one call.
 
     Attributes:
         path: The path that the op takes.
-        alert: What it says first, if anything.
+        alert: The alert that is given before that; None for no alert.
         fill: Whether fresh memory is filled with a known value.
-        row: Id of the row that decided; None where no row did.
+        row: Id of the row that decided; None if no row did.
     """
 
     path: Path = "atomic"
@@ -62,12 +60,12 @@ class Action:
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """An action per platform; hashable, so that it can be a static parameter of a primitive.
+    """An action for each platform; hashable, so that it can be a static parameter of a primitive.
 
     Attributes:
-        actions: Pairs of platform and action.
-        elsewhere: The action on platforms that are not named.
-        emulation: How a CPU stands in for another device, in tests.
+        actions: Pairs of a platform and its action.
+        elsewhere: The action on every other platform.
+        emulation: The stand-in of tests, in which a CPU acts as another device; None otherwise.
     """
 
     actions: tuple[tuple[str, Action], ...] = ()
@@ -75,21 +73,22 @@ class Decision:
     emulation: Emulation | None = None
 
     def on(self, platform: str) -> Action:
-        """The action on a platform, or on the one that it stands in for."""
+        """Returns the action on a platform, or on the platform that it stands in for."""
         if self.emulation is not None and platform == "cpu":
             platform = self.emulation.platform
         return dict(self.actions).get(platform, self.elsewhere)
 
     @property
     def of_derivatives(self) -> Decision:
-        """For derivatives that add up, of an op that gives the same bits in every order.
+        """The decision for derivatives of an op that gives the same bits in every order.
 
-        A platform that keeps no order because the op needs none keeps one for them.
+        Such an op (a minimum, for example) may take the atomic path in the deterministic mode. Its
+        derivatives are sums of contributions, which need the ordered path.
         """
 
         def ordered(action: Action) -> Action:
-            free = action.row is not None and action.alert is None and not action.fill
-            return dataclasses.replace(action, path="ordered") if free else action
+            computes = action.row is not None and action.alert is None and not action.fill
+            return dataclasses.replace(action, path="ordered") if computes else action
 
         return dataclasses.replace(
             self,
@@ -99,53 +98,65 @@ class Decision:
 
     @property
     def alerts(self) -> tuple[tuple[str, Alert], ...]:
-        """The platforms that say something, as they are after emulation."""
-        named = ((platform, self.on(platform).alert) for platform in DEVICES)
-        return tuple((platform, alert) for platform, alert in named if alert is not None)
+        """Pairs of a platform and its alert; a stand-in has the alert of its other platform."""
+        alerts = ((platform, self.on(platform).alert) for platform in spec.load().platforms)
+        return tuple((platform, alert) for platform, alert in alerts if alert is not None)
 
 
 @dataclasses.dataclass(frozen=True)
 class Question:
-    """What an op asked: which op, which direction, and what it stated of the call."""
+    """The arguments of one ``decide``: an op asks what to do with a call.
+
+    Attributes:
+        op: Dotted name of the op.
+        direction: ``forward`` or ``backward``.
+        facts: The facts that the op states of the call, by name.
+    """
 
     op: str
     direction: spec.Direction
     facts: spec.Facts
 
 
-_listening: ContextVar[tuple[list[Question], ...]] = ContextVar("_listening", default=())
+#: The lists of the open ``questions()`` scopes of this thread.
+_records: ContextVar[tuple[list[Question], ...]] = ContextVar("_records", default=())
 
 
 @contextlib.contextmanager
 def questions() -> Iterator[list[Question]]:
-    """Collects, inside, what ops ask in this thread; a traced function asks when it is traced."""
-    asked: list[Question] = []
-    token = _listening.set((*_listening.get(), asked))
+    """Records the questions that ops ask in this thread; a jitted function asks when traced.
+
+    Yields:
+        A list. Inside the scope, each ``Question`` is appended to it.
+    """
+    record: list[Question] = []
+    token = _records.set((*_records.get(), record))
     try:
-        yield asked
+        yield record
     finally:
-        _listening.reset(token)
+        _records.reset(token)
 
 
 def decide(op: str, direction: spec.Direction = "forward", /, **facts: spec.FactValue) -> Decision:
-    """Asks the spec what a call does on each platform under the mode and switches of this thread.
+    """Returns what each platform does with a call, under the mode and switches of this thread.
 
     Args:
-        op: Dotted name of the op, as the rows have it.
-        direction: ``forward``, or ``backward`` for the decision of its pullback. Decide in the
-            forward pass and carry the decision: the mode is that of the forward pass.
-        **facts: What the op knows of this call; names and values are those of ``facts.toml``.
+        op: Dotted name of the op, as in the rows.
+        direction: ``forward``, or ``backward`` for the gradient function. Decide both in the
+            forward pass and pass the decision on, since the mode of the forward pass counts.
+        **facts: The facts of this call; names and values are those of ``facts.toml``.
 
     Raises:
-        spec.SpecError: A fact is unknown, of the wrong type, or was asked for and not stated.
+        spec.SpecError: A fact is unknown or of the wrong type, or a row needs a fact that is not
+            stated.
     """
-    for questions in _listening.get():
-        questions.append(Question(op, direction, MappingProxyType(dict(facts))))
-    emulated = emulation.current()
-    mode, turned = _mode.current(), switches.current()
-    if not mode.enabled and turned == Switches():
-        return Decision(emulation=emulated)
-    return _decide(op, direction, tuple(sorted(facts.items())), mode, turned, emulated)
+    for record in _records.get():
+        record.append(Question(op, direction, MappingProxyType(dict(facts))))
+    stand_in = emulation.current()
+    mode, state = _mode.current(), switches.current()
+    if not mode.enabled and state == Switches():
+        return Decision(emulation=stand_in)
+    return _decide(op, direction, tuple(sorted(facts.items())), mode, state, stand_in)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -154,33 +165,33 @@ def _decide(
     direction: spec.Direction,
     facts: tuple[tuple[str, spec.FactValue], ...],
     mode: Mode,
-    turned: Switches,
-    emulated: Emulation | None,
+    state: Switches,
+    stand_in: Emulation | None,
 ) -> Decision:
-    stated = dict(facts)
-    spec.check_facts(stated, spec.load().facts)
-    on = {name for name, value in turned.facts(mode).items() if value is True}
+    by_name = dict(facts)
+    spec.check_facts(by_name, spec.load().facts)
+    switches_on = {name for name, value in state.facts(mode).items() if value is True}
     return Decision(
         actions=tuple(
-            (platform, _action(op, direction, device, stated, mode, on))
-            for platform, device in DEVICES.items()
+            (platform, _action(op, direction, device.name, by_name, mode, switches_on))
+            for platform, device in spec.load().platforms.items()
         ),
-        elsewhere=_action(op, direction, "any", stated, mode, on),
-        emulation=emulated,
+        elsewhere=_action(op, direction, "any", by_name, mode, switches_on),
+        emulation=stand_in,
     )
 
 
 def _action(
     op: str,
     direction: spec.Direction,
-    device: spec.Device,
+    device: str,
     facts: spec.Facts,
     mode: Mode,
-    on: Collection[str],
+    switches_on: Collection[str],
 ) -> Action:
     rules = spec.load()
     row = spec.deciding_row(rules.rows, op, direction, device, facts, mode.profile)
-    if row is None or not (mode.enabled or row.switch in on):
+    if row is None or not (mode.enabled or row.switch in switches_on):
         return Action()
     behaviour = row.behaviour[mode.profile]
     if behaviour == "raise":
@@ -190,10 +201,10 @@ def _action(
     if behaviour == "fill":
         return Action(fill=True, row=row.id)
     order = rules.orders[row.order] if row.order is not None else None
-    free = order is not None and any(_states(when, facts) for when in order.order_free_when)
-    return Action(path="atomic" if free else "ordered", row=row.id)
+    order_free = order is not None and any(_holds(when, facts) for when in order.order_free_when)
+    return Action(path="atomic" if order_free else "ordered", row=row.id)
 
 
-def _states(when: Mapping[str, spec.model.Test], facts: spec.Facts) -> bool:
-    """Whether the op stated these facts and they hold; not every op has every fact."""
+def _holds(when: Mapping[str, spec.model.Test], facts: spec.Facts) -> bool:
+    """Returns whether a condition holds; one on a fact that the op does not state does not hold."""
     return set(when) <= set(facts) and spec.holds(when, facts)

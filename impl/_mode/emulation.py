@@ -1,7 +1,7 @@
-"""How a CPU stands in for another device, so that its paths can be tested without one.
+"""The stand-in: a CPU acts as another device, so that a machine without a GPU tests its paths.
 
-The user's side of this is ``impl.testing``. The state is part of the key of every ``jax.jit``
-cache, as the mode is.
+Users turn it on with ``impl.testing``. The state is part of the key of every ``jax.jit`` cache, as
+the mode is.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import jax
 
 
 class Seed:
-    """A seed that a program reads when it runs, so that one program serves for all schedules.
+    """A seed that a compiled program reads when it runs, so that it need not be compiled again.
 
     Attributes:
-        value: From 0, which keeps the order, to ``2**31 - 1``. Programs may run after the call
-            that started them: wait for their results before it is changed.
+        value: The seed, from 0 to ``2**31 - 1``; 0 keeps the order. JAX may run a program after the
+            call that starts it returns: wait for its result before you change the value.
     """
 
     def __init__(self) -> None:
@@ -26,13 +26,13 @@ class Seed:
 
 @dataclasses.dataclass(frozen=True)
 class Emulation:
-    """What a CPU does in place of its own lowerings.
+    """The platform that a CPU stands in for, and how.
 
     Attributes:
-        platform: The platform whose actions it carries out.
-        lowering: ``kernel`` runs that platform's Pallas kernels in interpret mode, ``xla`` the
-            plain XLA lowering that serves where there is no kernel, ``native`` the CPU's own.
-        seed: Permutes the order in which programs and atomic updates run; None and 0 keep it.
+        platform: The platform whose actions the CPU carries out.
+        lowering: ``kernel`` interprets the Pallas kernels, ``xla`` takes the XLA lowering for a
+            platform without kernels, ``native`` takes the lowering for a CPU.
+        seed: Permutes the sequence of kernel instances and of atomic updates; None and 0 keep it.
             A ``Seed`` is read at each run.
     """
 
@@ -45,9 +45,9 @@ _emulation = jax.make_user_context(None)
 
 
 def current() -> Emulation | None:
-    """The emulation that holds in this thread."""
+    """Returns the stand-in of this thread; None if there is none."""
     return _emulation.value  # type: ignore[no-any-return]  # a user context is not typed
 
 
-#: A context manager that sets it for this thread.
+#: A context manager that sets the stand-in of this thread.
 scope = _emulation

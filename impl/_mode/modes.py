@@ -1,7 +1,7 @@
-"""The mode: whether operations must be deterministic, and under which profile.
+"""The deterministic mode: its state, and the functions that read and set it.
 
-The state lives in a JAX user context, so it is part of the key of every ``jax.jit`` cache: a
-function traced under one mode is traced again under another.
+The state is a JAX user context, which makes it part of the key of every ``jax.jit`` cache: JAX
+traces a function again when the mode changes.
 
 Source: PyTorch's ``torch.use_deterministic_algorithms`` and ``torch.set_deterministic_debug_mode``.
 """
@@ -23,7 +23,7 @@ class Mode:
 
     Attributes:
         enabled: Whether the mode is on.
-        warn_only: Whether rows that raise warn instead; kept independently of ``enabled``.
+        warn_only: Whether an alert is a warning and not an error; independent of ``enabled``.
         profile: Name of the profile whose rows decide.
     """
 
@@ -32,7 +32,7 @@ class Mode:
     profile: str = dataclasses.field(default_factory=lambda: spec.load().default_profile)
 
 
-# Made once, at import: making a user context is not thread-safe (jax.make_user_context).
+# At import, because jax.make_user_context is not thread-safe.
 _mode = jax.make_user_context(Mode())
 _fill = jax.make_user_context(True)
 
@@ -40,7 +40,7 @@ _DEBUG_MODES = ("default", "warn", "error")
 
 
 def current() -> Mode:
-    """The mode that holds in this thread."""
+    """Returns the mode of this thread."""
     return _mode.value  # type: ignore[no-any-return]  # a user context is not typed
 
 
@@ -50,48 +50,50 @@ def use_deterministic_algorithms(
     """Sets, for the whole process, whether operations must be deterministic.
 
     With the mode on, an operation that the profile lists takes its ordered path, raises, or fills
-    uninitialised memory, as the row says; what the profile does not list is unaffected. A thread
-    inside its own ``deterministic(...)`` keeps what that scope says.
+    uninitialised memory, according to its row. The mode does not change other operations. A thread
+    inside a ``deterministic(...)`` scope keeps the mode of that scope.
 
     Args:
         mode: True to turn the mode on, False to turn it off.
-        warn_only: True to warn where a row raises. Stored even where ``mode`` is False.
-        profile: Name of the profile to go by; None keeps the one that holds.
+        warn_only: True to warn where an operation would raise. Stored even if ``mode`` is False.
+        profile: Name of the profile; None keeps the profile of the process.
 
     Raises:
         TypeError: ``mode`` or ``warn_only`` is not a bool, or ``profile`` is not a string.
         ValueError: There is no such profile.
     """
-    # Not the profile of a scope that this thread may be in: that ends with the scope.
-    kept = _mode.get_global().profile
-    _mode.set_global(_checked("use_deterministic_algorithms", mode, warn_only, profile, kept))
+    # Not that of this thread, which may be inside a scope with a profile of its own.
+    profile_of_process = _mode.get_global().profile
+    _mode.set_global(
+        _checked("use_deterministic_algorithms", mode, warn_only, profile, profile_of_process)
+    )
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """Whether the mode is on in this thread."""
+    """Returns whether the mode is on in this thread."""
     return current().enabled
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """Whether ``warn_only`` is set in this thread, be the mode on or off."""
+    """Returns whether ``warn_only`` is set in this thread; the mode itself may be off."""
     return current().warn_only
 
 
 def get_deterministic_profile() -> str:
-    """Name of the profile that holds in this thread, be the mode on or off."""
+    """Returns the name of the profile of this thread; the mode itself may be off."""
     return current().profile
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
-    """Sets the mode for the whole process by a level: another form of the same switch.
+    """Sets the mode for the whole process by a level, and keeps the profile.
 
     Args:
         debug_mode: 0 or "default" turns the mode off, 1 or "warn" turns it on with
-            ``warn_only=True``, 2 or "error" turns it on. The profile stays.
+            ``warn_only=True``, 2 or "error" turns it on.
 
     Raises:
-        RuntimeError: A number or a string other than these.
-        TypeError: Neither a number nor a string.
+        RuntimeError: ``debug_mode`` is another int or another string.
+        TypeError: ``debug_mode`` is neither an int nor a string.
     """
     if not isinstance(debug_mode, int | str):
         raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
@@ -110,7 +112,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_deterministic_debug_mode() -> int:
-    """The mode of this thread as a level: 0 off, 1 on with ``warn_only``, 2 on."""
+    """Returns the mode of this thread as a level: 0 off, 1 on with ``warn_only``, 2 on."""
     mode = current()
     if not mode.enabled:
         return 0
@@ -120,20 +122,24 @@ def get_deterministic_debug_mode() -> int:
 def deterministic(
     mode: bool = True, *, warn_only: bool = False, profile: str | None = None
 ) -> contextlib._GeneratorContextManager[None]:
-    """A scope with its own mode, for this thread only.
+    """Returns a scope with its own mode, for this thread only.
 
-    Use it as ``with deterministic(): ...`` or as a decorator. Scopes nest; leaving one restores
-    what held before, also when an exception leaves it.
+    Use it as ``with deterministic(): ...`` or as a decorator. Scopes nest. The end of a scope
+    restores the mode from before it, also if an exception ends it.
 
     Args:
         mode: True to turn the mode on inside, False to turn it off inside.
-        warn_only: True to warn where a row raises.
-        profile: Name of the profile to go by inside; None keeps the one that holds on entry.
+        warn_only: True to warn where an operation would raise.
+        profile: Name of the profile inside; None keeps the profile from before the scope.
+
+    Returns:
+        A context manager, which is also a decorator.
 
     Raises:
         TypeError: ``mode`` or ``warn_only`` is not a bool, or ``profile`` is not a string.
         ValueError: There is no such profile.
     """
+    # Here too, so that a decorator refuses bad arguments before the first call.
     _checked("deterministic", mode, warn_only, profile, "")
     return _scope(mode, warn_only, profile)
 
@@ -145,12 +151,12 @@ def _scope(mode: bool, warn_only: bool, profile: str | None) -> Iterator[None]:
 
 
 def fill_uninitialized_memory() -> bool:
-    """Whether fresh memory is filled with a known value while the mode is on."""
+    """Returns the setting that fills fresh memory with a known value while the mode is on."""
     return _fill.value  # type: ignore[no-any-return]  # a user context is not typed
 
 
 def fills() -> bool:
-    """Whether fresh memory is to be filled: the mode is on, and the setting too."""
+    """Returns whether fresh memory is filled now: the mode is on, and the setting too."""
     return current().enabled and fill_uninitialized_memory()
 
 
@@ -167,7 +173,9 @@ def set_fill_uninitialized_memory(value: bool) -> None:
     _fill.set_global(value)
 
 
-def _checked(function: str, mode: bool, warn_only: bool, profile: str | None, kept: str) -> Mode:
+def _checked(
+    function: str, mode: bool, warn_only: bool, profile: str | None, default_profile: str
+) -> Mode:
     if not isinstance(mode, bool):
         raise TypeError(
             f"{function}(): argument 'mode' (position 1) must be bool, not {type(mode).__name__}"
@@ -177,7 +185,7 @@ def _checked(function: str, mode: bool, warn_only: bool, profile: str | None, ke
             f"{function}(): argument 'warn_only' must be bool, not {type(warn_only).__name__}"
         )
     if profile is None:
-        return Mode(mode, warn_only, kept)
+        return Mode(mode, warn_only, default_profile)
     if not isinstance(profile, str):
         raise TypeError(
             f"{function}(): argument 'profile' must be str or None, not {type(profile).__name__}"

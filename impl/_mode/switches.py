@@ -1,6 +1,6 @@
-"""The switches of backends: settings beside the mode that choose how a program is compiled.
+"""The switches of ``impl.backends``: settings beside the mode that affect how XLA compiles.
 
-As the mode does, they live in a JAX user context, so that changing one traces again.
+They are a JAX user context, as the mode is, so that JAX traces a function again when one changes.
 
 Source: PyTorch's ``torch.backends.cudnn``.
 """
@@ -23,16 +23,16 @@ class Switches:
     """The state of every switch.
 
     Attributes:
-        cudnn_benchmark: Whether algorithms are picked by timing them.
+        cudnn_benchmark: Whether XLA may pick algorithms by timing them.
         cudnn_deterministic: Whether convolutions take only algorithms that give the same bits in
-            each run; the mode has them do so too.
+            each run. With the mode on they always do.
     """
 
     cudnn_benchmark: bool = False
     cudnn_deterministic: bool = False
 
     def facts(self, mode: Mode) -> spec.Facts:
-        """What the rows of kind ``backend`` and ``compiler`` ask of, as it stands with ``mode``."""
+        """Returns the facts on which rows of the kinds ``backend`` and ``compiler`` depend."""
         return {
             "deterministic_algorithms": mode.enabled,
             "cudnn_benchmark": self.cudnn_benchmark,
@@ -40,17 +40,17 @@ class Switches:
         }
 
 
-# Made once, at import: making a user context is not thread-safe (jax.make_user_context).
+# At import, because jax.make_user_context is not thread-safe.
 _switches = jax.make_user_context(Switches())
 
 
 def current() -> Switches:
-    """The switches as they stand in this thread."""
+    """Returns the switches of this thread."""
     return _switches.value  # type: ignore[no-any-return]  # a user context is not typed
 
 
 def turn(name: str, value: bool) -> None:
-    """Turns a switch for the whole process; a thread inside a ``scope`` keeps what that says.
+    """Sets a switch for the whole process; a thread inside a ``scope`` keeps its own switches.
 
     Raises:
         RuntimeError: ``value`` is not a bool (PyTorch's choice of exception).
@@ -60,7 +60,7 @@ def turn(name: str, value: bool) -> None:
 
 @contextlib.contextmanager
 def scope(**values: bool) -> Iterator[None]:
-    """Turns switches inside, for this thread only.
+    """Sets switches inside the scope, for this thread only.
 
     Raises:
         RuntimeError: A value is not a bool (PyTorch's choice of exception).

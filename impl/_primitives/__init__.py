@@ -1,6 +1,25 @@
-"""The core primitives over which the ops are composed.
+"""The primitives that ops are composed of, one file for each.
 
-All work on arrays of three axes, [outer, n, inner], of which the middle one is computed along.
+A file here has the rules of a primitive: shapes, derivatives, batching, and the choice of a
+lowering. The file of the same name in ``impl._lowerings`` computes each path of the primitive on
+each platform. The one in ``impl._kernels`` has the GPU programs that a lowering launches.
+
+- ``scatter_accumulate``: combines contributions with elements by sum, product, minimum or maximum.
+- ``scatter_assign``: writes contributions; of several for one element, one stays.
+- ``gather``: reads elements; its transpose is a scatter-accumulate.
+- ``scan``: running sums, products and logarithms of sums of exponentials, and a recurrence.
+- ``scan_extreme``: running minima and maxima, and their positions.
+- ``select_kth``: the position of the k-th smallest element.
+- ``sort``: positions in sorted order, and the position of the most frequent element.
+- ``windows``: sums over windows, elements picked from windows, and the maxima of windows.
+- ``blend``: weighted sums of rows.
+- ``matmul``, ``sparse_matmul`` and ``convolution``: products, and the products of their gradients.
+- ``arithmetic``: products and quotients with the same bits on every device.
+- ``uninitialized``: arrays that nothing was written to.
+- ``alert``: raises or warns when it is lowered for a platform that the alert names.
+
+Most work on arrays of three axes, [outer, n, inner], and compute along the middle one. ``_common``
+makes a primitive and chooses its lowering.
 """
 
 from impl._primitives import (

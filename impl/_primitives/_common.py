@@ -1,4 +1,4 @@
-"""What the core primitives share: how one is made, and which lowering carries out a decision."""
+"""The choice of a lowering by platform, and what else the primitives share."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import jax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, mlir, xla
 
-from impl._kernels.triton import Launch
+import spec
+from impl._kernels.launch import Launch
 from impl._mode import modes
-from impl._mode.decide import DEVICES, Decision, Path
+from impl._mode.decide import Decision, Path
 
 #: A computation on arrays; takes the primitive's parameters as keywords.
 Function: TypeAlias = Callable[..., Any]
@@ -21,12 +22,12 @@ Function: TypeAlias = Callable[..., Any]
 
 @dataclasses.dataclass(frozen=True)
 class Lowerings:
-    """The three ways to compute one path; on the ordered path all give the same bits.
+    """The three lowerings of one path. On the ordered path all give the same bits.
 
     Attributes:
-        cpu: XLA operations that are fast on a CPU and rely on its scatter being serial.
-        xla: XLA operations that keep the order on any device.
-        kernel: A Pallas kernel for CUDA; takes ``launch`` beside the parameters.
+        cpu: XLA operations that are fast on a CPU, and rely on its scatter being serial.
+        xla: XLA operations that give the same bits on any device.
+        kernel: Launches a Pallas kernel for CUDA; takes ``launch`` beside the parameters.
     """
 
     cpu: Function
@@ -34,7 +35,7 @@ class Lowerings:
     kernel: Function
 
     def choose(self, platform: str, decision: Decision) -> Function:
-        """The function that serves ``platform``, or its stand-in under emulation."""
+        """Returns the lowering for ``platform``, or its stand-in under emulation."""
         emulation = decision.emulation
         if platform == "cpu" and emulation is not None and emulation.lowering != "native":
             if emulation.lowering == "xla":
@@ -53,9 +54,9 @@ def new_primitive(
     *,
     multiple_results: bool = False,
 ) -> Primitive:
-    """Makes a primitive whose static parameter ``decision`` picks a path on each platform.
+    """Makes a primitive whose static parameter ``decision`` chooses a path on each platform.
 
-    Differentiation and batching are registered by the caller.
+    The caller registers rules of differentiation and batching.
     """
     primitive = Primitive(name)
     primitive.multiple_results = multiple_results
@@ -79,47 +80,47 @@ def new_primitive(
 def register_per_platform(primitive: Primitive, rule: Callable[..., Any]) -> None:
     """Registers ``rule(platform, context, *args, **params)`` for each platform of the spec.
 
-    On every other platform ``platform`` is None.
+    For all other platforms ``platform`` is None.
     """
     mlir.register_lowering(primitive, functools.partial(rule, None))
-    for platform in DEVICES:
+    for platform in spec.load().platforms:
         mlir.register_lowering(primitive, functools.partial(rule, platform), platform=platform)
 
 
 def zero_tangent(value: jax.Array) -> ad.Zero:
-    """The symbolic zero that is a tangent of ``value``."""
+    """Returns the symbolic zero that is a tangent of ``value``."""
     return ad.Zero(jax.typeof(value).to_tangent_aval())
 
 
-def move_batch(value: jax.Array, dim: int | None, size: int) -> jax.Array:
-    """Brings the batch dimension to the front, making one where there is none."""
+def batch_to_front(value: jax.Array, dim: int | None, size: int) -> jax.Array:
+    """Moves the batch axis to the front; broadcasts along a new one where there is none."""
     if dim is None:
         return jax.numpy.broadcast_to(value[None], (size, *value.shape))
     return jax.numpy.moveaxis(value, dim, 0)
 
 
-def fold(batched: jax.Array) -> jax.Array:
-    """Folds the leading batch axis into the outer axis."""
+def merge_batch(batched: jax.Array) -> jax.Array:
+    """Merges the leading batch axis into the outer axis."""
     return batched.reshape(batched.shape[0] * batched.shape[1], *batched.shape[2:])
 
 
 def outer_length(value: jax.Array, dim: int | None) -> int:
-    """The length of the outer axis of an operand that may be batched."""
+    """Returns the length of the outer axis of an operand that may be batched."""
     return value.shape[1 if dim == 0 else 0]
 
 
-def unfold(folded: jax.Array, size: int, outer: int) -> jax.Array:
-    """Takes the batch axis out of the outer axis again."""
-    return folded.reshape(size, outer, *folded.shape[1:])
+def split_batch(merged: jax.Array, size: int, outer: int) -> jax.Array:
+    """Splits the outer axis into the batch axis and the outer axis, as before ``merge_batch``."""
+    return merged.reshape(size, outer, *merged.shape[1:])
 
 
 def batch_size(args: Sequence[jax.Array], dims: Sequence[int | None]) -> int:
-    """The length of the mapped axis."""
+    """Returns the length of the batch axis."""
     return next(arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None)
 
 
-def without(parameter: str, function: Function) -> Function:
-    """``function`` with a parameter that only differentiation needs, and lowerings do not."""
+def drop_parameter(parameter: str, function: Function) -> Function:
+    """Wraps a lowering that has no use for one of the primitive's parameters."""
 
     def run(*args: Any, **params: Any) -> Any:
         del params[parameter]

@@ -1,7 +1,8 @@
 """The alert: an identity that raises or warns when it is lowered for the platforms it names.
 
-A device is not known when a program is traced, only when it is lowered; so that is when an op
-without a deterministic implementation says so, also when lowering for a GPU without having one.
+The device of a program is known when the program is lowered, not when it is traced. An op without a
+deterministic implementation therefore alerts at that time, also when a machine without a GPU lowers
+a program for one.
 """
 
 from __future__ import annotations
@@ -24,25 +25,25 @@ pullback_p = Primitive("samebits_alert_pullback")
 
 
 def alert(value: jax.Array, decision: Decision) -> jax.Array:
-    """``value`` itself, with the alerts of ``decision`` tied to its computation."""
+    """Returns ``value``, with the alerts of ``decision`` tied to its computation."""
     if not decision.alerts:
         return value
     return alert_p.bind(value, alerts=decision.alerts)  # type: ignore[no-any-return]
 
 
 def alert_pullback(value: jax.Array, decision: Decision) -> jax.Array:
-    """``value`` itself, with the alerts of ``decision`` tied to its cotangent's computation."""
+    """Returns ``value``, with the alerts of ``decision`` tied to its cotangent's computation."""
     if not decision.alerts:
         return value
     return pullback_p.bind(value, decision=decision)  # type: ignore[no-any-return]
 
 
 def message(alert: Alert) -> str:
-    """What the user reads."""
+    """Returns the message for the user."""
     option = ", warn_only=True" if alert.kind == "warn" else ""
-    where = f" in the profile '{alert.profile}' (row {alert.row})" if alert.row else ""
+    row = f" in the profile '{alert.profile}' (row {alert.row})" if alert.row else ""
     return (
-        f"{alert.caller} does not have a deterministic implementation{where}, but you set "
+        f"{alert.caller} does not have a deterministic implementation{row}, but you set "
         f"'impl.use_deterministic_algorithms(True{option})'. Ways out: wrap this operation in "
         "'with impl.deterministic(False):'; pass 'warn_only=True' to be warned instead; or pass "
         "'profile=\"complete\"', in which every operation is deterministic."
@@ -50,7 +51,7 @@ def message(alert: Alert) -> str:
 
 
 def emit(alert: Alert) -> None:
-    """Raises or warns.
+    """Raises or warns, as the kind of the alert demands.
 
     Raises:
         RuntimeError: The alert is of kind ``raise``.
@@ -61,9 +62,9 @@ def emit(alert: Alert) -> None:
 
 
 def _callers_level() -> int:
-    """How far up the stack the user's own line is, past this package and JAX."""
+    """Returns the stack level of the user's own line, past this package and JAX."""
     level = 2
-    frame = sys._getframe(2)  # noqa: SLF001  # documented, and the only way to one's caller
+    frame = sys._getframe(2)  # noqa: SLF001  # documented, and the one way to find a caller
     while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
         frame = frame.f_back
         level += 1
@@ -75,15 +76,15 @@ def _is_ours(module: str) -> bool:
 
 
 def _impl(value: jax.Array, *, alerts: Alerts) -> jax.Array:
-    # Lowered afresh at every call, without a compilation cache: each call is to say it again.
+    # Lower at every call, past the compilation cache, so that every call gives the alert.
     jax.jit(lambda v: alert_p.bind(v, alerts=alerts)).lower(value)
     return value
 
 
 def _lower(platform: str | None, context: Any, value: Any, *, alerts: Alerts) -> Any:
-    for named, said in alerts:
-        if named == platform:
-            emit(said)
+    for name, alert in alerts:
+        if name == platform:
+            emit(alert)
     return [value]
 
 
@@ -112,7 +113,7 @@ def _pullback_transpose(cotangent: Any, value: Any, *, decision: Decision) -> An
     return (cotangent if type(cotangent) is ad.Zero else alert(cotangent, decision),)
 
 
-pullback_p.def_impl(lambda value, *, decision: value)  # each primitive has its own
+pullback_p.def_impl(lambda value, *, decision: value)
 pullback_p.def_abstract_eval(lambda value, *, decision: value)
 mlir.register_lowering(pullback_p, lambda context, value, *, decision: [value])
 ad.primitive_jvps[pullback_p] = _pullback_jvp

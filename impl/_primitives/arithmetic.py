@@ -1,4 +1,8 @@
-"""Products and quotients that have the same bits on every device, and can be differentiated."""
+"""Products and quotients with the same bits on every device, which can be differentiated.
+
+A compiler may contract a product with a sum, or approximate a quotient. Ops that promise bits use
+these functions instead.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +21,9 @@ from impl._primitives import _common
 
 
 def multiply(a: jax.Array, b: jax.Array) -> jax.Array:
-    """``a * b``, rounded before a sum takes it up; float16 and bfloat16 by way of float32.
+    """Returns ``a * b``, rounded before a sum uses it; computes float16 and bfloat16 in float32.
 
-    Complex numbers are multiplied by their parts: four products, each rounded, and two sums.
+    A product of complex numbers is made of four products, each rounded, and two sums.
 
     Args:
         a: Any shape and dtype.
@@ -32,10 +36,11 @@ def multiply(a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def divide(a: jax.Array, b: jax.Array) -> jax.Array:
-    """``a / b``, with the bits of IEEE 754 on every device; narrow floats as in ``multiply``.
+    """Returns ``a / b``, with the bits of IEEE 754 on every device.
 
-    XLA turns a division by a broadcast value into a multiplication by its reciprocal, and one of
-    float32 on a GPU may be off by 2 units in the last place.
+    float16 and bfloat16 are computed in float32. XLA turns a division by a broadcast value into a
+    multiplication by its reciprocal. Its division of float32 on a GPU may be off by 2 units in the
+    last place.
 
     Args:
         a: Floats, of any shape.
@@ -51,10 +56,10 @@ def _bind(primitive: Primitive, a: jax.Array, b: jax.Array) -> jax.Array:
     return primitive.bind(*aligned(a, jnp.broadcast_to(b, a.shape)))  # type: ignore[no-any-return]
 
 
-def _new(name: str, function: Callable[[jax.Array, jax.Array], jax.Array]) -> Primitive:
+def _new_primitive(name: str, function: Callable[[jax.Array, jax.Array], jax.Array]) -> Primitive:
     def lower(a: jax.Array, b: jax.Array) -> jax.Array:
-        wide = accumulator(a.dtype)
-        return convert(function(convert(a, wide), convert(b, wide)), a.dtype)
+        dtype = accumulator(a.dtype)
+        return convert(function(convert(a, dtype), convert(b, dtype)), a.dtype)
 
     primitive = Primitive(name)
     primitive.def_impl(functools.partial(xla.apply_primitive, primitive))
@@ -74,8 +79,8 @@ def _product(a: jax.Array, b: jax.Array) -> jax.Array:
 
 def _batch(primitive: Primitive, args: Any, dims: Any) -> Any:
     size = _common.batch_size(args, dims)
-    moved = [_common.move_batch(arg, dim, size) for arg, dim in zip(args, dims, strict=True)]
-    return primitive.bind(*moved), 0
+    batched = [_common.batch_to_front(arg, dim, size) for arg, dim in zip(args, dims, strict=True)]
+    return primitive.bind(*batched), 0
 
 
 def _jvp_of_quotient(primals: Any, tangents: Any) -> Any:
@@ -93,8 +98,8 @@ def _transpose_quotient(cotangent: Any, a: Any, b: Any) -> Any:
     return ad.Zero(a.aval) if type(cotangent) is ad.Zero else divide(cotangent, b), None
 
 
-multiply_p = _new("samebits_multiply", _product)
-divide_p = _new("samebits_divide", quotient)
+multiply_p = _new_primitive("samebits_multiply", _product)
+divide_p = _new_primitive("samebits_divide", quotient)
 ad.defbilinear(multiply_p, lambda ct, _, b: multiply(ct, b), lambda ct, a, _: multiply(ct, a))
 ad.primitive_jvps[divide_p] = _jvp_of_quotient
 ad.primitive_transposes[divide_p] = _transpose_quotient

@@ -1,10 +1,12 @@
-"""Blends: weighted sums of rows; linear in rows and in weights, and so are their derivatives.
+"""Blends: weighted sums of rows, which are linear in the rows and in the weights.
 
-All come of one sum, over positions ``p``, taps ``k`` and columns ``c``, of
+Blends and all their derivatives come from one sum, over positions ``p``, taps ``k`` and columns
+``c``:
 
     values[index[p, k], c] * weights[p, k] * sums[p, c]
 
-Its derivative by each of the three is an operation that is linear in the two others.
+The derivative of that sum by one of the three arrays is linear in the two others. It is a
+primitive, which computes the array of that role.
 """
 
 from __future__ import annotations
@@ -30,28 +32,29 @@ _ROLES: tuple[Role, ...] = ("values", "weights", "sums")
 def blend(
     values: jax.Array, weights: jax.Array, indices: jax.Array, *, pullback: Decision
 ) -> jax.Array:
-    """Weighted sums of rows of ``values``.
+    """Computes weighted sums of rows of ``values``.
 
-    Each adds its products from the first to the last, rounded. The gradient of ``weights`` adds
-    products from the first column to the last. That of ``values`` is in the spec's panel order on
-    the ordered path, of contributions by position and then by tap.
+    Each sum adds its rounded products from the first tap to the last. The gradient of ``weights``
+    adds products from the first column to the last. The gradient of ``values`` adds contributions
+    by position, then by tap; on the ordered path in the spec's panel order.
 
     Args:
         values: Floats, shape [outer, size, inner].
         weights: Of the same dtype, shape [outer, n, k].
-        indices: Rows, int32 or int64, shape [outer, n, k]. One outside [0, size) counts as a row
-            of zeros that has no derivative.
-        pullback: What differentiating by ``values`` does; the alert is the caller's business.
+        indices: Rows, int32 or int64, shape [outer, n, k]. An index outside [0, size) stands for a
+            row of zeros without a derivative.
+        pullback: The decision of the gradient of ``values``. The caller gives its alert.
 
     Returns:
         Shape [outer, n, inner].
     """
-    given = {"values": values, "weights": weights}
-    return _bind("sums", given, indices, size=values.shape[1], decision=pullback)
+    arrays = {"values": values, "weights": weights}
+    return _bind("sums", arrays, indices, size=values.shape[1], decision=pullback)
 
 
-def _bind(role: Role, given: dict[Any, jax.Array], indices: jax.Array, **params: Any) -> jax.Array:
-    operands = aligned(*(given[other] for other in _others(role)), indices)
+def _bind(role: Role, arrays: dict[Any, jax.Array], indices: jax.Array, **params: Any) -> jax.Array:
+    """Computes the array of a role from the arrays of the two other roles."""
+    operands = aligned(*(arrays[other] for other in _others(role)), indices)
     return primitives[role].bind(*operands, **params)  # type: ignore[no-any-return]
 
 
@@ -60,20 +63,24 @@ def _others(role: Role) -> list[Role]:
 
 
 def _abstract(role: Role, *operands: Any, size: int, decision: Decision) -> Any:
-    given = dict(zip(_others(role), operands, strict=False))
+    arrays = dict(zip(_others(role), operands, strict=False))
     outer, n, taps = operands[-1].shape
-    inner = (given["values"] if role != "values" else given["sums"]).shape[2]
-    shape = {"values": (outer, size, inner), "weights": (outer, n, taps), "sums": (outer, n, inner)}
-    return operands[0].update(shape=shape[role], weak_type=False)
+    inner = (arrays["values"] if role != "values" else arrays["sums"]).shape[2]
+    shapes = {
+        "values": (outer, size, inner),
+        "weights": (outer, n, taps),
+        "sums": (outer, n, inner),
+    }
+    return operands[0].update(shape=shapes[role], weak_type=False)
 
 
 def _jvp(role: Role, primals: Any, tangents: Any, **params: Any) -> Any:
     *operands, indices = primals
-    given: dict[Role, jax.Array] = dict(zip(_others(role), operands, strict=True))
-    out = _bind(role, given, indices, **params)
+    arrays: dict[Role, jax.Array] = dict(zip(_others(role), operands, strict=True))
+    out = _bind(role, arrays, indices, **params)
     parts = [
-        _bind(role, {**given, other: tangent}, indices, **params)
-        for other, tangent in zip(given, tangents[:-1], strict=True)
+        _bind(role, {**arrays, other: tangent}, indices, **params)
+        for other, tangent in zip(arrays, tangents[:-1], strict=True)
         if type(tangent) is not ad.Zero
     ]
     return out, functools.reduce(jnp.add, parts) if parts else _common.zero_tangent(out)
@@ -81,37 +88,44 @@ def _jvp(role: Role, primals: Any, tangents: Any, **params: Any) -> Any:
 
 def _transpose(role: Role, cotangent: Any, *operands: Any, **params: Any) -> Any:
     *pair, indices = operands
-    given = dict(zip(_others(role), pair, strict=True))
-    place, of = next((i, o) for i, o in enumerate(given) if ad.is_undefined_primal(given[o]))
+    arrays = dict(zip(_others(role), pair, strict=True))
+    position, unknown = next(
+        (i, other) for i, other in enumerate(arrays) if ad.is_undefined_primal(arrays[other])
+    )
     out: list[Any] = [None, None, None]
     if type(cotangent) is ad.Zero:
-        out[place] = ad.Zero(given[of].aval)
+        out[position] = ad.Zero(arrays[unknown].aval)
     else:
-        out[place] = _bind(of, {**given, role: cotangent}, indices, **params)
+        out[position] = _bind(unknown, {**arrays, role: cotangent}, indices, **params)
     return out
 
 
 def _batch(role: Role, args: Any, dims: Any, **params: Any) -> Any:
     size = _common.batch_size(args, dims)
-    moved = [_common.move_batch(arg, dim, size) for arg, dim in zip(args, dims, strict=True)]
-    out = primitives[role].bind(*map(_common.fold, moved), **params)
-    return _common.unfold(out, size, moved[0].shape[1]), 0
+    batched = [_common.batch_to_front(arg, dim, size) for arg, dim in zip(args, dims, strict=True)]
+    out = primitives[role].bind(*map(_common.merge_batch, batched), **params)
+    return _common.split_batch(out, size, batched[0].shape[1]), 0
 
 
-def _lowerings(cpu: Any, xla: Any, kernel: Any) -> _common.Lowerings:
-    scatters = (functools.partial(lowerings.unblend, scatter) for scatter in (cpu, xla, kernel))
-    return _common.Lowerings(*scatters)
+def _values_by(cpu: Any, xla: Any, kernel: Any) -> _common.Lowerings:
+    """Returns the lowerings of the values by those of a scatter."""
+    by = functools.partial(functools.partial, lowerings.values_by_scatter)
+    return _common.Lowerings(by(cpu), by(xla), by(kernel))
 
 
-# A CPU keeps its order on either path: that needs the least memory.
-_atomic = _lowerings(
-    scatter_accumulate_cpu.cpu, scatter_accumulate.xla_atomic, scatter_accumulate.kernel_atomic
+# A CPU takes the ordered lowering on both paths, since that needs the least memory.
+_values_atomic = _values_by(
+    scatter_accumulate_cpu.ordered_cpu,
+    scatter_accumulate.atomic_xla,
+    scatter_accumulate.atomic_kernel,
 )
-_ordered = _lowerings(
-    scatter_accumulate_cpu.cpu, scatter_accumulate.xla_chains, scatter_accumulate.kernel_chains
+_values_ordered = _values_by(
+    scatter_accumulate_cpu.ordered_cpu,
+    scatter_accumulate.ordered_xla,
+    scatter_accumulate.ordered_kernel,
 )
-_match = _common.Lowerings(lowerings.match_by_tap, lowerings.match_at_once, lowerings.match_at_once)
-_blend = _common.Lowerings(lowerings.blend_on_cpu, lowerings.blend, lowerings.blend)
+_weights = _common.Lowerings(lowerings.weights_cpu, lowerings.weights_xla, lowerings.weights_xla)
+_sums = _common.Lowerings(lowerings.sums_cpu, lowerings.sums_xla, lowerings.sums_xla)
 
 
 def _new_primitive(
@@ -125,9 +139,9 @@ def _new_primitive(
     return primitive
 
 
-#: One for each role, which makes it of the other two.
+#: The primitive that computes the array of each role from the arrays of the two other roles.
 primitives: dict[Role, Primitive] = {
-    "sums": _new_primitive("sums", "samebits_blend", _blend, _blend),
-    "values": _new_primitive("values", "samebits_unblend", _atomic, _ordered),
-    "weights": _new_primitive("weights", "samebits_match", _match, _match),
+    "sums": _new_primitive("sums", "samebits_blend", _sums, _sums),
+    "values": _new_primitive("values", "samebits_blend_values", _values_atomic, _values_ordered),
+    "weights": _new_primitive("weights", "samebits_blend_weights", _weights, _weights),
 }

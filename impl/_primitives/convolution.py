@@ -13,7 +13,7 @@ from jax.interpreters import ad, batching
 from impl._core.convolution_window import ConvolutionWindow
 from impl._core.shard_axes import aligned
 from impl._lowerings import convolution as lowerings
-from impl._lowerings.convolution import Wanted
+from impl._lowerings.convolution import Role as Role
 from impl._mode.decide import Decision
 from impl._primitives import _common
 from impl._primitives.alert import alert
@@ -24,30 +24,29 @@ def convolution(
     a: jax.Array,
     b: jax.Array,
     *,
-    wanted: Wanted,
-    strides: ConvolutionWindow,
+    role: Role,
+    window: ConvolutionWindow,
     decision: Decision,
     pullback: Decision,
 ) -> jax.Array:
-    """The result, the image or the weights of a convolution, from the other two.
+    """Computes the result, the image or the weights of a convolution from the other two.
 
-    On the ordered path taps are in the spec's tap order. Types are as ``matmul``'s.
+    On the ordered path taps are added in the spec's tap order. Dtypes are as in ``matmul``. With
+    the cotangent of the result as an operand, the image and the weights are gradients.
 
     Args:
-        a: The image, [n, groups * inputs, *sizes]; or the result, where the image is wanted.
-        b: The weights, [groups * outputs, inputs, *taps]; or the result, where they are wanted.
-        wanted: Which of the three to compute; the others are its operands. The image and the
-            weights are the gradients, if what is in place of the result is its cotangent.
-        strides: The geometry.
-        decision: What each platform does. Alerts are the caller's business.
-        pullback: What differentiating it does, and what its gradients are computed by; it alerts
-            by itself.
+        a: The image, [n, groups * inputs, *sizes]; for the role ``image`` the result.
+        b: The weights, [groups * outputs, inputs, *taps]; for the role ``weights`` the result.
+        role: The array to compute; the other two are the operands.
+        window: The geometry.
+        decision: The decision of this call. The caller gives its alert.
+        pullback: The decision of the gradients, which give its alert.
     """
     return _bind(
         a,
         b,
-        wanted=wanted,
-        strides=strides,
+        role=role,
+        window=window,
         decision=decision,
         pullback=pullback,
         precision=precision(),
@@ -58,68 +57,67 @@ def _bind(a: jax.Array, b: jax.Array, **params: Any) -> jax.Array:
     return convolution_p.bind(*aligned(a, b), **params)  # type: ignore[no-any-return]
 
 
-def _abstract(a: Any, b: Any, *, wanted: Wanted, strides: ConvolutionWindow, **_: Any) -> Any:
-    return a.update(shape=lowerings.shape_of(wanted, a, b, strides), weak_type=False)
+def _abstract(a: Any, b: Any, *, role: Role, window: ConvolutionWindow, **_: Any) -> Any:
+    return a.update(shape=lowerings.shape_of(role, a, b, window), weak_type=False)
 
 
-def _transpose_first(cotangent: Any, a: Any, b: jax.Array, *, wanted: Wanted, **params: Any) -> Any:
-    """Of the image's cotangent the result is wanted, and of the result's the image."""
+def _transpose_first(cotangent: Any, a: Any, b: jax.Array, *, role: Role, **params: Any) -> Any:
+    """Computes the cotangent of ``a``, which is the image or the result."""
     cotangent = alert(cotangent, params["pullback"])
     params["decision"] = params["pullback"]
-    if wanted == "weights":
-        # ``b`` is the result, and the cotangent is in place of the weights.
-        return _bind(b, cotangent, wanted="image", **params)
-    return _bind(cotangent, b, wanted="image" if wanted == "result" else "result", **params)
+    if role == "weights":
+        # ``b`` is the result, and the cotangent stands for the weights.
+        return _bind(b, cotangent, role="image", **params)
+    return _bind(cotangent, b, role="image" if role == "result" else "result", **params)
 
 
-def _transpose_second(
-    cotangent: Any, a: jax.Array, b: Any, *, wanted: Wanted, **params: Any
-) -> Any:
+def _transpose_second(cotangent: Any, a: jax.Array, b: Any, *, role: Role, **params: Any) -> Any:
+    """Computes the cotangent of ``b``, which is the weights or the result."""
     cotangent = alert(cotangent, params["pullback"])
     params["decision"] = params["pullback"]
-    if wanted == "weights":
-        return _bind(a, cotangent, wanted="result", **params)
-    image, result = (a, cotangent) if wanted == "result" else (cotangent, a)
-    return _bind(image, result, wanted="weights", **params)
+    if role == "weights":
+        return _bind(a, cotangent, role="result", **params)
+    image, result = (a, cotangent) if role == "result" else (cotangent, a)
+    return _bind(image, result, role="weights", **params)
 
 
-def _batch(
-    args: Any, dims: Any, *, wanted: Wanted, strides: ConvolutionWindow, **params: Any
-) -> Any:
+def _batch(args: Any, dims: Any, *, role: Role, window: ConvolutionWindow, **params: Any) -> Any:
     size = _common.batch_size(args, dims)
-    if wanted != "weights" and dims[1] is None:
-        a = _common.move_batch(args[0], dims[0], size)
-        out = _bind(_common.fold(a), args[1], wanted=wanted, strides=strides, **params)
-        return _common.unfold(out, size, a.shape[1]), 0
-    a, b = (_common.move_batch(arg, dim, size) for arg, dim in zip(args, dims, strict=True))
-    groups = strides.groups
-    more = dataclasses.replace(strides, groups=size * groups)
-    a = _into_channels(a)
-    b = _common.fold(b) if wanted != "weights" else _into_channels(b)
-    out = _bind(a, b, wanted=wanted, strides=more, **params)
-    if wanted == "weights":
+    if role != "weights" and dims[1] is None:
+        a = _common.batch_to_front(args[0], dims[0], size)
+        out = _bind(_common.merge_batch(a), args[1], role=role, window=window, **params)
+        return _common.split_batch(out, size, a.shape[1]), 0
+    a, b = (_common.batch_to_front(arg, dim, size) for arg, dim in zip(args, dims, strict=True))
+    # The members of the batch become groups of channels.
+    window = dataclasses.replace(window, groups=size * window.groups)
+    a = _merge_batch_into_channels(a)
+    b = _common.merge_batch(b) if role != "weights" else _merge_batch_into_channels(b)
+    out = _bind(a, b, role=role, window=window, **params)
+    if role == "weights":
         return out.reshape(size, -1, *out.shape[1:]), 0
     return out.reshape(out.shape[0], size, -1, *out.shape[2:]), 1
 
 
-def _into_channels(batched: jax.Array) -> jax.Array:
-    """[batch, n, channels, *sizes] to [n, batch * channels, *sizes]."""
+def _merge_batch_into_channels(batched: jax.Array) -> jax.Array:
+    """Reorders [batch, n, channels, *sizes] to [n, batch * channels, *sizes]."""
     moved = jnp.moveaxis(batched, 0, 1)
     return moved.reshape(moved.shape[0], -1, *moved.shape[3:])
 
 
-_form = functools.partial(_common.without, "pullback")
+_without_pullback = functools.partial(_common.drop_parameter, "pullback")
 convolution_p = _common.new_primitive(
     "samebits_convolution",
     _abstract,
     {
         "atomic": _common.Lowerings(
-            _form(lowerings.xla_atomic_on_cpu),
-            _form(lowerings.xla_atomic),
-            _form(lowerings.kernel_atomic),
+            _without_pullback(lowerings.atomic_cpu),
+            _without_pullback(lowerings.atomic_xla),
+            _without_pullback(lowerings.atomic_kernel),
         ),
         "ordered": _common.Lowerings(
-            _form(lowerings.xla), _form(lowerings.xla), _form(lowerings.kernel)
+            _without_pullback(lowerings.ordered_xla),
+            _without_pullback(lowerings.ordered_xla),
+            _without_pullback(lowerings.ordered_kernel),
         ),
     },
 )

@@ -1,4 +1,8 @@
-"""Gather along an axis; its transpose is scatter-accumulate, where nondeterminism comes from."""
+"""Gather along an axis, whose transpose is scatter-accumulate.
+
+The gradient of nearly every op with indices comes from this transpose, and so does the order of its
+additions.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +19,19 @@ from impl._core.shard_axes import aligned, vary_like
 from impl._mode.decide import Decision
 from impl._primitives import _common
 from impl._primitives.alert import alert
-from impl._primitives.scatter_accumulate import align, primitives, scatter_accumulate
+from impl._primitives.scatter_accumulate import merge_batches, primitives, scatter_accumulate
 
 gather_p = Primitive("samebits_gather")
 
 
 def gather(operand: jax.Array, indices: jax.Array, *, pullback: Decision) -> jax.Array:
-    """Elements of ``operand`` along its middle axis.
+    """Reads elements of ``operand`` along its middle axis.
 
     Args:
         operand: Shape [outer, size, inner].
         indices: Integers, shape [outer or 1, n, inner or 1]. An index outside [0, size) reads
             NaN, or the value of ``jax.numpy``'s fill mode for other types.
-        pullback: What differentiating it does, decided when the forward pass was.
+        pullback: The decision of the gradient, made in the forward pass.
 
     Returns:
         Shape [outer, n, inner].
@@ -43,14 +47,14 @@ def _abstract(operand: Any, indices: Any, *, pullback: Decision) -> Any:
 def _lower(operand: jax.Array, indices: jax.Array, *, pullback: Decision) -> jax.Array:
     size = operand.shape[1]
     if size == 0:
-        # What no index can meet: as read from beyond the end of an axis that has an element.
+        # No index is valid. Read beyond the end of an axis that has one element instead.
         operand = jnp.zeros((operand.shape[0], 1, operand.shape[2]), operand.dtype)
         size = 1
         indices = jnp.ones_like(indices)
     indices = within(indices, size)
     if indices.shape == (1, indices.shape[1], 1):
         return jnp.take(operand, indices[0, :, 0], axis=1, mode="fill")
-    # Where indices have one element along an axis, all of the operand's along it go by it.
+    # Along an axis where the indices have one element, all elements of the operand share it.
     return jnp.take_along_axis(operand, indices, axis=1, mode="fill")
 
 
@@ -74,26 +78,31 @@ def _transpose_scatter(
     cotangent: Any, operand: Any, indices: Any, updates: Any, *, decision: Decision
 ) -> Any:
     zero = type(cotangent) is ad.Zero
-    of_operand = of_updates = None
+    of_operand: Any = None
+    of_updates: Any = None
     if ad.is_undefined_primal(operand):
         of_operand = ad.Zero(operand.aval) if zero else cotangent
     if ad.is_undefined_primal(updates):
-        of_updates = ad.Zero(updates.aval) if zero else _read_back(cotangent, indices, decision)
+        of_updates = ad.Zero(updates.aval)
+        if not zero:
+            of_updates = _cotangent_of_updates(cotangent, indices, decision)
     return of_operand, None, of_updates
 
 
-def _read_back(cotangent: jax.Array, indices: jax.Array, decision: Decision) -> jax.Array:
-    """The cotangent of each update: that of its place, or 0 if it was dropped."""
-    read = gather(cotangent, indices, pullback=decision)
+def _cotangent_of_updates(
+    cotangent: jax.Array, indices: jax.Array, decision: Decision
+) -> jax.Array:
+    """Returns the cotangent of each update: that of its destination, or 0 if it was dropped."""
+    values = gather(cotangent, indices, pullback=decision)
     inside = (indices >= 0) & (indices < cotangent.shape[1])
-    return jnp.where(inside, read, jnp.zeros_like(read))
+    return jnp.where(inside, values, jnp.zeros_like(values))
 
 
 def _batch(args: Any, dims: Any, *, pullback: Decision) -> Any:
     size = _common.batch_size(args, dims)
-    operand, indices = align(args, dims, size, mapped=(0,))
+    operand, indices = merge_batches(args, dims, size, batched=(0,))
     out = gather(operand, indices, pullback=pullback)
-    return _common.unfold(out, size, _common.outer_length(args[0], dims[0])), 0
+    return _common.split_batch(out, size, _common.outer_length(args[0], dims[0])), 0
 
 
 gather_p.def_impl(functools.partial(xla.apply_primitive, gather_p))

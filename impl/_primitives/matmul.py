@@ -1,4 +1,4 @@
-"""Products of matrices; what they are differentiated to are products again."""
+"""Matrix products, whose derivatives are matrix products too."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax.interpreters import ad, batching
 
+from impl._core import jax_internals
 from impl._core.shard_axes import aligned
 from impl._lowerings import matmul as lowerings
 from impl._mode.decide import Decision
@@ -17,17 +18,16 @@ from impl._primitives.alert import alert
 
 
 def matmul(a: jax.Array, b: jax.Array, *, decision: Decision, pullback: Decision) -> jax.Array:
-    """Products of matrices, one for each of a batch.
+    """Computes a batch of matrix products.
 
-    float32 is multiplied in full precision, unless jax_default_matmul_precision says otherwise.
-    float16 and bfloat16 are added up in float32 and rounded once.
+    float32 is multiplied in full precision, unless jax_default_matmul_precision lowers it. float16
+    and bfloat16 are summed in float32 and rounded once.
 
     Args:
         a: Shape [batch, m, k].
         b: Shape [batch, k, n], of the same dtype.
-        decision: What each platform does. Alerts are the caller's business.
-        pullback: What differentiating it does, and what its gradients are computed by; it alerts
-            by itself.
+        decision: The decision of this call. The caller gives its alert.
+        pullback: The decision of the gradients, which give its alert.
 
     Returns:
         Shape [batch, m, n].
@@ -36,8 +36,8 @@ def matmul(a: jax.Array, b: jax.Array, *, decision: Decision, pullback: Decision
 
 
 def precision() -> str:
-    """The precision of products: that which the caller configured, and else the highest."""
-    return jax.config.jax_default_matmul_precision or "highest"  # type: ignore[attr-defined]
+    """Returns the precision of products: the one that the user configured, else the highest."""
+    return jax_internals.default_matmul_precision() or "highest"
 
 
 def _bind(a: jax.Array, b: jax.Array, **params: Any) -> jax.Array:
@@ -50,35 +50,36 @@ def _abstract(a: Any, b: Any, **params: Any) -> Any:
 
 def _transpose_left(cotangent: Any, a: Any, b: jax.Array, **params: Any) -> Any:
     cotangent = alert(cotangent, params["pullback"])
-    return _bind(cotangent, jnp.swapaxes(b, 1, 2), **_back(params))
+    return _bind(cotangent, jnp.swapaxes(b, 1, 2), **_params_of_gradient(params))
 
 
 def _transpose_right(cotangent: Any, a: jax.Array, b: Any, **params: Any) -> Any:
     cotangent = alert(cotangent, params["pullback"])
-    return _bind(jnp.swapaxes(a, 1, 2), cotangent, **_back(params))
+    return _bind(jnp.swapaxes(a, 1, 2), cotangent, **_params_of_gradient(params))
 
 
-def _back(params: Any) -> dict[str, Any]:
-    """The parameters of a gradient."""
+def _params_of_gradient(params: Any) -> dict[str, Any]:
     return {**params, "decision": params["pullback"]}
 
 
 def _batch(args: Any, dims: Any, **params: Any) -> Any:
     size = _common.batch_size(args, dims)
-    moved = [_common.move_batch(arg, dim, size) for arg, dim in zip(args, dims, strict=True)]
-    out = _bind(*map(_common.fold, moved), **params)
-    return _common.unfold(out, size, moved[0].shape[1]), 0
+    batched = [_common.batch_to_front(arg, dim, size) for arg, dim in zip(args, dims, strict=True)]
+    out = _bind(*map(_common.merge_batch, batched), **params)
+    return _common.split_batch(out, size, batched[0].shape[1]), 0
 
 
-_form = functools.partial(_common.without, "pullback")
-_xla = _form(lowerings.xla)
-_as_it_comes = _form(lowerings.xla_atomic)
+_without_pullback = functools.partial(_common.drop_parameter, "pullback")
+_ordered = _without_pullback(lowerings.ordered_xla)
+_atomic = _without_pullback(lowerings.atomic_xla)
 matmul_p = _common.new_primitive(
     "samebits_matmul",
     _abstract,
     {
-        "atomic": _common.Lowerings(_xla, _as_it_comes, _common.without("launch", _as_it_comes)),
-        "ordered": _common.Lowerings(_xla, _xla, _form(lowerings.kernel)),
+        "atomic": _common.Lowerings(_ordered, _atomic, _common.drop_parameter("launch", _atomic)),
+        "ordered": _common.Lowerings(
+            _ordered, _ordered, _without_pullback(lowerings.ordered_kernel)
+        ),
     },
 )
 ad.defbilinear(matmul_p, _transpose_left, _transpose_right)

@@ -1,7 +1,7 @@
 """Running sums, products and logarithms of sums of exponentials along an axis, and a recurrence.
 
-The recurrence ``h[i] = factors[i] * h[i - 1] + terms[i]`` is what derivatives of the others are
-made of: no division, so that a zero in a product is a factor like any other.
+The recurrence ``h[i] = factors[i] * h[i - 1] + terms[i]`` computes the derivatives of the others.
+It needs no division, so a product may have a zero among its factors.
 """
 
 from __future__ import annotations
@@ -25,16 +25,19 @@ from impl._primitives.arithmetic import multiply
 def scan(
     values: jax.Array, *, decision: Decision, by: Running = "add", reverse: bool = False
 ) -> jax.Array:
-    """Running folds along the middle axis of [outer, n, inner], of the dtype of ``values``.
+    """Computes running folds along the middle axis of [outer, n, inner].
 
-    On the ordered path they are in the spec's blocked scan order, of the flipped axis where
-    ``reverse``.
+    On the ordered path they are in the spec's blocked scan order; with ``reverse`` in that order of
+    the flipped axis.
 
     Args:
         values: Shape [outer, n, inner].
-        decision: What each platform does.
-        by: ``add``, ``mul``, or ``logaddexp``; the last is for floats and complex numbers.
-        reverse: Whether to go from right to left.
+        decision: The decision of this call.
+        by: ``add``, ``mul``, or ``logaddexp``, which takes floats and complex numbers.
+        reverse: Whether to fold from right to left.
+
+    Returns:
+        Shape and dtype of ``values``.
     """
     return primitives[by].bind(values, decision=decision, reverse=reverse)  # type: ignore[no-any-return]
 
@@ -42,23 +45,26 @@ def scan(
 def recurrence(
     factors: jax.Array, terms: jax.Array, *, decision: Decision, reverse: bool = False
 ) -> jax.Array:
-    """``h`` where ``h[i] = factors[i] * h[i - 1] + terms[i]`` and ``h[0] = terms[0]``.
+    """Computes ``h`` where ``h[i] = factors[i] * h[i - 1] + terms[i]`` and ``h[0] = terms[0]``.
 
-    The order is that of ``scan``, of the maps ``h -> factor * h + term``; products are rounded
-    before they are added.
+    The order is that of ``scan``, applied to the maps ``h -> factor * h + term``. Products are
+    rounded before they are added.
 
     Args:
         factors: Shape [outer, n, inner]; the first is not used.
         terms: Of that shape and dtype.
-        decision: What each platform does.
-        reverse: Whether ``h[i + 1]`` takes the place of ``h[i - 1]``, from the last on.
+        decision: The decision of this call.
+        reverse: Whether to start at the end, with ``h[i + 1]`` instead of ``h[i - 1]``.
     """
     operands = aligned(factors, terms)
     return primitives["affine"].bind(*operands, decision=decision, reverse=reverse)  # type: ignore[no-any-return]
 
 
-def shifted(values: jax.Array, *, reverse: bool) -> jax.Array:
-    """Along the middle axis, the value before each (after it, if ``reverse``), and 1 at the end."""
+def _shifted(values: jax.Array, *, reverse: bool) -> jax.Array:
+    """Returns the value before each along the middle axis, and 1 before the first.
+
+    With ``reverse``, returns the value after each, and 1 after the last.
+    """
     if values.shape[1] == 0:
         return values
     end = jnp.ones_like(values[:, :1])
@@ -72,20 +78,20 @@ def _abstract(values: Any, *others: Any, decision: Decision, reverse: bool) -> A
 
 def _batch(by: Running, args: Any, dims: Any, **params: Any) -> Any:
     size = _common.batch_size(args, dims)
-    moved = [_common.move_batch(arg, dim, size) for arg, dim in zip(args, dims, strict=True)]
-    out = primitives[by].bind(*map(_common.fold, moved), **params)
-    return out.reshape(moved[0].shape), 0
+    batched = [_common.batch_to_front(arg, dim, size) for arg, dim in zip(args, dims, strict=True)]
+    out = primitives[by].bind(*map(_common.merge_batch, batched), **params)
+    return out.reshape(batched[0].shape), 0
 
 
 def _paths(by: Running) -> dict[Any, _common.Lowerings]:
-    def of(function: Any) -> Any:
-        return functools.partial(function, by=by)
+    def lowerings_of(cpu: Any, xla: Any, kernel: Any) -> _common.Lowerings:
+        return _common.Lowerings(*(functools.partial(f, by=by) for f in (cpu, xla, kernel)))
 
-    ordered = _common.Lowerings(of(lowerings.cpu), of(lowerings.xla), of(lowerings.kernel))
-    if by != "add":  # For no other is there an atomic.
+    ordered = lowerings_of(lowerings.ordered_cpu, lowerings.ordered_xla, lowerings.ordered_kernel)
+    if by != "add":  # Only running sums have an atomic lowering.
         return {"atomic": ordered, "ordered": ordered}
-    fast = of(lowerings.xla_sum)
-    return {"atomic": _common.Lowerings(fast, fast, of(lowerings.any_sum)), "ordered": ordered}
+    atomic = lowerings_of(lowerings.atomic_xla, lowerings.atomic_xla, lowerings.atomic_kernel)
+    return {"atomic": atomic, "ordered": ordered}
 
 
 _NAMES: dict[Running, str] = {
@@ -118,7 +124,7 @@ def _jvp_of_product(primals: Any, tangents: Any, *, decision: Decision, reverse:
     out = scan(values, decision=decision, by="mul", reverse=reverse)
     if type(dot) is ad.Zero:
         return out, _common.zero_tangent(out)
-    terms = multiply(shifted(out, reverse=reverse), dot)
+    terms = multiply(_shifted(out, reverse=reverse), dot)
     return out, recurrence(values, terms, decision=decision, reverse=reverse)
 
 
@@ -127,18 +133,18 @@ def _jvp_of_logaddexp(primals: Any, tangents: Any, *, decision: Decision, revers
     out = scan(values, decision=decision, by="logaddexp", reverse=reverse)
     if type(dot) is ad.Zero:
         return out, _common.zero_tangent(out)
-    # The share that each sum has of the one before, and of the last value.
-    factors = _share(shifted(out, reverse=reverse), out)
-    terms = multiply(_share(values, out), dot)
+    # The fraction of each sum that comes from the sum before it, and from its own value.
+    factors = _fraction(_shifted(out, reverse=reverse), out)
+    terms = multiply(_fraction(values, out), dot)
     return out, recurrence(factors, terms, decision=decision, reverse=reverse)
 
 
-def _share(part: jax.Array, whole: jax.Array) -> jax.Array:
-    """``exp(part - whole)``; that of minus infinity is 0, also in a sum of nothing else."""
-    nothing = part.real == -jnp.inf
-    # Both are kept from the other arm, whose derivative would be NaN there.
-    difference = jnp.where(nothing, 0, part) - jnp.where(nothing, 0, whole)
-    return jnp.where(nothing, 0, jnp.exp(difference))
+def _fraction(part: jax.Array, total: jax.Array) -> jax.Array:
+    """Returns ``exp(part - total)``, and 0 for a part of minus infinity, whatever the total is."""
+    is_zero = part.real == -jnp.inf
+    # Both operands are masked too. Otherwise the derivative of the unused branch would be NaN.
+    difference = jnp.where(is_zero, 0, part) - jnp.where(is_zero, 0, total)
+    return jnp.where(is_zero, 0, jnp.exp(difference))
 
 
 def _jvp_of_recurrence(primals: Any, tangents: Any, *, decision: Decision, reverse: bool) -> Any:
@@ -148,9 +154,9 @@ def _jvp_of_recurrence(primals: Any, tangents: Any, *, decision: Decision, rever
         return out, _common.zero_tangent(out)
     total = None if type(terms_dot) is ad.Zero else terms_dot
     if type(factors_dot) is not ad.Zero and out.shape[1] > 0:
-        before = shifted(out, reverse=reverse)
-        end = (slice(None), slice(-1, None) if reverse else slice(1))
-        added = multiply(before.at[end].set(0), factors_dot)  # the first factor is not used
+        before = _shifted(out, reverse=reverse)
+        first = (slice(None), slice(-1, None) if reverse else slice(1))
+        added = multiply(before.at[first].set(0), factors_dot)  # The first factor is not used.
         total = added if total is None else total + added
     if total is None:
         return out, _common.zero_tangent(out)
@@ -163,8 +169,8 @@ def _transpose_recurrence(
     if type(cotangent) is ad.Zero:
         return None, ad.Zero(terms.aval)
     cotangent = alert(cotangent, decision)
-    back = shifted(factors, reverse=not reverse)
-    return None, recurrence(back, cotangent, decision=decision, reverse=not reverse)
+    factors = _shifted(factors, reverse=not reverse)
+    return None, recurrence(factors, cotangent, decision=decision, reverse=not reverse)
 
 
 scan_p = primitives["add"]

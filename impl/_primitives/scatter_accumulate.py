@@ -1,4 +1,8 @@
-"""Scatter-accumulate along an axis: the one place where many writers meet."""
+"""Scatter-accumulate along an axis: combines many contributions with one element.
+
+All nondeterminism of additions comes from this primitive. Its atomic path leaves the order of the
+contributions to the hardware.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from impl._core import reductions
 from impl._core.reductions import Reduction, ReductionName
 from impl._core.shard_axes import aligned
 from impl._lowerings import scatter_accumulate as lowerings
-from impl._lowerings import scatter_accumulate_cpu, scatter_extreme
+from impl._lowerings import scatter_accumulate_cpu, scatter_accumulate_extreme
 from impl._mode.decide import Decision, Path
 from impl._primitives import _common
 
@@ -27,19 +31,19 @@ def scatter_accumulate(
     decision: Decision,
     by: ReductionName = "add",
 ) -> jax.Array:
-    """``operand`` with ``updates`` combined with it along its middle axis.
+    """Combines ``updates`` with ``operand`` along its middle axis.
 
-    On the ordered path sums and products are in the spec's panel order, for each element of the
-    outer and inner axes by itself, so that batching does not change any bits. Minima and maxima
-    are the same in every order, and a NaN is the least and the greatest of all.
+    On the ordered path sums and products are in the spec's panel order. That order applies to each
+    element of the outer and inner axes by itself, so batching changes no bits. Minima and maxima
+    are the same in every order; a NaN is below and above every number.
 
     Args:
         operand: Shape [outer, size, inner].
         indices: Integers, shape [outer or 1, n, inner or 1]. Updates whose index is outside
             [0, size) are dropped.
         updates: Shape [outer, n, inner], of the operand's dtype.
-        decision: What each platform does. Alerts are the caller's business.
-        by: What to combine by.
+        decision: The decision of this call. The caller gives its alert.
+        by: The operation that combines.
 
     Returns:
         Shape [outer, size, inner].
@@ -48,29 +52,29 @@ def scatter_accumulate(
     return primitives[by].bind(*operands, decision=decision)  # type: ignore[no-any-return]
 
 
-def align(
-    args: Sequence[jax.Array], dims: Sequence[int | None], size: int, mapped: Sequence[int]
+def merge_batches(
+    args: Sequence[jax.Array], dims: Sequence[int | None], size: int, batched: Sequence[int]
 ) -> list[jax.Array]:
-    """Folds a batch axis into the outer axis of [outer, n, inner] arrays.
+    """Merges the batch axis into the outer axis of [outer, n, inner] arrays.
 
     Args:
         args: The primitive's operands.
-        dims: Their batch dimensions.
+        dims: Their batch axes.
         size: Length of the batch axis.
-        mapped: Which operands to batch even where they are not; the others hold indices, and are
-            only if needed.
+        batched: Positions of the operands that get a batch axis in any case. The others hold
+            indices. Indices that the whole batch and the outer axis share stay as they are.
     """
-    folded = []
+    merged = []
     outer = _common.outer_length(args[0], dims[0])
-    for place, (arg, dim) in enumerate(zip(args, dims, strict=True)):
-        if dim is None and place not in mapped and arg.shape[0] == 1:
-            folded.append(arg)  # shared by the whole batch
+    for position, (arg, dim) in enumerate(zip(args, dims, strict=True)):
+        if dim is None and position not in batched and arg.shape[0] == 1:
+            merged.append(arg)
             continue
-        batched = _common.move_batch(arg, dim, size)
-        if place not in mapped and batched.shape[1] != outer:
-            batched = jnp.broadcast_to(batched, (size, outer, *batched.shape[2:]))
-        folded.append(_common.fold(batched))
-    return folded
+        value = _common.batch_to_front(arg, dim, size)
+        if position not in batched and value.shape[1] != outer:
+            value = jnp.broadcast_to(value, (size, outer, *value.shape[2:]))
+        merged.append(_common.merge_batch(value))
+    return merged
 
 
 def _abstract(operand: Any, indices: Any, updates: Any, *, decision: Decision) -> Any:
@@ -88,55 +92,54 @@ def _jvp_of_sum(primals: Any, tangents: Any, *, decision: Decision) -> Any:
 
 def _batch(by: ReductionName, args: Any, dims: Any, *, decision: Decision) -> Any:
     size = _common.batch_size(args, dims)
-    operand, indices, updates = align(args, dims, size, mapped=(0, 2))
+    operand, indices, updates = merge_batches(args, dims, size, batched=(0, 2))
     out = scatter_accumulate(operand, indices, updates, decision=decision, by=by)
-    return _common.unfold(out, size, _common.outer_length(args[0], dims[0])), 0
+    return _common.split_batch(out, size, _common.outer_length(args[0], dims[0])), 0
 
 
-def _folded(reduction: Reduction) -> dict[Path, _common.Lowerings]:
-    """The two paths of an operation whose result depends on the order, but for integers."""
+def _fold_paths(reduction: Reduction) -> dict[Path, _common.Lowerings]:
+    """Returns the two paths of a sum or product, whose result depends on the order for floats."""
 
-    def of(function: Any) -> Any:
+    def with_reduction(function: Any) -> Any:
         return functools.partial(function, reduction=reduction)
 
-    def keeping(order: Any, without: Any) -> Any:
-        def run(operand: jax.Array, *rest: jax.Array, **options: Any) -> jax.Array:
+    def ordered_for_floats(ordered: Any, atomic: Any) -> Any:
+        def run(operand: jax.Array, *args: jax.Array, **options: Any) -> jax.Array:
             exact = not jnp.issubdtype(operand.dtype, jnp.inexact)
-            return (without if exact else order)(operand, *rest, **options)  # type: ignore[no-any-return]
+            return (atomic if exact else ordered)(operand, *args, **options)  # type: ignore[no-any-return]
 
         return run
 
-    xla, kernel = of(lowerings.xla_atomic), of(lowerings.kernel_atomic)
+    xla, kernel = with_reduction(lowerings.atomic_xla), with_reduction(lowerings.atomic_kernel)
     return {
         "atomic": _common.Lowerings(xla, xla, kernel),
         "ordered": _common.Lowerings(
-            cpu=keeping(of(scatter_accumulate_cpu.cpu), xla),
-            xla=keeping(of(lowerings.xla_chains), xla),
-            kernel=keeping(of(lowerings.kernel_chains), kernel),
+            cpu=ordered_for_floats(with_reduction(scatter_accumulate_cpu.ordered_cpu), xla),
+            xla=ordered_for_floats(with_reduction(lowerings.ordered_xla), xla),
+            kernel=ordered_for_floats(with_reduction(lowerings.ordered_kernel), kernel),
         ),
     }
 
 
-def _extreme(reduction: Reduction) -> dict[Path, _common.Lowerings]:
-    """The one path of an operation whose result does not."""
-    xla = functools.partial(scatter_extreme.xla, reduction=reduction)
-    same = _common.Lowerings(
-        xla, xla, functools.partial(scatter_extreme.kernel, reduction=reduction)
-    )
-    return {"atomic": same, "ordered": same}
+def _extreme_paths(reduction: Reduction) -> dict[Path, _common.Lowerings]:
+    """Returns the one path of a minimum or maximum, whose result does not depend on the order."""
+    xla = functools.partial(scatter_accumulate_extreme.extreme_xla, reduction=reduction)
+    kernel = functools.partial(scatter_accumulate_extreme.extreme_kernel, reduction=reduction)
+    both = _common.Lowerings(xla, xla, kernel)
+    return {"atomic": both, "ordered": both}
 
 
-#: One for each operation. The transpose of the sum is with gather's, of which it is made; the
-#: derivatives of the others are in ``impl._primitives.scatter_accumulate_derivatives``.
+#: The primitive of each operation. ``gather`` registers the transpose of the sum, since that is a
+#: gather. ``scatter_accumulate_derivatives`` registers the derivatives of the others.
 primitives = {
     reduction.name: _common.new_primitive(
         f"samebits_scatter_{reduction.name}", _abstract, paths(reduction)
     )
     for reduction, paths in (
-        (reductions.ADD, _folded),
-        (reductions.MUL, _folded),
-        (reductions.MIN, _extreme),
-        (reductions.MAX, _extreme),
+        (reductions.ADD, _fold_paths),
+        (reductions.MUL, _fold_paths),
+        (reductions.MIN, _extreme_paths),
+        (reductions.MAX, _extreme_paths),
     )
 }
 for _name, _primitive in primitives.items():

@@ -18,7 +18,7 @@ from impl._primitives.scatter_accumulate import primitives, scatter_accumulate
 
 
 def _jvp_of_extreme(by: ReductionName, primals: Any, tangents: Any, *, decision: Decision) -> Any:
-    """All that are equal to the extreme share its tangent evenly, the initial value included."""
+    """Computes the tangent; the initial value counts as one of the elements that may share it."""
     operand, indices, updates = primals
     out = scatter_accumulate(*primals, decision=decision, by=by)
     if all(type(tangent) is ad.Zero for tangent in (tangents[0], tangents[2])):
@@ -39,32 +39,32 @@ def tangent_of_extreme(
     *,
     decision: Decision,
 ) -> jax.Array:
-    """The tangent of a minimum or maximum: those of all that are equal to it share it evenly.
+    """Computes the tangent of a minimum or maximum: the mean of those of all elements equal to it.
 
     Args:
         out: The extremes.
-        first: Where the initial value has a share.
+        first: Whether each initial value counts among the elements equal to its extreme.
         operand_dot: The tangent of the initial value.
         indices: As in ``scatter_accumulate``.
-        updates: As there.
+        updates: As in ``scatter_accumulate``.
         updates_dot: The tangent of the updates.
-        decision: What each platform does.
+        decision: The decision of the op.
     """
-    # The extreme is the same in every order, and the sum of tangents is not.
+    # The extreme is the same in every order, but the sum of tangents is not.
     decision = decision.of_derivatives
     equal = updates == gather(out, indices, pullback=decision)
     add = functools.partial(scatter_accumulate, decision=decision)
-    shares = add(first.astype(jnp.int32), indices, equal.astype(jnp.int32))
+    count = add(first.astype(jnp.int32), indices, equal.astype(jnp.int32))
     total = add(
         jnp.where(first, operand_dot, 0),
         indices,
         jnp.where(equal, updates_dot, 0),
     )
-    return divide(total, jnp.maximum(shares, 1).astype(total.dtype))
+    return divide(total, jnp.maximum(count, 1).astype(total.dtype))
 
 
 def _jvp_of_product(primals: Any, tangents: Any, *, decision: Decision) -> Any:
-    """Each tangent counts times the product of all other factors of its place."""
+    """Computes the tangent: the sum of each tangent times all other factors of its destination."""
     operand, indices, updates = primals
     fold = functools.partial(scatter_accumulate, decision=decision, by="mul")
     add = functools.partial(scatter_accumulate, decision=decision)
@@ -73,22 +73,25 @@ def _jvp_of_product(primals: Any, tangents: Any, *, decision: Decision) -> Any:
         return out, _common.zero_tangent(out)
     operand_dot, _, updates_dot = map(ad.instantiate_zeros, tangents)
     zeros = add((operand == 0).astype(jnp.int32), indices, (updates == 0).astype(jnp.int32))
-    # The product of the factors that are not 0. Where one is 0, only its own tangent counts.
-    rest = fold(_one_for_zero(operand), indices, _one_for_zero(updates))
-    of_operand = _others(operand, rest, zeros)
+    # The product of the factors that are not 0. If one factor is 0, only its own tangent counts.
+    nonzero = fold(_replace_zero(operand), indices, _replace_zero(updates))
+    of_operand = _product_of_others(operand, nonzero, zeros)
     read = functools.partial(gather, indices=indices, pullback=decision)
-    of_updates = _others(updates, read(rest), read(zeros))
+    of_updates = _product_of_others(updates, read(nonzero), read(zeros))
     return out, add(multiply(operand_dot, of_operand), indices, multiply(updates_dot, of_updates))
 
 
-def _one_for_zero(factor: jax.Array) -> jax.Array:
+def _replace_zero(factor: jax.Array) -> jax.Array:
     return jnp.where(factor == 0, jnp.ones_like(factor), factor)
 
 
-def _others(factor: jax.Array, rest: jax.Array, zeros: jax.Array) -> jax.Array:
-    """The product of a place's factors but for ``factor``."""
-    alone = zeros == (factor == 0)  # no other factor is 0
-    return jnp.where(alone, divide(rest, _one_for_zero(factor)), 0)
+def _product_of_others(factor: jax.Array, nonzero: jax.Array, zeros: jax.Array) -> jax.Array:
+    """Returns the product of all factors of a destination except ``factor``.
+
+    ``nonzero`` is the product of the factors that are not 0, and ``zeros`` the number of zeros.
+    """
+    others_are_nonzero = zeros == (factor == 0)
+    return jnp.where(others_are_nonzero, divide(nonzero, _replace_zero(factor)), 0)
 
 
 for _by in ("min", "max"):

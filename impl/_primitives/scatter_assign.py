@@ -1,4 +1,4 @@
-"""Scatter-assign along an axis: of several writes to one place, one stays."""
+"""Scatter-assign along an axis: of several contributions to one element, one stays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from impl._core.shard_axes import aligned
 from impl._lowerings import scatter_assign as lowerings
 from impl._mode.decide import Decision
 from impl._primitives import _common
-from impl._primitives.scatter_accumulate import align
+from impl._primitives.scatter_accumulate import merge_batches
 
 assign_p = Primitive("samebits_scatter_assign")
 
@@ -22,36 +22,36 @@ assign_p = Primitive("samebits_scatter_assign")
 def scatter_assign(
     operand: jax.Array, indices: jax.Array, updates: jax.Array, *, decision: Decision
 ) -> jax.Array:
-    """``operand`` with ``updates`` written along its middle axis.
+    """Writes ``updates`` to ``operand`` along its middle axis.
 
-    Of several updates of one place the one with the highest position stays on the ordered path,
-    and any on the atomic path. Derivatives go by the same choice: a place has the tangent of the
-    update that stayed, and an update that did not stay has no part in the result.
+    Of several updates of one element, the one with the highest position stays on the ordered path,
+    and any one on the atomic path. Derivatives follow the same choice: an element has the tangent
+    of the update that stayed, and an update that did not stay has the gradient 0.
 
     Args:
         operand: Shape [outer, size, inner].
         indices: Integers, shape [outer or 1, n, inner or 1]. Updates whose index is outside
             [0, size) are dropped.
         updates: Shape [outer, n, inner], of the operand's dtype.
-        decision: What each platform does. Alerts are the caller's business.
+        decision: The decision of this call. The caller gives its alert.
 
     Returns:
         Shape [outer, size, inner].
     """
     if updates.size == 0 or operand.size == 0:
         return operand
-    stays = writers(indices, operand.shape[1], decision=decision)
-    operands = aligned(operand, indices, updates, stays)
+    writer = writers(indices, operand.shape[1], decision=decision)
+    operands = aligned(operand, indices, updates, writer)
     return assign_p.bind(*operands)  # type: ignore[no-any-return]
 
 
 def writers(indices: jax.Array, size: int, *, decision: Decision) -> jax.Array:
-    """Which update of each place stays.
+    """Finds the update that stays at each element.
 
     Args:
-        indices: Integers, shape [outer, n, inner]; those outside [0, size) are of no place.
-        size: Number of places.
-        decision: What each platform does.
+        indices: Integers, shape [outer, n, inner]; those outside [0, size) write nowhere.
+        size: Number of elements along the axis.
+        decision: The decision of this call.
 
     Returns:
         Position of the update along the middle axis, or -1 where there is none; int32, shape
@@ -65,55 +65,64 @@ def _abstract_writers(indices: Any, *, size: int, decision: Decision) -> Any:
     return indices.update(shape=shape, dtype=jnp.dtype(jnp.int32), weak_type=False)
 
 
+def _jvp_of_writers(primals: Any, tangents: Any, **params: Any) -> Any:
+    out = writers(*primals, **params)
+    return out, _common.zero_tangent(out)
+
+
 def _batch_writers(args: Any, dims: Any, *, size: int, decision: Decision) -> Any:
-    indices = _common.move_batch(args[0], dims[0], args[0].shape[dims[0]])
-    out = writers(_common.fold(indices), size, decision=decision)
-    return _common.unfold(out, indices.shape[0], indices.shape[1]), 0
+    indices = _common.batch_to_front(args[0], dims[0], args[0].shape[dims[0]])
+    out = writers(_common.merge_batch(indices), size, decision=decision)
+    return _common.split_batch(out, indices.shape[0], indices.shape[1]), 0
 
 
 def _lower(
-    operand: jax.Array, indices: jax.Array, updates: jax.Array, stays: jax.Array
+    operand: jax.Array, indices: jax.Array, updates: jax.Array, writer: jax.Array
 ) -> jax.Array:
     del indices
-    return jnp.where(stays >= 0, lowerings.take(updates, jnp.maximum(stays, 0)), operand)
+    return jnp.where(writer >= 0, lowerings.take(updates, jnp.maximum(writer, 0)), operand)
 
 
 def _jvp(primals: Any, tangents: Any) -> Any:
-    _, indices, _, stays = primals
+    _, indices, _, writer = primals
     out = assign_p.bind(*primals)
     if all(type(tangent) is ad.Zero for tangent in (tangents[0], tangents[2])):
         return out, _common.zero_tangent(out)
     operand_dot, updates_dot = map(ad.instantiate_zeros, (tangents[0], tangents[2]))
-    return out, assign_p.bind(operand_dot, indices, updates_dot, stays)
+    return out, assign_p.bind(operand_dot, indices, updates_dot, writer)
 
 
-def _transpose(cotangent: Any, operand: Any, indices: Any, updates: Any, stays: Any) -> Any:
-    of_operand = of_updates = None
+def _transpose(cotangent: Any, operand: Any, indices: Any, updates: Any, writer: Any) -> Any:
+    of_operand: Any = None
+    of_updates: Any = None
     zero = type(cotangent) is ad.Zero
     if ad.is_undefined_primal(operand):
-        kept = None if zero else jnp.where(stays >= 0, jnp.zeros_like(cotangent), cotangent)
-        of_operand = ad.Zero(operand.aval) if zero else kept
+        of_operand = ad.Zero(operand.aval)
+        if not zero:
+            of_operand = jnp.where(writer >= 0, jnp.zeros_like(cotangent), cotangent)
     if ad.is_undefined_primal(updates):
-        of_updates = ad.Zero(updates.aval) if zero else _read_back(cotangent, indices, stays)
+        of_updates = ad.Zero(updates.aval)
+        if not zero:
+            of_updates = _cotangent_of_updates(cotangent, indices, writer)
     return of_operand, None, of_updates, None
 
 
-def _read_back(cotangent: jax.Array, indices: jax.Array, stays: jax.Array) -> jax.Array:
-    """The cotangent of each update: that of its place if it stayed there, else 0."""
+def _cotangent_of_updates(cotangent: jax.Array, indices: jax.Array, writer: jax.Array) -> jax.Array:
+    """Returns the cotangent of each update: that of its destination if it stayed there, else 0."""
     size = cotangent.shape[1]
     inside = (indices >= 0) & (indices < size)
-    places = jnp.where(inside, indices, 0)
+    destination = jnp.where(inside, indices, 0)
     position = jnp.arange(indices.shape[1], dtype=jnp.int32)[None, :, None]
-    stayed = inside & (lowerings.take(stays, places) == position)
-    read = lowerings.take(cotangent, places)
-    return jnp.where(stayed, read, jnp.zeros_like(read))
+    stayed = inside & (lowerings.take(writer, destination) == position)
+    values = lowerings.take(cotangent, destination)
+    return jnp.where(stayed, values, jnp.zeros_like(values))
 
 
 def _batch(args: Any, dims: Any) -> Any:
     size = _common.batch_size(args, dims)
-    operand, indices, updates, stays = align(args, dims, size, mapped=(0, 2))
-    out = assign_p.bind(operand, indices, updates, stays)
-    return _common.unfold(out, size, _common.outer_length(args[0], dims[0])), 0
+    operand, indices, updates, writer = merge_batches(args, dims, size, batched=(0, 2))
+    out = assign_p.bind(operand, indices, updates, writer)
+    return _common.split_batch(out, size, _common.outer_length(args[0], dims[0])), 0
 
 
 assign_p.def_impl(functools.partial(xla.apply_primitive, assign_p))
@@ -128,18 +137,12 @@ writers_p = _common.new_primitive(
     _abstract_writers,
     {
         "atomic": _common.Lowerings(
-            cpu=lowerings.xla_any, xla=lowerings.xla_any, kernel=lowerings.kernel_any
+            cpu=lowerings.atomic_xla, xla=lowerings.atomic_xla, kernel=lowerings.atomic_kernel
         ),
         "ordered": _common.Lowerings(
-            cpu=lowerings.cpu_last, xla=lowerings.xla_last, kernel=lowerings.kernel_last
+            cpu=lowerings.ordered_cpu, xla=lowerings.ordered_xla, kernel=lowerings.ordered_kernel
         ),
     },
 )
 batching.primitive_batchers[writers_p] = _batch_writers
-ad.primitive_jvps[writers_p] = lambda primals, tangents, **params: _without_tangent(
-    writers(*primals, **params)
-)
-
-
-def _without_tangent(out: jax.Array) -> Any:
-    return out, _common.zero_tangent(out)
+ad.primitive_jvps[writers_p] = _jvp_of_writers

@@ -1,4 +1,4 @@
-"""Position of the k-th smallest element along an axis."""
+"""The position of the k-th smallest element along an axis."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from jax.interpreters import ad, batching
 
 from impl._core.shard_axes import aligned
 from impl._lowerings import select_kth as lowerings
+from impl._lowerings._common import sort_keys
 from impl._mode.decide import Decision
 from impl._primitives import _common
 
 
 def select_kth(values: jax.Array, ranks: int | jax.Array, *, decision: Decision) -> jax.Array:
-    """Position of the element of a given rank along the middle axis of [outer, n, inner].
+    """Finds the element of a given rank along the middle axis of [outer, n, inner].
 
     NaNs come after every number. Of several equal elements the ordered path takes the one with
-    the lowest index, the atomic path any.
+    the lowest position, the atomic path any.
 
     Args:
         values: Real numbers.
-        ranks: 1 for the smallest: the same for all, or int32 of shape [outer, 1, inner].
-        decision: The path of each platform.
+        ranks: 1 for the smallest; one rank for all, or int32 of shape [outer, 1, inner].
+        decision: The decision of this call.
 
     Returns:
-        int32, shape [outer, 1, inner].
+        Its position, int32, shape [outer, 1, inner].
     """
     shape = (values.shape[0], 1, values.shape[2])
     ranks = jnp.broadcast_to(jnp.asarray(ranks, jnp.int32), shape)
@@ -34,8 +35,8 @@ def select_kth(values: jax.Array, ranks: int | jax.Array, *, decision: Decision)
 
 
 def equal(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Where elements are equal as ``select_kth`` sees them: -0 and 0 are, and so are NaNs."""
-    return lowerings.sort_keys(a) == lowerings.sort_keys(b)
+    """Compares elements as ``select_kth`` does: -0 equals 0, and all NaNs are equal."""
+    return sort_keys(a) == sort_keys(b)
 
 
 def _abstract(values: Any, ranks: Any, *, decision: Decision) -> Any:
@@ -50,10 +51,10 @@ def _jvp(primals: Any, tangents: Any, *, decision: Decision) -> Any:
 def _batch(args: Any, dims: Any, *, decision: Decision) -> Any:
     size = _common.batch_size(args, dims)
     values, ranks = (
-        _common.move_batch(arg, dim, size) for arg, dim in zip(args, dims, strict=True)
+        _common.batch_to_front(arg, dim, size) for arg, dim in zip(args, dims, strict=True)
     )
-    out = select_kth(_common.fold(values), _common.fold(ranks), decision=decision)
-    return _common.unfold(out, *values.shape[:2]), 0
+    out = select_kth(_common.merge_batch(values), _common.merge_batch(ranks), decision=decision)
+    return _common.split_batch(out, *values.shape[:2]), 0
 
 
 select_kth_p = _common.new_primitive(
@@ -61,10 +62,10 @@ select_kth_p = _common.new_primitive(
     _abstract,
     {
         "atomic": _common.Lowerings(
-            cpu=lowerings.cpu_first, xla=lowerings.xla_first, kernel=lowerings.kernel_any
+            cpu=lowerings.ordered_cpu, xla=lowerings.ordered_xla, kernel=lowerings.atomic_kernel
         ),
         "ordered": _common.Lowerings(
-            cpu=lowerings.cpu_first, xla=lowerings.xla_first, kernel=lowerings.kernel_first
+            cpu=lowerings.ordered_cpu, xla=lowerings.ordered_xla, kernel=lowerings.ordered_kernel
         ),
     },
 )

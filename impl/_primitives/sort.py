@@ -14,34 +14,34 @@ from impl._mode.decide import Decision
 from impl._primitives import _common
 
 
-def rank(
+def argsort(
     values: jax.Array, count: int, *, descending: bool = False, decision: Decision
 ) -> jax.Array:
-    """Positions, along the middle axis of [outer, n, inner], of its elements in sorted order.
+    """Returns positions in sorted order along the middle axis of [outer, n, inner].
 
-    -0 equals 0, and NaNs are greater than every number; of equal elements the one with the lower
-    index comes first, on both paths and in both directions.
+    -0 equals 0, and NaNs are greater than every number. Of equal elements the one with the lower
+    position comes first, on both paths and in descending order too.
 
     Args:
         values: Real numbers.
-        count: How many positions to return, up to n.
+        count: The number of positions to return, up to n.
         descending: Whether the greatest comes first.
-        decision: The path of each platform.
+        decision: The decision of this call.
 
     Returns:
         int32, shape [outer, count, inner].
     """
-    return rank_p.bind(values, count=count, descending=descending, decision=decision)  # type: ignore[no-any-return]
+    return argsort_p.bind(values, count=count, descending=descending, decision=decision)  # type: ignore[no-any-return]
 
 
 def most_frequent(values: jax.Array, *, decision: Decision) -> jax.Array:
-    """The lowest position of the element that occurs most often, of several the least.
+    """Returns the lowest position of the element that occurs most often.
 
-    -0 equals 0, and a NaN equals nothing.
+    If several elements do, it is the least of them. -0 equals 0, and a NaN equals nothing.
 
     Args:
         values: Real numbers, shape [outer, n, inner].
-        decision: The path of each platform.
+        decision: The decision of this call.
 
     Returns:
         int32, shape [outer, 1, inner].
@@ -49,33 +49,38 @@ def most_frequent(values: jax.Array, *, decision: Decision) -> jax.Array:
     return most_frequent_p.bind(values, decision=decision)  # type: ignore[no-any-return]
 
 
-def _positions(values: Any, *, count: int = 1, **_: Any) -> Any:
+def _abstract(values: Any, *, count: int = 1, **_: Any) -> Any:
     shape = (values.shape[0], count, values.shape[2])
     return values.update(shape=shape, dtype=jnp.dtype(jnp.int32), weak_type=False)
 
 
-def _new(name: str, cpu: Any, xla: Any, kernel: Any) -> Primitive:
+def _new_primitive(name: str, cpu: Any, xla: Any, kernel: Any) -> Primitive:
     both = _common.Lowerings(cpu=cpu, xla=xla, kernel=kernel)
-    primitive = _common.new_primitive(name, _positions, {"atomic": both, "ordered": both})
+    primitive = _common.new_primitive(name, _abstract, {"atomic": both, "ordered": both})
 
     def jvp(primals: Any, tangents: Any, **params: Any) -> Any:
         out = primitive.bind(*primals, **params)
         return out, _common.zero_tangent(out)
 
     def batch(args: Any, dims: Any, **params: Any) -> Any:
-        values = _common.move_batch(args[0], dims[0], args[0].shape[dims[0]])
-        out = primitive.bind(_common.fold(values), **params)
-        return _common.unfold(out, *values.shape[:2]), 0
+        values = _common.batch_to_front(args[0], dims[0], args[0].shape[dims[0]])
+        out = primitive.bind(_common.merge_batch(values), **params)
+        return _common.split_batch(out, *values.shape[:2]), 0
 
     ad.primitive_jvps[primitive] = jvp
     batching.primitive_batchers[primitive] = batch
     return primitive
 
 
-rank_p = _new("samebits_rank", lowerings.cpu_rank, lowerings.xla_rank, lowerings.kernel_rank)
-most_frequent_p = _new(
+argsort_p = _new_primitive(
+    "samebits_argsort",
+    lowerings.argsort_cpu,
+    lowerings.argsort_xla,
+    lowerings.argsort_kernel,
+)
+most_frequent_p = _new_primitive(
     "samebits_most_frequent",
-    lowerings.cpu_most_frequent,
-    lowerings.xla_most_frequent,
-    lowerings.kernel_most_frequent,
+    lowerings.most_frequent_cpu,
+    lowerings.most_frequent_xla,
+    lowerings.most_frequent_kernel,
 )

@@ -1,7 +1,7 @@
 """Products with a sparse matrix, which are linear in its elements and in the dense operand.
 
-What one is differentiated to is again one of two sums over stored elements: ``multiply``, of a
-matrix, and ``sample``, of one number for each element.
+There are two sums over the stored elements, and each is a derivative of the other: the product with
+a dense matrix, and ``sample``, which computes one number for each element.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from impl._primitives import _common
 from impl._primitives.alert import alert
 
 
-def multiply(
+def sparse_matmul(
     data: jax.Array,
     rows: jax.Array,
     columns: jax.Array,
@@ -32,56 +32,60 @@ def multiply(
     decision: Decision,
     pullback: Decision,
 ) -> jax.Array:
-    """Each element times its row of ``dense``, added to its row of the result.
+    """Adds the product of each element and its row of ``dense`` to the element's row of the result.
 
-    On the ordered path elements are added in panel order, as they come.
+    On the ordered path products are added in the spec's panel order, in the order of the elements.
 
     Args:
         data: The elements, shape [outer, elements].
-        rows: Rows of the result, int32 or int64, shape [outer or 1, elements].
-        columns: Rows of ``dense``, likewise. An element whose row or column is out of range has
-            no part in the result.
+        rows: The row of the result of each element, int32 or int64, shape [outer or 1, elements].
+        columns: The row of ``dense`` of each element, of that dtype and shape. An element whose row
+            or column is out of range is left out.
         dense: Shape [outer, k, n], of the same dtype.
-        size: How many rows the result has.
-        decision: What each platform does. Alerts are the caller's business.
-        pullback: What differentiating it does; it alerts by itself.
+        size: Number of rows of the result.
+        decision: The decision of this call. The caller gives its alert.
+        pullback: The decision of the gradients, which give its alert.
 
     Returns:
         Shape [outer, size, n].
     """
     params = {"size": size, "decision": decision, "pullback": pullback}
-    return multiply_p.bind(*aligned(data, rows, columns, dense), **params)  # type: ignore[no-any-return]
+    operands = aligned(data, rows, columns, dense)
+    return sparse_matmul_p.bind(*operands, **params)  # type: ignore[no-any-return]
 
 
 def _sample(
     left: jax.Array, right: jax.Array, rows: jax.Array, columns: jax.Array, **params: Any
 ) -> jax.Array:
-    """Of each element, its row of ``left`` by its row of ``right``."""
+    """Computes for each element the dot product of its row of ``left`` and its row of ``right``."""
     return sample_p.bind(*aligned(left, right, rows, columns), **params)  # type: ignore[no-any-return]
 
 
-def _multiply_shape(data: Any, rows: Any, columns: Any, dense: Any, *, size: int, **_: Any) -> Any:
+def _abstract_sparse_matmul(
+    data: Any, rows: Any, columns: Any, dense: Any, *, size: int, **_: Any
+) -> Any:
     return dense.update(shape=(dense.shape[0], size, dense.shape[2]), weak_type=False)
 
 
-def _sample_shape(left: Any, right: Any, rows: Any, columns: Any, **_: Any) -> Any:
-    # Of the indices it has the number of axes, which the types of some meshes count.
+def _abstract_sample(left: Any, right: Any, rows: Any, columns: Any, **_: Any) -> Any:
+    # The type of ``rows`` has the number of axes of the result. A type with a mesh counts axes.
     return rows.update(shape=(left.shape[0], rows.shape[1]), dtype=left.dtype, weak_type=False)
 
 
 def _jvp(
-    primitive: Primitive, linear: tuple[int, int], primals: Any, tangents: Any, **p: Any
+    primitive: Primitive, linear: tuple[int, int], primals: Any, tangents: Any, **params: Any
 ) -> Any:
-    out = primitive.bind(*primals, **p)
+    """Computes the tangent; ``linear`` are the positions of the operands it is linear in."""
+    out = primitive.bind(*primals, **params)
     parts = []
-    for place in linear:
-        if type(tangents[place]) is not ad.Zero:
-            operands = [*primals[:place], tangents[place], *primals[place + 1 :]]
-            parts.append(primitive.bind(*aligned(*operands), **p))
+    for position in linear:
+        if type(tangents[position]) is not ad.Zero:
+            operands = [*primals[:position], tangents[position], *primals[position + 1 :]]
+            parts.append(primitive.bind(*aligned(*operands), **params))
     return out, functools.reduce(jnp.add, parts) if parts else _common.zero_tangent(out)
 
 
-def _transpose_multiply(
+def _transpose_sparse_matmul(
     cotangent: Any,
     data: Any,
     rows: Any,
@@ -97,94 +101,103 @@ def _transpose_multiply(
         zero = ad.Zero((data if of_data else dense).aval)
         return (zero, None, None, None) if of_data else (None, None, None, zero)
     cotangent = alert(cotangent, pullback)
-    both = {"decision": pullback, "pullback": pullback}
+    decisions = {"decision": pullback, "pullback": pullback}
     if of_data:
-        return _sample(cotangent, dense, rows, columns, **both), None, None, None
+        return _sample(cotangent, dense, rows, columns, **decisions), None, None, None
     height = dense.aval.shape[1]
-    return None, None, None, multiply(data, columns, rows, cotangent, size=height, **both)
+    of_dense = sparse_matmul(data, columns, rows, cotangent, size=height, **decisions)
+    return None, None, None, of_dense
 
 
 def _transpose_sample(
     cotangent: Any, left: Any, right: Any, rows: Any, columns: Any, **params: Any
 ) -> Any:
     of_left = ad.is_undefined_primal(left)
-    of = (left if of_left else right).aval
+    unknown = (left if of_left else right).aval
+    size = unknown.shape[1]
     if type(cotangent) is ad.Zero:
-        out: Any = ad.Zero(of)
+        out: Any = ad.Zero(unknown)
     elif of_left:
-        out = multiply(cotangent, rows, columns, right, size=of.shape[1], **params)
+        out = sparse_matmul(cotangent, rows, columns, right, size=size, **params)
     else:
-        out = multiply(cotangent, columns, rows, left, size=of.shape[1], **params)
+        out = sparse_matmul(cotangent, columns, rows, left, size=size, **params)
     return (out, None, None, None) if of_left else (None, out, None, None)
 
 
 def _batch(
-    primitive: Primitive, places: tuple[int, int], args: Any, dims: Any, **params: Any
+    primitive: Primitive, indices: tuple[int, int], args: Any, dims: Any, **params: Any
 ) -> Any:
-    """Folds the batch into the outer axis; indices that are shared, ``places``, stay so."""
+    """Merges the batch into the outer axis.
+
+    ``indices`` are the positions of the operands that hold indices. Indices that the whole batch
+    and the outer axis share stay as they are.
+    """
     size = _common.batch_size(args, dims)
-    moved = [
+    merged = [
         arg
-        if dim is None and place in places and arg.shape[0] == 1
-        else _common.fold(_common.move_batch(arg, dim, size))
-        for place, (arg, dim) in enumerate(zip(args, dims, strict=True))
+        if dim is None and position in indices and arg.shape[0] == 1
+        else _common.merge_batch(_common.batch_to_front(arg, dim, size))
+        for position, (arg, dim) in enumerate(zip(args, dims, strict=True))
     ]
-    whole = next(m.shape[0] for place, m in enumerate(moved) if place not in places)
-    for place in places:
-        if moved[place].shape[0] not in (1, whole):
-            each = jnp.repeat(moved[place], whole // moved[place].shape[0], axis=0)
-            moved[place] = each
-    out = primitive.bind(*moved, **params)
-    return _common.unfold(out, size, whole // size), 0
+    outer = next(m.shape[0] for position, m in enumerate(merged) if position not in indices)
+    for position in indices:
+        length = merged[position].shape[0]
+        if length not in (1, outer):
+            merged[position] = jnp.repeat(merged[position], outer // length, axis=0)
+    out = primitive.bind(*merged, **params)
+    return _common.split_batch(out, size, outer // size), 0
 
 
-def _batch_multiply(args: Any, dims: Any, **params: Any) -> Any:
-    *others, dense = args
+def _batch_sparse_matmul(args: Any, dims: Any, **params: Any) -> Any:
+    *sparse, dense = args
     if any(dim is not None for dim in dims[:-1]):
-        return _batch(multiply_p, (1, 2), args, dims, **params)
-    # One sparse matrix for the whole batch: that is so many more columns.
+        return _batch(sparse_matmul_p, (1, 2), args, dims, **params)
+    # The whole batch shares one sparse matrix: the batch becomes more columns of ``dense``.
     size = dense.shape[dims[-1]]
-    wide = jnp.moveaxis(dense, dims[-1], 2)
-    out = multiply_p.bind(*others, wide.reshape(*wide.shape[:2], -1), **params)
+    dense = jnp.moveaxis(dense, dims[-1], 2)
+    out = sparse_matmul_p.bind(*sparse, dense.reshape(*dense.shape[:2], -1), **params)
     return out.reshape(*out.shape[:2], size, -1), 2
 
 
-def _lowerings(cpu: Any, xla: Any, kernel: Any) -> _common.Lowerings:
-    forms = (
-        _common.without("pullback", functools.partial(lowerings.multiply, way))
-        for way in (cpu, xla, kernel)
-    )
-    return _common.Lowerings(*forms)
+_without_pullback = functools.partial(_common.drop_parameter, "pullback")
 
 
-_on_cpu, _at_once = (
-    _common.without("pullback", way) for way in (lowerings.sample_on_cpu, lowerings.sample_at_once)
+def _by_scatter(cpu: Any, xla: Any, kernel: Any) -> _common.Lowerings:
+    """Returns the lowerings of the product by those of a scatter."""
+    functions = (functools.partial(lowerings.multiply, scatter) for scatter in (cpu, xla, kernel))
+    return _common.Lowerings(*map(_without_pullback, functions))
+
+
+_sample_xla = _without_pullback(lowerings.sample_xla)
+_samples = _common.Lowerings(
+    _without_pullback(lowerings.sample_cpu),
+    _sample_xla,
+    _common.drop_parameter("launch", _sample_xla),
 )
-_samples = _common.Lowerings(_on_cpu, _at_once, _common.without("launch", _at_once))
 
-multiply_p = _common.new_primitive(
-    "samebits_sparse_multiply",
-    _multiply_shape,
+sparse_matmul_p = _common.new_primitive(
+    "samebits_sparse_matmul",
+    _abstract_sparse_matmul,
     {
-        # A CPU keeps its order on either path: that needs the least memory.
-        "atomic": _lowerings(
-            scatter_accumulate_cpu.cpu,
-            scatter_accumulate.xla_atomic,
-            scatter_accumulate.kernel_atomic,
+        # A CPU takes the ordered lowering on both paths, since that needs the least memory.
+        "atomic": _by_scatter(
+            scatter_accumulate_cpu.ordered_cpu,
+            scatter_accumulate.atomic_xla,
+            scatter_accumulate.atomic_kernel,
         ),
-        "ordered": _lowerings(
-            scatter_accumulate_cpu.cpu,
-            scatter_accumulate.xla_chains,
-            scatter_accumulate.kernel_chains,
+        "ordered": _by_scatter(
+            scatter_accumulate_cpu.ordered_cpu,
+            scatter_accumulate.ordered_xla,
+            scatter_accumulate.ordered_kernel,
         ),
     },
 )
 sample_p = _common.new_primitive(
-    "samebits_sparse_sample", _sample_shape, {"atomic": _samples, "ordered": _samples}
+    "samebits_sparse_sample", _abstract_sample, {"atomic": _samples, "ordered": _samples}
 )
-ad.primitive_jvps[multiply_p] = functools.partial(_jvp, multiply_p, (0, 3))
+ad.primitive_jvps[sparse_matmul_p] = functools.partial(_jvp, sparse_matmul_p, (0, 3))
 ad.primitive_jvps[sample_p] = functools.partial(_jvp, sample_p, (0, 1))
-ad.primitive_transposes[multiply_p] = _transpose_multiply
+ad.primitive_transposes[sparse_matmul_p] = _transpose_sparse_matmul
 ad.primitive_transposes[sample_p] = _transpose_sample
-batching.primitive_batchers[multiply_p] = _batch_multiply
+batching.primitive_batchers[sparse_matmul_p] = _batch_sparse_matmul
 batching.primitive_batchers[sample_p] = functools.partial(_batch, sample_p, (2, 3))

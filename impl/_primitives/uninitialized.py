@@ -1,7 +1,7 @@
-"""Fresh memory: an array that nobody wrote to, or that holds a known value where the mode says so.
+"""Uninitialized arrays: nothing was written to them, or the mode fills them with a known value.
 
-Without a known value JAX decides what is there: on a GPU or a TPU whatever the memory held before
-(``jax.lax.empty``), on a CPU zeros, since JAX has no array there that it did not write to.
+Without a known value JAX chooses the contents. On a GPU or a TPU ``jax.lax.empty`` leaves what the
+memory held before. On a CPU it returns zeros.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import mlir, xla
 
-from impl._core.numerics import known_value
+from impl._core.numerics import fill_value
 from impl._mode.decide import Decision
 from impl._primitives._common import register_per_platform
 
-fresh_p = Primitive("samebits_fresh")
+uninitialized_p = Primitive("samebits_uninitialized")
 
 
-def fresh(shape: tuple[int, ...], dtype: jax.typing.DTypeLike, *, decision: Decision) -> jax.Array:
-    """An array that holds the known value of its dtype on the platforms that ``decision`` names."""
-    return fresh_p.bind(  # type: ignore[no-any-return]  # a primitive is not typed
+def uninitialized(
+    shape: tuple[int, ...], dtype: jax.typing.DTypeLike, *, decision: Decision
+) -> jax.Array:
+    """Returns fresh memory, which holds the known value where ``decision`` fills memory."""
+    return uninitialized_p.bind(  # type: ignore[no-any-return]  # a primitive is not typed
         shape=shape, dtype=jnp.dtype(dtype), decision=decision
     )
 
@@ -36,12 +38,12 @@ def _lower(
 ) -> Any:
     def make() -> jax.Array:
         if decision.on(platform or "other").fill:
-            return jnp.full(shape, known_value(dtype), dtype)
-        return jax.lax.empty(shape, dtype)  # type: ignore[no-any-return]  # it is not typed
+            return jnp.full(shape, fill_value(dtype), dtype)
+        return jax.lax.empty(shape, dtype)  # type: ignore[no-any-return]
 
     return mlir.lower_fun(make, multiple_results=False)(context)
 
 
-fresh_p.def_impl(lambda **params: xla.apply_primitive(fresh_p, **params))
-fresh_p.def_abstract_eval(_abstract_eval)
-register_per_platform(fresh_p, _lower)
+uninitialized_p.def_impl(lambda **params: xla.apply_primitive(uninitialized_p, **params))
+uninitialized_p.def_abstract_eval(_abstract_eval)
+register_per_platform(uninitialized_p, _lower)

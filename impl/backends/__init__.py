@@ -1,3 +1,5 @@
-"""What stands under ``torch.backends`` in PyTorch."""
+"""Switches of backends, with the names of ``torch.backends``."""
 
-from impl.backends import cudnn as cudnn
+from impl.backends import cudnn
+
+__all__ = ["cudnn"]

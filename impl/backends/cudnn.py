@@ -1,14 +1,14 @@
-"""Switches of how programs for a GPU choose algorithms.
+"""Switches that choose how programs for a GPU pick their algorithms.
 
-Both act on the convolutions of ``impl``, and by way of ``impl.jit`` and ``impl.compile_options`` on
-whole programs. What each does is in the spec's rows of kind ``backend``.
+They affect the convolutions of ``impl`` and, with ``impl.jit`` or ``impl.compile_options``, whole
+programs. The spec's rows of the kind ``backend`` state the effect of each.
 
 Attributes:
-    benchmark (bool): Whether algorithms are picked by timing them. False by default, as in
-        PyTorch; JAX itself times them. Process-wide.
+    benchmark (bool): Whether XLA may pick algorithms by timing them. False by default, as in
+        PyTorch; plain JAX times them. Process-wide.
     deterministic (bool): Whether convolutions take only algorithms that give the same bits in each
-        run. False by default; the mode has them do so whatever it says. Process-wide, and part of
-        JAX's jit key.
+        run. False by default; with the mode on they always do. Process-wide, and part of the key of
+        JAX's jit caches.
 """
 
 from __future__ import annotations
@@ -19,24 +19,27 @@ import types
 
 from impl._mode import switches as _switches
 
-benchmark: bool  # the properties below; said here for type checkers
+benchmark: bool  # The properties below, declared for type checkers.
 deterministic: bool
 
 
 def flags(
     *, benchmark: bool = False, deterministic: bool = False
 ) -> contextlib.AbstractContextManager[None]:
-    """A scope with its own switches, for this thread only.
+    """Returns a scope with its own switches, for this thread only.
 
-    As in PyTorch, a switch that is not given is off inside. ``enabled``, ``benchmark_limit`` and
-    ``allow_tf32`` of PyTorch's have no counterpart here.
+    As in PyTorch, a switch that is not given is off inside. PyTorch's arguments ``enabled``,
+    ``benchmark_limit`` and ``allow_tf32`` do not exist here.
 
     Args:
-        benchmark: Whether algorithms are picked by timing them.
+        benchmark: Whether XLA may pick algorithms by timing them.
         deterministic: Whether convolutions take only algorithms that give the same bits each run.
 
+    Returns:
+        A context manager.
+
     Raises:
-        RuntimeError: An argument is not a bool.
+        RuntimeError: An argument is not a bool. Raised when the scope is entered.
 
     Source: ``torch.backends.cudnn.flags``.
     """
@@ -44,7 +47,7 @@ def flags(
 
 
 class _Settings(types.ModuleType):
-    # A module attribute can only be checked on assignment by way of the module's class.
+    # A property of the module's class, so that an assignment to the module's attribute is checked.
     @property
     def benchmark(self) -> bool:
         return _switches.current().cudnn_benchmark

@@ -1,4 +1,4 @@
-"""Reading what a process was started with: variables, XLA's flags, and JAX's settings."""
+"""Reads the settings of a process: environment variables, flags of XLA, settings of JAX."""
 
 from __future__ import annotations
 
@@ -10,54 +10,54 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-import jax
+from impl._core import jax_internals
+from impl.diagnosis._settings import ProcessSettings
 
-from impl.diagnosis._settings import Found
+#: A program that starts XLA.
+_PROGRAM = "import jax; jax.devices()"
 
-_STARTS = "import jax; jax.devices()"
 
-
-def found(environment: Mapping[str, str] | None = None) -> Found:
-    """The settings of this process."""
+def settings(environment: Mapping[str, str] | None = None) -> ProcessSettings:
+    """Returns the settings of this process."""
     environment = os.environ if environment is None else environment
-    return Found(flags(environment.get("XLA_FLAGS", "")), environment, _config())
+    return ProcessSettings(flags(environment.get("XLA_FLAGS", "")), environment, _config())
 
 
 def _config() -> dict[str, str]:
-    values: Mapping[str, object] = jax.config.values
-    # By attribute where there is one: it knows of scopes such as jax.enable_x64.
-    now = {name: getattr(jax.config, name, value) for name, value in values.items()}
-    return {name: str(getattr(value, "value", value)) for name, value in sorted(now.items())}
+    # The value of an enumeration, such as a precision, is in its attribute ``value``.
+    values = sorted(jax_internals.settings().items())
+    return {name: str(getattr(value, "value", value)) for name, value in values}
 
 
 def flags(text: str) -> dict[str, str]:
-    """The flags in XLA_FLAGS, or in the file that it names, as XLA takes them apart.
+    """Returns the flags in the text of XLA_FLAGS, or in the file that it names, as XLA parses it.
 
-    A flag without a value is ``true``; of one given twice, the last counts.
+    A flag without a value is ``true``. If a flag occurs twice, the last one counts.
     """
     if text.strip() and not text.lstrip().startswith("--"):
         try:
             text = Path(text).read_text(encoding="utf-8")
         except (OSError, ValueError):
-            return {}  # XLA ends the process: `refusal` says so
+            return {}  # XLA ends the process over it, which ``refusal`` reports.
     try:
         words = shlex.split(text)
-    except ValueError:  # a quotation that does not end
+    except ValueError:  # A quotation mark is not closed.
         words = text.split()
     pairs = (word[2:].partition("=") for word in words if word.startswith("--"))
     return {name: value if given else "true" for name, given, value in pairs}
 
 
 def refusal(timeout: float = 60) -> str | None:
-    """What XLA says of XLA_FLAGS where it would end the process over them; None if it takes them.
+    """Returns XLA's message about a flag in XLA_FLAGS that it refuses; None if it accepts all.
 
-    XLA aborts as it starts where it does not know a flag, so another process tries, on the CPU.
+    XLA aborts the process if it does not know a flag. Another process therefore starts it, on the
+    CPU.
     """
     if not os.environ.get("XLA_FLAGS", "").strip() or not sys.executable:
         return None
     try:
-        done = subprocess.run(  # noqa: S603  # this interpreter, with the code above
-            [sys.executable, "-c", _STARTS],
+        done = subprocess.run(  # noqa: S603  # This interpreter runs the program above.
+            [sys.executable, "-c", _PROGRAM],
             capture_output=True,
             check=False,
             env={**os.environ, "JAX_PLATFORMS": "cpu"},
@@ -68,6 +68,6 @@ def refusal(timeout: float = 60) -> str | None:
         return str(error)
     if done.returncode == 0:
         return None
-    said = re.findall(r"[\w.]+\.cc:\d+\] (.+)", done.stderr)
-    lines = said or done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
+    logged = re.findall(r"[\w.]+\.cc:\d+\] (.+)", done.stderr)
+    lines = logged or done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
     return str(lines[0])

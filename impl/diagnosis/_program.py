@@ -1,4 +1,4 @@
-"""What the program or the machine decides: versions, devices, the mode, seeds, options."""
+"""Items about the program and the machine: versions, devices, the mode, seeds, options."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from impl import random as _random
 from impl._mode import compilation, modes, switches
 from impl.diagnosis._report import Item, Verdict
 
-#: What is installed that computes; the loader needs the last one.
-_DISTRIBUTIONS = ("jax", "jaxlib", "numpy", "samebits", "grain")
+#: Distributions whose release can change bits.
+_DISTRIBUTIONS = ("jax", "jaxlib", "numpy", "samebits")
 
 
 def versions() -> Iterator[Item]:
-    """The release of Python and of each package that computes."""
+    """Yields an item for Python and for each distribution whose release can change bits."""
     reason = "This installation has one. Another release may compute other bits: pin it."
     yield Item("Versions", "python", _platform.python_version(), "fixed", reason)
     for name in _DISTRIBUTIONS:
@@ -33,19 +33,19 @@ def versions() -> Iterator[Item]:
             yield Item("Versions", name, version, "fixed", reason)
 
 
-def devices(refused: str | None) -> tuple[str | None, Item]:
-    """The platform, and what there is to say of its devices.
+def devices(refusal: str | None) -> tuple[str | None, Item]:
+    """Returns the platform and the item of its devices; starts JAX's backend.
 
     Args:
-        refused: Why the backend is not to be started; None to start it.
+        refusal: XLA's message if it would end the process; the backend is then not started.
     """
-    if refused is not None:
-        return None, _no_devices(f"not looked at, for XLA would end the process: {refused}")
+    if refusal is not None:
+        return None, _no_devices(f"not looked at, for XLA would end the process: {refusal}")
     try:
         all_devices = jax.devices()
         platform = jax.default_backend()
         processes = jax.process_count()
-    except Exception as error:  # noqa: BLE001  # of a plugin, it may be anything
+    except Exception as error:  # noqa: BLE001  # A plugin of JAX may raise any exception.
         return None, _no_devices(str(error).strip().split("\n")[-1] or type(error).__name__)
     kinds = sorted({device.device_kind for device in all_devices})
     value = f"{len(all_devices)} {platform}: {', '.join(kinds)}"
@@ -71,10 +71,10 @@ def _no_devices(why: str) -> Item:
 
 
 def threads(environment: Mapping[str, str]) -> Item:
-    """How many threads XLA computes with on a CPU."""
-    for name in ("PJRT_NPROC", "NPROC"):  # XLA's order
+    """Returns the item of the number of threads with which XLA computes on a CPU."""
+    for name in ("PJRT_NPROC", "NPROC"):  # XLA reads them in this order.
         if environment.get(name):
-            reason = f"{name} says how many threads of the CPU compute a program."
+            reason = f"{name} sets how many threads of the CPU compute a program."
             return Item("Devices", "CPU threads", environment[name], "fixed", reason)
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return Item(
@@ -82,19 +82,19 @@ def threads(environment: Mapping[str, str]) -> Item:
         "CPU threads",
         str(count),
         "varies per machine",
-        "XLA computes with as many as the process may use, and cuts some sums to fit.",
+        "XLA uses as many threads as the process may, and divides some sums among them.",
         f"Set NPROC={count} on every machine.",
     )
 
 
 def mode(platform: str | None) -> Iterator[Item]:
-    """The deterministic mode and its settings."""
+    """Yields the items of the deterministic mode and its settings."""
     section, now = "Mode", modes.current()
     value = "off" if not now.enabled else "on, warn_only" if now.warn_only else "on"
     racing: Verdict = "varies per machine" if platform == "cpu" else "varies per process"
     verdict, reason, remedy = _mode_verdict(now, platform, racing)
     yield Item(section, "deterministic algorithms", value, verdict, reason, remedy)
-    yield Item(section, "profile", now.profile, "fixed", "Its rows say what the mode does.")
+    yield Item(section, "profile", now.profile, "fixed", "Its rows state what the mode does.")
     fills = modes.fill_uninitialized_memory()
     if fills or platform == "cpu":
         reason = "Fresh memory has a known value where the mode is on; on a CPU, zeros at least."
@@ -105,7 +105,7 @@ def mode(platform: str | None) -> Iterator[Item]:
             "fill_uninitialized_memory",
             str(fills),
             "varies per process",
-            "What nothing was written to holds what the memory held before.",
+            "Fresh memory holds the values of its earlier use.",
             "Set impl.utils.deterministic.fill_uninitialized_memory = True.",
         )
 
@@ -120,8 +120,9 @@ def _mode_verdict(
             "Call impl.use_deterministic_algorithms(True) in the program.",
         )
     rows = spec.load().select(profile=now.profile, behaviour="raise", active=True)
-    device = "cpu" if platform == "cpu" else "cuda"
-    warned = sum(row.covers(device) for row in rows) if now.warn_only else 0
+    device = spec.load().backends.get(platform or "")
+    raising = [row for row in rows if device is None or row.covers(device.name)]
+    warned = len(raising) if now.warn_only else 0
     if warned:
         return (
             racing,
@@ -132,7 +133,7 @@ def _mode_verdict(
 
 
 def seeds() -> Iterator[Item]:
-    """What is known of the generators of random numbers."""
+    """Yields an item for each global generator of random numbers."""
     section, generator = "Seeds", _random.default_generator
     remedy = "Call impl.seed_everything(seed) in the program."
     name, seed = "impl.default_generator", str(generator.initial_seed())
@@ -141,20 +142,20 @@ def seeds() -> Iterator[Item]:
     else:
         reason = "Its seed came from the operating system."
         yield Item(section, name, seed, "varies per process", reason, remedy)
-    everything = _random.libraries_seed()
+    libraries_seed = _random.libraries_seed()
     for name, bits in (("random", 64), ("numpy.random", 32)):
-        if everything is not None:
-            reason = "impl.seed_everything seeded it. Whether it was seeded since cannot be told."
-            yield Item(section, name, str(everything % (1 << bits)), "fixed", reason)
+        if libraries_seed is not None:
+            reason = "impl.seed_everything seeded it; whether it was seeded again since is unknown."
+            yield Item(section, name, str(libraries_seed % (1 << bits)), "fixed", reason)
         else:
-            reason = "Whether the program seeded it cannot be told: impl.seed_everything did not."
+            reason = "impl.seed_everything did not seed it; whether the program did is unknown."
             yield Item(section, name, None, "varies per process", reason, remedy)
 
 
 def compiler(platform: str | None) -> Iterator[Item]:
-    """The switches of backends, and the options that ``impl.jit`` compiles with."""
-    section, turned = "Compiler options of impl.jit", switches.current()
-    if turned.cudnn_benchmark and platform != "cpu":
+    """Yields the items of the switches of backends and of the options of ``impl.jit``."""
+    section, state = "Compiler options of impl.jit", switches.current()
+    if state.cudnn_benchmark and platform != "cpu":
         yield Item(
             section,
             "backends.cudnn.benchmark",
@@ -165,13 +166,11 @@ def compiler(platform: str | None) -> Iterator[Item]:
         )
     else:
         reason = "Algorithms are picked without timing them, as on every CPU."
-        yield Item(
-            section, "backends.cudnn.benchmark", str(turned.cudnn_benchmark), "fixed", reason
-        )
+        yield Item(section, "backends.cudnn.benchmark", str(state.cudnn_benchmark), "fixed", reason)
     unknown: set[str] = set()
-    if platform is not None:  # jaxlib is asked, which starts the backend
+    if platform is not None:  # The query starts the backend, which may abort without a platform.
         try:
-            unknown = {one.option for one in compilation.unknown_options()}
+            unknown = {setting.option for setting in compilation.unknown_options()}
         except jax.errors.JaxRuntimeError as error:
             yield Item(
                 section,
@@ -179,21 +178,21 @@ def compiler(platform: str | None) -> Iterator[Item]:
                 None,
                 "varies per process",
                 f"The installed jaxlib compiles nothing with them: {error}",
-                "Correct what the message speaks of.",
+                "Correct the setting that the message names.",
             )
     rules = spec.load()
-    for one in compilation.settings():
-        value = str(one.value) or "(empty)"
-        row = rules.row(one.row)
-        if one.option not in unknown:
-            yield Item(section, one.option, value, "fixed", f"{row.statement} ({row.id})")
+    for setting in compilation.settings():
+        value = str(setting.value) or "(empty)"
+        row = rules.row(setting.row)
+        if setting.option not in unknown:
+            yield Item(section, setting.option, value, "fixed", f"{row.statement} ({row.id})")
         elif platform == "cpu":
             reason = f"The installed jaxlib does not know it; a CPU needs none ({row.id})."
-            yield Item(section, one.option, None, "fixed", reason)
+            yield Item(section, setting.option, None, "fixed", reason)
         else:
             yield Item(
                 section,
-                one.option,
+                setting.option,
                 None,
                 "varies per process",
                 f"The installed jaxlib does not know it, so nothing does what {row.id} asks for.",

@@ -1,4 +1,4 @@
-"""What the doctor reports: items with a verdict each, as data, as text and as JSON."""
+"""The doctor's report: items with a verdict each, as data, as text and for JSON."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ SCHEMA = 1
 
 @dataclasses.dataclass(frozen=True)
 class Item:
-    """One thing that can change bits.
+    """A setting or a fact that can change bits.
 
     Attributes:
-        section: The heading that it stands under.
-        name: What it is; unique in its section.
-        value: What was found, as text; None where it is not set or there is none.
-        verdict: Whether two processes on this machine, or on two machines with this installation
-            and environment, may find another value or compute other bits because of it.
-        reason: Why, in a sentence or two.
-        remedy: What to do so that it varies no more; None where it is fixed, or where nothing that
-            is set can fix it, as the device that there is.
+        section: The heading under which it is reported.
+        name: Its name, unique in its section.
+        value: Its value as text; None if it is not set or does not exist.
+        verdict: ``fixed``; ``varies per process`` if two processes on this machine may compute
+            other bits because of it; ``varies per machine`` if two machines with this installation
+            and environment may.
+        reason: The reason for the verdict, in a sentence or two.
+        remedy: An instruction after which it no longer varies; None if it is fixed, or if no
+            setting can fix it (the kind of device, for example).
     """
 
     section: str
@@ -37,17 +38,17 @@ class Item:
 
     @property
     def varies(self) -> bool:
-        """Whether the verdict is another than ``fixed``."""
+        """True if the verdict is not ``fixed``."""
         return self.verdict != "fixed"
 
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """What ``impl.doctor()`` returns; as text it is what ``python -m impl doctor`` prints.
+    """The result of ``impl.doctor()``; ``python -m impl doctor`` prints it as text.
 
     Attributes:
-        platform: ``cpu``, ``gpu`` or ``tpu``; None where JAX could not start.
-        items: All that was looked at, section by section.
+        platform: ``cpu``, ``gpu`` or ``tpu``; None if JAX could not start.
+        items: All items, section by section.
     """
 
     platform: str | None
@@ -55,14 +56,17 @@ class Report:
 
     @property
     def varying(self) -> tuple[Item, ...]:
-        """The items that vary and have a remedy. ``--strict`` fails where there is one."""
+        """The items that vary and have a remedy; ``doctor --strict`` fails if there is one."""
         return tuple(item for item in self.items if item.varies and item.remedy is not None)
 
     def item(self, name: str) -> Item:
-        """The item of a name.
+        """Returns the first item of a name.
+
+        Args:
+            name: The name of a setting or a fact.
 
         Raises:
-            KeyError: There is none.
+            KeyError: No item has that name.
         """
         for item in self.items:
             if item.name == name:
@@ -70,7 +74,7 @@ class Report:
         raise KeyError(name)
 
     def as_dict(self) -> dict[str, Any]:
-        """The report as ``schema.json``, beside this module, describes it."""
+        """Returns the report as plain data, in the form of ``schema.json`` beside this module."""
         return {
             "schema": SCHEMA,
             "platform": self.platform,
@@ -79,15 +83,19 @@ class Report:
         }
 
     def text(self, width: int = 100) -> str:
-        """The report for a reader, in lines of up to ``width`` characters where values allow."""
+        """Returns the report as a table.
+
+        Args:
+            width: Greatest length of a line in characters; a long value makes a line longer.
+        """
         names = max((len(item.name) for item in self.items), default=0)
         lines = []
         for section, items in itertools.groupby(self.items, key=lambda item: item.section):
             lines.append(section)
-            # What is said of several in a row is said once, after the last of them.
-            for said, alike in itertools.groupby(items, key=_said):
-                lines += [_line(item, names) for item in alike]
-                lines += _wrapped(said, width)
+            # Neighbours with one explanation share it: it follows the last of them.
+            for explanation, neighbours in itertools.groupby(items, key=_explanation):
+                lines += [_line(item, names) for item in neighbours]
+                lines += _wrapped(explanation, width)
             lines.append("")
         return "\n".join([*lines, _summary(self)])
 
@@ -100,7 +108,7 @@ def _line(item: Item, names: int) -> str:
     return f"  {item.name:<{names}}  {item.verdict:<18}  {value}"
 
 
-def _said(item: Item) -> str:
+def _explanation(item: Item) -> str:
     return item.reason if item.remedy is None else f"{item.reason} To do: {item.remedy}"
 
 

@@ -1,4 +1,4 @@
-"""Settings and their verdicts, by the table in ``settings.toml``."""
+"""Items about settings; the table ``settings.toml`` has their verdicts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from impl.diagnosis._report import Item, Verdict
 
 Kind: TypeAlias = Literal["flag", "variable", "config"]
 
-#: In their order in a report.
+#: The sections, in their order in a report.
 SECTIONS = ("XLA flags", "Caches", "Environment variables", "JAX settings")
 
 _SECTIONS: dict[Kind, str] = {
@@ -26,22 +26,38 @@ _SAME = "It is the same in each process with this environment."
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
-    """The settings of this process: values by name, of what is set (of a config, of all)."""
+class ProcessSettings:
+    """The settings of a process: values by name.
+
+    Attributes:
+        flag: The flags of XLA that are set.
+        variable: The environment variables that are set.
+        config: All settings of JAX.
+    """
 
     flag: Mapping[str, str]
     variable: Mapping[str, str]
     config: Mapping[str, str]
 
-    def has(self, wanted: Mapping[str, list[str]]) -> bool:
-        """Whether each of these settings has one of its values."""
-        everything = {**self.config, **self.variable, **self.flag}
-        return all(everything.get(name) in values for name, values in wanted.items())
+    def fulfils(self, condition: Mapping[str, list[str]]) -> bool:
+        """Returns whether each setting of a condition has one of the values that it allows."""
+        settings = {**self.config, **self.variable, **self.flag}
+        return all(settings.get(name) in values for name, values in condition.items())
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """What is said of a setting where all that is given here fits."""
+    """A verdict on a setting, and the conditions under which it applies.
+
+    Attributes:
+        verdict: The verdict.
+        reason: The reason for it.
+        remedy: The remedy; None if there is none.
+        values: The values of the setting; None for any.
+        set: Whether the setting has to be set; None for either.
+        given: Name of a condition of the table that has to hold; None for no condition.
+        platforms: The platforms; None for any.
+    """
 
     verdict: Verdict
     reason: str
@@ -74,7 +90,7 @@ class Table:
 
 @functools.cache
 def table() -> Table:
-    """The table, read once."""
+    """Returns the table; it is read once."""
     raw = tomllib.loads(Path(__file__).with_name("settings.toml").read_text(encoding="utf-8"))
     return Table(tuple(_setting(**entry) for entry in raw["setting"]), raw["conditions"])
 
@@ -99,35 +115,33 @@ def _tuple(values: list[str] | None) -> tuple[str, ...] | None:
     return None if values is None else tuple(values)
 
 
-def items(found: Found, platform: str | None) -> Iterator[Item]:
-    """What there is to say of each setting, in the order of the table.
+def items(settings: ProcessSettings, platform: str | None) -> Iterator[Item]:
+    """Yields the items of all settings, in the order of the table.
 
     Args:
-        found: The settings.
-        platform: That of the devices; None where it is not known, when all may matter.
+        settings: The settings of this process.
+        platform: The platform of the devices; None if it is unknown, when every setting counts.
     """
     known = table()
     for setting in known.settings:
-        for name, value in _values(setting, found):
-            yield from _judged(known, setting, name, value, found, platform)
+        for name, value in _values(setting, settings):
+            yield from _judged(known, setting, name, value, settings, platform)
     flags = [setting.name for setting in known.settings if setting.kind == "flag"]
-    for name, value in found.flag.items():
+    for name, value in settings.flag.items():
         if not any(fnmatch.fnmatchcase(name, pattern) for pattern in flags):
             reason = f"The doctor knows nothing of this flag. {_SAME}"
             yield Item(_SECTIONS["flag"], name, value, "fixed", reason)
 
 
-def _values(setting: Setting, found: Found) -> list[tuple[str, str | None]]:
-    """The settings of this process that an entry speaks of; one that is not set has None."""
-    present: Mapping[str, str] = getattr(found, setting.kind)
+def _values(setting: Setting, settings: ProcessSettings) -> list[tuple[str, str | None]]:
+    """Returns the settings that an entry is about, with their values; None if one is not set."""
+    present: Mapping[str, str] = getattr(settings, setting.kind)
     if setting.kind != "config" and "*" not in setting.name:
         return [(setting.name, present.get(setting.name))]
-    # A release of JAX that has no such setting has nothing to be said of it.
-    return [(name, value) for name, value in present.items() if _is(name, setting.name)]
-
-
-def _is(name: str, pattern: str) -> bool:
-    return fnmatch.fnmatchcase(name, pattern)
+    # A config that this release of JAX does not have gives no item.
+    return [
+        (name, value) for name, value in present.items() if fnmatch.fnmatchcase(name, setting.name)
+    ]
 
 
 def _judged(
@@ -135,7 +149,7 @@ def _judged(
     setting: Setting,
     name: str,
     value: str | None,
-    found: Found,
+    settings: ProcessSettings,
     platform: str | None,
 ) -> Iterator[Item]:
     is_set = value is not None and value not in setting.usual
@@ -150,7 +164,7 @@ def _judged(
             (case.values is None or value in case.values)
             and case.set in (None, is_set)
             and (case.platforms is None or platform in case.platforms)
-            and (case.given is None or any(map(found.has, known.conditions[case.given])))
+            and (case.given is None or any(map(settings.fulfils, known.conditions[case.given])))
         ):
             yield Item(setting.section, name, shown, case.verdict, case.reason, case.remedy)
             return

@@ -12,7 +12,7 @@ import jax
 
 from impl._core import arguments
 from impl._core.arguments import Array
-from impl._core.axes import one_or_more, three_axes, window
+from impl._core.axes import at_least_1d, corner_slices, three_axes
 from impl._mode.decide import Decision
 from impl._primitives.alert import alert
 
@@ -57,17 +57,17 @@ def scattered(
     if places.size == 0:
         return alert(input, decision)
     # PyTorch lets a number stand for an array of one element, and the other way round.
-    shape, input = input.shape, one_or_more(input)
-    places, src = one_or_more(places), one_or_more(src)
+    shape, input = input.shape, at_least_1d(input)
+    places, src = at_least_1d(places), at_least_1d(src)
     arguments.same_ndim(function, places, input=input, src=src)
     arguments.no_larger(function, places, dim, input, but_along_dim=True)
     arguments.no_larger(function, places, dim, src, but_along_dim=False, name="src")
     arguments.index_range(function, index, input.shape[dim], dim)
     input = alert(input, decision)
-    corner = input[window(places.shape, dim)]
+    corner = input[corner_slices(places.shape, dim)]
     used = src[tuple(map(slice, places.shape))]
     out = combine(three_axes(corner, dim), three_axes(places, dim), three_axes(used, dim))
     out = out.reshape(corner.shape)
     if corner.shape != input.shape:
-        out = input.at[window(places.shape, dim)].set(out)
+        out = input.at[corner_slices(places.shape, dim)].set(out)
     return out.reshape(shape)

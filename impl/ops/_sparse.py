@@ -11,10 +11,10 @@ import numpy as np
 from jax.experimental.sparse import BCOO, BCSR
 
 from impl._core import arguments
-from impl._core.axes import countable, within
+from impl._core.axes import index_dtype, within
 from impl._core.numerics import accumulator, convert
 from impl._mode.decide import Decision
-from impl._primitives.sparse_matmul import multiply
+from impl._primitives.sparse_matmul import sparse_matmul
 
 #: What is taken for a sparse operand.
 Sparse: TypeAlias = BCOO | BCSR
@@ -79,7 +79,7 @@ def product(
     data, rows, columns = _elements(input)
     # Of a matrix, or of a batch that storage has as one; another is counted by rows and columns.
     split = -2 if input.n_batch and input.ndim == 3 else 0
-    total = multiply(
+    total = sparse_matmul(
         convert(data, wide),
         rows,
         columns,
@@ -117,7 +117,7 @@ def _elements(input: Sparse) -> tuple[jax.Array, jax.Array, jax.Array]:
 def _indices(input: Sparse) -> jax.Array:
     """As BCOO has them, for every batch: [*batch, elements, sparse dimensions]."""
     rows, columns = (math.prod(input.shape[:-2]) * input.shape[i] for i in (-2, -1))
-    dtype = jnp.promote_types(input.indices.dtype, countable(max(rows, columns)))
+    dtype = jnp.promote_types(input.indices.dtype, index_dtype(max(rows, columns)))
     batch, indices = input.shape[: input.n_batch], input.indices.astype(dtype)
     if isinstance(input, BCOO):
         return jnp.broadcast_to(indices, (*batch, *indices.shape[-2:]))

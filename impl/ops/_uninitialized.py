@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from impl._mode import modes
 from impl._mode.decide import decide
-from impl._primitives.uninitialized import fresh
+from impl._primitives.uninitialized import uninitialized
 
 #: Keywords of PyTorch's that say where and how a tensor lies, and what to write in their place.
 _ELSEWHERE = {
@@ -27,7 +27,7 @@ def make(function: str, shape: tuple[int, ...], dtype: Any, keywords: dict[str, 
     unused(function, keywords)
     dtype = element_type(function, dtype)
     decision = decide(function, fill_uninitialized_memory=modes.fill_uninitialized_memory())
-    return fresh(shape, dtype, decision=decision)
+    return uninitialized(shape, dtype, decision=decision)
 
 
 def unused(function: str, keywords: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ import jax
 
 from impl._core import arguments
 from impl._core.arguments import Array
-from impl._core.axes import one_or_more, three_axes, window
+from impl._core.axes import at_least_1d, corner_slices, three_axes
 from impl._mode.decide import decide
 from impl._primitives.gather import gather as gather_along
 
@@ -46,10 +46,10 @@ def gather(input: Array, dim: int, index: Array, *, sparse_grad: bool = False) -
     if places.size == 0:
         return jax.numpy.zeros(places.shape, input.dtype)
     # PyTorch lets a number stand for an array of one element, and the other way round.
-    input, at = one_or_more(input), one_or_more(places)
+    input, at = at_least_1d(input), at_least_1d(places)
     arguments.same_ndim(_NAME, at, input=input)
     arguments.no_larger(_NAME, at, dim, input, but_along_dim=True)
     arguments.index_range(_NAME, index, input.shape[dim], dim)
-    corner = input[window(at.shape, dim)]
+    corner = input[corner_slices(at.shape, dim)]
     out = gather_along(three_axes(corner, dim), three_axes(at, dim), pullback=pullback)
     return out.reshape(places.shape)

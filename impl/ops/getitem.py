@@ -55,10 +55,10 @@ def getitem(input: Array, indices: Any) -> jax.Array:
     pullback = decide(
         _NAME,
         "backward",
-        **arguments.facts(input, index_is_list=what.by_arrays, unique_indices=what.unique),
+        **arguments.facts(input, index_is_list=what.has_arrays, unique_indices=what.unique),
     )
-    left = what.cut(input)
-    if what.places is None:
-        return left
-    out = gather(what.places.fold(left), what.places.flat, pullback=pullback)
-    return out.reshape(what.places.result_shape)
+    sliced = what.sliced(input)
+    if what.index is None:
+        return sliced
+    out = gather(what.index.fold(sliced), what.index.flat, pullback=pullback)
+    return out.reshape(what.index.result_shape)

@@ -16,7 +16,7 @@ from impl._core.shard_axes import aligned
 from impl._mode import modes
 from impl._mode.decide import Decision, decide
 from impl._primitives.alert import alert
-from impl._primitives.uninitialized import fresh
+from impl._primitives.uninitialized import uninitialized
 from impl.ops._uninitialized import unused
 from impl.quantized import QuantizedArray
 
@@ -91,7 +91,7 @@ def _resized(
         return flat[:count].reshape(shape)
     more = (count - flat.size,)
     if tail is None:
-        new = fresh(more, input.dtype, decision=decision)
+        new = uninitialized(more, input.dtype, decision=decision)
     else:
         new = jnp.broadcast_to(tail, more)
     return jnp.concatenate(aligned(flat, new)).reshape(shape)

@@ -10,7 +10,7 @@ from impl._core import arguments
 from impl._core.arguments import Array
 from impl._mode.decide import decide
 from impl._primitives.alert import alert
-from impl._primitives.sort import rank
+from impl._primitives.sort import argsort as argsort_along
 from impl.ops._selection import as_index, picked, real, slices
 
 
@@ -85,4 +85,5 @@ def _sorted(
     values, _ = slices(function, input, dim, reduced=False)
     decision = decide(function, **arguments.facts(input))
     values = alert(values, decision)
-    return input, values, rank(values, values.shape[1], descending=descending, decision=decision)
+    positions = argsort_along(values, values.shape[1], descending=descending, decision=decision)
+    return input, values, positions

@@ -10,7 +10,7 @@ from impl._core import arguments
 from impl._core.arguments import Array
 from impl._mode.decide import decide
 from impl._primitives.alert import alert
-from impl._primitives.sort import rank
+from impl._primitives.sort import argsort
 from impl.ops._selection import as_index, picked, real, slices
 
 _NAME = "topk"
@@ -64,7 +64,7 @@ def topk(input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool
     values = alert(values, decision)
     # Of a number it is a number, also where none is asked for.
     count = k if input.ndim else 1
-    positions = rank(values, count, descending=largest, decision=decision)
+    positions = argsort(values, count, descending=largest, decision=decision)
     shape = (*input.shape[:dim], k, *input.shape[dim + 1 :]) if input.ndim else ()
     kept = picked(_NAME, values, positions, facts).reshape(shape)
     return Topk(kept, as_index(positions).reshape(shape))

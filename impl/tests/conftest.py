@@ -6,6 +6,7 @@ import pytest
 
 import impl
 from impl._mode import modes
+from impl.tests._state import restored_state as restored_state
 from impl.tests._support import LOWERINGS, STAND_INS
 
 

@@ -1,4 +1,4 @@
-"""The demo: each piece, and the command as a stranger runs it."""
+"""The demo: each part of it, and the whole command."""
 
 import io
 import os
@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import impl
-from impl import __main__ as command
 from impl import _demo
 from impl._demo import alerts, model, runs, schedules, sums, training
 from impl._demo.report import Report, fingerprint
@@ -59,13 +58,6 @@ def test_a_claim_that_does_not_hold_is_an_exit_status():
     assert "[ok] two and two are four" in out.getvalue()
     assert "[FAILED] two and two are five" in out.getvalue()
     assert "1 of 2 claims do not hold" in out.getvalue()
-
-
-def test_no_command_is_an_error(capsys):
-    with pytest.raises(SystemExit) as stopped:
-        command.main([])
-    assert stopped.value.code == 2
-    assert "python -m impl" in capsys.readouterr().err
 
 
 def test_the_sums_are_those_of_pytorchs_tutorial_on_every_python():
@@ -116,7 +108,7 @@ def test_fingerprint_is_of_bits():
     )
 
 
-def test_windows_are_contexts_and_what_follows():
+def test_windows_are_contexts_and_the_next_characters():
     contexts, following = model.windows(jnp.arange(100), jnp.array([3, 50]))
     np.testing.assert_array_equal(contexts, [np.arange(3, 11), np.arange(50, 58)])
     np.testing.assert_array_equal(following, [11, 58])
@@ -141,9 +133,9 @@ def test_the_gradient_of_the_table_is_that_of_a_plain_table():
         scores = jax.nn.log_softmax(hidden @ weights["out"] + weights["out_bias"])
         return -jnp.mean(scores[jnp.arange(64), batch[1]])
 
-    got = jax.grad(model.loss)(weights, *batch)["table"]
-    want = jax.grad(plain)(weights)["table"]
-    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-7)
+    result = jax.grad(model.loss)(weights, *batch)["table"]
+    expected = jax.grad(plain)(weights)["table"]
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-7)
 
 
 def test_training_lowers_the_loss():
@@ -160,7 +152,7 @@ def test_the_environment_of_a_process():
     assert "XLA_FLAGS" not in runs.environment({}, 7, "cpu")
 
 
-def test_a_process_that_fails_says_why(monkeypatch):
+def test_the_error_of_a_process_is_shown(monkeypatch):
     monkeypatch.setattr(runs, "environment", lambda *_: {**os.environ, "JAX_PLATFORMS": "nowhere"})
     with pytest.raises(RuntimeError, match=r"(?s)process of its own.*nowhere"):
         runs.in_fresh_process(1)
@@ -173,12 +165,12 @@ def test_processes_that_differ_fail_their_section(monkeypatch):
     assert report.failed == ["both processes end with the same weights and figures"]
 
 
-def test_the_example_of_the_readme_prints_what_it_says(capsys):
+def test_the_example_of_the_readme_prints_the_output_that_the_readme_shows(capsys):
     readme = ROOT / "README.md"
     if not readme.exists():
         pytest.skip("only a checkout has a README")
-    code, said = re.search(
+    code, output = re.search(
         r"```python\n(.*?)```.*?```text\n(.*?)```", readme.read_text(encoding="utf-8"), re.DOTALL
     ).groups()
     exec(compile(code, str(readme), "exec"), {})
-    assert capsys.readouterr().out.split() == said.split()
+    assert capsys.readouterr().out.split() == output.split()

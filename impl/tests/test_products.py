@@ -98,7 +98,9 @@ def test_what_is_too_large_for_offsets_is_halved(left, right, monkeypatch):
     )
     monkeypatch.setattr(lowerings, "MAX_ELEMENTS", 15)
     launch = lowerings.Launch(interpret=True)
-    out = lowerings.kernel(jnp.asarray(a), jnp.asarray(b), precision="highest", launch=launch)
+    out = lowerings.ordered_kernel(
+        jnp.asarray(a), jnp.asarray(b), precision="highest", launch=launch
+    )
     assert_same_bits(out, a @ b)
     assert len(products) > 1
 
@@ -178,7 +180,7 @@ def test_precision_is_the_callers_and_else_full():
     assert seen[:2] == ["highest", "tensorfloat32"]
     assert "precision=tensorfloat32" in text
     asked = ("highest", "float32", "tensorfloat32", "default", "bfloat16")
-    assert [lowerings.rounds_first(p) for p in asked] == [False, False, True, True, True]
+    assert [lowerings.rounds_operands(p) for p in asked] == [False, False, True, True, True]
 
 
 @pytest.mark.parametrize(

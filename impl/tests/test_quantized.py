@@ -1,4 +1,4 @@
-"""Quantized arrays: codes and floats are those of PyTorch in every bit; resize and index_put."""
+"""Quantized arrays: codes and floats have the bits of PyTorch's; ``resize`` and ``index_put``."""
 
 import jax
 import jax.numpy as jnp
@@ -36,20 +36,20 @@ def floats(dtype, scale, count=999):
 @pytest.mark.parametrize("dtype", STORED)
 @pytest.mark.parametrize("jitted", [False, True])
 def test_codes_and_floats_are_those_of_torch(torch, dtype, jitted):
-    def ours(x, scale, point):
+    def codes_and_floats(x, scale, point):
         q = impl.quantize_per_tensor(x, scale, point, dtype)
         return q.int_repr, impl.dequantize(q)
 
-    run = jax.jit(ours) if jitted else ours
+    run = jax.jit(codes_and_floats) if jitted else codes_and_floats
     for scale in SCALES:
         for point in POINTS[dtype]:
             x = floats(dtype, scale)
-            wanted = torch.quantize_per_tensor(
+            expected = torch.quantize_per_tensor(
                 torch.from_numpy(x), scale, point, getattr(torch, dtype)
             )
-            got, back = run(x, scale, point)
-            assert_same_bits(got, wanted.int_repr().numpy())
-            assert_same_bits(back, wanted.dequantize().numpy())
+            result, floats_again = run(x, scale, point)
+            assert_same_bits(result, expected.int_repr().numpy())
+            assert_same_bits(floats_again, expected.dequantize().numpy())
 
 
 @pytest.mark.parametrize("dtype", ["quint8", "qint8"])
@@ -58,27 +58,27 @@ def test_constants_are_not_folded_into_other_codes(dtype):
     point = POINTS[dtype][2]
     whole = jax.jit(lambda x: impl.quantize_per_tensor(x, 0.1, point, dtype).int_repr)(x)
     assert_same_bits(whole, impl.quantize_per_tensor(x, 0.1, point, dtype).int_repr)
-    place = np.asarray(x, np.longdouble) * np.longdouble(np.float32(1) / np.float32(0.1)) + point
-    place = np.rint(place[6:].astype(np.float32))
+    shifted = np.asarray(x, np.longdouble) * np.longdouble(np.float32(1) / np.float32(0.1)) + point
+    shifted = np.rint(shifted[6:].astype(np.float32))
     limits = np.iinfo(STORED[dtype])
-    np.testing.assert_array_equal(whole[6:], np.clip(place, limits.min, limits.max))
+    np.testing.assert_array_equal(whole[6:], np.clip(shifted, limits.min, limits.max))
 
 
-def test_a_sum_does_not_take_up_the_product():
+def test_a_product_is_not_contracted_with_a_later_sum():
     q = impl.quantize_per_tensor(jnp.linspace(-9, 9, 999), 0.1, 100, impl.quint8)
     y = jnp.asarray(np.random.default_rng(0).normal(size=999), jnp.float32)
     together = jax.jit(lambda q, y: impl.dequantize(q) + y)(q, y)
     assert_same_bits(together, np.asarray(impl.dequantize(q)) + np.asarray(y))
 
 
-def test_what_is_beyond_the_last_code_gets_that_one():
+def test_floats_out_of_range_get_the_last_code():
     x = np.array([np.nan, np.inf, -np.inf, 1e30, -1e30], np.float32)
     for dtype, stored in STORED.items():
         low, high = np.iinfo(stored).min, np.iinfo(stored).max
         of_nan = low if dtype == "qint32" else high
         for point in (0, min(high, 200)):
-            got = impl.quantize_per_tensor(x, 0.5, point, dtype).int_repr
-            np.testing.assert_array_equal(got, [of_nan, high, low, high, low])
+            result = impl.quantize_per_tensor(x, 0.5, point, dtype).int_repr
+            np.testing.assert_array_equal(result, [of_nan, high, low, high, low])
 
 
 def test_it_is_a_pytree_with_a_shape():
@@ -102,7 +102,7 @@ def test_under_vmap_each_has_its_own_scale():
     np.testing.assert_array_equal(longer.int_repr[:, 2], points)
 
 
-def test_floats_are_their_own():
+def test_an_array_of_floats_is_converted_to_float32():
     assert bits(impl.dequantize(jnp.arange(3, dtype=jnp.float16))) == bits(np.float32([0, 1, 2]))
 
 
@@ -134,11 +134,11 @@ def test_resize_raises_where_it_is_listed():
 @pytest.mark.parametrize("enabled", [False, True])
 def test_resize_adds_the_zero_point(size, enabled):
     with impl.deterministic(enabled, profile="complete"):
-        got = impl.resize(CODES, size)
-    wanted = np.concatenate([np.asarray(CODES.int_repr).reshape(-1), np.full(6, 7, np.uint8)])
-    assert_same_bits(got.int_repr, wanted[: int(np.prod(size))].reshape(size))
-    assert (got.dtype, float(got.scale), int(got.zero_point)) == ("quint8", 0.5, 7)
-    np.testing.assert_array_equal(impl.dequantize(got).reshape(-1)[6:], 0)
+        result = impl.resize(CODES, size)
+    expected = np.concatenate([np.asarray(CODES.int_repr).reshape(-1), np.full(6, 7, np.uint8)])
+    assert_same_bits(result.int_repr, expected[: int(np.prod(size))].reshape(size))
+    assert (result.dtype, float(result.scale), int(result.zero_point)) == ("quint8", 0.5, 7)
+    np.testing.assert_array_equal(impl.dequantize(result).reshape(-1)[6:], 0)
 
 
 def test_the_setting_does_not_matter_to_a_quantized_array():
@@ -150,7 +150,7 @@ def test_the_setting_does_not_matter_to_a_quantized_array():
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("enabled", [False, True])
 def test_index_put_is_that_of_torch(torch, enabled):
-    def theirs():
+    def of_torch():
         x = torch.arange(6.0).reshape(2, 3)
         return torch.quantize_per_tensor(x, 0.5, 7, torch.quint8)
 
@@ -164,12 +164,12 @@ def test_index_put_is_that_of_torch(torch, enabled):
         *[several] * enabled,
     ]:
         values = (rng.normal(size=shape) * 60).astype(np.float32)
-        wanted = theirs().index_put_(
+        expected = of_torch().index_put_(
             tuple(map(torch.from_numpy, index)), torch.from_numpy(np.asarray(values))
         )
-        got = impl.index_put(CODES, index, values)
-        assert_same_bits(got.int_repr, wanted.int_repr().numpy())
-        assert (got.dtype, float(got.scale), int(got.zero_point)) == ("quint8", 0.5, 7)
+        result = impl.index_put(CODES, index, values)
+        assert_same_bits(result.int_repr, expected.int_repr().numpy())
+        assert (result.dtype, float(result.scale), int(result.zero_point)) == ("quint8", 0.5, 7)
 
 
 @pytest.mark.usefixtures("complete")

@@ -1,4 +1,4 @@
-"""Seeds and generators: literal keys, PyTorch's rules of seeds, states, threads and traces."""
+"""Seeds and generators: fixed keys, PyTorch's rules for seeds, states, threads and traces."""
 
 import copy
 import itertools
@@ -16,36 +16,21 @@ import numpy as np
 import pytest
 
 import impl
-from impl._core.threefry import threefry2x32
 from impl.random import DEFAULT_SEED, Generator
+from impl.tests.core._threefry_oracle import threefry_by_numpy
 
 SEED = 0x0123_4567_89AB_CDEF
-#: Of Generator(SEED).key(), three times: from `by_numpy` below.
+#: The first three keys of Generator(SEED), as `threefry_by_numpy` computes them.
 KEYS = [[0x4D884901, 0xDC0E5397], [0x674AD376, 0x032ABCDB], [0x3BDB6692, 0x6BE05423]]
 
 
 @pytest.fixture(autouse=True)
 def restored_generators():
-    before = impl.default_generator._state, random.getstate(), np.random.get_state()  # noqa: NPY002
+    states = impl.default_generator._state, random.getstate(), np.random.get_state()  # noqa: NPY002
     yield
-    impl.default_generator._state = before[0]
-    random.setstate(before[1])
-    np.random.set_state(before[2])  # noqa: NPY002
-
-
-def by_numpy(key, block):
-    """Threefry-2x32 of 20 rounds, as its paper has it, on uint32 that wrap by themselves."""
-    key, x = (np.array([n >> 32, n & 0xFFFFFFFF], np.uint32) for n in (key, block))
-    keys = np.append(key, key[0] ^ key[1] ^ np.uint32(0x1BD11BDA))
-    x = x + key
-    for i in range(20):
-        turn = np.uint32((13, 15, 26, 6, 17, 29, 16, 24)[i % 8])
-        x[:1] += x[1:]
-        x[1:] = (x[1:] << turn | x[1:] >> (np.uint32(32) - turn)) ^ x[:1]
-        if i % 4 == 3:
-            n = i // 4 + 1
-            x += keys[[n % 3, (n + 1) % 3]] + np.array([0, n], np.uint32)
-    return x.tolist()
+    impl.default_generator._state = states[0]
+    random.setstate(states[1])
+    np.random.set_state(states[2])  # noqa: NPY002
 
 
 def words(key):
@@ -56,23 +41,10 @@ def drawn(generator, count=3):
     return [words(generator.key()) for _ in range(count)]
 
 
-@pytest.mark.parametrize(
-    ("key", "block", "expected"),
-    [  # the known answers that come with Random123
-        (0, 0, 0x6B200159_99BA4EFE),
-        (2**64 - 1, 2**64 - 1, 0x1CB996FC_BB002BE7),
-        (0x13198A2E_03707344, 0x243F6A88_85A308D3, 0xC4923A9C_483DF7A0),
-    ],
-)
-def test_threefry_has_its_known_answers(key, block, expected):
-    assert threefry2x32(key, block) == expected
-    assert by_numpy(key, block) == [expected >> 32, expected & 0xFFFFFFFF]
-
-
-def test_keys_are_those_written_here_whatever_is_set():
-    assert [by_numpy(SEED, n) for n in range(3)] == KEYS
+def test_keys_do_not_depend_on_the_settings_of_jax():
+    assert [threefry_by_numpy(SEED, n) for n in range(3)] == KEYS
     assert drawn(Generator(SEED)) == KEYS
-    before = jax.config.jax_default_prng_impl, jax.config.jax_threefry_partitionable
+    settings = jax.config.jax_default_prng_impl, jax.config.jax_threefry_partitionable
     try:
         for prng in ("rbg", "threefry2x32"):
             jax.config.update("jax_default_prng_impl", prng)
@@ -82,8 +54,8 @@ def test_keys_are_those_written_here_whatever_is_set():
             assert [words(key) for key in keys] == KEYS[:1] * 2
             assert {str(key.dtype) for key in keys} == {"key<fry>"}
     finally:
-        jax.config.update("jax_default_prng_impl", before[0])
-        jax.config.update("jax_threefry_partitionable", before[1])
+        jax.config.update("jax_default_prng_impl", settings[0])
+        jax.config.update("jax_threefry_partitionable", settings[1])
 
 
 def test_all_bits_of_the_count_reach_the_key():
@@ -91,7 +63,7 @@ def test_all_bits_of_the_count_reach_the_key():
     for count in (2**32 - 1, 2**32, 2**64 - 2):
         state = [1, SEED >> 32, SEED & 0xFFFFFFFF, count >> 32, count & 0xFFFFFFFF]
         generator.set_state(np.array(state, np.uint32))
-        assert words(generator.key()) == by_numpy(SEED, count)
+        assert words(generator.key()) == threefry_by_numpy(SEED, count)
     with pytest.raises(RuntimeError, match=r"all of its .* draws are used; seed it anew"):
         generator.draw_seed()
 
@@ -113,28 +85,28 @@ def test_a_drawn_seed_takes_the_place_of_a_key():
 
 SEEDS = [0, 1, 2**63, 2**64 - 1, -1, -(2**63)]
 OUTSIDE = [2**64, -(2**63) - 1]
-NO_SEEDS: list[Any] = [1.0, True, None, "1"]
+OTHER_TYPES: list[Any] = [1.0, True, None, "1"]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_seeds_are_taken_as_pytorch_takes_them(seed):
     assert impl.manual_seed(seed) is impl.default_generator
     assert impl.initial_seed() == Generator(seed).initial_seed() == seed % 2**64
-    assert words(impl.default_generator.key()) == by_numpy(seed % 2**64, 0)
+    assert words(impl.default_generator.key()) == threefry_by_numpy(seed % 2**64, 0)
 
 
 @pytest.mark.parametrize("seed", OUTSIDE)
 def test_seeds_out_of_range_are_refused_as_pytorch_refuses_them(seed):
-    before = impl.get_rng_state()
+    state = impl.get_rng_state()
     for take in (impl.manual_seed, impl.seed_everything, Generator, Generator().manual_seed):
         with pytest.raises(
             ValueError, match=rf"'seed' got {seed}; .* from -2\*\*63 to 2\*\*64 - 1"
         ):
             take(seed)
-    np.testing.assert_array_equal(impl.get_rng_state(), before)
+    np.testing.assert_array_equal(impl.get_rng_state(), state)
 
 
-def test_manual_seed_takes_what_int_makes_whole():
+def test_manual_seed_takes_values_that_int_converts_without_loss():
     for seed in (7, np.int8(7), np.uint64(7), "7", 7.0, np.array(7), jnp.array(7)):
         assert impl.manual_seed(seed).initial_seed() == 7
     for seed, error in [(7.5, ValueError), (None, TypeError), ("a", ValueError)]:
@@ -143,16 +115,16 @@ def test_manual_seed_takes_what_int_makes_whole():
     assert impl.initial_seed() == 7
 
 
-@pytest.mark.parametrize("seed", NO_SEEDS)
-def test_a_generator_takes_integers_alone(seed):
+@pytest.mark.parametrize("seed", OTHER_TYPES)
+def test_a_generator_takes_only_integers(seed):
     generator = Generator(np.uint64(5))
     with pytest.raises(RuntimeError, match=f"expected an integer.*{type(seed).__name__}"):
         generator.manual_seed(seed)
     assert generator.initial_seed() == 5
 
 
-def test_the_peer_has_the_same_rules():
-    torch = pytest.importorskip("torch", reason="the peer is not installed")
+def test_pytorch_has_the_same_rules():
+    torch = pytest.importorskip("torch", reason="compares with PyTorch")
     assert torch.Generator().initial_seed() == DEFAULT_SEED
     for seed in SEEDS:
         expected = Generator(seed).initial_seed()
@@ -160,18 +132,18 @@ def test_the_peer_has_the_same_rules():
     for seed in OUTSIDE:
         with pytest.raises(ValueError, match="Overflow"):
             torch.Generator().manual_seed(seed)
-    for seed in NO_SEEDS:
+    for seed in OTHER_TYPES:
         with pytest.raises(RuntimeError):
             torch.Generator().manual_seed(seed)
 
 
 @pytest.mark.parametrize(("arguments", "options"), [(["cuda:0"], {}), ([], {"device": "cuda:0"})])
-def test_a_device_is_refused_with_the_reason(arguments, options):
+def test_a_device_is_refused_with_a_reason(arguments, options):
     with pytest.raises(TypeError, match=r"got the device 'cuda:0', but .* same on every device"):
         Generator(*arguments, **options)
 
 
-def test_seed_comes_from_the_system_and_reproduces():
+def test_a_seed_of_the_system_repeats_its_draws():
     first, second = impl.seed(), impl.seed()
     assert first != second == impl.initial_seed()
     keys = drawn(impl.default_generator)
@@ -179,7 +151,7 @@ def test_seed_comes_from_the_system_and_reproduces():
     assert Generator().initial_seed() == DEFAULT_SEED
 
 
-def test_generators_are_streams_of_their_own():
+def test_generators_are_separate_streams():
     one, other, same = Generator(1), Generator(2), Generator().manual_seed(1)
     keys = drawn(one)
     assert not [key for key in drawn(other) if key in keys]
@@ -217,9 +189,9 @@ def test_a_state_survives_orbax(tmp_path):
     generator = Generator(SEED)
     generator.key()
     with orbax.PyTreeCheckpointer() as checkpointer:
-        checkpointer.save(tmp_path / "kept", {"rng": generator.get_state()})
-        kept = checkpointer.restore(tmp_path / "kept")
-    assert drawn(Generator().set_state(kept["rng"]), 2) == KEYS[1:]
+        checkpointer.save(tmp_path / "checkpoint", {"rng": generator.get_state()})
+        checkpoint = checkpointer.restore(tmp_path / "checkpoint")
+    assert drawn(Generator().set_state(checkpoint["rng"]), 2) == KEYS[1:]
 
 
 GOOD = Generator(3).get_state()
@@ -248,7 +220,7 @@ def test_a_state_that_is_refused_changes_nothing(state, error, message):
 
 
 def drawing(traced):
-    """A function of one number that draws, and leaves what it drew in ``traced``."""
+    """A function of one number that draws a key, and appends it to ``traced``."""
 
     def function(x):
         traced.append(impl.default_generator.key())
@@ -283,7 +255,7 @@ def evaluated(function):
     return jax.jit(inner)(1.0)
 
 
-def undone(function):
+def without_jit(function):
     with jax.disable_jit():
         return jax.jit(function)(1.0)
 
@@ -291,13 +263,13 @@ def undone(function):
 EAGER = {
     "grad": lambda f: jax.grad(f)(1.0),
     "vmap": lambda f: jax.vmap(f)(jnp.ones(2)),
-    "disable_jit": undone,
+    "disable_jit": without_jit,
     "ensure_compile_time_eval": evaluated,
 }
 
 
 @pytest.mark.parametrize("transform", EAGER)
-def test_a_draw_without_a_trace_is_a_draw(transform):
+def test_a_draw_outside_a_trace_is_counted(transform):
     impl.manual_seed(SEED)
     traced = []
     EAGER[transform](drawing(traced))
@@ -307,29 +279,29 @@ def test_a_draw_without_a_trace_is_a_draw(transform):
 
 def test_threads_never_share_a_draw():
     generator = Generator(SEED)
-    before = sys.getswitchinterval()
+    interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
-    taken = [[] for _ in range(4)]
+    draws = [[] for _ in range(4)]
 
-    def draw(place):
+    def draw(seeds):
         for _ in range(500):
-            place.append(generator.draw_seed())
+            seeds.append(generator.draw_seed())
 
-    threads = [threading.Thread(target=draw, args=[place]) for place in taken]
+    threads = [threading.Thread(target=draw, args=[seeds]) for seeds in draws]
     try:
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
     finally:
-        sys.setswitchinterval(before)
+        sys.setswitchinterval(interval)
     expected = Generator(SEED)
-    assert sorted(itertools.chain.from_iterable(taken)) == sorted(
+    assert sorted(itertools.chain.from_iterable(draws)) == sorted(
         expected.draw_seed() for _ in range(2000)
     )
 
 
-def test_fork_rng_restores_also_after_an_error():
+def test_fork_rng_restores_after_an_exception_too():
     impl.manual_seed(SEED)
 
     @impl.fork_rng([0])
@@ -355,14 +327,14 @@ def test_fork_rng_restores_also_after_an_error():
 @pytest.mark.parametrize("seed", [5, -1, SEED])
 def test_seed_everything_seeds_all_three(seed):
     generator = impl.seed_everything(seed)
-    whole = seed % 2**64
-    assert impl.initial_seed() == whole
-    assert random.random() == random.Random(whole).random()
-    assert np.random.random() == np.random.RandomState(whole % 2**32).random()  # noqa: NPY002
-    assert generator.random() == np.random.default_rng(whole).random()
+    unsigned = seed % 2**64
+    assert impl.initial_seed() == unsigned
+    assert random.random() == random.Random(unsigned).random()
+    assert np.random.random() == np.random.RandomState(unsigned % 2**32).random()  # noqa: NPY002
+    assert generator.random() == np.random.default_rng(unsigned).random()
 
 
-# A process with other defaults, and one device more, that forks while a thread is drawing.
+# A process with other settings, and one device more, that forks while a thread holds the lock.
 CHILD = f"""
 import os, signal, sys, threading, time, warnings
 warnings.simplefilter("ignore")  # that threads and fork do not mix
@@ -383,7 +355,7 @@ child = os.fork()
 signal.alarm(30)
 if child:
     assert os.waitpid(child, 0)[1] == 0
-# Here, and in a thread: the lock is this thread's across the fork, and must not stay so.
+# Here, and in a thread: the lock that this thread holds during the fork must be released.
 draw = lambda: print(impl.default_generator.draw_seed(), flush=True)
 draw()
 thread = threading.Thread(target=draw)
@@ -395,7 +367,7 @@ if not child:
 
 
 def test_another_process_draws_the_same_and_a_forked_child_what_its_parent_does():
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", CHILD],
         capture_output=True,
         check=True,
@@ -410,8 +382,8 @@ def test_another_process_draws_the_same_and_a_forked_child_what_its_parent_does(
         text=True,
         timeout=60,
     )
-    unseeded, key, *seeds = done.stdout.splitlines()
+    unseeded, key, *seeds = process.stdout.splitlines()
     assert key == f"{KEYS[0]} 2"
     assert [int(seed) for seed in seeds] == [(high << 32 | low) >> 1 for high, low in KEYS[1:]] * 2
-    # PyTorch's default: a process that chose no seed has its own.
+    # As in PyTorch, a process without a seed draws its own.
     assert int(unseeded) not in (DEFAULT_SEED, impl.initial_seed())

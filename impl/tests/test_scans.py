@@ -13,7 +13,7 @@ from conformance.cases._extremes import running
 from conformance.cases._scans import pullback_of_product, running_product
 from impl._core.scan_combines import COMBINES, joined, split
 from impl._kernels import scan as scans
-from impl._kernels.triton import Launch
+from impl._kernels.launch import Launch
 from impl.testing import lower
 from impl.tests._support import LOWERINGS, assert_same_bits, bits, kernels, spread
 from spec import oracles

@@ -209,7 +209,7 @@ def test_the_sort_of_a_cpu_is_the_one_of_other_devices():
     for dtype in (np.float32, np.int16, np.uint8):
         keys = jnp.asarray(drawn((3, 200), dtype).view(f"u{np.dtype(dtype).itemsize}"))
         want = np.argsort(np.asarray(keys), 1, kind="stable").astype(np.int32)
-        for function in (rank_lowerings._argsort, rank_lowerings._packed_argsort):
+        for function in (rank_lowerings.stable_argsort, rank_lowerings.packed_argsort):
             assert_same_bits(jax.jit(function)(keys), want)
 
 

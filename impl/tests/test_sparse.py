@@ -334,7 +334,7 @@ def test_a_gradient_says_what_its_decision_says():
     def total(data, dense):
         places = PLACES.T[:, None, :]
         options = {"size": ROWS, "decision": Decision(), "pullback": pullback}
-        return primitives.multiply(data, *places, dense, **options).sum()
+        return primitives.sparse_matmul(data, *places, dense, **options).sum()
 
     arrays = jnp.ones((1, ELEMENTS)), jnp.ones((1, HEIGHT, 2))
     impl.testing.lower(total, *arrays)

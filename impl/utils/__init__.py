@@ -1,4 +1,5 @@
-"""What stands under ``torch.utils`` in PyTorch."""
+"""Loading of data and settings of the mode, with the names of ``torch.utils``."""
 
-from impl.utils import data as data
-from impl.utils import deterministic as deterministic
+from impl.utils import data, deterministic
+
+__all__ = ["data", "deterministic"]

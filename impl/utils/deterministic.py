@@ -1,9 +1,9 @@
-"""Settings of the mode: ``impl.utils.deterministic.fill_uninitialized_memory``.
+"""A setting of the mode, with the name that PyTorch gives it.
 
 Attributes:
-    fill_uninitialized_memory (bool): Whether, with the mode on, fresh memory is filled with a
-        known value: NaN for floating-point and complex dtypes, the largest value for integers,
-        True for bool. True by default. Process-wide, and part of JAX's jit key.
+    fill_uninitialized_memory (bool): Whether fresh memory is filled with a known value while the
+        mode is on: NaN for floating-point and complex dtypes, the greatest value for integers,
+        True for bool. True by default. Process-wide, and part of the key of JAX's jit caches.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import types
 
 from impl._mode import modes as _mode
 
-fill_uninitialized_memory: bool  # the property below; said here for type checkers
+fill_uninitialized_memory: bool  # The property below, declared for type checkers.
 
 
 class _Settings(types.ModuleType):
-    # A module attribute can only be checked on assignment by way of the module's class.
+    # A property of the module's class, so that an assignment to the module's attribute is checked.
     @property
     def fill_uninitialized_memory(self) -> bool:
         return _mode.fill_uninitialized_memory()

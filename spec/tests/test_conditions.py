@@ -1,4 +1,4 @@
-"""Whether facts meet a condition, and which row decides."""
+"""Conditions on the facts of a call, and the row that decides it."""
 
 import dataclasses
 from typing import Any

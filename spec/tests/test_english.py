@@ -6,6 +6,7 @@ import spec
 from spec.english import condition, phrase
 
 FACTS = spec.load().facts
+DEVICES = spec.load().devices
 
 
 @pytest.mark.parametrize(
@@ -26,7 +27,7 @@ FACTS = spec.load().facts
     ],
 )
 def test_condition(when, device, direction, english):
-    assert condition(when, device, direction, FACTS) == english
+    assert condition(when, DEVICES.get(device), direction, FACTS) == english
 
 
 @pytest.mark.parametrize(

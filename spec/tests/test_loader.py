@@ -1,15 +1,13 @@
 """Reading the TOML files."""
 
 import dataclasses
-import shutil
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import spec
-from spec.loader import ROOT, frozen, thawed
+from spec.loader import frozen, thawed
 
 TORCH = [name for name, profile in spec.load().profiles.items() if profile.release]
 
@@ -32,24 +30,14 @@ def test_frozen_is_undone_by_thawed():
     assert thawed(held) == when
 
 
+def test_a_row_knows_the_file_that_has_it():
+    assert spec.load().row("R0121").family == "max_pool"
+
+
 def test_every_row_names_every_profile():
     loaded = spec.load()
     assert all(list(row.behaviour) == list(loaded.profiles) for row in loaded.rows)
     assert len({row.id for row in loaded.rows}) == len(loaded.rows)
-
-
-def test_row_and_select():
-    loaded = spec.load()
-    row = loaded.rows[0]
-    assert loaded.row(row.id) is row
-    with pytest.raises(KeyError, match="R0000"):
-        loaded.row("R0000")
-    chosen = loaded.select(profile="torch-2.12", behaviour="raise", active=True)
-    assert chosen
-    assert {row.behaviour["torch-2.12"] for row in chosen} == {"raise"}
-    assert len(chosen) < len(loaded.select(profile="torch-2.12"))
-    with pytest.raises(spec.SpecError, match="behaviour needs a profile"):
-        loaded.select(behaviour="raise")
 
 
 @pytest.mark.parametrize("profile", TORCH)
@@ -59,7 +47,7 @@ def test_a_profile_of_pytorch_has_both_lists(profile):
     assert behaviours["raise"]
 
 
-def test_nothing_raises_under_complete_and_both_platforms_are_spoken_of():
+def test_nothing_raises_under_complete_and_each_device_has_rows():
     rows = spec.load().select(profile="complete")
     assert not [row.id for row in rows if row.behaviour["complete"] == "raise"]
     for listed in spec.load().select(kind="op", active=True):
@@ -95,11 +83,16 @@ def test_rows_without_a_platform_say_why():
             '[[row]]\nid="R1"\ndevice="any"\nsource=[]\nbehaviour={x="raise"}',
             r"R1: .*\['x'\]",
         ),
+        (
+            "rows/index_add.toml",
+            '[[row]]\nid="R1"\nop="a"\ndevice="gpu"\nsource=[]\nbehaviour={complete="raise"}',
+            "R1: .*gpu",
+        ),
+        ("profiles.toml", "[complete]", "profiles.toml: TypeError.*spec check"),
+        ("devices.toml", "[cpu]", "devices.toml: KeyError.*spec check"),
     ],
 )
-def test_what_cannot_be_read_is_named(tmp_path, name, text, message):
-    root = tmp_path / "spec"
-    shutil.copytree(Path(str(ROOT)), root)
+def test_what_cannot_be_read_is_named(root, name, text, message):
     (root / name).write_text(text, encoding="utf-8")
     with pytest.raises(spec.SpecError, match=message):
         spec.read(root)

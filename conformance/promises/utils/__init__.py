@@ -1,1 +1,1 @@
-"""Promises of what stands under ``utils``."""
+"""Promises of the modules of ``utils``."""

@@ -16,10 +16,9 @@ import jax.numpy as jnp
 from impl._core import arguments
 from impl._core.convolution_window import ConvolutionWindow
 from impl._core.numerics import accumulator, convert
-from impl._lowerings.convolution import Wanted
 from impl._mode.decide import Decision, decide
 from impl._primitives.alert import alert
-from impl._primitives.convolution import convolution
+from impl._primitives.convolution import Role, convolution
 from impl._primitives.matmul import matmul
 
 
@@ -136,17 +135,17 @@ def each(function: str, name: str, value: Any, dims: int, least: int) -> tuple[i
 
 
 def convolved(
-    function: str, operands: Operands, window: ConvolutionWindow, *, wanted: Wanted
+    function: str, operands: Operands, window: ConvolutionWindow, *, role: Role
 ) -> jax.Array:
-    """Computes a convolution, or its transpose if ``wanted`` is the image, and adds the bias."""
+    """Computes a convolution, or its transpose if ``role`` is the image, and adds the bias."""
     facts = arguments.facts(operands.input)
     name = f"nn.functional.{function}"
     decision, pullback = decide(name, **facts), decide(name, "backward", **facts)
     out = convolution(
         operands.input,
         operands.weight,
-        wanted=wanted,
-        strides=window,
+        role=role,
+        window=window,
         decision=decision,
         pullback=pullback,
     )

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from impl._core import arguments
-from impl._core.axes import countable, three_axes
+from impl._core.axes import index_dtype, three_axes
 from impl._core.numerics import accumulator, convert, lowest
 from impl._core.window_table import WindowTable
 from impl._mode.decide import Decision, decide
@@ -278,7 +278,7 @@ def flat_position(indices: Sequence[jax.Array], sizes: Sequence[int]) -> jax.Arr
         sizes: The sizes of the input's dimensions, in their order.
     """
     dims = len(sizes)
-    position = indices[0].astype(countable(math.prod(sizes)))
+    position = indices[0].astype(index_dtype(math.prod(sizes)))
     for done, index in enumerate(indices[1:], 1):
         dim = dims - 1 - done
         within = jnp.take_along_axis(position, index, axis=dim - dims, mode="promise_in_bounds")

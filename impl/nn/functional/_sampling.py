@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core.axes import countable
+from impl._core.axes import index_dtype
 from impl._core.window_table import WindowTable
 from impl._mode.decide import Action, Decision
 from impl._primitives.arithmetic import multiply
@@ -77,7 +77,7 @@ def indices_and_weights(coordinates: jax.Array, sampling: Sampling) -> tuple[jax
 
 def _flat_indices(indices: Sequence[jax.Array], sizes: Sequence[int]) -> jax.Array:
     """Combines the indices along each dimension to indices into the flattened input."""
-    integer = countable(math.prod(sizes))
+    integer = index_dtype(math.prod(sizes))
     flat, inside = jnp.zeros((), integer), jnp.ones((), bool)
     for dim, (index, size) in enumerate(zip(indices, sizes, strict=True)):
         inside_dim = (index >= 0) & (index <= size - 1)

@@ -127,7 +127,7 @@ def _conv(
         before=before,
         groups=groups,
     )
-    return _convolution.convolved(name, operands, window, wanted="result")
+    return _convolution.convolved(name, operands, window, role="result")
 
 
 def _padding(

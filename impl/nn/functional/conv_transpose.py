@@ -154,4 +154,4 @@ def _conv_transpose(
         before=cut,
         groups=groups,
     )
-    return _convolution.convolved(name, operands, window, wanted="image")
+    return _convolution.convolved(name, operands, window, role="image")

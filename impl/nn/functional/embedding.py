@@ -72,11 +72,11 @@ def embedding(
     arguments.index_range(_NAME, input, rows, None, IndexError, name="input", of=of)
     decision, pullback = decide(_OP, **facts), decide(_OP, "backward", **facts)
     flat = indices.reshape(-1)
-    out = embedding_rows.learned(
+    out = embedding_rows.with_gradient(
         weight,
         embedding_rows.read(alert(weight, decision), flat, max_norm, norm_type, decision=decision),
         flat,
-        shares=embedding_rows.frequencies(flat, rows, decision=pullback)
+        divisors=embedding_rows.frequencies(flat, rows, decision=pullback)
         if scale_grad_by_freq
         else None,
         padding=padding,

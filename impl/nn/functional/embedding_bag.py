@@ -151,13 +151,13 @@ class _Contents:
     decision: Decision
     pullback: Decision
 
-    def learned(self, rows: jax.Array, indices: jax.Array) -> jax.Array:
+    def with_gradient(self, rows: jax.Array, indices: jax.Array) -> jax.Array:
         """Returns ``rows``, which are the table's rows at ``indices``, with their gradient."""
-        return embedding_rows.learned(
+        return embedding_rows.with_gradient(
             self.weight,
             rows,
             indices,
-            shares=self.divisors,
+            divisors=self.divisors,
             padding=self.padding,
             pullback=self.pullback,
         )
@@ -173,7 +173,7 @@ class _Contents:
 def _sums(contents: _Contents, mode: str, factors: jax.Array | None) -> jax.Array:
     in_bag = contents.in_bag[:, None]
     # Elements in no bag become 0 before the product, so that the gradient has no NaN from them.
-    rows = jnp.where(in_bag, contents.learned(contents.rows, contents.indices), 0)
+    rows = jnp.where(in_bag, contents.with_gradient(contents.rows, contents.indices), 0)
     if factors is not None:
         wide = jnp.where(contents.in_bag, convert(factors, rows.dtype), 0)
         # Broadcast by a gather, because the gradient of a gather is added in order.
@@ -205,7 +205,7 @@ def _greatest(contents: _Contents) -> jax.Array:
     # A bag without elements reads no row of the table: its index is out of range.
     indices = jnp.where(nonempty, contents.indices[first], contents.weight.shape[0])
     values = jnp.take_along_axis(rows, first, axis=0)
-    return jnp.where(nonempty, contents.learned(values, indices), 0)
+    return jnp.where(nonempty, contents.with_gradient(values, indices), 0)
 
 
 def _factors(per_sample_weights: Any, indices: jax.Array, weight: jax.Array) -> jax.Array | None:

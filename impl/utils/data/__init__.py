@@ -1,6 +1,6 @@
-"""Data loading: what stands under ``torch.utils.data`` in PyTorch.
+"""Data loading: the counterpart of ``torch.utils.data``.
 
-A loader needs Grain, which the extra ``samebits[data]`` installs::
+A loader needs cloudpickle, which the extra ``samebits[data]`` installs::
 
     loader = impl.utils.data.DataLoader(dataset, batch_size=32, shuffle=True, num_workers=2,
                                         generator=impl.Generator(0))

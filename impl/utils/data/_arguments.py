@@ -1,12 +1,15 @@
-"""The arguments of a loader, checked as PyTorch checks them."""
+"""Checks of a loader's arguments.
+
+Source: ``torch.utils.data.DataLoader``, whose types of exceptions are kept.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 
-def check_foreign(pin_memory: bool, multiprocessing_context: object) -> None:
-    """What PyTorch has and a loader here does not.
+def check_unsupported(pin_memory: bool, multiprocessing_context: object) -> None:
+    """Checks the arguments that PyTorch supports and a loader here does not.
 
     Raises:
         ValueError: One of them is given.
@@ -25,11 +28,11 @@ def check_foreign(pin_memory: bool, multiprocessing_context: object) -> None:
 def check_workers(
     num_workers: int, timeout: float, prefetch_factor: int | None, persistent_workers: bool
 ) -> None:
-    """How many workers, and what is asked of them.
+    """Checks the number of workers, and the arguments that concern workers.
 
     Raises:
         TypeError: ``num_workers`` is not an int.
-        ValueError: A number is negative, or something needs workers.
+        ValueError: A number is negative, or an argument needs workers.
     """
     if isinstance(num_workers, bool) or not isinstance(num_workers, int):
         raise TypeError(f"DataLoader: argument 'num_workers' must be int, but got {num_workers!r}")
@@ -56,10 +59,10 @@ def check_workers(
 def check_exclusive(
     batch_size: int | None, shuffle: bool | None, sampler: Any, batch_sampler: Any, drop_last: bool
 ) -> None:
-    """Who makes the batches and the order.
+    """Checks that one argument decides on the order, and one on the batches.
 
     Raises:
-        ValueError: More than one of them is to.
+        ValueError: Two arguments exclude each other.
     """
     if sampler is not None and shuffle:
         raise ValueError("DataLoader: arguments 'sampler' and 'shuffle' exclude each other")
@@ -77,13 +80,17 @@ def check_exclusive(
 
 
 def check_dataset(dataset: Any, *, sampled: bool) -> None:
-    """That the data set is of the map style.
+    """Checks that the data set is of the map style.
+
+    Args:
+        dataset: The argument ``dataset``.
+        sampled: Whether a sampler gives the indices, so that no length is needed.
 
     Raises:
-        TypeError: It is not, or lacks a length where no sampler gives the indices.
+        TypeError: It is not of the map style, or has no length and needs one.
     """
     kind = type(dataset).__name__
-    iterable = any(each.__name__ == "IterableDataset" for each in type(dataset).__mro__)
+    iterable = any(base.__name__ == "IterableDataset" for base in type(dataset).__mro__)
     if iterable or not hasattr(dataset, "__getitem__"):
         raise TypeError(
             f"DataLoader: argument 'dataset' must be of the map style, with __getitem__ and "

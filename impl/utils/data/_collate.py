@@ -1,4 +1,4 @@
-"""How samples become a batch: NumPy arrays in the structure of a sample.
+"""Makes a batch of samples: NumPy arrays in the structure of a sample.
 
 Source: ``torch.utils.data.default_collate`` and ``default_convert``.
 """
@@ -14,24 +14,27 @@ import numpy.typing as npt
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
-    """Puts samples together: arrays and numbers get a first dimension, structures keep theirs.
+    """Makes one batch of a list of samples.
 
     - Arrays (NumPy's, JAX's and others that NumPy can read) and NumPy's numbers are stacked into a
       NumPy array [batch, …] of their dtype.
     - Floats become float64 [batch], integers int64, bools bool.
     - Strings and bytes stay as they are, in a list.
-    - Mappings and named tuples are gone into by key and by field, other sequences by position. A
-      tuple becomes a list, as in PyTorch.
+    - Mappings are collated key by key, named tuples field by field, other sequences position by
+      position. A tuple becomes a list, as in PyTorch.
 
     Args:
-        batch: The samples, all of one structure; at least one.
+        batch: One or more samples, all of one structure.
+
+    Returns:
+        The batch, in the structure of the first sample.
 
     Raises:
         RuntimeError: Arrays of different shapes, or sequences of different lengths.
         ValueError: An integer beyond int64.
-        TypeError: Nothing of the above, such as None.
-        KeyError: A mapping lacks a key that the first one has.
-        IndexError: There is no sample.
+        TypeError: A sample of another type, such as None.
+        KeyError: A mapping lacks a key of the first mapping.
+        IndexError: ``batch`` is empty.
     """
     if len(batch) == 0:
         raise IndexError("default_collate: the batch has no samples")
@@ -43,23 +46,29 @@ def default_collate(batch: Sequence[Any]) -> Any:
     if isinstance(first, np.generic) or hasattr(first, "__array__"):
         return _stacked(batch)
     if isinstance(first, Mapping):
-        return _mapped(first, lambda key: default_collate([each[key] for each in batch]))
+        return _mapped(first, lambda key: default_collate([sample[key] for sample in batch]))
     if isinstance(first, Sequence):
-        lengths = [len(each) for each in batch]
+        lengths = [len(sample) for sample in batch]
         if len(set(lengths)) > 1:
             raise RuntimeError(
                 "default_collate: each sample should have as many elements as the first, "
                 f"{lengths[0]}, but the samples have {lengths}; give a collate_fn that pads them"
             )
-        return _listed(first, [default_collate(each) for each in zip(*batch, strict=True)])
+        return _listed(first, [default_collate(values) for values in zip(*batch, strict=True)])
     raise TypeError(_not_collated(type(first).__name__))
 
 
 def default_convert(data: Any) -> Any:
-    """What becomes of a sample where nothing is batched (``batch_size=None``).
+    """Converts the arrays of a sample, for a loader with ``batch_size=None``.
 
-    Arrays and NumPy's numbers become NumPy arrays, also inside mappings and sequences; a tuple
-    becomes a list, as in PyTorch. All else stays as it is.
+    Arrays and NumPy's numbers become NumPy arrays, also inside mappings and sequences. A tuple
+    becomes a list, as in PyTorch. A value of another type is returned unchanged.
+
+    Args:
+        data: The sample.
+
+    Returns:
+        The converted sample, of the same structure.
     """
     if isinstance(data, str | bytes):
         return data
@@ -68,13 +77,14 @@ def default_convert(data: Any) -> Any:
     if isinstance(data, Mapping):
         return _mapped(data, lambda key: default_convert(data[key]))
     if isinstance(data, Sequence):
-        return _listed(data, [default_convert(each) for each in data])
+        return _listed(data, [default_convert(value) for value in data])
     return data
 
 
 def _numbers(batch: Sequence[Any]) -> npt.NDArray[Any]:
     array = np.array(batch)
-    # Without a dtype, so that 2.5 after 1 is not cut; but beyond int64 NumPy changes the kind.
+    # NumPy picks the dtype, since int64 would cut the 2.5 of [1, 2.5]. It picks an object or an
+    # unsigned dtype for integers beyond int64.
     if array.dtype.kind not in "bif" or array.ndim != 1:
         raise ValueError(
             "default_collate: the numbers of a batch must be bools, integers within int64 or "
@@ -84,48 +94,50 @@ def _numbers(batch: Sequence[Any]) -> npt.NDArray[Any]:
 
 
 def _stacked(batch: Sequence[Any]) -> npt.NDArray[Any]:
-    arrays = [np.asarray(each) for each in batch]
-    for place, array in enumerate(arrays):
+    arrays = [np.asarray(sample) for sample in batch]
+    for entry, array in enumerate(arrays):
         if array.dtype.kind in "SUO":
             raise TypeError(_not_collated(f"an array of {array.dtype}"))
         if array.shape != arrays[0].shape:
             raise RuntimeError(
                 "default_collate: the arrays of a batch must have one shape, but got "
-                f"{list(arrays[0].shape)} at entry 0 and {list(array.shape)} at entry {place}; "
+                f"{list(arrays[0].shape)} at entry 0 and {list(array.shape)} at entry {entry}; "
                 "give a collate_fn that pads them"
             )
     return np.stack(arrays)
 
 
-def _not_collated(got: str) -> str:
+def _not_collated(kind: str) -> str:
     return (
         "default_collate: a sample must consist of arrays, numbers, strings, mappings or "
-        f"sequences, but has {got}; give a collate_fn that knows what to do with it"
+        f"sequences, but has {kind}; give a collate_fn that knows what to do with it"
     )
 
 
-def _mapped(kind: Mapping[Any, Any], of: Callable[[Any], Any]) -> Any:
-    values = {key: of(key) for key in kind}
+def _mapped(model: Mapping[Any, Any], value_of: Callable[[Any], Any]) -> Any:
+    # A mapping of the same type as the model, with other values.
+    values = {key: value_of(key) for key in model}
     try:
-        if isinstance(kind, MutableMapping):
-            # It may have more than its items, such as a default: a copy keeps that.
-            clone = copy.copy(kind)
+        if isinstance(model, MutableMapping):
+            # A copy keeps the attributes of the mapping, such as the default of a defaultdict.
+            clone = copy.copy(model)
             clone.update(values)
             return clone
-        return type(kind)(values)  # type: ignore[call-arg]  # or it says that it is not made so
+        return type(model)(values)  # type: ignore[call-arg]  # A TypeError is caught.
     except TypeError:
         return values
 
 
-def _listed(kind: Sequence[Any], values: list[Any]) -> Any:
-    if isinstance(kind, tuple):
-        return type(kind)(*values) if hasattr(kind, "_fields") else values
+def _listed(model: Sequence[Any], values: list[Any]) -> Any:
+    # A sequence of the same type as the model, with other values.
+    if isinstance(model, tuple):
+        return type(model)(*values) if hasattr(model, "_fields") else values
     try:
-        if isinstance(kind, MutableSequence):
-            clone = copy.copy(kind)
-            for place, value in enumerate(values):
-                clone[place] = value
+        if isinstance(model, MutableSequence):
+            clone = copy.copy(model)
+            for position, value in enumerate(values):
+                clone[position] = value
             return clone
-        return type(kind)(values)  # type: ignore[call-arg]  # or it says that it is not made so
+        return type(model)(values)  # type: ignore[call-arg]  # A TypeError is caught.
     except TypeError:
         return values

@@ -1,76 +1,80 @@
-"""The data loader.
+"""The data loader: its arguments, its epochs, and its position that is saved and restored.
 
 Source: ``torch.utils.data.DataLoader``.
 """
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from impl import random as _random
-from impl.utils.data import _arguments, _collate, _files, _position, _samplers
+from impl.utils.data import _arguments, _collate, _position, _samplers, _state_file, _work
 
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 
+_NO_CLOUDPICKLE = (
+    "impl.utils.data.DataLoader needs cloudpickle, an optional dependency: install the extra "
+    "'data' (pip install 'samebits[data]')"
+)
+
 
 class DataLoader:
-    """Batches of a data set, in an order that its generator alone decides.
+    """Batches of a data set, in an order that depends on the generator alone.
 
-    Each ``iter`` begins an epoch. It draws a base seed from the generator, once, and with
-    ``shuffle=True`` the seed of the order after it. A unit of work is a batch; worker w makes the
-    batches w, w + num_workers, …, so the order does not depend on ``num_workers``. In worker w,
-    Python's ``random`` and ``impl`` are seeded with base seed + w, and NumPy's global generator
-    with four words made of both, as in PyTorch; then ``worker_init_fn(w)`` is called. Without
-    workers the data set is read in this process, and nothing is seeded.
+    Each ``iter`` begins an epoch. It draws a base seed from the generator and then, with
+    ``shuffle=True``, the seed of the order. Worker w makes the batches w, w + num_workers, …, so
+    the order does not depend on ``num_workers``. In worker w, Python's ``random`` and ``impl`` are
+    seeded with base seed + w, and NumPy's global generator with four words made of both, as in
+    PyTorch; then ``worker_init_fn(w)`` is called. Without workers, this process reads the data set
+    and seeds no generator.
 
-    Workers are new processes: Grain's, which start by "spawn". So a script needs ``if __name__ ==
-    "__main__":``, and a start takes as long as importing the script and JAX, in every epoch unless
-    ``persistent_workers=True``. They use JAX on the CPU only, and take over this process's mode and
-    JAX's numeric settings.
+    Workers are new processes, which start by "spawn". So a script needs ``if __name__ ==
+    "__main__":``, and a worker imports the script and JAX before its first batch. This is done in
+    every epoch, unless ``persistent_workers=True``. Workers use JAX on the CPU only, and take over
+    this process's mode and JAX's numeric settings.
 
-    ``state_dict()`` and ``save(path)`` keep the position, also in the middle of an epoch. From
-    there on the batches are those of a run that was never interrupted. With the same number of
-    workers that includes what the data set draws from ``random``, from NumPy's global generator and
-    from ``impl`` in a worker; with another number the order is the same, and such draws are others.
+    ``state_dict()`` and ``save(path)`` keep the position, also in the middle of an epoch. A loader
+    that is restored from it gives the batches of a run that was never interrupted. With the same
+    number of workers, this includes the draws of the data set in a worker from ``random``, from
+    NumPy's global generator and from ``impl``. With another number of workers, the order is the
+    same and these draws differ.
 
     Source: ``torch.utils.data.DataLoader``. Differences: data sets are of the map style; batches
-    are NumPy arrays; orders are others than PyTorch's; a sampler is read to its end when an epoch
-    begins, so it must have one; persistent workers are seeded anew in each epoch, where PyTorch's
-    go on. An exception in a worker keeps its type and arguments, with the worker's traceback as a
-    note. ``in_order`` and ``pin_memory_device`` do not exist.
+    are NumPy arrays; shuffled orders differ from PyTorch's; a sampler is read to its end when an
+    epoch begins, so it must be finite; persistent workers are seeded anew in each epoch, where
+    PyTorch's go on. An exception in a worker keeps its type and arguments, with the worker's
+    traceback as a note. The arguments ``in_order`` and ``pin_memory_device`` do not exist.
 
     Args:
-        dataset: Has ``__getitem__`` and ``__len__``; ``__getitems__`` is used if it is there.
-        batch_size: How many samples make a batch; None for single samples.
-        shuffle: True for another order in each epoch, by ``samplers.permutation``.
-        sampler: Gives the indices of an epoch, instead of ``shuffle``. A state keeps what it has
-            given and, if it has one, what its ``state_dict()`` returns.
-        batch_sampler: As ``sampler``, of lists of indices; it takes the place of ``batch_size``
-            and ``drop_last`` too.
-        num_workers: How many processes read; 0 for this one.
-        collate_fn: Makes a batch of a list of samples; None for ``default_collate``, or without
-            batches ``default_convert``.
+        dataset: Has ``__getitem__`` and ``__len__``. If it has ``__getitems__``, that is used.
+        batch_size: The number of samples in a batch; None for single samples.
+        shuffle: True for another order in each epoch.
+        sampler: Gives the indices of an epoch, instead of ``shuffle``. A saved state keeps these
+            indices, and the result of the sampler's ``state_dict()`` if it has that method.
+        batch_sampler: Gives lists of indices, instead of ``sampler``, ``shuffle``, ``batch_size``
+            and ``drop_last``.
+        num_workers: The number of worker processes; 0 to read in this process.
+        collate_fn: Makes a batch of a list of samples; None for ``default_collate``, or for
+            ``default_convert`` if ``batch_size`` is None.
         pin_memory: False. JAX takes a batch to the device itself.
         drop_last: True to leave out a last batch that is smaller.
         timeout: Seconds to wait for a batch of a worker that has started; 0 for no limit.
-        worker_init_fn: Called in each worker, once in a process, with the worker's number.
+        worker_init_fn: Called once in each worker process, with the worker's number.
         multiprocessing_context: None. Workers start by "spawn".
-        generator: Where seeds are drawn from; None for the default generator.
-        prefetch_factor: How many batches each worker keeps in its queue; it has one more in its
-            hands, and this process has another. None for 2.
+        generator: The generator that seeds are drawn from; None for the default generator.
+        prefetch_factor: The number of batches that each worker makes ahead of the one that this
+            process uses; None for 2.
         persistent_workers: True to keep the processes from one epoch to the next.
 
     Raises:
-        ImportError: Grain is not installed; it comes with the extra ``samebits[data]``.
-        TypeError: The data set is not of the map style, or an argument is of another type.
+        ImportError: cloudpickle is not installed; it comes with the extra ``samebits[data]``.
+        TypeError: The data set is not of the map style, or an argument has another type.
         ValueError: Arguments exclude each other or are out of range.
     """
 
@@ -93,9 +97,10 @@ class DataLoader:
         prefetch_factor: int | None = None,
         persistent_workers: bool = False,
     ) -> None:
-        if importlib.util.find_spec("grain") is None:
-            raise ImportError(_NO_GRAIN)  # at once, rather than when num_workers is raised
-        _arguments.check_foreign(pin_memory, multiprocessing_context)
+        # Checked at once, and not only when a user sets num_workers later.
+        if importlib.util.find_spec("cloudpickle") is None:
+            raise ImportError(_NO_CLOUDPICKLE)
+        _arguments.check_unsupported(pin_memory, multiprocessing_context)
         _arguments.check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
         _arguments.check_exclusive(batch_size, shuffle, sampler, batch_sampler, drop_last)
         _arguments.check_dataset(dataset, sampled=sampler is not None or batch_sampler is not None)
@@ -124,19 +129,19 @@ class DataLoader:
             collate_fn = _collate.default_collate if batched else _collate.default_convert
         self.collate_fn = collate_fn
         self._position: _position.Position | None = None
-        self._resumes = False  # whether the next iterator goes on at the position
-        self._pool: Any = None  # of persistent workers
-        self._current: weakref.ref[DataLoaderIterator] | None = None
-        self._made = True
+        self._resumes = False  # True if the next iterator goes on at the position.
+        self._pool: Any = None  # The persistent workers.
+        self._newest: weakref.ref[DataLoaderIterator] | None = None
+        self._initialized = True
 
     def __setattr__(self, name: str, value: object) -> None:
-        if name in _FIXED and "_made" in self.__dict__:
+        if name in _FIXED and "_initialized" in self.__dict__:
             raise ValueError(f"DataLoader: attribute {name!r} cannot be set; make another loader")
         super().__setattr__(name, value)
 
     def __len__(self) -> int:
-        """How many batches an epoch has, where the sampler has a length."""
-        return len(self._unit_sampler)  # type: ignore[arg-type]  # a TypeError if it has none
+        """Returns the number of batches in an epoch, if the sampler has a length."""
+        return len(self._unit_sampler)  # type: ignore[arg-type]  # A TypeError if it has none.
 
     @property
     def _unit_sampler(self) -> Iterable[Any]:
@@ -146,12 +151,19 @@ class DataLoader:
     def _generator(self) -> _random.Generator:
         return _random.default_generator if self.generator is None else self.generator
 
+    @property
+    def _own_sampler(self) -> bool:
+        # True if the user gave the sampler, so that a saved state has to keep its indices.
+        return self._order in {"sampler", "batch_sampler"}
+
     def __iter__(self) -> DataLoaderIterator:
         """Begins an epoch, or goes on with the one that was restored.
 
         Raises:
             AssertionError: ``timeout`` without workers, or ``prefetch_factor=0`` (PyTorch's choice
                 of exception).
+            RuntimeError: A worker process cannot be started.
+            Exception: An argument cannot be pickled; a note names it.
         """
         if self.num_workers == 0 and self.timeout != 0:
             raise AssertionError(
@@ -161,80 +173,88 @@ class DataLoader:
         if self.prefetch_factor == 0:
             raise AssertionError("DataLoader: argument 'prefetch_factor' got 0; give 1 or more")
         if self._position is None or not self._resumes:
-            self._position = self._begun()
+            self._position = self._next_epoch()
         self._resumes = False
-        at = self._position
-        if at.num_workers != self.num_workers:
-            at.num_workers, at.rng = self.num_workers, {}
-        iterator = DataLoaderIterator(self, at, *self._engine(at))
-        previous = self._current() if self._current is not None else None
-        if previous is not None and self.persistent_workers:
-            previous.give_up()
-        self._current = weakref.ref(iterator)
-        return iterator
-
-    def _begun(self) -> _position.Position:
-        base_seed = self._generator.draw_seed()
-        order_seed = self._generator.draw_seed() if self._order == "shuffled" else None
-        plan = self._plan(order_seed)
-        at = _position.Position(base_seed, order_seed, plan, num_workers=self.num_workers)
-        at.reseeded = self._pool is not None and not self._pool.closed
-        return at
-
-    def _plan(self, order_seed: int | None) -> Sequence[Any]:
-        if self._order in {"sampler", "batch_sampler"}:
-            return list(self._unit_sampler)
-        order: Any = range(len(self.dataset))
-        if isinstance(self.sampler, _samplers.RandomSampler) and order_seed is not None:
-            order = self.sampler.order(order_seed)
-        return _position.Slices(order, self.batch_size, len(self))
-
-    def _engine(self, at: _position.Position) -> tuple[Any, Any]:
-        # What the data set is read with: the work, and the processes that do it.
-        workers = _part("workers")
-        work = workers.Work(
+        position = self._position
+        if position.num_workers != self.num_workers:
+            position.num_workers, position.rng = self.num_workers, {}
+        work = _work.Work(
             self.dataset,
             self.collate_fn,
             self.batch_sampler is not None,
             self.worker_init_fn,
             self.num_workers,
         )
+        iterator = DataLoaderIterator(self, position, work, self._begun_pool(work, position))
+        previous = self._newest() if self._newest is not None else None
+        if previous is not None and self.persistent_workers:
+            previous.give_up()
+        self._newest = weakref.ref(iterator)
+        return iterator
+
+    def _next_epoch(self) -> _position.Position:
+        base_seed = self._generator.draw_seed()
+        order_seed = self._generator.draw_seed() if self._order == "shuffled" else None
+        plan = self._plan(order_seed)
+        position = _position.Position(base_seed, order_seed, plan, num_workers=self.num_workers)
+        position.reseeded = self._pool is not None and not self._pool.closed
+        return position
+
+    def _plan(self, order_seed: int | None) -> Sequence[Any]:
+        if self._own_sampler:
+            return list(self._unit_sampler)
+        order: Any = range(len(self.dataset))
+        if isinstance(self.sampler, _samplers.RandomSampler) and order_seed is not None:
+            order = self.sampler.order(order_seed)
+        return _position.Slices(order, self.batch_size, len(self))
+
+    def _begun_pool(self, work: _work.Work, position: _position.Position) -> Any:
+        # The workers, which have begun the epoch; None without workers.
         if self.num_workers == 0:
-            return work, None
-        settings = workers.settings()
+            return None
+        settings = _work.settings()
         epochs = [
-            workers.Epoch(at.base_seed, at.shard(each), at.reseeded, at.rng.get(each), settings)
-            for each in range(self.num_workers)
+            _work.Epoch(
+                position.base_seed,
+                position.shard(worker_id),
+                position.reseeded,
+                position.rng.get(worker_id),
+                settings,
+            )
+            for worker_id in range(self.num_workers)
         ]
         if self._pool is not None and not self._pool.closed:
             self._pool.begin(epochs)
-            return work, self._pool
-        pool = _part("engine").Pool(work, epochs, self.prefetch_factor)
+            return self._pool
+        # Imported here, so that `import impl` does without cloudpickle.
+        from impl.utils.data import _pool  # noqa: PLC0415
+
+        pool = _pool.Pool(work, epochs, self.prefetch_factor or 2)
         if self.persistent_workers:
             self._pool = pool
             weakref.finalize(self, pool.close)
-        return work, pool
+        return pool
 
     def state_dict(self) -> dict[str, Any]:
-        """The position of the newest iterator, and what the epochs after this one depend on.
+        """Returns the position of the newest iterator, and all that later epochs depend on.
 
         Returns:
             Plain values: numbers, strings, lists, dicts; about 13 KB for each worker whose data
-            set draws. With a sampler of one's own, also what it has given for the rest of the
-            epoch.
+            set draws. With a sampler of one's own, also the indices that it gave for the rest of
+            the epoch.
         """
         return self._state(self._position)
 
-    def _state(self, at: _position.Position | None) -> dict[str, Any]:
-        own = self._order in {"sampler", "batch_sampler"}
+    def _state(self, position: _position.Position | None) -> dict[str, Any]:
         return _position.document(
-            self._about(),
-            None if at is None else at.state(with_plan=own),
+            self._identity(),
+            None if position is None else position.state(with_plan=self._own_sampler),
             self._generator.get_state().tolist(),
-            _samplers.state_of(self._unit_sampler) if own else None,
+            _samplers.state_of(self._unit_sampler) if self._own_sampler else None,
         )
 
-    def _about(self) -> dict[str, Any]:
+    def _identity(self) -> dict[str, Any]:
+        # A state can be loaded only by a loader for which these values are the same.
         return {
             "dataset length": len(self.dataset) if hasattr(self.dataset, "__len__") else None,
             "batch_size": self.batch_size,
@@ -245,37 +265,37 @@ class DataLoader:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Goes on from a state: the next ``iter`` gives the rest of its epoch.
 
-        A state that was taken once an iterator had said that its epoch is over begins the next
-        epoch. The generator is set to its state in ``state_dict``, the default one too, if that is
-        what the loader uses; persistent workers are started anew.
+        If the state was taken after an iterator had raised StopIteration, the next ``iter`` begins
+        the next epoch. The generator is set to its state in ``state_dict``, also if it is the
+        default generator. Persistent workers are started anew.
 
         Args:
-            state_dict: What ``state_dict()`` of a loader like this one returned; ``num_workers``
-                may be another.
+            state_dict: The value that ``state_dict()`` of a loader like this one returned. Its
+                ``num_workers`` may differ.
 
         Raises:
             TypeError: Not a dict.
-            ValueError: Not a loader's state, or that of a loader with another length of the data
-                set, batch size, ``drop_last`` or way to order. Nothing is changed then.
+            ValueError: Not a loader's state, or the state of a loader with another length of the
+                data set, batch size, ``drop_last`` or kind of order. Nothing is changed then.
         """
-        _position.check(state_dict, self._about())
-        at = generator = None
+        _position.check(state_dict, self._identity())
+        position = generator_state = None
         try:
-            generator = np.array(state_dict["generator"], np.uint32)
-            _random.Generator().set_state(generator)  # raises where it is none
+            generator_state = np.array(state_dict["generator"], np.uint32)
+            _random.Generator().set_state(generator_state)  # Raises if it is not a state.
             epoch = state_dict["epoch"]
             if epoch is not None:
-                given = epoch["batches"] is not None
-                plan = None if given else self._plan(epoch["order_seed"])
-                at = _position.resumed(epoch, plan)
+                has_plan = epoch["batches"] is not None
+                plan = None if has_plan else self._plan(epoch["order_seed"])
+                position = _position.resumed(epoch, plan)
         except (KeyError, TypeError, ValueError, RuntimeError, OverflowError) as error:
             raise ValueError(
                 "load_state_dict(): argument 'state_dict' is not what DataLoader.state_dict() "
                 f"returned ({type(error).__name__}: {error}); nothing was restored"
             ) from error
         _samplers.set_state_of(self._unit_sampler, state_dict["sampler"])
-        self._generator.set_state(generator)
-        self._position, self._resumes = at, at is not None
+        self._generator.set_state(generator_state)
+        self._position, self._resumes = position, position is not None
         if self._pool is not None:
             self._pool.close()
             self._pool = None
@@ -283,108 +303,98 @@ class DataLoader:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes ``state_dict()`` to a file, in one step.
 
-        A reader sees the earlier file or the new one, and never a part. JSON is what is written, so
-        a tuple that a sampler gives as an index comes back as a list.
+        A reader sees the earlier file or the new one, and never a part. The format is JSON, so a
+        tuple that a sampler gives as an index is restored as a list.
 
         Raises:
-            OSError: It could not be written. The earlier file is as it was, and nothing is left.
-            TypeError: A sampler of one's own gives what JSON has no form for.
+            OSError: The file cannot be written. The earlier file is unchanged, and no other file
+                remains.
+            TypeError: A sampler of one's own gives a value that JSON has no form for.
         """
-        _files.write(self.state_dict(), path)
+        _state_file.write(self.state_dict(), path)
 
     def restore(self, path: str | os.PathLike[str]) -> None:
         """Goes on from a file that ``save`` wrote, as ``load_state_dict`` does.
 
         Raises:
             OSError: The file cannot be read.
-            ValueError: The file is something else, or cut short, or damaged; or as for
-                ``load_state_dict``. Nothing is changed then.
+            ValueError: ``save`` did not write the file, or the file was cut short or damaged; or
+                as for ``load_state_dict``. Nothing is changed then.
         """
-        self.load_state_dict(_files.read(path))
+        self.load_state_dict(_state_file.read(path))
 
 
 class DataLoaderIterator(Iterator[Any]):
     """One epoch of a ``DataLoader``.
 
-    Dropping it (leaving the loop, say) ends its workers, unless they are persistent.
+    Its workers end when it is garbage, for example after a loop that was left, unless they are
+    persistent.
     """
 
-    def __init__(self, loader: DataLoader, at: _position.Position, work: Any, pool: Any) -> None:
+    def __init__(
+        self, loader: DataLoader, position: _position.Position, work: _work.Work, pool: Any
+    ) -> None:
         self._loader = loader
-        self._at = at
+        self._position = position
         self._work = work
         self._pool = pool
-        self._over = ""  # why there is nothing more to be had
+        self._end = ""  # The reason why there are no more batches.
         if pool is not None and not loader.persistent_workers:
             weakref.finalize(self, pool.close)
 
     def __len__(self) -> int:
-        """How many batches the epoch has, those already handed out included."""
-        return self._at.total
+        """Returns the number of batches in the epoch, with those already handed out."""
+        return self._position.total
 
     def __next__(self) -> Any:
-        """The next batch. An exception in a batch is raised, and the batch after it comes next.
+        """Returns the next batch. If a batch raises an exception, the batch after it comes next.
 
         Raises:
-            Exception: What was raised where the batch was made; a StopIteration as RuntimeError.
+            Exception: The exception that the data set raised; a StopIteration as RuntimeError.
             RuntimeError: A worker ended or was killed, ``timeout`` is over, or the iterator is
                 closed.
         """
-        at = self._at
-        if at.finished:
+        position = self._position
+        if position.finished:
             raise StopIteration
-        if self._over:
-            raise RuntimeError(f"DataLoader: this iterator {self._over}")
-        if at.done >= at.total:
-            at.finished = True
+        if self._end:
+            raise RuntimeError(f"DataLoader: this iterator {self._end}")
+        if position.done >= position.total:
+            position.finished = True
             self.close()
             raise StopIteration
-        return self._here() if self._pool is None else self._from_worker()
+        return self._from_this_process() if self._pool is None else self._from_worker()
 
-    def _here(self) -> Any:
-        at = self._at
-        at.done += 1
+    def _from_this_process(self) -> Any:
+        position = self._position
+        position.done += 1
         try:
-            return self._work.fetch(at.batch(at.done - 1))
+            return self._work.batch(position.batch(position.done - 1))
         except StopIteration as error:
-            # The loop would end here, with the rest of the epoch left out.
+            # It would end the user's loop, without the rest of the epoch.
             raise RuntimeError("DataLoader: the data set raised StopIteration") from error
 
     def _from_worker(self) -> Any:
-        at = self._at
-        worker_id = at.done % at.num_workers
+        position = self._position
+        worker_id = position.done % position.num_workers
         error, batch, states = self._pool.take(worker_id, self._loader.timeout)
-        at.done += 1
+        position.done += 1
         if states is not None:
-            at.rng[worker_id] = states
+            position.rng[worker_id] = states
         if error is not None:
             raise error
         return batch
 
     def state_dict(self) -> dict[str, Any]:
-        """``DataLoader.state_dict``, with the position of this iterator."""
-        return self._loader._state(self._at)  # noqa: SLF001  # of this module
+        """Returns ``DataLoader.state_dict()``, with the position of this iterator."""
+        return self._loader._state(self._position)  # noqa: SLF001  # of this module
 
     def give_up(self) -> None:
-        """Says that a later iterator of the loader has its workers."""
-        self._over = "is over: a later one has taken its persistent workers"
+        """Ends the iterator, because a later one of the loader has taken its workers."""
+        self._end = "is over: a later one has taken its persistent workers"
 
     def close(self) -> None:
-        """Ends the workers, unless they are persistent. There are no batches after it."""
-        self._over = self._over or "is closed"
+        """Ends the iterator, and its workers unless they are persistent."""
+        self._end = self._end or "is closed"
         if self._pool is not None and not self._loader.persistent_workers:
             self._pool.close()
-
-
-_NO_GRAIN = (
-    "impl.utils.data.DataLoader needs Grain, an optional dependency: install the extra 'data' "
-    "(pip install 'samebits[data]')"
-)
-
-
-def _part(name: str) -> ModuleType:
-    # Imported here, not above: `import impl` does without Grain, and without the time it takes.
-    try:
-        return importlib.import_module(f"impl.utils.data.{name}")
-    except ImportError as error:
-        raise ImportError(f"{_NO_GRAIN}; the one that is here does not fit ({error})") from error

@@ -1,4 +1,4 @@
-"""Where in an epoch an iterator is, and how that is written down."""
+"""The position of an iterator in an epoch, and the document that keeps it."""
 
 from __future__ import annotations
 
@@ -8,23 +8,25 @@ from typing import Any
 
 import numpy as np
 
+from impl.utils.data._seeding import GeneratorStates
+
 _FORMAT = 1
 
 
 @dataclasses.dataclass
 class Position:
-    """An epoch, and how far it is done.
+    """An epoch, and the part of it that is done.
 
     Attributes:
-        base_seed: The seed of the epoch, from which the workers' are made.
-        order_seed: The seed of its order, where the loader shuffles.
-        plan: The indices of each batch, those before ``first`` left out.
+        base_seed: The seed of the epoch, from which the seeds of the workers are made.
+        order_seed: The seed of the order, or None if the loader does not shuffle.
+        plan: The indices of each batch, from batch ``first`` on.
         first: The number of the first batch in ``plan``.
-        done: How many batches of the epoch have been handed out.
-        finished: Whether the iterator has said that the epoch is over.
-        reseeded: Whether the epoch was begun by workers that had begun another before.
-        num_workers: How many workers handed the batches out.
-        rng: The states of the generators of each worker after its last batch so far.
+        done: The number of batches of the epoch that have been handed out.
+        finished: Whether the iterator has raised StopIteration.
+        reseeded: Whether the workers had begun another epoch before this one.
+        num_workers: The number of workers that handed the batches out.
+        rng: For each worker, the states of its generators after its last batch so far.
     """
 
     base_seed: int
@@ -35,36 +37,43 @@ class Position:
     finished: bool = False
     reseeded: bool = False
     num_workers: int = 0
-    rng: dict[int, Any] = dataclasses.field(default_factory=dict)
+    rng: dict[int, GeneratorStates] = dataclasses.field(default_factory=dict)
 
     @property
     def total(self) -> int:
-        """How many batches the epoch has."""
+        """The number of batches in the epoch."""
         return self.first + len(self.plan)
 
     def batch(self, number: int) -> Any:
-        """The indices of a batch."""
+        """Returns the indices of a batch."""
         return self.plan[number - self.first]
 
     def shard(self, worker_id: int) -> list[Any]:
-        """The batches that a worker still has to do: every ``num_workers``-th, from its first."""
+        """Returns the batches that a worker still has to make: every ``num_workers``-th."""
         first = self.done + (worker_id - self.done) % self.num_workers
-        return [self.batch(each) for each in range(first, self.total, self.num_workers)]
+        return [self.batch(number) for number in range(first, self.total, self.num_workers)]
 
     def state(self, *, with_plan: bool) -> dict[str, Any] | None:
-        """The position in plain values, or None at the end of an epoch."""
+        """Returns the position in plain values, or None at the end of an epoch.
+
+        Args:
+            with_plan: Whether to keep the batches that are left; ``order_seed`` does not give them
+                if the user's own sampler made them.
+        """
         if self.finished:
             return None
         return {
             "base_seed": self.base_seed,
             "order_seed": self.order_seed,
-            "batches": [self.batch(each) for each in range(self.done, self.total)]
+            "batches": [self.batch(number) for number in range(self.done, self.total)]
             if with_plan
             else None,
             "done": self.done,
             "reseeded": self.reseeded,
             "num_workers": self.num_workers,
-            "rng": {str(each): _plain(states) for each, states in sorted(self.rng.items())},
+            "rng": {
+                str(worker_id): _plain(states) for worker_id, states in sorted(self.rng.items())
+            },
         }
 
 
@@ -73,8 +82,8 @@ class Slices(Sequence[Any]):
 
     Args:
         order: The indices, an array or a range.
-        size: How many make a batch; None for single indices.
-        count: How many batches there are.
+        size: The number of indices in a batch; None for single indices.
+        count: The number of batches.
     """
 
     def __init__(self, order: Any, size: int | None, count: int) -> None:
@@ -86,21 +95,21 @@ class Slices(Sequence[Any]):
     def __getitem__(self, number: Any) -> Any:
         if self._size is None:
             return int(self._order[number])
-        # An array: lists of integers take many times its memory, and the way to a worker is long.
+        # An array, since it is sent to a worker: a list of integers takes many times its memory.
         return np.asarray(self._order[number * self._size : (number + 1) * self._size])
 
 
 def resumed(state: dict[str, Any], plan: Sequence[Any] | None) -> Position:
-    """The position that ``Position.state`` wrote down.
+    """Returns the position that ``Position.state`` described.
 
     Args:
-        state: What it returned.
-        plan: All batches of the epoch, unless the state has those that are left.
+        state: The value that it returned.
+        plan: All batches of the epoch; None if the state has the batches that are left.
 
     Raises:
         ValueError: The position is outside the epoch.
     """
-    at = Position(
+    position = Position(
         base_seed=state["base_seed"],
         order_seed=state["order_seed"],
         plan=state["batches"] if plan is None else plan,
@@ -108,43 +117,44 @@ def resumed(state: dict[str, Any], plan: Sequence[Any] | None) -> Position:
         done=state["done"],
         reseeded=state["reseeded"],
         num_workers=state["num_workers"],
-        rng={int(each): _states(plain) for each, plain in state["rng"].items()},
+        rng={int(worker_id): _states(plain) for worker_id, plain in state["rng"].items()},
     )
-    if not 0 <= at.done <= at.total:
-        raise ValueError(f"{at.done} batches are done of {at.total}")
-    return at
+    if not 0 <= position.done <= position.total:
+        raise ValueError(f"{position.done} batches are done of {position.total}")
+    return position
 
 
 def document(
-    about: dict[str, Any], epoch: dict[str, Any] | None, generator: list[int], sampler: Any
+    identity: dict[str, Any], epoch: dict[str, Any] | None, generator: list[int], sampler: Any
 ) -> dict[str, Any]:
-    """A loader's state.
+    """Returns the state of a loader.
 
     Args:
-        about: What of the loader has to be the same where the state is loaded.
-        epoch: The position in an epoch, if there is one.
+        identity: The properties of the loader that a loader must share to load the state.
+        epoch: The position in an epoch, or None between two epochs.
         generator: The state of the generator.
-        sampler: The state of the sampler, if it has one.
+        sampler: The state of the sampler, or None if it has none.
     """
     return {
         "format": _FORMAT,
-        "loader": about,
+        "loader": identity,
         "epoch": epoch,
         "generator": generator,
         "sampler": sampler,
     }
 
 
-def check(state: Any, about: dict[str, Any]) -> None:
-    """Refuses what is not a state of a loader like this one.
+def check(state: Any, identity: dict[str, Any]) -> None:
+    """Checks that a value is the state of a loader like this one.
 
     Args:
-        state: What was given.
-        about: What of this loader has to be the same.
+        state: The value.
+        identity: The properties of this loader that the state has to share.
 
     Raises:
         TypeError: Not a dict.
-        ValueError: Not a loader's state, or another loader's; the message says what differs.
+        ValueError: Not a loader's state, or the state of another loader; the message names the
+            differences.
     """
     if not isinstance(state, dict):
         raise TypeError(
@@ -157,24 +167,28 @@ def check(state: Any, about: dict[str, Any]) -> None:
             f"release returns: it has the format {state.get('format')!r} and the keys "
             f"{sorted(map(str, state))}; nothing was restored"
         )
-    differ = [
-        f"{name} is {state['loader'].get(name)!r} in the state, {mine!r} here"
-        for name, mine in about.items()
-        if state["loader"].get(name) != mine
+    differences = [
+        f"{name} is {state['loader'].get(name)!r} in the state, {value!r} here"
+        for name, value in identity.items()
+        if state["loader"].get(name) != value
     ]
-    if differ:
+    if differences:
         raise ValueError(
             "load_state_dict(): the state is that of another loader, so the rest of its epoch "
-            f"cannot be had here: {'; '.join(differ)}. Nothing was restored"
+            f"cannot be had here: {'; '.join(differences)}. Nothing was restored"
         )
 
 
-def _plain(states: Any) -> list[Any]:
-    (version, words, gauss), (name, keys, *rest), own = states
-    return [[version, list(words), gauss], [name, np.asarray(keys).tolist(), *rest], own.tolist()]
+def _plain(states: GeneratorStates) -> list[Any]:
+    (version, words, gauss), (name, keys, *rest), impl_state = states
+    return [
+        [version, list(words), gauss],
+        [name, np.asarray(keys).tolist(), *rest],
+        impl_state.tolist(),
+    ]
 
 
-def _states(plain: list[Any]) -> Any:
-    (version, words, gauss), (name, keys, *rest), own = plain
-    python = (version, tuple(words), gauss)
-    return python, (name, np.array(keys, np.uint32), *rest), np.array(own, np.uint32)
+def _states(plain: list[Any]) -> GeneratorStates:
+    (version, words, gauss), (name, keys, *rest), impl_words = plain
+    python_state = (version, tuple(words), gauss)
+    return python_state, (name, np.array(keys, np.uint32), *rest), np.array(impl_words, np.uint32)

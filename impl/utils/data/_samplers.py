@@ -1,4 +1,8 @@
-"""Orders in which a data set is read: sequential, shuffled, in batches."""
+"""Orders in which a data set is read: sequential, shuffled, in batches.
+
+Source: ``torch.utils.data.sampler``. The shuffled orders are made from NumPy's Philox words, which
+are the same in all its releases.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +17,17 @@ from impl import random as _random
 
 
 def permutation(size: int, seed: int, number: int = 0) -> npt.NDArray[np.int64]:
-    """The order of a shuffled data set: a permutation of 0 … size - 1.
+    """Returns the order of a shuffled data set: a permutation of 0 … size - 1.
 
     Position i gets word i of Philox-4x64-10 under the key (seed, number), counting from NumPy's
-    first block; the indices are then sorted by their words, equal words by index. NumPy promises
-    the words of a bit generator for all its releases, which it does not for
-    ``Generator.permutation``; so this order is the same on every machine.
+    first block. The indices are then sorted by their words, and equal words by index. NumPy keeps
+    the words of a bit generator in all its releases, but not the results of
+    ``Generator.permutation``. So this order is the same on every machine.
 
     Args:
-        size: How many indices.
+        size: The number of indices.
         seed: From 0 to 2**64 - 1.
-        number: Which of the permutations of this seed.
+        number: The number of the permutation; a seed has many.
     """
     words = _words(size, seed, number)
     return np.argsort(words, kind="stable").astype(np.int64, copy=False)
@@ -33,8 +37,8 @@ def _words(size: int, seed: int, number: int) -> npt.NDArray[np.uint64]:
     return np.random.Philox(key=seed | number << 64).random_raw(size)
 
 
-def _drawn(size: int, count: int, seed: int) -> npt.NDArray[np.int64]:
-    # With replacement: floor(word * size / 2**64), in halves since the product has 128 bits.
+def _with_replacement(size: int, count: int, seed: int) -> npt.NDArray[np.int64]:
+    # Index i is floor(word[i] * size / 2**64), in two halves because the product has 128 bits.
     words, factor = _words(count, seed, 0), np.uint64(size)
     half = np.uint64(32)
     low = (words & np.uint64(0xFFFFFFFF)) * factor >> half
@@ -42,12 +46,12 @@ def _drawn(size: int, count: int, seed: int) -> npt.NDArray[np.int64]:
 
 
 class SequentialSampler:
-    """The indices of a data set from the first to the last.
+    """All indices of a data set, from the first to the last.
 
     Source: ``torch.utils.data.SequentialSampler``.
 
     Args:
-        data_source: Anything with a length.
+        data_source: The data set, or another object with a length.
     """
 
     def __init__(self, data_source: Sized) -> None:
@@ -61,19 +65,19 @@ class SequentialSampler:
 
 
 class RandomSampler:
-    """The indices of a data set, shuffled anew each time it is iterated over.
+    """The indices of a data set, in another random order in each iteration.
 
-    Each ``iter`` draws one seed from the generator; the order is ``permutation`` of it. So equal
-    generators give the same orders, on every machine.
+    Each ``iter`` draws one seed from the generator, which decides the order. So equal generators
+    give the same orders on every machine.
 
-    Source: ``torch.utils.data.RandomSampler``. The orders are others than PyTorch's.
+    Source: ``torch.utils.data.RandomSampler``. The orders differ from PyTorch's.
 
     Args:
-        data_source: Anything with a length.
-        replacement: True to draw each index from all, so that some come twice.
-        num_samples: How many indices; None for the length of ``data_source``. More than that
-            begin another permutation.
-        generator: Where the seed is drawn from; None for the default generator.
+        data_source: The data set, or another object with a length.
+        replacement: True to draw each index from all indices, so that one can come twice.
+        num_samples: The number of indices; None for the length of ``data_source``. A greater number
+            continues with another permutation.
+        generator: The generator that seeds are drawn from; None for the default generator.
 
     Raises:
         TypeError: ``replacement`` is not a bool, or ``generator`` not an ``impl.Generator``.
@@ -103,30 +107,30 @@ class RandomSampler:
 
     @property
     def num_samples(self) -> int:
-        """How many indices an iteration gives."""
+        """The number of indices in an iteration."""
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self.order(_of(self.generator).draw_seed()).tolist())
+        return iter(self.order(_or_default(self.generator).draw_seed()).tolist())
 
     def order(self, seed: int) -> npt.NDArray[np.int64]:
-        """The order that belongs to a seed, int64 [num_samples]."""
+        """Returns the order that belongs to a seed, int64 [num_samples]."""
         size, count = len(self.data_source), self.num_samples
         if self.replacement:
-            return _drawn(size, count, seed)
+            return _with_replacement(size, count, seed)
         rounds = range(-(-count // size))
-        return np.concatenate([permutation(size, seed, each) for each in rounds])[:count]
+        return np.concatenate([permutation(size, seed, number) for number in rounds])[:count]
 
     def __len__(self) -> int:
         return self.num_samples
 
     def state_dict(self) -> dict[str, Any]:
-        """What a loader keeps beside its position: the state of the generator."""
-        return {"generator": _of(self.generator).get_state().tolist()}
+        """Returns the state that a loader keeps with its position: that of the generator."""
+        return {"generator": _or_default(self.generator).get_state().tolist()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from what ``state_dict`` returned."""
-        _of(self.generator).set_state(np.array(state["generator"], np.uint32))
+        """Goes on from a state that ``state_dict`` returned."""
+        _or_default(self.generator).set_state(np.array(state["generator"], np.uint32))
 
 
 class BatchSampler:
@@ -136,7 +140,7 @@ class BatchSampler:
 
     Args:
         sampler: Gives the indices.
-        batch_size: How many of them make a batch.
+        batch_size: The number of indices in a batch.
         drop_last: True to leave out a last batch that is smaller.
 
     Raises:
@@ -148,7 +152,7 @@ class BatchSampler:
         if not _positive(batch_size):
             raise ValueError(f"batch_size should be a positive integer, but got {batch_size!r}")
         if not isinstance(drop_last, bool):
-            raise ValueError(  # noqa: TRY004  # PyTorch's choice
+            raise ValueError(  # noqa: TRY004  # PyTorch's choice of exception.
                 f"drop_last should be a bool, but got {drop_last!r}"
             )
         self.sampler = sampler
@@ -162,39 +166,39 @@ class BatchSampler:
                 yield batch
 
     def __len__(self) -> int:
-        return batch_count(len(self.sampler), self.batch_size, self.drop_last)  # type: ignore[arg-type]  # as in PyTorch: of a sampler with a length
+        return batch_count(len(self.sampler), self.batch_size, self.drop_last)  # type: ignore[arg-type]  # A TypeError if it has none.
 
     def state_dict(self) -> Any:
-        """What a loader keeps beside its position: the state of the sampler, or None."""
+        """Returns the state of the sampler, or None if it has none."""
         return state_of(self.sampler)
 
     def load_state_dict(self, state: Any) -> None:
-        """Goes on from what ``state_dict`` returned."""
+        """Goes on from a state that ``state_dict`` returned."""
         set_state_of(self.sampler, state)
 
 
 def batch_count(samples: int, batch_size: int, drop_last: bool) -> int:
-    """How many batches that many samples make."""
+    """Returns the number of batches of so many samples."""
     return samples // batch_size if drop_last else -(-samples // batch_size)
 
 
 def state_of(sampler: object) -> Any:
-    """The state of a sampler that has one (a method ``state_dict``), otherwise None."""
+    """Returns the state of a sampler, or None if it has no method ``state_dict``."""
     method = getattr(sampler, "state_dict", None)
     return None if method is None else method()
 
 
 def set_state_of(sampler: object, state: Any) -> None:
-    """Gives a sampler the state that ``state_of`` took from one of its kind."""
+    """Sets a sampler to a state that ``state_of`` returned."""
     if state is not None:
-        sampler.load_state_dict(state)  # type: ignore[attr-defined]  # its counterpart exists
+        sampler.load_state_dict(state)  # type: ignore[attr-defined]  # It has state_dict too.
 
 
 def checked_generator(function: str, generator: Any) -> _random.Generator | None:
-    """``generator``, if it is one or None.
+    """Returns the argument ``generator``.
 
     Raises:
-        TypeError: It is something else.
+        TypeError: It is neither a generator nor None.
     """
     if generator is not None and not isinstance(generator, _random.Generator):
         raise TypeError(
@@ -208,5 +212,5 @@ def _positive(number: Any) -> bool:
     return isinstance(number, int) and not isinstance(number, bool) and number > 0
 
 
-def _of(generator: _random.Generator | None) -> _random.Generator:
+def _or_default(generator: _random.Generator | None) -> _random.Generator:
     return _random.default_generator if generator is None else generator

@@ -1,4 +1,7 @@
-"""What a worker knows of itself."""
+"""Information about the worker that runs in this process.
+
+Source: ``torch/utils/data/_utils/worker.py``.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,11 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class WorkerInfo:
-    """What ``get_worker_info`` returns in a worker.
+    """The value that ``get_worker_info`` returns in a worker.
 
     Attributes:
         id: The number of the worker, from 0 to ``num_workers - 1``.
-        num_workers: How many workers the loader has.
+        num_workers: The number of workers of the loader.
         seed: The seed of this worker in this epoch: the base seed of the epoch plus ``id``.
         dataset: The worker's own copy of the data set.
     """
@@ -27,7 +30,7 @@ _worker_info: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """In a worker of a ``DataLoader``, what it is; None in any other process.
+    """Returns information about this worker; None in a process that is not a worker.
 
     Source: ``torch.utils.data.get_worker_info``.
     """
@@ -35,6 +38,6 @@ def get_worker_info() -> WorkerInfo | None:
 
 
 def set_worker_info(value: WorkerInfo) -> None:
-    """Says that this process is a worker."""
-    global _worker_info  # noqa: PLW0603  # there is one worker in a process
+    """Sets the information about the worker of this process."""
+    global _worker_info  # noqa: PLW0603  # There is one worker in a process.
     _worker_info = value

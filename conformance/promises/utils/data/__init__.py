@@ -1,1 +1,1 @@
-"""Promises of what stands under ``utils.data``."""
+"""Promises of the classes of ``utils.data``."""

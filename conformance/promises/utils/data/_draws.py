@@ -1,4 +1,4 @@
-"""A data set whose samples say where they were made, and what was drawn there."""
+"""A data set whose samples have the number and the seed of a worker, and its draws."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ SAMPLES = 9
 
 @dataclasses.dataclass(frozen=True)
 class Draws:
-    """Samples of an index, a worker's number and seed, and a draw of each generator.
+    """Samples of an index, a worker's number and seed, and a draw from each generator.
 
     Attributes:
-        namespace: Name of the module that has the loader: a worker imports it anew.
+        namespace: Name of the module that has the loader, which a worker imports.
     """
 
     namespace: str
@@ -28,15 +28,15 @@ class Draws:
     def __getitem__(self, index: int) -> list[int]:
         namespace: Any = importlib.import_module(self.namespace)
         worker = namespace.utils.data.get_worker_info()
-        place = [0, 0] if worker is None else [worker.id, worker.seed]
-        return [index, *place, *drawn(namespace.default_generator)]
+        number_and_seed = [0, 0] if worker is None else [worker.id, worker.seed]
+        return [index, *number_and_seed, *drawn(namespace.default_generator)]
 
 
 def drawn(generator: Any, python: Any = random, numpy: Any = np.random) -> list[int]:
-    """What a sample draws: from Python's ``random``, from NumPy, and from the namespace."""
+    """Draws from Python's ``random``, from NumPy, and from the namespace's generator."""
     return [python.getrandbits(32), int(numpy.randint(1 << 31)), generator.draw_seed()]
 
 
 def reinitialised(worker_id: int) -> None:
-    """A ``worker_init_fn`` that draws, so that it must come after the seeds."""
+    """Seeds ``random`` with a draw, so that the result shows whether it was seeded before."""
     random.seed(random.getrandbits(32) + worker_id)

@@ -1,4 +1,4 @@
-"""What is promised of DataLoader: where its seeds come from, the order, and the position."""
+"""Promises of DataLoader: the seeds of an epoch, the order, and the position."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from conformance.promises.utils.data import _draws
 SEED = 0x0123_4567_89AB_CDEF
 WORKERS = 2
 BATCH = 2
-#: Batches before the position that is saved: one worker has done one more than the other.
+#: The number of batches before the saved position: one worker has made one more than the other.
 DONE = 3
 
 
 def promises() -> Sequence[Promise]:
-    """Seeds, the order with and without workers, and a position in the middle of an epoch."""
+    """Returns tests of seeds, of the order, and of a position in the middle of an epoch."""
     return [
-        Promise("R0220", "base seed", _base_seed, ("grain",)),
-        Promise("R0221", "worker seeds", _worker_seeds, ("grain",)),
-        Promise("R0222", "number of workers", _order, ("grain",)),
-        Promise("R0223", "position", _position, ("grain",)),
+        Promise("R0220", "base seed", _base_seed, ("cloudpickle",)),
+        Promise("R0221", "worker seeds", _worker_seeds, ("cloudpickle",)),
+        Promise("R0222", "number of workers", _order, ("cloudpickle",)),
+        Promise("R0223", "position", _position, ("cloudpickle",)),
     ]
 
 
@@ -42,26 +42,26 @@ def _base_seed(namespace: ModuleType) -> None:
             for _ in range(draws):
                 twin.draw_seed()
             assert twin.get_state().tolist() == generator.get_state().tolist()
-    assert len(orders) == 3  # two shuffled ones, and the sequential one
+    assert len(orders) == 3  # Two shuffled orders, and the sequential one.
 
 
 def _worker_seeds(namespace: ModuleType) -> None:
     base_seed = namespace.Generator(SEED).draw_seed()
-    expected = [_expected(namespace, base_seed, each) for each in range(WORKERS)]
+    expected = [_expected(namespace, base_seed, worker_id) for worker_id in range(WORKERS)]
     for number, batch in enumerate(_run(namespace)[0]):
-        for _, *place_and_draws in batch:
-            assert place_and_draws == next(expected[number % WORKERS])
+        for _, *sample in batch:
+            assert sample == next(expected[number % WORKERS])
 
 
 def _expected(namespace: ModuleType, base_seed: int, worker_id: int) -> Iterator[list[int]]:
     seed = base_seed + worker_id
-    python = random.Random(seed)  # noqa: S311  # the generator that is promised
+    python = random.Random(seed)  # noqa: S311  # The promise is about it.
     python.seed(python.getrandbits(32) + worker_id)
     words = np.random.SeedSequence([worker_id, base_seed % (1 << 32), base_seed >> 32, 0])
-    numpy = np.random.RandomState(words.generate_state(4))  # as above
-    own = namespace.Generator(seed)
+    numpy = np.random.RandomState(words.generate_state(4))
+    generator = namespace.Generator(seed)
     while True:
-        yield [worker_id, seed, *_draws.drawn(own, python, numpy)]
+        yield [worker_id, seed, *_draws.drawn(generator, python, numpy)]
 
 
 def _order(namespace: ModuleType) -> None:
@@ -86,7 +86,7 @@ def _position(namespace: ModuleType) -> None:
 
 @functools.cache
 def _run(namespace: ModuleType) -> tuple[list[Any], dict[str, Any], list[int]]:
-    # Processes take a second to start: one epoch serves for all.
+    # One epoch for all tests, since processes take a second to start.
     loader = _loader(namespace, WORKERS)
     iterator = iter(loader)
     batches = list(itertools.islice(iterator, DONE))

@@ -143,10 +143,10 @@ def test_a_loop_over_many_taps_has_the_bits_of_the_unrolled_program(monkeypatch,
 
     def results():
         return {
-            wanted: lowerings.xla(
-                *map(jnp.asarray, pair), wanted=wanted, strides=window, precision="highest"
+            role: lowerings.ordered_xla(
+                *map(jnp.asarray, pair), role=role, window=window, precision="highest"
             )
-            for wanted, pair in operands.items()
+            for role, pair in operands.items()
         }
 
     unrolled = jax.jit(functools.partial(results))

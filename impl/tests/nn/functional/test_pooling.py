@@ -99,14 +99,12 @@ def test_transforms_keep_the_bits(op):
     np.testing.assert_allclose(got["jvp"], np.vdot(gradient, t), rtol=1e-4)
 
 
-#: The data of ``jax.random.PRNGKey(0)``.
-KEY = np.zeros(2, np.uint32)
 #: For each op, a call and the name in the message of its gradient.
 REFUSED = {
     "adaptive_max_pool2d": (lambda x: F.adaptive_max_pool2d(x, 2), "adaptive_max_pool2d_"),
     "avg_pool3d": (lambda x: F.avg_pool3d(x, 2), "avg_pool3d_"),
     "fractional_max_pool3d": (
-        lambda x: F.fractional_max_pool3d(x, 2, 2, key=KEY),
+        lambda x: F.fractional_max_pool3d(x, 2, 2, key=jax.random.key(0)),
         "fractional_max_pool3d_",
     ),
     "max_pool3d": (
@@ -143,25 +141,25 @@ EMPTY = [
     ("avg_pool2d", lambda x: F.avg_pool2d(x, 2), (0, 3, 4, 5), (0, 3, 2, 2)),
     (
         "fractional_max_pool2d",
-        lambda x: F.fractional_max_pool2d(x, 2, (3, 0), key=KEY),
+        lambda x: F.fractional_max_pool2d(x, 2, (3, 0), key=jax.random.key(0)),
         (2, 3, 5, 4),
         (2, 3, 3, 0),
     ),
     (
         "fractional_max_pool2d",
-        lambda x: F.fractional_max_pool2d(x, 2, output_ratio=(0.1, 0.5), key=KEY),
+        lambda x: F.fractional_max_pool2d(x, 2, output_ratio=(0.1, 0.5), key=jax.random.key(0)),
         (2, 3, 5, 4),
         (2, 3, 0, 2),
     ),
     (
         "fractional_max_pool2d",
-        lambda x: F.fractional_max_pool2d(x, 2, 2, key=KEY),
+        lambda x: F.fractional_max_pool2d(x, 2, 2, key=jax.random.key(0)),
         (0, 3, 5, 4),
         (0, 3, 2, 2),
     ),
     (
         "fractional_max_pool2d",
-        lambda x: F.fractional_max_pool2d(x, 2, 2, key=KEY),
+        lambda x: F.fractional_max_pool2d(x, 2, 2, key=jax.random.key(0)),
         (0, 5, 4),
         (0, 2, 2),
     ),

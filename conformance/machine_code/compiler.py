@@ -1,0 +1,121 @@
+"""XLA's compiler for a GPU that is absent, and the text of the code that it compiles.
+
+XLA accepts a description of a GPU instead of a device. It writes the PTX of kernels to files,
+and only flags of the environment can ask for that, so ``prepare`` comes first in a process.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import topologies
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from conformance.machine_code import DEVICE, TARGETS, ptx_reader
+
+#: Options without autotuning: there is no device on which XLA could time candidates.
+NO_AUTOTUNING: Mapping[str, Any] = {"xla_gpu_autotune_level": 0}
+#: The environment of a process, to be set before JAX starts a backend.
+_ENVIRONMENT = {"JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
+_FOLDER_VARIABLE = "SAMEBITS_COMPILED"
+
+
+@dataclasses.dataclass(frozen=True)
+class MachineCode:
+    """The text of a program at three stages.
+
+    Attributes:
+        lowered: The program that XLA received.
+        hlo: The program that XLA optimised.
+        kernels: The PTX file of each kernel, by the kernel's name, XLA's own kernels included.
+    """
+
+    lowered: str
+    hlo: str
+    kernels: Mapping[str, str]
+
+
+def prepare(parent: Path) -> None:
+    """Has XLA write the PTX of this process to a folder. Call it before JAX starts a backend.
+
+    Args:
+        parent: The folder in which to make a folder for this process.
+    """
+    folder = tempfile.mkdtemp(dir=parent)
+    flags = f"--xla_dump_to={folder} --xla_dump_emitter_re=ptx"
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip()
+    os.environ.update(_ENVIRONMENT)
+    os.environ[_FOLDER_VARIABLE] = folder
+    jax.config.update("jax_platforms", "cpu")  # Do not look for a GPU.
+
+
+@functools.cache
+def _sharding(target: str) -> tuple[Mesh, NamedSharding]:
+    path = files("conformance.machine_code") / "targets" / f"{target}.txtpb"
+    topology = topologies.get_topology_desc(
+        target, DEVICE, topology="1x1x1", target_config=path.read_text("utf-8")
+    )
+    mesh = Mesh(np.array(topology.devices), ("_",))
+    return mesh, NamedSharding(mesh, PartitionSpec())
+
+
+def unavailable_reason() -> str | None:
+    """Returns why this process cannot compile for a GPU, or None if it can."""
+    try:
+        _sharding(TARGETS[0])
+    except Exception as error:  # noqa: BLE001  # a plugin may raise anything
+        return str(error).strip().split("\n", maxsplit=1)[0] or type(error).__name__
+    return None
+
+
+def compile_call(
+    function: Callable[..., Any],
+    inputs: tuple[Any, ...],
+    target: str,
+    options: Mapping[str, Any],
+) -> MachineCode:
+    """Compiles a call for a GPU, under the mode of the calling thread.
+
+    Args:
+        function: The function to compile.
+        inputs: Its arguments: arrays, or shapes and dtypes.
+        target: The name of the GPU.
+        options: XLA's compiler options.
+
+    Raises:
+        Exception: JAX or XLA could not compile it.
+    """
+    folder = Path(os.environ[_FOLDER_VARIABLE])
+    shutil.rmtree(folder)  # It holds the files of the program before.
+    folder.mkdir()
+    mesh, sharding = _sharding(target)
+    shapes = [
+        jax.ShapeDtypeStruct(
+            array.shape, jax.dtypes.canonicalize_dtype(array.dtype), sharding=sharding
+        )
+        for array in inputs
+    ]
+    with jax.set_mesh(mesh), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Under warn_only, alerts are warnings.
+        lowered = jax.jit(function).trace(*shapes).lower()
+        compiled = lowered.compile(compiler_options=dict(options))
+    return MachineCode(lowered.as_text(), compiled.as_text() or "", _read_kernels(folder))
+
+
+def _read_kernels(folder: Path) -> dict[str, str]:
+    kernels = {}
+    for path in sorted(folder.glob("*.ptx")):
+        text = path.read_text(encoding="utf-8")
+        kernels.update(dict.fromkeys(ptx_reader.entries(text), text))
+    return kernels

@@ -1,0 +1,234 @@
+"""Calls of the kernels of ``impl._kernels``, without an op around them, compiled for a GPU.
+
+A row's program contains a kernel at the shapes of its samples. Here each kernel is compiled at
+further shapes and dtypes: an ordered kernel must not race, and an atomic kernel must.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+from jax.typing import DTypeLike
+
+from conformance.machine_code import DEVICE, compiler
+from conformance.machine_code.row_programs import (
+    CheckedCall,
+    CompiledProgram,
+    compile_program,
+    is_selected,
+)
+from impl._core.convolution_window import ConvolutionWindow
+from impl._core.reductions import ADD, MUL
+from impl._core.scan_combines import Parts
+from impl._core.window_table import WindowTable
+from impl._kernels import (
+    convolution,
+    matmul,
+    scan,
+    scatter_accumulate,
+    scatter_assign,
+    select_kth,
+    windows,
+)
+from impl._kernels.launch import Launch
+
+Shape: TypeAlias = jax.ShapeDtypeStruct
+FLOATS: tuple[DTypeLike, ...] = (jnp.float32, jnp.float16, jnp.bfloat16)
+_LAUNCH = Launch()
+
+
+@dataclasses.dataclass(frozen=True)
+class KernelCall:
+    """A call of a kernel.
+
+    Attributes:
+        kernel: The kernel, as ``module.function`` of ``impl._kernels``.
+        name: A name that differs from those of the kernel's other calls.
+        ordered: True if nothing in it may depend on timing; else something must.
+        call: A function of the arrays.
+        inputs: The shapes and dtypes of the arrays.
+    """
+
+    kernel: str
+    name: str
+    ordered: bool
+    call: Callable[..., Any]
+    inputs: tuple[Shape, ...]
+
+    def __str__(self) -> str:
+        return f"kernel-{self.kernel}-{self.name}"
+
+
+def kernel_calls() -> Iterator[KernelCall]:
+    """Yields every call of every kernel."""
+    for dtype in FLOATS:
+        yield from _scatters(dtype)
+        yield from _scans(dtype)
+        yield from _products(dtype)
+    yield from _selects()
+    yield from _windows()
+
+
+def _scatters(dtype: DTypeLike) -> Iterator[KernelCall]:
+    name = jnp.dtype(dtype).name
+    ints = functools.partial(Shape, dtype=jnp.int32)
+    for reduction, (size, inner) in itertools.product((ADD, MUL), ((7, 1), (1000, 96))):
+        options: dict[str, Any] = {"reduction": reduction, "launch": _LAUNCH}
+        label = f"{reduction.name}-{inner}-{name}"
+        operand, updates = Shape((2, size, inner), dtype), Shape((2, 2500, inner), dtype)
+        if reduction is ADD or dtype == jnp.float32:  # narrower dtypes multiply in float32
+            call = functools.partial(scatter_accumulate.atomic, **options)
+            inputs = (operand, ints((2, 2500, 1)), updates)
+            yield KernelCall("scatter_accumulate.atomic", label, False, call, inputs)
+        rows = Shape((5000, inner), dtype)
+        yield KernelCall(
+            "scatter_accumulate.fold_chains",
+            label,
+            True,
+            functools.partial(scatter_accumulate.fold_chains, **options),
+            (ints((30,)), ints((30,)), ints((5000,)), rows),
+        )
+        yield KernelCall(
+            "scatter_accumulate.fold_panels",
+            label,
+            True,
+            functools.partial(scatter_accumulate.fold_panels, **options),
+            (Shape((size, 3, inner), dtype), Shape((size, inner), dtype)),
+        )
+    if dtype == jnp.float32:  # narrower dtypes are converted before
+        yield KernelCall(
+            "scatter_accumulate.fold_chains",
+            f"weighted-{name}",
+            True,
+            functools.partial(_weighted, reduction=ADD),
+            (ints((30,)), ints((30,)), ints((500,)), Shape((250, 8), dtype), Shape((500,), dtype)),
+        )
+
+
+def _weighted(
+    start: jax.Array,
+    end: jax.Array,
+    positions: jax.Array,
+    updates: jax.Array,
+    weights: jax.Array,
+    **options: Any,
+) -> jax.Array:
+    return scatter_accumulate.fold_chains(
+        start, end, positions, updates, weights=weights, launch=_LAUNCH, **options
+    )
+
+
+def _scans(dtype: DTypeLike) -> Iterator[KernelCall]:
+    name = jnp.dtype(dtype).name
+
+    def add(earlier: Parts, later: Parts, product: Any) -> Parts:
+        del product
+        return (earlier[0] + later[0],)
+
+    for shape in ((3, 256, 1), (2, 256, 200)):
+        yield KernelCall(
+            "scan.fold_blocks",
+            f"{shape[-1]}-{name}",
+            True,
+            lambda values: scan.fold_blocks((values,), add, launch=_LAUNCH),
+            (Shape(shape, dtype),),
+        )
+    for length in (2000, 5000):  # both have several chunks: a row of one chunk has no carry
+        call = functools.partial(scan.atomic_carry, launch=_LAUNCH)
+        yield KernelCall(
+            "scan.atomic_carry", f"{length}-{name}", False, call, (Shape((3, length), dtype),)
+        )
+
+
+def _products(dtype: DTypeLike) -> Iterator[KernelCall]:
+    name = jnp.dtype(dtype).name
+    for tf32 in (False, True) if dtype == jnp.float32 else (False,):
+        for rows, terms, columns in ((5, 7, 3), (130, 2000, 70)):
+            yield KernelCall(
+                "matmul.products",
+                f"{rows}x{terms}x{columns}-{name}{'-tf32' if tf32 else ''}",
+                True,
+                functools.partial(_product, tf32=tf32),
+                (Shape((2, rows, terms), dtype), Shape((2, terms, columns), dtype)),
+            )
+    strides = ConvolutionWindow((9, 9), (7, 7), (3, 3), (1, 1), (1, 1), (0, 0), 1)
+    image, weights = Shape((2, 5, 9, 9), dtype), Shape((4, 5, 3, 3), dtype)
+    result = Shape((2, 4, 7, 7), dtype)
+    inputs = {"result": (image, weights), "image": (result, weights), "weights": (image, result)}
+    for output, arrays in inputs.items():
+        call = functools.partial(
+            convolution.convolution, role=output, window=strides, tf32=False, launch=_LAUNCH
+        )
+        yield KernelCall("convolution.convolution", f"{output}-{name}", True, call, arrays)
+
+
+def _product(a: jax.Array, b: jax.Array, *, tf32: bool) -> jax.Array:
+    (batch, rows, terms), columns = a.shape, b.shape[2]
+    sizes = (batch, rows, columns, terms)
+    return matmul.products(
+        a,
+        b,
+        matmul.Product(*sizes, part=matmul.part_of(*sizes)),
+        lambda n, row, term: ((n * rows + row) * terms + term, True),
+        lambda n, term, column: ((n * terms + term) * columns + column, True),
+        launch=_LAUNCH,
+        tf32=tf32,
+        apart=True,
+    )
+
+
+def _selects() -> Iterator[KernelCall]:
+    for dtype in (jnp.uint8, jnp.uint32):
+        inputs = (Shape((3, 5000), dtype), Shape((3,), dtype))
+        for function, ordered in (
+            (select_kth.any_position, False),
+            (select_kth.first_position, True),
+        ):
+            call = functools.partial(function, launch=_LAUNCH)
+            kernel = f"select_kth.{function.__name__}"
+            yield KernelCall(kernel, jnp.dtype(dtype).name, ordered, call, inputs)
+    call = functools.partial(scatter_assign.any_writer, size=7, launch=_LAUNCH)
+    yield KernelCall(
+        "scatter_assign.any_writer", "int32", False, call, (Shape((2, 2500, 3), jnp.int32),)
+    )
+
+
+def _windows() -> Iterator[KernelCall]:
+    plain = WindowTable.of(9, [[0, 1, 2], [3, 4, 5], [6, 7, 8]])
+    weighted = WindowTable.of(9, [[0, 1], [4, 5], [7, 8]], [[0.25, 0.75]] * 3)
+    for dtype in (jnp.float32, jnp.float16):
+        for name, taps in (("plain", (plain,)), ("weighted", (weighted, plain, weighted))):
+            call = functools.partial(windows.scatter, tables=taps, launch=_LAUNCH)
+            values = Shape((4, *(3 for _ in taps)), dtype)
+            yield KernelCall(
+                "windows.scatter", f"{name}-{jnp.dtype(dtype).name}", False, call, (values,)
+            )
+
+
+def check_kernels(target: str, words: Sequence[str]) -> list[CheckedCall]:
+    """Compiles and checks every kernel for a GPU; the arguments are those of ``check_op``."""
+    return [_check(call, target) for call in kernel_calls() if is_selected(str(call), words)]
+
+
+def _check(call: KernelCall, target: str) -> CheckedCall:
+    program = compile_program(call.call, call.inputs, target, compiler.NO_AUTOTUNING)
+    about = {"op": f"impl._kernels.{call.kernel}", "device": DEVICE, "behaviour": None}
+    return CheckedCall(str(call), target, about, program, tuple(_faults(call, program)))
+
+
+def _faults(call: KernelCall, program: CompiledProgram) -> Iterator[str]:
+    if program.error is not None:
+        yield f"it does not compile: {program.error}"
+        return
+    yield from (f"it has lost {part}" for part in program.lost)
+    if call.ordered:
+        yield from (f"it races: {race}" for race in program.races)
+        yield from (f"it calls {target}" for target in program.library_calls)
+    elif not program.races:
+        yield "it has neither an atomic of floats nor a store of which any may stay"

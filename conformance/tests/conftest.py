@@ -1,0 +1,3 @@
+"""Fixtures for the tests of conformance."""
+
+from impl.tests._state import restored_state as restored_state

@@ -1,0 +1,1 @@
+"""Tests of the runs in rounds on a device."""

@@ -1,0 +1,52 @@
+"""Racing scatters and calls of libraries are found in the text of optimised programs."""
+
+import pytest
+
+from conformance.machine_code import hlo_reader
+from conformance.tests.machine_code.examples import ADD, MAXIMUM, SECOND, scatter
+
+
+@pytest.mark.parametrize(
+    ("text", "races"),
+    [
+        (scatter(ADD), ["scatter to f32[8,5] (by add, indices may repeat)"]),
+        (scatter(ADD, unique="unique_indices=true, "), []),
+        (scatter(ADD, unique="indices_are_sorted=true, "), [...]),
+        (scatter(ADD, type="s32"), []),
+        (scatter(ADD, type="c64"), [...]),
+        (scatter(SECOND, type="s32"), ["scatter to s32[8,5] (by assignment, indices may repeat)"]),
+        (scatter(MAXIMUM), []),
+        (scatter("f32[] multiply(%a.1, %b.1)", type="bf16"), [...]),
+        (scatter("f32[] subtract(%a.1, %b.1)", type="s32"), [...]),
+        # The result of a scatter of several operands is a tuple.
+        (
+            scatter(ADD).replace("= f32[8,5]{1,0} scatter", "= (f32[8]{0}, s32[8]{0}) scatter"),
+            ["scatter to (f32[8], s32[8]) (by add, indices may repeat)"],
+        ),
+        (
+            "  %s = f32[9]{0} select-and-scatter(%x, %y, %z), select=%ge, scatter=%add",
+            ["select-and-scatter to f32[9]"],
+        ),
+        ("  %s = s32[9]{0} select-and-scatter(%x, %y, %z), select=%ge, scatter=%add", []),
+        ('  %c = f32[9]{0} add(%x, %y), metadata={op_name="jit(f)/scatter-add"}', []),
+    ],
+)
+def test_scatters_that_race(text, races):
+    actual = hlo_reader.races(text)
+    assert (len(actual) == 1) if races == [...] else (actual == races)
+
+
+def test_calls_of_libraries():
+    targets = [
+        "__gpu$xla.gpu.triton",
+        "__cublas$gemm",
+        "__cudnn$convBackwardInput",
+        "__cublas$gemm",
+        "__cub$DeviceRadixSort",
+    ]
+    text = "\n".join(
+        f"  %c.{n} = (f32[4]{{0}}, s8[0]{{0}}) custom-call(%x, %y), "
+        f'custom_call_target="{target}", operand_layout_constraints={{f32[4]{{0}}}}'
+        for n, target in enumerate(targets)
+    )
+    assert hlo_reader.library_calls(text) == ["__cublas$gemm", "__cudnn$convBackwardInput"]

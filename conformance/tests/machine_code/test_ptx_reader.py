@@ -1,0 +1,39 @@
+"""Kernels and racing atomics are found in the text of PTX files."""
+
+import pytest
+
+from conformance.machine_code import ptx_reader
+from conformance.tests.machine_code.examples import PTX
+
+
+@pytest.mark.parametrize(
+    ("instruction", "races"),
+    [
+        ("@%p2 atom.global.gpu.acq_rel.add.f32 %r3, [ %rd4 + 0 ], %r5;", True),
+        ("atom.relaxed.sys.global.add.f32 	%r9, [%rd11], %r8;", True),
+        ("atom.shared.add.f64 	%rd1, [%rd2], %rd3;", True),
+        ("@%p1 red.global.add.noftz.bf16x2 [%rd1], %r1;", True),
+        ("red.relaxed.gpu.global.v4.f32.add [%rd1], {%r1, %r2, %r3, %r4};", True),
+        ("atom.global.cas.b32 	%r1, [%rd1], %r2, %r3;", True),
+        ("atom.acq_rel.gpu.global.exch.b32 	%r1, [%rd1], %r2;", True),
+        ("red.async.relaxed.cluster.shared::cluster.add.u32 	[%rd1], %r1;", False),
+        ("red.relaxed.cluster.shared::cluster.add.f32 	[%rd1], %r1;", True),
+        ("red.global.add.s32 	[%rd1], %r1;", False),
+        ("atom.global.add.u64 	%rd4, [%rd1], %rd2;", False),
+        ("atom.global.max.f32 	%r1, [%rd1], %r2;", False),
+        ("ld.global.b32 	%r1, [%rd1];", False),
+    ],
+)
+def test_atomics_that_race(instruction, races):
+    atomics = ptx_reader.racing_atomics(PTX.format(instruction=instruction))
+    assert atomics == ([word for word in instruction.split() if "." in word][:1] if races else [])
+
+
+def test_the_kernels_of_a_ptx_file():
+    text = PTX.format(instruction="") + ".entry second_1(\n)\n{\n	ret;\n}\n"
+    kernels = ptx_reader.entries(text)
+    assert list(kernels) == ["scatter_add_atomic", "second_1"]
+    assert "second_1" not in kernels["scatter_add_atomic"]
+    assert (
+        ptx_reader.entries(".version 9.0\n.target sm_80\n.global .align 4 .b8 constants[4];") == {}
+    )

@@ -1,0 +1,1 @@
+"""Tests of the mutants and of the program that runs them."""

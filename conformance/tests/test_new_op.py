@@ -1,0 +1,148 @@
+"""A small op, added to a copy of the checkout by the steps that ``python -m spec new`` prints."""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import spec
+
+REPOSITORY = Path(spec.__file__).parents[1]
+OP = "cumulative_trapezoid"
+#: The blanks of each file, and the text that fills each of them.
+FILLED = {
+    f"spec/rows/{OP}.toml": {
+        'order = "FILL_IN"\n': 'order = "blocked_scan"\nmode_off = "not_guaranteed"\n',
+    },
+    f"impl/ops/{OP}.py": {
+        "FILL IN.": "running areas under a line.",
+        "FILL IN: one sentence that begins with a verb.": "Adds trapezoids along a dimension.",
+        "FILL IN: its shape and dtypes.": "Any shape of floats.",
+        "FILL IN: the shape and dtype of the result.": "One element less along the dimension.",
+        "    # FILL IN: state each fact that a row asks for.\n": "",
+        "    values = alert(input, decision)\n": "",
+        "    # FILL IN: compose primitives of impl/_primitives; each takes the decision.\n": """\
+    last = y.shape[dim]
+    left = jax.lax.slice_in_dim(y, 0, last - 1, axis=dim)
+    right = jax.lax.slice_in_dim(y, 1, last, axis=dim)
+""",
+        'raise NotImplementedError(f"{_NAME}(): FILL IN, for an input of shape {values.shape}")': (
+            'return along((left + right) * 0.5, "add", dim, decision)'
+        ),
+        "from impl._primitives.alert import alert\n": "from impl.ops._cumulative import along\n",
+        "(input: Array)": "(y: Array, *, dim: int = -1)",
+        "        input: Any shape of floats.\n": """\
+        y: Any shape of floats.
+        dim: The dimension.
+""",
+        'input = arguments.array(_NAME, "input", input)\n': """\
+y = arguments.array(_NAME, "y", y)
+    dim = arguments.dimension(dim, y.ndim, _NAME)
+""",
+        "arguments.facts(input)": "arguments.facts(y)",
+    },
+    f"impl/tests/ops/test_{OP}.py": {
+        'raise NotImplementedError("FILL IN: the result by NumPy")': (
+            "return np.cumsum((x[:, 1:] + x[:, :-1]) / 2, axis=1)"
+        ),
+        "argument 'input'": "argument 'y'",
+    },
+    f"conformance/cases/{OP}.py": {
+        "    # FILL IN: a row with a condition needs samples that meet it, and one that does not."
+        "\n": "",
+        '"""Computes the result in float64."""\n    raise NotImplementedError("FILL IN")': """\
+x = x.astype(np.float64)
+    return np.cumsum((x[1:] + x[:-1]) / 2, axis=0)""",
+        'raise NotImplementedError("FILL IN: spec.oracles has a function for each order")': (
+            "return oracles.blocked_scan((x[1:] + x[:-1]) * np.float32(0.5))"
+        ),
+        "import Sample\n": "import Sample\nfrom spec import oracles\n",
+        f"ns.{OP}(x)": f"ns.{OP}(x, dim=0)",
+    },
+}
+pytestmark = pytest.mark.once
+
+
+def run(checkout, *command):
+    process = subprocess.run(
+        [sys.executable, *command],
+        cwd=checkout,
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=600,
+    )
+    assert process.returncode == 0, process.stdout + process.stderr
+    return process.stdout
+
+
+def fill_in(checkout):
+    for name, blanks in FILLED.items():
+        path = checkout / name
+        text = path.read_text(encoding="utf-8")
+        for blank, filling in blanks.items():
+            assert blank in text, f"{name} has no {blank!r}"
+            text = text.replace(blank, filling)
+        assert not re.search("FILL.IN", text), text
+        path.write_text(text, encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    """A copy of the checkout."""
+    folder = tmp_path_factory.mktemp("checkout")
+    for package in ("spec", "impl", "conformance"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(REPOSITORY / package, folder / package, ignore=ignored)
+    shutil.copy(REPOSITORY / "pyproject.toml", folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def commands(checkout):
+    """The commands that the steps name, after the skeleton was written and filled in."""
+    steps = run(checkout, "-m", "spec", "new", OP)
+    fill_in(checkout)
+    return [shlex.split(command) for command in re.findall(r"Then run: python (.+)", steps)]
+
+
+def test_the_steps_name_a_command_for_each_part(commands):
+    check, unit_test, suite = commands
+    assert check == ["-m", "spec", "check"]
+    assert unit_test == ["-m", "pytest", f"impl/tests/ops/test_{OP}.py"]
+    assert suite[:3] == ["-m", "conformance", "run"]
+
+
+def test_the_rows_are_right(checkout, commands):
+    assert run(checkout, *commands[0]) == f"{len(spec.load().rows) + 1} rows, no problem\n"
+
+
+def test_the_row_decides_the_calls_of_the_op(checkout, commands):
+    (row,) = [word for word in commands[2] if word.startswith("R")]
+    code = f"""
+import jax.numpy as jnp
+import impl
+from impl._mode.decide import decide
+x = jnp.arange(12.0).reshape(3, 4)
+with impl.deterministic(profile="complete"), impl.testing.questions() as asked:
+    assert impl.{OP}(x).shape == (3, 3)
+    (question,) = asked
+    decision = decide(question.op, question.direction, **question.facts)
+for platform in ("cpu", "cuda", "rocm", "tpu"):
+    print(decision.on(platform).path, decision.on(platform).row)
+"""
+    assert run(checkout, "-c", code).splitlines() == [f"ordered {row}"] * 4
+
+
+def test_the_unit_test_passes(checkout, commands):
+    assert "3 passed" in run(checkout, *commands[1], "-q", "-p", "no:cacheprovider")
+
+
+def test_the_suite_passes_on_the_row(checkout, commands):
+    out = run(checkout, *commands[2])
+    assert re.search(r"\d+ passed", out)
+    assert "failed" not in out

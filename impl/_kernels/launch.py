@@ -1,0 +1,232 @@
+"""The calls that a kernel makes: launching, program ids, loads, stores, atomics, rounded sums.
+
+Compiled for a GPU, each call goes to the backend. Interpreted on a CPU, kernels run under a
+schedule: a seed permutes the order of their programs and of their atomic updates, so that a test
+without a GPU can find a result that depends on the order.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from impl._core import jax_internals, numerics
+from impl._core.reductions import Reduction
+from impl._core.shard_axes import aligned
+from impl._kernels import triton as backend
+from impl._mode.emulation import Seed
+
+#: The largest number of elements of an array that a kernel takes. Its offsets have 32 bits, and
+#: the lanes of the last program may go beyond the end. Larger arrays take the XLA lowering.
+MAX_ELEMENTS = 2**31 - 2**10
+#: The number of factors that a seed chooses from; it also chooses a shift.
+_FACTORS = 4
+#: The value of a ``Seed`` that the kernel being traced has read.
+_seed_value: ContextVar[jax.Array | None] = ContextVar("_seed_value", default=None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Launch:
+    """The settings that kernels run with, and the operations that a kernel may use.
+
+    Attributes:
+        interpret: Whether Pallas interprets kernels, which any device can do.
+        seed: With ``interpret``, permutes the order of programs and of atomic updates; 0 keeps it.
+            A ``Seed`` becomes one more operand of the kernel.
+        fill: With ``interpret``, whether the memory of a result starts with the known value of
+            fresh memory; otherwise it starts with zeros. The two results differ where a kernel
+            leaves an element unwritten.
+    """
+
+    interpret: bool = False
+    seed: int | Seed | None = None
+    fill: bool = True
+
+    def __call__(
+        self,
+        kernel: Callable[..., None],
+        grid: Sequence[int],
+        out: jax.ShapeDtypeStruct,
+        *args: jax.Array,
+        name: str,
+        aliases: Mapping[int, int] | None = None,
+        num_warps: int = 4,
+    ) -> jax.Array:
+        """Runs a kernel over a grid.
+
+        Args:
+            kernel: Takes a reference for each argument, then one for the result.
+            grid: The number of programs along each axis.
+            out: Shape and dtype of the result.
+            *args: The operands.
+            name: The kernel's name in the lowered program.
+            aliases: From the position of an operand to 0, if the result is written over it.
+            num_warps: The number of warps of a program.
+
+        Returns:
+            The result.
+        """
+        aliases = dict(aliases or {})
+        if self.interpret and not aliases:
+            kernel, args, aliases = self._over_filled_memory(kernel, out, args)
+        if isinstance(self.seed, Seed):
+            kernel, args, aliases = _with_seed_operand(self.seed, kernel, args, aliases)
+        args = tuple(aligned(*args))
+        return backend.run(
+            kernel,
+            grid,
+            jax_internals.varying_like(out, args[0]),
+            args,
+            name=name,
+            aliases=aliases,
+            num_warps=num_warps,
+            interpret=self.interpret,
+        )
+
+    def _over_filled_memory(
+        self, kernel: Callable[..., None], out: jax.ShapeDtypeStruct, args: tuple[jax.Array, ...]
+    ) -> tuple[Callable[..., None], tuple[jax.Array, ...], dict[int, int]]:
+        """Adds an operand that the result is written over; returns kernel, operands, aliases."""
+        value = numerics.fill_value(out.dtype) if self.fill else 0
+        count = len(args)
+
+        def without_operand(*refs: Any) -> None:
+            kernel(*refs[:count], *refs[count + 1 :])
+
+        return without_operand, (*args, jnp.full(out.shape, value, out.dtype)), {count: 0}
+
+    def program_id(self, axis: int, size: int) -> jax.Array:
+        """Returns the program's index along ``axis`` of the grid, which has length ``size``."""
+        return self._permuted(backend.program_id(axis), size, salt=axis)
+
+    def load(self, view: Any, *, mask: jax.Array | None = None, other: Any = None) -> jax.Array:
+        """Loads the elements of ``view``, a ``ref.at[index]``, and ``other`` where not ``mask``."""
+        return backend.load(view, mask=mask, other=other)
+
+    def store(self, view: Any, values: jax.Array, *, mask: jax.Array | None = None) -> None:
+        """Stores values to ``view``, a ``ref.at[index]``, where ``mask``.
+
+        No index may occur twice.
+        """
+        backend.store(view, values, mask=mask)
+
+    def store_any(self, ref: Any, offsets: jax.Array, values: jax.Array, mask: jax.Array) -> None:
+        """Stores values at offsets into a flat ref; of several values for one offset any stays."""
+        if self.interpret:
+            self._update_in_sequence(ref, offsets, values, mask, lambda _, new: new)
+        else:
+            backend.store(ref.at[offsets], values, mask=mask)
+
+    def atomic(
+        self, ref: Any, offsets: jax.Array, values: jax.Array, mask: jax.Array, reduction: Reduction
+    ) -> None:
+        """Adds or multiplies floats into elements of a flat ref, in no stated order.
+
+        In interpret mode Pallas' atomics lose an update where an offset occurs twice in one vector
+        (https://github.com/jax-ml/jax/issues/24117), and they refuse masks. An interpreted kernel
+        therefore applies one update after another.
+        """
+        if self.interpret:
+            self._update_in_sequence(ref, offsets, values, mask, reduction.combine)
+        elif reduction.name == "mul":
+            backend.atomic_multiply(ref, offsets, values, mask)
+        else:
+            backend.atomic_add(ref, offsets, values, mask)
+
+    def product(self, a: jax.Array, b: jax.Array) -> jax.Array:
+        """Returns ``a * b`` of float32 or float64, rounded before a sum uses it."""
+        return numerics.product(a, b) if self.interpret else backend.product(a, b)
+
+    def sum(self, a: jax.Array, b: jax.Array) -> jax.Array:
+        """Returns ``a + b`` of float32 or float64, as an addition of its own.
+
+        A compiler might otherwise merge it into the sum or product that ``b`` is the result of.
+        """
+        return a + b if self.interpret else backend.sum(a, b)
+
+    def _update_in_sequence(
+        self,
+        ref: Any,
+        offsets: jax.Array,
+        values: jax.Array,
+        mask: jax.Array,
+        combine: Callable[[jax.Array, jax.Array], jax.Array],
+    ) -> None:
+        count = offsets.shape[0]
+        safe_offsets = jnp.where(mask, offsets, 0)
+
+        def update(step: jax.Array, _: None) -> None:
+            lane = self._permuted(step, count, salt=3)
+            old = ref[safe_offsets[lane]]
+            ref[safe_offsets[lane]] = jnp.where(mask[lane], combine(old, values[lane]), old)
+
+        jax.lax.fori_loop(0, count, update, None)
+
+    def _permuted(self, index: jax.Array, size: int, *, salt: int) -> jax.Array:
+        """Maps ``range(size)`` onto itself by an affine map that the seed chooses."""
+        if self.seed is None or size < 2:
+            return index
+        # Every product and sum stays within 32 bits.
+        seed = _read_seed() if isinstance(self.seed, Seed) else self.seed
+        factor = _choose(seed % _FACTORS, _factors(size, salt))
+        shift = (seed & 0x7FFF) * (0x9E37 + 2 * salt) % size
+        return (index * factor % size + shift) % size
+
+
+def _with_seed_operand(
+    seed: Seed,
+    kernel: Callable[..., None],
+    args: tuple[jax.Array, ...],
+    aliases: Mapping[int, int],
+) -> tuple[Callable[..., None], tuple[jax.Array, ...], dict[int, int]]:
+    """Makes the seed the first operand, read when the program runs.
+
+    Returns:
+        The kernel, its operands and its aliases.
+    """
+    shape = jax.ShapeDtypeStruct((1,), np.int32)
+    value = jax.pure_callback(lambda: np.full(1, seed.value, np.int32), shape)
+
+    def permuted(seed_ref: Any, *refs: Any) -> None:
+        token = _seed_value.set(seed_ref[0])
+        try:
+            kernel(*refs)
+        finally:
+            _seed_value.reset(token)
+
+    return permuted, (value, *args), {position + 1: out for position, out in aliases.items()}
+
+
+def _read_seed() -> jax.Array:
+    """Returns the value of the ``Seed`` that the kernel being traced has read.
+
+    Raises:
+        RuntimeError: No kernel is being traced.
+    """
+    seed = _seed_value.get()
+    if seed is None:
+        raise RuntimeError("a seed that is read at run time is known inside kernels alone")
+    return seed
+
+
+def _choose(number: int | jax.Array, values: Sequence[int]) -> int | jax.Array:
+    if isinstance(number, int):
+        return values[number]
+    return jax.lax.select_n(number, *map(jnp.int32, values))
+
+
+@functools.cache
+def _factors(size: int, salt: int) -> tuple[int, ...]:
+    """Returns numbers that share no divisor with ``size``; the first is 1."""
+    limit = max(2, min(size, MAX_ELEMENTS // size))
+    numbers = np.random.default_rng((size, salt)).integers(1, limit, 64).tolist()
+    coprime = dict.fromkeys(n for n in numbers if n > 1 and math.gcd(n, size) == 1)
+    return (1, *coprime, *[1] * _FACTORS)[:_FACTORS]

@@ -1,0 +1,120 @@
+"""Lowerings of scatter-accumulate by minimum and maximum, which are the same in every order.
+
+Floats are mapped to integers that sort as they do, so that zeros of both signs and NaNs are the
+same in every order and on every device too: -0 is below 0, and a NaN is the minimum as well as the
+maximum. The map is one to one, so an element without contributions keeps its bits.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from impl._core.reductions import Reduction
+from impl._kernels.launch import Launch
+from impl._lowerings.scatter_accumulate import xla_scatter
+
+
+def to_keys(values: jax.Array, reduction: Reduction) -> jax.Array:
+    """Returns signed integers of 32 or 64 bits that compare as ``values`` do.
+
+    The key of a NaN is beyond those of all numbers: below them for a minimum, above them for a
+    maximum.
+    """
+    if not jnp.issubdtype(values.dtype, jnp.floating):
+        return _signed(values)
+    word, sign, rotation = _words(values.dtype, reduction)
+    raw = jax.lax.bitcast_convert_type(values, word)
+    rising = jnp.where(raw >= sign, ~raw, raw | sign)
+    return _signed(rising + rotation)
+
+
+def from_keys(keys: jax.Array, dtype: jax.typing.DTypeLike, reduction: Reduction) -> jax.Array:
+    """Returns the values whose keys ``to_keys`` returned."""
+    if not jnp.issubdtype(dtype, jnp.floating):
+        return _unsigned(keys, dtype)
+    word, sign, rotation = _words(dtype, reduction)
+    rising = _unsigned(keys, word) - rotation
+    raw = jnp.where(rising >= sign, rising ^ sign, ~rising)
+    return jax.lax.bitcast_convert_type(raw, jnp.dtype(dtype))
+
+
+def _words(
+    dtype: jax.typing.DTypeLike, reduction: Reduction
+) -> tuple[np.dtype[Any], jax.Array, jax.Array]:
+    """Returns the integer type that holds a float's bits, its sign bit, and a rotation of keys.
+
+    Without the rotation NaNs of one sign have the least keys and NaNs of the other sign the
+    greatest. The rotation is added modulo the word, and brings both to one end.
+    """
+    info = jnp.finfo(dtype)
+    word = np.dtype(f"uint{info.bits}")
+    nans_of_one_sign = (1 << info.nmant) - 1
+    rotation = nans_of_one_sign if reduction.name == "min" else (1 << info.bits) - nans_of_one_sign
+    return word, jnp.array(1 << (info.bits - 1), word), jnp.array(rotation, word)
+
+
+def _signed(values: jax.Array) -> jax.Array:
+    """Returns integers of 32 or 64 bits that compare as ``values``, of any integer type, do."""
+    if values.dtype == jnp.bool_ or values.dtype.itemsize < 4:
+        return values.astype(jnp.int32)
+    if jnp.issubdtype(values.dtype, jnp.signedinteger):
+        return values
+    bits = values.dtype.itemsize * 8
+    flipped = values ^ jnp.array(1 << (bits - 1), values.dtype)
+    return jax.lax.bitcast_convert_type(flipped, jnp.dtype(f"int{bits}"))
+
+
+def _unsigned(keys: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
+    """Returns the integers of ``dtype`` whose keys ``_signed`` returned."""
+    dtype = jnp.dtype(dtype)
+    if not jnp.issubdtype(dtype, jnp.unsignedinteger) or dtype.itemsize < 4:
+        return keys.astype(dtype)
+    raw = jax.lax.bitcast_convert_type(keys, dtype)
+    return raw ^ jnp.array(1 << (dtype.itemsize * 8 - 1), dtype)
+
+
+def on_keys(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
+    """Decorates ``function`` to take keys instead of operand and updates."""
+
+    @functools.wraps(function)
+    def run(
+        operand: jax.Array,
+        indices: jax.Array,
+        updates: jax.Array,
+        *,
+        reduction: Reduction,
+        **options: Any,
+    ) -> jax.Array:
+        if updates.size == 0 or operand.size == 0:
+            return operand
+        keys = (to_keys(operand, reduction), indices, to_keys(updates, reduction))
+        return from_keys(function(*keys, reduction=reduction, **options), operand.dtype, reduction)
+
+    return run
+
+
+@on_keys
+def extreme_xla(
+    operand: jax.Array, indices: jax.Array, updates: jax.Array, *, reduction: Reduction
+) -> jax.Array:
+    """Calls XLA's own scatter, of integers."""
+    return xla_scatter(reduction, operand, indices, updates)
+
+
+def extreme_kernel(
+    operand: jax.Array,
+    indices: jax.Array,
+    updates: jax.Array,
+    *,
+    reduction: Reduction,
+    launch: Launch,
+) -> jax.Array:
+    """Calls ``extreme_xla``: XLA's scatter of integers is atomic and exact."""
+    del launch
+    return extreme_xla(operand, indices, updates, reduction=reduction)

@@ -1,0 +1,128 @@
+"""Restores all global state after each test, so that tests depend on no order.
+
+A conftest activates it: ``from impl.tests._state import restored_state as restored_state``. It
+overrides the fixture of that name of ``spec.tests``, and restores what that one does too.
+"""
+
+import contextlib
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+from impl import random
+from impl._mode import emulation, modes, switches
+from spec.tests._state import python
+
+
+@contextlib.contextmanager
+def mode():
+    """Restores the mode, the setting that fills memory, the switches, and the stand-in."""
+    contexts = (modes._mode, modes._fill, switches._switches, emulation.scope)
+    values = [context.get_global() for context in contexts]
+    try:
+        yield
+    finally:
+        for context, value in zip(contexts, values, strict=True):
+            context.set_global(value)
+
+
+@contextlib.contextmanager
+def generators():
+    """Restores NumPy's global generator and the default generator of impl, with its seed."""
+    of_numpy = np.random.get_state()  # noqa: NPY002  # The global generator is what is restored.
+    state, libraries_seed = random.default_generator._state, random._libraries_seed
+    try:
+        yield
+    finally:
+        np.random.set_state(of_numpy)  # noqa: NPY002
+        random.default_generator._state = state
+        random._libraries_seed = libraries_seed
+
+
+@contextlib.contextmanager
+def jax_settings():
+    """Restores the process-wide settings of ``jax.config``."""
+    before = dict(jax.config.values)
+    try:
+        yield
+    finally:
+        for name, value in dict(jax.config.values).items():
+            if value != before[name]:
+                jax.config.update(name, before[name])
+
+
+@contextlib.contextmanager
+def numpy_settings():
+    """Restores how NumPy handles errors of floating point and how it prints."""
+    with np.errstate(), np.printoptions():
+        yield
+
+
+def _torch_state(torch):
+    return {
+        "mode": torch.are_deterministic_algorithms_enabled(),
+        "warn_only": torch.is_deterministic_algorithms_warn_only_enabled(),
+        "fill": torch.utils.deterministic.fill_uninitialized_memory,
+        "enabled": torch.backends.cudnn.enabled,
+        "benchmark": torch.backends.cudnn.benchmark,
+        "deterministic": torch.backends.cudnn.deterministic,
+        "threads": torch.get_num_threads(),
+        "generator": torch.random.get_rng_state(),
+    }
+
+
+def _restore_torch(torch, before):
+    # Only what has changed: the setters take milliseconds.
+    after = _torch_state(torch)
+    if any(after[name] != before[name] for name in ("mode", "warn_only")):
+        torch.use_deterministic_algorithms(before["mode"], warn_only=before["warn_only"])
+    torch.utils.deterministic.fill_uninitialized_memory = before["fill"]
+    for name in ("enabled", "benchmark", "deterministic"):
+        if after[name] != before[name]:
+            setattr(torch.backends.cudnn, name, before[name])
+    if after["threads"] != before.get("threads", after["threads"]):
+        torch.set_num_threads(before["threads"])
+    if not torch.equal(after["generator"], before.get("generator", after["generator"])):
+        torch.random.set_rng_state(before["generator"])
+
+
+#: The state of PyTorch after its import, as far as its documents name it.
+_FRESH = {
+    "mode": False,
+    "warn_only": False,
+    "fill": True,
+    "enabled": True,
+    "benchmark": False,
+    "deterministic": False,
+}
+
+
+@contextlib.contextmanager
+def pytorch():
+    """Restores PyTorch's mode, flags of cuDNN, threads and generator.
+
+    If a test is the first to import it, the mode and the flags get their values after an import.
+    """
+    before = _torch_state(sys.modules["torch"]) if "torch" in sys.modules else _FRESH
+    try:
+        yield
+    finally:
+        torch = sys.modules.get("torch")
+        if torch is not None:
+            _restore_torch(torch, before)
+
+
+@contextlib.contextmanager
+def everything():
+    with contextlib.ExitStack() as stack:
+        for part in (python, mode, generators, jax_settings, numpy_settings, pytorch):
+            stack.enter_context(part())
+        yield
+
+
+@pytest.fixture(autouse=True)
+def restored_state():
+    with everything():
+        yield

@@ -1,0 +1,58 @@
+"""Arithmetic that the compiler must not change."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from impl._core.numerics import accumulator, convert, identity, product
+from impl.tests._support import assert_same_bits, spread
+
+
+def test_a_product_is_rounded_before_the_sum_takes_it_up():
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.standard_normal(1000).astype(np.float32) for _ in range(3))
+    assert_same_bits(jax.jit(lambda a, b, c: product(a, b) + c)(a, b, c), a * b + c)
+    a[:2], b[:2] = [np.inf, np.nan], 0
+    result = jax.jit(product)(a, b)
+    assert np.isnan(result[:2]).all()
+    assert_same_bits(result[2:], a[2:] * b[2:])
+
+
+def test_products_of_integers_and_complex_numbers():
+    assert product(jnp.array([3]), 2).tolist() == [6]
+    assert product(jnp.array([1 + 2j]), 2j).tolist() == [-4 + 2j]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, jnp.bfloat16], ids=lambda d: d.__name__)
+def test_a_rounding_to_a_narrow_float_is_not_dropped(dtype):
+    values = spread(np.random.default_rng(0), 1000)
+    expected = values.astype(dtype).astype(np.float32)
+    assert expected.tobytes() != values.tobytes()
+    result = jax.jit(lambda v: convert(convert(v, np.dtype(dtype)), np.dtype(np.float32)))(values)
+    assert_same_bits(result, expected)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "accumulated_in"),
+    [
+        (np.float16, np.float32),
+        (jnp.bfloat16, np.float32),
+        (np.float32, np.float32),
+        (np.float64, np.float64),
+        (bool, np.int32),
+        (np.int8, np.int32),
+        (np.uint32, np.int32),
+        (np.int64, np.int64),
+        (np.uint64, np.int64),
+        (np.complex64, np.complex64),
+    ],
+)
+def test_the_dtype_of_sums(dtype, accumulated_in):
+    assert accumulator(dtype) == accumulated_in
+
+
+def test_the_identity_of_addition_keeps_every_bit():
+    values = np.array([0.0, -0.0, np.inf, 1.5], np.float32)
+    assert_same_bits(np.float32(identity(np.float32)) + values, values)
+    assert identity(np.int32) == 0

@@ -1,0 +1,121 @@
+"""Data sets and functions for workers, which import this module and no test."""
+
+import os
+import random
+import threading
+import time
+
+import jax
+import numpy as np
+
+import impl
+from impl.utils import data
+
+
+class Draws:
+    """Samples with the worker that made them, and a draw of each generator that a worker seeds."""
+
+    def __init__(self, length=8):
+        self.length = length
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, index):
+        worker = data.get_worker_info()
+        return {
+            # Not in alphabetical order: a batch keeps the order of its keys.
+            "worker": -1 if worker is None else worker.id,
+            "index": index,
+            "seeds": [0 if worker is None else worker.seed % 2**32, impl.initial_seed() % 2**32],
+            "draws": draws(),
+        }
+
+
+def draws():
+    # Two draws of each, since one leaves NumPy's generator in the state before it or after it.
+    return [
+        [random.random(), np.random.random(), impl.default_generator.draw_seed() % 2**32]  # noqa: NPY002
+        for _ in range(2)
+    ]
+
+
+class PickyError(Exception):
+    """An exception whose class cannot be called with its ``args``."""
+
+    def __init__(self, name, *, reason):
+        super().__init__(f"{name}: {reason}")
+        self.reason = reason
+
+
+class OneWay:
+    """An object that can be pickled, and not unpickled."""
+
+    def __reduce__(self):
+        return int, ("one way",)
+
+
+class Commands:
+    """A data set whose indices are the names of its methods."""
+
+    def __getitem__(self, command):
+        return getattr(self, command)()
+
+    def draw(self):
+        return draws()
+
+    def settings(self):
+        return (
+            impl.get_deterministic_profile(),
+            impl.get_deterministic_debug_mode(),
+            jax.config.jax_enable_x64,
+            jax.config.jax_platforms,
+        )
+
+    def pid(self):
+        return os.getpid()
+
+    def large(self):
+        return np.arange(100_000), "beside it"
+
+    def picky(self):
+        raise PickyError("picky", reason="told to")
+
+    def stop(self):
+        raise StopIteration
+
+    def leave(self):
+        raise SystemExit
+
+    def lock(self):
+        return threading.Lock()
+
+    def draw_lock(self):
+        return draws(), threading.Lock()
+
+    def one_way(self):
+        return OneWay()
+
+    def sleep(self):
+        time.sleep(1000)
+
+    def quit(self):
+        os._exit(0)
+
+
+def same(sample):
+    """A ``collate_fn`` for single samples."""
+    return sample
+
+
+def failing_init(_):
+    """A ``worker_init_fn`` that fails."""
+    worker = data.get_worker_info()
+    raise PickyError(f"{worker.id} of {worker.num_workers}", reason=type(worker.dataset).__name__)
+
+
+def init_that_seeds(worker_id):
+    """A ``worker_init_fn`` that replaces the seeds of the epoch."""
+    random.seed(worker_id)
+    np.random.seed(worker_id)  # noqa: NPY002
+    impl.manual_seed(worker_id)

@@ -1,0 +1,50 @@
+"""Restores the generators after each test, and fails a test that leaves something behind."""
+
+import gc
+import multiprocessing
+import os
+import random
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import impl
+
+
+@pytest.fixture(autouse=True)
+def _restored_generators():
+    states = impl.default_generator._state, random.getstate(), np.random.get_state()  # noqa: NPY002
+    yield
+    impl.default_generator._state = states[0]
+    random.setstate(states[1])
+    np.random.set_state(states[2])  # noqa: NPY002
+
+
+def _links(folder):
+    for link in folder.iterdir():
+        try:
+            yield link.readlink().as_posix()
+        except FileNotFoundError:  # The descriptor that reads the folder.
+            continue
+
+
+def _resources():
+    """The processes, threads, sockets and shared memory of this process."""
+    shared_memory, descriptors = Path("/dev/shm"), Path(f"/proc/{os.getpid()}/fd")
+    resources = {*multiprocessing.active_children(), *threading.enumerate()}
+    if shared_memory.exists():  # Linux
+        resources |= {path for path in shared_memory.iterdir() if path.name.startswith("psm_")}
+    if descriptors.exists():  # Linux
+        resources |= {link for link in _links(descriptors) if link.startswith("socket:")}
+    return resources
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left(_restored_generators):
+    resources = _resources()
+    yield
+    if _resources() - resources:
+        gc.collect()  # An exception that a test has caught may keep an iterator.
+    assert _resources() - resources == set()

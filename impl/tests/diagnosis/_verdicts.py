@@ -1,0 +1,7 @@
+"""The verdicts of the doctor, by short names."""
+
+from typing import get_args
+
+from impl.diagnosis._report import Verdict
+
+FIXED, PROCESS, MACHINE = get_args(Verdict)

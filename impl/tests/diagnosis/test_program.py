@@ -1,0 +1,76 @@
+"""Items about the program: the mode, seeds, threads, switches and compiler options."""
+
+import pytest
+
+import impl
+from impl import random as impl_random
+from impl._mode import compilation, modes
+from impl.diagnosis import _program
+from impl.tests.diagnosis._verdicts import FIXED, MACHINE, PROCESS
+
+
+def named(items, name):
+    (item,) = [item for item in items if item.name == name]
+    return item
+
+
+@pytest.mark.parametrize(
+    ("mode", "platform", "verdict"),
+    [
+        ({"mode": False}, "cpu", MACHINE),
+        ({"mode": False}, "gpu", PROCESS),
+        ({"mode": False}, None, PROCESS),
+        ({"mode": True}, "gpu", FIXED),
+        ({"mode": True, "warn_only": True}, "gpu", PROCESS),
+        ({"mode": True, "warn_only": True, "profile": "complete"}, "gpu", FIXED),
+    ],
+)
+def test_verdicts_of_the_mode(mode, platform, verdict):
+    with impl.deterministic(**mode):
+        item = named(_program.mode(platform), "deterministic algorithms")
+    assert item.verdict == verdict
+    assert (item.remedy is None) == (verdict == FIXED)
+
+
+def test_unfilled_memory_varies_where_memory_is_not_zeroed():
+    name = "fill_uninitialized_memory"
+    assert named(_program.mode("gpu"), name).verdict == FIXED
+    modes.set_fill_uninitialized_memory(False)
+    assert named(_program.mode("gpu"), name).verdict == PROCESS
+    assert named(_program.mode("cpu"), name).verdict == FIXED
+
+
+def test_verdicts_of_seeds(monkeypatch):
+    monkeypatch.setattr(impl_random, "_libraries_seed", None)
+    with impl.fork_rng():
+        impl.seed()
+        assert [item.verdict for item in _program.seeds()] == [PROCESS] * 3
+        impl.manual_seed(3)
+        assert [item.verdict for item in _program.seeds()] == [FIXED, PROCESS, PROCESS]
+        monkeypatch.setattr(impl_random, "_libraries_seed", 2**32 + 3)
+        assert [item.verdict for item in _program.seeds()] == [FIXED] * 3
+        assert [item.value for item in _program.seeds()] == ["3", str(2**32 + 3), "3"]
+
+
+def test_threads_are_fixed_by_the_variables_that_xla_reads():
+    unset = _program.threads({})
+    assert unset.verdict == MACHINE
+    assert _program.threads({"NPROC": "3"}).verdict == FIXED
+    assert _program.threads({"NPROC": "3", "PJRT_NPROC": "2"}).value == "2"
+
+
+def test_a_benchmark_varies_on_a_gpu():
+    with impl.backends.cudnn.flags(benchmark=True):
+        assert named(_program.compiler(None), "backends.cudnn.benchmark").verdict == PROCESS
+        assert named(_program.compiler("cpu"), "backends.cudnn.benchmark").verdict == FIXED
+
+
+def test_options_that_jaxlib_does_not_know_are_reported(monkeypatch):
+    with impl.deterministic():
+        asked = compilation.settings()
+        known = [item for item in _program.compiler("gpu") if item.name == asked[0].option]
+        monkeypatch.setattr(compilation, "unknown_options", lambda: asked[:1])
+        lost = named(_program.compiler("gpu"), asked[0].option)
+    assert [item.verdict for item in known] == [FIXED]
+    assert (lost.verdict, lost.value) == (PROCESS, None)
+    assert asked[0].row in lost.reason

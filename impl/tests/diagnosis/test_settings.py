@@ -1,0 +1,146 @@
+"""The table of settings: its entries, and the verdict of each on settings made here."""
+
+from typing import get_args
+
+import pytest
+
+from impl.diagnosis import _environment, _settings
+from impl.diagnosis._report import Verdict
+from impl.tests.diagnosis._verdicts import FIXED, MACHINE, PROCESS
+
+TABLE = _settings.table()
+EXCLUDE = "xla_gpu_exclude_nondeterministic_ops"
+LOAD = "xla_gpu_load_autotune_results_from"
+COMPLETE = "xla_gpu_require_complete_aot_autotune_results"
+USUAL = {
+    "jax_compilation_cache_dir": "None",
+    "jax_default_matmul_precision": "None",
+    "jax_default_prng_impl": "threefry2x32",
+    "jax_enable_x64": "False",
+    "jax_threefry_partitionable": "True",
+}
+
+
+def judged(platform, flags="", variables=(), config=()):
+    settings = _settings.ProcessSettings(
+        _environment.flags(flags), dict(variables), USUAL | dict(config)
+    )
+    items = {item.name: item for item in _settings.items(settings, platform)}
+    assert all((item.remedy is not None) == item.varies for item in items.values())
+    return items
+
+
+@pytest.mark.parametrize(
+    ("platform", "flags", "name", "verdict"),
+    [
+        ("gpu", "", EXCLUDE, PROCESS),
+        ("gpu", f"--{EXCLUDE}=false", EXCLUDE, PROCESS),
+        ("gpu", f"--{EXCLUDE}", EXCLUDE, FIXED),
+        ("gpu", "--xla_gpu_deterministic_ops=1", EXCLUDE, FIXED),
+        (None, "", EXCLUDE, PROCESS),
+        ("cpu", f"--{EXCLUDE}=false", EXCLUDE, FIXED),
+        ("gpu", "", "xla_gpu_autotune_level", PROCESS),
+        ("gpu", "--xla_gpu_autotune_level=4", "xla_gpu_autotune_level", PROCESS),
+        ("gpu", "--xla_gpu_autotune_level=0", "xla_gpu_autotune_level", FIXED),
+        ("gpu", f"--{EXCLUDE}", "xla_gpu_autotune_level", PROCESS),
+        ("gpu", "--xla_gpu_deterministic_ops", "xla_gpu_autotune_level", FIXED),
+        ("gpu", "", "xla_gpu_experimental_enable_fusion_autotuner", PROCESS),
+        ("gpu", f"--{EXCLUDE}", "xla_gpu_experimental_enable_fusion_autotuner", FIXED),
+        (
+            "gpu",
+            "--xla_gpu_experimental_enable_fusion_autotuner=false",
+            "xla_gpu_experimental_enable_fusion_autotuner",
+            FIXED,
+        ),
+        ("gpu", "--xla_gpu_pgle_profile_file_or_directory_path=p", None, MACHINE),
+        ("gpu", "--xla_gpu_per_fusion_autotune_cache_dir=d", None, MACHINE),
+        (
+            "gpu",
+            "--xla_gpu_autotune_level=0 --xla_gpu_per_fusion_autotune_cache_dir=d",
+            "xla_gpu_per_fusion_autotune_cache_dir",
+            FIXED,
+        ),
+        ("gpu", f"--{LOAD}=f", None, PROCESS),
+        ("gpu", f"--{LOAD}=f --{COMPLETE}", LOAD, FIXED),
+        ("cpu", "", "xla_cpu_max_isa", MACHINE),
+        ("cpu", "--xla_cpu_max_isa=AVX2", "xla_cpu_max_isa", FIXED),
+        ("cpu", "--xla_cpu_enable_fast_math=true", None, MACHINE),
+        ("cpu", "--xla_cpu_enable_fast_math=false", None, FIXED),
+        ("cpu", "--xla_dump_to=d", None, FIXED),
+        ("cpu", "--xla_of_another_day=3", None, FIXED),
+    ],
+)
+def test_verdicts_of_flags(platform, flags, name, verdict):
+    item = judged(platform, flags)[name or flags.removeprefix("--").split("=")[0]]
+    assert item.verdict == verdict
+    assert item.section == (
+        "Caches" if "cache" in item.name or "load" in item.name else "XLA flags"
+    )
+
+
+@pytest.mark.parametrize(
+    ("platform", "name", "value", "verdict"),
+    [
+        ("cpu", "PYTHONHASHSEED", None, PROCESS),
+        ("cpu", "PYTHONHASHSEED", "random", PROCESS),
+        ("cpu", "PYTHONHASHSEED", "0", FIXED),
+        ("gpu", "CUBLAS_WORKSPACE_CONFIG", None, PROCESS),
+        ("gpu", "CUBLAS_WORKSPACE_CONFIG", ":8:8", PROCESS),
+        ("gpu", "CUBLAS_WORKSPACE_CONFIG", ":16:8", FIXED),
+        ("cpu", "CUBLAS_WORKSPACE_CONFIG", ":8:8", FIXED),
+        ("gpu", "TF_CUDNN_DETERMINISTIC", "1", FIXED),
+        ("gpu", "XLA_PYTHON_CLIENT_PREALLOCATE", "false", FIXED),
+        ("tpu", "LIBTPU_INIT_ARGS", "--xla_tpu_something", FIXED),
+    ],
+)
+def test_verdicts_of_variables(platform, name, value, verdict):
+    item = judged(platform, variables={} if value is None else {name: value})[name]
+    assert (item.section, item.value, item.verdict) == ("Environment variables", value, verdict)
+
+
+@pytest.mark.parametrize(
+    ("platform", "name", "value", "verdict"),
+    [
+        ("cpu", "jax_enable_x64", "True", FIXED),
+        ("cpu", "jax_default_matmul_precision", "None", FIXED),
+        ("gpu", "jax_default_matmul_precision", "None", MACHINE),
+        ("gpu", "jax_default_matmul_precision", "highest", FIXED),
+        ("cpu", "jax_default_prng_impl", "rbg", MACHINE),
+        ("cpu", "jax_random_seed_offset", "3", FIXED),
+        ("gpu", "jax_enable_pgle", "True", PROCESS),
+        ("gpu", "jax_bcoo_cusparse_lowering", "True", PROCESS),
+        ("gpu", "jax_compilation_cache_dir", "None", FIXED),
+        ("gpu", "jax_compilation_cache_dir", "/d", MACHINE),
+        ("cpu", "jax_compilation_cache_dir", "/d", FIXED),
+        ("cpu", "jax_disable_jit", "True", FIXED),
+    ],
+)
+def test_verdicts_of_configs(platform, name, value, verdict):
+    item = judged(platform, config={name: value})[name]
+    assert (item.value, item.verdict) == (None if value == "None" else value, verdict)
+
+
+def test_usual_values_are_left_out_and_flags_of_another_platform_do_nothing():
+    assert not judged("cpu", config={"jax_enable_pgle": "False"}).keys() & {"jax_enable_pgle"}
+    assert "CUBLAS_WORKSPACE_CONFIG" not in judged("cpu")
+    assert EXCLUDE not in judged("cpu")
+    flag = judged("cpu", f"--{EXCLUDE}")[EXCLUDE]
+    assert flag.reason == "It does nothing on a CPU."
+
+
+def test_a_filled_cache_is_fixed_where_nothing_is_timed():
+    cache = {"jax_compilation_cache_dir": "/d"}
+    item = judged("gpu", "--xla_gpu_autotune_level=0", config=cache)["jax_compilation_cache_dir"]
+    assert item.verdict == FIXED
+
+
+@pytest.mark.parametrize("setting", TABLE.settings, ids=lambda setting: setting.name)
+def test_an_entry_of_the_table_is_sound(setting):
+    assert setting.kind in get_args(_settings.Kind)
+    assert setting.section in _settings.SECTIONS
+    assert sum(setting.name == other.name for other in TABLE.settings) == 1
+    for case in setting.cases:
+        assert case.verdict in get_args(Verdict)
+        assert (case.remedy is not None) == (case.verdict != FIXED)
+        assert case.reason.endswith(".")
+        assert case.given is None or case.given in TABLE.conditions

@@ -1,0 +1,60 @@
+"""The kernels of scatter-accumulate."""
+
+import functools
+
+import jax.numpy as jnp
+import pytest
+
+from impl._core import reductions
+from impl._kernels import scatter_accumulate
+from impl.tests.kernels._unwritten import assert_every_element_is_written, floats, indices
+
+
+def atomic(launch, kernel, reduction, weighted=False):
+    weights = floats(2, 150) if weighted else None
+    updates = floats(2, 75 if weighted else 150, 3)
+    index = indices((1, 150, 1), 40)
+    kernel(floats(2, 40, 3), index, updates, reduction=reduction, launch=launch, weights=weights)
+
+
+def chains(launch, kernel, reduction, width, weighted=False):
+    start = jnp.asarray([0, 3, 3, *range(4, 154)], jnp.int32)
+    end = jnp.asarray([3, 3, 4, *range(5, 155)], jnp.int32)
+    share = 2 if weighted else 1
+    kernel(
+        start,
+        end,
+        jnp.arange(160, dtype=jnp.int32)[::-1],
+        floats(160 // share, width),
+        reduction=reduction,
+        launch=launch,
+        weights=floats(160) if weighted else None,
+    )
+
+
+def panels(launch, kernel, shape):
+    kernel(floats(*shape), floats(shape[0], shape[2]), reduction=reductions.ADD, launch=launch)
+
+
+#: Calls of each kernel, with sizes that fill no block, and several blocks.
+CALLS = {
+    scatter_accumulate.atomic: [
+        functools.partial(atomic, reduction=reductions.ADD),
+        functools.partial(atomic, reduction=reductions.MUL),
+        functools.partial(atomic, reduction=reductions.ADD, weighted=True),
+    ],
+    scatter_accumulate.fold_chains: [
+        functools.partial(chains, reduction=reductions.ADD, width=1),
+        functools.partial(chains, reduction=reductions.MUL, width=130),
+        functools.partial(chains, reduction=reductions.ADD, width=3, weighted=True),
+    ],
+    scatter_accumulate.fold_panels: [
+        functools.partial(panels, shape=(50, 3, 5)),
+        functools.partial(panels, shape=(3, 5, 130)),
+    ],
+}
+
+
+@pytest.mark.parametrize("kernel", CALLS, ids=lambda kernel: kernel.__name__)
+def test_a_kernel_writes_every_element(kernel):
+    assert_every_element_is_written(kernel, CALLS[kernel])

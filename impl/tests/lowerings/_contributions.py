@@ -1,0 +1,39 @@
+"""Contributions to scatter, and the panel order of them by the spec's oracle."""
+
+import numpy as np
+
+from impl.tests._support import spread
+from spec import oracles
+
+#: Whether the outer axis and the inner axis have indices of their own.
+KINDS = {
+    "shared": (False, False),
+    "rows": (True, False),
+    "columns": (False, True),
+    "own": (True, True),
+}
+
+
+def contributions(outer, size, inner, n, *, kind, near_one=False):
+    """Operand, indices and updates; some indices are out of range."""
+    rng = np.random.default_rng((outer, size, inner, n))
+    operand, updates = spread(rng, (outer, size, inner)), spread(rng, (outer, n, inner))
+    if near_one:
+        operand, updates = (1 + a / 2048 for a in (operand, updates))
+    by_outer, by_inner = KINDS[kind]
+    shape = (outer if by_outer else 1, n, inner if by_inner else 1)
+    indices = rng.integers(-1, size + 1, shape)
+    indices[:, ::50] = 2**31 - 1
+    return operand.astype(np.float32), indices.astype(np.int32), updates.astype(np.float32)
+
+
+def in_panel_order(operand, indices, updates, combine):
+    """The result of the oracle, for each element of the outer and inner axes by itself."""
+    outer, _, inner = operand.shape
+    indices = np.broadcast_to(indices, updates.shape)
+    out = operand.copy()
+    for a in range(outer):
+        for b in range(inner):
+            lane = (a, slice(None), b)
+            out[lane] = oracles.panel(operand[lane], indices[lane], updates[lane], combine)
+    return out

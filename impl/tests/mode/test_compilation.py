@@ -1,0 +1,174 @@
+"""``impl.jit`` and ``impl.compile_options``: which options XLA gets, and when they change."""
+
+import dataclasses
+import re
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import impl
+import spec
+from impl._mode import compilation
+from spec.check import coherence
+
+
+def counted(result=lambda x: x + 1):
+    """A function that counts how often it is traced."""
+
+    def function(x):
+        function.traces += 1
+        return result(x)
+
+    function.traces = 0
+    return function
+
+
+def test_toggling_the_mode_compiles_again_and_toggling_back_does_not():
+    function = counted()
+    jitted = impl.jit(function)
+    seen = []
+    for mode in (False, True, False, True):
+        with impl.deterministic(mode):
+            assert jitted(1.0) == 2.0
+        seen.append(function.traces)
+    assert seen == [1, 2, 2, 2]
+
+
+def test_toggling_a_switch_compiles_again():
+    function = counted()
+    jitted = impl.jit(function)
+    jitted(1.0)
+    impl.backends.cudnn.benchmark = True
+    jitted(1.0)
+    with impl.backends.cudnn.flags(deterministic=True):
+        jitted(1.0)
+    jitted(1.0)
+    assert function.traces == 3
+
+
+def passed_options(monkeypatch):
+    """A list of the compiler options of each call of ``jax.jit``."""
+    passed = []
+    plain = jax.jit
+
+    def spy(fun, **kwargs):
+        passed.append(kwargs.get("compiler_options"))
+        return plain(fun, **kwargs)
+
+    monkeypatch.setattr(jax, "jit", spy)
+    return passed
+
+
+def test_the_options_reach_jax(monkeypatch):
+    with impl.deterministic():
+        expected = impl.compile_options()
+        assert expected
+        passed = passed_options(monkeypatch)
+        impl.jit(lambda x: x, compiler_options={"xla_cpu_prefer_vector_width": 128})(1.0)
+    assert passed == [{"xla_cpu_prefer_vector_width": 128, **expected}]
+
+
+def test_without_required_options_it_is_plain_jit(monkeypatch):
+    impl.backends.cudnn.benchmark = True
+    assert impl.compile_options() == {}
+    passed = passed_options(monkeypatch)
+    impl.jit(lambda x: x)(1.0)
+    assert passed == [None]
+
+
+def test_an_option_that_contradicts_a_row_is_refused():
+    (setting,) = compilation.settings()
+    other = impl.jit(lambda x: x, compiler_options={setting.option: 3})
+    with pytest.raises(ValueError, match=f"{setting.option} to 3, and the row {setting.row}"):
+        other(1.0)
+    same = impl.jit(lambda x: x, compiler_options={setting.option: setting.value})
+    assert same(1.0) == 1.0
+
+
+NESTED = {
+    "jit": lambda f: jax.jit(f)(1.0),
+    "impl.jit": lambda f: impl.jit(f)(1.0),
+    "scan": lambda f: jax.lax.scan(lambda c, _: (f(c), 0), 1.0, None, length=2),
+    "make_jaxpr": lambda f: jax.make_jaxpr(f)(1.0),
+}
+
+
+@pytest.mark.parametrize("how", NESTED)
+def test_nesting_is_an_error_that_names_the_remedy(how):
+    def inner(x):
+        return x * 2
+
+    with pytest.raises(ValueError, match=re.escape("impl.jit(jax.grad(inner))")):
+        NESTED[how](impl.jit(inner))
+
+
+def test_other_errors_pass_unchanged():
+    def wrong(_):
+        raise ValueError("of its own")
+
+    with pytest.raises(ValueError, match=r"^of its own"):
+        impl.jit(wrong)(1.0)
+    with pytest.raises(TypeError, match="'fun' must be callable, not int"):
+        impl.jit(3)
+
+
+def test_it_is_a_decorator_with_jit_s_arguments_and_works_on_methods():
+    class Model:
+        scale = 3
+
+        @impl.jit(static_argnums=0)
+        def __call__(self, x):
+            """Says so."""
+            return x * self.scale
+
+    assert Model()(2.0) == 6.0
+    assert Model.__call__.__doc__ == "Says so."
+    assert impl.jit(lambda x, n: jnp.zeros(n) + x, static_argnames="n")(1.0, n=2).shape == (2,)
+
+
+def test_it_has_the_methods_of_jit():
+    function = counted(jnp.sum)
+    jitted = impl.jit(function)
+    shape = jax.ShapeDtypeStruct((3,), jnp.float32)
+    assert jitted.eval_shape(shape).shape == ()
+    assert jitted.trace(shape).jaxpr.eqns
+    assert jitted.lower(shape).compile()(jnp.ones(3)) == 3
+    before = function.traces
+    jitted.clear_cache()
+    assert jitted(jnp.ones(3)) == 3
+    assert function.traces > before
+
+
+def test_an_unknown_option_is_left_out_and_named(monkeypatch):
+    asked = (
+        compilation.Setting("xla_no_such_option", 1, "R9998"),
+        compilation.Setting("xla_gpu_autotune_level", 0, "R9999"),
+        compilation.Setting("xla_nor_this_one", True, "R9997"),
+    )
+    monkeypatch.setattr(compilation, "settings", lambda: asked)
+    assert impl.compile_options() == {"xla_gpu_autotune_level": 0}
+    assert [one.row for one in compilation.unknown_options()] == ["R9998", "R9997"]
+    assert impl.jit(lambda x: x + 1)(1) == 2
+
+
+def test_a_value_that_jaxlib_refuses_is_not_taken_for_an_unknown_option(monkeypatch):
+    asked = (compilation.Setting("xla_gpu_autotune_level", "often", "R9999"),)
+    monkeypatch.setattr(compilation, "settings", lambda: asked)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="not a valid int32"):
+        impl.compile_options()
+
+
+def test_options_may_be_read_while_tracing():
+    compilation._unknown.cache_clear()
+    with impl.deterministic():
+        jax.jit(lambda x: (impl.compile_options(), x)[1])(1.0)
+
+
+def test_rows_that_disagree_on_an_option_are_found():
+    rules = spec.load()
+    (row, *_) = [row for row in rules.rows if row.options]
+    name = next(iter(row.options))
+    wrong = dataclasses.replace(row, id="R9999", op="other", options={name: "otherwise"})
+    broken = dataclasses.replace(rules, rows=(*rules.rows, wrong))
+    assert [key for key, text in coherence.findings(broken) if name in text] == ["R9999"]

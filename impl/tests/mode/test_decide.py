@@ -1,0 +1,241 @@
+"""``decide``, on a small spec that is written here."""
+
+import dataclasses
+import types
+
+import pytest
+
+import impl
+import spec
+from impl._mode import decide as module
+from impl._mode.decide import Action, Alert, Decision, decide
+
+
+def profile(name, *, default=False):
+    return spec.Profile(name=name, title="", statement="", release="", default=default)
+
+
+def row(op, device, behaviour, **fields):
+    made = {
+        "id": f"{op}-{device}-{behaviour}",
+        "family": op,
+        "op": op,
+        "torch": op,
+        "device": device,
+        "direction": "forward",
+        "when": {},
+        "condition": "",
+        "behaviour": {"strict": behaviour, "empty": None},
+        "sources": (),
+        "order": "sum" if behaviour == "deterministic" else None,
+    }
+    return spec.Row(**{**made, **fields})
+
+
+def fact(name, type_, *values):
+    return spec.Fact(name=name, type=type_, about="", values=values, english={})
+
+
+def order(name, *free_when):
+    return spec.Order(name=name, title="", statement="", parameters={}, order_free_when=free_when)
+
+
+SMALL = spec.Spec(
+    rows=(
+        row("ordered", "cuda", "deterministic"),
+        row("unordered", "any", "deterministic", order=None),
+        row("raises", "cuda", "raise", caller="raises_kernel"),
+        row("nameless", "cuda", "raise"),
+        row("fills", "any", "fill"),
+        row("narrow", "cuda", "deterministic"),
+        row("narrow", "cuda", "raise", when={"input_ndim": {"min": 2}}),
+        row(
+            "narrow",
+            "cuda",
+            "fill",
+            id="narrowest",
+            when={"input_ndim": {"min": 3}, "dtype": ("floating", "complex")},
+        ),
+        row("named", "any", "deterministic"),
+        row("named", "cuda", "raise"),
+        row("retired", "cuda", "raise", state="out_of_scope"),
+        row("pulled", "cuda", "raise", direction="backward"),
+        row("asks", "cpu", "raise", when={"weights": True}),
+    ),
+    profiles={"empty": profile("empty"), "strict": profile("strict", default=True)},
+    orders={"sum": order("sum", {"dtype": ("integer", "bool")}, {"unique": True})},
+    facts={
+        "dtype": fact("dtype", "choice", "floating", "complex", "integer", "bool"),
+        "input_ndim": fact("input_ndim", "int"),
+        "unique": fact("unique", "bool"),
+        "weights": fact("weights", "bool"),
+    },
+    devices=spec.load().devices,
+    documents=types.MappingProxyType({}),
+)
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    monkeypatch.setattr(spec, "load", lambda: SMALL)
+    module._decide.cache_clear()
+    impl.use_deterministic_algorithms(True, profile="strict")
+    yield
+    module._decide.cache_clear()
+
+
+def on_cuda(op, direction="forward", /, **facts):
+    return decide(op, direction, **facts).on("cuda")
+
+
+def test_deterministic_is_the_ordered_path_on_the_rows_device():
+    decision = decide("ordered", dtype="floating")
+    ordered = Action(path="ordered", row="ordered-cuda-deterministic")
+    assert decision.on("cuda") == ordered
+    assert decision.on("rocm") == ordered
+    assert decision.on("cpu") == Action()
+    assert decision.on("tpu") == Action()
+    assert decision.alerts == ()
+    assert decision == Decision(
+        (("cpu", Action()), ("cuda", ordered), ("rocm", ordered)), elsewhere=Action()
+    )
+
+
+def test_a_row_for_any_device_holds_everywhere():
+    decision = decide("unordered")
+    for platform in ("cpu", "cuda", "rocm", "tpu"):
+        assert decision.on(platform) == Action("ordered", row="unordered-any-deterministic")
+
+
+def test_decisions_are_hashable():
+    assert len({decide("raises"), decide("raises"), decide("ordered")}) == 2
+
+
+@pytest.mark.parametrize(
+    ("facts", "path"),
+    [
+        ({}, "ordered"),
+        ({"dtype": "floating"}, "ordered"),
+        ({"dtype": "integer"}, "atomic"),
+        ({"dtype": "bool"}, "atomic"),
+        ({"dtype": "floating", "unique": False}, "ordered"),
+        ({"dtype": "floating", "unique": True}, "atomic"),
+    ],
+)
+def test_the_path_is_atomic_where_every_order_gives_the_same_bits(facts, path):
+    action = on_cuda("ordered", **facts)
+    assert action == Action(path=path, row="ordered-cuda-deterministic")
+
+
+def test_a_row_without_an_order_is_never_free():
+    assert on_cuda("unordered", dtype="integer", unique=True).path == "ordered"
+
+
+def test_raise():
+    alert = Alert("raise", "raises_kernel", "raises-cuda-raise", "strict")
+    decision = decide("raises")
+    assert decision.on("cuda") == Action("atomic", alert=alert, row="raises-cuda-raise")
+    assert decision.on("cpu") == Action()
+    assert decision.alerts == (("cuda", alert), ("rocm", alert))
+
+
+def test_warn_only_warns_on_the_same_path():
+    impl.use_deterministic_algorithms(True, warn_only=True)
+    alert = Alert("warn", "raises_kernel", "raises-cuda-raise", "strict")
+    assert on_cuda("raises") == Action("atomic", alert=alert, row="raises-cuda-raise")
+    assert on_cuda("ordered").path == "ordered"
+
+
+def test_a_row_that_names_no_caller_gives_the_op():
+    assert on_cuda("nameless").alert.caller == "nameless"
+
+
+def test_fill():
+    assert on_cuda("fills") == Action(fill=True, row="fills-any-fill")
+
+
+def test_an_op_without_a_row_is_not_affected():
+    assert decide("unheard_of").actions == tuple((p, Action()) for p in ("cpu", "cuda", "rocm"))
+    assert on_cuda("retired") == Action()
+
+
+def test_a_profile_that_lists_nothing_changes_nothing():
+    with impl.deterministic(profile="empty"):
+        assert {on_cuda(op) for op in ("ordered", "raises", "fills")} == {Action()}
+
+
+def test_a_row_is_for_one_direction():
+    assert on_cuda("pulled") == Action()
+    assert on_cuda("pulled", "backward").alert.row == "pulled-cuda-raise"
+    assert on_cuda("raises", "backward") == Action()
+
+
+@pytest.mark.parametrize(
+    ("ndim", "dtype", "row"),
+    [
+        (1, "floating", "narrow-cuda-deterministic"),
+        (2, "floating", "narrow-cuda-raise"),
+        (3, "complex", "narrowest"),
+        (3, "integer", "narrow-cuda-raise"),
+    ],
+)
+def test_the_narrowest_row_decides(ndim, dtype, row):
+    assert on_cuda("narrow", input_ndim=ndim, dtype=dtype).row == row
+
+
+def test_a_row_that_names_the_device_goes_before_one_for_any():
+    decision = decide("named")
+    assert decision.on("cuda").row == "named-cuda-raise"
+    assert decision.on("cpu").row == decision.on("tpu").row == "named-any-deterministic"
+
+
+def test_off_nothing_is_decided():
+    with impl.deterministic(False):
+        for op in ("ordered", "raises", "fills", "unordered"):
+            assert decide(op) == Decision()
+            assert on_cuda(op) == Action()
+
+
+def test_the_mode_is_read_at_every_call():
+    assert on_cuda("ordered").path == "ordered"
+    with impl.deterministic(False):
+        assert on_cuda("ordered").path == "atomic"
+    assert on_cuda("ordered").path == "ordered"
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_emulation_gives_the_cpu_the_actions_of_another_platform(enabled):
+    with impl.deterministic(enabled), impl.testing.emulate("cuda"):
+        decision = decide("raises")
+    assert decision.on("cpu") == decision.on("cuda")
+    assert decision.on("tpu") == Action()
+    assert [platform for platform, _ in decision.alerts] == ["cpu", "cuda", "rocm"] * enabled
+    with impl.testing.emulate("tpu"):
+        assert decide("named").on("cpu").row == "named-any-deterministic"
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ({"colour": "red"}, "unknown fact 'colour'"),
+        ({"dtype": "float32"}, "'float32'"),
+        ({"input_ndim": True}, "'input_ndim' got True"),
+        ({"input_ndim": 2.0}, "'input_ndim' got 2.0"),
+        ({"unique": 1}, "'unique' got 1"),
+    ],
+)
+def test_facts_are_checked(facts, message):
+    with pytest.raises(spec.SpecError, match=message):
+        decide("ordered", **facts)
+
+
+def test_a_fact_that_a_row_asks_for_must_be_stated():
+    with pytest.raises(spec.SpecError, match="weights"):
+        decide("asks")
+    assert decide("asks", weights=False).on("cpu") == Action()
+    assert decide("asks", weights=True).on("cpu").alert.kind == "raise"
+
+
+def test_actions_cannot_be_changed():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        on_cuda("ordered").path = "atomic"

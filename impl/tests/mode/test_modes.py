@@ -1,0 +1,268 @@
+"""The mode's functions: PyTorch's semantics, scopes and threads."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import impl
+import spec
+from impl._mode import modes
+
+
+def state():
+    return (
+        impl.are_deterministic_algorithms_enabled(),
+        impl.is_deterministic_algorithms_warn_only_enabled(),
+        impl.get_deterministic_profile(),
+    )
+
+
+def in_thread(function):
+    """Returns the result of ``function`` in a new thread."""
+    result = []
+    thread = threading.Thread(target=lambda: result.append(function()))
+    thread.start()
+    thread.join()
+    return result[0]
+
+
+DEFAULT = spec.load().default_profile
+
+
+def test_off_by_default_under_the_default_profile():
+    assert state() == (False, False, DEFAULT)
+    assert modes.Mode() == modes.Mode(enabled=False, warn_only=False, profile=DEFAULT)
+
+
+@pytest.mark.parametrize(
+    ("enabled", "warn_only", "level"),
+    [(False, False, 0), (False, True, 0), (True, True, 1), (True, False, 2)],
+)
+def test_mode_and_warn_only_are_stored_independently(enabled, warn_only, level):
+    assert impl.use_deterministic_algorithms(enabled, warn_only=warn_only) is None
+    assert state() == (enabled, warn_only, DEFAULT)
+    assert impl.get_deterministic_debug_mode() == level
+
+
+def test_warn_only_resets_where_it_is_not_passed():
+    impl.use_deterministic_algorithms(True, warn_only=True)
+    impl.use_deterministic_algorithms(True)
+    assert state() == (True, False, DEFAULT)
+
+
+@pytest.mark.parametrize("function", ["use_deterministic_algorithms", "deterministic"])
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((1,), {}, r"argument 'mode' \(position 1\) must be bool, not int"),
+        (("on",), {}, r"argument 'mode' \(position 1\) must be bool, not str"),
+        ((None,), {}, r"argument 'mode' \(position 1\) must be bool, not NoneType"),
+        ((np.True_,), {}, r"argument 'mode' \(position 1\) must be bool, not bool"),
+        ((True,), {"warn_only": 1}, "argument 'warn_only' must be bool, not int"),
+        ((True,), {"warn_only": None}, "argument 'warn_only' must be bool, not NoneType"),
+        ((True,), {"profile": 2}, "argument 'profile' must be str or None, not int"),
+        ((True, True), {}, "positional argument"),
+    ],
+)
+def test_type_errors(function, arguments, options, message):
+    impl.use_deterministic_algorithms(True, warn_only=True, profile="complete")
+    # deterministic() refuses when it is called, not when it is entered.
+    with pytest.raises(TypeError, match=message):
+        getattr(impl, function)(*arguments, **options)
+    assert state() == (True, True, "complete")
+
+
+def test_setting_needs_a_mode():
+    with pytest.raises(TypeError, match="mode"):
+        impl.use_deterministic_algorithms()
+
+
+@pytest.mark.parametrize("function", ["use_deterministic_algorithms", "deterministic"])
+def test_an_unknown_profile_is_a_value_error_that_names_the_profiles(function):
+    with pytest.raises(ValueError, match=r"'torch-0\.1'") as error:
+        getattr(impl, function)(True, profile="torch-0.1")
+    assert function in str(error.value)
+    assert all(repr(name) in str(error.value) for name in spec.load().profiles)
+    assert state() == (False, False, DEFAULT)
+
+
+@pytest.mark.parametrize("name", spec.load().profiles)
+def test_a_profile_is_set_and_none_keeps_it(name):
+    impl.use_deterministic_algorithms(True, profile=name)
+    assert state() == (True, False, name)
+    impl.use_deterministic_algorithms(False, profile=None)
+    assert state() == (False, False, name)
+    impl.set_deterministic_debug_mode(1)
+    assert state() == (True, True, name)
+
+
+@pytest.mark.parametrize(
+    ("given", "level", "enabled", "warn_only"),
+    [
+        (0, 0, False, False),
+        (1, 1, True, True),
+        (2, 2, True, False),
+        ("default", 0, False, False),
+        ("warn", 1, True, True),
+        ("error", 2, True, False),
+        (False, 0, False, False),
+        (True, 1, True, True),
+    ],
+)
+def test_debug_modes(given, level, enabled, warn_only):
+    impl.use_deterministic_algorithms(not enabled, warn_only=not warn_only)
+    assert impl.set_deterministic_debug_mode(given) is None
+    assert impl.get_deterministic_debug_mode() == level
+    assert type(impl.get_deterministic_debug_mode()) is int
+    assert state() == (enabled, warn_only, DEFAULT)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        (3, RuntimeError, "invalid value of debug_mode, expected 0, 1, or 2, but got 3"),
+        (-1, RuntimeError, "invalid value of debug_mode, expected 0, 1, or 2, but got -1"),
+        (
+            "Warn",
+            RuntimeError,
+            "invalid value of debug_mode, expected one of `default`, `warn`, `error`, but got Warn",
+        ),
+        ("1", RuntimeError, "expected one of `default`, `warn`, `error`, but got 1"),
+        (1.0, TypeError, "debug_mode must be str or int, but got <class 'float'>"),
+        (None, TypeError, "debug_mode must be str or int, but got <class 'NoneType'>"),
+        (np.int64(1), TypeError, "debug_mode must be str or int, but got <class 'numpy.int64'>"),
+    ],
+)
+def test_debug_mode_errors(given, error, message):
+    impl.use_deterministic_algorithms(True, warn_only=True)
+    with pytest.raises(error, match=message):
+        impl.set_deterministic_debug_mode(given)
+    assert state() == (True, True, DEFAULT)
+
+
+@pytest.mark.parametrize("given", [1, np.int64(1), np.True_, 1.0, 3, "Warn", None], ids=repr)
+def test_debug_mode_takes_and_refuses_what_torch_does(given):
+    torch = pytest.importorskip("torch")
+
+    def outcome(module):
+        try:
+            module.set_deterministic_debug_mode(given)
+            return module.get_deterministic_debug_mode()
+        except (RuntimeError, TypeError) as error:
+            return type(error), str(error)
+
+    try:
+        assert outcome(impl) == outcome(torch)
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_the_scope_nests_and_restores():
+    impl.use_deterministic_algorithms(True, warn_only=True, profile="torch-1.10")
+    with impl.deterministic(profile="complete"):
+        assert state() == (True, False, "complete")
+        with impl.deterministic(False):
+            assert state() == (False, False, "complete")
+            with impl.deterministic(warn_only=True):
+                assert state() == (True, True, "complete")
+            assert state() == (False, False, "complete")
+        assert state() == (True, False, "complete")
+    assert state() == (True, True, "torch-1.10")
+
+
+def test_an_exception_leaves_the_scope_restored():
+    @impl.deterministic(profile="complete")
+    def fails():
+        raise KeyError(impl.get_deterministic_profile())
+
+    with pytest.raises(KeyError, match="complete"):
+        fails()
+    with pytest.raises(KeyError, match="complete"), impl.deterministic(profile="complete"):
+        raise KeyError(impl.get_deterministic_profile())
+    assert state() == (False, False, DEFAULT)
+
+
+def test_as_a_decorator_it_holds_at_every_call_and_not_between():
+    @impl.deterministic(warn_only=True, profile="complete")
+    def decorated(depth):
+        """The docstring of the function."""
+        return state(), decorated(depth - 1) if depth else None
+
+    assert decorated.__name__ == "decorated"
+    assert decorated.__doc__ == "The docstring of the function."
+    assert state() == (False, False, DEFAULT)
+    inside = (True, True, "complete")
+    assert decorated(1) == (inside, (inside, None))
+    assert decorated(0) == (inside, None)
+    assert state() == (False, False, DEFAULT)
+
+
+def test_a_decorator_keeps_the_profile_that_holds_at_the_call():
+    decorated = impl.deterministic()(state)
+    impl.use_deterministic_algorithms(False, profile="complete")
+    assert decorated() == (True, False, "complete")
+
+
+def test_the_setter_reaches_other_threads_and_a_scope_does_not():
+    impl.use_deterministic_algorithms(True, warn_only=True, profile="complete")
+    assert in_thread(state) == (True, True, "complete")
+    with impl.deterministic(False, profile="torch-1.10"):
+        assert in_thread(state) == (True, True, "complete")
+
+
+def test_inside_a_scope_the_setter_changes_what_others_see_and_what_holds_afterwards():
+    with impl.deterministic(False):
+        impl.use_deterministic_algorithms(True)
+        assert not impl.are_deterministic_algorithms_enabled()
+        assert in_thread(impl.are_deterministic_algorithms_enabled)
+    assert impl.are_deterministic_algorithms_enabled()
+
+
+@pytest.mark.parametrize(
+    "setter",
+    [lambda: impl.use_deterministic_algorithms(True), lambda: impl.set_deterministic_debug_mode(2)],
+    ids=["use_deterministic_algorithms", "set_deterministic_debug_mode"],
+)
+def test_a_scopes_profile_does_not_leak_into_the_process_by_the_setter(setter):
+    impl.use_deterministic_algorithms(False, profile="torch-1.10")
+    with impl.deterministic(profile="complete"):
+        setter()
+        assert in_thread(state) == (True, False, "torch-1.10")
+    assert state() == (True, False, "torch-1.10")
+
+
+def test_a_threads_own_scope_is_unaffected_by_the_process_wide_setter():
+    entered, switched = threading.Event(), threading.Event()
+    seen = []
+
+    def worker():
+        with impl.deterministic(profile="complete"):
+            entered.set()
+            assert switched.wait(60)
+            seen.append(state())
+        seen.append(state())
+
+    thread = threading.Thread(target=worker)
+    thread.start()
+    assert entered.wait(60)
+    impl.use_deterministic_algorithms(False, warn_only=True, profile="torch-1.10")
+    switched.set()
+    thread.join()
+    assert seen == [(True, False, "complete"), (False, True, "torch-1.10")]
+
+
+def test_fill_uninitialized_memory():
+    settings = impl.utils.deterministic
+    assert settings.fill_uninitialized_memory is True
+    settings.fill_uninitialized_memory = False
+    assert settings.fill_uninitialized_memory is False
+    assert in_thread(lambda: settings.fill_uninitialized_memory) is False
+    assert modes.fill_uninitialized_memory() is False
+
+
+@pytest.mark.parametrize(("value", "got"), [(1, "int"), (None, "NoneType"), ("x", "str")])
+def test_fill_uninitialized_memory_takes_bools_alone(value, got):
+    with pytest.raises(RuntimeError, match=f"expected a bool, but got {got}"):
+        impl.utils.deterministic.fill_uninitialized_memory = value
+    assert impl.utils.deterministic.fill_uninitialized_memory is True

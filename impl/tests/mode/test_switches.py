@@ -1,0 +1,50 @@
+"""The switches of ``impl.backends.cudnn``: their checks and scopes, and what they reach."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import impl
+from impl._mode import switches
+from impl._mode.decide import decide
+
+
+def test_switches_are_checked_and_scoped():
+    cudnn = impl.backends.cudnn
+    assert (cudnn.benchmark, cudnn.deterministic) == (False, False)
+    cudnn.benchmark = True
+    with cudnn.flags(deterministic=True):
+        assert (cudnn.benchmark, cudnn.deterministic) == (False, True)
+        seen = []
+        thread = threading.Thread(
+            target=lambda: seen.append((cudnn.benchmark, cudnn.deterministic))
+        )
+        thread.start()
+        thread.join()
+        assert seen == [(True, False)]
+    assert (cudnn.benchmark, cudnn.deterministic) == (True, False)
+    with pytest.raises(RuntimeError, match="set_cudnn_benchmark expects a bool, but got int"):
+        cudnn.benchmark = 1
+    scope = cudnn.flags(deterministic=None)
+    with pytest.raises(RuntimeError, match="set_cudnn_deterministic expects a bool"), scope:
+        pass
+    with pytest.raises(TypeError, match="enabled"):
+        cudnn.flags(enabled=True)
+    assert switches.current() == switches.Switches(cudnn_benchmark=True)
+
+
+def test_cudnn_deterministic_reaches_convolutions_and_nothing_else():
+    x, weight = np.ones((1, 2, 5), np.float32), np.ones((3, 2, 3), np.float32)
+
+    def lowered():
+        return impl.testing.lower(impl.nn.functional.conv1d, x, weight).as_text()
+
+    assert "stablehlo.convolution" in lowered()
+    impl.backends.cudnn.deterministic = True
+    assert "stablehlo.convolution" not in lowered()
+    facts = {"dtype": "floating", "unique_indices": False}
+    assert decide("index_add", **facts).on("cuda").path == "atomic"
+    assert decide("nn.functional.conv1d", **facts).on("cpu").path == "atomic"
+    with impl.deterministic():
+        assert decide("index_add", **facts).on("cuda").path == "ordered"

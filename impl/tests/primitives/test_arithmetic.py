@@ -1,0 +1,80 @@
+"""Products and quotients with the same bits on every device, and their derivatives."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.test_util import check_grads
+
+from impl._core import numerics
+from impl._primitives.arithmetic import divide, multiply
+from impl.tests._support import assert_same_bits
+
+
+def normal_floats(rng, count, dtype):
+    """Numbers of any sign, exponent and significand, without subnormals."""
+    word = np.dtype(f"u{np.dtype(dtype).itemsize}")
+    values = rng.integers(0, np.iinfo(word).max, count, word, endpoint=True).view(dtype)
+    return values[~(np.abs(values) < np.finfo(dtype).tiny)]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=lambda d: d.__name__)
+def test_a_quotient_is_rounded_as_in_ieee_754(dtype):
+    with jax.enable_x64(True):
+        rng = np.random.default_rng(0)
+        a = normal_floats(rng, 300_000, dtype)
+        b = rng.permutation(a)
+        counts = rng.integers(1, 1000, a.size)
+        near = (rng.integers(0, 4, a.size) - 2) * np.finfo(dtype).eps + 1
+        quotient = jax.jit(numerics.quotient)
+        pairs = ((a, b), (a, counts), (b, near), (near, counts))
+        for numerator, divisor in (tuple(v.astype(dtype) for v in pair) for pair in pairs):
+            with np.errstate(all="ignore"):
+                expected = numerator / divisor
+            normal = ~((np.abs(expected) < 2 * np.finfo(dtype).tiny) & (numerator != 0))
+            got = np.asarray(quotient(numerator, divisor))
+            same = np.isnan(expected) == np.isnan(got)
+            same &= np.isnan(expected) | (
+                got.view(f"u{got.itemsize}") == expected.view(f"u{got.itemsize}")
+            )
+            assert same[normal].all(), (numerator[normal & ~same], divisor[normal & ~same])
+
+
+def test_quotients_of_zeros_infinities_and_nans():
+    special = np.array([0.0, -0.0, 1.0, -3.0, np.inf, -np.inf, np.nan], np.float32)
+    a, b = (m.ravel() for m in np.meshgrid(special, special))
+    with np.errstate(all="ignore"):
+        expected = a / b
+    got = np.asarray(divide(a, b))
+    np.testing.assert_array_equal(got, expected)
+    real = ~np.isnan(expected)
+    assert (np.signbit(got) == np.signbit(expected))[real].all()
+
+
+def test_a_broadcast_divisor_does_not_become_a_reciprocal():
+    values = np.arange(1, 1000, dtype=np.float32)
+    for divisor in (3, 7, 49):
+        got = jax.jit(divide)(values, np.float32(divisor))
+        assert_same_bits(got, values / np.float32(divisor))
+
+
+def test_a_product_is_rounded_before_it_is_added():
+    rng = np.random.default_rng(0)
+    a, b, c = rng.standard_normal((3, 10_000)).astype(np.float32)
+    assert_same_bits(jax.jit(lambda a, b, c: multiply(a, b) + c)(a, b, c), a * b + c)
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, np.float16], ids=lambda d: d.__name__)
+def test_narrow_floats_are_computed_in_float32(dtype):
+    a, b = (np.random.default_rng(s).uniform(1, 2, 1000).astype(dtype) for s in (0, 1))
+    a32, b32 = (v.astype(np.float32) for v in (a, b))
+    assert_same_bits(divide(a, b), (a32 / b32).astype(dtype))
+    assert_same_bits(multiply(a, b), (a32 * b32).astype(dtype))
+
+
+def test_derivatives_of_products_and_quotients():
+    a, b = np.array([1.5, -2.0, 3.0], np.float32), np.array([2.0, 0.5, -4.0], np.float32)
+    for function in (multiply, divide):
+        check_grads(function, (a, b), order=2, modes=["fwd", "rev"], atol=1e-2, rtol=1e-2)
+        mapped = jax.vmap(function, (0, None))(np.stack([a, b]), b)
+        np.testing.assert_array_equal(mapped, function(np.stack([a, b]), np.stack([b, b])))

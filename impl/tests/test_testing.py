@@ -1,0 +1,83 @@
+"""``impl.testing``: stand-ins, lowering for a GPU, questions, and unknown options."""
+
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import impl
+from impl._mode import compilation, emulation
+from impl.tests._support import kernels
+
+X, INDEX = jnp.zeros(3), np.array([0, 2, 2])
+
+
+def add(x):
+    return impl.index_add(x, 0, INDEX, jnp.ones(3))
+
+
+@pytest.mark.parametrize("lowering", ["kernel", "xla", "native"])
+def test_a_stand_in_has_a_platform_a_lowering_and_a_seed(lowering):
+    with impl.testing.emulate("cuda", lowering=lowering, seed=3):
+        assert emulation.current() == emulation.Emulation("cuda", lowering, 3)
+    assert emulation.current() is None
+
+
+def test_a_schedule_is_a_stand_in_for_cuda():
+    with impl.testing.schedule(5):
+        assert emulation.current() == emulation.Emulation("cuda", seed=5)
+
+
+def test_a_program_is_lowered_for_a_platform_that_is_not_here():
+    assert kernels(impl.testing.lower(add, X)) == {"scatter_add_atomic"}
+    assert kernels(impl.testing.lower(add, X, platform="cpu")) == set()
+    shape = jax.ShapeDtypeStruct((3,), jnp.float32)
+    with impl.deterministic(profile="complete"):
+        assert "scatter_add_ordered_fold" in kernels(impl.testing.lower(add, shape))
+
+
+def test_lowering_gives_the_alerts_of_the_platform():
+    with (
+        impl.deterministic(profile="torch-1.10"),
+        pytest.raises(RuntimeError, match="kthvalue CUDA does not have"),
+    ):
+        impl.testing.lower(lambda x: impl.kthvalue(x, 1).values, X)
+
+
+def test_questions_are_recorded_in_every_open_scope_of_the_thread():
+    with impl.testing.questions() as outer:
+        add(X)
+        with impl.testing.questions() as inner:
+            add(X)
+        thread = threading.Thread(target=add, args=(X,))
+        thread.start()
+        thread.join()
+    add(X)
+    assert len(outer) == 2 * len(inner) > 0
+    assert all(isinstance(question, impl.testing.Question) for question in outer)
+    question = inner[0]
+    assert (question.op, question.direction) == ("index_add", "forward")
+    assert question.facts["dtype"] == "floating"
+
+
+def test_a_jitted_function_asks_when_it_is_traced():
+    jitted = jax.jit(add)
+    with impl.testing.questions() as record:
+        jitted(X)
+    assert record
+    with impl.testing.questions() as record:
+        jitted(X)
+    assert not record
+
+
+def test_options_that_jaxlib_does_not_know(monkeypatch):
+    assert impl.testing.unknown_compile_options() == {}
+    settings = (
+        compilation.Setting("xla_no_such_option", 1, "R9998"),
+        compilation.Setting("xla_gpu_autotune_level", 0, "R9999"),
+    )
+    monkeypatch.setattr(compilation, "settings", lambda: settings)
+    assert impl.testing.unknown_compile_options() == {"xla_no_such_option": 1}
+    assert impl.compile_options() == {"xla_gpu_autotune_level": 0}

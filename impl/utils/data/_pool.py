@@ -1,0 +1,302 @@
+"""The worker processes of a loader, seen from the main process.
+
+Each process has a socket and two threads: one sends requests, the other receives batches. So the
+main process waits only for batches, and never for a worker to read a request. Workers end with the
+main process, even if it is killed, and leave no files: see ``_worker`` and ``_channel``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import multiprocessing.spawn
+import os
+import pickle
+import queue
+import signal
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import cloudpickle
+
+from impl.utils.data import _messages, _worker
+from impl.utils.data._channel import Channel, Message
+from impl.utils.data._seeding import GeneratorStates
+from impl.utils.data._work import Epoch, Work
+
+_GUARD = (
+    "a script that is run as a program must use a loader with workers under "
+    "'if __name__ == \"__main__\":'"
+)
+_CONTEXT = multiprocessing.get_context("spawn")
+#: Seconds in which a worker has to end before it is killed, as in PyTorch.
+_STOP_S = 5.0
+#: Seconds in which the last messages of a process that has ended may still arrive.
+_LAST_MESSAGE_S = 3.0
+#: Seconds between two looks at a process that sends nothing.
+_LOOK_S = 0.5
+
+
+class _LostError(RuntimeError):
+    """A worker process has ended, or its connection is broken."""
+
+
+class WorkerProcess:
+    """One worker process.
+
+    Args:
+        worker_id: The number of the worker, from 0.
+        work: A ``Work``, pickled.
+        prefetch_factor: The number of batches that the worker makes ahead.
+
+    Raises:
+        RuntimeError: The process cannot be started.
+    """
+
+    def __init__(self, worker_id: int, work: bytes, prefetch_factor: int) -> None:
+        self._id = worker_id
+        self._prefetch_factor = prefetch_factor
+        self._epoch_number = _worker.FIRST_EPOCH - 1
+        self._ready_at: float | None = None
+        self._outbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+        self._received: queue.SimpleQueue[Message | BaseException] = queue.SimpleQueue()
+        main_end, worker_end = socket.socketpair()
+        self._channel = Channel(main_end)
+        self._process: Any = _CONTEXT.Process(
+            target=_worker.main,
+            args=(worker_id, worker_end),
+            name=f"DataLoader worker {worker_id}",
+            daemon=True,
+        )
+        with worker_end:
+            try:
+                self._process.start()
+            except Exception as error:
+                self._channel.close()
+                raise RuntimeError(_not_started(worker_id)) from error
+        # Daemons, since a thread may wait for a connection that a child of a dead worker holds.
+        self._threads = [
+            threading.Thread(target=task, daemon=True) for task in (self._send, self._receive)
+        ]
+        for thread in self._threads:
+            thread.start()
+        self._outbox.put(Message(0, work))
+
+    def _send(self) -> None:
+        with contextlib.suppress(OSError):  # The receiving thread reports that the worker is lost.
+            while (message := self._outbox.get()) is not None:
+                self._channel.send(message)
+
+    def _receive(self) -> None:
+        try:
+            self._channel.receive()  # The process has started.
+            self._ready_at = time.monotonic()
+            while True:
+                self._received.put(self._channel.receive())
+        except BaseException as error:  # noqa: BLE001  # The thread that waits for it raises it.
+            self._received.put(error)
+
+    def begin(self, epoch: Epoch) -> None:
+        """Begins an epoch; the batches of the one before are dropped."""
+        self._epoch_number += 1
+        self._outbox.put(Message(self._epoch_number, pickle.dumps(epoch)))
+        for _ in range(self._prefetch_factor):
+            self.request()
+
+    def request(self) -> None:
+        """Has the worker make one more batch of this epoch."""
+        self._outbox.put(Message(self._epoch_number, _worker.REQUEST))
+
+    def take(self, timeout: float) -> Message:
+        """Waits for the next message of this epoch.
+
+        Args:
+            timeout: The number of seconds to wait, without the start of the process; 0 for no
+                limit.
+
+        Raises:
+            RuntimeError: The time is over.
+            _LostError: The process has ended, or its connection is broken.
+        """
+        begun_at = time.monotonic()
+        ended_at: float | None = None
+        while True:
+            now = time.monotonic()
+            limited = timeout > 0 and self._ready_at is not None
+            rest = max(begun_at, self._ready_at or 0) + timeout - now if limited else _LOOK_S
+            try:
+                message = self._received.get(timeout=max(0.0, min(rest, _LOOK_S)))
+            except queue.Empty:
+                ended_at = ended_at or (now if self.ended() else None)
+                if ended_at is not None and now - ended_at > _LAST_MESSAGE_S:
+                    raise self._lost() from None
+                if limited and rest <= 0 and ended_at is None:
+                    raise RuntimeError(
+                        f"DataLoader timed out after {timeout} seconds, waiting for a batch of "
+                        f"worker {self._id} (pid {self._process.pid}); if that is what a batch "
+                        "takes, give a greater timeout"
+                    ) from None
+                continue
+            if isinstance(message, BaseException):
+                # The connection ends a moment before the process does.
+                self._process.join(_LAST_MESSAGE_S)
+                raise self._lost() from message
+            if message.number == self._epoch_number:
+                return message
+
+    def ended(self) -> bool:
+        """Returns whether the process has ended."""
+        return self._process.exitcode is not None
+
+    def _lost(self) -> _LostError:
+        if not self.ended():
+            return _LostError(_not_started(self._id))
+        code = self._process.exitcode
+        if code < 0:
+            names = {number.value: number.name for number in signal.Signals}
+            end = f"was killed by {names.get(-code, f'signal {-code}')}"
+            advice = (
+                "If you did not do that, look at the system's log: on Linux, 'dmesg' says where "
+                "memory ran out (SIGKILL), and /dev/shm is too small where it is SIGBUS"
+            )
+        else:
+            end = f"exited with status {code}"
+            advice = "Its own output, above, says why; with num_workers=0 an error has its place"
+        if self._ready_at is None:
+            advice += f". It ended before it began: each worker imports the script, and {_GUARD}"
+        return _LostError(
+            f"DataLoader worker {self._id} (pid {self._process.pid}) exited unexpectedly: it "
+            f"{end}. {advice}."
+        )
+
+    def stop(self) -> None:
+        """Tells the process to end, without waiting for it."""
+        self._outbox.put(None)
+        self._channel.shut_down()
+
+    def join(self, seconds: float) -> None:
+        """Waits for the process to end, and kills it when the time is over."""
+        self._process.join(max(0.0, seconds))
+        if not self.ended():
+            self._process.kill()
+            self._process.join(_LAST_MESSAGE_S)
+        for thread in self._threads:
+            if thread is not threading.current_thread():  # Garbage is collected in any thread.
+                thread.join(_LAST_MESSAGE_S)
+        if not any(thread.is_alive() for thread in self._threads):
+            self._channel.close()
+
+
+def _not_started(worker_id: int) -> str:
+    return f"DataLoader worker {worker_id} could not be started or read from"
+
+
+class Pool:
+    """The workers of one loader.
+
+    Args:
+        work: The work of all of them.
+        epochs: The first epoch of each worker.
+        prefetch_factor: The number of batches that each worker makes ahead.
+
+    Attributes:
+        closed: Whether the workers have been stopped.
+
+    Raises:
+        RuntimeError: A process cannot be started.
+        Exception: The work cannot be pickled; a note names the argument.
+    """
+
+    def __init__(self, work: Work, epochs: Sequence[Epoch], prefetch_factor: int) -> None:
+        try:
+            # Raises in a child that is still importing its script, as starting a process would.
+            multiprocessing.spawn.get_preparation_data("")
+        except RuntimeError:
+            raise RuntimeError(f"DataLoader: a worker imports this script, and {_GUARD}") from None
+        self._owner = os.getpid()
+        self.closed = False
+        self._workers: list[WorkerProcess] = []
+        pickled = _pickled(work)
+        try:
+            for worker_id in range(len(epochs)):
+                self._workers.append(WorkerProcess(worker_id, pickled, prefetch_factor))
+        except BaseException:
+            self.close()
+            raise
+        self.begin(epochs)
+
+    def begin(self, epochs: Sequence[Epoch]) -> None:
+        """Begins an epoch, of which each worker has its part."""
+        for worker, epoch in zip(self._workers, epochs, strict=True):
+            worker.begin(epoch)
+
+    def take(
+        self, worker_id: int, timeout: float
+    ) -> tuple[Exception | None, Any, GeneratorStates | None]:
+        """Waits for the next batch of a worker.
+
+        Returns:
+            The exception that the worker raised instead of returning a batch, or None; the batch;
+            the states of the worker's generators, or None if they are as they were.
+
+        Raises:
+            RuntimeError: The worker has ended, or the time is over.
+            Exception: The worker cannot go on, because its ``worker_init_fn`` raised this.
+        """
+        if self.closed:
+            raise RuntimeError("DataLoader: the workers of this iterator have been stopped")
+        worker = self._workers[worker_id]
+        try:
+            packed = worker.take(timeout)
+        except _LostError as lost:
+            self.close()
+            raise RuntimeError(str(lost)) from lost.__cause__
+        worker.request()
+        name = f"DataLoader worker process {worker_id}"
+        try:
+            message = _messages.unpack(packed.body, packed.buffers)
+        except Exception as error:  # noqa: BLE001  # Classes may raise anything.
+            error.add_note(f"The batch of {name} cannot be unpickled")
+            return error, None, None
+        if isinstance(message, _messages.Batch):
+            return None, message.value, message.states
+        exception = message.exception(name)
+        if message.fatal:
+            self.close()
+            raise exception
+        return exception, None, message.states
+
+    def close(self) -> None:
+        """Ends the processes, and returns when they have ended."""
+        if self.closed or self._owner != os.getpid():  # A forked child leaves them alone.
+            return
+        self.closed = True
+        for worker in self._workers:
+            worker.stop()
+        begun_at = time.monotonic()
+        for worker in self._workers:
+            worker.join(begun_at + _STOP_S - time.monotonic())
+
+
+def _pickled(work: Work) -> bytes:
+    try:
+        pickled: bytes = cloudpickle.dumps(work)
+    except Exception as error:
+        error.add_note(
+            f"DataLoader: {_unpicklable(work)} cannot be pickled, and so cannot be sent to a "
+            "worker process; use num_workers=0, or open what it holds in worker_init_fn"
+        )
+        raise
+    return pickled
+
+
+def _unpicklable(work: Work) -> str:
+    for name in ("dataset", "collate_fn", "worker_init_fn"):
+        try:
+            cloudpickle.dumps(getattr(work, name))
+        except Exception:  # noqa: BLE001  # Classes may raise anything.
+            return f"argument {name!r}"
+    return "an argument"

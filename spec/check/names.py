@@ -1,0 +1,133 @@
+"""Checks the names that one file uses and another declares.
+
+Names are those of profiles, orders, facts, devices, documents and rows.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+from spec import conditions, loader
+from spec.check.calls import named_values
+from spec.model import Fact, SpecError, Test
+
+#: The file of a row, and the row as TOML has it.
+FileRow: TypeAlias = tuple[str, dict[str, Any]]
+#: A file, the name of a row or of an entry, and a description of the problem.
+Finding: TypeAlias = tuple[str, str, str]
+
+
+def findings(rows: list[FileRow], tables: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yields names that are used and not declared, and names that are declared twice."""
+    if sum(profile["default"] for profile in tables["profiles"].values()) != 1:
+        yield "profiles.toml", "", "exactly one profile is the default; mark one"
+    yield from _devices(tables["devices"])
+    yield from _orders(tables["orders"], tables["facts"])
+    for file, row in rows:
+        for text in itertools.chain(_row(row, tables), _device(row, tables["devices"])):
+            yield file, row["id"], text
+    yield from _files(rows)
+
+
+def _devices(devices: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yields platforms and backends that two devices claim."""
+    for kind in ("platforms", "backends"):
+        owner: dict[str, str] = {}
+        for device, entry in devices.items():
+            for name in entry[kind]:
+                if owner.setdefault(name, device) != device:
+                    text = f"{kind}: {name!r} is {owner[name]!r} already; keep it in one of them"
+                    yield "devices.toml", device, text
+
+
+def _orders(orders: Mapping[str, Any], facts: Mapping[str, Any]) -> Iterator[Finding]:
+    for name, order in orders.items():
+        for when in order.get("order_free_when", []):
+            for text in _when(when, facts):
+                yield "orders.toml", name, f"order_free_when: {text}"
+        braces = re.findall(r"{(\w*)}", order["statement"])
+        if set(braces) != set(order.get("parameters", {})):
+            yield "orders.toml", name, "the braces of statement are not its parameters"
+
+
+def _row(row: Mapping[str, Any], tables: Mapping[str, Any]) -> Iterator[str]:
+    facts, profiles = tables["facts"], tables["profiles"]
+    yield from _when(row.get("when", {}), facts)
+    for text in _when(row.get("erratum", {}).get("when", {}), facts):
+        yield f"erratum: {text}"
+    if row.get("switch") not in (None, *facts):
+        yield f"the fact {row['switch']!r} of switch is not in facts.toml; add it there"
+    if row.get("order") not in (None, *tables["orders"]):
+        yield f"the order {row['order']!r} is not in orders.toml; add it there"
+    for source in row["source"]:
+        if source["document"] not in tables["documents"]:
+            yield f"the document {source['document']!r} is not in documents.toml; add it there"
+    for name, behaviour in row.get("behaviour", {}).items():
+        if name not in profiles:
+            yield f"the profile {name!r} is not in profiles.toml; use one of {sorted(profiles)}"
+        else:
+            yield from _citation(row, name, profiles[name]["release"], behaviour)
+
+
+def _citation(row: Mapping[str, Any], profile: str, release: str, behaviour: str) -> Iterator[str]:
+    """Yields a problem if no source of the row shows that a PyTorch release lists it."""
+    document = {"fill": "fill"}.get(behaviour, "list")
+    if row.get("kind") == "backend":
+        # A switch is on no list; the notes describe it.
+        document = "notes"
+    cited = any(
+        source["document"] == document and release in source["releases"] for source in row["source"]
+    )
+    if release and not cited:
+        yield (
+            f"no source says that {profile} lists it; cite the document {document!r} "
+            f"of release {release}"
+        )
+
+
+def _device(row: Mapping[str, Any], devices: Mapping[str, Any]) -> Iterator[str]:
+    device = row["device"]
+    if device not in ("any", *devices):
+        yield f"device {device!r} is not one of {['any', *devices]}; add it to devices.toml"
+    elif device != "any" and "reason" in devices[device] and row["state"] != "out_of_scope":
+        yield f"state must be out_of_scope: {devices[device]['reason']}"
+    elif "mode_off" in row and device != "any" and not devices[device]["races"]:
+        yield f"must not have mode_off: nothing races on {devices[device]['english']} device"
+
+
+def _when(when: Mapping[str, Any], facts: Mapping[str, Any]) -> Iterator[str]:
+    """Yields unknown facts, values of a wrong type, and tests that have no English."""
+    for name, test in when.items():
+        if name not in facts:
+            yield f"the fact {name!r} is not in facts.toml; add it there"
+            continue
+        fact = loader.fact(name, facts[name])
+        frozen: Test = loader.frozen(test)
+        for value in named_values(frozen):
+            try:
+                conditions.check_facts({name: value}, {name: fact})
+            except SpecError as error:
+                yield str(error)
+        for key in sorted(_phrases(fact, frozen) - set(fact.english)):
+            yield f"the fact {name!r} has no English for {key!r}; add it in facts.toml"
+
+
+def _phrases(fact: Fact, test: Test) -> set[str]:
+    """Returns the keys of ``english`` that the test needs."""
+    if isinstance(test, Mapping):
+        return set(test)
+    if fact.type == "bool" and isinstance(test, bool):
+        return {"true" if test else "false"}
+    return {"is"}
+
+
+def _files(rows: list[FileRow]) -> Iterator[Finding]:
+    """Yields rows whose op has rows in another file too."""
+    first: dict[str, str] = {}
+    for file, row in rows:
+        home = first.setdefault(row["op"], file)
+        if home != file:
+            yield file, row["id"], f"the rows of {row['op']!r} are in {home}; move it there"

@@ -1,0 +1,18 @@
+"""The orders as a few lines of NumPy each, so that tests can compare bits.
+
+An oracle has the name of its order in ``orders.toml`` and reads the numbers of the statement from
+there. It is written to be read, not to be fast. float16 and bfloat16 are computed in float32 and
+rounded once, at the end.
+"""
+
+from spec.oracles.scans import affine as affine
+from spec.oracles.scans import blocked_scan as blocked_scan
+from spec.oracles.scans import complex_product as complex_product
+from spec.oracles.scatters import last_write as last_write
+from spec.oracles.scatters import panel as panel
+from spec.oracles.selections import lowest_index as lowest_index
+from spec.oracles.selections import most_frequent as most_frequent
+from spec.oracles.selections import stable_sort as stable_sort
+from spec.oracles.sums import steps as steps
+from spec.oracles.sums import taps as taps
+from spec.oracles.sums import window as window

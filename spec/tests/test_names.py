@@ -1,0 +1,71 @@
+"""Names that one file uses and another declares."""
+
+import re
+
+import pytest
+
+from spec.tests._edits import add, edit, reports
+
+INDEX_ADD = "rows/index_add.toml"
+BINCOUNT = "rows/bincount.toml"
+
+MUTATIONS = {
+    "two defaults": ("profiles.toml", "default = false", "default = true", "exactly one profile"),
+    "an unknown profile": (INDEX_ADD, "complete =", "total =", "R0001: the profile 'total'"),
+    "an unknown order": (INDEX_ADD, '"panel"', '"plane"', "R0001: the order 'plane'"),
+    "an unknown document": (INDEX_ADD, '"list"', '"rumour"', "R0001: the document 'rumour'"),
+    "an unknown device": (INDEX_ADD, '"cuda"', '"gpu"', "R0001: device 'gpu' is not one of"),
+    "a race on a CPU": (
+        INDEX_ADD,
+        'device = "cpu"',
+        'device = "cpu"\nmode_off = "not_guaranteed"',
+        "R0002: must not have .*mode_off",
+    ),
+    "an active row of a device without platforms": (
+        "rows/avg_pool.toml",
+        'device = "mps"',
+        'device = "mps"\nstate = "active"\ncaller = "a"',
+        "R0022: state must be out_of_scope: JAX has no MPS platform",
+    ),
+    "a platform of two devices": (
+        "devices.toml",
+        'platforms = ["cpu"]',
+        'platforms = ["cpu", "rocm"]',
+        "devices.toml: cuda: platforms: 'rocm' is 'cpu' already",
+    ),
+    "a listing without a source": (INDEX_ADD, '"1.10", ', "", "R0001: no source says that torch-1"),
+    "a fill from the wrong document": (
+        "rows/empty.toml",
+        '"fill"\nreleases',
+        '"list"\nreleases',
+        "cite the document 'fill'",
+    ),
+    "an unknown fact": (BINCOUNT, "{ weights", "{ weight", "the fact 'weight' is not in facts"),
+    "a fact of the wrong type": (BINCOUNT, "weights = true", "weights = 1", "allowed: bool"),
+    "an unknown choice": (BINCOUNT, '["integer", "bool"]', '["int"]', "erratum: .*got 'int'"),
+    "a test without English": (
+        "rows/pad.toml",
+        "spatial_ndim = 1",
+        "spatial_ndim = { min = 1 }",
+        "no English for 'min'",
+    ),
+    "an unknown fact of an order": (
+        "orders.toml",
+        "overlapping = false",
+        "apart = true",
+        "orders.toml: window: order_free_when: the fact 'apart'",
+    ),
+    "an unknown parameter": ("orders.toml", "{block}", "1024", "blocked_scan: the braces"),
+}
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_broken_rule_is_reported(root, name):
+    file, old, new, expected = MUTATIONS[name]
+    edit(root / file, old, new)
+    assert re.search(expected, "\n".join(reports(root)))
+
+
+def test_rows_of_an_op_are_in_one_file(root):
+    add(root, "index_add", "bincount", "torch.bincount", "cuda")
+    assert re.search("the rows of 'bincount' are in bincount.toml", "\n".join(reports(root)))

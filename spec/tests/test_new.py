@@ -1,0 +1,219 @@
+"""The skeleton of a new op, in a checkout that has only the files that it changes."""
+
+import tomllib
+
+import pytest
+
+import spec
+from spec.__main__ import main
+from spec.new import NewOp, skeleton
+from spec.tests._edits import reports
+
+INIT = """\
+from impl.a import jit
+from impl.ops.alpha import alpha
+from impl.ops.long import (
+    long,
+)
+from impl.random import seed
+
+__all__ = [
+    "Class",
+    "alpha",
+    "jit",
+    "long",
+    "seed",
+]
+"""
+ADAPTER = '_SAME = (\n    "alpha",\n)\n_SAME_NN = (\n    "beta",\n)\n'
+
+
+@pytest.fixture
+def checkout(root):
+    """The folder of a checkout whose spec is small."""
+    repository = root.parent
+    files = {
+        "pyproject.toml": "",
+        "impl/__init__.py": INIT,
+        "impl/nn/functional/__init__.py": "from impl.nn.functional.beta import beta as beta\n",
+        "impl/tests/ops/test_tested.py": "",
+        "conformance/adapters/_torch_ops.py": ADAPTER,
+        "conformance/cases/put.py": "",
+    }
+    for name, text in files.items():
+        (repository / name).parent.mkdir(parents=True, exist_ok=True)
+        (repository / name).write_text(text, encoding="utf-8")
+    return repository
+
+
+def contents(folder):
+    return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def rows(checkout, family):
+    text = (checkout / f"spec/rows/{family}.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)["row"]
+
+
+def new(checkout, op, **options):
+    made = skeleton(checkout, NewOp(op, **options))
+    made.write(checkout)
+    return made
+
+
+def test_a_new_op_has_a_row_and_an_id(checkout):
+    new(checkout, "gamma", order="panel")
+    assert rows(checkout, "gamma") == [
+        {
+            "id": "R0214",
+            "op": "gamma",
+            "device": "any",
+            "guarantee": "portable",
+            "order": "panel",
+            "behaviour": {"complete": "deterministic"},
+        }
+    ]
+    issued = tomllib.loads((checkout / "spec/ids.toml").read_text(encoding="utf-8"))["issued"]
+    assert issued["R0214"] == "gamma"
+    assert reports(checkout / "spec") == []
+
+
+def test_without_an_order_the_check_reports_the_blank(checkout):
+    new(checkout, "gamma")
+    assert "gamma.toml: R0214: order 'FILL_IN' does not match" in reports(checkout / "spec")[0]
+
+
+def test_a_device_that_races_has_a_row_of_its_own(checkout):
+    new(checkout, "gamma", device="cuda", direction="backward", order="panel")
+    cuda, cpu = rows(checkout, "gamma")
+    assert cuda.pop("mode_off") == "not_guaranteed"
+    assert (cuda.pop("id"), cuda.pop("device")) == ("R0214", "cuda")
+    assert (cpu.pop("id"), cpu.pop("device")) == ("R0215", "cpu")
+    assert cuda == cpu
+    assert cuda["direction"] == "backward"
+    assert reports(checkout / "spec") == []
+
+
+def test_a_device_that_does_not_race_has_no_race_with_the_mode_off(checkout):
+    new(checkout, "gamma", device="cpu", order="panel")
+    assert [row["device"] for row in rows(checkout, "gamma")] == ["cpu", "cuda"]
+    assert not [row for row in rows(checkout, "gamma") if "mode_off" in row]
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+@pytest.mark.parametrize(
+    ("op", "module", "test"),
+    [
+        ("gamma", "impl/ops/gamma.py", "impl/tests/ops/test_gamma.py"),
+        (
+            "nn.functional.gamma",
+            "impl/nn/functional/gamma.py",
+            "impl/tests/nn/test_gamma.py",
+        ),
+    ],
+)
+def test_the_files_of_an_op_are_python_and_name_it(checkout, op, module, test, direction):
+    new(checkout, op, direction=direction, torch="torch.Tensor.gamma_")
+    for file in (module, test, "conformance/cases/gamma.py"):
+        text = (checkout / file).read_text(encoding="utf-8")
+        compile(text, file, "exec")
+        assert op in text
+        assert "FILL IN" in text
+        assert "$" not in text
+    assert "def gamma(input" in (checkout / module).read_text(encoding="utf-8")
+    assert "``torch.Tensor.gamma_``" in (checkout / module).read_text(encoding="utf-8")
+    assert rows(checkout, "gamma")[0]["torch"] == "torch.Tensor.gamma_"
+
+
+@pytest.mark.parametrize("name", ["aaa", "gamma", "zeta"])
+def test_the_export_is_in_alphabetical_order(checkout, name):
+    new(checkout, name)
+    lines = (checkout / "impl/__init__.py").read_text(encoding="utf-8").splitlines()
+    expected = {"aaa": (1, 9), "gamma": (2, 10), "zeta": (5, 13)}[name]
+    assert lines.pop(expected[0]) == f"from impl.ops.{name} import {name}"
+    assert lines.pop(expected[1]) == f'    "{name}",'
+    assert "\n".join(lines) + "\n" == INIT
+
+
+def test_a_long_export_is_broken_as_the_formatter_breaks_it(checkout):
+    name = "gamma_" * 6 + "gamma"
+    new(checkout, f"nn.functional.{name}")
+    text = (checkout / "impl/nn/functional/__init__.py").read_text(encoding="utf-8")
+    assert text.endswith(f"from impl.nn.functional.{name} import (\n    {name} as {name},\n)\n")
+
+
+def test_the_torch_adapter_has_the_op(checkout):
+    new(checkout, "gamma")
+    new(checkout, "nn.functional.delta")
+    text = (checkout / "conformance/adapters/_torch_ops.py").read_text(encoding="utf-8")
+    assert text == (
+        '_SAME = (\n    "gamma",\n    "alpha",\n)\n_SAME_NN = (\n    "delta",\n    "beta",\n)\n'
+    )
+
+
+def test_an_op_may_join_a_family(checkout):
+    before = rows(checkout, "put")
+    made = new(checkout, "put_all", family="put", order="panel")
+    assert rows(checkout, "put")[:-1] == before
+    assert rows(checkout, "put")[-1]["op"] == "put_all"
+    assert (checkout / "conformance/cases/put.py").read_bytes() == b""
+    assert "Add samples of 'put_all' to the table" in made.steps
+    assert reports(checkout / "spec") == []
+
+
+@pytest.mark.parametrize(
+    ("op", "options", "message"),
+    [
+        ("index_add", {}, r"'index_add' exists: its rows are R0001, R0002 in spec/rows/index_add"),
+        ("linalg.norm", {}, "the namespace 'linalg'; skeletons are written for"),
+        ("Gamma", {}, "'Gamma' is not the name of a function"),
+        ("lambda", {}, "'lambda' is not the name of a function"),
+        ("jit", {}, "impl/__init__.py has the name 'jit' already"),
+        ("tested", {}, "impl/tests/ops/test_tested.py exists"),
+        ("random", {}, "random.toml has the rows of other ops; pass --family random"),
+        ("gamma", {"device": "gpu"}, r"--device got 'gpu'; allowed are \['any', 'cpu', 'cuda'\]"),
+        ("gamma", {"device": "mps"}, "--device got 'mps'"),
+        ("gamma", {"order": "plane"}, r"--order got 'plane'; allowed are \['panel'"),
+        ("gamma", {"torch": "gamma"}, "--torch got 'gamma'"),
+        ("gamma", {"family": "../a"}, "--family got '../a'"),
+    ],
+)
+def test_a_refusal_says_why_and_changes_nothing(checkout, op, options, message):
+    before = contents(checkout)
+    with pytest.raises(spec.SpecError, match=message):
+        new(checkout, op, **options)
+    assert contents(checkout) == before
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("conformance/adapters/_torch_ops.py", "_OTHER = ()\n", "has no line '_SAME = "),
+        ("impl/__init__.py", "", "has no import from impl.ops"),
+    ],
+)
+def test_a_file_without_the_line_to_extend_is_named(checkout, file, text, message):
+    (checkout / file).write_text(text, encoding="utf-8")
+    before = contents(checkout)
+    with pytest.raises(spec.SpecError, match=message):
+        new(checkout, "gamma")
+    assert contents(checkout) == before
+
+
+def test_an_installed_spec_has_no_checkout(checkout):
+    (checkout / "pyproject.toml").unlink()
+    with pytest.raises(spec.SpecError, match=r"has no pyproject\.toml; clone the repository"):
+        new(checkout, "gamma")
+
+
+def test_the_command_writes_and_prints_the_steps(checkout, capsys):
+    root = str(checkout / "spec")
+    command = ["--root", root, "new", "gamma", "--device", "cuda", "--order", "panel"]
+    assert main(command) == 0
+    out = capsys.readouterr().out
+    assert "wrote impl/ops/gamma.py" in out
+    steps = [line[:3] for line in out.splitlines() if line[:1].isdigit()]
+    assert steps == ["1. ", "2. ", "3. ", "4. ", "5. ", "6. "]
+    assert '-k "R0214 or R0215"' in out
+    assert main(command) == 1
+    assert "the op 'gamma' exists" in capsys.readouterr().err

@@ -1,0 +1,108 @@
+"""The oracles, on values that show a change of the order."""
+
+import numpy as np
+import pytest
+
+import spec
+from spec import oracles
+
+
+def rough(*shape):
+    """Numbers of many magnitudes, whose sum depends on the order of additions."""
+    rng = np.random.default_rng(shape)
+    return (rng.standard_normal(shape) * 10.0 ** rng.integers(-4, 5, shape)).astype(np.float32)
+
+
+def left_to_right(values, start):
+    total = np.float32(start)
+    for value in values:
+        total = total + value
+    return total
+
+
+def test_every_order_has_an_oracle():
+    assert [name for name in spec.load().orders if not callable(getattr(oracles, name))] == []
+
+
+def test_panels_of_one_destination_are_added_left_to_right():
+    source = rough(2500)
+    index = np.zeros(2500, np.int64)
+    panels = [left_to_right(source[i : i + 1024], -0.0) for i in (0, 1024, 2048)]
+    expected = np.float32(3) + left_to_right(panels, -0.0)
+    assert oracles.panel(np.array([3], np.float32), index, source) == expected
+    assert expected != np.float32(3) + left_to_right(source, -0.0)
+
+
+def test_a_panel_is_as_long_as_there_are_destinations():
+    source, index = rough(3000), np.full(3000, 1)
+    panels = [left_to_right(source[i : i + 2048], -0.0) for i in (0, 2048)]
+    out = oracles.panel(np.zeros(1500, np.float32), index, source)
+    assert out[1] == np.float32(0) + left_to_right(panels, -0.0)
+
+
+def test_a_destination_without_contributions_keeps_its_bits():
+    initial = np.array([-0.0, 0.0], np.float32)
+    out = oracles.panel(initial, np.array([-1, 2, 5]), np.ones(3, np.float32))
+    assert out.tobytes() == initial.tobytes()
+
+
+def test_a_scan_combines_carries_with_results():
+    values, block = rough(2500), 1024
+    expected = np.concatenate(
+        [np.cumsum(values[i : i + block], dtype=np.float32) for i in (0, block, 2 * block)]
+    )
+    first, second = expected[block - 1], expected[2 * block - 1]
+    expected[block : 2 * block] += first
+    expected[2 * block :] += first + second
+    assert oracles.blocked_scan(values).tobytes() == expected.tobytes()
+    assert oracles.blocked_scan(values).tobytes() != np.cumsum(values).tobytes()
+
+
+def test_a_map_follows_another():
+    earlier, later = np.array([2.0, 3.0]), np.array([5.0, 7.0])
+    assert oracles.affine(earlier, later).tolist() == [10.0, 5 * 3 + 7.0]
+
+
+def test_a_window_adds_its_terms_in_ascending_order():
+    values = rough(6)
+    index = np.array([[0, 2, 5], [-1, 1, -1], [-1, -1, -1]])
+    weight = rough(3, 3)
+    out = oracles.window(values, index, weight)
+    assert out[0] == (values[0] * weight[0, 0] + values[2] * weight[0, 1]) + (
+        values[5] * weight[0, 2]
+    )
+    assert out[1] == values[1] * weight[1, 1]
+    assert out[2] == 0
+
+
+@pytest.mark.parametrize(("image", "run"), [(False, 4), (True, 1)])
+def test_runs_of_taps_are_added_in_order(image, run):
+    terms = rough(9)[:, None] * np.ones((1, 8), np.float32)
+    sums = [terms[i : i + run].sum(axis=(0, 1)) for i in range(0, 9, run)]
+    assert oracles.taps(terms, image=image) == left_to_right(sums, 0.0)
+
+
+def test_steps_are_added_from_the_last_one():
+    terms = rough(5)
+    assert oracles.steps(terms) == left_to_right(terms[::-1], 0.0)
+
+
+def test_of_equal_elements_the_lowest_index_is_taken():
+    values = np.array([[np.nan], [0.0], [-0.0], [1.0], [np.nan]])
+    assert [int(oracles.lowest_index(values, k)[0]) for k in range(1, 6)] == [1, 1, 3, 0, 0]
+
+
+def test_a_sort_keeps_equal_elements_in_order():
+    values = np.array([1.0, np.nan, -0.0, 1.0, 0.0, np.nan])
+    assert oracles.stable_sort(values).tolist() == [2, 4, 0, 3, 1, 5]
+    assert oracles.stable_sort(values, descending=True).tolist() == [1, 5, 0, 3, 2, 4]
+
+
+def test_of_values_that_occur_equally_often_the_least_is_taken():
+    values = np.array([3.0, 1.0, np.nan, 3.0, 1.0, np.nan, np.nan])
+    assert oracles.most_frequent(values) == 1
+
+
+def test_the_last_write_stays():
+    out = oracles.last_write(np.zeros(3), np.array([0, 2, 0, 9]), np.array([1.0, 2.0, 3.0, 4.0]))
+    assert out.tolist() == [3, 0, 2]

@@ -1,4 +1,4 @@
-"""What neural networks are made of."""
+"""Ops of ``torch.nn``: recurrent nets, and in ``functional`` the ops of ``torch.nn.functional``."""
 
 from impl.nn import functional as functional
 from impl.nn.rnn import gru as gru

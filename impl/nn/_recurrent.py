@@ -1,4 +1,8 @@
-"""Recurrent nets: layers of cells, each a loop over the steps of a sequence."""
+"""The computation of recurrent nets: layers of cells, each a loop over the steps of a sequence.
+
+The products of a layer with all its inputs are computed at once, before the loop. Both directions
+of a layer run in the same loop.
+"""
 
 from __future__ import annotations
 
@@ -15,23 +19,24 @@ from impl._core.shard_axes import vary_like
 from impl._mode.decide import Decision
 from impl._primitives.matmul import matmul
 
-#: What is carried from step to step, each of shape [directions, batch, size]: h, and c if any.
+#: The arrays that the loop carries, each of shape [directions, batch, size]: h, and for some c.
 State: TypeAlias = tuple[jax.Array, ...]
 
-#: From a step's gates by input, shape [directions, batch, gates * hidden] in the type that sums are
-#: kept in, to the state after it.
+#: A step of a cell. Its first argument is the part of the gates that the input decides, of shape
+#: [directions, batch, gates * hidden] in the accumulator's dtype. It returns the next state.
 Advance: TypeAlias = "Callable[[jax.Array, State, Layer, Rules], State]"
 
 
 class Layer(NamedTuple):
-    """The weights of a layer, with its directions side by side.
+    """The weights of both directions of a layer.
 
     Attributes:
-        input: Shape [features, directions * gates * hidden].
-        hidden: Shape [directions, size of h, gates * hidden].
-        bias: Shape [directions * gates * hidden], or None: what is added to both products.
-        inner: Shape [directions, 1, hidden], or None: a bias that a reset gate scales too.
-        projection: Shape [directions, hidden, size of h], or None.
+        input: The weights of the input: shape [features, directions * gates * hidden].
+        hidden: The weights of h: shape [directions, size of h, gates * hidden].
+        bias: The sum of both biases: shape [directions * gates * hidden], or None.
+        inner: The bias inside the product with a reset gate: shape [directions, 1, hidden], or
+            None.
+        projection: The weights of the projection: shape [directions, hidden, size of h], or None.
     """
 
     input: jax.Array
@@ -43,14 +48,14 @@ class Layer(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Rules:
-    """How a net is computed.
+    """The rules of a net's computation.
 
     Attributes:
-        advance: A step.
-        decision: What each platform does.
-        pullback: What differentiating it does.
-        dropout: The share of a layer's output that the next does not get to see.
-        key: What decides which; None if nothing is dropped.
+        advance: The step of its cells.
+        decision: The decision of the forward pass.
+        pullback: The decision of the gradient.
+        dropout: The share of a layer's output that is dropped.
+        key: The JAX key that decides which elements are dropped; None if none is.
     """
 
     advance: Advance
@@ -60,13 +65,13 @@ class Rules:
     key: jax.Array | None
 
     def product(self, a: jax.Array, b: jax.Array) -> jax.Array:
-        """[n, m, k] by [n, k, l], in the type that sums are kept in."""
+        """Multiplies [n, m, k] by [n, k, l]; the result is in the accumulator's dtype."""
         out = matmul(a, convert(b, a.dtype), decision=self.decision, pullback=self.pullback)
         return convert(out, accumulator_of(out))
 
 
 def accumulator_of(value: jax.Array) -> jax.typing.DTypeLike:
-    """The type in which what is done within a step is kept."""
+    """Returns the dtype in which a step is computed."""
     floats = jnp.issubdtype(value.dtype, jnp.floating)
     return accumulator(value.dtype) if floats else value.dtype
 
@@ -78,75 +83,79 @@ def run(
     lengths: jax.Array | None,
     rules: Rules,
 ) -> tuple[jax.Array, State]:
-    """All layers.
+    """Computes all layers.
 
     Args:
         x: Shape [steps, batch, features].
-        states: Each of shape [layers * directions, batch, size].
-        layers: The first one first.
-        lengths: Shape [batch], or None: at how many steps each sequence has ended.
-        rules: How.
+        states: Initial states, each of shape [layers * directions, batch, size].
+        layers: The weights of each layer.
+        lengths: The length of each sequence: shape [batch], or None.
+        rules: The rules of the computation.
 
     Returns:
-        The last layer's h at every step, of shape [steps, batch, directions * size], and the
-        states after the last step, in the shapes they were given in.
+        The h of the last layer at every step, of shape [steps, batch, directions * size]; and the
+        final states, of the shapes of ``states``.
     """
     inside = None if lengths is None else jnp.arange(len(x))[:, None] < lengths
-    ends: list[State] = []
+    final_states: list[State] = []
     for number, layer in enumerate(layers):
         if number and rules.key is not None:
             x = _dropped(x, jax.random.fold_in(rules.key, number), rules.dropout)
         directions = len(layer.hidden)
-        place = slice(number * directions, (number + 1) * directions)
-        x, end = _through(x, tuple(state[place] for state in states), layer, inside, rules)
-        ends.append(end)
-    return x, tuple(jnp.concatenate(parts) for parts in zip(*ends, strict=True))
+        of_layer = slice(number * directions, (number + 1) * directions)
+        initial = tuple(state[of_layer] for state in states)
+        x, final = _layer_output(x, initial, layer, inside, rules)
+        final_states.append(final)
+    return x, tuple(jnp.concatenate(parts) for parts in zip(*final_states, strict=True))
 
 
-def _through(
+def _layer_output(
     x: jax.Array, state: State, layer: Layer, inside: jax.Array | None, rules: Rules
 ) -> tuple[jax.Array, State]:
-    """One layer: the products with all inputs at once, then step by step."""
+    """Computes one layer: the products with all inputs at once, then one step after another."""
     steps, batch, features = x.shape
     directions = len(layer.hidden)
     if inside is not None:
-        # What is no part of a sequence is not computed with: it may be no number.
+        # Elements after the end of a sequence may be NaN: they must not enter the products.
         x = jnp.where(inside[:, :, None], x, 0)
     gates = rules.product(x.reshape(1, steps * batch, features), layer.input[None])
     gates = gates if layer.bias is None else gates + layer.bias
-    # Kept for all steps in the narrow type, where there is one.
+    # Stored for all steps in the dtype of the input, which may be narrower.
     gates = convert(gates.reshape(steps, batch, directions, layer.hidden.shape[2]), x.dtype)
-    each = _by_direction(gates)
+    gates = _by_direction(gates)
     masks = None if inside is None else _by_direction(jnp.stack([inside] * directions, 2))
-    # A loop's initial value has to vary over a mesh as its results do.
+    # The initial value of a loop must vary over a mesh like its results.
     weights = [part for part in layer if part is not None]
-    state = tuple(vary_like(part, each, *state, *weights) for part in state)
+    state = tuple(vary_like(part, gates, *state, *weights) for part in state)
 
-    def step(state: State, read: tuple[jax.Array, jax.Array | None]) -> tuple[State, jax.Array]:
-        gates, there = read
+    def step(state: State, inputs: tuple[jax.Array, jax.Array | None]) -> tuple[State, jax.Array]:
+        gates, mask = inputs
         after = rules.advance(convert(gates, accumulator_of(gates)), state, layer, rules)
         after = tuple(
             convert(new, old.dtype)
-            if there is None
-            else jnp.where(there[..., None], convert(new, old.dtype), old)
+            if mask is None
+            else jnp.where(mask[..., None], convert(new, old.dtype), old)
             for new, old in zip(after, state, strict=True)
         )
         out = after[0]
-        return after, out if there is None else jnp.where(there[..., None], out, 0)
+        return after, out if mask is None else jnp.where(mask[..., None], out, 0)
 
-    end, outputs = jax.lax.scan(step, state, (each, masks))
-    return jnp.concatenate(_there_and_back(outputs, 1), 2), end
+    final, outputs = jax.lax.scan(step, state, (gates, masks))
+    return jnp.concatenate(_split_directions(outputs, 1), 2), final
 
 
 def _by_direction(values: jax.Array) -> jax.Array:
-    """[steps, batch, directions, ...] as [steps, directions, batch, ...], the second backwards."""
-    return jnp.stack(_there_and_back(values, 2), 1)
+    """Moves [steps, batch, directions, ...] to [steps, directions, batch, ...].
+
+    The steps of the second direction are reversed.
+    """
+    return jnp.stack(_split_directions(values, 2), 1)
 
 
-def _there_and_back(values: jax.Array, axis: int) -> list[jax.Array]:
-    """What there is along ``axis``, the directions: the second, if any, with the last step first.
+def _split_directions(values: jax.Array, axis: int) -> list[jax.Array]:
+    """Returns one array for each direction along ``axis``, the second with its steps reversed.
 
-    By slices, whose gradients are no scatters.
+    It uses slices, because their gradients are not scatters.
     """
     parts = [
         jax.lax.index_in_dim(values, direction, axis, keepdims=False)
@@ -156,13 +165,13 @@ def _there_and_back(values: jax.Array, axis: int) -> list[jax.Array]:
 
 
 def _dropped(x: jax.Array, key: jax.Array, share: float) -> jax.Array:
-    """``x`` with a share of its elements 0, and the others larger, so that means stay."""
-    kept = jax.random.bernoulli(key, 1 - share, x.shape)
+    """Replaces a share of the elements by 0, and scales the others so that the mean stays."""
+    stays = jax.random.bernoulli(key, 1 - share, x.shape)
     scale = 1 / (1 - share) if share < 1 else 0
-    return jnp.where(kept, x * jnp.asarray(scale, x.dtype), 0)
+    return jnp.where(stays, x * jnp.asarray(scale, x.dtype), 0)
 
 
-# Cells: a step of each kind of net.
+# Cells: the step of each op.
 
 
 def elman(
@@ -173,39 +182,41 @@ def elman(
     *,
     function: Callable[[jax.Array], jax.Array],
 ) -> State:
-    """The step of a plain net."""
+    """Computes a step of ``rnn_tanh`` or ``rnn_relu``."""
     return (function(gates + rules.product(state[0], layer.hidden)),)
 
 
 def lstm(gates: jax.Array, state: State, layer: Layer, rules: Rules) -> State:
-    """A step with gates for what comes in, what is forgotten, what is new, and what goes out."""
+    """Computes a step with an input gate, a forget gate, a cell gate and an output gate."""
     h, c = state
-    parts = _blocks(gates + rules.product(h, layer.hidden), 4)
-    come, keep, out = (jax.nn.sigmoid(parts[i]) for i in (0, 1, 3))
-    new = keep * convert(c, gates.dtype) + come * jnp.tanh(parts[2])
-    # The loop carries c rounded; so is what h is made of.
-    h_new = convert(out * jnp.tanh(convert(convert(new, c.dtype), gates.dtype)), h.dtype)
+    blocks = _blocks(gates + rules.product(h, layer.hidden), 4)
+    input_gate, forget_gate, output_gate = (jax.nn.sigmoid(blocks[i]) for i in (0, 1, 3))
+    c_new = forget_gate * convert(c, gates.dtype) + input_gate * jnp.tanh(blocks[2])
+    # The loop carries c in its own dtype, so h must come from the rounded c.
+    c_rounded = convert(convert(c_new, c.dtype), gates.dtype)
+    h_new = convert(output_gate * jnp.tanh(c_rounded), h.dtype)
     if layer.projection is not None:
         h_new = rules.product(h_new, layer.projection)
-    return h_new, new
+    return h_new, c_new
 
 
 def gru(gates: jax.Array, state: State, layer: Layer, rules: Rules) -> State:
-    """A step with gates for what is reset, what is kept, and what is new."""
+    """Computes a step with a reset gate, an update gate and a new gate."""
     (h,) = state
-    inputs = _blocks(gates, 3)
-    own = _blocks(rules.product(h, layer.hidden), 3)
-    reset, keep = (jax.nn.sigmoid(inputs[i] + own[i]) for i in (0, 1))
-    inner = own[2] if layer.inner is None else own[2] + layer.inner
-    new = jnp.tanh(inputs[2] + reset * inner)
-    return ((1 - keep) * new + keep * convert(h, gates.dtype),)
+    of_input = _blocks(gates, 3)
+    of_hidden = _blocks(rules.product(h, layer.hidden), 3)
+    reset, update = (jax.nn.sigmoid(of_input[i] + of_hidden[i]) for i in (0, 1))
+    inner = of_hidden[2] if layer.inner is None else of_hidden[2] + layer.inner
+    new = jnp.tanh(of_input[2] + reset * inner)
+    return ((1 - update) * new + update * convert(h, gates.dtype),)
 
 
 def _blocks(gates: jax.Array, count: int) -> list[jax.Array]:
-    """The gates one by one.
+    """Splits the last axis into ``count`` equal blocks.
 
-    By slices, whose gradients are padded and added: XLA of jax 0.10 gets some of those of
-    jnp.split, a concatenation, wrong on a CPU (float64, 2 directions, 4 sequences, 5 elements).
+    The gradient of a slice is padded and added. ``jnp.split`` is not used: its gradient is a
+    concatenation, which XLA of jax 0.10 computes wrongly on a CPU in some cases (for example
+    float64, 2 directions, 4 sequences, 5 elements).
     """
     size = gates.shape[-1] // count
     return [jax.lax.slice_in_dim(gates, i * size, (i + 1) * size, axis=-1) for i in range(count)]

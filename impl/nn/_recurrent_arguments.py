@@ -1,4 +1,4 @@
-"""Checks of what recurrent nets are called with, and PyTorch's flat weights as layers."""
+"""Checks of the arguments of recurrent nets, and the conversion of PyTorch's weights to layers."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from impl.nn._recurrent import Layer, State, accumulator_of
 
 @dataclasses.dataclass(frozen=True)
 class Net:
-    """The shape of a net.
+    """The structure of a net.
 
     Attributes:
-        function: Who is called.
-        gates: How many gates a cell has.
-        layers: How many layers there are.
-        directions: 2 if sequences are read backwards too.
-        biases: Whether there are biases.
+        function: The name of the op, for messages.
+        gates: The number of gates of a cell.
+        layers: The number of layers.
+        directions: The number of directions: 2 if sequences are also read backwards, else 1.
+        biases: Whether cells have biases.
         projects: Whether h is a projection of the cell's output.
     """
 
@@ -37,12 +37,12 @@ class Net:
     projects: bool
 
     @property
-    def each(self) -> int:
-        """How many weights a layer has for a direction."""
+    def weights_per_direction(self) -> int:
+        """The number of arrays of weights for one direction of a layer."""
         return 2 + 2 * self.biases + self.projects
 
     def names(self) -> list[str]:
-        """PyTorch's names of the weights, in order."""
+        """Returns PyTorch's names of the weights, in their order."""
         kinds = ["weight_ih", "weight_hh"] + ["bias_ih", "bias_hh"] * self.biases
         kinds += ["weight_hr"] * self.projects
         return [
@@ -53,14 +53,14 @@ class Net:
         ]
 
     def shapes(self, features: int, hidden: int, size: int) -> list[tuple[int, ...]]:
-        """The shapes that the weights have to have, in order; ``size`` is that of h."""
+        """Returns the expected shapes of the weights, in their order; ``size`` is that of h."""
         rows = self.gates * hidden
         shapes: list[tuple[int, ...]] = []
         for layer in range(self.layers):
-            read = self.directions * size if layer else features
-            own: list[tuple[int, ...]] = [(rows, read), (rows, size)]
-            own += [(rows,), (rows,)] * self.biases + [(size, hidden)] * self.projects
-            shapes += own * self.directions
+            columns = self.directions * size if layer else features
+            of_direction: list[tuple[int, ...]] = [(rows, columns), (rows, size)]
+            of_direction += [(rows,), (rows,)] * self.biases + [(size, hidden)] * self.projects
+            shapes += of_direction * self.directions
         return shapes
 
 
@@ -74,10 +74,12 @@ def net_of(
     bidirectional: bool,
     may_project: bool,
 ) -> tuple[Net, list[jax.Array]]:
-    """The net that has so many weights, and these.
+    """Returns the structure of a net, and its weights as arrays.
+
+    A net has projections if the number of weights is that of a net with projections.
 
     Raises:
-        RuntimeError: There is no layer, or another number of weights.
+        RuntimeError: There is no layer, or the number of weights does not fit.
         TypeError: An argument is of the wrong type.
     """
     if isinstance(has_biases, list | tuple):
@@ -93,26 +95,26 @@ def net_of(
     weights = _arrays(function, "params", params)
     directions = 1 + bidirectional
     plain = Net(function, gates, layers, directions, has_biases, projects=False)
-    found = [plain, dataclasses.replace(plain, projects=True)][: 1 + may_project]
-    for net in found:
+    nets = [plain, dataclasses.replace(plain, projects=True)][: 1 + may_project]
+    for net in nets:
         if len(weights) == len(net.names()):
             return net, weights
-    allowed = " or, with projections, ".join(str(len(net.names())) for net in found)
+    allowed = " or, with projections, ".join(str(len(net.names())) for net in nets)
     raise RuntimeError(
         f"{function}(): got an incorrect number of RNN parameters: {len(weights)}; {layers} "
         f"layer(s) in {directions} direction(s) {'with' if has_biases else 'without'} biases have "
-        f"{allowed}: {', '.join(plain.names()[: plain.each])} and so on"
+        f"{allowed}: {', '.join(plain.names()[: plain.weights_per_direction])} and so on"
     )
 
 
 def sequences(function: str, input: Any, *, batch_first: bool) -> jax.Array:
-    """``input`` as [steps, batch, features].
+    """Returns ``input`` as an array of shape [steps, batch, features].
 
     Raises:
         IndexError: It has fewer dimensions.
         NotImplementedError: It is of bools.
         RuntimeError: It has more dimensions, no step, or is of integers.
-        TypeError: It is no array.
+        TypeError: It is not an array.
     """
     arguments.flag(function, "batch_first", batch_first)
     x = arguments.array(function, "input", input)
@@ -136,11 +138,11 @@ def sequences(function: str, input: Any, *, batch_first: bool) -> jax.Array:
 
 
 def states_of(function: str, hx: Any, count: int) -> State:
-    """``hx``, an array, or as many as there are states.
+    """Returns the ``count`` arrays of ``hx``, which is an array if ``count`` is 1.
 
     Raises:
-        RuntimeError: There are not as many.
-        TypeError: It is something else.
+        RuntimeError: ``hx`` has another number of arrays.
+        TypeError: ``hx`` has another type.
     """
     if count == 1:
         return (arguments.array(function, "hx", hx),)
@@ -153,13 +155,12 @@ def states_of(function: str, hx: Any, count: int) -> State:
 
 
 def check_shapes(net: Net, x: jax.Array, states: State, weights: Sequence[jax.Array]) -> None:
-    """Refuses states and weights of other shapes or dtypes than the input and the net ask for.
+    """Checks the shapes and dtypes of states and weights against the input and the net.
 
     Raises:
-        RuntimeError: One is.
+        RuntimeError: A shape or a dtype does not fit.
     """
-    steps, batch, features = x.shape
-    del steps
+    _, batch, features = x.shape
     hidden_weight = weights[1]
     if hidden_weight.ndim != 2 or hidden_weight.shape[0] % net.gates:
         raise RuntimeError(
@@ -169,10 +170,10 @@ def check_shapes(net: Net, x: jax.Array, states: State, weights: Sequence[jax.Ar
     hidden, size = hidden_weight.shape[0] // net.gates, hidden_weight.shape[1]
     if not net.projects:
         size = hidden
-    many = net.layers * net.directions
-    wanted: list[tuple[int, ...]] = [(many, batch, size), (many, batch, hidden)]
+    cells = net.layers * net.directions
+    of_states: list[tuple[int, ...]] = [(cells, batch, size), (cells, batch, hidden)]
     names = ["hx"] if len(states) == 1 else ["hx[0]", "hx[1]"]
-    expected = list(zip(names, states, wanted, strict=False))
+    expected = list(zip(names, states, of_states, strict=False))
     labels = [f"params[{i}] ({name})" for i, name in enumerate(net.names())]
     expected += zip(labels, weights, net.shapes(features, hidden, size), strict=True)
     for name, value, shape in expected:
@@ -190,45 +191,47 @@ def check_shapes(net: Net, x: jax.Array, states: State, weights: Sequence[jax.Ar
 
 
 def layers_of(net: Net, weights: Sequence[jax.Array]) -> list[Layer]:
-    """PyTorch's flat list, layer by layer.
+    """Returns PyTorch's flat list of weights as layers.
 
-    What gradients add up step by step is kept in the type that sums are kept in.
+    Weights of h are converted to the accumulator's dtype here, so that their gradients are added
+    over the steps in this dtype.
     """
     return list(_layers(net, weights))
 
 
 def _layers(net: Net, weights: Sequence[jax.Array]) -> Iterator[Layer]:
-    wide = accumulator_of(weights[0])
-    for start in range(0, len(weights), net.each * net.directions):
-        own = [weights[start + d * net.each :][: net.each] for d in range(net.directions)]
-        kinds = list(zip(*own, strict=True))
-        into = jnp.concatenate(kinds[0]).T
+    wide, count = accumulator_of(weights[0]), net.weights_per_direction
+    for start in range(0, len(weights), count * net.directions):
+        of_directions = [weights[start + d * count :][:count] for d in range(net.directions)]
+        kinds = list(zip(*of_directions, strict=True))
+        of_input = jnp.concatenate(kinds[0]).T
         hidden = jnp.stack(kinds[1]).swapaxes(1, 2).astype(wide)
         projection = jnp.stack(kinds[-1]).swapaxes(1, 2).astype(wide) if net.projects else None
         bias = inner = None
         if net.biases:
             first, second = (jnp.stack(kind).astype(wide) for kind in kinds[2:4])
             if net.gates == 3:
-                # A reset gate scales what the new gate has of h, bias and all.
+                # A reset gate scales the part of the new gate that comes from h, with its bias.
                 size = second.shape[1] // 3
                 inner = second[:, None, 2 * size :]
                 second = jnp.where(jnp.arange(3 * size) < 2 * size, second, 0)
             bias = (first + second).reshape(-1)
-        yield Layer(into, hidden, bias, inner, projection)
+        yield Layer(of_input, hidden, bias, inner, projection)
 
 
 def lengths_of(function: str, lengths: Any, steps: int, batch: int) -> jax.Array | None:
-    """``lengths`` as an array of integers, of shape [batch]; None stays None.
+    """Returns ``lengths`` as an array of integers of shape [batch]; None stays None.
 
     Raises:
-        RuntimeError: They are no integers, of another number, or known to be out of range.
+        RuntimeError: They are not integers, their number does not fit, or a known value is out of
+            range.
         TypeError: They are neither an array nor a sequence of ints.
     """
     if lengths is None:
         return None
     if isinstance(lengths, Sequence) and not isinstance(lengths, str):
-        each = [arguments.integer(function, f"lengths[{i}]", one) for i, one in enumerate(lengths)]
-        lengths = np.array(each, np.int64)
+        ints = [arguments.integer(function, f"lengths[{i}]", n) for i, n in enumerate(lengths)]
+        lengths = np.array(ints, np.int64)
     array = arguments.array(function, "lengths", lengths)
     if arguments.dtype_kind(array.dtype) != "integer":
         raise RuntimeError(f"{function}(): lengths must be integers, but got {array.dtype}")
@@ -239,22 +242,23 @@ def lengths_of(function: str, lengths: Any, steps: int, batch: int) -> jax.Array
         )
     known = arguments.known(lengths)
     if known is not None and np.any(wrong := (known < 1) | (known > steps)):
-        place = int(np.argmax(wrong))
+        position = int(np.argmax(wrong))
         raise RuntimeError(
             f"{function}(): Length of all samples has to be greater than 0 and at most the number "
-            f"of steps, {steps}, but got {known[place]} at position {place} of argument 'lengths'"
+            f"of steps, {steps}, but got {known[position]} at position {position} of argument "
+            "'lengths'"
         )
     return array
 
 
-def dropping(
+def dropout_of(
     function: str, dropout: Any, key: Any, *, train: bool, layers: int
 ) -> tuple[float, jax.Array | None]:
-    """The share to drop, and the key that decides which; no key if nothing is dropped.
+    """Returns the share to drop, and the key; None in place of the key if nothing is dropped.
 
     Raises:
         RuntimeError: The share is not in [0, 1].
-        TypeError: An argument is of the wrong type; or there is no key where one is needed.
+        TypeError: An argument is of the wrong type; or elements are to be dropped without a key.
     """
     arguments.flag(function, "train", train)
     if isinstance(dropout, bool) or not isinstance(dropout, numbers.Real):
@@ -293,4 +297,4 @@ def _arrays(function: str, name: str, value: Any) -> list[jax.Array]:
         raise TypeError(
             f"{function}(): argument '{name}' must be tuple of arrays, not {type(value).__name__}"
         )
-    return [arguments.array(function, f"{name}[{i}]", one) for i, one in enumerate(value)]
+    return [arguments.array(function, f"{name}[{i}]", item) for i, item in enumerate(value)]

@@ -1,4 +1,7 @@
-"""impl.nn.rnn_tanh, rnn_relu, lstm and gru."""
+"""The ops ``rnn_tanh``, ``rnn_relu``, ``lstm`` and ``gru``: recurrent nets.
+
+``_recurrent_arguments`` checks the arguments; ``_recurrent`` computes the layers.
+"""
 
 from __future__ import annotations
 
@@ -33,48 +36,51 @@ def rnn_tanh(
     lengths: Array | Sequence[int] | None = None,
     key: jax.Array | None = None,
 ) -> tuple[jax.Array, jax.Array]:
-    """Layers of ``h = tanh(W_ih x + b_ih + W_hh h + b_hh)``, step by step.
+    """Computes layers of ``h = tanh(W_ih x + b_ih + W_hh h + b_hh)``, step by step.
+
+    In float16 and bfloat16, products are added in float32 and rounded. The states, and the products
+    of all inputs with ``weight_ih``, are rounded too; the rest of a step is in float32.
 
     Args:
         input: Shape [steps, batch, features], or [batch, steps, features] if ``batch_first``;
-            floats or complex numbers. float16 and bfloat16 are multiplied with sums in float32;
-            what is between a step's products is in float32; products, what the inputs add to a
-            step, and states are rounded.
-        hx: The first h: shape [layers * directions, batch, hidden], of the dtype of ``input``, as
-            all arrays are.
-        params: For each layer, and within it for each direction, ``weight_ih`` of shape [hidden,
-            features] (for later layers, [hidden, directions * hidden]), ``weight_hh`` of shape
-            [hidden, hidden] and, if ``has_biases``, ``bias_ih`` and ``bias_hh`` of shape [hidden].
-        has_biases: Whether there are biases.
-        num_layers: How many layers there are; each reads what the one before gives.
-        dropout: The share, in [0, 1], of a layer's elements that the next one gets as 0 if
-            ``train``; the others are divided by the share of those that stay.
-        train: Whether to drop any.
-        bidirectional: Whether each layer reads the sequences backwards too.
-        batch_first: The layout of ``input`` and of the output. That of states stays.
-        lengths: For sequences of different lengths, in any order: a length in [1, steps] for each
-            of the batch. What follows in ``input`` is not read, the output is 0 there, h stays,
-            and reading backwards begins at a sequence's own end, as of a sequence that
-            ``torch.nn.utils.rnn.pack_padded_sequence`` has packed. Under ``jit``, where values are
-            unknown, a length below 1 counts as 0, which leaves h as it was, and one above steps
-            as steps.
-        key: The JAX key that decides what is dropped, such as ``impl.Generator.key()`` hands out.
-            The same one drops the same.
+            floats or complex numbers.
+        hx: The initial h: shape [layers * directions, batch, hidden]. All arrays have the dtype of
+            ``input``.
+        params: The weights of each layer, and within a layer of each direction: ``weight_ih`` of
+            shape [hidden, features] (in later layers, [hidden, directions * hidden]),
+            ``weight_hh`` of shape [hidden, hidden] and, if ``has_biases``, ``bias_ih`` and
+            ``bias_hh`` of shape [hidden].
+        has_biases: Whether ``params`` contain biases.
+        num_layers: The number of layers. Each reads the output of the layer before it.
+        dropout: The share of a layer's output that is dropped, in [0, 1]: the next layer reads 0 in
+            place of these elements. The others are divided by 1 - ``dropout``. Only if ``train``.
+        train: Whether to drop elements.
+        bidirectional: Whether each layer also reads the sequences backwards, which is a second
+            direction.
+        batch_first: Whether ``input`` and the output begin with the batch. States never do.
+        lengths: The length of each sequence, in [1, steps]: shape [batch], in any order; None
+            means that all have ``steps`` steps. After the end of a sequence, ``input`` is not
+            read, the output is 0 and h does not change; the second direction begins at the end of
+            the sequence. These are the results of ``torch.nn.utils.rnn.pack_padded_sequence``.
+            Under ``jit``, where values are unknown, a length below 1 means 0 (h stays as it was),
+            and a length above ``steps`` means ``steps``.
+        key: The JAX key that decides which elements are dropped, for example from
+            ``impl.Generator.key()``. Equal keys drop the same elements.
 
     Returns:
-        The output, shape [steps, batch, directions * hidden] or with the batch first; and the last
-        h, of the shape of ``hx``.
+        The output of the last layer: shape [steps, batch, directions * hidden], or with the batch
+        first; and the final h, of the shape of ``hx``.
 
     Raises:
         IndexError: ``input`` has fewer than 3 dimensions.
         NotImplementedError: ``input`` is of bools.
         RuntimeError: Shapes, dtypes, the number of ``params``, ``lengths`` or ``dropout`` do not
-            fit; ``input`` is of integers or has no step.
-        TypeError: An argument is of the wrong type; or something is to be dropped, and there is no
-            ``key``.
+            fit; or ``input`` is of integers, or has no step.
+        TypeError: An argument is of the wrong type; or elements are to be dropped, and ``key`` is
+            None.
 
-    Source: ``torch.rnn_tanh``, which ``torch.nn.RNN`` calls. What the mode does, and the
-    guarantee, are in the spec's rows.
+    Source: ``torch.rnn_tanh``, which ``torch.nn.RNN`` calls. The spec's rows state what the mode
+    does, and the guarantee.
     """
     call = _Call(input, hx, params, num_layers, dropout, lengths, key)
     flags = _Flags(has_biases, train, bidirectional, batch_first)
@@ -96,32 +102,13 @@ def rnn_relu(
     lengths: Array | Sequence[int] | None = None,
     key: jax.Array | None = None,
 ) -> tuple[jax.Array, jax.Array]:
-    """Layers of ``h = max(0, W_ih x + b_ih + W_hh h + b_hh)``, step by step.
+    """Computes layers of ``h = max(0, W_ih x + b_ih + W_hh h + b_hh)``, step by step.
 
-    Args:
-        input: As that of ``rnn_tanh``, but of floats.
-        hx: As that of ``rnn_tanh``.
-        params: As those of ``rnn_tanh``.
-        has_biases: Whether there are biases.
-        num_layers: How many layers there are.
-        dropout: The share of a layer's elements that the next one gets as 0 if ``train``.
-        train: Whether to drop any.
-        bidirectional: Whether each layer reads the sequences backwards too.
-        batch_first: The layout of ``input`` and of the output.
-        lengths: As those of ``rnn_tanh``.
-        key: The JAX key that decides what is dropped.
+    Arguments, results and exceptions are those of ``rnn_tanh``, with one difference: ``input`` of
+    complex numbers raises RuntimeError.
 
-    Returns:
-        As that of ``rnn_tanh``.
-
-    Raises:
-        IndexError: ``input`` has fewer than 3 dimensions.
-        NotImplementedError: ``input`` is of bools.
-        RuntimeError: As that of ``rnn_tanh``; or ``input`` is of complex numbers.
-        TypeError: As that of ``rnn_tanh``.
-
-    Source: ``torch.rnn_relu``, which ``torch.nn.RNN`` calls. What the mode does, and the
-    guarantee, are in the spec's rows.
+    Source: ``torch.rnn_relu``, which ``torch.nn.RNN`` calls. The spec's rows state what the mode
+    does, and the guarantee.
     """
     call = _Call(input, hx, params, num_layers, dropout, lengths, key)
     flags = _Flags(has_biases, train, bidirectional, batch_first)
@@ -143,39 +130,24 @@ def lstm(
     lengths: Array | Sequence[int] | None = None,
     key: jax.Array | None = None,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Layers of long short-term memory: ``c = f * c + i * g`` and ``h = o * tanh(c)``.
+    """Computes layers of long short-term memory: ``c = f * c + i * g`` and ``h = o * tanh(c)``.
 
-    The gates i, f, g and o are ``W_ih x + b_ih + W_hh h + b_hh``, g through tanh and the others
-    through the logistic function. With projections h is ``W_hr (o * tanh(c))``.
+    The gates i, f, g and o are ``W_ih x + b_ih + W_hh h + b_hh``, followed by tanh for g and by the
+    logistic function for the others. With projections, h is ``W_hr (o * tanh(c))``.
 
-    Args:
-        input: As that of ``rnn_tanh``.
-        hx: The first h, shape [layers * directions, batch, size], and the first c, shape [layers *
-            directions, batch, hidden]. Without projections, size is hidden.
-        params: As those of ``rnn_tanh``, with 4 * hidden rows, a block for each of i, f, g and o,
-            and ``weight_hh`` of shape [4 * hidden, size]. With one more for each layer and
-            direction, the last of it, there are projections: ``weight_hr`` of shape [size, hidden].
-        has_biases: Whether there are biases.
-        num_layers: How many layers there are.
-        dropout: The share of a layer's elements that the next one gets as 0 if ``train``.
-        train: Whether to drop any.
-        bidirectional: Whether each layer reads the sequences backwards too.
-        batch_first: The layout of ``input`` and of the output.
-        lengths: As those of ``rnn_tanh``.
-        key: The JAX key that decides what is dropped.
+    Arguments, results and exceptions are those of ``rnn_tanh``, with these differences:
 
-    Returns:
-        The output, shape [steps, batch, directions * size] or with the batch first; and the last h
-        and the last c, of the shapes of ``hx``.
+    - ``hx`` is a pair: the initial h of shape [layers * directions, batch, size], and the initial c
+      of shape [layers * directions, batch, hidden]. Without projections, size is hidden. Another
+      number of arrays raises RuntimeError.
+    - ``params`` have 4 * hidden rows, a block for each of i, f, g and o. ``weight_hh`` has the
+      shape [4 * hidden, size]. With projections, each direction of each layer has one more array at
+      its end: ``weight_hr`` of shape [size, hidden].
+    - The result has three arrays: the output of shape [steps, batch, directions * size], or with
+      the batch first; the final h; and the final c.
 
-    Raises:
-        IndexError: ``input`` has fewer than 3 dimensions.
-        NotImplementedError: ``input`` is of bools.
-        RuntimeError: As that of ``rnn_tanh``; or ``hx`` are not two.
-        TypeError: As that of ``rnn_tanh``.
-
-    Source: ``torch.lstm``, which ``torch.nn.LSTM`` calls. What the mode does, and the guarantee,
-    are in the spec's rows.
+    Source: ``torch.lstm``, which ``torch.nn.LSTM`` calls. The spec's rows state what the mode does,
+    and the guarantee.
     """
     call = _Call(input, hx, params, num_layers, dropout, lengths, key)
     flags = _Flags(has_biases, train, bidirectional, batch_first)
@@ -197,35 +169,16 @@ def gru(
     lengths: Array | Sequence[int] | None = None,
     key: jax.Array | None = None,
 ) -> tuple[jax.Array, jax.Array]:
-    """Layers of gated units: ``h = (1 - z) * n + z * h``.
+    """Computes layers of gated recurrent units: ``h = (1 - z) * n + z * h``.
 
-    The gates r and z are ``W_ih x + b_ih + W_hh h + b_hh`` through the logistic function, and n is
+    The gates r and z are ``W_ih x + b_ih + W_hh h + b_hh``, followed by the logistic function. n is
     ``tanh(W_in x + b_in + r * (W_hn h + b_hn))``.
 
-    Args:
-        input: As that of ``rnn_tanh``.
-        hx: As that of ``rnn_tanh``.
-        params: As those of ``rnn_tanh``, with 3 * hidden rows, a block for each of r, z and n.
-        has_biases: Whether there are biases.
-        num_layers: How many layers there are.
-        dropout: The share of a layer's elements that the next one gets as 0 if ``train``.
-        train: Whether to drop any.
-        bidirectional: Whether each layer reads the sequences backwards too.
-        batch_first: The layout of ``input`` and of the output.
-        lengths: As those of ``rnn_tanh``.
-        key: The JAX key that decides what is dropped.
+    Arguments, results and exceptions are those of ``rnn_tanh``, with one difference: ``params``
+    have 3 * hidden rows, a block for each of r, z and n.
 
-    Returns:
-        As that of ``rnn_tanh``.
-
-    Raises:
-        IndexError: ``input`` has fewer than 3 dimensions.
-        NotImplementedError: ``input`` is of bools.
-        RuntimeError: As that of ``rnn_tanh``.
-        TypeError: As that of ``rnn_tanh``.
-
-    Source: ``torch.gru``, which ``torch.nn.GRU`` calls. What the mode does, and the guarantee, are
-    in the spec's rows.
+    Source: ``torch.gru``, which ``torch.nn.GRU`` calls. The spec's rows state what the mode does,
+    and the guarantee.
     """
     call = _Call(input, hx, params, num_layers, dropout, lengths, key)
     flags = _Flags(has_biases, train, bidirectional, batch_first)
@@ -235,7 +188,7 @@ def gru(
 
 @dataclasses.dataclass(frozen=True)
 class _Call:
-    """What all of them are called with, as it came."""
+    """The arguments that need more than a check of their type."""
 
     input: Any
     hx: Any
@@ -248,7 +201,7 @@ class _Call:
 
 @dataclasses.dataclass(frozen=True)
 class _Flags:
-    """What of it is to be bools."""
+    """The arguments that must be bools."""
 
     has_biases: bool
     train: bool
@@ -256,7 +209,7 @@ class _Flags:
     batch_first: bool
 
 
-#: A step of each, how many gates it has, and how many states.
+#: For each op: its step, its number of gates and its number of states.
 _CELLS: Mapping[str, tuple[Advance, int, int]] = MappingProxyType(
     {
         "rnn_tanh": (_recurrent.tanh, 1, 1),
@@ -278,7 +231,7 @@ def _run(name: str, call: _Call, flags: _Flags) -> tuple[jax.Array, State]:
         bidirectional=flags.bidirectional,
         may_project=count == 2,
     )
-    share, key = net_arguments.dropping(
+    dropout, key = net_arguments.dropout_of(
         name, call.dropout, call.key, train=flags.train, layers=net.layers
     )
     x = net_arguments.sequences(name, call.input, batch_first=flags.batch_first)
@@ -287,9 +240,10 @@ def _run(name: str, call: _Call, flags: _Flags) -> tuple[jax.Array, State]:
     states = net_arguments.states_of(name, call.hx, count)
     net_arguments.check_shapes(net, x, states, weights)
     lengths = net_arguments.lengths_of(name, call.lengths, *x.shape[:2])
-    stated = arguments.facts(x)
-    decision, pullback = (decide(f"nn.{name}", way, **stated) for way in ("forward", "backward"))
-    rules = Rules(advance, decision, pullback, share, key)
-    out, ends = _recurrent.run(x, states, net_arguments.layers_of(net, weights), lengths, rules)
+    facts = arguments.facts(x)
+    decision, pullback = decide(f"nn.{name}", **facts), decide(f"nn.{name}", "backward", **facts)
+    rules = Rules(advance, decision, pullback, dropout, key)
+    layers = net_arguments.layers_of(net, weights)
+    out, final_states = _recurrent.run(x, states, layers, lengths, rules)
     out = alert(out, decision)
-    return jnp.swapaxes(out, 0, 1) if flags.batch_first else out, ends
+    return jnp.swapaxes(out, 0, 1) if flags.batch_first else out, final_states

@@ -1,4 +1,4 @@
-"""The ops of ``torch.nn.functional``: a file each, or one for those of one kind."""
+"""The ops of ``torch.nn.functional``. A file holds one op, or the ops of 1, 2 and 3 dimensions."""
 
 from impl.nn.functional.adaptive_avg_pool import adaptive_avg_pool1d as adaptive_avg_pool1d
 from impl.nn.functional.adaptive_avg_pool import adaptive_avg_pool2d as adaptive_avg_pool2d

@@ -1,4 +1,7 @@
-"""What convolutions share: checks of their arguments, their geometry, and the bias."""
+"""The part that ``conv`` and ``conv_transpose`` share.
+
+It checks the arrays and the numbers of a call, binds the primitive, and adds the bias.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +24,13 @@ from impl._primitives.matmul import matmul
 
 @dataclasses.dataclass(frozen=True)
 class Operands:
-    """Checked operands, with a batch.
+    """The arrays of a call, checked, with a batch.
 
     Attributes:
         input: Shape [n, channels, *sizes].
-        weight: Shape [channels, channels, *taps].
+        weight: Shape [channels, channels, *kernel].
         bias: Shape [channels], or None.
-        batched: Whether the batch was there.
+        batched: Whether the caller's input had a batch.
     """
 
     input: jax.Array
@@ -37,24 +40,24 @@ class Operands:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Sizes of the input."""
+        """The spatial sizes of the input."""
         return self.input.shape[2:]
 
     @property
-    def taps(self) -> tuple[int, ...]:
-        """Sizes of the kernel."""
+    def kernel(self) -> tuple[int, ...]:
+        """The spatial sizes of the weight."""
         return self.weight.shape[2:]
 
 
 def operands(
     function: str, dims: int, input: Any, weight: Any, bias: Any, groups: int, *, transposed: bool
 ) -> Operands:
-    """Checks the arrays.
+    """Checks the arrays of a call, and adds a batch if there is none.
 
     Raises:
-        NotImplementedError: They are of bools.
+        NotImplementedError: The arrays are of bools.
         RuntimeError: Shapes or dtypes do not fit.
-        TypeError: One is no array.
+        TypeError: One of them is not an array.
     """
     x, w = arguments.array(function, "input", input), arguments.array(function, "weight", weight)
     b = None if bias is None else arguments.array(function, "bias", bias)
@@ -74,14 +77,14 @@ def operands(
         )
     batched = x.ndim == dims + 2
     x = x if batched else x[None]
-    given = f"Given groups={groups}, weight of size {list(w.shape)}, expected"
+    prefix = f"Given groups={groups}, weight of size {list(w.shape)}, expected"
     if w.shape[0] < groups or w.shape[0] % groups:
         rule = "be at least" if w.shape[0] < groups else "be divisible by"
-        raise RuntimeError(f"{function}(): {given} weight to {rule} {groups} at dimension 0")
+        raise RuntimeError(f"{function}(): {prefix} weight to {rule} {groups} at dimension 0")
     channels = w.shape[0] if transposed else w.shape[1] * groups
     if x.shape[1] != channels:
         raise RuntimeError(
-            f"{function}(): {given} input{list(x.shape)} to have {channels} channels, but got "
+            f"{function}(): {prefix} input{list(x.shape)} to have {channels} channels, but got "
             f"{x.shape[1]} channels instead"
         )
     if min(w.shape[2:]) < 1:
@@ -96,7 +99,7 @@ def operands(
 
 
 def positive(function: str, name: str, value: Any) -> int:
-    """A positive int.
+    """Returns ``value`` as a positive int.
 
     Raises:
         RuntimeError: It is not positive.
@@ -109,11 +112,18 @@ def positive(function: str, name: str, value: Any) -> int:
 
 
 def each(function: str, name: str, value: Any, dims: int, least: int) -> tuple[int, ...]:
-    """An int for all dimensions, or one for each, or a sequence of one for all.
+    """Returns one int for each dimension.
+
+    Args:
+        function: The name of the op, for messages.
+        name: The name of the argument, for messages.
+        value: An int or a sequence of one int, for all dimensions; or a sequence of ``dims`` ints.
+        dims: The number of dimensions.
+        least: The least value that is allowed.
 
     Raises:
-        RuntimeError: One is below ``least``, or there are not as many as dimensions.
-        TypeError: One is not an int.
+        RuntimeError: A value is below ``least``, or the sequence has another length.
+        TypeError: A value is not an int.
     """
     if isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 1:
         value = value[0]
@@ -125,17 +135,17 @@ def each(function: str, name: str, value: Any, dims: int, least: int) -> tuple[i
 
 
 def convolved(
-    function: str, operands: Operands, strides: ConvolutionWindow, *, wanted: Role
+    function: str, operands: Operands, window: ConvolutionWindow, *, role: Role
 ) -> jax.Array:
-    """The convolution, or its transpose where the image is wanted, as the op's rows have it."""
-    stated = arguments.facts(operands.input)
+    """Computes a convolution, or its transpose if ``role`` is the image, and adds the bias."""
+    facts = arguments.facts(operands.input)
     name = f"nn.functional.{function}"
-    decision, pullback = decide(name, **stated), decide(name, "backward", **stated)
+    decision, pullback = decide(name, **facts), decide(name, "backward", **facts)
     out = convolution(
         operands.input,
         operands.weight,
-        role=wanted,
-        window=strides,
+        role=role,
+        window=window,
         decision=decision,
         pullback=pullback,
     )
@@ -146,7 +156,7 @@ def convolved(
 
 
 def _plus(out: jax.Array, bias: jax.Array, pullback: Decision) -> jax.Array:
-    """Adds each channel's bias, in the type that sums are kept in."""
+    """Adds the bias of each channel, in the accumulator's dtype."""
     dtype = out.dtype
     wide = accumulator(dtype) if jnp.issubdtype(dtype, jnp.floating) else dtype
     flat = convert(out, wide).reshape(*out.shape[:2], -1)
@@ -154,15 +164,15 @@ def _plus(out: jax.Array, bias: jax.Array, pullback: Decision) -> jax.Array:
     return convert(summed.reshape(out.shape), dtype)
 
 
-# As a plain addition, its gradient is a sum whose order XLA chooses: before jax 0.11, on a CPU, by
-# the number of threads.
+# The gradient of a plain addition would be a sum whose order XLA chooses. On a CPU, before
+# jax 0.11, that order depends on the number of threads.
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _shifted(
-    pullback: Decision,  # noqa: ARG001  # For the derivative.
+    pullback: Decision,  # noqa: ARG001  # The derivative uses it.
     out: jax.Array,
     bias: jax.Array,
 ) -> jax.Array:
-    """[images, channels, positions] plus [channels]."""
+    """Adds an array of shape [channels] to one of shape [images, channels, positions]."""
     return out + bias[:, None]
 
 
@@ -175,7 +185,7 @@ def _shifted_jvp(
     shift = tangents[1].reshape(1, 1, channels)
     ones = functools.partial(jnp.ones, dtype=bias.dtype)
     product = functools.partial(matmul, decision=pullback, pullback=pullback)
-    # Products with ones, to be transposed: the sum over positions, then that over images.
-    each = product(ones((1, images, 1)), shift).reshape(images, channels, 1)
-    tangent = product(each, ones((images, 1, positions)))
+    # Broadcast by products with ones: their transpose adds over positions, then over images.
+    of_images = product(ones((1, images, 1)), shift).reshape(images, channels, 1)
+    tangent = product(of_images, ones((images, 1, positions)))
     return _shifted(pullback, out, bias), tangents[0] + tangent

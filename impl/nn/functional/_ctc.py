@@ -1,7 +1,8 @@
 """Connectionist temporal classification: the alpha-beta recursion in log space, and its gradient.
 
-Arrays of states have 2 S + 1 along their last axis: blank, first label, blank, second label, and
-so on to the last blank. What lies beyond a target's own states reaches none of them.
+A target of S labels has 2 S + 1 states: blank, first label, blank, second label, and so on to the
+last blank. The last axis of an array of states has one element for each. A target shorter than S
+has fewer states; the elements after them do not influence them.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from impl._primitives.scatter_accumulate import scatter_accumulate
 
 @dataclasses.dataclass(frozen=True)
 class Rules:
-    """What a loss does beside its arrays.
+    """The static arguments of a loss.
 
     Attributes:
         blank: The class of the states between labels.
-        zero_infinity: Whether an infinite loss is 0, with a gradient of 0.
-        pullback: What differentiating it does.
+        zero_infinity: Whether an infinite loss becomes 0, with a gradient of 0.
+        pullback: The decision of the gradient.
     """
 
     blank: int
@@ -43,17 +44,18 @@ def losses(
     target_lengths: jax.Array,
     rules: Rules,
 ) -> jax.Array:
-    """The negative logarithm of the probability of each target.
+    """Returns the negative logarithm of the probability of each target.
 
     Args:
-        log_probs: Shape [T, n, classes], of the dtype that is computed in.
-        labels: Shape [n, S], integers; those beyond a target's length may be anything.
-        input_lengths: Shape [n], int32, each in [0, T], or -1 if it is none.
-        target_lengths: Shape [n], int32, or -1 as well. A target longer than S has no probability.
-        rules: What else there is to know.
+        log_probs: Shape [T, n, classes], in the dtype of the computation.
+        labels: Shape [n, S], integers. Labels after the end of a target are not used.
+        input_lengths: Shape [n], int32, each in [0, T]; or -1 if out of range.
+        target_lengths: Shape [n], int32; or -1 if out of range. A target longer than S has the
+            probability 0.
+        rules: The static arguments.
 
     Returns:
-        Shape [n]; NaN where a length or a label is none.
+        An array of shape [n]; NaN if a length or a label is out of range.
     """
     states = _States.of(log_probs, labels, input_lengths, target_lengths, rules)
     return _or_zero(states.forward(keep=False)[0], rules)
@@ -64,8 +66,8 @@ def _jvp(rules: Rules, primals: Any, tangents: Any) -> Any:
     log_probs, labels, input_lengths, target_lengths = primals
     states = _States.of(_once(log_probs), labels, input_lengths, target_lengths, rules)
     loss, alphas = states.forward(keep=True)
-    slope = alert(_gradient(states, loss, alphas, rules), rules.pullback)
-    return _or_zero(loss, rules), (slope * tangents[0]).sum((0, 2))
+    gradient = alert(_gradient(states, loss, alphas, rules), rules.pullback)
+    return _or_zero(loss, rules), (gradient * tangents[0]).sum((0, 2))
 
 
 @jax.custom_jvp
@@ -86,16 +88,18 @@ def _or_zero(loss: jax.Array, rules: Rules) -> jax.Array:
 
 @dataclasses.dataclass(frozen=True)
 class _States:
-    """The states of targets, and their logarithms of probabilities.
+    """The states of targets, and the logarithms of their probabilities.
 
     Attributes:
-        log_probs: As given: [T, n, classes].
-        classes: The class of each state, and the number of classes beyond a target: [n, 2 S + 1].
-        emitted: What each state emits at each time: [T, n, 2 S + 1].
-        skips: Whether a state may follow the one two before: [n, 2 S + 1].
+        log_probs: The argument of the op: [T, n, classes].
+        classes: The class of each state; after the states of a target, the number of classes:
+            [n, 2 S + 1].
+        emitted: The logarithm of the probability of each state's class at each time:
+            [T, n, 2 S + 1].
+        skips: Whether a state may follow the state two before it: [n, 2 S + 1].
         last: The last time of each input: [n].
-        ends: Whether a state is one of the last two of its target, none of which is here if that
-            is longer than S: [n, 2 S + 1].
+        ends: Whether a state is one of the last two of its target. No state is, if the target is
+            longer than S: [n, 2 S + 1].
         lengths: The length of each target: [n].
     """
 
@@ -125,12 +129,12 @@ class _States:
         state = jnp.arange(2 * longest + 1, dtype=jnp.int32)
         end = 2 * target_lengths[:, None]
         classes = jnp.where(state <= end, classes, rules.blank)
-        read = jnp.broadcast_to(classes, (log_probs.shape[0], *classes.shape))
+        at_each_time = jnp.broadcast_to(classes, (log_probs.shape[0], *classes.shape))
         two_before = jnp.pad(classes, ((0, 0), (2, 0)), mode="edge")[:, :-2]
         return cls(
             log_probs=log_probs,
             classes=jnp.where(state <= end, classes, count),
-            emitted=jnp.take_along_axis(log_probs, read, 2, mode="fill"),
+            emitted=jnp.take_along_axis(log_probs, at_each_time, 2, mode="fill"),
             skips=(state >= 2) & (classes != two_before),
             last=input_lengths - 1,
             ends=(state <= end) & (state >= end - 1),
@@ -138,22 +142,22 @@ class _States:
         )
 
     def forward(self, *, keep: bool) -> tuple[jax.Array, jax.Array | None]:
-        """Each target's loss, [n], and if asked for the alphas, [T, n, 2 S + 1]."""
+        """Returns the loss of each target, [n], and with ``keep`` the alphas, [T, n, 2 S + 1]."""
         state = jnp.arange(self.classes.shape[1], dtype=jnp.int32)
 
         def step(before: jax.Array, now: Any) -> Any:
             emitted, time = now
-            after = _sum_of_logs(before, _moved(before, 1), _gated(_moved(before, 2), self.skips))
+            after = _log_add_exp(before, _moved(before, 1), _gated(_moved(before, 2), self.skips))
             alpha = jnp.where(time == 0, jnp.where(state < 2, 0, -jnp.inf), after) + emitted
-            # An input that has ended stays as it was.
+            # After the end of an input, its states no longer change.
             alpha = jnp.where((time <= self.last)[:, None], alpha, before)
             return alpha, alpha if keep else None
 
-        # Before the first time only the first blank has a probability, and only of no target.
-        none = jnp.where(state == 0, 0, -jnp.inf).astype(self.emitted.dtype)
-        none = vary_like(jnp.broadcast_to(none, self.classes.shape), self.emitted, self.last)
+        # The states of an input without times: an empty target has the probability 1.
+        initial = jnp.where(state == 0, 0, -jnp.inf).astype(self.emitted.dtype)
+        initial = vary_like(jnp.broadcast_to(initial, self.classes.shape), self.emitted, self.last)
         times = jnp.arange(self.emitted.shape[0], dtype=jnp.int32)
-        final, alphas = jax.lax.scan(step, none, (self.emitted, times))
+        final, alphas = jax.lax.scan(step, initial, (self.emitted, times))
         ends = jnp.where(self.ends, final, -jnp.inf)
         greatest = ends.max(1, keepdims=True)
         base = jnp.where(jnp.isneginf(greatest), 0, greatest)
@@ -162,50 +166,50 @@ class _States:
         return jnp.where(known, -likelihood, jnp.nan), alphas
 
     def posteriors(self, loss: jax.Array, alphas: jax.Array) -> jax.Array:
-        """The probability of each state at each time, given the target: [T, n, 2 S + 1]."""
+        """Returns the probability of each state at each time, given the target: [T, n, 2 S + 1]."""
 
         def step(after: jax.Array, now: Any) -> Any:
             emitted, alpha, time = now
             skipped = _moved(_gated(after, self.skips), -2)
-            beta = _sum_of_logs(after, _moved(after, -1), skipped)
+            beta = _log_add_exp(after, _moved(after, -1), skipped)
             beta = jnp.where((time == self.last)[:, None], last, beta)
             beta = jnp.where((time <= self.last)[:, None], beta, -jnp.inf)
             return beta + emitted, jnp.exp(alpha + beta + loss[:, None])
 
         last = jnp.where(self.ends, 0, -jnp.inf).astype(loss.dtype)
-        none = vary_like(jnp.full_like(alphas[0], -jnp.inf), alphas, self.last)
+        initial = vary_like(jnp.full_like(alphas[0], -jnp.inf), alphas, self.last)
         times = jnp.arange(self.emitted.shape[0], dtype=jnp.int32)
-        given = (self.emitted, alphas, times)
-        found: jax.Array = jax.lax.scan(step, none, given, reverse=True)[1]
-        return found
+        of_times = (self.emitted, alphas, times)
+        posteriors: jax.Array = jax.lax.scan(step, initial, of_times, reverse=True)[1]
+        return posteriors
 
 
 def _gradient(states: _States, loss: jax.Array, alphas: Any, rules: Rules) -> jax.Array:
-    """By ``log_probs``, as PyTorch has it.
+    """Returns PyTorch's gradient for ``log_probs``.
 
-    It is not quite the derivative: with the exponentials of ``log_probs`` added it is that by the
-    logits, and ``log_softmax`` passes it on unchanged. A class's states add up in panel order,
-    from the first of the target to the last.
+    PyTorch adds ``exp(log_probs)`` to the derivative. The sum is the derivative by the logits that
+    ``log_softmax`` was applied to, and the gradient of ``log_softmax`` does not change it. The
+    states of one class are added in panel order, from the first state of the target to the last.
     """
     times, n, count = states.log_probs.shape
     posteriors = states.posteriors(loss, alphas)
-    added = scatter_accumulate(
+    of_classes = scatter_accumulate(
         jnp.zeros((n, count, times), loss.dtype),
         states.classes[:, :, None],
         jnp.transpose(posteriors, (1, 2, 0)),
         decision=rules.pullback,
     )
-    slope = jnp.exp(states.log_probs) - jnp.transpose(added, (2, 0, 1))
+    gradient = jnp.exp(states.log_probs) - jnp.transpose(of_classes, (2, 0, 1))
     infinite = jnp.isposinf(loss)[:, None]
-    slope = jnp.where(infinite, 0 if rules.zero_infinity else jnp.nan, slope)
+    gradient = jnp.where(infinite, 0 if rules.zero_infinity else jnp.nan, gradient)
     time = jnp.arange(times, dtype=jnp.int32)[:, None, None]
-    return jnp.where(time <= states.last[:, None], slope, 0)
+    return jnp.where(time <= states.last[:, None], gradient, 0)
 
 
 def _moved(states: jax.Array, by: int) -> jax.Array:
-    """Each state's value ``by`` states on, and no probability where there was none."""
-    nothing = jnp.array(-jnp.inf, states.dtype)
-    moved: jax.Array = jax.lax.pad(states, nothing, ((0, 0, 0), (by, -by, 0)))
+    """Shifts values by ``by`` states; the states at the free end get the probability 0."""
+    impossible = jnp.array(-jnp.inf, states.dtype)
+    moved: jax.Array = jax.lax.pad(states, impossible, ((0, 0, 0), (by, -by, 0)))
     return moved
 
 
@@ -213,8 +217,8 @@ def _gated(states: jax.Array, open_: jax.Array) -> jax.Array:
     return jnp.where(open_, states, -jnp.inf)
 
 
-def _sum_of_logs(*terms: jax.Array) -> jax.Array:
-    """The logarithm of the sum of the terms' exponentials."""
+def _log_add_exp(*terms: jax.Array) -> jax.Array:
+    """Returns the logarithm of the sum of the exponentials of the terms."""
     greatest = functools.reduce(jnp.maximum, terms)
     base = jnp.where(jnp.isneginf(greatest), 0, greatest)
     return jnp.log(functools.reduce(jnp.add, (jnp.exp(term - base) for term in terms))) + base

@@ -1,4 +1,8 @@
-"""What losses over classes share: checks of their arguments, reading by class, and reduction."""
+"""The part that losses over classes share.
+
+It checks arguments, reads the value of the class of each element, and reduces the terms of a loss
+in panel order.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +27,10 @@ REDUCTIONS = ("none", "mean", "sum")
 def reduction_of(
     function: str, reduction: Any, size_average: Any = None, reduce: Any = None
 ) -> str:
-    """The reduction that the arguments name, of which the last two are deprecated in PyTorch.
+    """Returns the reduction that the arguments name; the last two are deprecated in PyTorch.
 
     Raises:
-        ValueError: There is no such reduction.
+        ValueError: The reduction is unknown.
     """
     if size_average is not None or reduce is not None:
         mean_or_sum = "mean" if size_average is None or size_average else "sum"
@@ -46,7 +50,7 @@ def reduction_of(
 
 
 def floats(function: str, name: str, value: Any) -> jax.Array:
-    """``value`` as a JAX array of floats.
+    """Returns ``value`` as a JAX array of floats.
 
     Raises:
         NotImplementedError: It is of another dtype.
@@ -61,7 +65,7 @@ def floats(function: str, name: str, value: Any) -> jax.Array:
 
 
 def weight_of(function: str, weight: Any, classes: int) -> jax.Array | None:
-    """``weight``, one for each class, or None.
+    """Returns ``weight`` as a JAX array of shape [classes], or None.
 
     Raises:
         RuntimeError: It is of another shape.
@@ -79,12 +83,13 @@ def weight_of(function: str, weight: Any, classes: int) -> jax.Array | None:
 
 
 def by_class(function: str, value: jax.Array) -> jax.Array:
-    """``value``, of shape [classes] or [n, classes, ...], as [n, classes] or [n, classes, rest].
+    """Reshapes [classes] or [n, classes, ...] to [n, classes] or [n, classes, rest].
 
-    There is no axis of 1 at the end: on a CPU, XLA takes 50 times as long to add up before one.
+    The result has no last axis of length 1: with one, a sum over classes takes XLA 50 times as
+    long on a CPU.
 
     Raises:
-        ValueError: It is 0-d.
+        ValueError: ``value`` is 0-d.
     """
     if value.ndim == 0:
         raise ValueError(f"{function}(): Expected 1 or more dimensions in 'input' (got 0)")
@@ -96,19 +101,20 @@ def by_class(function: str, value: jax.Array) -> jax.Array:
 def class_targets(
     function: str, target: Any, input: jax.Array, ignore_index: int
 ) -> tuple[jax.Array, jax.Array]:
-    """The class of each element, and which count.
+    """Returns the class of each element, and whether the element counts.
 
     Args:
-        function: Who asks.
-        target: Shape of ``input`` without its classes.
+        function: The name of the op, for messages.
+        target: The shape of ``input`` without the axis of classes.
         input: Shape [classes] or [n, classes, ...].
         ignore_index: The class of elements that do not count.
 
     Returns:
-        Two arrays of shape [n, 1] or [n, 1, rest]: integers, 0 where they do not count; and bool.
+        Two arrays of shape [n, 1] or [n, 1, rest]: the classes, 0 for elements that do not count;
+        and bools, True for elements that count.
 
     Raises:
-        IndexError: A target is out of range, where this process knows it.
+        IndexError: A target is out of range, and its value is known.
         RuntimeError: ``target`` is of another shape, or not of int32, int64 or uint8.
         TypeError: It is not an array.
         ValueError: Its length is not that of ``input``.
@@ -133,8 +139,8 @@ def class_targets(
 
 
 def _check_shape(function: str, target: tuple[int, ...], input: tuple[int, ...]) -> None:
-    wanted = [list(input[:1] + input[2:])] if len(input) > 1 else [[], [1]]
-    if list(target) in wanted:
+    allowed = [list(input[:1] + input[2:])] if len(input) > 1 else [[], [1]]
+    if list(target) in allowed:
         return
     if len(input) == 1 and len(target) == 1:
         raise ValueError(
@@ -147,7 +153,7 @@ def _check_shape(function: str, target: tuple[int, ...], input: tuple[int, ...])
             f"({target[0] if target else 0})"
         )
     raise RuntimeError(
-        f"{function}(): Expected target size {wanted[0]} for an input of shape {list(input)}, got "
+        f"{function}(): Expected target size {allowed[0]} for an input of shape {list(input)}, got "
         f"{list(target)}"
     )
 
@@ -169,33 +175,34 @@ def _check_range(function: str, target: Any, classes: int, ignore_index: int) ->
 
 @jax.custom_jvp
 def pick(values: jax.Array, classes: jax.Array, counts: jax.Array) -> jax.Array:
-    """The value of each element's class, or 0 if the element does not count.
+    """Returns the value of the class of each element, or 0 if the element does not count.
 
-    A gradient goes to that class, and is 0 elsewhere: nothing adds up, so it needs no scatter.
+    A cotangent goes to this class alone. No two cotangents are added, so the gradient needs no
+    scatter.
 
     Args:
         values: Shape [n, classes] or [n, classes, rest].
         classes: Shape [n, 1] or [n, 1, rest]. A class out of range reads NaN.
-        counts: Whether an element counts, of that shape.
+        counts: Bools of that shape: whether an element counts.
 
     Returns:
-        Shape of ``classes``.
+        An array of the shape of ``classes``.
     """
-    axes = [array if array.ndim == 3 else array[:, :, None] for array in (values, classes)]
-    read = gather(*axes, pullback=Decision()).reshape(classes.shape)
-    return jnp.where(counts, read, jnp.zeros_like(read))
+    operands = [array if array.ndim == 3 else array[:, :, None] for array in (values, classes)]
+    picked = gather(*operands, pullback=Decision()).reshape(classes.shape)
+    return jnp.where(counts, picked, jnp.zeros_like(picked))
 
 
 @pick.defjvp
 def _pick_jvp(primals: Any, tangents: Any) -> Any:
     values, classes, counts = primals
-    ours = (jax.lax.broadcasted_iota(classes.dtype, values.shape, 1) == classes) & counts
-    dot = jnp.where(ours, tangents[0], jnp.zeros_like(tangents[0])).sum(1, keepdims=True)
-    return pick(*primals), dot
+    picked = (jax.lax.broadcasted_iota(classes.dtype, values.shape, 1) == classes) & counts
+    tangent = jnp.where(picked, tangents[0], jnp.zeros_like(tangents[0])).sum(1, keepdims=True)
+    return pick(*primals), tangent
 
 
 def weights_of(weight: jax.Array, classes: jax.Array, *, decision: Decision) -> jax.Array:
-    """The weight of each element's class, in the shape of ``classes``."""
+    """Returns the weight of the class of each element, in the shape of ``classes``."""
     flat = classes.reshape(1, -1, 1)
     return gather(weight[None, :, None], flat, pullback=decision).reshape(classes.shape)
 
@@ -203,37 +210,39 @@ def weights_of(weight: jax.Array, classes: jax.Array, *, decision: Decision) -> 
 def reduced(
     terms: jax.Array,
     reduction: str,
-    amount: jax.Array | None,
+    divisor: jax.Array | None,
     *,
     shape: tuple[int, ...],
     dtype: jax.typing.DTypeLike,
     decision: Decision,
 ) -> jax.Array:
-    """The loss of all elements.
+    """Reduces the losses of all elements.
 
     Args:
-        terms: The loss of each, of the accumulator's dtype.
-        reduction: How they add up: in panel order, in row-major order of ``terms``.
-        amount: What a mean divides by, 0-d; None for another reduction.
-        shape: That of the result where nothing adds up.
-        dtype: That of the result.
-        decision: What each device does.
+        terms: The loss of each element, in the accumulator's dtype. Panel order adds them in
+            row-major order.
+        reduction: ``"none"``, ``"sum"`` or ``"mean"``.
+        divisor: The divisor of a mean, 0-d; None for another reduction.
+        shape: The shape of the result for the reduction ``"none"``.
+        dtype: The dtype of the result.
+        decision: The decision of the forward pass.
     """
     if reduction == "none":
         return convert(terms, dtype).reshape(shape)
     sum_ = total(terms, decision=decision)
-    return convert(sum_ if amount is None else divide(sum_, amount), dtype)
+    return convert(sum_ if divisor is None else divide(sum_, divisor), dtype)
 
 
 def total(values: jax.Array, *, decision: Decision) -> jax.Array:
-    """The sum of all elements, in panel order with one destination."""
+    """Returns the sum of all elements, in panel order with one destination."""
     zero = jnp.zeros((1, 1, 1), values.dtype)
-    home = jnp.zeros((1, values.size, 1), jnp.int32)
-    # Fenced, or a CPU makes the terms where they are added, one by one.
+    destinations = jnp.zeros((1, values.size, 1), jnp.int32)
+    # Without the fence, XLA for a CPU would compute the terms one by one, inside the loop of the
+    # scatter.
     updates = fence(values).reshape(1, values.size, 1)
-    return scatter_accumulate(zero, home, updates, decision=decision).reshape(())
+    return scatter_accumulate(zero, destinations, updates, decision=decision).reshape(())
 
 
 def count(counts: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
-    """How many elements count, 0-d."""
+    """Returns the number of elements that count, 0-d."""
     return counts.sum(dtype=jnp.result_type(int)).astype(dtype)

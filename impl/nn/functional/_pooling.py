@@ -1,4 +1,8 @@
-"""What pools share: where their windows lie, and the checks of the arguments that say so."""
+"""The part that pooling ops share: checks of arguments, window tables, means and maxima.
+
+A window table (``WindowTable``) holds the indices that each window reads along one dimension.
+Adaptive pooling, ``pad`` and ``interpolate`` use functions of this module too.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +29,15 @@ from impl._primitives.windows import argmax, pick, window_sum
 
 @dataclasses.dataclass(frozen=True)
 class Windows:
-    """Windows of a fixed size; each of the tuples has an element per dimension.
+    """Windows of a fixed size; each tuple has one element for each dimension.
 
     Attributes:
-        kernel: How many elements a window has.
-        stride: How far apart windows begin.
-        padding: How far before the input the first one begins, and after it the last one may end.
-        dilation: How far apart the elements of one window are.
-        ceil_mode: Whether a last window may end beyond that, if it begins within the input or
-            the padding before it.
+        kernel: The number of elements of a window.
+        stride: The distance between the starts of two windows.
+        padding: The length of the padding on each side of the input.
+        dilation: The distance between two elements of a window.
+        ceil_mode: Whether a last window may end beyond the padding. It must begin in the input or
+            in the padding before it.
     """
 
     kernel: tuple[int, ...]
@@ -54,20 +58,20 @@ class Windows:
         dilation: Any = 1,
         ceil_mode: Any = False,
     ) -> Windows:
-        """From the arguments of a pool, each an int for all dimensions or one for each.
+        """Makes windows from the arguments of a pool: an int for all dimensions, or one for each.
 
         Raises:
-            RuntimeError: There are not as many of them as dimensions; a kernel, a stride or a
+            RuntimeError: The number of ints is not that of dimensions; a kernel, a stride or a
                 dilation is not positive; or a padding is negative or exceeds half the kernel.
-            TypeError: One is not an int, or ``ceil_mode`` is not a bool.
+            TypeError: One of them is not an int, or ``ceil_mode`` is not a bool.
         """
         kernel = _each(function, "kernel_size", kernel_size, dims)
         omitted = stride is None or (isinstance(stride, Sequence) and len(stride) == 0)
         step = kernel if omitted else _each(function, "stride", stride, dims)
         pad = _each(function, "padding", padding, dims)
-        apart = _each(function, "dilation", dilation, dims)
+        distance = _each(function, "dilation", dilation, dims)
         arguments.flag(function, "ceil_mode", ceil_mode)
-        for name, values in (("kernel_size", kernel), ("stride", step), ("dilation", apart)):
+        for name, values in (("kernel_size", kernel), ("stride", step), ("dilation", distance)):
             if min(values) <= 0:
                 raise RuntimeError(
                     f"{function}(): {name} should be greater than zero, but got {list(values)}"
@@ -79,15 +83,15 @@ class Windows:
                 f"{function}(): padding should be at most half of kernel_size, but got padding "
                 f"{list(pad)} and kernel_size {list(kernel)}"
             )
-        return cls(kernel, step, pad, apart, ceil_mode)
+        return cls(kernel, step, pad, distance, ceil_mode)
 
     def tables(self, function: str, sizes: Sequence[int]) -> tuple[WindowTable, ...]:
-        """The table of each dimension of an input of these ``sizes``.
+        """Returns the window table of each dimension of an input of these ``sizes``.
 
-        With a dilation a window may have no taps at all.
+        With a dilation, a window may read no element at all.
 
         Raises:
-            RuntimeError: There is no room for a window.
+            RuntimeError: The input is too small for a window.
         """
         lengths = [self._length(dim, size) for dim, size in enumerate(sizes)]
         if min(lengths) < 1:
@@ -104,38 +108,38 @@ class Windows:
         )
 
     def starts(self, dim: int, length: int) -> npt.NDArray[np.int64]:
-        """Where the first ``length`` windows begin along a dimension, in the padding or not."""
+        """Returns the first index of ``length`` windows; it is negative in the padding."""
         return np.arange(length, dtype=np.int64) * self.stride[dim] - self.padding[dim]
 
     def _length(self, dim: int, size: int) -> int:
-        """How many windows there are along a dimension."""
+        """Returns the number of windows along a dimension."""
         pad, step = self.padding[dim], self.stride[dim]
         reach = self.dilation[dim] * (self.kernel[dim] - 1) + 1
         room = size + 2 * pad - reach
         if not self.ceil_mode:
             return room // step + 1
         length = -(-room // step) + 1
-        # The last one is not to begin in the padding after the input.
+        # The last window must not begin in the padding after the input.
         return length - 1 if (length - 1) * step >= size + pad else length
 
 
 def adaptive(
     function: str, sizes: Sequence[int], output_size: Any, *, none_allowed: bool
 ) -> tuple[WindowTable, ...]:
-    """Windows that divide each dimension of an input of these ``sizes`` as evenly as can be.
+    """Returns tables of windows that divide each dimension as evenly as possible.
 
     Args:
-        function: Who asks.
-        sizes: Those of the input.
-        output_size: How many windows there are: an int for all dimensions, or one for each.
-        none_allowed: Whether one of several may be None, for that of the input.
+        function: The name of the op, for messages.
+        sizes: The sizes of the input.
+        output_size: The number of windows: an int for all dimensions, or one int for each.
+        none_allowed: Whether None in a sequence means the size of the input.
 
     Raises:
-        RuntimeError: There are not as many as dimensions, or one is negative.
-        TypeError: One is not an int.
+        RuntimeError: The number of ints is not that of dimensions, or one is negative.
+        TypeError: One of them is not an int.
     """
     if none_allowed and isinstance(output_size, Sequence) and len(output_size) == len(sizes):
-        output_size = [n if o is None else o for o, n in zip(output_size, sizes, strict=True)]
+        output_size = [n if m is None else m for m, n in zip(output_size, sizes, strict=True)]
     lengths = arguments.integers(function, "output_size", output_size, len(sizes))
     if min(lengths) < 0:
         raise RuntimeError(
@@ -152,12 +156,17 @@ def adaptive(
 def pooled(
     function: str, dims: int, input: Any, *, channels_may_be_empty: bool = False
 ) -> jax.Array:
-    """``input`` as a JAX array with ``dims`` dimensions to pool, after a channel and maybe a batch.
+    """Returns ``input`` as a JAX array of shape [n, channels, *sizes] or [channels, *sizes].
+
+    Args:
+        function: The name of the op, for messages.
+        dims: The number of dimensions to pool.
+        input: The argument of the op.
+        channels_may_be_empty: Whether the number of channels may be 0. A batch may always be.
 
     Raises:
-        RuntimeError: It has another number of dimensions, or no elements and yet a batch that is
-            not empty.
-        TypeError: It is not an array.
+        RuntimeError: ``input`` has another number of dimensions, or one of them is 0.
+        TypeError: ``input`` is not an array.
     """
     array = arguments.array(function, "input", input)
     if array.ndim not in (dims + 1, dims + 2):
@@ -174,10 +183,10 @@ def pooled(
 
 
 def floats(function: str, input: jax.Array) -> None:
-    """Refuses what is not of floats.
+    """Checks that ``input`` is of floats.
 
     Raises:
-        NotImplementedError: It is not.
+        NotImplementedError: It is of another dtype.
     """
     if arguments.dtype_kind(input.dtype) != "floating":
         raise NotImplementedError(
@@ -186,7 +195,7 @@ def floats(function: str, input: jax.Array) -> None:
 
 
 def lanes(input: jax.Array, dims: int) -> jax.Array:
-    """[..., *spatial] as [lanes, *spatial]."""
+    """Reshapes [..., *spatial] to [lanes, *spatial]."""
     return input.reshape(math.prod(input.shape[:-dims]), *input.shape[-dims:])
 
 
@@ -197,16 +206,17 @@ def mean(
     *,
     decision: Decision,
 ) -> jax.Array:
-    """Sums over windows of the last dimensions, divided; integers towards zero.
+    """Returns means over windows of the last dimensions.
 
-    Floats are multiplied by the rounded reciprocal.
+    Sums of floats are multiplied by the rounded reciprocal of the divisor. Quotients of integers
+    are rounded towards zero.
 
     Args:
         input: Shape [..., *sizes].
-        tables: The windows of each dimension.
-        divisors: What each sum is divided by: a factor for each window of each dimension, or one
-            for all.
-        decision: How the pullback is computed; the alert is the caller's business.
+        tables: The window table of each dimension.
+        divisors: The factors of the divisor of each sum: for each dimension, one number for each
+            window. Or one array of one number, the divisor of all sums.
+        decision: The decision of the gradient. The caller adds the alert.
     """
     dims, wide = len(tables), accumulator(input.dtype)
     values = convert(lanes(input, dims), wide)
@@ -226,7 +236,7 @@ def mean(
 def max_pool(
     function: str, input: jax.Array, tables: Sequence[WindowTable], return_indices: Any
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """A max-pool of that name: ``greatest``, beside it the flat positions if they are asked for.
+    """Computes the maxima of an op of max-pooling, and their flat indices if it returns them.
 
     Raises:
         TypeError: ``return_indices`` is not a bool.
@@ -236,71 +246,73 @@ def max_pool(
     facts = arguments.facts(input, overlapping=overlapping(tables))
     input = alert(input, decide(op, **facts))
     decision = decide(op, "backward", **facts)
-    out, places = _greatest(input, tables, decision)
+    out, indices = _greatest(input, tables, decision)
     out = alert_pullback(out, decision)
     if not return_indices:
         return out
-    position = flat_position(places, [table.inputs for table in tables])
-    return out, _where_read(tables, position, -1)
+    position = flat_position(indices, [table.inputs for table in tables])
+    return out, _filled(tables, position, -1)
 
 
 def greatest(input: jax.Array, tables: Sequence[WindowTable], *, decision: Decision) -> jax.Array:
-    """The greatest element of each window of the last dimensions; of equal ones the first.
+    """Returns the greatest element of each window of the last dimensions.
 
-    It is minus infinity, or the least integer, where a window reads nothing.
+    The first of equal elements has the gradient. The result is minus infinity, or the least
+    integer, for a window that reads no element.
 
     Args:
         input: Shape [..., *sizes].
-        tables: The windows of each dimension.
-        decision: How the pullback is computed; the alert is the caller's business.
+        tables: The window table of each dimension.
+        decision: The decision of the gradient. The caller adds the alert.
     """
     return _greatest(input, tables, decision)[0]
 
 
-def flat_position(places: Sequence[jax.Array], sizes: Sequence[int]) -> jax.Array:
-    """The position in dimensions of ``sizes`` of what was taken along one after the other.
+def flat_position(indices: Sequence[jax.Array], sizes: Sequence[int]) -> jax.Array:
+    """Returns the row-major positions of elements that were picked one dimension after another.
 
     Args:
-        places: The last dimension first: from where in it each element was taken, in arrays of
-            which the dimensions after it, and it, are those that were taken.
-        sizes: Lengths of the dimensions, in their order.
+        indices: One array for each dimension, the last dimension first: the index along this
+            dimension of each picked element. This dimension and those after it have the sizes of
+            the result; the dimensions before it have the sizes of the input.
+        sizes: The sizes of the input's dimensions, in their order.
     """
     dims = len(sizes)
-    position = places[0].astype(index_dtype(math.prod(sizes)))
-    for done, place in enumerate(places[1:], 1):
+    position = indices[0].astype(index_dtype(math.prod(sizes)))
+    for done, index in enumerate(indices[1:], 1):
         dim = dims - 1 - done
-        before = jnp.take_along_axis(position, place, axis=dim - dims, mode="promise_in_bounds")
-        position = place.astype(position.dtype) * math.prod(sizes[dim + 1 :]) + before
+        within = jnp.take_along_axis(position, index, axis=dim - dims, mode="promise_in_bounds")
+        position = index.astype(position.dtype) * math.prod(sizes[dim + 1 :]) + within
     return position.astype(jnp.result_type(int))
 
 
 def _greatest(
     input: jax.Array, tables: Sequence[WindowTable], decision: Decision
 ) -> tuple[jax.Array, list[jax.Array]]:
-    """The greatest elements, and as in ``flat_position`` where they were."""
-    places = []
-    # Narrow floats are to be rounded once, when a gradient has gone through all dimensions.
+    """Returns the greatest elements, and their indices as ``flat_position`` takes them."""
+    indices = []
+    # In the wider dtype, so that a gradient is rounded once, after all dimensions.
     floating = jnp.issubdtype(input.dtype, jnp.floating)
     out = convert(input, accumulator(input.dtype)) if floating else input
-    for axis, taps in reversed(list(enumerate(tables, input.ndim - len(tables)))):
+    for axis, table in reversed(list(enumerate(tables, input.ndim - len(tables)))):
         three = three_axes(out, axis)
-        place = jnp.maximum(argmax(three, taps), 0)
-        shape = (*out.shape[:axis], taps.outputs, *out.shape[axis + 1 :])
-        out = pick(three, place, taps, decision=decision).reshape(shape)
-        places.append(place.reshape(shape))
-    return convert(_where_read(tables, out, lowest(out.dtype)), input.dtype), places
+        index = jnp.maximum(argmax(three, table), 0)
+        shape = (*out.shape[:axis], table.outputs, *out.shape[axis + 1 :])
+        out = pick(three, index, table, decision=decision).reshape(shape)
+        indices.append(index.reshape(shape))
+    return convert(_filled(tables, out, lowest(out.dtype)), input.dtype), indices
 
 
-def _where_read(tables: Sequence[WindowTable], value: jax.Array, otherwise: Any) -> jax.Array:
-    """``value`` where a window reads anything, and elsewhere ``mode_off``."""
+def _filled(tables: Sequence[WindowTable], values: jax.Array, fill: Any) -> jax.Array:
+    """Returns ``values``, with ``fill`` for windows that read no element."""
     if all(table.counts.all() for table in tables):
-        return value
-    reads = functools.reduce(np.multiply, np.ix_(*(np.minimum(t.counts, 1) for t in tables)))
-    return jnp.where(reads > 0, value, otherwise)
+        return values
+    nonempty = functools.reduce(np.multiply, np.ix_(*(np.minimum(t.counts, 1) for t in tables)))
+    return jnp.where(nonempty > 0, values, fill)
 
 
 def overlapping(tables: Sequence[WindowTable]) -> bool:
-    """The fact: whether two windows share an element."""
+    """Returns the fact ``overlapping``: whether two windows share an element."""
     return any(table.overlapping for table in tables)
 
 

@@ -1,8 +1,8 @@
-"""Where interpolation reads along one dimension and what it weighs that by, as in PyTorch.
+"""Indices and weights of interpolation along one dimension, as PyTorch computes them.
 
-All of it is known before anything runs and computed here, by NumPy: so it is the same on every
-device. The precision is the one that PyTorch has for a dtype; in another one, some places would be
-rounded to another element.
+NumPy computes them before the program runs, so they are the same on every device. The precision is
+that of PyTorch for the dtype: in another precision, some coordinates would round to another
+element.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ _Ints: TypeAlias = npt.NDArray[np.int64]
 class Axis:
     """One dimension of a resampling.
 
+    A coordinate is a position in the input, measured in elements.
+
     Attributes:
-        inputs: Its length.
+        inputs: The length of the input.
         outputs: The length of the result.
-        factor: ``outputs`` over ``inputs`` as the caller gave it, or None for that of the lengths.
-        aligned: Whether the first and the last elements of both lie on each other.
+        factor: The caller's ratio of ``outputs`` to ``inputs``; None for the ratio of the lengths.
+        aligned: Whether the first, and the last, elements of input and result coincide.
         precision: float32 or float64.
     """
 
@@ -39,68 +41,72 @@ class Axis:
 
     @property
     def scale(self) -> Any:
-        """How far apart in the input two neighbours in the result are."""
-        of = self.precision
+        """The distance between the coordinates of two neighbours in the result."""
+        real = self.precision
         if self.aligned:
-            return of(self.inputs - 1) / of(self.outputs - 1) if self.outputs > 1 else of(0)
-        return of(self.inputs) / of(self.outputs) if self.factor is None else of(1 / self.factor)
+            return real(self.inputs - 1) / real(self.outputs - 1) if self.outputs > 1 else real(0)
+        if self.factor is None:
+            return real(self.inputs) / real(self.outputs)
+        return real(1 / self.factor)
 
     @property
     def _same_size(self) -> bool:
         return self.inputs == self.outputs
 
     @property
-    def _places(self) -> _Floats:
+    def _positions(self) -> _Floats:
+        """The positions of the elements in the result."""
         return np.arange(self.outputs).astype(self.precision)
 
-    def sources(self) -> _Floats:
-        """Where in the input each element of the result lies; before 0 and beyond the end too."""
+    def coordinates(self) -> _Floats:
+        """Returns the coordinate of each element of the result; it may be outside the input."""
         if self.aligned:
-            return np.asarray(self._places * self.scale)
-        # PyTorch's compilers fuse these two: rounded once, by way of float64, where that is wider.
-        wide = (self._places + self.precision(0.5)).astype(np.float64) * np.float64(self.scale)
+            return np.asarray(self._positions * self.scale)
+        # PyTorch's compilers fuse the product and the subtraction, so both are rounded once. In
+        # float64 the product of two float32 is exact.
+        wide = (self._positions + self.precision(0.5)).astype(np.float64) * np.float64(self.scale)
         return (wide - 0.5).astype(self.precision)
 
     def nearest(self, *, exact: bool) -> WindowTable:
-        """Reads the element at, or with ``exact`` around, each place."""
+        """Reads the element below each coordinate, or with ``exact`` the element around it."""
         if exact:
-            at = np.maximum(self.sources(), self.precision(0)) + self.precision(0.5)
+            coordinate = np.maximum(self.coordinates(), self.precision(0)) + self.precision(0.5)
         else:
-            at = self._places * (self.precision(1) if self._same_size else self.scale)
-        index = np.minimum(np.floor(at.astype(np.float32)).astype(np.int64), self.inputs - 1)
-        return WindowTable.of(self.inputs, index[:, None])
+            coordinate = self._positions * (self.precision(1) if self._same_size else self.scale)
+        below = np.floor(coordinate.astype(np.float32)).astype(np.int64)
+        return WindowTable.of(self.inputs, np.minimum(below, self.inputs - 1)[:, None])
 
     def linear(self) -> WindowTable:
-        """Weighs the two neighbours of each place by how near they are."""
+        """Weighs the two neighbours of each coordinate linearly."""
         if self._same_size:
             return self._unchanged()
-        first, beyond = self._floor(np.maximum(self.sources(), self.precision(0)))
+        first, fraction = self._floor(np.maximum(self.coordinates(), self.precision(0)))
         index = first[:, None] + np.arange(2)
-        return self._merged(index, np.stack([1 - beyond, beyond], 1))
+        return self._merged(index, np.stack([1 - fraction, fraction], 1))
 
     def cubic(self) -> WindowTable:
-        """Weighs the four neighbours of each place by cubic convolution."""
-        first, beyond = self._floor(self.sources())
+        """Weighs the four neighbours of each coordinate by cubic convolution."""
+        first, fraction = self._floor(self.coordinates())
         index = first[:, None] + np.arange(-1, 3)
-        distance = np.stack([beyond + 1, beyond, 1 - beyond, (1 - beyond) + 1], 1)
+        distance = np.stack([fraction + 1, fraction, 1 - fraction, (1 - fraction) + 1], 1)
         return self._merged(index, _convolution(distance, -0.75))
 
     def antialiased(self, *, cubic: bool) -> WindowTable:
-        """As ``linear`` or ``cubic``, over as many neighbours as the result has fewer elements."""
+        """Weighs as ``linear`` or ``cubic`` do, with a kernel widened by the reduction in size."""
         if self._same_size:
             return self._unchanged()
-        of, scale = self.precision, self.scale
-        widened = np.maximum(scale, of(1))
-        reach = of(2 if cubic else 1) * widened
-        center = scale * (self._places + of(0.5))
-        start = np.maximum((center - reach + of(0.5)).astype(np.int64), 0)
-        stop = np.minimum((center + reach + of(0.5)).astype(np.int64), self.inputs)
+        real, scale = self.precision, self.scale
+        widened = np.maximum(scale, real(1))
+        reach = real(2 if cubic else 1) * widened
+        center = scale * (self._positions + real(0.5))
+        start = np.maximum((center - reach + real(0.5)).astype(np.int64), 0)
+        stop = np.minimum((center + reach + real(0.5)).astype(np.int64), self.inputs)
         most = 2 * int(np.ceil(reach)) + 1
         index = start[:, None] + np.arange(most)
-        away = index.astype(of) - center[:, None] + of(0.5)
-        away = np.abs(away * (of(1) / widened))
-        weight = _convolution(away, -0.5) if cubic else np.maximum(1 - away, of(0))
-        weight = np.where(index < stop[:, None], weight, of(0))
+        distance = index.astype(real) - center[:, None] + real(0.5)
+        distance = np.abs(distance * (real(1) / widened))
+        weight = _convolution(distance, -0.5) if cubic else np.maximum(1 - distance, real(0))
+        weight = np.where(index < stop[:, None], weight, real(0))
         total = _left_to_right(weight)[:, None]
         weight = np.divide(weight, total, out=weight, where=total != 0)
         return self._merged(index, weight)
@@ -108,36 +114,38 @@ class Axis:
     def _unchanged(self) -> WindowTable:
         return WindowTable.of(self.inputs, np.arange(self.inputs)[:, None])
 
-    def _floor(self, at: _Floats) -> tuple[_Ints, _Floats]:
-        """The last element before each place, and how far beyond it the place is."""
-        first = np.minimum(np.floor(at).astype(np.int64), self.inputs - 1)
-        return first, np.clip(at - first.astype(self.precision), 0, 1).astype(self.precision)
+    def _floor(self, coordinate: _Floats) -> tuple[_Ints, _Floats]:
+        """Splits coordinates into the index of the element below, and the fraction beyond it."""
+        first = np.minimum(np.floor(coordinate).astype(np.int64), self.inputs - 1)
+        fraction = np.clip(coordinate - first.astype(self.precision), 0, 1)
+        return first, fraction.astype(self.precision)
 
     def _merged(self, index: _Ints, weight: _Floats) -> WindowTable:
-        """A table of ascending positions; what is outside reads the element at that end.
+        """Returns a table of ascending indices and their weights.
 
-        WindowTable of one window that read one element are one tap, and what weighs 0 is none.
+        An index outside the input becomes that of the nearest element. Equal indices of a window
+        become one, whose weight is their sum. An index of weight 0 is left out.
         """
         index, weight = np.clip(index, 0, self.inputs - 1), weight.copy()
-        for tap in range(1, index.shape[1]):
-            same = index[:, tap] == index[:, tap - 1]
-            weight[:, tap] += np.where(same, weight[:, tap - 1], self.precision(0))
-            weight[same, tap - 1] = 0
+        for column in range(1, index.shape[1]):
+            same = index[:, column] == index[:, column - 1]
+            weight[:, column] += np.where(same, weight[:, column - 1], self.precision(0))
+            weight[same, column - 1] = 0
         index = np.where(weight == 0, -1, index)
-        plain = bool((weight[index >= 0] == 1).all())
-        return WindowTable.of(self.inputs, index, None if plain else weight)
+        unweighted = bool((weight[index >= 0] == 1).all())
+        return WindowTable.of(self.inputs, index, None if unweighted else weight)
 
 
 def _convolution(distance: _Floats, a: float) -> _Floats:
-    """The weight of an element by its distance, between 0 and 2, in cubic convolution."""
-    of = distance.dtype.type
-    near = ((of(a + 2) * distance - of(a + 3)) * distance) * distance + 1
-    far = ((of(a) * distance - of(5 * a)) * distance + of(8 * a)) * distance - of(4 * a)
-    return np.asarray(np.where(distance <= 1, near, np.where(distance < 2, far, of(0))))
+    """Returns the weight of an element in cubic convolution, by its distance of 0 or more."""
+    real = distance.dtype.type
+    near = ((real(a + 2) * distance - real(a + 3)) * distance) * distance + 1
+    far = ((real(a) * distance - real(5 * a)) * distance + real(8 * a)) * distance - real(4 * a)
+    return np.asarray(np.where(distance <= 1, near, np.where(distance < 2, far, real(0))))
 
 
 def _left_to_right(values: _Floats) -> _Floats:
-    """The sum of each row; NumPy's own adds up in an order that it may change."""
+    """Returns the sum of each row from left to right. NumPy does not promise this order."""
     total = np.zeros_like(values[:, 0])
     for column in values.T:
         total = total + column

@@ -1,8 +1,8 @@
-"""Where a grid samples an input: which elements each sample reads, and their weights.
+"""Indices and weights of the elements that each sample of a grid reads.
 
-Coordinates and weights are made of sums and rounded products, so that they have the same bits on
-every device. What is written for one dimension is done for each, in the order of the elements of a
-grid's last dimension: x, y and z, of which x goes along the last dimension of the input.
+They are computed by additions and rounded products, so they have the same bits on every device.
+The functions for one dimension apply to x, y and z, in the order of the last dimension of a grid;
+x goes along the last dimension of the input.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ Padding: TypeAlias = Literal["zeros", "border", "reflection"]
 
 #: The parameter of the cubic convolution.
 _A = -0.75
-#: Of sums whose order costs nothing to keep.
+#: The decision of sums that are ordered in every mode, because the order has no cost.
 _ORDERED = Decision(elsewhere=Action(path="ordered"))
 
 
 @dataclasses.dataclass(frozen=True)
 class Sampling:
-    """How to sample; hashable, so that it can be static.
+    """The arguments of a sampling; hashable, so that it can be a static argument.
 
     Attributes:
-        sizes: Lengths of the input's spatial dimensions.
-        mode: How elements are weighted.
-        padding: What lies beyond the input.
+        sizes: The sizes of the input's spatial dimensions.
+        mode: The interpolation between elements.
+        padding: The elements outside the input.
         align_corners: Whether -1 and 1 are the centers of the outermost elements, not their edges.
     """
 
@@ -50,96 +50,104 @@ class Sampling:
 
 
 @functools.partial(jax.jit, static_argnames="sampling")
-def taps(grid: jax.Array, sampling: Sampling) -> tuple[jax.Array, jax.Array]:
-    """The elements that each sample reads, and their weights.
+def indices_and_weights(coordinates: jax.Array, sampling: Sampling) -> tuple[jax.Array, jax.Array]:
+    """Returns the indices of the elements that each sample reads, and their weights.
 
     Args:
-        grid: float32 or float64, shape [n, samples, dims].
-        sampling: How to sample.
+        coordinates: float32 or float64, shape [n, samples, dims].
+        sampling: The arguments of the sampling.
 
     Returns:
-        Positions in the flattened spatial dimensions, -1 for those beyond the input, in row-major
-        order; and weights. Shape [n, samples, taps].
+        Indices into the flattened spatial dimensions, in row-major order, -1 for elements outside
+        the input; and weights. Both have the shape [n, samples, elements].
     """
     dims = len(sampling.sizes)
     sizes = sampling.sizes[::-1]
-    along = [
-        _along(coordinate.reshape(grid.shape[:2]), size, sampling)
-        for coordinate, size in zip(jax.lax.split(grid, (1,) * dims, axis=2), sizes, strict=True)
+    of_dims = [
+        _indices_along(coordinate.reshape(coordinates.shape[:2]), size, sampling)
+        for coordinate, size in zip(
+            jax.lax.split(coordinates, (1,) * dims, axis=2), sizes, strict=True
+        )
     ]
-    indices = _indices([positions for positions, _ in along], sizes)
+    indices = _flat_indices([index for index, _ in of_dims], sizes)
     if sampling.mode == "nearest":
-        return indices, jnp.ones(indices.shape, grid.dtype)
-    return indices, _weights(sampling.mode, tuple(fraction for _, fraction in along))
+        return indices, jnp.ones(indices.shape, coordinates.dtype)
+    return indices, _weights(sampling.mode, tuple(fraction for _, fraction in of_dims))
 
 
-def _indices(positions: Sequence[jax.Array], sizes: Sequence[int]) -> jax.Array:
-    """Positions in the flattened input, of those along each dimension."""
-    counter = index_dtype(math.prod(sizes))
-    index, inside = jnp.zeros((), counter), jnp.ones((), bool)
-    for dim, (position, size) in enumerate(zip(positions, sizes, strict=True)):
-        own = (position >= 0) & (position <= size - 1)
-        steps = jnp.where(own, position, 0).astype(counter) * math.prod(sizes[:dim])
-        index = index + _by_dim(steps, dim, len(sizes))
-        inside = inside & _by_dim(own, dim, len(sizes))
-    return _flat(jnp.where(inside, index, -1))
+def _flat_indices(indices: Sequence[jax.Array], sizes: Sequence[int]) -> jax.Array:
+    """Combines the indices along each dimension to indices into the flattened input."""
+    integer = index_dtype(math.prod(sizes))
+    flat, inside = jnp.zeros((), integer), jnp.ones((), bool)
+    for dim, (index, size) in enumerate(zip(indices, sizes, strict=True)):
+        inside_dim = (index >= 0) & (index <= size - 1)
+        offset = jnp.where(inside_dim, index, 0).astype(integer) * math.prod(sizes[:dim])
+        flat = flat + _on_axis(offset, dim, len(sizes))
+        inside = inside & _on_axis(inside_dim, dim, len(sizes))
+    return _flattened(jnp.where(inside, flat, -1))
 
 
-def _by_dim(value: jax.Array, dim: int, dims: int) -> jax.Array:
-    """[n, samples, taps] of one dimension, with an axis for the taps of each, x last."""
-    taps = [1] * dims
-    taps[dims - 1 - dim] = value.shape[2]
-    return value.reshape(*value.shape[:2], *taps)
+def _on_axis(values: jax.Array, dim: int, dims: int) -> jax.Array:
+    """Reshapes [n, samples, elements] to one axis for each dimension, the axis of x last.
+
+    The elements are on the axis of ``dim``; the other axes have length 1.
+    """
+    shape = [1] * dims
+    shape[dims - 1 - dim] = values.shape[2]
+    return values.reshape(*values.shape[:2], *shape)
 
 
-def _flat(value: jax.Array) -> jax.Array:
-    """The inverse: [n, samples, taps], in row-major order of all dimensions."""
-    return value.reshape(*value.shape[:2], math.prod(value.shape[2:]))
+def _flattened(values: jax.Array) -> jax.Array:
+    """Reshapes one axis for each dimension to one axis of all elements, in row-major order."""
+    return values.reshape(*values.shape[:2], math.prod(values.shape[2:]))
 
 
-def _along(coordinate: jax.Array, size: int, sampling: Sampling) -> tuple[jax.Array, jax.Array]:
-    """The positions that are read along one dimension, and how far beyond its element x lies.
+def _indices_along(
+    coordinate: jax.Array, size: int, sampling: Sampling
+) -> tuple[jax.Array, jax.Array]:
+    """Returns the indices that samples read along one dimension, and the fractions beyond them.
 
-    Positions are whole numbers, not integers; those beyond the input are read as zeros. Their
-    shape is [n, samples, taps] for coordinates of shape [n, samples].
+    Indices are whole numbers in a dtype of floats, and may be outside the input. They have the
+    shape [n, samples, elements], for coordinates of shape [n, samples].
     """
     x = _in_elements(coordinate, size, sampling.align_corners)
-    # A NaN stands for -1, as PyTorch's documents have it. An infinity has no reflection either.
-    known = jnp.isfinite(x) if sampling.padding == "reflection" else ~jnp.isnan(x)
-    x = jnp.where(known, x, _edge(sampling))
+    # As PyTorch documents, NaN means -1. So does an infinity, which has no reflection.
+    valid = jnp.isfinite(x) if sampling.padding == "reflection" else ~jnp.isnan(x)
+    x = jnp.where(valid, x, _first_edge(sampling))
     if sampling.mode == "bicubic":
         if sampling.padding != "reflection":
-            # Beyond that all taps are alike.
+            # Further outside, all four elements are of the padding anyway.
             x = _clipped(x, -4, size + 3)
     elif sampling.padding == "zeros":
-        # Two steps beyond the input nothing is read; further away no number is to be infinite.
+        # Two elements outside the input, a sample reads only zeros. Further outside, an infinite
+        # coordinate would give an infinite weight.
         x = _clipped(x, -2, size + 1)
     else:
         x = _padded(x, size, sampling)
     if sampling.mode == "nearest":
         return jax.lax.round(x, jax.lax.RoundingMethod.TO_NEAREST_EVEN)[..., None], x
-    whole = jax.lax.stop_gradient(jnp.floor(x))
-    first, taps = (-1, 4) if sampling.mode == "bicubic" else (0, 2)
-    positions = whole[..., None] + (first + jnp.arange(taps, dtype=x.dtype))
+    below = jax.lax.stop_gradient(jnp.floor(x))
+    first, count = (-1, 4) if sampling.mode == "bicubic" else (0, 2)
+    indices = below[..., None] + (first + jnp.arange(count, dtype=x.dtype))
     if sampling.mode == "bicubic":
-        positions = _padded(positions, size, sampling)
-    return positions, x - whole
+        indices = _padded(indices, size, sampling)
+    return indices, x - below
 
 
 def _in_elements(coordinate: jax.Array, size: int, align_corners: bool) -> jax.Array:
-    """From -1 to 1, to a position that counts elements."""
+    """Converts a coordinate in [-1, 1] to a position measured in elements."""
     if align_corners:
         return _times(coordinate + 1, (size - 1) / 2)
     return _times(_times(coordinate + 1, size) - 1, 0.5)
 
 
-def _edge(sampling: Sampling) -> float:
-    """The position of -1."""
+def _first_edge(sampling: Sampling) -> float:
+    """Returns the position of the coordinate -1."""
     return 0.0 if sampling.align_corners else -0.5
 
 
 def _padded(x: jax.Array, size: int, sampling: Sampling) -> jax.Array:
-    """A position within the input, if there is any padding but zeros."""
+    """Moves positions into the input, unless the padding is zeros."""
     if sampling.padding == "zeros":
         return x
     if sampling.padding == "reflection":
@@ -148,8 +156,8 @@ def _padded(x: jax.Array, size: int, sampling: Sampling) -> jax.Array:
 
 
 def _reflected(x: jax.Array, size: int, sampling: Sampling) -> jax.Array:
-    """A position that is not within the input, reflected by its edges until it is."""
-    edge = _edge(sampling)
+    """Reflects positions at the edges of the input until they are inside."""
+    edge = _first_edge(sampling)
     period = 2 * (size - 1) if sampling.align_corners else 2 * size
     if period == 0:
         return jnp.zeros_like(x)
@@ -158,7 +166,7 @@ def _reflected(x: jax.Array, size: int, sampling: Sampling) -> jax.Array:
     distance = multiply(beyond, sign)
     periods = jax.lax.stop_gradient(jnp.floor(_times(distance, 1 / period)))
     rest = distance - _times(periods, period)
-    # The product with a rounded reciprocal may be off by one period.
+    # The product with a rounded reciprocal may be one period too small or too large.
     rest = rest + jnp.where(rest < 0, period, jnp.where(rest >= period, -period, 0))
     back = rest >= period / 2
     folded = multiply(rest, jnp.where(back, jnp.full_like(x, -1), 1)) + jnp.where(back, period, 0)
@@ -166,7 +174,7 @@ def _reflected(x: jax.Array, size: int, sampling: Sampling) -> jax.Array:
 
 
 def _clipped(x: jax.Array, least: float, most: float) -> jax.Array:
-    """``x``, or the bound that it is not within; at a bound it has no derivative."""
+    """Limits ``x`` to the bounds. At a bound, the derivative is 0."""
     return jnp.where(x > least, jnp.where(x < most, x, most), least)
 
 
@@ -176,46 +184,46 @@ def _times(x: jax.Array, factor: float) -> jax.Array:
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _weights(mode: Mode, fractions: tuple[jax.Array, ...]) -> jax.Array:
-    """The weight of each tap, the product of those along each dimension.
+    """Returns the weight of each element, the product of its weights along each dimension.
 
-    Its derivative is written out, so that a gradient adds up taps in their order.
+    Its derivative is written by hand, so that a gradient adds the elements in their order.
 
     Args:
         mode: ``bilinear`` or ``bicubic``.
-        fractions: How far beyond its element a sample lies, in each dimension: [n, samples].
+        fractions: For each dimension, the fraction of each sample: shape [n, samples].
 
     Returns:
-        Shape [n, samples, taps].
+        An array of shape [n, samples, elements].
     """
     return _products([_factors(mode, t) for t in fractions])
 
 
 @_weights.defjvp
 def _jvp(mode: Mode, primals: Any, tangents: Any) -> Any:
-    (fractions,), (dots,) = primals, tangents
+    (fractions,), (of_fractions,) = primals, tangents
     factors = [_factors(mode, t) for t in fractions]
-    parts = []
-    for dim, (t, dot) in enumerate(zip(fractions, dots, strict=True)):
+    terms = []
+    for dim, (t, tangent) in enumerate(zip(fractions, of_fractions, strict=True)):
         slopes = _products([*factors[:dim], _slopes(mode, t), *factors[dim + 1 :]])
-        parts.append(multiply(_again(dot, slopes.shape[2]), slopes))
-    return _weights(mode, fractions), functools.reduce(jnp.add, parts)
+        terms.append(multiply(_repeated(tangent, slopes.shape[2]), slopes))
+    return _weights(mode, fractions), functools.reduce(jnp.add, terms)
 
 
 def _products(factors: Sequence[jax.Array]) -> jax.Array:
-    """Of the factors of each dimension, for each tap; that of x first."""
-    every = [_by_dim(own, dim, len(factors)) for dim, own in enumerate(factors)]
-    return _flat(functools.reduce(multiply, jnp.broadcast_arrays(*every)))
+    """Multiplies the factors of each element along each dimension, that of x first."""
+    on_axes = [_on_axis(factor, dim, len(factors)) for dim, factor in enumerate(factors)]
+    return _flattened(functools.reduce(multiply, jnp.broadcast_arrays(*on_axes)))
 
 
-def _again(value: jax.Array, count: int) -> jax.Array:
-    """[n, samples] as [n, samples, count]; its transpose adds from the first to the last."""
-    same = (WindowTable.of(1, np.zeros((count, 1))),)
-    out = window_sum(value.reshape(value.size, 1), same, decision=_ORDERED)
-    return out.reshape(*value.shape, count)
+def _repeated(values: jax.Array, count: int) -> jax.Array:
+    """Repeats [n, samples] to [n, samples, count]; the transpose adds the first copy first."""
+    constant = (WindowTable.of(1, np.zeros((count, 1))),)
+    out = window_sum(values.reshape(values.size, 1), constant, decision=_ORDERED)
+    return out.reshape(*values.shape, count)
 
 
 def _factors(mode: Mode, t: jax.Array) -> jax.Array:
-    """The weights of the taps along one dimension, at a distance of ``t`` beyond an element."""
+    """Returns the weights of the elements along one dimension, for the fraction ``t``."""
     if mode == "bilinear":
         return jnp.stack([1 - t, t], axis=-1)
     far = _polynomial(jnp.stack([t + 1, 2 - t], axis=-1), (_A, -5 * _A, 8 * _A, -4 * _A))
@@ -224,27 +232,27 @@ def _factors(mode: Mode, t: jax.Array) -> jax.Array:
 
 
 def _slopes(mode: Mode, t: jax.Array) -> jax.Array:
-    """The derivatives of the weights by ``t``."""
+    """Returns the derivatives of the weights by ``t``."""
     if mode == "bilinear":
         one = jnp.ones_like(t)
         return jnp.stack([-one, one], axis=-1)
     far = _polynomial(jnp.stack([t + 1, 2 - t], axis=-1), (3 * _A, -10 * _A, 8 * _A))
     near = _polynomial(jnp.stack([t, 1 - t], axis=-1), (3 * (_A + 2), -2 * (_A + 3), 0))
-    # Of the second of each the distance falls as t grows.
+    # The distance to the second element of each pair decreases as t increases.
     sign = jnp.array([1, -1], t.dtype)
     return _around(far * sign, near * sign)
 
 
 def _around(far: jax.Array, near: jax.Array) -> jax.Array:
-    """The four taps of a cubic convolution, of the two far ones and the two near ones."""
+    """Orders the values of the two far and the two near elements by their index."""
     return jnp.concatenate([far[..., :1], near, far[..., 1:]], axis=-1)
 
 
 def _polynomial(x: jax.Array, coefficients: tuple[float, ...]) -> jax.Array:
-    """By Horner's rule, from the coefficient of the highest power on."""
-    first, *rest = coefficients
+    """Evaluates a polynomial by Horner's rule; the coefficient of the highest power is first."""
+    first, *others = coefficients
     total = _times(x, first)
-    for place, coefficient in enumerate(rest):
-        total = multiply(total, x) if place else total
+    for number, coefficient in enumerate(others):
+        total = multiply(total, x) if number else total
         total = total + coefficient if coefficient else total
     return total

@@ -1,4 +1,7 @@
-"""impl.nn.functional.adaptive_avg_pool1d, adaptive_avg_pool2d and adaptive_avg_pool3d."""
+"""The ops ``adaptive_avg_pool1d``, ``adaptive_avg_pool2d`` and ``adaptive_avg_pool3d``.
+
+They compute means over a given number of windows. ``_pooling`` makes the windows and the means.
+"""
 
 from __future__ import annotations
 
@@ -15,53 +18,53 @@ from impl.nn.functional import _pooling
 
 
 def adaptive_avg_pool1d(input: Array, output_size: int | Sequence[int]) -> jax.Array:
-    """Means over windows that divide the input as evenly as can be.
+    """Computes means over windows that divide the input as evenly as possible.
 
-    Window ``i`` of ``n`` reads from the floor of ``i * L / n`` to before the ceiling of
-    ``(i + 1) * L / n``. Sums and gradients are computed as in ``avg_pool1d``.
+    Window ``i`` of ``n`` reads the elements from ``floor(i * L / n)`` up to, and without,
+    ``ceil((i + 1) * L / n)``. Sums and gradients are computed as in ``avg_pool1d``.
 
     Args:
-        input: Shape [N, C, L] or [C, L], of floats.
+        input: Shape [N, C, L] or [C, L], floats.
         output_size: The number of windows.
 
     Returns:
-        As ``input``, but for its length, ``output_size``.
+        An array of shape [N, C, output_size] or [C, output_size], in the dtype of ``input``.
 
     Raises:
         NotImplementedError: ``input`` is not of floats.
-        RuntimeError: Shapes or sizes do not fit; or the gradient is asked for, the mode is on, and
+        RuntimeError: Shapes or sizes do not fit; or the call is differentiated, the mode is on and
             the profile has no deterministic implementation for the device.
         TypeError: An argument is of the wrong type.
 
-    Source: ``torch.nn.functional.adaptive_avg_pool1d``. What the mode does, and the guarantee, are
-    in the spec's rows.
+    Source: ``torch.nn.functional.adaptive_avg_pool1d``. The spec's rows state what the mode does,
+    and the guarantee.
     """
     return _adaptive(1, input, output_size)
 
 
 def adaptive_avg_pool2d(input: Array, output_size: int | Sequence[int | None]) -> jax.Array:
-    """As ``adaptive_avg_pool1d``, for shapes [N, C, H, W] and [C, H, W].
+    """Computes means as ``adaptive_avg_pool1d`` does, for shapes [N, C, H, W] and [C, H, W].
 
-    ``output_size`` is an int for all dimensions or one for each, of which None stands for the size
-    of the input.
+    ``output_size`` is an int for all dimensions, or one int for each. None in place of one of them
+    keeps the size of the input.
 
-    Source: ``torch.nn.functional.adaptive_avg_pool2d``. What the mode does, and the guarantee, are
-    in the spec's rows.
+    Source: ``torch.nn.functional.adaptive_avg_pool2d``. The spec's rows state what the mode does,
+    and the guarantee.
     """
     return _adaptive(2, input, output_size)
 
 
 def adaptive_avg_pool3d(input: Array, output_size: int | Sequence[int | None]) -> jax.Array:
-    """As ``adaptive_avg_pool2d``, for shapes [N, C, D, H, W] and [C, D, H, W].
+    """Computes means as ``adaptive_avg_pool2d`` does, for [N, C, D, H, W] and [C, D, H, W].
 
-    Source: ``torch.nn.functional.adaptive_avg_pool3d``. What the mode does, and the guarantee, are
-    in the spec's rows.
+    Source: ``torch.nn.functional.adaptive_avg_pool3d``. The spec's rows state what the mode does,
+    and the guarantee.
     """
     return _adaptive(3, input, output_size)
 
 
 def _adaptive(dims: int, input: Any, output_size: Any) -> jax.Array:
-    """Any of them: ``dims`` dimensions are pooled, those before them are not."""
+    """Pools the last ``dims`` dimensions; the batch and the channels stay."""
     name = f"adaptive_avg_pool{dims}d"
     input = _pooling.pooled(name, dims, input, channels_may_be_empty=True)
     _pooling.floats(name, input)

@@ -1,4 +1,7 @@
-"""impl.nn.functional.adaptive_max_pool1d, adaptive_max_pool2d and adaptive_max_pool3d."""
+"""The ops ``adaptive_max_pool1d``, ``adaptive_max_pool2d`` and ``adaptive_max_pool3d``.
+
+They compute maxima over a given number of windows. ``_pooling`` makes the windows and the maxima.
+"""
 
 from __future__ import annotations
 
@@ -15,28 +18,29 @@ from impl.nn.functional import _pooling
 def adaptive_max_pool1d(
     input: Array, output_size: int | Sequence[int], return_indices: bool = False
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """Maxima over windows that divide the input as evenly as can be.
+    """Computes maxima over windows that divide the input as evenly as possible.
 
-    Window ``i`` of ``n`` reads from the floor of ``i * L / n`` to before the ceiling of
-    ``(i + 1) * L / n``. Which element is taken, and how gradients add up, is as in ``max_pool1d``.
+    Window ``i`` of ``n`` reads the elements from ``floor(i * L / n)`` up to, and without,
+    ``ceil((i + 1) * L / n)``. Equal elements, NaNs and gradients are as in ``max_pool1d``.
 
     Args:
-        input: Shape [N, C, L] or [C, L], of floats.
+        input: Shape [N, C, L] or [C, L], floats.
         output_size: The number of windows.
-        return_indices: Whether to return beside the maxima where they are.
+        return_indices: Whether to return the indices of the maxima too.
 
     Returns:
-        As ``input``, but for its length, ``output_size``. The indices, int64 (int32 where x64 is
-        off), count the elements of a row.
+        The maxima: shape [N, C, output_size] or [C, output_size], in the dtype of ``input``. With
+        ``return_indices``, a pair of the maxima and their indices. An index counts the elements of
+        a row; it is int64 (int32 where x64 is off).
 
     Raises:
         NotImplementedError: ``input`` is not of floats.
-        RuntimeError: Shapes or sizes do not fit; or the gradient is asked for, the mode is on, and
+        RuntimeError: Shapes or sizes do not fit; or the call is differentiated, the mode is on and
             the profile has no deterministic implementation for the device.
         TypeError: An argument is of the wrong type.
 
-    Source: ``torch.nn.functional.adaptive_max_pool1d``. What the mode does, and the guarantee, are
-    in the spec's rows.
+    Source: ``torch.nn.functional.adaptive_max_pool1d``. The spec's rows state what the mode does,
+    and the guarantee.
     """
     return _adaptive(1, input, output_size, return_indices)
 
@@ -44,13 +48,13 @@ def adaptive_max_pool1d(
 def adaptive_max_pool2d(
     input: Array, output_size: int | Sequence[int | None], return_indices: bool = False
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """As ``adaptive_max_pool1d``, for shapes [N, C, H, W] and [C, H, W].
+    """Computes maxima as ``adaptive_max_pool1d`` does, for shapes [N, C, H, W] and [C, H, W].
 
-    ``output_size`` is an int for all dimensions or one for each, of which None stands for the size
-    of the input. Indices count the elements of a plane in row-major order.
+    ``output_size`` is an int for all dimensions, or one int for each. None in place of one of them
+    keeps the size of the input. An index counts the elements of a plane in row-major order.
 
-    Source: ``torch.nn.functional.adaptive_max_pool2d``. What the mode does, and the guarantee, are
-    in the spec's rows.
+    Source: ``torch.nn.functional.adaptive_max_pool2d``. The spec's rows state what the mode does,
+    and the guarantee.
     """
     return _adaptive(2, input, output_size, return_indices)
 
@@ -58,10 +62,10 @@ def adaptive_max_pool2d(
 def adaptive_max_pool3d(
     input: Array, output_size: int | Sequence[int | None], return_indices: bool = False
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """As ``adaptive_max_pool2d``, for shapes [N, C, D, H, W] and [C, D, H, W].
+    """Computes maxima as ``adaptive_max_pool2d`` does, for [N, C, D, H, W] and [C, D, H, W].
 
-    Source: ``torch.nn.functional.adaptive_max_pool3d``. What the mode does, and the guarantee, are
-    in the spec's rows.
+    Source: ``torch.nn.functional.adaptive_max_pool3d``. The spec's rows state what the mode does,
+    and the guarantee.
     """
     return _adaptive(3, input, output_size, return_indices)
 
@@ -69,10 +73,11 @@ def adaptive_max_pool3d(
 def _adaptive(
     dims: int, input: Any, output_size: Any, return_indices: Any
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """Any of them: ``dims`` dimensions are pooled, those before them are not."""
+    """Pools the last ``dims`` dimensions; the batch and the channels stay."""
     name = f"adaptive_max_pool{dims}d"
-    one = np.ndim(input) == dims + 1  # PyTorch lets one example have no channels
-    input = _pooling.pooled(name, dims, input, channels_may_be_empty=one)
+    # As in PyTorch, the number of channels may be 0 if there is no batch.
+    unbatched = np.ndim(input) == dims + 1
+    input = _pooling.pooled(name, dims, input, channels_may_be_empty=unbatched)
     _pooling.floats(name, input)
     tables = _pooling.adaptive(name, input.shape[-dims:], output_size, none_allowed=dims > 1)
     return _pooling.max_pool(name, input, tables, return_indices)

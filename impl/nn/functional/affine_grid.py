@@ -1,4 +1,4 @@
-"""impl.nn.functional.affine_grid."""
+"""The op ``affine_grid``: grids for ``grid_sample``, made from affine matrices."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ _OP = f"nn.functional.{_NAME}"
 
 
 def affine_grid(theta: Array, size: Sequence[int], align_corners: bool | None = None) -> jax.Array:
-    """The grid that samples an input through affine maps, for ``grid_sample``.
+    """Computes the grid with which ``grid_sample`` applies affine maps to an array.
 
-    Each coordinate is a rounded product for x, plus one for y (and one for z), plus a constant.
-    Where a gradient adds up, it adds the first dimension first. float16 and bfloat16 are computed
-    in float32 and rounded once.
+    Each coordinate is a sum of rounded products: that of x, that of y (and that of z), and the
+    constant, added in this order. A gradient adds the elements of the grid along the first
+    dimension first. float16 and bfloat16 are computed in float32 and rounded once.
 
     Args:
-        theta: A matrix for each element of a batch: floats, shape [N, 2, 3] or [N, 3, 4].
-        size: The shape of what is to be sampled: [N, C, H, W] or [N, C, D, H, W].
-        align_corners: Whether -1 and 1 are the centers of the outermost elements, and not their
-            outer edges; as for ``grid_sample``. None is False, and along a dimension of one
-            element True gives 0; PyTorch warns of both.
+        theta: One matrix for each element of the batch: floats, shape [N, 2, 3] or [N, 3, 4].
+        size: The shape that ``grid_sample`` is to return: [N, C, H, W] or [N, C, D, H, W].
+        align_corners: True if -1 and 1 are the centers of the outermost elements, False if they
+            are the outer edges of these; as for ``grid_sample``. None means False. Along a
+            dimension of one element, True gives 0. (PyTorch warns of both.)
 
     Returns:
-        Shape [N, H, W, 2] or [N, D, H, W, 3], dtype of ``theta``.
+        A grid of shape [N, H, W, 2] or [N, D, H, W, 3], in the dtype of ``theta``.
 
     Raises:
-        NotImplementedError: ``size`` has another number of dimensions.
-        RuntimeError: ``size`` has another N; or the mode is on and the profile has no
-            deterministic implementation for the device.
+        NotImplementedError: ``size`` does not have 4 or 5 elements.
+        RuntimeError: N differs between ``theta`` and ``size``; or the mode is on and the profile
+            has no deterministic implementation for the device.
         TypeError: An argument is of the wrong type.
-        ValueError: ``theta`` is not of floats, or its shape does not fit; or ``size`` has an
-            element that is not positive.
+        ValueError: ``theta`` is not of floats, or its shape does not fit; or an element of
+            ``size`` is not positive.
 
-    Source: ``torch.nn.functional.affine_grid``. What the mode does, and the guarantee, are in the
-    spec's rows.
+    Source: ``torch.nn.functional.affine_grid``. The spec's rows state what the mode does, and the
+    guarantee.
     """
     theta = arguments.array(_NAME, "theta", theta)
     if align_corners is not None:
@@ -57,33 +57,34 @@ def affine_grid(theta: Array, size: Sequence[int], align_corners: bool | None = 
     decision = decide(_OP, **arguments.facts(theta))
     matrix = convert(alert(theta, decision), accumulator(theta.dtype))
     dims, batch = len(sizes), theta.shape[0]
-    # Whatever the mode: its order costs no more than another would, and atomics would cost more.
-    kept = Decision(elsewhere=Action(path="ordered"))
-    same = [WindowTable.of(1, np.zeros((length, 1))) for length in sizes]
+    # The gradient is ordered in every mode: this order costs less than atomic additions.
+    ordered = Decision(elsewhere=Action(path="ordered"))
+    constant = [WindowTable.of(1, np.zeros((length, 1))) for length in sizes]
     terms = []
     for column, entries in enumerate(jax.lax.split(matrix, (1,) * (dims + 1), axis=2)):
-        tables = list(same)
-        if column < dims:  # x goes along the last dimension
-            at = dims - 1 - column
-            tables[at] = _scaled(sizes[at], bool(align_corners))
+        tables = list(constant)
+        if column < dims:
+            dim = dims - 1 - column  # The coordinate x belongs to the last dimension.
+            tables[dim] = _coordinates(sizes[dim], bool(align_corners))
         values = entries.reshape(batch * dims, *(1,) * dims)
-        terms.append(window_sum(values, tuple(tables), decision=kept))
+        terms.append(window_sum(values, tuple(tables), decision=ordered))
     out = functools.reduce(jnp.add, terms).reshape(batch, dims, *sizes)
     return convert(jnp.moveaxis(out, 1, -1), theta.dtype)
 
 
-def _scaled(length: int, align_corners: bool) -> WindowTable:
-    """A table that multiplies one element by each coordinate of a dimension."""
+def _coordinates(length: int, align_corners: bool) -> WindowTable:
+    """Returns a table that multiplies one element by each coordinate of a dimension."""
     half = (length - 1) / 2 if align_corners else length / 2
-    place = np.arange(length) - (length - 1) / 2
-    return WindowTable.of(1, np.zeros((length, 1)), (place / half if half else place)[:, None])
+    distance = np.arange(length) - (length - 1) / 2
+    coordinate = distance / half if half else distance
+    return WindowTable.of(1, np.zeros((length, 1)), coordinate[:, None])
 
 
 def _sizes(theta: jax.Array, size: Any) -> tuple[int, ...]:
-    """The spatial ones of ``size``.
+    """Checks ``theta`` and ``size``, and returns the spatial sizes.
 
     Raises:
-        As ``affine_grid``.
+        Exceptions: Those of ``affine_grid``.
     """
     if arguments.dtype_kind(theta.dtype) != "floating":
         raise ValueError(

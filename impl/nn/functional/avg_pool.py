@@ -1,4 +1,7 @@
-"""impl.nn.functional.avg_pool1d, avg_pool2d and avg_pool3d."""
+"""The ops ``avg_pool1d``, ``avg_pool2d`` and ``avg_pool3d``: means over windows of a fixed size.
+
+``_pooling`` makes the windows and the means. This module decides the divisor of each sum.
+"""
 
 from __future__ import annotations
 
@@ -25,34 +28,33 @@ def avg_pool1d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> jax.Array:
-    """Means over windows.
+    """Computes means over windows.
 
-    The sum of a window is multiplied by the rounded reciprocal of what it is to be divided by, and
-    so is a gradient before it is added up. float16 and bfloat16 are computed in float32 and
-    rounded once; integers are divided towards zero.
+    The sum of a window is multiplied by the rounded reciprocal of its divisor. A cotangent is
+    multiplied by it before it is added to a gradient. float16 and bfloat16 are computed in float32
+    and rounded once. Quotients of integers are rounded towards zero.
 
     Args:
-        input: Shape [N, C, L] or [C, L], of floats or int32 or int64.
-        kernel_size: Length of a window.
-        stride: How far apart windows begin; None for ``kernel_size``.
-        padding: How many zeros there are on both sides of the input; at most half of
-            ``kernel_size``.
-        ceil_mode: Whether a last window may reach beyond the padding, if it begins within the
-            input or the padding before it.
-        count_include_pad: Whether zeros of the padding count in what a sum is divided by; those
-            beyond it never do.
+        input: Shape [N, C, L] or [C, L], floats, int32 or int64.
+        kernel_size: The number of elements of a window.
+        stride: The distance between the starts of two windows; None means ``kernel_size``.
+        padding: The number of zeros on each side of the input; at most half of ``kernel_size``.
+        ceil_mode: Whether a last window may end beyond the padding. It must begin in the input or
+            in the padding before it.
+        count_include_pad: Whether the divisor counts the zeros of the padding. It never counts
+            elements beyond the padding.
 
     Returns:
-        As ``input``, but for its length, the number of windows.
+        An array of shape [N, C, windows] or [C, windows], in the dtype of ``input``.
 
     Raises:
         NotImplementedError: ``input`` is of another dtype.
-        RuntimeError: Shapes or sizes do not fit; or the gradient is asked for, the mode is on, and
+        RuntimeError: Shapes or sizes do not fit; or the call is differentiated, the mode is on and
             the profile has no deterministic implementation for the device.
         TypeError: An argument is of the wrong type.
 
-    Source: ``torch.nn.functional.avg_pool1d``. What the mode does, and the guarantee, are in the
-    spec's rows.
+    Source: ``torch.nn.functional.avg_pool1d``. The spec's rows state what the mode does, and the
+    guarantee.
     """
     return _avg_pool(
         1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor=None
@@ -68,14 +70,14 @@ def avg_pool2d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> jax.Array:
-    """As ``avg_pool1d``, for shapes [N, C, H, W] and [C, H, W].
+    """Computes means as ``avg_pool1d`` does, for shapes [N, C, H, W] and [C, H, W].
 
-    ``kernel_size``, ``stride`` and ``padding`` are an int for all dimensions or one for each. A
-    sum adds up the last dimension first, and a gradient the first. ``divisor_override`` is what
-    every sum is divided by, unless None; not 0.
+    ``kernel_size``, ``stride`` and ``padding`` are an int for all dimensions, or one int for each.
+    A sum adds along the last dimension first; a gradient adds along the first dimension first.
+    ``divisor_override`` is the divisor of every sum, and not 0; None means the number of elements.
 
-    Source: ``torch.nn.functional.avg_pool2d``. What the mode does, and the guarantee, are in the
-    spec's rows.
+    Source: ``torch.nn.functional.avg_pool2d``. The spec's rows state what the mode does, and the
+    guarantee.
     """
     return _avg_pool(
         2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
@@ -91,12 +93,12 @@ def avg_pool3d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> jax.Array:
-    """As ``avg_pool2d``, for shapes [N, C, D, H, W] and [C, D, H, W].
+    """Computes means as ``avg_pool2d`` does, for shapes [N, C, D, H, W] and [C, D, H, W].
 
-    The input must be at least as large as a window, without the padding.
+    Without the padding, the input must be at least as large as a window.
 
-    Source: ``torch.nn.functional.avg_pool3d``. What the mode does, and the guarantee, are in the
-    spec's rows.
+    Source: ``torch.nn.functional.avg_pool3d``. The spec's rows state what the mode does, and the
+    guarantee.
     """
     return _avg_pool(
         3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
@@ -113,7 +115,7 @@ def _avg_pool(
     count_include_pad: Any,
     divisor: Any,
 ) -> jax.Array:
-    """Any of them: ``dims`` dimensions are pooled, those before them are not."""
+    """Pools the last ``dims`` dimensions; the batch and the channels stay."""
     name = f"avg_pool{dims}d"
     input = _pooling.pooled(name, dims, input)
     _check_dtype(name, input)
@@ -146,7 +148,7 @@ def _avg_pool(
 def _lengths(
     windows: _pooling.Windows, sizes: Sequence[int], tables: Sequence[WindowTable]
 ) -> list[npt.NDArray[Any]]:
-    """How many elements each window has along each dimension, zeros of the padding included."""
+    """Returns the lengths of windows along each dimension, zeros of the padding included."""
     lengths = []
     for dim, (size, table) in enumerate(zip(sizes, tables, strict=True)):
         starts = windows.starts(dim, table.outputs)
@@ -156,6 +158,6 @@ def _lengths(
 
 
 def _check_dtype(name: str, input: jax.Array) -> None:
-    # PyTorch takes integers of 64 bits, which are of 32 bits where x64 is off.
+    # PyTorch accepts int64. JAX converts it to int32 where x64 is off.
     if np.dtype(input.dtype) not in (np.int32, np.int64):
         _pooling.floats(name, input)

@@ -1,4 +1,8 @@
-"""impl.nn.functional.conv1d, conv2d and conv3d."""
+"""The ops ``conv1d``, ``conv2d`` and ``conv3d``.
+
+This module computes the geometry of a convolution from PyTorch's arguments. ``_convolution``
+checks the arrays and computes the result.
+"""
 
 from __future__ import annotations
 
@@ -22,25 +26,25 @@ def conv1d(
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
 ) -> jax.Array:
-    """A convolution, as neural networks have it: the kernel is not turned round.
+    """Computes a cross-correlation, which neural networks call a convolution.
 
-    float32 is multiplied in full precision, unless jax_default_matmul_precision says otherwise;
-    float16 and bfloat16 are added up in float32 and rounded.
+    Products of float32 have full precision, unless ``jax_default_matmul_precision`` is set to a
+    lower one. Products of float16 and bfloat16 are added in float32, and each sum is rounded.
 
     Args:
         input: Shape [N, C, L] or [C, L]; integers, floats or complex numbers.
-        weight: Shape [D, C / groups, K], of the same dtype.
-        bias: Shape [D], of the same dtype, or None.
-        stride: How far apart windows begin.
-        padding: How many zeros there are on both sides of the input; or "valid" for none, or
-            "same" for as many as give a result of the input's length, one more behind it if that
-            is odd. "same" needs a stride of 1.
-        dilation: How far apart the elements of one window are.
-        groups: Into how many groups channels are divided; each of the input's is seen by one of
-            the result's alone.
+        weight: Shape [D, C / groups, K], in the dtype of ``input``.
+        bias: Shape [D], in the dtype of ``input``; or None.
+        stride: The distance between the starts of two windows.
+        padding: The number of zeros on each side of the input. "valid" means none. "same" pads so
+            that the result has the length of the input; if the number of zeros is odd, there is
+            one more after the input than before it. "same" needs a stride of 1.
+        dilation: The distance between two elements of a window.
+        groups: The number of groups of channels. A group of the result reads one group of the
+            input.
 
     Returns:
-        Shape [N, D, windows] or [D, windows].
+        An array of shape [N, D, windows] or [D, windows], in the dtype of ``input``.
 
     Raises:
         NotImplementedError: The arrays are of bools.
@@ -48,8 +52,8 @@ def conv1d(
             deterministic implementation for the device.
         TypeError: An argument is of the wrong type.
 
-    Source: ``torch.nn.functional.conv1d``. What the mode does, and the guarantee, are in the
-    spec's rows.
+    Source: ``torch.nn.functional.conv1d``. The spec's rows state what the mode does, and the
+    guarantee.
     """
     return _conv(1, input, weight, bias, stride, padding, dilation, groups)
 
@@ -63,12 +67,12 @@ def conv2d(
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
 ) -> jax.Array:
-    """As ``conv1d``, for an input of shape [N, C, H, W] or [C, H, W].
+    """Computes what ``conv1d`` does, for an input of shape [N, C, H, W] or [C, H, W].
 
-    ``stride``, ``padding`` and ``dilation`` are an int for all dimensions or one for each.
+    ``stride``, ``padding`` and ``dilation`` are an int for all dimensions, or one int for each.
 
-    Source: ``torch.nn.functional.conv2d``. What the mode does, and the guarantee, are in the
-    spec's rows.
+    Source: ``torch.nn.functional.conv2d``. The spec's rows state what the mode does, and the
+    guarantee.
     """
     return _conv(2, input, weight, bias, stride, padding, dilation, groups)
 
@@ -82,10 +86,10 @@ def conv3d(
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
 ) -> jax.Array:
-    """As ``conv2d``, for an input of shape [N, C, T, H, W] or [C, T, H, W].
+    """Computes what ``conv2d`` does, for an input of shape [N, C, T, H, W] or [C, T, H, W].
 
-    Source: ``torch.nn.functional.conv3d``. What the mode does, and the guarantee, are in the
-    spec's rows.
+    Source: ``torch.nn.functional.conv3d``. The spec's rows state what the mode does, and the
+    guarantee.
     """
     return _conv(3, input, weight, bias, stride, padding, dilation, groups)
 
@@ -100,13 +104,13 @@ def _conv(
     dilation: Any,
     groups: Any,
 ) -> jax.Array:
-    """Any of them, of ``dims`` dimensions."""
+    """Computes a convolution over the last ``dims`` dimensions."""
     name = f"conv{dims}d"
     groups = _convolution.positive(name, "groups", groups)
     operands = _convolution.operands(name, dims, input, weight, bias, groups, transposed=False)
     step = _convolution.each(name, "stride", stride, dims, 1)
-    apart = _convolution.each(name, "dilation", dilation, dims, 1)
-    reach = [d * (k - 1) + 1 for d, k in zip(apart, operands.taps, strict=True)]
+    distance = _convolution.each(name, "dilation", dilation, dims, 1)
+    reach = [d * (k - 1) + 1 for d, k in zip(distance, operands.kernel, strict=True)]
     before, after = _padding(name, padding, step, reach)
     padded = [b + n + a for b, n, a in zip(before, operands.sizes, after, strict=True)]
     if any(n < r for n, r in zip(padded, reach, strict=True)):
@@ -114,22 +118,22 @@ def _conv(
             f"{name}(): Calculated padded input size per channel: {padded}. Kernel size: {reach}, "
             "dilation included. Kernel size can't be greater than actual input size"
         )
-    strides = ConvolutionWindow(
+    window = ConvolutionWindow(
         image=operands.sizes,
         result=tuple((n - r) // s + 1 for n, r, s in zip(padded, reach, step, strict=True)),
-        kernel=operands.taps,
+        kernel=operands.kernel,
         stride=step,
-        dilation=apart,
+        dilation=distance,
         before=before,
         groups=groups,
     )
-    return _convolution.convolved(name, operands, strides, wanted="result")
+    return _convolution.convolved(name, operands, window, role="result")
 
 
 def _padding(
     name: str, padding: Any, stride: Sequence[int], reach: Sequence[int]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Zeros before and after each dimension."""
+    """Returns the numbers of zeros before, and those after, each dimension."""
     if not isinstance(padding, str):
         both = _convolution.each(name, "padding", padding, len(reach), 0)
         return both, both

@@ -1,4 +1,8 @@
-"""impl.nn.functional.conv_transpose1d, conv_transpose2d and conv_transpose3d."""
+"""The ops ``conv_transpose1d``, ``conv_transpose2d`` and ``conv_transpose3d``.
+
+This module computes the geometry of a transposed convolution from PyTorch's arguments.
+``_convolution`` checks the arrays and computes the result.
+"""
 
 from __future__ import annotations
 
@@ -22,24 +26,26 @@ def conv_transpose1d(
     groups: int = 1,
     dilation: int | Sequence[int] = 1,
 ) -> jax.Array:
-    """The transpose of a convolution: its gradient for the input, but for the bias.
+    """Computes the transpose of a convolution, plus a bias.
 
-    float32 is multiplied in full precision, unless jax_default_matmul_precision says otherwise;
-    float16 and bfloat16 are added up in float32 and rounded.
+    Without the bias it is the gradient of a convolution: ``input`` is the cotangent, and the
+    result is the gradient for the input of the convolution. Products of float32 have full
+    precision, unless ``jax_default_matmul_precision`` is set to a lower one. Products of float16
+    and bfloat16 are added in float32, and each sum is rounded.
 
     Args:
         input: Shape [N, C, L] or [C, L]; integers, floats or complex numbers.
-        weight: Shape [C, D / groups, K], of the same dtype.
-        bias: Shape [D], of the same dtype, or None.
-        stride: That of the convolution.
-        padding: That of the convolution: how much is cut off on both sides of the result.
-        output_padding: How much longer the result is at its end; less than ``stride`` or
-            ``dilation``.
-        groups: That of the convolution.
-        dilation: That of the convolution.
+        weight: Shape [C, D / groups, K], in the dtype of ``input``.
+        bias: Shape [D], in the dtype of ``input``; or None.
+        stride: The stride of the convolution.
+        padding: The padding of the convolution, which is cut off on each side of the result.
+        output_padding: The number of elements that are added at the end of the result; less than
+            ``stride`` or less than ``dilation``.
+        groups: The groups of the convolution.
+        dilation: The dilation of the convolution.
 
     Returns:
-        Shape [N, D, length] or [D, length], where length is
+        An array of shape [N, D, length] or [D, length], in the dtype of ``input``. The length is
         (L - 1) * stride - 2 * padding + dilation * (K - 1) + output_padding + 1.
 
     Raises:
@@ -48,8 +54,8 @@ def conv_transpose1d(
             deterministic implementation for the device.
         TypeError: An argument is of the wrong type.
 
-    Source: ``torch.nn.functional.conv_transpose1d``. What the mode does, and the guarantee, are in
-    the spec's rows.
+    Source: ``torch.nn.functional.conv_transpose1d``. The spec's rows state what the mode does, and
+    the guarantee.
     """
     return _conv_transpose(
         1, input, weight, bias, stride, padding, output_padding, groups, dilation
@@ -66,13 +72,13 @@ def conv_transpose2d(
     groups: int = 1,
     dilation: int | Sequence[int] = 1,
 ) -> jax.Array:
-    """As ``conv_transpose1d``, for an input of shape [N, C, H, W] or [C, H, W].
+    """Computes what ``conv_transpose1d`` does, for an input of shape [N, C, H, W] or [C, H, W].
 
-    ``stride``, ``padding``, ``output_padding`` and ``dilation`` are an int for all dimensions or
-    one for each.
+    ``stride``, ``padding``, ``output_padding`` and ``dilation`` are an int for all dimensions, or
+    one int for each.
 
-    Source: ``torch.nn.functional.conv_transpose2d``. What the mode does, and the guarantee, are in
-    the spec's rows.
+    Source: ``torch.nn.functional.conv_transpose2d``. The spec's rows state what the mode does, and
+    the guarantee.
     """
     return _conv_transpose(
         2, input, weight, bias, stride, padding, output_padding, groups, dilation
@@ -89,10 +95,10 @@ def conv_transpose3d(
     groups: int = 1,
     dilation: int | Sequence[int] = 1,
 ) -> jax.Array:
-    """As ``conv_transpose2d``, for an input of shape [N, C, T, H, W] or [C, T, H, W].
+    """Computes what ``conv_transpose2d`` does, for an input of [N, C, T, H, W] or [C, T, H, W].
 
-    Source: ``torch.nn.functional.conv_transpose3d``. What the mode does, and the guarantee, are in
-    the spec's rows.
+    Source: ``torch.nn.functional.conv_transpose3d``. The spec's rows state what the mode does, and
+    the guarantee.
     """
     return _conv_transpose(
         3, input, weight, bias, stride, padding, output_padding, groups, dilation
@@ -110,18 +116,18 @@ def _conv_transpose(
     groups: Any,
     dilation: Any,
 ) -> jax.Array:
-    """Any of them, of ``dims`` dimensions."""
+    """Computes a transposed convolution over the last ``dims`` dimensions."""
     name = f"conv_transpose{dims}d"
     groups = _convolution.positive(name, "groups", groups)
     operands = _convolution.operands(name, dims, input, weight, bias, groups, transposed=True)
     step = _convolution.each(name, "stride", stride, dims, 1)
     cut = _convolution.each(name, "padding", padding, dims, 0)
-    more = _convolution.each(name, "output_padding", output_padding, dims, 0)
-    apart = _convolution.each(name, "dilation", dilation, dims, 1)
-    if any(m >= max(s, d) for m, s, d in zip(more, step, apart, strict=True)):
+    extra = _convolution.each(name, "output_padding", output_padding, dims, 0)
+    distance = _convolution.each(name, "dilation", dilation, dims, 1)
+    if any(e >= max(s, d) for e, s, d in zip(extra, step, distance, strict=True)):
         raise RuntimeError(
             f"{name}(): output padding must be smaller than either stride or dilation, but got "
-            f"output_padding {list(more)}, stride {list(step)} and dilation {list(apart)}"
+            f"output_padding {list(extra)}, stride {list(step)} and dilation {list(distance)}"
         )
     if min(operands.sizes) < 1:
         raise RuntimeError(
@@ -129,9 +135,9 @@ def _conv_transpose(
             f"{list(operands.input.shape)}"
         )
     sizes = tuple(
-        (n - 1) * s - 2 * c + d * (k - 1) + m + 1
-        for n, s, c, d, k, m in zip(
-            operands.sizes, step, cut, apart, operands.taps, more, strict=True
+        (n - 1) * s - 2 * c + d * (k - 1) + e + 1
+        for n, s, c, d, k, e in zip(
+            operands.sizes, step, cut, distance, operands.kernel, extra, strict=True
         )
     )
     if min(sizes) < 1:
@@ -139,13 +145,13 @@ def _conv_transpose(
             f"{name}(): Given input size per channel: {list(operands.sizes)}. Calculated output "
             f"size per channel: {list(sizes)}. Output size is too small"
         )
-    strides = ConvolutionWindow(
+    window = ConvolutionWindow(
         image=sizes,
         result=operands.sizes,
-        kernel=operands.taps,
+        kernel=operands.kernel,
         stride=step,
-        dilation=apart,
+        dilation=distance,
         before=cut,
         groups=groups,
     )
-    return _convolution.convolved(name, operands, strides, wanted="image")
+    return _convolution.convolved(name, operands, window, role="image")

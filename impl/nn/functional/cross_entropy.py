@@ -1,4 +1,7 @@
-"""impl.nn.functional.cross_entropy."""
+"""The op ``cross_entropy``: a loss of logits against classes or probabilities of classes.
+
+``_losses`` checks the arguments and reduces the terms. This module computes log-softmax and terms.
+"""
 
 from __future__ import annotations
 
@@ -31,26 +34,29 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> jax.Array:
-    """The cross entropy between targets and the softmax of ``input``.
+    """Computes the cross entropy between targets and the softmax of ``input``.
 
     Args:
         input: Shape [classes], [n, classes] or [n, classes, ...], floats.
-        target: Classes: shape of ``input`` without the classes, int32, int64 or uint8, each in
-            [0, classes) or ``ignore_index``; under ``jit`` others have a loss of NaN. Or the
-            probability of each class: shape of ``input``, floats.
-        weight: Shape [classes]: what to multiply the loss of each class by; of the dtype of
-            ``input`` where targets are classes. Unlike PyTorch's it has a derivative.
-        size_average: Deprecated in PyTorch: False is ``reduction="sum"``.
-        ignore_index: The target of elements that do not count, where targets are classes.
-        reduce: Deprecated in PyTorch: False is ``reduction="none"``.
-        reduction: ``"none"``; ``"sum"``; or ``"mean"``, the sum divided by that of the elements'
-            weights, or for probabilities by the number of elements.
-        label_smoothing: How much of each target is spread evenly over all classes, from 0 to 1.
+        target: Either classes: the shape of ``input`` without the axis of classes; int32, int64 or
+            uint8; each in [0, classes) or equal to ``ignore_index``. Under ``jit``, where values
+            are unknown, the loss of any other target is NaN. Or the probability of each class: the
+            shape of ``input``, floats.
+        weight: Shape [classes], a factor for the loss of each class. If targets are classes, it
+            has the dtype of ``input``. It has a derivative, which PyTorch's does not have.
+        size_average: Deprecated in PyTorch: False means ``reduction="sum"``.
+        ignore_index: The target of elements that do not count. Only if targets are classes.
+        reduce: Deprecated in PyTorch: False means ``reduction="none"``.
+        reduction: ``"none"``, ``"sum"`` or ``"mean"``. For classes, a mean is the sum divided by
+            the sum of the weights of the elements; for probabilities, by the number of elements.
+        label_smoothing: The share of each target that is spread evenly over all classes, from 0
+            to 1.
 
     Returns:
-        Shape of ``input`` without the classes for the reduction ``"none"``, otherwise 0-d; dtype
-        of ``input``, or that which it and floating arguments promote to. float16 and bfloat16 are
-        computed in float32 and rounded once.
+        For the reduction ``"none"``, an array of the shape of ``input`` without the axis of
+        classes; otherwise 0-d. Its dtype is that of ``input``; with probabilities, it is promoted
+        from ``input``, ``target`` and ``weight``. float16 and bfloat16 are computed in float32 and
+        rounded once.
 
     Raises:
         IndexError: A target is out of range.
@@ -59,76 +65,83 @@ def cross_entropy(
             ``ignore_index`` is given for probabilities; or the mode is on and the profile has no
             deterministic implementation for the device.
         TypeError: An argument is of the wrong type.
-        ValueError: The number of targets does not fit, or there is no such reduction.
+        ValueError: The number of targets does not fit, or the reduction is unknown.
 
-    Source: ``torch.nn.functional.cross_entropy``. What the mode does, and the guarantee, are in
-    the spec's rows.
+    Source: ``torch.nn.functional.cross_entropy``. The spec's rows state what the mode does, and
+    the guarantee.
     """
     reduction = _losses.reduction_of(_NAME, reduction, size_average, reduce)
-    given = _losses.floats(_NAME, "input", input)
-    values = _losses.by_class(_NAME, given)
+    logits = _losses.floats(_NAME, "input", input)
+    values = _losses.by_class(_NAME, logits)
     weight = _losses.weight_of(_NAME, weight, values.shape[1])
     smoothing = _smoothing(label_smoothing)
-    facts = arguments.facts(given, reduction=reduction)
+    facts = arguments.facts(logits, reduction=reduction)
     decision, pullback = decide(_OP, **facts), decide(_OP, "backward", **facts)
     values = alert_pullback(alert(values, decision), pullback)
-    of_probabilities = given.shape == np.shape(target)
-    if of_probabilities:
-        share = _probabilities(target, given, ignore_index).reshape(values.shape)
-        dtype = _promoted(given, share, weight)
+    if logits.shape == np.shape(target):
+        probabilities = _probabilities(target, logits, ignore_index).reshape(values.shape)
+        dtype = _promoted(logits, probabilities, weight)
         wide = accumulator(dtype)
-        terms = _by_probability(_Logs(values, wide), convert(share, wide), weight, smoothing)
-        amount = jnp.asarray(terms.size if values.size else 0, wide)
+        log_softmax = _LogSoftmax(values, wide)
+        terms = _terms_of_probabilities(
+            log_softmax, convert(probabilities, wide), weight, smoothing
+        )
+        divisor = jnp.asarray(terms.size if values.size else 0, wide)
     else:
-        classes, counts = _losses.class_targets(_NAME, target, given, ignore_index)
+        classes, counts = _losses.class_targets(_NAME, target, logits, ignore_index)
         if weight is not None:
-            arguments.same_dtype(_NAME, given, weight=weight)
-        dtype, wide = given.dtype, accumulator(given.dtype)
-        terms, weights = _by_class(
-            _Logs(values, wide), classes, counts, weight, smoothing, pullback
+            arguments.same_dtype(_NAME, logits, weight=weight)
+        dtype, wide = logits.dtype, accumulator(logits.dtype)
+        log_softmax = _LogSoftmax(values, wide)
+        terms, weights = _terms_of_classes(
+            log_softmax, classes, counts, weight, smoothing, pullback
         )
         terms = jnp.where(counts, terms, jnp.zeros((), wide))
         if weights is None:
-            amount = _losses.count(counts, wide)
+            divisor = _losses.count(counts, wide)
         else:
             weights = jnp.where(counts, weights, jnp.zeros((), wide))
-            amount = _losses.total(weights, decision=decision)
+            divisor = _losses.total(weights, decision=decision)
     return _losses.reduced(
         terms,
         reduction,
-        amount if reduction == "mean" else None,
-        shape=given.shape[:1] + given.shape[2:] if given.ndim > 1 else (),
+        divisor if reduction == "mean" else None,
+        shape=logits.shape[:1] + logits.shape[2:] if logits.ndim > 1 else (),
         dtype=dtype,
         decision=decision,
     )
 
 
-class _Logs:
-    """Logarithms of the softmax of values, normed along the second axis."""
+class _LogSoftmax:
+    """The logarithm of the softmax of values along the second axis, the axis of classes."""
 
     def __init__(self, values: jax.Array, dtype: jax.typing.DTypeLike) -> None:
         self.values = convert(values, dtype)
         self.greatest = jax.lax.stop_gradient(self.values.max(1, keepdims=True, initial=-jnp.inf))
         self.log_of_sum = _log_of_sum(self.values, self.greatest)
 
-    def all(self) -> jax.Array:
-        """Of every class. In this order, or small differences of large values are lost."""
+    def all_classes(self) -> jax.Array:
+        """Returns the logarithms of all classes.
+
+        The greatest value is subtracted first, so that small differences of large values stay.
+        """
         return self.values - self.greatest - self.log_of_sum
 
     def of(self, classes: jax.Array, counts: jax.Array) -> jax.Array:
-        """Of one class for each element that counts."""
+        """Returns the logarithm of one class for each element that counts."""
         return _losses.pick(self.values, classes, counts) - self.greatest - self.log_of_sum
 
 
 @jax.custom_jvp
 def _log_of_sum(values: jax.Array, greatest: jax.Array) -> jax.Array:
-    """The logarithm of the sum of ``exp(values - greatest)`` along the second axis, kept."""
+    """Returns ``log(sum(exp(values - greatest)))`` along the second axis, with length 1 there."""
     return jnp.log(_sum(jnp.exp(values - greatest)))
 
 
 @_log_of_sum.defjvp
 def _jvp(primals: Any, tangents: Any) -> Any:
-    # As PyTorch's: an exponential of the result, where JAX's own would divide two.
+    # As in PyTorch, softmax is the exponential of log-softmax. JAX's derivative would be a quotient
+    # of two exponentials.
     values, greatest = primals
     out = _log_of_sum(values, greatest)
     softmax = jnp.exp(values - greatest - out)
@@ -139,41 +152,46 @@ def _sum(values: jax.Array) -> jax.Array:
     return values.sum(1, keepdims=True)
 
 
-def _by_class(
-    logs: _Logs,
+def _terms_of_classes(
+    log_softmax: _LogSoftmax,
     classes: jax.Array,
     counts: jax.Array,
     weight: jax.Array | None,
     smoothing: float,
     pullback: Decision,
 ) -> tuple[jax.Array, jax.Array | None]:
-    """The loss of each element, and its weight."""
-    terms, weights = -logs.of(classes, counts), None
+    """Returns the loss of each element, and its weight if there are weights."""
+    terms, weights = -log_softmax.of(classes, counts), None
     if weight is not None:
         wide = convert(weight, terms.dtype)
         weights = _losses.weights_of(wide, classes, decision=pullback)
         terms = terms * weights
     if smoothing > 0:
-        every = logs.all() if weight is None else logs.all() * _beside(wide, logs.values)
-        even = -_sum(every)
-        terms = (1 - smoothing) * terms + (smoothing / every.shape[1]) * even
+        logs = log_softmax.all_classes()
+        if weight is not None:
+            logs = logs * _along_classes(wide, logs)
+        terms = (1 - smoothing) * terms + (smoothing / logs.shape[1]) * -_sum(logs)
     return terms, weights
 
 
-def _by_probability(
-    logs: _Logs, share: jax.Array, weight: jax.Array | None, smoothing: float
+def _terms_of_probabilities(
+    log_softmax: _LogSoftmax,
+    probabilities: jax.Array,
+    weight: jax.Array | None,
+    smoothing: float,
 ) -> jax.Array:
-    """The loss of each element."""
+    """Returns the loss of each element."""
     if smoothing > 0:
-        share = share * (1 - smoothing) + smoothing / max(share.shape[1], 1)
-    each = logs.all() * share
+        uniform = smoothing / max(probabilities.shape[1], 1)
+        probabilities = probabilities * (1 - smoothing) + uniform
+    products = log_softmax.all_classes() * probabilities
     if weight is not None:
-        each = each * _beside(convert(weight, each.dtype), each)
-    return -_sum(each)
+        products = products * _along_classes(convert(weight, products.dtype), products)
+    return -_sum(products)
 
 
-def _beside(weight: jax.Array, values: jax.Array) -> jax.Array:
-    """What each class has, in a shape that goes with that of ``values``."""
+def _along_classes(weight: jax.Array, values: jax.Array) -> jax.Array:
+    """Reshapes [classes] so that it broadcasts along the second axis of ``values``."""
     return weight.reshape(1, -1, *[1] * (values.ndim - 2))
 
 
@@ -195,15 +213,15 @@ def _smoothing(value: Any) -> float:
 
 
 def _probabilities(target: Any, input: jax.Array, ignore_index: int) -> jax.Array:
-    share = arguments.array(_NAME, "target", target)
-    if not jnp.issubdtype(share.dtype, jnp.floating):
+    probabilities = arguments.array(_NAME, "target", target)
+    if not jnp.issubdtype(probabilities.dtype, jnp.floating):
         raise RuntimeError(
             f"{_NAME}(): Expected floating point type for target with class probabilities, which "
-            f"one of the shape of input, {list(input.shape)}, is; got {share.dtype}"
+            f"one of the shape of input, {list(input.shape)}, is; got {probabilities.dtype}"
         )
     if arguments.integer(_NAME, "ignore_index", ignore_index) != _DEFAULT_IGNORE:
         raise RuntimeError(
             f"{_NAME}(): ignore_index is not supported for floating point target, but got "
             f"{ignore_index}"
         )
-    return share
+    return probabilities

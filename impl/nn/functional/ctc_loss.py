@@ -1,4 +1,8 @@
-"""impl.nn.functional.ctc_loss."""
+"""The op ``ctc_loss``: connectionist temporal classification.
+
+This module checks the arguments and brings them to one form; ``_ctc`` computes the losses and
+their gradient.
+"""
 
 from __future__ import annotations
 
@@ -29,51 +33,56 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> jax.Array:
-    """The connectionist temporal classification loss.
+    """Computes the connectionist temporal classification loss.
+
+    The gradient is PyTorch's: the exponential of ``log_probs`` minus the probability of each class
+    given the target, and 0 after the end of an input. It is the derivative of the loss if
+    ``log_probs`` comes from ``log_softmax``.
+
+    Memory: arrays of T x n x (2 S + 1) numbers; three of them for a gradient. S is the length of
+    the longest target, but at most T.
 
     Args:
         log_probs: Shape [T, n, classes] or [T, classes], floats: logarithms of probabilities, as
-            ``log_softmax`` gives them. T x n x (2 S + 1) numbers are kept, three times for a
-            gradient, where S is the length of the longest target or T if that is less.
-        targets: Integers, each in [0, classes). Shape [n, S]; or all targets one after another in
-            one dimension, for which S is only known where ``target_lengths`` are, and otherwise
-            the length of all.
+            ``log_softmax`` returns them.
+        targets: Integers, each in [0, classes): shape [n, S], or all targets one after another in
+            one dimension. In the second form, S is the greatest of ``target_lengths`` if their
+            values are known; otherwise (under ``jit``) it is the length of ``targets``.
         input_lengths: n integers, or an array of them, each in [0, T].
         target_lengths: n integers, or an array of them. A target that does not fit into its input
             has an infinite loss.
-        blank: The class that stands between labels. As in PyTorch a label may be it, and then
-            counts as a label.
-        reduction: ``"none"``; ``"sum"``; or ``"mean"``, that of the losses divided by the lengths
-            of their targets, or by 1 for a target of none.
-        zero_infinity: Whether infinite losses, and their gradients, are 0.
+        blank: The class of the blank between labels. As in PyTorch, a label may have this class
+            too, and is then a label like any other.
+        reduction: ``"none"``, ``"sum"`` or ``"mean"``. For a mean, each loss is first divided by
+            the length of its target, or by 1 if the target is empty.
+        zero_infinity: Whether infinite losses, and their gradients, become 0.
 
     Returns:
-        0-d, or for the reduction ``"none"`` of shape [n], or [] for inputs without n; dtype of
-        ``log_probs``. float16 and bfloat16 are computed in float32 and rounded once. Its gradient
-        is PyTorch's: the exponentials of ``log_probs`` less the probabilities of the classes given
-        the target, which is right after ``log_softmax``; and 0 beyond an input's length. Under
-        ``jit``, where values are unknown, a length or a label out of range makes the loss NaN.
+        For the reduction ``"none"``, an array of shape [n], or 0-d if ``log_probs`` has no n;
+        otherwise 0-d. Its dtype is that of ``log_probs``. float16 and bfloat16 are computed in
+        float32 and rounded once. Under ``jit``, where values are unknown, the loss is NaN if a
+        length or a label is out of range.
 
     Raises:
         IndexError: A label is out of range.
-        NotImplementedError: ``log_probs`` is not of floats; or a second derivative is asked for.
-        RuntimeError: Shapes, lengths or ``blank`` do not fit; a length is out of range; or, when
-            differentiated, the mode was on and the profile has no deterministic implementation
-            for the device.
+        NotImplementedError: ``log_probs`` is not of floats; or a second derivative is taken.
+        RuntimeError: Shapes, lengths or ``blank`` do not fit; a length is out of range; or the
+            call is differentiated, the mode was on and the profile has no deterministic
+            implementation for the device.
         TypeError: An argument is of the wrong type.
-        ValueError: There is no such reduction.
+        ValueError: The reduction is unknown.
 
-    Source: ``torch.nn.functional.ctc_loss``. What the mode does, and the guarantee, are in the
-    spec's rows.
+    Source: ``torch.nn.functional.ctc_loss``. The spec's rows state what the mode does, and the
+    guarantee.
     """
     reduction = _losses.reduction_of(_NAME, reduction)
-    given = _losses.floats(_NAME, "log_probs", log_probs)
-    if given.ndim not in (2, 3) or given.size == 0:
+    log_probs = _losses.floats(_NAME, "log_probs", log_probs)
+    if log_probs.ndim not in (2, 3) or log_probs.size == 0:
         raise RuntimeError(
             f"{_NAME}(): log_probs tensor must have 2 or 3 dimensions and must not be empty, but "
-            f"got shape {list(given.shape)}"
+            f"got shape {list(log_probs.shape)}"
         )
-    values = given if given.ndim == 3 else given[:, None]
+    values = log_probs if log_probs.ndim == 3 else log_probs[:, None]
     times, n, classes = values.shape
     blank = arguments.integer(_NAME, "blank", blank)
     if not 0 <= blank < classes:
@@ -81,27 +90,30 @@ def ctc_loss(
             f"{_NAME}(): blank must be in label range, 0 to {classes - 1}, but got {blank}"
         )
     arguments.flag(_NAME, "zero_infinity", zero_infinity)
-    inputs = _lengths("input_lengths", input_lengths, n, times)
-    lengths = _lengths("target_lengths", target_lengths, n, np.iinfo(np.int32).max)
-    labels, lengths = _labels(targets, lengths, times=times, n=n, classes=classes)
-    pullback = decide(_OP, "backward", **arguments.facts(given, reduction=reduction))
+    of_inputs = _lengths("input_lengths", input_lengths, n, times)
+    of_targets = _lengths("target_lengths", target_lengths, n, np.iinfo(np.int32).max)
+    labels, of_targets = _labels(targets, of_targets, times=times, n=n, classes=classes)
+    pullback = decide(_OP, "backward", **arguments.facts(log_probs, reduction=reduction))
     rules = _ctc.Rules(blank, zero_infinity, pullback)
-    wide = convert(values, accumulator(given.dtype))
-    loss = _ctc.losses(wide, labels, jnp.asarray(inputs), jnp.asarray(lengths), rules)
+    wide = convert(values, accumulator(log_probs.dtype))
+    loss = _ctc.losses(wide, labels, jnp.asarray(of_inputs), jnp.asarray(of_targets), rules)
     if reduction == "mean":
-        loss = (loss / jnp.maximum(lengths, 1).astype(loss.dtype)).mean()
+        loss = (loss / jnp.maximum(of_targets, 1).astype(loss.dtype)).mean()
     elif reduction == "sum":
         loss = loss.sum()
-    elif given.ndim == 2:
+    elif log_probs.ndim == 2:
         loss = loss.reshape(())
-    return convert(loss, given.dtype)
+    return convert(loss, log_probs.dtype)
 
 
 def _lengths(name: str, value: Any, n: int, most: int) -> jax.Array | np.ndarray[Any, Any]:
-    """Lengths as int32, -1 where they are out of range; of NumPy if this process knows them."""
+    """Returns lengths as int32, with -1 for those out of range.
+
+    The result is a NumPy array if the values are known.
+    """
     if isinstance(value, Sequence) and not isinstance(value, str):
-        each = [arguments.integer(_NAME, f"{name}[{i}]", one) for i, one in enumerate(value)]
-        value = np.array(each, np.int64)
+        ints = [arguments.integer(_NAME, f"{name}[{i}]", item) for i, item in enumerate(value)]
+        value = np.array(ints, np.int64)
     array = arguments.array(_NAME, name, value)
     if not jnp.issubdtype(array.dtype, jnp.integer):
         raise RuntimeError(f"{_NAME}(): {name} must be integral, but got {array.dtype}")
@@ -114,11 +126,11 @@ def _lengths(name: str, value: Any, n: int, most: int) -> jax.Array | np.ndarray
         known = known.reshape(n)
         wrong = (known < 0) | (known > most)
         if np.any(wrong):
-            place = int(np.argmax(wrong))
-            rule = f"at most {most}" if known[place] >= 0 else "at least 0"
+            position = int(np.argmax(wrong))
+            rule = f"at most {most}" if known[position] >= 0 else "at least 0"
             raise RuntimeError(
-                f"{_NAME}(): Expected {name} to have value {rule}, but got value {known[place]} "
-                f"at position {place}"
+                f"{_NAME}(): Expected {name} to have value {rule}, but got value {known[position]} "
+                f"at position {position}"
             )
         return known.astype(np.int32)
     wide = array.reshape(n).astype(jnp.promote_types(array.dtype, jnp.int32))
@@ -128,7 +140,7 @@ def _lengths(name: str, value: Any, n: int, most: int) -> jax.Array | np.ndarray
 def _labels(
     targets: Any, lengths: jax.Array | np.ndarray[Any, Any], *, times: int, n: int, classes: int
 ) -> tuple[jax.Array, jax.Array | np.ndarray[Any, Any]]:
-    """Labels of shape [n, S], and lengths, -1 where they are found to be out of range."""
+    """Returns labels of shape [n, S], and lengths, with -1 for targets that lack labels."""
     array = arguments.array(_NAME, "targets", targets)
     if not jnp.issubdtype(array.dtype, jnp.integer):
         raise RuntimeError(f"{_NAME}(): targets must be integral, but got {array.dtype}")
@@ -144,21 +156,21 @@ def _labels(
     if array.ndim == 2:
         fits = (lengths >= 0) & (lengths <= array.shape[1])
         return inside[:, :times], jnp.where(fits, lengths, -1)
-    # Where lengths are unknown a target may be as long as all.
+    # If lengths are unknown, one target may have all labels.
     longest = array.shape[0]
     if isinstance(lengths, np.ndarray):
         longest = int(lengths.max(initial=0))
-    if array.size == 0:  # which jnp.take does not read from
+    if array.size == 0:  # jnp.take refuses an empty array.
         return jnp.zeros((n, 0), jnp.int32), jnp.where(lengths > 0, -1, lengths)
     ends = jnp.cumsum(jnp.maximum(lengths, 0), dtype=jnp.int32)
     starts = ends - jnp.maximum(lengths, 0)
-    places = starts[:, None] + jnp.arange(min(longest, times), dtype=jnp.int32)
-    read = jnp.take(inside, places, mode="fill", fill_value=classes)
-    return read, jnp.where(ends <= array.shape[0], lengths, -1)
+    indices = starts[:, None] + jnp.arange(min(longest, times), dtype=jnp.int32)
+    labels = jnp.take(inside, indices, mode="fill", fill_value=classes)
+    return labels, jnp.where(ends <= array.shape[0], lengths, -1)
 
 
 def _check_fit(shape: tuple[int, ...], lengths: np.ndarray[Any, Any]) -> None:
-    """Refuses lengths that are not those of targets of this shape."""
+    """Refuses lengths that do not fit targets of this shape."""
     total, longest = int(lengths.sum(dtype=np.int64)), int(lengths.max(initial=0))
     if len(shape) == 1 and total != shape[0]:
         raise RuntimeError(
@@ -173,7 +185,7 @@ def _check_fit(shape: tuple[int, ...], lengths: np.ndarray[Any, Any]) -> None:
 
 
 def _check_labels(targets: Any, lengths: np.ndarray[Any, Any], classes: int) -> None:
-    """Refuses labels out of range, where this process knows them."""
+    """Refuses labels out of range, if their values are known."""
     values = arguments.known(targets)
     if values is None:
         return

@@ -1,4 +1,4 @@
-"""impl.nn.functional.embedding."""
+"""The op ``embedding``: rows of a table. ``_core.embedding_rows`` has the part of gradients."""
 
 from __future__ import annotations
 
@@ -25,39 +25,41 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> jax.Array:
-    """Rows of a table.
+    """Reads rows of a table.
 
     Args:
-        input: Any shape, int32 or int64, each in [0, rows). Under ``jit`` others read NaN, or
-            the fill value of ``jax.numpy.take``, and have no gradient.
-        weight: Shape [rows, width], any dtype.
-        padding_idx: A row that has no derivative, counted from the end where negative.
-        max_norm: Rows whose norm is above this are read scaled to it: multiplied by ``max_norm``
-            / (norm + 1e-7). The gradient is that of unscaled rows. PyTorch also writes the
-            scaled rows to ``weight``, which here stays as it is.
-        norm_type: Which norm: that of the powers ``norm_type`` of a row's elements. They add up
-            in panel order.
-        scale_grad_by_freq: Whether to divide the derivative of each row by how often ``input``
-            names it.
-        sparse: Taken for PyTorch's sake; gradients are dense here.
+        input: Indices of rows, any shape, int32 or int64, each in [0, rows). Under ``jit``, where
+            values are unknown, any other index reads NaN, or for other dtypes than floats the fill
+            value of ``jax.numpy.take``; it has no gradient.
+        weight: The table: shape [rows, width], any dtype.
+        padding_idx: A row that has no derivative; negative ones count from the end.
+        max_norm: The bound of norms. A row whose norm is greater is multiplied by ``max_norm /
+            (norm + 1e-7)`` when it is read. The gradient is that of rows without this factor.
+            ``weight`` stays as it is; PyTorch writes the scaled rows to it.
+        norm_type: The order p of the norm: the p-th root of the sum of p-th powers of a row's
+            elements, added in panel order.
+        scale_grad_by_freq: Whether to divide the derivative of each row by the number of times
+            that ``input`` names it.
+        sparse: Accepted as in PyTorch, without effect: gradients are dense.
 
     Returns:
-        Shape of ``input`` and [width], dtype of ``weight``. Its gradient adds up all rows read
-        from one place, and is then divided. Forward derivatives leave out and divide as gradients
-        do, which PyTorch's don't.
+        An array of the shape of ``input`` followed by [width], in the dtype of ``weight``. The
+        gradient of a row is the sum of all its cotangents, divided afterwards. Forward derivatives
+        omit ``padding_idx`` and divide as gradients do; PyTorch's do not.
 
     Raises:
         AssertionError: ``padding_idx`` is out of range.
         IndexError: An index is out of range.
-        RuntimeError: ``input`` is not of int32 or int64, or ``weight`` not 2-d; ``max_norm`` is
-            given for a ``weight`` without fractions; or, when differentiated, the mode was on and
-            the profile has no deterministic implementation for the device.
+        RuntimeError: ``input`` is not of int32 or int64, or ``weight`` is not 2-d; ``max_norm`` is
+            given and ``weight`` is not of floats or complex numbers; or the call is
+            differentiated, the mode was on and the profile has no deterministic implementation for
+            the device.
         TypeError: An argument is of the wrong type.
 
-    Source: ``torch.nn.functional.embedding``. What the mode does, and the guarantee, are in the
-    spec's rows.
+    Source: ``torch.nn.functional.embedding``. The spec's rows state what the mode does, and the
+    guarantee.
     """
-    places = arguments.index_array(_NAME, input, "input")
+    indices = arguments.index_array(_NAME, input, "input")
     weight = arguments.array(_NAME, "weight", weight)
     if weight.ndim != 2:
         raise RuntimeError(f"{_NAME}(): 'weight' must be 2-D, but got shape {list(weight.shape)}")
@@ -65,11 +67,11 @@ def embedding(
     padding = embedding_rows.padding_row(_NAME, padding_idx, rows, AssertionError, empty=True)
     arguments.flag(_NAME, "scale_grad_by_freq", scale_grad_by_freq)
     arguments.flag(_NAME, "sparse", sparse)
-    facts = embedding_rows.facts(_NAME, places, weight, max_norm, norm_type)
+    facts = embedding_rows.facts(_NAME, indices, weight, max_norm, norm_type)
     of = f"a weight of {rows} rows"
     arguments.index_range(_NAME, input, rows, None, IndexError, name="input", of=of)
     decision, pullback = decide(_OP, **facts), decide(_OP, "backward", **facts)
-    flat = places.reshape(-1)
+    flat = indices.reshape(-1)
     out = embedding_rows.with_gradient(
         weight,
         embedding_rows.read(alert(weight, decision), flat, max_norm, norm_type, decision=decision),
@@ -80,4 +82,4 @@ def embedding(
         padding=padding,
         pullback=pullback,
     )
-    return convert(out, weight.dtype).reshape(*places.shape, width)
+    return convert(out, weight.dtype).reshape(*indices.shape, width)

@@ -1,4 +1,8 @@
-"""impl.nn.functional.fractional_max_pool2d and fractional_max_pool3d."""
+"""The ops ``fractional_max_pool2d`` and ``fractional_max_pool3d``.
+
+Random samples decide the windows when the program runs, so no static table describes them. The
+gradient is a scatter, the transpose of a gather.
+"""
 
 from __future__ import annotations
 
@@ -33,46 +37,49 @@ def fractional_max_pool2d(
     *,
     key: jax.Array | None = None,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """Maxima over windows that begin at random steps, of about the same length.
+    """Computes maxima over windows whose distances are random, and nearly equal.
 
-    Along a dimension of ``L`` elements, window ``i`` of ``n``, of ``k`` elements, begins at the
-    integer part of ``(i + u) * a`` less that of ``u * a``, with ``a`` for ``(L - k) / (n - 1)``
-    and ``u`` the random sample of the channel; the last one ends where the input does. This is
-    computed in the dtype of ``input``, but for float16 and bfloat16 in float32, as PyTorch does on
-    CUDA devices and not on CPUs.
+    A dimension of ``L`` elements has ``n`` windows of ``k`` elements. ``u`` is the random sample of
+    a channel, and ``a`` is ``(L - k) / (n - 1)``. Window ``i`` begins at ``int((i + u) * a) -
+    int(u * a)``; the last window ends at the end of the input. The computation is in the dtype of
+    ``input``; in float32 for float16 and bfloat16, as on PyTorch's CUDA devices (on a CPU, PyTorch
+    computes in the narrow dtype).
 
-    Of equal elements the first in row-major order is taken, and has the gradient; NaN is above
-    every number, and of several the first is taken, not as in PyTorch the last. The gradient of an
-    element that several windows take adds up in row-major order of the windows, in float32 or
-    wider, and is rounded once.
+    The first of equal elements, in row-major order, is the maximum and has the gradient. NaN is
+    greater than every number; the first NaN is the maximum (in PyTorch, the last). If an element is
+    the maximum of several windows, its gradient adds their cotangents in row-major order of the
+    windows, in float32 or wider, and is rounded once.
 
     Args:
-        input: Shape [N, C, H, W] or [C, H, W], of floats.
-        kernel_size: Size of a window: an int for both dimensions or one for each.
-        output_size: The number of windows, likewise; with ``kernel_size`` no more than the size
-            of the input and 1.
-        output_ratio: In place of it, what the size of the input is multiplied by and cut off to
-            an integer: between 0 and 1, one or one for each dimension.
-        return_indices: Whether to return beside the maxima where they are.
-        _random_samples: Where windows begin: in [0, 1), shape [N or more, C, 2], of the dtype of
-            ``input``, the sample of the last dimension first.
-        key: A key of ``jax.random`` to draw them from, in place of them. PyTorch draws them from
-            its hidden generator, which JAX has not: one of the two must be given.
+        input: Shape [N, C, H, W] or [C, H, W], floats.
+        kernel_size: The size of a window: an int for both dimensions, or one int for each.
+        output_size: The number of windows: an int for both dimensions, or one int for each. The
+            sum of ``output_size`` and ``kernel_size`` is at most the size of the input plus 1.
+        output_ratio: Replaces ``output_size``: the number of windows is the integer part of the
+            size of the input times this ratio. Between 0 and 1; one number, or one for each
+            dimension.
+        return_indices: Whether to return the indices of the maxima too.
+        _random_samples: The random samples: shape [N or more, C, 2], each in [0, 1), in the dtype
+            of ``input``. The sample of the last dimension comes first.
+        key: A key of ``jax.random`` that draws the random samples. PyTorch draws them from its
+            hidden generator. JAX has none, so the call needs ``key`` or ``_random_samples``.
 
     Returns:
-        As ``input``, but for its size. The indices, int64 (int32 where x64 is off), count the
-        elements of a plane in row-major order.
+        The maxima: shape [N, C, rows, columns] or [C, rows, columns], the numbers of windows; in
+        the dtype of ``input``. With ``return_indices``, a pair of the maxima and their indices. An
+        index counts the elements of a plane in row-major order; it is int64 (int32 where x64 is
+        off).
 
     Raises:
         NotImplementedError: ``input`` is not of floats.
-        RuntimeError: Shapes, sizes or dtypes do not fit; or the gradient is asked for, the mode is
-            on, and the profile has no deterministic implementation for the device.
+        RuntimeError: Shapes, sizes or dtypes do not fit; or the call is differentiated, the mode
+            is on and the profile has no deterministic implementation for the device.
         TypeError: An argument is of the wrong type.
-        ValueError: Not just one of ``output_size`` and ``output_ratio``, or of ``key`` and
-            ``_random_samples``, is given; or a ratio is not between 0 and 1.
+        ValueError: Both or neither of ``output_size`` and ``output_ratio`` are given, or both or
+            neither of ``key`` and ``_random_samples``; or a ratio is not between 0 and 1.
 
-    Source: ``torch.nn.functional.fractional_max_pool2d``. What the mode does, and the guarantee,
-    are in the spec's rows.
+    Source: ``torch.nn.functional.fractional_max_pool2d``. The spec's rows state what the mode
+    does, and the guarantee.
     """
     return _fractional(
         2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples, key
@@ -89,13 +96,13 @@ def fractional_max_pool3d(
     *,
     key: jax.Array | None = None,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """As ``fractional_max_pool2d``, for shapes [N, C, D, H, W] and [C, D, H, W].
+    """Computes maxima as ``fractional_max_pool2d`` does, for [N, C, D, H, W] and [C, D, H, W].
 
-    ``_random_samples`` has shape [N or more, C, 3], the sample of the first dimension first.
-    ``output_size`` and ``kernel_size`` together are no more than the size of the input.
+    ``_random_samples`` has shape [N or more, C, 3]; the sample of the first dimension comes first.
+    The sum of ``output_size`` and ``kernel_size`` is at most the size of the input.
 
-    Source: ``torch.nn.functional.fractional_max_pool3d``. What the mode does, and the guarantee,
-    are in the spec's rows.
+    Source: ``torch.nn.functional.fractional_max_pool3d``. The spec's rows state what the mode
+    does, and the guarantee.
     """
     return _fractional(
         3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples, key
@@ -112,11 +119,12 @@ def _fractional(
     random_samples: Any,
     key: Any,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """Either of them: ``dims`` dimensions are pooled, those before them are not."""
+    """Pools the last ``dims`` dimensions; the batch and the channels stay."""
     name = f"fractional_max_pool{dims}d"
     op = f"nn.functional.{name}"
-    one = np.ndim(input) == dims + 1  # PyTorch lets one example have no channels
-    input = _pooling.pooled(name, dims, input, channels_may_be_empty=one)
+    # As in PyTorch, the number of channels may be 0 if there is no batch.
+    unbatched = np.ndim(input) == dims + 1
+    input = _pooling.pooled(name, dims, input, channels_may_be_empty=unbatched)
     _pooling.floats(name, input)
     sizes = input.shape[-dims:]
     kernel = arguments.integers(name, "kernel_size", kernel_size, dims)
@@ -125,12 +133,12 @@ def _fractional(
     arguments.flag(name, "return_indices", return_indices)
     samples = _samples(name, dims, input, random_samples, key)
     if dims == 2:
-        samples = samples[:, ::-1]  # there the last dimension's is first
+        samples = samples[:, ::-1]  # The caller's samples begin with that of the last dimension.
     facts = arguments.facts(input)
     pullback = decide(op, "backward", **facts)
     lanes = _pooling.lanes(alert(input, decide(op, **facts)), dims)
     position = _positions(jax.lax.stop_gradient(lanes), kernel, lengths, samples)
-    # All that is pooled is one axis: windows are not known where an order of theirs could be.
+    # One gather over the flattened dimensions: its transpose adds in row-major order of windows.
     flat = position.reshape(lanes.shape[0], math.prod(lengths), 1)
     out = gather(lanes.reshape(lanes.shape[0], math.prod(sizes), 1), flat, pullback=pullback)
     shape = (*input.shape[:-dims], *lengths)
@@ -140,52 +148,52 @@ def _fractional(
 def _positions(
     lanes: jax.Array, kernel: Sequence[int], lengths: Sequence[int], samples: jax.Array
 ) -> jax.Array:
-    """Flat position of the greatest element of each window, shape [lanes, *lengths].
+    """Returns the flat position of the greatest element of each window: [lanes, *lengths].
 
     Args:
         lanes: Shape [lanes, *sizes].
-        kernel: Size of a window.
+        kernel: The size of a window.
         lengths: The number of windows along each dimension.
         samples: Shape [lanes, dimensions].
     """
     sizes = lanes.shape[1:]
-    places, out = [], lanes
+    indices, out = [], lanes
     for dim in reversed(range(len(sizes))):
         start = _starts(samples[:, dim], sizes[dim], lengths[dim], kernel[dim])
-        # Every element of the dimensions before is a lane of its own.
-        each = jnp.repeat(start, math.prod(sizes[:dim]), axis=0)
+        # ``argmax_from`` takes one row of starts for each element of the dimensions before.
+        starts = jnp.repeat(start, math.prod(sizes[:dim]), axis=0)
         three = three_axes(out, 1 + dim)
-        place = argmax_from(three, each, kernel[dim])
-        out = jnp.take_along_axis(three, place, axis=1, mode="promise_in_bounds")
+        index = argmax_from(three, starts, kernel[dim])
+        out = jnp.take_along_axis(three, index, axis=1, mode="promise_in_bounds")
         shape = (*lanes.shape[: 1 + dim], *lengths[dim:])
         out = out.reshape(shape)
-        places.append(place.reshape(shape))
-    return _pooling.flat_position(places, sizes)
+        indices.append(index.reshape(shape))
+    return _pooling.flat_position(indices, sizes)
 
 
 def _starts(sample: jax.Array, size: int, length: int, kernel: int) -> jax.Array:
-    """Where windows begin, shape [lanes, length], by PyTorch's rule."""
-    room = size - kernel
-    last = jnp.full((sample.shape[0], min(length, 1)), room, jnp.int32)
+    """Returns the first index of each window by PyTorch's rule, shape [lanes, length]."""
+    greatest = size - kernel
+    last = jnp.full((sample.shape[0], min(length, 1)), greatest, jnp.int32)
     if length <= 1:
         return last
     number = sample.dtype.type
-    alpha = jnp.full((1, 1), number(room) / number(length - 1), sample.dtype)
+    alpha = jnp.full((1, 1), number(greatest) / number(length - 1), sample.dtype)
     position = jnp.arange(length - 1, dtype=sample.dtype)[None, :]
 
-    def whole(value: jax.Array) -> jax.Array:
+    def steps(value: jax.Array) -> jax.Array:
         return multiply(fence(value), alpha).astype(jnp.int32)
 
-    start = whole(sample[:, None] + position) - whole(sample[:, None])
-    # Samples that are none, as NaN, are to read nothing from outside.
-    return jnp.concatenate([jnp.clip(start, 0, room), last], axis=1)
+    start = steps(sample[:, None] + position) - steps(sample[:, None])
+    # A sample outside [0, 1), such as NaN, must not read outside the input.
+    return jnp.concatenate([jnp.clip(start, 0, greatest), last], axis=1)
 
 
-def _samples(name: str, dims: int, input: jax.Array, given: Any, key: Any) -> jax.Array:
-    """A sample for each dimension of each lane, [lanes, dims], wide enough to compute with."""
+def _samples(name: str, dims: int, input: jax.Array, random_samples: Any, key: Any) -> jax.Array:
+    """Returns a sample for each dimension of each lane, [lanes, dims], in float32 or wider."""
     batch = input.shape[0] if input.ndim == dims + 2 else 1
     channels, wide = input.shape[-dims - 1], accumulator(input.dtype)
-    if (given is None) == (key is None):
+    if (random_samples is None) == (key is None):
         raise ValueError(
             f"{name}(): JAX has no hidden random state: give either 'key', from jax.random.key, "
             f"or '_random_samples', of shape [{batch}, {channels}, {dims}]; got "
@@ -193,7 +201,7 @@ def _samples(name: str, dims: int, input: jax.Array, given: Any, key: Any) -> ja
         )
     if key is not None:
         return jax.random.uniform(key, (batch * channels, dims), wide)
-    samples = arguments.array(name, "_random_samples", given)
+    samples = arguments.array(name, "_random_samples", random_samples)
     if samples.dtype != input.dtype:
         raise RuntimeError(
             f"{name}(): expected _random_samples to have the dtype of input, {input.dtype}, but "
@@ -210,7 +218,7 @@ def _samples(name: str, dims: int, input: jax.Array, given: Any, key: Any) -> ja
 def _lengths(
     name: str, sizes: Sequence[int], output_size: Any, output_ratio: Any
 ) -> tuple[int, ...]:
-    """The number of windows along each dimension."""
+    """Returns the number of windows along each dimension."""
     dims = len(sizes)
     if (output_size is None) == (output_ratio is None):
         raise ValueError(
@@ -249,12 +257,12 @@ def _check_sizes(
             f"{name}(): elements of output_size must be greater than or equal to 0, but got "
             f"{list(lengths)}"
         )
-    # PyTorch's kernel for volumes has the stricter bound.
-    spare = 1 if len(sizes) == 2 else 0
+    # PyTorch's bound is stricter for three dimensions than for two.
+    extra = 1 if len(sizes) == 2 else 0
     for size, k, n in zip(sizes, kernel, lengths, strict=True):
-        if n + k > size + spare:
+        if n + k > size + extra:
             raise RuntimeError(
                 f"{name}(): kernel_size {list(kernel)} is too large for an input of size "
                 f"{list(sizes)} and an output of size {list(lengths)}: their sum must be at most "
-                "the input's size" + " and 1" * spare
+                "the input's size" + " and 1" * extra
             )

@@ -1,4 +1,8 @@
-"""impl.nn.functional.grid_sample."""
+"""The op ``grid_sample``: samples of an array at the coordinates of a grid.
+
+``_sampling`` turns coordinates into indices and weights. The primitive ``blend`` adds the weighted
+elements.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from impl._core.numerics import accumulator, convert
 from impl._mode.decide import decide
 from impl._primitives.alert import alert_pullback
 from impl._primitives.blend import blend
-from impl.nn.functional._sampling import Sampling, taps
+from impl.nn.functional._sampling import Sampling, indices_and_weights
 
 _NAME = "grid_sample"
 _OP = f"nn.functional.{_NAME}"
@@ -30,40 +34,41 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool | None = None,
 ) -> jax.Array:
-    """Samples of ``input`` at the places that ``grid`` gives.
+    """Samples ``input`` at the coordinates of ``grid``.
 
-    A sample adds the weighted elements that it reads in row-major order of their positions. The
-    gradient of an element of ``input`` adds up the samples that read it in row-major order; that
-    of an element of ``grid`` adds up channels first, and then the elements that its sample read.
+    A sample is the sum of weighted elements, added in row-major order of their indices. The
+    gradient of an element of ``input`` adds the cotangents of samples in row-major order. The
+    gradient of a coordinate adds channels first, and then the elements that its sample reads.
     float16 and bfloat16 are computed in float32 and rounded once.
 
     Args:
-        input: Floats, shape [N, C, H, W] or [N, C, D, H, W].
-        grid: Of the same dtype, shape [N, out H, out W, 2] or [N, out D, out H, out W, 3]. The
-            last dimension has the coordinates x, y and z, of which x goes along the last dimension
-            of ``input``: -1 is its one end and 1 the other. A NaN counts as -1 and has no
-            derivative, as PyTorch's documents have it; PyTorch's code may give NaN, or crash.
-        mode: ``bilinear`` (of 8 elements where there are three dimensions), ``nearest`` (the even
-            one of two that are equally near) or ``bicubic`` (for two dimensions).
-        padding_mode: What lies beyond ``input``: ``zeros``; its outermost elements (``border``);
-            or ``reflection``.
-        align_corners: Whether -1 and 1 are the centers of the outermost elements, and not their
-            outer edges. None is False; PyTorch warns of it, since it was True before 1.3.
+        input: Shape [N, C, H, W] or [N, C, D, H, W], floats.
+        grid: Shape [N, out H, out W, 2] or [N, out D, out H, out W, 3], in the dtype of ``input``.
+            The last dimension holds the coordinates x, y (and z). x goes along the last dimension
+            of ``input``, from -1 at one end to 1 at the other. As PyTorch documents, NaN means -1;
+            it has no derivative. (PyTorch's code may return NaN, or crash.)
+        mode: ``"bilinear"`` (of 4 elements, or of 8 in three dimensions); ``"nearest"`` (the even
+            index, if two elements are equally near); or ``"bicubic"`` (two dimensions only).
+        padding_mode: The elements outside ``input``: ``"zeros"``; ``"border"``, the outermost
+            elements; or ``"reflection"``, the elements mirrored at the edges.
+        align_corners: True if -1 and 1 are the centers of the outermost elements, False if they
+            are the outer edges of these. None means False. (PyTorch warns of None, because it
+            meant True before release 1.3.)
 
     Returns:
-        Shape [N, C, out H, out W] or [N, C, out D, out H, out W], dtype of ``input``. Where
-        ``mode`` is ``nearest``, the gradient of ``grid`` is 0.
+        An array of shape [N, C, out H, out W] or [N, C, out D, out H, out W], in the dtype of
+        ``input``. For the mode ``"nearest"``, the gradient of ``grid`` is 0.
 
     Raises:
         NotImplementedError: ``input`` is not of floats.
-        RuntimeError: Shapes or dtypes do not fit, or ``mode`` is ``bicubic`` in three dimensions;
-            or, when differentiated, by ``grid`` alone as well, the mode was on and the profile has
-            no deterministic implementation for the device.
+        RuntimeError: Shapes or dtypes do not fit; ``mode`` is ``"bicubic"`` in three dimensions; or
+            the call is differentiated, by ``input`` or by ``grid``, the mode was on and the profile
+            has no deterministic implementation for the device.
         TypeError: An argument is of the wrong type.
-        ValueError: ``mode`` or ``padding_mode`` is another one.
+        ValueError: ``mode`` or ``padding_mode`` is unknown.
 
-    Source: ``torch.nn.functional.grid_sample``. What the mode does, and the guarantee, are in the
-    spec's rows.
+    Source: ``torch.nn.functional.grid_sample``. The spec's rows state what the mode does, and the
+    guarantee.
     """
     _check_choices(mode, padding_mode, align_corners)
     input = arguments.array(_NAME, "input", input)
@@ -73,10 +78,10 @@ def grid_sample(
     sizes, samples = input.shape[2:], grid.shape[1:-1]
     sampling = Sampling(sizes, mode, padding_mode, bool(align_corners))  # type: ignore[arg-type]
     wide = accumulator(input.dtype)
-    # Channels last: what is read and added up is then rows.
+    # With channels last, ``blend`` reads and adds rows.
     rows = jnp.moveaxis(convert(input, wide).reshape(*input.shape[:2], math.prod(sizes)), 1, 2)
-    places = convert(grid, wide).reshape(grid.shape[0], math.prod(samples), len(sizes))
-    indices, weights = taps(places, sampling)
+    coordinates = convert(grid, wide).reshape(grid.shape[0], math.prod(samples), len(sizes))
+    indices, weights = indices_and_weights(coordinates, sampling)
     out = jnp.moveaxis(blend(rows, weights, indices, pullback=decision), 2, 1)
     out = convert(out.reshape(*input.shape[:2], *samples), input.dtype)
     return alert_pullback(out, decision)
@@ -97,7 +102,7 @@ def _check_choices(mode: Any, padding_mode: Any, align_corners: Any) -> None:
 
 
 def _check_shapes(input: jax.Array, grid: jax.Array, mode: str) -> None:
-    """Refuses what does not fit, in PyTorch's order."""
+    """Checks shapes and dtypes in PyTorch's order."""
     shapes = f"input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
     if input.ndim not in (4, 5) or grid.ndim != input.ndim:
         raise RuntimeError(

@@ -1,4 +1,8 @@
-"""impl.nn.functional.interpolate."""
+"""The op ``interpolate``: resizes the spatial dimensions of an array.
+
+``_resampling`` computes the indices and weights of each dimension. The result is a weighted sum
+over windows.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ from impl.nn.functional._resampling import Axis
 _NAME = "interpolate"
 _OP = f"nn.functional.{_NAME}"
 
-#: The numbers of spatial dimensions that each mode is for.
+#: The numbers of spatial dimensions that each mode accepts.
 _MODES = {
     "nearest": (1, 2, 3),
     "nearest-exact": (1, 2, 3),
@@ -46,47 +50,48 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> jax.Array:
-    """Resizes an image, or what has one or three dimensions instead of two.
+    """Resizes an array of one, two or three spatial dimensions.
 
-    Positions and weights are computed beforehand, in float64 for float64 and else in float32, as
-    PyTorch does on a CPU, so that no position is another than there. Elements that weigh 0 are not
-    read: there an infinity makes no NaN. float16 and bfloat16 are computed in float32 and rounded
-    once.
+    Indices and weights are computed before the program runs, as PyTorch computes them on a CPU: in
+    float64 for float64, in float32 for other dtypes. Elements of weight 0 are not read, so an
+    infinity there causes no NaN. float16 and bfloat16 are computed in float32 and rounded once.
 
     Args:
-        input: Shape [N, C, L], [N, C, H, W] or [N, C, D, H, W], of floats; for ``nearest``,
-            ``nearest-exact``, ``bilinear`` and ``bicubic`` of uint8 too. The last two round bytes
-            after each dimension, as PyTorch does, which has weights of 16 bits where these are of
-            32, and so may differ by 1.
-        size: The spatial size of the result: an int for all dimensions or one for each.
-        scale_factor: How many times the size of ``input`` it is, instead: a number for all
-            dimensions or one for each. The size is what is left of the fraction cut off.
-        mode: ``nearest``, ``nearest-exact``, ``area``; ``linear`` for one dimension, ``bilinear``
-            or ``bicubic`` for two, ``trilinear`` for three.
-        align_corners: Whether the first and the last elements of ``input`` and of the result lie
-            on each other, or the edges of both do; only for the four interpolating modes.
-        recompute_scale_factor: Whether positions go by the ratio of sizes, as they do with
-            ``size`` and for ``area``, or by ``scale_factor``.
-        antialias: Whether to widen the kernel where the result is smaller; only for ``bilinear``
-            and ``bicubic``.
+        input: Shape [N, C, L], [N, C, H, W] or [N, C, D, H, W], floats; for the modes
+            ``"nearest"``, ``"nearest-exact"``, ``"bilinear"`` and ``"bicubic"`` also uint8. The
+            last two round uint8 after each dimension, as PyTorch does. They may differ from
+            PyTorch by 1, because its weights have 16 bits, and these have 32.
+        size: The spatial size of the result: an int for all dimensions, or one int for each.
+        scale_factor: Replaces ``size``: the size of the result is the integer part of the size of
+            ``input`` times this factor. One number for all dimensions, or one for each.
+        mode: ``"nearest"``, ``"nearest-exact"`` or ``"area"``; ``"linear"`` for one dimension;
+            ``"bilinear"`` or ``"bicubic"`` for two; ``"trilinear"`` for three.
+        align_corners: True aligns the centers of the first and of the last elements of ``input``
+            and result; False aligns their outer edges. Only for ``"linear"``, ``"bilinear"``,
+            ``"bicubic"`` and ``"trilinear"``.
+        recompute_scale_factor: True computes positions from the ratio of the sizes, as for
+            ``size`` and for ``"area"``; False or None computes them from ``scale_factor``.
+        antialias: Whether to widen the kernel if the result is smaller than ``input``. Only for
+            ``"bilinear"`` and ``"bicubic"``.
 
     Returns:
-        Of the dtype of ``input``. A dimension that keeps its size though ``scale_factor`` is not 1
-        stays as it is, but for the modes ``nearest-exact`` and ``bicubic`` without ``antialias``.
+        An array in the dtype of ``input``. If a dimension keeps its size and ``scale_factor`` is
+        not 1, its elements stay as they are, except in the modes ``"nearest-exact"`` and
+        ``"bicubic"`` without ``antialias``.
 
     Raises:
-        NotImplementedError: The dtype, or the number of dimensions, is not one that ``mode``
-            takes; or there is no such mode.
-        OverflowError: ``scale_factor`` is infinite and the ratio of sizes is wanted.
-        RuntimeError: A size of ``input`` or of the result is 0, or ``scale_factor`` is not
-            finite; or, when differentiated, the mode was on and the profile has no deterministic
+        NotImplementedError: ``mode`` does not accept the dtype or the number of dimensions; or
+            ``mode`` is unknown.
+        OverflowError: ``scale_factor`` is infinite, and positions use the ratio of the sizes.
+        RuntimeError: A size of ``input`` or of the result is 0; ``scale_factor`` is not finite; or
+            the call is differentiated, the mode was on and the profile has no deterministic
             implementation for the device.
         TypeError: An argument is of the wrong type.
-        ValueError: Both or neither of ``size`` and ``scale_factor`` are given, or there are not
-            as many as dimensions; or an option is given that ``mode`` does not have.
+        ValueError: Both or neither of ``size`` and ``scale_factor`` are given; their number is not
+            that of the dimensions; or ``mode`` does not have an option that is given.
 
-    Source: ``torch.nn.functional.interpolate``. What the mode does, and the guarantee, are in the
-    spec's rows.
+    Source: ``torch.nn.functional.interpolate``. The spec's rows state what the mode does, and the
+    guarantee.
     """
     input = arguments.array(_NAME, "input", input)
     dims = max(input.ndim - 2, 0)
@@ -140,7 +145,7 @@ def _check_options(mode: Any, align_corners: Any, recompute: Any, antialias: Any
 def _sizes(
     shape: tuple[int, ...], size: Any, scale_factor: Any
 ) -> tuple[tuple[int, ...], tuple[float, ...] | None]:
-    """The sizes asked for, or none and the factors."""
+    """Returns the spatial sizes of ``size``, or the factors of ``scale_factor``."""
     if size is not None and scale_factor is not None:
         raise ValueError(f"{_NAME}(): only one of size and scale_factor may be given, but got both")
     if size is None and scale_factor is None:
@@ -154,19 +159,20 @@ def _sizes(
             f"dimensions {list(shape)} of 'input', but got {list(value)}"
         )
     if scale_factor is None:
-        return tuple(arguments.integer(_NAME, name, one) for one in value), None
-    for one in value:
-        if not isinstance(one, numbers.Real):
-            raise TypeError(f"{_NAME}(): argument '{name}' must be float, not {type(one).__name__}")
-    return (), tuple(float(one) for one in value)
+        return tuple(arguments.integer(_NAME, name, item) for item in value), None
+    for item in value:
+        if not isinstance(item, numbers.Real):
+            kind = type(item).__name__
+            raise TypeError(f"{_NAME}(): argument '{name}' must be float, not {kind}")
+    return (), tuple(float(item) for item in value)
 
 
 def _scaled(length: int, factor: float, *, recomputed: bool) -> int:
-    """``length`` times ``factor``, the fraction cut off."""
+    """Returns the integer part of ``length * factor``."""
     if not math.isfinite(factor):
-        # Where PyTorch computes it in Python, that has its own names for this.
-        own: type[Exception] = ValueError if math.isnan(factor) else OverflowError
-        raise (own if recomputed else RuntimeError)(
+        # PyTorch computes a recomputed size in Python, so the exception is that of int().
+        of_int: type[Exception] = ValueError if math.isnan(factor) else OverflowError
+        raise (of_int if recomputed else RuntimeError)(
             f"{_NAME}(): argument 'scale_factor' must be finite, but got {factor}"
         )
     return int(length * factor)
@@ -228,16 +234,16 @@ def _computed(
 
 
 def _of_bytes(values: jax.Array, tables: tuple[WindowTable, ...], decision: Decision) -> jax.Array:
-    """One dimension after another, the last one first, each rounded to bytes."""
+    """Resizes one dimension after another, the last one first, and rounds each result to uint8."""
     for dim, table in reversed(list(enumerate(tables))):
-        alone = tuple(
+        one_dim = tuple(
             table if other == dim else WindowTable.of(n, np.arange(n)[:, None])
             for other, n in enumerate(values.shape[1:])
         )
         if table.weight is None:
-            values = window_sum(values, alone, decision=decision)
+            values = window_sum(values, one_dim, decision=decision)
         else:
-            out = window_sum(values.astype(jnp.float32), alone, decision=decision)
-            whole = jax.lax.round(out, jax.lax.RoundingMethod.AWAY_FROM_ZERO)
-            values = jnp.clip(whole, 0, 255).astype(jnp.uint8)
+            out = window_sum(values.astype(jnp.float32), one_dim, decision=decision)
+            rounded = jax.lax.round(out, jax.lax.RoundingMethod.AWAY_FROM_ZERO)
+            values = jnp.clip(rounded, 0, 255).astype(jnp.uint8)
     return values

@@ -1,4 +1,7 @@
-"""impl.nn.functional.lp_pool1d and lp_pool2d."""
+"""The ops ``lp_pool1d`` and ``lp_pool2d``: norms over windows.
+
+A power, a mean over windows from ``_pooling``, and a root; for infinite powers, a maximum.
+"""
 
 from __future__ import annotations
 
@@ -25,34 +28,35 @@ def lp_pool1d(
     stride: int | Sequence[int] | None = None,
     ceil_mode: bool = False,
 ) -> jax.Array:
-    """Roots of sums of powers over windows.
+    """Computes the p-th root of the sum of the p-th powers of each window.
 
-    As in PyTorch the powers are those of the elements, not of their absolute values: an odd one
-    keeps its sign, and the root of a negative sum is NaN, as is a fractional power of a negative
-    element. A window that reaches beyond the input counts as many times its own sum as it is
-    longer than what it reads. float16 and bfloat16 are computed in float32 and rounded once.
+    As in PyTorch, the powers are those of the elements, not of their absolute values: an odd power
+    keeps the sign, the root of a negative sum is NaN, and so is a fractional power of a negative
+    element. If a window ends beyond the input, its sum is multiplied by ``kernel_size`` and divided
+    by the number of elements that it reads. float16 and bfloat16 are computed in float32 and
+    rounded once.
 
     Args:
-        input: Shape [N, C, L] or [C, L], of floats.
-        norm_type: The power, not 0. Infinity takes the greatest absolute value, the lowest index
-            of equals having its gradient, and minus infinity the least.
-        kernel_size: Length of a window.
-        stride: How far apart windows begin; None for ``kernel_size``.
-        ceil_mode: Whether a last window may reach beyond the input, if it begins within it.
+        input: Shape [N, C, L] or [C, L], floats.
+        norm_type: The power p, not 0. Infinity computes the greatest absolute value, minus
+            infinity the least; of equal values, the one of the lowest index has the gradient.
+        kernel_size: The number of elements of a window.
+        stride: The distance between the starts of two windows; None means ``kernel_size``.
+        ceil_mode: Whether a last window that begins in the input may end beyond it.
 
     Returns:
-        As ``input``, but for its length, the number of windows. Where the sum is 0 the gradient of
-        the root is 0.
+        An array of shape [N, C, windows] or [C, windows], in the dtype of ``input``. Its gradient
+        is 0 if the sum is 0.
 
     Raises:
         NotImplementedError: ``input`` is not of floats.
-        RuntimeError: Shapes or sizes do not fit; or the gradient is asked for, the mode is on, and
+        RuntimeError: Shapes or sizes do not fit; or the call is differentiated, the mode is on and
             the profile has no deterministic implementation for the device.
         TypeError: An argument is of the wrong type.
         ZeroDivisionError: ``norm_type`` is 0.
 
-    Source: ``torch.nn.functional.lp_pool1d``. What the mode does, and the guarantee, are in the
-    spec's rows.
+    Source: ``torch.nn.functional.lp_pool1d``. The spec's rows state what the mode does, and the
+    guarantee.
     """
     return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
 
@@ -64,12 +68,12 @@ def lp_pool2d(
     stride: int | Sequence[int] | None = None,
     ceil_mode: bool = False,
 ) -> jax.Array:
-    """As ``lp_pool1d``, for shapes [N, C, H, W] and [C, H, W].
+    """Computes what ``lp_pool1d`` does, for shapes [N, C, H, W] and [C, H, W].
 
-    ``kernel_size`` and ``stride`` are an int for all dimensions or one for each.
+    ``kernel_size`` and ``stride`` are an int for all dimensions, or one int for each.
 
-    Source: ``torch.nn.functional.lp_pool2d``. What the mode does, and the guarantee, are in the
-    spec's rows.
+    Source: ``torch.nn.functional.lp_pool2d``. The spec's rows state what the mode does, and the
+    guarantee.
     """
     return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
 
@@ -77,7 +81,7 @@ def lp_pool2d(
 def _lp_pool(
     dims: int, input: Any, norm_type: Any, kernel_size: Any, stride: Any, ceil_mode: Any
 ) -> jax.Array:
-    """Either of them: ``dims`` dimensions are pooled, those before them are not."""
+    """Pools the last ``dims`` dimensions; the batch and the channels stay."""
     name = f"lp_pool{dims}d"
     input = _pooling.pooled(name, dims, input)
     _pooling.floats(name, input)
@@ -94,13 +98,13 @@ def _lp_pool(
         out = sign * _pooling.greatest(sign * _magnitude(wide), tables, decision=decision)
     else:
         raised = _raised(wide, power)
-        shares = [table.counts / k for table, k in zip(tables, windows.kernel, strict=True)]
-        out = _root(_pooling.mean(raised, tables, shares, decision=decision), power)
+        divisors = [table.counts / k for table, k in zip(tables, windows.kernel, strict=True)]
+        out = _root(_pooling.mean(raised, tables, divisors, decision=decision), power)
     return alert_pullback(convert(out, input.dtype), decision)
 
 
 def _root(total: jax.Array, power: float) -> jax.Array:
-    """The root of each sum; 0 has no gradient, where a root would have an infinite one."""
+    """Returns the root of each sum. Its gradient at 0 is 0; that of a plain root is infinite."""
     zero = total == 0
     safe = jnp.where(zero, 1, total)
     root = jnp.sqrt(safe) if power == 2 else _raised(safe, 1 / power)
@@ -108,9 +112,9 @@ def _root(total: jax.Array, power: float) -> jax.Array:
 
 
 def _magnitude(value: jax.Array) -> jax.Array:
-    """The absolute value, with no gradient where it is 0 or NaN."""
-    other = jnp.abs(jax.lax.stop_gradient(value))
-    return jnp.where(value > 0, value, jnp.where(value < 0, -value, other))
+    """Returns the absolute value, with the gradient 0 for 0 and NaN."""
+    zero_or_nan = jnp.abs(jax.lax.stop_gradient(value))
+    return jnp.where(value > 0, value, jnp.where(value < 0, -value, zero_or_nan))
 
 
 def _raised(value: jax.Array, power: float) -> jax.Array:

@@ -1,4 +1,7 @@
-"""impl.nn.functional.max_pool1d, max_pool2d and max_pool3d."""
+"""The ops ``max_pool1d``, ``max_pool2d`` and ``max_pool3d``: maxima over windows of a fixed size.
+
+``_pooling`` makes the windows and the maxima.
+"""
 
 from __future__ import annotations
 
@@ -21,36 +24,37 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """Maxima over windows.
+    """Computes maxima over windows.
 
-    Of equal elements the one with the lowest index is taken, and has the gradient; NaN is above
-    every number, and of several the first is taken, not as in PyTorch the last. The gradient of
-    an element that several windows take adds up in float32 or wider, and is rounded once.
+    The first of equal elements is the maximum and has the gradient. NaN is greater than every
+    number; the first NaN is the maximum (in PyTorch, the last). If an element is the maximum of
+    several windows, its gradient adds their cotangents in float32 or wider, and is rounded once.
 
     Args:
-        input: Shape [N, C, L] or [C, L], of floats or integers.
-        kernel_size: Length of a window.
-        stride: How far apart windows begin; None for ``kernel_size``.
-        padding: How far windows reach beyond both ends of the input, where there is nothing that
-            they could take; at most half of ``kernel_size``.
-        dilation: How far apart the elements of a window are.
-        ceil_mode: Whether a last window may reach beyond the padding, if it begins within the
-            input or the padding before it.
-        return_indices: Whether to return beside the maxima where they are.
+        input: Shape [N, C, L] or [C, L], floats or integers.
+        kernel_size: The number of elements of a window.
+        stride: The distance between the starts of two windows; None means ``kernel_size``.
+        padding: The length that windows may reach beyond each end of the input; at most half of
+            ``kernel_size``. Elements of the padding are never the maximum.
+        dilation: The distance between two elements of a window.
+        ceil_mode: Whether a last window may end beyond the padding. It must begin in the input or
+            in the padding before it.
+        return_indices: Whether to return the indices of the maxima too.
 
     Returns:
-        As ``input``, but for its length, the number of windows. Where dilation has a window read
-        nothing at all it is minus infinity, or the least integer. The indices, int64 (int32 where
-        x64 is off), count the elements of a row, and are -1 for such a window.
+        The maxima: shape [N, C, windows] or [C, windows], in the dtype of ``input``. With
+        ``return_indices``, a pair of the maxima and their indices. An index counts the elements of
+        a row; it is int64 (int32 where x64 is off). With a dilation, a window may read no element
+        at all: its maximum is then minus infinity, or the least integer, and its index is -1.
 
     Raises:
         NotImplementedError: ``input`` is of another dtype.
-        RuntimeError: Shapes or sizes do not fit; or the gradient is asked for, the mode is on, and
+        RuntimeError: Shapes or sizes do not fit; or the call is differentiated, the mode is on and
             the profile has no deterministic implementation for the device.
         TypeError: An argument is of the wrong type.
 
-    Source: ``torch.nn.functional.max_pool1d``. What the mode does, and the guarantee, are in the
-    spec's rows.
+    Source: ``torch.nn.functional.max_pool1d``. The spec's rows state what the mode does, and the
+    guarantee.
     """
     return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
@@ -64,14 +68,14 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """As ``max_pool1d``, for shapes [N, C, H, W] and [C, H, W].
+    """Computes maxima as ``max_pool1d`` does, for shapes [N, C, H, W] and [C, H, W].
 
-    ``kernel_size``, ``stride``, ``padding`` and ``dilation`` are an int for all dimensions or one
-    for each. Indices count the elements of a plane in row-major order, in which the first of equal
-    elements is taken; a gradient adds up the first dimension first.
+    ``kernel_size``, ``stride``, ``padding`` and ``dilation`` are an int for all dimensions, or one
+    int for each. An index counts the elements of a plane in row-major order; the first of equal
+    elements is the first in this order. A gradient adds along the first dimension first.
 
-    Source: ``torch.nn.functional.max_pool2d``. What the mode does, and the guarantee, are in the
-    spec's rows.
+    Source: ``torch.nn.functional.max_pool2d``. The spec's rows state what the mode does, and the
+    guarantee.
     """
     return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
@@ -85,10 +89,10 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """As ``max_pool2d``, for shapes [N, C, D, H, W] and [C, D, H, W].
+    """Computes maxima as ``max_pool2d`` does, for shapes [N, C, D, H, W] and [C, D, H, W].
 
-    Source: ``torch.nn.functional.max_pool3d``. What the mode does, and the guarantee, are in the
-    spec's rows.
+    Source: ``torch.nn.functional.max_pool3d``. The spec's rows state what the mode does, and the
+    guarantee.
     """
     return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
@@ -103,7 +107,7 @@ def _max_pool(
     ceil_mode: Any,
     return_indices: Any,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """Any of them: ``dims`` dimensions are pooled, those before them are not."""
+    """Pools the last ``dims`` dimensions; the batch and the channels stay."""
     name = f"max_pool{dims}d"
     input = _pooling.pooled(name, dims, input)
     if arguments.dtype_kind(input.dtype) != "integer":

@@ -1,4 +1,8 @@
-"""impl.nn.functional.max_unpool1d, max_unpool2d and max_unpool3d."""
+"""The ops ``max_unpool1d``, ``max_unpool2d`` and ``max_unpool3d``: the inverses of max-pooling.
+
+They write elements to the indices that max-pooling returned. If indices repeat, the last write
+stays.
+"""
 
 from __future__ import annotations
 
@@ -26,34 +30,36 @@ def max_unpool1d(
     *,
     unique_indices: bool = False,
 ) -> jax.Array:
-    """Puts each element where max-pooling took it from, and 0 elsewhere.
+    """Writes each element to the index at which max-pooling found it; other elements are 0.
 
     Args:
-        input: Shape [N, C, L] or [C, L], of floats.
-        indices: Shape of ``input``, int32 or int64: where in its row of the result each element
-            goes, as pooling returns it. Each in [0, length of the result). Under ``jit`` others
-            are dropped.
-        kernel_size: Window of the pooling.
-        stride: Its step; None for ``kernel_size``.
-        padding: What was added on both sides of its input.
-        output_size: The length of the result, or its shape; less than ``stride`` away from
-            (L - 1) * ``stride`` + ``kernel_size`` - 2 * ``padding``, which None takes.
-        unique_indices: Vouches that no index occurs twice in a row, so that there is no order to
-            keep.
+        input: Shape [N, C, L] or [C, L], floats.
+        indices: The index of each element in its row of the result, as max-pooling returns it: the
+            shape of ``input``; int32 or int64; each in [0, length of the result). Under ``jit``,
+            where values are unknown, elements of other indices are dropped.
+        kernel_size: The kernel size of the pooling.
+        stride: The stride of the pooling; None means ``kernel_size``.
+        padding: The padding of the pooling.
+        output_size: The length of the result, or its shape. The length differs from (L - 1) *
+            ``stride`` + ``kernel_size`` - 2 * ``padding`` by less than ``stride``; None means
+            that length.
+        unique_indices: A promise that no index occurs twice in a row. The result then does not
+            depend on the order of writes.
 
     Returns:
-        As ``input``, but for its length. Of several elements that go to one place only the one
-        that stays has a gradient; PyTorch hands the gradient to all of them.
+        An array of shape [N, C, length] or [C, length], in the dtype of ``input``. If several
+        elements have the same index, only the one that stays has a gradient. (In PyTorch, all of
+        them have it.)
 
     Raises:
         NotImplementedError: ``input`` is not of floats.
         RuntimeError: An index is out of range; shapes or dtypes do not fit; or the mode is on and
             the profile has no deterministic implementation for the device.
         TypeError: An argument is of the wrong type.
-        ValueError: ``output_size`` is not one that the pooling could have had.
+        ValueError: ``output_size`` is too far from the length that None means.
 
-    Source: ``torch.nn.functional.max_unpool1d``. What the mode does, and the guarantee, are in
-    the spec's rows.
+    Source: ``torch.nn.functional.max_unpool1d``. The spec's rows state what the mode does, and the
+    guarantee.
     """
     return _unpool(1, input, indices, kernel_size, stride, padding, output_size, unique_indices)
 
@@ -68,13 +74,13 @@ def max_unpool2d(
     *,
     unique_indices: bool = False,
 ) -> jax.Array:
-    """As ``max_unpool1d``, for shapes [N, C, H, W] and [C, H, W].
+    """Writes elements as ``max_unpool1d`` does, for shapes [N, C, H, W] and [C, H, W].
 
     An index counts the elements of a plane of the result in row-major order. ``kernel_size``,
-    ``stride`` and ``padding`` are an int for all dimensions or one for each.
+    ``stride`` and ``padding`` are an int for all dimensions, or one int for each.
 
-    Source: ``torch.nn.functional.max_unpool2d``. What the mode does, and the guarantee, are in
-    the spec's rows.
+    Source: ``torch.nn.functional.max_unpool2d``. The spec's rows state what the mode does, and the
+    guarantee.
     """
     return _unpool(2, input, indices, kernel_size, stride, padding, output_size, unique_indices)
 
@@ -89,13 +95,13 @@ def max_unpool3d(
     *,
     unique_indices: bool = False,
 ) -> jax.Array:
-    """As ``max_unpool1d``, for shapes [N, C, D, H, W] and [C, D, H, W].
+    """Writes elements as ``max_unpool1d`` does, for shapes [N, C, D, H, W] and [C, D, H, W].
 
     An index counts the elements of a volume of the result in row-major order. ``kernel_size``,
-    ``stride`` and ``padding`` are an int for all dimensions or one for each.
+    ``stride`` and ``padding`` are an int for all dimensions, or one int for each.
 
-    Source: ``torch.nn.functional.max_unpool3d``. What the mode does, and the guarantee, are in
-    the spec's rows.
+    Source: ``torch.nn.functional.max_unpool3d``. The spec's rows state what the mode does, and the
+    guarantee.
     """
     return _unpool(3, input, indices, kernel_size, stride, padding, output_size, unique_indices)
 
@@ -110,12 +116,12 @@ def _unpool(
     output_size: Any,
     unique_indices: bool,
 ) -> jax.Array:
-    """Any of them: ``dims`` dimensions are pooled, those before them are not."""
+    """Unpools the last ``dims`` dimensions; the batch and the channels stay."""
     name = f"max_unpool{dims}d"
     op = f"nn.functional.{name}"
     input = arguments.array(name, "input", input)
-    places = arguments.index_array(name, indices, "indices")
-    _check_input(name, dims, input, places)
+    checked = arguments.index_array(name, indices, "indices")
+    _check_input(name, dims, input, checked)
     size = _output_size(name, input.shape[-dims:], kernel_size, stride, padding, output_size)
     of = f"a result of size {'x'.join(map(str, size))}"
     arguments.index_range(name, indices, math.prod(size), None, name="indices", of=of)
@@ -124,15 +130,15 @@ def _unpool(
     rows = (math.prod(input.shape[:-dims]), math.prod(input.shape[-dims:]), 1)
     out = scatter_assign(
         jnp.zeros((rows[0], math.prod(size), 1), input.dtype),
-        # On the indices, of which the gradient is made too.
-        alert(places, decision).reshape(rows),
+        # The alert is on the indices, because the gradient uses them too.
+        alert(checked, decision).reshape(rows),
         input.reshape(rows),
         decision=decision,
     )
     return out.reshape(*input.shape[:-dims], *size)
 
 
-def _check_input(name: str, dims: int, input: jax.Array, places: jax.Array) -> None:
+def _check_input(name: str, dims: int, input: jax.Array, indices: jax.Array) -> None:
     if arguments.dtype_kind(input.dtype) != "floating":
         raise NotImplementedError(
             f"{name}(): not implemented for {input.dtype} in argument 'input'; it takes floats"
@@ -142,10 +148,10 @@ def _check_input(name: str, dims: int, input: jax.Array, places: jax.Array) -> N
             f"{name}(): Input should be a {dims + 1}d or {dims + 2}d array, but got shape "
             f"{list(input.shape)}"
         )
-    if input.shape != places.shape:
+    if input.shape != indices.shape:
         raise RuntimeError(
             f"{name}(): Expected shape of indices to be same as that of the input "
-            f"({list(input.shape)}) but got indices with shape: {list(places.shape)}"
+            f"({list(input.shape)}) but got indices with shape: {list(indices.shape)}"
         )
     if 0 in input.shape[-dims - 1 :]:
         raise RuntimeError(
@@ -162,7 +168,7 @@ def _output_size(
     padding: Any,
     output_size: Any,
 ) -> tuple[int, ...]:
-    """Lengths of the result, as those of a pooling's input whose result has ``lengths``."""
+    """Returns the spatial sizes of the result: sizes that a pooling reduces to ``lengths``."""
     dims = len(lengths)
     kernel = arguments.integers(name, "kernel_size", kernel_size, dims)
     step = kernel if stride is None else arguments.integers(name, "stride", stride, dims)
@@ -171,15 +177,15 @@ def _output_size(
         raise RuntimeError(
             f"{name}(): strides should be greater than zero, but got stride: {list(step)}"
         )
-    usual = tuple(
+    default = tuple(
         (n - 1) * s + k - 2 * p for n, k, s, p in zip(lengths, kernel, step, pad, strict=True)
     )
-    size = usual if output_size is None else _asked(name, output_size, dims)
-    for dim, (asked, own, s) in enumerate(zip(size, usual, step, strict=True)):
-        if not own - s < asked < own + s:
+    size = default if output_size is None else _spatial_size(name, output_size, dims)
+    for dim, (n, center, s) in enumerate(zip(size, default, step, strict=True)):
+        if not center - s < n < center + s:
             raise ValueError(
-                f'{name}(): invalid output_size "{size}" (dim {dim} must be between {own - s} and '
-                f"{own + s})"
+                f'{name}(): invalid output_size "{size}" (dim {dim} must be between {center - s} '
+                f"and {center + s})"
             )
     if min(size) < 0:
         raise ValueError(
@@ -189,7 +195,7 @@ def _output_size(
     return size
 
 
-def _asked(name: str, output_size: Any, dims: int) -> tuple[int, ...]:
+def _spatial_size(name: str, output_size: Any, dims: int) -> tuple[int, ...]:
     if not isinstance(output_size, Sequence):
         raise TypeError(
             f"{name}(): argument 'output_size' must be a tuple of ints, not "

@@ -1,4 +1,7 @@
-"""impl.nn.functional.nll_loss."""
+"""The op ``nll_loss``: a loss of log-probabilities against classes.
+
+``_losses`` checks the arguments, reads the values of the classes and reduces the terms.
+"""
 
 from __future__ import annotations
 
@@ -28,24 +31,25 @@ def nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> jax.Array:
-    """The negative of each element's value for its class, which is to be a logarithm.
+    """Computes the negative log-likelihood of the target of each element.
 
     Args:
-        input: Shape [classes], [n, classes] or [n, classes, ...], floats.
-        target: The classes: shape of ``input`` without the classes, int32, int64 or uint8, each in
-            [0, classes) or ``ignore_index``. Under ``jit`` others have a loss of NaN and no
-            gradient.
-        weight: Shape [classes], dtype of ``input``: what to multiply the loss of each class by.
-            Unlike PyTorch's it has a derivative.
-        size_average: Deprecated in PyTorch: False is ``reduction="sum"``.
+        input: Logarithms of probabilities: shape [classes], [n, classes] or [n, classes, ...],
+            floats.
+        target: The classes: the shape of ``input`` without the axis of classes; int32, int64 or
+            uint8; each in [0, classes) or equal to ``ignore_index``. Under ``jit``, where values
+            are unknown, the loss of any other target is NaN, and it has no gradient.
+        weight: Shape [classes], in the dtype of ``input``: a factor for the loss of each class. It
+            has a derivative, which PyTorch's does not have.
+        size_average: Deprecated in PyTorch: False means ``reduction="sum"``.
         ignore_index: The target of elements that do not count.
-        reduce: Deprecated in PyTorch: False is ``reduction="none"``.
-        reduction: ``"none"``; ``"sum"``; or ``"mean"``, the sum divided by that of the elements'
-            weights, which is NaN where none counts.
+        reduce: Deprecated in PyTorch: False means ``reduction="none"``.
+        reduction: ``"none"``, ``"sum"`` or ``"mean"``. A mean is the sum divided by the sum of the
+            weights of the elements that count; it is NaN if no element counts.
 
     Returns:
-        Shape of ``target`` for the reduction ``"none"``, otherwise 0-d; dtype of ``input``.
-        float16 and bfloat16 are computed in float32 and rounded once.
+        For the reduction ``"none"``, an array of the shape of ``target``; otherwise 0-d. Its dtype
+        is that of ``input``. float16 and bfloat16 are computed in float32 and rounded once.
 
     Raises:
         IndexError: A target is out of range.
@@ -53,10 +57,10 @@ def nll_loss(
         RuntimeError: Shapes or dtypes do not fit; or the mode is on and the profile has no
             deterministic implementation for the device.
         TypeError: An argument is of the wrong type.
-        ValueError: The number of targets does not fit, or there is no such reduction.
+        ValueError: The number of targets does not fit, or the reduction is unknown.
 
-    Source: ``torch.nn.functional.nll_loss``. What the mode does, and the guarantee, are in the
-    spec's rows.
+    Source: ``torch.nn.functional.nll_loss``. The spec's rows state what the mode does, and the
+    guarantee.
     """
     reduction = _losses.reduction_of(_NAME, reduction, size_average, reduce)
     input = _losses.floats(_NAME, "input", input)
@@ -71,18 +75,18 @@ def nll_loss(
     wide = accumulator(input.dtype)
     terms = -convert(_losses.pick(values, classes, counts), wide)
     zero = jnp.zeros((), wide)
-    amount: Any = None
+    divisor: Any = None
     if weight is not None:
-        share = convert(_losses.weights_of(weight, classes, decision=pullback), wide)
-        terms = multiply(terms, share)
+        weights = convert(_losses.weights_of(weight, classes, decision=pullback), wide)
+        terms = multiply(terms, weights)
         if reduction == "mean":
-            amount = _losses.total(jnp.where(counts, share, zero), decision=decision)
+            divisor = _losses.total(jnp.where(counts, weights, zero), decision=decision)
     elif reduction == "mean":
-        amount = _losses.count(counts, wide)
+        divisor = _losses.count(counts, wide)
     return _losses.reduced(
         jnp.where(counts, terms, zero),
         reduction,
-        amount,
+        divisor,
         shape=input.shape[:1] + input.shape[2:] if input.ndim > 1 else (),
         dtype=input.dtype,
         decision=decision,

@@ -1,4 +1,8 @@
-"""impl.nn.functional.pad."""
+"""The op ``pad``: adds elements at the ends of dimensions, or removes them.
+
+Each mode but ``constant`` is a window sum in which a window reads one element. A gradient adds the
+cotangents of all copies of an element.
+"""
 
 from __future__ import annotations
 
@@ -21,41 +25,42 @@ _NAME = "pad"
 _OP = f"nn.functional.{_NAME}"
 _MODES = ("constant", "reflect", "replicate", "circular")
 
-#: How many elements are added before and after a dimension; removed, where negative.
+#: The numbers of elements that are added before and after a dimension; negative ones are removed.
 _Pair = tuple[int, int]
 
 
 def pad(input: Array, pad: Sequence[int], mode: str = "constant", value: Any = None) -> jax.Array:
-    """Adds elements at the ends of the last dimensions, or removes some where negative.
+    """Adds elements at the ends of the last dimensions, or removes elements there.
 
     Args:
-        input: Any shape and dtype for ``constant``. For the other modes a batch, which may be
-            missing, a channel, and the one, two or three dimensions that are padded; for
-            ``reflect`` and ``replicate`` not of bool.
-        pad: How many elements before and after the last dimension, then before and after the one
-            before it, and so on.
-        mode: What the elements are: ``constant``, the given ``value``; ``reflect``, those beside
-            the end, mirrored at it, fewer than the dimension has; ``replicate``, the one at the
-            end; ``circular``, those at the other end, no more than the dimension has. The last of
-            them goes by what is left of the dimension where ``pad`` removes some, and refuses to
-            wrap around that more than once, where PyTorch reads memory that nobody wrote.
-        value: A number; None for 0. It has no derivative.
+        input: For the mode ``"constant"``, any shape and dtype. For the other modes: a batch
+            (which may be missing), a channel, and the one, two or three dimensions to pad;
+            ``"reflect"`` and ``"replicate"`` do not accept bools.
+        pad: The numbers of elements to add before and after the last dimension, then before and
+            after the dimension before it, and so on. Negative numbers remove elements.
+        mode: The values of the new elements. ``"constant"``: ``value``. ``"reflect"``: the input
+            mirrored at its first or last element, fewer elements than the dimension has.
+            ``"replicate"``: the first or the last element. ``"circular"``: the elements of the
+            other end, at most as many as the dimension has. If ``pad`` also removes elements, the
+            mode ``"circular"`` uses only those that remain, and refuses to use one of them twice.
+            (PyTorch then reads uninitialized memory.)
+        value: A number; None means 0. It has no derivative.
 
     Returns:
-        Of the dtype of ``input``, with the bits of its elements. A gradient adds up, in float32
-        for float16 and bfloat16, all that was read from one place.
+        An array in the dtype of ``input``; its elements are copied bit for bit. A gradient adds
+        the cotangents of all copies of an element, in float32 for float16 and bfloat16.
 
     Raises:
-        NotImplementedError: There is no such mode, or it does not pad an input of so many
-            dimensions by a ``pad`` of that length, or of that dtype.
-        RuntimeError: ``pad`` has an odd length, is longer than the dimensions, adds too much or
-            leaves too little; ``value`` is not one that the dtype can hold, or is given for
-            another mode; or, when differentiated, the mode was on and the profile has no
+        NotImplementedError: ``mode`` is unknown, or does not accept the dtype, the number of
+            dimensions or the length of ``pad``.
+        RuntimeError: ``pad`` has an odd length, is longer than the dimensions, adds too many
+            elements or removes too many; ``value`` does not fit the dtype, or is given for another
+            mode; or the call is differentiated, the mode was on and the profile has no
             deterministic implementation for the device.
         TypeError: An argument is of the wrong type.
 
-    Source: ``torch.nn.functional.pad``. What the mode does, and the guarantee, are in the spec's
-    rows.
+    Source: ``torch.nn.functional.pad``. The spec's rows state what the mode does, and the
+    guarantee.
     """
     input = arguments.array(_NAME, "input", input)
     pairs = _pairs(pad, input.ndim)
@@ -79,7 +84,7 @@ def pad(input: Array, pad: Sequence[int], mode: str = "constant", value: Any = N
 
 
 def _pairs(pad: Any, ndim: int) -> tuple[_Pair, ...]:
-    """``pad`` by dimension, the first of them first."""
+    """Returns ``pad`` as one pair for each padded dimension, in the order of the dimensions."""
     if not isinstance(pad, Sequence) or isinstance(pad, str):
         raise TypeError(
             f"{_NAME}(): argument 'pad' must be tuple of ints, not {type(pad).__name__}"
@@ -147,8 +152,8 @@ def _check_lengths(mode: str, sizes: tuple[int, ...], pairs: tuple[_Pair, ...]) 
                 f"{_NAME}(): Padding size should be less than the corresponding input dimension, "
                 f"but got: padding {pair} of size {size}"
             )
-        left = size + min(pair[0], 0) + min(pair[1], 0)
-        if mode == "circular" and max(*pair, 0) > left:
+        remaining = size + min(pair[0], 0) + min(pair[1], 0)
+        if mode == "circular" and max(*pair, 0) > remaining:
             raise RuntimeError(
                 f"{_NAME}(): Padding value causes wrapping around more than once: {pair} of size "
                 f"{size}"
@@ -156,13 +161,13 @@ def _check_lengths(mode: str, sizes: tuple[int, ...], pairs: tuple[_Pair, ...]) 
 
 
 def _table(mode: str, size: int, before: int, after: int) -> WindowTable:
-    """What each element along one dimension is a copy of."""
-    place = np.arange(-before, size + after)
+    """Returns a table of the element that each element of one dimension copies."""
+    position = np.arange(-before, size + after)
     if mode == "reflect":
-        index = size - 1 - np.abs(size - 1 - np.abs(place))
+        index = size - 1 - np.abs(size - 1 - np.abs(position))
     elif mode == "replicate":
-        index = np.clip(place, 0, size - 1)
+        index = np.clip(position, 0, size - 1)
     else:
         start, stop = max(-before, 0), size + min(after, 0)
-        index = start + (place - start) % max(stop - start, 1)
+        index = start + (position - start) % max(stop - start, 1)
     return WindowTable.of(size, index[:, None])

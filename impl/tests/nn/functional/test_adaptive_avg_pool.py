@@ -1,0 +1,148 @@
+"""adaptive_avg_pool1d, 2d and 3d; ``test_pooling`` has the properties of all pools."""
+
+import itertools
+import os
+import re
+
+import jax
+import numpy as np
+import pytest
+
+import impl
+from impl.tests._support import DISTINCT, LOWERINGS, assert_same_bits, spread
+from impl.tests.nn.support import window_sums
+from impl.tests.nn.support.arrays import normal, ones
+from impl.tests.nn.support.derivatives import assert_derivatives
+from impl.tests.nn.support.window_sums import assert_as_references, assert_torch_has
+from spec import oracles
+
+F = impl.nn.functional
+pytestmark = pytest.mark.usefixtures("complete")
+
+OPS = {"adaptive_avg_pool1d": 1, "adaptive_avg_pool2d": 2, "adaptive_avg_pool3d": 3}
+#: The number of calls whose reference is compared with PyTorch.
+CALLS = 100
+#: For each number of dimensions, the number of calls that impl computes. A third dimension adds no
+#: code, but it takes time to compile.
+COMPUTED = {1: 6, 2: 6, 3: 3}
+if os.environ.get("HYPOTHESIS_PROFILE") == "thorough":
+    COMPUTED = dict.fromkeys(COMPUTED, CALLS)
+
+
+def drawn_calls(dims):
+    """Yields inputs and output sizes."""
+    rng = np.random.default_rng(dims)
+    for number in range(CALLS):
+        sizes = tuple(map(int, rng.integers(1, 9, dims)))
+        lengths = [int(n) for n in rng.integers(1, 11, dims)]
+        if dims > 1 and number % 3 == 0:
+            lengths[number % dims] = None
+        output_size = max(filter(None, lengths)) if number % 5 == 1 else tuple(lengths)
+        yield normal((2, 3, *sizes)[number % 2 :]), output_size
+
+
+def reference(dims, x, output_size):
+    sizes = x.shape[-dims:]
+    lengths = window_sums.of_each_dimension(output_size, dims)
+    counts = [n if m is None else m for n, m in zip(sizes, lengths, strict=True)]
+    windows = [window_sums.adaptive(n, m) for n, m in zip(sizes, counts, strict=True)]
+    return window_sums.mean(x, windows, window_sums.count_within(windows, [(0, n) for n in sizes]))
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_values_and_gradients(op):
+    drawn = list(itertools.islice(drawn_calls(OPS[op]), COMPUTED[OPS[op]]))
+    calls = [(x, (size,)) for x, size in drawn]
+    references = [reference(OPS[op], *call) for call in drawn]
+    assert_as_references(getattr(F, op), calls, references)
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_pytorch_has_the_values_of_the_reference(op):
+    torch = pytest.importorskip("torch")
+    function = getattr(torch.nn.functional, op)
+    for x, size in drawn_calls(OPS[op]):
+        assert_torch_has(torch, function, (size,), x, reference(OPS[op], x, size))
+
+
+@pytest.mark.parametrize("name", DISTINCT)
+def test_bits_of_adaptive_avg_pool2d(name):
+    x = total = spread(np.random.default_rng(0), (3, 7, 11))
+    windows = [window_sums.adaptive(7, 3), window_sums.adaptive(11, 4)]
+    for axis in (2, 1):
+        of_dim = windows[axis - 1]
+        most = max(map(len, of_dim))
+        indices = np.array([window + [-1] * (most - len(window)) for window in of_dim])
+        total = np.moveaxis(oracles.window(np.moveaxis(total, axis, 0), indices), 0, axis)
+    count = window_sums.count_within(windows, [(0, 7), (0, 11)])
+    with LOWERINGS[name]():
+        got = jax.jit(lambda x: F.adaptive_avg_pool2d(x, (3, 4)))(x)
+    assert_same_bits(got, total * (1 / count).astype(np.float32))
+
+
+def test_adaptive_avg_pool2d_of_float64():
+    x = np.exp(np.random.default_rng(0).standard_normal((2, 5, 6)))
+    with jax.enable_x64(True):
+        got = jax.jit(lambda x: F.adaptive_avg_pool2d(x, (3, 4)))(x)
+    assert got.dtype == np.float64
+    np.testing.assert_allclose(got, reference(2, x, (3, 4))[0], rtol=1e-14)
+    assert_derivatives(lambda x: F.adaptive_avg_pool2d(x, (3, 4)) ** 2, (x[:1, :4, :3],))
+
+
+def test_the_facts_state_one_element_per_channel_and_overlapping_windows():
+    def facts(op, output_size):
+        with impl.testing.questions() as questions:
+            jax.eval_shape(lambda x: op(x, output_size), ones(3, 6, 5))
+        (question,) = questions
+        assert question.direction == "backward"
+        return tuple(question.facts[name] for name in ("output_size_is_one", "overlapping"))
+
+    assert facts(F.adaptive_avg_pool2d, 1) == (True, False)
+    assert facts(F.adaptive_avg_pool2d, (1, 5)) == (False, False)
+    assert facts(F.adaptive_avg_pool2d, (1, 3)) == (False, True)
+    assert facts(F.adaptive_avg_pool1d, 1) == (True, False)
+    assert facts(F.adaptive_avg_pool1d, 10) == (False, True)
+
+
+L, HW, DHW = ones(2, 3, 6), ones(3, 6, 6), ones(3, 6, 6, 6)
+#: op, positional arguments, exception, fragment of the message
+BAD = [
+    ("adaptive_avg_pool1d", ([1.0], 1), TypeError, "'input' must be"),
+    ("adaptive_avg_pool1d", (ones(6), 1), RuntimeError, "2 or 3 (batch mode)"),
+    ("adaptive_avg_pool2d", (ones(6, 6), 2), RuntimeError, "3 or 4 (batch mode)"),
+    ("adaptive_avg_pool3d", (ones(1, 1, 1, 6, 6, 6), 2), RuntimeError, "4 or 5 (batch mode)"),
+    ("adaptive_avg_pool1d", (ones(2, 3, 0), 2), RuntimeError, "non-zero size"),
+    ("adaptive_avg_pool2d", (ones(2, 3, 6, 0), 0), RuntimeError, "non-zero size"),
+    ("adaptive_avg_pool1d", (L, -1), RuntimeError, "greater than or equal to 0, but got [-1]"),
+    ("adaptive_avg_pool2d", (HW, (1, -2)), RuntimeError, "but got [1, -2]"),
+    ("adaptive_avg_pool1d", (L, None), TypeError, "'output_size' must be int, not NoneType"),
+    ("adaptive_avg_pool1d", (L, (None,)), TypeError, "must be int, not NoneType"),
+    ("adaptive_avg_pool2d", (HW, None), TypeError, "must be int, not NoneType"),
+    ("adaptive_avg_pool1d", (L, (2, 2)), RuntimeError, "must be an int or 1 of them"),
+    ("adaptive_avg_pool2d", (HW, (2,)), RuntimeError, "must be an int or 2 of them"),
+    ("adaptive_avg_pool3d", (DHW, (2, 2)), RuntimeError, "must be an int or 3 of them"),
+    ("adaptive_avg_pool1d", (L, 2.0), TypeError, "'output_size' must be int, not float"),
+    ("adaptive_avg_pool2d", (HW, True), TypeError, "'output_size' must be int, not bool"),
+    ("adaptive_avg_pool1d", (L.astype(int), 2), NotImplementedError, "not implemented for int32"),
+    ("adaptive_avg_pool3d", (DHW.astype(bool), 2), NotImplementedError, "takes floats"),
+    ("adaptive_avg_pool2d", (HW.astype(np.complex64), 2), NotImplementedError, "for complex64"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("op", "arguments", "error", "fragment"), BAD)
+def test_bad_arguments(op, arguments, error, fragment):
+    with pytest.raises(error, match=re.escape(fragment)) as caught:
+        getattr(F, op)(*arguments)
+    assert str(caught.value).startswith(f"{op}(): ")
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_pytorch_refuses_the_same_arguments(op):
+    torch = pytest.importorskip("torch")
+    for arguments, error in (bad[1:3] for bad in BAD if bad[0] == op):
+        # PyTorch takes anything for an array here, and fails in the functions that it calls.
+        if isinstance(arguments[0], list):
+            continue
+        tensors = [torch.tensor(a) if isinstance(a, np.ndarray) else a for a in arguments]
+        with pytest.raises(error):
+            getattr(torch.nn.functional, op)(*tensors)

@@ -1,0 +1,110 @@
+"""adaptive_max_pool1d, 2d and 3d; ``test_pooling`` has the properties of all pools."""
+
+import os
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import impl
+from impl.tests.nn.support import window_sums
+from impl.tests.nn.support.arrays import ones
+from impl.tests.nn.support.maxima import (
+    assert_as_references,
+    assert_torch_has,
+    pooled,
+    with_ties,
+)
+
+F = impl.nn.functional
+pytestmark = pytest.mark.usefixtures("complete")
+
+OPS = {"adaptive_max_pool1d": 1, "adaptive_max_pool2d": 2, "adaptive_max_pool3d": 3}
+#: The number of calls whose reference is compared with PyTorch.
+CALLS = 100
+#: For each number of dimensions, the number of calls that impl computes. A third dimension adds no
+#: code, but it takes time to compile.
+COMPUTED = {1: 5, 2: 5, 3: 3}
+if os.environ.get("HYPOTHESIS_PROFILE") == "thorough":
+    COMPUTED = dict.fromkeys(COMPUTED, CALLS)
+
+
+def drawn_calls(dims):
+    """Yields inputs and output sizes."""
+    rng = np.random.default_rng(dims)
+    for number in range(CALLS):
+        sizes = tuple(map(int, rng.integers(1, 9, dims)))
+        lengths = [int(n) for n in rng.integers(1, 11, dims)]
+        if dims > 1 and number % 3 == 0:
+            lengths[number % dims] = None
+        output_size = max(filter(None, lengths)) if number % 5 == 1 else tuple(lengths)
+        yield with_ties((2, 3, *sizes)[number % 2 :]), output_size
+
+
+def reference(dims, x, output_size):
+    sizes = x.shape[-dims:]
+    lengths = window_sums.of_each_dimension(output_size, dims)
+    counts = [n if m is None else m for n, m in zip(sizes, lengths, strict=True)]
+    return pooled(x, [window_sums.adaptive(n, m) for n, m in zip(sizes, counts, strict=True)])
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_values_indices_and_gradients(op):
+    function, drawn = getattr(F, op), list(drawn_calls(OPS[op]))[: COMPUTED[OPS[op]]]
+    calls = [lambda x, size=size: function(x, size, return_indices=True) for _, size in drawn]
+    arrays = [x for x, _ in drawn]
+    assert_as_references(calls, arrays, [reference(OPS[op], x, size) for x, size in drawn])
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_pytorch_has_the_values_of_the_reference(op):
+    torch = pytest.importorskip("torch")
+    for x, size in drawn_calls(OPS[op]):
+        want = reference(OPS[op], x, size)
+        assert_torch_has(torch, getattr(torch.nn.functional, op), (size,), x, want)
+
+
+L, HW, DHW = ones(2, 3, 6), ones(3, 6, 6), ones(3, 6, 6, 6)
+#: op, positional arguments, exception, fragment of the message
+BAD: list[tuple[Any, ...]] = [
+    ("adaptive_max_pool1d", ([[1.0]], 1), TypeError, "'input' must be"),
+    ("adaptive_max_pool1d", (ones(6), 2), RuntimeError, "2 or 3 (batch mode) dimensions"),
+    ("adaptive_max_pool2d", (ones(1, 2, 3, 6, 6), 2), RuntimeError, "3 or 4 (batch mode)"),
+    ("adaptive_max_pool3d", (HW, 2), RuntimeError, "got shape [3, 6, 6]"),
+    ("adaptive_max_pool1d", (ones(2, 0, 6), 2), RuntimeError, "got shape [2, 0, 6]"),
+    ("adaptive_max_pool2d", (ones(2, 3, 6, 0), 2), RuntimeError, "non-zero size"),
+    ("adaptive_max_pool2d", (HW, -1), RuntimeError, "than or equal to 0, but got [-1, -1]"),
+    ("adaptive_max_pool1d", (L, (2, 2)), RuntimeError, "'output_size' must be an int or 1"),
+    ("adaptive_max_pool2d", (HW, (2,)), RuntimeError, "'output_size' must be an int or 2"),
+    ("adaptive_max_pool1d", (L, (None,)), TypeError, "'output_size[0]' must be int"),
+    ("adaptive_max_pool2d", (HW, None), TypeError, "'output_size' must be int, not NoneType"),
+    ("adaptive_max_pool3d", (DHW, 2.0), TypeError, "'output_size' must be int, not float"),
+    ("adaptive_max_pool3d", (DHW, True), TypeError, "'output_size' must be int, not bool"),
+    ("adaptive_max_pool1d", (L.astype(int), 2), NotImplementedError, "not implemented for int"),
+    ("adaptive_max_pool2d", (HW.astype(bool), 2), NotImplementedError, "implemented for bool"),
+]
+
+
+@pytest.mark.parametrize(("op", "arguments", "error", "fragment"), BAD)
+def test_bad_arguments(op, arguments, error, fragment):
+    with pytest.raises(error, match=re.escape(fragment)) as caught:
+        getattr(F, op)(*arguments)
+    assert str(caught.value).startswith(f"{op}(): ")
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_pytorch_refuses_the_same_arguments(op):
+    torch = pytest.importorskip("torch")
+    for arguments, error in (bad[1:3] for bad in BAD if bad[0] == op):
+        # PyTorch takes anything for an array in most functions, and fails in what they call.
+        if op != "adaptive_max_pool1d" and not isinstance(arguments[0], np.ndarray):
+            continue
+        tensors = [torch.tensor(a) if isinstance(a, np.ndarray) else a for a in arguments]
+        with pytest.raises(error):
+            getattr(torch.nn.functional, op)(*tensors)
+
+
+def test_return_indices_must_be_a_bool():
+    with pytest.raises(TypeError, match=r"^adaptive_max_pool1d\(\): .*'return_indices' must be bo"):
+        F.adaptive_max_pool1d(L, 2, 1)

@@ -1,0 +1,214 @@
+"""avg_pool1d, avg_pool2d and avg_pool3d; ``test_pooling`` has the properties of all pools."""
+
+import os
+import re
+
+import jax
+import numpy as np
+import pytest
+
+import impl
+from impl.tests._support import DISTINCT, LOWERINGS, assert_same_bits, spread
+from impl.tests.nn.support import window_sums
+from impl.tests.nn.support.arrays import normal, ones
+from impl.tests.nn.support.derivatives import assert_derivatives
+from impl.tests.nn.support.window_sums import assert_as_references, assert_torch_has
+from spec import oracles
+
+F = impl.nn.functional
+pytestmark = pytest.mark.usefixtures("complete")
+
+OPS = {"avg_pool1d": 1, "avg_pool2d": 2, "avg_pool3d": 3}
+#: The number of calls whose reference is compared with PyTorch.
+CALLS = 120
+#: For each number of dimensions, the number of calls that impl computes. A third dimension adds no
+#: code, but it takes time to compile.
+COMPUTED = {1: 14, 2: 14, 3: 7}
+if os.environ.get("HYPOTHESIS_PROFILE") == "thorough":
+    COMPUTED = dict.fromkeys(COMPUTED, CALLS)
+SIZES = {1: [(11,), (3,)], 2: [(7, 6), (1, 9)], 3: [(5, 4, 6), (3, 4, 3)]}
+
+
+def drawn_calls(dims):
+    """Returns inputs and the arguments after them; the input is too small for some."""
+    rng = np.random.default_rng(dims)
+    calls = []
+    while len(calls) < CALLS:
+        sizes = SIZES[dims][rng.integers(2)]
+        kernel = tuple(int(k) for k in rng.integers(1, 6, dims))
+        stride = tuple(int(s) for s in rng.integers(1, 5, dims))
+        padding = tuple(int(rng.integers(0, k // 2 + 1)) for k in kernel)
+        arguments = [
+            kernel,
+            stride if rng.integers(4) else None,
+            padding,
+            *map(bool, rng.integers(2, size=2)),
+        ]
+        if rng.integers(3) == 0:
+            arguments[:3] = [kernel[0], stride[0], padding[0]]
+        if dims > 1:
+            arguments.append([None, None, 3, -2][rng.integers(4)])
+        calls.append((normal((2, 3, *sizes)[rng.integers(2) :]), tuple(arguments)))
+    return calls
+
+
+def reference(dims, x, kernel, stride=None, padding=0, ceil=False, include=True, divisor=None):
+    """Returns the result and a gradient function; None if the input is too small."""
+    sizes = x.shape[-dims:]
+    kernels, strides, pads = (
+        window_sums.of_each_dimension(value, dims)
+        for value in (kernel, kernel if stride is None else stride, padding)
+    )
+    windows = [
+        window_sums.fixed(*numbers, ceil)
+        for numbers in zip(sizes, kernels, strides, pads, strict=True)
+    ]
+    if not all(windows) or (dims == 3 and any(n < k for n, k in zip(sizes, kernels, strict=True))):
+        return None
+    if divisor is None:
+        limits = [(-p, n + p) if include else (0, n) for n, p in zip(sizes, pads, strict=True)]
+        divisor = window_sums.count_within(windows, limits)
+    return window_sums.mean(x, windows, divisor)
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_values_and_gradients(op):
+    calls, references = [], []
+    for x, arguments in drawn_calls(OPS[op])[: COMPUTED[OPS[op]]]:
+        want = reference(OPS[op], x, *arguments)
+        if want is None:
+            with pytest.raises(RuntimeError, match=r"too small|smaller than kernel_size"):
+                getattr(F, op)(x, *arguments)
+        else:
+            calls.append((x, arguments))
+            references.append(want)
+    assert_as_references(getattr(F, op), calls, references)
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_pytorch_has_the_values_of_the_reference(op):
+    torch = pytest.importorskip("torch")
+    function = getattr(torch.nn.functional, op)
+    refused = 0
+    for x, arguments in drawn_calls(OPS[op]):
+        want = reference(OPS[op], x, *arguments)
+        if want is None:
+            refused += 1
+            with pytest.raises(RuntimeError, match=r"too small|smaller than kernel size"):
+                function(torch.tensor(x), *arguments)
+        else:
+            assert_torch_has(torch, function, arguments, x, want)
+    assert 0 < refused < CALLS / 2
+
+
+@pytest.mark.parametrize("name", DISTINCT)
+def test_bits_of_avg_pool3d(name):
+    x = spread(np.random.default_rng(0), (2, 9, 3, 11))
+    total = x
+    for axis, k in ((3, 5), (2, 2), (1, 4)):
+        indices = np.array(window_sums.fixed(x.shape[axis], k, 1))
+        total = np.moveaxis(oracles.window(np.moveaxis(total, axis, 0), indices), 0, axis)
+    with LOWERINGS[name]():
+        got = jax.jit(lambda x: F.avg_pool3d(x, (4, 2, 5), 1))(x)
+    assert_same_bits(got, total * np.float32(1 / 40))
+
+
+def test_avg_pool2d_of_float64():
+    x = np.random.default_rng(0).standard_normal((2, 5, 6))
+    want, want_pullback = reference(2, x, 3, 2, 1, True, False)
+    with jax.enable_x64(True):
+
+        @jax.jit
+        def run(x):
+            out, pullback = jax.vjp(lambda x: F.avg_pool2d(x, 3, 2, 1, True, False), x)
+            return out, pullback(np.ones(want.shape))[0]
+
+        out, gradient = run(x)
+    assert out.dtype == np.float64
+    np.testing.assert_allclose(out, want, rtol=1e-14, atol=1e-14)
+    np.testing.assert_allclose(gradient, want_pullback(np.ones(want.shape)))
+    assert_derivatives(lambda x: F.avg_pool2d(x, 3, 2, 1, False) ** 2, (x,))
+
+
+def test_quotients_of_integers_are_rounded_towards_zero_by_avg_pool1d_and_avg_pool2d():
+    x = np.array([[-3, 0, 5, 2, -7, 4]], np.int32)
+    assert F.avg_pool1d(x, 2).tolist() == [[-1, 3, -1]]
+    assert F.avg_pool1d(x, 2, 2, 1, count_include_pad=False).tolist() == [[-3, 2, -2, 4]]
+    assert F.avg_pool2d(x[None], (1, 2), divisor_override=-2).tolist() == [[[1, -3, 1]]]
+    assert F.avg_pool2d(x[None], (1, 2), divisor_override=2**40).tolist() == [[[0, 0, 0]]]
+    with jax.enable_x64(True):
+        got = F.avg_pool1d(x.astype(np.int64) * 2**40, 2)
+        assert got.dtype == np.int64
+        assert got.tolist() == [[-3 * 2**39, 7 * 2**39, -3 * 2**39]]
+
+
+def test_the_tangent_of_avg_pool2d_has_the_bits_of_the_op():
+    def op(x):
+        return F.avg_pool2d(x, (3, 2), (2, 1), 1)
+
+    x, t = normal((3, 2, 7, 6)), normal((3, 2, 7, 6), 1)
+    tangent = jax.jit(lambda x, t: jax.jvp(op, (x,), (t,))[1])(x, t)
+    assert_same_bits(tangent, jax.jit(op)(t))
+
+
+L, HW, DHW = ones(2, 3, 6), ones(3, 6, 6), ones(3, 6, 6, 6)
+#: op, positional arguments, keywords, exception, fragment of the message
+BAD = [
+    ("avg_pool1d", ([[1.0]], 1), {}, TypeError, "'input' must be"),
+    ("avg_pool1d", (ones(6), 2), {}, RuntimeError, "2 or 3 (batch mode) dimensions, but got"),
+    ("avg_pool1d", (ones(1, 1, 1, 6), 2), {}, RuntimeError, "but got shape [1, 1, 1, 6]"),
+    ("avg_pool2d", (ones(1, 1, 1, 6, 6), 2), {}, RuntimeError, "3 or 4 (batch mode)"),
+    ("avg_pool3d", (ones(6, 6, 6), 2), {}, RuntimeError, "4 or 5 (batch mode)"),
+    ("avg_pool1d", (ones(2, 0, 6), 2), {}, RuntimeError, "but got shape [2, 0, 6]"),
+    ("avg_pool2d", (ones(2, 0, 6), 2), {}, RuntimeError, "non-zero size"),
+    ("avg_pool3d", (ones(2, 3, 6, 0, 6), 2), {}, RuntimeError, "non-zero size"),
+    ("avg_pool1d", (L, 0), {}, RuntimeError, "kernel_size should be greater than zero"),
+    ("avg_pool2d", (HW, (2, -1)), {}, RuntimeError, "kernel_size should be greater than zero"),
+    ("avg_pool1d", (L, 2, 0), {}, RuntimeError, "stride should be greater than zero, but got [0]"),
+    ("avg_pool3d", (DHW, 2, (1, -1, 1)), {}, RuntimeError, "stride should be greater than zero"),
+    ("avg_pool1d", (L, 2, 1, -1), {}, RuntimeError, "padding must be non-negative, but got [-1]"),
+    ("avg_pool2d", (HW, 3, 1, (1, 2)), {}, RuntimeError, "at most half of kernel_size"),
+    ("avg_pool1d", (L, 8), {}, RuntimeError, "size 6 gives an output of size 0"),
+    ("avg_pool2d", (HW, (2, 7)), {}, RuntimeError, "gives an output of size 3x0"),
+    ("avg_pool3d", (DHW, 7, 1, 1), {}, RuntimeError, "smaller than kernel_size [7, 7, 7]"),
+    ("avg_pool1d", (L, (2, 2)), {}, RuntimeError, "'kernel_size' must be an int or 1 of them"),
+    ("avg_pool2d", (HW, (2, 2, 2)), {}, RuntimeError, "'kernel_size' must be an int or 2 of them"),
+    ("avg_pool3d", (DHW, 2, (2, 2)), {}, RuntimeError, "'stride' must be an int or 3 of them"),
+    ("avg_pool2d", (HW, 2, 2, (0, 0, 0)), {}, RuntimeError, "'padding' must be an int or 2"),
+    ("avg_pool1d", (L, 2.0), {}, TypeError, "'kernel_size' must be int, not float"),
+    ("avg_pool1d", (L, True), {}, TypeError, "'kernel_size' must be int, not bool"),
+    ("avg_pool2d", (HW, None), {}, TypeError, "'kernel_size' must be int, not NoneType"),
+    ("avg_pool2d", (HW, 2, "2"), {}, TypeError, "'stride' must be int, not str"),
+    ("avg_pool2d", (HW, 2, 2, (0, 0.5)), {}, TypeError, "'padding[1]' must be int, not float"),
+    ("avg_pool2d", (HW, 2), {"ceil_mode": 1}, TypeError, "'ceil_mode' must be bool, not int"),
+    ("avg_pool1d", (L, 2), {"count_include_pad": 0}, TypeError, "'count_include_pad' must be bool"),
+    ("avg_pool2d", (HW, 2), {"divisor_override": 0}, RuntimeError, "must be not zero"),
+    ("avg_pool3d", (DHW, 2), {"divisor_override": 2.0}, TypeError, "must be int, not float"),
+    ("avg_pool2d", (HW, 2), {"divisor_override": True}, TypeError, "must be int, not bool"),
+    ("avg_pool1d", (L.astype(np.uint8), 2), {}, NotImplementedError, "not implemented for uint8"),
+    ("avg_pool2d", (HW.astype(bool), 2), {}, NotImplementedError, "not implemented for bool"),
+    ("avg_pool3d", (DHW.astype(np.complex64), 2), {}, NotImplementedError, "for complex64"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("op", "arguments", "options", "error", "fragment"), BAD)
+def test_bad_arguments(op, arguments, options, error, fragment):
+    with pytest.raises(error, match=re.escape(fragment)) as caught:
+        getattr(F, op)(*arguments, **options)
+    assert str(caught.value).startswith(f"{op}(): ")
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_pytorch_refuses_the_same_arguments(op):
+    torch = pytest.importorskip("torch")
+    for arguments, options, error in (bad[1:4] for bad in BAD if bad[0] == op):
+        tensors = [torch.tensor(a) if isinstance(a, np.ndarray) else a for a in arguments]
+        with pytest.raises(error):
+            getattr(torch.nn.functional, op)(*tensors, **options)
+
+
+def test_forms_of_the_arguments_of_avg_pool2d():
+    x = normal((3, 6, 6))
+    want = F.avg_pool2d(x, (2, 2), (2, 2), (0, 0))
+    for arguments in [(2,), ([2],), ((2,), []), ([2, 2], (2,), [0]), (np.int64(2), None)]:
+        assert_same_bits(F.avg_pool2d(x, *arguments), want)

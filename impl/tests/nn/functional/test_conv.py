@@ -1,0 +1,336 @@
+"""conv1d, conv2d and conv3d."""
+
+import functools
+import os
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh, PartitionSpec
+
+import impl
+from impl._core.convolution_window import ConvolutionWindow
+from impl._lowerings import convolution as lowerings
+from impl.tests._dots import exact, lowered, random
+from impl.tests._support import DISTINCT, LOWERINGS, assert_same_bits, bits, spread
+from impl.tests.nn.support import convolutions
+from impl.tests.nn.support.arrays import ones
+from impl.tests.nn.support.derivatives import assert_derivatives
+
+F = impl.nn.functional
+pytestmark = pytest.mark.usefixtures("complete")
+
+CALLS = 60 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 6
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+def conv_id(number):
+    return f"conv{number % 3 + 1}d-{number}"
+
+
+@pytest.mark.filterwarnings("ignore:Using padding=.same.:UserWarning")
+@pytest.mark.parametrize("number", range(CALLS), ids=conv_id)
+def test_values_and_gradients_are_as_in_pytorch(number):
+    torch = pytest.importorskip("torch", reason="values are compared with PyTorch's")
+    convolutions.assert_as_in_torch(torch, 1, number, CALLS, transposed=False)
+
+
+DTYPES = ["float16", "bfloat16", "complex64", "int32", "uint8"]
+
+
+@pytest.mark.parametrize("name", ["native", "xla", "kernel"])
+def test_conv1d_of_every_dtype_by_every_lowering(name, rng):
+    arrays = exact(rng, (2, 3, 9), 3), exact(rng, (4, 3, 2), 3), exact(rng, (4,))
+    x, w, b = arrays
+    want = convolutions.convolution(x, w, (8,), (1,), (1,), (0,)) + b[:, None]
+    operands = [[array.astype(dtype) for array in arrays] for dtype in DTYPES]
+    with LOWERINGS[name]():
+        results = jax.jit(lambda operands: [F.conv1d(*arrays) for arrays in operands])(operands)
+    for dtype, got in zip(DTYPES, results, strict=True):
+        # JAX converts negative numbers to uint8 by their last bits only from integers.
+        source = want.astype(np.int64) if dtype == "uint8" else want
+        assert_same_bits(got, jnp.asarray(source).astype(dtype))
+
+
+def test_the_mode_does_not_change_exact_values_of_conv2d(rng):
+    x, w = exact(rng, (2, 4, 9, 8)), exact(rng, (6, 2, 3, 2))
+
+    @jax.jit
+    def run(x, w):
+        out, pullback = jax.vjp(lambda x, w: F.conv2d(x, w, None, (2, 1), (1, 2), groups=2), x, w)
+        return out, pullback(out)
+
+    want = run(x, w)
+    with impl.deterministic(False):
+        for name in ("native", "xla"):
+            with LOWERINGS[name]():
+                jax.tree.map(assert_same_bits, run(x, w), want)
+
+
+#: Channels of the input, sizes, kernel, stride, dilation, padding; a run has 32 // channels taps.
+ORDERED = [
+    (1, (9, 11), (5, 8), (1, 2), (1, 1), (2, 3)),
+    (12, (20,), (9,), (2,), (2,), (3,)),
+    (32, (5, 4), (3, 2), (1, 1), (1, 2), (1, 0)),
+]
+
+
+def ordered_id(case):
+    return f"conv{len(case[1])}d-{case[0]}"
+
+
+@pytest.mark.parametrize("case", ORDERED, ids=ordered_id)
+def test_taps_are_added_in_their_order(case, rng):
+    channels, sizes, kernel, stride, dilation, padding = case
+    x = exact(rng, (2, channels, *sizes))
+    w = convolutions.weights_in_runs(rng, (3, channels, *kernel), -(-32 // channels))
+    op = jax.jit(
+        lambda x, w: getattr(F, f"conv{len(sizes)}d")(x, w, None, stride, padding, dilation)
+    )
+    result = jax.eval_shape(op, x, w).shape[2:]
+    reference = functools.partial(convolutions.convolution, x, w, result, stride, dilation, padding)
+    want = reference()
+    assert bits(reference(order=slice(None, None, -1))) != bits(want)
+    for name in DISTINCT:
+        with LOWERINGS[name]():
+            assert_same_bits(op(x, w), want)
+
+
+@pytest.mark.parametrize("case", [(2, *ORDERED[1][1:]), ORDERED[2]], ids=ordered_id)
+def test_taps_are_added_in_their_order_in_the_gradient_of_the_input(case, rng):
+    channels, sizes, kernel, stride, dilation, padding = case
+    w = convolutions.weights_in_runs(rng, (2, channels, *kernel), 1)
+    op = functools.partial(
+        getattr(F, f"conv{len(sizes)}d"), stride=stride, padding=padding, dilation=dilation
+    )
+    x = np.zeros((2, channels, *sizes), np.float32)
+    cotangent = exact(rng, jax.eval_shape(op, x, w).shape)
+    reference = functools.partial(
+        convolutions.transposed_convolution, cotangent, w, sizes, stride, dilation, padding
+    )
+    want = reference()
+    assert bits(reference(order=slice(None, None, -1))) != bits(want)
+    gradient = jax.jit(lambda w, ct: jax.vjp(lambda x: op(x, w), x)[1](ct)[0])
+    for name in ("native", "xla", "kernel"):
+        with LOWERINGS[name]():
+            assert_same_bits(gradient(w, cotangent), want)
+
+
+def test_no_schedule_changes_the_bits_of_a_gradient_of_the_weights_of_conv2d(rng):
+    x, cotangent = spread(rng, (3, 2, 22, 20)), spread(rng, (3, 5, 20, 18))
+    w = np.zeros((5, 2, 3, 3), np.float32)
+    gradient = jax.jit(lambda x, ct: jax.vjp(lambda w: F.conv2d(x, w), w)[1](ct)[0])
+    seed, results = impl.testing.Seed(), set()
+    for seed.value in range(4):
+        with impl.testing.schedule(seed):
+            got = gradient(x, cotangent)
+            results.add(bits(got))
+    assert len(results) == 1
+    np.testing.assert_allclose(got, gradient(x, cotangent), rtol=1e-3, atol=1e-2)
+
+
+def test_a_loop_over_many_taps_has_the_bits_of_the_unrolled_program(monkeypatch, rng):
+    x, w = exact(rng, (2, 5, 12, 13), 3), exact(rng, (4, 5, 4, 5), 3)
+    window = ConvolutionWindow((12, 13), (5, 9), (4, 5), (2, 1), (1, 1), (1, 0), 1)
+    operands = {"result": (x, w), "image": (exact(rng, (2, 4, 5, 9)), w)}
+    operands["weights"] = x, operands["image"][0]
+
+    def results():
+        return {
+            role: lowerings.ordered_xla(
+                *map(jnp.asarray, pair), role=role, window=window, precision="highest"
+            )
+            for role, pair in operands.items()
+        }
+
+    unrolled = jax.jit(functools.partial(results))
+    want = unrolled()
+    text = unrolled.lower().as_text()
+    monkeypatch.setattr(lowerings, "_UNROLLED", 1)
+    looped = jax.jit(functools.partial(results))
+    assert looped.lower().as_text().count("stablehlo.while") > text.count("stablehlo.while")
+    jax.tree.map(assert_same_bits, looped(), want)
+
+
+def test_images_of_conv1d_with_too_many_elements_for_an_offset_are_split(monkeypatch, rng):
+    x, w = exact(rng, (3, 2, 9)), exact(rng, (4, 2, 3))
+    monkeypatch.setattr(lowerings, "MAX_ELEMENTS", 40)
+    kernel, launches = lowerings.kernels.convolution, []
+    monkeypatch.setattr(
+        lowerings.kernels,
+        "convolution",
+        lambda *args, **rest: launches.append(0) or kernel(*args, **rest),
+    )
+
+    @jax.jit
+    def run(x, w):
+        out, pullback = jax.vjp(F.conv1d, x, w)
+        return out, pullback(out)
+
+    want = run(x, w)
+    with LOWERINGS["kernel"]():
+        jax.tree.map(assert_same_bits, run(x, w), want)
+    assert len(launches) == 9
+
+
+def test_derivatives_of_conv1d(rng):
+    arrays = tuple(random(rng, shape) for shape in ((1, 2, 5), (2, 1, 2), (2,)))
+    function = lambda *args: jnp.sin(F.conv1d(*args, 2, 1, groups=2))  # noqa: E731
+    assert_derivatives(jax.checkpoint(function), arrays)
+
+
+@pytest.mark.parametrize("axes", [(0, None), (None, 2), (1, 0)], ids=str)
+def test_vmap_of_conv1d_has_the_bits_of_single_calls(axes, rng):
+    shapes = [(2, 4, 7), (6, 2, 3)]
+    arrays = [
+        exact(rng, shape if axis is None else (*shape[:axis], 3, *shape[axis:]))
+        for shape, axis in zip(shapes, axes, strict=True)
+    ]
+    cotangents = exact(rng, (3, 2, 6, 4))
+
+    def call(x, w, cotangent):
+        out, pullback = jax.vjp(lambda x, w: F.conv1d(x, w, None, 2, 1, groups=2), x, w)
+        return out, *pullback(cotangent)
+
+    results = jax.jit(jax.vmap(call, (*axes, 0)))(*arrays, cotangents)
+    single = jax.jit(call)
+    for i in range(3):
+        of_example = [
+            array if axis is None else np.take(array, i, axis)
+            for array, axis in zip(arrays, axes, strict=True)
+        ]
+        for got, want in zip(results, single(*of_example, cotangents[i]), strict=True):
+            assert_same_bits(got[i], want)
+
+
+def test_conv1d_inside_shard_map(rng):
+    mesh = Mesh(np.array(jax.devices()[:1]), ("x",))
+    x, w = exact(rng, (2, 2, 5)), exact(rng, (3, 2, 3))
+    sharded = jax.shard_map(
+        F.conv1d,
+        mesh=mesh,
+        in_specs=(PartitionSpec("x"), PartitionSpec()),
+        out_specs=PartitionSpec("x"),
+    )
+
+    def with_gradients(function):
+        def run(x, w):
+            out, pullback = jax.vjp(function, x, w)
+            return out, pullback(out)
+
+        return jax.jit(run)
+
+    want = with_gradients(F.conv1d)(x, w)
+    for name in ("native", "xla"):  # Pallas' interpreter does not support varying axes.
+        with LOWERINGS[name]():
+            jax.tree.map(assert_same_bits, with_gradients(sharded)(x, w), want)
+
+
+def test_with_the_mode_a_gpu_computes_conv1d_by_kernels_and_without_it_by_its_library():
+    x, w = jnp.ones((1, 2, 9)), jnp.ones((3, 2, 3))
+
+    def run(x, w):
+        out, pullback = jax.vjp(F.conv1d, x, w)
+        return out, pullback(out)
+
+    on, off = (lowered(run, x, w, on=on) for on in (True, False))
+    library = ("stablehlo.dot_general", "stablehlo.convolution")
+    assert on.count('name = "product_ordered"') == 3
+    assert not any(op in on for op in library)
+    assert off.count("stablehlo.convolution") == 3
+    assert "product_ordered" not in off
+
+
+def test_the_gradient_of_the_bias_of_conv1d_has_no_reduction_whose_order_xla_chooses():
+    x, w, b = jnp.ones((4, 2, 9)), jnp.ones((3, 2, 3)), jnp.ones(3)
+
+    def gradient(bias, cotangent):
+        return jax.vjp(lambda b: F.conv1d(x, w, b), bias)[1](cotangent)[0]
+
+    text = lowered(gradient, b, jnp.ones((4, 3, 7)))
+    assert "product_ordered" in text
+    assert "stablehlo.reduce" not in text
+
+
+def test_a_gpu_computes_conv1d_of_integers_by_matrix_products():
+    # The library's convolution does not support integers.
+    x, w = jnp.ones((1, 2, 9), int), jnp.ones((3, 2, 3), int)
+    for on in (True, False):
+        text = lowered(functools.partial(F.conv1d), x, w, on=on)
+        assert "stablehlo.dot_general" in text
+        assert "stablehlo.convolution" not in text
+
+
+X, W, SMALL = ones(2, 4, 8, 8), ones(6, 4, 3, 3), ones(1, 4, 1, 1)
+#: op, input and weight and perhaps bias, options, exception, fragment of the message
+BAD = [
+    ("conv2d", ([1.0], W), {}, TypeError, "argument 'input' must be a jax.Array"),
+    ("conv2d", (X, [1.0]), {}, TypeError, "argument 'weight' must be"),
+    ("conv2d", (X, W, [1.0]), {}, TypeError, "argument 'bias' must be"),
+    ("conv2d", (X[0, 0], W), {}, RuntimeError, "3D (unbatched) or 4D (batched) input, but got"),
+    ("conv1d", (X, W), {}, RuntimeError, "input of size: [2, 4, 8, 8]"),
+    ("conv3d", (X[0], W), {}, RuntimeError, "4D (unbatched) or 5D (batched) input"),
+    ("conv2d", (X, W[0]), {}, RuntimeError, "Expected 4D weight, but got weight of size: [4, 3"),
+    ("conv2d", (X[:, :3], W), {}, RuntimeError, "to have 4 channels, but got 3 channels instead"),
+    ("conv2d", (X, W), {"groups": 0}, RuntimeError, "non-positive groups is not supported, got 0"),
+    ("conv2d", (X, W), {"groups": -1}, RuntimeError, "non-positive groups"),
+    ("conv2d", (X, W), {"groups": 1.0}, TypeError, "'groups' must be int, not float"),
+    ("conv2d", (X, W), {"groups": 4}, RuntimeError, "weight to be divisible by 4 at dimension 0"),
+    ("conv2d", (X, W[:0]), {}, RuntimeError, "weight to be at least 1 at dimension 0"),
+    ("conv2d", (X, W[:, :, :0]), {}, RuntimeError, "has no taps"),
+    ("conv2d", (X, W), {"stride": 0}, RuntimeError, "non-positive stride is not supported"),
+    ("conv2d", (X, W), {"stride": (1, -1)}, RuntimeError, "non-positive stride"),
+    ("conv2d", (X, W), {"stride": (1, 1, 1)}, RuntimeError, "an int or 2 of them, but got 3"),
+    ("conv2d", (X, W), {"stride": ()}, RuntimeError, "'stride' must be an int or 2 of them"),
+    ("conv2d", (X, W), {"stride": True}, TypeError, "'stride' must be int, not bool"),
+    ("conv2d", (X, W), {"dilation": 0}, RuntimeError, "non-positive dilation is not supported"),
+    ("conv2d", (X, W), {"dilation": 1.5}, TypeError, "'dilation' must be int, not float"),
+    ("conv2d", (X, W), {"padding": -1}, RuntimeError, "negative padding is not supported"),
+    ("conv2d", (X, W), {"padding": 1.0}, TypeError, "'padding' must be int, not float"),
+    ("conv2d", (X, W), {"padding": "full"}, RuntimeError, "'valid', 'same', but got 'full'"),
+    (
+        "conv2d",
+        (X, W),
+        {"padding": "same", "stride": 2},
+        RuntimeError,
+        "padding='same' is not supported for strided convolutions, but got stride [2, 2]",
+    ),
+    ("conv2d", (SMALL, W), {}, RuntimeError, "Kernel size can't be greater than actual input"),
+    ("conv2d", (X, W), {"dilation": 4}, RuntimeError, "per channel: [8, 8]. Kernel size: [9, 9]"),
+    ("conv2d", (X[:, :, :0], W), {}, RuntimeError, "per channel: [0, 8]"),
+    ("conv2d", (X, W, ones(5)), {}, RuntimeError, "with 6 elements, but got bias of size [5]"),
+    ("conv2d", (X, W, ones(6, 1)), {}, RuntimeError, "but got bias of size [6, 1] instead"),
+    ("conv2d", (X, W.astype(np.float16)), {}, RuntimeError, "input (float32) and weight (float16)"),
+    ("conv2d", (X, W, ones(6, dtype=np.int32)), {}, RuntimeError, "(float32) and bias (int32)"),
+    ("conv2d", (X > 0, W > 0), {}, NotImplementedError, "not implemented for bool"),
+]
+
+EMPTY = [
+    ("conv2d", [(0, 4, 8, 8), W.shape], {}, (0, 6, 6, 6)),
+    ("conv2d", [(2, 0, 8, 8), (6, 0, 3, 3)], {}, (2, 6, 6, 6)),
+    ("conv2d", [(4, 8, 8), W.shape, (6,)], {"stride": (2,)}, (6, 3, 3)),
+    ("conv2d", [(2, 4, 0, 8), W.shape], {"padding": 2}, (2, 6, 2, 10)),
+]
+
+
+@pytest.mark.parametrize(("op", "arrays", "options", "error", "fragment"), BAD)
+def test_bad_arguments(op, arrays, options, error, fragment):
+    with pytest.raises(error, match=re.escape(fragment)) as caught:
+        getattr(F, op)(*arrays, **options)
+    assert str(caught.value).startswith(f"{op}(): ")
+    torch = pytest.importorskip("torch", reason="exceptions are compared with PyTorch's")
+    tensors = (torch.tensor(a) if isinstance(a, np.ndarray) else a for a in arrays)
+    with pytest.raises(error):
+        getattr(torch.nn.functional, op)(*tensors, **options)
+
+
+@pytest.mark.parametrize(("op", "shapes", "options", "result"), EMPTY)
+def test_empty_and_unbatched_arrays(op, shapes, options, result):
+    function = functools.partial(getattr(F, op), **options)
+    assert jax.jit(function)(*(ones(*shape) for shape in shapes)).shape == result

@@ -1,0 +1,230 @@
+"""cross_entropy."""
+
+import itertools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh, PartitionSpec
+
+import impl
+from impl.tests._support import assert_refused, assert_same_bits, assert_torch_refuses, spread
+from impl.tests.nn.support.arrays import normal
+from impl.tests.nn.support.programs import results_and_gradients
+
+F = impl.nn.functional
+pytestmark = pytest.mark.usefixtures("complete")
+
+X = normal((4, 3))
+T = np.array([0, 2, 1, 0])
+P = np.random.default_rng(0).random((4, 3)).astype(np.float32)
+W = np.array([0.5, 2, 1.5], np.float32)
+
+SHAPES = [(3,), (4, 3), (2, 3, 5), (2, 3, 2, 2), (2, 3, 1, 2, 1), (0, 3), (2, 3, 0), (4, 0)]
+
+
+def drawn_calls():
+    """Yields inputs, targets and options, in float64."""
+    rng = np.random.default_rng(1)
+    options = itertools.product(
+        ["none", "mean", "sum"], [False, True], [0.0, 0.2], [-100, 1, "probabilities"]
+    )
+    for number, (reduction, weighted, smoothing, ignored) in enumerate(options):
+        by_class = ignored != "probabilities"
+        for shape in SHAPES[number % 7 :: 7]:
+            if by_class and 0 in shape[1:2]:
+                continue
+            weight = np.array([0.5, 2, 1.5])[: shape[1] if len(shape) > 1 else 3]
+            of_targets = shape[:1] + shape[2:] if len(shape) > 1 else ()
+            target = rng.integers(0, 3, of_targets) if by_class else rng.random(shape)
+            yield (
+                rng.standard_normal(shape) * 10,
+                target,
+                {
+                    "reduction": reduction,
+                    "weight": weight if weighted else None,
+                    "label_smoothing": smoothing,
+                    "ignore_index": ignored if by_class else -100,
+                },
+            )
+
+
+def test_values_and_gradients_are_as_in_pytorch():
+    torch = pytest.importorskip("torch")
+    drawn = list(drawn_calls())
+    calls, cotangents, wanted = [], [], []
+    for x, t, options in drawn:
+        calls.append(lambda x, t=t, options=options: F.cross_entropy(x, t, **options))
+        weight = None if options["weight"] is None else torch.tensor(options["weight"])
+        tensor, target = torch.tensor(x, requires_grad=True), torch.tensor(t)
+        want = torch.nn.functional.cross_entropy(tensor, target, **{**options, "weight": weight})
+        cotangent = normal(want.shape, dtype=np.float64)
+        wanted.append((want, torch.autograd.grad(want, tensor, torch.tensor(cotangent))[0]))
+        cotangents.append(cotangent)
+    with jax.enable_x64(True):
+        results = results_and_gradients(calls, [(x,) for x, *_ in drawn], cotangents)
+    for (*_, options), of_call, want_of_call in zip(drawn, results, wanted, strict=True):
+        for got, want in zip(of_call, want_of_call, strict=True):
+            assert got.shape == want.shape
+            np.testing.assert_allclose(
+                got, want.detach(), rtol=1e-12, atol=1e-14, err_msg=str(options)
+            )
+
+
+def test_second_derivatives_and_gradients_of_probabilities_are_as_in_pytorch():
+    torch = pytest.importorskip("torch")
+    x, p, w = (a.astype(np.float64) for a in (X, P, W))
+
+    def loss(x, target, w):
+        return F.cross_entropy(x, target, w, label_smoothing=0.1)
+
+    def torch_loss(x, target, w):
+        return torch.nn.functional.cross_entropy(x, target, w, label_smoothing=0.1)
+
+    with jax.enable_x64(True):
+        results = jax.jit(
+            lambda x, p, w: (jax.hessian(loss)(x, T, w), *jax.grad(loss, (1, 2))(x, p, w))
+        )(x, p, w)
+    wanted = [
+        torch.autograd.functional.hessian(
+            lambda x: torch_loss(x, torch.tensor(T), torch.tensor(w)), torch.tensor(x)
+        )
+    ]
+    tensors = [torch.tensor(a, requires_grad=True) for a in (p, w)]
+    wanted += torch.autograd.grad(torch_loss(torch.tensor(x), *tensors), tensors)
+    for got, want in zip(results, wanted, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-15)
+
+
+def test_infinities_and_large_values():
+    big = np.float32(1e4)
+    x = np.array([[big, big - 1, 0], [-np.inf, 0, 1], [np.inf, 0, 1], [-np.inf, 0, 1]], np.float32)
+    certain = np.array([[1, 0, 0]], np.float32)
+
+    @jax.jit
+    def run(x):
+        return (
+            F.cross_entropy(x, np.array([0, 0, 1, 2]), reduction="none"),
+            F.cross_entropy(x[:1], certain),
+            jax.grad(lambda x: F.cross_entropy(x, np.array([2])))(x[3:]),
+        )
+
+    losses, of_probabilities, gradient = run(x)
+    np.testing.assert_allclose(losses[0], np.log1p(np.exp(-1)), rtol=1e-6)
+    np.testing.assert_allclose(of_probabilities, losses[0], rtol=1e-6)
+    assert losses[1] == np.inf
+    assert np.isnan(losses[2])
+    np.testing.assert_allclose(losses[3], np.log1p(np.exp(-1)), rtol=1e-6)
+    np.testing.assert_allclose(gradient, [[0, 0.26894143, -0.26894143]], rtol=1e-6)
+
+
+def test_narrow_floats_are_computed_in_float32_and_rounded_once():
+    rng = np.random.default_rng(0)
+    x, t, p = spread(rng, (64, 5)), rng.integers(0, 5, 64), rng.random((64, 5))
+    losses = jax.jit(
+        lambda x, p: [F.cross_entropy(x, target, label_smoothing=0.1) for target in (t, p)]
+    )
+    for dtype in (np.float16, jnp.bfloat16):
+        narrow = x.astype(dtype), p.astype(dtype)
+        wide = losses(*(array.astype(np.float32) for array in narrow))
+        for got, want in zip(losses(*narrow), wide, strict=True):
+            assert_same_bits(got, np.asarray(want).astype(dtype))
+
+
+def test_dtypes_are_promoted_and_deprecated_arguments_warn():
+    x, p = np.ones((64, 5), np.float32), np.ones((64, 5), np.float32)
+    for dtype in (np.float16, jnp.bfloat16):
+        for arrays in ((x, p.astype(dtype)), (x.astype(dtype), p)):
+            assert jax.eval_shape(F.cross_entropy, *arrays).dtype == np.float32
+    assert jax.eval_shape(F.cross_entropy, X, T.astype(np.uint8)).dtype == np.float32
+    with pytest.warns(UserWarning, match="use reduction='none' instead"):
+        assert jax.eval_shape(lambda x: F.cross_entropy(x, T, reduce=False), X).shape == (4,)
+
+
+#: Arguments, keywords, exception, fragment of the message
+BAD: list[tuple[Any, ...]] = [
+    ((X, T[:2]), {}, ValueError, "input batch_size (4) to match target batch_size (2)"),
+    ((X, T[:, None]), {}, RuntimeError, "Expected target size [4]"),
+    ((X, np.array([0, 1, 3, 0])), {}, IndexError, "Target 3 is out of bounds, at position [2]"),
+    ((X, T.astype(np.int16)), {}, RuntimeError, "int32, int64 or uint8, but got int16"),
+    ((X, P.astype(int)), {}, RuntimeError, "Expected floating point type for target with class"),
+    ((X, P), {"ignore_index": 1}, RuntimeError, "ignore_index is not supported for floating"),
+    ((X, P[:, 0]), {}, RuntimeError, "int32, int64 or uint8, but got float32"),
+    ((X.astype(int), T), {}, NotImplementedError, "in argument 'input'; it takes floats"),
+    ((X, T, W[:2]), {}, RuntimeError, "all 3 classes or no classes but got"),
+    ((X, P, W[None]), {}, RuntimeError, "weight tensor of shape: [1, 3]"),
+    ((X, T, W.astype(np.float16)), {}, RuntimeError, "weight (float16) must have the same dtype"),
+    (([1.0], T), {}, TypeError, "'input' must be"),
+    ((X, T), {"reduction": "max"}, ValueError, "max is not a valid value for reduction"),
+    ((X, T), {"label_smoothing": 1.5}, RuntimeError, "between 0.0 and 1.0. Got: 1.5"),
+    ((X, T), {"label_smoothing": "0"}, TypeError, "'label_smoothing' must be float, not str"),
+    ((X, T), {"label_smoothing": None}, TypeError, "must be float, not NoneType"),
+    ((X, T), {"ignore_index": 1.0}, TypeError, "'ignore_index' must be int, not float"),
+]
+#: Arguments that PyTorch accepts, or for which it has another exception.
+OWN: list[tuple[Any, ...]] = [
+    ((X, T), {"label_smoothing": -0.1}, RuntimeError, "between 0.0 and 1.0. Got: -0.1"),
+    ((X, T), {"label_smoothing": float("nan")}, RuntimeError, "Got: nan"),
+    ((X[0, 0], np.array(0)), {}, ValueError, "Expected 1 or more dimensions in 'input' (got 0)"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "options", "error", "fragment"), BAD + OWN)
+def test_bad_arguments(arguments, options, error, fragment):
+    assert_refused(F.cross_entropy, arguments, options, error, fragment)
+
+
+def test_pytorch_refuses_the_same_arguments():
+    torch = pytest.importorskip("torch")
+    for arguments, options, error, _ in BAD:
+        assert_torch_refuses(torch, torch.nn.functional.cross_entropy, arguments, options, error)
+
+
+def test_targets_out_of_range_under_jit():
+    targets = np.array([0, 3, -1, -100], np.int32)
+    losses = jax.jit(lambda t: F.cross_entropy(X, t, W, reduction="none"))(targets)
+    assert np.isnan(losses).tolist() == [False, True, True, False]
+    assert losses[3] == 0
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_transformations(smoothing):
+    def loss(x, w):
+        return F.cross_entropy(x, T, w, label_smoothing=smoothing)
+
+    close = {"rtol": 1e-5, "atol": 1e-7}
+    rng = np.random.default_rng(0)
+    tangents = spread(rng, X.shape), spread(rng, W.shape)
+    # A constant does not change a softmax.
+    batch = np.stack([X, X + 1])
+
+    @jax.jit
+    def run(batch, w, tangents):
+        x = batch[0]
+        return {
+            "checkpoint": jax.grad(jax.checkpoint(loss), (0, 1))(x, w),
+            "jvp": jax.jvp(loss, (x, w), tangents)[1],
+            "vmap": jax.vmap(jax.value_and_grad(loss), (0, None))(batch, w),
+        }
+
+    results = run(batch, W, tangents)
+    out, gradients = jax.jit(jax.value_and_grad(loss, (0, 1)))(X, W)
+    np.testing.assert_allclose(out, loss(X, W), **close)
+    for got, want in zip(results["checkpoint"], gradients, strict=True):
+        np.testing.assert_allclose(got, want, **close)
+    np.testing.assert_allclose(results["vmap"][0], [out, out], **close)
+    np.testing.assert_allclose(results["vmap"][1], [gradients[0]] * 2, **close)
+    np.testing.assert_allclose(results["jvp"], sum(map(np.vdot, gradients, tangents)), rtol=1e-4)
+
+
+def test_inside_shard_map():
+    mesh, spec = Mesh(np.array(jax.devices()[:1]), ("d",)), PartitionSpec("d")
+
+    def gradient(x, t):
+        return jax.grad(lambda x: F.cross_entropy(x, t, W, reduction="sum"))(x)
+
+    sharded = jax.shard_map(gradient, mesh=mesh, in_specs=spec, out_specs=spec)
+    want = jax.jit(gradient)(X, T)
+    np.testing.assert_allclose(jax.jit(sharded)(X, T), want, rtol=1e-5, atol=1e-7)

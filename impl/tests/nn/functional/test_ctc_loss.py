@@ -1,0 +1,349 @@
+"""ctc_loss."""
+
+import itertools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh, PartitionSpec
+
+import impl
+from impl.tests._support import assert_refused, assert_same_bits, assert_torch_refuses
+from impl.tests.nn.support.arrays import normal
+from impl.tests.nn.support.programs import results_and_gradients
+
+F = impl.nn.functional
+pytestmark = pytest.mark.usefixtures("complete")
+
+
+def log_softmax(x):
+    return x - np.log(np.exp(x).sum(-1, keepdims=True))
+
+
+X = log_softmax(normal((6, 2, 4)))
+T = np.array([[1, 2, 2], [2, 3, 1]])
+#: The targets one after another.
+FLAT = np.array([1, 2, 2, 2, 3])
+IL, TL = np.array([6, 5]), np.array([3, 2])
+SUM_AND_GRADIENT = jax.jit(
+    lambda x, t, il, tl: jax.value_and_grad(
+        lambda x: F.ctc_loss(x, t, il, tl, zero_infinity=True, reduction="sum")
+    )(x)
+)
+
+#: Targets that repeat labels, contain the blank, are empty or do not fit; inputs that end early.
+TARGETS = np.array([[1, 2, 3], [2, 2, 1], [3, 3, 3], [2, 0, 1], [1, 99, -5], [2, 1, 3], [1, 1, 2]])
+INPUT_LENGTHS = np.array([6, 6, 4, 6, 5, 0, 2])
+TARGET_LENGTHS = np.array([3, 2, 3, 3, 1, 0, 2])
+
+
+def drawn_calls():
+    """Yields log_probs in float64, targets in two dimensions or in one, and options."""
+    rng = np.random.default_rng(1)
+    in_one_dimension = np.concatenate(
+        [row[:length] for row, length in zip(TARGETS, TARGET_LENGTHS, strict=True)]
+    )
+    options = itertools.product(["none", "mean", "sum"], [False, True], [True, False])
+    for number, (reduction, zero_infinity, two_dimensions) in enumerate(options):
+        x = rng.standard_normal((6, len(TARGETS), 4)) * [1, 5, 30][number % 3]
+        # Some do not come from log_softmax, and some exceed the range of float32.
+        x = log_softmax(x) if number % 4 else x
+        targets = TARGETS if two_dimensions else in_one_dimension
+        yield x, targets, {"reduction": reduction, "zero_infinity": zero_infinity}
+
+
+def test_values_and_gradients_are_as_in_pytorch():
+    torch = pytest.importorskip("torch")
+    drawn = list(drawn_calls())
+    calls, cotangents, wanted = [], [], []
+    for number, (x, targets, options) in enumerate(drawn):
+        tensor = torch.tensor(x, requires_grad=True)
+        lengths = torch.tensor(INPUT_LENGTHS), torch.tensor(TARGET_LENGTHS)
+        want = torch.nn.functional.ctc_loss(tensor, torch.tensor(targets), *lengths, **options)
+        cotangent = normal(want.shape, dtype=np.float64)
+        gradient = torch.autograd.grad(want, tensor, torch.tensor(cotangent))[0]
+        wanted.append((want.detach().numpy(), gradient.numpy()))
+        cotangents.append(cotangent)
+        arguments = targets, INPUT_LENGTHS, TARGET_LENGTHS
+        if number % 2:
+            arguments = targets, tuple(INPUT_LENGTHS.tolist()), tuple(TARGET_LENGTHS.tolist())
+        calls.append(lambda x, rest=arguments, options=options: F.ctc_loss(x, *rest, **options))
+    with jax.enable_x64(True):
+        results = results_and_gradients(calls, [(x,) for x, *_ in drawn], cotangents)
+    for (*_, options), (out, gradient), (want, want_gradient) in zip(
+        drawn, results, wanted, strict=True
+    ):
+        np.testing.assert_allclose(out, want, rtol=1e-12, err_msg=str(options))
+        # The gradient is a difference of exponentials, so the error is relative to these.
+        scale = np.max(np.abs(want_gradient), initial=1, where=np.isfinite(want_gradient))
+        assert np.isnan(gradient).tolist() == np.isnan(want_gradient).tolist()
+        np.testing.assert_allclose(gradient, want_gradient, rtol=1e-12, atol=1e-12 * scale)
+
+
+def enumerated(x, target, blank=0):
+    """Returns the loss by all paths, in float64, and the expected count of classes by time."""
+    likelihood, expected = 0.0, np.zeros(x.shape)
+    for path in itertools.product(range(x.shape[1]), repeat=len(x)):
+        if [c for c, _ in itertools.groupby(path) if c != blank] == list(target):
+            probability = np.exp(x[np.arange(len(x)), list(path)].astype(np.float64).sum())
+            likelihood += probability
+            expected[np.arange(len(x)), list(path)] += probability
+    return -np.log(likelihood), expected / likelihood
+
+
+@pytest.mark.parametrize("blank", [0, 3])
+def test_the_loss_is_that_of_all_paths(blank):
+    target = np.array([1, 1, 2])
+    x = X[:, 0]
+
+    def call(x):
+        return F.ctc_loss(x, target, np.array(6), np.array([3]), blank=blank)
+
+    @jax.jit
+    def run(x):
+        # The gradient of log_softmax turns PyTorch's gradient into the derivative.
+        of_logits = jax.grad(lambda logits: call(jax.nn.log_softmax(logits)))(x + 1)
+        return *jax.value_and_grad(call)(x), of_logits
+
+    want, expected = enumerated(x, target, blank)
+    out, gradient, of_logits = run(x)
+    assert out.shape == ()
+    np.testing.assert_allclose(out, want / 3, rtol=1e-5)
+    np.testing.assert_allclose(gradient, (np.exp(x) - expected) / 3, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(of_logits, gradient, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("zero_infinity", [False, True])
+def test_targets_that_do_not_fit_their_input(zero_infinity):
+    # Two equal labels need a blank between them. The last target is longer than its input.
+    t = np.array([[1, 1, 3, 1, 1, 1, 1, 1], [2, 2, 1, 1, 1, 1, 1, 1], [1, 2, 3, 2, 1, 2, 1, 2]])
+    x = np.concatenate([X, X[:, :1]], 1)
+    il, tl = np.array([6, 2, 6]), np.array([3, 2, 8])
+
+    def losses(x, reduction):
+        return F.ctc_loss(x, t, il, tl, reduction=reduction, zero_infinity=zero_infinity)
+
+    @jax.jit
+    def run(x):
+        out, pullback = jax.vjp(lambda x: losses(x, "none"), x)
+        return out, pullback(jnp.ones(3))[0], losses(x, "sum"), losses(x, "mean")
+
+    out, gradient, *reduced = map(np.asarray, run(x))
+    infinite = 0 if zero_infinity else np.inf
+    assert out[1:].tolist() == [infinite] * 2
+    assert np.isfinite(out[0])
+    want = (out[0], out[0] / 9) if zero_infinity else (np.inf, np.inf)
+    np.testing.assert_allclose(reduced, want, rtol=1e-6)
+    assert np.all(np.isfinite(gradient[:, 0]))
+    assert np.any(gradient[:, 0])
+    assert not np.any(gradient[2:, 1])  # After the end of the input.
+    for of_target in (gradient[:2, 1], gradient[:, 2]):
+        assert np.all(of_target == 0) if zero_infinity else np.all(np.isnan(of_target))
+
+
+def test_a_class_of_probability_zero_has_a_finite_gradient():
+    # In PyTorch it is NaN.
+    x = X.copy()
+    x[2, 0, 3] = -np.inf
+    x[5, 1] = np.nan  # After the end of the input.
+    out, gradient = SUM_AND_GRADIENT(x, T, IL, TL)
+    assert np.isfinite(out)
+    assert np.all(np.isfinite(gradient))
+    assert gradient[2, 0, 3] == 0
+
+
+def test_the_gradient_of_a_target_whose_last_label_is_the_blank():
+    # PyTorch's gradient omits a term at the last time.
+    t, n = np.array([[1, 0]]), (np.array([6]), np.array([2]))
+    with jax.enable_x64(True):
+        x = X[:, :1].astype(np.float64)
+        run = jax.jit(jax.value_and_grad(lambda x: F.ctc_loss(x, t, *n, reduction="sum")))
+        derivative = run(x)[1] - np.exp(x)
+        steps = 1e-5 * np.eye(x.size).reshape(-1, *x.shape)
+        differences = [(run(x + step)[0] - run(x - step)[0]) / 2e-5 for step in steps]
+    np.testing.assert_allclose(np.ravel(derivative), differences, atol=1e-8)
+
+
+LONG = (np.array([7, 5]), TL)
+#: Arguments, keywords, exception, fragment of the message
+BAD: list[tuple[Any, ...]] = [
+    ((X, T, *LONG), {}, RuntimeError, "input_lengths to have value at most 6, but got value 7"),
+    ((X, T, np.array([-1, 5]), TL), {}, RuntimeError, "value at least 0, but got value -1"),
+    ((X, T, IL, np.array([3, -2])), {}, RuntimeError, "got value -2 at position 1"),
+    ((X, T, IL, np.array([4, 2])), {}, RuntimeError, "size at least 4, the greatest of"),
+    ((X, FLAT, IL, np.array([3, 3])), {}, RuntimeError, "size 6, the sum of target_lengths"),
+    ((X, FLAT, IL, np.array([3, 1])), {}, RuntimeError, "dimension 0, but got size 5"),
+    ((X, T, IL[:1], TL), {}, RuntimeError, "input_lengths must be of size batch_size, 2, but got"),
+    ((X, T, (6, 5), (3, 2, 1)), {}, RuntimeError, "target_lengths must be of size batch_size"),
+    ((X, T, IL.astype(np.float32), TL), {}, RuntimeError, "input_lengths must be integral"),
+    ((X, T, IL, TL > 2), {}, RuntimeError, "target_lengths must be integral, but got bool"),
+    ((X, T[:1], IL, TL), {}, RuntimeError, "Expected targets of shape [2, S]"),
+    ((X, T[None], IL, TL), {}, RuntimeError, "but got shape [1, 2, 3]"),
+    ((X, T[0, 0], IL, TL), {}, RuntimeError, "but got shape []"),
+    ((X[0, 0], T, IL, TL), {}, RuntimeError, "must have 2 or 3 dimensions"),
+    ((X[:0], T, IL, TL), {}, RuntimeError, "must not be empty, but got shape [0, 2, 4]"),
+    ((X.astype(int), T, IL, TL), {}, NotImplementedError, "'log_probs'; it takes floats"),
+    ((X, T, IL, TL, 4), {}, RuntimeError, "blank must be in label range, 0 to 3, but got 4"),
+    ((X, T, IL, TL, -1), {}, RuntimeError, "but got -1"),
+    ((X, T, IL, TL, 1.0), {}, TypeError, "'blank' must be int, not float"),
+    ((X, T, IL, TL), {"zero_infinity": 1}, TypeError, "'zero_infinity' must be bool"),
+    ((X, T, IL, TL), {"reduction": "max"}, ValueError, "max is not a valid value for reduction"),
+    (([0.0], T, IL, TL), {}, TypeError, "'log_probs' must be"),
+    ((X, [[1]], IL, TL), {}, TypeError, "'targets' must be"),
+    ((X[:, 0], T[0], 6, 3), {}, TypeError, "'input_lengths' must be"),
+    ((X, T, (6.0, 5.0), (3, 2)), {}, TypeError, "'input_lengths[0]' must be int"),
+]
+#: Arguments with which PyTorch reads beyond the end of an array, or accepts floats as labels.
+OWN: list[tuple[Any, ...]] = [
+    ((X, T + 2, IL, TL), {}, IndexError, "Target 4 is out of bounds, at position [0, 1]"),
+    ((X, FLAT - 2, IL, TL), {}, IndexError, "Target -1 is out of bounds, at position [0]"),
+    ((X, T.astype(np.float32), IL, TL), {}, RuntimeError, "targets must be integral"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "options", "error", "fragment"), BAD + OWN)
+def test_bad_arguments(arguments, options, error, fragment):
+    assert_refused(F.ctc_loss, arguments, options, error, fragment)
+
+
+def test_pytorch_refuses_the_same_arguments():
+    torch = pytest.importorskip("torch")
+    for arguments, options, error, _ in BAD:
+        assert_torch_refuses(torch, torch.nn.functional.ctc_loss, arguments, options, error)
+
+
+def test_labels_and_lengths_out_of_range_under_jit():
+    @jax.jit
+    def call(t, il, tl):
+        return F.ctc_loss(X, t, il, tl, reduction="none", zero_infinity=True)
+
+    def is_nan(t=T, il=IL, tl=TL):
+        return np.isnan(np.asarray(call(t, il, tl))).tolist()
+
+    assert is_nan() == [False, False]
+    assert is_nan(t=np.array([[1, 4, 1], [1, 2, 4]])) == [True, False]
+    assert is_nan(t=np.array([[1, 2, 1], [-1, 2, 4]])) == [False, True]
+    assert is_nan(il=np.array([7, 5])) == [True, False]
+    assert is_nan(il=np.array([6, -1])) == [False, True]
+    assert is_nan(tl=np.array([4, 2])) == [True, False]
+    assert is_nan(tl=np.array([3, -1])) == [False, True]
+    assert is_nan(t=FLAT, tl=np.array([3, 3])) == [False, True]
+    # Under jit the lengths are unknown, so one target might have all labels.
+    np.testing.assert_allclose(call(FLAT, IL, TL), call(T, IL, TL), rtol=1e-6)
+
+
+def test_labels_and_lengths_of_other_dtypes():
+    @jax.jit
+    def known(x):
+        of_dtypes = [
+            F.ctc_loss(x, *(array.astype(dtype) for array in (T, IL, TL)))
+            for dtype in (np.int64, np.uint8, np.int16)
+        ]
+        return [*of_dtypes, F.ctc_loss(x, T, (6, 5), [3, 2])]
+
+    want, *others = known(X)
+    for other in others:
+        assert_same_bits(other, want)
+    for dtype in (np.uint8, np.int16):
+        unknown = jax.jit(F.ctc_loss)(X, *(array.astype(dtype) for array in (T, IL, TL)))
+        np.testing.assert_allclose(unknown, want, rtol=1e-6)
+
+
+def test_bfloat16_is_computed_in_float32_and_rounded_once():
+    run = jax.jit(lambda x: F.ctc_loss(x, T, IL, TL))
+    narrow = X.astype(jnp.bfloat16)
+    want = np.asarray(run(narrow.astype(np.float32))).astype(jnp.bfloat16)
+    assert_same_bits(run(narrow), want)
+
+
+def test_empty_targets():
+    empty = np.zeros((2, 0), int)
+
+    @jax.jit
+    def run(x, target_lengths):
+        def losses(targets, lengths):
+            return F.ctc_loss(x, targets, IL, lengths, reduction="none")
+
+        return (
+            losses(empty, np.array([0, 0])),
+            losses(empty.reshape(0), (0, 0)),
+            losses(empty.reshape(0), target_lengths),
+        )
+
+    in_two_dimensions, in_one_dimension, unknown = run(X, np.array([0, 1]))
+    want = [-X[:6, 0, 0].sum(), -X[:5, 1, 0].sum()]
+    np.testing.assert_allclose(in_two_dimensions, want, rtol=1e-6)
+    assert_same_bits(in_one_dimension, in_two_dimensions)
+    assert np.isnan(unknown).tolist() == [False, True]
+
+
+def losses(x, t, il, tl):
+    return F.ctc_loss(x, t, il, tl, reduction="none")
+
+
+def test_transformations():
+    close = {"rtol": 1e-5, "atol": 1e-6}
+    mesh = Mesh(np.array(jax.devices()[:1]), ("d",))
+    first, second = PartitionSpec("d"), PartitionSpec(None, "d")
+    tangent = normal(X.shape, 1)
+    # A batch of two calls; the second has its examples in reverse.
+    batches = [np.stack([a, a[..., ::-1, :] if a.ndim > 1 else a[::-1]]) for a in (X, T, IL, TL)]
+
+    def loss(x):
+        return F.ctc_loss(x, T, IL, TL, reduction="sum")
+
+    def gradient_of_losses(x, t, il, tl):
+        return jax.grad(lambda x: losses(x, t, il, tl).sum())(x)
+
+    @jax.jit
+    def run(x, tangent, batches):
+        return {
+            "checkpoint": jax.grad(jax.checkpoint(loss))(x),
+            "jvp": jax.jvp(loss, (x,), (tangent,))[1],
+            "shard_map": jax.shard_map(
+                gradient_of_losses,
+                mesh=mesh,
+                in_specs=(second, first, first, first),
+                out_specs=second,
+            )(*(array[0] for array in batches)),
+            "vmap": jax.vmap(gradient_of_losses)(*batches),
+        }
+
+    gradient = jax.jit(jax.grad(loss))(X)
+    results = run(X, tangent, batches)
+    np.testing.assert_allclose(results["checkpoint"], gradient, **close)
+    np.testing.assert_allclose(results["jvp"], np.vdot(gradient, tangent), rtol=1e-4)
+    np.testing.assert_allclose(results["shard_map"], gradient, **close)
+    np.testing.assert_allclose(results["vmap"][0], gradient, **close)
+    np.testing.assert_allclose(results["vmap"][1], gradient[:, ::-1], **close)
+
+
+def test_a_second_derivative_is_refused():
+    hessian = jax.jit(jax.hessian(lambda x: F.ctc_loss(x, T, IL, TL)))
+    with pytest.raises(NotImplementedError, match="second derivative is not implemented"):
+        hessian(X)
+
+
+def test_the_mode_refuses_derivatives_on_a_gpu_and_not_the_loss():
+    def call(x):
+        return F.ctc_loss(x, T, IL, TL)
+
+    with impl.deterministic(profile="torch-2.12"):
+        impl.testing.lower(call, X, platform="cuda")
+        for derivative in (jax.grad(call), lambda x: jax.jvp(call, (x,), (x,))[1]):
+            with pytest.raises(RuntimeError, match="ctc_loss_backward_gpu does not have a det"):
+                impl.testing.lower(derivative, X, platform="cuda")
+            impl.testing.lower(derivative, X, platform="cpu")
+
+
+def test_memory_for_long_inputs():
+    times, n, classes, longest = 1000, 64, 128, 100
+    x = jax.ShapeDtypeStruct((times, n, classes), np.float32)
+    t, lengths = jax.ShapeDtypeStruct((n, longest), np.int32), jax.ShapeDtypeStruct((n,), np.int32)
+    gradient = jax.grad(lambda x, *rest: losses(x, *rest).sum())
+    memory = jax.jit(gradient).lower(x, t, lengths, lengths).compile().memory_analysis()
+    # Four arrays of states, and two of classes.
+    of_states, of_classes = times * n * (2 * longest + 1) * 4, times * n * classes * 4
+    assert memory.temp_size_in_bytes < 4.5 * of_states + 2.5 * of_classes

@@ -1,0 +1,268 @@
+"""embedding; ``test_embedding_rows`` has its transformations."""
+
+import itertools
+import re
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import impl
+from impl.tests._support import assert_same_bits, bits, spread
+from impl.tests.nn.support.arrays import normal
+from impl.tests.nn.support.embeddings import IN_RANGE, INDEX, OUT_OF_RANGE, WEIGHT, embedding
+from spec import oracles
+
+F = impl.nn.functional
+pytestmark = pytest.mark.usefixtures("complete")
+
+CLOSE = {"rtol": 1e-5, "atol": 1e-5}
+#: Indices, padding, bound and order of the norm, whether gradients are divided by frequencies.
+CALLS = [
+    (np.random.default_rng(0).integers(0, 5, shape), padding, max_norm, order, scaled)
+    for shape, padding, (max_norm, order), scaled in itertools.product(
+        [(), (6,), (2, 3)],
+        [None, 0, -2],
+        [(None, 2.0), (1.0, 2.0), (1, 1.0), (0.5, np.inf), (1.0, 3.0), (2.0, 0.0), (0.0, 2)],
+        [False, True],
+    )
+    if shape == (2, 3) or (order == 2.0 and max_norm != 0)
+]
+
+
+def test_values_and_gradients():
+    # These calls share most of their eager programs: one compiled program takes longer.
+    for index, *options in CALLS:
+        want, reference = embedding(index, WEIGHT, *options)
+        got, pullback = jax.vjp(lambda w, i=index, o=options: F.embedding(i, w, *o), WEIGHT)
+        assert got.dtype == np.float32
+        assert got.shape == (*index.shape, 3)
+        np.testing.assert_allclose(got, want, err_msg=str(options), **CLOSE)
+        cotangent = normal(got.shape, 1)
+        gradient = pullback(jnp.asarray(cotangent))[0]
+        np.testing.assert_allclose(gradient, reference(cotangent), err_msg=str(options), **CLOSE)
+
+
+def test_pytorch_has_the_values_of_the_reference():
+    torch = pytest.importorskip("torch")
+    for index, *options in CALLS:
+        want, pullback = embedding(index, WEIGHT, *options)
+        w = torch.tensor(WEIGHT, requires_grad=True) * 1  # PyTorch writes scaled rows to it.
+        out = torch.nn.functional.embedding(torch.tensor(index), w, *options)
+        cotangent = normal(want.shape, 1)
+        np.testing.assert_allclose(out.detach(), want, err_msg=str(options), **CLOSE)
+        gradient = torch.autograd.grad(out, w, torch.tensor(cotangent))[0]
+        np.testing.assert_allclose(gradient, pullback(cotangent), err_msg=str(options), **CLOSE)
+
+
+@pytest.mark.parametrize(
+    "dtype", [np.float16, jnp.bfloat16, np.int8, np.uint32, bool, np.complex64]
+)
+def test_dtypes(dtype):
+    w = np.array([[1, 0], [0, 1], [120, 3]]).astype(dtype)
+    got = F.embedding(np.array([[2, 0]], np.int32), w, padding_idx=0)
+    assert got.dtype == dtype
+    np.testing.assert_array_equal(got, w[[[2, 0]]])
+
+
+@pytest.mark.parametrize("order", [2.0, 1.0, np.inf])
+def test_complex_rows(order):
+    w = (WEIGHT[:, :2] + 1j * WEIGHT[:, 1:]).astype(np.complex64)
+    cotangent = (WEIGHT[INDEX][:, :2] - 2j).astype(np.complex64)
+
+    @jax.jit
+    def run(w, cotangent):
+        out, pullback = jax.vjp(lambda w: F.embedding(INDEX, w, 1, 1.0, order, True), w)
+        return out, pullback(cotangent)[0]
+
+    want, reference = embedding(INDEX, w, 1, 1.0, order, True)
+    out, gradient = run(w, cotangent)
+    np.testing.assert_allclose(out, want, **CLOSE)
+    np.testing.assert_allclose(gradient, reference(cotangent), **CLOSE)
+
+
+def test_float64():
+    w = WEIGHT.astype(np.float64)
+    with jax.enable_x64(True):
+        got = jax.jit(lambda w: F.embedding(INDEX, w, None, 1.0))(w)
+    want = embedding(INDEX, w, None, 1.0)[0]
+    np.testing.assert_allclose(got, want, rtol=1e-13, atol=1e-13)
+
+
+def test_no_indices():
+    empty = np.zeros(0, np.int64)
+
+    @jax.jit
+    def run(w):
+        return jax.value_and_grad(lambda w: F.embedding(empty, w, 1, 1.0, 2.0, True).sum())(w)
+
+    total, gradient = run(WEIGHT)
+    assert total == 0
+    assert not np.any(gradient)
+    assert F.embedding(empty.reshape(0, 2), WEIGHT).shape == (0, 2, 3)
+    assert F.embedding(empty, WEIGHT[:0], 0).shape == (0, 3)
+
+
+def test_forward_derivatives_omit_padding_and_divide_as_gradients_do():
+    @jax.jit
+    def run(w, tangent):
+        return jax.jvp(lambda w: F.embedding(INDEX, w, 1, None, 2.0, True), (w,), (tangent,))[1]
+
+    count = np.bincount(INDEX, minlength=5)
+    tangent = run(WEIGHT, np.ones_like(WEIGHT))
+    np.testing.assert_allclose(tangent[:, 0], np.where(INDEX == 1, 0, 1 / count[INDEX]), rtol=1e-6)
+
+
+#: Indices of two panels and a part of a third.
+LONG = np.random.default_rng(1).integers(0, 3, 2100)
+
+
+@pytest.mark.usefixtures("lowering")
+def test_gradients_of_narrow_rows_are_divided_and_then_rounded():
+    @jax.jit
+    def run(w, cotangent):
+        return jax.vjp(lambda w: F.embedding(LONG, w, 1, None, 2.0, True), w)[1](cotangent)[0]
+
+    cotangent = spread(np.random.default_rng(0), (2100, 2), np.float16)
+    sums = oracles.panel(np.zeros((3, 2), np.float32), LONG, cotangent.astype(np.float32))
+    want = (sums / np.bincount(LONG)[:, None].astype(np.float32)).astype(np.float16)
+    want[1] = 0
+    assert_same_bits(run(np.zeros((3, 2), np.float16), cotangent), want)
+
+
+@pytest.mark.usefixtures("lowering")
+def test_norms_are_added_in_panel_order_in_every_mode():
+    w = spread(np.random.default_rng(0), (4, 1500))
+    destinations = np.zeros(1500, np.int64)
+    wanted = []
+    for order, terms in ((2.0, w * w), (1.0, np.abs(w))):
+        norm = oracles.panel(np.zeros((1, 4), np.float32), destinations, terms.T)[0]
+        norm = np.sqrt(norm) if order == 2 else norm
+        assert bits(norm) != bits(np.add.reduce(terms, 1))  # Another order has other bits.
+        wanted.append(w * (np.float32(0.5) / (norm + np.float32(1e-7)))[:, None])
+    run = jax.jit(
+        lambda w: [F.embedding(np.arange(4), w, None, 0.5, order) for order in (2.0, 1.0)]
+    )
+    for mode in (False, True):
+        with impl.deterministic(mode, profile="complete"):
+            for got, want in zip(run(w), wanted, strict=True):
+                assert_same_bits(got, want)
+
+
+@pytest.mark.usefixtures("path")
+def test_rows_out_of_range_are_nan_under_jit_and_have_no_gradient():
+    @jax.jit
+    def run(index, w, cotangent):
+        rows, pullback = jax.vjp(lambda w: F.embedding(index, w), w)
+        scaled = lambda w: F.embedding(index, w, -2, None, 2.0, True)  # noqa: E731
+        options = {"padding_idx": 2, "scale_grad_by_freq": True, "max_norm": 100.0}
+        gradients = pullback(cotangent)[0], jax.vjp(scaled, w)[1](cotangent)[0]
+        return rows, F.embedding(index, w, **options), *gradients
+
+    want = np.where(IN_RANGE[:, None], WEIGHT[np.where(IN_RANGE, OUT_OF_RANGE, 0)], np.nan)
+    rows, bounded, gradient, scaled = run(OUT_OF_RANGE, WEIGHT, np.ones((10, 3), np.float32))
+    np.testing.assert_array_equal(rows, want)
+    np.testing.assert_array_equal(bounded, want)
+    assert_same_bits(gradient[:, 0], np.array([1, 1, 0, 2, 0], np.float32))
+    assert_same_bits(scaled[:, 0], np.array([1, 1, 0, 0, 0], np.float32))
+
+
+def test_a_known_index_is_checked_under_jit():
+    with pytest.raises(IndexError, match="index 5 is out of bounds"):
+        jax.jit(lambda w: F.embedding(np.array([5]), w))(WEIGHT)
+
+
+def test_an_index_of_64_bits_is_checked_before_it_is_narrowed():
+    wide = np.array([2**32 + 1, 1])
+    with pytest.raises(IndexError, match="index 4294967297"):
+        F.embedding(wide, WEIGHT)
+    with jax.enable_x64(True):
+        got = jax.jit(F.embedding)(wide, WEIGHT)
+        assert np.isnan(np.asarray(got)[:, 0]).tolist() == [True, False]
+
+
+ONE = np.array([0])
+SHORT = np.zeros(1, np.int16)
+REALS = np.zeros(1, np.float32)
+
+#: op, positional arguments, options, exception, fragment of the message
+BAD: list[tuple[Any, ...]] = [
+    (
+        "embedding",
+        (np.array([0, 5]), WEIGHT),
+        {},
+        IndexError,
+        "index 5 is out of bounds for a weight",
+    ),
+    (
+        "embedding",
+        (np.array([[0, -1]]), WEIGHT),
+        {},
+        IndexError,
+        "position [0, 1] of argument 'input'",
+    ),
+    ("embedding", ([0], WEIGHT), {}, TypeError, "'input' must be"),
+    ("embedding", (ONE, [[0.0]]), {}, TypeError, "'weight' must be"),
+    ("embedding", (SHORT, WEIGHT), {}, RuntimeError, "int32/int64 for input but got: int16"),
+    ("embedding", (REALS, WEIGHT), {}, RuntimeError, "for input but got: float32"),
+    ("embedding", (ONE, WEIGHT[0]), {}, RuntimeError, "must be 2-D, but got shape [3]"),
+    ("embedding", (ONE, WEIGHT, 5), {}, AssertionError, "-5 through 4, but got 5"),
+    ("embedding", (ONE, WEIGHT, -6), {}, AssertionError, "but got -6"),
+    ("embedding", (ONE, WEIGHT, 1.0), {}, TypeError, "'padding_idx' must be int, not float"),
+    ("embedding", (ONE, WEIGHT, True), {}, TypeError, "'padding_idx' must be int, not bool"),
+    ("embedding", (ONE, WEIGHT, None, "1"), {}, TypeError, "'max_norm' must be Number, not str"),
+    ("embedding", (ONE, WEIGHT, None, 1j), {}, TypeError, "'max_norm' must be float, not complex"),
+    (
+        "embedding",
+        (ONE, WEIGHT, None, 1.0, "2"),
+        {},
+        TypeError,
+        "'norm_type' must be float, not str",
+    ),
+    ("embedding", (ONE, WEIGHT, None, 1.0, None), {}, TypeError, "'norm_type' must be float"),
+    ("embedding", (ONE, WEIGHT.astype(int), None, 1.0), {}, RuntimeError, "got int32"),
+    (
+        "embedding",
+        (ONE, WEIGHT),
+        {"scale_grad_by_freq": 1},
+        TypeError,
+        "'scale_grad_by_freq' must be",
+    ),
+    ("embedding", (ONE, WEIGHT), {"sparse": 1}, TypeError, "'sparse' must be bool, not int"),
+]
+#: Arguments for which PyTorch has another exception, or whose exception depends on the mode.
+OWN: list[tuple[Any, ...]] = [
+    ("embedding", (ONE, WEIGHT[:0]), {}, IndexError, "none is allowed"),
+]
+
+
+@pytest.mark.parametrize(
+    ("op", "arguments", "options", "error", "fragment"),
+    BAD + OWN,
+    ids=[f"{bad[0]}-{bad[-1]}" for bad in BAD + OWN],
+)
+def test_bad_arguments(op, arguments, options, error, fragment):
+    with pytest.raises(error, match=re.escape(fragment)) as raised:
+        getattr(F, op)(*arguments, **options)
+    assert type(raised.value) is error
+    assert f"{op}(): " in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("op", "arguments", "options", "error"),
+    [bad[:-1] for bad in BAD],
+    ids=[f"{bad[0]}-{bad[-1]}" for bad in BAD],
+)
+def test_pytorch_refuses_the_same_arguments(op, arguments, options, error):
+    torch = pytest.importorskip("torch")
+
+    def tensor(value):
+        return torch.from_numpy(value.copy()) if isinstance(value, np.ndarray) else value
+
+    with pytest.raises(error) as raised:
+        getattr(torch.nn.functional, op)(
+            *map(tensor, arguments), **{name: tensor(value) for name, value in options.items()}
+        )
+    assert type(raised.value) is error

@@ -1,0 +1,311 @@
+"""embedding_bag.
+
+``test_embedding_rows`` has its transformations, ``test_embedding_bag_arguments`` its errors.
+"""
+
+import itertools
+import os
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import impl
+from impl.tests._support import assert_same_bits, spread
+from impl.tests.nn.support.arrays import normal
+from impl.tests.nn.support.embeddings import (
+    FACTORS,
+    IN_RANGE,
+    INDEX,
+    OUT_OF_RANGE,
+    WEIGHT,
+    embedding_bag,
+)
+from impl.tests.nn.support.programs import results_and_gradients
+from spec import oracles
+
+F = impl.nn.functional
+pytestmark = pytest.mark.usefixtures("complete")
+
+CLOSE = {"rtol": 1e-5, "atol": 1e-5}
+MODES = ("sum", "mean", "max")
+PAIRS = INDEX.reshape(5, 2)
+EMPTY = np.zeros(0, np.int64)
+OFFSETS = np.array([0, 0, 3, 7, 10])
+#: With ``include_last``, the last bag ends before the input does.
+ENDS = np.array([0, 2, 2, 8])
+#: All combinations of these options are compared with PyTorch.
+CALLS = [
+    {
+        "offsets": offsets,
+        "mode": mode,
+        "factors": factors,
+        "include_last": last,
+        "padding": padding,
+        "max_norm": norm,
+    }
+    for (offsets, last), (mode, factors), padding, norm in itertools.product(
+        [(OFFSETS, False), (ENDS, True), (None, False)],
+        [("sum", None), ("sum", FACTORS), ("mean", None), ("max", None)],
+        [None, 1, -5],
+        [None, 1.0],
+    )
+]
+#: impl computes a third of them, in which each pair of options occurs.
+COMPUTED = (
+    CALLS
+    if os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
+    else [
+        CALLS[(of_offsets * 4 + of_mode) * 6 + of_padding * 2 + of_norm]
+        for of_offsets, of_mode, of_padding, of_norm in itertools.product(
+            range(3), range(4), range(3), range(2)
+        )
+        if (of_offsets + of_mode + of_padding) % 3 == 0
+    ]
+)
+
+
+def inputs_and_options(calls):
+    """Yields the input of each call, and its options with factors of the input's shape."""
+    for options in calls:
+        index, factors = PAIRS if options["offsets"] is None else INDEX, options["factors"]
+        factors = None if factors is None else factors.reshape(index.shape)
+        yield index, {**options, "factors": factors}
+
+
+def call(index, w, factors, options):
+    return F.embedding_bag(
+        index,
+        w,
+        options["offsets"],
+        options["max_norm"],
+        mode=options["mode"],
+        per_sample_weights=factors,
+        include_last_offset=options["include_last"],
+        padding_idx=options["padding"],
+    )
+
+
+def test_values_and_gradients():
+    drawn = list(inputs_and_options(COMPUTED))
+    calls, operands, references = [], [], []
+    for index, options in drawn:
+        calls.append(lambda w, p=None, i=index, o=options: call(i, w, p, o))
+        operands.append((WEIGHT, *[options["factors"]] * (options["factors"] is not None)))
+        references.append(embedding_bag(index, WEIGHT, **options))
+    cotangents = [normal(want.shape, 1) for want, _ in references]
+    results = results_and_gradients(calls, operands, cotangents)
+    for (out, *gradients), (want, pullback), cotangent, (_, options) in zip(
+        results, references, cotangents, drawn, strict=True
+    ):
+        assert out.dtype == np.float32
+        np.testing.assert_allclose(out, want, err_msg=str(options), **CLOSE)
+        for got, wanted in zip(gradients, pullback(cotangent), strict=False):
+            np.testing.assert_allclose(got, wanted, err_msg=str(options), **CLOSE)
+
+
+def test_pytorch_has_the_values_of_the_reference():
+    torch = pytest.importorskip("torch")
+    for index, options in inputs_and_options(CALLS):
+        want, pullback = embedding_bag(index, WEIGHT, **options)
+        w = torch.tensor(WEIGHT, requires_grad=True) * 1  # PyTorch writes scaled rows to it.
+        # PyTorch wrongly adds the elements after the last bag to it, so it does not get them.
+        end = ENDS[-1] if options["include_last"] else len(index)
+        factors, offsets = options["factors"], options["offsets"]
+        factors = None if factors is None else torch.tensor(factors[:end], requires_grad=True)
+        out = torch.nn.functional.embedding_bag(
+            torch.tensor(index[:end]),
+            w,
+            None if offsets is None else torch.tensor(offsets),
+            options["max_norm"],
+            mode=options["mode"],
+            per_sample_weights=factors,
+            include_last_offset=options["include_last"],
+            padding_idx=options["padding"],
+        )
+        cotangent = normal(want.shape, 1)
+        np.testing.assert_allclose(out.detach(), want, err_msg=str(options), **CLOSE)
+        tensors = [w] if factors is None else [w, factors]
+        gradients = torch.autograd.grad(out, tensors, torch.tensor(cotangent))
+        of_w, of_factors = pullback(cotangent)
+        for got, wanted in zip(gradients, (of_w, of_factors[:end]), strict=False):
+            np.testing.assert_allclose(got, wanted, err_msg=str(options), **CLOSE)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+def test_the_gradient_is_divided_by_the_frequency_of_a_row(mode):
+    # PyTorch's CPU kernel divides by counts of other rows, so it is no reference here.
+    @jax.jit
+    def run(w, cotangent):
+        function = lambda w: F.embedding_bag(INDEX, w, OFFSETS, None, 2, True, mode)  # noqa: E731
+        return jax.vjp(function, w)[1](cotangent)[0]
+
+    cotangent = normal((5, 3), 1)
+    want = embedding_bag(INDEX, WEIGHT, OFFSETS, mode)[1](cotangent)[0]
+    want /= np.maximum(np.bincount(INDEX, minlength=5), 1)[:, None]
+    np.testing.assert_allclose(run(WEIGHT, cotangent), want, **CLOSE)
+
+
+def test_float64():
+    w, factors = WEIGHT.astype(np.float64), FACTORS.astype(np.float64)
+    calls = [("sum", factors), ("mean", None)]
+    with jax.enable_x64(True):
+        results = jax.jit(
+            lambda w: [
+                F.embedding_bag(INDEX, w, OFFSETS, mode=mode, per_sample_weights=given)
+                for mode, given in calls
+            ]
+        )(w)
+    for got, (mode, given) in zip(results, calls, strict=True):
+        assert got.dtype == np.float64
+        want = embedding_bag(INDEX, w, OFFSETS, mode, given)[0]
+        np.testing.assert_allclose(got, want, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_empty_bags(mode):
+    def bags(index, offsets=None, w=WEIGHT, last=False):
+        return F.embedding_bag(index, w, offsets, mode=mode, include_last_offset=last)
+
+    @jax.jit
+    def run(w):
+        return (
+            bags(EMPTY, np.array([0, 0]), w),
+            bags(EMPTY, np.array([0]), w[:0]),
+            bags(np.zeros((2, 0), int), w=w),
+            bags(EMPTY, EMPTY, w),
+            bags(np.zeros((0, 3), int), w=w),
+            bags(INDEX, np.array([0]), w, last=True),
+            bags(PAIRS, w=w[:, :0]),
+            jax.grad(lambda w: bags(EMPTY, np.array([0, 0]), w).sum())(w),
+        )
+
+    *results, gradient = run(WEIGHT)
+    assert [got.shape for got in results] == [
+        (2, 3),
+        (1, 3),
+        (2, 3),
+        (0, 3),
+        (0, 3),
+        (0, 3),
+        (5, 0),
+    ]
+    assert not any(np.any(got) for got in results)
+    assert not np.any(gradient)
+
+
+def test_maxima_of_equal_elements_and_nan():
+    table = np.array([[1, -0.0], [np.nan, 0.0], [2, -np.inf], [2, -np.inf]], np.float32)
+
+    run = jax.jit(lambda index: F.embedding_bag(index, table, mode="max")[0])
+
+    def greatest(*index):
+        return run(np.array([index]))
+
+    # The first of equal elements is the maximum, with its sign. NaN is greater than every number.
+    assert_same_bits(greatest(2, 0, 3), np.array([2, -0.0], np.float32))
+    assert np.signbit(greatest(0, 1)).tolist()[1] is True
+    assert np.signbit(greatest(1, 0)).tolist()[1] is False
+    for order in itertools.permutations([0, 1, 2]):
+        assert np.isnan(greatest(*order)[0])
+    assert greatest(3, 2)[1] == -np.inf
+
+
+@pytest.mark.usefixtures("path")
+def test_the_first_of_equal_elements_has_the_gradient():
+    table = np.array([[1, 5], [1, 5], [1, np.nan], [0, np.nan]], np.float32)
+    index = np.array([[3, 2, 1, 0]])
+    gradient = jax.jit(jax.grad(lambda w: F.embedding_bag(index, w, mode="max").sum()))
+    assert gradient(table).tolist() == [[0, 0], [0, 0], [1, 0], [0, 1]]
+
+
+@pytest.mark.usefixtures("lowering")
+def test_products_of_narrow_rows_are_not_rounded():
+    index = np.random.default_rng(1).integers(0, 3, 2100)
+    w, p = (spread(np.random.default_rng(k), s, np.float16) for k, s in enumerate([(3, 2), 2100]))
+    offsets = np.array([0, 5, 5, 1500])
+    wide = w.astype(np.float32)[index] * p.astype(np.float32)[:, None]
+    bag = np.searchsorted(offsets, np.arange(2100), side="right") - 1
+    want = oracles.panel(np.zeros((4, 2), np.float32), bag, wide).astype(np.float16)
+    run = jax.jit(lambda w, p: F.embedding_bag(index, w, offsets, mode="sum", per_sample_weights=p))
+    assert_same_bits(run(w, p), want)
+
+
+@pytest.mark.usefixtures("path")
+def test_a_bag_with_a_row_out_of_range_is_nan_under_jit():
+    pairs = OUT_OF_RANGE.reshape(5, 2)
+    in_range = IN_RANGE.reshape(5, 2).all(1)
+
+    @jax.jit
+    def run(index, w, cotangent):
+        rows = []
+        for mode in MODES:
+            out, pullback = jax.vjp(lambda w, m=mode: F.embedding_bag(index, w, mode=m), w)
+            rows.append((out, pullback(cotangent)[0]))
+        return rows
+
+    results = run(pairs, WEIGHT, np.ones((5, 3), np.float32))
+    for out, gradient in results:
+        assert np.isnan(np.asarray(out)).all(1).tolist() == (~in_range).tolist()
+        assert np.all(np.isfinite(gradient))
+    assert results[0][1][:, 0].tolist() == [1, 1, 0, 2, 0]
+
+
+@pytest.mark.usefixtures("path")
+def test_elements_in_no_bag_have_no_effect():
+    # Elements before the first offset, after the last one, and of the padding are NaN or infinite.
+    w = WEIGHT.copy()
+    w[4], w[2] = np.nan, np.inf
+    index = np.array([4, 2, 0, 1, 2, 3, 4, 2])
+    factors = np.array([np.inf, np.nan, 2, 2, np.nan, 2, np.inf, np.nan], np.float32)
+
+    @jax.jit
+    def run(index, w, offsets, factors, cotangent):
+        rows = []
+        for mode in MODES:
+
+            def call(w, factors, mode=mode):
+                return F.embedding_bag(
+                    index,
+                    w,
+                    offsets,
+                    mode=mode,
+                    per_sample_weights=factors if mode == "sum" else None,
+                    include_last_offset=True,
+                    padding_idx=2,
+                )
+
+            out, pullback = jax.vjp(call, w, factors)
+            rows.append((out, *pullback(cotangent)))
+        return rows
+
+    cotangent = np.full((2, 3), 3, np.float32)
+    results = run(index, w, np.array([2, 5, 6]), factors, cotangent)
+    for mode, result in zip(MODES, results, strict=True):
+        out, of_w, of_factors = map(np.asarray, result)
+        scale = 2 if mode == "sum" else 1
+        total = WEIGHT[:2].sum(0)
+        first = {"sum": total * 2, "mean": total * 0.5, "max": WEIGHT[:2].max(0)}[mode]
+        np.testing.assert_allclose(out, np.stack([first, WEIGHT[3] * scale]), rtol=1e-6)
+        assert not np.any(of_w[[2, 4]])
+        np.testing.assert_allclose(of_w[:2].sum(0), {"sum": 12, "mean": 3, "max": 3}[mode])
+        assert of_w[3].tolist() == [3 * scale] * 3
+        assert not np.any(of_factors[[0, 1, 4, 6, 7]])
+
+
+def test_known_offsets_are_checked_under_jit():
+    with pytest.raises(RuntimeError, match="must ascend"):
+        jax.jit(lambda w: F.embedding_bag(INDEX, w, np.array([0, 3, 2])))(WEIGHT)
+
+
+def test_unknown_offsets_give_the_bits_of_known_offsets():
+    offsets = jnp.array([0, 3, 3, 8])
+    known = jax.jit(lambda w: F.embedding_bag(INDEX, w, offsets))(WEIGHT)
+    unknown = jax.jit(lambda o: F.embedding_bag(INDEX, WEIGHT, o))(offsets)
+    assert_same_bits(unknown, known)
+
+
+def test_an_index_of_64_bits_is_checked_before_it_is_narrowed():
+    with pytest.raises(RuntimeError, match="index 4294967297"):
+        F.embedding_bag(np.array([[2**32 + 1, 1]]), WEIGHT)

@@ -1,0 +1,135 @@
+"""Bad arguments of ``embedding_bag``."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import impl
+from impl.tests.nn.support.embeddings import INDEX, WEIGHT
+
+F = impl.nn.functional
+pytestmark = pytest.mark.usefixtures("complete")
+
+EMPTY = np.zeros(0, np.int64)
+ONE, PAIR = np.array([0]), np.array([[0, 1]])
+SHORT = np.zeros(1, np.int16)
+REALS = np.zeros(1, np.float32)
+
+#: op, positional arguments, options, exception, fragment of the message
+BAD: list[tuple[Any, ...]] = [
+    (
+        "embedding_bag",
+        (np.array([0, 5]), WEIGHT, ONE),
+        {},
+        RuntimeError,
+        "index 5 is out of bounds",
+    ),
+    ("embedding_bag", (np.array([[-1]]), WEIGHT), {}, RuntimeError, "5 rows, at position [0, 0]"),
+    ("embedding_bag", (REALS, WEIGHT, ONE), {}, RuntimeError, "for input but got: float32"),
+    ("embedding_bag", (ONE, WEIGHT, REALS), {}, RuntimeError, "for offsets but got: float32"),
+    ("embedding_bag", (ONE, WEIGHT[0], ONE), {}, ValueError, "weight has to be 2-D"),
+    ("embedding_bag", (ONE, WEIGHT.astype(int), ONE), {}, RuntimeError, "floats, but got int32"),
+    ("embedding_bag", (PAIR, WEIGHT, ONE), {}, ValueError, "offsets has to be None"),
+    ("embedding_bag", (ONE, WEIGHT), {}, ValueError, "1D array but got None"),
+    ("embedding_bag", (ONE, WEIGHT, PAIR), {}, ValueError, "1D array, but got shape [1, 2]"),
+    ("embedding_bag", (np.array(0), WEIGHT), {}, ValueError, "1D or 2D, but got shape []"),
+    ("embedding_bag", (PAIR[None], WEIGHT), {}, ValueError, "got shape [1, 1, 2]"),
+    ("embedding_bag", (ONE, WEIGHT, np.array([1])), {}, RuntimeError, "offsets[0] has to be 0"),
+    (
+        "embedding_bag",
+        (ONE, WEIGHT, np.array([0, 2])),
+        {},
+        RuntimeError,
+        "input's length 1 but got",
+    ),
+    (
+        "embedding_bag",
+        (ONE, WEIGHT, EMPTY),
+        {"include_last_offset": True},
+        RuntimeError,
+        "at least 1",
+    ),
+    ("embedding_bag", (PAIR, WEIGHT), {"mode": "min"}, ValueError, "but got 'min'"),
+    ("embedding_bag", (PAIR, WEIGHT), {"mode": 1}, ValueError, "one of sum, mean or max"),
+    (
+        "embedding_bag",
+        (PAIR, WEIGHT),
+        {"mode": "max", "sparse": True},
+        ValueError,
+        "sparse weights",
+    ),
+    (
+        "embedding_bag",
+        (PAIR, WEIGHT),
+        {"mode": "max", "scale_grad_by_freq": True},
+        ValueError,
+        "scaling the gradient",
+    ),
+    (
+        "embedding_bag",
+        (PAIR, WEIGHT),
+        {"mode": "sum", "per_sample_weights": REALS},
+        ValueError,
+        "per_sample_weights ([1]) must have the same shape as the input ([1, 2])",
+    ),
+    (
+        "embedding_bag",
+        (ONE, WEIGHT, ONE),
+        {"mode": "sum", "per_sample_weights": np.ones(1, np.float16)},
+        RuntimeError,
+        "got float16 and float32",
+    ),
+    (
+        "embedding_bag",
+        (ONE, WEIGHT, ONE),
+        {"mode": "mean", "per_sample_weights": REALS},
+        NotImplementedError,
+        "only supported for mode='sum', but got mode='mean'",
+    ),
+    ("embedding_bag", (PAIR, WEIGHT), {"padding_idx": 5}, RuntimeError, "-5 through 4, but got 5"),
+    ("embedding_bag", (PAIR, WEIGHT), {"padding_idx": 1.0}, TypeError, "'padding_idx' must be int"),
+    ("embedding_bag", (PAIR, WEIGHT), {"sparse": 0}, TypeError, "'sparse' must be bool, not int"),
+    ("embedding_bag", (ONE, WEIGHT, ONE), {"include_last_offset": 1}, TypeError, "must be bool"),
+]  # fmt: skip
+#: Arguments for which PyTorch has another exception, or whose exception depends on the mode.
+OWN: list[tuple[Any, ...]] = [
+    ("embedding_bag", (SHORT, WEIGHT, ONE), {}, RuntimeError, "for input but got: int16"),
+    ("embedding_bag", (ONE, WEIGHT, SHORT), {}, RuntimeError, "for offsets but got: int16"),
+    ("embedding_bag", (ONE, WEIGHT, [0]), {}, TypeError, "'offsets' must be"),
+    ("embedding_bag", ([0], WEIGHT, ONE), {}, TypeError, "'input' must be"),
+    ("embedding_bag", (INDEX, WEIGHT, np.array([0, 3, 2])), {}, RuntimeError, "got 2 after 3"),
+    ("embedding_bag", (INDEX, WEIGHT, np.array([0, -1])), {}, RuntimeError, "must ascend"),
+    ("embedding_bag", (PAIR, WEIGHT, None, 1.0, True), {}, TypeError, "'norm_type' must be float"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("op", "arguments", "options", "error", "fragment"),
+    BAD + OWN,
+    ids=[f"{bad[0]}-{bad[-1]}" for bad in BAD + OWN],
+)
+def test_bad_arguments(op, arguments, options, error, fragment):
+    with pytest.raises(error, match=re.escape(fragment)) as raised:
+        getattr(F, op)(*arguments, **options)
+    assert type(raised.value) is error
+    assert f"{op}(): " in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("op", "arguments", "options", "error"),
+    [bad[:-1] for bad in BAD],
+    ids=[f"{bad[0]}-{bad[-1]}" for bad in BAD],
+)
+def test_pytorch_refuses_the_same_arguments(op, arguments, options, error):
+    torch = pytest.importorskip("torch")
+
+    def tensor(value):
+        return torch.from_numpy(value.copy()) if isinstance(value, np.ndarray) else value
+
+    with pytest.raises(error) as raised:
+        getattr(torch.nn.functional, op)(
+            *map(tensor, arguments), **{name: tensor(value) for name, value in options.items()}
+        )
+    assert type(raised.value) is error

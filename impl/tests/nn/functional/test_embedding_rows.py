@@ -1,0 +1,133 @@
+"""Transformations of embedding and embedding_bag, which read rows by the same functions."""
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import Mesh, PartitionSpec
+
+import impl
+from impl.tests._support import assert_same_bits
+from impl.tests.nn.support.arrays import normal
+from impl.tests.nn.support.embeddings import FACTORS, INDEX, OFFSETS, WEIGHT
+
+F = impl.nn.functional
+pytestmark = pytest.mark.usefixtures("complete")
+
+
+def weighted_sum(w, factors):
+    return F.embedding_bag(INDEX, w, OFFSETS, mode="sum", per_sample_weights=factors, padding_idx=0)
+
+
+#: Functions of float arrays, and their arguments.
+OPS = {
+    "embedding": (lambda w: F.embedding(INDEX, w, 1, 1.0, 2.0, True), (WEIGHT,)),
+    "embedding_bag-sum": (weighted_sum, (WEIGHT, FACTORS)),
+    "embedding_bag-mean": (
+        lambda w: F.embedding_bag(INDEX, w, OFFSETS, 1.0, 2, True, padding_idx=0),
+        (WEIGHT,),
+    ),
+    "embedding_bag-max": (
+        lambda w: F.embedding_bag(INDEX, w, OFFSETS, 1.0, mode="max", padding_idx=0),
+        (WEIGHT,),
+    ),
+}
+
+
+def result_and_gradients(function, arguments):
+    """Returns a function to the result, and to the gradients of its sum of squares."""
+
+    def run(*arrays):
+        loss = lambda *arrays: (function(*arrays) ** 2).sum()  # noqa: E731
+        return function(*arrays), *jax.grad(loss, tuple(range(len(arguments))))(*arrays)
+
+    return run
+
+
+def assert_all_same_bits(got, want):
+    for array, wanted in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+        assert_same_bits(array, wanted)
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_jit_checkpoint_and_shard_map_give_the_bits_of_an_eager_call(op):
+    function, arguments = OPS[op]
+    mesh, spec = Mesh(np.array(jax.devices()[:1]), ("d",)), PartitionSpec("d")
+    sharded = jax.shard_map(function, mesh=mesh, in_specs=spec, out_specs=spec)
+    want = jax.jit(result_and_gradients(function, arguments))(*arguments)
+    assert_same_bits(want[0], function(*arguments))
+    for transformed in (sharded, jax.checkpoint(function)):
+        got = jax.jit(result_and_gradients(transformed, arguments))(*arguments)
+        assert_all_same_bits(got, want)
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_jvp_is_the_transpose_of_vjp(op):
+    function, arguments = OPS[op]
+    tangents = tuple(normal(array.shape, 1) for array in arguments)
+    cotangent = normal(jax.eval_shape(function, *arguments).shape, 2)
+
+    @jax.jit
+    def run(arguments, tangents, cotangent):
+        out, tangent = jax.jvp(function, arguments, tangents)
+        same, pullback = jax.vjp(function, *arguments)
+        return out, tangent, same, pullback(cotangent)
+
+    out, tangent, same, gradients = run(arguments, tangents, cotangent)
+    assert_same_bits(out, same)
+    product = np.vdot(cotangent, tangent)
+    assert product
+    np.testing.assert_allclose(product, sum(map(np.vdot, gradients, tangents)), rtol=1e-4)
+
+
+def test_second_derivatives_of_a_weighted_sum_of_embedding_bag():
+    # It is linear in each argument, so only the mixed second derivative is not zero.
+    function, (w, factors) = OPS["embedding_bag-sum"]
+    mixed = jax.jit(jax.jacfwd(jax.grad(lambda w, p: function(w, p).sum()), 1))(w, factors)
+    want = np.zeros((5, 3, 10))
+    for position, row in enumerate(INDEX):
+        want[row, :, position] = row != 0
+    np.testing.assert_array_equal(mixed, want)
+
+
+@pytest.mark.parametrize("op", ["embedding", "embedding_bag-mean", "embedding_bag-max"])
+def test_hessian_of_a_square(op):
+    # The derivatives are those of a linear function J, so the Hessian of the square is J'J.
+    function, _ = OPS[op]
+
+    @jax.jit
+    def run(w):
+        hessian = jax.hessian(lambda w: (function(w) ** 2).sum() / 2)
+        return jax.jacfwd(function)(w), hessian(w)
+
+    jacobian, got = run(WEIGHT)
+    jacobian = np.reshape(jacobian, (-1, WEIGHT.size))
+    np.testing.assert_allclose(np.reshape(got, (WEIGHT.size, -1)), jacobian.T @ jacobian, atol=1e-6)
+    assert np.any(jacobian)
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_vmap_has_the_bits_of_single_calls(op):
+    function, arguments = OPS[op]
+    batches = tuple(np.stack([array, 2 * array, array[::-1]]) for array in arguments)
+    run = result_and_gradients(function, arguments)
+    got = jax.jit(jax.vmap(run))(*batches)
+    single = jax.jit(run)
+    wanted = [single(*(batch[k] for batch in batches)) for k in range(3)]
+    assert_all_same_bits(got, [np.stack(parts) for parts in zip(*wanted, strict=True)])
+
+
+def test_vmap_over_indices_and_offsets_has_the_bits_of_single_calls():
+    index = np.random.default_rng(1).integers(0, 5, (3, 10))
+    offsets = np.array([[0, 2, 5], [0, 0, 1], [0, 9, 10]])
+
+    def call(index, offsets):
+        return (
+            F.embedding_bag(index, WEIGHT, offsets, mode="mean"),
+            F.embedding_bag(index, WEIGHT, offsets, mode="max"),
+            F.embedding(index, WEIGHT, 1, 1.0),
+        )
+
+    got = jax.jit(jax.vmap(call))(index, offsets)
+    single = jax.jit(call)
+    wanted = [single(i, o) for i, o in zip(index, offsets, strict=True)]
+    assert_all_same_bits(got, [np.stack(parts) for parts in zip(*wanted, strict=True)])

@@ -1,0 +1,399 @@
+"""grid_sample, and the primitive ``blend`` that only grid_sample uses."""
+
+import functools
+import itertools
+import os
+import re
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh, PartitionSpec
+from ml_dtypes import bfloat16
+
+import impl
+from impl._mode.decide import Action, Decision
+from impl._primitives.blend import blend
+from impl.tests._support import DISTINCT, LOWERINGS, assert_same_bits, spread
+from impl.tests.nn.support.arrays import normal
+from impl.tests.nn.support.derivatives import assert_derivatives
+
+F = impl.nn.functional
+NAN, INF = float("nan"), float("inf")
+pytestmark = pytest.mark.usefixtures("complete")
+
+MODES = ("bilinear", "nearest", "bicubic")
+PADDINGS = ("zeros", "border", "reflection")
+#: Numbers of dimensions and modes.
+KINDS = [(2, "bilinear"), (2, "nearest"), (2, "bicubic"), (3, "bilinear"), (3, "nearest")]
+#: Calls that are compared with PyTorch, of each kind.
+CALLS = 60 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 3
+
+
+def result_and_gradients(*options):
+    """Returns a function of an input, a grid and a cotangent to the result and both gradients."""
+
+    def run(x, grid, cotangent):
+        out, pullback = jax.vjp(lambda x, grid: F.grid_sample(x, grid, *options), x, grid)
+        return out, *pullback(cotangent)
+
+    return run
+
+
+def in_one_program(calls):
+    """Returns a compiled function of the operands of several calls to their results."""
+
+    @jax.jit
+    def run(operands):
+        return [
+            result_and_gradients(*options)(*arrays)
+            for options, arrays in zip(calls, operands, strict=True)
+        ]
+
+    return run
+
+
+def assert_as_in_torch(torch, options, operands, results):
+    """Compares the result and both gradients of a call with PyTorch's."""
+    x, grid, cotangent = operands
+    tensors = [torch.tensor(array, requires_grad=True) for array in (x, grid)]
+    out = torch.nn.functional.grid_sample(*tensors, *options)
+    wanted = (out, *torch.autograd.grad(out, tensors, torch.tensor(cotangent)))
+    for got, want in zip(results, wanted, strict=True):
+        assert got.dtype == np.float32
+        np.testing.assert_allclose(
+            got, want.detach().numpy(), rtol=1e-4, atol=2e-4, err_msg=str(options)
+        )
+
+
+def drawn_calls(dims, mode):
+    """Yields the shapes of input and grid, and the other arguments."""
+    rng = np.random.default_rng((dims, MODES.index(mode)))
+    for number in range(CALLS):
+        batch, channels = (int(n) for n in rng.integers(1, 4, 2))
+        sizes, samples = (tuple(int(n) for n in rng.integers(1, 7, dims)) for _ in range(2))
+        align = number // 3 % 2 == 1 if number > 2 else number % 2 == 0
+        options = (mode, PADDINGS[number % 3], align)
+        yield (batch, channels, *sizes), (batch, *samples, dims), options
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_values_and_gradients_are_as_in_pytorch(kind):
+    torch = pytest.importorskip("torch")
+    calls, operands = [], []
+    for shape, grid, options in drawn_calls(*kind):
+        cotangent = normal((*shape[:2], *grid[1:-1]), 1)
+        operands.append((normal(shape), normal(grid) * np.float32(1.3), cotangent))
+        calls.append(options)
+    all_results = in_one_program(calls)(operands)
+    for options, arrays, results in zip(calls, operands, all_results, strict=True):
+        assert_as_in_torch(torch, options, arrays, results)
+
+
+@pytest.mark.parametrize("align", [True, False])
+def test_samples_at_elements_and_at_edges_are_as_in_pytorch(align):
+    torch = pytest.importorskip("torch")
+    x = normal((1, 2, 4, 5))
+    # Elements and the midpoints between them, where the nearest element is the even one.
+    coordinates = [
+        np.arange(-3, 3 * n) / (n - 1) - 1 if align else np.arange(-3, 3 * n) / n - 1
+        for n in (5, 4)
+    ]
+    grid = np.stack(np.meshgrid(*coordinates), axis=-1)[None].astype(np.float32)
+    operands = (x, grid, normal((1, 2, *grid.shape[1:3]), 1))
+    calls = [(*names, align) for names in itertools.product(("bilinear", "nearest"), PADDINGS)]
+    all_results = in_one_program(calls)([operands] * len(calls))
+    for options, results in zip(calls, all_results, strict=True):
+        assert_as_in_torch(torch, options, operands, results)
+
+
+SIZES = {2: (3, 4), 3: (2, 3, 2)}
+#: Dimensions, mode and padding. The lowerings differ in ``blend`` alone, which has tests below.
+LOWERED = [(2, "bilinear", "zeros"), (2, "nearest", "border"), (3, "nearest", "border")]
+
+
+def inputs(dims):
+    """Returns an input and a grid; no sample is equally near to two elements."""
+    x, grid = normal((2, 3, *SIZES[dims])), normal((2, *SIZES[dims][::-1], dims))
+    return x, grid * np.float32(0.7)
+
+
+@pytest.mark.parametrize("padding", PADDINGS)
+def test_nan_and_infinite_coordinates_mean_the_first_edge_and_have_no_derivative(padding):
+    x = normal((1, 2, 4, 5))
+    invalid = [NAN, INF, -INF, 3e38, -1e20]
+    grid = np.array([[[[v, 0.1] for v in invalid], [[0.3, v] for v in invalid]]], np.float32)
+    finite = np.where(np.isnan(grid), -1, np.clip(grid, -1e3, 1e3))
+    if padding == "reflection":
+        finite = np.where(np.isinf(grid), -1, finite)
+    calls = [(mode, padding, False) for mode in MODES]
+    cotangent = normal((1, 2, 2, 5), 1)
+    run = in_one_program(calls)
+    results, wanted = (run([(x, grid, cotangent)] * len(calls)) for grid in (grid, finite))
+    # So far outside, rounding leaves no digit of a reflected coordinate.
+    exact = ~np.isin(grid, np.float32([3e38, -1e20])) | (padding != "reflection")
+    for got, want in zip(results, wanted, strict=True):
+        assert all(np.isfinite(array).all() for array in got)
+        outputs = (np.where(exact.all(-1)[:, None], array[0], 0) for array in (got, want))
+        np.testing.assert_allclose(*outputs, 1e-5)
+        assert not np.asarray(got[2])[~np.isin(grid, np.float32([0.1, 0.3])) & exact].any()
+
+
+@pytest.mark.parametrize("name", ["native", "seed 1"])
+def test_elements_outside_the_input_have_no_effect(name):
+    x = np.full((1, 2, 5, 5), NAN, np.float32)
+    x[..., 1:4, 1:4] = 1
+    # A sample in the middle of an element, two far outside, and one half outside the corner.
+    grid = np.array([[[[0, 0], [9, 0.1], [-40, 7], [1.3, 1.3]]]], np.float32)
+    cotangent = np.array([1, INF, -INF, INF], np.float32) * np.ones((1, 2, 1, 1), np.float32)
+    with LOWERINGS[name]():
+        calls = [(mode, "zeros", False) for mode in MODES]
+        results = in_one_program(calls)([(x, grid, cotangent)] * len(calls))
+    for mode, result in zip(MODES, results, strict=True):
+        out, of_x, of_grid = map(np.asarray, result)
+        np.testing.assert_array_equal(out[0, 0, 0, 1:3], [0, 0])
+        assert not of_grid[0, 0, 1:3].any()
+        if mode == "bicubic":
+            continue  # It reads NaN with a weight of 0.
+        np.testing.assert_array_equal(out[0, 0, 0, 0], 1)
+        of_x = of_x[0, 0]
+        untouched = np.ones((5, 5), bool)
+        untouched[2:4, 2:4] = untouched[4, 4] = False
+        assert_same_bits(of_x[untouched], np.zeros(untouched.sum(), np.float32))
+        assert of_x[2, 2] == 1
+
+
+@pytest.mark.parametrize("name", ["xla", "seed 1"])
+def test_every_lowering_gives_the_bits_of_the_native_one(name, native_results):
+    run, operands, wanted = native_results
+    with LOWERINGS[name]():
+        results = run(operands)
+    jax.tree.map(assert_same_bits, results, wanted)
+
+
+@pytest.fixture(scope="module")
+def native_results():
+    """A compiled function, its operands, and its results by the native lowering."""
+    calls, operands = [], []
+    for dims, mode, padding in LOWERED:
+        x, grid = inputs(dims)
+        cotangent = spread(np.random.default_rng(0), (2, 3, *grid.shape[1:-1]))
+        calls.append((mode, padding, False))
+        operands.append((x, grid, cotangent))
+    run = in_one_program(calls)
+    with impl.deterministic(profile="complete"):
+        return run, operands, run(operands)
+
+
+@pytest.mark.parametrize("number", [0, 2], ids=lambda number: str(LOWERED[number]))
+def test_transformations_keep_the_bits(number, native_results):
+    _, operands, wanted = native_results
+    options = (*LOWERED[number][1:], False)
+    run, arrays = result_and_gradients(*options), operands[number]
+    mesh, spec = Mesh(np.array(jax.devices()[:1]), ("i",)), PartitionSpec("i")
+
+    @jax.jit
+    def transformed(x, grid, cotangent):
+        def function(x, grid):
+            return F.grid_sample(x, grid, *options)
+
+        with_axis = (array[:, None] for array in (x, grid, cotangent))
+        return {
+            "checkpoint": (
+                function(x, grid),
+                *jax.vjp(jax.checkpoint(function), x, grid)[1](cotangent),
+            ),
+            "shard_map": jax.shard_map(run, mesh=mesh, in_specs=spec, out_specs=spec)(
+                x, grid, cotangent
+            ),
+            "vmap": jax.tree.map(lambda array: array[:, 0], jax.vmap(run)(*with_axis)),
+        }
+
+    results = transformed(*arrays)
+    for result in (*results.values(), run(*arrays)):
+        jax.tree.map(assert_same_bits, tuple(result), tuple(wanted[number]))
+
+
+@pytest.mark.parametrize(
+    ("dims", "mode", "padding", "order"),
+    [(2, "bilinear", "zeros", 2), (2, "bicubic", "reflection", 1), (3, "bilinear", "zeros", 1)],
+)
+def test_derivatives(dims, mode, padding, order):
+    assert_derivatives(
+        lambda x, grid: (F.grid_sample(x, grid, mode, padding, False) ** 2).sum(),
+        inputs(dims),
+        order=order,
+        atol=1e-4,
+        rtol=1e-4,
+    )
+
+
+def test_vmap_over_inputs_and_over_grids():
+    x, grid = inputs(2)
+    inputs_, grids = np.stack([x, 2 * x, -x]), np.stack([grid, grid / 2])
+
+    @jax.jit
+    def mapped(inputs_, grids):
+        return (
+            jax.vmap(F.grid_sample, (0, None))(inputs_, grids[0]),
+            jax.vmap(F.grid_sample, (None, 0))(inputs_[0], grids),
+        )
+
+    single = jax.jit(F.grid_sample)
+    over_inputs, over_grids = mapped(inputs_, grids)
+    assert_same_bits(over_inputs, np.stack([single(x, grid) for x in inputs_]))
+    assert_same_bits(over_grids, np.stack([single(x, grid) for grid in grids]))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, bfloat16, np.float64], ids=lambda d: d.__name__)
+def test_narrow_floats_are_computed_in_float32_and_float64_in_float64(dtype, narrow_runs):
+    x, grid, cotangent = (array.astype(dtype) for array in (*inputs(2), normal((2, 3, 4, 3), 1)))
+    with jax.enable_x64(dtype is np.float64):
+        results = narrow_runs(x, grid, cotangent)
+        if dtype is np.float64:
+            assert all(got.dtype == np.float64 for got in results)
+            return
+        wide = narrow_runs(*(array.astype(np.float32) for array in (x, grid, cotangent)))
+    for got, want in zip(results, wide, strict=True):
+        assert_same_bits(got, np.asarray(want).astype(dtype))
+
+
+@pytest.fixture(scope="module")
+def narrow_runs():
+    """One compiled function for all dtypes, so that float32 is compiled once."""
+    return jax.jit(result_and_gradients("bicubic", "border", False))
+
+
+@pytest.mark.parametrize(
+    ("shape", "samples"),
+    [((0, 2, 3, 3), (2, 2)), ((1, 0, 3, 3), (2, 2)), ((1, 2, 3, 3), (0, 2))],
+)
+def test_empty_arrays(shape, samples):
+    x, grid = normal(shape), normal((shape[0], *samples, 2))
+    run = jax.jit(result_and_gradients("bilinear"))
+    out, of_x, of_grid = run(x, grid, normal((*shape[:2], *samples)))
+    assert out.shape == (*shape[:2], *samples)
+    assert_same_bits(of_x, np.zeros_like(x))
+    assert_same_bits(of_grid, np.zeros_like(grid))
+
+
+def test_defaults():
+    x, grid = inputs(2)
+    by_default, explicit = jax.jit(
+        lambda x, grid: (
+            F.grid_sample(x, grid),
+            F.grid_sample(x, grid, "bilinear", "zeros", False),
+        )
+    )(x, grid)
+    assert_same_bits(by_default, explicit)
+
+
+@pytest.mark.parametrize("argnums", [(0,), (1,), (0, 1)], ids=["input", "grid", "both"])
+def test_a_gradient_by_either_argument_raises_or_warns_once(argnums):
+    x, grid = inputs(2)
+
+    def gradient(x, grid):
+        return jax.grad(lambda *args: F.grid_sample(*args).sum(), argnums)(x, grid)
+
+    with impl.deterministic(True, profile="torch-2.12"):
+        impl.testing.lower(F.grid_sample, x, grid)
+        with pytest.raises(RuntimeError, match="grid_sampler_2d_backward_cuda does not have"):
+            impl.testing.lower(gradient, x, grid)
+        jax.jit(gradient).lower(x, grid)
+    with impl.deterministic(True, warn_only=True, profile="torch-2.12"):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            impl.testing.lower(gradient, x, grid)
+        assert len([warning for warning in caught if warning.category is UserWarning]) == 1
+
+
+def test_a_gradient_stores_no_contributions():
+    x, grid = np.ones((2, 128, 32, 32), np.float32), np.ones((2, 32, 32, 2), np.float32)
+    run = jax.jit(result_and_gradients("bicubic", "border"))
+    memory = run.lower(x, grid, x).compile().memory_analysis().temp_size_in_bytes
+    # The weights are about as large as the input. Contributions of 16 elements to each sample
+    # would be 16 times as large.
+    assert memory < 6 * x.nbytes
+
+
+def blend_operands(path="ordered", weights=4):
+    """Returns values, weights and indices, some of no row, and a function of the first two."""
+    rng = np.random.default_rng(0)
+    shape = (2, 6, weights)
+    values, factors = rng.standard_normal((2, 5, 19)), rng.standard_normal(shape)
+    indices = rng.integers(-1, 7, shape).astype(np.int32)
+    decision = Decision(elsewhere=Action(path=path))
+    return values, factors, indices, functools.partial(blend, indices=indices, pullback=decision)
+
+
+#: The numbers of weights of the modes bilinear and bicubic.
+@pytest.mark.parametrize("count", [4, 16])
+def test_blend_adds_products_in_the_order_of_their_weights(count):
+    values, weights, indices, function = blend_operands(weights=count)
+    values, weights = values.astype(np.float32), weights.astype(np.float32)
+    cotangent = spread(np.random.default_rng(0), (2, 6, 19))
+
+    @jax.jit
+    def run(values, weights, cotangent):
+        out, pullback = jax.vjp(function, values, weights)
+        return out, *pullback(cotangent)
+
+    extended = np.concatenate([values, np.zeros((2, 1, 19), np.float32)], 1)
+    rows = np.where((indices >= 0) & (indices < 5), indices, 5)
+    products = weights[..., None] * extended[np.arange(2)[:, None, None], rows]
+    products = np.where((rows < 5)[..., None], products, 0)
+    want = functools.reduce(np.add, np.moveaxis(products, 2, 0))
+    out, *gradients = run(values, weights, cotangent)
+    assert_same_bits(out, want)
+    for name in set(DISTINCT) - {"native"}:
+        with LOWERINGS[name]():
+            results = run(values, weights, cotangent)
+        jax.tree.map(assert_same_bits, tuple(results), (out, *gradients))
+
+
+@pytest.mark.parametrize("path", ["ordered", "atomic"])
+def test_derivatives_of_blend_are_blends(path):
+    values, weights, _, function = blend_operands(path)
+    # The derivatives of a square depend on both operands, up to the third.
+    assert_derivatives(lambda v, w: (function(v, w) ** 2).sum(), (values, weights), rtol=1e-4)
+
+
+def test_blend_of_no_weights():
+    values, weights = jnp.ones((2, 3, 4)), jnp.ones((2, 5, 0))
+    decision = Decision(elsewhere=Action(path="ordered"))
+    indices = jnp.zeros((2, 5, 0), jnp.int32)
+    out, pullback = jax.vjp(lambda v, w: blend(v, w, indices, pullback=decision), values, weights)
+    assert_same_bits(out, np.zeros((2, 5, 4), np.float32))
+    assert_same_bits(pullback(out)[0], np.zeros((2, 3, 4), np.float32))
+
+
+X, G = np.zeros((1, 2, 4, 3), np.float32), np.zeros((1, 5, 6, 2), np.float32)
+VOLUME = np.zeros((1, 2, 4, 3, 2), np.float32), np.zeros((1, 5, 6, 7, 3), np.float32)
+#: Positional arguments, exception, fragment of the message
+BAD = [
+    (([1.0], G), TypeError, "'input' must be"),
+    ((X, [1.0]), TypeError, "'grid' must be"),
+    ((X, G, "trilinear"), ValueError, "expected mode to be one of 'bilinear'"),
+    ((X, G, 0), ValueError, "but got: 0"),
+    ((X, G, "nearest", "wrap"), ValueError, "expected padding_mode"),
+    ((X, G, "nearest", "zeros", 1), TypeError, "'align_corners' must be bool"),
+    ((X[0], G), RuntimeError, "4D or 5D input"),
+    ((X, G[0]), RuntimeError, "same number of dimensions"),
+    ((X, VOLUME[1]), RuntimeError, "grid with sizes [1, 5, 6, 7, 3]"),
+    ((X, np.concatenate([G, G])), RuntimeError, "same batch size"),
+    ((X, G[..., :1]), RuntimeError, "to have size 2 in last dimension"),
+    ((X[:, :, :0], G), RuntimeError, "with dimension 2 being empty"),
+    ((*VOLUME, "bicubic"), RuntimeError, "only supports 4D input"),
+    ((X.astype(int), G.astype(int)), NotImplementedError, "it takes floats"),
+    ((X.astype(np.complex64), G), NotImplementedError, "complex64"),
+    ((X.astype(np.float16), G), RuntimeError, "float32 and float16"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "error", "fragment"), BAD)
+def test_bad_arguments(arguments, error, fragment):
+    with pytest.raises(error, match=re.escape(fragment)) as caught:
+        F.grid_sample(*arguments)
+    assert str(caught.value).startswith("grid_sample(): ")

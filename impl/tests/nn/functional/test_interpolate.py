@@ -1,0 +1,377 @@
+"""interpolate; ``test_resampling`` has its indices and weights."""
+
+import math
+import os
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import impl
+from impl.nn.functional._resampling import Axis
+from impl.tests._support import DISTINCT, LOWERINGS, assert_same_bits, bits, spread
+from impl.tests.nn.support.arrays import normal, ones
+from impl.tests.nn.support.derivatives import assert_derivatives
+from impl.tests.nn.support.programs import results_and_gradients
+from impl.tests.nn.support.resampling import (
+    KINDS,
+    applied,
+    drawn_calls,
+    matrices,
+    matrix,
+    torch_is_ambiguous,
+)
+from spec import oracles
+
+interpolate = impl.nn.functional.interpolate
+pytestmark = pytest.mark.usefixtures("complete")
+
+CLOSE = {"rtol": 1e-5, "atol": 1e-5}
+#: Calls of a kind whose reference is compared with PyTorch.
+CALLS = 45
+
+
+def computed_calls(kind):
+    """Returns the calls of a kind that impl computes.
+
+    The first three calls have a tuple of sizes, one size, and factors; a kind takes two of them.
+    """
+    calls = drawn_calls(kind, CALLS)
+    if os.environ.get("HYPOTHESIS_PROFILE") == "thorough":
+        return calls
+    return [calls[kind % 3], calls[(kind + 1) % 3]]
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_values_and_gradients(part):
+    drawn = [call for kind in range(part, len(KINDS), 3) for call in computed_calls(kind)]
+    references = [matrices(shape[2:], options) for shape, options in drawn]
+    inputs = [normal(shape) for shape, _ in drawn]
+    wanted = [applied(x, of_dims) for x, of_dims in zip(inputs, references, strict=True)]
+    cotangents = [normal(want.shape, 1) for want in wanted]
+    calls = [lambda x, options=options: interpolate(x, **options) for _, options in drawn]
+    results = results_and_gradients(calls, [(x,) for x in inputs], cotangents)
+    for (out, gradient), want, cotangent, of_dims, call in zip(
+        results, wanted, cotangents, references, drawn, strict=True
+    ):
+        assert out.dtype == np.float32
+        np.testing.assert_allclose(out, want, err_msg=str(call), **CLOSE)
+        want_gradient = applied(cotangent, [of_dim.T for of_dim in of_dims])
+        np.testing.assert_allclose(gradient, want_gradient, err_msg=str(call), **CLOSE)
+
+
+@pytest.mark.parametrize("kind", range(len(KINDS)), ids=lambda kind: f"{kind}-{KINDS[kind][0]}")
+def test_pytorch_has_the_values_of_the_reference(kind):
+    torch = pytest.importorskip("torch")
+    for shape, options in drawn_calls(kind, CALLS):
+        if torch_is_ambiguous(shape[2:], options):
+            continue
+        x = torch.tensor(normal(shape), requires_grad=True)
+        of_dims = matrices(shape[2:], options)
+        out = torch.nn.functional.interpolate(x, **options)
+        message = str((shape, options))
+        want = applied(normal(shape), of_dims)
+        np.testing.assert_allclose(out.detach(), want, err_msg=message, **CLOSE)
+        cotangent = normal(out.shape, 1)
+        gradient = torch.autograd.grad(out, x, torch.tensor(cotangent))[0]
+        want = applied(cotangent, [of_dim.T for of_dim in of_dims])
+        np.testing.assert_allclose(gradient, want, err_msg=message, **CLOSE)
+
+
+def test_elements_of_weight_zero_are_not_read():
+    x = np.array([[[1, np.inf, 2, np.nan, 3]]], np.float32)
+    calls = [("linear", x, 9), ("bilinear", x[None], (1, 9)), ("bicubic", x[None], (1, 9))]
+
+    @jax.jit
+    def run(operands):
+        return [
+            (
+                interpolate(x, size, mode=mode, align_corners=True),
+                interpolate(x, x.shape[2:], mode=mode),
+            )
+            for x, (mode, _, size) in zip(operands, calls, strict=True)
+        ]
+
+    operands = [x for _, x, _ in calls]
+    for (larger, unchanged), operand in zip(run(operands), operands, strict=True):
+        assert_same_bits(np.reshape(larger, 9)[::2], x[0, 0])
+        assert_same_bits(unchanged, operand)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
+def test_the_modes_nearest_copy_bits(mode):
+    """The elements are NaNs of all kinds and subnormals."""
+    dtypes = [np.float16, jnp.bfloat16, np.float32, np.uint8]
+    patterns = np.random.default_rng(0).integers(0, 256, 2 * 3 * 5 * 4, np.uint8)
+    arrays = [patterns[: 30 * np.dtype(d).itemsize].view(d).reshape(1, 2, 3, 5) for d in dtypes]
+    rows, columns = (matrix(n, m, mode).argmax(1) for n, m in ((3, 7), (5, 4)))
+    results = jax.jit(lambda arrays: [interpolate(x, (7, 4), mode=mode) for x in arrays])(arrays)
+    for x, out in zip(arrays, results, strict=True):
+        want = np.ascontiguousarray(x[:, :, rows][:, :, :, columns])
+        assert_same_bits(np.asarray(out).view(np.uint8), want.view(np.uint8))
+
+
+@pytest.mark.parametrize("antialias", [False, True])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_uint8(mode, antialias):
+    x = np.random.default_rng(0).integers(0, 256, (2, 3, 9, 8)).astype(np.uint8)
+    options = {"mode": mode, "size": (5, 13), "antialias": antialias}
+    got = np.asarray(jax.jit(lambda x: interpolate(x, **options))(x))
+    assert got.dtype == np.uint8
+    rows, columns = matrices((9, 8), options)
+    want = np.clip(np.rint(applied(x, [np.eye(9), columns])), 0, 255)
+    want = np.clip(np.rint(applied(want, [rows, np.eye(13)])), 0, 255)
+    assert np.abs(got.astype(int) - want).max() <= 1  # The reference rounds ties otherwise.
+    assert np.mean(got != want) < 0.1
+    torch = pytest.importorskip("torch")
+    want = torch.nn.functional.interpolate(torch.tensor(x), **options).numpy().astype(int)
+    assert np.abs(got - want).max() <= 1  # Its weights have 16 bits.
+
+
+def test_narrow_floats_are_computed_in_float32_and_rounded_once():
+    @jax.jit
+    def run(x, cotangent):
+        out, pullback = jax.vjp(lambda x: interpolate(x, (11, 12), mode="bicubic"), x)
+        return out, pullback(cotangent)[0]
+
+    for dtype in (np.float16, jnp.bfloat16):
+        narrow = normal((2, 1, 5, 9)).astype(dtype), normal((2, 1, 11, 12)).astype(dtype)
+        wide = run(*(array.astype(np.float32) for array in narrow))
+        for got, want in zip(run(*narrow), wide, strict=True):
+            assert_same_bits(got, np.asarray(want).astype(dtype))
+
+
+def test_float64():
+    x = normal((1, 2, 4, 5), dtype=np.float64)
+    calls = [
+        {"mode": mode, "size": (3, 8), "antialias": antialias}
+        for mode, antialias in (("bicubic", False), ("bilinear", True), ("area", False))
+    ]
+    with jax.enable_x64(True):
+        results = jax.jit(lambda x: [interpolate(x, **options) for options in calls])(x)
+    for got, options in zip(results, calls, strict=True):
+        assert got.dtype == np.float64
+        want = applied(x, matrices((4, 5), options))
+        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
+    assert_derivatives(lambda x: interpolate(x, **calls[-1]) ** 3, (x,))
+
+
+def test_empty_inputs_and_results():
+    calls = [("nearest", 3), ("bilinear", 3), ("area", 3), ("area", 0)]
+
+    @jax.jit
+    def run(x, other):
+        rows = []
+        for mode, size in calls:
+            out, pullback = jax.vjp(lambda x, m=mode, s=size: interpolate(x, s, mode=m), x)
+            rows.append((out, pullback(out)[0]))
+        return rows, jax.grad(lambda x: interpolate(x, 0, mode="area").sum())(other)
+
+    x = jnp.ones((0, 2, 4, 5))
+    results, gradient = run(x, jnp.ones((1, 2, 4)))
+    for (out, of_x), (_, size) in zip(results, calls, strict=True):
+        assert out.shape == (0, 2, size, size)
+        assert of_x.shape == x.shape
+    assert not np.any(gradient)
+
+
+def test_transforms_keep_the_bits():
+    def op(x):
+        return interpolate(x, scale_factor=1.7, mode="bicubic")
+
+    x, t = normal((3, 2, 5, 6)), normal((3, 2, 5, 6), 1)
+    weight = normal(jax.eval_shape(op, x).shape, 2)
+
+    def loss(x, weight):
+        return (op(x) * weight).sum()
+
+    @jax.jit
+    def plain(x, t, weight):
+        return op(x), op(t), jax.grad(loss)(x, weight)
+
+    @jax.jit
+    def transformed(x, t, weight):
+        return {
+            "checkpoint": jax.grad(jax.checkpoint(loss))(x, weight),
+            "jvp": jax.jvp(op, (x,), (t,))[1],
+            "vmap": jax.vmap(op)(x[:, None])[:, 0],
+            "vmap of grad": jax.vmap(jax.grad(loss))(x[:, None], weight[:, None])[:, 0],
+        }
+
+    out, of_t, gradient = plain(x, t, weight)
+    got = transformed(x, t, weight)
+    assert_same_bits(got["checkpoint"], gradient)
+    assert_same_bits(got["jvp"], of_t)
+    assert_same_bits(got["vmap"], out)
+    assert_same_bits(got["vmap of grad"], gradient)
+
+
+@pytest.mark.parametrize("name", DISTINCT)
+def test_bits_of_results_and_gradients(name):
+    """The weights are no sums of a few powers of 2."""
+    n, m = (3, 7, 9), (8, 17, 5)
+    tables = [Axis(a, b, None, False, np.float32).linear() for a, b in zip(n, m, strict=True)]
+    x, cotangent = (spread(np.random.default_rng(0), (2, *sizes)) for sizes in (n, m))
+    out, gradient = x, cotangent
+    for axis in (3, 2, 1):
+        table = tables[axis - 1]
+        moved = oracles.window(np.moveaxis(out, axis, 0), table.index, table.weight)
+        out = np.moveaxis(moved, 0, axis)
+    for axis, table in enumerate(tables, 1):
+        dense = np.zeros((table.outputs, table.inputs))
+        for row, index, weight in zip(dense, table.index, table.weight, strict=True):
+            row[index[index >= 0]] = weight[index >= 0]
+        index = np.where(dense.T != 0, np.arange(table.outputs), -1)
+        moved = oracles.window(np.moveaxis(gradient, axis, 0), index, dense.T)
+        gradient = np.moveaxis(moved, 0, axis)
+    assert bits(np.float32(gradient)) == bits(gradient)
+
+    @jax.jit
+    def run(x, cotangent):
+        out, pullback = jax.vjp(lambda x: interpolate(x[None], m, mode="trilinear")[0], x)
+        return out, pullback(cotangent)[0]
+
+    with LOWERINGS[name]():
+        got = run(x, cotangent)
+    assert_same_bits(got[0], out)
+    assert_same_bits(got[1], gradient)
+
+
+@pytest.mark.parametrize(
+    ("mode", "caller"), [("bilinear", "upsample_bilinear2d_backward_out_cuda"), ("nearest", None)]
+)
+def test_the_gradient_raises_and_the_forward_pass_does_not(mode, caller):
+    x = jnp.ones((1, 2, 3, 3))
+    with impl.deterministic(True, profile="torch-2.12"), impl.testing.emulate("cuda"):
+        jax.jit(lambda x: interpolate(x, 5, mode=mode)).lower(x)
+        gradient = jax.jit(jax.grad(lambda x: interpolate(x, 5, mode=mode).sum()))
+        if caller is None:
+            gradient.lower(x)
+        else:
+            with pytest.raises(RuntimeError, match=caller):
+                gradient.lower(x)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "size", "options"),
+    [
+        ((28, 28), 56, {"mode": "bilinear"}),
+        ((56, 56), 50, {"mode": "bilinear", "antialias": True}),
+        ((28, 28), 60, {"mode": "bicubic"}),
+        ((12, 12, 12), 17, {"mode": "trilinear"}),
+    ],
+)
+def test_memory_is_that_of_the_results_between_dimensions(sizes, size, options):
+    """No dimension is computed again for each element of the next, and no product is stored."""
+    dims = len(sizes)
+    m = (size,) * dims
+    # The results between dimensions: the forward pass computes the last dimension first, and the
+    # gradient the first one.
+    between = [
+        *(math.prod(sizes[:k] + m[k:]) for k in range(1, dims)),
+        *(math.prod(sizes[:k] + m[k:]) for k in range(1, dims)),
+    ]
+    allowed = 4 * 16 * sum(sorted(between)[-min(2, dims - 1) :]) * 1.05
+
+    def op(x):
+        return interpolate(x, size, **options)
+
+    for function, shape in (
+        (op, (1, 16, *sizes)),
+        (lambda ct: jax.vjp(op, jnp.zeros((1, 16, *sizes)))[1](ct)[0], (1, 16, *m)),
+    ):
+        compiled = jax.jit(function).lower(jax.ShapeDtypeStruct(shape, np.float32)).compile()
+        assert compiled.memory_analysis().temp_size_in_bytes <= allowed
+
+
+L, HW, DHW = ones(1, 2, 4), ones(1, 2, 3, 4), ones(1, 2, 2, 3, 4)
+NAN, INF = float("nan"), float("inf")
+#: input, options, exception, fragment of the message
+BAD = [
+    ([[[1.0]]], {"size": 3}, TypeError, "'input' must be"),
+    (L, {}, ValueError, "either size or scale_factor must be given, but got neither"),
+    (L, {"size": 3, "scale_factor": 2.0}, ValueError, "but got both"),
+    (HW, {"size": (3,)}, ValueError, "spatial dimensions [3, 4] of 'input', but got [3]"),
+    (HW, {"scale_factor": (3.0, 2, 1)}, ValueError, "but got [3.0, 2, 1]"),
+    (HW, {"size": (3.0, 2)}, TypeError, "'size' must be int, not float"),
+    (HW, {"size": 3.0}, TypeError, "'size' must be int, not float"),
+    (HW, {"size": True, "mode": "bilinear"}, TypeError, "'size' must be int, not bool"),
+    (HW, {"size": "3"}, TypeError, "'size' must be int, not str"),
+    (HW, {"size": np.array([3, 3])}, TypeError, "'size' must be int, not ndarray"),
+    (HW, {"scale_factor": "2"}, TypeError, "'scale_factor' must be float, not str"),
+    (HW, {"scale_factor": ("2", 2)}, TypeError, "'scale_factor' must be float, not str"),
+    (HW, {"scale_factor": 1j}, TypeError, "'scale_factor' must be float, not complex"),
+    (HW, {"scale_factor": NAN}, RuntimeError, "'scale_factor' must be finite, but got nan"),
+    (HW, {"scale_factor": INF}, RuntimeError, "but got inf"),
+    (HW, {"scale_factor": NAN, "mode": "area"}, ValueError, "but got nan"),
+    (HW, {"scale_factor": INF, "recompute_scale_factor": True}, OverflowError, "but got inf"),
+    (HW, {"size": 3, "recompute_scale_factor": True}, ValueError, "with an explicit size"),
+    (HW, {"size": 3, "mode": "cubic"}, NotImplementedError, "'area', but got 'cubic'"),
+    (L, {"size": 3, "align_corners": False}, ValueError, "but got mode 'nearest'"),
+    (L, {"size": 3, "mode": "area", "align_corners": True}, ValueError, "'trilinear', but got"),
+    (HW, {"size": 3, "antialias": True}, ValueError, "'bicubic' and 4-D inputs, but got mode"),
+    (L, {"size": 3, "mode": "linear", "antialias": True}, ValueError, "got mode 'linear'"),
+    (DHW, {"size": 3, "mode": "bilinear", "antialias": True}, ValueError, "[1, 2, 2, 3, 4]"),
+    *[
+        (x, {"size": 3, "mode": mode}, NotImplementedError, f"Got {x.ndim}D input, but mode")
+        for mode, taken in (
+            ("linear", L), ("bilinear", HW), ("bicubic", HW), ("trilinear", DHW),
+            ("nearest", None), ("nearest-exact", None), ("area", None),
+        )
+        for x in ((L, HW, DHW) if taken is not None else (L[0], DHW[None], L[0, 0], L[0, 0, 0]))
+        if x is not taken
+    ],
+    *[
+        (HW, {"mode": mode, **given}, RuntimeError, f"input [3, 4] output {sizes}")
+        for mode in ("nearest", "nearest-exact", "bilinear", "bicubic")
+        for given, sizes in (
+            ({"size": 0}, "[0, 0]"),
+            ({"size": (3, -1)}, "[3, -1]"),
+            ({"scale_factor": 0.3}, "[0, 1]"),
+            ({"scale_factor": -1.0}, "[-3, -4]"),
+        )
+    ],
+    (HW, {"size": -1, "mode": "area"}, RuntimeError, "greater than or equal to 0, but got"),
+    (HW[:, :, :0], {"size": 3}, RuntimeError, "input [0, 4] output [3, 3]"),
+    (HW[:, :, :0], {"size": 3, "mode": "area"}, RuntimeError, "got shape [1, 2, 0, 4]"),
+    (HW[:, :0], {"size": 3, "mode": "bilinear"}, RuntimeError, "got shape [1, 0, 3, 4]"),
+    *[
+        (x.astype(dtype), {"size": 3, "mode": mode}, NotImplementedError, message)
+        for mode, x, dtypes, message in (
+            ("nearest", HW, (np.int32, bool, np.complex64), "it takes floats and uint8"),
+            ("bicubic", HW, (np.int8,), "'bicubic' is not implemented for int8"),
+            ("linear", L, (np.uint8,), "for uint8 in argument 'input'; it takes floats"),
+            ("trilinear", DHW, (np.uint8, np.int32), "it takes floats"),
+            ("area", HW, (np.uint8, np.int32), "it takes floats"),
+        )
+        for dtype in dtypes
+    ],
+]  # fmt: skip
+#: Arguments that PyTorch accepts as bools, or for which it has another exception.
+STRICTER = [
+    (HW, {"size": 3, "mode": 3}, TypeError, "'mode' must be str, not int"),
+    (HW, {"size": 3, "mode": "bilinear", "antialias": 1}, TypeError, "'antialias' must be bool"),
+    (HW, {"size": 3, "mode": "bilinear", "align_corners": 1}, TypeError, "'align_corners' must"),
+    (HW, {"scale_factor": 2.0, "recompute_scale_factor": "a"}, TypeError, "must be bool, not str"),
+]
+
+
+@pytest.mark.parametrize(("input", "options", "error", "fragment"), [*BAD, *STRICTER])
+def test_bad_arguments(input, options, error, fragment):
+    with pytest.raises(error, match=re.escape(fragment)) as caught:
+        interpolate(input, **options)
+    assert str(caught.value).startswith("interpolate(): ")
+
+
+def test_pytorch_refuses_the_same_arguments():
+    torch = pytest.importorskip("torch")
+    for input, options, error, _ in BAD:
+        if isinstance(input, list):
+            continue
+        try:
+            torch.nn.functional.interpolate(torch.tensor(input), **options)
+        except error:
+            continue
+        pytest.fail(f"PyTorch accepts {options}")

@@ -1,0 +1,253 @@
+"""nll_loss."""
+
+import itertools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh, PartitionSpec
+
+import impl
+from impl.tests._support import (
+    DISTINCT,
+    LOWERINGS,
+    assert_refused,
+    assert_same_bits,
+    assert_torch_refuses,
+    bits,
+    spread,
+)
+from impl.tests.nn.support.arrays import normal
+from impl.tests.nn.support.programs import results_and_gradients
+from spec import oracles
+
+F = impl.nn.functional
+pytestmark = pytest.mark.usefixtures("complete")
+
+X = normal((4, 3))
+T = np.array([0, 2, 1, 0])
+W = np.array([0.5, 2, 1.5], np.float32)
+
+SHAPES = [(3,), (4, 3), (2, 3, 5), (2, 3, 2, 2), (2, 3, 1, 2, 3), (0, 3), (2, 3, 0), (0, 0)]
+OPTIONS = [
+    {"reduction": reduction, "weight": weight, "ignore_index": ignored}
+    for reduction, weight, ignored in itertools.product(
+        ["none", "mean", "sum"], [None, W.astype(np.float64)], [-100, 1]
+    )
+]
+
+
+def drawn_calls():
+    """Yields inputs, targets and options."""
+    rng = np.random.default_rng(1)
+    for number, options in enumerate(OPTIONS):
+        for shape in SHAPES[number % 3 :: 3] if number else SHAPES:
+            of_targets = shape[:1] + shape[2:] if len(shape) > 1 else ()
+            weight = None if shape == (0, 0) else options["weight"]
+            x, t = rng.standard_normal(shape), rng.integers(0, 3, of_targets)
+            yield x, t, {**options, "weight": weight}
+
+
+def test_values_and_gradients_are_as_in_pytorch():
+    torch = pytest.importorskip("torch")
+    drawn = list(drawn_calls())
+    calls, cotangents, wanted = [], [], []
+    for x, t, options in drawn:
+        calls.append(lambda x, t=t, options=options: F.nll_loss(x, t, **options))
+        weight = None if options["weight"] is None else torch.tensor(options["weight"])
+        tensor = torch.tensor(x, requires_grad=True)
+        want = torch.nn.functional.nll_loss(
+            tensor, torch.tensor(t), **{**options, "weight": weight}
+        )
+        cotangent = normal(want.shape, dtype=np.float64)
+        wanted.append((want, torch.autograd.grad(want, tensor, torch.tensor(cotangent))[0]))
+        cotangents.append(cotangent)
+    with jax.enable_x64(True):
+        results = results_and_gradients(calls, [(x,) for x, *_ in drawn], cotangents)
+    for (out, gradient), (want, want_gradient) in zip(results, wanted, strict=True):
+        assert out.shape == want.shape
+        np.testing.assert_allclose(out, want.detach(), rtol=1e-12)
+        np.testing.assert_allclose(gradient, want_gradient, rtol=1e-12)
+
+
+def test_targets_of_uint8_or_without_a_batch_and_deprecated_arguments():
+    want = -X[np.arange(4), T]
+    assert_same_bits(F.nll_loss(X, T.astype(np.uint8), reduction="none"), want)
+    assert_same_bits(F.nll_loss(X[0], np.array([1]), reduction="none"), -X[0, 1])
+    assert_same_bits(F.nll_loss(X, T.astype(np.uint8), reduction="none", ignore_index=300), want)
+    with pytest.warns(UserWarning, match="use reduction='none' instead"):
+        assert_same_bits(F.nll_loss(X, T, reduce=False), want)
+    with pytest.warns(UserWarning, match="use reduction='sum' instead"):
+        got = F.nll_loss(X, T, size_average=False)
+    assert_same_bits(got, F.nll_loss(X, T, reduction="sum"))
+
+
+def test_all_elements_are_ignored():
+    ignored = np.full(4, -100)
+    x = np.full((4, 3), np.nan, np.float32)
+
+    def call(x, reduction):
+        return F.nll_loss(x, ignored, W, reduction=reduction)
+
+    @jax.jit
+    def run(x):
+        gradients = [jax.grad(call)(x, reduction) for reduction in ("mean", "sum")]
+        return F.nll_loss(x, ignored), call(x, "none"), gradients
+
+    mean, _, gradients = run(X)
+    assert np.isnan(mean)
+    for gradient in gradients:
+        assert_same_bits(gradient, np.zeros((4, 3), np.float32))
+    assert_same_bits(run(x)[1], np.zeros(4, np.float32))
+
+
+#: Arguments, keywords, exception, fragment of the message
+BAD: list[tuple[Any, ...]] = [
+    ((X[0, 0], np.array(0)), {}, ValueError, "Expected 1 or more dimensions in 'input' (got 0)"),
+    ((X[0], T), {}, ValueError, "1D target must have size 1, but got target size: 4"),
+    ((X[0], T[:1][None]), {}, RuntimeError, "Expected target size [] for"),
+    ((X, T[:2]), {}, ValueError, "input batch_size (4) to match target batch_size (2)"),
+    ((X, T[0]), {}, ValueError, "to match target batch_size (0)"),
+    ((X, T[:, None]), {}, RuntimeError, "size [4] for an input of shape [4, 3], got [4, 1]"),
+    ((X[..., None], T), {}, RuntimeError, "Expected target size [4, 1]"),
+    ((X, np.array([0, 1, 3, 0])), {}, IndexError, "Target 3 is out of bounds, at position [2]"),
+    ((X, np.array([0, -1, 3, 0])), {}, IndexError, "allowed are 0 to 2 and ignore_index, -100"),
+    ((X[:, :0], T), {}, IndexError, "Target 0 is out of bounds"),
+    ((X, T.astype(np.int16)), {}, RuntimeError, "int32, int64 or uint8, but got int16"),
+    ((X, T.astype(np.float32)), {}, RuntimeError, "but got float32"),
+    ((X.astype(int), T), {}, NotImplementedError, "in argument 'input'; it takes floats"),
+    ((X.astype(np.complex64), T), {}, NotImplementedError, "not implemented for complex64"),
+    ((X, T, W[:2]), {}, RuntimeError, "all 3 classes or no classes but got"),
+    ((X, T, W[None]), {}, RuntimeError, "weight tensor of shape: [1, 3]"),
+    ((X, T, W.astype(np.float16)), {}, RuntimeError, "weight (float16) must have the same dtype"),
+    ((X, T, [1.0] * 3), {}, TypeError, "'weight' must be"),
+    (([1.0], T), {}, TypeError, "'input' must be"),
+    ((X, 0), {}, TypeError, "'target' must be"),
+    ((X, T), {"reduction": "max"}, ValueError, "max is not a valid value for reduction"),
+    ((X, T), {"reduction": None}, ValueError, "allowed are 'none', 'mean', 'sum'"),
+    ((X, T), {"ignore_index": 1.0}, TypeError, "'ignore_index' must be int, not float"),
+    ((X, T), {"ignore_index": True}, TypeError, "'ignore_index' must be int, not bool"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "options", "error", "fragment"), BAD)
+def test_bad_arguments(arguments, options, error, fragment):
+    assert_refused(F.nll_loss, arguments, options, error, fragment)
+
+
+def test_pytorch_refuses_the_same_arguments():
+    torch = pytest.importorskip("torch")
+    for arguments, options, error, _ in BAD:
+        assert_torch_refuses(torch, torch.nn.functional.nll_loss, arguments, options, error)
+
+
+def test_targets_out_of_range_under_jit():
+    targets = np.array([0, 3, -1, -100], np.int32)
+
+    @jax.jit
+    def call(x, t):
+        out, pullback = jax.vjp(lambda x: F.nll_loss(x, t, W, reduction="none"), x)
+        return out, pullback(jnp.ones_like(out))[0]
+
+    out, gradient = call(X, targets)
+    assert np.isnan(out).tolist() == [False, True, True, False]
+    want = np.zeros((4, 3), np.float32)
+    want[0, 0] = -W[0]
+    assert_same_bits(gradient, want)
+    with jax.enable_x64(True):
+        wide = np.array([2**32, 0, 0, 0])
+        assert np.isnan(np.asarray(call(X, wide)[0])).tolist() == [True, False, False, False]
+    with pytest.raises(IndexError, match="Target 4294967296"):
+        F.nll_loss(X, wide)
+
+
+def loss(x, w):
+    return F.nll_loss(x, T, w, ignore_index=1)
+
+
+def test_transformations_give_the_bits_of_an_eager_call():
+    mesh, spec = Mesh(np.array(jax.devices()[:1]), ("d",)), PartitionSpec("d")
+    rng = np.random.default_rng(0)
+    tangents = spread(rng, X.shape), spread(rng, W.shape)
+    batch = np.stack([X, 2 * X])
+
+    def losses(x, t):
+        return F.nll_loss(x, t, W, reduction="none")
+
+    @jax.jit
+    def run(batch, w, tangents):
+        x = batch[0]
+        return {
+            "checkpoint": jax.grad(jax.checkpoint(loss), (0, 1))(x, w),
+            "jvp": jax.jvp(loss, (x, w), tangents)[1],
+            "shard_map": jax.shard_map(losses, mesh=mesh, in_specs=spec, out_specs=spec)(x, T),
+            "vmap": jax.vmap(jax.value_and_grad(loss), (0, None))(batch, w),
+        }
+
+    results = run(batch, W, tangents)
+    out, gradients = jax.jit(jax.value_and_grad(loss, (0, 1)))(X, W)
+    assert_same_bits(out, loss(X, W))
+    assert_same_bits(results["shard_map"], losses(X, T))
+    for got, want in zip(results["checkpoint"], gradients, strict=True):
+        assert_same_bits(got, want)
+    assert_same_bits(results["vmap"][0], np.stack([loss(x, W) for x in batch]))
+    assert_same_bits(results["vmap"][1], np.stack([gradients[0], gradients[0]]))
+    np.testing.assert_allclose(results["jvp"], sum(map(np.vdot, gradients, tangents)), rtol=1e-5)
+
+
+def test_second_derivatives_are_those_of_a_quotient_of_the_weights():
+    with jax.enable_x64(True):
+        w = W.astype(np.float64)
+        of_x, got = jax.jit(lambda x, w: (jax.hessian(loss)(x, w), jax.hessian(loss, 1)(x, w)))(
+            X.astype(np.float64), w
+        )
+    assert not np.any(of_x)
+    counts = T != 1
+    n, total = np.bincount(T[counts], minlength=3), w[T[counts]].sum()
+    sums = np.bincount(T[counts], -X[np.arange(4), T][counts].astype(np.float64), minlength=3)
+    value = (sums * w).sum() / total
+    want = (
+        -(np.outer(sums, n) + np.outer(n, sums)) / total**2 + 2 * value * np.outer(n, n) / total**2
+    )
+    np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-15)
+
+
+#: Targets of two panels and a part of a third.
+LONG = np.random.default_rng(1).integers(0, 3, 2100)
+
+
+@pytest.mark.parametrize("name", DISTINCT)
+def test_bits_of_a_mean_and_of_the_gradient_of_weights(name):
+    x, w = spread(np.random.default_rng(0), (2100, 3)), W
+    picked, destinations = -x[np.arange(2100), LONG], np.zeros(2100, int)
+    zero, weights = np.zeros(1, np.float32), w[LONG]
+    total = oracles.panel(zero, destinations, weights)
+    want = (oracles.panel(zero, destinations, picked * weights) / total)[0]
+    # The quotient rule, in the order in which its parts are rounded.
+    reciprocal = np.float32(1) / total
+    terms = reciprocal * picked - reciprocal * want
+    with LOWERINGS[name]():
+        out, gradient = jax.jit(jax.value_and_grad(lambda w, x: F.nll_loss(x, LONG, w)))(w, x)
+    assert_same_bits(out, want)
+    assert_same_bits(gradient, oracles.panel(np.zeros(3, np.float32), LONG, terms))
+    assert bits(want) != bits(np.add.reduce(picked * weights) / np.add.reduce(weights))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "name"),
+    [(np.float16, "native"), (jnp.bfloat16, "seed 1")],
+    ids=["float16", "bfloat16"],
+)
+def test_narrow_floats_are_computed_in_float32_and_rounded_once(dtype, name):
+    x, w = spread(np.random.default_rng(0), (2100, 3)).astype(dtype), W.astype(dtype)
+    wide = x.astype(np.float32)[np.arange(2100), LONG] * -w.astype(np.float32)[LONG]
+    zero, destinations = np.zeros(1, np.float32), LONG * 0
+    sums = [oracles.panel(zero, destinations, a)[0] for a in (wide, w.astype(np.float32)[LONG])]
+    with LOWERINGS[name]():
+        mean, losses = jax.jit(
+            lambda x, w: (F.nll_loss(x, LONG, w), F.nll_loss(x, LONG, w, reduction="none"))
+        )(x, w)
+    assert_same_bits(mean, (sums[0] / sums[1]).astype(dtype))
+    assert_same_bits(losses, wide.astype(dtype))

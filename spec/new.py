@@ -47,7 +47,7 @@ class Namespace:
 NAMESPACES = {
     "": Namespace("impl.ops", "impl", "impl/tests/ops", "_SAME"),
     "nn.functional": Namespace(
-        "impl.nn.functional", "impl.nn.functional", "impl/tests/nn", "_SAME_NN"
+        "impl.nn.functional", "impl.nn.functional", "impl/tests/nn/functional", "_SAME_NN"
     ),
 }
 

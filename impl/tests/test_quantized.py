@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests._support import assert_same_bits, bits
+from impl.tests.support.bits import assert_same_bits, bits
 
 STORED = {"quint8": np.uint8, "qint8": np.int8, "qint32": np.int32}
 POINTS = {

@@ -9,7 +9,7 @@ import pytest
 
 import impl
 from impl._mode import compilation, emulation
-from impl.tests._support import kernels
+from impl.tests.support.programs import kernels
 
 X, INDEX = jnp.zeros(3), np.array([0, 2, 2])
 

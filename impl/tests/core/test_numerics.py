@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from impl._core.numerics import accumulator, convert, identity, product
-from impl.tests._support import assert_same_bits, spread
+from impl.tests.support.bits import assert_same_bits
+from impl.tests.support.numbers import spread
 
 
 def test_a_product_is_rounded_before_the_sum_takes_it_up():

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from impl._core import reductions
-from impl.tests._support import assert_same_bits
+from impl.tests.support.bits import assert_same_bits
 
 
 @pytest.mark.parametrize("name", ["ADD", "MUL"])

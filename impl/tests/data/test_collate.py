@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from impl.tests._support import assert_same_bits
+from impl.tests.support.bits import assert_same_bits
 from impl.utils import data
 
 

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests._support import user_module
 from impl.tests.data import _data_sets
 from impl.tests.data._streams import streams
+from impl.tests.support.programs import user_module
 from impl.utils import data
 
 pytest.importorskip("cloudpickle", reason="the extra 'data' is not installed")

@@ -6,7 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from impl._kernels.launch import Launch
-from impl.tests._support import bits, spread
+from impl.tests.support.bits import bits
+from impl.tests.support.numbers import spread
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,8 +13,8 @@ import impl
 from impl import _kernels
 from impl._kernels.launch import Launch
 from impl.tests import kernels as tests
-from impl.tests._support import bits
 from impl.tests.kernels._unwritten import ComparingLaunch, floats, indices
+from impl.tests.support.bits import bits
 
 
 def modules(package):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from impl.tests._support import spread
+from impl.tests.support.numbers import spread
 from spec import oracles
 
 #: Whether the outer axis and the inner axis have indices of their own.

@@ -10,8 +10,9 @@ import pytest
 from impl._core import reductions
 from impl._kernels.launch import Launch
 from impl._lowerings import scatter_accumulate, scatter_accumulate_cpu
-from impl.tests._support import assert_same_bits, spread
 from impl.tests.lowerings._contributions import KINDS, contributions, in_panel_order
+from impl.tests.support.bits import assert_same_bits
+from impl.tests.support.numbers import spread
 
 COMBINE = {"add": np.add, "mul": np.multiply}
 

@@ -9,8 +9,8 @@ import pytest
 
 from impl._core import reductions
 from impl._lowerings import scatter_accumulate, scatter_accumulate_chains
-from impl.tests._support import assert_same_bits
 from impl.tests.lowerings._contributions import contributions, in_panel_order
+from impl.tests.support.bits import assert_same_bits
 
 
 @pytest.mark.parametrize("word", [0, 32])

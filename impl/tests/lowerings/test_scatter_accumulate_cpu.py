@@ -8,8 +8,8 @@ import pytest
 
 from impl._core import reductions
 from impl._lowerings import scatter_accumulate_cpu
-from impl.tests._support import assert_same_bits
 from impl.tests.lowerings._contributions import contributions, in_panel_order
+from impl.tests.support.bits import assert_same_bits
 
 
 @pytest.mark.parametrize(

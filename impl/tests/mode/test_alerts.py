@@ -10,7 +10,7 @@ import pytest
 
 import impl
 from impl.testing import emulate, lower
-from impl.tests._support import kernels, user_module
+from impl.tests.support.programs import kernels, user_module
 
 X = np.array([3.0, 1.0, 2.0], np.float32)
 MATRIX = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests._support import kernels
+from impl.tests.support.programs import kernels
 
 ATOMIC = {"scatter_add_atomic"}
 ORDERED = {"scatter_add_ordered_fold", "scatter_add_ordered_panels"}

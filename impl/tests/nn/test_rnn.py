@@ -11,10 +11,10 @@ import pytest
 from jax.sharding import Mesh, PartitionSpec
 
 import impl
-from impl.tests._dots import lowered
-from impl.tests._support import assert_same_bits
 from impl.tests.nn.support.derivatives import assert_derivatives
 from impl.tests.nn.support.recurrent_nets import Net, drawn_net
+from impl.tests.support.bits import assert_same_bits
+from impl.tests.support.programs import gpu_program
 from spec import oracles
 
 pytestmark = pytest.mark.usefixtures("complete")
@@ -260,7 +260,7 @@ def test_with_the_mode_a_gpu_computes_lstm_by_kernels_and_without_a_race():
         loss = lambda *arrays: SMALL_LSTM.call(*arrays)[0].sum()  # noqa: E731
         return jax.value_and_grad(loss, range(len(arrays)))(*arrays)
 
-    on, off = (lowered(functools.partial(run), *arrays, on=on) for on in (True, False))
+    on, off = (gpu_program(functools.partial(run), *arrays, on=on) for on in (True, False))
     assert kernels(on) == {"product_ordered"}
     assert "atomic_rmw" not in on
     assert "stablehlo.dot_general" not in on

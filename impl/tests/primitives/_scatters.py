@@ -5,7 +5,7 @@ import numpy as np
 
 from impl._mode.decide import Action, Decision
 from impl._mode.emulation import current
-from impl.tests._support import assert_same_bits
+from impl.tests.support.bits import assert_same_bits
 
 #: Indices of eight updates of four elements; the last two are out of range.
 INDEX = np.array([0, 2, 0, 1, 0, 2, 7, -1], np.int32)[None, :, None]

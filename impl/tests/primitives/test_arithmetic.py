@@ -8,7 +8,7 @@ from jax.test_util import check_grads
 
 from impl._core import numerics
 from impl._primitives.arithmetic import divide, multiply
-from impl.tests._support import assert_same_bits
+from impl.tests.support.bits import assert_same_bits
 
 
 def normal_floats(rng, count, dtype):

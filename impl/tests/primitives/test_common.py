@@ -17,7 +17,7 @@ from impl._mode.decide import Decision
 from impl._mode.emulation import Emulation
 from impl._primitives._common import Lowerings
 from impl.testing import lower
-from impl.tests._support import kernels
+from impl.tests.support.programs import kernels
 
 INDEX = np.array([0, 1, 1, 3])
 MATRIX = np.broadcast_to(INDEX[:, None], (4, 3))

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from impl._primitives.scatter_accumulate import scatter_accumulate
-from impl.tests._support import DISTINCT, LOWERINGS
 from impl.tests.primitives._scatters import (
     assert_batch_has_the_bits_of_its_members,
     decision,
     lanes,
 )
+from impl.tests.support.lowerings import DISTINCT, LOWERINGS
 
 NAN, INF = np.float32(np.nan), np.float32(np.inf)
 

@@ -8,13 +8,13 @@ import pytest
 
 import impl
 from impl._primitives.scatter_assign import scatter_assign
-from impl.tests._support import DISTINCT, LOWERINGS
 from impl.tests.primitives._scatters import (
     INDEX,
     assert_batch_has_the_bits_of_its_members,
     decision,
     lanes,
 )
+from impl.tests.support.lowerings import DISTINCT, LOWERINGS
 
 
 @pytest.mark.parametrize("name", DISTINCT)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests._support import assert_same_bits
 from impl.tests.nn.support.arrays import normal
 from impl.tests.nn.support.derivatives import assert_derivatives
 from impl.tests.nn.support.programs import results_and_gradients
+from impl.tests.support.bits import assert_same_bits
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")

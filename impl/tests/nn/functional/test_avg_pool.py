@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests._support import DISTINCT, LOWERINGS, assert_same_bits, spread
 from impl.tests.nn.support import window_sums
 from impl.tests.nn.support.arrays import normal, ones
 from impl.tests.nn.support.derivatives import assert_derivatives
 from impl.tests.nn.support.window_sums import assert_as_references, assert_torch_has
+from impl.tests.support.bits import assert_same_bits
+from impl.tests.support.lowerings import DISTINCT, LOWERINGS
+from impl.tests.support.numbers import spread
 from spec import oracles
 
 F = impl.nn.functional

@@ -13,11 +13,13 @@ from jax.sharding import Mesh, PartitionSpec
 import impl
 from impl._core.convolution_window import ConvolutionWindow
 from impl._lowerings import convolution as lowerings
-from impl.tests._dots import exact, lowered, random
-from impl.tests._support import DISTINCT, LOWERINGS, assert_same_bits, bits, spread
 from impl.tests.nn.support import convolutions
 from impl.tests.nn.support.arrays import ones
 from impl.tests.nn.support.derivatives import assert_derivatives
+from impl.tests.support.bits import assert_same_bits, bits
+from impl.tests.support.lowerings import DISTINCT, LOWERINGS
+from impl.tests.support.numbers import normal, spread, whole
+from impl.tests.support.programs import gpu_program
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
@@ -46,7 +48,7 @@ DTYPES = ["float16", "bfloat16", "complex64", "int32", "uint8"]
 
 @pytest.mark.parametrize("name", ["native", "xla", "kernel"])
 def test_conv1d_of_every_dtype_by_every_lowering(name, rng):
-    arrays = exact(rng, (2, 3, 9), 3), exact(rng, (4, 3, 2), 3), exact(rng, (4,))
+    arrays = whole(rng, (2, 3, 9), 3), whole(rng, (4, 3, 2), 3), whole(rng, (4,))
     x, w, b = arrays
     want = convolutions.convolution(x, w, (8,), (1,), (1,), (0,)) + b[:, None]
     operands = [[array.astype(dtype) for array in arrays] for dtype in DTYPES]
@@ -59,7 +61,7 @@ def test_conv1d_of_every_dtype_by_every_lowering(name, rng):
 
 
 def test_the_mode_does_not_change_exact_values_of_conv2d(rng):
-    x, w = exact(rng, (2, 4, 9, 8)), exact(rng, (6, 2, 3, 2))
+    x, w = whole(rng, (2, 4, 9, 8)), whole(rng, (6, 2, 3, 2))
 
     @jax.jit
     def run(x, w):
@@ -88,7 +90,7 @@ def ordered_id(case):
 @pytest.mark.parametrize("case", ORDERED, ids=ordered_id)
 def test_taps_are_added_in_their_order(case, rng):
     channels, sizes, kernel, stride, dilation, padding = case
-    x = exact(rng, (2, channels, *sizes))
+    x = whole(rng, (2, channels, *sizes))
     w = convolutions.weights_in_runs(rng, (3, channels, *kernel), -(-32 // channels))
     op = jax.jit(
         lambda x, w: getattr(F, f"conv{len(sizes)}d")(x, w, None, stride, padding, dilation)
@@ -110,7 +112,7 @@ def test_taps_are_added_in_their_order_in_the_gradient_of_the_input(case, rng):
         getattr(F, f"conv{len(sizes)}d"), stride=stride, padding=padding, dilation=dilation
     )
     x = np.zeros((2, channels, *sizes), np.float32)
-    cotangent = exact(rng, jax.eval_shape(op, x, w).shape)
+    cotangent = whole(rng, jax.eval_shape(op, x, w).shape)
     reference = functools.partial(
         convolutions.transposed_convolution, cotangent, w, sizes, stride, dilation, padding
     )
@@ -136,9 +138,9 @@ def test_no_schedule_changes_the_bits_of_a_gradient_of_the_weights_of_conv2d(rng
 
 
 def test_a_loop_over_many_taps_has_the_bits_of_the_unrolled_program(monkeypatch, rng):
-    x, w = exact(rng, (2, 5, 12, 13), 3), exact(rng, (4, 5, 4, 5), 3)
+    x, w = whole(rng, (2, 5, 12, 13), 3), whole(rng, (4, 5, 4, 5), 3)
     window = ConvolutionWindow((12, 13), (5, 9), (4, 5), (2, 1), (1, 1), (1, 0), 1)
-    operands = {"result": (x, w), "image": (exact(rng, (2, 4, 5, 9)), w)}
+    operands = {"result": (x, w), "image": (whole(rng, (2, 4, 5, 9)), w)}
     operands["weights"] = x, operands["image"][0]
 
     def results():
@@ -159,7 +161,7 @@ def test_a_loop_over_many_taps_has_the_bits_of_the_unrolled_program(monkeypatch,
 
 
 def test_images_of_conv1d_with_too_many_elements_for_an_offset_are_split(monkeypatch, rng):
-    x, w = exact(rng, (3, 2, 9)), exact(rng, (4, 2, 3))
+    x, w = whole(rng, (3, 2, 9)), whole(rng, (4, 2, 3))
     monkeypatch.setattr(lowerings, "MAX_ELEMENTS", 40)
     kernel, launches = lowerings.kernels.convolution, []
     monkeypatch.setattr(
@@ -180,7 +182,7 @@ def test_images_of_conv1d_with_too_many_elements_for_an_offset_are_split(monkeyp
 
 
 def test_derivatives_of_conv1d(rng):
-    arrays = tuple(random(rng, shape) for shape in ((1, 2, 5), (2, 1, 2), (2,)))
+    arrays = tuple(normal(rng, shape) for shape in ((1, 2, 5), (2, 1, 2), (2,)))
     function = lambda *args: jnp.sin(F.conv1d(*args, 2, 1, groups=2))  # noqa: E731
     assert_derivatives(jax.checkpoint(function), arrays)
 
@@ -189,10 +191,10 @@ def test_derivatives_of_conv1d(rng):
 def test_vmap_of_conv1d_has_the_bits_of_single_calls(axes, rng):
     shapes = [(2, 4, 7), (6, 2, 3)]
     arrays = [
-        exact(rng, shape if axis is None else (*shape[:axis], 3, *shape[axis:]))
+        whole(rng, shape if axis is None else (*shape[:axis], 3, *shape[axis:]))
         for shape, axis in zip(shapes, axes, strict=True)
     ]
-    cotangents = exact(rng, (3, 2, 6, 4))
+    cotangents = whole(rng, (3, 2, 6, 4))
 
     def call(x, w, cotangent):
         out, pullback = jax.vjp(lambda x, w: F.conv1d(x, w, None, 2, 1, groups=2), x, w)
@@ -211,7 +213,7 @@ def test_vmap_of_conv1d_has_the_bits_of_single_calls(axes, rng):
 
 def test_conv1d_inside_shard_map(rng):
     mesh = Mesh(np.array(jax.devices()[:1]), ("x",))
-    x, w = exact(rng, (2, 2, 5)), exact(rng, (3, 2, 3))
+    x, w = whole(rng, (2, 2, 5)), whole(rng, (3, 2, 3))
     sharded = jax.shard_map(
         F.conv1d,
         mesh=mesh,
@@ -239,7 +241,7 @@ def test_with_the_mode_a_gpu_computes_conv1d_by_kernels_and_without_it_by_its_li
         out, pullback = jax.vjp(F.conv1d, x, w)
         return out, pullback(out)
 
-    on, off = (lowered(run, x, w, on=on) for on in (True, False))
+    on, off = (gpu_program(run, x, w, on=on) for on in (True, False))
     library = ("stablehlo.dot_general", "stablehlo.convolution")
     assert on.count('name = "product_ordered"') == 3
     assert not any(op in on for op in library)
@@ -253,7 +255,7 @@ def test_the_gradient_of_the_bias_of_conv1d_has_no_reduction_whose_order_xla_cho
     def gradient(bias, cotangent):
         return jax.vjp(lambda b: F.conv1d(x, w, b), bias)[1](cotangent)[0]
 
-    text = lowered(gradient, b, jnp.ones((4, 3, 7)))
+    text = gpu_program(gradient, b, jnp.ones((4, 3, 7)))
     assert "product_ordered" in text
     assert "stablehlo.reduce" not in text
 
@@ -262,7 +264,7 @@ def test_a_gpu_computes_conv1d_of_integers_by_matrix_products():
     # The library's convolution does not support integers.
     x, w = jnp.ones((1, 2, 9), int), jnp.ones((3, 2, 3), int)
     for on in (True, False):
-        text = lowered(functools.partial(F.conv1d), x, w, on=on)
+        text = gpu_program(functools.partial(F.conv1d), x, w, on=on)
         assert "stablehlo.dot_general" in text
         assert "stablehlo.convolution" not in text
 

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests._dots import exact, random
-from impl.tests._support import DISTINCT, LOWERINGS, assert_same_bits, bits
 from impl.tests.nn.support import convolutions
 from impl.tests.nn.support.arrays import ones
 from impl.tests.nn.support.derivatives import assert_derivatives
+from impl.tests.support.bits import assert_same_bits, bits
+from impl.tests.support.lowerings import DISTINCT, LOWERINGS
+from impl.tests.support.numbers import normal, whole
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
@@ -42,7 +43,7 @@ DTYPES = ["bfloat16", "complex64", "int32"]
 
 @pytest.mark.parametrize("name", ["native", "xla", "kernel"])
 def test_conv_transpose1d_of_every_dtype_by_every_lowering(name, rng):
-    arrays = exact(rng, (2, 3, 5), 3), exact(rng, (3, 4, 2), 3), exact(rng, (4,))
+    arrays = whole(rng, (2, 3, 5), 3), whole(rng, (3, 4, 2), 3), whole(rng, (4,))
     x, w, b = arrays
     want = convolutions.transposed_convolution(x, w, (6,), (1,), (1,), (0,)) + b[:, None]
     operands = [[array.astype(dtype) for array in arrays] for dtype in DTYPES]
@@ -56,7 +57,7 @@ def test_conv_transpose1d_of_every_dtype_by_every_lowering(name, rng):
 
 def test_taps_of_conv_transpose2d_are_added_in_their_order(rng):
     stride, dilation, padding = (2, 1), (1, 2), (1, 0)
-    x = exact(rng, (2, 3, 4, 5))
+    x = whole(rng, (2, 3, 4, 5))
     w = convolutions.weights_in_runs(rng, (3, 2, 4, 3), 1)
     op = jax.jit(lambda x, w: F.conv_transpose2d(x, w, None, stride, padding, (1, 0), 1, dilation))
     image = jax.eval_shape(op, x, w).shape[2:]
@@ -71,7 +72,7 @@ def test_taps_of_conv_transpose2d_are_added_in_their_order(rng):
 
 
 def test_conv_transpose2d_is_the_gradient_of_conv2d(rng):
-    x, w = exact(rng, (2, 4, 9, 8)), exact(rng, (6, 2, 3, 2))
+    x, w = whole(rng, (2, 4, 9, 8)), whole(rng, (6, 2, 3, 2))
     options = {"stride": (2, 1), "padding": (1, 0), "groups": 2}
 
     @jax.jit
@@ -91,12 +92,12 @@ def conv_transpose1d(x, w, b=None):
 
 
 def test_derivatives_of_conv_transpose1d(rng):
-    arrays = tuple(random(rng, shape) for shape in ((1, 2, 3), (2, 1, 2), (2,)))
+    arrays = tuple(normal(rng, shape) for shape in ((1, 2, 3), (2, 1, 2), (2,)))
     assert_derivatives(lambda *args: jnp.sin(conv_transpose1d(*args)), arrays)
 
 
 def test_vmap_of_conv_transpose1d_has_the_bits_of_single_calls(rng):
-    x, w = exact(rng, (3, 1, 2, 4)), exact(rng, (2, 1, 3, 2))
+    x, w = whole(rng, (3, 1, 2, 4)), whole(rng, (2, 1, 3, 2))
     single = jax.jit(conv_transpose1d)
     want = np.stack([single(x[i], w[:, :, i]) for i in range(3)])
     assert_same_bits(jax.jit(jax.vmap(conv_transpose1d, (0, 2)))(x, w), want)

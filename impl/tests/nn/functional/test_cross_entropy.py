@@ -10,9 +10,11 @@ import pytest
 from jax.sharding import Mesh, PartitionSpec
 
 import impl
-from impl.tests._support import assert_refused, assert_same_bits, assert_torch_refuses, spread
 from impl.tests.nn.support.arrays import normal
 from impl.tests.nn.support.programs import results_and_gradients
+from impl.tests.support.bits import assert_same_bits
+from impl.tests.support.numbers import spread
+from impl.tests.support.refusals import assert_refused, assert_torch_refuses
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests._support import assert_same_bits, bits, spread
 from impl.tests.nn.support.arrays import normal
 from impl.tests.nn.support.embeddings import IN_RANGE, INDEX, OUT_OF_RANGE, WEIGHT, embedding
+from impl.tests.support.bits import assert_same_bits, bits
+from impl.tests.support.numbers import spread
 from spec import oracles
 
 F = impl.nn.functional

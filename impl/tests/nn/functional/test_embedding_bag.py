@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests._support import assert_same_bits, spread
 from impl.tests.nn.support.arrays import normal
 from impl.tests.nn.support.embeddings import (
     FACTORS,
@@ -23,6 +22,8 @@ from impl.tests.nn.support.embeddings import (
     embedding_bag,
 )
 from impl.tests.nn.support.programs import results_and_gradients
+from impl.tests.support.bits import assert_same_bits
+from impl.tests.support.numbers import spread
 from spec import oracles
 
 F = impl.nn.functional

@@ -6,9 +6,9 @@ import pytest
 from jax.sharding import Mesh, PartitionSpec
 
 import impl
-from impl.tests._support import assert_same_bits
 from impl.tests.nn.support.arrays import normal
 from impl.tests.nn.support.embeddings import FACTORS, INDEX, OFFSETS, WEIGHT
+from impl.tests.support.bits import assert_same_bits
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")

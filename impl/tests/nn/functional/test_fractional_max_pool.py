@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests._support import DISTINCT, LOWERINGS, assert_same_bits, spread
 from impl.tests.nn.support import window_sums
 from impl.tests.nn.support.arrays import normal, ones
 from impl.tests.nn.support.derivatives import assert_derivatives
@@ -21,6 +20,9 @@ from impl.tests.nn.support.maxima import (
     pooled,
     with_ties,
 )
+from impl.tests.support.bits import assert_same_bits
+from impl.tests.support.lowerings import DISTINCT, LOWERINGS
+from impl.tests.support.numbers import spread
 from spec import oracles
 
 F = impl.nn.functional

@@ -16,9 +16,11 @@ from ml_dtypes import bfloat16
 import impl
 from impl._mode.decide import Action, Decision
 from impl._primitives.blend import blend
-from impl.tests._support import DISTINCT, LOWERINGS, assert_same_bits, spread
 from impl.tests.nn.support.arrays import normal
 from impl.tests.nn.support.derivatives import assert_derivatives
+from impl.tests.support.bits import assert_same_bits
+from impl.tests.support.lowerings import DISTINCT, LOWERINGS
+from impl.tests.support.numbers import spread
 
 F = impl.nn.functional
 NAN, INF = float("nan"), float("inf")

@@ -11,7 +11,6 @@ import pytest
 
 import impl
 from impl.nn.functional._resampling import Axis
-from impl.tests._support import DISTINCT, LOWERINGS, assert_same_bits, bits, spread
 from impl.tests.nn.support.arrays import normal, ones
 from impl.tests.nn.support.derivatives import assert_derivatives
 from impl.tests.nn.support.programs import results_and_gradients
@@ -23,6 +22,9 @@ from impl.tests.nn.support.resampling import (
     matrix,
     torch_is_ambiguous,
 )
+from impl.tests.support.bits import assert_same_bits, bits
+from impl.tests.support.lowerings import DISTINCT, LOWERINGS
+from impl.tests.support.numbers import spread
 from spec import oracles
 
 interpolate = impl.nn.functional.interpolate

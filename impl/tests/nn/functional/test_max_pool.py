@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests._support import assert_same_bits, spread
 from impl.tests.nn.support import window_sums
 from impl.tests.nn.support.arrays import normal, ones
 from impl.tests.nn.support.derivatives import assert_derivatives
@@ -19,6 +18,8 @@ from impl.tests.nn.support.maxima import (
     pooled,
     with_ties,
 )
+from impl.tests.support.bits import assert_same_bits
+from impl.tests.support.numbers import spread
 from spec import oracles
 
 F = impl.nn.functional

@@ -10,8 +10,8 @@ import pytest
 from jax.sharding import Mesh, PartitionSpec
 
 import impl
-from impl.tests._support import assert_same_bits
 from impl.tests.nn.support.arrays import normal
+from impl.tests.support.bits import assert_same_bits
 from spec import oracles
 
 F = impl.nn.functional

@@ -10,17 +10,12 @@ import pytest
 from jax.sharding import Mesh, PartitionSpec
 
 import impl
-from impl.tests._support import (
-    DISTINCT,
-    LOWERINGS,
-    assert_refused,
-    assert_same_bits,
-    assert_torch_refuses,
-    bits,
-    spread,
-)
 from impl.tests.nn.support.arrays import normal
 from impl.tests.nn.support.programs import results_and_gradients
+from impl.tests.support.bits import assert_same_bits, bits
+from impl.tests.support.lowerings import DISTINCT, LOWERINGS
+from impl.tests.support.numbers import spread
+from impl.tests.support.refusals import assert_refused, assert_torch_refuses
 from spec import oracles
 
 F = impl.nn.functional

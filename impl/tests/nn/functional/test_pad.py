@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests._support import DISTINCT, LOWERINGS, assert_same_bits, spread
 from impl.tests.nn.support.arrays import normal
 from impl.tests.nn.support.derivatives import assert_derivatives
 from impl.tests.nn.support.programs import results_and_gradients
+from impl.tests.support.bits import assert_same_bits
+from impl.tests.support.lowerings import DISTINCT, LOWERINGS
+from impl.tests.support.numbers import spread
 from spec import oracles
 
 pad = impl.nn.functional.pad

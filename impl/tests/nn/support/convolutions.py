@@ -10,7 +10,8 @@ import jax
 import numpy as np
 
 import impl
-from impl.tests._dots import assert_as_torch, random
+from impl.tests.support.numbers import normal
+from impl.tests.support.products import assert_like_torch
 from spec import oracles
 
 
@@ -110,9 +111,9 @@ def assert_as_in_torch(torch, seed, number, count, *, transposed):
     dims, shapes, options = list(drawn_calls(seed, count, transposed=transposed))[number]
     name = f"conv_transpose{dims}d" if transposed else f"conv{dims}d"
     dtype = np.complex128 if number % 6 == 4 else np.float64
-    arrays = tuple(random(np.random.default_rng(i), shape, dtype) for i, shape in enumerate(shapes))
+    arrays = tuple(normal(np.random.default_rng(i), shape, dtype) for i, shape in enumerate(shapes))
     with jax.enable_x64(True):
-        assert_as_torch(
+        assert_like_torch(
             torch,
             jax.jit(functools.partial(getattr(impl.nn.functional, name), **options)),
             functools.partial(getattr(torch.nn.functional, name), **options),

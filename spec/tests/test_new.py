@@ -108,7 +108,7 @@ def test_a_device_that_does_not_race_has_no_race_with_the_mode_off(checkout):
         (
             "nn.functional.gamma",
             "impl/nn/functional/gamma.py",
-            "impl/tests/nn/test_gamma.py",
+            "impl/tests/nn/functional/test_gamma.py",
         ),
     ],
 )

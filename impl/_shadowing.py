@@ -1,4 +1,4 @@
-"""Raises ImportError if Python finds another package in the place of one of this distribution.
+"""Raises ImportError if Python finds another package instead of one of this distribution.
 
 ``spec`` and ``impl`` are common names. A file or folder of that name beside a user's script comes
 first on Python's path; its first use here would fail with an AttributeError that explains nothing.
@@ -28,7 +28,7 @@ def _check(package: str) -> None:
     else:
         found = importlib.util.find_spec(package)
         if found is None:
-            return  # The import that follows says so.
+            return  # The import that follows raises an error.
         file, folders = found.origin, found.submodule_search_locations or ()
     if any(Path(folder).resolve().parent == _ROOT for folder in folders):
         return

@@ -1,7 +1,7 @@
 """Reads the TOML files of this package into the records of ``spec.model``.
 
-A file that no record can be made of is a ``SpecError`` that names the file and the row. The lint,
-``spec.check``, reads the same tables and says more.
+It raises ``SpecError``, which names the file and the row, for the first table that is incomplete. The
+lint, ``spec.check``, reads the same tables and reports every problem.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def read(root: Traversable) -> Spec:
 
     Raises:
         SpecError: A file is not TOML, or lacks what a record needs. ``python -m spec check``
-            says more, row by row.
+            reports every problem, row by row.
     """
     tables = {name: read_table(root, f"{name}.toml") for name in _VOCABULARIES}
     return assemble(tables, row_files(root))
@@ -217,7 +217,7 @@ def frozen(test: Any) -> Test:
         return tuple(test)
     if isinstance(test, dict):
         return MappingProxyType({name: frozen(limit) for name, limit in test.items()})
-    return test  # type: ignore[no-any-return]  # a TOML scalar; the schema says which
+    return test  # type: ignore[no-any-return]  # a TOML scalar; the schema gives its type
 
 
 def thawed(value: Any) -> Any:

@@ -49,7 +49,7 @@ class Driver:
     """
 
     def __init__(self, library: Any = None) -> None:
-        # Where JAX has such a device, it has loaded the driver already.
+        # JAX has already loaded the driver if it has such a device.
         self._library = ctypes.CDLL(_LIBRARY) if library is None else library
 
     def __call__(self, name: str, *arguments: Any) -> None:

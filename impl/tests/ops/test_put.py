@@ -167,7 +167,7 @@ def test_more_elements_than_an_index_counts():
 def test_writes_out_of_range_are_dropped():
     source = np.arange(1, len(INDEX) + 1, dtype=np.float32)
     x = np.full(SIZE, 100, np.float32)
-    # Which of several writes stays is a matter of the path, so all are of one value.
+    # The path decides which of several writes stays, so all of them write one value.
     results = run_together(
         {
             "add": (lambda x, i, s: impl.put(x, i, s, True), x, INDEX, source),

@@ -160,7 +160,7 @@ CALLS: list[Call] = [
     ("take_along_dim", (V, [0]), {}, TypeError, "'indices' must be"),
 ]
 UNLIKE_TORCH: list[Call] = [
-    # What is too large wraps around.
+    # On a CPU, PyTorch takes these indices modulo the size.
     ("take_along_dim", (M, COLUMN + 2, 1), {}, RuntimeError, "index 2 is out of bounds"),
     ("take_along_dim", (M, COLUMN - 3, 1), {}, RuntimeError, "allowed are -2 to 1"),
 ]

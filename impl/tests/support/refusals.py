@@ -48,7 +48,7 @@ def as_tensors(torch, value):
         return torch.bool
     if isinstance(value, tuple | list):
         return type(value)(as_tensors(torch, entry) for entry in value)
-    if isinstance(value, np.ndarray | np.floating):
+    if isinstance(value, np.ndarray | np.generic):
         return torch.from_numpy(np.array(value))
     return value
 

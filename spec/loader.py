@@ -1,7 +1,7 @@
 """Reads the TOML files of this package into the records of ``spec.model``.
 
-It raises ``SpecError``, which names the file and the row, for the first table that is incomplete. The
-lint, ``spec.check``, reads the same tables and reports every problem.
+It raises ``SpecError``, which names the file and the row, for the first table that is incomplete.
+The lint, ``spec.check``, reads the same tables and reports every problem.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A stand-in for a worker process. It starts fast, and the name of a test selects what the test does.
+"""A stand-in for a worker process. It starts fast; the name of a test selects what it does.
 
 Run as a script, this file is the process. Imported, it gives the settings that start the process.
 """

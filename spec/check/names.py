@@ -78,8 +78,10 @@ def _citation(row: Mapping[str, Any], profile: str, release: str, behaviour: str
     if row.get("kind") == "backend":
         # A switch is on no list; the notes describe it.
         document = "notes"
+    # The notes list attention, which the list of operations leaves out.
+    allowed = {document, "notes"} if document == "list" else {document}
     cited = any(
-        source["document"] == document and release in source["releases"] for source in row["source"]
+        source["document"] in allowed and release in source["releases"] for source in row["source"]
     )
     if release and not cited:
         yield (

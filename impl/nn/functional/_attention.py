@@ -89,10 +89,9 @@ def attention(
     if rules.causal:
         rows, columns = (jax.lax.broadcasted_iota(int, scores.shape[-2:], i) for i in (0, 1))
         mask = rows >= columns
-    if mask is not None and mask.dtype == jnp.bool_:
-        scores = jnp.where(mask, scores, -jnp.inf)
-    elif mask is not None:
-        scores = scores + mask
+    if mask is not None:
+        mask = jnp.broadcast_to(mask, scores.shape)
+        scores = jnp.where(mask, scores, -jnp.inf) if mask.dtype == bool else scores + mask
     weights = softmax(scores, rules)
     if dropout_key is not None:
         weights = dropped(weights, dropout_key, rules.dropout)

@@ -13,6 +13,7 @@ from spec.loader import read as read
 from spec.model import BEHAVIOURS as BEHAVIOURS
 from spec.model import KINDS as KINDS
 from spec.model import Behaviour as Behaviour
+from spec.model import Data as Data
 from spec.model import Device as Device
 from spec.model import Direction as Direction
 from spec.model import Document as Document

@@ -249,6 +249,21 @@ class Document:
 
 
 @dataclasses.dataclass(frozen=True)
+class Data:
+    """The spec as data that are published.
+
+    Attributes:
+        version: Its version, which follows Semantic Versioning. Equal versions have equal data.
+        changed: The time of the last change, in UTC, as ISO 8601.
+        licence: Its licence, as SPDX names it.
+    """
+
+    version: str
+    changed: str
+    licence: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Spec:
     """The content of the files under ``spec/``, read and frozen."""
 
@@ -258,6 +273,7 @@ class Spec:
     facts: Mapping[str, Fact]
     devices: Mapping[str, Device]
     documents: Mapping[str, Document]
+    data: Data
 
     @property
     def default_profile(self) -> str:

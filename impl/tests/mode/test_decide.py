@@ -72,6 +72,7 @@ SMALL = spec.Spec(
     },
     devices=spec.load().devices,
     documents=types.MappingProxyType({}),
+    data=spec.load().data,
 )
 
 

@@ -27,7 +27,7 @@ _NAMES = {"sources": "source"}
 
 def schema() -> dict[str, Any]:
     """Returns the JSON Schema of the document."""
-    content: dict[str, Any] = json.loads((ROOT / SCHEMA).read_text(encoding="utf-8"))
+    content: dict[str, Any] = json.loads(schema_as_json())
     return content
 
 
@@ -44,12 +44,12 @@ def document(spec: Spec) -> dict[str, Any]:
 
 def as_json(spec: Spec) -> str:
     """Returns the document as JSON."""
-    return _json(document(spec))
+    return json.dumps(document(spec), indent=2, ensure_ascii=False) + "\n"
 
 
 def schema_as_json() -> str:
     """Returns the schema of the document as JSON."""
-    return _json(schema())
+    return (ROOT / SCHEMA).read_text(encoding="utf-8")
 
 
 def as_csv(spec: Spec) -> str:
@@ -63,10 +63,6 @@ def as_csv(spec: Spec) -> str:
     writer.writeheader()
     writer.writerows(table)
     return text.getvalue()
-
-
-def _json(content: Any) -> str:
-    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
 def _meta(spec: Spec) -> dict[str, Any]:

@@ -3,10 +3,13 @@
 Each answer is a function of the document: it does not import ``spec``.
 """
 
+import ast
 import json
+from pathlib import Path
 
 import pytest
 
+from spec.tests import reader
 from spec.tests.reader import deciding
 
 RESIZED = {"mode": "bilinear", "antialias": True}
@@ -99,6 +102,11 @@ def data():
     from spec import export, load  # noqa: PLC0415  # to write the document; no answer needs them
 
     return json.loads(export.as_json(load()))
+
+
+def test_the_reader_imports_nothing():
+    tree = ast.parse(Path(reader.__file__).read_text(encoding="utf-8"))
+    assert not [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
 def test_what_an_op_does_on_a_device_under_a_profile(data):

@@ -11,7 +11,7 @@ import json
 from typing import Any
 
 from spec.loader import thawed
-from spec.model import Row, Source, Spec
+from spec.model import Erratum, Row, Source, Spec
 
 
 def objects(spec: Spec) -> list[dict[str, Any]]:
@@ -27,7 +27,7 @@ def as_json(spec: Spec) -> str:
 def as_csv(spec: Spec) -> str:
     """Returns the rows as a flat CSV table with a column for each profile.
 
-    ``when`` and the options are JSON; the sources of a row are separated by semicolons.
+    ``when``, the errata and the options are JSON; the sources of a row are separated by semicolons.
     """
     table = [_flat(row, spec) for row in spec.rows]
     text = io.StringIO(newline="")
@@ -38,13 +38,6 @@ def as_csv(spec: Spec) -> str:
 
 
 def _object(row: Row) -> dict[str, Any]:
-    erratum = row.erratum and {
-        "statement": row.erratum.statement,
-        "since": row.erratum.since,
-        "behaviour": row.erratum.behaviour,
-        "when": thawed(row.erratum.when),
-        "unaffected_elsewhere": row.erratum.unaffected_elsewhere,
-    }
     return {
         "id": row.id,
         "op": row.op,
@@ -54,17 +47,15 @@ def _object(row: Row) -> dict[str, Any]:
         "condition": row.condition,
         "when": thawed(row.when),
         "behaviour": dict(row.behaviour),
-        "caller": row.caller,
-        "source": [
-            {"document": s.document, "releases": list(s.releases), "phrase": s.phrase}
-            for s in row.sources
-        ],
+        "caller": _caller(row),
+        "message": row.message,
+        "source": [_source(source) for source in row.sources],
         "guarantee": row.guarantee,
         "order": row.order,
         "mode_off": row.mode_off,
         "covers_backward": row.covers_backward,
         "switch": row.switch,
-        "erratum": erratum,
+        "errata": [_erratum(erratum) for erratum in row.errata],
         "kind": row.kind,
         "state": row.state,
         "reason": row.reason,
@@ -76,8 +67,39 @@ def _object(row: Row) -> dict[str, Any]:
     }
 
 
+def _caller(row: Row) -> str | dict[str, str] | None:
+    """Returns the name in the alerts of a row: one, or a name for each profile if they differ."""
+    names = set(row.callers.values())
+    return dict(row.callers) if len(names) > 1 else next(iter(names), None)
+
+
+def _source(source: Source) -> dict[str, Any]:
+    return {
+        "document": source.document,
+        "releases": list(source.releases),
+        "phrase": source.phrase,
+        "file": source.file,
+    }
+
+
+def _erratum(erratum: Erratum) -> dict[str, Any]:
+    return {
+        "statement": erratum.statement,
+        "since": erratum.since,
+        "since_is_bound": erratum.since_is_bound,
+        "until": erratum.until,
+        "behaviour": erratum.behaviour,
+        "when": thawed(erratum.when),
+        "calls": erratum.calls,
+        "device": erratum.device,
+        "caller": erratum.caller,
+        "unaffected_elsewhere": erratum.unaffected_elsewhere,
+        "source": [_source(source) for source in erratum.sources],
+    }
+
+
 def _flat(row: Row, spec: Spec) -> dict[str, str]:
-    erratum = row.erratum
+    caller = _caller(row)
     return {
         "id": row.id,
         "op": row.op,
@@ -87,19 +109,14 @@ def _flat(row: Row, spec: Spec) -> dict[str, str]:
         "condition": row.condition,
         "when": json.dumps(thawed(row.when)),
         **{name: row.behaviour[name] or "" for name in spec.profiles},
-        "caller": row.caller or "",
+        "caller": json.dumps(caller) if isinstance(caller, dict) else caller or "",
+        "message": row.message or "",
         "guarantee": row.guarantee or "",
         "order": row.order or "",
         "mode_off": row.mode_off or "",
         "covers_backward": str(row.covers_backward).lower(),
         "switch": row.switch or "",
-        "erratum": erratum.statement if erratum else "",
-        "erratum_since": erratum.since if erratum else "",
-        "erratum_behaviour": (erratum.behaviour or "none") if erratum else "",
-        "erratum_when": json.dumps(thawed(erratum.when)) if erratum else "",
-        "erratum_unaffected_elsewhere": str(erratum.unaffected_elsewhere).lower()
-        if erratum
-        else "",
+        "errata": json.dumps([_erratum(erratum) for erratum in row.errata]),
         "kind": row.kind,
         "state": row.state,
         "reason": row.reason or "",

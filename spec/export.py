@@ -22,7 +22,7 @@ from spec.model import Guarantee, Order, Row, Spec
 #: The file that describes the document.
 SCHEMA = "export.schema.json"
 #: The fields of records that have another name in the document.
-_NAMES = {"sources": "source"}
+_NAMES = {"sources": "source", "callers": "caller"}
 
 
 def schema() -> dict[str, Any]:
@@ -38,6 +38,7 @@ def document(spec: Spec) -> dict[str, Any]:
         "meta": _meta(spec),
         **{kind: _by_name(getattr(spec, kind)) for kind in vocabularies},
         "orders": {name: _order(order, spec) for name, order in spec.orders.items()},
+        "releases": list(spec.releases),
         "rows": [_row(row, spec) for row in spec.rows],
     }
 
@@ -110,13 +111,7 @@ def _order(order: Order, spec: Spec) -> dict[str, Any]:
 
 
 def _row(row: Row, spec: Spec) -> dict[str, Any]:
-    plain = _plain(row)
-    erratum = plain.pop("erratum")
-    return {
-        **plain,
-        "errata": [erratum] if erratum else [],
-        "yields_to": [other.id for other in yields_to(row, spec)],
-    }
+    return {**_plain(row), "yields_to": [other.id for other in yields_to(row, spec)]}
 
 
 def _flat(row: dict[str, Any]) -> dict[str, str]:

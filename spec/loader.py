@@ -34,7 +34,7 @@ from spec.model import (
 #: The folder of the spec that ships with this distribution.
 ROOT = files("spec")
 
-_TABLES = ("profiles", "facts", "orders", "devices", "documents", "data")
+_TABLES = ("profiles", "facts", "orders", "devices", "documents", "releases", "data")
 
 
 @functools.cache
@@ -89,6 +89,7 @@ def assemble(tables: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]]) 
         devices=MappingProxyType(devices),
         documents=MappingProxyType(documents),
         data=data,
+        releases=tuple(tables["releases"]["torch"]),
     )
 
 
@@ -174,7 +175,7 @@ def _row(
     fields = dict(table)
     when = _when(fields.pop("when", {}))
     sources = tuple(_source(source) for source in fields.pop("source"))
-    erratum = fields.pop("erratum", None)
+    errata = tuple(_erratum(erratum) for erratum in fields.pop("erratum", ()))
     listed = fields.pop("behaviour", {})  # Rows of some kinds have none.
     unknown = sorted(set(listed) - set(profiles))
     if unknown:
@@ -188,26 +189,32 @@ def _row(
         condition=english.condition(when, device, direction, facts),
         behaviour=MappingProxyType({name: listed.get(name) for name in profiles}),
         sources=sources,
-        erratum=_erratum(erratum) if erratum else None,
+        callers=MappingProxyType(_callers(fields.pop("caller", {}), listed)),
+        errata=errata,
         options=MappingProxyType(fields.pop("options", {})),
         **fields,
     )
 
 
+def _callers(caller: str | dict[str, str], listed: dict[str, str]) -> dict[str, str]:
+    """Returns the caller of each profile that raises; a single name is that of all of them."""
+    if isinstance(caller, dict):
+        return caller
+    return {name: caller for name, behaviour in listed.items() if behaviour == "raise"}
+
+
 def _source(table: dict[str, Any]) -> Source:
-    return Source(
-        document=table["document"], releases=tuple(table["releases"]), phrase=table["phrase"]
-    )
+    return Source(**{**table, "releases": tuple(table["releases"])})
 
 
 def _erratum(table: dict[str, Any]) -> Erratum:
-    behaviour = table["behaviour"]
+    fields = dict(table)
+    behaviour = fields.pop("behaviour")
     return Erratum(
-        statement=table["statement"],
-        since=table["since"],
         behaviour=None if behaviour == "none" else behaviour,
-        when=_when(table.get("when", {})),
-        unaffected_elsewhere=table.get("unaffected_elsewhere", False),
+        when=_when(fields.pop("when", {})),
+        sources=tuple(_source(source) for source in fields.pop("source")),
+        **fields,
     )
 
 

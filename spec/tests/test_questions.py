@@ -33,7 +33,7 @@ def behaviour_on_cuda(data):
 def raising_ops(data):
     """Answers: which ops raise on a GPU under torch-2.15, and by which name?"""
     return {
-        (row["op"], row["caller"])
+        (row["op"], row["caller"].get("torch-2.15"))
         for row in data["rows"]
         if row["behaviour"]["torch-2.15"] == "raise" and row["device"] in ("any", "cuda")
     }

@@ -25,6 +25,8 @@ Part: TypeAlias = Literal["major", "minor", "patch", "same"]
 TABLE = "data.toml"
 CHANGELOG = "CHANGELOG.md"
 COMMAND = "python -m spec version --write"
+#: The most rows that a line names.
+_MOST = 20
 _HEAD = f"""\
 # The version of the rows as data, with a digest of each row and of each vocabulary of the export.
 # If they change, `{COMMAND}` writes this file anew, and an entry of {CHANGELOG}.
@@ -47,9 +49,15 @@ class Changes:
         return "minor" if self.added or self.changed else "same"
 
     def lines(self) -> list[str]:
-        """Returns a line for each kind of change that there is."""
+        """Returns a line for each kind of change that there is. Many rows are only counted."""
         kinds = {"Added": self.added, "Changed": self.changed, "Removed": self.removed}
-        return [f"{kind}: {', '.join(names)}." for kind, names in kinds.items() if names]
+        return [f"{kind}: {', '.join(_listed(names))}." for kind, names in kinds.items() if names]
+
+
+def _listed(names: tuple[str, ...]) -> list[str]:
+    rows = [name for name in names if name.startswith("R")]
+    others = [name for name in names if name not in rows]
+    return [*(rows if len(rows) <= _MOST else [f"{len(rows)} rows"]), *others]
 
 
 def digests(spec: Spec) -> dict[str, str]:

@@ -34,6 +34,14 @@ def test_a_change_of_a_vocabulary_needs_a_version(root):
     assert "Changed: orders. Run" in problem
 
 
+def test_many_rows_are_counted():
+    ids = tuple(f"R{number:04}" for number in range(1, 31))
+    few = versions.Changes(added=ids[:20], changed=(), removed=())
+    many = versions.Changes(added=(), changed=(*ids, "facts"), removed=ids[:1])
+    assert few.lines() == [f"Added: {', '.join(ids[:20])}."]
+    assert many.lines() == ["Changed: 30 rows, facts.", "Removed: R0001."]
+
+
 def test_a_version_needs_an_entry(root):
     (root / "CHANGELOG.md").write_text("# Changelog\n", encoding="utf-8")
     (problem,) = reports(root)

@@ -143,10 +143,11 @@ def behaviour_of_code(erratum: spec.Erratum, entries: spec.Spec) -> str:
     releases = f"since {erratum.since}" + " or before" * erratum.since_is_bound
     if erratum.until:
         releases += f", up to {erratum.until}"
-    conditions = [condition_phrase(erratum.when, entries.facts), erratum.calls or ""]
+    condition = " and ".join(
+        filter(None, (condition_phrase(erratum.when, entries.facts), erratum.calls))
+    )
     if erratum.device:
-        conditions.append(f"on {entries.devices[erratum.device].english} device")
-    condition = " and ".join(filter(None, conditions))
+        behaviour += f" on {entries.devices[erratum.device].english} device"
     otherwise = f"; otherwise {UNAFFECTED}" if erratum.unaffected_elsewhere else ""
     when = f", when {condition}" if condition else ""
     return f"PyTorch's code {releases}: {behaviour}{when}{otherwise}."

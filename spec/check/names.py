@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 from spec import conditions, loader
-from spec.check.calls import named_values
+from spec.calls import named_values
 from spec.model import Fact, SpecError, Test
 
 #: The file of a row, and the row as TOML has it.

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
-from spec import check, export, loader, new
+from spec import check, export, loader, new, show
 from spec.check import ledger, locks, versions
 from spec.model import Direction, SpecError
 from spec.new import NewOp
@@ -82,6 +82,12 @@ def _parser() -> argparse.ArgumentParser:
     op.add_argument("--torch", metavar="NAME", help="its name in PyTorch (default: torch.OP)")
     op.add_argument("--family", help="the file of its rows (default: a file of its own name)")
     op.set_defaults(run=_new)
+    answer = commands.add_parser("show", help="show what the mode does to an op")
+    answer.add_argument("op", metavar="OP", help="its name, here or in PyTorch: nn.functional.pad")
+    answer.add_argument("--device", help="one device (default: all)")
+    answer.add_argument("--profile", help="the profile (default: that of the mode)")
+    answer.add_argument("--direction", choices=get_args(Direction), help="default: both")
+    answer.set_defaults(run=_show)
     rows = commands.add_parser("export", help="write the rows for other tools")
     rows.add_argument(
         "--format",
@@ -157,6 +163,20 @@ def _new(options: argparse.Namespace) -> int:
         print(f"wrote {name}")
     print()
     print(skeleton.steps, end="")
+    return 0
+
+
+def _show(options: argparse.Namespace) -> int:
+    spec = loader.read(options.root)
+    sys.stdout.write(
+        show.text(
+            options.op,
+            spec,
+            device=options.device,
+            profile=options.profile,
+            direction=options.direction,
+        )
+    )
     return 0
 
 

@@ -140,6 +140,7 @@ def fact(name: str, table: dict[str, Any]) -> Fact:
         about=table["about"],
         values=tuple(table.get("values", ())),
         english=MappingProxyType(table["english"]),
+        every_op=table.get("every_op", False),
     )
 
 

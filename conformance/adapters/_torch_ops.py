@@ -121,6 +121,7 @@ def _memory(into: Callable[[Any], Any]) -> dict[str, Callable[..., Any]]:
     return {name: with_numpy_dtype(getattr(torch, name)) for name in names} | {
         "empty_like": lambda x: torch.empty_like(into(x)),
         "new_empty": lambda x, size: into(x).new_empty(size),
+        "new_empty_strided": lambda x, *layout: into(x).new_empty_strided(*layout),
     }
 
 

@@ -9,16 +9,10 @@ from typing import get_args
 
 from spec import english
 from spec.conditions import specificity
-from spec.model import Behaviour, Direction, Effect, Erratum, Row, Source, Spec, SpecError
-from spec.resolve import Answer, cases, unknown_op, varies
+from spec.model import Direction, Erratum, Row, Source, Spec, SpecError
+from spec.resolve import LISTED, Answer, cases, unknown_op, varies
 
 _WIDTH = 100
-#: The effect that a behaviour of a row, or of an erratum, has.
-_EFFECTS: dict[Behaviour, Effect] = {
-    "deterministic": "ordered",
-    "raise": "raises",
-    "fill": "fills",
-}
 
 
 def text(
@@ -144,7 +138,7 @@ def _cited(source: Source, rules: Spec) -> str:
 
 
 def _erratum(erratum: Erratum, rules: Spec) -> str:
-    does = english.EFFECTS[_EFFECTS[erratum.behaviour]] if erratum.behaviour else english.UNAFFECTED
+    does = english.EFFECTS[LISTED[erratum.behaviour]] if erratum.behaviour else english.UNAFFECTED
     condition = english.conditions(erratum.when, rules.facts)
     when = f", when {condition}" if condition else ""
     return f"{does} since {erratum.since}{when}. {erratum.statement}"

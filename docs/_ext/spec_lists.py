@@ -1,6 +1,6 @@
 """Renders the spec on the site, so that no page repeats by hand what a row states.
 
-Directives: ``spec-profiles``, ``spec-profile``, ``spec-list``, ``spec-kind``,
+Directives: ``spec-profiles``, ``spec-profile``, ``spec-list``, ``spec-unlisted``, ``spec-kind``,
 ``spec-out-of-scope``, ``spec-orders`` and ``spec-rows``. Roles: ``row``, ``profile`` and ``order``
 link to an entry by its name, and an unknown name is a warning. ``spec_pages`` writes the pages of
 the profiles.
@@ -28,10 +28,8 @@ import row_evidence
 import spec
 from conformance.reporting.report import ReportError
 from spec import english
-from spec_pages import OUT_OF_SCOPE, PARTS, write_pages
+from spec_pages import OUT_OF_SCOPE, UNLISTED, not_listed, unlisted_rows, verb, write_pages
 
-#: The behaviour of a call that no row lists.
-UNAFFECTED = "not affected by the mode"
 #: The text of an empty list.
 NO_ROWS = "No operation."
 
@@ -127,13 +125,13 @@ class SpecDirective(SphinxDirective):
         """Returns the note of a row, and the erratum of the documents."""
         remarks: list[nodes.Node] = [paragraph(row.note)] if row.note else []
         if row.erratum:
-            behaviour = PARTS[row.erratum.behaviour].verb if row.erratum.behaviour else UNAFFECTED
+            behaviour = verb(row.erratum.behaviour)
             condition = condition_phrase(row.erratum.when, entries.facts)
             sentence = f"PyTorch's code since {row.erratum.since}: {behaviour}"
             admonition = nodes.admonition("", nodes.title("", "Erratum"), classes=["note"])
             admonition += paragraph(row.erratum.statement)
             if row.erratum.unaffected_elsewhere:
-                condition += f"; otherwise {UNAFFECTED}"
+                condition += f"; otherwise {english.UNAFFECTED}"
             admonition += paragraph(
                 f"{sentence}, when {condition}." if condition else f"{sentence}."
             )
@@ -190,6 +188,25 @@ class SpecList(SpecDirective):
             (row for row in rows if device is None or row.covers(device)),
             lambda row: [self.summary(row), *self.remarks(row, entries)],
         )
+
+
+class SpecUnlisted(SpecDirective):
+    """A bullet list of the rows that decide calls which a profile does not list, by the effect."""
+
+    required_arguments = 1
+    option_spec: ClassVar[OptionSpec | None] = {"profile": directives.unchanged_required}
+
+    def run(self) -> list[nodes.Node]:
+        """Makes a bullet list."""
+        entries = spec.load()
+        effects = [effect for effect in UNLISTED if effect == self.arguments[0]]
+        if not effects:
+            raise self.error(
+                f"no effect {self.arguments[0]!r} to list; there are {sorted(UNLISTED)}"
+            )
+        profile = self.profile(entries, self.options.get("profile", ""))
+        rows = unlisted_rows(entries, profile.name, effects[0])
+        return self.items(rows, lambda row: [self.summary(row), *self.remarks(row, entries)])
 
 
 class SpecKind(SpecDirective):
@@ -288,14 +305,13 @@ class SpecRows(SpecDirective):
 
     def fields(self, row: spec.Row) -> Iterable[tuple[str, nodes.paragraph]]:
         """Yields the names and values of the fields of a row."""
-        profiles: dict[spec.Behaviour | None, list[str]] = {}
+        profiles: dict[tuple[str, str], list[str]] = {}
         for profile, behaviour in row.behaviour.items():
-            profiles.setdefault(behaviour, []).append(profile)
-        for behaviour in (*spec.BEHAVIOURS, None):
-            if behaviour in profiles:
-                heading = PARTS[behaviour].verb.capitalize() if behaviour else "Not listed"
-                links = with_commas(self.link("profile", name) for name in profiles[behaviour])
-                yield heading, paragraph("under ", *links)
+            line = (verb(behaviour).capitalize(), "") if behaviour else not_listed(row, profile)
+            profiles.setdefault(line, []).append(profile)
+        for (heading, text), names in profiles.items():
+            links = with_commas(self.link("profile", name) for name in names)
+            yield heading, paragraph("under ", *links, *([f": {text}"] if text else []))
         if row.guarantee:
             yield "Guarantee", paragraph(f"`{row.guarantee}`")
         if row.mode_off:
@@ -363,6 +379,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         "spec-profiles": SpecProfiles,
         "spec-profile": SpecProfile,
         "spec-list": SpecList,
+        "spec-unlisted": SpecUnlisted,
         "spec-kind": SpecKind,
         "spec-out-of-scope": SpecOutOfScope,
         "spec-orders": SpecOrders,

@@ -14,6 +14,7 @@ from spec.model import BEHAVIOURS as BEHAVIOURS
 from spec.model import EFFECTS as EFFECTS
 from spec.model import KINDS as KINDS
 from spec.model import Behaviour as Behaviour
+from spec.model import Data as Data
 from spec.model import Device as Device
 from spec.model import Direction as Direction
 from spec.model import Document as Document

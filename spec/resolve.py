@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 
 from spec import loader
 from spec.calls import distinct_calls
 from spec.conditions import deciding_row, holds
 from spec.model import (
+    LISTED,
     Behaviour,
     Direction,
     Effect,
@@ -22,13 +23,6 @@ from spec.model import (
     Spec,
     SpecError,
 )
-
-#: The effect of the behaviour that a profile lists.
-LISTED: Mapping[Behaviour, Effect] = {
-    "deterministic": "ordered",
-    "raise": "raises",
-    "fill": "fills",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,7 +142,7 @@ def known_facts(rows: Iterable[Row], rules: Spec) -> set[str]:
     names = {fact.name for fact in rules.facts.values() if fact.every_op}
     for row in rows:
         names |= set(row.when)
-        names |= set(row.erratum.when) if row.erratum else set()
+        names |= {name for erratum in row.errata for name in erratum.when}
         if row.order is not None and row.order in rules.orders:
             names |= {name for when in rules.orders[row.order].order_free_when for name in when}
     return names

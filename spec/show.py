@@ -9,8 +9,8 @@ from typing import get_args
 
 from spec import english
 from spec.conditions import specificity
-from spec.model import Direction, Erratum, Row, Source, Spec, SpecError
-from spec.resolve import LISTED, Answer, cases, unknown_op, varies
+from spec.model import Direction, Row, Source, Spec, SpecError
+from spec.resolve import Answer, cases, unknown_op, varies
 
 _WIDTH = 100
 
@@ -107,7 +107,7 @@ def _reasons(answer: Answer, device: str, profile: str, rules: Spec) -> Iterator
         yield "No row of any profile is about such a call."
         return
     if answer.behaviour == "raise":
-        yield f"Alert: {row.caller or row.op}"
+        yield f"Alert: {row.callers.get(profile, row.op)}"
     if answer.order:
         yield f"Order: {answer.order}"
     if answer.guarantee:
@@ -117,8 +117,9 @@ def _reasons(answer: Answer, device: str, profile: str, rules: Spec) -> Iterator
     if not answer.listed:
         yield f"Listed by: {rules.own_profile}, not by {profile}"
     yield from (f"Source: {_cited(source, rules)}" for source in row.sources)
-    if row.erratum:
-        yield f"PyTorch's code: {_erratum(row.erratum, rules)}"
+    for erratum in row.errata:
+        does = english.behaviour_of_code(erratum, rules.facts, rules.devices)
+        yield f"{does} {erratum.statement}"
     if row.note:
         yield f"Note: {row.note}"
 
@@ -135,13 +136,6 @@ def _order(name: str, rules: Spec) -> str:
 def _cited(source: Source, rules: Spec) -> str:
     title = rules.documents[source.document].title
     return f"{title}, {', '.join(source.releases)}: “{source.phrase}”"
-
-
-def _erratum(erratum: Erratum, rules: Spec) -> str:
-    does = english.EFFECTS[LISTED[erratum.behaviour]] if erratum.behaviour else english.UNAFFECTED
-    condition = english.conditions(erratum.when, rules.facts)
-    when = f", when {condition}" if condition else ""
-    return f"{does} since {erratum.since}{when}. {erratum.statement}"
 
 
 def _wrapped(line: str, depth: int) -> str:

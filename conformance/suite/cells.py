@@ -21,11 +21,13 @@ class ReleaseBehaviour:
     Attributes:
         behaviour: The effect of the mode. None where the mode changes nothing.
         row: The row that states the behaviour, or None.
+        caller: The op's name in an alert; None if the release gives none, or no row states it.
         reason: Why the profile lists another behaviour, in a sentence. None if it does not.
     """
 
     behaviour: spec.Behaviour | None
     row: spec.Row | None
+    caller: str | None = None
     reason: str | None = None
 
 
@@ -81,6 +83,13 @@ class Cell:
         return self.release.row if self.release else self.row
 
     @property
+    def caller(self) -> str | None:
+        """The op's name in an alert, if the behaviour to expect is one."""
+        if self.release:
+            return self.release.caller
+        return self.row.callers.get(self.profile) if self.row else None
+
+    @property
     def about(self) -> dict[str, Any]:
         """The fields of a report's record that identify the cell."""
         return {
@@ -91,8 +100,13 @@ class Cell:
             "profile": self.profile,
             "sample": self.sample.name,
             "behaviour": self.listed,
-            **({"detail": difference(self.release)} if self.release else {}),
+            **self._difference(),
         }
+
+    def _difference(self) -> dict[str, str]:
+        if self.release is None or self.release.reason is None:
+            return {}
+        return {"detail": difference(self.release)}
 
     def __str__(self) -> str:
         """Returns a name that the command line can select. It begins with the id of the row."""

@@ -28,7 +28,7 @@ import row_evidence
 import spec
 from conformance.reporting.report import ReportError
 from spec import english
-from spec_pages import OUT_OF_SCOPE, UNLISTED, not_listed, unlisted_rows, verb, write_pages
+from spec_pages import OUT_OF_SCOPE, UNLISTED, not_listed, unlisted_rows, write_pages
 
 #: The text of an empty list.
 NO_ROWS = "No operation."
@@ -124,17 +124,13 @@ class SpecDirective(SphinxDirective):
     def remarks(self, row: spec.Row, entries: spec.Spec) -> list[nodes.Node]:
         """Returns the note of a row, and the erratum of the documents."""
         remarks: list[nodes.Node] = [paragraph(row.note)] if row.note else []
-        if row.erratum:
-            behaviour = verb(row.erratum.behaviour)
-            condition = condition_phrase(row.erratum.when, entries.facts)
-            sentence = f"PyTorch's code since {row.erratum.since}: {behaviour}"
+        for erratum in row.errata:
             admonition = nodes.admonition("", nodes.title("", "Erratum"), classes=["note"])
-            admonition += paragraph(row.erratum.statement)
-            if row.erratum.unaffected_elsewhere:
-                condition += f"; otherwise {english.UNAFFECTED}"
+            admonition += paragraph(erratum.statement)
             admonition += paragraph(
-                f"{sentence}, when {condition}." if condition else f"{sentence}."
+                english.behaviour_of_code(erratum, entries.facts, entries.devices)
             )
+            admonition += field_list_of_sources(erratum.sources, entries)
             remarks.append(admonition)
         return remarks
 
@@ -299,7 +295,7 @@ class SpecRows(SpecDirective):
         if not row.active:
             body += paragraph(nodes.strong("", OUT_OF_SCOPE), f": {row.reason}")
         body += nodes.field_list("", *(field(name, text) for name, text in self.fields(row)))
-        body += field_list_of_sources(row, entries)
+        body += field_list_of_sources(row.sources, entries)
         body += self.remarks(row, entries)
         return nodes.definition_list_item("", term, body)
 
@@ -307,7 +303,11 @@ class SpecRows(SpecDirective):
         """Yields the names and values of the fields of a row."""
         profiles: dict[tuple[str, str], list[str]] = {}
         for profile, behaviour in row.behaviour.items():
-            line = (verb(behaviour).capitalize(), "") if behaviour else not_listed(row, profile)
+            line = (
+                (english.verb(behaviour).capitalize(), "")
+                if behaviour
+                else not_listed(row, profile)
+            )
             profiles.setdefault(line, []).append(profile)
         for (heading, text), names in profiles.items():
             links = with_commas(self.link("profile", name) for name in names)
@@ -318,8 +318,15 @@ class SpecRows(SpecDirective):
             yield "With the mode off", paragraph(f"`{row.mode_off}`")
         if row.order:
             yield "Order", paragraph(self.link("order", row.order))
-        if row.caller:
-            yield "Alert names", paragraph(f"`{row.caller}`")
+        callers: dict[str, list[str]] = {}
+        for profile, caller in row.callers.items():
+            callers.setdefault(caller, []).append(profile)
+        for caller, names in callers.items():
+            links = with_commas(self.link("profile", name) for name in names)
+            under: list[str | nodes.Node] = [" under ", *links] if len(callers) > 1 else []
+            yield "Alert names", paragraph(f"`{caller}`", *under)
+        if row.message:
+            yield "PyTorch's error begins", paragraph(f"“{row.message}”")
         if row.active:
             yield "Evidence", paragraph(row_evidence.line(row, self.evidence))
 
@@ -329,10 +336,10 @@ def field(name: str, body: nodes.paragraph) -> nodes.field:
     return nodes.field("", nodes.field_name("", name), nodes.field_body("", body))
 
 
-def field_list_of_sources(row: spec.Row, entries: spec.Spec) -> nodes.field_list:
-    """Returns the sources of a row: documents of PyTorch, with the phrase to look for."""
+def field_list_of_sources(sources: Iterable[spec.Source], entries: spec.Spec) -> nodes.field_list:
+    """Returns the sources of a row or an erratum, with the phrase to look for."""
     lines = nodes.field_list()
-    for source in row.sources:
+    for source in sources:
         document = entries.documents[source.document]
         releases = with_commas(
             nodes.reference("", release, refuri=document.url.format(release=release))
@@ -340,7 +347,8 @@ def field_list_of_sources(row: spec.Row, entries: spec.Spec) -> nodes.field_list
             else nodes.literal("", release)
             for release in source.releases
         )
-        citation = paragraph(f"{document.title}, ", *releases, f": “{source.phrase}”")
+        file: list[str | nodes.Node] = [", ", nodes.literal("", source.file)] if source.file else []
+        citation = paragraph(f"{document.title}, ", *releases, *file, f": “{source.phrase}”")
         lines += field("Source", citation)
     return lines
 

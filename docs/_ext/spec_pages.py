@@ -14,7 +14,7 @@ from sphinx.application import Sphinx
 
 import spec
 from spec import english
-from spec.resolve import LISTED, answers_of, unlisted
+from spec.resolve import answers_of, unlisted
 
 
 class Part(NamedTuple):
@@ -163,11 +163,6 @@ def page(entries: spec.Spec, profile: spec.Profile) -> str:
         options=options,
         out_of_scope=OUT_OF_SCOPE,
     )
-
-
-def verb(behaviour: spec.Behaviour | None) -> str:
-    """Returns a behaviour as a predicate."""
-    return english.EFFECTS[LISTED[behaviour]] if behaviour else english.UNAFFECTED
 
 
 def not_listed(row: spec.Row, profile: str) -> tuple[str, str]:

@@ -205,7 +205,8 @@ def _action(
     if answer.behaviour == "raise":
         # The path stays atomic: with warn_only the op runs as it would with the mode off.
         kind: Literal["raise", "warn"] = "warn" if mode.warn_only else "raise"
-        return Action(alert=Alert(kind, row.caller or row.op, row.id, mode.profile), row=row.id)
+        caller = row.callers.get(mode.profile, row.op)
+        return Action(alert=Alert(kind, caller, row.id, mode.profile), row=row.id)
     if answer.behaviour == "fill":
         return Action(fill=True, row=row.id)
     order = rules.orders[row.order] if row.order is not None else None

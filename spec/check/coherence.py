@@ -120,4 +120,7 @@ def _decides(row: Row, device: str, profile: str, facts: Facts) -> bool:
 def _outcome(row: Row, profile: str) -> tuple[object, ...]:
     """Returns what the row makes of a call under the profile."""
     behaviour = row.behaviour[profile]
-    return (behaviour, row.caller if behaviour == "raise" else (row.order, row.guarantee))
+    return (
+        behaviour,
+        row.callers.get(profile) if behaviour == "raise" else (row.order, row.guarantee),
+    )

@@ -48,6 +48,6 @@ def test_phrase(name, test, english):
 
 def test_every_row_and_erratum_reads_without_a_gap():
     for row in spec.load().rows:
-        errata = [row.erratum.when] if row.erratum else []
+        errata = [erratum.when for erratum in row.errata]
         phrases = [phrase(FACTS[name], test) for when in errata for name, test in when.items()]
         assert not [text for text in [row.condition, *phrases] if "{" in text or not text]

@@ -44,7 +44,9 @@ SMALL = spec.Spec(
     rows=(
         row("ordered", "cuda", "deterministic"),
         row("unordered", "any", "deterministic", order=None),
-        row("raises", "cuda", "raise", caller="raises_kernel"),
+        row(
+            "raises", "cuda", "raise", callers={"strict": "raises_kernel", "other": "other_kernel"}
+        ),
         row("nameless", "cuda", "raise"),
         row("fills", "any", "fill"),
         row("narrow", "cuda", "deterministic"),
@@ -82,6 +84,7 @@ SMALL = spec.Spec(
     },
     devices=spec.load().devices,
     documents=types.MappingProxyType({}),
+    data=spec.load().data,
 )
 
 

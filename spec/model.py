@@ -13,11 +13,16 @@ from typing import Any, Literal, TypeAlias, get_args
 
 Behaviour: TypeAlias = Literal["deterministic", "raise", "fill"]
 Direction: TypeAlias = Literal["forward", "backward"]
+#: What the mode does to a call under a profile. ``ordered`` is listed by the documents of the
+#: profile, and ``ordered_unlisted`` is not. ``same``: every run gives the same bits with the mode
+#: off as well. ``unknown``: no row states what the call does.
+Effect: TypeAlias = Literal["raises", "fills", "ordered", "ordered_unlisted", "same", "unknown"]
 Guarantee: TypeAlias = Literal["not_guaranteed", "run_to_run", "portable"]
 Kind: TypeAlias = Literal["op", "random", "loader", "backend", "compiler", "note"]
 State: TypeAlias = Literal["active", "out_of_scope"]
 
 BEHAVIOURS: tuple[Behaviour, ...] = get_args(Behaviour)
+EFFECTS: tuple[Effect, ...] = get_args(Effect)
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 #: The value of a fact, as an op states it about one call.
@@ -221,6 +226,7 @@ class Fact:
         about: A description.
         values: The values of a ``choice``.
         english: A phrase for each test: ``true``, ``false``, ``is``, ``not``, ``min``, ``max``.
+        every_op: Whether every op may state it, also if no row of the op asks for it.
     """
 
     name: str
@@ -228,6 +234,7 @@ class Fact:
     about: str
     values: tuple[str, ...]
     english: Mapping[str, str]
+    every_op: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -270,6 +277,21 @@ class Document:
 
 
 @dataclasses.dataclass(frozen=True)
+class Data:
+    """The spec as data that are published.
+
+    Attributes:
+        version: Its version, which follows Semantic Versioning. Equal versions have equal data.
+        changed: The time of the last change, in UTC, as ISO 8601.
+        licence: Its licence, as SPDX names it.
+    """
+
+    version: str
+    changed: str
+    licence: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Spec:
     """The content of the files under ``spec/``, read and frozen.
 
@@ -282,12 +304,18 @@ class Spec:
     facts: Mapping[str, Fact]
     devices: Mapping[str, Device]
     documents: Mapping[str, Document]
+    data: Data
     releases: tuple[str, ...] = ()
 
     @property
     def default_profile(self) -> str:
         """The profile that holds if nobody chose one."""
         return next(p.name for p in self.profiles.values() if p.default)
+
+    @functools.cached_property
+    def own_profile(self) -> str | None:
+        """The profile of this project, which decides calls that other profiles do not list."""
+        return next((p.name for p in self.profiles.values() if not p.release), None)
 
     @functools.cached_property
     def platforms(self) -> Mapping[str, Device]:

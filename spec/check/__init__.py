@@ -2,8 +2,8 @@
 
 ``schema`` checks the shape of each file. The other modules check what a schema cannot express:
 names that one file uses and another declares (``names``), errata and callers (``errata``), wording,
-the ledger of ids, whether the rows of an op agree and leave out no call (``coherence``), and the
-locks.
+the ledger of ids, whether the rows of an op agree and leave out no call (``coherence``), the locks,
+and the version of the data.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from importlib.resources.abc import Traversable
 from typing import Any
 
 from spec import defaults, loader
-from spec.check import coherence, errata, ledger, locks, names, schema, wording
+from spec.check import coherence, errata, ledger, locks, names, schema, versions, wording
 from spec.check.names import FileRow
-from spec.model import SpecError
+from spec.model import Spec, SpecError
 
 VOCABULARIES = (
     "profiles",
@@ -27,6 +27,7 @@ VOCABULARIES = (
     "releases",
     "ids",
     "locks",
+    "data",
 )
 
 
@@ -81,7 +82,11 @@ def problems(root: Traversable = loader.ROOT) -> list[Problem]:
     found += [Problem(*finding) for finding in ledger.findings(used, tables["ids"])]
     if not found:
         # Rows can only be compared with one another if each of them is right.
-        found += _together(tables, files, {row["id"]: file for file, row in rows})
+        spec = loader.assemble(tables, files)
+        found += _together(spec, tables, {row["id"]: file for file, row in rows})
+        # Rows get a version when they are right.
+        locked = tables["data"]["digests"]
+        found = found or [Problem(file, "", t) for file, t in versions.findings(spec, locked, root)]
     return sorted(found)
 
 
@@ -119,10 +124,9 @@ def _row_file(
 
 
 def _together(
-    tables: Mapping[str, Any], files: Mapping[str, Any], file_of: Mapping[str, str]
+    spec: Spec, tables: Mapping[str, Any], file_of: Mapping[str, str]
 ) -> Iterator[Problem]:
     """Yields the problems between rows that are each right."""
-    spec = loader.assemble(tables, files)
     for id, text in coherence.findings(spec):
         yield Problem(file_of[id], id, text)
     for profile, text in locks.findings(spec, tables["locks"]):

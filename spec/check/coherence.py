@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias, get_args
 
 from spec import conditions
-from spec.check.calls import distinct_calls
+from spec.calls import distinct_calls
 from spec.loader import thawed
 from spec.model import Direction, Facts, Row, Spec
 

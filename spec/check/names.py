@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 from spec import conditions, loader
-from spec.check.calls import named_values
+from spec.calls import named_values
 from spec.model import Fact, SpecError, Test
 
 #: The file of a row, and the row as TOML has it.
@@ -75,17 +75,17 @@ def _row(row: Mapping[str, Any], tables: Mapping[str, Any]) -> Iterator[str]:
 
 def _citation(row: Mapping[str, Any], profile: str, release: str, behaviour: str) -> Iterator[str]:
     """Yields a problem if no source of the row shows that a PyTorch release lists it."""
-    document = {"fill": "fill"}.get(behaviour, "list")
+    # A switch is on no list, and neither is attention; the notes describe them.
+    allowed = ["fill"] if behaviour == "fill" else ["list", "notes"]
     if row.get("kind") == "backend":
-        # A switch is on no list; the notes describe it.
-        document = "notes"
+        allowed = ["notes"]
     cited = any(
-        source["document"] == document and release in source["releases"] for source in row["source"]
+        source["document"] in allowed and release in source["releases"] for source in row["source"]
     )
     if release and not cited:
         yield (
-            f"no source says that {profile} lists it; cite the document {document!r} "
-            f"of release {release}"
+            f"no source says that {profile} lists it; cite the document "
+            f"{' or '.join(map(repr, allowed))} of release {release}"
         )
 
 

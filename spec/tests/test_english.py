@@ -37,7 +37,9 @@ def test_condition(when, device, direction, english):
         ("reduce", ("sum", "mean"), "`reduce` is `'sum'` or `'mean'`"),
         ("reduce", ("sum", "mean", "prod"), "`reduce` is `'sum'`, `'mean'` or `'prod'`"),
         ("reduce", {"not": ("sum", "mean")}, "`reduce` is not `'sum'` or `'mean'`"),
-        ("spatial_ndim", 3, "there are 3 spatial dimension(s)"),
+        ("spatial_ndim", 3, "`input` has 3 spatial dimensions"),
+        ("spatial_ndim", 1, "`input` has 1 spatial dimension"),
+        ("input_ndim", {"max": 1}, "`input` has at most 1 dimension"),
     ],
 )
 def test_phrase(name, test, english):

@@ -41,6 +41,12 @@ MUTATIONS = {
         '"list"\nreleases',
         "cite the document 'fill'",
     ),
+    "a listing in the code alone": (
+        INDEX_ADD,
+        'document = "list"',
+        'document = "code"',
+        "R0001: .* cite the document 'list' or 'notes' of release",
+    ),
     "an unknown fact": (BINCOUNT, "{ weights", "{ weight", "the fact 'weight' is not in facts"),
     "a fact of the wrong type": (BINCOUNT, "weights = true", "weights = 1", "allowed: bool"),
     "an unknown choice": (HISTC, 'dtype = "floating"', 'dtype = "float"', "erratum: .*got 'float'"),

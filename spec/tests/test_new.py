@@ -7,7 +7,7 @@ import pytest
 import spec
 from spec.__main__ import main
 from spec.new import NewOp, skeleton
-from spec.tests._edits import reports
+from spec.tests._edits import reports, reports_of_rows
 
 #: The next free ids of the small spec.
 ID, NEXT = "R0278", "R0279"
@@ -77,7 +77,7 @@ def test_a_new_op_has_a_row_and_an_id(checkout):
     ]
     issued = tomllib.loads((checkout / "spec/ids.toml").read_text(encoding="utf-8"))["issued"]
     assert issued[ID] == "gamma"
-    assert reports(checkout / "spec") == []
+    assert reports_of_rows(checkout / "spec") == []
 
 
 def test_without_an_order_the_check_reports_the_blank(checkout):
@@ -93,7 +93,7 @@ def test_a_device_that_races_has_a_row_of_its_own(checkout):
     assert (cpu.pop("id"), cpu.pop("device")) == (NEXT, "cpu")
     assert cuda == cpu
     assert cuda["direction"] == "backward"
-    assert reports(checkout / "spec") == []
+    assert reports_of_rows(checkout / "spec") == []
 
 
 def test_a_device_that_does_not_race_has_no_race_with_the_mode_off(checkout):
@@ -160,7 +160,7 @@ def test_an_op_may_join_a_family(checkout):
     assert rows(checkout, "put")[-1]["op"] == "put_all"
     assert (checkout / "conformance/cases/put.py").read_bytes() == b""
     assert "Add samples of 'put_all' to the table" in made.steps
-    assert reports(checkout / "spec") == []
+    assert reports_of_rows(checkout / "spec") == []
 
 
 @pytest.mark.parametrize(

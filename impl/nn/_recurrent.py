@@ -119,7 +119,7 @@ def _layer_output(
         # Elements after the end of a sequence may be NaN: they must not enter the products.
         x = jnp.where(inside[:, :, None], x, 0)
     gates = rules.product(x.reshape(1, steps * batch, features), layer.input[None])
-    gates = gates if layer.bias is None else gates + layer.bias
+    gates = gates if layer.bias is None else gates + layer.bias[None, None]
     # Stored for all steps in the dtype of the input, which may be narrower.
     gates = convert(gates.reshape(steps, batch, directions, layer.hidden.shape[2]), x.dtype)
     gates = _by_direction(gates)

@@ -128,7 +128,7 @@ def _indices_along(
         return jax.lax.round(x, jax.lax.RoundingMethod.TO_NEAREST_EVEN)[..., None], x
     below = jax.lax.stop_gradient(jnp.floor(x))
     first, count = (-1, 4) if sampling.mode == "bicubic" else (0, 2)
-    indices = below[..., None] + (first + jnp.arange(count, dtype=x.dtype))
+    indices = below[..., None] + (first + jnp.arange(count, dtype=x.dtype))[None, None]
     if sampling.mode == "bicubic":
         indices = _padded(indices, size, sampling)
     return indices, x - below

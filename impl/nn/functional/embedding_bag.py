@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from impl._core import arguments, embedding_rows
 from impl._core.arguments import Array
-from impl._core.numerics import convert, fence
+from impl._core.numerics import convert, fence, lowest
 from impl._mode.decide import Decision, decide
 from impl._primitives.alert import alert
 from impl._primitives.arithmetic import divide, multiply
@@ -194,7 +194,7 @@ def _greatest(contents: _Contents) -> jax.Array:
     n = rows.shape[0]
     if n == 0:
         return jnp.zeros((contents.count, rows.shape[1]), rows.dtype)
-    greatest = contents.combined(-jnp.inf, rows, "max")
+    greatest = contents.combined(lowest(rows.dtype), rows, "max")
     destinations = contents.bags[None, :, None]
     greatest = gather(greatest[None], destinations, pullback=contents.pullback)[0]
     equal = in_bag & ((rows == greatest) | (jnp.isnan(rows) & jnp.isnan(greatest)))

@@ -107,7 +107,7 @@ def _positions(repeats: Array, output_size: int | None) -> jax.Array:
                 f"{_NAME}(): the length of the result depends on the values of 'repeats', which "
                 "are not known under jit; pass output_size="
             )
-        ends = jnp.cumsum(jnp.clip(jnp.asarray(repeats), 0, output_size))
+        ends = _ends(jnp.clip(jnp.asarray(repeats), 0, output_size), output_size)
         positions = jnp.searchsorted(ends, jnp.arange(output_size), side="right")
         return positions.astype(jnp.int32)
     if values.size and values.min() < 0:
@@ -122,6 +122,19 @@ def _positions(repeats: Array, output_size: int | None) -> jax.Array:
             f"{_NAME}(): output_size must be the sum of repeats, {total}, but got {output_size}"
         )
     return jnp.asarray(np.repeat(np.arange(values.size), values).astype(np.int32))
+
+
+def _ends(repeats: jax.Array, output_size: int) -> jax.Array:
+    """Returns the sum of the repeats up to each slice, or ``output_size`` where that is less.
+
+    A plain sum of int32 may overflow; one that stops at ``output_size`` does not overflow uint32.
+    """
+
+    def add(a: jax.Array, b: jax.Array) -> jax.Array:
+        return jnp.minimum(a + b, jnp.uint32(output_size))
+
+    ends: jax.Array = jax.lax.associative_scan(add, repeats.astype(jnp.uint32))
+    return ends.astype(jnp.int32)
 
 
 def _not_negative(name: str, value: Any) -> int:

@@ -112,7 +112,7 @@ def arrays_alone(
         if index is None:
             entries.append(slice(None))
             continue
-        arguments.array(function, name, index)
+        index = arguments.native(function, name, index)
         if is_mask(index) and index.ndim == 0:
             raise RuntimeError(
                 f"{function}(): argument '{name}' is a mask without dimensions; it needs one"
@@ -163,7 +163,8 @@ def _entry(function: str, entry: Any, name: str) -> _Entry:
     if isinstance(entry, list | tuple | range):
         entry = _from_list(function, entry, name)
     if isinstance(entry, jax.Array | np.ndarray | np.generic):
-        return _of_array(function, entry, name, as_number=True)
+        native = arguments.native(function, name, entry)
+        return _of_array(function, native, name, as_number=True)
     raise IndexError(
         f"{function}(): argument '{name}' is of type {type(entry).__name__}; {_ALLOWED}"
     )

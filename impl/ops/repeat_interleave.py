@@ -73,7 +73,7 @@ def repeat_interleave(
 def _positions_alone(repeats: Any, dim: int | None, output_size: int | None) -> jax.Array:
     if dim is not None:
         raise TypeError(f"{_NAME}(): argument 'dim' needs argument 'repeats'")
-    _check_array(repeats, "input")
+    repeats = _checked_array(repeats, "input")
     if np.ndim(repeats) != 1:
         raise RuntimeError(
             f"{_NAME}(): 'input' alone must be a vector of repeats, but got shape "
@@ -86,7 +86,7 @@ def _by_slice(repeats: Any, size: int, dim: int) -> Array:
     """Returns one number of repetitions for each of ``size`` slices."""
     if isinstance(repeats, numbers.Integral):
         return np.full(size, _not_negative("repeats", repeats))
-    _check_array(repeats, "repeats")
+    repeats = _checked_array(repeats, "repeats")
     if repeats.ndim > 1 or repeats.size not in (1, size):
         raise RuntimeError(
             f"{_NAME}(): repeats must have one element or the size of input along dim, but got "
@@ -144,14 +144,16 @@ def _not_negative(name: str, value: Any) -> int:
     return number
 
 
-def _check_array(repeats: Any, name: str) -> None:
+def _checked_array(repeats: Any, name: str) -> Array:
     if not isinstance(repeats, jax.Array | np.ndarray | np.generic):
         raise TypeError(
             f"{_NAME}(): argument '{name}' must be an int, a jax.Array or a NumPy array, not "
             f"{type(repeats).__name__}"
         )
+    repeats = arguments.native(_NAME, name, repeats)
     if np.dtype(repeats.dtype) not in (np.int32, np.int64):
         raise NotImplementedError(
             f"{_NAME}(): not implemented for {repeats.dtype} in argument '{name}'; it takes int32 "
             "and int64"
         )
+    return repeats

@@ -107,12 +107,12 @@ def arrays_alone(
         TypeError: An entry is not an array, or a mask is not known under ``jit``.
     """
     entries: list[_Entry] = []
-    for position, index in enumerate(indices):
+    for position, given in enumerate(indices):
         name = f"indices[{position}]"
-        if index is None:
+        if given is None:
             entries.append(slice(None))
             continue
-        index = arguments.native(function, name, index)
+        index = arguments.native(function, name, given)
         if is_mask(index) and index.ndim == 0:
             raise RuntimeError(
                 f"{function}(): argument '{name}' is a mask without dimensions; it needs one"

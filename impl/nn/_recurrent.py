@@ -96,7 +96,7 @@ def run(
         The h of the last layer at every step, of shape [steps, batch, directions * size]; and the
         final states, of the shapes of ``states``.
     """
-    inside = None if lengths is None else jnp.arange(len(x))[:, None] < lengths
+    inside = None if lengths is None else jnp.arange(len(x))[:, None] < lengths[None]
     final_states: list[State] = []
     for number, layer in enumerate(layers):
         if number and rules.key is not None:

@@ -150,10 +150,10 @@ def _checked_array(repeats: Any, name: str) -> Array:
             f"{_NAME}(): argument '{name}' must be an int, a jax.Array or a NumPy array, not "
             f"{type(repeats).__name__}"
         )
-    repeats = arguments.native(_NAME, name, repeats)
-    if np.dtype(repeats.dtype) not in (np.int32, np.int64):
+    array = arguments.native(_NAME, name, repeats)
+    if np.dtype(array.dtype) not in (np.int32, np.int64):
         raise NotImplementedError(
-            f"{_NAME}(): not implemented for {repeats.dtype} in argument '{name}'; it takes int32 "
+            f"{_NAME}(): not implemented for {array.dtype} in argument '{name}'; it takes int32 "
             "and int64"
         )
-    return repeats
+    return array

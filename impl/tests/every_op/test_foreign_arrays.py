@@ -7,22 +7,8 @@ import jax
 import numpy as np
 import pytest
 
-from impl.tests.every_op.public_ops import first_samples, public_ops
+from impl.tests.every_op.public_ops import Recorder, first_samples, public_ops
 from impl.tests.support.bits import assert_same_bits
-
-
-class Recorder:
-    """A namespace of ops that records the arguments of a call instead of running the op."""
-
-    __name__ = "recorder"
-
-    def __init__(self, calls):
-        self.calls = calls
-
-    def __getattr__(self, name):
-        if name in ("nn", "functional", "sparse"):
-            return self
-        return lambda *arguments, **options: self.calls.append((arguments, options))
 
 
 def variants(op, sample, change):
@@ -65,7 +51,7 @@ def test_another_byte_order_gives_the_same_program(sample, request):
 def test_arrays_of_no_numbers_are_refused_by_name(sample, request):
     op = request.node.callspec.id
     for dtype in (object, str, "datetime64[s]"):
-        for call, name in variants(op, sample, lambda array: np.zeros(array.shape, dtype)):
+        for call, name in variants(op, sample, functools.partial(np.zeros_like, dtype=dtype)):
             with pytest.raises(TypeError) as raised:
                 call()
             short = op.removeprefix("nn.").removeprefix("functional.")

@@ -1,4 +1,4 @@
-"""``embedding_bag`` with arguments drawn at random: each call has a result, or an error of its own."""
+"""Any arguments of ``embedding_bag``: each call has a result, or an error of its own."""
 
 import jax
 import jax.numpy as jnp

@@ -15,6 +15,7 @@ import jax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
+from impl._core.project import tracker
 from impl._mode.decide import Alert, Decision
 from impl._primitives._common import register_per_platform
 
@@ -49,10 +50,12 @@ def message(alert: Alert) -> str:
     # No profile helps an operation that has no row.
     if alert.row is not None and alert.profile != "complete":
         remedies.append("pass 'profile=\"complete\"', in which every operation is deterministic")
+    # An op without a row is another library's, which has a tracker of its own.
+    request = f" To ask for one, open an issue at {tracker()}." if alert.row else ""
     return (
         f"{alert.caller} does not have a deterministic implementation{row}, but you set "
         f"'impl.use_deterministic_algorithms(True{option})'. Ways out: "
-        f"{'; '.join(remedies[:-1])}; or {remedies[-1]}."
+        f"{'; '.join(remedies[:-1])}; or {remedies[-1]}.{request}"
     )
 
 

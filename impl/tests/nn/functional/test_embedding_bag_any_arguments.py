@@ -32,7 +32,7 @@ def test_every_call_has_a_result_or_an_error_of_its_own(mode):
     sizes = st.sampled_from([0, 1, 3])
     numbers = st.sampled_from([0, 1, -1, 2.5, float("inf"), float("-inf"), float("nan")])
 
-    @settings(max_examples=40, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=25, deadline=None, derandomize=True, database=None)
     @given(data=st.data())
     def check(data):
         draw = data.draw

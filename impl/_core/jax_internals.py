@@ -36,6 +36,12 @@ NAMES: Mapping[str, str] = MappingProxyType(
     }
 )
 
+#: The name of the primitives of products and convolutions. By this name, which JAX gives to a
+#: wrapper of cuDNN's product, policies of ``jax.checkpoint`` such as ``dots_saveable`` know a
+#: product that is not JAX's own; ``dots_with_no_batch_dims_saveable`` takes the first axis of its
+#: first operand for the batch, as it is here.
+PRODUCT = "scaled_matmul_wrapper"
+
 
 def _manual_axis_type(value: jax.Array) -> Any:
     # Inside shard_map, the types of arrays and keys have it; it is undocumented.

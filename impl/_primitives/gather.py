@@ -16,6 +16,7 @@ from jax.interpreters import ad, batching, mlir, xla
 
 from impl._core.axes import within
 from impl._core.shard_axes import aligned, vary_like
+from impl._lowerings import _partitioning
 from impl._mode.decide import Decision
 from impl._primitives import _common
 from impl._primitives.alert import alert
@@ -44,7 +45,7 @@ def _abstract(operand: Any, indices: Any, *, pullback: Decision) -> Any:
     return operand.update(shape=shape, weak_type=False)
 
 
-def _lower(operand: jax.Array, indices: jax.Array, *, pullback: Decision) -> jax.Array:
+def _lower(operand: jax.Array, indices: jax.Array) -> jax.Array:
     size = operand.shape[1]
     if size == 0:
         # No index is valid. Read beyond the end of an axis that has one element instead.
@@ -56,6 +57,21 @@ def _lower(operand: jax.Array, indices: jax.Array, *, pullback: Decision) -> jax
         return jnp.take(operand, indices[0, :, 0], axis=1, mode="fill")
     # Along an axis where the indices have one element, all elements of the operand share it.
     return jnp.take_along_axis(operand, indices, axis=1, mode="fill")
+
+
+def _lower_as_bits(operand: jax.Array, indices: jax.Array) -> jax.Array:
+    out = _partitioning.as_bits(_lower)(operand, indices)
+    if not jnp.issubdtype(operand.dtype, jnp.inexact):
+        return out
+    inside = (indices >= 0) & (indices < operand.shape[1])
+    return jnp.where(inside, out, jnp.full((), jnp.nan, operand.dtype))
+
+
+def _lowering_rule(context: Any, *args: Any, pullback: Decision) -> Any:
+    function = _lower_as_bits if _partitioning.is_partitioned(context) else _lower
+    return _partitioning.lower(
+        function, _partitioning.LEFT_TO_XLA, context, *args, multiple_results=False
+    )
 
 
 def _jvp(primals: Any, tangents: Any, *, pullback: Decision) -> Any:
@@ -107,7 +123,7 @@ def _batch(args: Any, dims: Any, *, pullback: Decision) -> Any:
 
 gather_p.def_impl(functools.partial(xla.apply_primitive, gather_p))
 gather_p.def_abstract_eval(_abstract)
-mlir.register_lowering(gather_p, mlir.lower_fun(_lower, multiple_results=False))
+mlir.register_lowering(gather_p, _lowering_rule)
 ad.primitive_jvps[gather_p] = _jvp
 ad.primitive_transposes[gather_p] = _transpose
 ad.primitive_transposes[primitives["add"]] = _transpose_scatter

@@ -10,6 +10,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 
 from impl._lowerings import sort as lowerings
+from impl._lowerings._partitioning import Axes
 from impl._mode.decide import Decision
 from impl._primitives import _common
 
@@ -56,7 +57,9 @@ def _abstract(values: Any, *, count: int = 1, **_: Any) -> Any:
 
 def _new_primitive(name: str, cpu: Any, xla: Any, kernel: Any) -> Primitive:
     both = _common.Lowerings(cpu=cpu, xla=xla, kernel=kernel)
-    primitive = _common.new_primitive(name, _abstract, {"atomic": both, "ordered": both})
+    primitive = _common.new_primitive(
+        name, _abstract, {"atomic": both, "ordered": both}, axes=Axes("o.i -> o.i")
+    )
 
     def jvp(primals: Any, tangents: Any, **params: Any) -> Any:
         out = primitive.bind(*primals, **params)

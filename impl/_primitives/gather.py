@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir, xla
 
+from impl._core import jax_internals
 from impl._core.axes import within
 from impl._core.shard_axes import aligned, vary_like
 from impl._lowerings import _partitioning
@@ -41,8 +42,7 @@ def gather(operand: jax.Array, indices: jax.Array, *, pullback: Decision) -> jax
 
 
 def _abstract(operand: Any, indices: Any, *, pullback: Decision) -> Any:
-    shape = (operand.shape[0], indices.shape[1], operand.shape[2])
-    return operand.update(shape=shape, weak_type=False)
+    return jax_internals.type_of(operand, (operand, 0), (indices, 1), (operand, 2))
 
 
 def _lower(operand: jax.Array, indices: jax.Array) -> jax.Array:
@@ -85,7 +85,7 @@ def _jvp(primals: Any, tangents: Any, *, pullback: Decision) -> Any:
 def _transpose(cotangent: Any, operand: Any, indices: Any, *, pullback: Decision) -> Any:
     if type(cotangent) is ad.Zero:
         return ad.Zero(operand.aval), None
-    initial = vary_like(jnp.zeros(operand.aval.shape, operand.aval.dtype), cotangent)
+    initial = vary_like(ad.instantiate_zeros(ad.Zero(operand.aval)), cotangent)
     cotangent = alert(cotangent, pullback)
     return scatter_accumulate(initial, indices, cotangent, decision=pullback), None
 
@@ -102,6 +102,7 @@ def _transpose_scatter(
         of_updates = ad.Zero(updates.aval)
         if not zero:
             of_updates = _cotangent_of_updates(cotangent, indices, decision)
+            of_updates = jax_internals.shard_like(of_updates, updates.aval)
     return of_operand, None, of_updates
 
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir, xla
 
+from impl._core import jax_internals
 from impl._core.shard_axes import aligned
 from impl._lowerings import _partitioning
 from impl._lowerings import scatter_assign as lowerings
@@ -63,8 +64,8 @@ def writers(indices: jax.Array, size: int, *, decision: Decision) -> jax.Array:
 
 
 def _abstract_writers(indices: Any, *, size: int, decision: Decision) -> Any:
-    shape = (indices.shape[0], size, indices.shape[2])
-    return indices.update(shape=shape, dtype=jnp.dtype(jnp.int32), weak_type=False)
+    int32 = jnp.dtype(jnp.int32)
+    return jax_internals.type_of(indices, (indices, 0), size, (indices, 2), dtype=int32)
 
 
 def _jvp_of_writers(primals: Any, tangents: Any, **params: Any) -> Any:

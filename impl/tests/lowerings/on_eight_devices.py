@@ -172,6 +172,34 @@ def test_explicit_axes(axis):
         check(("index_add", "cumsum"), mesh, AXES[axis])
 
 
+@pytest.mark.parametrize("of_table", [P("d"), P(None, "d")])
+def test_embedding_with_explicit_axes(of_table):
+    def function(table, index):
+        out, pullback = jax.vjp(lambda t: functional.embedding(index, t), table)
+        return out, *pullback(out)
+
+    program = jax.jit(function)
+    table = RNG.normal(size=(16, 8)).astype(np.float32)
+    index = RNG.integers(0, 16, (8, 12), dtype=np.int32)
+    mesh = mesh_of(8, kind=AxisType.Explicit)
+    with jax.set_mesh(mesh):
+        out, gradient_ = program(
+            jax.device_put(table, NamedSharding(mesh, of_table)),
+            jax.device_put(index, NamedSharding(mesh, P("d"))),
+        )
+    assert_all_same_bits([out, gradient_], program(table, index))
+    assert jax.typeof(out).sharding.spec == P("d", None, None)
+    assert gradient_.sharding.spec == P(*of_table, *[None] * (2 - len(of_table)))
+
+
+def test_gradients_have_the_explicit_axes_of_their_operands():
+    mesh = mesh_of(8, kind=AxisType.Explicit)
+    with jax.set_mesh(mesh):
+        arrays = sharded(mesh, AXES["n"])
+        program = jax.jit(jax.grad(lambda v: impl.index_add(TABLE, 1, PLAIN.index, v).sum()))
+        assert jax.typeof(program(arrays.values)).sharding.spec == P(None, "d", None)
+
+
 def test_a_sharded_batch_stays_sharded():
     def function(values):
         return impl.index_add(TABLE[0], 0, PLAIN.index, values), impl.cumsum(values, 0)

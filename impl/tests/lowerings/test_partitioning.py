@@ -26,7 +26,7 @@ INDEX = np.array([0, 1, 1, 3])
 def test_on_eight_devices():
     # The number of devices cannot change once JAX has been used, so the tests have a process.
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
-    options = ["-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist"]
+    options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist"]
     process = subprocess.run(
         [sys.executable, "-m", "pytest", *options, str(HERE / "on_eight_devices.py")],
         capture_output=True,

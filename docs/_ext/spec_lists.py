@@ -126,19 +126,31 @@ class SpecDirective(SphinxDirective):
     def remarks(self, row: spec.Row, entries: spec.Spec) -> list[nodes.Node]:
         """Returns the note of a row, and the erratum of the documents."""
         remarks: list[nodes.Node] = [paragraph(row.note)] if row.note else []
-        if row.erratum:
-            behaviour = PARTS[row.erratum.behaviour].verb if row.erratum.behaviour else UNAFFECTED
-            condition = condition_phrase(row.erratum.when, entries.facts)
-            sentence = f"PyTorch's code since {row.erratum.since}: {behaviour}"
+        for erratum in row.errata:
             admonition = nodes.admonition("", nodes.title("", "Erratum"), classes=["note"])
-            admonition += paragraph(row.erratum.statement)
-            if row.erratum.unaffected_elsewhere:
-                condition += f"; otherwise {UNAFFECTED}"
-            admonition += paragraph(
-                f"{sentence}, when {condition}." if condition else f"{sentence}."
-            )
+            admonition += paragraph(erratum.statement)
+            admonition += paragraph(behaviour_of_code(erratum, entries))
+            admonition += field_list_of_sources(erratum.sources, entries)
             remarks.append(admonition)
         return remarks
+
+
+def behaviour_of_code(erratum: spec.Erratum, entries: spec.Spec) -> str:
+    """Returns the behaviour, the releases and the condition of an erratum, in a sentence."""
+    behaviour = PARTS[erratum.behaviour].verb if erratum.behaviour else UNAFFECTED
+    if erratum.caller:
+        behaviour += f" as `{erratum.caller}`"
+    releases = f"since {erratum.since}" + " or before" * erratum.since_is_bound
+    if erratum.until:
+        releases += f", up to {erratum.until}"
+    condition = " and ".join(
+        filter(None, (condition_phrase(erratum.when, entries.facts), erratum.calls))
+    )
+    if erratum.device:
+        behaviour += f" on {entries.devices[erratum.device].english} device"
+    otherwise = f"; otherwise {UNAFFECTED}" if erratum.unaffected_elsewhere else ""
+    when = f", when {condition}" if condition else ""
+    return f"PyTorch's code {releases}: {behaviour}{when}{otherwise}."
 
 
 class SpecProfiles(SpecDirective):
@@ -282,7 +294,7 @@ class SpecRows(SpecDirective):
         if not row.active:
             body += paragraph(nodes.strong("", OUT_OF_SCOPE), f": {row.reason}")
         body += nodes.field_list("", *(field(name, text) for name, text in self.fields(row)))
-        body += field_list_of_sources(row, entries)
+        body += field_list_of_sources(row.sources, entries)
         body += self.remarks(row, entries)
         return nodes.definition_list_item("", term, body)
 
@@ -302,8 +314,15 @@ class SpecRows(SpecDirective):
             yield "With the mode off", paragraph(f"`{row.mode_off}`")
         if row.order:
             yield "Order", paragraph(self.link("order", row.order))
-        if row.caller:
-            yield "Alert names", paragraph(f"`{row.caller}`")
+        callers: dict[str, list[str]] = {}
+        for profile, caller in row.callers.items():
+            callers.setdefault(caller, []).append(profile)
+        for caller, names in callers.items():
+            links = with_commas(self.link("profile", name) for name in names)
+            under: list[str | nodes.Node] = [" under ", *links] if len(callers) > 1 else []
+            yield "Alert names", paragraph(f"`{caller}`", *under)
+        if row.message:
+            yield "PyTorch's error begins", paragraph(f"“{row.message}”")
         if row.active:
             yield "Evidence", paragraph(row_evidence.line(row, self.evidence))
 
@@ -313,10 +332,10 @@ def field(name: str, body: nodes.paragraph) -> nodes.field:
     return nodes.field("", nodes.field_name("", name), nodes.field_body("", body))
 
 
-def field_list_of_sources(row: spec.Row, entries: spec.Spec) -> nodes.field_list:
-    """Returns the sources of a row: documents of PyTorch, with the phrase to look for."""
+def field_list_of_sources(sources: Iterable[spec.Source], entries: spec.Spec) -> nodes.field_list:
+    """Returns the sources of a row or an erratum, with the phrase to look for."""
     lines = nodes.field_list()
-    for source in row.sources:
+    for source in sources:
         document = entries.documents[source.document]
         releases = with_commas(
             nodes.reference("", release, refuri=document.url.format(release=release))
@@ -324,7 +343,8 @@ def field_list_of_sources(row: spec.Row, entries: spec.Spec) -> nodes.field_list
             else nodes.literal("", release)
             for release in source.releases
         )
-        citation = paragraph(f"{document.title}, ", *releases, f": “{source.phrase}”")
+        file: list[str | nodes.Node] = [", ", nodes.literal("", source.file)] if source.file else []
+        citation = paragraph(f"{document.title}, ", *releases, *file, f": “{source.phrase}”")
         lines += field("Source", citation)
     return lines
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import string
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -34,8 +35,8 @@ class Axes:
     Attributes:
         rule: A word for each operand, an arrow, and a word for each result. A letter of a word
             names a free axis, and a point stands for an axis that is gathered. Axes beyond the
-            word are gathered too. An axis with one element is shared by the whole free axis of
-            its name. None leaves everything to XLA.
+            word are gathered too. A star stands for any number of free axes. An axis with one
+            element is shared by the whole free axis of its name. None leaves everything to XLA.
     """
 
     rule: str | None = None
@@ -45,6 +46,10 @@ class Axes:
         words = [word.strip() for side in str(self.rule).split("->") for word in side.split(",")]
         words = words if any(words) else [""] * (len(operands) + len(results))
         shapes = [array.shape for array in (*operands, *results)]
+        words = [
+            word.replace("*", string.ascii_uppercase[: len(shape) - len(word) + 1])
+            for word, shape in zip(words, shapes, strict=True)
+        ]
         lengths: dict[str, int] = {}
         for word, shape in zip(words, shapes, strict=True):
             for name, length in zip(word, shape, strict=False):

@@ -18,6 +18,8 @@ from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import impl
+from impl._mode.decide import Action, Decision
+from impl._primitives.total import total
 from impl.nn import functional
 from impl.tests.support.bits import assert_all_same_bits
 
@@ -25,6 +27,7 @@ pytestmark = pytest.mark.usefixtures("complete")
 
 OUTER, N, INNER, SIZE = 8, 96, 24, 5
 RNG = np.random.default_rng(0)
+ORDERED = Decision(elsewhere=Action(path="ordered"))
 TABLE = RNG.normal(size=(OUTER, SIZE, INNER)).astype(np.float32)
 
 
@@ -66,6 +69,7 @@ SUMS = {
     "embedding": lambda a: gradient(
         lambda t: functional.embedding(a.index, t), TABLE[0], a.values[0]
     ),
+    "total": lambda a: total(jnp.swapaxes(a.values, 1, 2), decision=ORDERED),
     "a part": lambda a: impl.index_add(TABLE, 1, a.index[:90], a.values[:, :90]),
 }
 SELECTIONS = {

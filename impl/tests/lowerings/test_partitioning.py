@@ -92,6 +92,10 @@ def test_names_of_axes():
         (None, "n", "i"),
         ("o", None),
     ]
+    assert Axes("*. -> *").names(operands[:1], [np.zeros((2, 5, 4))]) == [
+        ("A", "B", None),
+        ("A", "B", "C"),
+    ]
     assert _partitioning.NONE_FREE.names(operands, []) == [(None,) * 3] * 2
 
 

@@ -175,19 +175,24 @@ def check_partitioner(context: Any) -> None:
 
 
 def without_shardings(context: Any) -> Any:
-    """Returns the context of a lowering rule with types that have no sharding, and with devices.
+    """Returns the context of a lowering rule with types that have no sharding."""
+    return context.replace(
+        avals_in=[*map(_without_sharding, context.avals_in)],
+        avals_out=[*map(_without_sharding, context.avals_out)],
+    )
+
+
+def with_devices(context: Any) -> Any:
+    """Returns the context of a lowering rule with as many devices as the program has.
 
     JAX leaves the devices out unless a program has a primitive of a private set. The rule of
     ``custom_partitioning`` fails without them, but only counts them.
     """
     axes = context.module_context.axis_context
-    if hasattr(axes, "device_assignment") and axes.device_assignment is None:
-        axes = dataclasses.replace(axes, device_assignment=(jax.devices()[0],) * axes.num_devices)
-    return context.replace(
-        avals_in=[*map(_without_sharding, context.avals_in)],
-        avals_out=[*map(_without_sharding, context.avals_out)],
-        module_context=context.module_context.replace(axis_context=axes),
-    )
+    if not hasattr(axes, "device_assignment") or axes.device_assignment is not None:
+        return context
+    axes = dataclasses.replace(axes, device_assignment=(jax.devices()[0],) * axes.num_devices)
+    return context.replace(module_context=context.module_context.replace(axis_context=axes))
 
 
 def _without_sharding(aval: Any) -> Any:

@@ -142,6 +142,7 @@ def lower(
         jax_internals.check_partitioner(context)
         names = axes.names(context.avals_in, context.avals_out)
         call = _partitioned(function, names[: len(args)], names[len(args) :])
+        context = jax_internals.with_devices(context)
         return mlir.lower_fun(call, multiple_results=multiple_results)(context, *args)
 
 

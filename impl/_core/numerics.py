@@ -12,6 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+#: Whether XLA on a CPU fuses nothing across a fence.
+_FENCES_HOLD = jax.__version_info__ >= (0, 11)
+
 
 def identity(dtype: jax.typing.DTypeLike) -> float | int:
     """Returns the identity of addition: -0 for floats, since -0 + x has the bits of x for all x."""
@@ -58,16 +61,32 @@ def fence(value: jax.Array) -> jax.Array:
     return fenced
 
 
-def product(a: jax.Array, b: jax.typing.ArrayLike) -> jax.Array:
-    """Returns ``a * b``, rounded before any sum that it is a term of.
+def seal(value: jax.Array) -> jax.Array:
+    """Returns ``value``; if it is a product, it is rounded before a sum uses it.
 
     XLA contracts a product and a sum in one fusion to a fused multiply-add, with jax 0.10 even
     across an optimization_barrier. It does not contract a product that is used several times.
     """
-    p = a * b
-    if not jnp.issubdtype(p.dtype, jnp.floating):
-        return p
-    return jnp.where(jnp.abs(p) <= jnp.inf, p, p + p)
+    if jnp.issubdtype(value.dtype, jnp.complexfloating):
+        return jax.lax.complex(seal(value.real), seal(value.imag))
+    if not jnp.issubdtype(value.dtype, jnp.floating):
+        return value
+    return jnp.where(jnp.abs(value) <= jnp.inf, value, value + value)
+
+
+def isolate(value: jax.Array) -> jax.Array:
+    """Returns ``value``; whatever computes it is rounded before a sum uses it.
+
+    A fence costs nothing if ``value`` is in memory, where a seal reads and writes it once.
+    """
+    if not jnp.issubdtype(value.dtype, jnp.inexact):
+        return value
+    return fence(value) if _FENCES_HOLD else seal(value)
+
+
+def product(a: jax.Array, b: jax.typing.ArrayLike) -> jax.Array:
+    """Returns the real product ``a * b``, rounded before any sum that it is a term of."""
+    return seal(a * b)
 
 
 def quotient(a: jax.Array, b: jax.Array) -> jax.Array:

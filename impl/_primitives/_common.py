@@ -12,6 +12,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, mlir, xla
 
 import spec
+from impl._core.numerics import isolate
 from impl._kernels.launch import Launch
 from impl._mode import modes
 from impl._mode.decide import Decision, Path
@@ -53,10 +54,19 @@ def new_primitive(
     paths: Mapping[Path, Lowerings],
     *,
     multiple_results: bool = False,
+    adds: bool = True,
 ) -> Primitive:
     """Makes a primitive whose static parameter ``decision`` chooses a path on each platform.
 
     The caller registers rules of differentiation and batching.
+
+    Args:
+        name: The name in a jaxpr.
+        abstract_eval: From the types of the operands to the type of the result.
+        paths: The lowerings of each path.
+        multiple_results: Whether the lowerings return a tuple.
+        adds: Whether lowerings may add to an operand. A product that the user's program passes in
+            is then rounded first, as it is outside of any program.
     """
     primitive = Primitive(name)
     primitive.multiple_results = multiple_results
@@ -67,14 +77,25 @@ def new_primitive(
         platform: str | None, context: Any, *args: Any, decision: Decision, **params: Any
     ) -> Any:
         name = platform or "other"
-        function = paths[decision.on(name).path].choose(name, decision)
-        lower = mlir.lower_fun(
-            functools.partial(function, **params), multiple_results=multiple_results
+        function: Function = functools.partial(
+            paths[decision.on(name).path].choose(name, decision), **params
         )
-        return lower(context, *args)
+        # XLA contracts no product with a sum for CUDA.
+        if adds and name != "cuda":
+            function = _on_isolated(function)
+        return mlir.lower_fun(function, multiple_results=multiple_results)(context, *args)
 
     register_per_platform(primitive, rule)
     return primitive
+
+
+def _on_isolated(function: Function) -> Function:
+    """Wraps a lowering, whose operands are then rounded before it computes with them."""
+
+    def run(*operands: jax.Array) -> Any:
+        return function(*map(isolate, operands))
+
+    return run
 
 
 def register_per_platform(primitive: Primitive, rule: Callable[..., Any]) -> None:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir, xla
 
-from impl._core.numerics import accumulator, convert, product, quotient
+from impl._core.numerics import accumulator, convert, isolate, product, quotient
 from impl._core.shard_axes import aligned
 from impl._primitives import _common
 
@@ -50,6 +50,15 @@ def divide(a: jax.Array, b: jax.Array) -> jax.Array:
         Shape and dtype of ``a``. Subnormal operands and results may be flushed to zero.
     """
     return _bind(divide_p, a, b)
+
+
+def isolated(value: jax.Array) -> jax.Array:
+    """Returns ``value``; whatever computes it is rounded before a sum of the caller uses it.
+
+    The other primitives do this with their operands. An op that adds by itself calls this function
+    for its arrays, since the user's program may compute them by products.
+    """
+    return isolate_p.bind(value)  # type: ignore[no-any-return]
 
 
 def _bind(primitive: Primitive, a: jax.Array, b: jax.Array) -> jax.Array:
@@ -98,6 +107,22 @@ def _transpose_quotient(cotangent: Any, a: Any, b: Any) -> Any:
     return ad.Zero(a.aval) if type(cotangent) is ad.Zero else divide(cotangent, b), None
 
 
+def _jvp_of_isolated(primals: Any, tangents: Any) -> Any:
+    out = isolated(*primals)
+    return out, _common.zero_tangent(out) if type(tangents[0]) is ad.Zero else isolated(*tangents)
+
+
+def _transpose_isolated(cotangent: Any, value: Any) -> Any:
+    return (ad.Zero(value.aval) if type(cotangent) is ad.Zero else isolated(cotangent),)
+
+
+isolate_p = Primitive("samebits_isolate")
+isolate_p.def_impl(functools.partial(xla.apply_primitive, isolate_p))
+isolate_p.def_abstract_eval(lambda value: value.update(weak_type=False))
+mlir.register_lowering(isolate_p, mlir.lower_fun(isolate, multiple_results=False))
+batching.primitive_batchers[isolate_p] = lambda args, dims: (isolated(*args), dims[0])
+ad.primitive_jvps[isolate_p] = _jvp_of_isolated
+ad.primitive_transposes[isolate_p] = _transpose_isolated
 multiply_p = _new_primitive("samebits_multiply", _product)
 divide_p = _new_primitive("samebits_divide", quotient)
 ad.defbilinear(multiply_p, lambda ct, _, b: multiply(ct, b), lambda ct, a, _: multiply(ct, a))

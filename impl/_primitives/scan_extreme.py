@@ -62,7 +62,7 @@ def _new_primitive(by: Literal["min", "max"]) -> Any:
     )
     paths: dict[Any, _common.Lowerings] = {"atomic": both, "ordered": both}
     primitive = _common.new_primitive(
-        f"samebits_scan_{by}", _abstract, paths, multiple_results=True
+        f"samebits_scan_{by}", _abstract, paths, multiple_results=True, adds=False
     )
     ad.primitive_jvps[primitive] = functools.partial(_jvp, by)
     batching.primitive_batchers[primitive] = functools.partial(_batch, by)

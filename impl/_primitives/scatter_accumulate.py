@@ -133,7 +133,10 @@ def _extreme_paths(reduction: Reduction) -> dict[Path, _common.Lowerings]:
 #: gather. ``scatter_accumulate_derivatives`` registers the derivatives of the others.
 primitives = {
     reduction.name: _common.new_primitive(
-        f"samebits_scatter_{reduction.name}", _abstract, paths(reduction)
+        f"samebits_scatter_{reduction.name}",
+        _abstract,
+        paths(reduction),
+        adds=paths is _fold_paths,
     )
     for reduction, paths in (
         (reductions.ADD, _fold_paths),

@@ -68,6 +68,7 @@ select_kth_p = _common.new_primitive(
             cpu=lowerings.ordered_cpu, xla=lowerings.ordered_xla, kernel=lowerings.ordered_kernel
         ),
     },
+    adds=False,
 )
 ad.primitive_jvps[select_kth_p] = _jvp
 batching.primitive_batchers[select_kth_p] = _batch

@@ -56,7 +56,9 @@ def _abstract(values: Any, *, count: int = 1, **_: Any) -> Any:
 
 def _new_primitive(name: str, cpu: Any, xla: Any, kernel: Any) -> Primitive:
     both = _common.Lowerings(cpu=cpu, xla=xla, kernel=kernel)
-    primitive = _common.new_primitive(name, _abstract, {"atomic": both, "ordered": both})
+    primitive = _common.new_primitive(
+        name, _abstract, {"atomic": both, "ordered": both}, adds=False
+    )
 
     def jvp(primals: Any, tangents: Any, **params: Any) -> Any:
         out = primitive.bind(*primals, **params)

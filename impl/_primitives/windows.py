@@ -160,7 +160,7 @@ _pick = _common.Lowerings(
     _without_launch(_without_table(lowerings.pick_xla)),
 )
 pick_p = _common.new_primitive(
-    "samebits_window_pick", _abstract_pick, {"atomic": _pick, "ordered": _pick}
+    "samebits_window_pick", _abstract_pick, {"atomic": _pick, "ordered": _pick}, adds=False
 )
 #: The transpose of ``pick_p``.
 pick_transpose_p = _common.new_primitive(

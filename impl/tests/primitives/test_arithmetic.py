@@ -7,7 +7,7 @@ import pytest
 from jax.test_util import check_grads
 
 from impl._core import numerics
-from impl._primitives.arithmetic import divide, multiply
+from impl._primitives.arithmetic import divide, isolated, multiply
 from impl.tests.support.bits import assert_same_bits
 
 
@@ -62,6 +62,19 @@ def test_a_product_is_rounded_before_it_is_added():
     rng = np.random.default_rng(0)
     a, b, c = rng.standard_normal((3, 10_000)).astype(np.float32)
     assert_same_bits(jax.jit(lambda a, b, c: multiply(a, b) + c)(a, b, c), a * b + c)
+
+
+def test_an_isolated_value_and_its_cotangent_are_rounded_before_they_are_added():
+    a, b, c = np.random.default_rng(0).standard_normal((3, 10_000)).astype(np.float32)
+
+    @jax.jit
+    def function(a, b, c):
+        out, pullback = jax.vjp(isolated, a * b)
+        return out + c, pullback(a * b)[0] + c, jax.jvp(isolated, (c,), (a * b,))[1] + c
+
+    for out in function(a, b, c):
+        assert_same_bits(out, a * b + c)
+    assert_same_bits(jax.vmap(isolated, 1)(np.stack([a, b], 1)), np.stack([a, b]))
 
 
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, np.float16], ids=lambda d: d.__name__)

@@ -7,7 +7,7 @@ import pytest
 from jax.test_util import check_grads
 
 from impl._core import numerics
-from impl._primitives.arithmetic import divide, isolated, multiply
+from impl._primitives.arithmetic import divide, isolated, multiply, sqrt
 from impl.tests.support.bits import assert_same_bits
 
 
@@ -91,3 +91,9 @@ def test_derivatives_of_products_and_quotients():
         check_grads(function, (a, b), order=2, modes=["fwd", "rev"], atol=1e-2, rtol=1e-2)
         mapped = jax.vmap(function, (0, None))(np.stack([a, b]), b)
         np.testing.assert_array_equal(mapped, function(np.stack([a, b]), np.stack([b, b])))
+
+
+def test_derivatives_of_roots():
+    a = np.array([1.5, 0.3, 9.0], np.float32)
+    check_grads(sqrt, (a,), order=2, modes=["fwd", "rev"], atol=1e-2, rtol=1e-2)
+    np.testing.assert_array_equal(jax.vmap(sqrt)(np.stack([a, 4 * a])), sqrt(np.stack([a, 4 * a])))

@@ -12,6 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+#: The scope of divisions and roots that may be approximate, since integer arithmetic corrects them.
+#: Instructions of compiled programs have it in their metadata.
+MENDED = "samebits_mended"
 #: Whether XLA on a CPU fuses nothing across a fence.
 _FENCES_HOLD = jax.__version_info__ >= (0, 11)
 
@@ -89,6 +92,7 @@ def product(a: jax.Array, b: jax.typing.ArrayLike) -> jax.Array:
     return seal(a * b)
 
 
+@jax.named_scope(MENDED)
 def quotient(a: jax.Array, b: jax.Array) -> jax.Array:
     """Returns ``a / b`` for float32 or float64, rounded to nearest on every device.
 
@@ -134,6 +138,7 @@ def quotient(a: jax.Array, b: jax.Array) -> jax.Array:
     return jnp.where(ordinary[0] & ordinary[1], exact, a / b)
 
 
+@jax.named_scope(MENDED)
 def square_root(
     value: jax.Array, approximate: Callable[[jax.Array], jax.Array] = jax.lax.sqrt
 ) -> jax.Array:

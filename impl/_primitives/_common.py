@@ -12,6 +12,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, mlir, xla
 
 import spec
+from impl._core import symbolic_sizes
 from impl._core.numerics import isolate
 from impl._kernels.launch import Launch
 from impl._mode import modes
@@ -83,6 +84,8 @@ def new_primitive(
         # XLA contracts no product with a sum for CUDA.
         if adds and name != "cuda":
             function = _on_isolated(function)
+        row = decision.on(name).row
+        function = _with_sizes(spec.load().row(row).op if row else primitive.name, function)
         return mlir.lower_fun(function, multiple_results=multiple_results)(context, *args)
 
     register_per_platform(primitive, rule)
@@ -94,6 +97,17 @@ def _on_isolated(function: Function) -> Function:
 
     def run(*operands: jax.Array) -> Any:
         return function(*map(isolate, operands))
+
+    return run
+
+
+def _with_sizes(op: str, function: Function) -> Function:
+    """Wraps a lowering, which then names the op in an error about a symbolic size."""
+
+    def run(*operands: jax.Array) -> Any:
+        names = (f"operand {position}" for position in range(len(operands)))
+        with symbolic_sizes.need(op, **dict(zip(names, operands, strict=True))):
+            return function(*operands)
 
     return run
 

@@ -32,6 +32,11 @@ JAX = {
 #: These flags halve the time that the oldest JAX needs to compile. Level 0 would be faster, but
 #: XLA fuses no product with a sum there, so the guards against that would go untested.
 CHEAP = "--xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false"
+#: The unit tests whose result may depend on the release of JAX. The suite tests each op there.
+RELEASES = [
+    *("-m", "not stand_in and not once", "impl/tests", "conformance/tests"),
+    *("--ignore=impl/tests/ops", "--ignore=impl/tests/nn"),
+]
 #: The checks of the suite whose result may depend on the release of JAX.
 BITS = ["--profile", "complete", "-k", "test_bits or test_fill or test_no_race or test_promise"]
 
@@ -52,37 +57,34 @@ def install(session: nox.Session, *groups: str) -> None:
     session.install("--upgrade", "--editable", ".[data]", *JAX[str(session.python)], *packages)
 
 
+def flags(session: nox.Session) -> dict[str, str | None]:
+    """Returns the options of XLA that save time on the oldest JAX.
+
+    The newest compiles as it does for users. The oldest shows in addition that nothing depends on
+    the level of XLA's optimisation.
+    """
+    return {"XLA_FLAGS": CHEAP} if with_newest(session) and "XLA_FLAGS" not in os.environ else {}
+
+
 @nox.session(python=list(JAX))
 def tests(session: nox.Session) -> None:
-    """Runs the unit tests of spec, impl and conformance."""
+    """Runs the unit tests of spec, impl and conformance, in a random order."""
     # One interpreter suffices for the comparison with PyTorch's values. The example runs on the
     # oldest JAX, because XLA's sums depend on the number of threads there.
     more = ["peer", "example"] if session.python == OLDEST else []
     install(session, "test", *more)
-    # The newest JAX compiles as it does for users, and so does the suite on both. Here the oldest
-    # shows in addition that nothing depends on the level of XLA's optimisation.
-    env = {"XLA_FLAGS": CHEAP} if with_newest(session) and "XLA_FLAGS" not in os.environ else {}
-    # The oldest interpreter runs the tests that do not depend on JAX. The suite runs the tests of
-    # stand-ins too.
-    less = (
-        ["-m", "not stand_in and not once", "impl/tests", "conformance/tests"]
-        if with_oldest(session)
-        else []
-    )
-    # One of the two interpreters runs the tests in a random order. pytest prints its seed.
-    order = [] if session.python == NEWEST else ["-p", "no:randomly"]
+    chosen = session.posargs or (RELEASES if with_oldest(session) else [])
     speed = ["-n", "auto", "--dist", "worksteal", "--durations", "10"]
-    session.run("pytest", *speed, *order, *(session.posargs or less), env=env)
+    session.run("pytest", *speed, *chosen, env=flags(session))
 
 
 @nox.session(python=list(JAX))
 def conformance(session: nox.Session) -> None:
     """Runs the conformance suite on the CPU."""
     install(session, "test")
-    # Lists and schedules do not depend on the release of JAX. If the newest runs the whole suite,
-    # the oldest runs the checks of bits under one profile.
-    rest = session.posargs or (BITS if with_newest(session) else [])
-    session.run("python", "-m", "conformance", "run", "--device", "cpu", *rest)
+    chosen = session.posargs or (BITS if with_oldest(session) else [])
+    command = ("python", "-m", "conformance", "run", "--device", "cpu")
+    session.run(*command, *chosen, env=flags(session))
 
 
 @nox.session(python=OLDEST)

@@ -18,6 +18,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "spec_lists",
+    "spec_data",
     "conformance_tables",
 ]
 nitpicky = True
@@ -32,10 +33,11 @@ nitpick_ignore_regex = [
 ]
 autodoc_member_order = "bysource"
 smartquotes = False  # The texts of the spec appear unchanged.
-exclude_patterns = ["_build", "_ext", "tests"]
+exclude_patterns = ["_build", "_data", "_ext", "tests"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 napoleon_numpy_docstring = False
 
 html_theme = "furo"
+html_extra_path = ["_data"]  # spec_data writes it.
 html_title = f"samebits {release}"

@@ -32,7 +32,14 @@ from impl.ops.cummax import cummax
 from impl.ops.cummin import cummin
 from impl.ops.cumprod import cumprod
 from impl.ops.cumsum import cumsum
-from impl.ops.empty import empty, empty_like, empty_permuted, empty_strided, new_empty
+from impl.ops.empty import (
+    empty,
+    empty_like,
+    empty_permuted,
+    empty_strided,
+    new_empty,
+    new_empty_strided,
+)
 from impl.ops.gather import gather
 from impl.ops.getitem import getitem
 from impl.ops.histc import histc
@@ -125,6 +132,7 @@ __all__ = [
     "mv",
     "nanmedian",
     "new_empty",
+    "new_empty_strided",
     "nn",
     "ops",
     "put",

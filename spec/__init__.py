@@ -11,11 +11,14 @@ from spec.conditions import holds as holds
 from spec.loader import load as load
 from spec.loader import read as read
 from spec.model import BEHAVIOURS as BEHAVIOURS
+from spec.model import EFFECTS as EFFECTS
 from spec.model import KINDS as KINDS
 from spec.model import Behaviour as Behaviour
+from spec.model import Data as Data
 from spec.model import Device as Device
 from spec.model import Direction as Direction
 from spec.model import Document as Document
+from spec.model import Effect as Effect
 from spec.model import Erratum as Erratum
 from spec.model import Fact as Fact
 from spec.model import Facts as Facts
@@ -29,6 +32,9 @@ from spec.model import Row as Row
 from spec.model import Source as Source
 from spec.model import Spec as Spec
 from spec.model import SpecError as SpecError
+from spec.resolve import Answer as Answer
+from spec.resolve import check_question as check_question
+from spec.resolve import resolve as resolve
 
 if TYPE_CHECKING:
     #: The names of the devices that JAX has a platform for.

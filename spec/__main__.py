@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
-from spec import check, export, loader, new
-from spec.check import ledger, locks
+from spec import check, export, loader, new, show
+from spec.check import ledger, locks, versions
 from spec.model import Direction, SpecError
 from spec.new import NewOp
 
@@ -53,6 +53,17 @@ def _parser() -> argparse.ArgumentParser:
     lock = commands.add_parser("lock", help="show the digests of the transcribed profiles")
     lock.add_argument("--write", action="store_true", help="write them to locks.toml")
     lock.set_defaults(run=_lock)
+    version = commands.add_parser("version", help="list the changes since the version of the data")
+    version.add_argument(
+        "--write", action="store_true", help="give them a new version and describe them"
+    )
+    version.add_argument(
+        "--part",
+        choices=get_args(versions.Part),
+        help="the part of the version to raise; `same` if nobody has read the version yet "
+        "(default: major if something is lost, otherwise minor)",
+    )
+    version.set_defaults(run=_version)
     op = commands.add_parser("new", help="write the skeleton of a new op into this checkout")
     op.add_argument("op", metavar="OP", help="its name: foo, or nn.functional.foo")
     op.add_argument(
@@ -71,8 +82,19 @@ def _parser() -> argparse.ArgumentParser:
     op.add_argument("--torch", metavar="NAME", help="its name in PyTorch (default: torch.OP)")
     op.add_argument("--family", help="the file of its rows (default: a file of its own name)")
     op.set_defaults(run=_new)
+    answer = commands.add_parser("show", help="show what the mode does to an op")
+    answer.add_argument("op", metavar="OP", help="its name, here or in PyTorch: nn.functional.pad")
+    answer.add_argument("--device", help="one device (default: all)")
+    answer.add_argument("--profile", help="the profile (default: that of the mode)")
+    answer.add_argument("--direction", choices=get_args(Direction), help="default: both")
+    answer.set_defaults(run=_show)
     rows = commands.add_parser("export", help="write the rows for other tools")
-    rows.add_argument("--format", choices=["json", "csv"], default="json")
+    rows.add_argument(
+        "--format",
+        choices=["json", "csv", "schema"],
+        default="json",
+        help="one document, a flat table, or the JSON Schema of the document (default: json)",
+    )
     rows.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")
     rows.set_defaults(run=_export)
     return parser
@@ -113,6 +135,18 @@ def _lock(options: argparse.Namespace) -> int:
     return 0
 
 
+def _version(options: argparse.Namespace) -> int:
+    spec = loader.read(options.root)
+    table = loader.read_table(options.root, versions.TABLE)
+    for line in versions.changes(spec, table["digests"]).lines():
+        print(line)
+    version = spec.data.version
+    if options.write:
+        version = versions.write(options.root, spec, options.part)
+    print(f"the version is {version}")
+    return 0
+
+
 def _new(options: argparse.Namespace) -> int:
     repository = options.root.resolve().parent
     op = NewOp(
@@ -132,9 +166,27 @@ def _new(options: argparse.Namespace) -> int:
     return 0
 
 
+def _show(options: argparse.Namespace) -> int:
+    spec = loader.read(options.root)
+    sys.stdout.write(
+        show.text(
+            options.op,
+            spec,
+            device=options.device,
+            profile=options.profile,
+            direction=options.direction,
+        )
+    )
+    return 0
+
+
 def _export(options: argparse.Namespace) -> int:
     spec = loader.read(options.root)
-    text = export.as_json(spec) if options.format == "json" else export.as_csv(spec)
+    text = {
+        "json": lambda: export.as_json(spec),
+        "csv": lambda: export.as_csv(spec),
+        "schema": export.schema_as_json,
+    }[options.format]()
     if options.output is None:
         sys.stdout.write(text)
     else:

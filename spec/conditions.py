@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
+from typing import get_args
 
-from spec.model import Direction, Fact, Facts, FactValue, Row, SpecError, Test
+from spec.calls import distinct_calls
+from spec.model import Direction, Fact, Facts, FactValue, Row, Spec, SpecError, Test
 
 
 def meets(test: Test, value: FactValue) -> bool:
@@ -69,16 +72,47 @@ def deciding_row(
     matching = [
         row
         for row in rows
-        if row.op == op
-        and row.decides(direction)
+        if row.op == op and may_decide(row, direction, device, profile) and holds(row.when, facts)
+    ]
+    return max(matching, key=specificity, default=None)
+
+
+def may_decide(row: Row, direction: Direction, device: str, profile: str) -> bool:
+    """Returns whether the row is active, and lists some calls of this kind under ``profile``."""
+    return (
+        row.decides(direction)
         and row.active
         and row.covers(device)
         and row.behaviour[profile] is not None
-        and holds(row.when, facts)
-    ]
-    return max(matching, key=specificity, default=None)
+    )
 
 
 def specificity(row: Row) -> tuple[int, bool]:
     """Returns how narrow a row is: the number of its facts, then whether it names a device."""
     return len(row.when), row.device != "any"
+
+
+def yields_to(row: Row, spec: Spec) -> tuple[Row, ...]:
+    """Returns the rows that decide, instead of ``row``, each call that both match.
+
+    It asks ``deciding_row`` about one such call for each row, because the answer is the same for
+    all of them. Of rows of other kinds than ``op``, several can hold at once: none yields.
+    """
+    rivals = [r for r in spec.rows if r.op == row.op and r.kind == row.kind == "op"]
+    return tuple(rival for rival in rivals if rival is not row and _goes_before(rival, row, spec))
+
+
+def _goes_before(first: Row, second: Row, spec: Spec) -> bool:
+    """Returns whether some call matches both rows, and ``first`` decides it."""
+    rows = [row for row in spec.rows if row in (first, second)]  # In the order of the files.
+    devices = [device.name for device in spec.devices.values() if device.platforms]
+    kinds = [
+        kind
+        for kind in itertools.product(get_args(Direction), devices, spec.profiles)
+        if all(may_decide(row, *kind) for row in rows)
+    ]
+    for facts in distinct_calls(rows, spec.facts) if kinds else ():
+        if all(holds(row.when, facts) for row in rows):
+            direction, device, profile = kinds[0]
+            return deciding_row(rows, first.op, direction, device, facts, profile) is first
+    return False

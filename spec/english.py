@@ -1,10 +1,55 @@
-"""Renders conditions in English; nothing else does, so that no page words a condition by hand."""
+"""Renders conditions and effects in English, so that no page words them by hand."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from spec.model import Device, Direction, Fact, FactValue, Test
+from spec.model import (
+    LISTED,
+    Behaviour,
+    Device,
+    Direction,
+    Effect,
+    Erratum,
+    Fact,
+    FactValue,
+    Test,
+)
+
+#: What PyTorch's mode does to a call, where it does nothing.
+UNAFFECTED = "not affected by the mode"
+#: The effect of the mode on a call, as a predicate.
+EFFECTS: Mapping[Effect, str] = {
+    "raises": "raises",
+    "fills": "fills memory",
+    "ordered": "deterministic",
+    "ordered_unlisted": "ordered here, though PyTorch's documents are silent",
+    "same": "the same bits anyway",
+    "unknown": "unknown: no row states what happens",
+}
+
+
+def verb(behaviour: Behaviour | None) -> str:
+    """Returns a behaviour, or that the mode does nothing, as a predicate."""
+    return EFFECTS[LISTED[behaviour]] if behaviour else UNAFFECTED
+
+
+def behaviour_of_code(
+    erratum: Erratum, facts: Mapping[str, Fact], devices: Mapping[str, Device]
+) -> str:
+    """Returns the behaviour, the releases and the condition of an erratum, in a sentence."""
+    behaviour = verb(erratum.behaviour)
+    if erratum.caller:
+        behaviour += f" as `{erratum.caller}`"
+    if erratum.device:
+        behaviour += f" on {devices[erratum.device].english} device"
+    releases = f"since {erratum.since}" + " or before" * erratum.since_is_bound
+    if erratum.until:
+        releases += f", up to {erratum.until}"
+    condition = " and ".join(filter(None, (conditions(erratum.when, facts), erratum.calls)))
+    when = f", when {condition}" if condition else ""
+    otherwise = f"; otherwise {UNAFFECTED}" if erratum.unaffected_elsewhere else ""
+    return f"PyTorch's code {releases}: {behaviour}{when}{otherwise}."
 
 
 def condition(
@@ -27,23 +72,36 @@ def condition(
     """
     call = _call(device, direction)
     parts = [call] if call else []
-    parts += [phrase(facts[name], test) for name, test in when.items()]
+    parts += [conditions(when, facts)] if when else []
     if not parts:
         return "on every device"
     lead = "when " if call else "on every device when "
     return lead + " and ".join(parts)
 
 
+def conditions(when: Mapping[str, Test], facts: Mapping[str, Fact]) -> str:
+    """Renders all tests of a ``when``; empty if there is none."""
+    return " and ".join(phrase(facts[name], test) for name, test in when.items())
+
+
 def phrase(fact: Fact, test: Test) -> str:
-    """Renders one test of one fact."""
+    """Renders one test of one fact.
+
+    "(s)" in the English of the fact becomes "s", or nothing if the test names the number 1.
+    """
     if isinstance(test, Mapping):
         return " and ".join(
-            fact.english[name].format(_join(limit) if name == "not" else limit)
+            _filled(fact.english[name], limit if name == "not" else (limit,))
             for name, limit in test.items()
         )
     if isinstance(test, bool):
         return fact.english["true" if test else "false"]
-    return fact.english["is"].format(_join(test if isinstance(test, tuple) else (test,)))
+    return _filled(fact.english["is"], test if isinstance(test, tuple) else (test,))
+
+
+def _filled(template: str, values: tuple[FactValue, ...]) -> str:
+    plural = "" if values == (1,) else "s"
+    return template.replace("(s)", plural).format(_join(values))
 
 
 def _call(device: Device | None, direction: Direction) -> str:

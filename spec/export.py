@@ -1,35 +1,64 @@
-"""Renders the rows as JSON or CSV, for tools that do not import Python.
+"""Renders the spec as JSON or CSV, for tools that do not import Python.
 
-A row has all its keys there, with the defaults of those that its TOML file leaves out.
+The JSON is one document, which ``export.schema.json`` describes. A record has all its fields
+there, with the defaults of those that its TOML file leaves out. It also has what follows from other
+records, such as the rows to which a row yields, so that a reader needs no code of ours.
 """
 
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
-from typing import Any
+from collections.abc import Mapping
+from importlib import metadata
+from typing import Any, get_args
 
-from spec.loader import thawed
-from spec.model import Row, Source, Spec
+from spec.conditions import yields_to
+from spec.loader import ROOT
+from spec.model import Guarantee, Order, Row, Spec
+
+#: The file that describes the document.
+SCHEMA = "export.schema.json"
+#: The fields of records that have another name in the document.
+_NAMES = {"sources": "source", "callers": "caller"}
 
 
-def objects(spec: Spec) -> list[dict[str, Any]]:
-    """Returns every row as plain data, in the order of the files."""
-    return [_object(row) for row in spec.rows]
+def schema() -> dict[str, Any]:
+    """Returns the JSON Schema of the document."""
+    content: dict[str, Any] = json.loads(schema_as_json())
+    return content
+
+
+def document(spec: Spec) -> dict[str, Any]:
+    """Returns the spec as plain data: a table by name for each vocabulary, and a list of rows."""
+    vocabularies = ("profiles", "facts", "documents", "devices")
+    return {
+        "meta": _meta(spec),
+        **{kind: _by_name(getattr(spec, kind)) for kind in vocabularies},
+        "orders": {name: _order(order, spec) for name, order in spec.orders.items()},
+        "releases": list(spec.releases),
+        "rows": [_row(row, spec) for row in spec.rows],
+    }
 
 
 def as_json(spec: Spec) -> str:
-    """Returns the rows as a JSON list of objects."""
-    return json.dumps(objects(spec), indent=2, ensure_ascii=False) + "\n"
+    """Returns the document as JSON."""
+    return json.dumps(document(spec), indent=2, ensure_ascii=False) + "\n"
+
+
+def schema_as_json() -> str:
+    """Returns the schema of the document as JSON."""
+    return (ROOT / SCHEMA).read_text(encoding="utf-8")
 
 
 def as_csv(spec: Spec) -> str:
     """Returns the rows as a flat CSV table with a column for each profile.
 
-    ``when`` and the options are JSON; the sources of a row are separated by semicolons.
+    ``when``, errata and options are JSON. Other lists have semicolons between their entries.
     """
-    table = [_flat(row, spec) for row in spec.rows]
+    table = [_flat(_row(row, spec)) for row in spec.rows]
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, fieldnames=list(table[0]) if table else [], lineterminator="\n")
     writer.writeheader()
@@ -37,80 +66,74 @@ def as_csv(spec: Spec) -> str:
     return text.getvalue()
 
 
-def _object(row: Row) -> dict[str, Any]:
-    erratum = row.erratum and {
-        "statement": row.erratum.statement,
-        "since": row.erratum.since,
-        "behaviour": row.erratum.behaviour,
-        "when": thawed(row.erratum.when),
-        "unaffected_elsewhere": row.erratum.unaffected_elsewhere,
-    }
+def _meta(spec: Spec) -> dict[str, Any]:
+    identifier = schema()["$id"]
+    try:
+        release = metadata.version("samebits")
+    except metadata.PackageNotFoundError:
+        release = None  # A checkout that is not installed.
     return {
-        "id": row.id,
-        "op": row.op,
-        "torch": row.torch,
-        "device": row.device,
-        "direction": row.direction,
-        "condition": row.condition,
-        "when": thawed(row.when),
-        "behaviour": dict(row.behaviour),
-        "caller": row.caller,
-        "source": [
-            {"document": s.document, "releases": list(s.releases), "phrase": s.phrase}
-            for s in row.sources
-        ],
-        "guarantee": row.guarantee,
-        "order": row.order,
-        "mode_off": row.mode_off,
-        "covers_backward": row.covers_backward,
-        "switch": row.switch,
-        "erratum": erratum,
-        "kind": row.kind,
-        "state": row.state,
-        "reason": row.reason,
-        "note": row.note,
-        "statement": row.statement,
-        "in_xla": row.in_xla,
-        "options": dict(row.options),
-        "caveat": row.caveat,
+        **_plain(spec.data),
+        "schema": {"id": identifier, "version": identifier.rpartition(":")[2]},
+        "generator": {"name": "samebits", "version": release},
     }
 
 
-def _flat(row: Row, spec: Spec) -> dict[str, str]:
-    erratum = row.erratum
+def _plain(value: Any) -> Any:
+    """Returns records and mappings as dicts, tuples as lists, and scalars as they are."""
+    if dataclasses.is_dataclass(value):
+        names = [field.name for field in dataclasses.fields(value)]
+        return {_NAMES.get(name, name): _plain(getattr(value, name)) for name in names}
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _by_name(records: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the records of a vocabulary, whose names are the keys."""
+    plain = {name: _plain(record) for name, record in records.items()}
+    for record in plain.values():
+        del record["name"]
+    return plain
+
+
+def _order(order: Order, spec: Spec) -> dict[str, Any]:
+    """Returns an order with its numbers in its statement, and the guarantees that it gives."""
+    plain = _by_name({order.name: order})[order.name]
+    given = {row.guarantee for row in spec.rows if row.order == order.name}
     return {
-        "id": row.id,
-        "op": row.op,
-        "torch": row.torch,
-        "device": row.device,
-        "direction": row.direction,
-        "condition": row.condition,
-        "when": json.dumps(thawed(row.when)),
-        **{name: row.behaviour[name] or "" for name in spec.profiles},
-        "caller": row.caller or "",
-        "guarantee": row.guarantee or "",
-        "order": row.order or "",
-        "mode_off": row.mode_off or "",
-        "covers_backward": str(row.covers_backward).lower(),
-        "switch": row.switch or "",
-        "erratum": erratum.statement if erratum else "",
-        "erratum_since": erratum.since if erratum else "",
-        "erratum_behaviour": (erratum.behaviour or "none") if erratum else "",
-        "erratum_when": json.dumps(thawed(erratum.when)) if erratum else "",
-        "erratum_unaffected_elsewhere": str(erratum.unaffected_elsewhere).lower()
-        if erratum
-        else "",
-        "kind": row.kind,
-        "state": row.state,
-        "reason": row.reason or "",
-        "note": row.note or "",
-        "statement": row.statement or "",
-        "in_xla": row.in_xla or "",
-        "options": json.dumps(dict(row.options)),
-        "caveat": row.caveat or "",
-        "source": "; ".join(_cite(source) for source in row.sources),
+        **plain,
+        "statement": order.statement.format(**order.parameters),
+        "guarantees": [guarantee for guarantee in get_args(Guarantee) if guarantee in given],
     }
 
 
-def _cite(source: Source) -> str:
-    return f"{source.document} {', '.join(source.releases)}: {source.phrase}"
+def _row(row: Row, spec: Spec) -> dict[str, Any]:
+    return {**_plain(row), "yields_to": [other.id for other in yields_to(row, spec)]}
+
+
+def _flat(row: dict[str, Any]) -> dict[str, str]:
+    """Returns the cells of a row as ``_row`` gives it."""
+    cells: dict[str, str] = {}
+    for name, value in row.items():
+        if name == "behaviour":
+            cells |= {profile: behaviour or "" for profile, behaviour in value.items()}
+        elif name == "source":
+            cells[name] = "; ".join(map(_cite, value))
+        else:
+            cells[name] = _cell(value)
+    return cells
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, list) and all(isinstance(entry, str) for entry in value):
+        return "; ".join(value)
+    if isinstance(value, list | dict | bool):
+        return json.dumps(value, ensure_ascii=False)
+    return "" if value is None else str(value)
+
+
+def _cite(source: dict[str, Any]) -> str:
+    return f"{source['document']} {', '.join(source['releases'])}: {source['phrase']}"

@@ -17,6 +17,7 @@ from typing import Any
 
 from spec import defaults, english
 from spec.model import (
+    Data,
     Device,
     Document,
     Erratum,
@@ -33,7 +34,7 @@ from spec.model import (
 #: The folder of the spec that ships with this distribution.
 ROOT = files("spec")
 
-_VOCABULARIES = ("profiles", "facts", "orders", "devices", "documents")
+_TABLES = ("profiles", "facts", "orders", "devices", "documents", "releases", "data")
 
 
 @functools.cache
@@ -49,7 +50,7 @@ def read(root: Traversable) -> Spec:
         SpecError: A file is not TOML, or lacks what a record needs. ``python -m spec check``
             reports every problem, row by row.
     """
-    tables = {name: read_table(root, f"{name}.toml") for name in _VOCABULARIES}
+    tables = {name: read_table(root, f"{name}.toml") for name in _TABLES}
     return assemble(tables, row_files(root))
 
 
@@ -57,7 +58,7 @@ def assemble(tables: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]]) 
     """Makes a spec of TOML files that were read.
 
     Args:
-        tables: The vocabularies, by the names of their files without the suffix.
+        tables: The vocabularies and the version, by the names of their files without the suffix.
         files: The files of rows, by name.
 
     Raises:
@@ -73,6 +74,8 @@ def assemble(tables: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]]) 
         devices = {name: _device(name, t) for name, t in tables["devices"].items()}
     with _reading("documents.toml"):
         documents = {name: Document(name=name, **t) for name, t in tables["documents"].items()}
+    with _reading("data.toml"):
+        data = Data(*(tables["data"][key] for key in ("version", "changed", "licence")))
     rows = []
     for file, table in _rows(files):
         with _reading(f"{file}: {table.get('id', 'a row without id')}"):
@@ -85,6 +88,8 @@ def assemble(tables: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]]) 
         facts=MappingProxyType(facts),
         devices=MappingProxyType(devices),
         documents=MappingProxyType(documents),
+        data=data,
+        releases=tuple(tables["releases"]["torch"]),
     )
 
 
@@ -135,6 +140,7 @@ def fact(name: str, table: dict[str, Any]) -> Fact:
         about=table["about"],
         values=tuple(table.get("values", ())),
         english=MappingProxyType(table["english"]),
+        every_op=table.get("every_op", False),
     )
 
 
@@ -170,7 +176,7 @@ def _row(
     fields = dict(table)
     when = _when(fields.pop("when", {}))
     sources = tuple(_source(source) for source in fields.pop("source"))
-    erratum = fields.pop("erratum", None)
+    errata = tuple(_erratum(erratum) for erratum in fields.pop("erratum", ()))
     listed = fields.pop("behaviour", {})  # Rows of some kinds have none.
     unknown = sorted(set(listed) - set(profiles))
     if unknown:
@@ -184,26 +190,32 @@ def _row(
         condition=english.condition(when, device, direction, facts),
         behaviour=MappingProxyType({name: listed.get(name) for name in profiles}),
         sources=sources,
-        erratum=_erratum(erratum) if erratum else None,
+        callers=MappingProxyType(_callers(fields.pop("caller", {}), listed)),
+        errata=errata,
         options=MappingProxyType(fields.pop("options", {})),
         **fields,
     )
 
 
+def _callers(caller: str | dict[str, str], listed: dict[str, str]) -> dict[str, str]:
+    """Returns the caller of each profile that raises; a single name is that of all of them."""
+    if isinstance(caller, dict):
+        return caller
+    return {name: caller for name, behaviour in listed.items() if behaviour == "raise"}
+
+
 def _source(table: dict[str, Any]) -> Source:
-    return Source(
-        document=table["document"], releases=tuple(table["releases"]), phrase=table["phrase"]
-    )
+    return Source(**{**table, "releases": tuple(table["releases"])})
 
 
 def _erratum(table: dict[str, Any]) -> Erratum:
-    behaviour = table["behaviour"]
+    fields = dict(table)
+    behaviour = fields.pop("behaviour")
     return Erratum(
-        statement=table["statement"],
-        since=table["since"],
         behaviour=None if behaviour == "none" else behaviour,
-        when=_when(table.get("when", {})),
-        unaffected_elsewhere=table.get("unaffected_elsewhere", False),
+        when=_when(fields.pop("when", {})),
+        sources=tuple(_source(source) for source in fields.pop("source")),
+        **fields,
     )
 
 

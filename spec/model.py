@@ -13,11 +13,22 @@ from typing import Any, Literal, TypeAlias, get_args
 
 Behaviour: TypeAlias = Literal["deterministic", "raise", "fill"]
 Direction: TypeAlias = Literal["forward", "backward"]
+#: What the mode does to a call under a profile. ``ordered`` is listed by the documents of the
+#: profile, and ``ordered_unlisted`` is not. ``same``: every run gives the same bits with the mode
+#: off as well. ``unknown``: no row states what the call does.
+Effect: TypeAlias = Literal["raises", "fills", "ordered", "ordered_unlisted", "same", "unknown"]
 Guarantee: TypeAlias = Literal["not_guaranteed", "run_to_run", "portable"]
 Kind: TypeAlias = Literal["op", "random", "loader", "backend", "compiler", "note"]
 State: TypeAlias = Literal["active", "out_of_scope"]
 
 BEHAVIOURS: tuple[Behaviour, ...] = get_args(Behaviour)
+EFFECTS: tuple[Effect, ...] = get_args(Effect)
+#: The effect of the behaviour that a profile lists.
+LISTED: Mapping[Behaviour, Effect] = {
+    "deterministic": "ordered",
+    "raise": "raises",
+    "fill": "fills",
+}
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 #: The value of a fact, as an op states it about one call.
@@ -36,17 +47,19 @@ class SpecError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """A line of a document that a row was taken from.
+    """A line of a document that a row or an erratum was taken from.
 
     Attributes:
         document: Key of ``documents.toml``.
         releases: The releases of the document that have the line.
         phrase: A few words by which a reader finds the line.
+        file: The file of the document that has the line, if the document has several.
     """
 
     document: str
     releases: tuple[str, ...]
     phrase: str
+    file: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +71,13 @@ class Erratum:
         since: The first PyTorch release whose code does this.
         behaviour: The behaviour of the code, or None if the mode changes nothing.
         when: The calls that the code treats so. Empty means all calls that the row covers.
+        sources: The evidence: at least one.
+        since_is_bound: Whether releases before ``since`` may do it too, because nobody looked.
+        until: The last release whose code does this; None if the newest does.
+        calls: The calls that the code treats so, in English, where no fact describes them. The
+            suite then expects what the documents list.
+        device: The device that the erratum is about; None for that of the row.
+        caller: The op's name in the alert of the code, if it is not that of the row.
         unaffected_elsewhere: Whether the mode changes nothing for the other calls of the row,
             whatever the documents list.
     """
@@ -66,7 +86,17 @@ class Erratum:
     since: str
     behaviour: Behaviour | None
     when: Mapping[str, Test]
+    sources: tuple[Source, ...]
+    since_is_bound: bool = False
+    until: str | None = None
+    calls: str | None = None
+    device: str | None = None
+    caller: str | None = None
     unaffected_elsewhere: bool = False
+
+    def covers(self, device: str) -> bool:
+        """Returns whether the erratum is about ``device``, if its row is."""
+        return self.device in (None, device)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,8 +130,9 @@ class Row:
         covers_backward: Whether a row of the forward direction decides the backward direction of
             the op too, because both make the same computation.
         switch: Name of the fact that selects the ordered path as the mode does, if there is one.
-        caller: The op's name in an alert, if some profile raises.
-        erratum: A difference between PyTorch's documents and code.
+        callers: The op's name in an alert, by the profile that raises.
+        message: The beginning of PyTorch's error, if that names no caller.
+        errata: The differences between PyTorch's documents and code.
         kind: As above, or ``note`` for a line of the documents that is not about a single op.
         statement: The promise of a row whose kind is not ``op``, in a sentence.
         in_xla: What XLA does instead of the thing that a ``compiler`` row is about.
@@ -127,8 +158,9 @@ class Row:
     mode_off: Literal["not_guaranteed"] | None = None
     covers_backward: bool = False
     switch: str | None = None
-    caller: str | None = None
-    erratum: Erratum | None = None
+    callers: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    message: str | None = None
+    errata: tuple[Erratum, ...] = ()
     kind: Kind = "op"
     statement: str | None = None
     in_xla: str | None = None
@@ -200,6 +232,7 @@ class Fact:
         about: A description.
         values: The values of a ``choice``.
         english: A phrase for each test: ``true``, ``false``, ``is``, ``not``, ``min``, ``max``.
+        every_op: Whether every op may state it, also if no row of the op asks for it.
     """
 
     name: str
@@ -207,6 +240,7 @@ class Fact:
     about: str
     values: tuple[str, ...]
     english: Mapping[str, str]
+    every_op: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -249,8 +283,26 @@ class Document:
 
 
 @dataclasses.dataclass(frozen=True)
+class Data:
+    """The spec as data that are published.
+
+    Attributes:
+        version: Its version, which follows Semantic Versioning. Equal versions have equal data.
+        changed: The time of the last change, in UTC, as ISO 8601.
+        licence: Its licence, as SPDX names it.
+    """
+
+    version: str
+    changed: str
+    licence: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Spec:
-    """The content of the files under ``spec/``, read and frozen."""
+    """The content of the files under ``spec/``, read and frozen.
+
+    ``releases`` are those of PyTorch that a row may name, from the oldest to the newest.
+    """
 
     rows: tuple[Row, ...]
     profiles: Mapping[str, Profile]
@@ -258,11 +310,18 @@ class Spec:
     facts: Mapping[str, Fact]
     devices: Mapping[str, Device]
     documents: Mapping[str, Document]
+    data: Data
+    releases: tuple[str, ...] = ()
 
     @property
     def default_profile(self) -> str:
         """The profile that holds if nobody chose one."""
         return next(p.name for p in self.profiles.values() if p.default)
+
+    @functools.cached_property
+    def own_profile(self) -> str | None:
+        """The profile of this project, which decides calls that other profiles do not list."""
+        return next((p.name for p in self.profiles.values() if not p.release), None)
 
     @functools.cached_property
     def platforms(self) -> Mapping[str, Device]:

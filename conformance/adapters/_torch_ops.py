@@ -26,7 +26,7 @@ _SAME_NN = (
       for dims in (1, 2, 3)),
     *(f"conv{kind}{dims}d" for kind in ("", "_transpose") for dims in (1, 2, 3)),
     "lp_pool1d", "lp_pool2d", "affine_grid", "embedding", "embedding_bag",
-    "grid_sample", "interpolate", "pad",
+    "grid_sample", "interpolate", "pad", "scaled_dot_product_attention",
 )  # fmt: skip
 #: Functions that take indices of int64 alone: the positions of their index arguments.
 _LONG: Mapping[str, tuple[int, ...]] = {
@@ -121,6 +121,7 @@ def _memory(into: Callable[[Any], Any]) -> dict[str, Callable[..., Any]]:
     return {name: with_numpy_dtype(getattr(torch, name)) for name in names} | {
         "empty_like": lambda x: torch.empty_like(into(x)),
         "new_empty": lambda x, size: into(x).new_empty(size),
+        "new_empty_strided": lambda x, *layout: into(x).new_empty_strided(*layout),
     }
 
 

@@ -35,6 +35,7 @@ def of_values(name: str, call: Call, x: Array, reads: list[Reads], *, overlappin
             "dtype": "integer" if integers else "floating",
             "input_ndim": x.ndim,
             "overlapping": overlapping,
+            "returns_indices": False,
         },
         call=call,
         arrays=(x,),
@@ -51,7 +52,12 @@ def of_indices(call: Call, reads: list[Reads]) -> Sample:
     sizes = tuple(max(itertools.chain(*along)) + 1 for along in reads)
     return Sample(
         name="equals",
-        facts={"dtype": "floating", "input_ndim": len(reads) + 2, "overlapping": True},
+        facts={
+            "dtype": "floating",
+            "input_ndim": len(reads) + 2,
+            "overlapping": True,
+            "returns_indices": True,
+        },
         call=lambda ns, x: call(ns, x)[1],
         arrays=(few_values(sizes),),
         expected=lambda x: indices(x, lambda _: reads),

@@ -1,4 +1,4 @@
-"""Samples of empty, empty_like, empty_permuted, empty_strided and new_empty."""
+"""Samples of the ops that make arrays without initial values."""
 
 from __future__ import annotations
 
@@ -32,6 +32,13 @@ def samples() -> Mapping[str, Sequence[Sample]]:
         "empty_strided": tuple(
             makers(
                 lambda ns, dtype: ns.empty_strided((3, 5), (1, 3), dtype=dtype),
+                (3, 5),
+                kinds=_TWO_KINDS,
+            )
+        ),
+        "new_empty_strided": tuple(
+            makers(
+                lambda ns, dtype: ns.new_empty_strided(np.zeros((2,), dtype), (3, 5), (1, 3)),
                 (3, 5),
                 kinds=_TWO_KINDS,
             )

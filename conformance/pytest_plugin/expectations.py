@@ -12,7 +12,7 @@ import pytest
 
 from conformance.pytest_plugin import options
 from conformance.reporting.expectations import Expectation, missing_ops, read
-from conformance.suite.cells import Cell
+from conformance.suite.cells import first_cell
 
 _ENTRIES = pytest.StashKey[tuple[Expectation, ...]]()
 _MATCHED = pytest.StashKey[set[tuple[Expectation, str]]]()
@@ -58,9 +58,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     missing = missing_ops(entries(config))
     for item in items:
         callspec = getattr(item, "callspec", None)
-        cell = callspec.params.get("cell") if callspec else None
-        # pytest has a parameter of its own where a test has no cell.
-        cell = cell if isinstance(cell, Cell) else None
+        cell = first_cell(callspec.params) if callspec else None
         if cell is not None:
             devices_collected.add(cell.device)
         if cell is not None and cell.op in missing:

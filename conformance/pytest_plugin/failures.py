@@ -23,6 +23,7 @@ from conformance.pytest_plugin import options
 from conformance.reporting import sources
 from conformance.suite.cells import Cell, cells
 from conformance.suite.promise import Promise
+from spec import english
 
 #: The section of pytest's report of a failure that has the text.
 SECTION = "what this is about"
@@ -125,7 +126,9 @@ def explained(subject: Subject, name: str, config: pytest.Config) -> Iterator[st
 def _about(cell: Cell) -> Iterator[str]:
     row, listed = cell.row, cell.listed
     about = [f"{cell.op}, {cell.direction}, on {cell.device}, under {cell.profile}"]
-    about.append(listed or "not listed, so that the mode changes nothing")
+    about.append(listed or f"not listed; {english.EFFECTS[cell.answer.effect]}")
+    if not listed and cell.answer.row is not None:
+        about.append(f"decided by {cell.answer.row.id}")
     if row is not None and listed == "deterministic":
         about += [f"order {row.order}"] if row.order else []
         about.append(f"guarantee {row.guarantee}")

@@ -1,13 +1,13 @@
 """Cells: every combination of a sample, a direction, a device and a profile.
 
-A cell is one thing to test. The row that decides it states what the mode does there.
+A cell is one thing to test. ``spec.resolve`` answers what the mode does there.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 import spec
@@ -21,17 +21,19 @@ class ReleaseBehaviour:
     Attributes:
         behaviour: The effect of the mode. None where the mode changes nothing.
         row: The row that states the behaviour, or None.
+        caller: The op's name in an alert; None if the release gives none, or no row states it.
         reason: Why the profile lists another behaviour, in a sentence. None if it does not.
     """
 
     behaviour: spec.Behaviour | None
     row: spec.Row | None
+    caller: str | None = None
     reason: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Cell:
-    """A call under a profile, and the row that decides it.
+    """A call under a profile, and what the mode does with it.
 
     Attributes:
         op: Dotted name.
@@ -39,7 +41,7 @@ class Cell:
         direction: ``forward`` for the call, ``backward`` for its gradient.
         device: The device that the row is tested for.
         profile: The profile that holds.
-        row: The row that decides. None where the profile lists nothing.
+        answer: What happens with the mode on, whether the profile lists the call or not.
         release: The behaviour to expect of a PyTorch release, where the profile lists another.
     """
 
@@ -48,8 +50,13 @@ class Cell:
     direction: spec.Direction
     device: str
     profile: str
-    row: spec.Row | None
+    answer: spec.Answer
     release: ReleaseBehaviour | None = None
+
+    @property
+    def row(self) -> spec.Row | None:
+        """The row that decides. None where the profile lists nothing."""
+        return self.answer.row if self.answer.listed else None
 
     @property
     def inputs(self) -> tuple[Array, ...]:
@@ -63,18 +70,24 @@ class Cell:
     @property
     def listed(self) -> spec.Behaviour | None:
         """The behaviour that the profile lists."""
-        row = self.row
-        return row.behaviour[self.profile] if row else None
+        return self.answer.behaviour if self.answer.listed else None
 
     @property
     def behaviour(self) -> spec.Behaviour | None:
-        """The behaviour to expect."""
+        """The behaviour to expect of a listed call. None where nothing is listed."""
         return self.release.behaviour if self.release else self.listed
 
     @property
     def expected_row(self) -> spec.Row | None:
         """The row that states the behaviour to expect, or None."""
         return self.release.row if self.release else self.row
+
+    @property
+    def caller(self) -> str | None:
+        """The op's name in an alert, if the behaviour to expect is one."""
+        if self.release:
+            return self.release.caller
+        return self.row.callers.get(self.profile) if self.row else None
 
     @property
     def about(self) -> dict[str, Any]:
@@ -87,8 +100,13 @@ class Cell:
             "profile": self.profile,
             "sample": self.sample.name,
             "behaviour": self.listed,
-            **({"detail": difference(self.release)} if self.release else {}),
+            **self._difference(),
         }
+
+    def _difference(self) -> dict[str, str]:
+        if self.release is None or self.release.reason is None:
+            return {}
+        return {"detail": difference(self.release)}
 
     def __str__(self) -> str:
         """Returns a name that the command line can select. It begins with the id of the row."""
@@ -119,7 +137,14 @@ def _cells(rules: spec.Spec) -> Iterator[Cell]:
             for direction in sample.directions:
                 for device in spec.DEVICES:
                     for profile in rules.profiles:
-                        row = spec.deciding_row(
-                            rules.rows, op, direction, device, sample.facts, profile
-                        )
-                        yield Cell(op, sample, direction, device, profile, row)
+                        answer = spec.resolve(op, direction, device, sample.facts, profile)
+                        yield Cell(op, sample, direction, device, profile, answer)
+
+
+def first_cell(parameters: Mapping[str, object]) -> Cell | None:
+    """Returns the cell that a test gets as a parameter, or the first of a list of them."""
+    for value in parameters.values():
+        first = value[0] if isinstance(value, list) and value else value
+        if isinstance(first, Cell):
+            return first
+    return None

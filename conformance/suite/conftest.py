@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -50,6 +50,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """
     if "calls" in metafunc.fixturenames:
         _generate_calls(metafunc)
+    if "under_profiles" in metafunc.fixturenames:
+        _generate_profiles(metafunc)
     if "cell" not in metafunc.fixturenames:
         return
     mark = metafunc.definition.get_closest_marker("about")
@@ -85,6 +87,23 @@ def _generate_calls(metafunc: pytest.Metafunc) -> None:
             pytest.param(calls, id=f"{row_id}-{first.op}-{first.direction}", marks=group)
         )
     metafunc.parametrize("calls", parameters)
+
+
+def _generate_profiles(metafunc: pytest.Metafunc) -> None:
+    """Gives a test with ``under_profiles`` each call for CUDA, under every profile of the run."""
+    by_call: dict[Hashable, list[Cell]] = {}
+    for cell in _cells_of_run(metafunc.config):
+        if cell.device == "cuda":
+            by_call.setdefault(cell.call(), []).append(cell)
+    parameters = [
+        pytest.param(
+            cells,
+            id=f"{cells[0].op}-{cells[0].direction}-{cells[0].sample.name}",
+            marks=pytest.mark.xdist_group(f"{cells[0].op} {cells[0].sample.name}"),
+        )
+        for cells in by_call.values()
+    ]
+    metafunc.parametrize("under_profiles", parameters)
 
 
 def _cells_of_run(config: pytest.Config) -> Iterator[Cell]:

@@ -23,7 +23,9 @@ def number(release: str) -> tuple[int, ...]:
 def for_release(cell: Cell, release: str) -> Cell:
     """Returns the cell with the behaviour to expect of a release of PyTorch."""
     behaviour = expected(cell, release)
-    return cell if behaviour.reason is None else dataclasses.replace(cell, release=behaviour)
+    if behaviour.reason is None and behaviour.caller == cell.caller:
+        return cell
+    return dataclasses.replace(cell, release=behaviour)
 
 
 def expected(cell: Cell, release: str) -> ReleaseBehaviour:
@@ -35,27 +37,38 @@ def expected(cell: Cell, release: str) -> ReleaseBehaviour:
     """
     rules = spec.load()
     neighbours = list(_neighbours(rules.profiles.values(), number(release)))
-    listed = {profile.name: _listed(rules, cell, profile.name) for profile in neighbours}
-    erratum = _erratum(rules, cell, [profile.name for profile in neighbours], number(release))
+    names = [profile.name for profile in neighbours]
+    listed = {name: _listed(rules, cell, name, names) for name in names}
+    erratum = _erratum(rules, cell, names, number(release))
     if erratum is not None:
-        return erratum if erratum.behaviour != cell.behaviour else _as_listed(cell)
+        agrees = erratum.behaviour == cell.behaviour
+        return dataclasses.replace(erratum, row=cell.row, reason=None) if agrees else erratum
     behaviours = {entry.behaviour for entry in listed.values()}
     if len(behaviours) > 1 or behaviours == {cell.behaviour}:
-        return _as_listed(cell)
+        return ReleaseBehaviour(cell.behaviour, cell.row, _caller(cell.row, cell.behaviour, names))
     (profile, entry), *_ = listed.items()
     release = rules.profiles[profile].release
     return dataclasses.replace(entry, reason=f"The documents of {release} say so.")
 
 
-def _as_listed(cell: Cell) -> ReleaseBehaviour:
-    return ReleaseBehaviour(cell.behaviour, cell.row)
+def _caller(
+    row: spec.Row | None, behaviour: spec.Behaviour | None, neighbours: Iterable[str]
+) -> str | None:
+    """Returns the name in the alert of a release, by the profiles of the releases around it."""
+    if row is None or behaviour != "raise":
+        return None
+    named = [row.callers[profile] for profile in neighbours if profile in row.callers]
+    return next(iter((*named, *row.callers.values())), None)
 
 
-def _listed(rules: spec.Spec, cell: Cell, profile: str) -> ReleaseBehaviour:
+def _listed(
+    rules: spec.Spec, cell: Cell, profile: str, neighbours: Iterable[str]
+) -> ReleaseBehaviour:
     row = spec.deciding_row(
         rules.rows, cell.op, cell.direction, cell.device, cell.sample.facts, profile
     )
-    return ReleaseBehaviour(row.behaviour[profile] if row else None, row)
+    behaviour = row.behaviour[profile] if row else None
+    return ReleaseBehaviour(behaviour, row, _caller(row, behaviour, neighbours))
 
 
 def _neighbours(
@@ -87,17 +100,29 @@ def _erratum(
             any(row.behaviour[p] for p in neighbours) or not any(row.behaviour[p] for p in releases)
         )
     ]
-    with_erratum = [row for row in matching if row.erratum and number(row.erratum.since) <= release]
-    for row in sorted(with_erratum, key=specificity, reverse=True):
-        assert row.erratum is not None  # noqa: S101  # narrows its type
-        if any(
+    for row in sorted(matching, key=specificity, reverse=True):
+        errata = [erratum for erratum in row.errata if _is_about(erratum, cell.device, release)]
+        if not errata or any(
             specificity(row) < specificity(other) and any(other.behaviour[p] for p in neighbours)
             for other in matching
         ):
-            continue  # A narrower row lists the call, so this erratum does not speak of it.
-        reason = f"Erratum of {row.id}: {row.erratum.statement}"
-        if spec.holds(row.erratum.when, facts):
-            return ReleaseBehaviour(row.erratum.behaviour, row, reason)
-        if row.erratum.unaffected_elsewhere:
-            return ReleaseBehaviour(None, row, reason)
+            continue  # A narrower row lists the call, so these errata do not speak of it.
+        for erratum in errata:
+            reason = f"Erratum of {row.id}: {erratum.statement}"
+            if spec.holds(erratum.when, facts):
+                caller = erratum.caller or _caller(row, erratum.behaviour, neighbours)
+                return ReleaseBehaviour(erratum.behaviour, row, caller, reason)
+            if erratum.unaffected_elsewhere:
+                return ReleaseBehaviour(None, row, reason=reason)
     return None
+
+
+def _is_about(erratum: spec.Erratum, device: str, release: tuple[int, ...]) -> bool:
+    """Returns whether facts, the device and the release tell that an erratum holds for a call."""
+    last = release if erratum.until is None else number(erratum.until)
+    # The suite does not know which calls those are that only English describes.
+    return (
+        erratum.calls is None
+        and erratum.covers(device)
+        and number(erratum.since) <= release <= last
+    )

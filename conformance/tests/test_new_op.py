@@ -111,18 +111,20 @@ def commands(checkout):
 
 
 def test_the_steps_name_a_command_for_each_part(commands):
-    check, unit_test, suite = commands
+    version, check, unit_test, suite = commands
+    assert version == ["-m", "spec", "version", "--write"]
     assert check == ["-m", "spec", "check"]
     assert unit_test == ["-m", "pytest", f"impl/tests/ops/test_{OP}.py"]
     assert suite[:3] == ["-m", "conformance", "run"]
 
 
 def test_the_rows_are_right(checkout, commands):
-    assert run(checkout, *commands[0]) == f"{len(spec.load().rows) + 1} rows, no problem\n"
+    assert run(checkout, *commands[0]).startswith("Added: R")
+    assert run(checkout, *commands[1]) == f"{len(spec.load().rows) + 1} rows, no problem\n"
 
 
 def test_the_row_decides_the_calls_of_the_op(checkout, commands):
-    (row,) = [word for word in commands[2] if word.startswith("R")]
+    (row,) = [word for word in commands[3] if word.startswith("R")]
     code = f"""
 import jax.numpy as jnp
 import impl
@@ -139,10 +141,10 @@ for platform in ("cpu", "cuda", "rocm", "tpu"):
 
 
 def test_the_unit_test_passes(checkout, commands):
-    assert "3 passed" in run(checkout, *commands[1], "-q", "-p", "no:cacheprovider")
+    assert "3 passed" in run(checkout, *commands[2], "-q", "-p", "no:cacheprovider")
 
 
 def test_the_suite_passes_on_the_row(checkout, commands):
-    out = run(checkout, *commands[2])
+    out = run(checkout, *commands[3])
     assert re.search(r"\d+ passed", out)
     assert "failed" not in out

@@ -1,6 +1,6 @@
 """Renders the spec on the site, so that no page repeats by hand what a row states.
 
-Directives: ``spec-profiles``, ``spec-profile``, ``spec-list``, ``spec-kind``,
+Directives: ``spec-profiles``, ``spec-profile``, ``spec-list``, ``spec-unlisted``, ``spec-kind``,
 ``spec-out-of-scope``, ``spec-orders`` and ``spec-rows``. Roles: ``row``, ``profile`` and ``order``
 link to an entry by its name, and an unknown name is a warning. ``spec_pages`` writes the pages of
 the profiles.
@@ -28,10 +28,8 @@ import row_evidence
 import spec
 from conformance.reporting.report import ReportError
 from spec import english
-from spec_pages import OUT_OF_SCOPE, PARTS, write_pages
+from spec_pages import OUT_OF_SCOPE, UNLISTED, not_listed, unlisted_rows, write_pages
 
-#: The behaviour of a call that no row lists.
-UNAFFECTED = "not affected by the mode"
 #: The text of an empty list.
 NO_ROWS = "No operation."
 
@@ -126,17 +124,13 @@ class SpecDirective(SphinxDirective):
     def remarks(self, row: spec.Row, entries: spec.Spec) -> list[nodes.Node]:
         """Returns the note of a row, and the erratum of the documents."""
         remarks: list[nodes.Node] = [paragraph(row.note)] if row.note else []
-        if row.erratum:
-            behaviour = PARTS[row.erratum.behaviour].verb if row.erratum.behaviour else UNAFFECTED
-            condition = condition_phrase(row.erratum.when, entries.facts)
-            sentence = f"PyTorch's code since {row.erratum.since}: {behaviour}"
+        for erratum in row.errata:
             admonition = nodes.admonition("", nodes.title("", "Erratum"), classes=["note"])
-            admonition += paragraph(row.erratum.statement)
-            if row.erratum.unaffected_elsewhere:
-                condition += f"; otherwise {UNAFFECTED}"
+            admonition += paragraph(erratum.statement)
             admonition += paragraph(
-                f"{sentence}, when {condition}." if condition else f"{sentence}."
+                english.behaviour_of_code(erratum, entries.facts, entries.devices)
             )
+            admonition += field_list_of_sources(erratum.sources, entries)
             remarks.append(admonition)
         return remarks
 
@@ -190,6 +184,25 @@ class SpecList(SpecDirective):
             (row for row in rows if device is None or row.covers(device)),
             lambda row: [self.summary(row), *self.remarks(row, entries)],
         )
+
+
+class SpecUnlisted(SpecDirective):
+    """A bullet list of the rows that decide calls which a profile does not list, by the effect."""
+
+    required_arguments = 1
+    option_spec: ClassVar[OptionSpec | None] = {"profile": directives.unchanged_required}
+
+    def run(self) -> list[nodes.Node]:
+        """Makes a bullet list."""
+        entries = spec.load()
+        effects = [effect for effect in UNLISTED if effect == self.arguments[0]]
+        if not effects:
+            raise self.error(
+                f"no effect {self.arguments[0]!r} to list; there are {sorted(UNLISTED)}"
+            )
+        profile = self.profile(entries, self.options.get("profile", ""))
+        rows = unlisted_rows(entries, profile.name, effects[0])
+        return self.items(rows, lambda row: [self.summary(row), *self.remarks(row, entries)])
 
 
 class SpecKind(SpecDirective):
@@ -282,28 +295,38 @@ class SpecRows(SpecDirective):
         if not row.active:
             body += paragraph(nodes.strong("", OUT_OF_SCOPE), f": {row.reason}")
         body += nodes.field_list("", *(field(name, text) for name, text in self.fields(row)))
-        body += field_list_of_sources(row, entries)
+        body += field_list_of_sources(row.sources, entries)
         body += self.remarks(row, entries)
         return nodes.definition_list_item("", term, body)
 
     def fields(self, row: spec.Row) -> Iterable[tuple[str, nodes.paragraph]]:
         """Yields the names and values of the fields of a row."""
-        profiles: dict[spec.Behaviour | None, list[str]] = {}
+        profiles: dict[tuple[str, str], list[str]] = {}
         for profile, behaviour in row.behaviour.items():
-            profiles.setdefault(behaviour, []).append(profile)
-        for behaviour in (*spec.BEHAVIOURS, None):
-            if behaviour in profiles:
-                heading = PARTS[behaviour].verb.capitalize() if behaviour else "Not listed"
-                links = with_commas(self.link("profile", name) for name in profiles[behaviour])
-                yield heading, paragraph("under ", *links)
+            line = (
+                (english.verb(behaviour).capitalize(), "")
+                if behaviour
+                else not_listed(row, profile)
+            )
+            profiles.setdefault(line, []).append(profile)
+        for (heading, text), names in profiles.items():
+            links = with_commas(self.link("profile", name) for name in names)
+            yield heading, paragraph("under ", *links, *([f": {text}"] if text else []))
         if row.guarantee:
             yield "Guarantee", paragraph(f"`{row.guarantee}`")
         if row.mode_off:
             yield "With the mode off", paragraph(f"`{row.mode_off}`")
         if row.order:
             yield "Order", paragraph(self.link("order", row.order))
-        if row.caller:
-            yield "Alert names", paragraph(f"`{row.caller}`")
+        callers: dict[str, list[str]] = {}
+        for profile, caller in row.callers.items():
+            callers.setdefault(caller, []).append(profile)
+        for caller, names in callers.items():
+            links = with_commas(self.link("profile", name) for name in names)
+            under: list[str | nodes.Node] = [" under ", *links] if len(callers) > 1 else []
+            yield "Alert names", paragraph(f"`{caller}`", *under)
+        if row.message:
+            yield "PyTorch's error begins", paragraph(f"“{row.message}”")
         if row.active:
             yield "Evidence", paragraph(row_evidence.line(row, self.evidence))
 
@@ -313,10 +336,10 @@ def field(name: str, body: nodes.paragraph) -> nodes.field:
     return nodes.field("", nodes.field_name("", name), nodes.field_body("", body))
 
 
-def field_list_of_sources(row: spec.Row, entries: spec.Spec) -> nodes.field_list:
-    """Returns the sources of a row: documents of PyTorch, with the phrase to look for."""
+def field_list_of_sources(sources: Iterable[spec.Source], entries: spec.Spec) -> nodes.field_list:
+    """Returns the sources of a row or an erratum, with the phrase to look for."""
     lines = nodes.field_list()
-    for source in row.sources:
+    for source in sources:
         document = entries.documents[source.document]
         releases = with_commas(
             nodes.reference("", release, refuri=document.url.format(release=release))
@@ -324,7 +347,8 @@ def field_list_of_sources(row: spec.Row, entries: spec.Spec) -> nodes.field_list
             else nodes.literal("", release)
             for release in source.releases
         )
-        citation = paragraph(f"{document.title}, ", *releases, f": “{source.phrase}”")
+        file: list[str | nodes.Node] = [", ", nodes.literal("", source.file)] if source.file else []
+        citation = paragraph(f"{document.title}, ", *releases, *file, f": “{source.phrase}”")
         lines += field("Source", citation)
     return lines
 
@@ -363,6 +387,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         "spec-profiles": SpecProfiles,
         "spec-profile": SpecProfile,
         "spec-list": SpecList,
+        "spec-unlisted": SpecUnlisted,
         "spec-kind": SpecKind,
         "spec-out-of-scope": SpecOutOfScope,
         "spec-orders": SpecOrders,

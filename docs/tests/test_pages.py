@@ -14,7 +14,7 @@ PAGES = [
     *sorted((ROOT / "docs" / "decisions").glob("*.md")),
 ]
 #: Folders that a build makes.
-GENERATED = ("docs/_build/", "docs/_generated/")
+GENERATED = ("docs/_build/", "docs/_data/", "docs/_generated/")
 
 
 def paths(page: Path) -> list[str]:

@@ -147,9 +147,11 @@ def decide(op: str, direction: spec.Direction = "forward", /, **facts: spec.Fact
         **facts: The facts of this call; names and values are those of ``facts.toml``.
 
     Raises:
-        spec.SpecError: A fact is unknown or of the wrong type, or a row needs a fact that is not
+        spec.SpecError: No row is about the op or the direction, or none of the op asks for a fact,
+            whatever the mode is; or a fact is of the wrong type, or a row needs a fact that is not
             stated.
     """
+    _check(op, direction, frozenset(facts))
     for record in _records.get():
         record.append(Question(op, direction, MappingProxyType(dict(facts))))
     stand_in = emulation.current()
@@ -157,6 +159,12 @@ def decide(op: str, direction: spec.Direction = "forward", /, **facts: spec.Fact
     if not mode.enabled and state == Switches():
         return Decision(emulation=stand_in)
     return _decide(op, direction, tuple(sorted(facts.items())), mode, state, stand_in)
+
+
+@functools.lru_cache(maxsize=4096)
+def _check(op: str, direction: spec.Direction, names: frozenset[str]) -> None:
+    """Refuses a question that no row can answer, so that a misspelt one does not pass for safe."""
+    spec.check_question(op, direction, names, spec.load())
 
 
 @functools.lru_cache(maxsize=4096)
@@ -190,15 +198,16 @@ def _action(
     switches_on: Collection[str],
 ) -> Action:
     rules = spec.load()
-    row = spec.deciding_row(rules.rows, op, direction, device, facts, mode.profile)
+    answer = spec.resolve(op, direction, device, facts, mode.profile, rules)
+    row = answer.row
     if row is None or not (mode.enabled or row.switch in switches_on):
         return Action()
-    behaviour = row.behaviour[mode.profile]
-    if behaviour == "raise":
+    if answer.behaviour == "raise":
         # The path stays atomic: with warn_only the op runs as it would with the mode off.
         kind: Literal["raise", "warn"] = "warn" if mode.warn_only else "raise"
-        return Action(alert=Alert(kind, row.caller or row.op, row.id, mode.profile), row=row.id)
-    if behaviour == "fill":
+        caller = row.callers.get(mode.profile, row.op)
+        return Action(alert=Alert(kind, caller, row.id, mode.profile), row=row.id)
+    if answer.behaviour == "fill":
         return Action(fill=True, row=row.id)
     order = rules.orders[row.order] if row.order is not None else None
     order_free = order is not None and any(_holds(when, facts) for when in order.order_free_when)

@@ -15,6 +15,7 @@ import jax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
+from impl._core.project import tracker
 from impl._mode.decide import Alert, Decision
 from impl._primitives._common import register_per_platform
 
@@ -42,11 +43,13 @@ def message(alert: Alert) -> str:
     """Returns the message for the user."""
     option = ", warn_only=True" if alert.kind == "warn" else ""
     row = f" in the profile '{alert.profile}' (row {alert.row})" if alert.row else ""
+    # An op without a row is another library's, which has a tracker of its own.
+    request = f" To ask for one, open an issue at {tracker()}." if alert.row else ""
     return (
         f"{alert.caller} does not have a deterministic implementation{row}, but you set "
         f"'impl.use_deterministic_algorithms(True{option})'. Ways out: wrap this operation in "
         "'with impl.deterministic(False):'; pass 'warn_only=True' to be warned instead; or pass "
-        "'profile=\"complete\"', in which every operation is deterministic."
+        f"'profile=\"complete\"', in which every operation is deterministic.{request}"
     )
 
 

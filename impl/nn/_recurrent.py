@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeAlias
 import jax
 import jax.numpy as jnp
 
+from impl._core.dropout import dropped
 from impl._core.numerics import accumulator, convert
 from impl._core.shard_axes import vary_like
 from impl._mode.decide import Decision
@@ -100,7 +101,7 @@ def run(
     final_states: list[State] = []
     for number, layer in enumerate(layers):
         if number and rules.key is not None:
-            x = _dropped(x, jax.random.fold_in(rules.key, number), rules.dropout)
+            x = dropped(x, jax.random.fold_in(rules.key, number), rules.dropout)
         directions = len(layer.hidden)
         of_layer = slice(number * directions, (number + 1) * directions)
         initial = tuple(state[of_layer] for state in states)
@@ -162,13 +163,6 @@ def _split_directions(values: jax.Array, axis: int) -> list[jax.Array]:
         for direction in range(values.shape[axis])
     ]
     return [jnp.flip(part, 0) if direction else part for direction, part in enumerate(parts)]
-
-
-def _dropped(x: jax.Array, key: jax.Array, share: float) -> jax.Array:
-    """Replaces a share of the elements by 0, and scales the others so that the mean stays."""
-    stays = jax.random.bernoulli(key, 1 - share, x.shape)
-    scale = 1 / (1 - share) if share < 1 else 0
-    return jnp.where(stays, x * jnp.asarray(scale, x.dtype), 0)
 
 
 # Cells: the step of each op.

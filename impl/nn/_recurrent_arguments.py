@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-import numbers
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from impl._core import arguments
+from impl._core import dropout as dropout_arguments
 from impl.nn._recurrent import Layer, State, accumulator_of
 
 
@@ -261,17 +260,9 @@ def dropout_of(
         TypeError: An argument is of the wrong type; or elements are to be dropped without a key.
     """
     arguments.flag(function, "train", train)
-    if isinstance(dropout, bool) or not isinstance(dropout, numbers.Real):
-        raise TypeError(
-            f"{function}(): argument 'dropout' must be float, not {type(dropout).__name__}"
-        )
-    share = float(dropout)
-    if math.isnan(share) or not 0 <= share <= 1:
-        raise RuntimeError(
-            f"{function}(): dropout probability has to be between 0 and 1, but got {dropout}"
-        )
+    share = dropout_arguments.share_of(function, "dropout", dropout)
     if key is not None:
-        _check_key(function, key)
+        dropout_arguments.check_key(function, "key", key)
     if not train or share == 0 or layers == 1:
         return share, None
     if key is None:
@@ -280,16 +271,6 @@ def dropout_of(
             "what it drops between layers; pass a JAX key, such as that of impl.Generator(0).key()"
         )
     return share, key
-
-
-def _check_key(function: str, key: Any) -> None:
-    dtype = getattr(key, "dtype", None)
-    typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
-    if not typed and dtype != np.uint32:
-        raise TypeError(
-            f"{function}(): argument 'key' must be a JAX key, such as jax.random.key(0), not "
-            f"{type(key).__name__}"
-        )
 
 
 def _arrays(function: str, name: str, value: Any) -> list[jax.Array]:

@@ -103,7 +103,7 @@ def product(function: str, input: jax.Array | Sparse, other: jax.Array) -> jax.A
 
     The rows of ``function`` decide the path of the product and of its gradients.
     """
-    facts = _facts(input)
+    facts = _facts(function, input)
     decision, pullback = decide(function, **facts), decide(function, "backward", **facts)
     if isinstance(input, BCOO | BCSR):
         out = _sparse.product(input, other, decision=decision, pullback=pullback)
@@ -115,11 +115,15 @@ def product(function: str, input: jax.Array | Sparse, other: jax.Array) -> jax.A
     return alert(out, decision).reshape(*input.shape[:-1], other.shape[-1])
 
 
-def _facts(input: jax.Array | Sparse) -> dict[str, spec.FactValue]:
-    # The environment is read when a program is traced. A compiled program does not read it again.
-    return {
+def _facts(function: str, input: jax.Array | Sparse) -> dict[str, spec.FactValue]:
+    """Returns the facts that the rows of ``function`` ask for."""
+    facts: dict[str, spec.FactValue] = {
         "dtype": arguments.dtype_kind(input.dtype),
         "input_ndim": input.ndim,
-        "sparse": isinstance(input, BCOO | BCSR),
-        "cublas_workspace_config": os.environ.get("CUBLAS_WORKSPACE_CONFIG", ""),
     }
+    if function == "sparse.mm":
+        return facts
+    # The environment is read when a program is traced. A compiled program does not read it again.
+    workspace = os.environ.get("CUBLAS_WORKSPACE_CONFIG", "")
+    sparse = isinstance(input, BCOO | BCSR)
+    return {**facts, "sparse": sparse, "cublas_workspace_config": workspace}

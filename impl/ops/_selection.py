@@ -9,11 +9,10 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-import spec
 from impl._core import arguments
 from impl._core.arguments import Array
 from impl._core.axes import three_axes
-from impl._mode.decide import decide
+from impl._mode.decide import Decision
 from impl._primitives.gather import gather
 
 
@@ -63,13 +62,10 @@ def slices(function: str, input: jax.Array, dim: int, *, reduced: bool) -> tuple
     return values, dim
 
 
-def picked(
-    function: str, values: jax.Array, positions: jax.Array, facts: dict[str, spec.FactValue]
-) -> jax.Array:
+def picked(values: jax.Array, positions: jax.Array) -> jax.Array:
     """Returns the elements of ``values`` at ``positions``; gradients go to these elements alone."""
-    # Each element is read once, so the gradient is the same in every order.
-    pullback = decide(function, "backward", **facts, unique_indices=True)
-    return gather(values, positions, pullback=pullback)
+    # Each element is read once, so the gradient is the same in every order, and no row is about it.
+    return gather(values, positions, pullback=Decision())
 
 
 def reduced_shape(input: jax.Array, dim: int, keepdim: bool) -> tuple[int, ...]:

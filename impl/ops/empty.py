@@ -1,6 +1,7 @@
 """The ops that make uninitialised arrays.
 
-These are ``empty``, ``empty_like``, ``new_empty``, ``empty_strided`` and ``empty_permuted``.
+These are ``empty``, ``empty_like``, ``new_empty``, ``empty_strided``, ``new_empty_strided`` and
+``empty_permuted``.
 """
 
 from __future__ import annotations
@@ -136,23 +137,63 @@ def empty_strided(
 
     Source: ``torch.empty_strided``. The spec's rows state what the mode does, and the guarantee.
     """
-    shape = arguments.sizes("empty_strided", (), size)
+    return make("empty_strided", _strided("empty_strided", size, stride), dtype, keywords)
+
+
+def new_empty_strided(
+    input: Array,
+    size: Sequence[int],
+    stride: Sequence[int],
+    *,
+    dtype: jax.typing.DTypeLike | None = None,
+    **keywords: Any,
+) -> jax.Array:
+    """Makes an array of uninitialised memory, for given strides and of the dtype of another array.
+
+    Strides are checked and then ignored, as by ``empty_strided``.
+
+    Args:
+        input: Any shape and dtype.
+        size: The shape, a tuple or list of ints.
+        stride: The strides: as many ints, none of them negative.
+        dtype: The dtype; None is the dtype of ``input``.
+        **keywords: As for ``empty``.
+
+    Returns:
+        An array of the given shape. The values are those described for ``empty``.
+
+    Raises:
+        RuntimeError: A size or a stride is negative, or their numbers differ.
+        TypeError: An argument is of the wrong type, or a keyword has a value that JAX does not
+            support.
+
+    Source: ``torch.Tensor.new_empty_strided``. The spec's rows state what the mode does, and the
+    guarantee.
+    """
+    input = arguments.array("new_empty_strided", "input", input)
+    shape = _strided("new_empty_strided", size, stride)
+    return make("new_empty_strided", shape, input.dtype if dtype is None else dtype, keywords)
+
+
+def _strided(function: str, size: Sequence[int], stride: Sequence[int]) -> tuple[int, ...]:
+    """Returns the shape of an array, after a check of its strides."""
+    shape = arguments.sizes(function, (), size)
     if not isinstance(stride, tuple | list):
         raise TypeError(
-            f"empty_strided(): argument 'stride' must be tuple of ints, not {type(stride).__name__}"
+            f"{function}(): argument 'stride' must be tuple of ints, not {type(stride).__name__}"
         )
-    steps = [arguments.integer("empty_strided", f"stride[{i}]", s) for i, s in enumerate(stride)]
+    steps = [arguments.integer(function, f"stride[{i}]", s) for i, s in enumerate(stride)]
     if len(steps) != len(shape):
         raise RuntimeError(
-            f"empty_strided(): dimensionality of sizes ({len(shape)}) must match dimensionality "
+            f"{function}(): dimensionality of sizes ({len(shape)}) must match dimensionality "
             f"of strides ({len(steps)})"
         )
     if any(step < 0 for step in steps):
         raise RuntimeError(
-            f"empty_strided(): argument 'stride' must not be negative, got {steps} for sizes "
+            f"{function}(): argument 'stride' must not be negative, got {steps} for sizes "
             f"{list(shape)}"
         )
-    return make("empty_strided", shape, dtype, keywords)
+    return shape
 
 
 def empty_permuted(

@@ -61,10 +61,9 @@ def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> Kthv
             f"{_NAME}(): selected number k out of range for dimension {dim}: got {k}, allowed are "
             f"1 to {length}"
         )
-    facts = arguments.facts(input)
-    decision = decide(_NAME, **facts)
+    decision = decide(_NAME, **arguments.facts(input))
     values = alert(values, decision)
     position = select_kth(values, k, decision=decision)
     shape = reduced_shape(input, dim, keepdim)
-    elements = picked(_NAME, values, position, facts).reshape(shape)
+    elements = picked(values, position).reshape(shape)
     return Kthvalue(elements, as_index(position).reshape(shape))

@@ -147,7 +147,7 @@ def _median(
     values = alert(values, decision)
     position = select_kth(values, middle(values), decision=decision)
     shape = reduced_shape(input, dim, keepdim)
-    elements = picked(function, values, position, facts).reshape(shape)
+    elements = picked(values, position).reshape(shape)
     return pair(elements, as_index(position).reshape(shape))
 
 

@@ -51,7 +51,7 @@ def sort(input: Array, dim: int = -1, descending: bool = False, *, stable: bool 
     Source: ``torch.sort``. The spec's rows state what the mode does, and the guarantee.
     """
     input, values, positions = _sorted("sort", input, dim, descending, stable)
-    elements = picked("sort", values, positions, arguments.facts(input))
+    elements = picked(values, positions)
     return Sort(elements.reshape(input.shape), as_index(positions).reshape(input.shape))
 
 

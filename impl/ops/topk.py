@@ -64,12 +64,11 @@ def topk(input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool
             f"{_NAME}(): selected index k out of range for dimension {dim}: got {k}, allowed are "
             f"0 to {length}"
         )
-    facts = arguments.facts(input)
-    decision = decide(_NAME, **facts)
+    decision = decide(_NAME, **arguments.facts(input))
     values = alert(values, decision)
     # The result of a 0-d array is 0-d, also for k = 0.
     count = k if input.ndim else 1
     positions = argsort(values, count, descending=largest, decision=decision)
     shape = (*input.shape[:dim], k, *input.shape[dim + 1 :]) if input.ndim else ()
-    elements = picked(_NAME, values, positions, facts).reshape(shape)
+    elements = picked(values, positions).reshape(shape)
     return Topk(elements, as_index(positions).reshape(shape))

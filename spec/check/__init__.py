@@ -1,8 +1,9 @@
 """The lint of the spec: ``python -m spec check``.
 
 ``schema`` checks the shape of each file. The other modules check what a schema cannot express:
-names that one file uses and another declares (``names``), wording, the ledger of ids, whether the
-rows of an op agree and leave out no call (``coherence``), and the locks.
+names that one file uses and another declares (``names``), errata and callers (``errata``), wording,
+the ledger of ids, whether the rows of an op agree and leave out no call (``coherence``), the locks,
+and the version of the data.
 """
 
 from __future__ import annotations
@@ -13,11 +14,21 @@ from importlib.resources.abc import Traversable
 from typing import Any
 
 from spec import defaults, loader
-from spec.check import coherence, ledger, locks, names, schema, wording
+from spec.check import coherence, errata, ledger, locks, names, schema, versions, wording
 from spec.check.names import FileRow
-from spec.model import SpecError
+from spec.model import Spec, SpecError
 
-VOCABULARIES = ("profiles", "orders", "facts", "devices", "documents", "ids", "locks")
+VOCABULARIES = (
+    "profiles",
+    "orders",
+    "facts",
+    "devices",
+    "documents",
+    "releases",
+    "ids",
+    "locks",
+    "data",
+)
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -65,13 +76,17 @@ def problems(root: Traversable = loader.ROOT) -> list[Problem]:
         malformed, good = _row_file(file, content, tables)
         found += malformed
         well_formed += good
-    for check in (names.findings, wording.findings):
+    for check in (names.findings, errata.findings, wording.findings):
         found += [Problem(*finding) for finding in check(well_formed, tables)]
     used = [(file, str(row.get("id")), str(row.get("op"))) for file, row in rows]
     found += [Problem(*finding) for finding in ledger.findings(used, tables["ids"])]
     if not found:
         # Rows can only be compared with one another if each of them is right.
-        found += _together(tables, files, {row["id"]: file for file, row in rows})
+        spec = loader.assemble(tables, files)
+        found += _together(spec, tables, {row["id"]: file for file, row in rows})
+        # Rows get a version when they are right.
+        locked = tables["data"]["digests"]
+        found = found or [Problem(file, "", t) for file, t in versions.findings(spec, locked, root)]
     return sorted(found)
 
 
@@ -109,10 +124,9 @@ def _row_file(
 
 
 def _together(
-    tables: Mapping[str, Any], files: Mapping[str, Any], file_of: Mapping[str, str]
+    spec: Spec, tables: Mapping[str, Any], file_of: Mapping[str, str]
 ) -> Iterator[Problem]:
     """Yields the problems between rows that are each right."""
-    spec = loader.assemble(tables, files)
     for id, text in coherence.findings(spec):
         yield Problem(file_of[id], id, text)
     for profile, text in locks.findings(spec, tables["locks"]):

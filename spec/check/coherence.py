@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias, get_args
 
 from spec import conditions
-from spec.check.calls import distinct_calls
+from spec.calls import distinct_calls
 from spec.loader import thawed
 from spec.model import Direction, Facts, Row, Spec
 
@@ -120,4 +120,7 @@ def _decides(row: Row, device: str, profile: str, facts: Facts) -> bool:
 def _outcome(row: Row, profile: str) -> tuple[object, ...]:
     """Returns what the row makes of a call under the profile."""
     behaviour = row.behaviour[profile]
-    return (behaviour, row.caller if behaviour == "raise" else (row.order, row.guarantee))
+    return (
+        behaviour,
+        row.callers.get(profile) if behaviour == "raise" else (row.order, row.guarantee),
+    )

@@ -61,7 +61,7 @@ def _digest(spec: Spec, profile: str) -> str:
                 row.direction,
                 thawed(row.when),
                 row.behaviour[profile],
-                row.caller if row.behaviour[profile] == "raise" else None,
+                row.callers.get(profile),
             ],
             sort_keys=True,
         )

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 from spec import conditions, loader
-from spec.check.calls import named_values
+from spec.calls import named_values
 from spec.model import Fact, SpecError, Test
 
 #: The file of a row, and the row as TOML has it.
@@ -56,13 +56,14 @@ def _orders(orders: Mapping[str, Any], facts: Mapping[str, Any]) -> Iterator[Fin
 def _row(row: Mapping[str, Any], tables: Mapping[str, Any]) -> Iterator[str]:
     facts, profiles = tables["facts"], tables["profiles"]
     yield from _when(row.get("when", {}), facts)
-    for text in _when(row.get("erratum", {}).get("when", {}), facts):
-        yield f"erratum: {text}"
+    for erratum in row.get("erratum", []):
+        for text in _when(erratum.get("when", {}), facts):
+            yield f"erratum: {text}"
     if row.get("switch") not in (None, *facts):
         yield f"the fact {row['switch']!r} of switch is not in facts.toml; add it there"
     if row.get("order") not in (None, *tables["orders"]):
         yield f"the order {row['order']!r} is not in orders.toml; add it there"
-    for source in row["source"]:
+    for source in itertools.chain(row["source"], *(e["source"] for e in row.get("erratum", []))):
         if source["document"] not in tables["documents"]:
             yield f"the document {source['document']!r} is not in documents.toml; add it there"
     for name, behaviour in row.get("behaviour", {}).items():
@@ -74,17 +75,17 @@ def _row(row: Mapping[str, Any], tables: Mapping[str, Any]) -> Iterator[str]:
 
 def _citation(row: Mapping[str, Any], profile: str, release: str, behaviour: str) -> Iterator[str]:
     """Yields a problem if no source of the row shows that a PyTorch release lists it."""
-    document = {"fill": "fill"}.get(behaviour, "list")
+    # A switch is on no list, and neither is attention; the notes describe them.
+    allowed = ["fill"] if behaviour == "fill" else ["list", "notes"]
     if row.get("kind") == "backend":
-        # A switch is on no list; the notes describe it.
-        document = "notes"
+        allowed = ["notes"]
     cited = any(
-        source["document"] == document and release in source["releases"] for source in row["source"]
+        source["document"] in allowed and release in source["releases"] for source in row["source"]
     )
     if release and not cited:
         yield (
-            f"no source says that {profile} lists it; cite the document {document!r} "
-            f"of release {release}"
+            f"no source says that {profile} lists it; cite the document "
+            f"{' or '.join(map(repr, allowed))} of release {release}"
         )
 
 

@@ -39,9 +39,10 @@ def _texts(
 ) -> Iterator[tuple[str, str, str, str, tuple[int, int]]]:
     """Yields the file, the row or entry, the key, the text and the limits of each text."""
     for file, row in rows:
-        for key, text in {**row.get("erratum", {}), **row}.items():
-            if key in _LIMITS:
-                yield file, row["id"], key, text, _LIMITS[key]
+        for table in (row, *row.get("erratum", [])):
+            for key, text in table.items():
+                if key in _LIMITS:
+                    yield file, row["id"], key, text, _LIMITS[key]
     for name, profile in tables["profiles"].items():
         yield "profiles.toml", name, "statement", profile["statement"], _PROFILE
     for name, order in tables["orders"].items():

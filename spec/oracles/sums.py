@@ -1,4 +1,4 @@
-"""Oracles of the orders in which windows, convolutions and recurrent nets add."""
+"""Oracles of the orders in which windows, convolutions, recurrent nets and attention add."""
 
 from __future__ import annotations
 
@@ -66,3 +66,21 @@ def steps(terms: Array) -> Array:
     for term in terms[::-1]:
         total = total + term
     return total
+
+
+def halves(terms: Array) -> Array:
+    """Sums along the first axis, in the order of halves.
+
+    Args:
+        terms: Shape [n, ...]. Widen float16 and bfloat16 before, and round them after.
+
+    Returns:
+        Shape [...], of the dtype of ``terms``.
+    """
+    if len(terms) == 0:
+        return np.full(terms.shape[1:], -0.0, terms.dtype)
+    while len(terms) > 1:
+        half = -(-len(terms) // 2)
+        later = terms[half:]
+        terms = np.concatenate([terms[: len(later)] + later, terms[len(later) : half]])
+    return np.asarray(terms[0])

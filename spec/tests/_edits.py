@@ -29,3 +29,9 @@ def add(root, family, op, torch, device, more=""):
 
 def reports(root):
     return [str(problem) for problem in check.problems(root)]
+
+
+def reports_of_rows(root):
+    """Returns the problems, without those of the version of the data."""
+    files = ("data.toml", "CHANGELOG.md")
+    return [str(problem) for problem in check.problems(root) if problem.file not in files]

@@ -1,7 +1,7 @@
 """The calls that rows tell apart."""
 
 import spec
-from spec.check.calls import distinct_calls, named_values
+from spec.calls import distinct_calls, named_values
 
 
 def test_values_lie_on_both_sides_of_every_test():

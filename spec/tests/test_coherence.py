@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from spec.tests._edits import add, edit, reports
+from spec.tests._edits import add, edit, reports, reports_of_rows
 
 ADDITIONS = {
     "the same calls": (
@@ -35,7 +35,7 @@ def test_a_row_that_does_not_fit_is_reported(root, name):
 
 def test_a_row_may_leave_calls_outside_its_condition_alone(root):
     add(root, "new", "new", "torch.new", "any", "when = { input_ndim = { min = 2 } }")
-    assert reports(root) == []
+    assert reports_of_rows(root) == []
 
 
 def test_a_refusal_under_our_own_profile_is_reported(root):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import spec
-from spec.conditions import meets, specificity
+from spec.conditions import meets, specificity, yields_to
 
 
 @pytest.mark.parametrize(
@@ -94,6 +94,39 @@ def test_more_facts_go_before_a_named_device():
     assert decide(rows, facts={"accumulate": False}) == "cuda"
     assert decide(rows, "cpu", facts={"accumulate": False}) == "wide"
     assert [specificity(row) for row in rows] == [(0, False), (0, True), (1, False)]
+
+
+def test_a_row_yields_to_the_rows_that_decide_instead():
+    rows = [
+        make_row("wide"),
+        make_row("cuda", "cuda"),
+        make_row("narrow", when={"accumulate": True}),
+        make_row("other", when={"accumulate": False}),
+        make_row("backward", direction="backward"),
+        make_row("out of scope", "cuda", state="out_of_scope"),
+        make_row("options", "cuda", kind="backend"),
+    ]
+    loaded = dataclasses.replace(spec.load(), rows=tuple(rows))
+    yields = {row.id: [r.id for r in yields_to(row, loaded)] for row in rows}
+    assert yields.pop("wide") == ["cuda", "narrow", "other"]
+    assert yields.pop("cuda") == ["narrow", "other"]
+    assert not any(yields.values())
+
+
+def test_of_two_equal_rows_the_later_one_yields():
+    rows = [make_row("first"), make_row("second")]
+    loaded = dataclasses.replace(spec.load(), rows=tuple(rows))
+    assert [yields_to(row, loaded) for row in rows] == [(), (rows[0],)]
+
+
+def test_rows_without_a_profile_in_common_do_not_yield():
+    listed = dict.fromkeys(spec.load().profiles)
+    rows = [
+        make_row("ours", behaviour={**listed, "complete": "deterministic"}),
+        make_row("theirs", "cuda", behaviour={**listed, "torch-2.12": "deterministic"}),
+    ]
+    loaded = dataclasses.replace(spec.load(), rows=tuple(rows))
+    assert [yields_to(row, loaded) for row in rows] == [(), ()]
 
 
 def test_rows_that_do_not_speak_do_not_decide():

@@ -37,7 +37,9 @@ def test_condition(when, device, direction, english):
         ("reduce", ("sum", "mean"), "`reduce` is `'sum'` or `'mean'`"),
         ("reduce", ("sum", "mean", "prod"), "`reduce` is `'sum'`, `'mean'` or `'prod'`"),
         ("reduce", {"not": ("sum", "mean")}, "`reduce` is not `'sum'` or `'mean'`"),
-        ("spatial_ndim", 3, "there are 3 spatial dimension(s)"),
+        ("spatial_ndim", 3, "`input` has 3 spatial dimensions"),
+        ("spatial_ndim", 1, "`input` has 1 spatial dimension"),
+        ("input_ndim", {"max": 1}, "`input` has at most 1 dimension"),
     ],
 )
 def test_phrase(name, test, english):
@@ -46,6 +48,6 @@ def test_phrase(name, test, english):
 
 def test_every_row_and_erratum_reads_without_a_gap():
     for row in spec.load().rows:
-        errata = [row.erratum.when] if row.erratum else []
+        errata = [erratum.when for erratum in row.errata]
         phrases = [phrase(FACTS[name], test) for when in errata for name, test in when.items()]
         assert not [text for text in [row.condition, *phrases] if "{" in text or not text]

@@ -6,7 +6,7 @@ import pytest
 
 from spec import loader
 from spec.check import locks
-from spec.tests._edits import edit, reports
+from spec.tests._edits import edit, reports, reports_of_rows
 
 MUTATIONS = {
     "a changed condition": (
@@ -34,7 +34,7 @@ def test_a_broken_rule_is_reported(root, name):
 def test_a_profile_is_locked_at_what_it_lists_now(root):
     edit(root / "rows/index_add.toml", '"torch-2.15" = "deterministic", ', "")
     locks.write(root / "locks.toml", loader.read(root))
-    assert reports(root) == []
+    assert reports_of_rows(root) == []
 
 
 def test_our_own_profile_is_not_locked():

@@ -9,11 +9,14 @@ import pytest
 
 import spec
 from spec.__main__ import main
-from spec.export import as_csv, as_json
+from spec.export import as_csv, as_json, schema_as_json
 from spec.loader import ROOT
 
 
-@pytest.mark.parametrize(("name", "render"), [("json", as_json), ("csv", as_csv)])
+@pytest.mark.parametrize(
+    ("name", "render"),
+    [("json", as_json), ("csv", as_csv), ("schema", lambda _: schema_as_json())],
+)
 def test_export_writes_the_same_to_a_file_and_to_the_terminal(name, render, tmp_path, capsys):
     file = tmp_path / "rows"
     assert main(["export", "--format", name]) == 0

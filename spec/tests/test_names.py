@@ -8,6 +8,7 @@ from spec.tests._edits import add, edit, reports
 
 INDEX_ADD = "rows/index_add.toml"
 BINCOUNT = "rows/bincount.toml"
+HISTC = "rows/histc.toml"
 
 MUTATIONS = {
     "two defaults": ("profiles.toml", "default = false", "default = true", "exactly one profile"),
@@ -24,7 +25,7 @@ MUTATIONS = {
     "an active row of a device without platforms": (
         "rows/avg_pool.toml",
         'device = "mps"',
-        'device = "mps"\nstate = "active"\ncaller = "a"',
+        'device = "mps"\nstate = "active"',
         "R0022: state must be out_of_scope: JAX has no MPS platform",
     ),
     "a platform of two devices": (
@@ -40,9 +41,16 @@ MUTATIONS = {
         '"list"\nreleases',
         "cite the document 'fill'",
     ),
+    "a listing in the code alone": (
+        INDEX_ADD,
+        'document = "list"',
+        'document = "code"',
+        "R0001: .* cite the document 'list' or 'notes' of release",
+    ),
     "an unknown fact": (BINCOUNT, "{ weights", "{ weight", "the fact 'weight' is not in facts"),
     "a fact of the wrong type": (BINCOUNT, "weights = true", "weights = 1", "allowed: bool"),
-    "an unknown choice": (BINCOUNT, '["integer", "bool"]', '["int"]', "erratum: .*got 'int'"),
+    "an unknown choice": (HISTC, 'dtype = "floating"', 'dtype = "float"', "erratum: .*got 'float'"),
+    "an unknown document of an erratum": (HISTC, '"binary"', '"rumour"', "document 'rumour'"),
     "a test without English": (
         "rows/pad.toml",
         "spatial_ndim = 1",

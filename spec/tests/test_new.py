@@ -7,8 +7,10 @@ import pytest
 import spec
 from spec.__main__ import main
 from spec.new import NewOp, skeleton
-from spec.tests._edits import reports
+from spec.tests._edits import reports, reports_of_rows
 
+#: The next free ids of the small spec.
+ID, NEXT = "R0278", "R0279"
 INIT = """\
 from impl.a import jit
 from impl.ops.alpha import alpha
@@ -65,7 +67,7 @@ def test_a_new_op_has_a_row_and_an_id(checkout):
     new(checkout, "gamma", order="panel")
     assert rows(checkout, "gamma") == [
         {
-            "id": "R0214",
+            "id": ID,
             "op": "gamma",
             "device": "any",
             "guarantee": "portable",
@@ -74,24 +76,24 @@ def test_a_new_op_has_a_row_and_an_id(checkout):
         }
     ]
     issued = tomllib.loads((checkout / "spec/ids.toml").read_text(encoding="utf-8"))["issued"]
-    assert issued["R0214"] == "gamma"
-    assert reports(checkout / "spec") == []
+    assert issued[ID] == "gamma"
+    assert reports_of_rows(checkout / "spec") == []
 
 
 def test_without_an_order_the_check_reports_the_blank(checkout):
     new(checkout, "gamma")
-    assert "gamma.toml: R0214: order 'FILL_IN' does not match" in reports(checkout / "spec")[0]
+    assert f"gamma.toml: {ID}: order 'FILL_IN' does not match" in reports(checkout / "spec")[0]
 
 
 def test_a_device_that_races_has_a_row_of_its_own(checkout):
     new(checkout, "gamma", device="cuda", direction="backward", order="panel")
     cuda, cpu = rows(checkout, "gamma")
     assert cuda.pop("mode_off") == "not_guaranteed"
-    assert (cuda.pop("id"), cuda.pop("device")) == ("R0214", "cuda")
-    assert (cpu.pop("id"), cpu.pop("device")) == ("R0215", "cpu")
+    assert (cuda.pop("id"), cuda.pop("device")) == (ID, "cuda")
+    assert (cpu.pop("id"), cpu.pop("device")) == (NEXT, "cpu")
     assert cuda == cpu
     assert cuda["direction"] == "backward"
-    assert reports(checkout / "spec") == []
+    assert reports_of_rows(checkout / "spec") == []
 
 
 def test_a_device_that_does_not_race_has_no_race_with_the_mode_off(checkout):
@@ -158,7 +160,7 @@ def test_an_op_may_join_a_family(checkout):
     assert rows(checkout, "put")[-1]["op"] == "put_all"
     assert (checkout / "conformance/cases/put.py").read_bytes() == b""
     assert "Add samples of 'put_all' to the table" in made.steps
-    assert reports(checkout / "spec") == []
+    assert reports_of_rows(checkout / "spec") == []
 
 
 @pytest.mark.parametrize(
@@ -214,6 +216,6 @@ def test_the_command_writes_and_prints_the_steps(checkout, capsys):
     assert "wrote impl/ops/gamma.py" in out
     steps = [line[:3] for line in out.splitlines() if line[:1].isdigit()]
     assert steps == ["1. ", "2. ", "3. ", "4. ", "5. ", "6. "]
-    assert '-k "R0214 or R0215"' in out
+    assert f'-k "{ID} or {NEXT}"' in out
     assert main(command) == 1
     assert "the op 'gamma' exists" in capsys.readouterr().err

@@ -29,6 +29,8 @@ SUMS = cell("index_add", "cpu", "complete")
 RACES = cell("index_add", "cuda", "complete")
 REFUSED = cell("cumsum", "cuda", "torch-2.12")
 UNLISTED = cell("cumsum", "cpu", "torch-2.12")
+SILENT = cell("scatter", "cuda", "torch-2.12", "add_floating")
+WITHOUT_ROW = cell("gather", "cpu", "torch-2.12", "1d")
 FILLED = cell("empty_like", "cpu", "torch-2.12")
 
 
@@ -77,6 +79,15 @@ def whatever_the_mode(op):
     return off
 
 
+def as_the_profile_lists(op):
+    def call(*arguments, **options):
+        own = impl.get_deterministic_profile() == "complete"
+        with impl.deterministic(impl.are_deterministic_algorithms_enabled() and own):
+            return op(*arguments, **options)
+
+    return call
+
+
 def always_in_order(op):
     def on(*arguments):
         with impl.deterministic(profile="complete"):
@@ -95,7 +106,10 @@ CASES = [
     ("test_raise", REFUSED, another_caller),
     ("test_warn_only", REFUSED, silent),
     ("test_warn_only", REFUSED, off_by_one),
-    ("test_unlisted", UNLISTED, another_with_the_mode),
+    ("test_unlisted", UNLISTED, as_the_profile_lists),
+    ("test_unlisted", WITHOUT_ROW, another_with_the_mode),
+    ("test_no_silent_race", RACES, whatever_the_mode),
+    ("test_no_silent_race", SILENT, as_the_profile_lists),
     ("test_fill", FILLED, zeros),
     ("test_schedules", RACES, whatever_the_mode),
     ("test_varies", RACES, always_in_order),
@@ -109,6 +123,7 @@ def check_cell(check, of):
         "implementation": loading.load("impl"),
         "cell": of,
         "calls": [of],
+        "under_profiles": [of],
         "round_context": RoundContext(),
         "repeats": 2,
         "record": lambda _, check, **fields: {"check": check, **fields},
@@ -139,6 +154,11 @@ def test_a_row_that_races_and_never_varies_is_found():
 
 def test_a_race_that_no_row_states_is_found():
     row = dataclasses.replace(RACES.row, mode_off=None)
+    answer = dataclasses.replace(RACES.answer, row=row)
     check_cell("test_race_is_stated", RACES)
     with pytest.raises(AssertionError, match="R0001 needs mode_off"):
-        check_cell("test_race_is_stated", dataclasses.replace(RACES, row=row))
+        check_cell("test_race_is_stated", dataclasses.replace(RACES, answer=answer))
+
+
+def test_one_value_may_be_written_several_times():
+    check_cell("test_no_silent_race", cell("scatter", "cuda", "torch-2.12", "write_number"))

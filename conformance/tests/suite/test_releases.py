@@ -38,6 +38,19 @@ def cell(op, sample, profile, device="cuda", direction="forward"):
         (("scatter_reduce", "sum_floating", "torch-2.15"), "2.15", "deterministic", None),
         (("scatter_reduce", "prod_floating", "torch-2.15"), "2.15", "raise", None),
         (("scatter_reduce", "amin_integer", "torch-2.15"), "2.15", None, "Erratum of R0176"),
+        # An erratum of one device.
+        (
+            ("take", "2d", "torch-2.12", "cuda", "backward"),
+            "2.13",
+            "raise",
+            "Erratum of R0183",
+        ),
+        (("take", "2d", "torch-2.12", "cpu", "backward"), "2.13", None, None),
+        # An erratum that ended.
+        (("mm", "sparse", "torch-1.10"), "2.9", None, "Erratum of R0137"),
+        (("mm", "sparse", "torch-1.10"), "2.10", "raise", None),
+        # An erratum of calls that no fact describes tells the suite nothing.
+        (("empty", "floating", "torch-2.12", "cpu"), "2.13", "fill", None),
         # Neither a row of an old release nor its erratum is about a new release.
         (("mm", "dense, CUBLAS_WORKSPACE_CONFIG=", "torch-1.10"), "2.13", None, "The documents"),
     ],
@@ -47,6 +60,21 @@ def test_what_is_expected(of, release, behaviour, reason):
     assert expected.behaviour == behaviour
     assert (expected.reason or "").startswith(reason or "")
     assert (expected.reason is None) is (reason is None)
+
+
+@pytest.mark.parametrize(
+    ("of", "release", "caller"),
+    [
+        (("histc", "floating", "torch-1.10"), "1.10", "_histc_cuda"),
+        (("histc", "floating", "torch-1.10"), "2.13", "_histc_cuda with floating point input"),
+        (("histc", "floating", "torch-2.12"), "2.5", "_histc_cuda"),
+        (("nanmedian", "floating", "torch-2.12"), "2.13", "median CUDA with indices output"),
+        (("mm", "dense, CUBLAS_WORKSPACE_CONFIG=", "torch-1.10"), "1.10", None),
+        (("index_add", "floating", "torch-2.12"), "2.13", None),
+    ],
+)
+def test_the_caller_is_that_of_the_release(of, release, caller):
+    assert releases.for_release(cell(*of), release).caller == caller
 
 
 def test_a_report_tells_what_is_listed_and_what_was_expected_instead():

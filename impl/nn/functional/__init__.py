@@ -34,3 +34,6 @@ from impl.nn.functional.max_unpool import max_unpool2d as max_unpool2d
 from impl.nn.functional.max_unpool import max_unpool3d as max_unpool3d
 from impl.nn.functional.nll_loss import nll_loss as nll_loss
 from impl.nn.functional.pad import pad as pad
+from impl.nn.functional.scaled_dot_product_attention import (
+    scaled_dot_product_attention as scaled_dot_product_attention,
+)

@@ -75,7 +75,7 @@ def cross_entropy(
     values = _losses.by_class(_NAME, logits)
     weight = _losses.weight_of(_NAME, weight, values.shape[1])
     smoothing = _smoothing(label_smoothing)
-    facts = arguments.facts(logits, reduction=reduction)
+    facts = arguments.facts(logits)
     decision, pullback = decide(_OP, **facts), decide(_OP, "backward", **facts)
     values = alert_pullback(alert(values, decision), pullback)
     if logits.shape == np.shape(target):

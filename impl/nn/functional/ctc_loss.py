@@ -93,7 +93,7 @@ def ctc_loss(
     of_inputs = _lengths("input_lengths", input_lengths, n, times)
     of_targets = _lengths("target_lengths", target_lengths, n, np.iinfo(np.int32).max)
     labels, of_targets = _labels(targets, of_targets, times=times, n=n, classes=classes)
-    pullback = decide(_OP, "backward", **arguments.facts(log_probs, reduction=reduction))
+    pullback = decide(_OP, "backward", **arguments.facts(log_probs))
     rules = _ctc.Rules(blank, zero_infinity, pullback)
     wide = convert(values, accumulator(log_probs.dtype))
     loss = _ctc.losses(wide, labels, jnp.asarray(of_inputs), jnp.asarray(of_targets), rules)

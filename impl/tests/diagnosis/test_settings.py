@@ -88,6 +88,8 @@ def test_verdicts_of_flags(platform, flags, name, verdict):
         ("gpu", "CUBLAS_WORKSPACE_CONFIG", ":8:8", PROCESS),
         ("gpu", "CUBLAS_WORKSPACE_CONFIG", ":16:8", FIXED),
         ("cpu", "CUBLAS_WORKSPACE_CONFIG", ":8:8", FIXED),
+        ("gpu", "CUDA_LAUNCH_BLOCKING", "1", FIXED),
+        ("gpu", "CUDA_LAUNCH_BLOCKING", "0", FIXED),
         ("gpu", "TF_CUDNN_DETERMINISTIC", "1", FIXED),
         ("gpu", "XLA_PYTHON_CLIENT_PREALLOCATE", "false", FIXED),
         ("tpu", "LIBTPU_INIT_ARGS", "--xla_tpu_something", FIXED),

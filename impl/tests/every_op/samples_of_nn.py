@@ -206,4 +206,15 @@ SAMPLES = {
             transformed=False,
         ),
     ),
+    "nn.functional.scaled_dot_product_attention": (
+        Sample(
+            lambda ns, q, k, v, mask: ns.nn.functional.scaled_dot_product_attention(q, k, v, mask),
+            tuple(
+                RNG.standard_normal(shape).astype(np.float32)
+                for shape in ((2, 3, 4), (2, 5, 4), (2, 5, 3), (3, 5))
+            ),
+            same_bits=False,
+            batch=(0, 1, 2),
+        ),
+    ),
 }

@@ -174,6 +174,7 @@ SAMPLES = {
         Sample(lambda ns, x: ns.nanmedian(x, 0), (TWENTY_APART,), variant="dim"),
     ),
     "new_empty": _fresh(lambda ns, x: ns.new_empty(x, 2, 3), THREE),
+    "new_empty_strided": _fresh(lambda ns, x: ns.new_empty_strided(x, (2, 3), (1, 2)), THREE),
     "put": (
         Sample(
             lambda ns, x, i, s: ns.put(x, i, s),

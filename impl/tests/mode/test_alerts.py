@@ -57,6 +57,7 @@ def test_the_message_names_the_profile_the_row_and_the_ways_out():
         "'with impl.deterministic(False):'",
         "'warn_only=True'",
         "'profile=\"complete\"'",
+        "To ask for one, open an issue at the tracker of samebits",
     ):
         assert part in str(error.value)
 

@@ -11,13 +11,13 @@ from impl._mode import decide as module
 from impl._mode.decide import Action, Alert, Decision, decide
 
 
-def profile(name, *, default=False):
-    return spec.Profile(name=name, title="", statement="", release="", default=default)
+def profile(name, release, *, default=False):
+    return spec.Profile(name=name, title="", statement="", release=release, default=default)
 
 
-def row(op, device, behaviour, **fields):
+def row(op, device, behaviour, own=None, **fields):
     made = {
-        "id": f"{op}-{device}-{behaviour}",
+        "id": f"{op}-{device}-{behaviour or own}",
         "family": op,
         "op": op,
         "torch": op,
@@ -25,15 +25,15 @@ def row(op, device, behaviour, **fields):
         "direction": "forward",
         "when": {},
         "condition": "",
-        "behaviour": {"strict": behaviour, "empty": None},
+        "behaviour": {"strict": behaviour, "empty": None, "own": own},
         "sources": (),
-        "order": "sum" if behaviour == "deterministic" else None,
+        "order": "sum" if "deterministic" in (behaviour, own) else None,
     }
     return spec.Row(**{**made, **fields})
 
 
-def fact(name, type_, *values):
-    return spec.Fact(name=name, type=type_, about="", values=values, english={})
+def fact(name, type_, *values, every_op=False):
+    return spec.Fact(name, type_, about="", values=values, english={}, every_op=every_op)
 
 
 def order(name, *free_when):
@@ -44,7 +44,9 @@ SMALL = spec.Spec(
     rows=(
         row("ordered", "cuda", "deterministic"),
         row("unordered", "any", "deterministic", order=None),
-        row("raises", "cuda", "raise", caller="raises_kernel"),
+        row(
+            "raises", "cuda", "raise", callers={"strict": "raises_kernel", "other": "other_kernel"}
+        ),
         row("nameless", "cuda", "raise"),
         row("fills", "any", "fill"),
         row("narrow", "cuda", "deterministic"),
@@ -61,27 +63,43 @@ SMALL = spec.Spec(
         row("retired", "cuda", "raise", state="out_of_scope"),
         row("pulled", "cuda", "raise", direction="backward"),
         row("asks", "cpu", "raise", when={"weights": True}),
+        row("silent", "cuda", None, "deterministic", mode_off="not_guaranteed"),
+        row("silent", "cpu", None, "deterministic"),
+        row("memory", "any", None, "fill", when={"fill_uninitialized_memory": True}),
+        row("refused", "cuda", "raise", when={"input_ndim": {"min": 2}}),
+        row("refused", "any", None, "deterministic", mode_off="not_guaranteed"),
     ),
-    profiles={"empty": profile("empty"), "strict": profile("strict", default=True)},
+    profiles={
+        "empty": profile("empty", "1.0"),
+        "strict": profile("strict", "2.0", default=True),
+        "own": profile("own", ""),
+    },
     orders={"sum": order("sum", {"dtype": ("integer", "bool")}, {"unique": True})},
     facts={
-        "dtype": fact("dtype", "choice", "floating", "complex", "integer", "bool"),
+        "dtype": fact("dtype", "choice", "floating", "complex", "integer", "bool", every_op=True),
+        "fill_uninitialized_memory": fact("fill_uninitialized_memory", "bool"),
         "input_ndim": fact("input_ndim", "int"),
         "unique": fact("unique", "bool"),
         "weights": fact("weights", "bool"),
     },
     devices=spec.load().devices,
     documents=types.MappingProxyType({}),
+    data=spec.load().data,
 )
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     monkeypatch.setattr(spec, "load", lambda: SMALL)
-    module._decide.cache_clear()
+    forget()
     impl.use_deterministic_algorithms(True, profile="strict")
     yield
+    forget()
+
+
+def forget():
     module._decide.cache_clear()
+    module._check.cache_clear()
 
 
 def on_cuda(op, direction="forward", /, **facts):
@@ -128,7 +146,7 @@ def test_the_path_is_atomic_where_every_order_gives_the_same_bits(facts, path):
 
 
 def test_a_row_without_an_order_is_never_free():
-    assert on_cuda("unordered", dtype="integer", unique=True).path == "ordered"
+    assert on_cuda("unordered", dtype="integer").path == "ordered"
 
 
 def test_raise():
@@ -154,20 +172,62 @@ def test_fill():
     assert on_cuda("fills") == Action(fill=True, row="fills-any-fill")
 
 
-def test_an_op_without_a_row_is_not_affected():
-    assert decide("unheard_of").actions == tuple((p, Action()) for p in ("cpu", "cuda", "rocm"))
-    assert on_cuda("retired") == Action()
+@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize(
+    ("op", "direction", "facts", "message"),
+    [
+        ("order", "forward", {}, "no row is about the op 'order'; close to it: ordered, unordered"),
+        ("retired", "forward", {}, "no row is about the op 'retired'"),
+        ("pulled", "forward", {}, r"pulled \(forward\); the rows are about \['backward'\]"),
+        ("raises", "backward", {}, r"raises \(backward\); the rows are about \['forward'\]"),
+        ("ordered", "forward", {"weights": True}, r"\['weights'\] of ordered; its rows ask for"),
+        ("ordered", "forward", {"colour": "red"}, r"\['colour'\] of ordered; its rows ask for"),
+        ("raises", "forward", {"unique": True}, r"ask for \['dtype'\]"),
+    ],
+)
+def test_what_no_row_is_about_is_refused(op, direction, facts, message, enabled):
+    with impl.deterministic(enabled), pytest.raises(spec.SpecError, match=message):
+        decide(op, direction, **facts)
 
 
-def test_a_profile_that_lists_nothing_changes_nothing():
+def test_where_nothing_is_stated_nothing_changes():
     with impl.deterministic(profile="empty"):
         assert {on_cuda(op) for op in ("ordered", "raises", "fills")} == {Action()}
 
 
+@pytest.mark.parametrize("profile", ["empty", "strict", "own"])
+def test_what_a_profile_does_not_list_takes_the_path_of_our_own_profile(profile):
+    with impl.deterministic(profile=profile):
+        decision = decide("silent", dtype="floating")
+        assert decision.on("cuda") == Action("ordered", row="silent-cuda-deterministic")
+        assert decision.on("cpu") == Action("ordered", row="silent-cpu-deterministic")
+        assert decision.on("tpu") == Action()
+        assert decision.of_derivatives == decision
+        assert on_cuda("silent", dtype="integer").path == "atomic"
+        memory = decide("memory", fill_uninitialized_memory=True)
+        assert memory.on("cuda") == Action(fill=True, row="memory-any-fill")
+        assert decide("memory", fill_uninitialized_memory=False).on("cuda") == Action()
+
+
+def test_only_what_a_profile_lists_raises():
+    ordered = Action("ordered", row="refused-any-deterministic")
+    assert on_cuda("refused", input_ndim=1) == ordered
+    for warn_only, kind in ((False, "raise"), (True, "warn")):
+        with impl.deterministic(warn_only=warn_only):
+            assert on_cuda("refused", input_ndim=2).alert.kind == kind
+    for profile in ("empty", "own"):
+        with impl.deterministic(profile=profile, warn_only=True):
+            assert on_cuda("refused", input_ndim=2) == ordered
+
+
+def test_derivatives_of_an_unlisted_op_that_needs_no_order_are_ordered():
+    decision = decide("silent", dtype="integer")
+    assert decision.on("cuda").path == "atomic"
+    assert decision.of_derivatives.on("cuda").path == "ordered"
+
+
 def test_a_row_is_for_one_direction():
-    assert on_cuda("pulled") == Action()
     assert on_cuda("pulled", "backward").alert.row == "pulled-cuda-raise"
-    assert on_cuda("raises", "backward") == Action()
 
 
 @pytest.mark.parametrize(
@@ -217,7 +277,6 @@ def test_emulation_gives_the_cpu_the_actions_of_another_platform(enabled):
 @pytest.mark.parametrize(
     ("facts", "message"),
     [
-        ({"colour": "red"}, "unknown fact 'colour'"),
         ({"dtype": "float32"}, "'float32'"),
         ({"input_ndim": True}, "'input_ndim' got True"),
         ({"input_ndim": 2.0}, "'input_ndim' got 2.0"),
@@ -226,7 +285,7 @@ def test_emulation_gives_the_cpu_the_actions_of_another_platform(enabled):
 )
 def test_facts_are_checked(facts, message):
     with pytest.raises(spec.SpecError, match=message):
-        decide("ordered", **facts)
+        decide("narrow", **facts)
 
 
 def test_a_fact_that_a_row_asks_for_must_be_stated():

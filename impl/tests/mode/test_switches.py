@@ -43,8 +43,7 @@ def test_cudnn_deterministic_reaches_convolutions_and_nothing_else():
     assert "stablehlo.convolution" in lowered()
     impl.backends.cudnn.deterministic = True
     assert "stablehlo.convolution" not in lowered()
-    facts = {"dtype": "floating", "unique_indices": False}
-    assert decide("index_add", **facts).on("cuda").path == "atomic"
-    assert decide("nn.functional.conv1d", **facts).on("cpu").path == "atomic"
+    assert decide("index_add", dtype="floating").on("cuda").path == "atomic"
+    assert decide("nn.functional.conv1d").on("cpu").path == "atomic"
     with impl.deterministic():
-        assert decide("index_add", **facts).on("cuda").path == "ordered"
+        assert decide("index_add", dtype="floating").on("cuda").path == "ordered"

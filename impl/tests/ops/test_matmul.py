@@ -200,7 +200,7 @@ def test_the_rows_of_cublas_go_by_the_environment(op, setting, raises, monkeypat
     with impl.deterministic(profile="torch-1.10"):
         impl.testing.lower(product, a, b, platform="cpu")
         if raises:
-            with pytest.raises(RuntimeError, match=f"{op} CUDA with CuBLAS does not have"):
+            with pytest.raises(RuntimeError, match=f"^{op} does not have"):
                 impl.testing.lower(product, a, b)
         else:
             impl.testing.lower(product, a, b)

@@ -20,6 +20,9 @@ MAKERS = {
     "empty_strided": lambda dtype: impl.empty_strided((2, 3), (1, 2), dtype=dtype),
     "empty_permuted": lambda dtype: impl.empty_permuted((2, 3), (1, 0), dtype=dtype),
     "new_empty": lambda dtype: impl.new_empty(jnp.zeros((1,), jnp.int8), 2, 3, dtype=dtype),
+    "new_empty_strided": lambda dtype: impl.new_empty_strided(
+        jnp.zeros((1,), jnp.int8), (2, 3), (1, 2), dtype=dtype
+    ),
     "resize": lambda dtype: impl.resize(jnp.zeros((0,), dtype), 2, 3),
 }
 every_op = pytest.mark.parametrize("op", MAKERS)
@@ -75,11 +78,16 @@ def test_known_values_are_those_of_torch(deterministic_torch, name):
 
 
 @every_op
-@pytest.mark.parametrize("reason", ["mode off", "setting off", "not listed"])
+def test_memory_is_filled_under_a_profile_that_does_not_list_it(op):
+    with impl.deterministic(profile="torch-1.10"):
+        assert np.isnan(MAKERS[op](np.float32)).all()
+
+
+@every_op
+@pytest.mark.parametrize("reason", ["mode off", "setting off"])
 def test_memory_is_not_filled(op, reason):
-    profile = "torch-1.10" if reason == "not listed" else "complete"
     impl.utils.deterministic.fill_uninitialized_memory = reason != "setting off"
-    with impl.deterministic(reason != "mode off", profile=profile):
+    with impl.deterministic(reason != "mode off", profile="complete"):
         gpu_program = impl.testing.lower(lambda: MAKERS[op](np.float32)).as_text()
         on_cpu = MAKERS[op](np.float32)
     # On a GPU the memory is not written to; on a CPU JAX has no such array.
@@ -123,6 +131,7 @@ def test_sizes_are_given_as_in_torch():
     assert impl.empty(2, np.int64(3)).shape == impl.new_empty(x, 2, 3).shape == (2, 3)
     assert impl.new_empty(x, 2).dtype == impl.empty_like(x).dtype == x.dtype
     assert impl.empty_strided([2, 3], [0, 1]).shape == (2, 3)
+    assert impl.new_empty_strided(x, [2, 3], [0, 1]).dtype == x.dtype
     assert impl.empty_permuted([2, 3, 5], [0, 2, 1]).shape == (2, 3, 5)
     assert impl.empty_strided((), ()).shape == impl.empty_permuted((), ()).shape == ()
     assert impl.empty(2, device=None, pin_memory=False, requires_grad=False).shape == (2,)
@@ -176,6 +185,7 @@ UNLIKE_TORCH: list[Call] = [
     ),
     ("empty_strided", ((2, 3), (-1, 2)), {}, RuntimeError, "'stride' must not be negative"),
     ("empty_strided", ((2, -3), (1, 1)), {}, RuntimeError, "negative dimension -3"),
+    ("new_empty_strided", (X, (2,), 3), {}, TypeError, "argument 'stride' must be tuple of ints"),
     ("empty_permuted", ((2, 3), 0), {}, TypeError, "'physical_layout' must be tuple of ints"),
     ("empty_permuted", ((2, 3), (0,)), {}, RuntimeError, "len(size) = 2 is not equal to"),
     (

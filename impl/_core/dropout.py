@@ -1,0 +1,51 @@
+"""Dropout: the checks of its arguments, and the drawing of what is dropped."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def share_of(function: str, name: str, value: Any) -> float:
+    """Returns the share of elements to drop.
+
+    Raises:
+        RuntimeError: It is not in [0, 1].
+        TypeError: It is not a number.
+    """
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(
+            f"{function}(): argument '{name}' must be float, not {type(value).__name__}"
+        )
+    share = float(value)
+    if not 0 <= share <= 1:
+        raise RuntimeError(
+            f"{function}(): dropout probability has to be between 0 and 1, but got {value}"
+        )
+    return share
+
+
+def check_key(function: str, name: str, key: Any) -> None:
+    """Refuses what is not a JAX key.
+
+    Raises:
+        TypeError: ``key`` is neither a typed key nor an array of uint32.
+    """
+    dtype = getattr(key, "dtype", None)
+    typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
+    if not typed and dtype != np.uint32:
+        raise TypeError(
+            f"{function}(): argument '{name}' must be a JAX key, such as jax.random.key(0), not "
+            f"{type(key).__name__}"
+        )
+
+
+def dropped(x: jax.Array, key: jax.Array, share: float) -> jax.Array:
+    """Replaces a share of the elements by 0, and scales the others so that the mean stays."""
+    stays = jax.random.bernoulli(key, 1 - share, x.shape)
+    scale = 1 / (1 - share) if share < 1 else 0
+    return jnp.where(stays, x * jnp.asarray(scale, x.dtype), 0)

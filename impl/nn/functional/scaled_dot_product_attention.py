@@ -1,0 +1,228 @@
+"""The op ``scaled_dot_product_attention``.
+
+This module checks the arguments and brings them to one dtype; ``_attention`` computes the result.
+"""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from impl._core import arguments, dropout
+from impl._core.arguments import Array
+from impl._core.numerics import accumulator, convert
+from impl._mode.decide import decide
+from impl._primitives.alert import alert
+from impl.nn.functional._attention import Rules, attention
+
+_NAME = "scaled_dot_product_attention"
+_OP = f"nn.functional.{_NAME}"
+
+
+def scaled_dot_product_attention(
+    query: Array,
+    key: Array,
+    value: Array,
+    attn_mask: Array | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    dropout_key: jax.Array | None = None,
+) -> jax.Array:
+    """Computes ``softmax(query @ key.mT * scale + attn_mask) @ value``, the softmax over the keys.
+
+    float16 and bfloat16 are computed in float32 and rounded once.
+
+    Memory: arrays of ... x queries x keys numbers; a gradient keeps one of them.
+
+    Args:
+        query: Shape [..., queries, features], floats.
+        key: Shape [..., keys, features], of the same dtype.
+        value: Shape [..., keys, outputs], of the same dtype. Batch dimensions broadcast.
+        attn_mask: Bools, True for the keys that a query sees; or floats that are added to the
+            scores, of float32 or of the dtype of ``query``. It broadcasts to [..., queries, keys].
+            The result is 0 for a query that sees no key.
+        dropout_p: The share of the weights that is dropped, in [0, 1]; the others are divided by
+            1 - ``dropout_p``.
+        is_causal: Whether query i sees only the keys 0 to i, also if there are more keys than
+            queries. Not together with ``attn_mask``.
+        scale: The factor of the scores; None for 1 / sqrt(features).
+        enable_gqa: Whether several heads of ``query`` share a head of ``key`` and of ``value``.
+            Heads are dimension -3, and the first heads of ``query`` share the first head of
+            ``key``.
+        dropout_key: The JAX key that decides which weights are dropped, for example from
+            ``impl.Generator.key()``. Equal keys drop the same weights. PyTorch draws them from its
+            hidden generator. JAX has none, so a ``dropout_p`` above 0 needs a key.
+
+    Returns:
+        Shape [..., queries, outputs], of the dtype of ``query``.
+
+    Raises:
+        IndexError: ``enable_gqa`` is True, and an array has no dimension -3.
+        NotImplementedError: The arrays are of complex numbers.
+        RuntimeError: Shapes or dtypes do not fit; the arrays are of integers or bools; there are
+            both ``attn_mask`` and ``is_causal``; ``dropout_p`` is not in [0, 1]; or the mode is on
+            and the profile has no deterministic implementation for the device.
+        TypeError: An argument is of the wrong type; or weights are to be dropped, and
+            ``dropout_key`` is None.
+
+    Source: ``torch.nn.functional.scaled_dot_product_attention``. The spec's rows state what the
+    mode does, and the guarantee.
+    """
+    arguments.flag(_NAME, "is_causal", is_causal)
+    arguments.flag(_NAME, "enable_gqa", enable_gqa)
+    named = {"query": query, "key": key, "value": value}
+    operands = {name: arguments.array(_NAME, name, array) for name, array in named.items()}
+    _check_operands(operands, grouped=enable_gqa)
+    q = operands["query"]
+    mask = _mask(attn_mask, operands, is_causal=is_causal, grouped=enable_gqa)
+    share = _share(dropout_p, dropout_key)
+    facts = arguments.facts(q)
+    decision, pullback = decide(_OP, **facts), decide(_OP, "backward", **facts)
+    rules = Rules(
+        scale=_scale(scale, q.shape[-1]),
+        causal=is_causal,
+        grouped=enable_gqa,
+        dropout=share,
+        decision=decision,
+        pullback=pullback,
+    )
+    wide = accumulator(q.dtype)
+    if mask is not None and mask.dtype != jnp.bool_:
+        mask = convert(mask, wide)
+    q_wide, k, v = (convert(operand, wide) for operand in operands.values())
+    out = attention(q_wide, k, v, mask, rules, dropout_key if share > 0 else None)
+    return alert(convert(out, q.dtype), decision)
+
+
+def _check_operands(operands: dict[str, jax.Array], *, grouped: bool) -> None:
+    """Refuses a query, a key and a value, given by name, that do not fit."""
+    query, key, value = operands.values()
+    if min(array.ndim for array in operands.values()) < 2:
+        dims = ", ".join(f"{name}.ndim: {array.ndim}" for name, array in operands.items())
+        raise RuntimeError(
+            f"{_NAME}(): Expected query, key, and value to all be at least 2 dimensional, but got "
+            f"{dims}"
+        )
+    if not query.dtype == key.dtype == value.dtype:
+        dtypes = ", ".join(f"{name}.dtype: {array.dtype}" for name, array in operands.items())
+        raise RuntimeError(
+            f"{_NAME}(): Expected query, key, and value to have the same dtype, but got {dtypes}; "
+            "convert them"
+        )
+    kind = arguments.dtype_kind(query.dtype)
+    if kind != "floating":
+        raise (NotImplementedError if kind == "complex" else RuntimeError)(
+            f"{_NAME}(): not implemented for {query.dtype}; it takes floats"
+        )
+    if key.shape[-1] != query.shape[-1]:
+        raise RuntimeError(
+            f"{_NAME}(): Expected size {query.shape[-1]} in the last dimension of key, as in "
+            f"query, but got shape {list(key.shape)}"
+        )
+    if value.shape[-2] != key.shape[-2]:
+        raise RuntimeError(
+            f"{_NAME}(): Expected size {key.shape[-2]} in dimension -2 of value, as in key, but "
+            f"got shape {list(value.shape)}"
+        )
+    if grouped:
+        _check_heads(operands)
+    if _batch(operands, grouped=grouped) is None:
+        shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in operands.items())
+        raise RuntimeError(
+            f"{_NAME}(): The batch dimensions, which are all but the last two, must match, but got "
+            f"shapes: {shapes}"
+        )
+
+
+def _check_heads(operands: dict[str, jax.Array]) -> None:
+    """Refuses operands whose heads cannot be grouped."""
+    for name, array in operands.items():
+        if array.ndim < 3:
+            raise IndexError(
+                f"{_NAME}(): Dimension out of range: with enable_gqa=True, {name} needs heads in "
+                f"dimension -3, but got shape {list(array.shape)}"
+            )
+    query, key, value = (array.shape[-3] for array in operands.values())
+    if any(query % heads if heads else query for heads in (key, value)):
+        raise RuntimeError(
+            f"{_NAME}(): Number of heads in key and value must divide the number of heads in "
+            f"query, but got {key}, {value} and {query}"
+        )
+
+
+def _batch(operands: dict[str, jax.Array], *, grouped: bool) -> tuple[int, ...] | None:
+    """Returns the batch dimensions of the scores; None if those of the arrays do not fit."""
+    query, key, value = (array.shape[:-2] for array in operands.values())
+    if grouped:
+        key, value = (*key[:-1], query[-1]), (*value[:-1], query[-1])
+    try:
+        scores = np.broadcast_shapes(query, key)
+        np.broadcast_shapes(scores, value)
+    except ValueError:
+        return None
+    return scores
+
+
+def _mask(
+    attn_mask: Any, operands: dict[str, jax.Array], *, is_causal: bool, grouped: bool
+) -> jax.Array | None:
+    """Returns the mask as an array, or None.
+
+    Raises:
+        RuntimeError: There is a causal mask too, or its dtype or shape does not fit.
+        TypeError: It is not an array.
+    """
+    if attn_mask is None:
+        return None
+    mask = arguments.array(_NAME, "attn_mask", attn_mask)
+    if is_causal:
+        raise RuntimeError(
+            f"{_NAME}(): Explicit attn_mask should not be set when is_causal=True; pass one of them"
+        )
+    query, key, _ = operands.values()
+    if mask.dtype not in (np.bool_, np.float32, query.dtype):
+        raise RuntimeError(
+            f"{_NAME}(): Expected attn_mask dtype to be bool or float32 or to match query dtype, "
+            f"but got attn_mask.dtype: {mask.dtype} and query.dtype: {query.dtype}"
+        )
+    batch = _batch(operands, grouped=grouped) or ()
+    scores = (*batch, query.shape[-2], key.shape[-2])
+    try:
+        fits = np.broadcast_shapes(mask.shape, scores) == scores
+    except ValueError:
+        fits = False
+    if not fits:
+        raise RuntimeError(
+            f"{_NAME}(): attn_mask must broadcast to the shape of the scores, {list(scores)}, but "
+            f"got shape {list(mask.shape)}"
+        )
+    return mask
+
+
+def _share(dropout_p: Any, dropout_key: Any) -> float:
+    """Returns the share of the weights to drop."""
+    share = dropout.share_of(_NAME, "dropout_p", dropout_p)
+    if dropout_key is not None:
+        dropout.check_key(_NAME, "dropout_key", dropout_key)
+    elif share > 0:
+        raise TypeError(
+            f"{_NAME}(): argument 'dropout_key' is missing: dropout_p={dropout_p} draws the "
+            "weights that it drops; pass a JAX key, such as that of impl.Generator(0).key()"
+        )
+    return share
+
+
+def _scale(scale: Any, features: int) -> float:
+    """Returns the factor of the scores."""
+    if scale is None:
+        return float(max(features, 1) ** -0.5)
+    if isinstance(scale, bool) or not isinstance(scale, numbers.Real):
+        raise TypeError(f"{_NAME}(): argument 'scale' must be float, not {type(scale).__name__}")
+    return float(scale)

@@ -1,0 +1,224 @@
+"""Resolves a call: which row decides it under a profile, and what the mode then does.
+
+Everything that shows or tests the effect of the mode on an op asks here, and so does ``impl``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Collection, Iterable
+
+from spec import loader
+from spec.calls import distinct_calls
+from spec.conditions import deciding_row, holds
+from spec.model import (
+    LISTED,
+    Behaviour,
+    Direction,
+    Effect,
+    Facts,
+    Guarantee,
+    Row,
+    Spec,
+    SpecError,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """The effect of the mode on one call under a profile.
+
+    Attributes:
+        effect: What the call does. ``spec.english.EFFECTS`` has the words for people.
+        row: The row that decides; None if no row does.
+        behaviour: The behaviour that the row states, under the profile that lists it.
+        listed: Whether the documents of the profile itself list the call. Otherwise the row is one
+            of this project's own profile.
+    """
+
+    effect: Effect
+    row: Row | None = None
+    behaviour: Behaviour | None = None
+    listed: bool = False
+
+    @property
+    def guarantee(self) -> Guarantee | None:
+        """The promise of the ordered path; None if the call does not take it."""
+        return self.row.guarantee if self.row and self.behaviour == "deterministic" else None
+
+    @property
+    def order(self) -> str | None:
+        """The name of the order of the ordered path; None if it has none or is not taken."""
+        return self.row.order if self.row and self.behaviour == "deterministic" else None
+
+
+def resolve(
+    op: str,
+    direction: Direction,
+    device: str,
+    facts: Facts,
+    profile: str,
+    rules: Spec | None = None,
+) -> Answer:
+    """Returns what a call does with the mode on.
+
+    A profile decides what is refused. A call that it does not list falls back to this project's
+    own profile, which states a deterministic path for it.
+
+    Args:
+        op: Dotted name of the op.
+        direction: The call, or its gradient.
+        device: Name of a device, or ``any`` for one that the spec does not name.
+        facts: The facts of the call.
+        profile: The profile that holds.
+        rules: The rows; None for those of this distribution.
+
+    Raises:
+        SpecError: A row asks for a fact that is not stated.
+    """
+    rules = loader.load() if rules is None else rules
+    row = deciding_row(rules.rows, op, direction, device, facts, profile)
+    behaviour = row.behaviour[profile] if row else None
+    if row and behaviour:
+        return Answer(LISTED[behaviour], row, behaviour, listed=True)
+    own = rules.own_profile
+    row = deciding_row(rules.rows, op, direction, device, facts, own) if own else None
+    behaviour = row.behaviour[own] if row and own else None
+    if not row or not behaviour:
+        return Answer(_without_row(rules, op, direction, device))
+    if behaviour == "deterministic":
+        return Answer("ordered_unlisted" if varies(row, device, rules) else "same", row, behaviour)
+    return Answer(LISTED[behaviour], row, behaviour)
+
+
+def varies(row: Row, device: str, rules: Spec) -> bool:
+    """Returns whether calls of a row can give other bits from run to run with the mode off."""
+    known = rules.devices.get(device)
+    return row.mode_off is not None and (known is None or known.races)
+
+
+def _without_row(rules: Spec, op: str, direction: Direction, device: str) -> Effect:
+    """Returns the effect on a call that no row of any profile is about.
+
+    The rows of an op are about all of its calls that can vary (``spec.check`` and the suite test
+    this), so other calls give the same bits anyway. Fresh memory that is not filled is the
+    exception.
+    """
+    rows = [row for row in rules.rows if row.op == op and row.active and row.covers(device)]
+    fills = any("fill" in row.behaviour.values() for row in rows if row.decides(direction))
+    return "same" if rows and not fills else "unknown"
+
+
+def check_question(
+    op: str, direction: Direction, names: Collection[str], rules: Spec | None = None
+) -> None:
+    """Raises if a question about an op is one that no row can answer.
+
+    Args:
+        op: The name of the op.
+        direction: The direction.
+        names: The names of the facts that are stated.
+        rules: The rows; None for those of this distribution.
+
+    Raises:
+        SpecError: No active row is about the op or the direction, or none asks for a fact.
+    """
+    rules = loader.load() if rules is None else rules
+    rows = rules.select(op=op, kind="op")
+    if not any(row.active for row in rows):
+        raise SpecError(unknown_op(op, rules))
+    if not any(row.active and row.decides(direction) for row in rows):
+        directions = sorted({row.direction for row in rows if row.active})
+        raise SpecError(f"no row is about {op} ({direction}); the rows are about {directions}")
+    known = known_facts(rows, rules)
+    unknown = sorted(set(names) - known)
+    if unknown:
+        raise SpecError(f"unknown fact(s) {unknown} of {op}; its rows ask for {sorted(known)}")
+
+
+def known_facts(rows: Iterable[Row], rules: Spec) -> set[str]:
+    """Returns the facts that rows of an op ask for, and those that every op states."""
+    names = {fact.name for fact in rules.facts.values() if fact.every_op}
+    for row in rows:
+        names |= set(row.when)
+        names |= {name for erratum in row.errata for name in erratum.when}
+        if row.order is not None and row.order in rules.orders:
+            names |= {name for when in rules.orders[row.order].order_free_when for name in when}
+    return names
+
+
+def unknown_op(op: str, rules: Spec) -> str:
+    """Returns the message about an op that has no row, with the names that are close to it."""
+    ops = sorted({row.op for row in rules.select(kind="op", active=True)})
+    close = difflib.get_close_matches(op, ops, n=5) or [
+        known for known in ops if op.rpartition(".")[2] in known.split(".")
+    ]
+    hint = f"close to it: {', '.join(close)}" if close else "python -m spec export lists the ops"
+    return f"no row is about the op {op!r}; {hint}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """The calls of an op that get one answer.
+
+    Attributes:
+        answer: The answer.
+        calls: The facts of calls that the rows tell apart.
+    """
+
+    answer: Answer
+    calls: tuple[Facts, ...]
+
+
+def cases(
+    op: str, direction: Direction, device: str, profile: str, rules: Spec | None = None
+) -> tuple[Case, ...]:
+    """Returns every answer that a call of an op can get under a profile.
+
+    Args:
+        op: Dotted name of the op.
+        direction: The call, or its gradient.
+        device: Name of a device.
+        profile: The profile that holds.
+        rules: The rows; None for those of this distribution.
+    """
+    rules = loader.load() if rules is None else rules
+    rows = [r for r in rules.select(op=op, kind="op", active=True) if r.decides(direction)]
+    found: dict[tuple[Effect, str | None], tuple[Answer, list[Facts]]] = {}
+    for facts in distinct_calls(rows, rules.facts):
+        answer = resolve(op, direction, device, facts, profile, rules)
+        key = (answer.effect, answer.row.id if answer.row else None)
+        found.setdefault(key, (answer, []))[1].append(facts)
+    return tuple(Case(answer, tuple(calls)) for answer, calls in found.values())
+
+
+def answers_of(row: Row, profile: str, rules: Spec | None = None) -> tuple[Answer, ...]:
+    """Returns the answers that the calls of a row get under a profile, each once.
+
+    Args:
+        row: An active row of the kind ``op``.
+        profile: The profile that holds.
+        rules: The rows; None for those of this distribution.
+    """
+    rules = loader.load() if rules is None else rules
+    answers: dict[tuple[Effect, str | None], Answer] = {}
+    for device in rules.devices.values():
+        if not device.platforms or not row.covers(device.name):
+            continue
+        for case in cases(row.op, row.direction, device.name, profile, rules):
+            if any(holds(row.when, facts) for facts in case.calls):
+                answer = case.answer
+                answers[answer.effect, answer.row.id if answer.row else None] = answer
+    return tuple(answers.values())
+
+
+def unlisted(row: Row, profile: str, rules: Spec | None = None) -> Effect | None:
+    """Returns the effect on calls that a row decides although the profile does not list them.
+
+    A row for any device can leave some calls as they are and order others; it then counts as one
+    that orders. None if the row decides no such call.
+    """
+    own = [a for a in answers_of(row, profile, rules) if a.row and a.row.id == row.id]
+    effects: list[Effect] = [answer.effect for answer in own if not answer.listed]
+    return "ordered_unlisted" if "ordered_unlisted" in effects else next(iter(effects), None)

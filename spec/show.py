@@ -1,0 +1,150 @@
+"""Writes what the mode does to the calls of one op, for a person: ``python -m spec show``."""
+
+from __future__ import annotations
+
+import itertools
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import get_args
+
+from spec import english
+from spec.conditions import specificity
+from spec.model import Direction, Row, Source, Spec, SpecError
+from spec.resolve import Answer, cases, unknown_op, varies
+
+_WIDTH = 100
+
+
+def text(
+    op: str,
+    rules: Spec,
+    *,
+    device: str | None = None,
+    profile: str | None = None,
+    direction: Direction | None = None,
+) -> str:
+    """Returns what happens in the calls of an op with the mode on.
+
+    Args:
+        op: The name under ``impl``, or the name in PyTorch.
+        rules: The rows.
+        device: The device; None for each that JAX has a platform for.
+        profile: The profile; None for the default one.
+        direction: The direction; None for each that a row is about.
+
+    Raises:
+        SpecError: The op, the device or the profile is unknown.
+    """
+    devices = [entry.name for entry in rules.devices.values() if entry.platforms]
+    profile = _one_of("profile", profile or rules.default_profile, list(rules.profiles))
+    shown = [_one_of("device", device, devices)] if device else devices
+    rows = [row for row in rules.rows if row.active and op in (row.op, row.torch)]
+    if not rows:
+        raise SpecError(unknown_op(op.removeprefix("torch."), rules))
+    blocks: list[str] = []
+    orders: dict[str, None] = {}
+    for name in dict.fromkeys(row.op for row in rows):
+        blocks += [_statement(r) for r in rules.select(op=name, active=True) if r.kind != "op"]
+        of_op = rules.select(op=name, kind="op", active=True)
+        directions = [d for d in get_args(Direction) if any(row.decides(d) for row in of_op)]
+        calls = itertools.product([direction] if direction and of_op else directions, shown)
+        # Directions and devices with the same answers share a block.
+        headings: dict[str, list[str]] = {}
+        for one, where in calls:
+            answers = _answers(name, one, where, profile, rules)
+            orders |= dict.fromkeys(answer.order for answer in answers if answer.order)
+            body = "\n".join(_lines(answers, where, profile, rules))
+            headings.setdefault(body, []).append(f"{one} on {where}")
+        blocks += [f"{name}, {', '.join(heads)}\n{body}" for body, heads in headings.items()]
+    lead = f"With the mode on under {profile}:"
+    return "\n\n".join([lead, *blocks, *(_order(name, rules) for name in orders)]) + "\n"
+
+
+def _one_of(what: str, value: str, known: Sequence[str]) -> str:
+    if value not in known:
+        raise SpecError(f"no {what} {value!r}; there are {', '.join(known)}")
+    return value
+
+
+def _statement(row: Row) -> str:
+    """Returns what a row states that is not about the calls of an op."""
+    lines = [f"{row.op}: {row.statement} [{row.id}]"]
+    if row.options:
+        lines.append("sets " + ", ".join(f"{name}={value}" for name, value in row.options.items()))
+    lines += [row.caveat] if row.caveat else []
+    return "\n".join(_wrapped(line, 0 if number == 0 else 1) for number, line in enumerate(lines))
+
+
+def _answers(op: str, direction: Direction, device: str, profile: str, rules: Spec) -> list[Answer]:
+    """Returns the answers to all calls, in the order in which they decide."""
+    answers = [case.answer for case in cases(op, direction, device, profile, rules)]
+    return sorted(answers, key=_rank, reverse=True)
+
+
+def _lines(answers: Sequence[Answer], device: str, profile: str, rules: Spec) -> Iterator[str]:
+    """Yields each answer with its condition, and below it the reasons."""
+    for number, answer in enumerate(answers):
+        condition = english.conditions(answer.row.when, rules.facts) if answer.row else ""
+        lead = "otherwise" if number else ("when" if condition else "always")
+        if number and condition:
+            lead += ", when"
+        words = " ".join(filter(None, (lead, condition)))
+        row = f" [{answer.row.id}]" if answer.row else ""
+        yield _wrapped(f"{words}: {english.EFFECTS[answer.effect]}{row}", 1)
+        for line in _reasons(answer, device, profile, rules):
+            yield _wrapped(line, 2)
+
+
+def _rank(answer: Answer) -> tuple[bool, tuple[int, bool]]:
+    """Returns the precedence of an answer: what a profile lists decides first."""
+    return answer.listed, specificity(answer.row) if answer.row else (-1, False)
+
+
+def _reasons(answer: Answer, device: str, profile: str, rules: Spec) -> Iterator[str]:
+    """Yields the order, the guarantee, the sources, and what PyTorch does."""
+    row = answer.row
+    if row is None:
+        yield "No row of any profile is about such a call."
+        return
+    if answer.behaviour == "raise":
+        yield f"Alert: {row.callers.get(profile, row.op)}"
+    if answer.order:
+        yield f"Order: {answer.order}"
+    if answer.guarantee:
+        yield f"Guarantee: {answer.guarantee}"
+    if varies(row, device, rules):
+        yield "With the mode off: two runs can differ"
+    if not answer.listed:
+        yield f"Listed by: {rules.own_profile}, not by {profile}"
+    yield from (f"Source: {_cited(source, rules)}" for source in row.sources)
+    for erratum in row.errata:
+        does = english.behaviour_of_code(erratum, rules.facts, rules.devices)
+        yield f"{does} {erratum.statement}"
+    if row.note:
+        yield f"Note: {row.note}"
+
+
+def _order(name: str, rules: Spec) -> str:
+    """Returns the rule of an order."""
+    order = rules.orders[name]
+    free = " or when ".join(english.conditions(w, rules.facts) for w in order.order_free_when)
+    lines = [f"The order {name}", order.statement.format(**order.parameters)]
+    lines += [f"Every order gives the same bits when {free}."] if free else []
+    return "\n".join([lines[0], *(_wrapped(line, 1) for line in lines[1:])])
+
+
+def _cited(source: Source, rules: Spec) -> str:
+    title = rules.documents[source.document].title
+    return f"{title}, {', '.join(source.releases)}: “{source.phrase}”"
+
+
+def _wrapped(line: str, depth: int) -> str:
+    indent = "  " * depth
+    return textwrap.fill(
+        line,
+        _WIDTH,
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 import spec
+from impl._core import symbolic_sizes
 
 #: The types that ops accept as an array.
 Array: TypeAlias = jax.Array | npt.NDArray[Any] | np.generic
@@ -406,10 +407,11 @@ def no_larger(
     Raises:
         RuntimeError: ``index`` is larger.
     """
-    for axis, (length, limit) in enumerate(zip(index.shape, other.shape, strict=False)):
-        if length > limit and not (but_along_dim and axis == dim):
-            apart = f" apart from dimension {dim}" if but_along_dim else ""
-            raise RuntimeError(
-                f"{function}(): expected index {list(index.shape)} to be no larger than {name} "
-                f"{list(other.shape)}{apart}, but dimension {axis} is"
-            )
+    with symbolic_sizes.need(function, index=index, **{name: other}):
+        for axis, (length, limit) in enumerate(zip(index.shape, other.shape, strict=False)):
+            if not (but_along_dim and axis == dim) and length > limit:
+                apart = f" apart from dimension {dim}" if but_along_dim else ""
+                raise RuntimeError(
+                    f"{function}(): expected index {list(index.shape)} to be no larger than {name} "
+                    f"{list(other.shape)}{apart}, but dimension {axis} is"
+                )

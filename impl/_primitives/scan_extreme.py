@@ -68,6 +68,7 @@ def _new_primitive(by: Literal["min", "max"]) -> Any:
         paths,
         axes=Axes("o.i -> o.i, o.i"),
         multiple_results=True,
+        adds=False,
     )
     ad.primitive_jvps[primitive] = functools.partial(_jvp, by)
     batching.primitive_batchers[primitive] = functools.partial(_batch, by)

@@ -138,6 +138,7 @@ primitives = {
         _abstract,
         paths(reduction),
         axes=Axes("o.i, o.i, o.i -> o.i"),
+        adds=paths is _fold_paths,
     )
     for reduction, paths in (
         (reductions.ADD, _fold_paths),

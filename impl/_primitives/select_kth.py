@@ -70,6 +70,7 @@ select_kth_p = _common.new_primitive(
         ),
     },
     axes=Axes("o.i, o.i -> o.i"),
+    adds=False,
 )
 ad.primitive_jvps[select_kth_p] = _jvp
 batching.primitive_batchers[select_kth_p] = _batch

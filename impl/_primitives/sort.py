@@ -59,7 +59,11 @@ def _abstract(values: Any, *, count: int = 1, **_: Any) -> Any:
 def _new_primitive(name: str, cpu: Any, xla: Any, kernel: Any) -> Primitive:
     both = _common.Lowerings(cpu=cpu, xla=xla, kernel=kernel)
     primitive = _common.new_primitive(
-        name, _abstract, {"atomic": both, "ordered": both}, axes=Axes("o.i -> o.i")
+        name,
+        _abstract,
+        {"atomic": both, "ordered": both},
+        axes=Axes("o.i -> o.i"),
+        adds=False,
     )
 
     def jvp(primals: Any, tangents: Any, **params: Any) -> Any:

@@ -166,6 +166,7 @@ pick_p = _common.new_primitive(
     _abstract_pick,
     {"atomic": _pick, "ordered": _pick},
     axes=Axes("o.i, o.i -> o.i"),
+    adds=False,
 )
 #: The transpose of ``pick_p``.
 pick_transpose_p = _common.new_primitive(

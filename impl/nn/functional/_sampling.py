@@ -20,7 +20,7 @@ import numpy as np
 from impl._core.axes import index_dtype
 from impl._core.window_table import WindowTable
 from impl._mode.decide import Action, Decision
-from impl._primitives.arithmetic import multiply
+from impl._primitives.arithmetic import isolated, multiply
 from impl._primitives.windows import window_sum
 
 Mode: TypeAlias = Literal["bilinear", "nearest", "bicubic"]
@@ -63,6 +63,7 @@ def indices_and_weights(coordinates: jax.Array, sampling: Sampling) -> tuple[jax
     """
     dims = len(sampling.sizes)
     sizes = sampling.sizes[::-1]
+    coordinates = isolated(coordinates)
     of_dims = [
         _indices_along(coordinate.reshape(coordinates.shape[:2]), size, sampling)
         for coordinate, size in zip(

@@ -13,7 +13,7 @@ an underscore.
 """
 
 from impl import _shadowing as _shadowing  # first: it raises where another package named spec is
-from impl import backends, diagnosis, nn, ops, quantized, random, sparse, testing, utils
+from impl import backends, diagnosis, nn, ops, programs, quantized, random, sparse, testing, utils
 from impl._mode.alerts import alert_not_deterministic
 from impl._mode.compilation import Jitted, compile_options, jit
 from impl._mode.modes import (
@@ -135,6 +135,7 @@ __all__ = [
     "new_empty_strided",
     "nn",
     "ops",
+    "programs",
     "put",
     "qint8",
     "qint32",

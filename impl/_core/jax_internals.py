@@ -298,8 +298,8 @@ def lowering_rules(primitive: Primitive) -> Mapping[str | None, tuple[Callable[.
         LookupError: This release of JAX keeps its rules elsewhere, or has none for the primitive.
     """
     try:
-        general, platforms = mlir._lowerings, mlir._platform_specific_lowerings  # type: ignore[attr-defined]  # noqa: SLF001
-        tables: dict[str | None, Any] = {None: general, **platforms}
+        tables: dict[str | None, Any] = {None: mlir._lowerings}  # noqa: SLF001
+        tables.update(mlir._platform_specific_lowerings.items())  # noqa: SLF001
         entries = {name: table[primitive] for name, table in tables.items() if primitive in table}
         rules = {name: (entry.rule, entry.inline) for name, entry in entries.items()}
     except (AttributeError, TypeError) as error:

@@ -174,11 +174,16 @@ class Launch:
         """Maps ``range(size)`` onto itself by an affine map that the seed chooses."""
         if self.seed is None or size < 2:
             return index
-        # Every product and sum stays within 32 bits.
         seed = _read_seed() if isinstance(self.seed, Seed) else self.seed
-        factor = _choose(seed % _FACTORS, _factors(size, salt))
-        shift = (seed & 0x7FFF) * (0x9E37 + 2 * salt) % size
-        return (index * factor % size + shift) % size
+        return permuted_index(index, size, seed, salt)
+
+
+def permuted_index(index: jax.Array, size: int, seed: int | jax.Array, salt: int) -> jax.Array:
+    """Maps ``range(size)`` onto itself by an affine map; the seed 0 maps each number to itself."""
+    # Every product and sum stays within 32 bits.
+    factor = _choose(seed % _FACTORS, _factors(size, salt))
+    shift = (seed & 0x7FFF) * (0x9E37 + 2 * salt) % max(size, 1)
+    return (index * factor % max(size, 1) + shift) % max(size, 1)
 
 
 def _with_seed_operand(

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 
 import spec
 from impl._core.axes import rows_at, rows_of_each, within
+from impl._core.native_scatter import natively
 from impl._core.numerics import accumulator, by_parts, convert, fence, product
 from impl._core.reductions import ADD, Reduction
 from impl._core.shard_axes import vary_like
@@ -133,7 +134,14 @@ def xla_scatter(
     reduction: Reduction, operand: jax.Array, indices: jax.Array, updates: jax.Array
 ) -> jax.Array:
     """Calls XLA's scatter, in the form that is the fastest on a CPU."""
+    function = functools.partial(_xla_scatter, reduction)
+    out: jax.Array = natively(function, operand, indices, updates)
+    return out
 
+
+def _xla_scatter(
+    reduction: Reduction, operand: jax.Array, indices: jax.Array, updates: jax.Array
+) -> jax.Array:
     def scatter(target: Any, values: jax.Array) -> jax.Array:
         return getattr(target, reduction.name)(values, mode="drop")  # type: ignore[no-any-return]
 

@@ -7,10 +7,13 @@ updates.
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 
 from impl._core.axes import rows_at, within
+from impl._core.native_scatter import natively
 from impl._core.reductions import MAX
 from impl._core.shard_axes import vary_like
 from impl._kernels import scatter_assign as kernels
@@ -39,6 +42,11 @@ def take(values: jax.Array, positions: jax.Array) -> jax.Array:
 
 def atomic_xla(indices: jax.Array, *, size: int) -> jax.Array:
     """Calls XLA's own scatter: the last writer stays on a CPU, any writer on a GPU."""
+    out: jax.Array = natively(functools.partial(_atomic_xla, size=size), indices)
+    return out
+
+
+def _atomic_xla(indices: jax.Array, *, size: int) -> jax.Array:
     outer, n, inner = indices.shape
     if indices.size == 0 or size == 0:
         return _no_writers(indices, size)

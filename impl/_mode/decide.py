@@ -33,12 +33,14 @@ class Alert:
         caller: Name of the op in the message.
         row: Id of the row; None for an op that has no row.
         profile: Name of the profile.
+        remedy: The advice of the row; None if it gives none.
     """
 
     kind: Literal["raise", "warn"]
     caller: str
     row: str | None
     profile: str
+    remedy: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)

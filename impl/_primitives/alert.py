@@ -42,6 +42,13 @@ def alert_pullback(value: jax.Array, decision: Decision) -> jax.Array:
 def message(alert: Alert) -> str:
     """Returns the message for the user."""
     option = ", warn_only=True" if alert.kind == "warn" else ""
+    if alert.remedy is not None:
+        return (
+            f"{alert.caller} has no deterministic implementation for this call (row {alert.row}), "
+            f"but you set 'impl.use_deterministic_algorithms(True{option})'. {alert.remedy} "
+            "Otherwise compile the program inside 'with impl.deterministic(False):', or pass "
+            "'warn_only=True' to be warned instead."
+        )
     row = f" in the profile '{alert.profile}' (row {alert.row})" if alert.row else ""
     remedies = [
         "wrap this operation in 'with impl.deterministic(False):'",

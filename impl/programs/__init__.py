@@ -1,0 +1,50 @@
+"""The mode over programs that do not call this package: those of ``jax.numpy``, Flax or Optax.
+
+``import impl`` gives JAX's own scatters lowering rules that read the mode, so that
+``impl.use_deterministic_algorithms(True)`` holds for every program. With the mode off a program is
+lowered as JAX lowers it. The mode counts that holds while a program is compiled.
+
+To import ``impl`` without these rules, set the environment variable ``SAMEBITS_PROGRAMS=0``.
+"""
+
+from __future__ import annotations
+
+import os
+
+from impl._core import native_scatter
+from impl.programs import _rules
+
+__all__ = ["are_enabled", "disable", "enable"]
+
+
+def disable() -> None:
+    """Leaves JAX's own primitives to JAX in the whole process, also while the mode is on.
+
+    The functions of ``impl`` keep to the mode. Programs that are compiled already are compiled
+    again when they are called.
+    """
+    _rules.switch.set_global(False)
+
+
+def enable() -> None:
+    """Makes the mode hold for JAX's own primitives again, after ``disable``.
+
+    Raises:
+        RuntimeError: The rules were not registered when ``impl`` was imported, because
+            ``SAMEBITS_PROGRAMS=0`` was set or JAX did not allow it.
+    """
+    if not native_scatter.twins:
+        raise RuntimeError(
+            "the rules for JAX's primitives are not registered: SAMEBITS_PROGRAMS=0 was set when "
+            "impl was imported, or this release of JAX lacks what they need"
+        )
+    _rules.switch.set_global(True)
+
+
+def are_enabled() -> bool:
+    """Returns whether the mode holds for JAX's own primitives."""
+    return bool(native_scatter.twins) and bool(_rules.switch.value)
+
+
+if os.environ.get("SAMEBITS_PROGRAMS", "1") != "0":
+    _rules.register()

@@ -1,0 +1,202 @@
+"""A scatter of any form as one along the middle axis of [outer, size, inner].
+
+``lax.scatter`` writes windows of any number of dimensions, whose starts are vectors of indices. The
+core primitives write rows along one axis. Every scatter of the first kind is one of the second.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.lax import GatherScatterMode, ScatterDimensionNumbers
+
+
+@dataclasses.dataclass(frozen=True)
+class FlatScatter:
+    """The operands of a core primitive, and the inverse of what was done to the operand.
+
+    Attributes:
+        operand: Shape [outer, size, inner].
+        indices: int32, shape [outer or 1, n, 1]; ``size`` for updates that are dropped.
+        updates: Shape [outer, n, inner].
+        restore: From the result, of the operand's shape here, to that of the scatter.
+    """
+
+    operand: jax.Array
+    indices: jax.Array
+    updates: jax.Array
+    restore: Callable[[jax.Array], jax.Array]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Axes:
+    """The axes of a scatter by their use.
+
+    Attributes:
+        batch: Axes of the operand that the indices share.
+        indexed: Axes of the operand that an index starts a window in, ascending.
+        others: The other axes of the operand, where every window starts at 0.
+        index_batch: The axes of the indices for ``batch``.
+        index_rest: The other axes of the indices, except for that of the vectors.
+        of_index: The axis of the updates for each axis of the indices.
+        of_window: The axis of the updates for each axis of the operand that windows extend along.
+        extents: The length of a window along each axis of the operand.
+    """
+
+    batch: tuple[int, ...]
+    indexed: tuple[int, ...]
+    others: tuple[int, ...]
+    index_batch: tuple[int, ...]
+    index_rest: tuple[int, ...]
+    of_index: tuple[int, ...]
+    of_window: dict[int, int]
+    extents: tuple[int, ...]
+
+    @property
+    def leading(self) -> tuple[int, ...]:
+        """The axes before all indexed ones, if the rest needs no transpose; otherwise none."""
+        adjacent = self.indexed and self.indexed[-1] - self.indexed[0] + 1 == len(self.indexed)
+        if self.batch or not adjacent:
+            return ()
+        return tuple(axis for axis in self.others if axis < self.indexed[0])
+
+    def windows(self, axes: Sequence[int]) -> list[int]:
+        """Returns the axes of the updates for axes of the operand; windows of 1 may have none."""
+        return [self.of_window[axis] for axis in axes if axis in self.of_window]
+
+
+def flatten(
+    operand: jax.Array,
+    indices: jax.Array,
+    updates: jax.Array,
+    *,
+    dimension_numbers: ScatterDimensionNumbers,
+    mode: GatherScatterMode,
+) -> FlatScatter:
+    """Returns the scatter along one axis that does the same.
+
+    Args:
+        operand: The array that is written to.
+        indices: Vectors of indices, along the last axis.
+        updates: The windows.
+        dimension_numbers: As ``lax.scatter`` takes them.
+        mode: The treatment of windows that are out of bounds. Those that ``PROMISE_IN_BOUNDS``
+            has are dropped.
+    """
+    axes = _axes(operand, indices, updates, dimension_numbers)
+    # Outside of this part no window writes.
+    part = tuple(
+        slice(0, axes.extents[axis] if axis in axes.others else size)
+        for axis, size in enumerate(operand.shape)
+    )
+    written = operand[part] if _is_cut(part, operand) else operand
+    leading = axes.leading
+    trailing = tuple(axis for axis in axes.others if axis not in leading)
+    front = axes.batch or leading
+    order = (*front, *axes.indexed, *trailing)
+    outer, size, inner = (
+        _product(written.shape, group) for group in (front, axes.indexed, trailing)
+    )
+    rows = _rows(operand, indices, dimension_numbers, axes, clip=_clips(mode))
+    if leading:
+        before = axes.windows(leading)
+    else:
+        before = [axes.of_index[axis] for axis in axes.index_batch]
+    rest = [axes.of_index[axis] for axis in axes.index_rest]
+    update_order = (*before, *rest, *axes.windows(axes.indexed), *axes.windows(trailing))
+    transposed = [written.shape[axis] for axis in order]
+
+    def restore(result: jax.Array) -> jax.Array:
+        whole = jnp.transpose(result.reshape(transposed), np.argsort(order).tolist())
+        if not _is_cut(part, operand):
+            return whole
+        return lax.dynamic_update_slice(operand, whole, [0] * operand.ndim)
+
+    return FlatScatter(
+        operand=jnp.transpose(written, order).reshape(outer, size, inner),
+        indices=rows[:, :, None],
+        updates=jnp.transpose(updates, update_order).reshape(outer, rows.shape[1], inner),
+        restore=restore,
+    )
+
+
+def _axes(operand: Any, indices: Any, updates: Any, numbers: ScatterDimensionNumbers) -> _Axes:
+    batch = tuple(numbers.operand_batching_dims)
+    index_batch = tuple(numbers.scatter_indices_batching_dims)
+    indexed = tuple(sorted(numbers.scatter_dims_to_operand_dims))
+    hidden = {*numbers.inserted_window_dims, *batch}
+    windowed = [axis for axis in range(operand.ndim) if axis not in hidden]
+    of_window = dict(zip(windowed, numbers.update_window_dims, strict=True))
+    return _Axes(
+        batch=batch,
+        indexed=indexed,
+        others=tuple(a for a in range(operand.ndim) if a not in batch and a not in indexed),
+        index_batch=index_batch,
+        index_rest=tuple(a for a in range(indices.ndim - 1) if a not in index_batch),
+        of_index=tuple(a for a in range(updates.ndim) if a not in numbers.update_window_dims),
+        of_window=of_window,
+        extents=tuple(
+            updates.shape[of_window[axis]] if axis in of_window else 1
+            for axis in range(operand.ndim)
+        ),
+    )
+
+
+def _rows(
+    operand: jax.Array,
+    indices: jax.Array,
+    numbers: ScatterDimensionNumbers,
+    axes: _Axes,
+    *,
+    clip: bool,
+) -> jax.Array:
+    """Returns the row of each element of each window; int32, shape [batch, n]."""
+    starts = jnp.transpose(indices, (*axes.index_batch, *axes.index_rest, indices.ndim - 1))
+    batch = _product(indices.shape, axes.index_batch)
+    starts = starts.reshape(batch, _product(indices.shape, axes.index_rest), -1)
+    sizes = {axis: operand.shape[axis] for axis in axes.indexed}
+    strides = {
+        axis: math.prod(sizes[later] for later in axes.indexed if later > axis)
+        for axis in axes.indexed
+    }
+    row = jnp.zeros(starts.shape[:2], jnp.int32)
+    inside = jnp.ones(starts.shape[:2], bool)
+    for column, axis in enumerate(numbers.scatter_dims_to_operand_dims):
+        start = starts[:, :, column]
+        # The last start may not fit into a narrow dtype of indices. Then none is beyond it.
+        last = min(sizes[axis] - axes.extents[axis], int(jnp.iinfo(start.dtype).max))
+        within = (start >= 0) & (start <= last)
+        if clip:
+            start = jnp.clip(start, 0, max(last, 0))
+        else:
+            inside &= within
+            start = jnp.where(within, start, 0)
+        row += start.astype(jnp.int32) * strides[axis]
+    offsets = np.zeros((1,) * len(axes.indexed), np.int32)
+    for position, axis in enumerate(axes.indexed):
+        shape = [-1 if other == position else 1 for other in range(len(axes.indexed))]
+        offsets = offsets + np.arange(axes.extents[axis], dtype=np.int32).reshape(shape) * np.int32(
+            strides[axis]
+        )
+    rows = row[:, :, None] + offsets.reshape(-1)
+    rows = jnp.where(inside[:, :, None], rows, math.prod(sizes.values()))
+    return rows.reshape(batch, -1)
+
+
+def _clips(mode: Any) -> bool:
+    return GatherScatterMode.from_any(mode) == GatherScatterMode.CLIP
+
+
+def _is_cut(part: tuple[slice, ...], operand: jax.Array) -> bool:
+    return any(cut.stop != size for cut, size in zip(part, operand.shape, strict=True))
+
+
+def _product(shape: Sequence[int], axes: Sequence[int]) -> int:
+    return math.prod(shape[axis] for axis in axes)

@@ -1,0 +1,61 @@
+"""Schedules of JAX's own scatters, for tests: the same updates in another order.
+
+A GPU adds the updates of a scatter in any order. A CPU adds them one after another, so a
+permutation of the updates shows whether the result depends on their order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import Primitive
+
+from impl._core import native_scatter
+from impl._kernels.launch import permuted_index
+from impl._mode.emulation import Seed
+from impl.programs import _pool_gradient
+
+
+def permuted(
+    primitive: Primitive, seed: int | Seed, *operands: jax.Array, **params: Any
+) -> jax.Array:
+    """Computes an equation with its updates in the order that a seed picks.
+
+    Args:
+        primitive: One of ``impl._core.native_scatter.replaced_primitives``.
+        seed: An int, or a ``Seed``, which is read when the program runs.
+        *operands: The operands of the equation.
+        **params: The parameters of the equation.
+    """
+    value: jax.Array | int = seed if isinstance(seed, int) else _read(seed)
+    if "dimension_numbers" not in params:
+        taps = int(np.prod(params["window_dimensions"]))
+        order = _order(value, taps, salt=0)
+        return _pool_gradient.select_and_scatter_add(*operands, **params, order=order)
+    operand, indices, updates = operands
+    numbers = params["dimension_numbers"]
+    of_index = [a for a in range(updates.ndim) if a not in numbers.update_window_dims]
+    for axis in range(indices.ndim - 1):
+        if axis in numbers.scatter_indices_batching_dims:
+            continue
+        order = _order(value, indices.shape[axis], salt=axis)
+        indices = jnp.take(indices, order, axis=axis, mode="clip")
+        updates = jnp.take(updates, order, axis=of_index[axis], mode="clip")
+    # The order of sorted indices is no longer known.
+    params = {**params, "indices_are_sorted": False}
+    result: jax.Array = native_scatter.twins[primitive].bind(operand, indices, updates, **params)
+    return result
+
+
+def _read(seed: Seed) -> jax.Array:
+    shape = jax.ShapeDtypeStruct((), np.int32)
+    value: jax.Array = jax.pure_callback(lambda: np.int32(seed.value), shape)
+    return value
+
+
+def _order(seed: jax.Array | int, size: int, *, salt: int) -> jax.Array:
+    """Returns the numbers below ``size``, in the order that a seed picks; 0 keeps them."""
+    return jnp.asarray(permuted_index(jnp.arange(size, dtype=jnp.int32), size, seed, salt))

@@ -1,0 +1,54 @@
+"""The gradient of a max pool of JAX, with the mode on."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import impl
+
+WINDOWS = [((2, 3), (1, 2)), ((3, 3), (2, 2)), ((2, 2), (1, 1)), ((2, 2), (2, 2))]
+
+
+def gradient(x, w, dims, strides, padding, extreme):
+    initial = -jnp.inf if extreme is lax.max else jnp.inf
+
+    def pool(x):
+        return (lax.reduce_window(x, initial, extreme, dims, strides, padding) * w).sum()
+
+    return jax.grad(pool)(x)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_it_has_the_values_of_jax(rng, dtype):
+    cases = list(itertools.product(WINDOWS, ["SAME", "VALID"], [lax.max, lax.min]))
+    # There are ties, infinities that padding might win against, and sums that are exact.
+    x = jnp.asarray(rng.choice([-np.inf, -1, 0, 1, np.inf], (7, 6)), dtype)
+
+    def program(x):
+        out = []
+        for (dims, strides), padding, extreme in cases:
+            pooled = lax.reduce_window(x, 0.0, lax.add, dims, strides, padding)
+            w = jnp.arange(pooled.size, dtype=x.dtype).reshape(pooled.shape) % 4
+            out.append(gradient(x, w, dims, strides, padding, extreme))
+        return out
+
+    expected = jax.jit(program)(x)
+    with impl.deterministic():
+        actual = jax.jit(program)(x)
+    for case, wanted, got in zip(cases, expected, actual, strict=True):
+        np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted), str(case))
+
+
+def test_each_element_adds_its_windows_in_ascending_order():
+    x = jnp.array([0.0, 0, 9, 0, 0])
+    cotangent = jnp.array([1.0, 1e8, -1e8])
+    with impl.deterministic():
+        out = jax.jit(lambda x: gradient(x, cotangent, (3,), (1,), "VALID", lax.max))(x)
+    assert out.tolist() == [0, 0, (np.float32(1) + np.float32(1e8)) + np.float32(-1e8), 0, 0]
+    with impl.deterministic():
+        out = jax.jit(lambda x: gradient(x, cotangent[::-1], (3,), (1,), "VALID", lax.max))(x)
+    assert out[2] == 1

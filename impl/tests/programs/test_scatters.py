@@ -1,0 +1,37 @@
+"""JAX's own scatters with the mode on: every form has the values of JAX, and the spec's order."""
+
+import jax
+import numpy as np
+import pytest
+
+import impl
+from impl.tests.programs.drawn_scatters import draw
+
+KINDS = [
+    ("scatter_add", "float32"),
+    ("scatter_add", "bfloat16"),
+    ("scatter_add", "complex64"),
+    ("scatter_add", "int8"),
+    ("scatter_sub", "float16"),
+    ("scatter_mul", "float32"),
+    ("scatter", "float32"),
+    ("scatter", "bool"),
+    ("scatter", "complex64"),
+    ("scatter_max", "float32"),
+]
+
+
+@pytest.mark.parametrize("lowering", ["native", "xla"])
+def test_a_scatter_of_any_form_has_the_values_of_jax(rng, lowering):
+    drawn = [draw(rng, dtype, name) for name, dtype in KINDS for _ in range(4)]
+
+    def program(operands):
+        return [case(*arrays) for case, arrays in zip(drawn, operands, strict=True)]
+
+    operands = [(case.operand, case.indices, case.updates) for case in drawn]
+    expected = jax.jit(program)(operands)
+    with impl.deterministic(), impl.testing.emulate("cuda", lowering=lowering):
+        actual = jax.jit(program)(operands)
+    for case, wanted, got in zip(drawn, expected, actual, strict=True):
+        assert got.dtype == wanted.dtype
+        np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted), str(case))

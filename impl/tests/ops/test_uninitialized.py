@@ -78,6 +78,12 @@ def test_known_values_are_those_of_torch(deterministic_torch, name):
 
 
 @every_op
+def test_memory_is_filled_under_a_profile_that_does_not_list_it(op):
+    with impl.deterministic(profile="torch-1.10"):
+        assert np.isnan(MAKERS[op](np.float32)).all()
+
+
+@every_op
 @pytest.mark.parametrize("reason", ["mode off", "setting off"])
 def test_memory_is_not_filled(op, reason):
     impl.utils.deterministic.fill_uninitialized_memory = reason != "setting off"

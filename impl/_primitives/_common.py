@@ -13,6 +13,8 @@ from jax.interpreters import ad, mlir, xla
 
 import spec
 from impl._kernels.launch import Launch
+from impl._lowerings import _partitioning
+from impl._lowerings._partitioning import Axes
 from impl._mode import modes
 from impl._mode.decide import Decision, Path
 
@@ -52,11 +54,13 @@ def new_primitive(
     abstract_eval: Callable[..., Any],
     paths: Mapping[Path, Lowerings],
     *,
+    axes: Axes = _partitioning.NONE_FREE,
     multiple_results: bool = False,
 ) -> Primitive:
     """Makes a primitive whose static parameter ``decision`` chooses a path on each platform.
 
-    The caller registers rules of differentiation and batching.
+    The ordered path is partitioned over devices by its free ``axes``; XLA partitions the atomic
+    path. The caller registers rules of differentiation and batching.
     """
     primitive = Primitive(name)
     primitive.multiple_results = multiple_results
@@ -67,11 +71,12 @@ def new_primitive(
         platform: str | None, context: Any, *args: Any, decision: Decision, **params: Any
     ) -> Any:
         name = platform or "other"
-        function = paths[decision.on(name).path].choose(name, decision)
-        lower = mlir.lower_fun(
-            functools.partial(function, **params), multiple_results=multiple_results
+        path = decision.on(name).path
+        function = functools.partial(paths[path].choose(name, decision), **params)
+        of_path = axes if path == "ordered" else _partitioning.LEFT_TO_XLA
+        return _partitioning.lower(
+            function, of_path, context, *args, multiple_results=multiple_results
         )
-        return lower(context, *args)
 
     register_per_platform(primitive, rule)
     return primitive

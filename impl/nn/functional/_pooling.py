@@ -154,6 +154,20 @@ def adaptive(
     )
 
 
+def sizes_fit(function: str, input: Any, output_size: Any) -> None:
+    """Checks that ``input`` has more dimensions than ``output_size`` has sizes.
+
+    Raises:
+        ValueError: It has not (PyTorch's choice of exception, which it makes before other checks).
+    """
+    ndim = np.ndim(arguments.array(function, "input", input))
+    if isinstance(output_size, Sequence) and len(output_size) >= ndim:
+        raise ValueError(
+            f"{function}(): argument 'input' should have at least {len(output_size) + 1} "
+            f"dimensions for {len(output_size)} sizes in argument 'output_size', but has {ndim}"
+        )
+
+
 def pooled(
     function: str, dims: int, input: Any, *, channels_may_be_empty: bool = False
 ) -> jax.Array:

@@ -49,9 +49,9 @@ def use_deterministic_algorithms(
 ) -> None:
     """Sets, for the whole process, whether operations must be deterministic.
 
-    With the mode on, an operation that the profile lists takes its ordered path, raises, or fills
-    uninitialised memory, according to its row. The mode does not change other operations. A thread
-    inside a ``deterministic(...)`` scope keeps the mode of that scope.
+    With the mode on, an operation takes its ordered path, raises, or fills uninitialised memory,
+    according to its row. It raises only if the profile lists it so. A thread inside a
+    ``deterministic(...)`` scope keeps the mode of that scope.
 
     Args:
         mode: True to turn the mode on, False to turn it off.

@@ -243,7 +243,7 @@ def max_pool(
     """
     arguments.flag(function, "return_indices", return_indices)
     op = f"nn.functional.{function}"
-    facts = arguments.facts(input, overlapping=overlapping(tables), returns_indices=return_indices)
+    facts = arguments.facts(input, overlapping=overlapping(tables))
     input = alert(input, decide(op, **facts))
     decision = decide(op, "backward", **facts)
     out, indices = _greatest(input, tables, decision)

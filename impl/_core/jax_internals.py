@@ -32,6 +32,7 @@ NAMES: Mapping[str, str] = MappingProxyType(
         "jax.interpreters.ad.Zero": "the symbolic zero of JVP and transpose rules",
         "jax.interpreters.ad.defbilinear": "the derivatives of a product",
         "jax.interpreters.ad.defjvp": "the derivatives of a primitive, one for each operand",
+        "jax.interpreters.ad.deflinear2": "the derivatives of a linear primitive",
         "jax.interpreters.ad.instantiate_zeros": "to make an array of a symbolic zero",
         "jax.interpreters.ad.is_undefined_primal": "to find the operand to differentiate by",
         "jax.interpreters.ad.primitive_jvps": "to register a JVP rule",
@@ -42,6 +43,12 @@ NAMES: Mapping[str, str] = MappingProxyType(
         "jax.interpreters.xla.apply_primitive": "to evaluate a primitive outside of jit",
     }
 )
+
+#: The name of the primitives of products and convolutions. By this name, which JAX gives to a
+#: wrapper of cuDNN's product, policies of ``jax.checkpoint`` such as ``dots_saveable`` know a
+#: product that is not JAX's own; ``dots_with_no_batch_dims_saveable`` takes the first axis of its
+#: first operand for the batch, as it is here.
+PRODUCT = "scaled_matmul_wrapper"
 
 
 def _manual_axis_type(value: jax.Array) -> Any:

@@ -19,9 +19,22 @@ def identity(dtype: jax.typing.DTypeLike) -> float | int:
 
 
 def lowest(dtype: jax.typing.DTypeLike) -> jax.Array:
-    """Returns the least value of a real dtype: minus infinity, or the least integer."""
-    is_float = jnp.issubdtype(dtype, jnp.floating)
-    return jnp.asarray(-jnp.inf if is_float else jnp.iinfo(dtype).min, dtype)
+    """Returns the least value of a real dtype: minus infinity, if the dtype has it."""
+    if not jnp.issubdtype(dtype, jnp.floating):
+        return jnp.asarray(jnp.iinfo(dtype).min, dtype)
+    return jnp.asarray(-jnp.inf if _has_infinity(dtype) else jnp.finfo(dtype).min, dtype)
+
+
+def highest(dtype: jax.typing.DTypeLike) -> jax.Array:
+    """Returns the greatest value of a real dtype: infinity, if the dtype has it."""
+    if not jnp.issubdtype(dtype, jnp.floating):
+        return jnp.asarray(jnp.iinfo(dtype).max, dtype)
+    return jnp.asarray(jnp.inf if _has_infinity(dtype) else jnp.finfo(dtype).max, dtype)
+
+
+def _has_infinity(dtype: jax.typing.DTypeLike) -> bool:
+    # Several floats of 8 bits have none: infinity becomes NaN, or their greatest number.
+    return bool(np.isinf(np.array(np.inf).astype(np.dtype(dtype))))
 
 
 def fill_value(dtype: jax.typing.DTypeLike) -> float | int | bool:

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax.interpreters import ad, batching
 
+from impl._core import jax_internals
 from impl._core.convolution_window import ConvolutionWindow
 from impl._core.shard_axes import aligned
 from impl._lowerings import _partitioning
@@ -107,7 +108,7 @@ def _merge_batch_into_channels(batched: jax.Array) -> jax.Array:
 
 _without_pullback = functools.partial(_common.drop_parameter, "pullback")
 convolution_p = _common.new_primitive(
-    "samebits_convolution",
+    jax_internals.PRODUCT,
     _abstract,
     {
         "atomic": _common.Lowerings(

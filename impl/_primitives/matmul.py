@@ -74,7 +74,7 @@ _without_pullback = functools.partial(_common.drop_parameter, "pullback")
 _ordered = _without_pullback(lowerings.ordered_xla)
 _atomic = _without_pullback(lowerings.atomic_xla)
 matmul_p = _common.new_primitive(
-    "samebits_matmul",
+    jax_internals.PRODUCT,
     _abstract,
     {
         "atomic": _common.Lowerings(_ordered, _atomic, _common.drop_parameter("launch", _atomic)),

@@ -128,7 +128,7 @@ def _indices_along(
         return jax.lax.round(x, jax.lax.RoundingMethod.TO_NEAREST_EVEN)[..., None], x
     below = jax.lax.stop_gradient(jnp.floor(x))
     first, count = (-1, 4) if sampling.mode == "bicubic" else (0, 2)
-    indices = below[..., None] + (first + jnp.arange(count, dtype=x.dtype))
+    indices = below[..., None] + (first + jnp.arange(count, dtype=x.dtype))[None, None]
     if sampling.mode == "bicubic":
         indices = _padded(indices, size, sampling)
     return indices, x - below
@@ -239,7 +239,7 @@ def _slopes(mode: Mode, t: jax.Array) -> jax.Array:
     far = _polynomial(jnp.stack([t + 1, 2 - t], axis=-1), (3 * _A, -10 * _A, 8 * _A))
     near = _polynomial(jnp.stack([t, 1 - t], axis=-1), (3 * (_A + 2), -2 * (_A + 3), 0))
     # The distance to the second element of each pair decreases as t increases.
-    sign = jnp.array([1, -1], t.dtype)
+    sign = jnp.broadcast_to(jnp.array([1, -1], t.dtype), far.shape)
     return _around(far * sign, near * sign)
 
 

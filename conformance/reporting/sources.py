@@ -44,12 +44,16 @@ def _source(function: Any) -> str | None:
         return None
 
 
-@functools.cache
 def of_rows() -> Mapping[str, str]:
     """Returns the file and line of each row."""
+    return {row: f"{_shown(file)}:{number}" for row, (file, number) in _lines_of_rows().items()}
+
+
+@functools.cache
+def _lines_of_rows() -> Mapping[str, tuple[Path, int]]:
     folder = Path(spec.__file__).parent / "rows"
     return {
-        match[1]: f"{_shown(file)}:{number}"
+        match[1]: (file, number)
         for file in sorted(folder.rglob("*.toml"))
         for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
         if (match := re.match(r'id\s*=\s*"(\w+)"', line))

@@ -16,7 +16,7 @@ import numpy as np
 #: Instructions of compiled programs have it in their metadata.
 MENDED = "samebits_mended"
 #: Whether XLA on a CPU fuses nothing across a fence.
-_FENCES_HOLD = jax.__version_info__ >= (0, 11)
+FENCES_HOLD = jax.__version_info__ >= (0, 11)
 
 
 def identity(dtype: jax.typing.DTypeLike) -> float | int:
@@ -97,7 +97,7 @@ def isolate(value: jax.Array) -> jax.Array:
     """
     if not jnp.issubdtype(value.dtype, jnp.inexact):
         return value
-    return fence(value) if _FENCES_HOLD else seal(value)
+    return fence(value) if FENCES_HOLD else seal(value)
 
 
 def product(a: jax.Array, b: jax.typing.ArrayLike) -> jax.Array:

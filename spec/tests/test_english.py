@@ -3,7 +3,7 @@
 import pytest
 
 import spec
-from spec.english import condition, phrase
+from spec.english import behaviour_of_code, condition, phrase
 
 FACTS = spec.load().facts
 DEVICES = spec.load().devices
@@ -51,3 +51,21 @@ def test_every_row_and_erratum_reads_without_a_gap():
         errata = [erratum.when for erratum in row.errata]
         phrases = [phrase(FACTS[name], test) for when in errata for name, test in when.items()]
         assert not [text for text in [row.condition, *phrases] if "{" in text or not text]
+
+
+@pytest.mark.parametrize(
+    ("row", "sentence"),
+    [
+        (
+            "R0137",
+            "since 1.7 or before, up to 2.9: raises, when the left operand is dense; otherwise",
+        ),
+        ("R0183", "since 2.6 or before: raises as `put_` on a CUDA device."),
+        ("R0070", "since 2.13 or before: not affected by the mode, when the dtype is a quantized"),
+        ("R0059", "since 2.6: deterministic."),
+    ],
+)
+def test_an_erratum_states_the_releases_and_the_calls(row, sentence):
+    (erratum,) = spec.load().row(row).errata
+    text = behaviour_of_code(erratum, FACTS, DEVICES)
+    assert text.startswith(f"PyTorch's code {sentence}")

@@ -251,7 +251,13 @@ def _of_one_dtype(input: Any, offsets: Any) -> tuple[Any, Any]:
     if first == second or first not in _PROMOTED or second not in _PROMOTED:
         return input, offsets
     wide = np.promote_types(first, second)
-    return input.astype(wide), offsets.astype(wide)
+    # NumPy's integers keep 64 bits where x64 is off, so that the check of their range sees them.
+    of_jax = jax.dtypes.canonicalize_dtype(wide)
+    first, second = (
+        value.astype(wide if isinstance(value, np.ndarray) else of_jax)
+        for value in (input, offsets)
+    )
+    return first, second
 
 
 def _bags(indices: jax.Array, offsets: Any, include_last: bool) -> tuple[jax.Array, int]:

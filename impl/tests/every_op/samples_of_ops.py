@@ -150,7 +150,8 @@ SAMPLES = {
     ),
     "index_select": (Sample(lambda ns, x, i: ns.index_select(x, 0, i), (THREE, INDEX)),),
     "kthvalue": (Sample(lambda ns, x: ns.kthvalue(x, 9, 0), (TWENTY_APART,)),),
-    "logcumsumexp": _cumulative("logcumsumexp", TWENTY_FACTORS),
+    # XLA's exponentials differ by a unit in the last place between programs.
+    "logcumsumexp": _cumulative("logcumsumexp", TWENTY_FACTORS, same_bits=False),
     "median": (
         Sample(lambda ns, x: ns.median(x), (TWENTY_APART,)),
         Sample(lambda ns, x: ns.median(x, 0), (TWENTY_APART,), variant="dim"),

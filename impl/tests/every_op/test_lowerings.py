@@ -34,7 +34,7 @@ def mapped(sample, mesh, check_vma):
 @pytest.mark.parametrize("lowering", ["xla", "seed 1"])
 @each_kernel
 def test_vmap(op, lowering):
-    (sample,) = samples_of(op)
+    sample = samples_of(op)[0]
     batches = [stacked(array) for array in sample.arrays]
     # The indices, where there are any, are the same for all examples.
     axes = [None if array.dtype.kind == "i" else 0 for array in sample.arrays]
@@ -54,7 +54,7 @@ def test_vmap(op, lowering):
 
 @each_kernel
 def test_interpreted_kernels_run_inside_shard_map(op):
-    (sample,) = samples_of(op)
+    sample = samples_of(op)[0]
     mesh = Mesh(np.array(jax.devices()[:1]), ("d",))
     # Pallas' interpreter does not support values that vary over a mesh.
     with impl.testing.emulate("cuda"):
@@ -65,7 +65,7 @@ def test_interpreted_kernels_run_inside_shard_map(op):
 @pytest.mark.parametrize("check_vma", [True, False])
 @each_kernel
 def test_kernels_are_lowered_inside_shard_map(op, check_vma):
-    (sample,) = samples_of(op)
+    sample = samples_of(op)[0]
     gpu = impl.testing._mesh("NVIDIA H200").abstract_device
     mesh = AbstractMesh((1,), ("d",), axis_types=(AxisType.Auto,), abstract_device=gpu)
     with jax.sharding.use_abstract_mesh(mesh):

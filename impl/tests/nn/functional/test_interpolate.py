@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import impl
+from impl._core import numerics
 from impl.nn.functional._resampling import Axis
 from impl.tests.nn.support.arrays import normal, ones
 from impl.tests.nn.support.derivatives import assert_derivatives
@@ -276,6 +277,8 @@ def test_memory_is_that_of_the_results_between_dimensions(sizes, size, options):
         *(math.prod(sizes[:k] + m[k:]) for k in range(1, dims)),
     ]
     allowed = 4 * 16 * sum(sorted(between)[-min(2, dims - 1) :]) * 1.05
+    # On older releases of JAX, XLA copies the operand when it rounds the products of a caller.
+    copies = 0 if numerics.FENCES_HOLD else 1
 
     def op(x):
         return interpolate(x, size, **options)
@@ -285,7 +288,8 @@ def test_memory_is_that_of_the_results_between_dimensions(sizes, size, options):
         (lambda ct: jax.vjp(op, jnp.zeros((1, 16, *sizes)))[1](ct)[0], (1, 16, *m)),
     ):
         compiled = jax.jit(function).lower(jax.ShapeDtypeStruct(shape, np.float32)).compile()
-        assert compiled.memory_analysis().temp_size_in_bytes <= allowed
+        operand = copies * 4 * math.prod(shape)
+        assert compiled.memory_analysis().temp_size_in_bytes <= allowed + operand
 
 
 L, HW, DHW = ones(1, 2, 4), ones(1, 2, 3, 4), ones(1, 2, 2, 3, 4)

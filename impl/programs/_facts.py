@@ -11,7 +11,7 @@ The facts are: ``dtype``; of scatters ``unique_indices``, ``one_update``, ``iota
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 import jax
@@ -36,8 +36,8 @@ class Values(Protocol):
     def columns(self, position: int) -> Sequence[np.ndarray[Any, Any] | None]:
         """Returns each index along the last axis as an array of values; None if unknown."""
 
-    def is_one_value(self, position: int) -> bool:
-        """Returns whether all elements are known to be equal."""
+    def is_constant(self, position: int, axes: Collection[int]) -> bool:
+        """Returns whether the elements are known to be equal along axes."""
 
 
 def facts(
@@ -57,7 +57,7 @@ def facts(
             "unique_indices": bool(params["unique_indices"]),
             "one_update": has_one_update(avals, params["dimension_numbers"]),
             "iota_indices": values is not None and _are_distinct(avals, params, values),
-            "one_value": values is not None and values.is_one_value(2),
+            "one_value": values is not None and _is_one_value(avals, params, values),
             "applies": name == "scatter" and _applies(params.get("update_jaxpr")),
         }
     elif name in POOLS:
@@ -153,6 +153,20 @@ def _are_distinct(avals: Sequence[Any], params: Mapping[str, Any], values: Value
         total = (total[:, :, None] * operand.shape[axis] + elements).reshape(len(total), -1)
     total = total[inside[:, 0]].reshape(-1)
     return len(np.unique(total)) == len(total)
+
+
+def _is_one_value(avals: Sequence[Any], params: Mapping[str, Any], values: Values) -> bool:
+    """Returns whether all updates of an element are known to be equal."""
+    operand, _, updates = avals
+    numbers = params["dimension_numbers"]
+    absent = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
+    present = [axis for axis in range(operand.ndim) if axis not in absent]
+    whole = {
+        axis
+        for axis, target in zip(numbers.update_window_dims, present, strict=True)
+        if target not in numbers.scatter_dims_to_operand_dims
+    }
+    return values.is_constant(2, [axis for axis in range(updates.ndim) if axis not in whole])
 
 
 def _windows(ndim: int, updates: Sequence[int], numbers: Any) -> list[int]:

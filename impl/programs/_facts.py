@@ -5,7 +5,7 @@ an equation. The audit also knows some values, such as indices that are an iota:
 ``Values``.
 
 The facts are: ``dtype``; of scatters ``unique_indices``, ``one_update``, ``iota_indices``,
-``one_value`` and ``applies``; of pools ``overlapping``; of kernels ``float_atomics``.
+``same_value`` and ``applies_function``; of pools ``overlapping``; of kernels ``float_atomics``.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def facts(
             "unique_indices": bool(params["unique_indices"]),
             "one_update": has_one_update(avals, params["dimension_numbers"]),
             "iota_indices": values is not None and _are_distinct(avals, params, values),
-            "one_value": values is not None and _is_one_value(avals, params, values),
-            "applies": name == "scatter" and _applies(params.get("update_jaxpr")),
+            "same_value": values is not None and _is_same_value(avals, params, values),
+            "applies_function": name == "scatter" and _applies(params.get("update_jaxpr")),
         }
     elif name in POOLS:
         stated["overlapping"] = any(
@@ -155,7 +155,7 @@ def _are_distinct(avals: Sequence[Any], params: Mapping[str, Any], values: Value
     return len(np.unique(total)) == len(total)
 
 
-def _is_one_value(avals: Sequence[Any], params: Mapping[str, Any], values: Values) -> bool:
+def _is_same_value(avals: Sequence[Any], params: Mapping[str, Any], values: Values) -> bool:
     """Returns whether all updates of an element are known to be equal."""
     operand, _, updates = avals
     numbers = params["dimension_numbers"]

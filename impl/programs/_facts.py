@@ -4,8 +4,8 @@ The lowering rules and the audit both use this module. A rule knows the shapes a
 an equation. The audit also knows some values, such as indices that are an iota: it passes them as
 ``Values``.
 
-The facts are: ``dtype``; of scatters ``unique_indices``, ``one_update``, ``iota_indices``,
-``same_value`` and ``applies_function``; of pools ``overlapping``; of kernels ``float_atomics``.
+The facts are: ``dtype`` and ``timed_kernels``; of scatters ``unique_indices``, ``one_update``,
+``iota_indices``, ``same_value`` and ``applies_function``; of pools ``overlapping``; of kernels ``float_atomics``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,12 @@ class Values(Protocol):
 
 
 def facts(
-    name: str, avals: Sequence[Any], params: Mapping[str, Any], values: Values | None = None
+    name: str,
+    avals: Sequence[Any],
+    params: Mapping[str, Any],
+    values: Values | None = None,
+    *,
+    timed_kernels: bool = True,
 ) -> dict[str, spec.FactValue]:
     """Returns the facts of one equation.
 
@@ -50,8 +55,9 @@ def facts(
         avals: The abstract values of its operands.
         params: Its parameters.
         values: The knowledge of its operands' values; None if nothing is known.
+        timed_kernels: Whether XLA may pick kernels by timing when it compiles the program.
     """
-    stated: dict[str, spec.FactValue] = {"dtype": _kind(avals)}
+    stated: dict[str, spec.FactValue] = {"dtype": _kind(avals), "timed_kernels": timed_kernels}
     if name in SCATTERS:
         stated |= {
             "unique_indices": bool(params["unique_indices"]),

@@ -46,7 +46,7 @@ class Scope:
             for position, out in enumerate(equation.outvars)
         }
         self._values: dict[Any, Array | None] = {}
-        self._inner: dict[int, Scope] = {}
+        self._inner: dict[tuple[int, int], Scope] = {}
 
     def inner(self, equation: Any, closed: Any, arguments: Mapping[int, int]) -> Scope:
         """Returns the scope of a jaxpr inside an equation.
@@ -56,15 +56,16 @@ class Scope:
             closed: The jaxpr, with or without constants.
             arguments: The position of the operand that each input of the jaxpr is equal to.
         """
-        if id(equation) not in self._inner:
-            jaxpr = getattr(closed, "jaxpr", closed)
+        jaxpr = getattr(closed, "jaxpr", closed)
+        key = id(equation), id(jaxpr)
+        if key not in self._inner:
             outside = {
                 jaxpr.invars[inner]: (self, equation.invars[outer])
                 for inner, outer in arguments.items()
             }
             constants = dict(zip(jaxpr.constvars, getattr(closed, "consts", ()), strict=False))
-            self._inner[id(equation)] = Scope(jaxpr, constants, outside)
-        return self._inner[id(equation)]
+            self._inner[key] = Scope(jaxpr, constants, outside)
+        return self._inner[key]
 
     def call(self, equation: Any) -> Scope | None:
         """Returns the scope of the one jaxpr that an equation calls; None if it calls none."""

@@ -27,6 +27,7 @@ from spec.model import Guarantee as Guarantee
 from spec.model import Kind as Kind
 from spec.model import OptionValue as OptionValue
 from spec.model import Order as Order
+from spec.model import Primitive as Primitive
 from spec.model import Profile as Profile
 from spec.model import Row as Row
 from spec.model import Source as Source
@@ -35,6 +36,7 @@ from spec.model import SpecError as SpecError
 from spec.resolve import Answer as Answer
 from spec.resolve import check_question as check_question
 from spec.resolve import resolve as resolve
+from spec.resolve import resolve_primitive as resolve_primitive
 
 if TYPE_CHECKING:
     #: The names of the devices that JAX has a platform for.

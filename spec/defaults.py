@@ -1,7 +1,7 @@
 """The keys that a row of a TOML file may leave out, and the values that they then have.
 
 ``torch``
-    ``torch.`` and the op: ``torch.index_add``.
+    ``torch.`` and the op: ``torch.index_add``. Empty for a primitive of JAX.
 ``source``
     A row that only our own profile lists cites the first sentence of that profile's statement.
     Sources that the row gives come after it.
@@ -30,7 +30,9 @@ def completed(row: Table, profiles: Table, devices: Table) -> dict[str, Any]:
         devices: The content of ``devices.toml``.
     """
     full = dict(row)
-    if isinstance(row.get("op"), str):
+    if row.get("kind") == "primitive":
+        full.setdefault("torch", "")
+    elif isinstance(row.get("op"), str):
         full.setdefault("torch", f"torch.{row['op']}")
     sources = row.get("source", [])
     if isinstance(sources, list):

@@ -17,12 +17,17 @@ from typing import Any, get_args
 
 from spec.conditions import yields_to
 from spec.loader import ROOT
-from spec.model import Guarantee, Order, Row, Spec
+from spec.model import Guarantee, Order, Primitive, Row, Spec
 
 #: The file that describes the document.
 SCHEMA = "export.schema.json"
 #: The fields of records that have another name in the document.
 _NAMES = {"sources": "source", "callers": "caller"}
+#: The fields of a row about a primitive in the document; the others say nothing about it.
+_OF_PRIMITIVES = (
+    *("id", "family", "op", "primitives", "device", "when", "condition", "behaviour", "source"),
+    *("guarantee", "order", "mode_off", "evidence", "remedy", "note"),
+)
 
 
 def schema() -> dict[str, Any]:
@@ -40,6 +45,7 @@ def document(spec: Spec) -> dict[str, Any]:
         "orders": {name: _order(order, spec) for name, order in spec.orders.items()},
         "releases": list(spec.releases),
         "rows": [_row(row, spec) for row in spec.rows],
+        "primitives": [_primitive(row) for row in spec.primitives],
     }
 
 
@@ -102,7 +108,8 @@ def _by_name(records: Mapping[str, Any]) -> dict[str, Any]:
 def _order(order: Order, spec: Spec) -> dict[str, Any]:
     """Returns an order with its numbers in its statement, and the guarantees that it gives."""
     plain = _by_name({order.name: order})[order.name]
-    given = {row.guarantee for row in spec.rows if row.order == order.name}
+    rows = (*spec.rows, *spec.primitives)
+    given = {row.guarantee for row in rows if row.order == order.name}
     return {
         **plain,
         "statement": order.statement.format(**order.parameters),
@@ -112,6 +119,13 @@ def _order(order: Order, spec: Spec) -> dict[str, Any]:
 
 def _row(row: Row, spec: Spec) -> dict[str, Any]:
     return {**_plain(row), "yields_to": [other.id for other in yields_to(row, spec)]}
+
+
+def _primitive(row: Primitive) -> dict[str, Any]:
+    """Returns a row about a primitive, whose behaviour is the same under every profile."""
+    plain = _plain(row)
+    behaviour = next(iter(row.behaviour.values()), None)
+    return {name: plain[name] for name in _OF_PRIMITIVES} | {"behaviour": behaviour}
 
 
 def _flat(row: dict[str, Any]) -> dict[str, str]:

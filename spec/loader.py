@@ -23,6 +23,7 @@ from spec.model import (
     Erratum,
     Fact,
     Order,
+    Primitive,
     Profile,
     Row,
     Source,
@@ -33,6 +34,9 @@ from spec.model import (
 
 #: The folder of the spec that ships with this distribution.
 ROOT = files("spec")
+
+#: The folder of the rows about the primitives of JAX, within that of all rows.
+PRIMITIVES = "jax"
 
 _TABLES = ("profiles", "facts", "orders", "devices", "documents", "releases", "data")
 
@@ -76,13 +80,14 @@ def assemble(tables: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]]) 
         documents = {name: Document(name=name, **t) for name, t in tables["documents"].items()}
     with _reading("data.toml"):
         data = Data(*(tables["data"][key] for key in ("version", "changed", "licence")))
-    rows = []
+    rows: list[Row] = []
     for file, table in _rows(files):
         with _reading(f"{file}: {table.get('id', 'a row without id')}"):
             full = defaults.completed(table, tables["profiles"], tables["devices"])
             rows.append(_row(full, file.removesuffix(".toml"), profiles, facts, devices))
     return Spec(
-        rows=tuple(rows),
+        rows=tuple(row for row in rows if not isinstance(row, Primitive)),
+        primitives=tuple(row for row in rows if isinstance(row, Primitive)),
         profiles=MappingProxyType(profiles),
         orders=MappingProxyType(orders),
         facts=MappingProxyType(facts),
@@ -114,10 +119,18 @@ def _rows(files: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, dict[st
 
 
 def row_files(root: Traversable) -> dict[str, dict[str, Any]]:
-    """Returns the files of rows as TOML has them, by name, in alphabetical order."""
-    folder = root / "rows"
-    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".toml"))
-    return {name: read_table(folder, name) for name in names}
+    """Returns the files of rows as TOML has them, by name, in alphabetical order.
+
+    Those about the primitives of JAX are in a folder of their own: ``jax/scatter.toml``.
+    """
+    folders = {"": root / "rows", f"{PRIMITIVES}/": root / "rows" / PRIMITIVES}
+    return {
+        f"{prefix}{name}": read_table(folder, name)
+        for prefix, folder in folders.items()
+        if folder.is_dir()
+        for name in sorted(entry.name for entry in folder.iterdir())
+        if name.endswith(".toml")
+    }
 
 
 def read_table(root: Traversable, name: str) -> dict[str, Any]:
@@ -178,12 +191,17 @@ def _row(
     sources = tuple(_source(source) for source in fields.pop("source"))
     errata = tuple(_erratum(erratum) for erratum in fields.pop("erratum", ()))
     listed = fields.pop("behaviour", {})  # Rows of some kinds have none.
+    record: type[Row] = Row
+    if fields.get("kind") == "primitive":
+        record = Primitive
+        fields["primitives"] = tuple(fields["primitives"])
+        listed = dict.fromkeys(profiles, listed) if listed else {}
     unknown = sorted(set(listed) - set(profiles))
     if unknown:
         raise SpecError(f"{table['id']}: behaviour names the unknown profiles {unknown}")
     direction = fields.pop("direction", "forward")
     device = None if fields["device"] == "any" else devices[fields["device"]]
-    return Row(
+    return record(
         family=family,
         when=when,
         direction=direction,

@@ -1,4 +1,4 @@
-"""The records of the spec: rows, profiles, orders, facts, devices and documents.
+"""The records of the spec: rows, primitives, profiles, orders, facts, devices and documents.
 
 ``spec.loader`` makes them from the TOML files. They are frozen, so that everybody can share them.
 """
@@ -18,7 +18,7 @@ Direction: TypeAlias = Literal["forward", "backward"]
 #: off as well. ``unknown``: no row states what the call does.
 Effect: TypeAlias = Literal["raises", "fills", "ordered", "ordered_unlisted", "same", "unknown"]
 Guarantee: TypeAlias = Literal["not_guaranteed", "run_to_run", "portable"]
-Kind: TypeAlias = Literal["op", "random", "loader", "backend", "compiler", "note"]
+Kind: TypeAlias = Literal["op", "random", "loader", "backend", "compiler", "note", "primitive"]
 State: TypeAlias = Literal["active", "out_of_scope"]
 
 BEHAVIOURS: tuple[Behaviour, ...] = get_args(Behaviour)
@@ -179,6 +179,26 @@ class Row:
 
 
 @dataclasses.dataclass(frozen=True)
+class Primitive(Row):
+    """A row about a primitive of JAX, of which other people's programs are made.
+
+    It holds under every profile, so its behaviour is the same under each of them: ``deterministic``
+    (the mode takes the order of the row, or, if ``mode_off`` is None, nothing has to be done),
+    ``raise``, or None if nothing that the mode does can decide whether runs are equal.
+
+    Attributes:
+        primitives: The names of the primitive in a jaxpr; releases of JAX may differ.
+        evidence: The reason to believe the row, in a sentence.
+        remedy: Advice for a person whose program has such an equation, in a sentence; None if
+            nothing has to be done.
+    """
+
+    primitives: tuple[str, ...] = ()
+    evidence: str | None = None
+    remedy: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class Profile:
     """A named version of the contract.
 
@@ -296,6 +316,7 @@ class Spec:
     """The content of the files under ``spec/``, read and frozen.
 
     ``releases`` are those of PyTorch that a row may name, from the oldest to the newest.
+    ``primitives`` are the rows about the primitives of JAX; ``rows`` are all others.
     """
 
     rows: tuple[Row, ...]
@@ -306,6 +327,13 @@ class Spec:
     documents: Mapping[str, Document]
     data: Data
     releases: tuple[str, ...] = ()
+    primitives: tuple[Primitive, ...] = ()
+
+    @functools.cached_property
+    def op_of_primitive(self) -> Mapping[str, str]:
+        """The op that rows have for each primitive, by the name of the primitive in a jaxpr."""
+        names = {name: row.op for row in self.primitives for name in row.primitives}
+        return MappingProxyType(names)
 
     @property
     def default_profile(self) -> str:
@@ -335,7 +363,7 @@ class Spec:
         Raises:
             KeyError: No row has it.
         """
-        for row in self.rows:
+        for row in (*self.rows, *self.primitives):
             if row.id == id:
                 return row
         raise KeyError(f"no row has the id {id!r}")
@@ -349,7 +377,7 @@ class Spec:
         kind: Kind | None = None,
         active: bool | None = None,
     ) -> tuple[Row, ...]:
-        """Returns the rows that match every argument given, in the order of the files.
+        """Returns the ``rows`` that match every argument given, in the order of the files.
 
         ``behaviour`` is that under ``profile``. A profile alone selects the rows that it lists.
 

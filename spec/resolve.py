@@ -11,13 +11,14 @@ from collections.abc import Collection, Iterable
 
 from spec import loader
 from spec.calls import distinct_calls
-from spec.conditions import deciding_row, holds
+from spec.conditions import deciding_row, holds, specificity
 from spec.model import (
     Behaviour,
     Direction,
     Effect,
     Facts,
     Guarantee,
+    Primitive,
     Row,
     Spec,
     SpecError,
@@ -42,6 +43,11 @@ class Answer:
     listed: bool = False
 
     @property
+    def remedy(self) -> str | None:
+        """Advice for the person whose program has the equation; None for calls of our ops."""
+        return self.row.remedy if isinstance(self.row, Primitive) else None
+
+    @property
     def guarantee(self) -> Guarantee | None:
         """The promise of the ordered path; None if the call does not take it."""
         return self.row.guarantee if self.row and self.behaviour == "deterministic" else None
@@ -63,10 +69,11 @@ def resolve(
     """Returns what a call does with the mode on.
 
     A profile decides what is refused. A call that it does not list falls back to this project's
-    own profile, which states a deterministic path for it.
+    own profile, which states a deterministic path for it. Rows about primitives of JAX hold under
+    every profile.
 
     Args:
-        op: Dotted name of the op.
+        op: Dotted name of the op, or of the primitive.
         direction: The call, or its gradient.
         device: Name of a device, or ``any`` for one that the spec does not name.
         facts: The facts of the call.
@@ -77,6 +84,8 @@ def resolve(
         SpecError: A row asks for a fact that is not stated.
     """
     rules = loader.load() if rules is None else rules
+    if op in rules.op_of_primitive.values():
+        return _of_primitive(op, device, facts, rules)
     row = deciding_row(rules.rows, op, direction, device, facts, profile)
     if row is not None:
         behaviour = row.behaviour[profile]
@@ -94,6 +103,41 @@ def resolve(
     if behaviour == "deterministic":
         return Answer("ordered_unlisted" if varies(row, device, rules) else "same", row, behaviour)
     return Answer("fills" if behaviour == "fill" else "raises", row, behaviour)
+
+
+def resolve_primitive(
+    primitive: str, device: str, facts: Facts, rules: Spec | None = None
+) -> Answer:
+    """Returns what the mode does to an equation of a jaxpr; it is the same under every profile.
+
+    Args:
+        primitive: The name of its primitive in the jaxpr: ``scatter-add``.
+        device: Name of a device, or ``any`` for one that the spec does not name.
+        facts: The facts of the equation.
+        rules: The rows; None for those of this distribution.
+
+    Raises:
+        SpecError: A row asks for a fact that is not stated.
+    """
+    rules = loader.load() if rules is None else rules
+    return _of_primitive(rules.op_of_primitive.get(primitive, ""), device, facts, rules)
+
+
+def _of_primitive(op: str, device: str, facts: Facts, rules: Spec) -> Answer:
+    matching = [
+        row
+        for row in rules.primitives
+        if row.op == op and row.active and row.covers(device) and holds(row.when, facts)
+    ]
+    row = max(matching, key=specificity, default=None)
+    if row is None:
+        return Answer("unknown")
+    behaviour = row.behaviour[rules.default_profile]
+    if behaviour is None:
+        return Answer("unknown", row)
+    if behaviour == "raise":
+        return Answer("raises", row, behaviour, listed=True)
+    return Answer("ordered" if varies(row, device, rules) else "same", row, behaviour, listed=True)
 
 
 def varies(row: Row, device: str, rules: Spec) -> bool:

@@ -50,7 +50,7 @@ def of_rows() -> Mapping[str, str]:
     folder = Path(spec.__file__).parent / "rows"
     return {
         match[1]: f"{_shown(file)}:{number}"
-        for file in sorted(folder.glob("*.toml"))
+        for file in sorted(folder.rglob("*.toml"))
         for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
         if (match := re.match(r'id\s*=\s*"(\w+)"', line))
     }

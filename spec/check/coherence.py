@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, get_args
 from spec import conditions
 from spec.calls import distinct_calls
 from spec.loader import thawed
-from spec.model import Direction, Facts, Row, Spec
+from spec.model import Direction, Facts, Primitive, Row, Spec
 
 #: The id of a row, and a description of the problem.
 Finding: TypeAlias = tuple[str, str]
@@ -34,13 +34,44 @@ def findings(spec: Spec) -> Iterator[Finding]:
     for rows in groups.values():
         yield from _ties(rows, spec)
         yield from _uncovered(rows, spec)
+    yield from _primitives(spec)
+
+
+def _primitives(spec: Spec) -> Iterator[Finding]:
+    """Yields rows about primitives that contradict, or leave out a call on some device."""
+    groups: defaultdict[str, list[Row]] = defaultdict(list)
+    owner: dict[str, Primitive] = {}
+    for row in spec.primitives:
+        groups[row.op].append(row)
+        for name in row.primitives:
+            other = owner.setdefault(name, row)
+            if (other.op, other.primitives) != (row.op, row.primitives):
+                yield row.id, f"{other.id} has the primitive {name!r} too; give them one op"
+    devices = [*(device.name for device in spec.devices.values() if device.platforms), "any"]
+    for op, rows in groups.items():
+        reported: set[object] = set()
+        for facts, device in itertools.product(distinct_calls(rows, spec.facts), devices):
+            matching = [r for r in rows if r.covers(device) and conditions.holds(r.when, facts)]
+            narrowest = max(map(conditions.specificity, matching), default=None)
+            tied = [row for row in matching if conditions.specificity(row) == narrowest]
+            call = f"{op} with {dict(facts)} on {device}"
+            if not tied and device not in reported:
+                reported.add(device)
+                yield rows[0].id, f"no row says what {call} does; add one"
+            for first, second in itertools.pairwise(tied):
+                outcomes = [
+                    (r.behaviour, r.order, r.guarantee, r.mode_off) for r in (first, second)
+                ]
+                if outcomes[0] != outcomes[1] and (first.id, second.id) not in reported:
+                    reported.add((first.id, second.id))
+                    yield second.id, f"{first.id} decides {call} as well and differs"
 
 
 def _twice(spec: Spec) -> Iterator[Finding]:
     """Yields rows that are equal, as data or as a reader sees them."""
     as_data: dict[Any, str] = {}
     as_read: dict[Any, str] = {}
-    for row in spec.rows:
+    for row in (*spec.rows, *spec.primitives):
         when = json.dumps(thawed(row.when), sort_keys=True)
         key = (row.op, row.device, row.direction, when, row.statement)
         first = as_data.setdefault(key, row.id)
@@ -50,7 +81,7 @@ def _twice(spec: Spec) -> Iterator[Finding]:
         for profile, behaviour in row.behaviour.items():
             if behaviour is None:
                 continue
-            line = (row.torch, row.condition, behaviour, profile, row.statement)
+            line = (row.torch or row.op, row.condition, behaviour, profile, row.statement)
             first = as_read.setdefault(line, row.id)
             if first != row.id:
                 yield row.id, f"{first} reads the same under {profile}; tell them apart"

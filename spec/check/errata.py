@@ -30,8 +30,10 @@ def _callers(row: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _sources(row: Mapping[str, Any], tables: Mapping[str, Any]) -> Iterator[str]:
-    """Yields releases of sources that are neither a release of PyTorch nor a profile."""
+    """Yields releases of sources that are neither a release nor a profile."""
     known = {*tables["releases"]["torch"], *tables["profiles"]}
+    if row.get("kind") == "primitive":
+        known = set(tables["releases"].get("jax", ()))
     sources = itertools.chain(row["source"], *(e["source"] for e in row.get("erratum", [])))
     for release in sorted({release for s in sources for release in s["releases"]} - known):
         yield f"source: {_unknown(release)}"

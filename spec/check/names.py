@@ -66,7 +66,8 @@ def _row(row: Mapping[str, Any], tables: Mapping[str, Any]) -> Iterator[str]:
     for source in itertools.chain(row["source"], *(e["source"] for e in row.get("erratum", []))):
         if source["document"] not in tables["documents"]:
             yield f"the document {source['document']!r} is not in documents.toml; add it there"
-    for name, behaviour in row.get("behaviour", {}).items():
+    listed = {} if row.get("kind") == "primitive" else row.get("behaviour", {})
+    for name, behaviour in listed.items():
         if name not in profiles:
             yield f"the profile {name!r} is not in profiles.toml; use one of {sorted(profiles)}"
         else:

@@ -64,7 +64,7 @@ def digests(spec: Spec) -> dict[str, str]:
     """Returns the digest of each vocabulary, of the schema, and of each row by its id."""
     document = export.document(spec)
     del document["meta"]
-    rows = document.pop("rows")
+    rows = document.pop("rows") + document.pop("primitives")
     parts = {**document, "schema": export.schema(), **{row["id"]: row for row in rows}}
     return {name: _digest(part) for name, part in parts.items()}
 

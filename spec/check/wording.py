@@ -15,6 +15,8 @@ _LIMITS = {
     "reason": (140, 1),
     "in_xla": (240, 2),
     "caveat": (240, 2),
+    "evidence": (240, 2),
+    "remedy": (240, 2),
 }
 #: The same for the texts of vocabularies. An order takes as many short sentences as it needs.
 _PROFILE = (240, 2)

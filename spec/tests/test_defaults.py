@@ -6,7 +6,7 @@ import pytest
 
 import spec
 from spec.defaults import completed
-from spec.loader import ROOT, read_table
+from spec.loader import ROOT, read_table, row_tables
 
 PROFILES = read_table(ROOT, "profiles.toml")
 DEVICES = read_table(ROOT, "devices.toml")
@@ -54,9 +54,8 @@ def test_a_malformed_row_stays_as_it_is(text):
 
 
 def test_no_row_repeats_a_default():
-    for file in sorted((ROOT / "rows").iterdir(), key=lambda file: file.name):
-        for row in tomllib.loads(file.read_text(encoding="utf-8"))["row"]:
-            for key in ("torch", "state", "reason"):
-                less = {name: value for name, value in row.items() if name != key}
-                assert key not in row or completed(less, PROFILES, DEVICES).get(key) != row[key]
-            assert OWN not in row.get("source", [])
+    for _, row in row_tables(ROOT):
+        for key in ("torch", "state", "reason"):
+            less = {name: value for name, value in row.items() if name != key}
+            assert key not in row or completed(less, PROFILES, DEVICES).get(key) != row[key]
+        assert OWN not in row.get("source", [])

@@ -13,7 +13,7 @@ an underscore.
 """
 
 from impl import _shadowing as _shadowing  # first: it raises where another package named spec is
-from impl import backends, diagnosis, nn, ops, quantized, random, sparse, testing, utils
+from impl import backends, diagnosis, nn, ops, programs, quantized, random, sparse, testing, utils
 from impl._mode.alerts import alert_not_deterministic
 from impl._mode.compilation import Jitted, compile_options, jit
 from impl._mode.modes import (
@@ -64,6 +64,7 @@ from impl.ops.sort import argsort, sort
 from impl.ops.take import take
 from impl.ops.take_along_dim import take_along_dim
 from impl.ops.topk import topk
+from impl.programs._audit import audit
 from impl.quantized import (
     QuantizedArray,
     dequantize,
@@ -91,6 +92,7 @@ __all__ = [
     "alert_not_deterministic",
     "are_deterministic_algorithms_enabled",
     "argsort",
+    "audit",
     "backends",
     "bincount",
     "bmm",
@@ -135,6 +137,7 @@ __all__ = [
     "new_empty_strided",
     "nn",
     "ops",
+    "programs",
     "put",
     "qint8",
     "qint32",

@@ -1,1 +1,5 @@
-"""The mode over any JAX program: its rules, the audit, and the search for the first difference."""
+"""The mode over any JAX program, and the report of what can still vary in one."""
+
+from impl.programs._report import Finding, Report
+
+__all__ = ["Finding", "Report"]

@@ -5,7 +5,8 @@ an equation. The audit also knows some values, such as indices that are an iota:
 ``Values``.
 
 The facts are: ``dtype`` and ``timed_kernels``; of scatters ``unique_indices``, ``one_update``,
-``iota_indices``, ``same_value`` and ``applies_function``; of pools ``overlapping``; of kernels ``float_atomics``.
+``iota_indices``, ``same_value`` and ``applies_function``; of pools ``overlapping``; of kernels
+``float_atomics``.
 """
 
 from __future__ import annotations

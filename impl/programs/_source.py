@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import sysconfig
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from impl._core import jax_internals
 
@@ -23,8 +23,9 @@ class Lines:
 
     Attributes:
         user: The innermost line outside all libraries; None if there is none.
-        library: The innermost line of a library other than JAX's own parts that make equations,
-            with the function; None if the user's line makes the equation itself.
+        library: The line of a library, with the function: the innermost line of a library other
+            than JAX, else the function of JAX or of this package that the user's line calls; None
+            if there is no such line.
     """
 
     user: str | None
@@ -39,43 +40,43 @@ def lines(equation: Any, outside: str | None = None) -> Lines:
         outside: The user's line of the equation that this one is inside of. It counts if a
             library made all of the inner equation.
     """
-    library = None
+    inner: str | None = None
+    called: str | None = None
     for file, line, function in jax_internals.frames(equation):
         kind = _kind(file)
         if kind == "user":
-            return Lines(f"{_shown(file)}:{line}", library)
-        if kind == "library" and library is None:
-            library = f"{_shown(file)}:{line} ({function})"
-    return Lines(outside, library)
+            return Lines(f"{_shown(file)}:{line}", inner or called)
+        text = f"{_shown(file)}:{line} ({function})"
+        if kind == "library":
+            inner = inner or text
+        elif kind == "ours" and function.isidentifier() and not function.startswith("_"):
+            called = text
+    return Lines(outside, inner or called)
 
 
 @functools.cache
-def _kind(file: str) -> str:
-    """Returns ``user``, ``library``, or ``none`` for a file that explains nothing."""
+def _kind(file: str) -> Literal["user", "library", "ours", "none"]:
+    """Returns whose code a file is: ``ours`` is JAX and this package, ``none`` explains nothing."""
     path = Path(file)
-    if file.startswith("<frozen") or _is_below(path, sysconfig.get_path("stdlib")):
-        return (
-            "library"
-            if any(part in _INSTALLED for part in path.parts) and not _is_jax(path)
-            else "none"
-        )
     if any(part in _INSTALLED for part in path.parts):
-        return "none" if _is_jax(path) else "library"
+        if "jaxlib" in path.parts:
+            return "none"
+        return (
+            ("ours" if _has_functions_for_users(path) else "none")
+            if "jax" in path.parts
+            else "library"
+        )
+    if file.startswith("<frozen") or _is_below(path, sysconfig.get_path("stdlib")):
+        return "none"
     if _is_below(path, str(_OWN)) and "tests" not in path.relative_to(_OWN).parts:
-        return "library"
+        return "ours"
     return "user"
 
 
-def _is_jax(path: Path) -> bool:
-    """Returns whether a file is one of the parts of JAX that are not functions for users."""
-    parts = path.parts
-    if "jaxlib" in parts:
-        return True
-    if "jax" not in parts:
-        return False
-    inside = parts[len(parts) - parts[::-1].index("jax") :]
-    # The functions of jax.numpy, jax.nn, jax.scipy, jax.random and jax.image explain an equation.
-    return not set(inside) & {"numpy", "nn", "scipy", "image", "ops", "random.py", "sparse"}
+def _has_functions_for_users(path: Path) -> bool:
+    """Returns whether a file of JAX has functions such as ``jax.numpy.take_along_axis``."""
+    inside = path.parts[len(path.parts) - path.parts[::-1].index("jax") :]
+    return bool(set(inside) & {"numpy", "nn", "scipy", "image", "ops", "random.py", "sparse"})
 
 
 def _is_below(path: Path, folder: str) -> bool:

@@ -6,6 +6,7 @@ other one, and tests with each supported JAX that all of them still exist and do
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -100,6 +101,21 @@ def scan_constants(parameters: Mapping[str, Any]) -> int:
     if "num_consts" in parameters:
         return int(parameters["num_consts"])
     return len(parameters["ft_in"].unpack()[0])  # jax 0.12 and later
+
+
+@functools.lru_cache(maxsize=256)
+def _expanded(primitive: Any) -> Any:
+    shapes = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in primitive.in_avals_flat]
+    return jax.make_jaxpr(primitive.expand)(*jax.tree.unflatten(primitive.in_tree, shapes))
+
+
+def expanded(equation: Any) -> Any:
+    """Returns the closed jaxpr of an equation that stands for several; None for any other.
+
+    JAX 0.12 and later write some functions of ``jax.numpy`` as one such equation.
+    """
+    primitive = equation.params.get("_prim")
+    return None if primitive is None else _expanded(primitive)
 
 
 def traced_options(traced: jax.stages.Traced) -> dict[str, Any]:

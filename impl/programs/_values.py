@@ -15,6 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from impl._core import jax_internals
+
 Array: TypeAlias = np.ndarray[Any, Any]
 #: The largest number of elements of an array that is computed.
 _LARGEST = 2**24
@@ -195,7 +197,7 @@ def called(equation: Any) -> Any:
         jaxpr = equation.params.get(parameter)
         if jaxpr is not None and len(getattr(jaxpr, "jaxpr", jaxpr).invars) == len(equation.invars):
             return jaxpr
-    return None
+    return jax_internals.expanded(equation)
 
 
 #: The parameter with the jaxpr of each primitive that calls one, once, with its own operands.

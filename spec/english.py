@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from spec.model import Device, Direction, Effect, Fact, FactValue, Test
+from spec.model import (
+    LISTED,
+    Behaviour,
+    Device,
+    Direction,
+    Effect,
+    Erratum,
+    Fact,
+    FactValue,
+    Test,
+)
 
 #: What PyTorch's mode does to a call, where it does nothing.
 UNAFFECTED = "not affected by the mode"
@@ -17,6 +27,29 @@ EFFECTS: Mapping[Effect, str] = {
     "same": "the same bits anyway",
     "unknown": "unknown: no row states what happens",
 }
+
+
+def verb(behaviour: Behaviour | None) -> str:
+    """Returns a behaviour, or that the mode does nothing, as a predicate."""
+    return EFFECTS[LISTED[behaviour]] if behaviour else UNAFFECTED
+
+
+def behaviour_of_code(
+    erratum: Erratum, facts: Mapping[str, Fact], devices: Mapping[str, Device]
+) -> str:
+    """Returns the behaviour, the releases and the condition of an erratum, in a sentence."""
+    behaviour = verb(erratum.behaviour)
+    if erratum.caller:
+        behaviour += f" as `{erratum.caller}`"
+    if erratum.device:
+        behaviour += f" on {devices[erratum.device].english} device"
+    releases = f"since {erratum.since}" + " or before" * erratum.since_is_bound
+    if erratum.until:
+        releases += f", up to {erratum.until}"
+    condition = " and ".join(filter(None, (conditions(erratum.when, facts), erratum.calls)))
+    when = f", when {condition}" if condition else ""
+    otherwise = f"; otherwise {UNAFFECTED}" if erratum.unaffected_elsewhere else ""
+    return f"PyTorch's code {releases}: {behaviour}{when}{otherwise}."
 
 
 def condition(

@@ -23,6 +23,12 @@ State: TypeAlias = Literal["active", "out_of_scope"]
 
 BEHAVIOURS: tuple[Behaviour, ...] = get_args(Behaviour)
 EFFECTS: tuple[Effect, ...] = get_args(Effect)
+#: The effect of the behaviour that a profile lists.
+LISTED: Mapping[Behaviour, Effect] = {
+    "deterministic": "ordered",
+    "raise": "raises",
+    "fill": "fills",
+}
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 #: The value of a fact, as an op states it about one call.

@@ -13,6 +13,7 @@ from spec import loader
 from spec.calls import distinct_calls
 from spec.conditions import deciding_row, holds, specificity
 from spec.model import (
+    LISTED,
     Behaviour,
     Direction,
     Effect,
@@ -87,22 +88,17 @@ def resolve(
     if op in rules.op_of_primitive.values():
         return _of_primitive(op, device, facts, rules)
     row = deciding_row(rules.rows, op, direction, device, facts, profile)
-    if row is not None:
-        behaviour = row.behaviour[profile]
-        effects: dict[Behaviour | None, Effect] = {
-            "raise": "raises",
-            "fill": "fills",
-            "deterministic": "ordered",
-        }
-        return Answer(effects[behaviour], row, behaviour, listed=True)
+    behaviour = row.behaviour[profile] if row else None
+    if row and behaviour:
+        return Answer(LISTED[behaviour], row, behaviour, listed=True)
     own = rules.own_profile
     row = deciding_row(rules.rows, op, direction, device, facts, own) if own else None
-    if row is None or own is None:
+    behaviour = row.behaviour[own] if row and own else None
+    if not row or not behaviour:
         return Answer(_without_row(rules, op, direction, device))
-    behaviour = row.behaviour[own]
     if behaviour == "deterministic":
         return Answer("ordered_unlisted" if varies(row, device, rules) else "same", row, behaviour)
-    return Answer("fills" if behaviour == "fill" else "raises", row, behaviour)
+    return Answer(LISTED[behaviour], row, behaviour)
 
 
 def resolve_primitive(
@@ -259,3 +255,14 @@ def answers_of(row: Row, profile: str, rules: Spec | None = None) -> tuple[Answe
                 answer = case.answer
                 answers[answer.effect, answer.row.id if answer.row else None] = answer
     return tuple(answers.values())
+
+
+def unlisted(row: Row, profile: str, rules: Spec | None = None) -> Effect | None:
+    """Returns the effect on calls that a row decides although the profile does not list them.
+
+    A row for any device can leave some calls as they are and order others; it then counts as one
+    that orders. None if the row decides no such call.
+    """
+    own = [a for a in answers_of(row, profile, rules) if a.row and a.row.id == row.id]
+    effects: list[Effect] = [answer.effect for answer in own if not answer.listed]
+    return "ordered_unlisted" if "ordered_unlisted" in effects else next(iter(effects), None)

@@ -9,16 +9,10 @@ from typing import get_args
 
 from spec import english
 from spec.conditions import specificity
-from spec.model import Behaviour, Direction, Effect, Erratum, Row, Source, Spec, SpecError
+from spec.model import Direction, Row, Source, Spec, SpecError
 from spec.resolve import Answer, cases, unknown_op, varies
 
 _WIDTH = 100
-#: The effect that a behaviour of a row, or of an erratum, has.
-_EFFECTS: dict[Behaviour, Effect] = {
-    "deterministic": "ordered",
-    "raise": "raises",
-    "fill": "fills",
-}
 
 
 def text(
@@ -123,7 +117,9 @@ def _reasons(answer: Answer, device: str, profile: str, rules: Spec) -> Iterator
     if not answer.listed:
         yield f"Listed by: {rules.own_profile}, not by {profile}"
     yield from (f"Source: {_cited(source, rules)}" for source in row.sources)
-    yield from (f"PyTorch's code: {_erratum(erratum, rules)}" for erratum in row.errata)
+    for erratum in row.errata:
+        does = english.behaviour_of_code(erratum, rules.facts, rules.devices)
+        yield f"{does} {erratum.statement}"
     if row.note:
         yield f"Note: {row.note}"
 
@@ -140,17 +136,6 @@ def _order(name: str, rules: Spec) -> str:
 def _cited(source: Source, rules: Spec) -> str:
     title = rules.documents[source.document].title
     return f"{title}, {', '.join(source.releases)}: “{source.phrase}”"
-
-
-def _erratum(erratum: Erratum, rules: Spec) -> str:
-    does = english.EFFECTS[_EFFECTS[erratum.behaviour]] if erratum.behaviour else english.UNAFFECTED
-    does += f" on {rules.devices[erratum.device].english} device" if erratum.device else ""
-    releases = f"since {erratum.since}" + " or before" * erratum.since_is_bound
-    releases += f", up to {erratum.until}" if erratum.until else ""
-    stated = (english.conditions(erratum.when, rules.facts), erratum.calls)
-    condition = " and ".join(filter(None, stated))
-    when = f", when {condition}" if condition else ""
-    return f"{does} {releases}{when}. {erratum.statement}"
 
 
 def _wrapped(line: str, depth: int) -> str:

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+import spec
 from conformance.cases._data import Array
 from conformance.suite.sample import Call, Sample
 from spec import Direction, oracles
@@ -26,7 +27,15 @@ NANS: dict[Direction, str] = {
 }
 
 
-def of_values(name: str, call: Call, x: Array, reads: list[Reads], *, overlapping: bool) -> Sample:
+def of_values(
+    name: str,
+    call: Call,
+    x: Array,
+    reads: list[Reads],
+    *,
+    overlapping: bool,
+    **facts: spec.FactValue,
+) -> Sample:
     """Returns a sample of the maxima. Maxima of floats have a gradient."""
     integers = x.dtype.kind == "i"
     return Sample(
@@ -35,7 +44,7 @@ def of_values(name: str, call: Call, x: Array, reads: list[Reads], *, overlappin
             "dtype": "integer" if integers else "floating",
             "input_ndim": x.ndim,
             "overlapping": overlapping,
-            "returns_indices": False,
+            **facts,
         },
         call=call,
         arrays=(x,),
@@ -47,7 +56,7 @@ def of_values(name: str, call: Call, x: Array, reads: list[Reads], *, overlappin
     )
 
 
-def of_indices(call: Call, reads: list[Reads]) -> Sample:
+def of_indices(call: Call, reads: list[Reads], **facts: spec.FactValue) -> Sample:
     """Returns a sample of the indices of the maxima, among few different elements and NaNs."""
     sizes = tuple(max(itertools.chain(*along)) + 1 for along in reads)
     return Sample(
@@ -56,7 +65,7 @@ def of_indices(call: Call, reads: list[Reads]) -> Sample:
             "dtype": "floating",
             "input_ndim": len(reads) + 2,
             "overlapping": True,
-            "returns_indices": True,
+            **facts,
         },
         call=lambda ns, x: call(ns, x)[1],
         arrays=(few_values(sizes),),

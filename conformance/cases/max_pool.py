@@ -26,6 +26,10 @@ def _max_pool(dims: int) -> Iterator[Sample]:
     name, sizes = f"max_pool{dims}d", SIZES[dims]
     options = _KERNEL[dims], _STRIDE[dims], _PADDING[dims], _DILATION[dims]
     reads = [_windows(*along) for along in zip(sizes, *options, strict=True)]
+    # Only the rows of max_pool3d ask for it.
+    without, with_indices = (
+        ({"returns_indices": False}, {"returns_indices": True}) if dims == 3 else ({}, {})
+    )
     for dtype in ("floating", "integer", "narrow") if dims == 2 else ("floating",):
         yield of_values(
             f"overlapping, {dtype}",
@@ -33,8 +37,13 @@ def _max_pool(dims: int) -> Iterator[Sample]:
             values((2, 3, *sizes), DTYPES[dtype]),
             reads,
             overlapping=True,
+            **without,
         )
-    yield of_indices(lambda ns, x: getattr(ns.nn.functional, name)(x, *options, False, True), reads)
+    yield of_indices(
+        lambda ns, x: getattr(ns.nn.functional, name)(x, *options, False, True),
+        reads,
+        **with_indices,
+    )
     # The last window of a dimension may end beyond the input, but must begin inside.
     yield of_values(
         "apart",
@@ -42,6 +51,7 @@ def _max_pool(dims: int) -> Iterator[Sample]:
         values((3, *sizes), np.float32),
         [_windows(n, 4, 5, 0, 1, len(range(0, n, 5))) for n in sizes],
         overlapping=False,
+        **without,
     )
 
 

@@ -1,9 +1,11 @@
-"""Reads XLA's optimised program: the instructions that race, and the libraries that it calls."""
+"""Reads XLA's optimised program: races, approximations, calls of libraries, and sorts."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+
+from impl._core.numerics import MENDED
 
 _INSTRUCTION = re.compile(r"\s*(ROOT )?%?([\w.-]+) = (\(.*?\)|[^\s(]\S*) ([a-z][\w-]*)\((.*)")
 _COMPUTATION = re.compile(r"(?:ENTRY )?%?([\w.-]+) \(.*\{$")
@@ -18,6 +20,22 @@ _EXACT_OF_INTEGERS = _EXACT | {"add", "multiply"}
 _OWN_CALLS = ("__gpu$xla.gpu.triton", "Sharding", "AllocateBuffer", "MoveToHost", "MoveToDevice")
 #: CUB sorts with stable radix passes: the hardware decides no order.
 _STABLE_CALLS = ("__cub$", "xla.gpu.ext.cub_sort")
+#: Quotients and roots, which a GPU rounds to nearest for float64 alone.
+_ROUNDED_IN_FLOAT64 = frozenset({"divide", "sqrt"})
+#: Functions that differ between devices for every dtype.
+_APPROXIMATE = frozenset(
+    {
+        "atan2",
+        "cbrt",
+        "cosine",
+        "erf",
+        "exponential",
+        "exponential-minus-one",
+        "log",
+        "log-plus-one",
+    }
+    | {"logistic", "power", "rsqrt", "sine", "tan", "tanh"}
+)
 
 
 def races(text: str) -> list[str]:
@@ -54,6 +72,32 @@ def library_calls(text: str) -> list[str]:
         if target and not target[1].startswith((*_OWN_CALLS, *_STABLE_CALLS)):
             targets[target[1]] = None
     return list(targets)
+
+
+def approximations(text: str) -> list[str]:
+    """Returns the instructions of floats that a GPU approximates, each once.
+
+    Integer arithmetic corrects the divisions and roots of the scope ``MENDED``.
+    """
+    instructions: dict[str, None] = {}
+    for _, result, opcode, rest in _instructions(text):
+        rounded = opcode in _ROUNDED_IN_FLOAT64 and result.startswith(("f64[", "c128["))
+        approximate = opcode in _ROUNDED_IN_FLOAT64 | _APPROXIMATE and _INEXACT.search(result)
+        if approximate and not rounded and f"/{MENDED}/" not in rest:
+            instructions[_description(opcode, result, "")] = None
+    return list(instructions)
+
+
+def sorts(text: str) -> list[str]:
+    """Returns the names of the sorts of a program: ``CUB`` and ``XLA``, each once."""
+    names: dict[str, None] = {}
+    for _, _, opcode, rest in _instructions(text):
+        target = _TARGET.search(rest) if opcode == "custom-call" else None
+        if target and target[1].startswith(_STABLE_CALLS):
+            names["CUB"] = None
+        elif opcode == "sort":
+            names["XLA"] = None
+    return sorted(names)
 
 
 def _instructions(text: str) -> Iterator[tuple[str, str, str, str]]:

@@ -1,4 +1,4 @@
-"""Reads PTX, the code of a GPU's kernels: its kernels, and the atomics whose result may vary."""
+"""Reads PTX, the code of a GPU's kernels: its kernels, racing atomics, and inexact arithmetic."""
 
 from __future__ import annotations
 
@@ -7,6 +7,13 @@ import re
 
 _ENTRY = re.compile(r"^\s*\.(?:visible|weak)?\s*\.?entry\s+([\w$]+)\s*\(", re.MULTILINE)
 _ATOMIC = re.compile(r"(?<![\w.%])((?:atom|red)(?:\.\w+(?:::\w+)*)+)\s+[\[{%_]")
+#: Arithmetic of which other devices have other bits: contracted products, and flushed subnormals of
+#: a path that does not state them.
+_CONTRACTED = re.compile(r"(?<![\w.%])(fma\.r[nzmp](?:\.\w+)*|\w+(?:\.\w+)*\.ftz(?:\.\w+)*)\s")
+#: Quotients and roots that are not rounded to nearest.
+_APPROXIMATE = re.compile(
+    r"(?<![\w.%])((?:div\.(?:full|approx)|r?sqrt\.approx|rcp\.approx)(?:\.\w+)*)\s"
+)
 _FLOATS = frozenset({"f16", "f16x2", "bf16", "bf16x2", "f32", "f64"})
 #: The atomics whose result depends on which came first, for every type.
 _ORDERED = frozenset({"cas", "exch", "inc", "dec"})
@@ -34,3 +41,13 @@ def racing_atomics(code: str) -> list[str]:
         if parts & _ORDERED or (parts & _FLOATS and "add" in parts):
             instructions[match[1]] = None
     return list(instructions)
+
+
+def contractions(code: str) -> list[str]:
+    """Returns the fused multiply-adds, and the instructions that flush subnormals, each once."""
+    return list(dict.fromkeys(match[1] for match in _CONTRACTED.finditer(code)))
+
+
+def approximations(code: str) -> list[str]:
+    """Returns the instructions whose quotient or root is not rounded to nearest, each once."""
+    return list(dict.fromkeys(match[1] for match in _APPROXIMATE.finditer(code)))

@@ -75,7 +75,7 @@ def _record(group: Sequence[CheckedCall], known: Sequence[KnownFault]) -> Record
 
 def _resources(programs: Sequence[CompiledProgram]) -> str:
     """Returns the number of programs and kernels, and the resources of the kernels, in words."""
-    text = f"{len(programs)} programs"
+    text = f"{len(programs)} programs{_stand_in_sort(programs)}"
     kernels = [kernel for program in programs for kernel in program.kernels.values()]
     if not kernels:
         return f"{text}, no kernels"
@@ -90,10 +90,20 @@ def _resources(programs: Sequence[CompiledProgram]) -> str:
     )
 
 
+def _stand_in_sort(programs: Sequence[CompiledProgram]) -> str:
+    """Returns which sort the programs have in the code, where the device may run another."""
+    # XLA chooses CUB's radix sort by timing, or for large arrays, where there is a device.
+    sorting = any("XLA" in program.sorts for program in programs)
+    return " (XLA's own sort stands in for CUB's, which a device may take)" if sorting else ""
+
+
 def summary(made: Sequence[Record], programs: Sequence[CompiledProgram]) -> Iterator[str]:
     """Yields lines of text: the programs, the resources of each kernel, and the outcomes."""
     kernels = [(name, kernel) for program in programs for name, kernel in program.kernels.items()]
     yield f"{len(programs)} programs compiled, with {len(kernels)} kernels in them"
+    sorting = sum("XLA" in program.sorts for program in programs)
+    cub = sum("CUB" in program.sorts for program in programs)
+    yield f"  {sorting} sort by XLA's own sort, which stands in for CUB's on a device; {cub} by CUB"
     registers: dict[str, int] = {}
     spilled: dict[str, int] = {}
     for name, kernel in kernels:

@@ -31,6 +31,8 @@ class CompiledProgram:
         error: Why it could not be compiled; None if it could.
         races: The instructions that depend on timing.
         library_calls: The calls of libraries.
+        inexact: The instructions whose result has other bits on other devices.
+        sorts: The names of the sorts: ``CUB``, ``XLA``.
         lost: The code that its lowered form has and its machine code lacks.
         kernels: The resources of each Pallas kernel, by name; None without an assembler.
         seconds: The seconds that the compilation took.
@@ -39,6 +41,8 @@ class CompiledProgram:
     error: str | None = None
     races: tuple[str, ...] = ()
     library_calls: tuple[str, ...] = ()
+    inexact: tuple[str, ...] = ()
+    sorts: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     kernels: Mapping[str, Resources | None] = dataclasses.field(default_factory=dict)
     seconds: float = 0.0
@@ -171,6 +175,8 @@ def compile_program(
         None,
         tuple(races(code)),
         tuple(hlo_reader.library_calls(code.hlo)),
+        tuple(inexact(code)),
+        tuple(hlo_reader.sorts(code.hlo)),
         tuple(lost_code(code)),
         _kernel_resources(code),
         seconds,
@@ -186,6 +192,22 @@ def races(code: MachineCode) -> Iterator[str]:
             yield f"{', '.join(atomics)} in the kernel {name}"
         if "_any" in name:
             yield f"stores in the kernel {name}, of which any may stay"
+
+
+def inexact(code: MachineCode) -> Iterator[str]:
+    """Yields the arithmetic of a program whose result has other bits on other devices.
+
+    XLA's program shows which approximations of its own kernels are corrected; a kernel of Pallas
+    has none.
+    """
+    yield from (f"approximate {part}" for part in hlo_reader.approximations(code.hlo))
+    pallas_names = lowered_code.kernels(code.lowered)
+    for name, text in code.kernels.items():
+        instructions = ptx_reader.contractions(text)
+        if any(_is_same_kernel(pallas_name, name) for pallas_name in pallas_names):
+            instructions += ptx_reader.approximations(text)
+        if instructions:
+            yield f"{', '.join(instructions)} in the kernel {name}"
 
 
 def lost_code(code: MachineCode) -> Iterator[str]:
@@ -222,6 +244,8 @@ def faults(cell: Cell, program: CompiledProgram) -> Iterator[str]:
         yield f"it has lost {part}"
     if cell.behaviour == "deterministic" and cell.row is not None:
         yield from (f"it races: {race}" for race in program.races)
+        if cell.row.guarantee == "portable":
+            yield from (f"it is not portable: {part}" for part in program.inexact)
         allowed = _PRODUCTS if cell.row.guarantee == "run_to_run" else ()
         for call in program.library_calls:
             if not call.startswith(allowed or ("\0",)):

@@ -155,9 +155,10 @@ def test_no_silent_race(
         if cell.listed == "raise":
             continue
         function, inputs = call(implementation, cell)
+        # The keys of ``test_no_race`` and ``test_unlisted``, whose programs these are.
+        key = cell.call() if cell.listed else (*cell.call(), "on")
         with mode(implementation, cell):
-            program = implementation.program(function, inputs, cell.device, (*cell.call(), "on"))
-            races = _races_of(program)
+            races = _races_of(implementation.program(function, inputs, cell.device, key))
             if races and cell.answer.row is None and not _varies(implementation, cell):
                 races = ()
         assert not races, f"under {cell.profile} it depends on timing: {', '.join(races)}"

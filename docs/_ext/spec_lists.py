@@ -1,6 +1,6 @@
 """Renders the spec on the site, so that no page repeats by hand what a row states.
 
-Directives: ``spec-profiles``, ``spec-profile``, ``spec-list``, ``spec-kind``,
+Directives: ``spec-profiles``, ``spec-profile``, ``spec-list``, ``spec-unlisted``, ``spec-kind``,
 ``spec-out-of-scope``, ``spec-orders`` and ``spec-rows``. Roles: ``row``, ``profile`` and ``order``
 link to an entry by its name, and an unknown name is a warning. ``spec_pages`` writes the pages of
 the profiles.
@@ -28,10 +28,8 @@ import row_evidence
 import spec
 from conformance.reporting.report import ReportError
 from spec import english
-from spec_pages import OUT_OF_SCOPE, PARTS, write_pages
+from spec_pages import OUT_OF_SCOPE, UNLISTED, not_listed, unlisted_rows, write_pages
 
-#: The behaviour of a call that no row lists.
-UNAFFECTED = "not affected by the mode"
 #: The text of an empty list.
 NO_ROWS = "No operation."
 
@@ -129,28 +127,12 @@ class SpecDirective(SphinxDirective):
         for erratum in row.errata:
             admonition = nodes.admonition("", nodes.title("", "Erratum"), classes=["note"])
             admonition += paragraph(erratum.statement)
-            admonition += paragraph(behaviour_of_code(erratum, entries))
+            admonition += paragraph(
+                english.behaviour_of_code(erratum, entries.facts, entries.devices)
+            )
             admonition += field_list_of_sources(erratum.sources, entries)
             remarks.append(admonition)
         return remarks
-
-
-def behaviour_of_code(erratum: spec.Erratum, entries: spec.Spec) -> str:
-    """Returns the behaviour, the releases and the condition of an erratum, in a sentence."""
-    behaviour = PARTS[erratum.behaviour].verb if erratum.behaviour else UNAFFECTED
-    if erratum.caller:
-        behaviour += f" as `{erratum.caller}`"
-    releases = f"since {erratum.since}" + " or before" * erratum.since_is_bound
-    if erratum.until:
-        releases += f", up to {erratum.until}"
-    condition = " and ".join(
-        filter(None, (condition_phrase(erratum.when, entries.facts), erratum.calls))
-    )
-    if erratum.device:
-        behaviour += f" on {entries.devices[erratum.device].english} device"
-    otherwise = f"; otherwise {UNAFFECTED}" if erratum.unaffected_elsewhere else ""
-    when = f", when {condition}" if condition else ""
-    return f"PyTorch's code {releases}: {behaviour}{when}{otherwise}."
 
 
 class SpecProfiles(SpecDirective):
@@ -202,6 +184,25 @@ class SpecList(SpecDirective):
             (row for row in rows if device is None or row.covers(device)),
             lambda row: [self.summary(row), *self.remarks(row, entries)],
         )
+
+
+class SpecUnlisted(SpecDirective):
+    """A bullet list of the rows that decide calls which a profile does not list, by the effect."""
+
+    required_arguments = 1
+    option_spec: ClassVar[OptionSpec | None] = {"profile": directives.unchanged_required}
+
+    def run(self) -> list[nodes.Node]:
+        """Makes a bullet list."""
+        entries = spec.load()
+        effects = [effect for effect in UNLISTED if effect == self.arguments[0]]
+        if not effects:
+            raise self.error(
+                f"no effect {self.arguments[0]!r} to list; there are {sorted(UNLISTED)}"
+            )
+        profile = self.profile(entries, self.options.get("profile", ""))
+        rows = unlisted_rows(entries, profile.name, effects[0])
+        return self.items(rows, lambda row: [self.summary(row), *self.remarks(row, entries)])
 
 
 class SpecKind(SpecDirective):
@@ -300,14 +301,17 @@ class SpecRows(SpecDirective):
 
     def fields(self, row: spec.Row) -> Iterable[tuple[str, nodes.paragraph]]:
         """Yields the names and values of the fields of a row."""
-        profiles: dict[spec.Behaviour | None, list[str]] = {}
+        profiles: dict[tuple[str, str], list[str]] = {}
         for profile, behaviour in row.behaviour.items():
-            profiles.setdefault(behaviour, []).append(profile)
-        for behaviour in (*spec.BEHAVIOURS, None):
-            if behaviour in profiles:
-                heading = PARTS[behaviour].verb.capitalize() if behaviour else "Not listed"
-                links = with_commas(self.link("profile", name) for name in profiles[behaviour])
-                yield heading, paragraph("under ", *links)
+            line = (
+                (english.verb(behaviour).capitalize(), "")
+                if behaviour
+                else not_listed(row, profile)
+            )
+            profiles.setdefault(line, []).append(profile)
+        for (heading, text), names in profiles.items():
+            links = with_commas(self.link("profile", name) for name in names)
+            yield heading, paragraph("under ", *links, *([f": {text}"] if text else []))
         if row.guarantee:
             yield "Guarantee", paragraph(f"`{row.guarantee}`")
         if row.mode_off:
@@ -383,6 +387,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         "spec-profiles": SpecProfiles,
         "spec-profile": SpecProfile,
         "spec-list": SpecList,
+        "spec-unlisted": SpecUnlisted,
         "spec-kind": SpecKind,
         "spec-out-of-scope": SpecOutOfScope,
         "spec-orders": SpecOrders,

@@ -12,6 +12,7 @@ from sphinx.errors import SphinxWarning
 from sphinx.util.docutils import docutils_namespace, patch_docutils
 
 import spec
+from spec import english
 
 SPEC = spec.load()
 
@@ -27,6 +28,29 @@ def test_statement_of_an_order_has_its_numbers(
 ) -> None:
     statement = order.statement.format(**order.parameters)
     assert html.escape(statement, quote=False) in page_html("orders")
+
+
+@pytest.mark.parametrize(
+    ("row", "sentence"),
+    [
+        (
+            "R0137",
+            "since 1.7 or before, up to 2.9: raises, when the left operand is dense; otherwise",
+        ),
+        ("R0183", "since 2.6 or before: raises as `put_` on a CUDA device."),
+        ("R0070", "since 2.13 or before: not affected by the mode, when the dtype is a quantized"),
+        ("R0059", "since 2.6: deterministic."),
+    ],
+)
+def test_an_erratum_states_the_releases_and_the_calls(row: str, sentence: str) -> None:
+    (erratum,) = SPEC.row(row).errata
+    text = english.behaviour_of_code(erratum, SPEC.facts, SPEC.devices)
+    assert text.startswith(f"PyTorch's code {sentence}")
+
+
+def test_the_page_shows_the_source_of_an_erratum(page_html: Callable[[str], str]) -> None:
+    assert "inclusive_deterministic_scan" in page_html("rows")
+    assert "libtorch_cuda.so" in page_html("rows")
 
 
 def build(folder: Path, text: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import spec
 import spec_pages
+from spec.calls import distinct_calls
 
 SPEC = spec.load()
 
@@ -52,6 +53,20 @@ def listed_rows(profile: str) -> Iterator[tuple[str, str]]:
         elif behaviour is not None:
             part = spec_pages.OPTIONS.get(row.kind, spec_pages.PARTS[behaviour])
             yield part.heading, row.id
+    yield from unlisted_rows(profile)
+
+
+def unlisted_rows(profile: str) -> Iterator[tuple[str, str]]:
+    """Yields the heading and the id of every row by which a call that is not listed is decided."""
+    for row in SPEC.select(kind="op", active=True):
+        effects = set()
+        for facts in distinct_calls(SPEC.select(op=row.op), SPEC.facts):
+            for device in filter(row.covers, spec.DEVICES):
+                answer = spec.resolve(row.op, row.direction, device, facts, profile)
+                if answer.row is not None and answer.row.id == row.id and not answer.listed:
+                    effects.add(answer.effect)
+        for effect in sorted(effects - ({"same"} if len(effects) > 1 else set())):
+            yield spec_pages.UNLISTED[effect].heading, row.id
 
 
 @pytest.mark.parametrize("profile", SPEC.profiles)

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 import spec
+from impl._core import symbolic_sizes
 
 #: The types that ops accept as an array.
 Array: TypeAlias = jax.Array | npt.NDArray[Any] | np.generic
@@ -25,14 +26,30 @@ def array(function: str, name: str, value: Any) -> jax.Array:
     """Returns ``value`` as a JAX array.
 
     Raises:
-        TypeError: ``value`` is neither a JAX nor a NumPy array.
+        TypeError: ``value`` is neither a JAX nor a NumPy array, or not of numbers or bools.
     """
-    if not isinstance(value, jax.Array | np.ndarray | np.generic):
+    return jnp.asarray(native(function, name, value))
+
+
+def native(function: str, name: str, value: Any) -> Array:
+    """Returns ``value``, an array of numbers or bools; one of NumPy in the machine's byte order.
+
+    Raises:
+        TypeError: ``value`` is neither a JAX nor a NumPy array, or not of numbers or bools.
+    """
+    if isinstance(value, jax.Array):
+        return value
+    if not isinstance(value, np.ndarray | np.generic):
         raise TypeError(
             f"{function}(): argument '{name}' must be a jax.Array or a NumPy array, not "
             f"{type(value).__name__}; wrap it in jax.numpy.asarray"
         )
-    return jnp.asarray(value)
+    if not (jnp.issubdtype(value.dtype, jnp.number) or value.dtype == np.bool_):
+        raise TypeError(
+            f"{function}(): argument '{name}' must be of numbers or bools, but its dtype is "
+            f"{value.dtype}"
+        )
+    return value if value.dtype.isnative else value.astype(value.dtype.newbyteorder("="))
 
 
 def integer(function: str, name: str, value: Any) -> int:
@@ -141,7 +158,7 @@ def index_array(function: str, index: Any, name: str = "index") -> jax.Array:
         TypeError: ``index`` is not an array.
         RuntimeError: ``index`` has another dtype.
     """
-    array(function, name, index)
+    index = native(function, name, index)
     if np.dtype(index.dtype) not in (np.int32, np.int64):
         raise RuntimeError(
             f"{function}(): Expected dtype int32/int64 for {name} but got: {index.dtype}"
@@ -390,10 +407,11 @@ def no_larger(
     Raises:
         RuntimeError: ``index`` is larger.
     """
-    for axis, (length, limit) in enumerate(zip(index.shape, other.shape, strict=False)):
-        if length > limit and not (but_along_dim and axis == dim):
-            apart = f" apart from dimension {dim}" if but_along_dim else ""
-            raise RuntimeError(
-                f"{function}(): expected index {list(index.shape)} to be no larger than {name} "
-                f"{list(other.shape)}{apart}, but dimension {axis} is"
-            )
+    with symbolic_sizes.need(function, index=index, **{name: other}):
+        for axis, (length, limit) in enumerate(zip(index.shape, other.shape, strict=False)):
+            if not (but_along_dim and axis == dim) and length > limit:
+                apart = f" apart from dimension {dim}" if but_along_dim else ""
+                raise RuntimeError(
+                    f"{function}(): expected index {list(index.shape)} to be no larger than {name} "
+                    f"{list(other.shape)}{apart}, but dimension {axis} is"
+                )

@@ -16,11 +16,16 @@ def within(index: jax.Array, size: int) -> jax.Array:
     """Returns ``index`` with ``size`` for each element outside [0, size), in int32 if that fits.
 
     The replacement comes before the conversion: in 32 bits, a wide index out of range could equal
-    one in range.
+    one in range. A narrow index becomes wide first: its dtype may not hold ``size``.
     """
+    index = _at_least_32_bits(index)
     inside = (index >= 0) & (index < size)
     replaced = jnp.where(inside, index, size)
     return replaced.astype(jnp.int32) if size < jnp.iinfo(jnp.int32).max else replaced
+
+
+def _at_least_32_bits(index: jax.Array) -> jax.Array:
+    return index.astype(jnp.int32) if index.dtype.itemsize < 4 else index
 
 
 def index_dtype(size: int) -> jnp.dtype:

@@ -18,7 +18,7 @@ import spec
 from impl._core import arguments
 from impl._core.numerics import accumulator, by_parts, convert, fence
 from impl._mode.decide import Action, Decision
-from impl._primitives.arithmetic import divide, multiply
+from impl._primitives.arithmetic import divide, multiply, sqrt
 from impl._primitives.gather import gather
 from impl._primitives.scatter_accumulate import scatter_accumulate
 
@@ -123,7 +123,7 @@ def _norm(rows: jax.Array, order: float, decision: Decision) -> jax.Array:
     """Returns the norm of each row, a real number."""
     if jnp.iscomplexobj(rows):
         real, imag = rows.real, rows.imag
-        size = jnp.sqrt(multiply(real, real) + multiply(imag, imag))
+        size = sqrt(multiply(real, real) + multiply(imag, imag))
     else:
         size = jnp.abs(rows)
     if order == 0:
@@ -133,7 +133,7 @@ def _norm(rows: jax.Array, order: float, decision: Decision) -> jax.Array:
     if order not in _WITHOUT_POWERS:
         return _total(size**order, decision) ** (1 / order)
     total = _total(multiply(size, size) if order == 2 else size, decision)
-    return jnp.sqrt(total) if order == 2 else total
+    return sqrt(total) if order == 2 else total
 
 
 def _total(values: jax.Array, decision: Decision) -> jax.Array:

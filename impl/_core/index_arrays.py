@@ -148,8 +148,9 @@ def _flat(indices: Sequence[AxisIndex], sizes: list[int]) -> jax.Array:
             for i, size in zip(values, sizes, strict=True)
         ]
         return jnp.asarray(_offset(wrapped_values, sizes).astype(dtype)).reshape(1, -1, 1)
+    shape = np.broadcast_shapes(*(np.shape(index.index) for index in indices))
     traced = [
-        within(wrapped(jnp.asarray(index.index), size), size)
+        jnp.broadcast_to(within(wrapped(jnp.asarray(index.index), size), size), shape)
         for index, size in zip(indices, sizes, strict=True)
     ]
     inside = [i < size for i, size in zip(traced, sizes, strict=True)]

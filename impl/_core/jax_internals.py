@@ -6,13 +6,20 @@ other one, and tests with each supported JAX that all of them still exist and do
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
 import jax
+import numpy as np
+from jax.extend.core import Primitive
+from jax.extend.mlir.dialects import sdy
+from jax.extend.sharding import xla_client  # type: ignore[attr-defined]
+from jax.interpreters import mlir
 
 #: Modules of JAX without documents, or documented in part: NAMES has each name used from them.
 MODULES = ("jax._src", "jax.core", "jax.extend", "jax.interpreters", "jaxlib")
@@ -20,22 +27,32 @@ MODULES = ("jax._src", "jax.core", "jax.extend", "jax.interpreters", "jaxlib")
 #: The use of each name. JAX's tutorial on primitives has most of them.
 NAMES: Mapping[str, str] = MappingProxyType(
     {
+        "jax.__version_info__": "to tell releases of XLA apart, which JAX requires one of",
         "jax.core.ShapedArray": "the abstract value of a primitive without operands",
         "jax.core.Tracer": "to tell a traced value from a known one",
         "jax.extend.core.Primitive": "to define a primitive",
         "jax.interpreters.ad.Zero": "the symbolic zero of JVP and transpose rules",
         "jax.interpreters.ad.defbilinear": "the derivatives of a product",
         "jax.interpreters.ad.defjvp": "the derivatives of a primitive, one for each operand",
+        "jax.interpreters.ad.deflinear2": "the derivatives of a linear primitive",
         "jax.interpreters.ad.instantiate_zeros": "to make an array of a symbolic zero",
         "jax.interpreters.ad.is_undefined_primal": "to find the operand to differentiate by",
         "jax.interpreters.ad.primitive_jvps": "to register a JVP rule",
         "jax.interpreters.ad.primitive_transposes": "to register a transpose rule",
         "jax.interpreters.batching.primitive_batchers": "to register a batching rule",
+        "jax.interpreters.mlir._lowerings": "to find JAX's own lowering rules",
+        "jax.interpreters.mlir._platform_specific_lowerings": "to find those of one platform",
         "jax.interpreters.mlir.lower_fun": "to make a lowering rule of a function",
         "jax.interpreters.mlir.register_lowering": "to register a lowering rule for a platform",
         "jax.interpreters.xla.apply_primitive": "to evaluate a primitive outside of jit",
     }
 )
+
+#: The name of the primitives of products and convolutions. By this name, which JAX gives to a
+#: wrapper of cuDNN's product, policies of ``jax.checkpoint`` such as ``dots_saveable`` know a
+#: product that is not JAX's own; ``dots_with_no_batch_dims_saveable`` takes the first axis of its
+#: first operand for the batch, as it is here.
+PRODUCT = "scaled_matmul_wrapper"
 
 
 def _manual_axis_type(value: jax.Array) -> Any:
@@ -53,6 +70,45 @@ def varying_like(shape: jax.ShapeDtypeStruct, value: jax.Array) -> jax.ShapeDtyp
     """Returns the type of a kernel's output that varies over the same mesh axes as ``value``."""
     axes = _manual_axis_type(value)
     return jax.ShapeDtypeStruct(shape.shape, shape.dtype, manual_axis_type=axes)
+
+
+def type_of(like: Any, *axes: tuple[Any, int] | int, dtype: Any = None) -> Any:
+    """Returns the type of a primitive's result, whose axes are sharded as those of its operands.
+
+    A mesh with explicit axes shards types.
+
+    Args:
+        like: The type of an operand of the same number of axes.
+        *axes: For each axis the type of an operand and the number of its axis that has the same
+            length and sharding; or a length, for an axis that is not sharded.
+        dtype: The dtype; None for that of ``like``.
+    """
+    shape = [axis if isinstance(axis, int) else axis[0].shape[axis[1]] for axis in axes]
+    mesh = like.sharding.mesh
+    if mesh.empty:
+        return like.update(shape=tuple(shape), dtype=dtype, weak_type=False)
+    used: set[str] = set()
+    parts = []
+    for axis in axes:
+        part = None if isinstance(axis, int) else _parts(axis[0])[axis[1]]
+        names = set(part if isinstance(part, tuple) else () if part is None else (part,))
+        parts.append(None if names & used else part)
+        used |= names
+    sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*parts))
+    return like.update(shape=tuple(shape), dtype=dtype, weak_type=False, sharding=sharding)
+
+
+def _parts(aval: Any) -> tuple[Any, ...]:
+    """Returns the mesh axes that shard each axis of a type."""
+    parts = tuple(aval.sharding.spec)
+    return parts + (None,) * (len(aval.shape) - len(parts))
+
+
+def shard_like(value: jax.Array, aval: Any) -> jax.Array:
+    """Returns ``value`` with the sharding of a type. Types that have none change nothing."""
+    if aval.sharding.mesh.empty or _parts(jax.typeof(value)) == _parts(aval):
+        return value
+    return jax.reshard(value, aval.sharding)  # type: ignore[no-any-return]
 
 
 def default_matmul_precision() -> str | None:
@@ -121,3 +177,172 @@ def expanded(equation: Any) -> Any:
 def traced_options(traced: jax.stages.Traced) -> dict[str, Any]:
     """Returns the compiler options that ``jax.jit`` got, of a function that it traced."""
     return dict(traced._params.get("compiler_options_kvs", ()))  # noqa: SLF001  # No other access.
+
+
+def enables_x64() -> bool:
+    """Returns ``jax_enable_x64`` as it is in this thread."""
+    value: bool = jax.config.jax_enable_x64  # type: ignore[attr-defined]
+    return value
+
+
+def no_mesh() -> contextlib.AbstractContextManager[Any]:
+    """Returns a scope without a mesh, in which types have no sharding.
+
+    The device that a program is lowered for stays known.
+    """
+    device = jax.sharding.get_abstract_mesh().abstract_device
+    mesh = jax.sharding.AbstractMesh((), (), abstract_device=device)
+    return jax.sharding.use_abstract_mesh(mesh)
+
+
+def exports(context: Any) -> bool:
+    """Returns whether a lowering rule is called by ``jax.export``."""
+    return bool(context.module_context.lowering_parameters.for_export)
+
+
+def is_local(context: Any) -> bool:
+    """Returns whether a lowering rule is called inside a ``shard_map`` over all axes of a mesh."""
+    axes = context.module_context.axis_context
+    return hasattr(axes, "mesh") and set(axes.manual_axes) == set(axes.mesh.axis_names)
+
+
+def devices_of(context: Any) -> int:
+    """Returns over how many devices XLA partitions what a lowering rule returns."""
+    axes = context.module_context.axis_context
+    return int(axes.mesh.size if hasattr(axes, "mesh") else getattr(axes, "num_devices", 1))
+
+
+def check_partitioner(context: Any) -> None:
+    """Refuses a ``shard_map`` over some axes of a mesh if Shardy is off: XLA would crash."""
+    axes = context.module_context.axis_context
+    is_inside = bool(getattr(axes, "manual_axes", False))
+    if is_inside and not jax.config.jax_use_shardy_partitioner:  # type: ignore[attr-defined]
+        raise NotImplementedError(
+            "inside a shard_map over some axes of a mesh, deterministic operations need the "
+            "partitioner Shardy; set jax_use_shardy_partitioner to True"
+        )
+
+
+def without_shardings(context: Any) -> Any:
+    """Returns the context of a lowering rule with types that have no sharding."""
+    return context.replace(
+        avals_in=[*map(_without_sharding, context.avals_in)],
+        avals_out=[*map(_without_sharding, context.avals_out)],
+    )
+
+
+def with_devices(context: Any) -> Any:
+    """Returns the context of a lowering rule with as many devices as the program has.
+
+    JAX leaves the devices out unless a program has a primitive of a private set. The rule of
+    ``custom_partitioning`` fails without them, but only counts them.
+    """
+    axes = context.module_context.axis_context
+    if not hasattr(axes, "device_assignment") or axes.device_assignment is not None:
+        return context
+    axes = dataclasses.replace(axes, device_assignment=(jax.devices()[0],) * axes.num_devices)
+    return context.replace(module_context=context.module_context.replace(axis_context=axes))
+
+
+def _without_sharding(aval: Any) -> Any:
+    return jax.core.ShapedArray(aval.shape, aval.dtype)
+
+
+_without_sharding_p = Primitive("samebits_without_sharding")
+_without_sharding_p.def_abstract_eval(_without_sharding)
+mlir.register_lowering(_without_sharding_p, lambda _, value: [value])
+
+
+def without_sharding(value: jax.Array) -> jax.Array:
+    """Returns ``value`` with a type that has no sharding, inside a ``no_mesh()`` scope."""
+    return _without_sharding_p.bind(value)  # type: ignore[no-any-return]  # a primitive is not typed
+
+
+def replicated(value: Any) -> Any:
+    """Returns a value of a lowering rule, of which every device of Shardy then has the whole."""
+    axes = [sdy.DimensionShardingAttr.get([], is_closed=True)] * value.type.rank
+    sharding = sdy.TensorShardingAttr.get(sdy.MeshAttr.get([]), axes)
+    return sdy.ShardingConstraintOp(value, sharding).result
+
+
+class _Sharding(jax.sharding.Sharding):
+    """A sharding of XLA, as the rule of ``custom_partitioning`` takes and returns it."""
+
+    def __init__(self, of_xla: Any) -> None:
+        self._of_xla = of_xla
+
+    def _to_xla_hlo_sharding(self, _: int) -> Any:
+        return self._of_xla
+
+
+@dataclasses.dataclass(frozen=True)
+class Tiling:
+    """The tiles that an array is cut into over devices.
+
+    Attributes:
+        tiles: The number of tiles along each axis of the array.
+        names: The name of each axis; None for an axis that is to have one tile.
+        of_xla: XLA's sharding.
+    """
+
+    tiles: tuple[int, ...]
+    names: tuple[str | None, ...]
+    of_xla: Any
+
+    @staticmethod
+    def replicated() -> Tiling:
+        """Returns the tiling into one tile."""
+        return Tiling((), (), xla_client.HloSharding.replicate())
+
+    @staticmethod
+    def of(array: jax.ShapeDtypeStruct, names: tuple[str | None, ...]) -> Tiling | None:
+        """Returns the tiling of an array as a rule of ``custom_partitioning`` gets it."""
+        if array.sharding is None:
+            return None
+        of_xla = array.sharding._to_xla_hlo_sharding(len(array.shape))  # noqa: SLF001  # no other
+        if not of_xla.is_tiled():
+            return None
+        return Tiling(tuple(of_xla.tile_assignment_dimensions()[: len(names)]), names, of_xla)
+
+    def along(self, names: tuple[str | None, ...]) -> jax.sharding.Sharding:
+        """Returns the sharding of another array whose axes of the same names have the same tiles.
+
+        Its other axes have one tile each. Devices with the same tiles get the same data. The axes
+        of a ``shard_map`` that this is inside of stay as they are.
+        """
+        if not self.tiles:
+            return _Sharding(self.of_xla)
+        kind = type(self.of_xla.to_proto().type)
+        grid = np.asarray(self.of_xla.tile_assignment_devices())
+        grid = grid.reshape(self.of_xla.tile_assignment_dimensions())
+        rank = len(self.tiles)
+        kinds = enumerate(self.of_xla.subgroup_types())
+        manual = [rank + position for position, of in kinds if of == kind.MANUAL]
+        same = [None if n is None or n not in self.names else self.names.index(n) for n in names]
+        first = [axis for axis in (*same, *manual) if axis is not None]
+        grid = grid.transpose(first + [axis for axis in range(grid.ndim) if axis not in first])
+        tiles = [1 if axis is None else self.tiles[axis] for axis in same]
+        rest = grid.shape[len(first) - len(manual) : len(first)]
+        kinds_of_rest = [kind.MANUAL] * len(manual) + [kind.REPLICATED]
+        grid = grid.reshape(*tiles, *rest, -1)
+        return _Sharding(type(self.of_xla).subgroup_with_device_ordering(grid, kinds_of_rest))
+
+
+def lowering_rules(primitive: Primitive) -> Mapping[str | None, tuple[Callable[..., Any], bool]]:
+    """Returns JAX's own lowering rules of a primitive, and whether each is lowered inline.
+
+    They are those of each platform that has one, and that of all others, for which the key is None.
+
+    Raises:
+        LookupError: This release of JAX keeps its rules elsewhere, or has none for the primitive.
+    """
+    try:
+        general, platforms = mlir._lowerings, mlir._platform_specific_lowerings  # type: ignore[attr-defined]  # noqa: SLF001
+        tables: dict[str | None, Any] = {None: general, **platforms}
+        entries = {name: table[primitive] for name, table in tables.items() if primitive in table}
+        rules = {name: (entry.rule, entry.inline) for name, entry in entries.items()}
+    except (AttributeError, TypeError) as error:
+        raise LookupError(f"JAX {jax.__version__} keeps lowering rules elsewhere") from error
+    if not rules or not all(callable(rule) for rule, _ in rules.values()):
+        raise LookupError(f"JAX {jax.__version__} has no lowering rule of {primitive.name!r}")
+    return rules

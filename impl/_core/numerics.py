@@ -12,6 +12,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+#: The scope of divisions and roots that may be approximate, since integer arithmetic corrects them.
+#: Instructions of compiled programs have it in their metadata.
+MENDED = "samebits_mended"
+#: Whether XLA on a CPU fuses nothing across a fence.
+_FENCES_HOLD = jax.__version_info__ >= (0, 11)
+
 
 def identity(dtype: jax.typing.DTypeLike) -> float | int:
     """Returns the identity of addition: -0 for floats, since -0 + x has the bits of x for all x."""
@@ -19,9 +25,22 @@ def identity(dtype: jax.typing.DTypeLike) -> float | int:
 
 
 def lowest(dtype: jax.typing.DTypeLike) -> jax.Array:
-    """Returns the least value of a real dtype: minus infinity, or the least integer."""
-    is_float = jnp.issubdtype(dtype, jnp.floating)
-    return jnp.asarray(-jnp.inf if is_float else jnp.iinfo(dtype).min, dtype)
+    """Returns the least value of a real dtype: minus infinity, if the dtype has it."""
+    if not jnp.issubdtype(dtype, jnp.floating):
+        return jnp.asarray(jnp.iinfo(dtype).min, dtype)
+    return jnp.asarray(-jnp.inf if _has_infinity(dtype) else jnp.finfo(dtype).min, dtype)
+
+
+def highest(dtype: jax.typing.DTypeLike) -> jax.Array:
+    """Returns the greatest value of a real dtype: infinity, if the dtype has it."""
+    if not jnp.issubdtype(dtype, jnp.floating):
+        return jnp.asarray(jnp.iinfo(dtype).max, dtype)
+    return jnp.asarray(jnp.inf if _has_infinity(dtype) else jnp.finfo(dtype).max, dtype)
+
+
+def _has_infinity(dtype: jax.typing.DTypeLike) -> bool:
+    # Several floats of 8 bits have none: infinity becomes NaN, or their greatest number.
+    return bool(np.isinf(np.array(np.inf).astype(np.dtype(dtype))))
 
 
 def fill_value(dtype: jax.typing.DTypeLike) -> float | int | bool:
@@ -58,18 +77,35 @@ def fence(value: jax.Array) -> jax.Array:
     return fenced
 
 
-def product(a: jax.Array, b: jax.typing.ArrayLike) -> jax.Array:
-    """Returns ``a * b``, rounded before any sum that it is a term of.
+def seal(value: jax.Array) -> jax.Array:
+    """Returns ``value``; if it is a product, it is rounded before a sum uses it.
 
     XLA contracts a product and a sum in one fusion to a fused multiply-add, with jax 0.10 even
     across an optimization_barrier. It does not contract a product that is used several times.
     """
-    p = a * b
-    if not jnp.issubdtype(p.dtype, jnp.floating):
-        return p
-    return jnp.where(jnp.abs(p) <= jnp.inf, p, p + p)
+    if jnp.issubdtype(value.dtype, jnp.complexfloating):
+        return jax.lax.complex(seal(value.real), seal(value.imag))
+    if not jnp.issubdtype(value.dtype, jnp.floating):
+        return value
+    return jnp.where(jnp.abs(value) <= jnp.inf, value, value + value)
 
 
+def isolate(value: jax.Array) -> jax.Array:
+    """Returns ``value``; whatever computes it is rounded before a sum uses it.
+
+    A fence costs nothing if ``value`` is in memory, where a seal reads and writes it once.
+    """
+    if not jnp.issubdtype(value.dtype, jnp.inexact):
+        return value
+    return fence(value) if _FENCES_HOLD else seal(value)
+
+
+def product(a: jax.Array, b: jax.typing.ArrayLike) -> jax.Array:
+    """Returns the real product ``a * b``, rounded before any sum that it is a term of."""
+    return seal(a * b)
+
+
+@jax.named_scope(MENDED)
 def quotient(a: jax.Array, b: jax.Array) -> jax.Array:
     """Returns ``a / b`` for float32 or float64, rounded to nearest on every device.
 
@@ -113,6 +149,48 @@ def quotient(a: jax.Array, b: jax.Array) -> jax.Array:
     exact = jax.lax.bitcast_convert_type(sign | packed, a.dtype)
     ordinary = [(e > 0) & (e < top) for e in exponents]
     return jnp.where(ordinary[0] & ordinary[1], exact, a / b)
+
+
+@jax.named_scope(MENDED)
+def square_root(
+    value: jax.Array, approximate: Callable[[jax.Array], jax.Array] = jax.lax.sqrt
+) -> jax.Array:
+    """Returns the square root of float32 or float64, rounded to nearest on every device.
+
+    XLA approximates the root of float32 on a GPU. Here, integer arithmetic corrects the root of the
+    significand. Subnormal operands may count as zero.
+
+    Args:
+        value: Any shape.
+        approximate: Returns square roots with an error of up to 3 units in the last place.
+    """
+    info = jnp.finfo(value.dtype)
+    fraction, bits = info.nmant, info.bits
+    word = jnp.dtype(f"uint{bits}")
+    one = jnp.array(1, word)
+    lead = one << fraction
+    top = (1 << (bits - 1 - fraction)) - 1
+    bias = top >> 1
+    raw = jax.lax.bitcast_convert_type(value, word)
+    exponent = raw >> fraction  # A sign would make it greater than that of infinity.
+    odd = (exponent & one) ^ (bias & 1)
+    m = ((raw & (lead - one)) | lead) << odd
+    # The root q of the scaled significand has a leading 1, the bits of the fraction, and one bit
+    # more to round by. It starts 16 too low. The products may overflow a word, but the remainder,
+    # which is their difference, is small and therefore exact.
+    scaled = jax.lax.convert_element_type(m, value.dtype) * float(4 << fraction)
+    q = approximate(scaled).astype(word) - 16
+    rest = (m << (fraction + 2)) - q * q
+    for step in (16, 8, 4, 2, 1):
+        part = (2 * q + step) * step
+        fits = rest >= part
+        q = q + jnp.where(fits, jnp.array(step, word), 0)
+        rest = jnp.where(fits, rest - part, rest)
+    # No root is halfway: the square of a number that ends one bit later ends three bits later.
+    rounded = (q >> 1) + (q & one)
+    packed = (((exponent - odd + bias) >> 1) << fraction) + (rounded - lead)
+    exact = jax.lax.bitcast_convert_type(packed, value.dtype)
+    return jnp.where((exponent > 0) & (exponent < top), exact, approximate(value))
 
 
 def convert(value: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:

@@ -107,12 +107,12 @@ def arrays_alone(
         TypeError: An entry is not an array, or a mask is not known under ``jit``.
     """
     entries: list[_Entry] = []
-    for position, index in enumerate(indices):
+    for position, given in enumerate(indices):
         name = f"indices[{position}]"
-        if index is None:
+        if given is None:
             entries.append(slice(None))
             continue
-        arguments.array(function, name, index)
+        index = arguments.native(function, name, given)
         if is_mask(index) and index.ndim == 0:
             raise RuntimeError(
                 f"{function}(): argument '{name}' is a mask without dimensions; it needs one"
@@ -163,7 +163,8 @@ def _entry(function: str, entry: Any, name: str) -> _Entry:
     if isinstance(entry, list | tuple | range):
         entry = _from_list(function, entry, name)
     if isinstance(entry, jax.Array | np.ndarray | np.generic):
-        return _of_array(function, entry, name, as_number=True)
+        native = arguments.native(function, name, entry)
+        return _of_array(function, native, name, as_number=True)
     raise IndexError(
         f"{function}(): argument '{name}' is of type {type(entry).__name__}; {_ALLOWED}"
     )

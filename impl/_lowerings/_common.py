@@ -56,11 +56,24 @@ def map_row_blocks(
     return out
 
 
+def _whole_bytes(integers: jax.Array) -> jax.Array:
+    """Returns integers of at least 8 bits: JAX cannot take the bits of a narrower dtype."""
+    info = jnp.iinfo(integers.dtype)
+    if info.bits >= 8:
+        return integers
+    return integers.astype(jnp.int8 if info.min < 0 else jnp.uint8)
+
+
 def sort_keys(values: jax.Array) -> jax.Array:
     """Returns unsigned integers that sort as ``values`` do.
 
     -0 and 0 have the same key. All NaNs have the same key, which is the greatest.
     """
+    if jnp.issubdtype(values.dtype, jnp.floating) and np.dtype(values.dtype).itemsize == 1:
+        # Some of these have no infinity, no sign, or one NaN whose bits are those of -0.
+        values = values.astype(jnp.float32)
+    elif values.dtype != jnp.bool_ and jnp.issubdtype(values.dtype, jnp.integer):
+        values = _whole_bytes(values)
     bits = np.dtype(values.dtype).itemsize * 8
     unsigned = jnp.dtype(f"uint{bits}")
     sign = jnp.array(1 << (bits - 1), unsigned)

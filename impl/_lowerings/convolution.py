@@ -134,8 +134,14 @@ def ordered_kernel(
         return bilinear_by_parts(run, a, b)
     if 0 in (*shape, *a.shape, *b.shape) or not jnp.issubdtype(a.dtype, jnp.floating):
         return ordered_xla(a, b, **params)
-    if max(a.size, b.size, math.prod(shape)) > MAX_ELEMENTS and a.shape[0] > 1:
+    if max(a.size, b.size, math.prod(shape)) > MAX_ELEMENTS:
         half = a.shape[0] // 2
+        if half == 0:
+            raise NotImplementedError(
+                f"convolution of arrays of shapes {list(a.shape)} and {list(b.shape)} to "
+                f"{list(shape)}: on a GPU the ordered path takes at most {MAX_ELEMENTS} elements "
+                "of each for one element of the batch; split the channels or the image"
+            )
         if role == "weights":
             return run(a[:half], b[:half]) + run(a[half:], b[half:])
         return jnp.concatenate([run(a[:half], b), run(a[half:], b)])

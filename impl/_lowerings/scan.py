@@ -68,7 +68,10 @@ def ordered_xla(parts: Parts, *, by: Running) -> Parts:
 @on_parts
 def ordered_kernel(parts: Parts, *, by: Running, launch: Launch) -> Parts:
     """Computes the spec's blocked scan by kernels, with one lane for each column of a block."""
-    if len(parts) * parts[0].size > MAX_ELEMENTS:
+    outer, n, inner = parts[0].shape
+    blocks = -(-n // block_length())
+    padded = n if blocks == 1 else blocks * block_length()
+    if len(parts) * outer * padded * inner > MAX_ELEMENTS:
         return _blocked_scan(parts, COMBINES[by], _fold)
     return _blocked_scan(parts, COMBINES[by], functools.partial(kernels.fold_blocks, launch=launch))
 
@@ -82,7 +85,8 @@ def atomic_xla(parts: Parts, *, by: Running) -> Parts:
 
 def atomic_kernel(values: jax.Array, *, launch: Launch, **options: Any) -> jax.Array:
     """Computes running sums, with the carries of chunks added by atomics."""
-    if jnp.issubdtype(values.dtype, jnp.integer) or values.size > MAX_ELEMENTS:
+    numbers = 2 if jnp.iscomplexobj(values) else 1
+    if jnp.issubdtype(values.dtype, jnp.integer) or numbers * values.size > MAX_ELEMENTS:
         # The backend's atomics take floats alone. Integers have the same sum in every order.
         return atomic_xla(values, **options)  # type: ignore[no-any-return]
     return _atomic_sum(values, launch=launch, **options)  # type: ignore[no-any-return]

@@ -279,7 +279,8 @@ def _fold_contributions(
             f"reaches {MAX_ELEMENTS} of each; split the operand or the updates"
         )
     n = indices.shape[1]
-    length = panel_length(size)
+    # One panel that is longer than the contributions may have a length beyond int32.
+    length = min(panel_length(size), n)
     panels = -(-n // length)
     panel = jnp.arange(n, dtype=jnp.int32) // length
     first = jnp.arange(panels, dtype=jnp.int32)[None] * length

@@ -28,6 +28,9 @@ def to_keys(values: jax.Array, reduction: Reduction) -> jax.Array:
     """
     if not jnp.issubdtype(values.dtype, jnp.floating):
         return _signed(values)
+    if values.dtype.itemsize == 1:
+        # Some of these have no sign, or NaNs elsewhere than beyond all numbers.
+        return to_keys(values.astype(jnp.float32), reduction)
     word, sign, rotation = _words(values.dtype, reduction)
     raw = jax.lax.bitcast_convert_type(values, word)
     rising = jnp.where(raw >= sign, ~raw, raw | sign)
@@ -38,6 +41,8 @@ def from_keys(keys: jax.Array, dtype: jax.typing.DTypeLike, reduction: Reduction
     """Returns the values whose keys ``to_keys`` returned."""
     if not jnp.issubdtype(dtype, jnp.floating):
         return _unsigned(keys, dtype)
+    if jnp.dtype(dtype).itemsize == 1:
+        return from_keys(keys, jnp.float32, reduction).astype(dtype)
     word, sign, rotation = _words(dtype, reduction)
     rising = _unsigned(keys, word) - rotation
     raw = jnp.where(rising >= sign, rising ^ sign, ~rising)

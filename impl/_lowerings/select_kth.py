@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from impl._core.shard_axes import vary_like
 from impl._kernels import select_kth as kernels
-from impl._kernels.launch import Launch
+from impl._kernels.launch import MAX_ELEMENTS, Launch
 from impl._lowerings._common import axis_to_rows, map_row_blocks, sort_keys
 
 #: From keys [rows, n] and a target for each row to a position of the target in each row.
@@ -56,6 +56,8 @@ def _position_of_kth(values: jax.Array, ranks: jax.Array, find: FindPosition) ->
     if values.size == 0:
         return jnp.zeros((outer, 1, inner), jnp.int32)
     keys = sort_keys(axis_to_rows(values))
+    if keys.size > MAX_ELEMENTS:
+        find = _first_position
     position = find(keys, _kth_key(keys, axis_to_rows(ranks)[:, 0]))
     return position.reshape(outer, 1, inner)
 

@@ -176,7 +176,7 @@ def argmax_from(values: jax.Array, start: jax.Array, length: int) -> jax.Array:
     """Returns the same for windows of one length that begin at ``start``, [outer, outputs]."""
 
     def read(step: jax.Array) -> tuple[jax.Array, jax.Array]:
-        position = (start + step)[:, :, None]
+        position = (start + step[None])[:, :, None]
         value = jnp.take_along_axis(values, position, axis=1, mode="promise_in_bounds")
         return value, position
 

@@ -8,13 +8,12 @@ Source: PyTorch's ``torch.use_deterministic_algorithms`` and ``torch.set_determi
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-from collections.abc import Iterator
 
 import jax
 
 import spec
+from impl._mode.scopes import Scope, ThreadState
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +34,7 @@ class Mode:
 # At import, because jax.make_user_context is not thread-safe.
 _mode = jax.make_user_context(Mode())
 _fill = jax.make_user_context(True)
+_scopes: ThreadState[Mode] = ThreadState(_mode)
 
 _DEBUG_MODES = ("default", "warn", "error")
 
@@ -49,9 +49,9 @@ def use_deterministic_algorithms(
 ) -> None:
     """Sets, for the whole process, whether operations must be deterministic.
 
-    With the mode on, an operation that the profile lists takes its ordered path, raises, or fills
-    uninitialised memory, according to its row. The mode does not change other operations. A thread
-    inside a ``deterministic(...)`` scope keeps the mode of that scope.
+    With the mode on, an operation takes its ordered path, raises, or fills uninitialised memory,
+    according to its row. It raises only if the profile lists it so. A thread inside a
+    ``deterministic(...)`` scope keeps the mode of that scope.
 
     Args:
         mode: True to turn the mode on, False to turn it off.
@@ -121,11 +121,15 @@ def get_deterministic_debug_mode() -> int:
 
 def deterministic(
     mode: bool = True, *, warn_only: bool = False, profile: str | None = None
-) -> contextlib._GeneratorContextManager[None]:
+) -> Scope[Mode]:
     """Returns a scope with its own mode, for this thread only.
 
-    Use it as ``with deterministic(): ...`` or as a decorator. Scopes nest. The end of a scope
-    restores the mode from before it, also if an exception ends it.
+    Use it as ``with deterministic(): ...`` or as a decorator. Scopes nest, and the object can be
+    used again. The end of a scope restores the mode from before it, also if an exception ends it.
+
+    The mode holds for the thread. While a task of asyncio awaits inside ``with``, it holds for the
+    other tasks of the thread too; decorate the ``async def`` instead. The decorator of a generator
+    or of an ``async def`` sets the mode while the body runs, and not while the body is suspended.
 
     Args:
         mode: True to turn the mode on inside, False to turn it off inside.
@@ -141,13 +145,9 @@ def deterministic(
     """
     # Here too, so that a decorator refuses bad arguments before the first call.
     _checked("deterministic", mode, warn_only, profile, "")
-    return _scope(mode, warn_only, profile)
-
-
-@contextlib.contextmanager
-def _scope(mode: bool, warn_only: bool, profile: str | None) -> Iterator[None]:
-    with _mode(_checked("deterministic", mode, warn_only, profile, current().profile)):
-        yield
+    return Scope(
+        _scopes, lambda: _checked("deterministic", mode, warn_only, profile, current().profile)
+    )
 
 
 def fill_uninitialized_memory() -> bool:

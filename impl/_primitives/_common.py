@@ -12,7 +12,11 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, mlir, xla
 
 import spec
+from impl._core import symbolic_sizes
+from impl._core.numerics import isolate
 from impl._kernels.launch import Launch
+from impl._lowerings import _partitioning
+from impl._lowerings._partitioning import Axes
 from impl._mode import modes
 from impl._mode.decide import Decision, Path
 
@@ -52,11 +56,23 @@ def new_primitive(
     abstract_eval: Callable[..., Any],
     paths: Mapping[Path, Lowerings],
     *,
+    axes: Axes = _partitioning.NONE_FREE,
     multiple_results: bool = False,
+    adds: bool = True,
 ) -> Primitive:
     """Makes a primitive whose static parameter ``decision`` chooses a path on each platform.
 
-    The caller registers rules of differentiation and batching.
+    The ordered path is partitioned over devices by its free ``axes``; XLA partitions the atomic
+    path. The caller registers rules of differentiation and batching.
+
+    Args:
+        name: The name in a jaxpr.
+        abstract_eval: From the types of the operands to the type of the result.
+        paths: The lowerings of each path.
+        axes: The axes that devices may share.
+        multiple_results: Whether the lowerings return a tuple.
+        adds: Whether lowerings may add to an operand. A product that the user's program passes in
+            is then rounded first, as it is outside of any program.
     """
     primitive = Primitive(name)
     primitive.multiple_results = multiple_results
@@ -67,14 +83,42 @@ def new_primitive(
         platform: str | None, context: Any, *args: Any, decision: Decision, **params: Any
     ) -> Any:
         name = platform or "other"
-        function = paths[decision.on(name).path].choose(name, decision)
-        lower = mlir.lower_fun(
-            functools.partial(function, **params), multiple_results=multiple_results
+        action = decision.on(name)
+        function: Function = functools.partial(paths[action.path].choose(name, decision), **params)
+        # XLA contracts no product with a sum for CUDA.
+        if adds and name != "cuda":
+            function = _on_isolated(function)
+        op = spec.load().row(action.row).op if action.row else primitive.name
+        return _partitioning.lower(
+            _with_sizes(op, function),
+            axes if action.path == "ordered" else _partitioning.LEFT_TO_XLA,
+            context,
+            *args,
+            multiple_results=multiple_results,
         )
-        return lower(context, *args)
 
     register_per_platform(primitive, rule)
     return primitive
+
+
+def _on_isolated(function: Function) -> Function:
+    """Wraps a lowering, whose operands are then rounded before it computes with them."""
+
+    def run(*operands: jax.Array) -> Any:
+        return function(*map(isolate, operands))
+
+    return run
+
+
+def _with_sizes(op: str, function: Function) -> Function:
+    """Wraps a lowering, which then names the op in an error about a symbolic size."""
+
+    def run(*operands: jax.Array) -> Any:
+        names = (f"operand {position}" for position in range(len(operands)))
+        with symbolic_sizes.need(op, **dict(zip(names, operands, strict=True))):
+            return function(*operands)
+
+    return run
 
 
 def register_per_platform(primitive: Primitive, rule: Callable[..., Any]) -> None:

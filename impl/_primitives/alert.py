@@ -43,13 +43,19 @@ def message(alert: Alert) -> str:
     """Returns the message for the user."""
     option = ", warn_only=True" if alert.kind == "warn" else ""
     row = f" in the profile '{alert.profile}' (row {alert.row})" if alert.row else ""
+    remedies = [
+        "wrap this operation in 'with impl.deterministic(False):'",
+        "pass 'warn_only=True' to be warned instead",
+    ]
+    # No profile helps an operation that has no row.
+    if alert.row is not None and alert.profile != "complete":
+        remedies.append("pass 'profile=\"complete\"', in which every operation is deterministic")
     # An op without a row is another library's, which has a tracker of its own.
     request = f" To ask for one, open an issue at {tracker()}." if alert.row else ""
     return (
         f"{alert.caller} does not have a deterministic implementation{row}, but you set "
-        f"'impl.use_deterministic_algorithms(True{option})'. Ways out: wrap this operation in "
-        "'with impl.deterministic(False):'; pass 'warn_only=True' to be warned instead; or pass "
-        f"'profile=\"complete\"', in which every operation is deterministic.{request}"
+        f"'impl.use_deterministic_algorithms(True{option})'. Ways out: "
+        f"{'; '.join(remedies[:-1])}; or {remedies[-1]}.{request}"
     )
 
 
@@ -95,10 +101,17 @@ def _jvp(primals: Any, tangents: Any, *, alerts: Alerts) -> Any:
     return alert_p.bind(*primals, alerts=alerts), tangents[0]
 
 
+def _transpose(cotangent: Any, value: Any, *, alerts: Alerts) -> Any:
+    # Of jax.linear_transpose. The transpose of an operation that varies may vary too.
+    zero = type(cotangent) is ad.Zero
+    return (cotangent if zero else alert_p.bind(cotangent, alerts=alerts),)
+
+
 alert_p.def_impl(_impl)
 alert_p.def_abstract_eval(lambda value, *, alerts: value)
 register_per_platform(alert_p, _lower)
 ad.primitive_jvps[alert_p] = _jvp
+ad.primitive_transposes[alert_p] = _transpose
 batching.primitive_batchers[alert_p] = lambda args, dims, **params: (
     alert_p.bind(*args, **params),
     dims[0],

@@ -1,7 +1,7 @@
-"""Products and quotients with the same bits on every device, which can be differentiated.
+"""Products, quotients and roots with the same bits on every device, which can be differentiated.
 
-A compiler may contract a product with a sum, or approximate a quotient. Ops that promise bits use
-these functions instead.
+A compiler may contract a product with a sum, or approximate a quotient or a square root. Ops that
+promise bits use these functions instead.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir, xla
 
-from impl._core.numerics import accumulator, convert, product, quotient
+from impl._core.numerics import accumulator, convert, isolate, product, quotient, square_root
 from impl._core.shard_axes import aligned
 from impl._primitives import _common
 
@@ -52,18 +52,42 @@ def divide(a: jax.Array, b: jax.Array) -> jax.Array:
     return _bind(divide_p, a, b)
 
 
+def sqrt(value: jax.Array) -> jax.Array:
+    """Returns the square root, with the bits of IEEE 754 on every device.
+
+    float16 and bfloat16 are computed in float32. XLA approximates roots of float32 on a GPU.
+
+    Args:
+        value: Floats, of any shape.
+
+    Returns:
+        Shape and dtype of ``value``. Subnormal operands may count as zero.
+    """
+    return sqrt_p.bind(value)  # type: ignore[no-any-return]
+
+
+def isolated(value: jax.Array) -> jax.Array:
+    """Returns ``value``; whatever computes it is rounded before a sum of the caller uses it.
+
+    The other primitives do this with their operands. An op that adds by itself calls this function
+    for its arrays, since the user's program may compute them by products.
+    """
+    return isolate_p.bind(value)  # type: ignore[no-any-return]
+
+
 def _bind(primitive: Primitive, a: jax.Array, b: jax.Array) -> jax.Array:
     return primitive.bind(*aligned(a, jnp.broadcast_to(b, a.shape)))  # type: ignore[no-any-return]
 
 
-def _new_primitive(name: str, function: Callable[[jax.Array, jax.Array], jax.Array]) -> Primitive:
-    def lower(a: jax.Array, b: jax.Array) -> jax.Array:
-        dtype = accumulator(a.dtype)
-        return convert(function(convert(a, dtype), convert(b, dtype)), a.dtype)
+def _new_primitive(name: str, function: Callable[..., jax.Array]) -> Primitive:
+    def lower(*operands: jax.Array) -> jax.Array:
+        dtype = operands[0].dtype
+        wide = (convert(operand, accumulator(dtype)) for operand in operands)
+        return convert(function(*wide), dtype)
 
     primitive = Primitive(name)
     primitive.def_impl(functools.partial(xla.apply_primitive, primitive))
-    primitive.def_abstract_eval(lambda a, b: a.update(weak_type=False))
+    primitive.def_abstract_eval(lambda a, *_: a.update(weak_type=False))
     mlir.register_lowering(primitive, mlir.lower_fun(lower, multiple_results=False))
     batching.primitive_batchers[primitive] = functools.partial(_batch, primitive)
     return primitive
@@ -98,8 +122,29 @@ def _transpose_quotient(cotangent: Any, a: Any, b: Any) -> Any:
     return ad.Zero(a.aval) if type(cotangent) is ad.Zero else divide(cotangent, b), None
 
 
+def _jvp_of_sqrt(primals: Any, tangents: Any) -> Any:
+    out = sqrt(*primals)
+    if type(tangents[0]) is ad.Zero:
+        return out, _common.zero_tangent(out)
+    return out, multiply(tangents[0], divide(jnp.full_like(out, 0.5), out))
+
+
+def _jvp_of_isolated(primals: Any, tangents: Any) -> Any:
+    out = isolated(*primals)
+    return out, _common.zero_tangent(out) if type(tangents[0]) is ad.Zero else isolated(*tangents)
+
+
+def _transpose_isolated(cotangent: Any, value: Any) -> Any:
+    return (ad.Zero(value.aval) if type(cotangent) is ad.Zero else isolated(cotangent),)
+
+
+isolate_p = _new_primitive("samebits_isolate", isolate)
+sqrt_p = _new_primitive("samebits_sqrt", square_root)
 multiply_p = _new_primitive("samebits_multiply", _product)
 divide_p = _new_primitive("samebits_divide", quotient)
 ad.defbilinear(multiply_p, lambda ct, _, b: multiply(ct, b), lambda ct, a, _: multiply(ct, a))
 ad.primitive_jvps[divide_p] = _jvp_of_quotient
 ad.primitive_transposes[divide_p] = _transpose_quotient
+ad.primitive_jvps[isolate_p] = _jvp_of_isolated
+ad.primitive_transposes[isolate_p] = _transpose_isolated
+ad.primitive_jvps[sqrt_p] = _jvp_of_sqrt

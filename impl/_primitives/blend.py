@@ -22,6 +22,7 @@ from jax.interpreters import ad, batching
 from impl._core.shard_axes import aligned
 from impl._lowerings import blend as lowerings
 from impl._lowerings import scatter_accumulate, scatter_accumulate_cpu
+from impl._lowerings._partitioning import Axes
 from impl._mode.decide import Decision, Path
 from impl._primitives import _common
 
@@ -129,10 +130,11 @@ _sums = _common.Lowerings(lowerings.sums_cpu, lowerings.sums_xla, lowerings.sums
 
 
 def _new_primitive(
-    role: Role, name: str, atomic: _common.Lowerings, ordered: _common.Lowerings
+    role: Role, name: str, rule: str, atomic: _common.Lowerings, ordered: _common.Lowerings
 ) -> Primitive:
     paths: dict[Path, _common.Lowerings] = {"atomic": atomic, "ordered": ordered}
-    primitive = _common.new_primitive(name, functools.partial(_abstract, role), paths)
+    abstract = functools.partial(_abstract, role)
+    primitive = _common.new_primitive(name, abstract, paths, axes=Axes(rule))
     ad.primitive_jvps[primitive] = functools.partial(_jvp, role)
     ad.primitive_transposes[primitive] = functools.partial(_transpose, role)
     batching.primitive_batchers[primitive] = functools.partial(_batch, role)
@@ -141,7 +143,11 @@ def _new_primitive(
 
 #: The primitive that computes the array of each role from the arrays of the two other roles.
 primitives: dict[Role, Primitive] = {
-    "sums": _new_primitive("sums", "samebits_blend", _sums, _sums),
-    "values": _new_primitive("values", "samebits_blend_values", _values_atomic, _values_ordered),
-    "weights": _new_primitive("weights", "samebits_blend_weights", _weights, _weights),
+    "sums": _new_primitive("sums", "samebits_blend", "o.i, on, on -> oni", _sums, _sums),
+    "values": _new_primitive(
+        "values", "samebits_blend_values", "o, o.i, o -> o.i", _values_atomic, _values_ordered
+    ),
+    "weights": _new_primitive(
+        "weights", "samebits_blend_weights", "o, on, on -> on", _weights, _weights
+    ),
 }

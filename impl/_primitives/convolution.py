@@ -10,8 +10,10 @@ import jax
 import jax.numpy as jnp
 from jax.interpreters import ad, batching
 
+from impl._core import jax_internals
 from impl._core.convolution_window import ConvolutionWindow
 from impl._core.shard_axes import aligned
+from impl._lowerings import _partitioning
 from impl._lowerings import convolution as lowerings
 from impl._lowerings.convolution import Role as Role
 from impl._mode.decide import Decision
@@ -106,7 +108,7 @@ def _merge_batch_into_channels(batched: jax.Array) -> jax.Array:
 
 _without_pullback = functools.partial(_common.drop_parameter, "pullback")
 convolution_p = _common.new_primitive(
-    "samebits_convolution",
+    jax_internals.PRODUCT,
     _abstract,
     {
         "atomic": _common.Lowerings(
@@ -120,6 +122,7 @@ convolution_p = _common.new_primitive(
             _without_pullback(lowerings.ordered_kernel),
         ),
     },
+    axes=_partitioning.LEFT_TO_XLA,
 )
 ad.defbilinear(convolution_p, _transpose_first, _transpose_second)
 ad.defjvp(

@@ -14,8 +14,10 @@ import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir, xla
 
+from impl._core import jax_internals
 from impl._core.axes import within
 from impl._core.shard_axes import aligned, vary_like
+from impl._lowerings import _partitioning
 from impl._mode.decide import Decision
 from impl._primitives import _common
 from impl._primitives.alert import alert
@@ -40,11 +42,10 @@ def gather(operand: jax.Array, indices: jax.Array, *, pullback: Decision) -> jax
 
 
 def _abstract(operand: Any, indices: Any, *, pullback: Decision) -> Any:
-    shape = (operand.shape[0], indices.shape[1], operand.shape[2])
-    return operand.update(shape=shape, weak_type=False)
+    return jax_internals.type_of(operand, (operand, 0), (indices, 1), (operand, 2))
 
 
-def _lower(operand: jax.Array, indices: jax.Array, *, pullback: Decision) -> jax.Array:
+def _lower(operand: jax.Array, indices: jax.Array) -> jax.Array:
     size = operand.shape[1]
     if size == 0:
         # No index is valid. Read beyond the end of an axis that has one element instead.
@@ -58,6 +59,21 @@ def _lower(operand: jax.Array, indices: jax.Array, *, pullback: Decision) -> jax
     return jnp.take_along_axis(operand, indices, axis=1, mode="fill")
 
 
+def _lower_as_bits(operand: jax.Array, indices: jax.Array) -> jax.Array:
+    out = _partitioning.as_bits(_lower)(operand, indices)
+    if not jnp.issubdtype(operand.dtype, jnp.inexact):
+        return out
+    inside = (indices >= 0) & (indices < operand.shape[1])
+    return jnp.where(inside, out, jnp.full((), jnp.nan, operand.dtype))
+
+
+def _lowering_rule(context: Any, *args: Any, pullback: Decision) -> Any:
+    function = _lower_as_bits if _partitioning.is_partitioned(context) else _lower
+    return _partitioning.lower(
+        function, _partitioning.LEFT_TO_XLA, context, *args, multiple_results=False
+    )
+
+
 def _jvp(primals: Any, tangents: Any, *, pullback: Decision) -> Any:
     operand, indices = primals
     out = gather(operand, indices, pullback=pullback)
@@ -69,7 +85,7 @@ def _jvp(primals: Any, tangents: Any, *, pullback: Decision) -> Any:
 def _transpose(cotangent: Any, operand: Any, indices: Any, *, pullback: Decision) -> Any:
     if type(cotangent) is ad.Zero:
         return ad.Zero(operand.aval), None
-    initial = vary_like(jnp.zeros(operand.aval.shape, operand.aval.dtype), cotangent)
+    initial = vary_like(ad.instantiate_zeros(ad.Zero(operand.aval)), cotangent)
     cotangent = alert(cotangent, pullback)
     return scatter_accumulate(initial, indices, cotangent, decision=pullback), None
 
@@ -86,6 +102,7 @@ def _transpose_scatter(
         of_updates = ad.Zero(updates.aval)
         if not zero:
             of_updates = _cotangent_of_updates(cotangent, indices, decision)
+            of_updates = jax_internals.shard_like(of_updates, updates.aval)
     return of_operand, None, of_updates
 
 
@@ -107,7 +124,7 @@ def _batch(args: Any, dims: Any, *, pullback: Decision) -> Any:
 
 gather_p.def_impl(functools.partial(xla.apply_primitive, gather_p))
 gather_p.def_abstract_eval(_abstract)
-mlir.register_lowering(gather_p, mlir.lower_fun(_lower, multiple_results=False))
+mlir.register_lowering(gather_p, _lowering_rule)
 ad.primitive_jvps[gather_p] = _jvp
 ad.primitive_transposes[gather_p] = _transpose
 ad.primitive_transposes[primitives["add"]] = _transpose_scatter

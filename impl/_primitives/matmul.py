@@ -11,6 +11,7 @@ from jax.interpreters import ad, batching
 
 from impl._core import jax_internals
 from impl._core.shard_axes import aligned
+from impl._lowerings import _partitioning
 from impl._lowerings import matmul as lowerings
 from impl._mode.decide import Decision
 from impl._primitives import _common
@@ -73,7 +74,7 @@ _without_pullback = functools.partial(_common.drop_parameter, "pullback")
 _ordered = _without_pullback(lowerings.ordered_xla)
 _atomic = _without_pullback(lowerings.atomic_xla)
 matmul_p = _common.new_primitive(
-    "samebits_matmul",
+    jax_internals.PRODUCT,
     _abstract,
     {
         "atomic": _common.Lowerings(_ordered, _atomic, _common.drop_parameter("launch", _atomic)),
@@ -81,6 +82,7 @@ matmul_p = _common.new_primitive(
             _ordered, _ordered, _without_pullback(lowerings.ordered_kernel)
         ),
     },
+    axes=_partitioning.LEFT_TO_XLA,
 )
 ad.defbilinear(matmul_p, _transpose_left, _transpose_right)
 ad.defjvp(

@@ -16,6 +16,7 @@ from jax.interpreters import ad, batching
 from impl._core.scan_combines import Running
 from impl._core.shard_axes import aligned
 from impl._lowerings import scan as lowerings
+from impl._lowerings._partitioning import Axes
 from impl._mode.decide import Decision
 from impl._primitives import _common
 from impl._primitives.alert import alert
@@ -100,7 +101,15 @@ _NAMES: dict[Running, str] = {
     "logaddexp": "samebits_scan_logaddexp",
     "affine": "samebits_recurrence",
 }
-primitives = {by: _common.new_primitive(name, _abstract, _paths(by)) for by, name in _NAMES.items()}
+primitives = {
+    by: _common.new_primitive(
+        name,
+        _abstract,
+        _paths(by),
+        axes=Axes("o.i, o.i -> o.i" if by == "affine" else "o.i -> o.i"),
+    )
+    for by, name in _NAMES.items()
+}
 for _by, _primitive in primitives.items():
     batching.primitive_batchers[_primitive] = functools.partial(_batch, _by)
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax.interpreters import ad, batching
 
 from impl._lowerings import scan_extreme as lowerings
+from impl._lowerings._partitioning import Axes
 from impl._mode.decide import Decision
 from impl._primitives import _common
 from impl._primitives.gather import gather
@@ -62,7 +63,12 @@ def _new_primitive(by: Literal["min", "max"]) -> Any:
     )
     paths: dict[Any, _common.Lowerings] = {"atomic": both, "ordered": both}
     primitive = _common.new_primitive(
-        f"samebits_scan_{by}", _abstract, paths, multiple_results=True
+        f"samebits_scan_{by}",
+        _abstract,
+        paths,
+        axes=Axes("o.i -> o.i, o.i"),
+        multiple_results=True,
+        adds=False,
     )
     ad.primitive_jvps[primitive] = functools.partial(_jvp, by)
     batching.primitive_batchers[primitive] = functools.partial(_batch, by)

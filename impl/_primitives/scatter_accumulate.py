@@ -19,6 +19,7 @@ from impl._core.reductions import Reduction, ReductionName
 from impl._core.shard_axes import aligned
 from impl._lowerings import scatter_accumulate as lowerings
 from impl._lowerings import scatter_accumulate_cpu, scatter_accumulate_extreme
+from impl._lowerings._partitioning import Axes
 from impl._mode.decide import Decision, Path
 from impl._primitives import _common
 
@@ -133,7 +134,11 @@ def _extreme_paths(reduction: Reduction) -> dict[Path, _common.Lowerings]:
 #: gather. ``scatter_accumulate_derivatives`` registers the derivatives of the others.
 primitives = {
     reduction.name: _common.new_primitive(
-        f"samebits_scatter_{reduction.name}", _abstract, paths(reduction)
+        f"samebits_scatter_{reduction.name}",
+        _abstract,
+        paths(reduction),
+        axes=Axes("o.i, o.i, o.i -> o.i"),
+        adds=paths is _fold_paths,
     )
     for reduction, paths in (
         (reductions.ADD, _fold_paths),

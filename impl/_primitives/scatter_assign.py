@@ -10,8 +10,11 @@ import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir, xla
 
+from impl._core import jax_internals
 from impl._core.shard_axes import aligned
+from impl._lowerings import _partitioning
 from impl._lowerings import scatter_assign as lowerings
+from impl._lowerings._partitioning import Axes
 from impl._mode.decide import Decision
 from impl._primitives import _common
 from impl._primitives.scatter_accumulate import merge_batches
@@ -61,8 +64,8 @@ def writers(indices: jax.Array, size: int, *, decision: Decision) -> jax.Array:
 
 
 def _abstract_writers(indices: Any, *, size: int, decision: Decision) -> Any:
-    shape = (indices.shape[0], size, indices.shape[2])
-    return indices.update(shape=shape, dtype=jnp.dtype(jnp.int32), weak_type=False)
+    int32 = jnp.dtype(jnp.int32)
+    return jax_internals.type_of(indices, (indices, 0), size, (indices, 2), dtype=int32)
 
 
 def _jvp_of_writers(primals: Any, tangents: Any, **params: Any) -> Any:
@@ -81,6 +84,14 @@ def _lower(
 ) -> jax.Array:
     del indices
     return jnp.where(writer >= 0, lowerings.take(updates, jnp.maximum(writer, 0)), operand)
+
+
+def _lowering_rule(context: Any, *args: Any) -> Any:
+    is_partitioned = _partitioning.is_partitioned(context)
+    function = _partitioning.as_bits(_lower) if is_partitioned else _lower
+    return _partitioning.lower(
+        function, _partitioning.LEFT_TO_XLA, context, *args, multiple_results=False
+    )
 
 
 def _jvp(primals: Any, tangents: Any) -> Any:
@@ -127,7 +138,7 @@ def _batch(args: Any, dims: Any) -> Any:
 
 assign_p.def_impl(functools.partial(xla.apply_primitive, assign_p))
 assign_p.def_abstract_eval(lambda operand, *_: operand.update(weak_type=False))
-mlir.register_lowering(assign_p, mlir.lower_fun(_lower, multiple_results=False))
+mlir.register_lowering(assign_p, _lowering_rule)
 ad.primitive_jvps[assign_p] = _jvp
 ad.primitive_transposes[assign_p] = _transpose
 batching.primitive_batchers[assign_p] = _batch
@@ -143,6 +154,7 @@ writers_p = _common.new_primitive(
             cpu=lowerings.ordered_cpu, xla=lowerings.ordered_xla, kernel=lowerings.ordered_kernel
         ),
     },
+    axes=Axes("o.i -> o.i"),
 )
 batching.primitive_batchers[writers_p] = _batch_writers
 ad.primitive_jvps[writers_p] = _jvp_of_writers

@@ -11,6 +11,7 @@ from jax.interpreters import ad, batching
 from impl._core.shard_axes import aligned
 from impl._lowerings import select_kth as lowerings
 from impl._lowerings._common import sort_keys
+from impl._lowerings._partitioning import Axes
 from impl._mode.decide import Decision
 from impl._primitives import _common
 
@@ -68,6 +69,8 @@ select_kth_p = _common.new_primitive(
             cpu=lowerings.ordered_cpu, xla=lowerings.ordered_xla, kernel=lowerings.ordered_kernel
         ),
     },
+    axes=Axes("o.i, o.i -> o.i"),
+    adds=False,
 )
 ad.primitive_jvps[select_kth_p] = _jvp
 batching.primitive_batchers[select_kth_p] = _batch

@@ -9,7 +9,9 @@ import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 
+from impl._core import jax_internals
 from impl._lowerings import sort as lowerings
+from impl._lowerings._partitioning import Axes
 from impl._mode.decide import Decision
 from impl._primitives import _common
 
@@ -50,13 +52,19 @@ def most_frequent(values: jax.Array, *, decision: Decision) -> jax.Array:
 
 
 def _abstract(values: Any, *, count: int = 1, **_: Any) -> Any:
-    shape = (values.shape[0], count, values.shape[2])
-    return values.update(shape=shape, dtype=jnp.dtype(jnp.int32), weak_type=False)
+    int32 = jnp.dtype(jnp.int32)
+    return jax_internals.type_of(values, (values, 0), count, (values, 2), dtype=int32)
 
 
 def _new_primitive(name: str, cpu: Any, xla: Any, kernel: Any) -> Primitive:
     both = _common.Lowerings(cpu=cpu, xla=xla, kernel=kernel)
-    primitive = _common.new_primitive(name, _abstract, {"atomic": both, "ordered": both})
+    primitive = _common.new_primitive(
+        name,
+        _abstract,
+        {"atomic": both, "ordered": both},
+        axes=Axes("o.i -> o.i"),
+        adds=False,
+    )
 
     def jvp(primals: Any, tangents: Any, **params: Any) -> Any:
         out = primitive.bind(*primals, **params)

@@ -17,6 +17,7 @@ from jax.interpreters import ad, batching
 from impl._core.shard_axes import aligned
 from impl._lowerings import scatter_accumulate, scatter_accumulate_cpu
 from impl._lowerings import sparse_matmul as lowerings
+from impl._lowerings._partitioning import Axes
 from impl._mode.decide import Decision
 from impl._primitives import _common
 from impl._primitives.alert import alert
@@ -191,9 +192,13 @@ sparse_matmul_p = _common.new_primitive(
             scatter_accumulate.ordered_kernel,
         ),
     },
+    axes=Axes("o, o, o, o.i -> o.i"),
 )
 sample_p = _common.new_primitive(
-    "samebits_sparse_sample", _abstract_sample, {"atomic": _samples, "ordered": _samples}
+    "samebits_sparse_sample",
+    _abstract_sample,
+    {"atomic": _samples, "ordered": _samples},
+    axes=Axes("o, o, oe, oe -> oe"),
 )
 ad.primitive_jvps[sparse_matmul_p] = functools.partial(_jvp, sparse_matmul_p, (0, 3))
 ad.primitive_jvps[sample_p] = functools.partial(_jvp, sample_p, (0, 1))

@@ -12,6 +12,7 @@ import jax
 from jax.interpreters import ad, batching
 
 from impl._lowerings import total as lowerings
+from impl._lowerings._partitioning import Axes
 from impl._mode.decide import Decision
 from impl._primitives import _common
 
@@ -56,6 +57,7 @@ total_p = _common.new_primitive(
             _common.drop_parameter("launch", lowerings.ordered_xla),
         ),
     },
+    axes=Axes("*. -> *."),
 )
 ad.deflinear2(total_p, _transpose)
 batching.primitive_batchers[total_p] = _batch

@@ -12,6 +12,7 @@ from jax.interpreters import ad, batching
 from impl._core.shard_axes import aligned
 from impl._core.window_table import WindowTable
 from impl._lowerings import windows as lowerings
+from impl._lowerings._partitioning import Axes
 from impl._mode.decide import Decision
 from impl._primitives import _common
 
@@ -153,6 +154,7 @@ sum_p = _common.new_primitive(
             lowerings.sum_cpu, lowerings.sum_xla, _without_launch(lowerings.sum_xla)
         ),
     },
+    axes=Axes("l -> l"),
 )
 _pick = _common.Lowerings(
     _without_table(lowerings.pick_cpu),
@@ -160,7 +162,11 @@ _pick = _common.Lowerings(
     _without_launch(_without_table(lowerings.pick_xla)),
 )
 pick_p = _common.new_primitive(
-    "samebits_window_pick", _abstract_pick, {"atomic": _pick, "ordered": _pick}
+    "samebits_window_pick",
+    _abstract_pick,
+    {"atomic": _pick, "ordered": _pick},
+    axes=Axes("o.i, o.i -> o.i"),
+    adds=False,
 )
 #: The transpose of ``pick_p``.
 pick_transpose_p = _common.new_primitive(
@@ -178,6 +184,7 @@ pick_transpose_p = _common.new_primitive(
             _without_launch(lowerings.pick_transpose_xla),
         ),
     },
+    axes=Axes("o.i, o.i -> o.i"),
 )
 
 ad.primitive_jvps[sum_p] = functools.partial(_linear_jvp, _sum)

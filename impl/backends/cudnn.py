@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import types
 
+from impl._core.settings_module import SettingsModule as _SettingsModule
 from impl._mode import switches as _switches
 
 benchmark: bool  # The properties below, declared for type checkers.
@@ -46,7 +46,7 @@ def flags(
     return _switches.scope(cudnn_benchmark=benchmark, cudnn_deterministic=deterministic)
 
 
-class _Settings(types.ModuleType):
+class _Settings(_SettingsModule):
     # A property of the module's class, so that an assignment to the module's attribute is checked.
     @property
     def benchmark(self) -> bool:

@@ -97,7 +97,7 @@ def run(
         The h of the last layer at every step, of shape [steps, batch, directions * size]; and the
         final states, of the shapes of ``states``.
     """
-    inside = None if lengths is None else jnp.arange(len(x))[:, None] < lengths
+    inside = None if lengths is None else jnp.arange(len(x))[:, None] < lengths[None]
     final_states: list[State] = []
     for number, layer in enumerate(layers):
         if number and rules.key is not None:
@@ -120,7 +120,7 @@ def _layer_output(
         # Elements after the end of a sequence may be NaN: they must not enter the products.
         x = jnp.where(inside[:, :, None], x, 0)
     gates = rules.product(x.reshape(1, steps * batch, features), layer.input[None])
-    gates = gates if layer.bias is None else gates + layer.bias
+    gates = gates if layer.bias is None else gates + layer.bias[None, None]
     # Stored for all steps in the dtype of the input, which may be narrower.
     gates = convert(gates.reshape(steps, batch, directions, layer.hidden.shape[2]), x.dtype)
     gates = _by_direction(gates)

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 
 from impl._core import reductions
 from impl._core.arguments import dtype_kind
-from impl._core.numerics import accumulator, convert
+from impl._core.numerics import accumulator, convert, highest, lowest
 from impl._core.reductions import ReductionName
 from impl._mode.decide import Decision
 from impl._primitives.arithmetic import divide
@@ -120,11 +120,9 @@ def _identity(by: ReductionName, dtype: jax.typing.DTypeLike) -> Any:
         return reductions.ADD.identity(dtype)
     if by == "mul":
         return reductions.MUL.identity(dtype)
-    if jnp.issubdtype(dtype, jnp.floating):
-        return jnp.inf if by == "min" else -jnp.inf
     if jnp.issubdtype(dtype, jnp.bool_):
         return by == "min"
-    return (reductions.MIN if by == "min" else reductions.MAX).identity(dtype)
+    return highest(dtype) if by == "min" else lowest(dtype)
 
 
 def _mean(

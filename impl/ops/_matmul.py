@@ -63,6 +63,7 @@ def check_matrices(function: str, **operands: jax.Array | Sparse) -> None:
         if operand.ndim != 2:
             raise RuntimeError(
                 f"{function}(): {name} must be a matrix, but got shape {list(operand.shape)}"
+                f"{_other_product(operand.ndim)}"
             )
     (left, a), (right, b) = operands.items()
     if a.shape[1] != b.shape[0]:
@@ -71,6 +72,14 @@ def check_matrices(function: str, **operands: jax.Array | Sparse) -> None:
             f"({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]})"
         )
     check_dtypes(function, a, right, b, left=left)
+
+
+def _other_product(ndim: int) -> str:
+    """Returns the end of a message: the function for operands of that many dimensions."""
+    if ndim < 2:
+        return "; impl.mv multiplies a matrix and a vector"
+    several = "" if ndim == 3 else ", once reshaped to three dimensions"
+    return f"; impl.bmm multiplies batches of matrices{several}"
 
 
 def check_dtypes(

@@ -114,7 +114,8 @@ def _elements(input: Sparse) -> tuple[jax.Array, jax.Array, jax.Array]:
     split = 1 if batch and input.ndim == 3 else 0
     shape = math.prod(batch[:split]), math.prod(batch[split:]) * elements
     sizes, every = input.shape[split:], every[..., split:].reshape(*shape, input.ndim - split)
-    inside = ((every >= 0) & (every < jnp.asarray(sizes, every.dtype))).all(axis=-1)
+    limits = jnp.broadcast_to(jnp.asarray(sizes, every.dtype), every.shape)
+    inside = ((every >= 0) & (every < limits)).all(axis=-1)
     matrix = every[..., 0] if len(sizes) == 3 else jnp.zeros_like(every[..., 0])
     row, column = (matrix * sizes[i] + every[..., i] for i in (-2, -1))
     row = jnp.where(inside, row, math.prod(sizes[:-1]))

@@ -18,7 +18,7 @@ from impl._core.numerics import accumulator, convert
 from impl._core.shard_axes import aligned
 from impl._mode.decide import decide
 from impl._primitives.alert import alert
-from impl._primitives.arithmetic import divide, multiply
+from impl._primitives.arithmetic import divide, isolated, multiply
 from impl._primitives.scatter_accumulate import scatter_accumulate
 
 _NAME = "histc"
@@ -68,8 +68,11 @@ def histc(input: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> jax.Arra
     _check_range(input, numbers.dtype, min, max)
     decision = decide(_NAME, **arguments.facts(numbers))
     wide = _wide(numbers.dtype)
-    flat = convert(jax.lax.stop_gradient(alert(numbers, decision)).reshape(-1), wide)
-    low, high = _range(flat, *(convert(jax.lax.stop_gradient(end), wide) for end in ends))
+    flat, *ends = (
+        isolated(convert(jax.lax.stop_gradient(value), wide))
+        for value in (alert(numbers, decision).reshape(-1), *ends)
+    )
+    low, high = _range(flat, *ends)
     counted = (low < high) & (flat >= low) & (flat <= high)
     if jnp.issubdtype(wide, jnp.floating):
         counted &= jnp.isfinite(low) & jnp.isfinite(high)

@@ -73,7 +73,7 @@ def repeat_interleave(
 def _positions_alone(repeats: Any, dim: int | None, output_size: int | None) -> jax.Array:
     if dim is not None:
         raise TypeError(f"{_NAME}(): argument 'dim' needs argument 'repeats'")
-    _check_array(repeats, "input")
+    repeats = _checked_array(repeats, "input")
     if np.ndim(repeats) != 1:
         raise RuntimeError(
             f"{_NAME}(): 'input' alone must be a vector of repeats, but got shape "
@@ -86,7 +86,7 @@ def _by_slice(repeats: Any, size: int, dim: int) -> Array:
     """Returns one number of repetitions for each of ``size`` slices."""
     if isinstance(repeats, numbers.Integral):
         return np.full(size, _not_negative("repeats", repeats))
-    _check_array(repeats, "repeats")
+    repeats = _checked_array(repeats, "repeats")
     if repeats.ndim > 1 or repeats.size not in (1, size):
         raise RuntimeError(
             f"{_NAME}(): repeats must have one element or the size of input along dim, but got "
@@ -107,7 +107,7 @@ def _positions(repeats: Array, output_size: int | None) -> jax.Array:
                 f"{_NAME}(): the length of the result depends on the values of 'repeats', which "
                 "are not known under jit; pass output_size="
             )
-        ends = jnp.cumsum(jnp.clip(jnp.asarray(repeats), 0, output_size))
+        ends = _ends(jnp.clip(jnp.asarray(repeats), 0, output_size), output_size)
         positions = jnp.searchsorted(ends, jnp.arange(output_size), side="right")
         return positions.astype(jnp.int32)
     if values.size and values.min() < 0:
@@ -124,6 +124,19 @@ def _positions(repeats: Array, output_size: int | None) -> jax.Array:
     return jnp.asarray(np.repeat(np.arange(values.size), values).astype(np.int32))
 
 
+def _ends(repeats: jax.Array, output_size: int) -> jax.Array:
+    """Returns the sum of the repeats up to each slice, or ``output_size`` where that is less.
+
+    A plain sum of int32 may overflow; one that stops at ``output_size`` does not overflow uint32.
+    """
+
+    def add(a: jax.Array, b: jax.Array) -> jax.Array:
+        return jnp.minimum(a + b, jnp.uint32(output_size))
+
+    ends: jax.Array = jax.lax.associative_scan(add, repeats.astype(jnp.uint32))
+    return ends.astype(jnp.int32)
+
+
 def _not_negative(name: str, value: Any) -> int:
     number = arguments.integer(_NAME, name, value)
     if number < 0:
@@ -131,14 +144,16 @@ def _not_negative(name: str, value: Any) -> int:
     return number
 
 
-def _check_array(repeats: Any, name: str) -> None:
+def _checked_array(repeats: Any, name: str) -> Array:
     if not isinstance(repeats, jax.Array | np.ndarray | np.generic):
         raise TypeError(
             f"{_NAME}(): argument '{name}' must be an int, a jax.Array or a NumPy array, not "
             f"{type(repeats).__name__}"
         )
-    if np.dtype(repeats.dtype) not in (np.int32, np.int64):
+    array = arguments.native(_NAME, name, repeats)
+    if np.dtype(array.dtype) not in (np.int32, np.int64):
         raise NotImplementedError(
-            f"{_NAME}(): not implemented for {repeats.dtype} in argument '{name}'; it takes int32 "
+            f"{_NAME}(): not implemented for {array.dtype} in argument '{name}'; it takes int32 "
             "and int64"
         )
+    return array

@@ -133,6 +133,8 @@ class Scope:
         name, out = equation.primitive.name, equation.outvars[0].aval
         if name == "concatenate" and equation.params["dimension"] == out.ndim - 1:
             return [column for part in equation.invars for column in self.columns(part, depth)]
+        if name == "stack" and equation.params["axis"] == out.ndim - 1:
+            return [self.value(part) for part in equation.invars]
         if name in ("convert_element_type", "copy", "stop_gradient", "optimization_barrier"):
             return self.columns(equation.invars[0], depth)
         if name == "reshape" and out.ndim:
@@ -329,6 +331,8 @@ _RULES: Mapping[str, Callable[..., Any]] = {
     "rev": lambda value, *, dimensions, **_: np.flip(value, tuple(dimensions)),
     "slice": _slice,
     "concatenate": lambda *values, dimension, **_: np.concatenate(values, dimension),
+    "stack": lambda *values, axis, **_: np.stack(values, axis),
+    "tile": lambda value, *, reps, **_: np.tile(value, reps),
     "convert_element_type": lambda value, *, new_dtype, **_: value.astype(new_dtype),
     "copy": lambda value, **_: value,
     "stop_gradient": lambda value, **_: value,
@@ -339,7 +343,11 @@ _MOVES = frozenset({"reshape", "squeeze", "expand_dims", "rev", "slice", "tile"}
 #: Primitives that compute each element of the result of the elements at its own index.
 _ELEMENTWISE = frozenset(
     {
-        *(_RULES.keys() - _MOVES - {"iota", "concatenate", "broadcast_in_dim", "transpose"}),
+        *(
+            _RULES.keys()
+            - _MOVES
+            - {"iota", "concatenate", "stack", "broadcast_in_dim", "transpose"}
+        ),
         *("exp", "log", "tanh", "logistic", "integer_pow", "pow", "rsqrt", "sqrt", "square"),
         "reduce_precision",
     }

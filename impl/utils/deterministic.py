@@ -9,14 +9,14 @@ Attributes:
 from __future__ import annotations
 
 import sys
-import types
 
+from impl._core.settings_module import SettingsModule as _SettingsModule
 from impl._mode import modes as _mode
 
 fill_uninitialized_memory: bool  # The property below, declared for type checkers.
 
 
-class _Settings(types.ModuleType):
+class _Settings(_SettingsModule):
     # A property of the module's class, so that an assignment to the module's attribute is checked.
     @property
     def fill_uninitialized_memory(self) -> bool:

@@ -11,10 +11,10 @@ HISTC = "rows/histc.toml"
 INDEX_REDUCE = "rows/index_reduce.toml"
 MUTATIONS = {
     "no source": (
-        HISTC,
+        INDEX_REDUCE,
         "[[row.erratum.source]]",
         "[[row.source]]",
-        "R0091: erratum.0 'source' is a required property",
+        "R0099: erratum.0 'source' is a required property",
     ),
     "an unknown first release": (HISTC, 'since = "2.8"', 'since = "2.88"', "erratum: '2.88' is no"),
     "an unknown release of a source": (

@@ -10,6 +10,7 @@ from spec.tests._edits import edit, reports_of_rows
 
 RULES = spec.load()
 RACES = {
+    "ordered_path_fits": True,
     "dtype": "floating",
     "unique_indices": False,
     "one_update": False,

@@ -20,7 +20,7 @@ def test_each_condition_has_its_effect_and_its_reasons(capsys):
     assert text.startswith(f"With the mode on under {RULES.default_profile}:\n")
     assert "cumsum, forward on cuda\n  when the dtype is" in text
     assert ": raises [R0059]\n    Alert: cumsum_cuda_kernel\n" in text
-    assert "PyTorch's code: deterministic since 2.6." in text
+    assert "PyTorch's code since 2.6: deterministic." in text
     assert row.sources[0].phrase in " ".join(text.split())
     assert "  otherwise: ordered here, though PyTorch's documents are silent [R0060]\n" in text
     assert "    Order: blocked_scan\n    Guarantee: portable\n" in text

@@ -31,6 +31,12 @@ def scatter(root, type="f32", unique=""):
     return HLO.format(root=root, type=type, unique=unique)
 
 
+def hlo_instruction(opcode, type="f32", scope=""):
+    """Returns the text of one instruction, with the metadata that XLA writes."""
+    metadata = f'metadata={{op_name="jit(f)/{scope}{opcode}" stack_frame_id=12}}'
+    return f"  %one.1 = {type}[9]{{0}} {opcode}(%a.1, %b.1), {metadata}\n"
+
+
 PTX = """\
 .version 9.0
 .target sm_90a
@@ -53,7 +59,12 @@ ATOMIC = "atom.global.gpu.acq_rel.add.f32 %r3, [ %rd4 + 0 ], %r5;"
 
 
 def checked_call(
-    *faults, profile="complete", target="h200", seconds=1.0, behaviour="deterministic"
+    *faults,
+    profile="complete",
+    target="h200",
+    seconds=1.0,
+    behaviour="deterministic",
+    sorts=(),
 ):
     about = {
         "row": "R0001",
@@ -64,5 +75,5 @@ def checked_call(
         "sample": "many",
         "behaviour": behaviour,
     }
-    program = CompiledProgram(kernels={"fold": Resources(40, 0)}, seconds=seconds)
+    program = CompiledProgram(kernels={"fold": Resources(40, 0)}, seconds=seconds, sorts=sorts)
     return CheckedCall(f"R0001-index_add-{profile}", target, about, program, faults)

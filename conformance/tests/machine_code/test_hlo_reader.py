@@ -1,9 +1,10 @@
-"""Racing scatters and calls of libraries are found in the text of optimised programs."""
+"""Races, approximations, libraries and sorts are found in the text of optimised programs."""
 
 import pytest
 
 from conformance.machine_code import hlo_reader
-from conformance.tests.machine_code.examples import ADD, MAXIMUM, SECOND, scatter
+from conformance.tests.machine_code.examples import ADD, MAXIMUM, SECOND, hlo_instruction, scatter
+from impl._core.numerics import MENDED
 
 
 @pytest.mark.parametrize(
@@ -34,6 +35,37 @@ from conformance.tests.machine_code.examples import ADD, MAXIMUM, SECOND, scatte
 def test_scatters_that_race(text, races):
     actual = hlo_reader.races(text)
     assert (len(actual) == 1) if races == [...] else (actual == races)
+
+
+@pytest.mark.parametrize(
+    ("opcode", "type", "scope", "approximate"),
+    [
+        ("divide", "f32", "", True),
+        ("divide", "bf16", "", True),
+        ("divide", "f64", "", False),
+        ("divide", "s32", "", False),
+        ("sqrt", "f32", "", True),
+        ("sqrt", "f32", f"{MENDED}/", False),
+        ("divide", "f32", f"jit(g)/{MENDED}/", False),
+        ("rsqrt", "f64", "", True),
+        ("exponential", "f32", "", True),
+        ("add", "f32", "", False),
+        ("multiply", "f32", "", False),
+    ],
+)
+def test_approximations_outside_of_the_scope_that_corrects_them(opcode, type, scope, approximate):
+    text = hlo_instruction(opcode, type, scope)
+    assert hlo_reader.approximations(text) == ([f"{opcode} to {type}[9]"] if approximate else [])
+
+
+def test_sorts():
+    cub = (
+        "  %c.1 = (f32[4]{0}, s8[0]{0}) custom-call(%x, %y), "
+        'custom_call_target="__cub$DeviceRadixSort"'
+    )
+    assert hlo_reader.sorts(hlo_instruction("sort", "s32") * 2) == ["XLA"]
+    assert hlo_reader.sorts(f"{cub}\n{hlo_instruction('sort')}") == ["CUB", "XLA"]
+    assert hlo_reader.sorts(hlo_instruction("add")) == []
 
 
 def test_calls_of_libraries():

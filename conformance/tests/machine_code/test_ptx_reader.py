@@ -1,4 +1,4 @@
-"""Kernels and racing atomics are found in the text of PTX files."""
+"""Kernels, racing atomics and inexact arithmetic are found in the text of PTX files."""
 
 import pytest
 
@@ -27,6 +27,32 @@ from conformance.tests.machine_code.examples import PTX
 def test_atomics_that_race(instruction, races):
     atomics = ptx_reader.racing_atomics(PTX.format(instruction=instruction))
     assert atomics == ([word for word in instruction.split() if "." in word][:1] if races else [])
+
+
+@pytest.mark.parametrize(
+    ("instruction", "contracted", "approximate"),
+    [
+        ("fma.rn.f32 	%r4, %r1, %r2, %r3;", True, False),
+        ("@%p1 fma.rn.bf16x2 %r4, %r1, %r2, %r3;", True, False),
+        ("fma.rz.f64 %rd4, %rd1, %rd2, %rd3;", True, False),
+        ("add.ftz.f32 	%r3, %r1, %r2;", True, False),
+        ("mul.rn.ftz.f32 	%r3, %r1, %r2;", True, False),
+        ("div.full.f32 	%r3, %r1, %r2;", False, True),
+        ("sqrt.approx.f32 	%r3, %r1;", False, True),
+        ("rsqrt.approx.f64 	%rd3, %rd1;", False, True),
+        ("rcp.approx.ftz.f32 	%r3, %r1;", True, True),
+        ("mad.lo.s32 	%r4, %r1, %r2, %r3;", False, False),
+        ("mul.rn.f32 	%r3, %r1, %r2;", False, False),
+        ("div.rn.f64 	%rd3, %rd1, %rd2;", False, False),
+        ("sqrt.rn.f32 	%r3, %r1;", False, False),
+        ("red.global.add.noftz.bf16x2 [%rd1], %r1;", False, False),
+    ],
+)
+def test_arithmetic_that_differs_between_devices(instruction, contracted, approximate):
+    text = PTX.format(instruction=instruction)
+    name = next(word for word in instruction.split() if "." in word)
+    assert ptx_reader.contractions(text) == ([name] if contracted else [])
+    assert ptx_reader.approximations(text) == ([name] if approximate else [])
 
 
 def test_the_kernels_of_a_ptx_file():

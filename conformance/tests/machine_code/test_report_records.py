@@ -24,6 +24,15 @@ def test_records_are_one_for_each_row_behaviour_and_target(tmp_path):
     assert report.read(tmp_path / "r.json").strongest() == {("R0001", "cuda"): "compiled"}
 
 
+def test_a_record_states_which_sort_stands_in_for_that_of_the_device():
+    details = {
+        sorts: next(report_records.records([checked_call(sorts=sorts)], ())).detail
+        for sorts in ((), ("CUB",), ("XLA",))
+    }
+    assert "stands in" in details["XLA",]
+    assert "stands in" not in details[()] + details["CUB",]
+
+
 def test_a_record_fails_or_is_skipped_with_its_reason():
     entries = known_faults.parse(
         [{"ops": ["index_add"], "message": "no config", "reason": "No device."}]

@@ -7,7 +7,7 @@ import pytest
 from conformance.machine_code import row_programs
 from conformance.machine_code.compiler import MachineCode
 from conformance.machine_code.row_programs import CompiledProgram
-from conformance.tests.machine_code.examples import ADD, ATOMIC, PTX, scatter
+from conformance.tests.machine_code.examples import ADD, ATOMIC, PTX, hlo_instruction, scatter
 
 TRITON = (
     "  %0 = stablehlo.custom_call @__gpu$xla.gpu.triton(%x) "
@@ -28,6 +28,25 @@ def test_the_races_of_a_program():
     assert list(row_programs.races(code(name="fold", ir=""))) == []
     (race,) = row_programs.races(code(name="select_atomic_any", ir=""))
     assert "any may stay" in race
+
+
+def test_the_arithmetic_of_a_program_that_differs_between_devices():
+    contracted = code(
+        instruction="fma.rn.f32 %r4, %r1, %r2, %r3;", optimised=hlo_instruction("sqrt")
+    )
+    assert list(row_programs.inexact(contracted)) == [
+        "approximate sqrt to f32[9]",
+        "fma.rn.f32 in the kernel scatter_add_atomic",
+    ]
+    # A division in a kernel of XLA is read in XLA's program, which has its scope.
+    division = "div.full.f32 %r3, %r1, %r2;"
+    mended = hlo_instruction("divide", scope="samebits_mended/")
+    assert (
+        list(row_programs.inexact(code(instruction=division, entry="fusion", optimised=mended)))
+        == []
+    )
+    (fault,) = row_programs.inexact(code(instruction=division, optimised=mended))
+    assert fault == "div.full.f32 in the kernel scatter_add_atomic"
 
 
 def test_the_code_that_a_program_lost():
@@ -52,6 +71,8 @@ def cell(behaviour="deterministic", guarantee="portable"):
         (cell(), CompiledProgram(races=("an atomic",)), 1),
         (cell("raise"), CompiledProgram(races=("an atomic",)), 0),
         (cell("raise"), CompiledProgram(lost=("its atomics",)), 1),
+        (cell(), CompiledProgram(inexact=("fma.rn.f32",)), 1),
+        (cell(guarantee="run_to_run"), CompiledProgram(inexact=("fma.rn.f32",)), 0),
         (cell("raise"), CompiledProgram(error="XlaRuntimeError: no"), 1),
         (cell(), CompiledProgram(library_calls=("__cublas$gemm",)), 1),
         (cell(guarantee="run_to_run"), CompiledProgram(library_calls=("__cublas$gemm",)), 0),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -159,7 +160,7 @@ def _plus(out: jax.Array, bias: jax.Array, pullback: Decision) -> jax.Array:
     """Adds the bias of each channel, in the accumulator's dtype."""
     dtype = out.dtype
     wide = accumulator(dtype) if jnp.issubdtype(dtype, jnp.floating) else dtype
-    flat = convert(out, wide).reshape(*out.shape[:2], -1)
+    flat = convert(out, wide).reshape(*out.shape[:2], math.prod(out.shape[2:]))
     summed = _shifted(pullback, flat, convert(bias, wide))
     return convert(summed.reshape(out.shape), dtype)
 
@@ -173,7 +174,7 @@ def _shifted(
     bias: jax.Array,
 ) -> jax.Array:
     """Adds an array of shape [channels] to one of shape [images, channels, positions]."""
-    return out + bias[:, None]
+    return out + bias[None, :, None]
 
 
 @_shifted.defjvp

@@ -126,7 +126,7 @@ class _States:
         blanks = jnp.full((n, longest, 1), rules.blank, labels.dtype)
         pairs = jnp.concatenate([blanks, labels[:, :, None]], 2).reshape(n, 2 * longest)
         classes = jnp.pad(pairs, ((0, 0), (0, 1)), constant_values=rules.blank)
-        state = jnp.arange(2 * longest + 1, dtype=jnp.int32)
+        state = jnp.arange(2 * longest + 1, dtype=jnp.int32)[None]
         end = 2 * target_lengths[:, None]
         classes = jnp.where(state <= end, classes, rules.blank)
         at_each_time = jnp.broadcast_to(classes, (log_probs.shape[0], *classes.shape))
@@ -203,7 +203,7 @@ def _gradient(states: _States, loss: jax.Array, alphas: Any, rules: Rules) -> ja
     infinite = jnp.isposinf(loss)[:, None]
     gradient = jnp.where(infinite, 0 if rules.zero_infinity else jnp.nan, gradient)
     time = jnp.arange(times, dtype=jnp.int32)[:, None, None]
-    return jnp.where(time <= states.last[:, None], gradient, 0)
+    return jnp.where(time <= states.last[None, :, None], gradient, 0)
 
 
 def _moved(states: jax.Array, by: int) -> jax.Array:

@@ -119,7 +119,8 @@ def class_targets(
         TypeError: It is not an array.
         ValueError: Its length is not that of ``input``.
     """
-    array = arguments.array(function, "target", target)
+    target = arguments.native(function, "target", target)
+    array = jnp.asarray(target)
     if np.dtype(target.dtype) not in (np.int32, np.int64, np.uint8):
         raise RuntimeError(
             f"{function}(): expected target dtype to be int32, int64 or uint8, but got "

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
+import spec
 from impl._core import arguments
 from impl._core.axes import index_dtype, three_axes
 from impl._core.numerics import accumulator, convert, lowest
@@ -153,6 +154,20 @@ def adaptive(
     )
 
 
+def sizes_fit(function: str, input: Any, output_size: Any) -> None:
+    """Checks that ``input`` has more dimensions than ``output_size`` has sizes.
+
+    Raises:
+        ValueError: It has not (PyTorch's choice of exception, which it makes before other checks).
+    """
+    ndim = np.ndim(arguments.array(function, "input", input))
+    if isinstance(output_size, Sequence) and len(output_size) >= ndim:
+        raise ValueError(
+            f"{function}(): argument 'input' should have at least {len(output_size) + 1} "
+            f"dimensions for {len(output_size)} sizes in argument 'output_size', but has {ndim}"
+        )
+
+
 def pooled(
     function: str, dims: int, input: Any, *, channels_may_be_empty: bool = False
 ) -> jax.Array:
@@ -234,18 +249,24 @@ def mean(
 
 
 def max_pool(
-    function: str, input: jax.Array, tables: Sequence[WindowTable], return_indices: Any
+    function: str,
+    input: jax.Array,
+    tables: Sequence[WindowTable],
+    return_indices: Any,
+    **facts: spec.FactValue,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
     """Computes the maxima of an op of max-pooling, and their flat indices if it returns them.
+
+    ``facts`` are those that only the rows of some op ask for.
 
     Raises:
         TypeError: ``return_indices`` is not a bool.
     """
     arguments.flag(function, "return_indices", return_indices)
     op = f"nn.functional.{function}"
-    facts = arguments.facts(input, overlapping=overlapping(tables), returns_indices=return_indices)
-    input = alert(input, decide(op, **facts))
-    decision = decide(op, "backward", **facts)
+    stated = arguments.facts(input, overlapping=overlapping(tables), **facts)
+    input = alert(input, decide(op, **stated))
+    decision = decide(op, "backward", **stated)
     out, indices = _greatest(input, tables, decision)
     out = alert_pullback(out, decision)
     if not return_indices:

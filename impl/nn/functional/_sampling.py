@@ -20,7 +20,7 @@ import numpy as np
 from impl._core.axes import index_dtype
 from impl._core.window_table import WindowTable
 from impl._mode.decide import Action, Decision
-from impl._primitives.arithmetic import multiply
+from impl._primitives.arithmetic import isolated, multiply
 from impl._primitives.windows import window_sum
 
 Mode: TypeAlias = Literal["bilinear", "nearest", "bicubic"]
@@ -63,6 +63,7 @@ def indices_and_weights(coordinates: jax.Array, sampling: Sampling) -> tuple[jax
     """
     dims = len(sampling.sizes)
     sizes = sampling.sizes[::-1]
+    coordinates = isolated(coordinates)
     of_dims = [
         _indices_along(coordinate.reshape(coordinates.shape[:2]), size, sampling)
         for coordinate, size in zip(
@@ -128,7 +129,7 @@ def _indices_along(
         return jax.lax.round(x, jax.lax.RoundingMethod.TO_NEAREST_EVEN)[..., None], x
     below = jax.lax.stop_gradient(jnp.floor(x))
     first, count = (-1, 4) if sampling.mode == "bicubic" else (0, 2)
-    indices = below[..., None] + (first + jnp.arange(count, dtype=x.dtype))
+    indices = below[..., None] + (first + jnp.arange(count, dtype=x.dtype))[None, None]
     if sampling.mode == "bicubic":
         indices = _padded(indices, size, sampling)
     return indices, x - below
@@ -239,7 +240,7 @@ def _slopes(mode: Mode, t: jax.Array) -> jax.Array:
     far = _polynomial(jnp.stack([t + 1, 2 - t], axis=-1), (3 * _A, -10 * _A, 8 * _A))
     near = _polynomial(jnp.stack([t, 1 - t], axis=-1), (3 * (_A + 2), -2 * (_A + 3), 0))
     # The distance to the second element of each pair decreases as t increases.
-    sign = jnp.array([1, -1], t.dtype)
+    sign = jnp.broadcast_to(jnp.array([1, -1], t.dtype), far.shape)
     return _around(far * sign, near * sign)
 
 

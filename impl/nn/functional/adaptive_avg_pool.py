@@ -48,6 +48,9 @@ def adaptive_avg_pool2d(input: Array, output_size: int | Sequence[int | None]) -
     ``output_size`` is an int for all dimensions, or one int for each. None in place of one of them
     keeps the size of the input.
 
+    It raises as ``adaptive_avg_pool1d`` does, and a ValueError where ``input`` does not have more
+    dimensions than ``output_size`` has sizes.
+
     Source: ``torch.nn.functional.adaptive_avg_pool2d``. The spec's rows state what the mode does,
     and the guarantee.
     """
@@ -66,6 +69,8 @@ def adaptive_avg_pool3d(input: Array, output_size: int | Sequence[int | None]) -
 def _adaptive(dims: int, input: Any, output_size: Any) -> jax.Array:
     """Pools the last ``dims`` dimensions; the batch and the channels stay."""
     name = f"adaptive_avg_pool{dims}d"
+    if dims > 1:
+        _pooling.sizes_fit(name, input, output_size)
     input = _pooling.pooled(name, dims, input, channels_may_be_empty=True)
     _pooling.floats(name, input)
     tables = _pooling.adaptive(name, input.shape[-dims:], output_size, none_allowed=dims > 1)

@@ -53,6 +53,9 @@ def adaptive_max_pool2d(
     ``output_size`` is an int for all dimensions, or one int for each. None in place of one of them
     keeps the size of the input. An index counts the elements of a plane in row-major order.
 
+    It raises as ``adaptive_max_pool1d`` does, and a ValueError where ``input`` does not have more
+    dimensions than ``output_size`` has sizes.
+
     Source: ``torch.nn.functional.adaptive_max_pool2d``. The spec's rows state what the mode does,
     and the guarantee.
     """
@@ -75,6 +78,8 @@ def _adaptive(
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
     """Pools the last ``dims`` dimensions; the batch and the channels stay."""
     name = f"adaptive_max_pool{dims}d"
+    if dims > 1:
+        _pooling.sizes_fit(name, input, output_size)
     # As in PyTorch, the number of channels may be 0 if there is no batch.
     unbatched = np.ndim(input) == dims + 1
     input = _pooling.pooled(name, dims, input, channels_may_be_empty=unbatched)

@@ -164,7 +164,7 @@ def _labels(
         return jnp.zeros((n, 0), jnp.int32), jnp.where(lengths > 0, -1, lengths)
     ends = jnp.cumsum(jnp.maximum(lengths, 0), dtype=jnp.int32)
     starts = ends - jnp.maximum(lengths, 0)
-    indices = starts[:, None] + jnp.arange(min(longest, times), dtype=jnp.int32)
+    indices = starts[:, None] + jnp.arange(min(longest, times), dtype=jnp.int32)[None]
     labels = jnp.take(inside, indices, mode="fill", fill_value=classes)
     return labels, jnp.where(ends <= array.shape[0], lengths, -1)
 

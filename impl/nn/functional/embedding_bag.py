@@ -11,10 +11,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from impl._core import arguments, embedding_rows
 from impl._core.arguments import Array
-from impl._core.numerics import convert, fence
+from impl._core.numerics import convert, fence, lowest
 from impl._mode.decide import Decision, decide
 from impl._primitives.alert import alert
 from impl._primitives.arithmetic import divide, multiply
@@ -22,6 +23,8 @@ from impl._primitives.gather import gather
 from impl._primitives.scatter_accumulate import scatter_accumulate
 
 _NAME = "embedding_bag"
+#: The dtypes that PyTorch promotes to the other dtype of the two arrays of integers.
+_PROMOTED = tuple(map(np.dtype, ("bool", "uint8", "int8", "int16", "int32", "int64")))
 _OP = f"nn.functional.{_NAME}"
 
 
@@ -48,7 +51,8 @@ def embedding_bag(
     Args:
         input: Indices of rows: shape [bags, n], or [n] with ``offsets``; int32 or int64, each in
             [0, rows). Under ``jit``, where values are unknown, any other index reads NaN and has
-            no gradient.
+            no gradient. As in PyTorch, bools and integers of 8 or 16 bits are taken if
+            ``offsets`` are int32 or int64, and the other way around.
         weight: The table: shape [rows, width], floats.
         offsets: The position in ``input`` at which each bag begins: shape [bags], ascending from
             0. Under ``jit`` they are not checked; elements before the first offset are in no bag.
@@ -78,6 +82,7 @@ def embedding_bag(
     Source: ``torch.nn.functional.embedding_bag``. The spec's rows state what the mode does, and
     the guarantee.
     """
+    input, offsets = _of_one_dtype(input, offsets)
     indices = arguments.index_array(_NAME, input, "input")
     weight = arguments.array(_NAME, "weight", weight)
     factors = _factors(per_sample_weights, indices, weight)
@@ -194,7 +199,7 @@ def _greatest(contents: _Contents) -> jax.Array:
     n = rows.shape[0]
     if n == 0:
         return jnp.zeros((contents.count, rows.shape[1]), rows.dtype)
-    greatest = contents.combined(-jnp.inf, rows, "max")
+    greatest = contents.combined(lowest(rows.dtype), rows, "max")
     destinations = contents.bags[None, :, None]
     greatest = gather(greatest[None], destinations, pullback=contents.pullback)[0]
     equal = in_bag & ((rows == greatest) | (jnp.isnan(rows) & jnp.isnan(greatest)))
@@ -238,6 +243,15 @@ def _check_mode(mode: Any, scale_grad_by_freq: bool, sparse: bool, has_factors: 
         raise NotImplementedError(
             f"{_NAME}(): per_sample_weights is only supported for mode='sum', but got mode='{mode}'"
         )
+
+
+def _of_one_dtype(input: Any, offsets: Any) -> tuple[Any, Any]:
+    """Converts indices and offsets to the wider of their dtypes, if PyTorch would do so."""
+    first, second = (getattr(value, "dtype", None) for value in (input, offsets))
+    if first == second or first not in _PROMOTED or second not in _PROMOTED:
+        return input, offsets
+    wide = np.promote_types(first, second)
+    return input.astype(wide), offsets.astype(wide)
 
 
 def _bags(indices: jax.Array, offsets: Any, include_last: bool) -> tuple[jax.Array, int]:

@@ -21,7 +21,7 @@ from impl._core.axes import three_axes
 from impl._core.numerics import accumulator, convert, fence
 from impl._mode.decide import decide
 from impl._primitives.alert import alert
-from impl._primitives.arithmetic import multiply
+from impl._primitives.arithmetic import isolated, multiply
 from impl._primitives.gather import gather
 from impl._primitives.windows import argmax_from
 from impl.nn.functional import _pooling
@@ -158,6 +158,7 @@ def _positions(
     """
     sizes = lanes.shape[1:]
     indices, out = [], lanes
+    samples = isolated(samples)
     for dim in reversed(range(len(sizes))):
         start = _starts(samples[:, dim], sizes[dim], lengths[dim], kernel[dim])
         # ``argmax_from`` takes one row of starts for each element of the dimensions before.

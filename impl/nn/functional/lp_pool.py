@@ -18,6 +18,7 @@ from impl._core.arguments import Array
 from impl._core.numerics import accumulator, convert
 from impl._mode.decide import decide
 from impl._primitives.alert import alert_pullback
+from impl._primitives.arithmetic import sqrt
 from impl.nn.functional import _pooling
 
 
@@ -107,7 +108,7 @@ def _root(total: jax.Array, power: float) -> jax.Array:
     """Returns the root of each sum. Its gradient at 0 is 0; that of a plain root is infinite."""
     zero = total == 0
     safe = jnp.where(zero, 1, total)
-    root = jnp.sqrt(safe) if power == 2 else _raised(safe, 1 / power)
+    root = sqrt(safe) if power == 2 else _raised(safe, 1 / power)
     return jnp.where(zero, 0 if power > 0 else jnp.inf, root)
 
 

@@ -94,7 +94,8 @@ def max_pool3d(
     Source: ``torch.nn.functional.max_pool3d``. The spec's rows state what the mode does, and the
     guarantee.
     """
-    return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+    sizes = kernel_size, stride, padding, dilation
+    return _max_pool(3, input, *sizes, ceil_mode, return_indices, returns_indices=return_indices)
 
 
 def _max_pool(
@@ -106,6 +107,7 @@ def _max_pool(
     dilation: Any,
     ceil_mode: Any,
     return_indices: Any,
+    **facts: Any,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
     """Pools the last ``dims`` dimensions; the batch and the channels stay."""
     name = f"max_pool{dims}d"
@@ -122,4 +124,4 @@ def _max_pool(
         ceil_mode=ceil_mode,
     )
     tables = windows.tables(name, input.shape[-dims:])
-    return _pooling.max_pool(name, input, tables, return_indices)
+    return _pooling.max_pool(name, input, tables, return_indices, **facts)

@@ -26,6 +26,11 @@ def test_an_index_out_of_range_becomes_the_size():
     assert axes.within(index, 3).tolist() == [3, 0, 2, 3, 3]
 
 
+def test_a_narrow_index_becomes_wide_before_it_is_replaced():
+    index = jnp.array([-1, 0, 44, 127], jnp.int8)
+    assert axes.within(index, 300).tolist() == [300, 0, 44, 127]
+
+
 def test_a_wide_index_is_replaced_before_it_is_narrowed():
     with jax.enable_x64(True):
         narrow = axes.within(jnp.array([2**32 + 1, 1]), 3)

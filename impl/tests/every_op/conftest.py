@@ -1,5 +1,6 @@
-"""The mode of the tests of every op: on, under the profile in which every op is ordered."""
+"""The settings of the tests of every op: the mode, and a setting of JAX that finds faults."""
 
+import jax
 import pytest
 
 import impl
@@ -7,6 +8,13 @@ import impl
 
 @pytest.fixture(autouse=True)
 def complete_mode():
-    """Turns the mode on for one test."""
+    """Turns the mode on, under the profile in which every op is ordered."""
     with impl.deterministic(profile="complete"):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def no_rank_promotion():
+    """Refuses operands of two numbers of dimensions, as a user's program may be set to do."""
+    with jax.numpy_rank_promotion("raise"):
         yield

@@ -27,6 +27,12 @@ def outputs_and_gradient(sample, *arrays):
     return outputs, pullback(smooth_outputs)
 
 
+def smooth_outputs(sample, *floats):
+    """Calls the op and returns the arrays of floats of the result."""
+    outputs = sample.outputs(*with_floats(sample.arrays, sample.float_positions, floats))
+    return [out for out in outputs if jnp.issubdtype(out.dtype, jnp.floating)]
+
+
 def with_floats(arrays, positions, floats):
     """Returns ``arrays`` with ``floats`` at ``positions``."""
     replaced = dict(zip(positions, floats, strict=True))
@@ -79,10 +85,7 @@ def transformed(sample):
     """
 
     positions = sample.float_positions
-
-    def smooth(*floats):
-        outputs = sample.outputs(*with_floats(sample.arrays, positions, floats))
-        return [out for out in outputs if jnp.issubdtype(out.dtype, jnp.floating)]
+    smooth = functools.partial(smooth_outputs, sample)
 
     def gradient(*floats, function=smooth):
         outputs, pullback = jax.vjp(function, *floats)

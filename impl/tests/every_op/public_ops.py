@@ -69,3 +69,17 @@ def first_samples() -> dict[str, Any]:
     """Returns arguments of ``parametrize``: one sample of each op, named by the op."""
     samples = {op: _SAMPLES[op][0] for op in public_ops() if op in _SAMPLES}
     return {"argvalues": list(samples.values()), "ids": list(samples)}
+
+
+class Recorder:
+    """A namespace of ops that records the arguments of a call instead of running the op."""
+
+    __name__ = "recorder"
+
+    def __init__(self, calls: list[tuple[tuple[Any, ...], dict[str, Any]]]) -> None:
+        self.calls = calls
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("nn", "functional", "sparse"):
+            return self
+        return lambda *arguments, **options: self.calls.append((arguments, options))

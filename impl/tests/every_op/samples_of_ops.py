@@ -82,7 +82,11 @@ SAMPLES = {
     "cummax": _cumulative("cummax", TWENTY_APART),
     "cummin": _cumulative("cummin", TWENTY_APART),
     "cumprod": _cumulative("cumprod", TWENTY_FACTORS),
-    "cumsum": _cumulative("cumsum", TWENTY),
+    # XLA compiles a short sum without a loop.
+    "cumsum": (
+        *_cumulative("cumsum", TWENTY),
+        *_cumulative("cumsum", THREE, variant="short", transformed=False),
+    ),
     "empty": _fresh(lambda ns: ns.empty(2, 3)),
     "empty_like": _fresh(lambda ns, x: ns.empty_like(x), THREE),
     "empty_permuted": _fresh(lambda ns: ns.empty_permuted((2, 3), (1, 0))),

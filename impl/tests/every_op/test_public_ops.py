@@ -10,6 +10,7 @@ from jax.experimental.sparse import BCOO
 import impl
 import spec
 from impl.tests.every_op.public_ops import (
+    Recorder,
     first_samples,
     public_ops,
     samples_of,
@@ -36,20 +37,6 @@ def test_no_sample_without_an_op():
 @every_op
 def test_the_docstring_names_the_source(op):
     assert "Source: ``torch." in (inspect.getdoc(public_ops()[op]) or "")
-
-
-class Recorder:
-    """A namespace of ops that records the arguments of a call instead of running the op."""
-
-    __name__ = "recorder"
-
-    def __init__(self, calls):
-        self.calls = calls
-
-    def __getattr__(self, name):
-        if name in ("nn", "functional", "sparse"):
-            return self
-        return lambda *arguments, **options: self.calls.append((arguments, options))
 
 
 @pytest.mark.parametrize("sample", **first_samples())

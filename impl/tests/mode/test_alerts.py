@@ -279,6 +279,18 @@ def test_alert_not_deterministic_raises_under_any_profile():
             with emulate("cuda"), refuses("their_op"):
                 op_of_an_author(X)
     assert "row" not in str(error.value)
+    assert "or pass 'warn_only=True'" in str(error.value)
+    assert "complete" not in str(error.value)
+
+
+@pytest.mark.usefixtures("old")
+def test_the_transpose_of_an_alert_is_an_alert():
+    transposed = jax.linear_transpose(op_of_an_author, X)
+    assert transposed(jnp.ones_like(X))[0].tolist() == [2, 2, 2]
+    with refuses("their_op"):
+        lower(transposed, X)
+    with impl.deterministic(profile="torch-2.12"), refuses("cumsum_cuda_kernel"):
+        lower(jax.linear_transpose(lambda x: impl.cumsum(x, 0), X), X)
 
 
 @pytest.mark.usefixtures("old_warn_only")

@@ -1,5 +1,6 @@
 """The mode's functions: PyTorch's semantics, scopes and threads."""
 
+import re
 import threading
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import impl
 import spec
 from impl._mode import modes
+from impl.tests.support.refusals import function_of
 
 
 def state():
@@ -259,6 +261,21 @@ def test_fill_uninitialized_memory():
     assert settings.fill_uninitialized_memory is False
     assert in_thread(lambda: settings.fill_uninitialized_memory) is False
     assert modes.fill_uninitialized_memory() is False
+
+
+@pytest.mark.parametrize(
+    ("settings", "name", "message"),
+    [
+        ("utils.deterministic", "fill_uninitialised_memory", "mean 'fill_uninitialized_memory'?"),
+        ("backends.cudnn", "benchmarks", "only 'benchmark', 'deterministic'; did you mean 'bench"),
+        ("backends.cudnn", "allow_tf32", "has no setting 'allow_tf32', only 'benchmark'"),
+    ],
+)
+def test_an_unknown_setting_is_refused(settings, name, message):
+    module = function_of(settings)
+    with pytest.raises(AttributeError, match=re.escape(message)):
+        setattr(module, name, True)
+    assert not hasattr(module, name)
 
 
 @pytest.mark.parametrize(("value", "got"), [(1, "int"), (None, "NoneType"), ("x", "str")])

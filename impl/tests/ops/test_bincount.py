@@ -16,6 +16,12 @@ complete = pytest.mark.usefixtures("complete")
 NO_NUMBERS = np.zeros(0, np.int64)
 
 
+def test_numbers_of_8_bits_count_into_more_bins_than_8_bits_can():
+    numbers = np.array([255, 44, 255, 0], np.uint8)
+    got = jax.jit(lambda n: impl.bincount(n, length=300))(numbers)
+    assert_same_bits(got, np.bincount(numbers, minlength=300).astype(np.int32))
+
+
 @complete
 def test_dtypes():
     calls, wanted = {}, {}

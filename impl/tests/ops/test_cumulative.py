@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import Mesh, PartitionSpec
 
 import impl
 from impl._core.scan_combines import COMBINES, joined, split
@@ -317,3 +318,23 @@ CALLS: list[Call] = [
 
 class TestBadArguments(BadArguments):
     calls = CALLS
+
+
+def test_cummax_and_cummin_of_several_tiles_in_shard_map(rng):
+    x = rng.permutation(2 * 2500).reshape(2, 2500).astype(np.float32)
+
+    def run(x):
+        results = []
+        for op in (impl.cummax, impl.cummin):
+            values, pullback, indices = jax.vjp(functools.partial(op, dim=1), x, has_aux=True)
+            results += [values, indices, *pullback(values)]
+        return results
+
+    mapped = jax.shard_map(
+        run,
+        mesh=Mesh(np.array(jax.devices()[:1]), ("d",)),
+        in_specs=PartitionSpec("d"),
+        out_specs=PartitionSpec("d"),
+        check_vma=True,
+    )
+    assert_all_same_bits(jax.jit(mapped)(x), jax.jit(run)(x))

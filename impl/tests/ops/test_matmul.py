@@ -216,7 +216,9 @@ SPARSE = BCOO((jnp.asarray(V[:1]), jnp.asarray(ZEROS)), shape=(3, 2))
 UNLIKE_TORCH: list[Call] = [
     ("mm", ([1.0], M), {}, TypeError, "argument 'input' must be a jax.Array"),
     ("mm", (M, [1.0]), {}, TypeError, "argument 'mat2' must be a jax.Array"),
-    ("mm", (V, M), {}, RuntimeError, "input must be a matrix, but got shape [3]"),
+    ("mm", (V, M), {}, RuntimeError, "input must be a matrix, but got shape [3]; impl.mv mult"),
+    ("mm", (M, M[None]), {}, RuntimeError, "mat2 must be a matrix, but got shape [1, 2, 3]; impl."),
+    ("mm", (M[None, None], M), {}, RuntimeError, "impl.bmm multiplies batches of matrices, once"),
     ("mm", (M, V), {}, RuntimeError, "mat2 must be a matrix, but got shape [3]"),
     ("mm", (M, M), {}, RuntimeError, "cannot be multiplied (2x3 and 2x3)"),
     (

@@ -172,3 +172,10 @@ def test_repetitions_beyond_the_sum_read_the_fill_value():
     np.testing.assert_array_equal(long, [1, 3, 3, np.nan, np.nan])
     assert gradient.tolist() == [1, 0, 2]
     assert negative.tolist() == [1, 3, 3]
+
+
+def test_unknown_repeats_may_add_up_to_more_than_an_int32_holds():
+    x, repeats = np.arange(40_000, dtype=np.int32), np.full(40_000, 120_000, np.int32)
+    repeats[0] = 2
+    repeat = jax.jit(functools.partial(impl.repeat_interleave, output_size=120_000))
+    assert_same_bits(repeat(x, repeats), np.repeat(x[:2], [2, 119_998]))

@@ -7,7 +7,7 @@ import pytest
 from jax.test_util import check_grads
 
 from impl._core import numerics
-from impl._primitives.arithmetic import divide, multiply
+from impl._primitives.arithmetic import divide, isolated, multiply, sqrt
 from impl.tests.support.bits import assert_same_bits
 
 
@@ -64,6 +64,19 @@ def test_a_product_is_rounded_before_it_is_added():
     assert_same_bits(jax.jit(lambda a, b, c: multiply(a, b) + c)(a, b, c), a * b + c)
 
 
+def test_an_isolated_value_and_its_cotangent_are_rounded_before_they_are_added():
+    a, b, c = np.random.default_rng(0).standard_normal((3, 10_000)).astype(np.float32)
+
+    @jax.jit
+    def function(a, b, c):
+        out, pullback = jax.vjp(isolated, a * b)
+        return out + c, pullback(a * b)[0] + c, jax.jvp(isolated, (c,), (a * b,))[1] + c
+
+    for out in function(a, b, c):
+        assert_same_bits(out, a * b + c)
+    assert_same_bits(jax.vmap(isolated, 1)(np.stack([a, b], 1)), np.stack([a, b]))
+
+
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, np.float16], ids=lambda d: d.__name__)
 def test_narrow_floats_are_computed_in_float32(dtype):
     a, b = (np.random.default_rng(s).uniform(1, 2, 1000).astype(dtype) for s in (0, 1))
@@ -78,3 +91,9 @@ def test_derivatives_of_products_and_quotients():
         check_grads(function, (a, b), order=2, modes=["fwd", "rev"], atol=1e-2, rtol=1e-2)
         mapped = jax.vmap(function, (0, None))(np.stack([a, b]), b)
         np.testing.assert_array_equal(mapped, function(np.stack([a, b]), np.stack([b, b])))
+
+
+def test_derivatives_of_roots():
+    a = np.array([1.5, 0.3, 9.0], np.float32)
+    check_grads(sqrt, (a,), order=2, modes=["fwd", "rev"], atol=1e-2, rtol=1e-2)
+    np.testing.assert_array_equal(jax.vmap(sqrt)(np.stack([a, 4 * a])), sqrt(np.stack([a, 4 * a])))

@@ -81,6 +81,8 @@ BAD: list[tuple[Any, ...]] = [
     ("adaptive_max_pool2d", (HW, None), TypeError, "'output_size' must be int, not NoneType"),
     ("adaptive_max_pool3d", (DHW, 2.0), TypeError, "'output_size' must be int, not float"),
     ("adaptive_max_pool3d", (DHW, True), TypeError, "'output_size' must be int, not bool"),
+    ("adaptive_max_pool2d", (HW, (1, 2, 3)), ValueError, "at least 4 dimensions for 3 sizes"),
+    ("adaptive_max_pool3d", (HW, (1, 2, 3)), ValueError, "'output_size', but has 3"),
     ("adaptive_max_pool1d", (L.astype(int), 2), NotImplementedError, "not implemented for int"),
     ("adaptive_max_pool2d", (HW.astype(bool), 2), NotImplementedError, "implemented for bool"),
 ]

@@ -1,0 +1,212 @@
+"""Partitions a primitive over devices by a rule of its own, so that sharding changes no bits.
+
+XLA adds up a sharded axis by partial sums, whose bits depend on the number of devices. It also
+loses the sign of a zero that it reads from another device. Here, every device gets the whole of
+each axis along which a primitive adds, sorts or selects, and computes as a single device would. The
+other axes, which are free, stay sharded.
+
+A primitive whose sums are exact needs no rule: give it ``LEFT_TO_XLA``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import string
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.experimental.custom_partitioning import custom_partitioning
+from jax.interpreters import mlir
+
+from impl._core import jax_internals
+from impl._core.jax_internals import Tiling
+
+#: Names of the axes of an array. A free axis has a name; None stands for an axis that is gathered.
+Names = tuple[str | None, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Axes:
+    """The free axes of a primitive: those along which it computes each element by itself.
+
+    Attributes:
+        rule: A word for each operand, an arrow, and a word for each result. A letter of a word
+            names a free axis, and a point stands for an axis that is gathered. Axes beyond the
+            word are gathered too. A star stands for any number of free axes. An axis with one
+            element is shared by the whole free axis of its name. None leaves everything to XLA.
+    """
+
+    rule: str | None = None
+
+    def names(self, operands: Sequence[Any], results: Sequence[Any]) -> list[Names]:
+        """Returns the names of the axes of all operands, then of all results."""
+        words = [word.strip() for side in str(self.rule).split("->") for word in side.split(",")]
+        words = words if any(words) else [""] * (len(operands) + len(results))
+        shapes = [array.shape for array in (*operands, *results)]
+        words = [
+            word.replace("*", string.ascii_uppercase[: len(shape) - len(word) + 1])
+            for word, shape in zip(words, shapes, strict=True)
+        ]
+        lengths: dict[str, int] = {}
+        for word, shape in zip(words, shapes, strict=True):
+            for name, length in zip(word, shape, strict=False):
+                lengths[name] = max(length, lengths.get(name, 0))
+        return [
+            tuple(
+                name if name != "." and lengths[name] == length else None
+                for name, length in zip(word.ljust(len(shape), "."), shape, strict=True)
+            )
+            for word, shape in zip(words, shapes, strict=True)
+        ]
+
+
+#: The bits of the narrowest float that an unsigned integer stands for.
+_NARROWEST = 8
+#: No axis is free: every device computes everything.
+NONE_FREE = Axes("")
+#: XLA partitions the lowering. Its result must not depend on the order of sums.
+LEFT_TO_XLA = Axes(None)
+
+
+def is_partitioned(context: Any) -> bool:
+    """Returns whether XLA may partition what a lowering rule returns.
+
+    It does not on one device, and where ``shard_map`` gives a device its own arrays. An exported
+    program may run on any number of devices.
+    """
+    if jax_internals.is_local(context):
+        return False
+    return jax_internals.exports(context) or jax_internals.devices_of(context) > 1
+
+
+def as_bits(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
+    """Returns ``function`` on unsigned integers with the bits of its operands.
+
+    To read elements from another device, XLA adds zeros to them, which changes no integer.
+
+    Args:
+        function: Selects elements of its operands of inexact dtypes, which all have one dtype. The
+            others are indices.
+    """
+
+    def run(*args: jax.Array) -> jax.Array:
+        selected = [jnp.issubdtype(arg.dtype, jnp.inexact) for arg in args]
+        dtype = next((a.dtype for a, is_one in zip(args, selected, strict=True) if is_one), None)
+        if dtype is None or jnp.finfo(dtype).bits < _NARROWEST:
+            return function(*args)
+        if jnp.issubdtype(dtype, jnp.complexfloating):
+            parts = (
+                [part(a) if is_one else a for a, is_one in zip(args, selected, strict=True)]
+                for part in (jnp.real, jnp.imag)
+            )
+            return jax.lax.complex(*(run(*of_part) for of_part in parts))
+        unsigned = f"uint{jnp.finfo(dtype).bits}"
+        bits = (
+            jax.lax.bitcast_convert_type(a, unsigned) if is_one else a
+            for a, is_one in zip(args, selected, strict=True)
+        )
+        return jax.lax.bitcast_convert_type(function(*bits), dtype)
+
+    return run
+
+
+def lower(
+    function: Callable[..., Any], axes: Axes, context: Any, *args: Any, multiple_results: bool
+) -> Any:
+    """Lowers ``function`` of whole arrays.
+
+    Where XLA does not partition the result, this adds nothing.
+
+    Args:
+        function: Takes and returns arrays.
+        axes: Its free axes.
+        context: The context of the lowering rule.
+        *args: The operands of the lowering rule.
+        multiple_results: Whether ``function`` returns several arrays.
+    """
+    whole = mlir.lower_fun(function, multiple_results=multiple_results)
+    if jax_internals.is_local(context):
+        return whole(context, *args)
+    is_cut = axes.rule is not None and is_partitioned(context)
+    with jax_internals.no_mesh():
+        context = jax_internals.without_shardings(context)
+        if not is_cut or any(0 in a.shape for a in (*context.avals_in, *context.avals_out)):
+            return whole(context, *args)
+        if jax_internals.exports(context):
+            # An exported program has no callbacks.
+            results = whole(context, *map(jax_internals.replicated, args))
+            return jax.tree.map(jax_internals.replicated, results)
+        jax_internals.check_partitioner(context)
+        names = axes.names(context.avals_in, context.avals_out)
+        call = _partitioned(function, names[: len(args)], names[len(args) :])
+        context = jax_internals.with_devices(context)
+        return mlir.lower_fun(call, multiple_results=multiple_results)(context, *args)
+
+
+def _partitioned(
+    function: Callable[..., Any], operands: list[Names], results: list[Names]
+) -> Callable[..., Any]:
+    """Returns ``function`` as one operation, which XLA cuts along the free axes alone."""
+    x64 = jax_internals.enables_x64()
+
+    def of_a_device(*args: Any) -> Any:
+        # JAX traces this when it compiles, under the settings and the mesh of that time.
+        with jax_internals.no_mesh(), jax.enable_x64(x64):
+            return function(*map(jax_internals.without_sharding, args))
+
+    def tilings(shapes: Any, outs: Any) -> tuple[Any, Any]:
+        arrays = zip((*shapes, *jax.tree.leaves(outs)), (*operands, *results), strict=True)
+        best = _finest([Tiling.of(array, names) for array, names in arrays])
+        of = [best.along(names) for names in (*operands, *results)]
+        return tuple(of[: len(operands)]), of[len(operands) :]
+
+    def partition(mesh: Any, shapes: Any, outs: Any) -> Any:
+        of_operands, of_results = tilings(shapes, outs)
+        tree = jax.tree.structure(outs)
+        return mesh, of_a_device, jax.tree.unflatten(tree, of_results), of_operands
+
+    def infer(mesh: Any, shapes: Any, outs: Any) -> Any:
+        # The older partitioner, GSPMD, asks for this.
+        of_results = tilings(shapes, outs)[1]
+        return jax.tree.unflatten(jax.tree.structure(outs), of_results)
+
+    factors = [_factors(position, names) for position, names in enumerate((*operands, *results))]
+    sides = factors[: len(operands)], factors[len(operands) :]
+    rule = " -> ".join(", ".join(map(" ".join, side)) for side in sides)
+    gathered = [factor for word in factors for factor in word if len(factor) > 1]
+
+    # Inside jit, the constants of ``function`` do not become constants of the operation, which
+    # custom_partitioning does not take.
+    @custom_partitioning
+    @jax.jit
+    def call(*args: Any) -> Any:
+        return function(*args)
+
+    call.def_partition(
+        partition,
+        infer,
+        decode_shardings=False,
+        sharding_rule=rule,
+        need_replication_factors=tuple(gathered),
+    )
+    return call
+
+
+def _factors(position: int, names: Names) -> list[str]:
+    """Returns the names of axes for the rule of Shardy, in which a gathered axis has a name too."""
+    return [name or f"gathered_{position}_{axis}" for axis, name in enumerate(names)]
+
+
+def _finest(tilings: Sequence[Tiling | None]) -> Tiling:
+    """Returns the tiling that cuts free axes into the most tiles."""
+    best, most = Tiling.replicated(), 0
+    for tiling in tilings:
+        if tiling is not None:
+            pairs = zip(tiling.names, tiling.tiles, strict=True)
+            tiles = math.prod(count for name, count in pairs if name is not None)
+            if tiles > most:
+                best, most = tiling, tiles
+    return best

@@ -1,0 +1,40 @@
+"""Symbolic sizes: exported where nothing depends on them, else refused with the op's name."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import impl
+from impl._core import symbolic_sizes
+
+pytestmark = pytest.mark.usefixtures("complete")
+
+
+def export(function, *shapes):
+    """Exports a call; the shapes are texts such as ``"b, 3"``, the dtypes follow them."""
+    scope = jax.export.SymbolicScope()
+    arguments = (
+        jax.ShapeDtypeStruct(jax.export.symbolic_shape(shape, scope=scope), dtype)
+        for shape, dtype in shapes
+    )
+    return jax.export.export(jax.jit(function))(*arguments)
+
+
+def test_a_call_that_depends_on_no_size_is_exported():
+    exported = export(lambda x, i: impl.index_select(x, 0, i), ("4, 3", "float32"), ("b", "int32"))
+    assert str(exported.out_avals[0].shape) == "(b, 3)"
+
+
+def test_an_argument_whose_size_is_compared_is_named():
+    with pytest.raises(NotImplementedError, match=r"gather\(\).*'index' of shape \[3, b\]"):
+        export(lambda x, i: impl.gather(x, 0, i), ("3, 3", "float32"), ("3, b", "int32"))
+
+
+def test_a_lowering_that_needs_a_size_names_the_op():
+    with pytest.raises(NotImplementedError, match=r"cumsum\(\).*of shape \[1, b, 3\]"):
+        export(lambda x: impl.cumsum(x, 0), ("b, 3", "float32"))
+
+
+def test_other_errors_pass():
+    with pytest.raises(ZeroDivisionError), symbolic_sizes.need("op", input=jnp.zeros(3)):
+        raise ZeroDivisionError

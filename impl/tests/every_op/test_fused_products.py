@@ -1,0 +1,47 @@
+"""A product of the user's program is rounded before it enters an op.
+
+XLA may contract a product and a sum to a fused multiply-add, which would give other bits than the
+op gives when it is called alone.
+"""
+
+import functools
+
+import jax
+import numpy as np
+
+from impl.tests.every_op.programs import smooth_outputs
+from impl.tests.every_op.public_ops import parametrize_samples
+from impl.tests.support.bits import assert_all_same_bits
+
+
+def factors_of(arrays, rng):
+    """Returns two factors of each array; most of their products are rounded."""
+    return [tuple(rng.uniform(-1, 1, (2, *a.shape)).astype(a.dtype)) for a in arrays]
+
+
+def products(factors):
+    """Returns the product of each pair of factors."""
+    return [a * b for a, b in factors]
+
+
+def by_one(arrays):
+    """Returns pairs of factors of ``arrays``, of which one is 1, so that nothing is rounded."""
+    return [(a, np.ones_like(a)) for a in arrays]
+
+
+@parametrize_samples(lambda sample: sample.same_bits and bool(sample.floats))
+def test_operands_and_cotangents(sample, rng):
+    smooth = functools.partial(smooth_outputs, sample)
+
+    @jax.jit
+    def program(operands, cotangents):
+        outputs, pullback = jax.vjp(smooth, *products(operands))
+        return outputs, pullback(products(cotangents))
+
+    operands = factors_of(sample.floats, rng)
+    cotangents = factors_of(jax.eval_shape(smooth, *sample.floats), rng)
+    outputs, gradient = program(operands, cotangents)
+    # A fused multiply-add of a product by 1 is the sum alone, so the same program serves twice.
+    alone = program(by_one(products(operands)), by_one(products(cotangents)))
+    assert_all_same_bits(outputs, alone[0], "outputs")
+    assert_all_same_bits(gradient, alone[1], "gradient")

@@ -1,0 +1,106 @@
+"""The partitioning of primitives over devices."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from jax.interpreters import mlir
+from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import impl
+from impl._lowerings import _partitioning
+from impl._lowerings._partitioning import Axes
+
+pytestmark = pytest.mark.usefixtures("complete")
+
+HERE = Path(__file__).parent
+VALUES = np.ones((2, 4, 3), np.float32)
+INDEX = np.array([0, 1, 1, 3])
+
+
+def test_on_eight_devices():
+    # The number of devices cannot change once JAX has been used, so the tests have a process.
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
+    options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist"]
+    process = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, str(HERE / "on_eight_devices.py")],
+        capture_output=True,
+        check=False,
+        cwd=Path(impl.__file__).parents[1],
+        env={**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags.strip()},
+        text=True,
+        timeout=300,
+    )
+    assert process.returncode == 0, process.stdout + process.stderr
+
+
+def ops(values):
+    """Returns results of a primitive of each kind, and a gradient."""
+
+    def both(values):
+        return impl.index_add(values, 1, INDEX, values), impl.index_select(values, 1, INDEX)
+
+    out, pullback = jax.vjp(both, values)
+    copied = impl.index_copy(values, 1, INDEX, values)
+    return out, pullback(out), impl.cumsum(values, 1), impl.sort(values, 1), copied
+
+
+def in_shard_map(values):
+    mesh = Mesh(np.array(jax.devices()[:1]), ("d",))
+    return jax.shard_map(ops, mesh=mesh, in_specs=P("d"), out_specs=P("d"))(values)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda: jax.jit(ops).lower(VALUES),
+        lambda: jax.jit(in_shard_map).lower(VALUES),
+        lambda: impl.testing.lower(ops, VALUES),
+    ],
+    ids=["one device", "shard_map", "a GPU"],
+)
+def test_a_program_for_one_device_is_that_of_the_lowerings_alone(program, monkeypatch):
+    def alone(function, axes, context, *args, multiple_results):
+        del axes
+        return mlir.lower_fun(function, multiple_results=multiple_results)(context, *args)
+
+    text = program().as_text()
+    assert "CustomSPMDPartitioning" not in text
+    monkeypatch.setattr(_partitioning, "lower", alone)
+    assert program().as_text() == text
+
+
+def test_a_program_for_eight_gpus_is_lowered_without_them():
+    gpu = impl.testing._mesh("NVIDIA H200").abstract_device
+    mesh = AbstractMesh((8,), ("d",), axis_types=(AxisType.Auto,), abstract_device=gpu)
+    values = jax.ShapeDtypeStruct((8, 4, 3), np.float32, sharding=NamedSharding(mesh, P("d")))
+    with jax.sharding.use_abstract_mesh(mesh):
+        lowered = jax.jit(ops).trace(values).lower(lowering_platforms=("cuda",))
+    assert "CustomSPMDPartitioning" in lowered.as_text()
+
+
+def test_names_of_axes():
+    axes = Axes("o.i, oni -> o")
+    operands = [np.zeros((2, 5, 3)), np.zeros((1, 4, 3))]
+    assert axes.names(operands, [np.zeros((2, 3))]) == [
+        ("o", None, "i"),
+        (None, "n", "i"),
+        ("o", None),
+    ]
+    assert Axes("*. -> *").names(operands[:1], [np.zeros((2, 5, 4))]) == [
+        ("A", "B", None),
+        ("A", "B", "C"),
+    ]
+    assert _partitioning.NONE_FREE.names(operands, []) == [(None,) * 3] * 2
+
+
+def test_complex_elements_are_selected_by_their_bits():
+    values = np.array([complex(-0.0, 0.0), complex(0.0, -0.0)], np.complex64)
+    out = _partitioning.as_bits(lambda a, index: a[index])(values, np.array([1, 0, 1]))
+    assert np.signbit(out.real).tolist() == [False, True, False]
+    assert np.signbit(out.imag).tolist() == [True, False, True]

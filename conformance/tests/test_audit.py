@@ -9,7 +9,7 @@ import re
 import pytest
 
 import impl
-from impl.tests.support.programs import PROGRAMS
+from impl.tests.support.user_programs import PROGRAMS
 
 _SCATTER = re.compile(
     r'"stablehlo\.(scatter|select_and_scatter)"\(.*?<\{(.*?)\}> \(\{.*?\}\) : \((.*?)\) ->',
@@ -74,7 +74,7 @@ def test_the_findings_are_the_racing_scatters(build):
     assert set(map(compared, scatters)) == racing_scatters(text)
     assert report.select("unknown") == ()
     sources = {finding.source.partition(":")[0] for finding in report.findings}
-    assert sources == {"impl/tests/support/programs.py"}
+    assert sources == {"impl/tests/support/user_programs.py"}
 
     with impl.deterministic():
         on = impl.audit(impl.jit(step))(*args)

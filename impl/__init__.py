@@ -64,6 +64,7 @@ from impl.ops.sort import argsort, sort
 from impl.ops.take import take
 from impl.ops.take_along_dim import take_along_dim
 from impl.ops.topk import topk
+from impl.programs._audit import audit
 from impl.quantized import (
     QuantizedArray,
     dequantize,
@@ -91,6 +92,7 @@ __all__ = [
     "alert_not_deterministic",
     "are_deterministic_algorithms_enabled",
     "argsort",
+    "audit",
     "backends",
     "bincount",
     "bmm",

@@ -1,4 +1,4 @@
-"""The command line of impl: ``python -m impl demo`` and ``python -m impl doctor``."""
+"""The command line of impl: ``demo``, ``doctor`` and ``audit`` after ``python -m impl``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,6 +49,16 @@ def _parser() -> argparse.ArgumentParser:
         help="run this Python file first, and report on what it leaves set: the mode, seeds",
     )
     doctor.set_defaults(run=_doctor)
+    audit = commands.add_parser("audit", help="list what can vary from run to run in a program")
+    audit.add_argument(
+        "program",
+        metavar="FILE.py:NAME",
+        type=_program,
+        help="NAME() in this Python file returns the pair of a function and its arguments",
+    )
+    audit.add_argument("--device", default="cuda", help="the device to judge for (cuda)")
+    audit.add_argument("--json", action="store_true", help="as data")
+    audit.set_defaults(run=_audit)
     return parser
 
 
@@ -72,22 +83,56 @@ def _doctor(options: argparse.Namespace) -> int:
     return 1 if options.strict and report.varying else 0
 
 
+def _audit(options: argparse.Namespace) -> int:
+    from impl import audit  # noqa: PLC0415  # As above.
+
+    file, name = options.program
+    names = _run(file, run_name="__audit__")
+    if not callable(names.get(name)):
+        print(f"python -m impl audit: {file} has no function {name!r}", file=sys.stderr)
+        return 2
+    try:
+        function, args = names[name]()
+    except (TypeError, ValueError) as error:
+        message = f"{name}() in {file} has to return (function, arguments): {error}"
+        print(f"python -m impl audit: {message}", file=sys.stderr)
+        return 2
+    report = audit(function, device=options.device)(*args)
+    if options.json:
+        print(json.dumps(report.as_dict(), indent=2))
+    else:
+        print(report.text(shutil.get_terminal_size((100, 24)).columns))
+    return 0 if report.ok else 1
+
+
+def _program(text: str) -> tuple[Path, str]:
+    file, colon, name = text.rpartition(":")
+    if not colon or not name.isidentifier():
+        raise argparse.ArgumentTypeError(f"{text!r} is not FILE.py:NAME")
+    return _file(file), name
+
+
 def _file(text: str) -> Path:
     if not Path(text).is_file():
         raise argparse.ArgumentTypeError(f"there is no file {text!r}")
     return Path(text)
 
 
-def _run(file: Path) -> None:
-    """Runs a file as ``python FILE`` does, but leaves the standard output to the report."""
+def _run(file: Path, run_name: str = "__main__") -> dict[str, Any]:
+    """Runs a file as ``python FILE`` does, but leaves the standard output to the report.
+
+    Returns:
+        The names that the file defines.
+    """
     sys.path.insert(0, str(file.resolve().parent))
     sys.argv = [str(file)]
     try:
         with contextlib.redirect_stdout(sys.stderr):
-            runpy.run_path(str(file), run_name="__main__")
+            return runpy.run_path(str(file), run_name=run_name)
     except SystemExit as end:
         if end.code not in (None, 0):
             raise
+    return {}
 
 
 if __name__ == "__main__":

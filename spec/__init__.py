@@ -37,6 +37,7 @@ from spec.resolve import Answer as Answer
 from spec.resolve import check_question as check_question
 from spec.resolve import resolve as resolve
 from spec.resolve import resolve_primitive as resolve_primitive
+from spec.resolve import varies as varies
 
 if TYPE_CHECKING:
     #: The names of the devices that JAX has a platform for.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -138,6 +139,44 @@ def unknown_option(error: jax.errors.JaxRuntimeError) -> str | None:
 def refuses_nested_options(error: ValueError) -> bool:
     """Returns whether an error is JAX's refusal of compiler options inside another trace."""
     return "`compiler_options` can only be passed to top-level" in str(error)
+
+
+def frames(equation: Any) -> tuple[tuple[str, int, str], ...]:
+    """Returns the file, line and function of each frame that made an equation, innermost first.
+
+    The frames end at the function that JAX traced: those of its caller are not among them.
+    """
+    traceback = equation.source_info.traceback
+    if traceback is None:
+        return ()
+    return tuple((f.file_name, f.line_num, f.function_name) for f in traceback.frames)
+
+
+def scan_constants(parameters: Mapping[str, Any]) -> int:
+    """Returns how many operands of a scan are the same in each iteration; they come first."""
+    if "num_consts" in parameters:
+        return int(parameters["num_consts"])
+    return len(parameters["ft_in"].unpack()[0])  # jax 0.12 and later
+
+
+@functools.lru_cache(maxsize=256)
+def _expanded(primitive: Any) -> Any:
+    shapes = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in primitive.in_avals_flat]
+    return jax.make_jaxpr(primitive.expand)(*jax.tree.unflatten(primitive.in_tree, shapes))
+
+
+def expanded(equation: Any) -> Any:
+    """Returns the closed jaxpr of an equation that stands for several; None for any other.
+
+    JAX 0.12 and later write some functions of ``jax.numpy`` as one such equation.
+    """
+    primitive = equation.params.get("_prim")
+    return None if primitive is None else _expanded(primitive)
+
+
+def traced_options(traced: jax.stages.Traced) -> dict[str, Any]:
+    """Returns the compiler options that ``jax.jit`` got, of a function that it traced."""
+    return dict(traced._params.get("compiler_options_kvs", ()))  # noqa: SLF001  # No other access.
 
 
 def enables_x64() -> bool:

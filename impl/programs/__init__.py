@@ -13,8 +13,9 @@ import os
 
 from impl._core import native_scatter
 from impl.programs import _rules
+from impl.programs._report import Finding, Report
 
-__all__ = ["are_enabled", "disable", "enable"]
+__all__ = ["Finding", "Report", "are_enabled", "disable", "enable"]
 
 
 def disable() -> None:

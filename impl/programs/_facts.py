@@ -1,106 +1,219 @@
-"""The facts of an equation of a jaxpr, by the names of ``spec/facts.toml``.
+"""Computes the facts of an equation of a JAX program that the rows of primitives ask for.
 
-The lowering rules know only the types and the parameters of an equation. The audit knows more of
-its values, and passes what it knows.
+The lowering rules and the audit both use this module. A rule knows the shapes and the parameters of
+an equation. The audit also knows some values, such as indices that are an iota: it passes them as
+``Values``.
+
+The facts are: ``dtype`` and ``timed_kernels``; of scatters ``unique_indices``, ``one_update``,
+``iota_indices``, ``same_value``, ``applies_function`` and ``ordered_path_fits``; of pools
+``overlapping``; of kernels ``float_atomics``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 import spec
 from impl._kernels.launch import MAX_ELEMENTS
 
-#: The scatters of JAX that combine updates with elements.
-_COMBINING = ("lax.scatter_add", "lax.scatter_sub", "lax.scatter_mul")
+#: The scatters: the operands are the array, the indices and the updates.
+SCATTERS = frozenset(
+    {"scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter-min", "scatter-max"}
+)
+POOLS = frozenset({"select_and_scatter_add"})
+_KERNELS = frozenset({"pallas_call"})
+#: The largest number of elements whose indices are compared one by one.
+_LARGEST = 2**24
 
 
-def facts_of(
-    primitive: str,
+class Values(Protocol):
+    """The knowledge of the values of one equation's operands. Positions count from 0."""
+
+    def columns(self, position: int) -> Sequence[np.ndarray[Any, Any] | None]:
+        """Returns each index along the last axis as an array of values; None if unknown."""
+
+    def is_constant(self, position: int, axes: Collection[int]) -> bool:
+        """Returns whether the elements are known to be equal along axes."""
+
+
+def facts(
+    name: str,
+    avals: Sequence[Any],
     params: Mapping[str, Any],
-    operands: Sequence[Any],
-    **known: spec.FactValue,
+    values: Values | None = None,
+    *,
+    timed_kernels: bool = True,
 ) -> dict[str, spec.FactValue]:
-    """Returns the facts that rows about a primitive can ask for.
+    """Returns the facts of one equation.
 
     Args:
-        primitive: The name of the primitive in the jaxpr.
-        params: The parameters of the equation.
-        operands: The abstract values of its operands.
-        **known: Facts that follow from more than the equation, such as ``iota_indices``. A fact of
-            the equation itself is not replaced.
-
-    Returns:
-        The facts. It has every fact that a row about the primitive asks for; a fact that nobody
-        proved is False.
+        name: The name of its primitive, as in a jaxpr.
+        avals: The abstract values of its operands.
+        params: Its parameters.
+        values: The knowledge of its operands' values; None if nothing is known.
+        timed_kernels: Whether XLA may pick kernels by timing when it compiles the program.
     """
-    op = spec.load().op_of_primitive.get(primitive)
-    facts: dict[str, spec.FactValue] = {}
-    if op in _COMBINING or op == "lax.scatter":
-        facts = _of_scatter(params, *operands)
-    elif op == "lax.select_and_scatter_add":
-        facts = {"overlapping": overlapping(params)}
-    if operands and hasattr(operands[0], "dtype"):
-        facts["dtype"] = kind(operands[0].dtype)
-    asked = {name for row in spec.load().primitives if row.op == op for name in row.when}
-    return {**dict.fromkeys(asked, False), **known, **facts}
+    stated: dict[str, spec.FactValue] = {"dtype": _kind(avals), "timed_kernels": timed_kernels}
+    if name in SCATTERS:
+        stated |= {
+            "unique_indices": bool(params["unique_indices"]),
+            "one_update": has_one_update(avals, params["dimension_numbers"]),
+            "iota_indices": values is not None and _are_distinct(avals, params, values),
+            "same_value": values is not None and _is_same_value(avals, params, values),
+            "applies_function": name == "scatter" and _applies(params.get("update_jaxpr")),
+            "ordered_path_fits": _fits(avals),
+        }
+    elif name in POOLS:
+        stated["overlapping"] = any(
+            stride < window
+            for window, stride in zip(
+                params["window_dimensions"], params["window_strides"], strict=True
+            )
+        )
+    elif name in _KERNELS:
+        stated["float_atomics"] = _has_float_atomics(params["jaxpr"])
+    return stated
 
 
-def kind(dtype: Any) -> str:
-    """Returns the kind of number of a dtype; that of keys and other bits is ``integer``."""
+def has_one_update(avals: Sequence[Any], numbers: Any) -> bool:
+    """Returns whether a scatter writes at most one window into each part of a batch."""
+    operand, indices, updates = avals
+    if not all(isinstance(size, int) for aval in avals for size in aval.shape):
+        return False  # A symbolic size can be any number.
+    batch = set(numbers.scatter_indices_batching_dims)
+    lengths = [s for axis, s in enumerate(indices.shape[:-1]) if axis not in batch]
+    return math.prod(lengths) <= 1 or 0 in (math.prod(operand.shape), math.prod(updates.shape))
+
+
+def _fits(avals: Sequence[Any]) -> bool:
+    """Returns whether the ordered path can count the elements of arrays."""
+    known = all(isinstance(size, int) for aval in avals for size in aval.shape)
+    return known and max(math.prod(aval.shape) for aval in avals) <= MAX_ELEMENTS
+
+
+def _kind(avals: Sequence[Any]) -> str:
+    """Returns the most general kind of number among the operands."""
+    kinds = {_kind_of(aval.dtype) for aval in avals if hasattr(aval, "dtype")}
+    order = ("complex", "floating", "integer", "bool")
+    return next((kind for kind in order if kind in kinds), "integer")
+
+
+def _kind_of(dtype: Any) -> str:
     if jnp.issubdtype(dtype, jax.dtypes.extended):
-        return "integer"
-    if dtype == jnp.bool_:
-        return "bool"
-    if jnp.issubdtype(dtype, jnp.complexfloating):
-        return "complex"
-    return "floating" if jnp.issubdtype(dtype, jnp.floating) else "integer"
+        return "integer"  # Keys hold integers.
+    for kind, parent in (("complex", jnp.complexfloating), ("floating", jnp.floating)):
+        if jnp.issubdtype(dtype, parent):
+            return kind
+    return "bool" if dtype == np.dtype(bool) else "integer"
 
 
-def overlapping(params: Mapping[str, Any]) -> bool:
-    """Returns whether two windows of a pool can share an element."""
-    pairs = zip(params["window_dimensions"], params["window_strides"], strict=True)
-    return any(stride < size for size, stride in pairs)
+def _applies(update: Any) -> bool:
+    """Returns whether a scatter applies a function to elements (``.at[].apply``).
 
-
-def _of_scatter(
-    params: Mapping[str, Any], operand: Any, indices: Any, updates: Any
-) -> dict[str, spec.FactValue]:
-    sizes = [*operand.shape, *indices.shape, *updates.shape]
-    known = all(isinstance(size, int) for size in sizes)
-    facts: dict[str, spec.FactValue] = {
-        "ordered_path_fits": known and _fits(operand, indices, updates),
-        "applies_function": _applies_function(params.get("update_jaxpr")),
-    }
-    # A fact that is not proven here may be known to the caller.
-    if params["unique_indices"]:
-        facts["unique_indices"] = True
-    if known and (_windows(params, indices) <= 1 or 0 in (*operand.shape, *updates.shape)):
-        facts["one_update"] = True
-    return facts
-
-
-def _fits(*arrays: Any) -> bool:
-    largest: int = max(math.prod(array.shape) for array in arrays)
-    return largest <= MAX_ELEMENTS
-
-
-def _windows(params: Mapping[str, Any], indices: Any) -> int:
-    """Returns the number of windows that are written into each array of a batch."""
-    batched = params["dimension_numbers"].scatter_indices_batching_dims
-    return math.prod(size for axis, size in enumerate(indices.shape[:-1]) if axis not in batched)
-
-
-def _applies_function(jaxpr: Any) -> bool:
-    """Returns whether a scatter computes a function of the element, and reads no update."""
-    if jaxpr is None:
+    The function does not read the updates. An assignment is a scatter with an empty jaxpr.
+    """
+    if update is None:
         return False
-    jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
-    update = jaxpr.invars[1]
-    read = [atom for equation in jaxpr.eqns for atom in equation.invars]
-    return not any(atom is update for atom in (*read, *jaxpr.outvars))
+    jaxpr = getattr(update, "jaxpr", update)
+    return bool(jaxpr.eqns) and jaxpr.invars[1] not in {
+        variable
+        for equation in jaxpr.eqns
+        for variable in equation.invars
+        if _is_variable(variable)
+    }
+
+
+def _is_variable(atom: Any) -> bool:
+    return not hasattr(atom, "val")
+
+
+def _are_distinct(avals: Sequence[Any], params: Mapping[str, Any], values: Values) -> bool:
+    """Returns whether the known indices show that no element gets two updates."""
+    operand, indices, updates = avals
+    numbers = params["dimension_numbers"]
+    sizes = (*operand.shape, *indices.shape, *updates.shape)
+    if not all(isinstance(size, int) for size in sizes) or indices.size > _LARGEST:
+        return False
+    axes = numbers.scatter_dims_to_operand_dims
+    windows = _windows(operand.ndim, updates.shape, numbers)
+    clips = "CLIP" in str(params["mode"]).upper()
+    known = [
+        (column, axis)
+        for column, axis in zip(values.columns(1), axes, strict=True)
+        if column is not None
+    ]
+    offsets = math.prod(windows[axis] for _, axis in known)
+    if not known or offsets * math.prod(indices.shape[:-1]) > _LARGEST:
+        return False
+    # The index of an element, as one number: of each known axis, with the axis of the batch first.
+    batch = list(numbers.scatter_indices_batching_dims)
+    shape = indices.shape[:-1]
+    total = np.zeros((math.prod(shape), 1), np.int64)
+    for axis in batch:
+        total = total * shape[axis] + np.indices(shape)[axis].reshape(-1, 1)
+    inside = np.ones((math.prod(shape), 1), bool)
+    for column, axis in known:
+        start = np.broadcast_to(column, shape).astype(np.int64).reshape(-1, 1)
+        last = operand.shape[axis] - windows[axis]
+        if clips:
+            start = np.clip(start, 0, last)
+        inside &= (start >= 0) & (start <= last)
+        elements = (start + np.arange(windows[axis]))[:, None, :]
+        total = (total[:, :, None] * operand.shape[axis] + elements).reshape(len(total), -1)
+    total = total[inside[:, 0]].reshape(-1)
+    return len(np.unique(total)) == len(total)
+
+
+def _is_same_value(avals: Sequence[Any], params: Mapping[str, Any], values: Values) -> bool:
+    """Returns whether all updates of an element are known to be equal."""
+    operand, _, updates = avals
+    numbers = params["dimension_numbers"]
+    absent = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
+    present = [axis for axis in range(operand.ndim) if axis not in absent]
+    whole = {
+        axis
+        for axis, target in zip(numbers.update_window_dims, present, strict=True)
+        if target not in numbers.scatter_dims_to_operand_dims
+    }
+    return values.is_constant(2, [axis for axis in range(updates.ndim) if axis not in whole])
+
+
+def _windows(ndim: int, updates: Sequence[int], numbers: Any) -> list[int]:
+    """Returns the length of a scatter's window along each axis of the operand."""
+    absent = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
+    lengths = iter([updates[axis] for axis in numbers.update_window_dims])
+    return [1 if axis in absent else next(lengths) for axis in range(ndim)]
+
+
+def _has_float_atomics(kernel: Any) -> bool:
+    """Returns whether a Pallas kernel updates floats atomically."""
+    jaxpr = getattr(kernel, "jaxpr", kernel)
+    for equation in jaxpr.eqns:
+        atomic = "atomic" in equation.primitive.name
+        if atomic and any(
+            _kind_of(out.aval.dtype) in ("floating", "complex")
+            for out in equation.outvars
+            if hasattr(out.aval, "dtype")
+        ):
+            return True
+        for inner in inner_jaxprs(equation.params):
+            if _has_float_atomics(inner):
+                return True
+    return False
+
+
+def inner_jaxprs(params: Mapping[str, Any]) -> list[Any]:
+    """Returns the jaxprs among the parameters of an equation, without their constants."""
+    jaxprs = []
+    for value in params.values():
+        for item in value if isinstance(value, tuple | list) else (value,):
+            jaxpr = getattr(item, "jaxpr", item)
+            if hasattr(jaxpr, "eqns"):
+                jaxprs.append(jaxpr)
+    return jaxprs

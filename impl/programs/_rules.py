@@ -21,8 +21,7 @@ from impl._mode import emulation, modes
 from impl._mode.decide import Alert
 from impl._mode.modes import Mode
 from impl._primitives.alert import emit
-from impl.programs import _ordered, _schedule
-from impl.programs._facts import facts_of
+from impl.programs import _facts, _ordered, _schedule
 
 #: Whether the rules look at the mode. It is part of the key of every cache of ``jax.jit``.
 switch = jax.make_user_context(True)
@@ -64,7 +63,7 @@ def _lower(
     seed = None if stand_in is None else stand_in.seed
     if not switch.value or not (mode.enabled or seed):
         return original(context, *operands, **params)
-    facts = facts_of(primitive.name, params, context.avals_in)
+    facts = _facts.facts(primitive.name, context.avals_in, params)
     answer = spec.resolve_primitive(primitive.name, "any", facts)
     row = answer.row
     if row is None or answer.effect == "same":

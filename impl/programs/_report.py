@@ -1,0 +1,170 @@
+"""The report of an audit: findings with a verdict each, as data, as text and for JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import textwrap
+from typing import Any, Literal, TypeAlias
+
+Verdict: TypeAlias = Literal["deterministic", "raises", "varies", "unknown"]
+
+#: The first entry of ``Report.as_dict()``: it changes when the form of the data does.
+SCHEMA = 1
+#: The verdicts in the order of the report, with a heading each.
+_HEADINGS: dict[Verdict, str] = {
+    "varies": "Varies from run to run",
+    "unknown": "Unknown",
+    "raises": "Raises",
+    "deterministic": "Deterministic, because the mode is on",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One or more equal equations of a program that can vary from run to run.
+
+    Attributes:
+        primitive: The name of the primitive, as users know it: ``lax.scatter_add``.
+        row: The id of the row that decides; None if no row is about the equation.
+        verdict: ``deterministic`` if the mode makes it so, ``raises`` if the mode refuses the
+            program because of it, ``varies`` if two runs may differ because of it, ``unknown`` if
+            nothing tells.
+        source: The line of the user's own code, as ``file:line``. If no line of the program is
+            the user's, the line of the library.
+        library: The line and function of the library that the user's line calls, if one does.
+        inside: The equations that it is inside of, such as ``scan``; the outermost first.
+        shapes: The dtypes and shapes of its operands.
+        remedy: Advice, in a sentence or two; None if nothing has to be done.
+        count: The number of equal equations in the program. The body of a loop counts once.
+    """
+
+    primitive: str
+    row: str | None
+    verdict: Verdict
+    source: str
+    library: str | None
+    inside: tuple[str, ...]
+    shapes: str
+    remedy: str | None
+    count: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """The result of an audit.
+
+    Attributes:
+        device: The device that the verdicts are about.
+        mode: The mode that they hold under, in words.
+        findings: The equations that could vary, or that nothing is known of.
+        equations: The number of equations that were looked at.
+    """
+
+    device: str
+    mode: str
+    findings: tuple[Finding, ...]
+    equations: int
+
+    @property
+    def ok(self) -> bool:
+        """True if nothing varies and nothing is unknown."""
+        return not any(f.verdict in ("varies", "unknown") for f in self.findings)
+
+    def select(self, verdict: Verdict) -> tuple[Finding, ...]:
+        """Returns the findings that have a verdict.
+
+        Args:
+            verdict: The verdict.
+        """
+        return tuple(f for f in self.findings if f.verdict == verdict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the report as plain data, which ``json.dumps`` takes."""
+        return {
+            "schema": SCHEMA,
+            "device": self.device,
+            "mode": self.mode,
+            "ok": self.ok,
+            "equations": self.equations,
+            "findings": [
+                {**dataclasses.asdict(f), "inside": list(f.inside)} for f in self.findings
+            ],
+        }
+
+    def text(self, width: int = 100) -> str:
+        """Returns the report as a table.
+
+        Args:
+            width: Greatest length of a line of advice in characters.
+        """
+        parts = [f"On {self.device}, with {self.mode}:"]
+        for verdict, heading in _HEADINGS.items():
+            findings = self.select(verdict)
+            if findings:
+                parts += ["", f"{heading} ({_times(sum(f.count for f in findings))})"]
+                parts += _table(findings, width)
+        return "\n".join([*parts, "", self._summary()])
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _summary(self) -> str:
+        if self.ok:
+            return f"Of {_times(self.equations)} none varies and none is unknown."
+        varying = sum(f.count for f in self.select("varies"))
+        unknown = sum(f.count for f in self.select("unknown"))
+        return f"Of {_times(self.equations)} {varying} vary and {unknown} are unknown."
+
+
+def grouped(findings: list[Finding]) -> tuple[Finding, ...]:
+    """Returns the findings with equal ones counted, in the order in which they first occur."""
+    counts: dict[Finding, int] = {}
+    for finding in findings:
+        counts[finding] = counts.get(finding, 0) + 1
+    return tuple(dataclasses.replace(f, count=count) for f, count in counts.items())
+
+
+def _table(findings: tuple[Finding, ...], width: int) -> list[str]:
+    """Returns a line for each finding. Findings with one advice share it."""
+    advice = [f.remedy for f in findings]
+    findings = tuple(sorted(findings, key=lambda f: advice.index(f.remedy)))
+    sources = max(len(f.source) for f in findings)
+    names = max(len(_name(f)) for f in findings)
+    lines = []
+    for remedy, advised in itertools.groupby(findings, key=lambda f: f.remedy):
+        for notes, neighbours in itertools.groupby(advised, key=_notes):
+            for finding in neighbours:
+                row = finding.row or "no row"
+                line = f"  {finding.source:<{sources}}  {_name(finding):<{names}}  {row:<6}"
+                lines.append(f"{line}  {finding.shapes}".rstrip())
+            lines += [f"      {note}" for note in notes]
+        lines += _wrapped(remedy, width)
+    return lines
+
+
+def _name(finding: Finding) -> str:
+    return finding.primitive if finding.count == 1 else f"{finding.count} x {finding.primitive}"
+
+
+def _notes(finding: Finding) -> list[str]:
+    notes = [f"by {finding.library}"] if finding.library else []
+    return [*notes, f"in {' > '.join(finding.inside)}"] if finding.inside else notes
+
+
+def _wrapped(remedy: str | None, width: int) -> list[str]:
+    if remedy is None:
+        return []
+    indent = "      "
+    return textwrap.wrap(
+        f"To do: {remedy}",
+        max(width, 60),
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _times(count: int) -> str:
+    return "1 equation" if count == 1 else f"{count} equations"

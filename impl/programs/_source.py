@@ -1,0 +1,95 @@
+"""Finds the lines of source that an equation of a program comes from.
+
+A person acts on the line of their own code. The line of the library that it calls comes second.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import sysconfig
+from pathlib import Path
+from typing import Any, Literal
+
+from impl._core import jax_internals
+
+_OWN = Path(__file__).resolve().parents[1]
+_INSTALLED = ("site-packages", "dist-packages")
+
+
+@dataclasses.dataclass(frozen=True)
+class Lines:
+    """The lines that an equation comes from, each as ``file:line``.
+
+    Attributes:
+        user: The innermost line outside all libraries; None if there is none.
+        library: The line of a library, with the function: the innermost line of a library other
+            than JAX, else the function of JAX or of this package that the user's line calls; None
+            if there is no such line.
+    """
+
+    user: str | None
+    library: str | None
+
+
+def lines(equation: Any, outside: str | None = None) -> Lines:
+    """Returns the lines of an equation.
+
+    Args:
+        equation: The equation.
+        outside: The user's line of the equation that this one is inside of. It counts if a
+            library made all of the inner equation.
+    """
+    inner: str | None = None
+    called: str | None = None
+    for file, line, function in jax_internals.frames(equation):
+        kind = _kind(file)
+        if kind == "user":
+            return Lines(f"{_shown(file)}:{line}", inner or called)
+        text = f"{_shown(file)}:{line} ({function})"
+        if kind == "library":
+            inner = inner or text
+        elif kind == "ours" and function.isidentifier() and not function.startswith("_"):
+            called = text
+    return Lines(outside, inner or called)
+
+
+@functools.cache
+def _kind(file: str) -> Literal["user", "library", "ours", "none"]:
+    """Returns whose code a file is: ``ours`` is JAX and this package, ``none`` explains nothing."""
+    path = Path(file)
+    if any(part in _INSTALLED for part in path.parts):
+        if "jaxlib" in path.parts:
+            return "none"
+        return (
+            ("ours" if _has_functions_for_users(path) else "none")
+            if "jax" in path.parts
+            else "library"
+        )
+    if file.startswith("<frozen") or _is_below(path, sysconfig.get_path("stdlib")):
+        return "none"
+    if _is_below(path, str(_OWN)) and "tests" not in path.relative_to(_OWN).parts:
+        return "ours"
+    return "user"
+
+
+def _has_functions_for_users(path: Path) -> bool:
+    """Returns whether a file of JAX has functions such as ``jax.numpy.take_along_axis``."""
+    inside = path.parts[len(path.parts) - path.parts[::-1].index("jax") :]
+    return bool(set(inside) & {"numpy", "nn", "scipy", "image", "ops", "random.py", "sparse"})
+
+
+def _is_below(path: Path, folder: str) -> bool:
+    return path.is_absolute() and path.is_relative_to(folder)
+
+
+@functools.cache
+def _shown(file: str) -> str:
+    """Returns a path as short as it can be without doubt."""
+    path = Path(file)
+    for part in _INSTALLED:
+        if part in path.parts:
+            return str(Path(*path.parts[path.parts.index(part) + 1 :]))
+    if _is_below(path, str(_OWN.parent)):
+        return str(path.relative_to(_OWN.parent))
+    return str(path.relative_to(Path.cwd())) if _is_below(path, str(Path.cwd())) else file

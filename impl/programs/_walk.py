@@ -1,0 +1,101 @@
+"""Walks over the equations of a JAX program, into every jaxpr that an equation holds."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+from impl._core import jax_internals
+from impl.programs import _facts, _source
+from impl.programs._source import Lines
+from impl.programs._values import Operands, Scope, called
+
+
+@dataclasses.dataclass(frozen=True)
+class Site:
+    """One equation of a program, and its surroundings.
+
+    Attributes:
+        equation: The equation.
+        operands: The knowledge of its operands' values.
+        lines: The lines of source that it comes from.
+        path: The names of the equations that it is inside of, the outermost first.
+    """
+
+    equation: Any
+    operands: Operands
+    lines: Lines
+    path: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of its primitive."""
+        return str(self.equation.primitive.name)
+
+    @property
+    def shapes(self) -> str:
+        """The shapes and dtypes of its operands."""
+        return " ".join(
+            operand.aval.str_short(short_dtypes=True) for operand in self.equation.invars
+        )
+
+
+def walk(
+    scope: Scope, is_leaf: Any, *, path: tuple[str, ...] = (), outside: str | None = None
+) -> Iterator[Site]:
+    """Yields the equations of a program, in order; each call of a function counts.
+
+    The body of a loop, and each branch of a condition, counts once.
+
+    Args:
+        scope: The scope of the jaxpr.
+        is_leaf: Returns whether a row is about the primitive of this name: then the walk does not
+            go into the jaxprs of the equation. An equation without jaxprs is a leaf anyway.
+        path: The names of the equations that the jaxpr is inside of.
+        outside: The user's line of the innermost of them.
+    """
+    for equation in scope.jaxpr.eqns:
+        found = _source.lines(equation, outside)
+        inner = [] if is_leaf(equation.primitive.name) else inner_scopes(scope, equation)
+        if not inner:
+            yield Site(equation, Operands(scope, equation), found, path)
+        for part in inner:
+            yield from walk(
+                part, is_leaf, path=(*path, label(equation)), outside=found.user or outside
+            )
+
+
+def label(equation: Any) -> str:
+    """Returns the name of an equation that holds jaxprs, as paths show it."""
+    name = equation.params.get("name")
+    kind = str(equation.primitive.name)
+    return f"{kind} {name}" if isinstance(name, str) and name else kind
+
+
+def inner_scopes(scope: Scope, equation: Any) -> list[Scope]:
+    """Returns the scopes of the jaxprs that an equation holds.
+
+    An input is known in the scope if it is an operand of the equation in every run of the jaxpr.
+    """
+    params, kind = equation.params, equation.primitive.name
+    whole = called(equation)
+    if whole is not None:
+        call = scope.call(equation)
+        return [] if call is None else [call]
+    if kind == "scan":
+        constants = range(jax_internals.scan_constants(params))
+        return [scope.inner(equation, params["jaxpr"], {i: i for i in constants})]
+    if kind == "cond":
+        operands = range(len(equation.invars) - 1)
+        return [
+            scope.inner(equation, branch, {i: i + 1 for i in operands})
+            for branch in params["branches"]
+        ]
+    if kind == "while":
+        first, second = params["cond_nconsts"], params["body_nconsts"]
+        return [
+            scope.inner(equation, params["cond_jaxpr"], {i: i for i in range(first)}),
+            scope.inner(equation, params["body_jaxpr"], {i: i + first for i in range(second)}),
+        ]
+    return [scope.inner(equation, jaxpr, {}) for jaxpr in _facts.inner_jaxprs(params)]

@@ -1,0 +1,78 @@
+"""The lines of source that an equation comes from."""
+
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from impl.programs import _source
+
+HERE = "impl/tests/programs/test_source.py"
+
+
+def equations(function, *args):
+    return jax.make_jaxpr(function)(*args).jaxpr.eqns
+
+
+def test_the_users_line_comes_before_the_librarys():
+    def function(x):
+        return jnp.histogram(x, weights=x)[0]  # The line of the test.
+
+    scatter = [e for e in equations(function, jnp.ones(3)) if e.primitive.name == "scatter-add"]
+    found = _source.lines(scatter[0])
+    assert found.user == f"{HERE}:{function.__code__.co_firstlineno + 1}"
+    assert "jax/_src/numpy/" in found.library
+    assert "(histogram)" in found.library
+
+
+def test_without_a_library_there_is_the_users_line_only():
+    def function(x):
+        return jax.lax.sin(x)
+
+    (equation,) = equations(function, 1.0)
+    here = function.__code__.co_firstlineno + 1
+    assert _source.lines(equation) == _source.Lines(f"{HERE}:{here}", None)
+
+
+def test_a_function_that_a_library_traced_has_the_line_outside():
+    def first(x):
+        return jnp.take_along_axis(x, jnp.zeros((3, 1), int), 1)
+
+    jax.make_jaxpr(first)(jnp.ones((3, 2)))  # The inner equations are those of this call.
+    (call,) = [e for e in equations(first, jnp.ones((3, 2))) if e.primitive.name == "jit"]
+    inner = getattr(call.params["jaxpr"], "jaxpr", call.params["jaxpr"]).eqns
+    found = _source.lines(inner[0], "their.py:3")
+    assert found.user == "their.py:3"
+    assert "(take_along_axis)" in found.library
+
+
+SITE = "/usr/lib/python3/site-packages"
+
+
+@pytest.mark.parametrize(
+    ("file", "kind"),
+    [
+        ("/home/me/train.py", "user"),
+        ("<stdin>", "user"),
+        (f"{SITE}/flax/linen/linear.py", "library"),
+        (f"{SITE}/jax/_src/numpy/indexing.py", "ours"),
+        (f"{SITE}/jax/_src/random.py", "ours"),
+        (f"{SITE}/jax/_src/interpreters/ad.py", "none"),
+        (f"{SITE}/jaxlib/xla_client.py", "none"),
+        (_source.__file__, "ours"),
+        (__file__, "user"),
+        (sys.modules["functools"].__file__, "none"),
+        ("<frozen runpy>", "none"),
+    ],
+)
+def test_whose_code_a_file_is(file, kind):
+    assert _source._kind(file) == kind
+
+
+def test_a_path_is_shown_as_short_as_it_can_be(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert _source._shown(str(tmp_path / "models" / "net.py")) == str(Path("models", "net.py"))
+    assert _source._shown(f"{SITE}/flax/linen/linear.py") == str(Path("flax/linen/linear.py"))
+    assert _source._shown("/elsewhere/net.py") == "/elsewhere/net.py"

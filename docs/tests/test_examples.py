@@ -15,7 +15,7 @@ for module in ("optax", "sklearn"):
     pytest.importorskip(module, reason="the example needs it; `nox -s tests-3.11` has it")
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "digits.py"
-SMALL = ("--images", "100", "--batch-size", "25", "--epochs", "1")
+SMALL = ("--images", "50", "--batch-size", "25", "--epochs", "1")
 TINY = ("--images", "80", "--batch-size", "10", "--epochs", "1", "--workers", "0")
 
 

@@ -15,8 +15,8 @@ for module in ("optax", "sklearn"):
     pytest.importorskip(module, reason="the example needs it; `nox -s tests-3.11` has it")
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "digits.py"
-SMALL = ("--images", "100", "--batch-size", "25", "--epochs", "1")
-TINY = ("--images", "40", "--batch-size", "10", "--epochs", "1", "--workers", "0")
+SMALL = ("--images", "50", "--batch-size", "25", "--epochs", "1")
+TINY = ("--images", "80", "--batch-size", "10", "--epochs", "1", "--workers", "0")
 
 
 def weights(text: str) -> list[str]:
@@ -48,9 +48,9 @@ def test_two_processes_print_one_fingerprint() -> None:
     assert len(set(fingerprints)) == 1
 
 
-@pytest.mark.parametrize(("mode", "different"), [("off", 2), ("on", 1)])
+@pytest.mark.parametrize(("mode", "changes"), [("off", True), ("on", False)])
 def test_other_orders_change_the_fingerprint_only_without_the_mode(
-    mode: str, different: int, capsys: pytest.CaptureFixture[str]
+    mode: str, changes: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     module_spec = importlib.util.spec_from_file_location("digits", EXAMPLE)
     assert module_spec is not None
@@ -58,10 +58,10 @@ def test_other_orders_change_the_fingerprint_only_without_the_mode(
     digits = importlib.util.module_from_spec(module_spec)
     module_spec.loader.exec_module(digits)
     try:
-        for seed in ("0", "1"):
+        for seed in ("0", "2"):
             digits.main([*TINY, "--mode", mode, "--schedule", seed])
     finally:
         impl.use_deterministic_algorithms(False)
     fingerprints = weights(capsys.readouterr().out)
     assert len(fingerprints) == 2
-    assert len(set(fingerprints)) == different
+    assert (len(set(fingerprints)) > 1) == changes

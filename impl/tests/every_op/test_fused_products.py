@@ -8,6 +8,7 @@ import functools
 
 import jax
 import numpy as np
+import pytest
 
 from impl.tests.every_op.programs import smooth_outputs
 from impl.tests.every_op.public_ops import parametrize_samples
@@ -29,11 +30,13 @@ def by_one(arrays):
     return [(a, np.ones_like(a)) for a in arrays]
 
 
+# XLA contracts nothing at level 0.
+@pytest.mark.parametrize("level", [1, 3])
 @parametrize_samples(lambda sample: sample.same_bits and bool(sample.floats))
-def test_operands_and_cotangents(sample, rng):
+def test_operands_and_cotangents(sample, level, rng):
     smooth = functools.partial(smooth_outputs, sample)
 
-    @jax.jit
+    @functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": level})
     def program(operands, cotangents):
         outputs, pullback = jax.vjp(smooth, *products(operands))
         return outputs, pullback(products(cotangents))

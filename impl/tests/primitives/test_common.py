@@ -19,7 +19,8 @@ from impl._primitives._common import Lowerings
 from impl.testing import lower
 from impl.tests.support.programs import kernels
 
-INDEX = np.array([0, 1, 1, 3])
+# JAX keeps the dtype of a constant array that it met with x64 on, so int64 would not do here.
+INDEX = np.array([0, 1, 1, 3], np.int32)
 MATRIX = np.broadcast_to(INDEX[:, None], (4, 3))
 
 SCATTER = {

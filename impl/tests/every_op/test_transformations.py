@@ -1,14 +1,53 @@
-"""Derivatives: JVP and VJP belong together, and agree with finite differences, twice."""
+"""Transformations of an op: derivatives, checkpoints, loops, and indices that are constants.
+
+One program per op computes them all. The tests are in one file, so that a worker that runs them in
+a row compiles it once.
+"""
 
 import numpy as np
 
-from impl.tests.every_op.programs import assert_close, at_floats, transformed
+from impl.tests.every_op.programs import (
+    SCALES,
+    assert_agree,
+    assert_close,
+    at_floats,
+    plain,
+    transformed,
+)
 from impl.tests.every_op.public_ops import parametrize_samples
 
 STEP = np.float32(1 / 128)
 
+differentiable = parametrize_samples(lambda sample: sample.transformed and bool(sample.floats))
 
-@parametrize_samples(lambda sample: sample.transformed and bool(sample.floats))
+
+@differentiable
+def test_constant_indices(sample):
+    outputs, gradient = plain(sample)(*sample.arrays)
+    results = transformed(sample)
+    assert_agree(sample, results["outputs"], outputs, "outputs")
+    assert_agree(sample, results["gradient"], gradient, "gradient")
+
+
+@differentiable
+def test_checkpoint(sample):
+    results = transformed(sample)
+    assert_agree(sample, results["checkpoint"], plain(sample)(*sample.arrays)[1], "gradient")
+
+
+@differentiable
+def test_the_body_of_a_loop(sample):
+    results = transformed(sample)
+    for step, scale in enumerate(SCALES):
+        scaled = [array * np.float32(scale) for array in sample.floats]
+        outputs, gradient = at_floats(sample, scaled)
+        assert_agree(sample, [out[step] for out in results["loop outputs"]], outputs, "outputs")
+        # The derivative by the scale.
+        want = sum(np.vdot(g, array) for g, array in zip(gradient, sample.floats, strict=True))
+        assert_close(results["loop gradient"][step], want, "gradient", 1e-4)
+
+
+@differentiable
 def test_jvp_and_vjp_are_transposes(sample):
     results = transformed(sample)
 

@@ -117,17 +117,33 @@ def trace(
             traced = getattr(traced, "traced", traced)
             own = jax_internals.traced_options(traced)
             return traced.jaxpr, own if options is None else options
-        leaves, tree = jax.tree.flatten((args, dict(kwargs)))
-        arrays = [i for i, leaf in enumerate(leaves) if is_array(leaf)]
+        of_arrays, arrays, _ = arrays_of(function, args, kwargs)
+        return jax.make_jaxpr(of_arrays)(*arrays), {}
 
-        def of_arrays(*values: Any) -> Any:
-            full = list(leaves)
-            for i, value in zip(arrays, values, strict=True):
-                full[i] = value
-            positional, named = jax.tree.unflatten(tree, full)
-            return [x for x in jax.tree.leaves(function(*positional, **named)) if is_array(x)]
 
-        return jax.make_jaxpr(of_arrays)(*[leaves[i] for i in arrays]), {}
+def arrays_of(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[Callable[..., list[Any]], list[Any], list[str]]:
+    """Returns a program as a function of arrays alone, which returns arrays.
+
+    Returns:
+        The function, its arguments, and a list that has the paths of its outputs once it is traced.
+    """
+    leaves, tree = jax.tree.flatten((args, dict(kwargs)))
+    arrays = [i for i, leaf in enumerate(leaves) if is_array(leaf)]
+    names: list[str] = []
+
+    def of_arrays(*values: Any) -> list[Any]:
+        full = list(leaves)
+        for i, value in zip(arrays, values, strict=True):
+            full[i] = value
+        positional, named = jax.tree.unflatten(tree, full)
+        outputs = jax.tree_util.tree_leaves_with_path(function(*positional, **named))
+        outputs = [(path, leaf) for path, leaf in outputs if is_array(leaf)]
+        names[:] = [jax.tree_util.keystr(path) for path, _ in outputs]
+        return [leaf for _, leaf in outputs]
+
+    return of_arrays, [leaves[i] for i in arrays], names
 
 
 def is_array(leaf: Any) -> bool:

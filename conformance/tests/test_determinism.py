@@ -3,8 +3,10 @@
 import subprocess
 import sys
 
+import jax.numpy as jnp
 import pytest
 
+import impl
 from conformance.pytest_plugin import determinism
 from impl.programs import _assertion
 
@@ -39,8 +41,18 @@ def test_allowed(assert_deterministic):
 """
 
 
+@pytest.fixture(scope="module")
+def _loaded_jax():
+    """Runs a program as the sessions do, since JAX loads modules late and once per process.
+
+    A session in this process forgets the modules that it was the first to import.
+    """
+    with impl.deterministic():
+        impl.testing.assert_deterministic(lambda x: x.at[jnp.zeros(9, int)].add(1.0), jnp.ones(4))
+
+
 @pytest.fixture
-def session(pytester):
+def session(pytester, _loaded_jax):
     pytester.makepyfile(test_step=TESTS)
     return lambda *options: pytester.runpytest_inprocess(*LOADED, *options)
 

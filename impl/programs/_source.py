@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import sysconfig
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -47,9 +48,19 @@ def lines(equation: Any, outside: Lines | None = None) -> Lines:
         outside: The lines of the equation that this one is inside of. They count if a library made
             all of the inner equation.
     """
+    return lines_of(jax_internals.frames(equation), outside)
+
+
+def lines_of(frames: Iterable[tuple[str, int, str]], outside: Lines | None = None) -> Lines:
+    """Returns the lines of frames, each a file, a line and a function, the innermost first.
+
+    Args:
+        frames: The frames.
+        outside: As for ``lines``.
+    """
     package: str | None = None
     called: str | None = None
-    for file, line, function in jax_internals.frames(equation):
+    for file, line, function in frames:
         kind = _kind(file)
         if kind == "user":
             return Lines(f"{_shown(file)}:{line}", package, called)

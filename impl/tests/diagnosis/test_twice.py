@@ -118,6 +118,14 @@ def test_two_processes_name_the_key_that_the_time_makes(tmp_path):
     assert text.index(f"{file}:7") < text.index(f"{file}:8")
 
 
+def test_hash_seeds_give_sets_of_strings_another_order_in_each_run(monkeypatch):
+    seeds = []
+    monkeypatch.setattr(_twice, "_run", lambda *arguments: seeds.append(arguments[1]))
+    assert _twice.compared(Path("train.py"), []).calls == (0, 0)
+    # Neither is 0, which turns hashes with a seed off.
+    assert len(set(seeds) - {"0"}) == 2
+
+
 def test_a_run_that_fails_is_not_compared(monkeypatch):
     def run(record, hash_seed, file, arguments):  # noqa: ARG001  # It stands in for a process.
         end = {"end": True, "failure": "raised ZeroDivisionError", "findings": {}, "generators": []}

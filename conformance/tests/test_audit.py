@@ -6,6 +6,8 @@ The lowered text is read here by itself, without the audit's facts: two readers 
 import math
 import re
 
+import jax
+import jax.numpy as jnp
 import pytest
 
 import impl
@@ -72,7 +74,9 @@ def test_the_findings_are_the_racing_scatters(build):
     text = impl.testing.lower(step, *args).as_text()
     assert scatters  # Each of the programs races.
     assert set(map(compared, scatters)) == racing_scatters(text)
-    assert report.select("unknown") == ()
+    # XLA may time the kernels of products.
+    unknown = {finding.primitive for finding in report.select("unknown")}
+    assert unknown <= {"lax.dot_general", "lax.conv_general_dilated"}
     sources = {finding.source.partition(":")[0] for finding in report.findings}
     assert sources == {"impl/tests/support/user_programs.py"}
 
@@ -81,3 +85,49 @@ def test_the_findings_are_the_racing_scatters(build):
     assert on.ok
     ordered = [f.shapes for f in on.select("deterministic") if f.races]
     assert ordered == [f.shapes for f in scatters]
+
+
+def _linen():
+    nn = pytest.importorskip("flax.linen")
+    model = nn.Embed(7, 6)
+    return jax.jit(lambda table, words: model.apply({"params": {"embedding": table}}, words).sum())
+
+
+def _nnx():
+    nnx = pytest.importorskip("flax.nnx")
+
+    def of(table, words):
+        model = nnx.Embed(7, 6, rngs=nnx.Rngs(0))
+        model.embedding[...] = table
+        return model(words).sum()
+
+    return of
+
+
+def _equinox():
+    eqx = pytest.importorskip("equinox")
+
+    def of(table, words):
+        return jax.vmap(eqx.nn.Embedding(weight=table))(words.reshape(-1)).sum()
+
+    return eqx.filter_jit(of)
+
+
+@pytest.mark.parametrize(
+    ("build", "library"), [(_linen, "flax/linen/"), (_nnx, "flax/nnx/"), (_equinox, "equinox/nn/")]
+)
+def test_the_layer_of_a_library_is_named_beside_the_users_line(build, library):
+    gradient = jax.grad(build())
+    (finding,) = impl.audit(gradient)(jnp.ones((7, 6)), jnp.zeros((2, 3), int)).findings
+    assert finding.primitive == "lax.scatter_add"
+    assert finding.source.startswith("conformance/tests/test_audit.py:")
+    assert finding.library.startswith(library)
+    assert "Embed" in finding.library
+
+
+def test_a_function_that_nnx_jitted_is_traced_as_it_is():
+    nnx = pytest.importorskip("flax.nnx")
+    model = nnx.Embed(7, 6, rngs=nnx.Rngs(0))
+    step = nnx.jit(lambda model, words: nnx.grad(lambda m: m(words).sum())(model))
+    (finding,) = impl.audit(step)(model, jnp.zeros(3, int)).findings
+    assert finding.library.startswith("flax/nnx/")

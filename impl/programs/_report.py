@@ -134,7 +134,8 @@ class Report:
             return f"Of {every} none varies and none is unknown."
         varying = sum(f.count for f in self.select("varies"))
         unknown = sum(f.count for f in self.select("unknown"))
-        return f"Of {every} {varying} vary and {unknown} are unknown."
+        vary, are = "varies" if varying == 1 else "vary", "is" if unknown == 1 else "are"
+        return f"Of {every} {varying} {vary} and {unknown} {are} unknown."
 
 
 def grouped(findings: list[Finding]) -> tuple[Finding, ...]:

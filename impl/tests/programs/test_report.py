@@ -73,7 +73,7 @@ def test_the_table_has_what_a_person_acts_on():
         "  train.py:40  lax.scatter_add  R0400   f32[4] i32[9,1]\n"
         "      To do: Pass it.\n"
         "\n"
-        "Of 9 equations 2 vary and 1 are unknown."
+        "Of 9 equations 2 vary and 1 is unknown."
     )
 
 
@@ -87,6 +87,10 @@ def test_advice_is_wrapped_at_the_width():
     for width in (60, 100):
         lines = report(long).text(width).splitlines()
         assert max(len(line) for line in lines if "word" in line) in range(width - 5, width + 1)
+
+
+def test_the_summary_counts_in_english():
+    assert str(report(finding())).endswith("Of 9 equations 1 varies and 0 are unknown.")
 
 
 def test_a_report_without_findings_says_so():

@@ -38,6 +38,10 @@ _NEEDLESS = (
     "The values show that no element gets two updates, which a lowering rule does not see. With "
     "`unique_indices=True`, in `.at[].get()` for the gradient of a gather, the mode orders nothing."
 )
+_SHARDED = (
+    "Arguments are on several devices: XLA may add sums over devices, which no equation shows. "
+    'level="compiled" shows them.'
+)
 _MADE_OFF = "Call the op outside of `with impl.deterministic(False)`."
 
 
@@ -115,9 +119,18 @@ def audit(
             text = _compiled_text(function, args, kwargs)
             made, count = _compiled.instructions(text, timed_kernels=times_kernels(options))
             findings += [f for each in made if (f := judge.of_instruction(each)) is not None]
-        return Report(device, in_words(mode), grouped(findings), count, level)
+        notes = () if level == "compiled" else _notes(args, kwargs)
+        return Report(device, in_words(mode), grouped(findings), count, level, notes)
 
     return run
+
+
+def _notes(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns what no equation of a program with these arguments shows."""
+    arrays = [leaf for leaf in jax.tree.leaves((args, dict(kwargs))) if isinstance(leaf, jax.Array)]
+    if any(len(array.sharding.device_set) > 1 for array in arrays):
+        return (_SHARDED,)
+    return ()
 
 
 def _check_device(device: str) -> None:

@@ -67,6 +67,7 @@ class Report:
         findings: The equations that could vary, or that nothing is known of.
         equations: The number of equations that were looked at.
         level: What was read: "program", or "compiled" for the instructions that XLA made.
+        notes: What this report cannot show of the program, in sentences.
     """
 
     device: str
@@ -74,6 +75,7 @@ class Report:
     findings: tuple[Finding, ...]
     equations: int
     level: str = "program"
+    notes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -97,6 +99,7 @@ class Report:
             "mode": self.mode,
             "ok": self.ok,
             "equations": self.equations,
+            "notes": list(self.notes),
             "findings": [
                 {**dataclasses.asdict(f), "inside": list(f.inside)} for f in self.findings
             ],
@@ -114,7 +117,7 @@ class Report:
             if findings:
                 parts += ["", f"{heading} ({_times(sum(f.count for f in findings))})"]
                 parts += _table(findings, width)
-        return "\n".join([*parts, "", self._summary()])
+        return "\n".join([*parts, "", self._summary(), *self.notes])
 
     def __str__(self) -> str:
         return self.text()

@@ -99,12 +99,23 @@ def test_a_report_without_findings_says_so():
     compiled = str(Report("cpu", "the mode off", (), 3, "compiled"))
     assert compiled.splitlines()[0] == "On cpu, with the mode off, as compiled:"
     assert "Of 3 instructions none" in compiled
+    noted = Report("cuda", "the mode off", (), 3, notes=("One.", "Two."))
+    assert str(noted).endswith("none is unknown.\nOne.\nTwo.")
 
 
 def test_the_report_is_data():
     data = report(finding(inside=("scan",))).as_dict()
     assert json.loads(json.dumps(data)) == data
-    assert set(data) == {"schema", "device", "level", "mode", "ok", "equations", "findings"}
+    assert set(data) == {
+        "schema",
+        "device",
+        "level",
+        "mode",
+        "ok",
+        "equations",
+        "notes",
+        "findings",
+    }
     assert data["ok"] is False
     assert data["findings"] == [
         {

@@ -32,6 +32,7 @@ NAMES: Mapping[str, str] = MappingProxyType(
         "jax.core.ShapedArray": "the abstract value of a primitive without operands",
         "jax.core.Tracer": "to tell a traced value from a known one",
         "jax.extend.core.Primitive": "to define a primitive",
+        "jax.extend.core.jaxpr_as_fun": "to evaluate a jaxpr inside a trace",
         "jax.interpreters.ad.Zero": "the symbolic zero of JVP and transpose rules",
         "jax.interpreters.ad.defbilinear": "the derivatives of a product",
         "jax.interpreters.ad.defjvp": "the derivatives of a primitive, one for each operand",
@@ -158,6 +159,26 @@ def scan_constants(parameters: Mapping[str, Any]) -> int:
     if "num_consts" in parameters:
         return int(parameters["num_consts"])
     return len(parameters["ft_in"].unpack()[0])  # jax 0.12 and later
+
+
+def scan_carried(parameters: Mapping[str, Any]) -> int:
+    """Returns how many operands of a scan are carried; they come after the constants."""
+    if "num_carry" in parameters:
+        return int(parameters["num_carry"])
+    return len(parameters["ft_in"].unpack()[1])  # jax 0.12 and later
+
+
+def evaluated(equation: Any, operands: Sequence[Any]) -> list[Any]:
+    """Returns the outputs of one equation of a jaxpr, inside a trace.
+
+    Args:
+        equation: The equation.
+        operands: The values of its operands, literals included.
+    """
+    primitive = equation.primitive
+    with equation.ctx.manager:
+        outputs = primitive.bind(*operands, **primitive.get_bind_params(equation.params))
+    return list(outputs) if primitive.multiple_results else [outputs]
 
 
 @functools.lru_cache(maxsize=256)

@@ -116,7 +116,7 @@ def _key(finding: Finding) -> tuple[str, str, str]:
 
 def _reason(finding: Finding, device: str, off: bool, modes: Iterable[Mode]) -> str:
     if finding.row is None:
-        reason = "No row is about it as it was compiled, so nothing tells whether it varies"
+        reason = "Nothing tells whether it varies as it was compiled"
     elif finding.verdict == "varies":
         reason = f"It can give other bits in each run on {device} ({finding.row})"
     else:

@@ -16,6 +16,7 @@ from impl._mode import modes
 from impl._mode.modes import Mode
 from impl.programs import Finding, _facts, _source
 from impl.programs._audit import Judge, times_kernels
+from impl.programs._source import Lines
 from impl.programs._values import Scope
 from impl.programs._walk import walk
 
@@ -26,13 +27,18 @@ class Program:
 
     Attributes:
         lowered: The program.
-        line: The user's line that called it; None if no line of the stack is a user's.
+        caller: The lines of the code that called it.
         mode: The mode that it was compiled with. It is off if JAX's own primitives are left alone.
     """
 
     lowered: jax_internals.Lowered
-    line: str | None
+    caller: Lines
     mode: Mode
+
+    @property
+    def line(self) -> str | None:
+        """The user's line that called it; None if no line of the stack is a user's."""
+        return self.caller.user
 
     @property
     def name(self) -> str:
@@ -133,7 +139,7 @@ class Recorder:
         mode = modes.current()
         if not programs.are_enabled():
             mode = dataclasses.replace(mode, enabled=False)
-        program = Program(lowered, _source.caller().user, mode)
+        program = Program(lowered, _source.caller(), mode)
         with self._lock:
             self.programs.append(program)
 
@@ -171,5 +177,5 @@ def audited(program: Program, device: str) -> tuple[list[Finding], int]:
     judge = Judge(device, program.mode, times_kernels(program.lowered.options))
     constants = getattr(program.lowered.closed, "consts", ())
     scope = Scope(program.jaxpr, dict(zip(program.jaxpr.constvars, constants, strict=False)))
-    sites = list(walk(scope, lambda name: name in rules.op_of_primitive, outside=program.line))
+    sites = list(walk(scope, lambda name: name in rules.op_of_primitive, outside=program.caller))
     return [f for site in sites if (f := judge.finding(site)) is not None], len(sites)

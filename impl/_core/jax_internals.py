@@ -425,7 +425,7 @@ def watched_programs(
     except (ImportError, AttributeError) as error:
         raise LookupError(f"JAX {jax.__version__} lowers programs elsewhere") from error
 
-    def tell(closed: Any, *rest: Any, **named: Any) -> Any:
+    def _tell(closed: Any, *rest: Any, **named: Any) -> Any:
         options = dict(named.get("compiler_options_kvs", ()))
         lowered(Lowered(closed, _function(_inside(closed).debug_info), options))
         return lower(closed, *rest, **named)
@@ -434,7 +434,7 @@ def watched_programs(
     def told(self: Any) -> Any:
         return lambda *args: called(_call(self, unsafe_call.fget(self), args))  # type: ignore[misc]
 
-    pxla.lower_sharding_computation = tell
+    pxla.lower_sharding_computation = _tell
     if called is not None:
         executable.unsafe_call = property(told)
     try:

@@ -116,7 +116,7 @@ def _key(finding: Finding) -> tuple[str, str, str]:
 
 def _reason(finding: Finding, device: str, off: bool, modes: Iterable[Mode]) -> str:
     if finding.row is None:
-        reason = "No row is about it as it was compiled, so nothing tells whether it varies"
+        reason = "Nothing tells whether it varies as it was compiled"
     elif finding.verdict == "varies":
         reason = f"It can give other bits in each run on {device} ({finding.row})"
     else:
@@ -207,8 +207,9 @@ def _of_generators(watch: Watch) -> Iterator[Item]:
             _REMEDIES[made.kind],
         )
     reason = (
-        "The doctor watches generators of NumPy and of Python's random in this process. It does "
-        "not see seeds that come from the time, os.urandom or secrets: --twice FILE may."
+        "The doctor watches generators of NumPy and of Python's random in this process, but not "
+        "those of a library while it is imported. It does not see seeds that come from the time, "
+        "os.urandom or secrets: --twice FILE may."
     )
     value = "none" if watch.made else "all have a seed, if there are any"
     yield Item(GENERATORS, "other generators", value, "fixed", reason)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
 import threading
 from collections.abc import Sequence
@@ -34,6 +35,7 @@ class CallRecorder:
         self._programs = programs
         self._file = file
         self._lock = threading.Lock()
+        self._process = os.getpid()
 
     def called(self, call: jax_internals.Call) -> Sequence[Any]:
         """Runs a call, and writes its line."""
@@ -56,7 +58,9 @@ class CallRecorder:
         return outputs
 
     def write(self, **entry: Any) -> None:
-        """Writes one line."""
+        """Writes one line. A forked child, which has this file too, writes none."""
+        if os.getpid() != self._process:
+            return
         text = json.dumps(entry)
         with self._lock:
             print(text, file=self._file)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import itertools
 import random
 import threading
 from collections.abc import Callable, Iterator
@@ -61,11 +62,13 @@ class Watch:
     Attributes:
         made: The generators that were made without a seed, and the number of each.
         states: The global generators, by the name of their module.
+        before: The state of each after the last use that does not count.
     """
 
     def __init__(self) -> None:
         self.made: dict[Made, int] = {}
         self.states = {"random": Global(), "numpy.random": Global()}
+        self.before = _states()
         self._lock = threading.Lock()
         self._thread = threading.local()
 
@@ -91,16 +94,29 @@ class Watch:
         self.states[name].seeded = chosen
 
     def use(self, name: str) -> None:
-        """Notes a draw from a global generator."""
+        """Notes a draw from a global generator, which has just been made."""
         state = self.states[name]
-        if not state.seeded and state.unseeded_use is None:
-            state.unseeded_use = _line()
+        if state.seeded or state.unseeded_use is not None:
+            return
+        state.unseeded_use = _line()
+        if state.unseeded_use is None:
+            self.before[name] = _states()[name]
 
 
 def _line() -> str | None:
-    """Returns the line that uses a generator; None if it is Python's own, for names of files."""
-    kinds = (_source.kind_of(file) for file, _, _ in _source.running() if not file.startswith(_OWN))
-    if next(kinds, "none") not in ("user", "library"):
+    """Returns the line that uses a generator; None if the use does not count.
+
+    Python's own modules name files with generators, and libraries name objects while they are
+    imported. Neither has an effect on results.
+    """
+    files = [file for file, _, _ in _source.running() if not file.startswith(_OWN)]
+    kinds = [_source.kind_of(file) for file in files]
+    if not kinds or kinds[0] not in ("user", "library"):
+        return None
+    before_user = itertools.takewhile(
+        lambda entry: entry[1] != "user", zip(files, kinds, strict=True)
+    )
+    if any(file.startswith("<frozen importlib") for file, _ in before_user):
         return None
     lines = _source.caller()
     return lines.user or lines.library
@@ -110,7 +126,6 @@ def _line() -> str | None:
 def watched() -> Iterator[Watch]:
     """Watches all generators of random numbers of this process that are made or used inside."""
     watch = Watch()
-    before = _states()
     with contextlib.ExitStack() as patches:
         for name in random.__all__:
             _wrap(patches, watch, random, name, _GLOBAL_OF_PYTHON)
@@ -129,7 +144,7 @@ def watched() -> Iterator[Watch]:
         finally:
             for name, state in _states().items():
                 known = watch.states[name]
-                known.changed = not known.seeded and state != before[name]
+                known.changed = not known.seeded and state != watch.before[name]
 
 
 def _states() -> dict[str, Any]:
@@ -152,7 +167,12 @@ def _wrap(patches: contextlib.ExitStack, watch: Watch, module: Any, name: str, o
         return
     kind = module.__name__
     if name not in _SEEDING:
-        told = _first(lambda: watch.use(kind), function)
+
+        def told(*args: Any, **kwargs: Any) -> Any:
+            result = function(*args, **kwargs)
+            watch.use(kind)
+            return result
+
     elif name == "seed":
 
         def told(*args: Any, **kwargs: Any) -> Any:

@@ -27,13 +27,20 @@ class Program:
 
     Attributes:
         lowered: The program.
-        line: The user's line that called it; None if no line of the stack is a user's.
-        mode: The mode that it was compiled with. It is off if JAX's own primitives are left alone.
+        caller: The lines of the code that called it.
+        own_mode: The mode that it was compiled with.
+        mode: The mode for JAX's own primitives: off after ``impl.programs.disable()``.
     """
 
     lowered: jax_internals.Lowered
-    line: str | None
+    caller: Lines
+    own_mode: Mode
     mode: Mode
+
+    @property
+    def line(self) -> str | None:
+        """The user's line that called it; None if no line of the stack is a user's."""
+        return self.caller.user
 
     @property
     def name(self) -> str:
@@ -131,10 +138,10 @@ class Recorder:
     def _keep(self, lowered: jax_internals.Lowered) -> None:
         if self.is_paused:
             return
-        mode = modes.current()
+        mode = own_mode = modes.current()
         if not programs.are_enabled():
             mode = dataclasses.replace(mode, enabled=False)
-        program = Program(lowered, _source.caller().user, mode)
+        program = Program(lowered, _source.caller(), own_mode, mode)
         with self._lock:
             self.programs.append(program)
 
@@ -169,10 +176,12 @@ def judged(recorded: Sequence[Program], device: str) -> Judged:
 def audited(program: Program, device: str) -> tuple[list[Finding], int]:
     """Returns the audit's findings on a program, and the number of its equations."""
     rules = spec.load()
-    judge = Judge(device, program.mode, times_kernels(program.lowered.options))
+    timed = times_kernels(program.lowered.options)
+    judge, own_judge = Judge(device, program.mode, timed), Judge(device, program.own_mode, timed)
     constants = getattr(program.lowered.closed, "consts", ())
     scope = Scope(program.jaxpr, dict(zip(program.jaxpr.constvars, constants, strict=False)))
-    sites = list(
-        walk(scope, lambda name: name in rules.op_of_primitive, outside=Lines(program.line))
-    )
-    return [f for site in sites if (f := judge.finding(site)) is not None], len(sites)
+    sites = list(walk(scope, lambda name: name in rules.op_of_primitive, outside=program.caller))
+    found = [
+        (own_judge if site.name.startswith("samebits_") else judge).finding(site) for site in sites
+    ]
+    return [finding for finding in found if finding is not None], len(sites)

@@ -1,5 +1,6 @@
 """The watch over generators of NumPy and of Python: who has no seed, at which line."""
 
+import importlib
 import pickle
 import random
 import tempfile
@@ -116,3 +117,19 @@ def test_a_numpy_without_that_hook_still_tells_of_default_rng(monkeypatch):
     assert made(lambda: (np.random.default_rng(), np.random.default_rng(3))) == [
         ("numpy.random", HERE, 1)
     ]
+
+
+def test_draws_of_a_library_while_it_is_imported_do_not_count(tmp_path, monkeypatch):
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "library_of_names.py").write_text(
+        "import random, numpy\nrandom.random(); numpy.random.default_rng()\n"
+        "def draw(): return random.random()\n"
+    )
+    monkeypatch.syspath_prepend(folder)
+    with _generators.watched() as watch:
+        library = importlib.import_module("library_of_names")
+    assert (watch.made, watch.states["random"]) == ({}, Global())
+    with _generators.watched() as watch:
+        library.draw()
+    assert watch.states["random"].unseeded_use.startswith(HERE)

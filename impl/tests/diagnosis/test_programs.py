@@ -52,12 +52,20 @@ def test_a_scatter_counts_by_the_mode_that_its_program_was_compiled_with():
 
 def test_a_program_whose_primitives_are_left_to_jax_counts_as_off():
     impl.use_deterministic_algorithms(True, profile="complete")
+
+    def both(x, i):
+        return add(x, i) + impl.index_add(jnp.zeros(4), 0, i, x)
+
     programs.disable()
     try:
-        (program,) = recorded(lambda: jax.jit(add)(X, INDEX))
+        (program,) = recorded(lambda: jax.jit(both)(X, INDEX))
     finally:
         programs.enable()
-    assert not program.mode.enabled
+    # The functions of impl keep to the mode.
+    assert set(verdicts(_programs.judged([program], "cuda"))) == {
+        ("lax.scatter_add", "varies"),
+        ("index_add", "deterministic"),
+    }
 
 
 def test_operations_outside_of_jit_have_the_line_that_calls_them():

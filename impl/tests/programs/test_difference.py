@@ -49,7 +49,7 @@ def everything(x):
     def racing(values):
         return sums(jnp.where(x["in_cond"], SAME, OTHER), values)
 
-    chosen = lax.cond(x["iteration"] >= 0, racing, lambda v: v, carry)
+    chosen = lax.cond(x["iteration"] >= 0, racing, lambda v: -v, carry)
 
     def repeat(state):
         index = jnp.where((state[0] == x["iteration"]) & x["in_while"], SAME, OTHER)

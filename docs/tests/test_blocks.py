@@ -10,7 +10,7 @@ import pytest
 import impl
 
 DOCS = Path(__file__).parents[1]
-GUIDES = [DOCS / "your-program.md"]
+GUIDES = [DOCS / "your-program.md", DOCS / "first-difference.md"]
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -23,7 +23,10 @@ def blocks(page: Path) -> list[tuple[str, int, str]]:
 
 
 @pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
-def test_the_blocks_run_and_print_what_the_page_shows(page: Path) -> None:
+def test_the_blocks_run_and_print_what_the_page_shows(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     printed = ""
     outputs = 0

@@ -94,7 +94,7 @@ NESTED = {
     "grad": lambda f, x: jax.grad(f)(x) * x / 2,
     "remat": lambda f, x: jax.checkpoint(f)(x),
     "make_jaxpr": lambda f, x: jaxpr_as_fun(jax.make_jaxpr(f)(x))(x)[0],
-    "wraps": lambda f, x: jax.jit(functools.wraps(f)(lambda *x: f(*x)))(x),
+    "wraps": lambda f, x: jax.jit(functools.wraps(f)(functools.partial(f)))(x),
 }
 
 

@@ -8,6 +8,7 @@ import pytest
 
 import impl
 from impl._core import jax_internals
+from impl._mode import flags
 
 LATE = """
 import jax, impl
@@ -22,7 +23,7 @@ impl.set_xla_flags()
 
 
 @pytest.fixture(autouse=True)
-def flags(monkeypatch):
+def environment(monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_max_isa=AVX2")
 
 
@@ -74,3 +75,23 @@ def test_the_values_of_bools_have_two_spellings(monkeypatch):
         monkeypatch.setenv("XLA_FLAGS", same)
         impl.set_xla_flags()
     assert os.environ["XLA_FLAGS"] == same
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", {}),
+        ("--a=1 --b", {"a": "1", "b": "true"}),
+        ("  --a=1\n--a=2 ", {"a": "2"}),
+        ("--a='x y' --b=\"z\"", {"a": "x y", "b": "z"}),
+        ("--a='x", {"a": "'x"}),
+        ("/no/such/file", {}),
+    ],
+)
+def test_flags_are_parsed_as_xla_parses_them(text, expected):
+    assert flags.parsed(text) == expected
+
+
+def test_flags_may_be_in_a_file(tmp_path):
+    (tmp_path / "flags").write_text("--a=1\n--b\n")
+    assert flags.parsed(str(tmp_path / "flags")) == {"a": "1", "b": "true"}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -75,6 +77,11 @@ def _parser() -> argparse.ArgumentParser:
         help="NAME() in this Python file returns the pair of a function and its arguments",
     )
     audit.add_argument("--device", default="cuda", help="the device to judge for (cuda)")
+    audit.add_argument(
+        "--level",
+        default="program",
+        help="program (default) reads equations, compiled what XLA makes for the device at hand",
+    )
     audit.add_argument("--json", action="store_true", help="as data")
     audit.set_defaults(run=_audit)
     return parser
@@ -140,19 +147,27 @@ def _audit(options: argparse.Namespace) -> int:
     from impl.diagnosis import _running  # noqa: PLC0415
 
     file, name = options.program
-    names = _running.run(file, run_name="__audit__")
-    if not callable(names.get(name)):
-        print(f"python -m impl audit: {file} has no function {name!r}", file=sys.stderr)
-        return 2
     try:
-        function, args = names[name]()
-    except (TypeError, ValueError) as error:
-        message = f"{name}() in {file} has to return (function, arguments): {error}"
-        print(f"python -m impl audit: {message}", file=sys.stderr)
-        return 2
-    report = audit(function, device=options.device)(*args)
+        names = _running.run(file, run_name="__audit__")
+        if not callable(names.get(name)):
+            return _failed(f"{file} has no function {name!r}")
+        with contextlib.redirect_stdout(sys.stderr):
+            program = names[name]()
+        if not (isinstance(program, tuple) and len(program) == 2 and callable(program[0])):
+            return _failed(f"{name}() in {file} has to return (function, arguments)")
+        function, args = program
+        with contextlib.redirect_stdout(sys.stderr):
+            report = audit(function, device=options.device, level=options.level)(*args)
+    except Exception as error:  # noqa: BLE001  # Status 1 is for findings.
+        traceback.print_exception(error)
+        return _failed(f"{name}() in {file} could not be audited: {type(error).__name__}")
     _print(report, options.json)
     return 0 if report.ok else 1
+
+
+def _failed(message: str) -> int:
+    print(f"python -m impl audit: {message}", file=sys.stderr)
+    return 2
 
 
 def _program(text: str) -> tuple[Path, str]:

@@ -197,7 +197,7 @@ class Jitted(Generic[P, R]):
         return self._do("eval_shape", args, kwargs)
 
     def options(self) -> dict[str, Any]:
-        """Returns the compiler options that the next call takes."""
+        """Returns the compiler options that a call in this thread compiles with."""
         self._check_own_options(settings())
         return {**self._own_options, **compile_options()}
 

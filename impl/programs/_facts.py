@@ -84,11 +84,13 @@ def facts(
 def has_one_update(avals: Sequence[Any], numbers: Any) -> bool:
     """Returns whether a scatter writes at most one window into each part of a batch."""
     operand, indices, updates = avals
-    if not all(isinstance(size, int) for aval in avals for size in aval.shape):
-        return False  # A symbolic size can be any number.
     batch = set(numbers.scatter_indices_batching_dims)
+    # A symbolic size can be any number.
     lengths = [s for axis, s in enumerate(indices.shape[:-1]) if axis not in batch]
-    return math.prod(lengths) <= 1 or 0 in (math.prod(operand.shape), math.prod(updates.shape))
+    if all(isinstance(length, int) and length <= 1 for length in lengths):
+        return True
+    sizes = (*operand.shape, *indices.shape, *updates.shape)
+    return any(isinstance(size, int) and size == 0 for size in sizes)
 
 
 def _fits(avals: Sequence[Any]) -> bool:
@@ -192,20 +194,25 @@ def _windows(ndim: int, updates: Sequence[int], numbers: Any) -> list[int]:
 
 
 def _has_float_atomics(kernel: Any) -> bool:
-    """Returns whether a Pallas kernel updates floats atomically."""
+    """Returns whether a Pallas kernel adds floats with atomics, or swaps, which can add them too.
+
+    Extremes and sums of integers are the same in every order.
+    """
     jaxpr = getattr(kernel, "jaxpr", kernel)
-    for equation in jaxpr.eqns:
-        atomic = "atomic" in equation.primitive.name
-        if atomic and any(
-            _kind_of(out.aval.dtype) in ("floating", "complex")
-            for out in equation.outvars
-            if hasattr(out.aval, "dtype")
-        ):
-            return True
-        for inner in inner_jaxprs(equation.params):
-            if _has_float_atomics(inner):
-                return True
-    return False
+    return any(
+        _is_racing_atomic(equation) or any(map(_has_float_atomics, inner_jaxprs(equation.params)))
+        for equation in jaxpr.eqns
+    )
+
+
+def _is_racing_atomic(equation: Any) -> bool:
+    if "atomic" not in equation.primitive.name:
+        return False
+    kind = str(getattr(equation.params.get("atomic_type"), "value", equation.primitive.name))
+    if kind in ("max", "min", "and", "or", "xor"):
+        return False
+    dtypes = [out.aval.dtype for out in equation.outvars if hasattr(out.aval, "dtype")]
+    return kind != "add" or any(_kind_of(dtype) in ("floating", "complex") for dtype in dtypes)
 
 
 def inner_jaxprs(params: Mapping[str, Any]) -> list[Any]:

@@ -7,16 +7,19 @@ the equation is left alone, computed in order, or refused.
 from __future__ import annotations
 
 import functools
+import os
 import warnings
 from collections.abc import Callable
 from typing import Any, Literal
 
 import jax
+from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
 import spec
 from impl._core import jax_internals, native_scatter
+from impl._lowerings import _partitioning
 from impl._mode import emulation, modes
 from impl._mode.decide import Alert
 from impl._mode.modes import Mode
@@ -28,6 +31,22 @@ switch = jax.make_user_context(True)
 
 #: Facts that are proven here, from which it follows that no index occurs twice.
 _DISTINCT = ("one_update", "iota_indices")
+
+
+def holds() -> bool:
+    """Returns whether the mode holds for JAX's own primitives."""
+    return bool(native_scatter.twins) and bool(switch.value)
+
+
+def how_to_enable() -> str:
+    """Returns advice where the mode does not hold for JAX's own primitives."""
+    if native_scatter.twins:
+        return "Call `impl.programs.enable()`: the rules for JAX's primitives are disabled."
+    if os.environ.get("SAMEBITS_PROGRAMS", "1") == "0":
+        return (
+            "Start Python without SAMEBITS_PROGRAMS=0, which keeps the mode from JAX's primitives."
+        )
+    return "Install a samebits that knows this release of JAX: its primitives have no rules."
 
 
 def register() -> None:
@@ -79,6 +98,10 @@ def _lower(
     else:
         emit(_alert(answer, mode))
         return original(context, *operands, **params)
+    if primitive is lax.select_and_scatter_add_p:
+        # Its sums are of shifted arrays, which XLA may cut. It is computed without shardings.
+        axes = _partitioning.LEFT_TO_XLA
+        return _partitioning.lower(function, axes, context, *operands, multiple_results=False)
     return mlir.lower_fun(function, multiple_results=False)(context, *operands)
 
 

@@ -16,6 +16,7 @@ from impl import _shadowing as _shadowing  # first: it raises where another pack
 from impl import backends, diagnosis, nn, ops, programs, quantized, random, sparse, testing, utils
 from impl._mode.alerts import alert_not_deterministic
 from impl._mode.compilation import Jitted, compile_options, jit
+from impl._mode.flags import set_xla_flags, xla_flags
 from impl._mode.modes import (
     are_deterministic_algorithms_enabled,
     deterministic,
@@ -156,6 +157,7 @@ __all__ = [
     "seed_everything",
     "set_deterministic_debug_mode",
     "set_rng_state",
+    "set_xla_flags",
     "sort",
     "sparse",
     "take",
@@ -164,6 +166,7 @@ __all__ = [
     "topk",
     "use_deterministic_algorithms",
     "utils",
+    "xla_flags",
 ]
 
 

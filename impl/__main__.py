@@ -1,4 +1,4 @@
-"""The command line of impl: ``demo``, ``doctor`` and ``audit`` after ``python -m impl``."""
+"""The command line: ``demo``, ``doctor``, ``flags`` and ``audit`` after ``python -m impl``."""
 
 from __future__ import annotations
 
@@ -64,6 +64,11 @@ def _parser() -> argparse.ArgumentParser:
         help="run this Python file in two processes, and name the first bits that differ",
     )
     doctor.set_defaults(run=_doctor)
+    flags = commands.add_parser(
+        "flags", help="print the flags of XLA for every program of a process, for XLA_FLAGS"
+    )
+    flags.add_argument("--profile", help="the profile of the mode (the default one)")
+    flags.set_defaults(run=_flags)
     audit = commands.add_parser("audit", help="list what can vary from run to run in a program")
     audit.add_argument(
         "program",
@@ -122,6 +127,19 @@ def _print(report: Any, as_json: bool) -> None:
         print(json.dumps(report.as_dict(), indent=2))
     else:
         print(report.text(shutil.get_terminal_size((100, 24)).columns))
+
+
+def _flags(options: argparse.Namespace) -> int:
+    import impl  # noqa: PLC0415  # As above.
+
+    try:
+        with impl.deterministic(profile=options.profile):
+            required = impl.xla_flags()
+    except ValueError as error:
+        print(f"python -m impl flags: {error}", file=sys.stderr)
+        return 2
+    print(" ".join([*os.environ.get("XLA_FLAGS", "").split(), required]))
+    return 0
 
 
 def _audit(options: argparse.Namespace) -> int:

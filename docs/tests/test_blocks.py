@@ -12,7 +12,7 @@ import impl
 
 DOCS = Path(__file__).parents[1]
 #: The file that the blocks of a page are in; None for the page itself.
-GUIDES = {"your-program.md": None, "reading-an-audit.md": "train.py"}
+GUIDES = {"your-program.md": None, "reading-an-audit.md": "train.py", "first-difference.md": None}
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -31,9 +31,10 @@ def in_any_release(text: str) -> list[str]:
 
 @pytest.mark.parametrize("name", GUIDES)
 def test_the_blocks_run_and_print_what_the_page_shows(
-    name: str, monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("XLA_FLAGS", raising=False)  # A flag can exclude kernels that are timed.
+    monkeypatch.chdir(tmp_path)
     page, file = DOCS / name, GUIDES[name]
     names: dict[str, object] = {}
     printed = ""

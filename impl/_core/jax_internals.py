@@ -17,6 +17,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax._src import core, xla_bridge
 from jax.extend.core import Primitive
 from jax.extend.mlir.dialects import sdy
 from jax.extend.sharding import xla_client  # type: ignore[attr-defined]
@@ -31,6 +32,7 @@ NAMES: Mapping[str, str] = MappingProxyType(
         "jax.__version_info__": "to tell releases of XLA apart, which JAX requires one of",
         "jax.core.ShapedArray": "the abstract value of a primitive without operands",
         "jax.core.Tracer": "to tell a traced value from a known one",
+        "jax.extend.core.ClosedJaxpr": "to give a primitive the jaxpr of JAX's twin",
         "jax.extend.core.Primitive": "to define a primitive",
         "jax.extend.core.jaxpr_as_fun": "to evaluate a jaxpr inside a trace",
         "jax.interpreters.ad.Zero": "the symbolic zero of JVP and transpose rules",
@@ -42,8 +44,6 @@ NAMES: Mapping[str, str] = MappingProxyType(
         "jax.interpreters.ad.primitive_jvps": "to register a JVP rule",
         "jax.interpreters.ad.primitive_transposes": "to register a transpose rule",
         "jax.interpreters.batching.primitive_batchers": "to register a batching rule",
-        "jax.interpreters.mlir._lowerings": "to find JAX's own lowering rules",
-        "jax.interpreters.mlir._platform_specific_lowerings": "to find those of one platform",
         "jax.interpreters.mlir.lower_fun": "to make a lowering rule of a function",
         "jax.interpreters.mlir.register_lowering": "to register a lowering rule for a platform",
         "jax.interpreters.xla.apply_primitive": "to evaluate a primitive outside of jit",
@@ -125,6 +125,11 @@ def platforms() -> str | None:
     return value
 
 
+def backend_has_started() -> bool:
+    """Returns whether JAX has started a backend, when XLA reads its flags."""
+    return bool(xla_bridge.backends_are_initialized())
+
+
 def settings() -> dict[str, object]:
     """Returns the value of every setting of ``jax.config`` in this thread, by name."""
     values: Mapping[str, object] = jax.config.values
@@ -141,6 +146,11 @@ def unknown_option(error: jax.errors.JaxRuntimeError) -> str | None:
 def refuses_nested_options(error: ValueError) -> bool:
     """Returns whether an error is JAX's refusal of compiler options inside another trace."""
     return "`compiler_options` can only be passed to top-level" in str(error)
+
+
+def is_tracing() -> bool:
+    """Returns whether the caller is inside a program that JAX traces."""
+    return not core.trace_state_clean()
 
 
 def frames(equation: Any) -> tuple[tuple[str, int, str], ...]:

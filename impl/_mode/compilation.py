@@ -128,8 +128,11 @@ def jit(fun: Callable[..., Any] | None = None, **jit_kwargs: Any) -> Any:
     again; the earlier program is kept for a later change back. The spec's rows of the kinds
     ``backend`` and ``compiler`` state what the options do not cover.
 
-    JAX takes options at the top level only: wrap the outermost function, and differentiate inside
-    it.
+    JAX takes options of the outermost program only. Inside another ``jit``, a loop or (before jax
+    0.12) a gradient, the function is therefore compiled as ``jax.jit`` compiles it, as a part of
+    the program around it: ``impl.jit`` around that program decides, or ``impl.set_xla_flags``. An
+    audit of that program lists what timing then decides. A function that is jitted already, such as
+    the result of ``nnx.jit``, can be passed; repeat its static and donated arguments.
 
     Args:
         fun: The function. Without it, a decorator is returned.
@@ -142,8 +145,8 @@ def jit(fun: Callable[..., Any] | None = None, **jit_kwargs: Any) -> Any:
 
     Raises:
         TypeError: ``fun`` is not callable.
-        ValueError: Raised by a call inside another ``jit``, or (before jax 0.12) inside ``grad``,
-            and if ``compiler_options`` has another value for a required option.
+        ValueError: Raised by a call if ``compiler_options`` has another value for a required
+            option, or is given inside another ``jit``.
 
     Source: ``torch.compile`` in the deterministic mode.
     """
@@ -157,6 +160,8 @@ def jit(fun: Callable[..., Any] | None = None, **jit_kwargs: Any) -> Any:
 class Jitted(Generic[P, R]):
     """A function compiled by ``impl.jit``: one ``jax.jit`` for each set of compiler options.
 
+    Inside another program it is one without options.
+
     Args:
         fun: The function.
         jit_kwargs: Arguments of ``jax.jit``, by name.
@@ -167,12 +172,12 @@ class Jitted(Generic[P, R]):
         self._fun = fun
         self._kwargs = dict(jit_kwargs)
         self._own_options: Mapping[str, Any] = self._kwargs.pop("compiler_options", None) or {}
-        self._jitted: dict[tuple[Setting, ...], Any] = {}
+        self._jitted: dict[tuple[Setting, ...] | None, Any] = {}
         self._lock = threading.Lock()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Calls the function, compiled with the options that this thread requires now."""
-        result: R = self._at_top_level("__call__", args, kwargs)
+        result: R = self._do("__call__", args, kwargs)
         return result
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
@@ -181,15 +186,15 @@ class Jitted(Generic[P, R]):
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Lowers as ``jax.jit(fun).lower``; its result compiles with the options required now."""
-        return self._at_top_level("lower", args, kwargs)
+        return self._do("lower", args, kwargs)
 
     def trace(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Traces as ``jax.jit(fun).trace``."""
-        return self._at_top_level("trace", args, kwargs)
+        return self._do("trace", args, kwargs)
 
     def eval_shape(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Returns shapes and dtypes as ``jax.jit(fun).eval_shape``."""
-        return self._at_top_level("eval_shape", args, kwargs)
+        return self._do("eval_shape", args, kwargs)
 
     def options(self) -> dict[str, Any]:
         """Returns the compiler options that a call in this thread compiles with."""
@@ -203,20 +208,30 @@ class Jitted(Generic[P, R]):
                 jitted.clear_cache()
             self._jitted.clear()
 
-    def _at_top_level(self, method: str, args: Any, kwargs: Any) -> Any:
-        call = getattr(self._current(), method)
+    def _do(self, method: str, args: Any, kwargs: Any) -> Any:
         try:
-            return call(*args, **kwargs)
+            return getattr(self._current(), method)(*args, **kwargs)
         except ValueError as error:
             if not jax_internals.refuses_nested_options(error):
                 raise
-            name = getattr(self._fun, "__name__", repr(self._fun))
-            raise ValueError(
-                f"impl.jit: {name} is called inside another jit, a loop or a gradient of JAX's, "
-                "where compiler options are not taken. Call it at the top level: wrap the "
-                "outermost function in impl.jit and use the plain function inside, as in "
-                f"impl.jit(jax.grad({name}))"
-            ) from error
+        except TypeError:
+            # A library's jit such as Equinox's takes functions as arguments, where JAX's does not.
+            leaves = jax.tree.leaves((args, kwargs))
+            if method != "__call__" or not (
+                jax_internals.is_tracing() and any(map(callable, leaves))
+            ):
+                raise
+            return self._fun(*args, **kwargs)
+        # The program around it has the options, or has none.
+        return getattr(self._nested(), method)(*args, **kwargs)
+
+    def _nested(self) -> Any:
+        """Returns the function jitted with no options but those of the caller."""
+        with self._lock:
+            if None not in self._jitted:
+                options = dict(self._own_options) or None
+                self._jitted[None] = jax.jit(self._fun, compiler_options=options, **self._kwargs)
+            return self._jitted[None]
 
     def _current(self) -> Any:
         required = settings()

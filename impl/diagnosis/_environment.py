@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 
 from impl._core import jax_internals
+from impl._mode import flags
 from impl.diagnosis._settings import ProcessSettings
 
 #: A program that starts XLA.
@@ -20,31 +19,13 @@ _PROGRAM = "import jax; jax.devices()"
 def settings(environment: Mapping[str, str] | None = None) -> ProcessSettings:
     """Returns the settings of this process."""
     environment = os.environ if environment is None else environment
-    return ProcessSettings(flags(environment.get("XLA_FLAGS", "")), environment, _config())
+    return ProcessSettings(flags.parsed(environment.get("XLA_FLAGS", "")), environment, _config())
 
 
 def _config() -> dict[str, str]:
     # The value of an enumeration, such as a precision, is in its attribute ``value``.
     values = sorted(jax_internals.settings().items())
     return {name: str(getattr(value, "value", value)) for name, value in values}
-
-
-def flags(text: str) -> dict[str, str]:
-    """Returns the flags in the text of XLA_FLAGS, or in the file that it names, as XLA parses it.
-
-    A flag without a value is ``true``. If a flag occurs twice, the last one counts.
-    """
-    if text.strip() and not text.lstrip().startswith("--"):
-        try:
-            text = Path(text).read_text(encoding="utf-8")
-        except (OSError, ValueError):
-            return {}  # XLA ends the process over it, which ``refusal`` reports.
-    try:
-        words = shlex.split(text)
-    except ValueError:  # A quotation mark is not closed.
-        words = text.split()
-    pairs = (word[2:].partition("=") for word in words if word.startswith("--"))
-    return {name: value if given else "true" for name, given, value in pairs}
 
 
 def refusal(timeout: float = 60) -> str | None:

@@ -10,6 +10,7 @@ from importlib import metadata
 import jax
 
 import spec
+from impl import programs
 from impl import random as _random
 from impl._mode import compilation, modes, switches
 from impl.diagnosis._generators import Global, Watch
@@ -118,7 +119,7 @@ def _mode_verdict(
     if not now.enabled:
         return (
             racing,
-            "Operations of impl take no fixed order. A new process starts with the mode off.",
+            "Operations of impl and scatters of JAX keep no order. A process begins with it off.",
             "Call impl.use_deterministic_algorithms(True) in the program.",
         )
     rows = spec.load().select(profile=now.profile, behaviour="raise", active=True)
@@ -131,7 +132,14 @@ def _mode_verdict(
             f"{warned} rows of the profile {now.profile!r} only warn, and then race.",
             "Leave warn_only out, or take profile='complete', in which nothing has to raise.",
         )
-    return "fixed", "Operations of impl keep a fixed order, or raise where they have none.", None
+    if not programs.are_enabled():
+        return (
+            racing,
+            "Scatters of JAX take no fixed order: the rules for JAX's primitives are off.",
+            "Leave out impl.programs.disable(), and SAMEBITS_PROGRAMS=0.",
+        )
+    kept = "Operations of impl and scatters of JAX keep a fixed order, or raise if they have none."
+    return "fixed", kept, None
 
 
 def seeds(watch: Watch | None = None) -> Iterator[Item]:

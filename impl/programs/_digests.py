@@ -96,17 +96,24 @@ def _while(params: Mapping[str, Any], operands: Values, node: Node) -> tuple[Val
     cut = 1 + len(opened(test).eqns)
 
     def goes_on(state: Any) -> Any:
-        return jaxpr_as_fun(test)(*of_test, *state[2])[0]
+        return jnp.any(jaxpr_as_fun(test)(*of_test, *state[2])[0])
 
     def step(state: Any) -> Any:
         index, rows, values = state
-        _, tested = evaluate(test, [*of_test, *values], node.inner[:cut])
-        values, words = evaluate(body, [*of_body, *values], node.inner[cut:])
-        return index + 1, _with_row(rows, index, [*tested, *words], node), values
+        (runs,), tested = evaluate(test, [*of_test, *values], node.inner[:cut])
+        after, words = evaluate(body, [*of_body, *values], node.inner[cut:])
+        if jnp.ndim(runs):  # Under vmap, an element stays as it is when its own loop has ended.
+            after = [_where(runs, new, old) for new, old in zip(after, values, strict=True)]
+        return index + 1, _with_row(rows, index, [*tested, *words], node), after
 
     start = (np.int32(0), _no_rows(node), operands[first + second :])
     _, rows, values = lax.while_loop(goes_on, step, start)
     return values, [rows.reshape(-1)]
+
+
+def _where(which: jax.Array, new: Any, old: Any) -> Any:
+    shape = which.shape + (1,) * (jnp.ndim(new) - which.ndim)
+    return jnp.where(which.reshape(shape), new, old)
 
 
 def _cond(parts: Sequence[Any], operands: Values, node: Node) -> tuple[Values, Words]:

@@ -36,6 +36,17 @@ def test_a_reader_that_goes_away_is_an_error_with_a_message(monkeypatch, tmp_pat
     assert "the reader of the output went away" in capsys.readouterr().err
 
 
+def test_the_flags_of_a_profile_are_printed_after_those_of_the_environment(monkeypatch, capsys):
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_max_isa=AVX2")
+    assert command.main(["flags", "--profile", "complete"]) == 0
+    printed = capsys.readouterr().out.split()
+    assert printed[0] == "--xla_cpu_max_isa=AVX2"
+    assert "--xla_gpu_autotune_level=0" in printed
+    assert "--xla_gpu_enable_scatter_determinism_expander=true" in printed
+    assert command.main(["flags", "--profile", "none"]) == 2
+    assert "'none'" in capsys.readouterr().err
+
+
 PROGRAM = """
 import jax
 import jax.numpy as jnp

@@ -1,31 +1,9 @@
-"""Flags of XLA: how they are parsed, and whether the installed jaxlib knows those of the table."""
-
-import pytest
+"""Flags of XLA: whether the installed jaxlib knows those of the table."""
 
 from impl.diagnosis import _environment, _settings
 
 #: Flags of jaxlib 0.10 that jaxlib 0.12 does not have.
 GONE = {"xla_gpu_experimental_autotuner_cache_dir"}
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", {}),
-        ("--a=1 --b", {"a": "1", "b": "true"}),
-        ("  --a=1\n--a=2 ", {"a": "2"}),
-        ("--a='x y' --b=\"z\"", {"a": "x y", "b": "z"}),
-        ("--a='x", {"a": "'x"}),
-        ("/no/such/file", {}),
-    ],
-)
-def test_flags_are_parsed_as_xla_parses_them(text, expected):
-    assert _environment.flags(text) == expected
-
-
-def test_flags_may_be_in_a_file(tmp_path):
-    (tmp_path / "flags").write_text("--a=1\n--b\n")
-    assert _environment.flags(str(tmp_path / "flags")) == {"a": "1", "b": "true"}
 
 
 def test_jaxlib_knows_every_flag_of_the_table(monkeypatch):

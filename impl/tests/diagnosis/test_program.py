@@ -32,6 +32,16 @@ def test_verdicts_of_the_mode(mode, platform, verdict):
     assert (item.remedy is None) == (verdict == FIXED)
 
 
+def test_scatters_of_jax_race_without_the_rules_for_them():
+    with impl.deterministic():
+        impl.programs.disable()
+        item = named(_program.mode("gpu"), "deterministic algorithms")
+        impl.programs.enable()
+        assert "scatters of JAX keep" in named(_program.mode("gpu"), item.name).reason
+    assert item.verdict == PROCESS
+    assert "impl.programs.disable()" in item.remedy
+
+
 def test_unfilled_memory_varies_where_memory_is_not_zeroed():
     name = "fill_uninitialized_memory"
     assert named(_program.mode("gpu"), name).verdict == FIXED

@@ -4,7 +4,8 @@ from typing import get_args
 
 import pytest
 
-from impl.diagnosis import _environment, _settings
+from impl._mode.flags import parsed
+from impl.diagnosis import _settings
 from impl.diagnosis._report import Verdict
 from impl.tests.diagnosis._verdicts import FIXED, MACHINE, PROCESS
 
@@ -22,9 +23,7 @@ USUAL = {
 
 
 def judged(platform, flags="", variables=(), config=()):
-    settings = _settings.ProcessSettings(
-        _environment.flags(flags), dict(variables), USUAL | dict(config)
-    )
+    settings = _settings.ProcessSettings(parsed(flags), dict(variables), USUAL | dict(config))
     items = {item.name: item for item in _settings.items(settings, platform)}
     assert all((item.remedy is not None) == item.varies for item in items.values())
     return items

@@ -1,11 +1,12 @@
 """``impl.jit`` and ``impl.compile_options``: which options XLA gets, and when they change."""
 
 import dataclasses
-import re
+import functools
 
 import jax
 import jax.numpy as jnp
 import pytest
+from jax.extend.core import jaxpr_as_fun
 
 import impl
 import spec
@@ -87,20 +88,66 @@ def test_an_option_that_contradicts_a_row_is_refused():
 
 
 NESTED = {
-    "jit": lambda f: jax.jit(f)(1.0),
-    "impl.jit": lambda f: impl.jit(f)(1.0),
-    "scan": lambda f: jax.lax.scan(lambda c, _: (f(c), 0), 1.0, None, length=2),
-    "make_jaxpr": lambda f: jax.make_jaxpr(f)(1.0),
+    "jit": lambda f, x: jax.jit(f)(x),
+    "impl.jit": lambda f, x: impl.jit(f)(x),
+    "scan": lambda f, x: jax.lax.scan(lambda c, _: (f(c), 0), x, None, length=1)[0],
+    "grad": lambda f, x: jax.grad(f)(x) * x / 2,
+    "remat": lambda f, x: jax.checkpoint(f)(x),
+    "make_jaxpr": lambda f, x: jaxpr_as_fun(jax.make_jaxpr(f)(x))(x)[0],
+    "wraps": lambda f, x: jax.jit(functools.wraps(f)(functools.partial(f)))(x),
 }
 
 
 @pytest.mark.parametrize("how", NESTED)
-def test_nesting_is_an_error_that_names_the_remedy(how):
-    def inner(x):
-        return x * 2
+@pytest.mark.parametrize("mode", [False, True])
+def test_inside_another_program_it_is_jit_without_options(how, mode, monkeypatch):
+    passed = passed_options(monkeypatch)
+    with impl.deterministic(mode):
+        assert NESTED[how](impl.jit(lambda x: x * x), 3.0) == 9
+        required = impl.compile_options()
+    assert required in passed
 
-    with pytest.raises(ValueError, match=re.escape("impl.jit(jax.grad(inner))")):
-        NESTED[how](impl.jit(inner))
+
+def test_static_arguments_are_static_inside_another_program():
+    inner = impl.jit(lambda x, n: jnp.zeros(n) + x, static_argnums=1)
+    assert jax.jit(inner, static_argnums=1)(2.0, 3).tolist() == [2, 2, 2]
+    assert jax.jit(lambda x: inner(x, 2))(1.0).shape == (2,)
+
+
+def test_functions_as_arguments_are_taken_inside_the_jit_of_a_library():
+    inner = impl.jit(lambda model, x: model["activation"](x) * model["scale"])
+
+    def filtered(model, x):  # As eqx.filter_jit does.
+        arrays, rest = {"scale": model["scale"]}, {"activation": model["activation"]}
+        return jax.jit(lambda arrays, x: inner({**arrays, **rest}, x))(arrays, x)
+
+    model = {"activation": jnp.abs, "scale": jnp.float32(2)}
+    assert filtered(model, jnp.float32(-3)) == 6
+    with pytest.raises(TypeError):
+        inner(model, jnp.float32(-3))
+
+
+def test_options_of_the_caller_are_refused_inside_another_program():
+    inner = impl.jit(lambda x: x, compiler_options={"xla_cpu_prefer_vector_width": 128})
+    with pytest.raises(ValueError, match="can only be passed to top-level"):
+        jax.jit(inner)(1.0)
+
+
+def test_a_jitted_function_is_taken_with_its_static_arguments_repeated():
+    inner = jax.jit(lambda x, n: jnp.zeros(n) + x, static_argnames="n")
+    assert impl.jit(inner, static_argnames="n")(1.0, n=2).shape == (2,)
+
+
+def test_the_audit_states_what_timing_decides_without_the_options():
+    def product(x):
+        return x @ x
+
+    x = jnp.ones((2, 2))
+    with impl.deterministic():
+        assert impl.audit(impl.jit(jax.jit(product)))(x).ok
+        assert [f.verdict for f in impl.audit(jax.jit(impl.jit(product)))(x).findings] == [
+            "unknown"
+        ]
 
 
 def test_other_errors_pass_unchanged():

@@ -49,7 +49,7 @@ def everything(x):
     def racing(values):
         return sums(jnp.where(x["in_cond"], SAME, OTHER), values)
 
-    chosen = lax.cond(x["iteration"] >= 0, racing, lambda v: v, carry)
+    chosen = lax.cond(x["iteration"] >= 0, racing, lambda v: -v, carry)
 
     def repeat(state):
         index = jnp.where((state[0] == x["iteration"]) & x["in_while"], SAME, OTHER)
@@ -90,6 +90,11 @@ def run():
             if key not in compiled:
                 compiled[key] = super()._compiled(marks, starts)
             return compiled[key]
+
+        def plain(self):
+            return np.zeros(
+                0, np.uint32
+            )  # A test below compares the plain runs of another program.
 
     def difference(marks="equations", **given):
         with pytest.MonkeyPatch.context() as patch:
@@ -196,39 +201,46 @@ def test_a_difference_of_the_plain_runs_alone_is_stated():
     assert "no mark does" in str(found)
 
 
-def long(x):
-    def step(carry, number):
-        return carry, sums(jnp.where(number == 17, SAME, OTHER), carry)
-
-    return lax.scan(step, x, jnp.arange(40))[1]
-
-
 def test_a_recording_is_compared_with_a_run_and_a_long_loop_is_searched_again(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("impl.programs._marks._WORDS", 100)
-    x, path = jnp.asarray(SIZES), tmp_path / "run.npz"
-    with impl.testing.schedule(1):
-        impl.programs.record(long, x).save(path)
+    monkeypatch.setattr("impl.programs._marks._WORDS", 60)
+    values, path = {"now": 0}, tmp_path / "run.npz"
+
+    def long(x):
+        def host(number):
+            return np.float32(values["now"] if number == 17 else 0)
+
+        def step(carry, number):
+            return carry, jax.pure_callback(host, jax.ShapeDtypeStruct((), "float32"), number)
+
+        return lax.scan(step, x, jnp.arange(40))[1]
+
+    def scope(value):
+        return lambda: contextlib.nullcontext(values.update(now=value))
+
+    impl.programs.record(long, 0.0).save(path)
     loaded = impl.programs.Recording.load(path)
     assert jax.__version__ in loaded.setting
-    assert impl.first_difference(long, x, between=(path, loaded)) is None
-    found = impl.first_difference(long, x, between=(str(path), impl.testing.schedule(3)))
-    assert (found.primitive, found.exact) == ("lax.scatter_add", False)
-    assert found.iterations[0] <= 17
+    assert impl.first_difference(long, 0.0, between=(path, loaded)) is None
+    found = impl.first_difference(long, 0.0, between=(str(path), scope(1)))
+    assert (found.primitive, found.exact) == ("pure_callback", False)
+    assert 0 < found.iterations[0] <= 17
     assert "or later" in str(found)
-    again = impl.first_difference(long, x, between=schedules())
+    again = impl.first_difference(long, 0.0, between=(scope(1), scope(2)))
     assert (again.iterations, again.exact) == ((17,), True)
-    other = impl.first_difference(long, x + 1, between=(loaded, None))
-    assert (other.kind, other.outputs) == ("argument", ("argument 0",))
     with pytest.raises(ValueError, match="has the marks 'equations', and the other run 'calls'"):
-        impl.first_difference(long, x, between=(loaded, None), marks="calls")
+        impl.first_difference(long, 0.0, between=(loaded, None), marks="calls")
 
 
-def test_sharded_arrays_and_devices_are_compared():
-    if len(jax.devices()) < 2:
-        pytest.skip("one device")
-    mesh = jax.make_mesh((2,), ("x",), axis_types=(jax.sharding.AxisType.Explicit,))
+def test_arguments_of_a_recording_are_compared():
+    recording = impl.programs.record(jnp.sin, jnp.zeros(3))
+    found = impl.first_difference(jnp.sin, jnp.ones(3), between=(recording, None))
+    assert (found.kind, found.outputs) == ("argument", ("argument 0",))
+
+
+def test_sharded_arrays_are_compared():
+    mesh = jax.make_mesh((1,), ("x",), axis_types=(jax.sharding.AxisType.Explicit,))
     spec = jax.P("x", None)
 
     def program(x):
@@ -239,10 +251,13 @@ def test_sharded_arrays_and_devices_are_compared():
 
     with jax.set_mesh(mesh):
         x = jax.device_put(jnp.ones((4, 2)), jax.NamedSharding(mesh, spec))
-        assert impl.first_difference(program, x) is None
         found = impl.first_difference(program, x, between=schedules())
     assert found.source.endswith(LINE)
-    assert impl.first_difference(jnp.cos, jnp.ones(3), between=tuple(jax.devices()[:2])) is None
+
+
+def test_runs_on_two_devices_are_compared():
+    device = jax.devices()[0]
+    assert impl.first_difference(jnp.cos, jnp.ones(3), between=(device, device)) is None
 
 
 def test_bad_arguments_are_named():

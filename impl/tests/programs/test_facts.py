@@ -30,8 +30,10 @@ def facts_of(function, *args):
 
 
 def true_facts(function, *args):
+    """The facts that hold, but for two that hold of all these programs."""
     stated = facts_of(function, *args)
-    return {name for name, value in stated.items() if value is True} - {"timed_kernels"}
+    held = {name for name, value in stated.items() if value is True}
+    return held - {"timed_kernels", "ordered_path_fits"}
 
 
 def gradient(function):
@@ -145,6 +147,23 @@ def test_a_symbolic_size_can_be_any_number():
     numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
     avals = [jax.ShapeDtypeStruct((4,), "float32"), index, jax.ShapeDtypeStruct((size,), "float32")]
     assert not _facts.has_one_update(avals, numbers)
+
+
+@pytest.mark.parametrize(
+    ("size", "fits"),
+    [(2**30, True), (2**31, False), (jax.export.symbolic_shape("n")[0], False)],
+)
+def test_the_ordered_path_fits_known_sizes_of_31_bits(size, fits):
+    avals = [
+        jax.ShapeDtypeStruct((size,), "float32"),
+        jax.ShapeDtypeStruct((3, 1), "int32"),
+        jax.ShapeDtypeStruct((3,), "float32"),
+    ]
+    params = {
+        "dimension_numbers": lax.ScatterDimensionNumbers((), (0,), (0,)),
+        "unique_indices": False,
+    }
+    assert _facts.facts("scatter-add", avals, params)["ordered_path_fits"] is fits
 
 
 def test_every_fact_is_in_the_vocabulary():

@@ -191,6 +191,10 @@ class Jitted(Generic[P, R]):
         """Returns shapes and dtypes as ``jax.jit(fun).eval_shape``."""
         return self._at_top_level("eval_shape", args, kwargs)
 
+    def options(self) -> dict[str, Any]:
+        """Returns the compiler options that a call in this thread compiles with."""
+        return {**self._own_options, **compile_options()}
+
     def clear_cache(self) -> None:
         """Drops the compiled programs of every set of options."""
         with self._lock:

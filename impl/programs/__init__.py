@@ -44,7 +44,7 @@ def enable() -> None:
 
 def are_enabled() -> bool:
     """Returns whether the mode holds for JAX's own primitives."""
-    return bool(native_scatter.twins) and bool(_rules.switch.value)
+    return _rules.holds()
 
 
 if os.environ.get("SAMEBITS_PROGRAMS", "1") != "0":

@@ -15,11 +15,11 @@ import jax
 import numpy as np
 
 import spec
-from impl._core import jax_internals
+from impl._core import jax_internals, native_scatter
 from impl._mode import compilation, modes
 from impl._mode.decide import Decision
 from impl._mode.modes import Mode
-from impl.programs import _facts
+from impl.programs import _facts, _rules
 from impl.programs._report import Finding, Report, Verdict, grouped
 from impl.programs._values import Scope
 from impl.programs._walk import Site, walk
@@ -29,6 +29,10 @@ _NO_ROW = (
     "the program twice and compare the bits."
 )
 _TURN_ON = "Turn the mode on: `impl.use_deterministic_algorithms(True)`."
+_NEEDLESS = (
+    "The values show that no element gets two updates, which a lowering rule does not see. With "
+    "`unique_indices=True`, in `.at[].get()` for the gradient of a gather, the mode orders nothing."
+)
 _MADE_OFF = "Call the op outside of `with impl.deterministic(False)`."
 
 
@@ -50,7 +54,9 @@ def audit(
     the arrays are traced; other arguments are constants.
 
     A finding is an equation that could vary with the mode off, or that no row is about. The rows
-    of the kind ``primitive`` decide. Equations that give the same bits anyway are not listed.
+    of the kind ``primitive`` decide. Equations that give the same bits anyway are not listed,
+    unless the mode orders or refuses them nevertheless: its rules do not see values, the audit sees
+    some.
 
     Args:
         function: The program.
@@ -64,9 +70,14 @@ def audit(
         ``count``. ``str()`` of the report is a table, and ``as_dict()`` returns plain data.
 
     Raises:
+        TypeError: ``function`` is not callable.
         ValueError: ``device`` is not a device of the spec that JAX has a platform for, or there is
             no such level.
     """
+    if not callable(function):
+        raise TypeError(
+            f"audit(): argument 'function' must be callable, not {type(function).__name__}"
+        )
     if device not in spec.DEVICES:
         raise ValueError(
             f"audit(): argument 'device' got {device!r}; allowed: "
@@ -82,9 +93,10 @@ def audit(
         rules = spec.load()
         judge = Judge(device, mode, times_kernels(options))
         scope = Scope(closed.jaxpr, dict(zip(closed.jaxpr.constvars, closed.consts, strict=False)))
-        sites = list(walk(scope, lambda name: name in rules.op_of_primitive))
+        platform = rules.devices[device].platforms[0]
+        sites = list(walk(scope, rules.op_of_primitive.__contains__, platform=platform))
         findings = [finding for site in sites if (finding := judge.finding(site)) is not None]
-        return Report(device, _in_words(mode), grouped(findings), len(sites))
+        return Report(device, in_words(mode), grouped(findings), len(sites))
 
     return run
 
@@ -97,10 +109,14 @@ def trace(
     The program is traced with the mode on, so that the ops of ``impl`` ask the rows.
     """
     profile = mode.profile if mode.enabled else spec.load().own_profile
+    options = function.options() if isinstance(function, compilation.Jitted) else None
     with modes.deterministic(True, warn_only=mode.warn_only, profile=profile):
         if isinstance(function, jax.stages.Wrapped | compilation.Jitted):
             traced = function.trace(*args, **kwargs)
-            return traced.jaxpr, jax_internals.traced_options(traced)
+            # That of Flax's `nnx.jit` wraps JAX's.
+            traced = getattr(traced, "traced", traced)
+            own = jax_internals.traced_options(traced)
+            return traced.jaxpr, own if options is None else options
         leaves, tree = jax.tree.flatten((args, dict(kwargs)))
         arrays = [i for i, leaf in enumerate(leaves) if is_array(leaf)]
 
@@ -143,33 +159,53 @@ class Judge:
         self._platform = spec.load().devices[device].platforms[0]
         self._mode = mode
         self._timed = timed_kernels
+        self._replaced = {primitive.name for primitive in native_scatter.replaced_primitives()}
 
     def finding(self, site: Site) -> Finding | None:
         """Returns the finding about an equation; None if it gives the same bits anyway."""
         if site.name.startswith("samebits_"):
             return self._of_own(site)
         rules = spec.load()
-        stated = _facts.facts(
-            site.name,
-            [operand.aval for operand in site.equation.invars],
-            site.equation.params,
-            site.operands,
-            timed_kernels=self._timed,
-        )
-        answer = spec.resolve_primitive(site.name, self._device, stated, rules)
-        if answer.effect == "same":
+        answer = spec.resolve_primitive(site.name, self._device, self._facts(site), rules)
+        races = answer.row is not None and spec.varies(answer.row, self._device, rules)
+        lowered = self._lowered(site)
+        if lowered is not None and lowered.row is not None:
+            made = lowered.effect == "ordered" and rules.devices[self._device].races
+            verdict: Verdict = "deterministic" if made else "raises"
+            if verdict == "raises" and lowered.effect != "raises":
+                return None
+            remedy = lowered.remedy if verdict == "raises" else self._spared(site, races)
+            return _finding(site, lowered.row.op, lowered.row.id, verdict, remedy, races)
+        if answer.effect == "same" or (
+            answer.row is not None and answer.row.mode_off and not races
+        ):
             return None
         op = rules.op_of_primitive.get(site.name, site.name)
         if answer.row is None:
             return _finding(site, op, None, "unknown", _NO_ROW)
-        races = spec.varies(answer.row, self._device, rules)
-        verdict: Verdict = "varies" if races else "unknown"
-        if self._mode.enabled and answer.effect == "ordered":
-            verdict = "deterministic"
-        elif self._mode.enabled and answer.effect == "raises" and not self._mode.warn_only:
-            verdict = "raises"
-        remedy = None if verdict == "deterministic" else answer.remedy
-        return _finding(site, op, answer.row.id, verdict, remedy)
+        remedy = answer.remedy
+        if answer.effect == "ordered" and not _rules.holds():
+            remedy = f"{_rules.how_to_enable()} {remedy}"
+        return _finding(site, op, answer.row.id, "varies" if races else "unknown", remedy)
+
+    def _facts(self, site: Site, *, with_values: bool = True) -> dict[str, spec.FactValue]:
+        equation = site.equation
+        avals = [operand.aval for operand in equation.invars]
+        values = site.operands if with_values else None
+        return _facts.facts(site.name, avals, equation.params, values, timed_kernels=self._timed)
+
+    def _lowered(self, site: Site) -> spec.Answer | None:
+        """Returns what the lowering rule does, which sees no values; None if it does nothing."""
+        if not (self._mode.enabled and _rules.holds() and site.name in self._replaced):
+            return None
+        answer = spec.resolve_primitive(site.name, "any", self._facts(site, with_values=False))
+        if answer.effect == "same" or (answer.effect == "raises" and self._mode.warn_only):
+            return None
+        return answer
+
+    def _spared(self, site: Site, races: bool) -> str | None:
+        """Returns advice about an equation that is ordered although it does not race."""
+        return None if races or not self._facts(site).get("iota_indices") else _NEEDLESS
 
     def _of_own(self, site: Site) -> Finding | None:
         """Returns the finding about a primitive of this project, whose decision is in it."""
@@ -199,13 +235,18 @@ class Judge:
 
 
 def _finding(
-    site: Site, primitive: str, row: str | None, verdict: Verdict, remedy: str | None
+    site: Site,
+    primitive: str,
+    row: str | None,
+    verdict: Verdict,
+    remedy: str | None,
+    races: bool = True,
 ) -> Finding:
     lines = site.lines
     source = lines.user or lines.library or "unknown source"
     library = lines.library if lines.user else None
     inside = _without_jits(site.path)
-    return Finding(primitive, row, verdict, source, library, inside, site.shapes, remedy)
+    return Finding(primitive, row, verdict, source, library, inside, site.shapes, remedy, races)
 
 
 def _without_jits(path: Collection[str]) -> tuple[str, ...]:
@@ -214,8 +255,10 @@ def _without_jits(path: Collection[str]) -> tuple[str, ...]:
     return tuple(part for part in path if part.partition(" ")[0] not in calls)
 
 
-def _in_words(mode: Mode) -> str:
+def in_words(mode: Mode) -> str:
+    """Returns the mode in words, and whether it holds for JAX's own primitives."""
     if not mode.enabled:
         return "the mode off"
     warns = ", warn_only=True" if mode.warn_only else ""
-    return f"the mode on (profile={mode.profile!r}{warns})"
+    part = "" if _rules.holds() else ", but not for JAX's own primitives"
+    return f"the mode on (profile={mode.profile!r}{warns}){part}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import textwrap
+from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias
 
 Verdict: TypeAlias = Literal["deterministic", "raises", "varies", "unknown"]
@@ -18,6 +19,8 @@ _HEADINGS: dict[Verdict, str] = {
     "raises": "Raises",
     "deterministic": "Deterministic, because the mode is on",
 }
+#: The heading of deterministic findings that would not race with the mode off.
+_NEEDLESS = "Ordered although nothing races"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +39,9 @@ class Finding:
         inside: The equations that it is inside of, such as ``scan``; the outermost first.
         shapes: The dtypes and shapes of its operands.
         remedy: Advice, in a sentence or two; None if nothing has to be done.
+        races: Whether it could vary with the mode off. If it is False, the values of the operands
+            show that it could not: the mode, which does not see values, orders it or refuses it
+            nevertheless.
         count: The number of equal equations in the program. The body of a loop counts once.
     """
 
@@ -47,6 +53,7 @@ class Finding:
     inside: tuple[str, ...]
     shapes: str
     remedy: str | None
+    races: bool = True
     count: int = 1
 
 
@@ -99,8 +106,7 @@ class Report:
             width: Greatest length of a line of advice in characters.
         """
         parts = [f"On {self.device}, with {self.mode}:"]
-        for verdict, heading in _HEADINGS.items():
-            findings = self.select(verdict)
+        for heading, findings in self._sections():
             if findings:
                 parts += ["", f"{heading} ({_times(sum(f.count for f in findings))})"]
                 parts += _table(findings, width)
@@ -108,6 +114,14 @@ class Report:
 
     def __str__(self) -> str:
         return self.text()
+
+    def _sections(self) -> Iterator[tuple[str, tuple[Finding, ...]]]:
+        ordered = self.select("deterministic")
+        for verdict, heading in _HEADINGS.items():
+            if verdict != "deterministic":
+                yield heading, self.select(verdict)
+        yield _HEADINGS["deterministic"], tuple(f for f in ordered if f.races)
+        yield _NEEDLESS, tuple(f for f in ordered if not f.races)
 
     def _summary(self) -> str:
         if self.ok:

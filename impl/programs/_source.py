@@ -23,35 +23,43 @@ class Lines:
 
     Attributes:
         user: The innermost line outside all libraries; None if there is none.
-        library: The line of a library, with the function: the innermost line of a library other
-            than JAX, else the function of JAX or of this package that the user's line calls; None
-            if there is no such line.
+        package: The innermost line of a library other than JAX, with the function; None if there is
+            none.
+        called: The function of JAX or of this package that the user's line calls; None if there is
+            none.
     """
 
-    user: str | None
-    library: str | None
+    user: str | None = None
+    package: str | None = None
+    called: str | None = None
+
+    @property
+    def library(self) -> str | None:
+        """The line of a library, with the function: of another library than JAX if there is one."""
+        return self.package or self.called
 
 
-def lines(equation: Any, outside: str | None = None) -> Lines:
+def lines(equation: Any, outside: Lines | None = None) -> Lines:
     """Returns the lines of an equation.
 
     Args:
         equation: The equation.
-        outside: The user's line of the equation that this one is inside of. It counts if a
-            library made all of the inner equation.
+        outside: The lines of the equation that this one is inside of. They count if a library made
+            all of the inner equation.
     """
-    inner: str | None = None
+    package: str | None = None
     called: str | None = None
     for file, line, function in jax_internals.frames(equation):
         kind = _kind(file)
         if kind == "user":
-            return Lines(f"{_shown(file)}:{line}", inner or called)
+            return Lines(f"{_shown(file)}:{line}", package, called)
         text = f"{_shown(file)}:{line} ({function})"
         if kind == "library":
-            inner = inner or text
+            package = package or text
         elif kind == "ours" and function.isidentifier() and not function.startswith("_"):
             called = text
-    return Lines(outside, inner or called)
+    outside = outside or Lines()
+    return Lines(outside.user, package or outside.package, called or outside.called)
 
 
 @functools.cache

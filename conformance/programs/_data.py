@@ -24,7 +24,7 @@ def weights(tree: Any) -> Any:
     """Returns small normal numbers in the shapes and dtypes of a tree, with ones for scales.
 
     Args:
-        tree: The result of ``jax.eval_shape`` of a model's ``init``, which takes no time to compile.
+        tree: The result of ``jax.eval_shape`` of a model's ``init``, which compiles nothing.
     """
     leaves, structure = jax.tree.flatten_with_path(tree)
     filled = []

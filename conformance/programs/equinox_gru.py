@@ -15,7 +15,7 @@ OPTIMIZER = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(1e-3))
 WORDS, WIDTH = 11, 6
 
 
-class Model(eqx.Module):  # type: ignore[misc]
+class Model(eqx.Module):
     """An embedding, a cell, and scores of the next word, which are computed again backward."""
 
     embedding: eqx.nn.Embedding

@@ -18,7 +18,7 @@ from conformance.programs._data import integers, normal
 OPTIMIZER = optax.adamw(3e-4)
 
 
-class Net(eqx.Module):  # type: ignore[misc]
+class Net(eqx.Module):
     """A list of layers, some of which are functions of JAX."""
 
     layers: list[Any]

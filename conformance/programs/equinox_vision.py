@@ -19,7 +19,7 @@ OPTIMIZER = optax.adamw(1e-3)
 PATCH, WIDTH, CLASSES = 4, 8, 5
 
 
-class Layer(eqx.Module):  # type: ignore[misc]
+class Layer(eqx.Module):
     """Attention and a hidden layer, each with a skip."""
 
     norms: list[eqx.nn.LayerNorm]
@@ -40,7 +40,7 @@ class Layer(eqx.Module):  # type: ignore[misc]
         return x + self.dropout(jax.vmap(self.hidden)(jax.vmap(self.norms[1])(x)), key=key)
 
 
-class Model(eqx.Module):  # type: ignore[misc]
+class Model(eqx.Module):
     """Patches become vectors; the first vector of the last layer gives the scores."""
 
     patches: eqx.nn.Linear

@@ -19,7 +19,7 @@ OPTIMIZER = optax.adam(3e-3)
 WORDS, END = 12, 1
 
 
-class Writer(nn.RNNCellBase):  # type: ignore[misc]
+class Writer(nn.RNNCellBase):
     """An LSTM that draws a word from its own scores at each step."""
 
     @nn.compact
@@ -59,7 +59,9 @@ def build() -> Any:
         scores, _ = net.apply(params, read, written, rngs={"words": key})
         losses = optax.softmax_cross_entropy_with_integer_labels(scores, written[:, 1:])
         lengths = jnp.argmax(written == END, axis=-1)
-        seen = jnp.arange(losses.shape[1]) < jnp.where(lengths == 0, losses.shape[1], lengths)[:, None]
+        seen = (
+            jnp.arange(losses.shape[1]) < jnp.where(lengths == 0, losses.shape[1], lengths)[:, None]
+        )
         return jnp.sum(losses * seen) / jnp.sum(seen)
 
     def step(params: Any, state: Any, read: Any, written: Any, key: Any) -> Any:

@@ -57,9 +57,7 @@ class Transformer(nnx.Module):
 
 def build() -> Any:
     """Returns a step of training by AdamW, and its arguments."""
-    graph, params, others = nnx.split(
-        Transformer(nnx.Rngs(0, dropout=1)), nnx.Param, ...
-    )
+    graph, params, others = nnx.split(Transformer(nnx.Rngs(0, dropout=1)), nnx.Param, ...)
     text = integers(0, WORDS, 3, LENGTH)
     # Each row holds two sentences, of five and of three words.
     numbers = jnp.arange(LENGTH)

@@ -9,6 +9,7 @@ import impl
 from conformance.tests._scatters import compared, racing_scatters
 from impl.tests.support.user_programs import PROGRAMS
 
+
 @pytest.mark.parametrize("build", PROGRAMS)
 def test_the_findings_are_the_racing_scatters(build):
     step, args = build()
@@ -17,7 +18,8 @@ def test_the_findings_are_the_racing_scatters(build):
     text = impl.testing.lower(step, *args).as_text()
     assert scatters  # Each of the programs races.
     assert set(map(compared, scatters)) == racing_scatters(text)
-    assert report.select("unknown") == ()
+    unknown = {finding.primitive for finding in report.select("unknown")}
+    assert unknown <= {"lax.conv_general_dilated", "lax.dot_general"}  # XLA times their kernels.
     sources = {finding.source.partition(":")[0] for finding in report.findings}
     assert sources == {"impl/tests/support/user_programs.py"}
 

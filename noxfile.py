@@ -144,14 +144,14 @@ def gpu_compile(session: nox.Session) -> None:
 @nox.session(python=OLDEST, default=False)
 def mutants(session: nox.Session) -> None:
     """Makes deliberate faults in copies of this checkout; the tests have to find each of them."""
-    install(session, "test", "docs")
+    install(session, "test", "docs", "programs")
     session.run("python", "-m", "conformance.mutants", *session.posargs)
 
 
 @nox.session(python=OLDEST, default=False)
 def bench(session: nox.Session) -> None:
     """Measures the cost of the ordered path, beside plain JAX and PyTorch."""
-    install(session, "peer")
+    install(session, "peer", "programs")
     session.run("python", "-m", "conformance.benchmarks", *session.posargs)
 
 

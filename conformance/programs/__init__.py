@@ -41,11 +41,12 @@ NAMES = (
 REQUIREMENTS = ("blackjax", "equinox", "flax", "jraph", "numpyro", "optax")
 
 
-def build(name: str) -> Program:
+def build(name: str, scale: int = 1) -> Program:
     """Returns the step of a program, and its arguments.
 
     Args:
         name: One of ``NAMES``.
+        scale: The factor of the number of examples, nodes, points or particles.
     """
-    program: Program = importlib.import_module(f"{__name__}.{name}").build()
+    program: Program = importlib.import_module(f"{__name__}.{name}").build(scale)
     return program

@@ -18,7 +18,7 @@ from conformance.programs._data import integers, normal
 PARTICLES, COMPONENTS = 16, 4
 
 
-def build() -> Any:
+def build(scale: int = 1) -> Any:
     """Returns a step of the sampler, and its arguments."""
 
     def prior(centres: Any) -> Any:
@@ -48,5 +48,5 @@ def build() -> Any:
 
     state = blackjax.smc.tempered.init(normal(0, PARTICLES, COMPONENTS))
     state = jax.tree.map(jnp.asarray, state._replace(tempering_param=0.02))
-    data = normal(1, 80), integers(2, COMPONENTS, 80)
+    data = normal(1, 80 * scale), integers(2, COMPONENTS, 80 * scale)
     return step, (state, jax.random.key(0), *data)

@@ -42,11 +42,11 @@ class Model(eqx.Module):
         return jax.vmap(eqx.filter_checkpoint(lambda x: self.scores(self.norm(x))))(states)
 
 
-def build() -> Any:
+def build(scale: int = 1) -> Any:
     """Returns a step of training by Adam with clipped gradients, and its arguments."""
     model = Model(jax.random.key(0))
     params, fixed = eqx.partition(model, eqx.is_inexact_array)
-    text = integers(0, WORDS, 4, 9)
+    text = integers(0, WORDS, 4 * scale, 9)
 
     def loss(params: Any, text: Any, key: Any) -> Any:
         keys = jax.random.split(key, len(text))

@@ -42,11 +42,11 @@ class Net(eqx.Module):
         return x
 
 
-def build() -> Any:
+def build(scale: int = 1) -> Any:
     """Returns a step of training by AdamW, and its arguments."""
     model = Net(jax.random.key(0))
     params, fixed = eqx.partition(model, eqx.is_array)
-    images, labels = normal(0, 6, 1, 12, 12), integers(1, 10, 6)
+    images, labels = normal(0, 6 * scale, 1, 12, 12), integers(1, 10, 6 * scale)
 
     def loss(params: Any, images: Any, labels: Any) -> Any:
         logs = jax.vmap(eqx.combine(params, fixed))(images)

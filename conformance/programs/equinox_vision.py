@@ -68,10 +68,10 @@ class Model(eqx.Module):
         return self.scores(x[0])
 
 
-def build() -> Any:
+def build(scale: int = 1) -> Any:
     """Returns a step of training by AdamW, and its arguments."""
     params, fixed = eqx.partition(Model(jax.random.key(0)), eqx.is_inexact_array)
-    images, labels = normal(0, 3, 3, 12, 12), integers(1, CLASSES, 3)
+    images, labels = normal(0, 3 * scale, 3, 12, 12), integers(1, CLASSES, 3 * scale)
 
     def loss(params: Any, images: Any, labels: Any, key: Any) -> Any:
         keys = jax.random.split(key, len(images))

@@ -26,10 +26,10 @@ class Net(nn.Module):
         return nn.Dense(5)(x)
 
 
-def build() -> Any:
+def build(scale: int = 1) -> Any:
     """Returns a step of training by momentum, and its arguments."""
     net, key = Net(), jax.random.key(0)
-    images, labels = normal(0, 4, 12, 12, 3), integers(1, 5, 4)
+    images, labels = normal(0, 4 * scale, 12, 12, 3), integers(1, 5, 4 * scale)
     variables = weights(jax.eval_shape(net.init, {"params": key, "dropout": key}, images))
 
     def loss(params: Any, stats: Any, images: Any, labels: Any, key: Any) -> Any:

@@ -43,10 +43,10 @@ class Experts(nn.Module):
         return jnp.zeros_like(tokens).at[token].add(back), jnp.var(importance) + spread.std()
 
 
-def build() -> Any:
+def build(scale: int = 1) -> Any:
     """Returns a step of training by Adam, and its arguments."""
     net = Experts()
-    tokens, targets = normal(0, 24, 6), normal(1, 24, 6)
+    tokens, targets = normal(0, 24 * scale, 6), normal(1, 24 * scale, 6)
     params = weights(jax.eval_shape(net.init, jax.random.key(0), tokens))
 
     def loss(params: Any, tokens: Any, targets: Any) -> Any:

@@ -56,11 +56,11 @@ class MoleculeNet(nn.Module):
         return nn.Dense(TASKS)(jnp.concatenate([pooled, graph.globals], -1))
 
 
-def molecules() -> Any:
-    """Returns three molecules in one graph, with a fourth that pads it."""
+def molecules(scale: int) -> Any:
+    """Returns molecules in one graph, with one more that pads it."""
     rng = np.random.default_rng(0)
     parts = []
-    for atoms, bonds in ((6, 14), (9, 20), (5, 10)):
+    for atoms, bonds in ((6, 14), (9, 20), (5, 10)) * scale:
         ends = rng.integers(0, atoms, (2, bonds)).astype(np.int32)
         atom, bond = rng.normal(size=(atoms, 4)), rng.normal(size=(bonds, 3))
         parts.append(
@@ -74,14 +74,14 @@ def molecules() -> Any:
                 n_edge=np.array([bonds], np.int32),
             )
         )
-    padded = jraph.pad_with_graphs(jraph.batch_np(parts), 24, 48, 4)
+    padded = jraph.pad_with_graphs(jraph.batch_np(parts), 24 * scale, 48 * scale, len(parts) + 1)
     return jax.tree.map(jnp.asarray, padded)
 
 
-def build() -> Any:
+def build(scale: int = 1) -> Any:
     """Returns a step of training by Adam, and its arguments."""
-    net, graph = MoleculeNet(), molecules()
-    labels = (normal(1, 4, TASKS) > 0).astype(jnp.float32).at[1, 2].set(jnp.nan)
+    net, graph = MoleculeNet(), molecules(scale)
+    labels = (normal(1, 3 * scale + 1, TASKS) > 0).astype(jnp.float32).at[1, 2].set(jnp.nan)
     params = weights(jax.eval_shape(net.init, jax.random.key(0), graph))
 
     def loss(params: Any, graph: Any, labels: Any) -> Any:

@@ -48,11 +48,11 @@ class Translator(nn.Module):
         return writer(embed(written[:, :-1]), initial_carry=(state, written[:, 0]))
 
 
-def build() -> Any:
+def build(scale: int = 1) -> Any:
     """Returns a step of training by Adam, and its arguments."""
     net, key = Translator(), jax.random.key(0)
-    read = integers(0, WORDS - 2, 4, 6).at[:, 4].set(END - 2) + 2
-    written = integers(1, WORDS, 4, 5)
+    read = integers(0, WORDS - 2, 4 * scale, 6).at[:, 4].set(END - 2) + 2
+    written = integers(1, WORDS, 4 * scale, 5)
     params = weights(jax.eval_shape(net.init, {"params": key, "words": key}, read, written))
 
     def loss(params: Any, read: Any, written: Any, key: Any) -> Any:

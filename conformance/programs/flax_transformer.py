@@ -55,10 +55,10 @@ class Transformer(nnx.Module):
         return self.words.attend(self.norm(x)) / jnp.sqrt(WIDTH)
 
 
-def build() -> Any:
+def build(scale: int = 1) -> Any:
     """Returns a step of training by AdamW, and its arguments."""
     graph, params, others = nnx.split(Transformer(nnx.Rngs(0, dropout=1)), nnx.Param, ...)
-    text = integers(0, WORDS, 3, LENGTH)
+    text = integers(0, WORDS, 3 * scale, LENGTH)
     # Each row holds two sentences, of five and of three words.
     numbers = jnp.arange(LENGTH)
     position = jnp.broadcast_to(jnp.where(numbers < 5, numbers, numbers - 5), text.shape)

@@ -40,10 +40,10 @@ class UNet(nn.Module):
         return nn.Conv(3, (1, 1))(up + jax.image.resize(small, up.shape, "nearest"))
 
 
-def build() -> Any:
+def build(scale: int = 1) -> Any:
     """Returns a step of training by AdamW, and its arguments."""
     net = UNet()
-    images, labels = normal(0, 2, 12, 12, 3), integers(1, 3, 2, 12, 12)
+    images, labels = normal(0, 2 * scale, 12, 12, 3), integers(1, 3, 2 * scale, 12, 12)
     params = weights(jax.eval_shape(net.init, jax.random.key(0), images))
 
     def loss(params: Any, images: Any, labels: Any) -> Any:

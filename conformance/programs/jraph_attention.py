@@ -34,8 +34,9 @@ def network(params: Any, graph: Any) -> Any:
     return joined(params["out"], layer(layer(graph)).globals)[:, 0]
 
 
-def build() -> Any:
+def build(scale: int = 1) -> Any:
     """Returns a step of training by Adam, and its arguments."""
+    nodes, edges, graphs = NODES * scale, EDGES * scale, GRAPHS * scale
     ends = {"edge": (4, WIDTH), "node": (4, WIDTH), "graph": (3, WIDTH)}
     ends |= {"attention": (4, 1), "out": (1, 1)}
     params = {
@@ -43,13 +44,13 @@ def build() -> Any:
         for i, (name, (inputs, outputs)) in enumerate(ends.items())
     }
     graph = jraph.GraphsTuple(
-        nodes=normal(20, NODES, WIDTH),
-        edges=normal(21, EDGES, WIDTH),
-        senders=integers(22, NODES, EDGES),
-        receivers=integers(23, NODES, EDGES),
-        globals=jnp.zeros((GRAPHS, WIDTH)),
-        n_node=jnp.full(GRAPHS, NODES // GRAPHS),
-        n_edge=jnp.array([33, 33, 34]),
+        nodes=normal(20, nodes, WIDTH),
+        edges=normal(21, edges, WIDTH),
+        senders=integers(22, nodes, edges),
+        receivers=integers(23, nodes, edges),
+        globals=jnp.zeros((graphs, WIDTH)),
+        n_node=jnp.full(graphs, NODES // GRAPHS),
+        n_edge=jnp.tile(jnp.array([33, 33, 34]), scale),
     )
 
     def step(params: Any, state: Any, graph: Any, targets: Any) -> Any:
@@ -59,4 +60,4 @@ def build() -> Any:
         updates, state = OPTIMIZER.update(gradients, state)
         return optax.apply_updates(params, updates), state, value
 
-    return step, (params, OPTIMIZER.init(params), graph, normal(24, GRAPHS))
+    return step, (params, OPTIMIZER.init(params), graph, normal(24, graphs))

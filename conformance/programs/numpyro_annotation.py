@@ -31,9 +31,10 @@ def model(item: Any, person: Any, label: Any) -> None:
         numpyro.sample("label", dist.Categorical(logits=logits), obs=label)
 
 
-def build() -> Any:
+def build(scale: int = 1) -> Any:
     """Returns a step of the sampler, and its arguments."""
-    data = integers(0, ITEMS, LABELS), integers(1, PEOPLE, LABELS), integers(2, CLASSES, LABELS)
+    labels = LABELS * scale
+    data = integers(0, ITEMS, labels), integers(1, PEOPLE, labels), integers(2, CLASSES, labels)
     sampler = HMC(
         model,
         num_steps=4,

@@ -26,9 +26,10 @@ def model(group: Any, x: Any, y: Any) -> None:
         numpyro.sample("y", dist.Normal(offset[group] + slope * x, noise), obs=y)
 
 
-def build() -> Any:
+def build(scale: int = 1) -> Any:
     """Returns a step of the sampler, and its arguments."""
-    data = integers(0, GROUPS, POINTS), normal(1, POINTS), normal(2, POINTS)
+    points = POINTS * scale
+    data = integers(0, GROUPS, points), normal(1, points), normal(2, points)
     sampler = NUTS(model, step_size=0.01, max_tree_depth=3, init_strategy=init_to_median())
     start = jax.jit(lambda key, data: sampler.init(key, 10, None, data, {}))
     state = start(jax.random.PRNGKey(0), data)

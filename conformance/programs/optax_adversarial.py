@@ -28,10 +28,10 @@ class Net(nn.Module):
         return nn.Dense(5)(nn.relu(nn.Dense(16)(x.reshape(len(x), -1))))
 
 
-def build() -> Any:
+def build(scale: int = 1) -> Any:
     """Returns a step of training, and its arguments."""
     net = Net()
-    images, labels = jax.nn.sigmoid(normal(0, 4, 12, 12, 1)), integers(1, 5, 4)
+    images, labels = jax.nn.sigmoid(normal(0, 4 * scale, 12, 12, 1)), integers(1, 5, 4 * scale)
 
     def loss(params: Any, images: Any, labels: Any) -> Any:
         logits = net.apply(params, images)

@@ -87,7 +87,8 @@ def seal(value: jax.Array) -> jax.Array:
         return jax.lax.complex(seal(value.real), seal(value.imag))
     if not jnp.issubdtype(value.dtype, jnp.floating):
         return value
-    return jnp.where(jnp.abs(value) <= jnp.inf, value, value + value)
+    bound = jnp.inf if _has_infinity(value.dtype) else float(jnp.finfo(value.dtype).max)
+    return jnp.where(jnp.abs(value) <= bound, value, value + value)
 
 
 def isolate(value: jax.Array) -> jax.Array:

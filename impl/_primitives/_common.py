@@ -12,7 +12,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, mlir, xla
 
 import spec
-from impl._core import symbolic_sizes
+from impl._core import jax_internals, symbolic_sizes
 from impl._core.numerics import isolate
 from impl._kernels.launch import Launch
 from impl._lowerings import _partitioning
@@ -38,15 +38,21 @@ class Lowerings:
     xla: Function
     kernel: Function
 
-    def choose(self, platform: str, decision: Decision) -> Function:
-        """Returns the lowering for ``platform``, or its stand-in under emulation."""
+    def choose(self, platform: str, decision: Decision, *, exported: bool = False) -> Function:
+        """Returns the lowering for ``platform``, or its stand-in under emulation.
+
+        Args:
+            platform: The name of a platform.
+            decision: The decision of the call.
+            exported: Whether ``jax.export`` lowers the program. It takes no Pallas kernels.
+        """
         emulation = decision.emulation
         if platform == "cpu" and emulation is not None and emulation.lowering != "native":
             if emulation.lowering == "xla":
                 return self.xla
             launch = Launch(True, emulation.seed, fill=modes.fills())
             return functools.partial(self.kernel, launch=launch)
-        if platform == "cuda":
+        if platform == "cuda" and not exported:
             return functools.partial(self.kernel, launch=Launch())
         return self.cpu if platform == "cpu" else self.xla
 
@@ -84,7 +90,9 @@ def new_primitive(
     ) -> Any:
         name = platform or "other"
         action = decision.on(name)
-        function: Function = functools.partial(paths[action.path].choose(name, decision), **params)
+        exported = jax_internals.exports(context)
+        chosen = paths[action.path].choose(name, decision, exported=exported)
+        function: Function = functools.partial(chosen, **params)
         # XLA contracts no product with a sum for CUDA.
         if adds and name != "cuda":
             function = _on_isolated(function)

@@ -13,9 +13,20 @@ import os
 
 from impl._core import native_scatter
 from impl.programs import _rules
+from impl.programs._comparison import Difference
+from impl.programs._difference import Recording, record
 from impl.programs._report import Finding, Report
 
-__all__ = ["Finding", "Report", "are_enabled", "disable", "enable"]
+__all__ = [
+    "Difference",
+    "Finding",
+    "Recording",
+    "Report",
+    "are_enabled",
+    "disable",
+    "enable",
+    "record",
+]
 
 
 def disable() -> None:

@@ -19,11 +19,16 @@ from impl._core import jax_internals, native_scatter
 from impl._mode import compilation, modes
 from impl._mode.decide import Decision
 from impl._mode.modes import Mode
-from impl.programs import _facts, _rules
+from impl.programs import _compiled, _facts, _rules
+from impl.programs._compiled import Instruction
 from impl.programs._report import Finding, Report, Verdict, grouped
+from impl.programs._source import Lines
 from impl.programs._values import Scope
 from impl.programs._walk import Site, walk
 
+LEVELS = ("program", "compiled")
+#: How the names of equations start whose kernels no compiled program shows.
+_KERNELS = ("pallas_call", "samebits_")
 _NO_ROW = (
     "No row is about this primitive. Ask its author whether it adds floats with atomics, or run "
     "the program twice and compare the bits."
@@ -61,7 +66,9 @@ def audit(
     Args:
         function: The program.
         device: The device that the verdicts are about: "cpu" or "cuda".
-        level: "program" reads the equations of the program.
+        level: "program" reads the equations of the program. "compiled" has XLA compile it for the
+            device at hand, and reads its instructions: also the sums over devices that XLA adds,
+            and without what it drops. Kernels of Pallas are read as equations.
 
     Returns:
         A function of the program's arguments, which may be arrays or ``jax.ShapeDtypeStruct``. It
@@ -73,6 +80,7 @@ def audit(
         TypeError: ``function`` is not callable.
         ValueError: ``device`` is not a device of the spec that JAX has a platform for, or there is
             no such level.
+        RuntimeError: ``level`` is "compiled", and the device at hand is another one.
     """
     if not callable(function):
         raise TypeError(
@@ -83,8 +91,12 @@ def audit(
             f"audit(): argument 'device' got {device!r}; allowed: "
             f"{', '.join(map(repr, spec.DEVICES))}"
         )
-    if level != "program":
-        raise ValueError(f"audit(): argument 'level' got {level!r}; allowed: 'program'")
+    if level not in LEVELS:
+        raise ValueError(
+            f"audit(): argument 'level' got {level!r}; allowed: {', '.join(map(repr, LEVELS))}"
+        )
+    if level == "compiled":
+        _check_device(device)
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Report:
@@ -95,10 +107,44 @@ def audit(
         scope = Scope(closed.jaxpr, dict(zip(closed.jaxpr.constvars, closed.consts, strict=False)))
         platform = rules.devices[device].platforms[0]
         sites = list(walk(scope, rules.op_of_primitive.__contains__, platform=platform))
+        if level == "compiled":
+            sites = [site for site in sites if site.name.startswith(_KERNELS)]
         findings = [finding for site in sites if (finding := judge.finding(site)) is not None]
-        return Report(device, in_words(mode), grouped(findings), len(sites))
+        count = len(sites)
+        if level == "compiled":
+            text = _compiled_text(function, args, kwargs)
+            made, count = _compiled.instructions(text, timed_kernels=times_kernels(options))
+            findings += [f for each in made if (f := judge.of_instruction(each)) is not None]
+        return Report(device, in_words(mode), grouped(findings), count, level)
 
     return run
+
+
+def _check_device(device: str) -> None:
+    """Raises if the default device of JAX is another one."""
+    at_hand = jax.devices()[0]
+    platform = at_hand.platform
+    if platform == "gpu":
+        platform = "rocm" if "rocm" in at_hand.client.platform_version.lower() else "cuda"
+    if platform not in spec.load().devices[device].platforms:
+        raise RuntimeError(
+            f"audit(): level='compiled' compiles for the device at hand, which is {platform!r}, "
+            f"not device={device!r}. Run it where there is one, or pass level='program', which "
+            "needs none"
+        )
+
+
+def _compiled_text(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> str:
+    """Returns the program that XLA makes, under the mode of the calling thread."""
+    if isinstance(function, jax.stages.Wrapped | compilation.Jitted):
+        traced = function.trace(*args, **kwargs)
+        traced = getattr(traced, "traced", traced)
+    else:
+        of_arrays, arrays, _ = arrays_of(function, args, kwargs)
+        traced = jax.jit(of_arrays).trace(*arrays)
+    return traced.lower().compile().as_text() or ""
 
 
 def trace(
@@ -117,17 +163,33 @@ def trace(
             traced = getattr(traced, "traced", traced)
             own = jax_internals.traced_options(traced)
             return traced.jaxpr, own if options is None else options
-        leaves, tree = jax.tree.flatten((args, dict(kwargs)))
-        arrays = [i for i, leaf in enumerate(leaves) if is_array(leaf)]
+        of_arrays, arrays, _ = arrays_of(function, args, kwargs)
+        return jax.make_jaxpr(of_arrays)(*arrays), {}
 
-        def of_arrays(*values: Any) -> Any:
-            full = list(leaves)
-            for i, value in zip(arrays, values, strict=True):
-                full[i] = value
-            positional, named = jax.tree.unflatten(tree, full)
-            return [x for x in jax.tree.leaves(function(*positional, **named)) if is_array(x)]
 
-        return jax.make_jaxpr(of_arrays)(*[leaves[i] for i in arrays]), {}
+def arrays_of(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[Callable[..., list[Any]], list[Any], list[str]]:
+    """Returns a program as a function of arrays alone, which returns arrays.
+
+    Returns:
+        The function, its arguments, and a list that has the paths of its outputs once it is traced.
+    """
+    leaves, tree = jax.tree.flatten((args, dict(kwargs)))
+    arrays = [i for i, leaf in enumerate(leaves) if is_array(leaf)]
+    names: list[str] = []
+
+    def of_arrays(*values: Any) -> list[Any]:
+        full = list(leaves)
+        for i, value in zip(arrays, values, strict=True):
+            full[i] = value
+        positional, named = jax.tree.unflatten(tree, full)
+        outputs = jax.tree_util.tree_leaves_with_path(function(*positional, **named))
+        outputs = [(path, leaf) for path, leaf in outputs if is_array(leaf)]
+        names[:] = [jax.tree_util.keystr(path) for path, _ in outputs]
+        return [leaf for _, leaf in outputs]
+
+    return of_arrays, [leaves[i] for i in arrays], names
 
 
 def is_array(leaf: Any) -> bool:
@@ -207,6 +269,21 @@ class Judge:
         """Returns advice about an equation that is ordered although it does not race."""
         return None if races or not self._facts(site).get("iota_indices") else _NEEDLESS
 
+    def of_instruction(self, instruction: Instruction) -> Finding | None:
+        """Returns the finding about a compiled instruction; None if it gives the same bits."""
+        rules = spec.load()
+        name = instruction.primitive
+        answer = spec.resolve_primitive(name, self._device, instruction.facts, rules)
+        row = answer.row
+        races = row is not None and spec.varies(row, self._device, rules)
+        if answer.effect == "same" or (row is not None and row.mode_off and not races):
+            return None
+        source, library = _named(instruction.lines)
+        op = rules.op_of_primitive.get(name, name)
+        remedy, row_id = (_NO_ROW, None) if row is None else (answer.remedy, row.id)
+        verdict: Verdict = "varies" if races else "unknown"
+        return Finding(op, row_id, verdict, source, library, (), instruction.shapes, remedy)
+
     def _of_own(self, site: Site) -> Finding | None:
         """Returns the finding about a primitive of this project, whose decision is in it."""
         params = site.equation.params
@@ -242,11 +319,14 @@ def _finding(
     remedy: str | None,
     races: bool = True,
 ) -> Finding:
-    lines = site.lines
-    source = lines.user or lines.library or "unknown source"
-    library = lines.library if lines.user else None
+    source, library = _named(site.lines)
     inside = _without_jits(site.path)
     return Finding(primitive, row, verdict, source, library, inside, site.shapes, remedy, races)
+
+
+def _named(lines: Lines) -> tuple[str, str | None]:
+    """Returns the line that a person acts on, and that of the library beside it."""
+    return lines.user or lines.library or "unknown source", lines.library if lines.user else None
 
 
 def _without_jits(path: Collection[str]) -> tuple[str, ...]:

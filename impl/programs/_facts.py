@@ -84,11 +84,13 @@ def facts(
 def has_one_update(avals: Sequence[Any], numbers: Any) -> bool:
     """Returns whether a scatter writes at most one window into each part of a batch."""
     operand, indices, updates = avals
-    if not all(isinstance(size, int) for aval in avals for size in aval.shape):
-        return False  # A symbolic size can be any number.
     batch = set(numbers.scatter_indices_batching_dims)
+    # A symbolic size can be any number.
     lengths = [s for axis, s in enumerate(indices.shape[:-1]) if axis not in batch]
-    return math.prod(lengths) <= 1 or 0 in (math.prod(operand.shape), math.prod(updates.shape))
+    if all(isinstance(length, int) and length <= 1 for length in lengths):
+        return True
+    sizes = (*operand.shape, *indices.shape, *updates.shape)
+    return any(isinstance(size, int) and size == 0 for size in sizes)
 
 
 def _fits(avals: Sequence[Any]) -> bool:

@@ -66,12 +66,14 @@ class Report:
         mode: The mode that they hold under, in words.
         findings: The equations that could vary, or that nothing is known of.
         equations: The number of equations that were looked at.
+        level: What was read: "program", or "compiled" for the instructions that XLA made.
     """
 
     device: str
     mode: str
     findings: tuple[Finding, ...]
     equations: int
+    level: str = "program"
 
     @property
     def ok(self) -> bool:
@@ -91,6 +93,7 @@ class Report:
         return {
             "schema": SCHEMA,
             "device": self.device,
+            "level": self.level,
             "mode": self.mode,
             "ok": self.ok,
             "equations": self.equations,
@@ -105,7 +108,8 @@ class Report:
         Args:
             width: Greatest length of a line of advice in characters.
         """
-        parts = [f"On {self.device}, with {self.mode}:"]
+        read = ", as compiled" if self.level == "compiled" else ""
+        parts = [f"On {self.device}, with {self.mode}{read}:"]
         for heading, findings in self._sections():
             if findings:
                 parts += ["", f"{heading} ({_times(sum(f.count for f in findings))})"]
@@ -124,11 +128,13 @@ class Report:
         yield _NEEDLESS, tuple(f for f in ordered if not f.races)
 
     def _summary(self) -> str:
+        noun = "instruction" if self.level == "compiled" else "equation"
+        every = _times(self.equations, noun)
         if self.ok:
-            return f"Of {_times(self.equations)} none varies and none is unknown."
+            return f"Of {every} none varies and none is unknown."
         varying = sum(f.count for f in self.select("varies"))
         unknown = sum(f.count for f in self.select("unknown"))
-        return f"Of {_times(self.equations)} {varying} vary and {unknown} are unknown."
+        return f"Of {every} {varying} vary and {unknown} are unknown."
 
 
 def grouped(findings: list[Finding]) -> tuple[Finding, ...]:
@@ -180,5 +186,5 @@ def _wrapped(remedy: str | None, width: int) -> list[str]:
     )
 
 
-def _times(count: int) -> str:
-    return "1 equation" if count == 1 else f"{count} equations"
+def _times(count: int, noun: str = "equation") -> str:
+    return f"1 {noun}" if count == 1 else f"{count} {noun}s"

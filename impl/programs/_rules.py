@@ -13,11 +13,13 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import jax
+from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
 import spec
 from impl._core import jax_internals, native_scatter
+from impl._lowerings import _partitioning
 from impl._mode import emulation, modes
 from impl._mode.decide import Alert
 from impl._mode.modes import Mode
@@ -96,6 +98,10 @@ def _lower(
     else:
         emit(_alert(answer, mode))
         return original(context, *operands, **params)
+    if primitive is lax.select_and_scatter_add_p:
+        # Its sums are of shifted arrays, which XLA may cut. It is computed without shardings.
+        axes = _partitioning.LEFT_TO_XLA
+        return _partitioning.lower(function, axes, context, *operands, multiple_results=False)
     return mlir.lower_fun(function, multiple_results=False)(context, *operands)
 
 

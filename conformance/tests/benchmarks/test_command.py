@@ -17,6 +17,8 @@ from conformance.benchmarks import (
     timing,
 )
 
+pytestmark = pytest.mark.once
+
 
 @pytest.fixture(autouse=True)
 def small_sizes(monkeypatch):

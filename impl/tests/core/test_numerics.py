@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from impl._core.numerics import accumulator, convert, identity, product, square_root
+from impl._core.numerics import accumulator, convert, identity, product, seal, square_root
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.numbers import spread
 
@@ -25,6 +25,12 @@ def test_a_product_is_rounded_before_the_sum_takes_it_up():
 def test_products_of_integers_and_complex_numbers():
     assert product(jnp.array([3]), 2).tolist() == [6]
     assert product(jnp.array([1 + 2j]), 2j).tolist() == [-4 + 2j]
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2", "bfloat16"])
+def test_a_seal_keeps_the_numbers_of_narrow_floats(dtype):
+    x = jnp.array([1, -1.5, 0, jnp.nan], dtype)
+    np.testing.assert_array_equal(np.asarray(jax.jit(seal)(x), float), np.asarray(x, float))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=lambda d: d.__name__)

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -34,6 +35,11 @@ TABLE = RNG.normal(size=(OUTER, SIZE, INNER)).astype(np.float32)
 def gradient(function, operand, cotangent):
     """Returns the gradient of a function for a cotangent of the shape of its result."""
     return jax.vjp(function, operand)[1](cotangent)[0]
+
+
+def pool(values):
+    """A max pool of JAX, whose windows overlap along the middle axis."""
+    return lax.reduce_window(values, -jnp.inf, lax.max, (1, 3, 1), (1, 1, 1), "SAME")
 
 
 class Arrays(NamedTuple):
@@ -70,6 +76,8 @@ SUMS = {
         lambda t: functional.embedding(a.index, t), TABLE[0], a.values[0]
     ),
     "total": lambda a: total(jnp.swapaxes(a.values, 1, 2), decision=ORDERED),
+    "JAX's add": lambda a: jnp.asarray(TABLE).at[:, a.index].add(a.values),
+    "JAX's gather": lambda a: gradient(lambda t: t[:, a.index], jnp.asarray(TABLE), a.values),
     "a part": lambda a: impl.index_add(TABLE, 1, a.index[:90], a.values[:, :90]),
 }
 SELECTIONS = {
@@ -78,6 +86,10 @@ SELECTIONS = {
     "index_select": lambda a: impl.index_select(a.minus_zeros, 1, PLAIN.index),
     "gather of zeros": lambda a: impl.gather(a.minus_zeros, 1, a.positions),
     "index_copy": lambda a: impl.index_copy(a.values, 1, np.arange(N)[::-1] // 2, a.minus_zeros),
+}
+SELECTIONS |= {
+    "JAX's set": lambda a: a.values.at[:, np.arange(N)[::-1] // 2].set(a.minus_zeros),
+    "JAX's pool": lambda a: gradient(pool, a.minus_zeros, a.values),
 }
 OPS = {**SUMS, **SELECTIONS}
 #: One of each rule, for more meshes.
@@ -202,6 +214,30 @@ def test_gradients_have_the_explicit_axes_of_their_operands():
         arrays = sharded(mesh, AXES["n"])
         program = jax.jit(jax.grad(lambda v: impl.index_add(TABLE, 1, PLAIN.index, v).sum()))
         assert jax.typeof(program(arrays.values)).sharding.spec == P(None, "d", None)
+
+
+def test_jaxs_own_primitives_with_explicit_axes():
+    def program(values):
+        value = jax.grad(lambda v: (v[:, PLAIN.index % 7] ** 3).sum())(values)
+        return value + jax.grad(lambda v: (pool(v) ** 3).sum())(value.at[:, PLAIN.index].add(1.0))
+
+    mesh = mesh_of(8, kind=AxisType.Explicit)
+    with jax.set_mesh(mesh):
+        values = sharded(mesh, AXES["outer"]).values
+        out = jax.jit(program)(values)
+    assert_all_same_bits([out], [jax.jit(program)(PLAIN.values)])
+    assert jax.typeof(out).sharding.spec == P("d", None, None)
+
+
+def test_the_gradient_of_a_shard_map_of_jaxs_own_primitives():
+    def part(values):
+        return values.at[:, PLAIN.index].add(values) ** 2
+
+    def of_all(function):
+        return jax.jit(jax.grad(lambda v: function(v).sum()))
+
+    mapped = jax.shard_map(part, mesh=mesh_of(8), in_specs=P("d"), out_specs=P("d"))
+    assert_all_same_bits([of_all(mapped)(PLAIN.values)], [of_all(part)(PLAIN.values)])
 
 
 def test_a_sharded_batch_stays_sharded():

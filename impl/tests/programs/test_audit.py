@@ -288,7 +288,7 @@ def test_the_program_is_not_run_and_nothing_is_warned_of():
     [
         (3, {}, TypeError, r"audit\(\): argument 'function' must be callable, not int"),
         (add, {"device": "tpu"}, ValueError, r"argument 'device' got 'tpu'; allowed: 'cpu', 'cuda"),
-        (add, {"level": "hlo"}, ValueError, r"argument 'level' got 'hlo'; allowed: 'program'"),
+        (add, {"level": "hlo"}, ValueError, r"'level' got 'hlo'; allowed: 'program', 'compiled'"),
     ],
 )
 def test_bad_arguments_are_refused(function, options, error, message):

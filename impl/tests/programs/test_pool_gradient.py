@@ -9,6 +9,7 @@ import pytest
 from jax import lax
 
 import impl
+from impl.programs import _pool_gradient
 
 WINDOWS = [((2, 3), (1, 2)), ((3, 3), (2, 2)), ((2, 2), (1, 1)), ((2, 2), (2, 2))]
 
@@ -22,8 +23,9 @@ def gradient(x, w, dims, strides, padding, extreme):
     return jax.grad(pool)(x)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_it_has_the_values_of_jax(rng, dtype):
+@pytest.mark.parametrize(("dtype", "unrolled"), [("float32", 64), ("bfloat16", 0)])
+def test_it_has_the_values_of_jax(monkeypatch, rng, dtype, unrolled):
+    monkeypatch.setattr(_pool_gradient, "_UNROLLED", unrolled)
     cases = list(itertools.product(WINDOWS, ["SAME", "VALID"], [lax.max, lax.min]))
     # There are ties, infinities that padding might win against, and sums that are exact.
     x = jnp.asarray(rng.choice([-np.inf, -1, 0, 1, np.inf], (7, 6)), dtype)
@@ -43,12 +45,21 @@ def test_it_has_the_values_of_jax(rng, dtype):
         np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted), str(case))
 
 
-def test_each_element_adds_its_windows_in_ascending_order():
+@pytest.mark.parametrize("unrolled", [64, 0])
+def test_each_element_adds_its_windows_in_ascending_order(monkeypatch, unrolled):
     x = jnp.array([0.0, 0, 9, 0, 0])
     cotangent = jnp.array([1.0, 1e8, -1e8])
+    monkeypatch.setattr(_pool_gradient, "_UNROLLED", unrolled)
     with impl.deterministic():
         out = jax.jit(lambda x: gradient(x, cotangent, (3,), (1,), "VALID", lax.max))(x)
     assert out.tolist() == [0, 0, (np.float32(1) + np.float32(1e8)) + np.float32(-1e8), 0, 0]
     with impl.deterministic():
         out = jax.jit(lambda x: gradient(x, cotangent[::-1], (3,), (1,), "VALID", lax.max))(x)
     assert out[2] == 1
+
+
+def test_a_window_of_hundreds_of_elements_has_a_short_program():
+    x = jax.ShapeDtypeStruct((32, 32), "float32")
+    with impl.deterministic():
+        lowered = jax.jit(lambda x: gradient(x, 1.0, (20, 20), (1, 1), "SAME", lax.max)).lower(x)
+    assert lowered.as_text().count("\n") < 1000

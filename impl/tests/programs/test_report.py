@@ -92,12 +92,15 @@ def test_advice_is_wrapped_at_the_width():
 def test_a_report_without_findings_says_so():
     assert str(report()).endswith("Of 9 equations none varies and none is unknown.")
     assert "Of 1 equation none" in str(report(equations=1))
+    compiled = str(Report("cpu", "the mode off", (), 3, "compiled"))
+    assert compiled.splitlines()[0] == "On cpu, with the mode off, as compiled:"
+    assert "Of 3 instructions none" in compiled
 
 
 def test_the_report_is_data():
     data = report(finding(inside=("scan",))).as_dict()
     assert json.loads(json.dumps(data)) == data
-    assert set(data) == {"schema", "device", "mode", "ok", "equations", "findings"}
+    assert set(data) == {"schema", "device", "level", "mode", "ok", "equations", "findings"}
     assert data["ok"] is False
     assert data["findings"] == [
         {

@@ -111,11 +111,11 @@ SITE = "/usr/lib/python3/site-packages"
     ],
 )
 def test_whose_code_a_file_is(file, kind):
-    assert _source._kind(file) == kind
+    assert _source.kind_of(file) == kind
 
 
 def test_a_path_is_shown_as_short_as_it_can_be(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    assert _source._shown(str(tmp_path / "models" / "net.py")) == str(Path("models", "net.py"))
-    assert _source._shown(f"{SITE}/flax/linen/linear.py") == str(Path("flax/linen/linear.py"))
-    assert _source._shown("/elsewhere/net.py") == "/elsewhere/net.py"
+    assert _source.shown(str(tmp_path / "models" / "net.py")) == str(Path("models", "net.py"))
+    assert _source.shown(f"{SITE}/flax/linen/linear.py") == str(Path("flax/linen/linear.py"))
+    assert _source.shown("/elsewhere/net.py") == "/elsewhere/net.py"

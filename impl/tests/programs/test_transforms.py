@@ -1,0 +1,172 @@
+"""Plain programs under every transformation of JAX: with the mode on nothing of them races."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import impl
+from impl.tests.programs.texts import races, text
+from impl.tests.support.bits import assert_all_same_bits
+
+RNG = np.random.default_rng(0)
+INDEX = RNG.integers(0, 5, 24, np.int32)
+X = RNG.normal(size=5).astype(np.float32)
+UPDATES = RNG.normal(size=24).astype(np.float32)
+
+
+def add(x, u):
+    return x.at[INDEX].add(u)
+
+
+def both(x, u):
+    """A sum of a gather, and an assignment whose indices repeat."""
+    return (x[INDEX] * u).sum() + (x.at[INDEX].set(u) ** 2).sum()
+
+
+def pool(x, u):
+    return lax.reduce_window(x * u[:5], -jnp.inf, lax.max, (3,), (1,), "SAME") @ u[:5]
+
+
+@jax.custom_vjp
+def own_backward(x, u):
+    return (x[INDEX] * u).sum()
+
+
+own_backward.defvjp(
+    lambda x, u: (own_backward(x, u), u), lambda u, c: (add(jnp.zeros(5), c * u), u)
+)
+
+
+def scanned(x, u):
+    return lax.scan(lambda c, k: (c + jnp.tanh(add(c, k * u)), both(c, u)), x, jnp.arange(3.0))
+
+
+def repeated(x, u):
+    return lax.while_loop(lambda s: s[1] < 3, lambda s: (add(s[0] / 2, u), s[1] + 1), (x, 0))[0]
+
+
+def chosen(x, u):
+    return lax.cond(x[0] > u[0], lambda: add(x, u).sum(), lambda: x.at[INDEX].multiply(u).sum())
+
+
+def switched(x, u):
+    return lax.switch((x > 0).sum() % 2, [both, lambda x, u: add(x, u) @ x], x, u)
+
+
+def segments(u):
+    return jax.ops.segment_sum(u, INDEX, 5) * jax.ops.segment_prod(u, INDEX, 5)
+
+
+TRANSFORMED = {
+    "jit": jax.jit(add),
+    "grad of jit": jax.grad(jax.jit(both)),
+    "jit of grad": jax.jit(jax.grad(both, argnums=(0, 1))),
+    "jvp": lambda x, u: jax.jvp(both, (x, u), (x + 1, u)),
+    "vjp of jvp": jax.grad(lambda x, u: jax.jvp(both, (x, u), (x, u))[1]),
+    "hessian": jax.hessian(both),
+    "vmap": lambda x, u: jax.vmap(add)(jnp.outer(u[:3], x), jnp.outer(u[:3], u)),
+    "vmap of grad": lambda x, u: jax.vmap(jax.grad(both), (0, None))(jnp.outer(u[:3], x), u),
+    "scan": scanned,
+    "grad of scan": jax.grad(lambda x, u: scanned(x, u)[0].sum()),
+    "while": repeated,
+    "cond": chosen,
+    "grad of switch": jax.grad(switched),
+    "remat": jax.grad(jax.checkpoint(both)),
+    "custom_vjp": jax.grad(own_backward),
+    "pool": jax.grad(pool),
+    "pool twice": jax.grad(lambda x, u: jax.grad(pool)(x, u) @ jnp.cos(x)),
+    "vmap of pool": lambda x, u: jax.vmap(jax.grad(pool), (0, None))(jnp.outer(u[:3], x), u),
+    "segments": lambda x, u: x * segments(u),
+    "histogram": lambda x, u: x * jnp.histogram(u, bins=5, weights=u)[0],
+}
+
+
+def all_of_them(x, u):
+    return {name: function(x, u) for name, function in TRANSFORMED.items()}
+
+
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_nothing_races_on_a_gpu(name):
+    assert races(text(TRANSFORMED[name], X, UPDATES, platform="cuda"))
+    with impl.deterministic():
+        assert not races(text(TRANSFORMED[name], X, UPDATES, platform="cuda"))
+
+
+def test_values_agree_and_bits_do_not_depend_on_the_schedule():
+    program = jax.jit(all_of_them)
+    plain = program(X, UPDATES)
+    seed = impl.testing.Seed()
+    with impl.deterministic():
+        ordered = program(X, UPDATES)
+        with impl.testing.emulate("cuda", lowering="xla", seed=seed):
+            runs = []
+            for seed.value in range(4):
+                runs.append(jax.block_until_ready(program(X, UPDATES)))
+    for name, expected in plain.items():
+        for got in (ordered[name], runs[0][name]):
+            assert_near(got, expected, name)
+        for run in runs:
+            assert_all_same_bits(*map(jax.tree.leaves, (run[name], runs[0][name])), name)
+    with impl.testing.emulate("cuda", lowering="xla", seed=seed):
+        raced = [jax.block_until_ready(program(X, UPDATES)) for seed.value in range(4)]
+    varied = {n for n in plain if len({_bytes(run[n]) for run in raced}) > 1}
+    # The sums of the others are of two or three terms, or their order cancels.
+    assert varied >= {"jit", "jit of grad", "vmap", "scan", "grad of scan", "while", "segments"}
+
+
+def assert_near(tree, expected, name):
+    for got, wanted in zip(*map(jax.tree.leaves, (tree, expected)), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4, err_msg=name)
+
+
+def _bytes(tree):
+    return b"".join(np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(tree))
+
+
+MESH = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("d",))
+CALLS = {
+    "eager": lambda x, u: add(jnp.asarray(x), u),
+    "ahead of time": lambda x, u: jax.jit(add).lower(x, u).compile()(x, u),
+    "donated": lambda x, u: jax.jit(add, donate_argnums=0)(x + 0, u),
+    "mapped": lambda x, u: jax.pmap(add, in_axes=(None, 0))(x, u[None])[0],
+    "in shard_map": jax.jit(jax.shard_map(add, mesh=MESH, in_specs=jax.P(), out_specs=jax.P())),
+    "pulled back": lambda x, u: jax.vjp(lambda x: x[INDEX], x)[1](u)[0] + x,
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_call_of_a_program_goes_by_the_mode(name):
+    seed = impl.testing.Seed()
+    seen = {False: set(), True: set()}
+    for mode in (False, True, False):
+        with impl.deterministic(mode), impl.testing.emulate("cuda", lowering="xla", seed=seed):
+            for seed.value in range(4):
+                seen[mode].add(_bytes(CALLS[name](X, UPDATES)))
+    assert len(seen[True]) == 1 < len(seen[False])
+
+
+def test_a_function_jitted_with_the_mode_off_goes_by_the_mode_later():
+    indices, updates = np.zeros(3000, np.int32), RNG.normal(size=3000).astype(np.float32)
+    jitted = jax.jit(lambda x: x.at[indices].add(updates))
+    plain = jitted(X)
+    with impl.deterministic():
+        ordered = jitted(X)
+    # Panels of 1024 are another order than that of XLA on a CPU.
+    assert plain[0] != ordered[0]
+    assert jitted(X)[0] == plain[0]
+
+
+def test_an_exported_program_is_ordered_on_each_platform():
+    platforms = ("cpu", "cuda")
+    plain = jax.export.export(jax.jit(both), platforms=platforms)(X, UPDATES)
+    assert races(plain.mlir_module())
+    with impl.deterministic():
+        exported = jax.export.export(jax.jit(both), platforms=platforms)(X, UPDATES)
+        ordered = jax.jit(both)(X, UPDATES)
+    assert exported.platforms == platforms
+    assert_all_same_bits([exported.call(X, UPDATES)], [ordered])
+    with impl.deterministic():
+        for_gpu = jax.export.export(jax.jit(jax.grad(both)), platforms=["cuda"])(X, UPDATES)
+    assert not races(for_gpu.mlir_module())

@@ -1,0 +1,25 @@
+"""The texts of lowered programs, and the scatters in them that race on a GPU."""
+
+import re
+
+import impl
+
+
+def text(function, *args, platform="cpu", debug=False):
+    """Returns the StableHLO of a function for a platform."""
+    return impl.testing.lower(function, *args, platform=platform).as_text(debug_info=debug)
+
+
+def races(text):
+    """Returns the scatters of a text whose result can depend on the order of their updates.
+
+    Minima and maxima are the same in every order, and so are sums and products of integers.
+    """
+    found = re.findall(r'"stablehlo\.(?:select_and_)?scatter".*?\}\) :', text, re.DOTALL)
+    return [
+        scatter
+        for scatter in found
+        if "unique_indices = true" not in scatter
+        and not re.search(r"stablehlo\.(add|multiply) .*tensor<u?i\d+>", scatter)
+        and not re.search(r"stablehlo\.(maximum|minimum) ", scatter)
+    ]

@@ -10,8 +10,8 @@ from types import MappingProxyType, ModuleType
 
 from conformance.benchmarks import (
     convs,
+    libraries,
     losses,
-    programs,
     recurrent,
     scans,
     scatter,
@@ -31,8 +31,8 @@ _BENCHMARKS: Mapping[str, ModuleType] = MappingProxyType(
         module.__name__.rpartition(".")[2]: module
         for module in (
             convs,
+            libraries,
             losses,
-            programs,
             recurrent,
             scans,
             scatter,

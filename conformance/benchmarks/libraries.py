@@ -61,7 +61,9 @@ def measure(*, times: int, rounds: int, torch: TorchPeer | None) -> Iterator[Mea
         }
         for work, sides in of_work.items():
             case = {"program": name, "work": work}
-            yield measure_case(case, sides, compiled["ordered"], rounds=rounds)
+            # A program is lowered in hundreds of times the time of a step.
+            few = rounds if work == "step" else max(2, rounds // 10)
+            yield measure_case(case, sides, compiled["ordered"], rounds=few)
 
 
 def _lowered(step: Callable[..., Any], args: tuple[Any, ...]) -> jax.stages.Lowered:

@@ -18,8 +18,9 @@ def test_the_findings_are_the_racing_scatters(build):
     text = impl.testing.lower(step, *args).as_text()
     assert scatters  # Each of the programs races.
     assert set(map(compared, scatters)) == racing_scatters(text)
-    unknown = {finding.primitive for finding in report.select("unknown")}
-    assert unknown <= {"lax.conv_general_dilated", "lax.dot_general"}  # XLA times their kernels.
+    # Without the options of ``impl.jit`` XLA may pick the kernels of products by timing.
+    products = {"lax.dot_general", "lax.conv_general_dilated"}
+    assert {finding.primitive for finding in report.select("unknown")} <= products
     sources = {finding.source.partition(":")[0] for finding in report.findings}
     assert sources == {"impl/tests/support/user_programs.py"}
 

@@ -16,6 +16,7 @@ from impl._mode import modes
 from impl._mode.modes import Mode
 from impl.programs import Finding, _facts, _source
 from impl.programs._audit import Judge, times_kernels
+from impl.programs._source import Lines
 from impl.programs._values import Scope
 from impl.programs._walk import walk
 
@@ -171,5 +172,7 @@ def audited(program: Program, device: str) -> tuple[list[Finding], int]:
     judge = Judge(device, program.mode, times_kernels(program.lowered.options))
     constants = getattr(program.lowered.closed, "consts", ())
     scope = Scope(program.jaxpr, dict(zip(program.jaxpr.constvars, constants, strict=False)))
-    sites = list(walk(scope, lambda name: name in rules.op_of_primitive, outside=program.line))
+    sites = list(
+        walk(scope, lambda name: name in rules.op_of_primitive, outside=Lines(program.line))
+    )
     return [f for site in sites if (f := judge.finding(site)) is not None], len(sites)

@@ -141,7 +141,7 @@ def first_difference(
 
 
 def record(function: Callable[..., Any], *args: Any, marks: Marks = "equations") -> Recording:
-    """Runs a program with marks, for ``impl.first_difference`` to compare with another run later.
+    """Returns the marks of a run, for ``impl.first_difference`` to compare with another run later.
 
     The other run may be in another process, or on another machine. Save the recording with its
     method ``save``, and pass the path in ``between``. The program runs twice: with the marks, and

@@ -121,7 +121,7 @@ class Planner:
         self,
         closed: Any,
         inside: tuple[str, ...] = (),
-        outside: str | None = None,
+        outside: _source.Lines | None = None,
         copies: int = 1,
     ) -> tuple[Node, ...]:
         """Returns a node for the constants of a jaxpr, and one for each equation.
@@ -129,16 +129,18 @@ class Planner:
         Args:
             closed: The jaxpr with its constants.
             inside: The names of the equations that it is inside of.
-            outside: The user's line of the innermost of them.
+            outside: The lines of the innermost of them.
             copies: How often the digests of this jaxpr are kept.
         """
         equations = opened(closed).eqns
         nodes = [self._node(equation, inside, outside, copies) for equation in equations]
         return (self._constants(closed, inside, outside), *nodes)
 
-    def _constants(self, closed: Any, inside: tuple[str, ...], outside: str | None) -> Node:
+    def _constants(
+        self, closed: Any, inside: tuple[str, ...], outside: _source.Lines | None
+    ) -> Node:
         jaxpr = opened(closed)
-        source = outside or "unknown source"
+        source = (outside and outside.user) or "unknown source"
         constants = {id(variable) for variable in jaxpr.constvars}
         for equation in jaxpr.eqns:
             if any(id(operand) in constants for operand in equation.invars):
@@ -150,14 +152,14 @@ class Planner:
         return Node(mark, marked=bool(types))
 
     def _node(
-        self, equation: Any, inside: tuple[str, ...], outside: str | None, copies: int
+        self, equation: Any, inside: tuple[str, ...], outside: _source.Lines | None, copies: int
     ) -> Node:
         found, parts = _source.lines(equation, outside), parts_of(equation)
         mark = self._mark(equation, found, inside)
         # A call has no outputs that an equation inside it has not.
         is_own = called(equation) is None if self._every else bool(parts)
         marked = bool(mark.outputs) and is_own
-        path, line = (*inside, label(equation)), found.user or outside
+        path, line = (*inside, label(equation)), found
         if not parts or equation.primitive.name not in ("scan", "while"):
             inner = [n for part in parts for n in self.nodes(part, path, line, copies)]
             return Node(mark, marked, tuple(inner))

@@ -73,7 +73,8 @@ def tests(session: nox.Session) -> None:
     """Runs the unit tests of spec, impl and conformance, in a random order."""
     # One interpreter suffices for the comparison with PyTorch's values. The example runs on the
     # oldest JAX, because XLA's sums depend on the number of threads there.
-    more = ["peer", "example"] if session.python == OLDEST else []
+    # One suffices for the programs of other libraries too, which take a minute of one core.
+    more = ["peer", "example", "programs"] if session.python == OLDEST else []
     install(session, "test", *more)
     chosen = session.posargs or (RELEASES if with_oldest(session) else [])
     speed = ["-n", "auto", "--dist", "worksteal", "--durations", "10"]
@@ -143,14 +144,14 @@ def gpu_compile(session: nox.Session) -> None:
 @nox.session(python=OLDEST, default=False)
 def mutants(session: nox.Session) -> None:
     """Makes deliberate faults in copies of this checkout; the tests have to find each of them."""
-    install(session, "test", "docs")
+    install(session, "test", "docs", "programs")
     session.run("python", "-m", "conformance.mutants", *session.posargs)
 
 
 @nox.session(python=OLDEST, default=False)
 def bench(session: nox.Session) -> None:
     """Measures the cost of the ordered path, beside plain JAX and PyTorch."""
-    install(session, "peer")
+    install(session, "peer", "programs")
     session.run("python", "-m", "conformance.benchmarks", *session.posargs)
 
 

@@ -10,6 +10,7 @@ from types import MappingProxyType, ModuleType
 
 from conformance.benchmarks import (
     convs,
+    libraries,
     losses,
     recurrent,
     scans,
@@ -28,7 +29,17 @@ _LEGEND = (
 _BENCHMARKS: Mapping[str, ModuleType] = MappingProxyType(
     {
         module.__name__.rpartition(".")[2]: module
-        for module in (convs, losses, recurrent, scans, scatter, selection, sparse, spatial)
+        for module in (
+            convs,
+            libraries,
+            losses,
+            recurrent,
+            scans,
+            scatter,
+            selection,
+            sparse,
+            spatial,
+        )
     }
 )
 

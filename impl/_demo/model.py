@@ -1,4 +1,4 @@
-"""A small model to train: it predicts the next character of a text from the eight before it.
+"""A small model to train, in plain JAX: it predicts the next character from the eight before it.
 
 The gradient of its embedding table adds thousands of rows into a hundred, as is common: a scatter
 with many contributions to each destination.
@@ -14,8 +14,6 @@ from typing import TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
-
-import impl
 
 CONTEXT = 8
 
@@ -86,8 +84,7 @@ def initial_weights(key: jax.Array, settings: Settings, alphabet: int) -> Weight
 
 def logits(weights: Weights, contexts: jax.Array) -> jax.Array:
     """Returns a score for each next character: contexts are [n, CONTEXT], scores [n, alphabet]."""
-    rows = impl.index_select(weights["table"], 0, contexts.reshape(-1))
-    joined = rows.reshape(contexts.shape[0], -1)
+    joined = weights["table"][contexts].reshape(contexts.shape[0], -1)
     hidden = jax.nn.relu(joined @ weights["into"] + weights["into_bias"])
     return hidden @ weights["out"] + weights["out_bias"]
 

@@ -65,7 +65,7 @@ def under_schedules(mode: bool, seeds: range) -> list[str]:
 
     with jax.default_device(jax.devices("cpu")[0]):
         start = model.initial_weights(jax.random.key(0), TINY, text.alphabet)
-        with impl.testing.schedule(seed), impl.deterministic(mode, profile="complete"):
+        with impl.testing.schedule(seed), impl.deterministic(mode):
             for seed.value in seeds:
                 fingerprints.append(fingerprint(run(start)))
     return fingerprints
@@ -78,7 +78,8 @@ def show_processes(report: Report) -> None:
     report.text(
         f"A classifier tells the next character of the Python language reference "
         f"({len(text.train) + len(text.held_out):,} characters, from pydoc_data.topics) from the "
-        f"{model.CONTEXT} before it: {settings.steps} steps of Adam, mode on, profile complete. "
+        f"{model.CONTEXT} before it: {settings.steps} steps of Adam. The training is plain "
+        "jax.numpy, with one line added: impl.use_deterministic_algorithms(True). "
         f"Its gradient adds {settings.batch * model.CONTEXT:,} rows into {text.alphabet} at each "
         "step. The figures are of the last tenth of the text, which it does not train on."
     )
@@ -86,7 +87,7 @@ def show_processes(report: Report) -> None:
     if device is not None and device.races:
         report.text(
             "Autotuning is off in both: it may pick another algorithm for a matrix product each "
-            "time, and matrix products are outside the mode so far."
+            "time it compiles."
         )
     elif device is not None:
         report.text(
@@ -111,7 +112,8 @@ def show_processes(report: Report) -> None:
 def show_schedules(report: Report) -> None:
     report.section("5. The same training, tiny, under other orders of the gradient's additions")
     report.text(
-        f"{TINY.steps} steps, the kernels for the GPU interpreted on the CPU as in section 3."
+        f"{TINY.steps} steps on the CPU. With the mode off it adds the rows of the gradient in "
+        "orders that a GPU may take; with the mode on it interprets the GPU's ordered kernel."
     )
     atomic, ordered = (under_schedules(mode, SEEDS) for mode in (False, True))
     for seed, off, on in zip(SEEDS, atomic, ordered, strict=True):

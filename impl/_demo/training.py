@@ -1,4 +1,4 @@
-"""Training of the model: batches drawn by a key, Adam, and one jitted loop over all steps."""
+"""Training of the model in plain JAX: batches by a key, Adam, one jitted loop over all steps."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """The tables of the benchmarks: their rows and sides, at small sizes. No test checks a time."""
 
+import importlib.util
 import re
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from conformance.benchmarks import __main__ as command
 from conformance.benchmarks import (
     convs,
+    libraries,
     losses,
     recurrent,
     scans,
@@ -28,6 +30,8 @@ def small_sizes(monkeypatch):
     sizes = {"nll_loss": (2, 3, 4), "cross_entropy": (5, 3), "ctc_loss": (6, 2, 3)}
     monkeypatch.setattr(losses, "SIZES", sizes)
     monkeypatch.setattr(losses, "LABELS", 2)
+    monkeypatch.setattr(libraries, "NAMES", ("equinox_mnist",))
+    monkeypatch.setattr(libraries, "SCALE", 1)
     monkeypatch.setattr(recurrent, "OPS", {"lstm": 4})
     tiny = recurrent.Size(2, 1, 2, 3, 1, bidirectional=True)
     monkeypatch.setattr(recurrent, "SIZES", {"tiny": tiny})
@@ -52,6 +56,13 @@ def small_sizes(monkeypatch):
                 )
                 for direction in ("forward", "forward and backward")
             ],
+        ),
+        pytest.param(
+            libraries,
+            [f"equinox_mnist | {work}" for work in ("step", "trace and lower")],
+            marks=pytest.mark.skipif(
+                importlib.util.find_spec("equinox") is None, reason="needs the group programs"
+            ),
         ),
         (
             recurrent,

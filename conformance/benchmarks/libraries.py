@@ -1,0 +1,88 @@
+"""Steps of programs with Flax, Equinox, Jraph and the like: run, and traced and lowered."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import jax
+
+import impl
+from conformance import programs
+from conformance.benchmarks.timing import Measurement, Side, measure_case, run
+from conformance.benchmarks.torch_peer import TorchPeer
+
+TITLE = "Programs with Flax, Equinox, Jraph, NumPyro, BlackJAX and Optax, float32"
+BASE = "plain JAX"
+#: The programs, and the factor of the number of examples.
+NAMES = programs.NAMES
+SCALE = 8
+REMARKS = (
+    "`plain JAX`: the rules for JAX's primitives are turned off.",
+    "The steps of `plain JAX` and `mode off` are one program: their ratio shows the noise.",
+    "Tracing and lowering: medians of a tenth of the rounds.",
+)
+
+
+@contextlib.contextmanager
+def _without_rules() -> Iterator[None]:
+    impl.programs.disable()
+    try:
+        yield
+    finally:
+        impl.programs.enable()
+
+
+#: The scope that each side is compiled in.
+SCOPES: Mapping[str, Callable[[], contextlib.AbstractContextManager[Any]]] = MappingProxyType(
+    {
+        BASE: _without_rules,
+        "mode off": lambda: impl.deterministic(False),
+        "ordered": lambda: impl.deterministic(True),
+    }
+)
+
+
+def measure(*, times: int, rounds: int, torch: TorchPeer | None) -> Iterator[Measurement]:
+    """Measures every program, with ``times`` as many examples."""
+    del torch  # It has no such programs.
+    for name in NAMES:
+        step, args = programs.build(name, SCALE * times)
+        compiled = {}
+        for side, scope in SCOPES.items():
+            with scope():
+                compiled[side] = _lowered(step, args).compile()
+        of_work = {
+            "step": {side: run(program, *args) for side, program in compiled.items()},
+            "trace and lower": {
+                side: _lowering(step, args, scope) for side, scope in SCOPES.items()
+            },
+        }
+        for work, sides in of_work.items():
+            case = {"program": name, "work": work}
+            # A program is lowered in hundreds of times the time of a step.
+            few = rounds if work == "step" else max(2, rounds // 10)
+            yield measure_case(case, sides, compiled["ordered"], rounds=few)
+
+
+def _lowered(step: Callable[..., Any], args: tuple[Any, ...]) -> jax.stages.Lowered:
+    """Returns the program of a step, traced anew."""
+
+    def program(*args: Any) -> Any:
+        return step(*args)
+
+    return jax.jit(program).lower(*args)
+
+
+def _lowering(
+    step: Callable[..., Any],
+    args: tuple[Any, ...],
+    scope: Callable[[], contextlib.AbstractContextManager[Any]],
+) -> Side:
+    def lower() -> jax.stages.Lowered:
+        with scope():
+            return _lowered(step, args)
+
+    return lower

@@ -1,0 +1,52 @@
+"""Programs as users write them, with Flax, Equinox, Jraph, NumPyro, BlackJAX and Optax.
+
+None of them mentions this project. The tests and a benchmark run them with the mode off and on.
+Each module has a function ``build``, which returns a step of a training or of a sampler, and its
+arguments. All are small, so that XLA compiles each in a second or two.
+
+The modules ``flax_seq2seq``, ``flax_transformer``, ``flax_molecules``, ``equinox_mnist``,
+``equinox_vision``, ``optax_adversarial``, ``numpyro_annotation`` and ``blackjax_tempered`` have the
+structure of public examples of these libraries, which their docstrings name. The lines are new.
+
+The libraries are in the dependency group ``programs``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+#: A step, and its arguments.
+Program: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
+
+#: The modules, in the order of reports.
+NAMES = (
+    "flax_cnn",
+    "flax_unet",
+    "flax_experts",
+    "flax_seq2seq",
+    "flax_transformer",
+    "flax_molecules",
+    "equinox_gru",
+    "equinox_mnist",
+    "equinox_vision",
+    "jraph_attention",
+    "optax_adversarial",
+    "numpyro_regression",
+    "numpyro_annotation",
+    "blackjax_tempered",
+)
+#: The packages that the programs import.
+REQUIREMENTS = ("blackjax", "equinox", "flax", "jraph", "numpyro", "optax")
+
+
+def build(name: str, scale: int = 1) -> Program:
+    """Returns the step of a program, and its arguments.
+
+    Args:
+        name: One of ``NAMES``.
+        scale: The factor of the number of examples, nodes, points or particles.
+    """
+    program: Program = importlib.import_module(f"{__name__}.{name}").build(scale)
+    return program

@@ -11,6 +11,7 @@ from types import MappingProxyType, ModuleType
 from conformance.benchmarks import (
     convs,
     losses,
+    programs,
     recurrent,
     scans,
     scatter,
@@ -28,7 +29,17 @@ _LEGEND = (
 _BENCHMARKS: Mapping[str, ModuleType] = MappingProxyType(
     {
         module.__name__.rpartition(".")[2]: module
-        for module in (convs, losses, recurrent, scans, scatter, selection, sparse, spatial)
+        for module in (
+            convs,
+            losses,
+            programs,
+            recurrent,
+            scans,
+            scatter,
+            selection,
+            sparse,
+            spatial,
+        )
     }
 )
 

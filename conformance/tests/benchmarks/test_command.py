@@ -8,6 +8,7 @@ from conformance.benchmarks import __main__ as command
 from conformance.benchmarks import (
     convs,
     losses,
+    programs,
     recurrent,
     scans,
     scatter,
@@ -16,6 +17,7 @@ from conformance.benchmarks import (
     spatial,
     timing,
 )
+from impl.tests.support import user_programs
 
 
 @pytest.fixture(autouse=True)
@@ -26,6 +28,7 @@ def small_sizes(monkeypatch):
     sizes = {"nll_loss": (2, 3, 4), "cross_entropy": (5, 3), "ctc_loss": (6, 2, 3)}
     monkeypatch.setattr(losses, "SIZES", sizes)
     monkeypatch.setattr(losses, "LABELS", 2)
+    monkeypatch.setattr(programs, "PROGRAMS", (user_programs.sampler,))
     monkeypatch.setattr(recurrent, "OPS", {"lstm": 4})
     tiny = recurrent.Size(2, 1, 2, 3, 1, bidirectional=True)
     monkeypatch.setattr(recurrent, "SIZES", {"tiny": tiny})
@@ -58,6 +61,7 @@ def small_sizes(monkeypatch):
                 for direction in ("forward", "forward and backward")
             ],
         ),
+        (programs, ["sampler | run", "sampler | trace and lower"]),
         (scans, ["cumsum | 1 | 3,000", "cummax | 3 | 50"]),
         (scatter, ["20 | 3,000 | 1", "5 | 300 | 2"]),
         (selection, [f"{op} | [3, 40]" for op in selection.OPS]),

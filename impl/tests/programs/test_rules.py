@@ -115,8 +115,7 @@ def test_what_is_safe_is_left_to_xla(name):
     with impl.deterministic():
         lowered = text(SAFE[name], X, platform="cuda")
     assert "stablehlo.scatter" in lowered
-    if name in ("one update", "unique"):
-        assert "unique_indices = true" in lowered
+    assert ("unique_indices = true" in lowered) is (name in ("one update", "unique"))
 
 
 def test_the_mode_counts_that_holds_when_a_program_is_compiled():

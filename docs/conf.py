@@ -17,6 +17,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "sphinx_design",
+    "primitive_lists",
     "spec_lists",
     "spec_data",
     "conformance_tables",

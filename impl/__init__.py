@@ -65,6 +65,7 @@ from impl.ops.take import take
 from impl.ops.take_along_dim import take_along_dim
 from impl.ops.topk import topk
 from impl.programs._audit import audit
+from impl.programs._difference import first_difference
 from impl.quantized import (
     QuantizedArray,
     dequantize,
@@ -110,6 +111,7 @@ __all__ = [
     "empty_like",
     "empty_permuted",
     "empty_strided",
+    "first_difference",
     "fork_rng",
     "gather",
     "get_deterministic_debug_mode",

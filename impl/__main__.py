@@ -6,9 +6,9 @@ import argparse
 import contextlib
 import json
 import os
-import runpy
 import shutil
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -40,13 +40,28 @@ def _parser() -> argparse.ArgumentParser:
     doctor.add_argument(
         "--strict",
         action="store_true",
-        help="exit with status 1 if anything varies that has a remedy",
+        help="exit with status 1 if anything is not fixed that has a remedy",
     )
     doctor.add_argument(
+        "--device",
+        default="cuda",
+        choices=("cuda", "cpu"),
+        help="the device for which --after judges the programs that FILE compiles (cuda)",
+    )
+    file = doctor.add_mutually_exclusive_group()
+    file.add_argument(
         "--after",
-        metavar="FILE",
-        type=_file,
-        help="run this Python file first, and report on what it leaves set: the mode, seeds",
+        metavar=("FILE", "ARGUMENT"),
+        nargs=argparse.REMAINDER,
+        action=_File,
+        help="run this Python file first, and report on what it compiles, draws and leaves set",
+    )
+    file.add_argument(
+        "--twice",
+        metavar=("FILE", "ARGUMENT"),
+        nargs=argparse.REMAINDER,
+        action=_File,
+        help="run this Python file in two processes, and name the first bits that differ",
     )
     doctor.set_defaults(run=_doctor)
     audit = commands.add_parser("audit", help="list what can vary from run to run in a program")
@@ -57,6 +72,11 @@ def _parser() -> argparse.ArgumentParser:
         help="NAME() in this Python file returns the pair of a function and its arguments",
     )
     audit.add_argument("--device", default="cuda", help="the device to judge for (cuda)")
+    audit.add_argument(
+        "--level",
+        default="program",
+        help="program (default) reads equations, compiled what XLA makes for the device at hand",
+    )
     audit.add_argument("--json", action="store_true", help="as data")
     audit.set_defaults(run=_audit)
     return parser
@@ -70,39 +90,66 @@ def _demo(_: argparse.Namespace) -> int:
 
 def _doctor(options: argparse.Namespace) -> int:
     from impl import diagnosis  # noqa: PLC0415  # As above.
+    from impl.diagnosis import _after  # noqa: PLC0415
 
+    if options.twice is not None:
+        return _twice(options)
+    ran = None
     if options.after is not None:
-        _run(options.after)
-    report = diagnosis.doctor()
-    if options.json:
+        file, arguments = options.after
+        ran = _after.ran(file, arguments, options.device)
+    report = diagnosis.report(ran)
+    _print(report, options.json)
+    if ran is None and not options.json:
+        print("The mode and the seeds are a new process's: --after FILE runs your file first.")
+    if ran is not None and ran.failure is not None:
+        print(f"python -m impl doctor: {ran.file} {ran.failure}, as shown above", file=sys.stderr)
+        return 1
+    return 1 if options.strict and report.varying else 0
+
+
+def _twice(options: argparse.Namespace) -> int:
+    from impl.diagnosis import _twice  # noqa: PLC0415  # As above.
+
+    file, arguments = options.twice
+    comparison = _twice.compared(file, arguments)
+    _print(comparison, options.json)
+    return 0 if comparison.equal else 1
+
+
+def _print(report: Any, as_json: bool) -> None:
+    if as_json:
         print(json.dumps(report.as_dict(), indent=2))
     else:
         print(report.text(shutil.get_terminal_size((100, 24)).columns))
-        if options.after is None:
-            print("The mode and the seeds are a new process's: --after FILE runs your file first.")
-    return 1 if options.strict and report.varying else 0
 
 
 def _audit(options: argparse.Namespace) -> int:
     from impl import audit  # noqa: PLC0415  # As above.
+    from impl.diagnosis import _running  # noqa: PLC0415
 
     file, name = options.program
-    names = _run(file, run_name="__audit__")
-    if not callable(names.get(name)):
-        print(f"python -m impl audit: {file} has no function {name!r}", file=sys.stderr)
-        return 2
     try:
-        function, args = names[name]()
-    except (TypeError, ValueError) as error:
-        message = f"{name}() in {file} has to return (function, arguments): {error}"
-        print(f"python -m impl audit: {message}", file=sys.stderr)
-        return 2
-    report = audit(function, device=options.device)(*args)
-    if options.json:
-        print(json.dumps(report.as_dict(), indent=2))
-    else:
-        print(report.text(shutil.get_terminal_size((100, 24)).columns))
+        names = _running.run(file, run_name="__audit__")
+        if not callable(names.get(name)):
+            return _failed(f"{file} has no function {name!r}")
+        with contextlib.redirect_stdout(sys.stderr):
+            program = names[name]()
+        if not (isinstance(program, tuple) and len(program) == 2 and callable(program[0])):
+            return _failed(f"{name}() in {file} has to return (function, arguments)")
+        function, args = program
+        with contextlib.redirect_stdout(sys.stderr):
+            report = audit(function, device=options.device, level=options.level)(*args)
+    except Exception as error:  # noqa: BLE001  # Status 1 is for findings.
+        traceback.print_exception(error)
+        return _failed(f"{name}() in {file} could not be audited: {type(error).__name__}")
+    _print(report, options.json)
     return 0 if report.ok else 1
+
+
+def _failed(message: str) -> int:
+    print(f"python -m impl audit: {message}", file=sys.stderr)
+    return 2
 
 
 def _program(text: str) -> tuple[Path, str]:
@@ -118,21 +165,15 @@ def _file(text: str) -> Path:
     return Path(text)
 
 
-def _run(file: Path, run_name: str = "__main__") -> dict[str, Any]:
-    """Runs a file as ``python FILE`` does, but leaves the standard output to the report.
+class _File(argparse.Action):
+    """The name of a file and the arguments of the program, which may look like options."""
 
-    Returns:
-        The names that the file defines.
-    """
-    sys.path.insert(0, str(file.resolve().parent))
-    sys.argv = [str(file)]
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            return runpy.run_path(str(file), run_name=run_name)
-    except SystemExit as end:
-        if end.code not in (None, 0):
-            raise
-    return {}
+    def __call__(self, parser: Any, namespace: Any, values: Any, _: Any = None) -> None:
+        try:
+            file = _file(*values[:1])
+        except (TypeError, argparse.ArgumentTypeError) as error:
+            parser.error(str(error) if values else f"{self.option_strings[0]} needs a FILE")
+        setattr(namespace, self.dest, (file, values[1:]))
 
 
 if __name__ == "__main__":

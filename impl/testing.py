@@ -17,10 +17,12 @@ import spec
 from impl._mode import compilation, emulation
 from impl._mode.decide import Question, questions
 from impl._mode.emulation import Emulation, Seed
+from impl.programs._assertion import assert_deterministic
 
 __all__ = [
     "Question",
     "Seed",
+    "assert_deterministic",
     "emulate",
     "lower",
     "questions",

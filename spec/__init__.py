@@ -35,6 +35,7 @@ from spec.model import Spec as Spec
 from spec.model import SpecError as SpecError
 from spec.resolve import Answer as Answer
 from spec.resolve import check_question as check_question
+from spec.resolve import effect_of_primitive as effect_of_primitive
 from spec.resolve import resolve as resolve
 from spec.resolve import resolve_primitive as resolve_primitive
 from spec.resolve import varies as varies

@@ -129,11 +129,25 @@ def _of_primitive(op: str, device: str, facts: Facts, rules: Spec) -> Answer:
     if row is None:
         return Answer("unknown")
     behaviour = row.behaviour[rules.default_profile]
+    listed = behaviour is not None
+    return Answer(effect_of_primitive(row, device, rules), row, behaviour, listed=listed)
+
+
+def effect_of_primitive(row: Primitive, device: str, rules: Spec | None = None) -> Effect:
+    """Returns what the mode does to the equations that a row decides.
+
+    Args:
+        row: The row.
+        device: Name of a device, or ``any`` for one that the spec does not name.
+        rules: The rows; None for those of this distribution.
+    """
+    rules = loader.load() if rules is None else rules
+    behaviour = row.behaviour[rules.default_profile]
     if behaviour is None:
-        return Answer("unknown", row)
+        return "unknown"
     if behaviour == "raise":
-        return Answer("raises", row, behaviour, listed=True)
-    return Answer("ordered" if varies(row, device, rules) else "same", row, behaviour, listed=True)
+        return "raises"
+    return "ordered" if varies(row, device, rules) else "same"
 
 
 def varies(row: Row, device: str, rules: Spec) -> bool:

@@ -72,11 +72,14 @@ def test_the_findings_are_the_racing_scatters(build):
     text = impl.testing.lower(step, *args).as_text()
     assert scatters  # Each of the programs races.
     assert set(map(compared, scatters)) == racing_scatters(text)
-    assert report.select("unknown") == ()
+    # Without the options of ``impl.jit`` XLA may pick the kernels of products by timing.
+    products = {"lax.dot_general", "lax.conv_general_dilated"}
+    assert {finding.primitive for finding in report.select("unknown")} <= products
     sources = {finding.source.partition(":")[0] for finding in report.findings}
     assert sources == {"impl/tests/support/user_programs.py"}
 
     with impl.deterministic():
         on = impl.audit(impl.jit(step))(*args)
     assert on.ok
-    assert [f.shapes for f in on.select("deterministic")] == [f.shapes for f in scatters]
+    ordered = [f.shapes for f in on.select("deterministic") if f.races]
+    assert ordered == [f.shapes for f in scatters]

@@ -112,6 +112,16 @@ QUESTIONS = [
         ["docs/_ext/spec_lists.py"],
     ),
     (
+        "the mode should order one more scatter of jax.lax",
+        "What the mode does to a primitive of JAX",
+        ["spec/rows/jax/scatter.toml", "impl/programs/_rules.py", "impl/programs/_ordered.py"],
+    ),
+    (
+        "the audit should see that indices from jnp.unique differ",
+        "A fact that the audit or a rule should prove",
+        ["impl/programs/_facts.py", "impl/programs/_values.py"],
+    ),
+    (
         "the tests should run with a newer JAX",
         "A session of nox, or the JAX that it installs",
         ["noxfile.py"],

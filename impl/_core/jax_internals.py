@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import importlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -31,6 +32,7 @@ NAMES: Mapping[str, str] = MappingProxyType(
         "jax.core.ShapedArray": "the abstract value of a primitive without operands",
         "jax.core.Tracer": "to tell a traced value from a known one",
         "jax.extend.core.Primitive": "to define a primitive",
+        "jax.extend.core.jaxpr_as_fun": "to evaluate a jaxpr inside a trace",
         "jax.interpreters.ad.Zero": "the symbolic zero of JVP and transpose rules",
         "jax.interpreters.ad.defbilinear": "the derivatives of a product",
         "jax.interpreters.ad.defjvp": "the derivatives of a primitive, one for each operand",
@@ -157,6 +159,26 @@ def scan_constants(parameters: Mapping[str, Any]) -> int:
     if "num_consts" in parameters:
         return int(parameters["num_consts"])
     return len(parameters["ft_in"].unpack()[0])  # jax 0.12 and later
+
+
+def scan_carried(parameters: Mapping[str, Any]) -> int:
+    """Returns how many operands of a scan are carried; they come after the constants."""
+    if "num_carry" in parameters:
+        return int(parameters["num_carry"])
+    return len(parameters["ft_in"].unpack()[1])  # jax 0.12 and later
+
+
+def evaluated(equation: Any, operands: Sequence[Any]) -> list[Any]:
+    """Returns the outputs of one equation of a jaxpr, inside a trace.
+
+    Args:
+        equation: The equation.
+        operands: The values of its operands, literals included.
+    """
+    primitive = equation.primitive
+    with equation.ctx.manager:
+        outputs = primitive.bind(*operands, **primitive.get_bind_params(equation.params))
+    return list(outputs) if primitive.multiple_results else [outputs]
 
 
 @functools.lru_cache(maxsize=256)
@@ -346,3 +368,96 @@ def lowering_rules(primitive: Primitive) -> Mapping[str | None, tuple[Callable[.
     if not rules or not all(callable(rule) for rule, _ in rules.values()):
         raise LookupError(f"JAX {jax.__version__} has no lowering rule of {primitive.name!r}")
     return rules
+
+
+@dataclasses.dataclass(frozen=True)
+class Lowered:
+    """A program that JAX lowers.
+
+    Attributes:
+        closed: Its jaxpr, with its constants.
+        function: The name, the file and the line of the function, as ``name at file:line``.
+        options: The compiler options that ``jax.jit`` got.
+    """
+
+    closed: Any
+    function: str
+    options: Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """A call of a compiled program.
+
+    Attributes:
+        function: The name, the file and the line of the function, as ``name at file:line``.
+        name: The name of the program.
+        arguments: The arguments that the program reads, each with its name.
+        run: Runs the program, and returns its outputs. It can be called once.
+    """
+
+    function: str
+    name: str
+    arguments: tuple[tuple[str, Any], ...]
+    run: Callable[[], Sequence[Any]]
+
+
+@contextlib.contextmanager
+def watched_programs(
+    lowered: Callable[[Lowered], None], called: Callable[[Call], Sequence[Any]] | None = None
+) -> Iterator[None]:
+    """Tells of each program that JAX lowers, and of each call of one that is compiled inside.
+
+    The public ``jax.monitoring`` tells the name of a program at most.
+
+    Args:
+        lowered: It is called before a program is lowered, in the thread that lowers it.
+        called: It is called instead of a compiled program, and returns the program's outputs. None
+            leaves calls alone.
+
+    Raises:
+        LookupError: This release of JAX lowers programs elsewhere.
+    """
+    try:
+        pxla: Any = importlib.import_module("jax._src.interpreters.pxla")
+        lower, executable = pxla.lower_sharding_computation, pxla.MeshExecutable
+        unsafe_call = executable.unsafe_call
+    except (ImportError, AttributeError) as error:
+        raise LookupError(f"JAX {jax.__version__} lowers programs elsewhere") from error
+
+    def tell(closed: Any, *rest: Any, **named: Any) -> Any:
+        options = dict(named.get("compiler_options_kvs", ()))
+        lowered(Lowered(closed, _function(_inside(closed).debug_info), options))
+        return lower(closed, *rest, **named)
+
+    # JAX has no fast path in C++ to a callable that is not of its own class: each call comes here.
+    def told(self: Any) -> Any:
+        return lambda *args: called(_call(self, unsafe_call.fget(self), args))  # type: ignore[misc]
+
+    pxla.lower_sharding_computation = tell
+    if called is not None:
+        executable.unsafe_call = property(told)
+    try:
+        yield
+    finally:
+        pxla.lower_sharding_computation = lower
+        executable.unsafe_call = unsafe_call
+
+
+def _inside(closed: Any) -> Any:
+    return getattr(closed, "jaxpr", closed)
+
+
+def _function(info: Any) -> str:
+    return str(info.func_src_info)
+
+
+def _call(executable: Any, program: Any, args: tuple[Any, ...]) -> Call:
+    info = executable._all_args_info.debug_info  # noqa: SLF001  # No other access.
+    names = info.arg_names or ()
+    if len(names) != len(args):
+        names = ("",) * len(args)
+    kept = [
+        pair for i, pair in enumerate(zip(names, args, strict=True)) if i in program.kept_var_idx
+    ]
+    return Call(_function(info), program.name, tuple(kept), lambda: program(*args))

@@ -191,6 +191,11 @@ class Jitted(Generic[P, R]):
         """Returns shapes and dtypes as ``jax.jit(fun).eval_shape``."""
         return self._at_top_level("eval_shape", args, kwargs)
 
+    def options(self) -> dict[str, Any]:
+        """Returns the compiler options that a call in this thread compiles with."""
+        self._check_own_options(settings())
+        return {**self._own_options, **compile_options()}
+
     def clear_cache(self) -> None:
         """Drops the compiled programs of every set of options."""
         with self._lock:
@@ -217,10 +222,8 @@ class Jitted(Generic[P, R]):
         required = settings()
         with self._lock:
             if required not in self._jitted:
-                self._check_own_options(required)
-                options = {**self._own_options, **compile_options()}
                 self._jitted[required] = jax.jit(
-                    self._fun, compiler_options=options or None, **self._kwargs
+                    self._fun, compiler_options=self.options() or None, **self._kwargs
                 )
             return self._jitted[required]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from impl.diagnosis import _environment, _program, _settings
+from impl.diagnosis._after import Ran
 from impl.diagnosis._report import Item, Report
 
 __all__ = ["Item", "Report", "doctor"]
@@ -25,6 +26,11 @@ def doctor() -> Report:
         The report. ``varying`` has the items that vary and have a remedy, ``as_dict()`` returns
         plain data, and ``str()`` a table.
     """
+    return report()
+
+
+def report(ran: Ran | None = None) -> Report:
+    """Returns the doctor's report, also about a file that ran in this process."""
     refusal = _environment.refusal()
     platform, devices = _program.devices(refusal)
     settings = _settings.items(_environment.settings(), platform)
@@ -35,11 +41,13 @@ def doctor() -> Report:
             devices,
             _program.threads(os.environ),
             *_program.mode(platform),
-            *_program.seeds(),
+            *_program.seeds(None if ran is None else ran.watch),
             *_program.compiler(platform),
             *([] if refusal is None else [_refused_flags(refusal)]),
             *sorted(settings, key=lambda item: _settings.SECTIONS.index(item.section)),
+            *(() if ran is None else ran.items()),
         ),
+        None if ran is None else ran.as_dict(),
     )
 
 

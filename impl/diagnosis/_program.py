@@ -12,10 +12,12 @@ import jax
 import spec
 from impl import random as _random
 from impl._mode import compilation, modes, switches
+from impl.diagnosis._generators import Global, Watch
 from impl.diagnosis._report import Item, Verdict
 
 #: Distributions whose release can change bits.
 _DISTRIBUTIONS = ("jax", "jaxlib", "numpy", "samebits")
+_SEED = "Call impl.seed_everything(seed) in the program."
 
 
 def versions() -> Iterator[Item]:
@@ -132,24 +134,46 @@ def _mode_verdict(
     return "fixed", "Operations of impl keep a fixed order, or raise where they have none.", None
 
 
-def seeds() -> Iterator[Item]:
-    """Yields an item for each global generator of random numbers."""
+def seeds(watch: Watch | None = None) -> Iterator[Item]:
+    """Yields an item for each global generator of random numbers.
+
+    Args:
+        watch: The knowledge of a program that ran in this process; None if none did.
+    """
     section, generator = "Seeds", _random.default_generator
-    remedy = "Call impl.seed_everything(seed) in the program."
     name, seed = "impl.default_generator", str(generator.initial_seed())
     if generator.seeded:
         yield Item(section, name, seed, "fixed", "The program chose its seed.")
     else:
         reason = "Its seed came from the operating system."
-        yield Item(section, name, seed, "varies per process", reason, remedy)
+        yield Item(section, name, seed, "varies per process", reason, _SEED)
     libraries_seed = _random.libraries_seed()
     for name, bits in (("random", 64), ("numpy.random", 32)):
-        if libraries_seed is not None:
+        known = None if watch is None else watch.states[name]
+        if known is not None and (
+            libraries_seed is None or not known.seeded or known.unseeded_use is not None
+        ):
+            yield _watched_seed(name, known)
+        elif libraries_seed is not None:
             reason = "impl.seed_everything seeded it; whether it was seeded again since is unknown."
             yield Item(section, name, str(libraries_seed % (1 << bits)), "fixed", reason)
         else:
             reason = "impl.seed_everything did not seed it; whether the program did is unknown."
-            yield Item(section, name, None, "varies per process", reason, remedy)
+            yield Item(section, name, None, "varies per process", reason, _SEED)
+
+
+def _watched_seed(name: str, state: Global) -> Item:
+    """Returns the item of a global generator that a program may have seeded and drawn from."""
+    section = "Seeds"
+    if state.unseeded_use is not None:
+        reason = f"{state.unseeded_use} draws from it, and nothing has seeded it before."
+        return Item(section, name, None, "varies per process", reason, _SEED)
+    if state.changed:
+        reason = "The program drew from it, and did not seed it. The line is unknown."
+        return Item(section, name, None, "varies per process", reason, _SEED)
+    if state.seeded:
+        return Item(section, name, "a seed", "fixed", "The program seeded it before it drew.")
+    return Item(section, name, None, "fixed", "The program drew nothing from it.")
 
 
 def compiler(platform: str | None) -> Iterator[Item]:

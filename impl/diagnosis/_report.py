@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import textwrap
+from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
-Verdict: TypeAlias = Literal["fixed", "varies per process", "varies per machine"]
+Verdict: TypeAlias = Literal["fixed", "varies per process", "varies per machine", "unknown"]
 
 #: The first entry of ``Report.as_dict()``: it changes when ``schema.json`` does.
-SCHEMA = 1
+SCHEMA = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Item:
         value: Its value as text; None if it is not set or does not exist.
         verdict: ``fixed``; ``varies per process`` if two processes on this machine may compute
             other bits because of it; ``varies per machine`` if two machines with this installation
-            and environment may.
+            and environment may; ``unknown`` if nothing tells.
         reason: The reason for the verdict, in a sentence or two.
         remedy: An instruction after which it no longer varies; None if it is fixed, or if no
             setting can fix it (the kind of device, for example).
@@ -49,14 +50,16 @@ class Report:
     Attributes:
         platform: ``cpu``, ``gpu`` or ``tpu``; None if JAX could not start.
         items: All items, section by section.
+        ran: Facts about the file that ran before the report; None if none did.
     """
 
     platform: str | None
     items: tuple[Item, ...]
+    ran: Mapping[str, str | int | None] | None = None
 
     @property
     def varying(self) -> tuple[Item, ...]:
-        """The items that vary and have a remedy; ``doctor --strict`` fails if there is one."""
+        """The items that are not fixed and have a remedy: ``doctor --strict`` fails if one is."""
         return tuple(item for item in self.items if item.varies and item.remedy is not None)
 
     def item(self, name: str) -> Item:
@@ -78,6 +81,7 @@ class Report:
         return {
             "schema": SCHEMA,
             "platform": self.platform,
+            "ran": None if self.ran is None else dict(self.ran),
             "varying": [item.name for item in self.varying],
             "items": [dataclasses.asdict(item) for item in self.items],
         }
@@ -132,5 +136,7 @@ def _summary(report: Report) -> str:
         f"{sum(item.verdict == verdict for item in varies)} {verdict.removeprefix('varies ')}"
         for verdict in ("varies per process", "varies per machine")
     ]
-    remedied = len(report.varying)
-    return f"Of {len(report.items)} items {' and '.join(counts)} vary; {remedied} have a remedy."
+    unknown = sum(item.verdict == "unknown" for item in varies)
+    also = f" and {unknown} {'is' if unknown == 1 else 'are'} unknown" if unknown else ""
+    text = f"Of {len(report.items)} items {' and '.join(counts)} vary{also}; "
+    return f"{text}{len(report.varying)} have a remedy."

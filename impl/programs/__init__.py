@@ -13,9 +13,20 @@ import os
 
 from impl._core import native_scatter
 from impl.programs import _rules
+from impl.programs._comparison import Difference
+from impl.programs._difference import Recording, record
 from impl.programs._report import Finding, Report
 
-__all__ = ["Finding", "Report", "are_enabled", "disable", "enable"]
+__all__ = [
+    "Difference",
+    "Finding",
+    "Recording",
+    "Report",
+    "are_enabled",
+    "disable",
+    "enable",
+    "record",
+]
 
 
 def disable() -> None:
@@ -44,7 +55,7 @@ def enable() -> None:
 
 def are_enabled() -> bool:
     """Returns whether the mode holds for JAX's own primitives."""
-    return bool(native_scatter.twins) and bool(_rules.switch.value)
+    return _rules.holds()
 
 
 if os.environ.get("SAMEBITS_PROGRAMS", "1") != "0":

@@ -15,20 +15,29 @@ import jax
 import numpy as np
 
 import spec
-from impl._core import jax_internals
+from impl._core import jax_internals, native_scatter
 from impl._mode import compilation, modes
 from impl._mode.decide import Decision
 from impl._mode.modes import Mode
-from impl.programs import _facts
+from impl.programs import _compiled, _facts, _rules
+from impl.programs._compiled import Instruction
 from impl.programs._report import Finding, Report, Verdict, grouped
+from impl.programs._source import Lines
 from impl.programs._values import Scope
 from impl.programs._walk import Site, walk
 
+LEVELS = ("program", "compiled")
+#: How the names of equations start whose kernels no compiled program shows.
+_KERNELS = ("pallas_call", "samebits_")
 _NO_ROW = (
     "No row is about this primitive. Ask its author whether it adds floats with atomics, or run "
     "the program twice and compare the bits."
 )
 _TURN_ON = "Turn the mode on: `impl.use_deterministic_algorithms(True)`."
+_NEEDLESS = (
+    "The values show that no element gets two updates, which a lowering rule does not see. With "
+    "`unique_indices=True`, in `.at[].get()` for the gradient of a gather, the mode orders nothing."
+)
 _MADE_OFF = "Call the op outside of `with impl.deterministic(False)`."
 
 
@@ -50,12 +59,16 @@ def audit(
     the arrays are traced; other arguments are constants.
 
     A finding is an equation that could vary with the mode off, or that no row is about. The rows
-    of the kind ``primitive`` decide. Equations that give the same bits anyway are not listed.
+    of the kind ``primitive`` decide. Equations that give the same bits anyway are not listed,
+    unless the mode orders or refuses them nevertheless: its rules do not see values, the audit sees
+    some.
 
     Args:
         function: The program.
         device: The device that the verdicts are about: "cpu" or "cuda".
-        level: "program" reads the equations of the program.
+        level: "program" reads the equations of the program. "compiled" has XLA compile it for the
+            device at hand, and reads its instructions: also the sums over devices that XLA adds,
+            and without what it drops. Kernels of Pallas are read as equations.
 
     Returns:
         A function of the program's arguments, which may be arrays or ``jax.ShapeDtypeStruct``. It
@@ -64,16 +77,26 @@ def audit(
         ``count``. ``str()`` of the report is a table, and ``as_dict()`` returns plain data.
 
     Raises:
+        TypeError: ``function`` is not callable.
         ValueError: ``device`` is not a device of the spec that JAX has a platform for, or there is
             no such level.
+        RuntimeError: ``level`` is "compiled", and the device at hand is another one.
     """
+    if not callable(function):
+        raise TypeError(
+            f"audit(): argument 'function' must be callable, not {type(function).__name__}"
+        )
     if device not in spec.DEVICES:
         raise ValueError(
             f"audit(): argument 'device' got {device!r}; allowed: "
             f"{', '.join(map(repr, spec.DEVICES))}"
         )
-    if level != "program":
-        raise ValueError(f"audit(): argument 'level' got {level!r}; allowed: 'program'")
+    if level not in LEVELS:
+        raise ValueError(
+            f"audit(): argument 'level' got {level!r}; allowed: {', '.join(map(repr, LEVELS))}"
+        )
+    if level == "compiled":
+        _check_device(device)
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Report:
@@ -82,11 +105,46 @@ def audit(
         rules = spec.load()
         judge = Judge(device, mode, times_kernels(options))
         scope = Scope(closed.jaxpr, dict(zip(closed.jaxpr.constvars, closed.consts, strict=False)))
-        sites = list(walk(scope, lambda name: name in rules.op_of_primitive))
+        platform = rules.devices[device].platforms[0]
+        sites = list(walk(scope, rules.op_of_primitive.__contains__, platform=platform))
+        if level == "compiled":
+            sites = [site for site in sites if site.name.startswith(_KERNELS)]
         findings = [finding for site in sites if (finding := judge.finding(site)) is not None]
-        return Report(device, _in_words(mode), grouped(findings), len(sites))
+        count = len(sites)
+        if level == "compiled":
+            text = _compiled_text(function, args, kwargs)
+            made, count = _compiled.instructions(text, timed_kernels=times_kernels(options))
+            findings += [f for each in made if (f := judge.of_instruction(each)) is not None]
+        return Report(device, in_words(mode), grouped(findings), count, level)
 
     return run
+
+
+def _check_device(device: str) -> None:
+    """Raises if the default device of JAX is another one."""
+    at_hand = jax.devices()[0]
+    platform = at_hand.platform
+    if platform == "gpu":
+        platform = "rocm" if "rocm" in at_hand.client.platform_version.lower() else "cuda"
+    if platform not in spec.load().devices[device].platforms:
+        raise RuntimeError(
+            f"audit(): level='compiled' compiles for the device at hand, which is {platform!r}, "
+            f"not device={device!r}. Run it where there is one, or pass level='program', which "
+            "needs none"
+        )
+
+
+def _compiled_text(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> str:
+    """Returns the program that XLA makes, under the mode of the calling thread."""
+    if isinstance(function, jax.stages.Wrapped | compilation.Jitted):
+        traced = function.trace(*args, **kwargs)
+        traced = getattr(traced, "traced", traced)
+    else:
+        of_arrays, arrays, _ = arrays_of(function, args, kwargs)
+        traced = jax.jit(of_arrays).trace(*arrays)
+    return traced.lower().compile().as_text() or ""
 
 
 def trace(
@@ -97,21 +155,41 @@ def trace(
     The program is traced with the mode on, so that the ops of ``impl`` ask the rows.
     """
     profile = mode.profile if mode.enabled else spec.load().own_profile
+    options = function.options() if isinstance(function, compilation.Jitted) else None
     with modes.deterministic(True, warn_only=mode.warn_only, profile=profile):
         if isinstance(function, jax.stages.Wrapped | compilation.Jitted):
             traced = function.trace(*args, **kwargs)
-            return traced.jaxpr, jax_internals.traced_options(traced)
-        leaves, tree = jax.tree.flatten((args, dict(kwargs)))
-        arrays = [i for i, leaf in enumerate(leaves) if is_array(leaf)]
+            # That of Flax's `nnx.jit` wraps JAX's.
+            traced = getattr(traced, "traced", traced)
+            own = jax_internals.traced_options(traced)
+            return traced.jaxpr, own if options is None else options
+        of_arrays, arrays, _ = arrays_of(function, args, kwargs)
+        return jax.make_jaxpr(of_arrays)(*arrays), {}
 
-        def of_arrays(*values: Any) -> Any:
-            full = list(leaves)
-            for i, value in zip(arrays, values, strict=True):
-                full[i] = value
-            positional, named = jax.tree.unflatten(tree, full)
-            return [x for x in jax.tree.leaves(function(*positional, **named)) if is_array(x)]
 
-        return jax.make_jaxpr(of_arrays)(*[leaves[i] for i in arrays]), {}
+def arrays_of(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[Callable[..., list[Any]], list[Any], list[str]]:
+    """Returns a program as a function of arrays alone, which returns arrays.
+
+    Returns:
+        The function, its arguments, and a list that has the paths of its outputs once it is traced.
+    """
+    leaves, tree = jax.tree.flatten((args, dict(kwargs)))
+    arrays = [i for i, leaf in enumerate(leaves) if is_array(leaf)]
+    names: list[str] = []
+
+    def of_arrays(*values: Any) -> list[Any]:
+        full = list(leaves)
+        for i, value in zip(arrays, values, strict=True):
+            full[i] = value
+        positional, named = jax.tree.unflatten(tree, full)
+        outputs = jax.tree_util.tree_leaves_with_path(function(*positional, **named))
+        outputs = [(path, leaf) for path, leaf in outputs if is_array(leaf)]
+        names[:] = [jax.tree_util.keystr(path) for path, _ in outputs]
+        return [leaf for _, leaf in outputs]
+
+    return of_arrays, [leaves[i] for i in arrays], names
 
 
 def is_array(leaf: Any) -> bool:
@@ -143,33 +221,68 @@ class Judge:
         self._platform = spec.load().devices[device].platforms[0]
         self._mode = mode
         self._timed = timed_kernels
+        self._replaced = {primitive.name for primitive in native_scatter.replaced_primitives()}
 
     def finding(self, site: Site) -> Finding | None:
         """Returns the finding about an equation; None if it gives the same bits anyway."""
         if site.name.startswith("samebits_"):
             return self._of_own(site)
         rules = spec.load()
-        stated = _facts.facts(
-            site.name,
-            [operand.aval for operand in site.equation.invars],
-            site.equation.params,
-            site.operands,
-            timed_kernels=self._timed,
-        )
-        answer = spec.resolve_primitive(site.name, self._device, stated, rules)
-        if answer.effect == "same":
+        answer = spec.resolve_primitive(site.name, self._device, self._facts(site), rules)
+        races = answer.row is not None and spec.varies(answer.row, self._device, rules)
+        lowered = self._lowered(site)
+        if lowered is not None and lowered.row is not None:
+            made = lowered.effect == "ordered" and rules.devices[self._device].races
+            verdict: Verdict = "deterministic" if made else "raises"
+            if verdict == "raises" and lowered.effect != "raises":
+                return None
+            remedy = lowered.remedy if verdict == "raises" else self._spared(site, races)
+            return _finding(site, lowered.row.op, lowered.row.id, verdict, remedy, races)
+        if answer.effect == "same" or (
+            answer.row is not None and answer.row.mode_off and not races
+        ):
             return None
         op = rules.op_of_primitive.get(site.name, site.name)
         if answer.row is None:
             return _finding(site, op, None, "unknown", _NO_ROW)
-        races = spec.varies(answer.row, self._device, rules)
+        remedy = answer.remedy
+        if answer.effect == "ordered" and not _rules.holds():
+            remedy = f"{_rules.how_to_enable()} {remedy}"
+        return _finding(site, op, answer.row.id, "varies" if races else "unknown", remedy)
+
+    def _facts(self, site: Site, *, with_values: bool = True) -> dict[str, spec.FactValue]:
+        equation = site.equation
+        avals = [operand.aval for operand in equation.invars]
+        values = site.operands if with_values else None
+        return _facts.facts(site.name, avals, equation.params, values, timed_kernels=self._timed)
+
+    def _lowered(self, site: Site) -> spec.Answer | None:
+        """Returns what the lowering rule does, which sees no values; None if it does nothing."""
+        if not (self._mode.enabled and _rules.holds() and site.name in self._replaced):
+            return None
+        answer = spec.resolve_primitive(site.name, "any", self._facts(site, with_values=False))
+        if answer.effect == "same" or (answer.effect == "raises" and self._mode.warn_only):
+            return None
+        return answer
+
+    def _spared(self, site: Site, races: bool) -> str | None:
+        """Returns advice about an equation that is ordered although it does not race."""
+        return None if races or not self._facts(site).get("iota_indices") else _NEEDLESS
+
+    def of_instruction(self, instruction: Instruction) -> Finding | None:
+        """Returns the finding about a compiled instruction; None if it gives the same bits."""
+        rules = spec.load()
+        name = instruction.primitive
+        answer = spec.resolve_primitive(name, self._device, instruction.facts, rules)
+        row = answer.row
+        races = row is not None and spec.varies(row, self._device, rules)
+        if answer.effect == "same" or (row is not None and row.mode_off and not races):
+            return None
+        source, library = _named(instruction.lines)
+        op = rules.op_of_primitive.get(name, name)
+        remedy, row_id = (_NO_ROW, None) if row is None else (answer.remedy, row.id)
         verdict: Verdict = "varies" if races else "unknown"
-        if self._mode.enabled and answer.effect == "ordered":
-            verdict = "deterministic"
-        elif self._mode.enabled and answer.effect == "raises" and not self._mode.warn_only:
-            verdict = "raises"
-        remedy = None if verdict == "deterministic" else answer.remedy
-        return _finding(site, op, answer.row.id, verdict, remedy)
+        return Finding(op, row_id, verdict, source, library, (), instruction.shapes, remedy)
 
     def _of_own(self, site: Site) -> Finding | None:
         """Returns the finding about a primitive of this project, whose decision is in it."""
@@ -199,13 +312,21 @@ class Judge:
 
 
 def _finding(
-    site: Site, primitive: str, row: str | None, verdict: Verdict, remedy: str | None
+    site: Site,
+    primitive: str,
+    row: str | None,
+    verdict: Verdict,
+    remedy: str | None,
+    races: bool = True,
 ) -> Finding:
-    lines = site.lines
-    source = lines.user or lines.library or "unknown source"
-    library = lines.library if lines.user else None
+    source, library = _named(site.lines)
     inside = _without_jits(site.path)
-    return Finding(primitive, row, verdict, source, library, inside, site.shapes, remedy)
+    return Finding(primitive, row, verdict, source, library, inside, site.shapes, remedy, races)
+
+
+def _named(lines: Lines) -> tuple[str, str | None]:
+    """Returns the line that a person acts on, and that of the library beside it."""
+    return lines.user or lines.library or "unknown source", lines.library if lines.user else None
 
 
 def _without_jits(path: Collection[str]) -> tuple[str, ...]:
@@ -214,8 +335,10 @@ def _without_jits(path: Collection[str]) -> tuple[str, ...]:
     return tuple(part for part in path if part.partition(" ")[0] not in calls)
 
 
-def _in_words(mode: Mode) -> str:
+def in_words(mode: Mode) -> str:
+    """Returns the mode in words, and whether it holds for JAX's own primitives."""
     if not mode.enabled:
         return "the mode off"
     warns = ", warn_only=True" if mode.warn_only else ""
-    return f"the mode on (profile={mode.profile!r}{warns})"
+    part = "" if _rules.holds() else ", but not for JAX's own primitives"
+    return f"the mode on (profile={mode.profile!r}{warns}){part}"

@@ -194,20 +194,25 @@ def _windows(ndim: int, updates: Sequence[int], numbers: Any) -> list[int]:
 
 
 def _has_float_atomics(kernel: Any) -> bool:
-    """Returns whether a Pallas kernel updates floats atomically."""
+    """Returns whether a Pallas kernel adds floats with atomics, or swaps, which can add them too.
+
+    Extremes and sums of integers are the same in every order.
+    """
     jaxpr = getattr(kernel, "jaxpr", kernel)
-    for equation in jaxpr.eqns:
-        atomic = "atomic" in equation.primitive.name
-        if atomic and any(
-            _kind_of(out.aval.dtype) in ("floating", "complex")
-            for out in equation.outvars
-            if hasattr(out.aval, "dtype")
-        ):
-            return True
-        for inner in inner_jaxprs(equation.params):
-            if _has_float_atomics(inner):
-                return True
-    return False
+    return any(
+        _is_racing_atomic(equation) or any(map(_has_float_atomics, inner_jaxprs(equation.params)))
+        for equation in jaxpr.eqns
+    )
+
+
+def _is_racing_atomic(equation: Any) -> bool:
+    if "atomic" not in equation.primitive.name:
+        return False
+    kind = str(getattr(equation.params.get("atomic_type"), "value", equation.primitive.name))
+    if kind in ("max", "min", "and", "or", "xor"):
+        return False
+    dtypes = [out.aval.dtype for out in equation.outvars if hasattr(out.aval, "dtype")]
+    return kind != "add" or any(_kind_of(dtype) in ("floating", "complex") for dtype in dtypes)
 
 
 def inner_jaxprs(params: Mapping[str, Any]) -> list[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import textwrap
+from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias
 
 Verdict: TypeAlias = Literal["deterministic", "raises", "varies", "unknown"]
@@ -18,6 +19,8 @@ _HEADINGS: dict[Verdict, str] = {
     "raises": "Raises",
     "deterministic": "Deterministic, because the mode is on",
 }
+#: The heading of deterministic findings that would not race with the mode off.
+_NEEDLESS = "Ordered although nothing races"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +39,9 @@ class Finding:
         inside: The equations that it is inside of, such as ``scan``; the outermost first.
         shapes: The dtypes and shapes of its operands.
         remedy: Advice, in a sentence or two; None if nothing has to be done.
+        races: Whether it could vary with the mode off. If it is False, the values of the operands
+            show that it could not: the mode, which does not see values, orders it or refuses it
+            nevertheless.
         count: The number of equal equations in the program. The body of a loop counts once.
     """
 
@@ -47,6 +53,7 @@ class Finding:
     inside: tuple[str, ...]
     shapes: str
     remedy: str | None
+    races: bool = True
     count: int = 1
 
 
@@ -59,12 +66,14 @@ class Report:
         mode: The mode that they hold under, in words.
         findings: The equations that could vary, or that nothing is known of.
         equations: The number of equations that were looked at.
+        level: What was read: "program", or "compiled" for the instructions that XLA made.
     """
 
     device: str
     mode: str
     findings: tuple[Finding, ...]
     equations: int
+    level: str = "program"
 
     @property
     def ok(self) -> bool:
@@ -84,6 +93,7 @@ class Report:
         return {
             "schema": SCHEMA,
             "device": self.device,
+            "level": self.level,
             "mode": self.mode,
             "ok": self.ok,
             "equations": self.equations,
@@ -98,9 +108,9 @@ class Report:
         Args:
             width: Greatest length of a line of advice in characters.
         """
-        parts = [f"On {self.device}, with {self.mode}:"]
-        for verdict, heading in _HEADINGS.items():
-            findings = self.select(verdict)
+        read = ", as compiled" if self.level == "compiled" else ""
+        parts = [f"On {self.device}, with {self.mode}{read}:"]
+        for heading, findings in self._sections():
             if findings:
                 parts += ["", f"{heading} ({_times(sum(f.count for f in findings))})"]
                 parts += _table(findings, width)
@@ -109,12 +119,22 @@ class Report:
     def __str__(self) -> str:
         return self.text()
 
+    def _sections(self) -> Iterator[tuple[str, tuple[Finding, ...]]]:
+        ordered = self.select("deterministic")
+        for verdict, heading in _HEADINGS.items():
+            if verdict != "deterministic":
+                yield heading, self.select(verdict)
+        yield _HEADINGS["deterministic"], tuple(f for f in ordered if f.races)
+        yield _NEEDLESS, tuple(f for f in ordered if not f.races)
+
     def _summary(self) -> str:
+        noun = "instruction" if self.level == "compiled" else "equation"
+        every = _times(self.equations, noun)
         if self.ok:
-            return f"Of {_times(self.equations)} none varies and none is unknown."
+            return f"Of {every} none varies and none is unknown."
         varying = sum(f.count for f in self.select("varies"))
         unknown = sum(f.count for f in self.select("unknown"))
-        return f"Of {_times(self.equations)} {varying} vary and {unknown} are unknown."
+        return f"Of {every} {varying} vary and {unknown} are unknown."
 
 
 def grouped(findings: list[Finding]) -> tuple[Finding, ...]:
@@ -166,5 +186,5 @@ def _wrapped(remedy: str | None, width: int) -> list[str]:
     )
 
 
-def _times(count: int) -> str:
-    return "1 equation" if count == 1 else f"{count} equations"
+def _times(count: int, noun: str = "equation") -> str:
+    return f"1 {noun}" if count == 1 else f"{count} {noun}s"

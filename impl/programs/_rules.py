@@ -7,6 +7,7 @@ the equation is left alone, computed in order, or refused.
 from __future__ import annotations
 
 import functools
+import os
 import warnings
 from collections.abc import Callable
 from typing import Any, Literal
@@ -30,6 +31,22 @@ switch = jax.make_user_context(True)
 
 #: Facts that are proven here, from which it follows that no index occurs twice.
 _DISTINCT = ("one_update", "iota_indices")
+
+
+def holds() -> bool:
+    """Returns whether the mode holds for JAX's own primitives."""
+    return bool(native_scatter.twins) and bool(switch.value)
+
+
+def how_to_enable() -> str:
+    """Returns advice where the mode does not hold for JAX's own primitives."""
+    if native_scatter.twins:
+        return "Call `impl.programs.enable()`: the rules for JAX's primitives are disabled."
+    if os.environ.get("SAMEBITS_PROGRAMS", "1") == "0":
+        return (
+            "Start Python without SAMEBITS_PROGRAMS=0, which keeps the mode from JAX's primitives."
+        )
+    return "Install a samebits that knows this release of JAX: its primitives have no rules."
 
 
 def register() -> None:

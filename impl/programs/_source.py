@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import sys
 import sysconfig
+import types
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,39 +26,70 @@ class Lines:
 
     Attributes:
         user: The innermost line outside all libraries; None if there is none.
-        library: The line of a library, with the function: the innermost line of a library other
-            than JAX, else the function of JAX or of this package that the user's line calls; None
-            if there is no such line.
+        package: The innermost line of a library other than JAX, with the function; None if there is
+            none.
+        called: The function of JAX or of this package that the user's line calls; None if there is
+            none.
     """
 
-    user: str | None
-    library: str | None
+    user: str | None = None
+    package: str | None = None
+    called: str | None = None
+
+    @property
+    def library(self) -> str | None:
+        """The line of a library, with the function: of another library than JAX if there is one."""
+        return self.package or self.called
 
 
-def lines(equation: Any, outside: str | None = None) -> Lines:
+def lines(equation: Any, outside: Lines | None = None) -> Lines:
     """Returns the lines of an equation.
 
     Args:
         equation: The equation.
-        outside: The user's line of the equation that this one is inside of. It counts if a
-            library made all of the inner equation.
+        outside: The lines of the equation that this one is inside of. They count if a library made
+            all of the inner equation.
     """
-    inner: str | None = None
+    return lines_of(jax_internals.frames(equation), outside)
+
+
+def caller() -> Lines:
+    """Returns the lines of the code that runs now, in this thread."""
+    return lines_of(running())
+
+
+def running() -> Iterator[tuple[str, int, str]]:
+    """Yields the file, line and function of each frame of this thread, innermost first."""
+    frame: types.FrameType | None = sys._getframe(1)  # noqa: SLF001  # ``inspect`` reads the source of every frame.
+    while frame is not None:
+        yield frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+        frame = frame.f_back
+
+
+def lines_of(frames: Iterable[tuple[str, int, str]], outside: Lines | None = None) -> Lines:
+    """Returns the lines of frames, each a file, a line and a function, the innermost first.
+
+    Args:
+        frames: The frames.
+        outside: As for ``lines``.
+    """
+    package: str | None = None
     called: str | None = None
-    for file, line, function in jax_internals.frames(equation):
-        kind = _kind(file)
+    for file, line, function in frames:
+        kind = kind_of(file)
         if kind == "user":
-            return Lines(f"{_shown(file)}:{line}", inner or called)
-        text = f"{_shown(file)}:{line} ({function})"
+            return Lines(f"{shown(file)}:{line}", package, called)
+        text = f"{shown(file)}:{line} ({function})"
         if kind == "library":
-            inner = inner or text
+            package = package or text
         elif kind == "ours" and function.isidentifier() and not function.startswith("_"):
             called = text
-    return Lines(outside, inner or called)
+    outside = outside or Lines()
+    return Lines(outside.user, package or outside.package, called or outside.called)
 
 
 @functools.cache
-def _kind(file: str) -> Literal["user", "library", "ours", "none"]:
+def kind_of(file: str) -> Literal["user", "library", "ours", "none"]:
     """Returns whose code a file is: ``ours`` is JAX and this package, ``none`` explains nothing."""
     path = Path(file)
     if any(part in _INSTALLED for part in path.parts):
@@ -84,7 +118,7 @@ def _is_below(path: Path, folder: str) -> bool:
 
 
 @functools.cache
-def _shown(file: str) -> str:
+def shown(file: str) -> str:
     """Returns a path as short as it can be without doubt."""
     path = Path(file)
     for part in _INSTALLED:

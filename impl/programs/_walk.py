@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from impl._core import jax_internals
@@ -42,28 +42,48 @@ class Site:
 
 
 def walk(
-    scope: Scope, is_leaf: Any, *, path: tuple[str, ...] = (), outside: str | None = None
+    scope: Scope,
+    is_leaf: Callable[[str], bool],
+    *,
+    platform: str | None = None,
+    path: tuple[str, ...] = (),
+    outside: Lines | None = None,
 ) -> Iterator[Site]:
     """Yields the equations of a program, in order; each call of a function counts.
 
-    The body of a loop, and each branch of a condition, counts once.
+    The body of a loop, and each branch of a condition, counts once. An equation that does no more
+    than run its jaxprs is not yielded; an equation of another primitive is, before those within.
 
     Args:
         scope: The scope of the jaxpr.
         is_leaf: Returns whether a row is about the primitive of this name: then the walk does not
             go into the jaxprs of the equation. An equation without jaxprs is a leaf anyway.
+        platform: The platform, of which ``jax.lax.platform_dependent`` takes the branch; None for
+            the branches of all platforms.
         path: The names of the equations that the jaxpr is inside of.
-        outside: The user's line of the innermost of them.
+        outside: The lines of the innermost of them.
     """
     for equation in scope.jaxpr.eqns:
         found = _source.lines(equation, outside)
-        inner = [] if is_leaf(equation.primitive.name) else inner_scopes(scope, equation)
-        if not inner:
+        leaf = is_leaf(equation.primitive.name)
+        inner = [] if leaf else inner_scopes(scope, equation, platform)
+        if not inner or not only_runs(equation):
             yield Site(equation, Operands(scope, equation), found, path)
         for part in inner:
             yield from walk(
-                part, is_leaf, path=(*path, label(equation)), outside=found.user or outside
+                part, is_leaf, platform=platform, path=(*path, label(equation)), outside=found
             )
+
+
+#: Primitives that do nothing but run the jaxprs that they hold.
+_RUN = frozenset({"scan", "while", "cond", "shard_map", "custom_linear_solve", "linear_call"})
+#: Further ones, which JAX's documents name less.
+_RUN_TOO = frozenset({"composite", "custom_partitioning", "custom_vmap_call", "eval_jaxpr"})
+
+
+def only_runs(equation: Any) -> bool:
+    """Returns whether an equation does nothing but run the jaxprs that it holds."""
+    return called(equation) is not None or equation.primitive.name in _RUN | _RUN_TOO
 
 
 def label(equation: Any) -> str:
@@ -73,8 +93,8 @@ def label(equation: Any) -> str:
     return f"{kind} {name}" if isinstance(name, str) and name else kind
 
 
-def inner_scopes(scope: Scope, equation: Any) -> list[Scope]:
-    """Returns the scopes of the jaxprs that an equation holds.
+def inner_scopes(scope: Scope, equation: Any, platform: str | None = None) -> list[Scope]:
+    """Returns the scopes of the jaxprs of an equation that a platform runs; None runs all.
 
     An input is known in the scope if it is an operand of the equation in every run of the jaxpr.
     """
@@ -90,8 +110,11 @@ def inner_scopes(scope: Scope, equation: Any) -> list[Scope]:
         operands = range(len(equation.invars) - 1)
         return [
             scope.inner(equation, branch, {i: i + 1 for i in operands})
-            for branch in params["branches"]
+            for branch in _branches(params, platform)
         ]
+    if kind == "custom_linear_solve":
+        # Its other jaxprs are for derivatives, which are equations of their own by now.
+        return [scope.inner(equation, params["jaxprs"].solve, {})]
     if kind == "while":
         first, second = params["cond_nconsts"], params["body_nconsts"]
         return [
@@ -99,3 +122,18 @@ def inner_scopes(scope: Scope, equation: Any) -> list[Scope]:
             scope.inner(equation, params["body_jaxpr"], {i: i + first for i in range(second)}),
         ]
     return [scope.inner(equation, jaxpr, {}) for jaxpr in _facts.inner_jaxprs(params)]
+
+
+def _branches(params: Mapping[str, Any], platform: str | None) -> Sequence[Any]:
+    """Returns the branches of a condition; of ``jax.lax.platform_dependent`` that of a platform."""
+    branches: Sequence[Any] = params["branches"]
+    groups = params.get("branches_platforms")
+    if groups is None or platform is None:
+        return branches
+    own = [
+        branch
+        for branch, group in zip(branches, groups, strict=True)
+        if group is not None and platform in group
+    ]
+    rest = [branch for branch, group in zip(branches, groups, strict=True) if group is None]
+    return own or rest or branches

@@ -1,6 +1,10 @@
-"""``python -m impl``: its arguments, and a reader that closes the pipe."""
+"""``python -m impl``: its arguments, the status of an audit, and a reader that closes the pipe."""
 
+import json
+import os
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -30,3 +34,88 @@ def test_a_reader_that_goes_away_is_an_error_with_a_message(monkeypatch, tmp_pat
         monkeypatch.setattr(sys, "stdout", closed)
         assert command.main(["demo"]) == 1
     assert "the reader of the output went away" in capsys.readouterr().err
+
+
+PROGRAM = """
+import jax
+import jax.numpy as jnp
+
+import impl
+
+def racing():
+    print("printed by the program")
+    return lambda x, i: x.at[i].add(1.0), (jnp.ones(3), jnp.zeros(9, int))
+
+def safe():
+    return jnp.sin, (1.0,)
+
+def ordered():
+    impl.use_deterministic_algorithms(True)
+    return racing()
+
+def unknown():
+    return lambda x: jax.pure_callback(lambda x: x, x, x), (jnp.ones(3),)
+
+def wrong():
+    return jnp.sin
+
+def failing():
+    return lambda x: x @ x, (jnp.ones(3), 1, 2)
+
+assert __name__ != "__main__"
+"""
+
+
+@pytest.fixture
+def program(tmp_path):
+    file = tmp_path / "train.py"
+    file.write_text(PROGRAM)
+    return lambda name: f"{file}:{name}"
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "status"),
+    [
+        ("racing", [], 1),
+        ("racing", ["--device", "cpu"], 0),
+        ("racing", ["--device", "cpu", "--level", "compiled"], 0),
+        ("safe", [], 0),
+        ("ordered", [], 0),
+        ("unknown", [], 1),
+        ("racing", ["--device", "tpu"], 2),
+        ("racing", ["--level", "hlo"], 2),
+        ("wrong", [], 2),
+        ("failing", [], 2),
+        ("missing", [], 2),
+    ],
+)
+def test_the_status_of_an_audit(program, name, options, status, capsys):
+    assert command.main(["audit", program(name), *options]) == status
+    out, err = capsys.readouterr()
+    assert bool(out) is (status < 2)
+    assert ("python -m impl audit: " in err) is (status == 2)
+    assert "printed by the program" not in out
+
+
+@pytest.mark.parametrize("wrong", ["train.py", "absent.py:step", "{}:", "{}:1x"])
+def test_the_program_of_an_audit_is_a_file_and_a_name(program, wrong, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        command.main(["audit", wrong.format(program("")[:-1])])
+    assert stopped.value.code == 2
+    assert "FILE.py:NAME" in capsys.readouterr().err
+
+
+def test_an_audit_in_a_process_of_its_own_prints_data(program):
+    done = subprocess.run(
+        [sys.executable, "-m", "impl", "audit", program("racing"), "--json"],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    (finding,) = json.loads(done.stdout)["findings"]
+    assert finding["source"].endswith("train.py:9")
+    assert (finding["verdict"], finding["row"]) == ("varies", "R0400")
+    assert "printed by the program" in done.stderr

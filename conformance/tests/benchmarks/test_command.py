@@ -19,6 +19,8 @@ from conformance.benchmarks import (
 )
 from impl.tests.support import user_programs
 
+pytestmark = pytest.mark.once
+
 
 @pytest.fixture(autouse=True)
 def small_sizes(monkeypatch):

@@ -4,7 +4,11 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from conformance.reporting import report
+
+pytestmark = pytest.mark.once
 
 PLAIN = "conformance.tests._plain"
 #: The entries: a known fault, a fault that does not occur, an id that means no test, a fault of

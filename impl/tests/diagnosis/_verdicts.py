@@ -4,4 +4,4 @@ from typing import get_args
 
 from impl.diagnosis._report import Verdict
 
-FIXED, PROCESS, MACHINE = get_args(Verdict)
+FIXED, PROCESS, MACHINE, UNKNOWN = get_args(Verdict)

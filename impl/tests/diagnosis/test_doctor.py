@@ -63,12 +63,14 @@ def test_the_command_prints_the_report_of_its_process(capsys, monkeypatch):
 
 PROGRAM = """
 import sys
+import jax.numpy as jnp
 import impl
 import beside  # a module in the same folder
 impl.use_deterministic_algorithms(True)
 impl.seed_everything(3)
 print("not in the report")
-assert __name__ == "__main__" and len(sys.argv) == 1
+jnp.zeros(4).at[jnp.zeros(9, int)].add(2.5)
+assert __name__ == "__main__" and sys.argv[1:] == ["--json"]
 sys.exit(0)
 """
 
@@ -90,15 +92,48 @@ def test_strict_succeeds_where_all_that_can_be_fixed_is(tmp_path):
     (tmp_path / "beside.py").touch()
     (tmp_path / "train.py").write_text(PROGRAM)
     settled = {"NPROC": "1", "PYTHONHASHSEED": "0", "XLA_FLAGS": "--xla_cpu_max_isa=AVX2"}
-    done = doctor(settled, "--after", str(tmp_path / "train.py"))
+    done = doctor(settled, "--after", str(tmp_path / "train.py"), "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     data = json.loads(done.stdout)
     validate(data)
     values = {item["name"]: item["value"] for item in data["items"]}
     assert (values["deterministic algorithms"], values["numpy.random"]) == ("on", "3")
+    # A new process has compiled nothing before, so that all of the file's operations are seen.
+    assert data["ran"]["operations"] > 1
+    assert values["all equations"].startswith(f"{data['ran']['equations']} equations of 0 ")
     # JAX's other settings are as usual, in this release too.
     shown = [item["name"] for item in data["items"] if item["section"] == "JAX settings"]
     assert set(shown) == SHOWN
+
+
+def test_strict_fails_over_a_generator_without_a_seed(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", [])
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    file = tmp_path / "train.py"
+    file.write_text("import numpy as np\nnp.random.default_rng()\n1 / 0\n")
+    assert (
+        command.main(["doctor", "--json", "--strict", "--device", "cpu", "--after", str(file)]) == 1
+    )
+    captured = capsys.readouterr()
+    data = json.loads(captured.out)
+    validate(data)
+    assert f"{file}:2  a generator of NumPy" in data["varying"]
+    assert (data["ran"]["device"], data["ran"]["failure"]) == ("cpu", "raised ZeroDivisionError")
+    assert captured.err.endswith("train.py raised ZeroDivisionError, as shown above\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--after"], "--after needs a FILE"),
+        (["--twice", "/no/such/file"], "there is no file '/no/such/file'"),
+        (["--device", "gpu"], "invalid choice: 'gpu'"),
+    ],
+)
+def test_bad_arguments_are_errors(capsys, arguments, message):
+    with pytest.raises(SystemExit, match="2"):
+        command.main(["doctor", *arguments])
+    assert message in capsys.readouterr().err
 
 
 def test_an_environment_over_which_xla_aborts_is_reported():

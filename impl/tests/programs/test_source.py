@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+import impl
 from impl.programs import _source
 
 HERE = "impl/tests/programs/test_source.py"
@@ -33,7 +34,7 @@ def test_without_a_library_there_is_the_users_line_only():
 
     (equation,) = equations(function, 1.0)
     here = function.__code__.co_firstlineno + 1
-    assert _source.lines(equation) == _source.Lines(f"{HERE}:{here}", None)
+    assert _source.lines(equation) == _source.Lines(f"{HERE}:{here}")
 
 
 def test_a_function_that_a_library_traced_has_the_line_outside():
@@ -43,9 +44,51 @@ def test_a_function_that_a_library_traced_has_the_line_outside():
     jax.make_jaxpr(first)(jnp.ones((3, 2)))  # The inner equations are those of this call.
     (call,) = [e for e in equations(first, jnp.ones((3, 2))) if e.primitive.name == "jit"]
     inner = getattr(call.params["jaxpr"], "jaxpr", call.params["jaxpr"]).eqns
-    found = _source.lines(inner[0], "their.py:3")
+    found = _source.lines(inner[0], _source.Lines("their.py:3"))
     assert found.user == "their.py:3"
     assert "(take_along_axis)" in found.library
+    found = _source.lines(inner[0], _source.Lines("their.py:3", "net.py:8 (Embed)", "(f)"))
+    assert found.library == "net.py:8 (Embed)"
+    assert "(take_along_axis)" in found.called
+
+
+LIBRARY = """
+import jax, jax.numpy as jnp
+
+def embed(table, words):
+    return jnp.take(table, words, axis=0)
+
+@jax.jit
+def summed(table, words):
+    return embed(table, words).sum()
+"""
+
+
+def test_the_library_that_the_user_calls_is_named_beside_their_line(tmp_path):
+    # As Flax, Equinox and Optax are: installed, and calling jitted functions of JAX.
+    file = tmp_path / "site-packages" / "nets" / "layers.py"
+    file.parent.mkdir(parents=True)
+    file.write_text(LIBRARY)
+    names = {}
+    exec(compile(LIBRARY, str(file), "exec"), names)
+
+    def step(table, words):
+        return jax.grad(lambda t: names["summed"](t, words) + names["embed"](t, words).sum())(table)
+
+    (finding,) = impl.audit(step)(jnp.ones((3, 2)), jnp.zeros(4, int)).findings
+    assert finding.source == f"{HERE}:{step.__code__.co_firstlineno + 1}"
+    assert finding.library == "nets/layers.py:5 (embed)"
+    assert finding.count == 2
+
+
+def test_a_library_alone_is_named_with_its_line(tmp_path):
+    file = tmp_path / "site-packages" / "nets.py"
+    names = {}
+    exec(compile(LIBRARY, str(file), "exec"), names)
+    step = jax.grad(names["summed"])
+    (finding,) = impl.audit(step)(jnp.ones((3, 2)), jnp.zeros(4, int)).findings
+    assert finding.source == "nets.py:5 (embed)"
+    assert finding.library is None
 
 
 SITE = "/usr/lib/python3/site-packages"
@@ -68,11 +111,11 @@ SITE = "/usr/lib/python3/site-packages"
     ],
 )
 def test_whose_code_a_file_is(file, kind):
-    assert _source._kind(file) == kind
+    assert _source.kind_of(file) == kind
 
 
 def test_a_path_is_shown_as_short_as_it_can_be(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    assert _source._shown(str(tmp_path / "models" / "net.py")) == str(Path("models", "net.py"))
-    assert _source._shown(f"{SITE}/flax/linen/linear.py") == str(Path("flax/linen/linear.py"))
-    assert _source._shown("/elsewhere/net.py") == "/elsewhere/net.py"
+    assert _source.shown(str(tmp_path / "models" / "net.py")) == str(Path("models", "net.py"))
+    assert _source.shown(f"{SITE}/flax/linen/linear.py") == str(Path("flax/linen/linear.py"))
+    assert _source.shown("/elsewhere/net.py") == "/elsewhere/net.py"

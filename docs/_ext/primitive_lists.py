@@ -1,0 +1,68 @@
+"""Renders the rows about JAX's own primitives: the directive ``spec-primitives``."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from sphinx.application import Sphinx
+from sphinx.util.typing import ExtensionMetadata, OptionSpec
+
+import spec
+from spec_nodes import SpecDirective, field, field_list_of_sources, paragraph
+
+#: The effects that a page can list.
+EFFECTS = ("ordered", "raises", "unknown", "same")
+
+
+def rows_with(effect: str, device: str) -> list[spec.Primitive]:
+    """Returns the rows that have one effect on a device, by the name of the primitive."""
+    rows = [
+        row
+        for row in spec.load().primitives
+        if row.active and row.covers(device) and spec.effect_of_primitive(row, device) == effect
+    ]
+    return sorted(rows, key=lambda row: (row.op, row.id))
+
+
+class SpecPrimitives(SpecDirective):
+    """A definition list of the rows about primitives that have one effect on a device."""
+
+    required_arguments = 1
+    option_spec: ClassVar[OptionSpec | None] = {"device": directives.unchanged_required}
+
+    def run(self) -> list[nodes.Node]:
+        """Makes a definition list."""
+        effect = self.arguments[0]
+        if effect not in EFFECTS:
+            raise self.error(f"no effect {effect!r} to list; there are {EFFECTS}")
+        device = self.options.get("device", "")
+        if device not in spec.load().devices:
+            raise self.error(f"no device {device!r}; there are {sorted(spec.load().devices)}")
+        definitions = nodes.definition_list()
+        for row in rows_with(effect, device):
+            definitions += self.entry(row)
+        return [definitions]
+
+    def entry(self, row: spec.Primitive) -> nodes.definition_list_item:
+        """Returns one row in full."""
+        term = nodes.term("", "", nodes.literal("", row.op), nodes.Text(f" {row.id}"))
+        self.anchor_entry(term, "row", row.id)
+        names = ", ".join(f"`{name}`" for name in row.primitives)
+        body = nodes.definition("", paragraph(f"{names}: {row.condition}. {row.evidence or ''}"))
+        fields = [field("To do", paragraph(row.remedy))] if row.remedy else []
+        if row.order:
+            fields.append(field("Order", paragraph(self.link("order", row.order))))
+        if row.guarantee:
+            fields.append(field("Guarantee", paragraph(f"`{row.guarantee}`")))
+        if fields:
+            body += nodes.field_list("", *fields)
+        body += field_list_of_sources(row.sources, spec.load())
+        return nodes.definition_list_item("", term, body)
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Registers the directive."""
+    app.add_directive("spec-primitives", SpecPrimitives)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

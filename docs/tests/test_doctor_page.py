@@ -1,0 +1,39 @@
+"""The doctor's reports on the page about reproducible programs are those that it prints."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from impl import __main__ as command
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = "docs/examples/unseeded.py"
+
+
+def shown(command_line: str) -> str:
+    """Returns the text that the page shows after a command."""
+    page = (ROOT / "docs" / "reproducibility.md").read_text(encoding="utf-8")
+    text = page.partition(f"`{command_line}`")[2]
+    found = re.search(r"```text\n(.*?)\n```", text, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def plain(text: str) -> str:
+    """Returns a text without what depends on the width of a table and on the release of JAX."""
+    text = re.sub(r"\d+ (equations|operations)|call \d+ of \d+|'\S+' of \S+", "", text)
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("option", ["--after", "--twice"])
+def test_the_page_shows_what_the_doctor_prints(
+    option: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(sys, "argv", [])
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    command.main(["doctor", option, EXAMPLE])
+    printed = capsys.readouterr().out
+    assert plain(shown(f"python -m impl doctor {option} {EXAMPLE}")) in plain(printed)

@@ -1,0 +1,220 @@
+"""Watches NumPy's and Python's generators of random numbers: which have no seed, and who uses them.
+
+A generator of NumPy without a seed asks ``numpy.random.bit_generator.randbits`` for one, and one of
+Python its method ``seed``. So the classes can stay as they are, apart from ``RandomState``, which
+asks for a seed before it takes another one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import random
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from impl.programs import _source
+
+# The functions of a module are methods of its global generator.
+_GLOBAL_OF_NUMPY: Any = np.random.rand.__self__  # type: ignore[attr-defined]
+_GLOBAL_OF_PYTHON: Any = random.random.__self__  # type: ignore[attr-defined]
+_SEEDING = {"seed", "setstate", "set_state", "getstate", "get_state"}
+_OWN = (str(Path(np.__file__).parent), random.__file__, __file__)
+
+
+@dataclasses.dataclass(frozen=True)
+class Made:
+    """A generator that was made without a seed.
+
+    Attributes:
+        kind: ``numpy.random`` or ``random``.
+        line: The user's line, or a library's, as ``file:line``.
+    """
+
+    kind: str
+    line: str
+
+
+@dataclasses.dataclass
+class Global:
+    """The knowledge of a global generator.
+
+    Attributes:
+        seeded: Whether its latest seed or state was chosen; False before there is one.
+        unseeded_use: The line of the first draw that no seed came before; None if none is known.
+        changed: Whether its state is another one at the end, and no seed came before.
+    """
+
+    seeded: bool = False
+    unseeded_use: str | None = None
+    changed: bool = False
+
+
+class Watch:
+    """The generators that a program makes and uses.
+
+    Attributes:
+        made: The generators that were made without a seed, and the number of each.
+        states: The global generators, by the name of their module.
+    """
+
+    def __init__(self) -> None:
+        self.made: dict[Made, int] = {}
+        self.states = {"random": Global(), "numpy.random": Global()}
+        self._lock = threading.Lock()
+        self._thread = threading.local()
+
+    @contextlib.contextmanager
+    def paused(self, paused: bool) -> Iterator[None]:
+        """Notes no generator that this thread makes inside, if ``paused``."""
+        self._thread.paused = paused
+        try:
+            yield
+        finally:
+            self._thread.paused = False
+
+    def make(self, kind: str) -> None:
+        """Notes that a generator is made without a seed, by the code that runs now."""
+        line = None if getattr(self._thread, "paused", False) else _line()
+        if line is not None:
+            with self._lock:
+                made = Made(kind, line)
+                self.made[made] = self.made.get(made, 0) + 1
+
+    def seed(self, name: str, chosen: bool) -> None:
+        """Notes that a global generator gets a seed or a state."""
+        self.states[name].seeded = chosen
+
+    def use(self, name: str) -> None:
+        """Notes a draw from a global generator."""
+        state = self.states[name]
+        if not state.seeded and state.unseeded_use is None:
+            state.unseeded_use = _line()
+
+
+def _line() -> str | None:
+    """Returns the line that uses a generator; None if it is Python's own, for names of files."""
+    kinds = (_source.kind_of(file) for file, _, _ in _source.running() if not file.startswith(_OWN))
+    if next(kinds, "none") not in ("user", "library"):
+        return None
+    lines = _source.caller()
+    return lines.user or lines.library
+
+
+@contextlib.contextmanager
+def watched() -> Iterator[Watch]:
+    """Watches all generators of random numbers of this process that are made or used inside."""
+    watch = Watch()
+    before = _states()
+    with contextlib.ExitStack() as patches:
+        for name in random.__all__:
+            _wrap(patches, watch, random, name, _GLOBAL_OF_PYTHON)
+        for name in dir(np.random):
+            _wrap(patches, watch, np.random, name, _GLOBAL_OF_NUMPY)
+        _patch(patches, np.random, "RandomState", _told_of_random_state(watch))
+        _patch(patches, random.Random, "seed", _told_of_seed(watch, random.Random.seed))
+        bits = getattr(np.random.bit_generator, "randbits", None)
+        if bits is not None:
+            told = _first(lambda: watch.make("numpy.random"), bits)
+            _patch(patches, np.random.bit_generator, "randbits", told)
+        else:  # Another NumPy: at least the function that most programs call.
+            _patch(patches, np.random, "default_rng", _told_of_default_rng(watch))
+        try:
+            yield watch
+        finally:
+            for name, state in _states().items():
+                known = watch.states[name]
+                known.changed = not known.seeded and state != before[name]
+
+
+def _states() -> dict[str, Any]:
+    of_numpy: Any = np.random.get_state(legacy=True)  # noqa: NPY002  # The global one is watched.
+    return {
+        "random": random.getstate(),
+        "numpy.random": (of_numpy[1].tobytes(), *of_numpy[2:]),
+    }
+
+
+def _patch(patches: contextlib.ExitStack, owner: Any, name: str, value: Any) -> None:
+    patches.callback(setattr, owner, name, getattr(owner, name))
+    setattr(owner, name, value)
+
+
+def _wrap(patches: contextlib.ExitStack, watch: Watch, module: Any, name: str, owner: Any) -> None:
+    """Puts a function that tells of its calls in the position of one of a global generator."""
+    function = getattr(module, name)
+    if getattr(function, "__self__", None) is not owner and name != "seed":
+        return
+    kind = module.__name__
+    if name not in _SEEDING:
+        told = _first(lambda: watch.use(kind), function)
+    elif name == "seed":
+
+        def told(*args: Any, **kwargs: Any) -> Any:
+            watch.seed(kind, any(value is not None for value in (*args, *kwargs.values())))
+            return function(*args, **kwargs)
+
+    elif name in ("setstate", "set_state"):
+        told = _first(lambda: watch.seed(kind, True), function)
+    else:
+        return
+    functools.update_wrapper(told, function)
+    told.__module__, told.__qualname__ = kind, name  # As pickles name it.
+    _patch(patches, module, name, told)
+
+
+def _first(tell: Callable[[], None], function: Callable[..., Any]) -> Callable[..., Any]:
+    def told(*args: Any, **kwargs: Any) -> Any:
+        tell()
+        return function(*args, **kwargs)
+
+    return told
+
+
+def _told_of_seed(watch: Watch, seed: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(seed)
+    def told(self: random.Random, a: Any = None, *rest: Any, **named: Any) -> None:
+        if a is None:
+            watch.make("random")
+        seed(self, a, *rest, **named)
+
+    return told
+
+
+class _SameInstances(type):
+    """The type of a class that has the instances of its base."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, cls.__base__ or object)
+
+
+def _told_of_random_state(watch: Watch) -> type:
+    """Returns the class without telling of its seed from the system if another one follows."""
+    base: Any = np.random.RandomState
+
+    class RandomState(base, metaclass=_SameInstances):  # type: ignore[misc]
+        __doc__ = base.__doc__
+
+        def __init__(self, seed: Any = None) -> None:
+            with watch.paused(seed is not None):
+                super().__init__(seed)
+
+    RandomState.__module__, RandomState.__qualname__ = "numpy.random", "RandomState"
+    return RandomState
+
+
+def _told_of_default_rng(watch: Watch) -> Callable[..., Any]:
+    make = np.random.default_rng
+
+    @functools.wraps(make)
+    def told(seed: Any = None) -> Any:
+        if seed is None:
+            watch.make("numpy.random")
+        return make(seed)
+
+    return told

@@ -1,0 +1,178 @@
+"""Records the programs that are compiled while a file runs, and judges them with the audit."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import spec
+from impl import programs
+from impl._core import jax_internals
+from impl._mode import modes
+from impl._mode.modes import Mode
+from impl.programs import Finding, _facts, _source
+from impl.programs._audit import Judge, times_kernels
+from impl.programs._source import Lines
+from impl.programs._values import Scope
+from impl.programs._walk import walk
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """A program that was lowered to be compiled.
+
+    Attributes:
+        lowered: The program.
+        line: The user's line that called it; None if no line of the stack is a user's.
+        mode: The mode that it was compiled with. It is off if JAX's own primitives are left alone.
+    """
+
+    lowered: jax_internals.Lowered
+    line: str | None
+    mode: Mode
+
+    @property
+    def name(self) -> str:
+        """The name of its function."""
+        return self.lowered.function.partition(" ")[0]
+
+    @property
+    def jaxpr(self) -> Any:
+        """Its jaxpr, without the constants."""
+        return getattr(self.lowered.closed, "jaxpr", self.lowered.closed)
+
+    @property
+    def is_operation(self) -> bool:
+        """True if it is an operation of JAX that ran outside of ``jit``."""
+        files = {self.lowered.function.partition(" at ")[2].rpartition(":")[0], *_files(self.jaxpr)}
+        return not any(_source.kind_of(file) in ("user", "library") for file in files)
+
+
+def _files(jaxpr: Any) -> Iterator[str]:
+    """Yields the files that the equations of a jaxpr, and of those inside, come from."""
+    for equation in jaxpr.eqns:
+        yield from (file for file, _, _ in jax_internals.frames(equation))
+        for inner in _facts.inner_jaxprs(equation.params):
+            yield from _files(getattr(inner, "jaxpr", inner))
+
+
+@dataclasses.dataclass(frozen=True)
+class Judged:
+    """The verdicts on the programs.
+
+    Attributes:
+        device: The device that they are about.
+        findings: The audit's findings, each with the mode of its program and the number of equal
+            ones.
+        functions: The number of compiled functions.
+        operations: The number of compiled single operations that ran outside of ``jit``.
+        equations: The number of equations that were looked at.
+        off: The programs that were compiled with the mode off, as ``name (file:line)``, and how
+            often each was. Operations outside of ``jit`` have no name.
+        off_varies: Whether one of those varies, or is unknown.
+        unread: The programs that the audit could not read, each with the error.
+    """
+
+    device: str
+    findings: dict[tuple[Finding, Mode], int]
+    functions: int
+    operations: int
+    equations: int
+    off: dict[str, int]
+    off_varies: bool
+    unread: dict[str, str]
+
+
+class Recorder:
+    """Keeps the programs that are lowered, in any thread, while ``watched`` is active."""
+
+    def __init__(self) -> None:
+        self.programs: list[Program] = []
+        self._lock = threading.Lock()
+        self._thread = threading.local()
+
+    @contextlib.contextmanager
+    def watched(
+        self, called: Callable[[jax_internals.Call], Sequence[Any]] | None = None
+    ) -> Iterator[None]:
+        """Watches this process.
+
+        Args:
+            called: As for ``jax_internals.watched_programs``, for calls that are not its own.
+        """
+
+        def call(program: jax_internals.Call) -> Sequence[Any]:
+            if called is None or self.is_paused:
+                return program.run()
+            return called(program)
+
+        tell = None if called is None else call
+        with jax_internals.watched_programs(self._keep, tell):
+            yield
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether this thread is inside ``paused``."""
+        return getattr(self._thread, "paused", False)
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Keeps nothing of what this thread compiles or calls inside."""
+        self._thread.paused = True
+        try:
+            yield
+        finally:
+            self._thread.paused = False
+
+    def _keep(self, lowered: jax_internals.Lowered) -> None:
+        if self.is_paused:
+            return
+        mode = modes.current()
+        if not programs.are_enabled():
+            mode = dataclasses.replace(mode, enabled=False)
+        program = Program(lowered, _source.caller().user, mode)
+        with self._lock:
+            self.programs.append(program)
+
+
+def judged(recorded: Sequence[Program], device: str) -> Judged:
+    """Returns the verdicts on programs, for a device of the spec."""
+    findings: Counter[tuple[Finding, Mode]] = Counter()
+    off: Counter[str] = Counter()
+    off_varies = False
+    unread: dict[str, str] = {}
+    equations = 0
+    for program in recorded:
+        operation = program.is_operation
+        named = "" if operation else f"{program.name} ({program.line or 'unknown line'})"
+        try:
+            found, count = audited(program, device)
+        except Exception as error:  # noqa: BLE001  # One odd program hides no other.
+            unread[named or program.name] = f"{type(error).__name__}: {error}"
+            continue
+        equations += count
+        findings.update((finding, program.mode) for finding in found)
+        if not program.mode.enabled:
+            off[named] += 1
+            off_varies |= any(f.verdict in ("varies", "unknown") for f in found)
+    operations = sum(program.is_operation for program in recorded)
+    functions = len(recorded) - operations
+    return Judged(
+        device, dict(findings), functions, operations, equations, dict(off), off_varies, unread
+    )
+
+
+def audited(program: Program, device: str) -> tuple[list[Finding], int]:
+    """Returns the audit's findings on a program, and the number of its equations."""
+    rules = spec.load()
+    judge = Judge(device, program.mode, times_kernels(program.lowered.options))
+    constants = getattr(program.lowered.closed, "consts", ())
+    scope = Scope(program.jaxpr, dict(zip(program.jaxpr.constvars, constants, strict=False)))
+    sites = list(
+        walk(scope, lambda name: name in rules.op_of_primitive, outside=Lines(program.line))
+    )
+    return [f for site in sites if (f := judge.finding(site)) is not None], len(sites)

@@ -1,0 +1,206 @@
+"""Evaluates a JAX program with a digest of the outputs of each equation that is marked.
+
+A digest is two words of 32 bits, computed on the device by sums of integers, whose order changes
+nothing. The program is evaluated equation by equation, inside one ``jax.jit``: the bodies of calls,
+loops and conditions too. Each marked output stands behind an optimization barrier, so that its
+digest is that of the bits which the next equation gets.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.extend.core import jaxpr_as_fun
+
+from impl._core import jax_internals
+from impl.programs._marks import Node, is_digested, opened, parts_of
+
+Values: TypeAlias = list[Any]
+Words: TypeAlias = list[jax.Array]
+
+
+def evaluate(closed: Any, arguments: Sequence[Any], nodes: Sequence[Node]) -> tuple[Values, Words]:
+    """Returns the outputs of a jaxpr, and the words of its nodes, inside a trace of JAX.
+
+    Args:
+        closed: The jaxpr with its constants.
+        arguments: Its inputs.
+        nodes: Its nodes.
+    """
+    jaxpr = opened(closed)
+    constants = list(getattr(closed, "consts", ()))
+    environment = dict(zip(jaxpr.constvars, constants, strict=False))
+    environment |= dict(zip(jaxpr.invars, arguments, strict=True))
+
+    def read(atom: Any) -> Any:
+        return atom.val if hasattr(atom, "val") else environment[atom]
+
+    words = digests(constants) if nodes[0].marked else []
+    for equation, node in zip(jaxpr.eqns, nodes[1:], strict=True):
+        outputs, inner = _step(equation, [read(operand) for operand in equation.invars], node)
+        if node.marked:
+            outputs = _behind_barrier(outputs)
+        words += inner
+        if node.marked:
+            pairs = zip(equation.outvars, outputs, strict=True)
+            words += digests([value for out, value in pairs if is_digested(out)])
+        environment |= dict(zip(equation.outvars, outputs, strict=True))
+    return [read(atom) for atom in jaxpr.outvars], words
+
+
+def _step(equation: Any, operands: Values, node: Node) -> tuple[Values, Words]:
+    name, parts = equation.primitive.name, parts_of(equation)
+    if not parts:
+        return jax_internals.evaluated(equation, operands), []
+    if name == "scan":
+        return _scan(equation.params, operands, node)
+    if name == "while":
+        return _while(equation.params, operands, node)
+    if name == "cond":
+        return _cond(parts, operands, node)
+    return evaluate(parts[0], operands, node.inner)
+
+
+def _scan(params: Mapping[str, Any], operands: Values, node: Node) -> tuple[Values, Words]:
+    constants = jax_internals.scan_constants(params)
+    carried = jax_internals.scan_carried(params)
+    fixed, carry, elements = (
+        operands[:constants],
+        operands[constants : constants + carried],
+        operands[constants + carried :],
+    )
+
+    def body(state: Any, element: Any) -> Any:
+        index, rows, values = state
+        outputs, words = evaluate(params["jaxpr"], [*fixed, *values, *element], node.inner)
+        rows = _with_row(rows, index, words, node)
+        return (index + 1, rows, outputs[:carried]), outputs[carried:]
+
+    first = (np.int32(0), _no_rows(node), carry)
+    (_, rows, carry), stacked = lax.scan(
+        body, first, elements, length=params["length"], reverse=params["reverse"]
+    )
+    return [*carry, *stacked], [rows.reshape(-1)]
+
+
+def _while(params: Mapping[str, Any], operands: Values, node: Node) -> tuple[Values, Words]:
+    first, second = params["cond_nconsts"], params["body_nconsts"]
+    of_test, of_body = operands[:first], operands[first : first + second]
+    test, body = params["cond_jaxpr"], params["body_jaxpr"]
+    cut = 1 + len(opened(test).eqns)
+
+    def goes_on(state: Any) -> Any:
+        return jaxpr_as_fun(test)(*of_test, *state[2])[0]
+
+    def step(state: Any) -> Any:
+        index, rows, values = state
+        _, tested = evaluate(test, [*of_test, *values], node.inner[:cut])
+        values, words = evaluate(body, [*of_body, *values], node.inner[cut:])
+        return index + 1, _with_row(rows, index, [*tested, *words], node), values
+
+    start = (np.int32(0), _no_rows(node), operands[first + second :])
+    _, rows, values = lax.while_loop(goes_on, step, start)
+    return values, [rows.reshape(-1)]
+
+
+def _cond(parts: Sequence[Any], operands: Values, node: Node) -> tuple[Values, Words]:
+    ends = np.cumsum([1 + len(opened(part).eqns) for part in parts]).tolist()
+    groups = [node.inner[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+    sizes = [sum(inner.words for inner in group) for group in groups]
+
+    def branch(position: int) -> Any:
+        def run(*values: Any) -> Any:
+            outputs, words = evaluate(parts[position], values, groups[position])
+            before, after = sum(sizes[:position]), sum(sizes[position + 1 :])
+            zeros = [jnp.zeros(size, jnp.uint32) for size in (before, after)]
+            return outputs, joined([zeros[0], *words, zeros[1]])
+
+        return run
+
+    index = jnp.asarray(operands[0], jnp.int32)
+    outputs, words = lax.switch(index, [branch(i) for i in range(len(parts))], *operands[1:])
+    return outputs, [words]
+
+
+def _no_rows(node: Node) -> jax.Array:
+    return jnp.zeros((node.rows, node.row), jnp.uint32)
+
+
+def _with_row(rows: jax.Array, index: jax.Array, words: Words, node: Node) -> jax.Array:
+    """Returns the rows with the digests of one iteration. Iterations before the first are left."""
+    since = index - np.int32(node.start)
+    row = jnp.clip(since // np.int32(node.steps), 0, node.rows - 1)
+    old = lax.dynamic_index_in_dim(rows, row, 0, keepdims=False)
+    # Several iterations in a row: each permutation of them gives other words.
+    new = jnp.where(since < 0, old, old * np.uint32(0x9E3779B1) + joined(words))
+    updated: jax.Array = lax.dynamic_update_index_in_dim(rows, new, row, 0)
+    return updated
+
+
+def joined(words: Words) -> jax.Array:
+    """Returns words as one array."""
+    return jnp.concatenate([jnp.zeros(0, jnp.uint32), *words])
+
+
+def _behind_barrier(values: Values) -> Values:
+    arrays = [i for i, value in enumerate(values) if _is_plain_array(value)]
+    kept = lax.optimization_barrier([values[i] for i in arrays])
+    for i, value in zip(arrays, kept, strict=True):
+        values[i] = value
+    return values
+
+
+def _is_plain_array(value: Any) -> bool:
+    dtype = getattr(value, "dtype", None)
+    special = jax.dtypes.extended
+    return dtype is not None and hasattr(value, "shape") and not jnp.issubdtype(dtype, special)
+
+
+def digests(values: Iterable[Any]) -> Words:
+    """Returns the two words of each value."""
+    return [_digest(jax.random.key_data(v) if _is_key(v) else v) for v in values]
+
+
+def _is_key(value: Any) -> bool:
+    return jnp.issubdtype(jnp.result_type(value), jax.dtypes.prng_key)
+
+
+@jax.jit
+def _digest(value: jax.Array) -> jax.Array:
+    """Returns the two words of an array: its bits, each word mixed with its index."""
+    value = jnp.asarray(value)
+    if jnp.issubdtype(value.dtype, jnp.complexfloating):
+        real, imaginary = _digest(value.real), _digest(value.imag)
+        whole: jax.Array = real + imaginary * np.uint32(0x85EBCA6B)
+        return whole
+    words = _bits(value)
+    index = lax.full_like(words, 0)
+    strides = [math.prod(words.shape[axis + 1 :]) for axis in range(words.ndim)]
+    for axis, stride in enumerate(strides):
+        along = lax.broadcasted_iota(jnp.uint32, words.shape, axis)
+        index = index + along * np.uint32(stride % 2**32)
+    mixed = _mixed(words ^ _mixed(index + np.uint32(1)))
+    other = _mixed(mixed + np.uint32(0x7F4A7C15))
+    return jnp.stack([jnp.sum(mixed, dtype=jnp.uint32), jnp.sum(other, dtype=jnp.uint32)])
+
+
+def _bits(value: jax.Array) -> jax.Array:
+    """Returns the bits of an array of numbers or bools as words of 32 bits."""
+    if value.dtype == bool:
+        return value.astype(jnp.uint32)
+    floats = jnp.issubdtype(value.dtype, jnp.floating)
+    bits = jnp.finfo(value.dtype).bits if floats else jnp.iinfo(value.dtype).bits
+    unsigned = {2: "uint2", 4: "uint4", 8: "uint8", 16: "uint16"}.get(bits, "uint32")
+    return lax.bitcast_convert_type(value, jnp.dtype(unsigned)).astype(jnp.uint32)
+
+
+def _mixed(words: jax.Array) -> jax.Array:
+    words = (words ^ (words >> np.uint32(16))) * np.uint32(0x85EBCA6B)
+    words = (words ^ (words >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+    return words ^ (words >> np.uint32(16))

@@ -1,0 +1,296 @@
+"""``impl.audit``: its verdicts, under each mode and on each device, and its arguments."""
+
+import re
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import triton
+from jax.extend.core import Primitive
+
+import impl
+import spec
+from impl._core import native_scatter
+
+HERE = "impl/tests/programs/test_audit.py"
+X, INDEX, UPDATES = jnp.ones(5), jnp.array([1, 1, 3]), jnp.ones(3)
+COMPLEX = X.astype(complex)
+
+
+def add(x):
+    return x.at[INDEX].add(UPDATES)
+
+
+def multiply(x):
+    return x.at[INDEX].multiply(UPDATES)
+
+
+def each_once(x):
+    return x.at[jnp.arange(5)].multiply(x)
+
+
+def zero(x):
+    return x.at[INDEX].set(0.0)
+
+
+def verdicts(function, *args, **options):
+    return [f.verdict for f in impl.audit(function, **options)(*(args or (X,))).findings]
+
+
+def test_a_finding_has_all_that_a_person_needs():
+    report = impl.audit(add)(X)
+    (finding,) = report.findings
+    assert finding.primitive == "lax.scatter_add"
+    assert finding.verdict == "varies"
+    assert spec.load().row(finding.row).op == finding.primitive
+    assert finding.source == f"{HERE}:{add.__code__.co_firstlineno + 1}"
+    assert finding.shapes == "f32[5] i32[3,1] f32[3]"
+    assert "Turn the mode on" in finding.remedy
+    assert not report.ok
+    assert (report.device, report.mode) == ("cuda", "the mode off")
+
+
+def test_the_report_holds_for_the_mode_of_the_thread():
+    audited = impl.audit(jax.jit(add))
+    assert not audited(X).ok
+    with impl.deterministic(profile="complete"):
+        on = audited(X)
+        with impl.deterministic(False):
+            assert not audited(X).ok
+    assert on.ok
+    assert on.mode == "the mode on (profile='complete')"
+    assert [(f.verdict, f.remedy) for f in on.findings] == [("deterministic", None)]
+    with impl.deterministic(warn_only=True):
+        assert "warn_only=True" in audited(X).mode
+
+
+def test_a_cpu_gives_the_same_bits_anyway():
+    assert impl.audit(add, device="cpu")(X).findings == ()
+    assert impl.audit(multiply, device="cpu")(COMPLEX).findings == ()
+    with impl.deterministic():
+        assert impl.audit(add, device="cpu")(X).findings == ()
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_what_the_mode_refuses_is_said_to_raise(device):
+    jitted = jax.jit(multiply)
+    with impl.deterministic():
+        assert verdicts(jitted, COMPLEX, device=device) == ["raises"]
+        with pytest.raises(RuntimeError, match="scatter_mul has no deterministic"):
+            jitted.lower(COMPLEX)
+    with impl.deterministic(warn_only=True):
+        expected = [] if device == "cpu" else ["varies"]
+        assert verdicts(jitted, COMPLEX, device=device) == expected
+
+
+def test_what_only_values_prove_safe_is_stated_as_the_rules_treat_it():
+    # With the mode off nothing races. The rules see no values: they refuse the one, order the rest.
+    assert verdicts(each_once, COMPLEX) == verdicts(each_once) == verdicts(zero) == []
+    with impl.deterministic():
+        (refused,) = impl.audit(each_once)(COMPLEX).findings
+        with pytest.raises(RuntimeError, match="scatter_mul has no deterministic"):
+            jax.jit(each_once).lower(COMPLEX)
+        (ordered,) = impl.audit(each_once)(X).findings
+        (equal,) = impl.audit(zero)(X).findings
+        lowered = impl.testing.lower(each_once, X).as_text()
+    assert (refused.verdict, refused.races) == ("raises", False)
+    assert (ordered.verdict, ordered.races) == ("deterministic", False)
+    assert "unique_indices=True" in ordered.remedy
+    assert (equal.verdict, equal.races, equal.remedy) == ("deterministic", False, None)
+    assert '"stablehlo.scatter"' not in lowered
+
+
+def pool(x):
+    return lax.reduce_window(x, -jnp.inf, lax.max, (3,), (1,), "SAME").sum()
+
+
+def many(x):
+    """Scatters of all kinds, alone and inside of other equations."""
+    y = add(x) + x.at[INDEX].set(x[:3]) + multiply(x) + x.at[INDEX].subtract(UPDATES)
+    y = lax.scan(lambda c, _: (add(c), None), y, None, length=2)[0]
+    y = lax.cond(y[0] > 0, lambda: multiply(y), lambda: zero(y))
+    return jax.grad(pool)(y) + jax.vmap(add)(y[None])[0] + y.at[INDEX].max(UPDATES)
+
+
+def test_what_is_said_to_be_deterministic_is_lowered_without_a_race():
+    off = impl.audit(many)(X)
+    with impl.deterministic():
+        on = impl.audit(many)(X)
+        text = impl.testing.lower(many, X).as_text()
+    racing = [f for f in on.findings if f.races]
+    assert {f.verdict for f in on.findings} == {"deterministic"}
+    assert [(f.source, f.row, f.count) for f in racing] == [
+        (f.source, f.row, f.count) for f in off.select("varies")
+    ]
+    assert sum(f.count for f in racing) == 8
+    # The scatters that are left take the largest update: of the floats, and of positions.
+    combines = re.findall(r'"stablehlo\.scatter".*?\^bb0(.*?)stablehlo\.return', text, re.DOTALL)
+    assert len(combines) == 3
+    assert all("stablehlo.maximum" in combine for combine in combines)
+    assert "select_and_scatter" not in text
+
+
+def test_every_row_that_the_mode_orders_has_a_rule():
+    replaced = {primitive.name for primitive in native_scatter.replaced_primitives()}
+    rules = spec.load()
+    ordered = {
+        name
+        for row in rules.primitives
+        if row.mode_off is not None and set(row.behaviour.values()) & {"deterministic", "raise"}
+        for name in row.primitives
+    }
+    assert {name for name in ordered if "_" not in name.removeprefix("select_and_scatter_")} == (
+        replaced
+    )
+
+
+def test_without_the_rules_the_mode_changes_nothing_and_the_remedy_enables_them(monkeypatch):
+    impl.programs.disable()
+    try:
+        with impl.deterministic():
+            off = impl.audit(add)(X)
+            refused = impl.audit(multiply)(COMPLEX)
+        plain = impl.audit(add)(X)
+    finally:
+        impl.programs.enable()
+    assert [f.verdict for f in off.findings + refused.findings] == ["varies", "varies"]
+    assert "not for JAX's own primitives" in off.mode
+    for report in (off, plain):
+        assert report.findings[0].remedy.startswith("Call `impl.programs.enable()`")
+    monkeypatch.setattr(native_scatter, "twins", {})
+    with impl.deterministic():
+        assert "knows this release of JAX" in impl.audit(add)(X).findings[0].remedy
+        monkeypatch.setenv("SAMEBITS_PROGRAMS", "0")
+        (finding,) = impl.audit(add)(X).findings
+    assert finding.verdict == "varies"
+    assert "without SAMEBITS_PROGRAMS=0" in finding.remedy
+
+
+@pytest.mark.parametrize("enabled", [False, True])
+@pytest.mark.parametrize("params", [{}, {"jaxpr": jax.make_jaxpr(jnp.sin)(1.0)}])
+def test_an_unknown_primitive_is_unknown(params, enabled):
+    mine = Primitive("mine")
+    mine.def_abstract_eval(lambda x, **_: x)
+    with impl.deterministic(enabled):
+        report = impl.audit(lambda x: mine.bind(x, **params))(X)
+    (finding,) = report.findings
+    assert (finding.primitive, finding.row, finding.verdict) == ("mine", None, "unknown")
+    assert not report.ok
+    assert "run the program twice" in finding.remedy
+
+
+def stores(x, out):
+    out[0] = x[0].astype(out.dtype)
+
+
+def adds(x, out):
+    @pl.when(x[0] > 0)
+    def _():
+        triton.atomic_add(out, (0,), x[0].astype(out.dtype))
+
+
+def takes_the_largest(x, out):
+    triton.atomic_max(out, (0,), x[0])
+
+
+def swaps(x, out):
+    triton.atomic_xchg(out, (0,), x[0])
+
+
+def locks(_, out):
+    triton.atomic_cas(out, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "shape", "dtype", "varies"),
+    [
+        (stores, (5,), "float32", False),
+        (adds, (5,), "float32", True),
+        (adds, (5,), "int32", False),
+        (takes_the_largest, (5,), "float32", False),
+        (swaps, (5,), "float32", True),
+        (locks, (), "int32", True),
+    ],
+)
+def test_a_kernel_varies_if_it_adds_floats_in_an_open_order(kernel, shape, dtype, varies):
+    function = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(shape, dtype))
+    for enabled in (False, True):  # The mode cannot change a kernel.
+        with impl.deterministic(enabled):
+            assert verdicts(function) == ["varies"] * varies
+
+
+def dots(x):
+    return x[None] @ x[:, None]
+
+
+def test_the_compiler_options_count_that_the_program_is_compiled_with():
+    assert verdicts(dots) == verdicts(jax.jit(dots)) == ["unknown"]
+    with impl.deterministic():
+        options = impl.compile_options()
+        assert verdicts(jax.jit(dots)) == ["unknown"]
+        assert verdicts(impl.jit(dots)) == verdicts(jax.jit(dots, compiler_options=options)) == []
+    assert verdicts(jax.jit(dots, compiler_options=options)) == []
+    # With the mode off impl.jit has the options of its switches, and no more.
+    expected = [] if options.items() <= impl.compile_options().items() else ["unknown"]
+    assert verdicts(impl.jit(dots)) == expected
+
+
+def test_the_flags_of_the_environment_count(monkeypatch):
+    with impl.deterministic():
+        flags = " ".join(f"--{n}={str(v).lower()}" for n, v in impl.compile_options().items())
+    monkeypatch.setenv("XLA_FLAGS", flags)
+    assert verdicts(dots) == []
+
+
+def test_functions_of_impl_are_judged_by_their_own_decisions():
+    def program(x):
+        return impl.index_add(x, 0, INDEX, UPDATES)
+
+    assert verdicts(program) == ["varies"]
+    assert verdicts(program, device="cpu") == []
+    with impl.deterministic():
+        assert verdicts(program) == ["deterministic"]
+
+
+def test_arguments_may_be_shapes_static_and_named():
+    shape = jax.ShapeDtypeStruct((5,), np.float32)
+
+    def program(x, count, *, kind):
+        assert kind == "add"
+        return x.at[INDEX[:count]].add(UPDATES[:count])
+
+    (finding,) = impl.audit(program)(shape, 2, kind="add").findings
+    assert finding.shapes == "f32[5] i32[2,1] f32[2]"
+    assert impl.audit(program)(shape, 1, kind="add").findings == ()  # One update.
+    jitted = jax.jit(program, static_argnums=1, static_argnames="kind")
+    (finding,) = impl.audit(jitted)(shape, 2, kind="add").findings
+    assert finding.shapes == "f32[5] i32[2,1] f32[2]"
+
+
+def test_the_program_is_not_run_and_nothing_is_warned_of():
+    def program(x):
+        return jax.pure_callback(fails, jax.ShapeDtypeStruct((5,), np.float32), add(x))
+
+    def fails(_):
+        raise AssertionError
+
+    with impl.deterministic(warn_only=True), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert verdicts(program) == ["deterministic", "unknown"]
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "error", "message"),
+    [
+        (3, {}, TypeError, r"audit\(\): argument 'function' must be callable, not int"),
+        (add, {"device": "tpu"}, ValueError, r"argument 'device' got 'tpu'; allowed: 'cpu', 'cuda"),
+        (add, {"level": "hlo"}, ValueError, r"'level' got 'hlo'; allowed: 'program', 'compiled'"),
+    ],
+)
+def test_bad_arguments_are_refused(function, options, error, message):
+    with pytest.raises(error, match=message):
+        impl.audit(function, **options)

@@ -1,0 +1,256 @@
+"""``impl.first_difference``: it names the equation that differs, and its iteration."""
+
+import contextlib
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import impl
+
+SIZES = np.array([1.0, 1e8, -1e8, 3.0, 1e-3, 7.0], np.float32)
+SAME = np.array([0, 0, 0, 0, 1, 1])
+OTHER = np.arange(6)
+
+
+def schedules():
+    return impl.testing.schedule(1), impl.testing.schedule(3)
+
+
+def sums(index, values):
+    return jnp.zeros(6).at[index].add(values)  # The line that every test looks for.
+
+
+LINE = f"{__file__.rpartition('/')[2]}:{sums.__code__.co_firstlineno + 1}"
+
+
+@jax.custom_vjp
+def identity(x):
+    return x
+
+
+identity.defvjp(lambda x: (x, None), lambda _, g: (g + sums(SAME, SIZES),))
+
+
+def everything(x):
+    """All forms in which an equation can stand inside another; which of them races is an input."""
+
+    def step(carry, number):
+        index = jnp.where((number == x["iteration"]) & x["in_scan"], SAME, OTHER)
+        out = sums(index, carry)
+        key = jax.random.split(x["key"])[0]
+        return jnp.where(jnp.isnan(out), carry, carry), (key, out > 0, out.astype(jnp.bfloat16))
+
+    carry, stacked = lax.scan(step, x["values"], jnp.arange(5), reverse=True)
+
+    def racing(values):
+        return sums(jnp.where(x["in_cond"], SAME, OTHER), values)
+
+    chosen = lax.cond(x["iteration"] >= 0, racing, lambda v: v, carry)
+
+    def repeat(state):
+        index = jnp.where((state[0] == x["iteration"]) & x["in_while"], SAME, OTHER)
+        return state[0] + 1, sums(index, x["values"])
+
+    last = lax.while_loop(lambda s: s[0] < 5, repeat, (0, carry))
+    index = jnp.where(x["in_jit"], SAME, OTHER)
+    jitted = jax.jit(lambda v: jax.nn.relu(jax.ops.segment_sum(v, index, 6)))(x["values"])
+    jax.debug.print("", ordered=True)
+    wide = jnp.fft.fft(x["values"]), x["values"].astype(jnp.float8_e4m3fn), jnp.int4(3)
+    return stacked, chosen, last, jitted, wide, jnp.float32("nan") * jitted
+
+
+def arguments(**given):
+    flags = dict.fromkeys(("in_scan", "in_cond", "in_while", "in_jit"), False) | given
+    x = {name: jnp.asarray(flag) for name, flag in flags.items()}
+    x["iteration"] = jnp.asarray(given.get("iteration", 3))
+    return x | {"values": jnp.asarray(SIZES), "key": jax.random.key(0)}
+
+
+@pytest.fixture(scope="module")
+def run():
+    """Returns the difference of ``everything``; each of the two schedules is compiled once."""
+    seed = impl.testing.Seed()
+    program = impl.programs._difference._Program
+
+    @contextlib.contextmanager
+    def scope(value):
+        seed.value = value
+        with impl.testing.schedule(seed):
+            yield
+
+    compiled = {}
+
+    class Once(program):
+        def _compiled(self, marks, starts):
+            key = marks, *starts.items()
+            if key not in compiled:
+                compiled[key] = super()._compiled(marks, starts)
+            return compiled[key]
+
+    def difference(marks="equations", **given):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(impl.programs._difference, "_Program", Once)
+            runs = scope(1), scope(3)
+            return impl.first_difference(everything, arguments(**given), between=runs, marks=marks)
+
+    return difference
+
+
+@pytest.mark.parametrize(
+    ("where", "inside", "iterations"),
+    [
+        ("in_scan", ("scan",), (1,)),
+        ("in_cond", ("cond",), ()),
+        ("in_while", ("while",), (3,)),
+    ],
+)
+def test_a_racing_scatter_is_named_with_its_line_and_iteration(run, where, inside, iterations):
+    found = run(**{where: True})
+    assert found.kind == "equation"
+    assert found.primitive == "lax.scatter_add"
+    assert found.source.endswith(LINE)
+    assert (found.inside, found.iterations, found.exact) == (inside, iterations, True)
+    assert found.shapes == "f32[6] i32[6,1] f32[6]"
+    assert found.outputs == ("0: f32[6]",)
+    assert LINE in str(found)
+
+
+def test_a_scatter_of_a_library_is_named_with_both_lines(run):
+    found = run(in_jit=True)
+    assert found.source.rpartition(":")[0].endswith("test_difference.py")
+    assert "segment_sum" in found.library
+
+
+def test_equal_runs_have_no_difference(run):
+    assert run() is None
+
+
+def test_the_backward_pass_of_a_custom_derivative_is_named():
+    # JAX gives the equations of a pullback the line of the call that they are the derivative of.
+    line = test_the_backward_pass_of_a_custom_derivative_is_named.__code__.co_firstlineno + 3
+    gradient = jax.grad(lambda x: (identity(x) * x).sum())
+    found = impl.first_difference(gradient, jnp.ones(6), between=schedules())
+    assert (found.primitive, found.source.rpartition(":")[2]) == ("lax.scatter_add", str(line))
+
+
+def test_calls_are_coarser_marks_and_name_the_call():
+    @jax.jit
+    def inner(x):
+        return sums(SAME, x) * 2
+
+    @functools.partial(jax.jit, donate_argnums=0, static_argnums=1)
+    def outer(x, times):
+        return inner(x[::1] * times) + x
+
+    x = jnp.asarray(SIZES)
+    found = impl.first_difference(outer, x, 2, between=schedules(), marks="calls")
+    assert (found.primitive, found.marks) == ("jit", "calls")
+    assert found.source.endswith(f":{outer.__wrapped__.__code__.co_firstlineno + 2}")
+    assert "each jitted function, loop and condition" in str(found)
+    only = impl.first_difference(
+        functools.partial(sums, SAME), x, between=schedules(), marks="calls"
+    )
+    assert only.kind == "output"
+    assert not x.is_deleted()
+
+
+def test_a_key_or_number_of_one_run_only_is_a_constant():
+    held = {}
+
+    def scope(value):
+        return contextlib.nullcontext(held.update(value=value))
+
+    runs = (lambda: scope(1)), (lambda: scope(2))
+    key = impl.first_difference(
+        lambda x: x + jax.random.normal(jax.random.key(held["value"])), 1.0, between=runs
+    )
+    assert (key.kind, key.source.rpartition(":")[0][-18:]) == ("constant", "test_difference.py")
+    array = impl.first_difference(
+        lambda x: x + np.full(3, held["value"]), jnp.ones(3), between=runs
+    )
+    assert array.kind == "constant"
+
+    def branching(x):
+        return jnp.sin(x) if held["value"] == 1 else jnp.cos(x)
+
+    program = impl.first_difference(branching, jnp.ones(3), between=runs)
+    assert (program.kind, program.primitive) == ("program", "lax.sin")
+
+
+def test_a_difference_of_the_plain_runs_alone_is_stated():
+    calls = []
+
+    def host(x):
+        calls.append(0)
+        return np.float32(x + len(calls) // 4)  # The fourth call is the second plain run.
+
+    def program(x):
+        return jax.pure_callback(host, jax.ShapeDtypeStruct((), jnp.float32), x)
+
+    found = impl.first_difference(program, jnp.float32(1))
+    assert found.kind == "unmarked"
+    assert "no mark does" in str(found)
+
+
+def long(x):
+    def step(carry, number):
+        return carry, sums(jnp.where(number == 17, SAME, OTHER), carry)
+
+    return lax.scan(step, x, jnp.arange(40))[1]
+
+
+def test_a_recording_is_compared_with_a_run_and_a_long_loop_is_searched_again(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("impl.programs._marks._WORDS", 100)
+    x, path = jnp.asarray(SIZES), tmp_path / "run.npz"
+    with impl.testing.schedule(1):
+        impl.programs.record(long, x).save(path)
+    loaded = impl.programs.Recording.load(path)
+    assert jax.__version__ in loaded.setting
+    assert impl.first_difference(long, x, between=(path, loaded)) is None
+    found = impl.first_difference(long, x, between=(str(path), impl.testing.schedule(3)))
+    assert (found.primitive, found.exact) == ("lax.scatter_add", False)
+    assert found.iterations[0] <= 17
+    assert "or later" in str(found)
+    again = impl.first_difference(long, x, between=schedules())
+    assert (again.iterations, again.exact) == ((17,), True)
+    other = impl.first_difference(long, x + 1, between=(loaded, None))
+    assert (other.kind, other.outputs) == ("argument", ("argument 0",))
+    with pytest.raises(ValueError, match="has the marks 'equations', and the other run 'calls'"):
+        impl.first_difference(long, x, between=(loaded, None), marks="calls")
+
+
+def test_sharded_arrays_and_devices_are_compared():
+    if len(jax.devices()) < 2:
+        pytest.skip("one device")
+    mesh = jax.make_mesh((2,), ("x",), axis_types=(jax.sharding.AxisType.Explicit,))
+    spec = jax.P("x", None)
+
+    def program(x):
+        local = jax.shard_map(
+            lambda v: jax.lax.psum(v.sum(), "x"), in_specs=spec, out_specs=jax.P()
+        )
+        return jnp.tanh(x) + local(x), sums(SAME, SIZES)
+
+    with jax.set_mesh(mesh):
+        x = jax.device_put(jnp.ones((4, 2)), jax.NamedSharding(mesh, spec))
+        assert impl.first_difference(program, x) is None
+        found = impl.first_difference(program, x, between=schedules())
+    assert found.source.endswith(LINE)
+    assert impl.first_difference(jnp.cos, jnp.ones(3), between=tuple(jax.devices()[:2])) is None
+
+
+def test_bad_arguments_are_named():
+    for given, message in (
+        ({"between": (None,)}, "'between' must have two runs"),
+        ({"marks": "all"}, "'marks' got 'all'; allowed: 'equations', 'calls'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            impl.first_difference(jnp.sin, 1.0, **given)
+    with pytest.raises(TypeError, match="devices, recordings and None, not int"):
+        impl.first_difference(jnp.sin, 1.0, between=(None, 3))

@@ -1,0 +1,118 @@
+"""The report of an audit: its verdicts, its table, and its data."""
+
+import json
+
+import pytest
+
+from impl.programs._report import Finding, Report, grouped
+
+
+def finding(verdict="varies", source="train.py:3", remedy="Turn the mode on.", **rest):
+    given = {"library": None, "inside": (), "shapes": "f32[4] i32[9,1]", "row": "R0400", **rest}
+    return Finding("lax.scatter_add", verdict=verdict, source=source, remedy=remedy, **given)
+
+
+def report(*findings, equations=9):
+    return Report("cuda", "the mode off", tuple(findings), equations)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "ok"),
+    [("varies", False), ("unknown", False), ("raises", True), ("deterministic", True)],
+)
+def test_a_program_is_fine_if_nothing_varies_and_nothing_is_unknown(verdict, ok):
+    assert report(finding(verdict)).ok is ok
+    assert report(finding("deterministic"), finding(verdict)).ok is ok
+    assert report().ok
+
+
+def test_findings_are_selected_by_their_verdict():
+    varying, unknown = finding(), finding("unknown")
+    assert report(varying, unknown).select("unknown") == (unknown,)
+    assert report(varying).select("raises") == ()
+
+
+def test_equal_findings_are_counted_in_the_order_of_the_program():
+    first, second = finding(source="train.py:9"), finding(source="train.py:3")
+    counted = grouped([first, second, first, first])
+    assert [(f.source, f.count) for f in counted] == [("train.py:9", 3), ("train.py:3", 1)]
+
+
+def test_the_table_has_what_a_person_acts_on():
+    scan = finding("unknown", "train.py:12", "Run it twice.", row=None, inside=("scan", "cond"))
+    text = str(
+        report(
+            *grouped([finding(library="flax/linen/linear.py:1194 (Embed.__call__)")] * 2),
+            scan,
+            finding("raises", "train.py:20", "Split it."),
+            finding("deterministic", "train.py:30", None),
+            finding("deterministic", "train.py:40", "Pass it.", races=False),
+        )
+    )
+    assert text == (
+        "On cuda, with the mode off:\n"
+        "\n"
+        "Varies from run to run (2 equations)\n"
+        "  train.py:3  2 x lax.scatter_add  R0400   f32[4] i32[9,1]\n"
+        "      by flax/linen/linear.py:1194 (Embed.__call__)\n"
+        "      To do: Turn the mode on.\n"
+        "\n"
+        "Unknown (1 equation)\n"
+        "  train.py:12  lax.scatter_add  no row  f32[4] i32[9,1]\n"
+        "      in scan > cond\n"
+        "      To do: Run it twice.\n"
+        "\n"
+        "Raises (1 equation)\n"
+        "  train.py:20  lax.scatter_add  R0400   f32[4] i32[9,1]\n"
+        "      To do: Split it.\n"
+        "\n"
+        "Deterministic, because the mode is on (1 equation)\n"
+        "  train.py:30  lax.scatter_add  R0400   f32[4] i32[9,1]\n"
+        "\n"
+        "Ordered although nothing races (1 equation)\n"
+        "  train.py:40  lax.scatter_add  R0400   f32[4] i32[9,1]\n"
+        "      To do: Pass it.\n"
+        "\n"
+        "Of 9 equations 2 vary and 1 are unknown."
+    )
+
+
+def test_one_advice_is_given_once():
+    text = report(finding(), finding(source="a.py:1", remedy="Other."), finding(source="b.py:1"))
+    assert text.text().count("To do: Turn the mode on.") == 1
+
+
+def test_advice_is_wrapped_at_the_width():
+    long = finding(remedy="word " * 40)
+    for width in (60, 100):
+        lines = report(long).text(width).splitlines()
+        assert max(len(line) for line in lines if "word" in line) in range(width - 5, width + 1)
+
+
+def test_a_report_without_findings_says_so():
+    assert str(report()).endswith("Of 9 equations none varies and none is unknown.")
+    assert "Of 1 equation none" in str(report(equations=1))
+    compiled = str(Report("cpu", "the mode off", (), 3, "compiled"))
+    assert compiled.splitlines()[0] == "On cpu, with the mode off, as compiled:"
+    assert "Of 3 instructions none" in compiled
+
+
+def test_the_report_is_data():
+    data = report(finding(inside=("scan",))).as_dict()
+    assert json.loads(json.dumps(data)) == data
+    assert set(data) == {"schema", "device", "level", "mode", "ok", "equations", "findings"}
+    assert data["ok"] is False
+    assert data["findings"] == [
+        {
+            "primitive": "lax.scatter_add",
+            "row": "R0400",
+            "verdict": "varies",
+            "source": "train.py:3",
+            "library": None,
+            "inside": ["scan"],
+            "shapes": "f32[4] i32[9,1]",
+            "remedy": "Turn the mode on.",
+            "races": True,
+            "count": 1,
+        }
+    ]

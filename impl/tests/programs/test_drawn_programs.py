@@ -6,12 +6,10 @@ import numpy as np
 
 import impl
 from impl.tests.programs.drawn_programs import SHAPE, draw
-from impl.tests.programs.texts import races, text
+from impl.tests.programs.texts import OPTIONS, races, text
 from impl.tests.support.bits import assert_same_bits
 
 PROGRAMS, SCHEDULES = 5, 4
-#: They compile in half of the time.
-OPTIONS = {"xla_backend_optimization_level": 0}
 
 
 def test_random_programs_have_the_values_of_jax_and_bits_of_their_own(rng):

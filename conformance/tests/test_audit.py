@@ -3,7 +3,6 @@
 The lowered text is read by itself, without the audit's facts: two readers of one program.
 """
 
-
 import jax
 import jax.numpy as jnp
 import pytest

@@ -6,7 +6,7 @@ an equation. The audit also knows some values, such as indices that are an iota:
 
 The facts are: ``dtype`` and ``timed_kernels``; of scatters ``unique_indices``, ``one_update``,
 ``iota_indices``, ``same_value``, ``applies_function`` and ``ordered_path_fits``; of pools
-``overlapping``; of kernels ``float_atomics``.
+``overlapping`` and ``ordered_path_fits``; of kernels ``float_atomics``.
 """
 
 from __future__ import annotations
@@ -70,6 +70,7 @@ def facts(
             "ordered_path_fits": _fits(avals),
         }
     elif name in POOLS:
+        stated["ordered_path_fits"] = _fits(avals)
         stated["overlapping"] = any(
             stride < window
             for window, stride in zip(

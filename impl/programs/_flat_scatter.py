@@ -158,7 +158,7 @@ def _rows(
     clip: bool,
 ) -> jax.Array:
     """Returns the row of each element of each window; int32, shape [batch, n]."""
-    starts = jnp.transpose(indices, (*axes.index_batch, *axes.index_rest, indices.ndim - 1))
+    starts = lax.transpose(indices, (*axes.index_batch, *axes.index_rest, indices.ndim - 1))
     batch = _product(indices.shape, axes.index_batch)
     starts = starts.reshape(batch, _product(indices.shape, axes.index_rest), -1)
     sizes = {axis: operand.shape[axis] for axis in axes.indexed}
@@ -174,10 +174,10 @@ def _rows(
         last = min(sizes[axis] - axes.extents[axis], int(jnp.iinfo(start.dtype).max))
         within = (start >= 0) & (start <= last)
         if clip:
-            start = jnp.clip(start, 0, max(last, 0))
+            start = lax.clamp(start.dtype.type(0), start, start.dtype.type(max(last, 0)))
         else:
             inside &= within
-            start = jnp.where(within, start, 0)
+            start = lax.select(within, start, lax.full_like(start, 0))
         row += start.astype(jnp.int32) * strides[axis]
     offsets = np.zeros((1,) * len(axes.indexed), np.int32)
     for position, axis in enumerate(axes.indexed):
@@ -186,7 +186,8 @@ def _rows(
             strides[axis]
         )
     rows = row[:, :, None] + offsets.reshape(-1)
-    rows = jnp.where(inside[:, :, None], rows, math.prod(sizes.values()))
+    inside = lax.broadcast_in_dim(inside, rows.shape, (0, 1))
+    rows = lax.select(inside, rows, lax.full_like(rows, math.prod(sizes.values())))
     return rows.reshape(batch, -1)
 
 

@@ -10,6 +10,7 @@ from conformance.benchmarks import (
     convs,
     libraries,
     losses,
+    programs,
     recurrent,
     scans,
     scatter,
@@ -18,6 +19,7 @@ from conformance.benchmarks import (
     spatial,
     timing,
 )
+from impl.tests.support import user_programs
 
 pytestmark = pytest.mark.once
 
@@ -32,6 +34,7 @@ def small_sizes(monkeypatch):
     monkeypatch.setattr(losses, "LABELS", 2)
     monkeypatch.setattr(libraries, "NAMES", ("equinox_mnist",))
     monkeypatch.setattr(libraries, "SCALE", 1)
+    monkeypatch.setattr(programs, "PROGRAMS", (user_programs.sampler,))
     monkeypatch.setattr(recurrent, "OPS", {"lstm": 4})
     tiny = recurrent.Size(2, 1, 2, 3, 1, bidirectional=True)
     monkeypatch.setattr(recurrent, "SIZES", {"tiny": tiny})
@@ -71,6 +74,7 @@ def small_sizes(monkeypatch):
                 for direction in ("forward", "forward and backward")
             ],
         ),
+        (programs, ["sampler | run", "sampler | trace and lower"]),
         (scans, ["cumsum | 1 | 3,000", "cummax | 3 | 50"]),
         (scatter, ["20 | 3,000 | 1", "5 | 300 | 2"]),
         (selection, [f"{op} | [3, 40]" for op in selection.OPS]),

@@ -115,8 +115,7 @@ def test_what_is_safe_is_left_to_xla(name):
     with impl.deterministic():
         lowered = text(SAFE[name], X, platform="cuda")
     assert "stablehlo.scatter" in lowered
-    if name in ("one update", "unique"):
-        assert "unique_indices = true" in lowered
+    assert ("unique_indices = true" in lowered) is (name in ("one update", "unique"))
 
 
 def test_the_mode_counts_that_holds_when_a_program_is_compiled():
@@ -150,6 +149,23 @@ def test_sizes_that_are_unknown_are_refused_by_name():
         jax.export.export(program)(shape, index, shape)
     with impl.deterministic():
         jax.export.export(jax.jit(lambda x: x.at[0].add(1.0)))(shape)
+
+
+def test_a_pool_of_unknown_size_is_refused_by_name():
+    (n,) = jax.export.symbolic_shape("n")
+    shape = jax.ShapeDtypeStruct((n, 8), jnp.float32)
+
+    def gradient(window):
+        def pooled(x):
+            return lax.reduce_window(x, -jnp.inf, lax.max, (1, window), (1, 2), "VALID").sum()
+
+        return jax.export.export(jax.jit(jax.grad(pooled)))(shape)
+
+    assert gradient(3)
+    with impl.deterministic(), pytest.raises(RuntimeError, match=r"select_and.* known sizes"):
+        gradient(3)
+    with impl.deterministic():
+        assert gradient(2), "Windows that do not overlap need no order."
 
 
 def test_sizes_beyond_32_bits_are_refused_by_name():

@@ -7,7 +7,7 @@ import pytest
 from jax import lax
 
 import impl
-from impl.tests.programs.texts import races, text
+from impl.tests.programs.texts import OPTIONS, races, text
 from impl.tests.support.bits import assert_all_same_bits
 
 RNG = np.random.default_rng(0)
@@ -95,7 +95,7 @@ def test_nothing_races_on_a_gpu(name):
 
 
 def test_values_agree_and_bits_do_not_depend_on_the_schedule():
-    program = jax.jit(all_of_them)
+    program = jax.jit(all_of_them, compiler_options=OPTIONS)
     plain = program(X, UPDATES)
     seed = impl.testing.Seed()
     with impl.deterministic():

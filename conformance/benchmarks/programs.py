@@ -1,0 +1,77 @@
+"""Programs of plain JAX: the cost of the mode when they run, and when they are traced and lowered.
+
+The programs are small, so what the mode adds to each operation counts for more than in a training.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+import impl
+from conformance.benchmarks.timing import Measurement, Side, measure_case, run
+from conformance.benchmarks.torch_peer import TorchPeer
+from impl.tests.support import user_programs
+
+#: Each returns a step and its arguments.
+PROGRAMS: Sequence[Callable[[], Any]] = user_programs.PROGRAMS
+
+TITLE = "Programs of plain JAX, float32"
+BASE = "plain JAX"
+REMARKS = (
+    f"`{BASE}`: the rules for JAX's primitives are turned off.",
+    "`mode off`: they are registered, as they are after `import impl`.",
+    "Each program is traced and lowered with empty caches, and compiled elsewhere.",
+)
+
+Scope = Callable[[], contextlib.AbstractContextManager[None]]
+
+
+def measure(*, times: int, rounds: int, torch: TorchPeer | None) -> Iterator[Measurement]:
+    """Measures every program, on ``times`` batches of its arguments."""
+    del torch
+    for program in PROGRAMS:
+        step, args = program()
+        if times > 1:
+            step, args = jax.vmap(step), jax.tree.map(lambda a: jnp.stack([a] * times), args)
+        compiled = {name: _lower(scope, step, args).compile() for name, scope in _SCOPES.items()}
+        name = program.__name__.replace("_", " ")
+        runs = {side: run(compiled[side], *args) for side in _SCOPES}
+        yield measure_case(
+            {"program": name, "part": "run"}, runs, compiled["ordered"], rounds=rounds
+        )
+        lowerings: dict[str, Side] = {
+            side: functools.partial(_lower, scope, step, args) for side, scope in _SCOPES.items()
+        }
+        case = {"program": name, "part": "trace and lower"}
+        # A lowering takes a thousand times as long as a run.
+        few = max(1, rounds // 10)
+        yield measure_case(case, lowerings, compiled["ordered"], rounds=few)
+
+
+@contextlib.contextmanager
+def _without_rules() -> Iterator[None]:
+    impl.programs.disable()
+    try:
+        yield
+    finally:
+        impl.programs.enable()
+
+
+_SCOPES: dict[str, Scope] = {
+    BASE: _without_rules,
+    "mode off": functools.partial(impl.deterministic, False),
+    "ordered": impl.deterministic,
+}
+
+
+def _lower(scope: Scope, step: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """Traces and lowers a program inside a scope."""
+    jax.clear_caches()
+    with scope():
+        return jax.jit(step).lower(*args)

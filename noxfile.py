@@ -93,7 +93,7 @@ def conformance(session: nox.Session) -> None:
 @nox.session(python=OLDEST)
 def docs(session: nox.Session) -> None:
     """Builds the site into docs/_build/html, and tests that it shows the contents of the spec."""
-    install(session, "docs")
+    install(session, "docs", "programs")
     options = session.posargs or ["-n", "-W", "--keep-going", "-b", "dirhtml"]
     session.run("sphinx-build", *options, "docs", "docs/_build/html")
     session.run("pytest", "docs/tests", "--ignore=docs/tests/test_examples.py")

@@ -31,9 +31,10 @@ JAX = {
 }
 #: These flags save the oldest JAX a half of the time to compile, and XLA then contracts products
 #: with sums as it does at higher levels.
-CHEAP = "--xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false"
+_IN_ONE_PIECE = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+CHEAP = f"--xla_backend_optimization_level=1 {_IN_ONE_PIECE}"
 #: These save more. XLA contracts nothing then; the tests about that set a level of their own.
-CHEAPEST = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+CHEAPEST = f"--xla_backend_optimization_level=0 {_IN_ONE_PIECE}"
 #: The unit tests whose result may depend on the release of JAX. The suite tests each op there.
 RELEASES = [
     *("-m", "not stand_in and not once", "impl/tests", "conformance/tests"),

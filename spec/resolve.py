@@ -49,6 +49,11 @@ class Answer:
         return self.row.remedy if isinstance(self.row, Primitive) else None
 
     @property
+    def key(self) -> tuple[Effect, str | None]:
+        """The effect and the id of the row, which tell the answers about one op apart."""
+        return self.effect, self.row.id if self.row else None
+
+    @property
     def guarantee(self) -> Guarantee | None:
         """The promise of the ordered path; None if the call does not take it."""
         return self.row.guarantee if self.row and self.behaviour == "deterministic" else None
@@ -246,8 +251,7 @@ def cases(
     found: dict[tuple[Effect, str | None], tuple[Answer, list[Facts]]] = {}
     for facts in distinct_calls(rows, rules.facts):
         answer = resolve(op, direction, device, facts, profile, rules)
-        key = (answer.effect, answer.row.id if answer.row else None)
-        found.setdefault(key, (answer, []))[1].append(facts)
+        found.setdefault(answer.key, (answer, []))[1].append(facts)
     return tuple(Case(answer, tuple(calls)) for answer, calls in found.values())
 
 
@@ -266,8 +270,7 @@ def answers_of(row: Row, profile: str, rules: Spec | None = None) -> tuple[Answe
             continue
         for case in cases(row.op, row.direction, device.name, profile, rules):
             if any(holds(row.when, facts) for facts in case.calls):
-                answer = case.answer
-                answers[answer.effect, answer.row.id if answer.row else None] = answer
+                answers[case.answer.key] = case.answer
     return tuple(answers.values())
 
 

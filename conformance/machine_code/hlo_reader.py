@@ -25,16 +25,9 @@ _ROUNDED_IN_FLOAT64 = frozenset({"divide", "sqrt"})
 #: Functions that differ between devices for every dtype.
 _APPROXIMATE = frozenset(
     {
-        "atan2",
-        "cbrt",
-        "cosine",
-        "erf",
-        "exponential",
-        "exponential-minus-one",
-        "log",
-        "log-plus-one",
+        *("atan2", "cbrt", "cosine", "erf", "exponential", "exponential-minus-one", "log"),
+        *("log-plus-one", "logistic", "power", "rsqrt", "sine", "tan", "tanh"),
     }
-    | {"logistic", "power", "rsqrt", "sine", "tan", "tanh"}
 )
 
 

@@ -59,14 +59,21 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     profile = metafunc.config.getoption("--profile") or spec.load().default_profile
     only_profile = profile if mark.kwargs.get("profiles") == "one" else None
     parameters = [
-        # Cells of one call often have one program. One worker gets them all and compiles it once.
-        pytest.param(cell, marks=pytest.mark.xdist_group(f"{cell.op} {cell.sample.name}"))
+        pytest.param(cell, marks=_one_worker(cell))
         for cell in _cells_of_run(metafunc.config)
         if cell.behaviour in mark.args
         and mark.kwargs.get("device") in (None, cell.device)
         and (only_profile or cell.profile) == cell.profile
     ]
     metafunc.parametrize("cell", parameters, ids=str)
+
+
+def _one_worker(cell: Cell) -> pytest.MarkDecorator:
+    """Returns the mark by which one worker gets all tests of a sample.
+
+    Cells of one call often have one program, which that worker compiles once.
+    """
+    return pytest.mark.xdist_group(f"{cell.op} {cell.sample.name}")
 
 
 def _generate_calls(metafunc: pytest.Metafunc) -> None:
@@ -82,9 +89,10 @@ def _generate_calls(metafunc: pytest.Metafunc) -> None:
     for row_id, by_call in calls_by_row.items():
         calls = list(by_call.values())
         first = calls[0]
-        group = pytest.mark.xdist_group(f"{first.op} {first.sample.name}")
         parameters.append(
-            pytest.param(calls, id=f"{row_id}-{first.op}-{first.direction}", marks=group)
+            pytest.param(
+                calls, id=f"{row_id}-{first.op}-{first.direction}", marks=_one_worker(first)
+            )
         )
     metafunc.parametrize("calls", parameters)
 
@@ -99,7 +107,7 @@ def _generate_profiles(metafunc: pytest.Metafunc) -> None:
         pytest.param(
             cells,
             id=f"{cells[0].op}-{cells[0].direction}-{cells[0].sample.name}",
-            marks=pytest.mark.xdist_group(f"{cells[0].op} {cells[0].sample.name}"),
+            marks=_one_worker(cells[0]),
         )
         for cells in by_call.values()
     ]

@@ -248,6 +248,19 @@ def number(function: str, name: str, value: Any) -> Any:
     raise TypeError(f"{function}(): argument '{name}' must be Number, not {type(value).__name__}")
 
 
+def real(function: str, name: str, value: Any) -> float:
+    """Returns ``value``, a real number, as a float.
+
+    Raises:
+        TypeError: It is a bool, or no real number.
+    """
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(
+            f"{function}(): argument '{name}' must be float, not {type(value).__name__}"
+        )
+    return float(value)
+
+
 def is_one(value: Any) -> bool:
     """Returns whether a number is known to be 1; the value of a traced number is unknown."""
     return isinstance(value, int | float | complex) and value == 1

@@ -52,6 +52,14 @@ def wrapped(index: jax.Array, size: int) -> jax.Array:
     return jnp.where(index < 0, index + size, index)
 
 
+def broadcasts_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Returns whether an array of ``shape`` broadcasts to ``target``."""
+    try:
+        return jnp.broadcast_shapes(shape, target) == target
+    except ValueError:
+        return False
+
+
 def at_least_1d(value: jax.Array) -> jax.Array:
     """Returns ``value``; a 0-d array becomes an array of one element."""
     return value.reshape(1) if value.ndim == 0 else value

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import numbers
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from impl._core import arguments
 
 
 def share_of(function: str, name: str, value: Any) -> float:
@@ -17,11 +18,7 @@ def share_of(function: str, name: str, value: Any) -> float:
         RuntimeError: It is not in [0, 1].
         TypeError: It is not a number.
     """
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(
-            f"{function}(): argument '{name}' must be float, not {type(value).__name__}"
-        )
-    share = float(value)
+    share = arguments.real(function, name, value)
     if not 0 <= share <= 1:
         raise RuntimeError(
             f"{function}(): dropout probability has to be between 0 and 1, but got {value}"

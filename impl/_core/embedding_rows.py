@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import math
-import numbers
 from typing import Any
 
 import jax
@@ -37,10 +36,7 @@ def facts(
         RuntimeError: ``max_norm`` is given, and ``weight`` has an integer dtype.
         TypeError: ``max_norm`` or ``norm_type`` is not a real number.
     """
-    if isinstance(norm_type, bool) or not isinstance(norm_type, numbers.Real):
-        raise TypeError(
-            f"{function}(): argument 'norm_type' must be float, not {type(norm_type).__name__}"
-        )
+    norm_order = arguments.real(function, "norm_type", norm_type)
     if max_norm is not None:
         arguments.number(function, "max_norm", max_norm)
         if jnp.iscomplexobj(max_norm):
@@ -54,7 +50,7 @@ def facts(
         "dtype": arguments.dtype_kind(weight.dtype),
         "input_ndim": input.ndim,
         "max_norm": max_norm is not None,
-        "power_norm": float(norm_type) not in _WITHOUT_POWERS,
+        "power_norm": norm_order not in _WITHOUT_POWERS,
     }
 
 

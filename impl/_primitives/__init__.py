@@ -14,9 +14,8 @@ each platform. The one in ``impl._kernels`` has the GPU programs that a lowering
 - ``windows``: sums over windows, elements picked from windows, and the maxima of windows.
 - ``blend``: weighted sums of rows.
 - ``matmul``, ``sparse_matmul`` and ``convolution``: products, and the products of their gradients.
-- ``total``: the sum along an axis, in each of its elements.
-- ``arithmetic``: products and quotients with the same bits on every device.
 - ``total``: the sum along the last axis, in each of its elements.
+- ``arithmetic``: products and quotients with the same bits on every device.
 - ``uninitialized``: arrays that nothing was written to.
 - ``alert``: raises or warns when it is lowered for a platform that the alert names.
 

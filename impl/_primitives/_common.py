@@ -38,6 +38,11 @@ class Lowerings:
     xla: Function
     kernel: Function
 
+    @staticmethod
+    def without_kernel(cpu: Function, xla: Function) -> Lowerings:
+        """Returns lowerings whose XLA operations serve as the kernel, since XLA fuses them."""
+        return Lowerings(cpu, xla, drop_parameter("launch", xla))
+
     def choose(self, platform: str, decision: Decision, *, exported: bool = False) -> Function:
         """Returns the lowering for ``platform``, or its stand-in under emulation.
 

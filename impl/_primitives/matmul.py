@@ -77,7 +77,7 @@ matmul_p = _common.new_primitive(
     jax_internals.PRODUCT,
     _abstract,
     {
-        "atomic": _common.Lowerings(_ordered, _atomic, _common.drop_parameter("launch", _atomic)),
+        "atomic": _common.Lowerings.without_kernel(_ordered, _atomic),
         "ordered": _common.Lowerings(
             _ordered, _ordered, _without_pullback(lowerings.ordered_kernel)
         ),

@@ -169,11 +169,8 @@ def _by_scatter(cpu: Any, xla: Any, kernel: Any) -> _common.Lowerings:
     return _common.Lowerings(*map(_without_pullback, functions))
 
 
-_sample_xla = _without_pullback(lowerings.sample_xla)
-_samples = _common.Lowerings(
-    _without_pullback(lowerings.sample_cpu),
-    _sample_xla,
-    _common.drop_parameter("launch", _sample_xla),
+_samples = _common.Lowerings.without_kernel(
+    _without_pullback(lowerings.sample_cpu), _without_pullback(lowerings.sample_xla)
 )
 
 sparse_matmul_p = _common.new_primitive(

@@ -46,16 +46,8 @@ total_p = _common.new_primitive(
     "samebits_total",
     lambda values, *, decision: values.update(weak_type=False),
     {
-        "atomic": _common.Lowerings(
-            lowerings.atomic_xla,
-            lowerings.atomic_xla,
-            _common.drop_parameter("launch", lowerings.atomic_xla),
-        ),
-        "ordered": _common.Lowerings(
-            lowerings.ordered_xla,
-            lowerings.ordered_xla,
-            _common.drop_parameter("launch", lowerings.ordered_xla),
-        ),
+        "atomic": _common.Lowerings.without_kernel(lowerings.atomic_xla, lowerings.atomic_xla),
+        "ordered": _common.Lowerings.without_kernel(lowerings.ordered_xla, lowerings.ordered_xla),
     },
     axes=Axes("*. -> *."),
 )

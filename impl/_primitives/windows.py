@@ -138,8 +138,6 @@ def _transpose_into(
     return other.bind(*aligned(cotangent, index), **params), None
 
 
-# XLA fuses these lowerings into kernels that read and write once, so they serve as kernels too.
-_without_launch = functools.partial(_common.drop_parameter, "launch")
 # A table is a parameter of ``pick`` for the sake of its transpose.
 _without_table = functools.partial(_common.drop_parameter, "table")
 
@@ -150,16 +148,13 @@ sum_p = _common.new_primitive(
         "atomic": _common.Lowerings(
             lowerings.sum_cpu, lowerings.sum_xla, lowerings.sum_atomic_kernel
         ),
-        "ordered": _common.Lowerings(
-            lowerings.sum_cpu, lowerings.sum_xla, _without_launch(lowerings.sum_xla)
-        ),
+        # XLA fuses this into a kernel that reads and writes once, and likewise those below.
+        "ordered": _common.Lowerings.without_kernel(lowerings.sum_cpu, lowerings.sum_xla),
     },
     axes=Axes("l -> l"),
 )
-_pick = _common.Lowerings(
-    _without_table(lowerings.pick_cpu),
-    _without_table(lowerings.pick_xla),
-    _without_launch(_without_table(lowerings.pick_xla)),
+_pick = _common.Lowerings.without_kernel(
+    _without_table(lowerings.pick_cpu), _without_table(lowerings.pick_xla)
 )
 pick_p = _common.new_primitive(
     "samebits_window_pick",
@@ -178,10 +173,8 @@ pick_transpose_p = _common.new_primitive(
             lowerings.pick_transpose_xla,
             lowerings.pick_transpose_atomic_kernel,
         ),
-        "ordered": _common.Lowerings(
-            lowerings.pick_transpose_cpu,
-            lowerings.pick_transpose_xla,
-            _without_launch(lowerings.pick_transpose_xla),
+        "ordered": _common.Lowerings.without_kernel(
+            lowerings.pick_transpose_cpu, lowerings.pick_transpose_xla
         ),
     },
     axes=Axes("o.i, o.i -> o.i"),

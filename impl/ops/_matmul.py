@@ -107,12 +107,15 @@ def check_dtypes(
         )
 
 
-def product(function: str, input: jax.Array | Sparse, other: jax.Array) -> jax.Array:
+def product(
+    function: str, input: jax.Array | Sparse, other: jax.Array, **others: spec.FactValue
+) -> jax.Array:
     """Multiplies [m, k] by [k, n], or [batch, m, k] by [batch, k, n].
 
-    The rows of ``function`` decide the path of the product and of its gradients.
+    The rows of ``function`` decide the path of the product and of its gradients. ``others`` are the
+    facts that only the rows of some functions ask for.
     """
-    facts = _facts(function, input)
+    facts = {"dtype": arguments.dtype_kind(input.dtype), "input_ndim": input.ndim, **others}
     decision, pullback = decide(function, **facts), decide(function, "backward", **facts)
     if isinstance(input, BCOO | BCSR):
         out = _sparse.product(input, other, decision=decision, pullback=pullback)
@@ -124,15 +127,8 @@ def product(function: str, input: jax.Array | Sparse, other: jax.Array) -> jax.A
     return alert(out, decision).reshape(*input.shape[:-1], other.shape[-1])
 
 
-def _facts(function: str, input: jax.Array | Sparse) -> dict[str, spec.FactValue]:
-    """Returns the facts that the rows of ``function`` ask for."""
-    facts: dict[str, spec.FactValue] = {
-        "dtype": arguments.dtype_kind(input.dtype),
-        "input_ndim": input.ndim,
-    }
-    if function == "sparse.mm":
-        return facts
+def library_facts(input: jax.Array | Sparse) -> dict[str, spec.FactValue]:
+    """Returns the facts of products that NVIDIA's libraries may compute."""
     # The environment is read when a program is traced. A compiled program does not read it again.
     workspace = os.environ.get("CUBLAS_WORKSPACE_CONFIG", "")
-    sparse = isinstance(input, BCOO | BCSR)
-    return {**facts, "sparse": sparse, "cublas_workspace_config": workspace}
+    return {"sparse": isinstance(input, BCOO | BCSR), "cublas_workspace_config": workspace}

@@ -49,4 +49,4 @@ def bmm(input: Left, mat2: Array) -> jax.Array:
             f"{list(b.shape[:2])}"
         )
     _matmul.check_dtypes(_NAME, a, "mat2", b)
-    return _matmul.product(_NAME, a, b)
+    return _matmul.product(_NAME, a, b, **_matmul.library_facts(a))

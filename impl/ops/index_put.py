@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from impl._core import arguments
 from impl._core.arguments import Array
+from impl._core.axes import broadcasts_to
 from impl._core.subscripts import arrays_alone, check_mask, is_mask
 from impl._mode.decide import decide
 from impl._primitives.alert import alert
@@ -147,11 +148,7 @@ def _masked(input: jax.Array, indices: Sequence[Any], value: jax.Array) -> jax.A
 
 
 def _check_values(values: jax.Array, shape: tuple[int, ...]) -> None:
-    try:
-        fits = jnp.broadcast_shapes(values.shape, shape) == shape
-    except ValueError:
-        fits = False
-    if not fits:
+    if not broadcasts_to(values.shape, shape):
         raise RuntimeError(
             f"{_NAME}(): shape mismatch: values of shape {list(values.shape)} cannot be broadcast "
             f"to the indexed shape {list(shape)}"

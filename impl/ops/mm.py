@@ -38,4 +38,4 @@ def mm(input: Left, mat2: Array) -> jax.Array:
     """
     a, b = _matmul.left(_NAME, input), arguments.array(_NAME, "mat2", mat2)
     _matmul.check_matrices(_NAME, input=a, mat2=b)
-    return _matmul.product(_NAME, a, b)
+    return _matmul.product(_NAME, a, b, **_matmul.library_facts(a))

@@ -47,4 +47,4 @@ def mv(input: Left, vec: Array) -> jax.Array:
             f"{_NAME}(): size mismatch, got input ({a.shape[0]}x{a.shape[1]}), vec ({b.shape[0]})"
         )
     _matmul.check_dtypes(_NAME, a, "vec", b)
-    return _matmul.product(_NAME, a, b[:, None])[:, 0]
+    return _matmul.product(_NAME, a, b[:, None], **_matmul.library_facts(a))[:, 0]

@@ -5,7 +5,6 @@ This module checks the arguments and brings them to one dtype; ``_attention`` co
 
 from __future__ import annotations
 
-import numbers
 from typing import Any
 
 import jax
@@ -14,6 +13,7 @@ import numpy as np
 
 from impl._core import arguments, dropout
 from impl._core.arguments import Array
+from impl._core.axes import broadcasts_to
 from impl._core.numerics import accumulator, convert
 from impl._mode.decide import decide
 from impl._primitives.alert import alert
@@ -194,11 +194,7 @@ def _mask(
         )
     batch = _batch(operands, grouped=grouped) or ()
     scores = (*batch, query.shape[-2], key.shape[-2])
-    try:
-        fits = np.broadcast_shapes(mask.shape, scores) == scores
-    except ValueError:
-        fits = False
-    if not fits:
+    if not broadcasts_to(mask.shape, scores):
         raise RuntimeError(
             f"{_NAME}(): attn_mask must broadcast to the shape of the scores, {list(scores)}, but "
             f"got shape {list(mask.shape)}"
@@ -223,6 +219,4 @@ def _scale(scale: Any, features: int) -> float:
     """Returns the factor of the scores."""
     if scale is None:
         return float(max(features, 1) ** -0.5)
-    if isinstance(scale, bool) or not isinstance(scale, numbers.Real):
-        raise TypeError(f"{_NAME}(): argument 'scale' must be float, not {type(scale).__name__}")
-    return float(scale)
+    return arguments.real(_NAME, "scale", scale)

@@ -10,6 +10,8 @@ import jax
 import numpy as np
 
 import impl
+from impl.tests.nn.support.arrays import ones
+from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.numbers import normal
 from impl.tests.support.products import assert_like_torch
 from spec import oracles
@@ -121,3 +123,14 @@ def assert_as_in_torch(torch, seed, number, count, *, transposed):
             rtol=1e-11,
             atol=1e-11,
         )
+
+
+def assert_empty_batch(function, weight, shape):
+    """Checks the result and the gradients of no images of 2 channels, with a bias of 3 channels."""
+    x, b = ones(0, 2, 5), ones(3)
+    out, pullback = jax.vjp(function, x, weight, b)
+    assert out.shape == shape
+    of_x, of_w, of_b = pullback(out)
+    assert_same_bits(of_x, x)
+    assert_same_bits(of_w, np.zeros_like(weight))
+    assert_same_bits(of_b, np.zeros_like(b))

@@ -50,7 +50,7 @@ def set_xla_flags() -> None:
         value = given.get(setting.option)
         if value is None:
             missing.append(setting)
-        elif _same(value) != _same(_text(setting)):
+        elif one_spelling(value) != one_spelling(_text(setting)):
             raise ValueError(
                 f"set_xla_flags(): {VARIABLE} sets {setting.option} to {value!r}, and the row "
                 f"{setting.row} to {_text(setting)!r}: take it out of {VARIABLE}"
@@ -92,6 +92,6 @@ def _text(setting: Setting) -> str:
     return str(setting.value).lower() if isinstance(setting.value, bool) else str(setting.value)
 
 
-def _same(value: str) -> str:
-    """Returns one spelling of a bool."""
+def one_spelling(value: str) -> str:
+    """Returns the value of a flag, with a bool spelled ``true`` or ``false``."""
     return {"1": "true", "0": "false"}.get(value, value)

@@ -16,7 +16,7 @@ import numpy as np
 
 import spec
 from impl._core import jax_internals, native_scatter
-from impl._mode import compilation, modes
+from impl._mode import compilation, flags, modes
 from impl._mode.decide import Decision
 from impl._mode.modes import Mode
 from impl.programs import _compiled, _facts, _rules
@@ -212,12 +212,14 @@ def is_array(leaf: Any) -> bool:
 
 def times_kernels(options: Mapping[str, Any]) -> bool:
     """Returns whether XLA may pick kernels by timing, under a program's compiler options."""
-    flags = os.environ.get("XLA_FLAGS", "").split()
-    given = dict(flag.removeprefix("--").partition("=")[::2] for flag in flags)
+    given = flags.parsed(os.environ.get(flags.VARIABLE, ""))
     given |= {name: str(value).lower() for name, value in options.items()}
     rows = spec.load().select(op="compiler.templates")
     required = {name: value for row in rows for name, value in row.options.items()}
-    return any(given.get(name) != str(value).lower() for name, value in required.items())
+    return any(
+        flags.one_spelling(given.get(name, "")) != str(value).lower()
+        for name, value in required.items()
+    )
 
 
 class Judge:

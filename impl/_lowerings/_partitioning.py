@@ -22,7 +22,8 @@ from jax.experimental.custom_partitioning import custom_partitioning
 from jax.interpreters import mlir
 
 from impl._core import jax_internals
-from impl._core.jax_internals import Tiling
+from impl._core.jax_internals import shardings
+from impl._core.jax_internals.shardings import Tiling
 
 #: Names of the axes of an array. A free axis has a name; None stands for an axis that is gathered.
 Names = tuple[str | None, ...]
@@ -77,9 +78,9 @@ def is_partitioned(context: Any) -> bool:
     It does not on one device, and where ``shard_map`` gives a device its own arrays. An exported
     program may run on any number of devices.
     """
-    if jax_internals.is_local(context):
+    if shardings.is_local(context):
         return False
-    return jax_internals.exports(context) or jax_internals.devices_of(context) > 1
+    return jax_internals.exports(context) or shardings.devices_of(context) > 1
 
 
 def as_bits(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
@@ -128,21 +129,21 @@ def lower(
         multiple_results: Whether ``function`` returns several arrays.
     """
     whole = mlir.lower_fun(function, multiple_results=multiple_results)
-    if jax_internals.is_local(context):
+    if shardings.is_local(context):
         return whole(context, *args)
     is_cut = axes.rule is not None and is_partitioned(context)
-    with jax_internals.no_mesh():
-        context = jax_internals.without_shardings(context)
+    with shardings.no_mesh():
+        context = shardings.without_shardings(context)
         if not is_cut or any(0 in a.shape for a in (*context.avals_in, *context.avals_out)):
             return whole(context, *args)
         if jax_internals.exports(context):
             # An exported program has no callbacks.
-            results = whole(context, *map(jax_internals.replicated, args))
-            return jax.tree.map(jax_internals.replicated, results)
-        jax_internals.check_partitioner(context)
+            results = whole(context, *map(shardings.replicated, args))
+            return jax.tree.map(shardings.replicated, results)
+        shardings.check_partitioner(context)
         names = axes.names(context.avals_in, context.avals_out)
         call = _partitioned(function, names[: len(args)], names[len(args) :])
-        context = jax_internals.with_devices(context)
+        context = shardings.with_devices(context)
         return mlir.lower_fun(call, multiple_results=multiple_results)(context, *args)
 
 
@@ -154,8 +155,8 @@ def _partitioned(
 
     def of_a_device(*args: Any) -> Any:
         # JAX traces this when it compiles, under the settings and the mesh of that time.
-        with jax_internals.no_mesh(), jax.enable_x64(x64):
-            return function(*map(jax_internals.without_sharding, args))
+        with shardings.no_mesh(), jax.enable_x64(x64):
+            return function(*map(shardings.without_sharding, args))
 
     def tilings(shapes: Any, outs: Any) -> tuple[Any, Any]:
         arrays = zip((*shapes, *jax.tree.leaves(outs)), (*operands, *results), strict=True)

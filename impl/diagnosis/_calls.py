@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core import jax_internals
+from impl._core.jax_internals import watching
 from impl.diagnosis import _generators, _programs, _running
 from impl.programs import _source
 
@@ -37,7 +37,7 @@ class CallRecorder:
         self._lock = threading.Lock()
         self._process = os.getpid()
 
-    def called(self, call: jax_internals.Call) -> Sequence[Any]:
+    def called(self, call: watching.Call) -> Sequence[Any]:
         """Runs a call, and writes its line."""
         with self._programs.paused():
             # Before the call, which may destroy donated arguments.

@@ -12,6 +12,7 @@ from typing import Any
 import spec
 from impl import programs
 from impl._core import jax_internals
+from impl._core.jax_internals import watching
 from impl._mode import modes
 from impl._mode.modes import Mode
 from impl.programs import Finding, _facts, _source
@@ -32,7 +33,7 @@ class Program:
         mode: The mode for JAX's own primitives: off after ``impl.programs.disable()``.
     """
 
-    lowered: jax_internals.Lowered
+    lowered: watching.Lowered
     caller: Lines
     own_mode: Mode
     mode: Mode
@@ -104,21 +105,21 @@ class Recorder:
 
     @contextlib.contextmanager
     def watched(
-        self, called: Callable[[jax_internals.Call], Sequence[Any]] | None = None
+        self, called: Callable[[watching.Call], Sequence[Any]] | None = None
     ) -> Iterator[None]:
         """Watches this process.
 
         Args:
-            called: As for ``jax_internals.watched_programs``, for calls that are not its own.
+            called: As for ``watching.watched_programs``, for calls that are not its own.
         """
 
-        def call(program: jax_internals.Call) -> Sequence[Any]:
+        def call(program: watching.Call) -> Sequence[Any]:
             if called is None or self.is_paused:
                 return program.run()
             return called(program)
 
         tell = None if called is None else call
-        with jax_internals.watched_programs(self._keep, tell):
+        with watching.watched_programs(self._keep, tell):
             yield
 
     @property
@@ -135,7 +136,7 @@ class Recorder:
         finally:
             self._thread.paused = False
 
-    def _keep(self, lowered: jax_internals.Lowered) -> None:
+    def _keep(self, lowered: watching.Lowered) -> None:
         if self.is_paused:
             return
         mode = own_mode = modes.current()

@@ -15,8 +15,10 @@ import impl
 from impl._core import jax_internals
 
 ROOT = Path(impl.__file__).parent
-OWN = Path(jax_internals.__file__)
-SOURCES = [p for p in ROOT.rglob("*.py") if "tests" not in p.relative_to(ROOT).parts and p != OWN]
+OWN = Path(jax_internals.__file__).parent
+SOURCES = [
+    p for p in ROOT.rglob("*.py") if "tests" not in p.relative_to(ROOT).parts and p.parent != OWN
+]
 
 
 def dotted_names(tree):

@@ -1,26 +1,20 @@
 """The parts of JAX that impl uses although JAX's documents do not promise that they stay.
 
-Such a use is either one of the functions of this module or one of ``NAMES``. A test finds every
+Such a use is either one of the functions of this package or one of ``NAMES``. A test finds every
 other one, and tests with each supported JAX that all of them still exist and do what impl needs.
 """
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import functools
-import importlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 import jax
-import numpy as np
 from jax._src import core, xla_bridge
 from jax.extend.core import Primitive
-from jax.extend.mlir.dialects import sdy
-from jax.extend.sharding import xla_client  # type: ignore[attr-defined]
 from jax.interpreters import mlir
 
 #: Modules of JAX without documents, or documented in part: NAMES has each name used from them.
@@ -217,147 +211,9 @@ def enables_x64() -> bool:
     return value
 
 
-def no_mesh() -> contextlib.AbstractContextManager[Any]:
-    """Returns a scope without a mesh, in which types have no sharding.
-
-    The device that a program is lowered for stays known.
-    """
-    device = jax.sharding.get_abstract_mesh().abstract_device
-    mesh = jax.sharding.AbstractMesh((), (), abstract_device=device)
-    return jax.sharding.use_abstract_mesh(mesh)
-
-
 def exports(context: Any) -> bool:
     """Returns whether a lowering rule is called by ``jax.export``."""
     return bool(context.module_context.lowering_parameters.for_export)
-
-
-def is_local(context: Any) -> bool:
-    """Returns whether a lowering rule is called inside a ``shard_map`` over all axes of a mesh."""
-    axes = context.module_context.axis_context
-    return hasattr(axes, "mesh") and set(axes.manual_axes) == set(axes.mesh.axis_names)
-
-
-def devices_of(context: Any) -> int:
-    """Returns over how many devices XLA partitions what a lowering rule returns."""
-    axes = context.module_context.axis_context
-    return int(axes.mesh.size if hasattr(axes, "mesh") else getattr(axes, "num_devices", 1))
-
-
-def check_partitioner(context: Any) -> None:
-    """Refuses a ``shard_map`` over some axes of a mesh if Shardy is off: XLA would crash."""
-    axes = context.module_context.axis_context
-    is_inside = bool(getattr(axes, "manual_axes", False))
-    if is_inside and not jax.config.jax_use_shardy_partitioner:  # type: ignore[attr-defined]
-        raise NotImplementedError(
-            "inside a shard_map over some axes of a mesh, deterministic operations need the "
-            "partitioner Shardy; set jax_use_shardy_partitioner to True"
-        )
-
-
-def without_shardings(context: Any) -> Any:
-    """Returns the context of a lowering rule with types that have no sharding."""
-    return context.replace(
-        avals_in=[*map(_without_sharding, context.avals_in)],
-        avals_out=[*map(_without_sharding, context.avals_out)],
-    )
-
-
-def with_devices(context: Any) -> Any:
-    """Returns the context of a lowering rule with as many devices as the program has.
-
-    JAX leaves the devices out unless a program has a primitive of a private set. The rule of
-    ``custom_partitioning`` fails without them, but only counts them.
-    """
-    axes = context.module_context.axis_context
-    if not hasattr(axes, "device_assignment") or axes.device_assignment is not None:
-        return context
-    axes = dataclasses.replace(axes, device_assignment=(jax.devices()[0],) * axes.num_devices)
-    return context.replace(module_context=context.module_context.replace(axis_context=axes))
-
-
-def _without_sharding(aval: Any) -> Any:
-    return jax.core.ShapedArray(aval.shape, aval.dtype)
-
-
-_without_sharding_p = Primitive("samebits_without_sharding")
-_without_sharding_p.def_abstract_eval(_without_sharding)
-mlir.register_lowering(_without_sharding_p, lambda _, value: [value])
-
-
-def without_sharding(value: jax.Array) -> jax.Array:
-    """Returns ``value`` with a type that has no sharding, inside a ``no_mesh()`` scope."""
-    return _without_sharding_p.bind(value)  # type: ignore[no-any-return]  # a primitive is not typed
-
-
-def replicated(value: Any) -> Any:
-    """Returns a value of a lowering rule, of which every device of Shardy then has the whole."""
-    axes = [sdy.DimensionShardingAttr.get([], is_closed=True)] * value.type.rank
-    sharding = sdy.TensorShardingAttr.get(sdy.MeshAttr.get([]), axes)
-    return sdy.ShardingConstraintOp(value, sharding).result
-
-
-class _Sharding(jax.sharding.Sharding):
-    """A sharding of XLA, as the rule of ``custom_partitioning`` takes and returns it."""
-
-    def __init__(self, of_xla: Any) -> None:
-        self._of_xla = of_xla
-
-    def _to_xla_hlo_sharding(self, _: int) -> Any:
-        return self._of_xla
-
-
-@dataclasses.dataclass(frozen=True)
-class Tiling:
-    """The tiles that an array is cut into over devices.
-
-    Attributes:
-        tiles: The number of tiles along each axis of the array.
-        names: The name of each axis; None for an axis that is to have one tile.
-        of_xla: XLA's sharding.
-    """
-
-    tiles: tuple[int, ...]
-    names: tuple[str | None, ...]
-    of_xla: Any
-
-    @staticmethod
-    def replicated() -> Tiling:
-        """Returns the tiling into one tile."""
-        return Tiling((), (), xla_client.HloSharding.replicate())
-
-    @staticmethod
-    def of(array: jax.ShapeDtypeStruct, names: tuple[str | None, ...]) -> Tiling | None:
-        """Returns the tiling of an array as a rule of ``custom_partitioning`` gets it."""
-        if array.sharding is None:
-            return None
-        of_xla = array.sharding._to_xla_hlo_sharding(len(array.shape))  # noqa: SLF001  # no other
-        if not of_xla.is_tiled():
-            return None
-        return Tiling(tuple(of_xla.tile_assignment_dimensions()[: len(names)]), names, of_xla)
-
-    def along(self, names: tuple[str | None, ...]) -> jax.sharding.Sharding:
-        """Returns the sharding of another array whose axes of the same names have the same tiles.
-
-        Its other axes have one tile each. Devices with the same tiles get the same data. The axes
-        of a ``shard_map`` that this is inside of stay as they are.
-        """
-        if not self.tiles:
-            return _Sharding(self.of_xla)
-        kind = type(self.of_xla.to_proto().type)
-        grid = np.asarray(self.of_xla.tile_assignment_devices())
-        grid = grid.reshape(self.of_xla.tile_assignment_dimensions())
-        rank = len(self.tiles)
-        kinds = enumerate(self.of_xla.subgroup_types())
-        manual = [rank + position for position, of in kinds if of == kind.MANUAL]
-        same = [None if n is None or n not in self.names else self.names.index(n) for n in names]
-        first = [axis for axis in (*same, *manual) if axis is not None]
-        grid = grid.transpose(first + [axis for axis in range(grid.ndim) if axis not in first])
-        tiles = [1 if axis is None else self.tiles[axis] for axis in same]
-        rest = grid.shape[len(first) - len(manual) : len(first)]
-        kinds_of_rest = [kind.MANUAL] * len(manual) + [kind.REPLICATED]
-        grid = grid.reshape(*tiles, *rest, -1)
-        return _Sharding(type(self.of_xla).subgroup_with_device_ordering(grid, kinds_of_rest))
 
 
 def lowering_rules(primitive: Primitive) -> Mapping[str | None, tuple[Callable[..., Any], bool]]:
@@ -378,96 +234,3 @@ def lowering_rules(primitive: Primitive) -> Mapping[str | None, tuple[Callable[.
     if not rules or not all(callable(rule) for rule, _ in rules.values()):
         raise LookupError(f"JAX {jax.__version__} has no lowering rule of {primitive.name!r}")
     return rules
-
-
-@dataclasses.dataclass(frozen=True)
-class Lowered:
-    """A program that JAX lowers.
-
-    Attributes:
-        closed: Its jaxpr, with its constants.
-        function: The name, the file and the line of the function, as ``name at file:line``.
-        options: The compiler options that ``jax.jit`` got.
-    """
-
-    closed: Any
-    function: str
-    options: Mapping[str, Any]
-
-
-@dataclasses.dataclass(frozen=True)
-class Call:
-    """A call of a compiled program.
-
-    Attributes:
-        function: The name, the file and the line of the function, as ``name at file:line``.
-        name: The name of the program.
-        arguments: The arguments that the program reads, each with its name.
-        run: Runs the program, and returns its outputs. It can be called once.
-    """
-
-    function: str
-    name: str
-    arguments: tuple[tuple[str, Any], ...]
-    run: Callable[[], Sequence[Any]]
-
-
-@contextlib.contextmanager
-def watched_programs(
-    lowered: Callable[[Lowered], None], called: Callable[[Call], Sequence[Any]] | None = None
-) -> Iterator[None]:
-    """Tells of each program that JAX lowers, and of each call of one that is compiled inside.
-
-    The public ``jax.monitoring`` tells the name of a program at most.
-
-    Args:
-        lowered: It is called before a program is lowered, in the thread that lowers it.
-        called: It is called instead of a compiled program, and returns the program's outputs. None
-            leaves calls alone.
-
-    Raises:
-        LookupError: This release of JAX lowers programs elsewhere.
-    """
-    try:
-        pxla: Any = importlib.import_module("jax._src.interpreters.pxla")
-        lower, executable = pxla.lower_sharding_computation, pxla.MeshExecutable
-        unsafe_call = executable.unsafe_call
-    except (ImportError, AttributeError) as error:
-        raise LookupError(f"JAX {jax.__version__} lowers programs elsewhere") from error
-
-    def _tell(closed: Any, *rest: Any, **named: Any) -> Any:
-        options = dict(named.get("compiler_options_kvs", ()))
-        lowered(Lowered(closed, _function(_inside(closed).debug_info), options))
-        return lower(closed, *rest, **named)
-
-    # JAX has no fast path in C++ to a callable that is not of its own class: each call comes here.
-    def told(self: Any) -> Any:
-        return lambda *args: called(_call(self, unsafe_call.fget(self), args))  # type: ignore[misc]
-
-    pxla.lower_sharding_computation = _tell
-    if called is not None:
-        executable.unsafe_call = property(told)
-    try:
-        yield
-    finally:
-        pxla.lower_sharding_computation = lower
-        executable.unsafe_call = unsafe_call
-
-
-def _inside(closed: Any) -> Any:
-    return getattr(closed, "jaxpr", closed)
-
-
-def _function(info: Any) -> str:
-    return str(info.func_src_info)
-
-
-def _call(executable: Any, program: Any, args: tuple[Any, ...]) -> Call:
-    info = executable._all_args_info.debug_info  # noqa: SLF001  # No other access.
-    names = info.arg_names or ()
-    if len(names) != len(args):
-        names = ("",) * len(args)
-    kept = [
-        pair for i, pair in enumerate(zip(names, args, strict=True)) if i in program.kept_var_idx
-    ]
-    return Call(_function(info), program.name, tuple(kept), lambda: program(*args))

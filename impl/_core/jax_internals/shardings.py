@@ -1,0 +1,152 @@
+"""The shardings of types, of lowering rules, and of XLA."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import Primitive
+from jax.extend.mlir.dialects import sdy
+from jax.extend.sharding import xla_client  # type: ignore[attr-defined]
+from jax.interpreters import mlir
+
+
+def no_mesh() -> contextlib.AbstractContextManager[Any]:
+    """Returns a scope without a mesh, in which types have no sharding.
+
+    The device that a program is lowered for stays known.
+    """
+    device = jax.sharding.get_abstract_mesh().abstract_device
+    mesh = jax.sharding.AbstractMesh((), (), abstract_device=device)
+    return jax.sharding.use_abstract_mesh(mesh)
+
+
+def is_local(context: Any) -> bool:
+    """Returns whether a lowering rule is called inside a ``shard_map`` over all axes of a mesh."""
+    axes = context.module_context.axis_context
+    return hasattr(axes, "mesh") and set(axes.manual_axes) == set(axes.mesh.axis_names)
+
+
+def devices_of(context: Any) -> int:
+    """Returns over how many devices XLA partitions what a lowering rule returns."""
+    axes = context.module_context.axis_context
+    return int(axes.mesh.size if hasattr(axes, "mesh") else getattr(axes, "num_devices", 1))
+
+
+def check_partitioner(context: Any) -> None:
+    """Refuses a ``shard_map`` over some axes of a mesh if Shardy is off: XLA would crash."""
+    axes = context.module_context.axis_context
+    is_inside = bool(getattr(axes, "manual_axes", False))
+    if is_inside and not jax.config.jax_use_shardy_partitioner:  # type: ignore[attr-defined]
+        raise NotImplementedError(
+            "inside a shard_map over some axes of a mesh, deterministic operations need the "
+            "partitioner Shardy; set jax_use_shardy_partitioner to True"
+        )
+
+
+def without_shardings(context: Any) -> Any:
+    """Returns the context of a lowering rule with types that have no sharding."""
+    return context.replace(
+        avals_in=[*map(_without_sharding, context.avals_in)],
+        avals_out=[*map(_without_sharding, context.avals_out)],
+    )
+
+
+def with_devices(context: Any) -> Any:
+    """Returns the context of a lowering rule with as many devices as the program has.
+
+    JAX leaves the devices out unless a program has a primitive of a private set. The rule of
+    ``custom_partitioning`` fails without them, but only counts them.
+    """
+    axes = context.module_context.axis_context
+    if not hasattr(axes, "device_assignment") or axes.device_assignment is not None:
+        return context
+    axes = dataclasses.replace(axes, device_assignment=(jax.devices()[0],) * axes.num_devices)
+    return context.replace(module_context=context.module_context.replace(axis_context=axes))
+
+
+def _without_sharding(aval: Any) -> Any:
+    return jax.core.ShapedArray(aval.shape, aval.dtype)
+
+
+_without_sharding_p = Primitive("samebits_without_sharding")
+_without_sharding_p.def_abstract_eval(_without_sharding)
+mlir.register_lowering(_without_sharding_p, lambda _, value: [value])
+
+
+def without_sharding(value: jax.Array) -> jax.Array:
+    """Returns ``value`` with a type that has no sharding, inside a ``no_mesh()`` scope."""
+    return _without_sharding_p.bind(value)  # type: ignore[no-any-return]  # a primitive is not typed
+
+
+def replicated(value: Any) -> Any:
+    """Returns a value of a lowering rule, of which every device of Shardy then has the whole."""
+    axes = [sdy.DimensionShardingAttr.get([], is_closed=True)] * value.type.rank
+    sharding = sdy.TensorShardingAttr.get(sdy.MeshAttr.get([]), axes)
+    return sdy.ShardingConstraintOp(value, sharding).result
+
+
+class _Sharding(jax.sharding.Sharding):
+    """A sharding of XLA, as the rule of ``custom_partitioning`` takes and returns it."""
+
+    def __init__(self, of_xla: Any) -> None:
+        self._of_xla = of_xla
+
+    def _to_xla_hlo_sharding(self, _: int) -> Any:
+        return self._of_xla
+
+
+@dataclasses.dataclass(frozen=True)
+class Tiling:
+    """The tiles that an array is cut into over devices.
+
+    Attributes:
+        tiles: The number of tiles along each axis of the array.
+        names: The name of each axis; None for an axis that is to have one tile.
+        of_xla: XLA's sharding.
+    """
+
+    tiles: tuple[int, ...]
+    names: tuple[str | None, ...]
+    of_xla: Any
+
+    @staticmethod
+    def replicated() -> Tiling:
+        """Returns the tiling into one tile."""
+        return Tiling((), (), xla_client.HloSharding.replicate())
+
+    @staticmethod
+    def of(array: jax.ShapeDtypeStruct, names: tuple[str | None, ...]) -> Tiling | None:
+        """Returns the tiling of an array as a rule of ``custom_partitioning`` gets it."""
+        if array.sharding is None:
+            return None
+        of_xla = array.sharding._to_xla_hlo_sharding(len(array.shape))  # noqa: SLF001  # no other
+        if not of_xla.is_tiled():
+            return None
+        return Tiling(tuple(of_xla.tile_assignment_dimensions()[: len(names)]), names, of_xla)
+
+    def along(self, names: tuple[str | None, ...]) -> jax.sharding.Sharding:
+        """Returns the sharding of another array whose axes of the same names have the same tiles.
+
+        Its other axes have one tile each. Devices with the same tiles get the same data. The axes
+        of a ``shard_map`` that this is inside of stay as they are.
+        """
+        if not self.tiles:
+            return _Sharding(self.of_xla)
+        kind = type(self.of_xla.to_proto().type)
+        grid = np.asarray(self.of_xla.tile_assignment_devices())
+        grid = grid.reshape(self.of_xla.tile_assignment_dimensions())
+        rank = len(self.tiles)
+        kinds = enumerate(self.of_xla.subgroup_types())
+        manual = [rank + position for position, of in kinds if of == kind.MANUAL]
+        same = [None if n is None or n not in self.names else self.names.index(n) for n in names]
+        first = [axis for axis in (*same, *manual) if axis is not None]
+        grid = grid.transpose(first + [axis for axis in range(grid.ndim) if axis not in first])
+        tiles = [1 if axis is None else self.tiles[axis] for axis in same]
+        rest = grid.shape[len(first) - len(manual) : len(first)]
+        kinds_of_rest = [kind.MANUAL] * len(manual) + [kind.REPLICATED]
+        grid = grid.reshape(*tiles, *rest, -1)
+        return _Sharding(type(self.of_xla).subgroup_with_device_ordering(grid, kinds_of_rest))

@@ -1,0 +1,104 @@
+"""Tells of the programs that JAX lowers and calls."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+
+
+@dataclasses.dataclass(frozen=True)
+class Lowered:
+    """A program that JAX lowers.
+
+    Attributes:
+        closed: Its jaxpr, with its constants.
+        function: The name, the file and the line of the function, as ``name at file:line``.
+        options: The compiler options that ``jax.jit`` got.
+    """
+
+    closed: Any
+    function: str
+    options: Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """A call of a compiled program.
+
+    Attributes:
+        function: The name, the file and the line of the function, as ``name at file:line``.
+        name: The name of the program.
+        arguments: The arguments that the program reads, each with its name.
+        run: Runs the program, and returns its outputs. It can be called once.
+    """
+
+    function: str
+    name: str
+    arguments: tuple[tuple[str, Any], ...]
+    run: Callable[[], Sequence[Any]]
+
+
+@contextlib.contextmanager
+def watched_programs(
+    lowered: Callable[[Lowered], None], called: Callable[[Call], Sequence[Any]] | None = None
+) -> Iterator[None]:
+    """Tells of each program that JAX lowers, and of each call of one that is compiled inside.
+
+    The public ``jax.monitoring`` tells the name of a program at most.
+
+    Args:
+        lowered: It is called before a program is lowered, in the thread that lowers it.
+        called: It is called instead of a compiled program, and returns the program's outputs. None
+            leaves calls alone.
+
+    Raises:
+        LookupError: This release of JAX lowers programs elsewhere.
+    """
+    try:
+        pxla: Any = importlib.import_module("jax._src.interpreters.pxla")
+        lower, executable = pxla.lower_sharding_computation, pxla.MeshExecutable
+        unsafe_call = executable.unsafe_call
+    except (ImportError, AttributeError) as error:
+        raise LookupError(f"JAX {jax.__version__} lowers programs elsewhere") from error
+
+    def _tell(closed: Any, *rest: Any, **named: Any) -> Any:
+        options = dict(named.get("compiler_options_kvs", ()))
+        lowered(Lowered(closed, _function(_inside(closed).debug_info), options))
+        return lower(closed, *rest, **named)
+
+    # JAX has no fast path in C++ to a callable that is not of its own class: each call comes here.
+    def told(self: Any) -> Any:
+        return lambda *args: called(_call(self, unsafe_call.fget(self), args))  # type: ignore[misc]
+
+    pxla.lower_sharding_computation = _tell
+    if called is not None:
+        executable.unsafe_call = property(told)
+    try:
+        yield
+    finally:
+        pxla.lower_sharding_computation = lower
+        executable.unsafe_call = unsafe_call
+
+
+def _inside(closed: Any) -> Any:
+    return getattr(closed, "jaxpr", closed)
+
+
+def _function(info: Any) -> str:
+    return str(info.func_src_info)
+
+
+def _call(executable: Any, program: Any, args: tuple[Any, ...]) -> Call:
+    info = executable._all_args_info.debug_info  # noqa: SLF001  # No other access.
+    names = info.arg_names or ()
+    if len(names) != len(args):
+        names = ("",) * len(args)
+    kept = [
+        pair for i, pair in enumerate(zip(names, args, strict=True)) if i in program.kept_var_idx
+    ]
+    return Call(_function(info), program.name, tuple(kept), lambda: program(*args))

@@ -23,7 +23,8 @@ MIN_EXPONENT, MAX_EXPONENT = -1022, 1023
 
 def wide() -> contextlib.AbstractContextManager[Any]:
     """Returns a scope in which arrays of 64 bits can be made, whatever ``jax_enable_x64`` is."""
-    return jax.enable_x64(True)
+    scope: contextlib.AbstractContextManager[Any] = jax.enable_x64(True)
+    return scope
 
 
 def seal(value: jax.Array) -> jax.Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Collection
 
@@ -32,5 +33,7 @@ def portability(
     if not inexact:
         return found if found.integers else None
     if found.dtypes is not None and not inexact <= found.dtypes:
-        return rules.other_dtypes
+        others = ", ".join(sorted(inexact - found.dtypes))
+        reason = str(rules.other_dtypes.reason).format(dtypes=others)
+        return dataclasses.replace(rules.other_dtypes, reason=reason)
     return found

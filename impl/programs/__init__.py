@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 
 from impl._core import native_scatter
-from impl.programs import _portable, _rules
+from impl.programs import _pins, _portable, _rules
 from impl.programs._comparison import Difference
 from impl.programs._difference import Recording, record
 from impl.programs._report import Finding, Report
@@ -61,3 +61,4 @@ def are_enabled() -> bool:
 if os.environ.get("SAMEBITS_PROGRAMS", "1") != "0":
     _rules.register()
     _portable.register()
+    _pins.register()

@@ -8,8 +8,7 @@ from typing import Any
 
 import jax
 
-from impl._exact import convolution, products, sums
-from impl._exact import elementary
+from impl._exact import convolution, elementary, products, sums
 
 
 def function(name: str) -> Callable[..., jax.Array]:
@@ -18,21 +17,13 @@ def function(name: str) -> Callable[..., jax.Array]:
     Args:
         name: The name of the primitive.
     """
-    found = _FUNCTIONS.get(name)
-    if found is None:
-        return functools.partial(_elementwise, getattr(elementary, name))
-    return found
+    return _FUNCTIONS.get(name) or elementary.FUNCTIONS[name]
 
 
-def _elementwise(
-    function: Callable[..., jax.Array], *operands: jax.Array, **_: Any
-) -> jax.Array:
-    """Drops the parameter ``accuracy``: results are rounded once whatever it is."""
-    return function(*operands)
-
-
-def _integer_pow(value: jax.Array, *, y: int) -> jax.Array:
-    return elementary.integer_pow(value, y)
+def _log2(value: jax.Array, **_: Any) -> jax.Array:
+    """Returns the quotient of two logarithms, as JAX before 0.12 writes it in ``jnp.log2``."""
+    log = elementary.FUNCTIONS["log"]
+    return elementary.FUNCTIONS["div"](log(value), log(jax.lax.full_like(value, 2)))
 
 
 def _reduce_sum(value: jax.Array, *, axes: Any, **_: Any) -> jax.Array:
@@ -89,7 +80,7 @@ def _psum(value: jax.Array, *, axes: Any, axis_index_groups: Any = None, **_: An
 
 
 _FUNCTIONS: Mapping[str, Callable[..., jax.Array]] = {
-    "integer_pow": _integer_pow,
+    "log2": _log2,
     "reduce_sum": _reduce_sum,
     "reduce_prod": _reduce_prod,
     "scatter-add": _scatter_add,

@@ -179,6 +179,7 @@ OPERATIONS: Mapping[str, Function] = {
     "reduce_max": functools.partial(extreme, lax.reduce_max, 1),
     "reduce_min": functools.partial(extreme, lax.reduce_min, -1),
     "reduce_precision": reduce_precision,
+    "rem": functools.partial(picked, lax.rem),
     "round": functools.partial(picked, lax.round),
     "square": functools.partial(rounded, _square),
     "sub": functools.partial(rounded, lax.sub),

@@ -7,6 +7,7 @@ of a device, and adds these as integers. A part is narrow enough that no unit ro
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -26,15 +27,15 @@ _BLOCK = 2048
 
 
 class Product(Protocol):
-    """A product whose operands are integers as floats.
+    """A product whose operands are integers as floats."""
 
-    Attributes:
-        terms: The number of terms of each sum.
-        can_cut: Whether a sum may be cut into blocks.
-    """
+    @property
+    def terms(self) -> int:
+        """The number of terms of each sum."""
 
-    terms: int
-    can_cut: bool
+    @property
+    def can_cut(self) -> bool:
+        """Whether a sum may be cut into blocks."""
 
     def __call__(self, lhs: jax.Array, rhs: jax.Array, dtype: Any, limit: int) -> jax.Array:
         """Returns the exact sums, of ``dtype``, or of int64 if there are more terms than ``limit``.
@@ -72,16 +73,16 @@ def float64(lhs: jax.Array, rhs: jax.Array, bits: int, product: Product) -> Tota
     """Adds products of limbs in float64. One limb each is the rule; more are for finer grids."""
     half = (bits + 1) // 2
     terms = min(product.terms, _BLOCK) if product.can_cut else product.terms
-    for limbs, width in (((1, 1), 2 * bits), ((2, 1), bits + half), ((2, 2), 2 * half)):
+    for lhs_limbs, rhs_limbs in ((1, 1), (2, 1), (2, 2)):
+        width = (bits if lhs_limbs == 1 else half) + (bits if rhs_limbs == 1 else half)
         limit = 1 << max(grids.FLOAT64_BITS - width, 0)
         if limit >= terms:
             break
     else:
-        raise NotImplementedError(f"a convolution of {product.terms} terms is not exact")
-    if limbs == (1, 1) and product.terms <= limit:
+        raise NotImplementedError(f"there is no exact convolution of {terms} terms")
+    if width == 2 * bits and product.terms <= limit:
         return Total(product(lhs, rhs, np.float64, limit))
-    left = _limbs(lhs, half) if limbs[0] == 2 else [lhs]
-    right = _limbs(rhs, half) if limbs[1] == 2 else [rhs]
+    left, right = _limbs(lhs, half, lhs_limbs), _limbs(rhs, half, rhs_limbs)
     parts = [
         (half * (i + j), _as_int64(product(a, b, np.float64, limit)))
         for i, a in enumerate(left)
@@ -139,8 +140,10 @@ def rounded(total: Total, exponent: jax.Array, dtype: Any) -> jax.Array:
     return arithmetic.narrow(value, dtype)
 
 
-def _limbs(value: jax.Array, width: int) -> list[jax.Array]:
-    """Returns the low and the high limb: ``value == low + high * 2**width``."""
+def _limbs(value: jax.Array, width: int, count: int) -> list[jax.Array]:
+    """Returns one limb, or the low and the high one: ``value == low + high * 2**width``."""
+    if count == 1:
+        return [value]
     unit = lax.full_like(value, 2.0**width)
     high = arithmetic.nearest_integer(lax.mul(value, lax.full_like(value, 2.0**-width)))
     return [lax.sub(value, lax.mul(high, unit)), high]
@@ -191,22 +194,18 @@ def _as_int64(value: jax.Array) -> jax.Array:
 
 def _total(parts: list[tuple[int, jax.Array]], shift: int) -> Total:
     """Adds ``value * 2**exponent`` over parts. What overflows in between comes back."""
-    low = _shifted_sum([(by, part) for by, part in parts if by < shift])
     high = _shifted_sum([(by - shift, part) for by, part in parts if by >= shift])
-    if low is None or high is None:
-        assert high is not None
+    if shift == 0:
         return Total(high)
+    low = _shifted_sum([(by, part) for by, part in parts if by < shift])
     carry = lax.shift_right_arithmetic(low, lax.full_like(low, shift))
     low = lax.bitwise_and(low, lax.full_like(low, (1 << shift) - 1))
     return Total(lax.add(high, carry), low, shift)
 
 
-def _shifted_sum(parts: list[tuple[int, jax.Array]]) -> jax.Array | None:
-    result = None
-    for by, part in parts:
-        term = lax.shift_left(part, lax.full_like(part, by))
-        result = term if result is None else lax.add(result, term)
-    return result
+def _shifted_sum(parts: list[tuple[int, jax.Array]]) -> jax.Array:
+    terms = [lax.shift_left(part, lax.full_like(part, by)) for by, part in parts]
+    return functools.reduce(lax.add, terms)
 
 
 def _as_float64(total: Total, *, is_wide: bool) -> jax.Array:

@@ -8,6 +8,8 @@ the rule.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,10 +25,8 @@ from impl._exact import arithmetic
 #: The bits of an integer that float64 holds, and of the sums of coarse and of fine products.
 FLOAT64_BITS = 53
 _COARSE_SUM, _FINE_SUM = 62, 76
-#: The exponent of no number. The sum of two is an int32, and is below that of every product.
-ABSENT = -(2**20)
-#: A float32 has 23 bits of fraction, 8 of exponent, and this bias of an exponent above it.
-_FRACTION, _SPECIAL, _BIAS = 23, 255, 126
+#: An exponent below those of all products of float32.
+_LEAST = -512
 
 
 def bits_of(terms: int, dtypes: Sequence[Any], precision: Any) -> int:
@@ -75,25 +75,28 @@ def factor(value: jax.Array) -> jax.Array:
 
 def has_special(*values: jax.Array) -> jax.Array:
     """Returns whether any element of float32 arrays is infinite or NaN, as a scalar."""
-    found = [lax.reduce_max(_field(value), tuple(range(value.ndim))) for value in values]
-    greatest = lax.max(*found) if len(found) == 2 else found[0]
-    return lax.eq(greatest, np.int32(_SPECIAL))
+    found = [lax.reduce_max(_is_special(value), tuple(range(value.ndim))) for value in values]
+    greatest = functools.reduce(lax.max, found)
+    return lax.gt(greatest, np.float32(0))
 
 
-def exponents(value: jax.Array, add: jax.Array | int = 0) -> jax.Array:
-    """Returns an int32 for each element: the least e for which ``abs(element) < 2**e``.
+def exponent(value: jax.Array, axes: Sequence[int], scales: jax.Array | None = None) -> jax.Array:
+    """Returns the least e for which 2**e is above the magnitudes along some axes.
 
     Args:
-        value: Any shape, float32.
-        add: What is added to each exponent; int32.
+        value: Any shape, float32. What is subnormal, infinite or NaN counts as zero.
+        axes: The axes; the result has the others.
+        scales: What each element is multiplied by first: powers of two, or zero, float64.
 
     Returns:
-        The shape of ``value``. What is zero, subnormal, infinite or NaN is ABSENT, and so is what
-        ``add`` makes absent, or less.
+        int32; ``arithmetic.MIN_EXPONENT`` for zeros alone.
     """
-    field = _field(value)
-    result = lax.add(field, lax.sub(_like(field, add), lax.full_like(field, _BIAS)))
-    return lax.select(_is_usual(field), result, lax.full_like(field, ABSENT))
+    # A minimum and a maximum of floats that are not NaN are the same in every order.
+    magnitude = lax.abs(_usual(value))
+    if scales is not None:
+        magnitude = lax.mul(lax.convert_element_type(magnitude, np.float64), scales)
+    greatest = lax.reduce_max(magnitude, tuple(axes))
+    return arithmetic.exponent_above(lax.convert_element_type(greatest, np.float64))
 
 
 def integers(value: jax.Array, *scales: jax.Array) -> jax.Array:
@@ -101,21 +104,29 @@ def integers(value: jax.Array, *scales: jax.Array) -> jax.Array:
 
     Args:
         value: Any shape, float32.
-        scales: Powers of two, float64, of the same shape.
+        scales: Powers of two, or zero, float64, of the same shape.
     """
-    usual = lax.select(_is_usual(_field(value)), value, lax.full_like(value, 0))
-    result = lax.convert_element_type(usual, np.float64)
+    result = finite(value)
     for scale in scales:
         result = lax.mul(result, scale)
     return arithmetic.nearest_integer(result)
 
 
 def scale(exponent: jax.Array) -> jax.Array:
-    """Returns 2 to the power of an int32, as float64, and 0 where it is absent."""
-    is_absent = lax.lt(exponent, lax.full_like(exponent, arithmetic.MIN_EXPONENT))
-    known = lax.select(is_absent, lax.full_like(exponent, 0), exponent)
-    result = arithmetic.power_of_two(known)
-    return lax.select(is_absent, lax.full_like(result, 0), result)
+    """Returns 2 to the power of an int32, as float64, and 0 for that of zeros."""
+    is_zero = lax.eq(exponent, lax.full_like(exponent, arithmetic.MIN_EXPONENT))
+    result = arithmetic.power_of_two(exponent)
+    return lax.select(is_zero, lax.full_like(result, 0), result)
+
+
+def unit(exponent: jax.Array, bits: int) -> jax.Array:
+    """Returns what numbers below ``2**exponent`` are multiplied by to become integers of bits."""
+    return arithmetic.power_of_two(lax.sub(lax.full_like(exponent, bits), least(exponent)))
+
+
+def least(exponent: jax.Array) -> jax.Array:
+    """Returns an exponent, and for that of zeros one that is below those of all products."""
+    return lax.max(exponent, lax.full_like(exponent, _LEAST))
 
 
 def special_factor(value: jax.Array) -> jax.Array:
@@ -124,9 +135,39 @@ def special_factor(value: jax.Array) -> jax.Array:
     A sum of products of these is finite, infinite or NaN as that of the elements is, and the same
     in every order.
     """
-    field = _field(value)
-    sign = lax.select(_is_usual(field), lax.sign(value), lax.full_like(value, 0))
-    return lax.select(lax.eq(field, lax.full_like(field, _SPECIAL)), value, sign)
+    is_special = lax.gt(_is_special(value), lax.full_like(value, 0))
+    return lax.select(is_special, value, lax.sign(_usual(value)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Kinds:
+    """The kinds of the elements of an array, as float32.
+
+    Attributes:
+        special: 1 for what is infinite or NaN, and 0 for the rest.
+        sign: The sign, and 0 for NaN.
+        infinite_sign: The sign of infinities, and 0 for the rest.
+        finite_sign: The sign of finite elements, and 0 for the rest.
+    """
+
+    special: jax.Array
+    sign: jax.Array
+    infinite_sign: jax.Array
+    finite_sign: jax.Array
+
+
+def kinds(value: jax.Array) -> Kinds:
+    """Returns the kinds of float32 elements."""
+    zero = lax.full_like(value, 0)
+    is_infinite = lax.eq(lax.abs(value), lax.full_like(value, np.inf))
+    infinite = lax.select(is_infinite, lax.sign(value), zero)
+    finite = lax.sign(_usual(value))
+    return Kinds(_is_special(value), lax.add(infinite, finite), infinite, finite)
+
+
+def finite(value: jax.Array) -> jax.Array:
+    """Returns float32 as float64, with zeros for what is subnormal, infinite or NaN."""
+    return lax.convert_element_type(_usual(value), np.float64)
 
 
 def spread(value: jax.Array, shape: Sequence[int], where: Mapping[int, int]) -> jax.Array:
@@ -136,17 +177,17 @@ def spread(value: jax.Array, shape: Sequence[int], where: Mapping[int, int]) -> 
     return lax.broadcast_in_dim(moved, tuple(shape), tuple(where[d] for d in order))
 
 
-def _field(value: jax.Array) -> jax.Array:
-    """Returns the field of the exponent of each float32: 0 for zeros, 255 for specials."""
-    raw = lax.bitcast_convert_type(value, np.int32)
-    shifted = lax.shift_right_logical(raw, lax.full_like(raw, _FRACTION))
-    return lax.bitwise_and(shifted, lax.full_like(raw, _SPECIAL))
+def _usual(value: jax.Array) -> jax.Array:
+    """Returns float32 with zeros for what is subnormal, infinite or NaN."""
+    raw = lax.bitcast_convert_type(value, np.uint32)
+    raw = lax.bitwise_and(raw, lax.full_like(raw, 0x7FFFFFFF))
+    # What is below the first normal number wraps to above the last finite one.
+    place = lax.sub(raw, lax.full_like(raw, 0x00800000))
+    is_usual = lax.lt(place, lax.full_like(raw, 0x7F800000 - 0x00800000))
+    return lax.select(is_usual, value, lax.full_like(value, 0))
 
 
-def _is_usual(field: jax.Array) -> jax.Array:
-    some = lax.gt(field, lax.full_like(field, 0))
-    return lax.bitwise_and(some, lax.lt(field, lax.full_like(field, _SPECIAL)))
-
-
-def _like(field: jax.Array, value: jax.Array | int) -> jax.Array:
-    return lax.full_like(field, value) if isinstance(value, int) else value
+def _is_special(value: jax.Array) -> jax.Array:
+    """Returns 1 for what is infinite or NaN, and 0 for the rest, as float32."""
+    is_finite = lax.lt(lax.abs(value), lax.full_like(value, np.inf))
+    return lax.select(is_finite, lax.full_like(value, 0), lax.full_like(value, 1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -16,11 +16,7 @@ from jax import lax
 from impl._exact import arithmetic, engines, grids
 
 #: The contracted dimensions of both operands, and the batch dimensions, as ``jax.lax`` has them.
-DimensionNumbers = tuple[
-    tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]
-]
-#: An exponent below those of all products.
-_LEAST = -512
+DimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
 
 
 def dot_general(
@@ -54,7 +50,8 @@ def dot_general(
         lax.dot_general, dimension_numbers=dimension_numbers, precision=precision
     )
     if not any(jnp.issubdtype(value.dtype, jnp.inexact) for value in (lhs, rhs)):
-        return plain(lhs, rhs, preferred_element_type=preferred_element_type)
+        of_integers: jax.Array = plain(lhs, rhs, preferred_element_type=preferred_element_type)
+        return of_integers
     dtype = result_dtype(lhs, rhs, preferred_element_type)
     layout = _Layout.of(lhs.shape, rhs.shape, dimension_numbers)
     if layout.terms == 0 or 0 in layout.shape:
@@ -66,14 +63,17 @@ def dot_general(
     bits = grids.bits_of(layout.terms, dtypes, precision)
     left, right, exponent = _on_grid(lhs, rhs, bits, layout)
     result = _sums(left, right, exponent, bits, layout, dtypes, engine)
-    return lax.cond(
-        grids.has_special(lhs, rhs),
-        functools.partial(_with_specials, layout),
-        lambda result, *_: result,
-        result,
-        lhs,
-        rhs,
+    return unless_finite(functools.partial(_with_specials, layout), result, lhs, rhs)
+
+
+def unless_finite(
+    repair: Callable[..., jax.Array], result: jax.Array, lhs: jax.Array, rhs: jax.Array
+) -> jax.Array:
+    """Returns ``result``, and what ``repair`` makes of it if an operand is not finite."""
+    repaired: jax.Array = lax.cond(
+        grids.has_special(lhs, rhs), repair, lambda result, *_: result, result, lhs, rhs
     )
+    return repaired
 
 
 def result_dtype(lhs: jax.Array, rhs: jax.Array, preferred: Any) -> np.dtype[Any]:
@@ -154,19 +154,13 @@ def _on_grid(
     lhs: jax.Array, rhs: jax.Array, bits: int, layout: _Layout
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Returns both operands as integers, and the exponent of their products' unit."""
-    column = lax.reduce_max(grids.exponents(rhs), layout.rhs_free)
-    moved = functools.partial(grids.spread, shape=lhs.shape, where=layout.from_rhs)
-    row = lax.reduce_max(grids.exponents(lhs, moved(column)), tuple(layout.numbers[0][0]))
-    row = lax.max(row, lax.full_like(row, _LEAST))
-    row_scale = grids.scale(lax.sub(lax.full_like(row, bits), row))
-    spread_row = grids.spread(row_scale, lhs.shape, dict(enumerate(layout.kept_lhs)))
-    left = grids.integers(lhs, moved(grids.scale(column)), spread_row)
-    column = lax.max(column, lax.full_like(column, _LEAST))
-    column_scale = grids.scale(lax.sub(lax.full_like(column, bits), column))
-    right = grids.integers(
-        rhs, grids.spread(column_scale, rhs.shape, dict(enumerate(layout.kept_rhs)))
-    )
-    exponent = lax.sub(row, lax.full_like(row, 2 * bits))
+    column = grids.exponent(rhs, layout.rhs_free)
+    moved = grids.spread(grids.scale(column), lhs.shape, layout.from_rhs)
+    row = grids.exponent(lhs, layout.numbers[0][0], moved)
+    by_row = grids.spread(grids.unit(row, bits), lhs.shape, dict(enumerate(layout.kept_lhs)))
+    by_column = grids.spread(grids.unit(column, bits), rhs.shape, dict(enumerate(layout.kept_rhs)))
+    left, right = grids.integers(lhs, moved, by_row), grids.integers(rhs, by_column)
+    exponent = lax.sub(grids.least(row), lax.full_like(row, 2 * bits))
     return left, right, layout.in_result(exponent)
 
 
@@ -277,16 +271,9 @@ def _single(lhs: jax.Array, rhs: jax.Array, layout: _Layout, dtype: Any) -> jax.
     return engines.rounded(engines.Total(value), lax.full(shape, 0, np.int32), dtype)
 
 
-def _with_specials(
-    layout: _Layout, result: jax.Array, lhs: jax.Array, rhs: jax.Array
-) -> jax.Array:
+def _with_specials(layout: _Layout, result: jax.Array, lhs: jax.Array, rhs: jax.Array) -> jax.Array:
     """Puts the NaNs and infinities of the sums into a result."""
     factors = grids.special_factor(lhs), grids.special_factor(rhs)
-    return with_specials(result, _plain(*factors, layout.numbers, np.float32))
-
-
-def with_specials(result: jax.Array, sums: jax.Array) -> jax.Array:
-    """Returns ``result``, and ``sums`` where these are infinite or NaN."""
-    return lax.select(
-        lax.is_finite(sums), result, lax.convert_element_type(sums, result.dtype)
-    )
+    sums = _plain(*factors, layout.numbers, np.float32)
+    special = lax.convert_element_type(sums, result.dtype)
+    return lax.select(lax.is_finite(sums), result, special)

@@ -1,0 +1,169 @@
+"""Oracles of exact products, in integers of any size."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from spec.loader import load
+from spec.oracles._numerics import Array
+
+#: The bits of a float, and the exponent of the least one, by dtype.
+_FLOATS = {
+    "float16": (11, -24),
+    "bfloat16": (8, -133),
+    "float32": (24, -149),
+    "float64": (53, -1074),
+}
+#: The exponents of the least normal float32 and of the least float32.
+_TINY, _LEAST = -126, -149
+
+
+def exact_product(
+    a: Array, b: Array, dtype: Any, *, highest: bool = False, narrow: bool | None = None
+) -> Array:
+    """Multiplies matrices in the order ``exact_product``.
+
+    Args:
+        a: Shape [..., m, n], of float32 or less.
+        b: Shape [..., n, k].
+        dtype: The dtype of the result.
+        highest: Whether the precision is the highest.
+        narrow: Whether both operands and the result have 16 bits or fewer; by default their dtypes
+            say so.
+
+    Returns:
+        Shape [..., m, k].
+    """
+    window = np.arange(a.shape[-1])[None]
+    images, kernel = a[..., :, None, None, :], np.moveaxis(b, -1, -2)[..., :, None, :]
+    narrow = _is_narrow(a, b, dtype) if narrow is None else narrow
+    batch = [
+        exact_convolution(image, weight[None], window, dtype, highest=highest, narrow=narrow)
+        for image, weight in zip(_flat(images, 4), _flat(kernel, 3), strict=True)
+    ]
+    shape = (*a.shape[:-1], b.shape[-1])
+    return np.array(batch, np.dtype(dtype)).reshape(shape)
+
+
+def exact_convolution(
+    images: Array,
+    kernel: Array,
+    window: Array,
+    dtype: Any,
+    *,
+    highest: bool = False,
+    narrow: bool | None = None,
+) -> Array:
+    """Convolves in the order ``exact_product``.
+
+    Args:
+        images: Shape [n, groups, channels, positions].
+        kernel: Shape [groups, outputs, channels, taps].
+        window: The position that each tap of each result reads, or -1 for none, of shape
+            [results, taps].
+        dtype: The dtype of the result.
+        highest: Whether the precision is the highest.
+        narrow: As in ``exact_product``.
+
+    Returns:
+        Shape [n, groups, outputs, results].
+    """
+    narrow = _is_narrow(images, kernel, dtype) if narrow is None else narrow
+    terms = kernel.shape[2] * kernel.shape[3]
+    images, kernel = _flushed(images), _flushed(kernel)
+    out = np.zeros((*images.shape[:2], kernel.shape[1], len(window)), np.dtype(dtype))
+    if terms == 0:
+        return out
+    p, q, exponent = _integers(images, kernel, _bits(terms, highest=highest, narrow=narrow))
+    for index in np.ndindex(*out.shape):
+        n, g, o, r = index
+        taps = np.flatnonzero(window[r] >= 0)
+        at = window[r][taps]
+        total = int((p[n, g][:, at] * q[g, o][:, taps]).sum())
+        unit = int(exponent[n, g])
+        with np.errstate(invalid="ignore"):
+            special = (_kind(images[n, g][:, at]) * _kind(kernel[g, o][:, taps])).sum()
+        out[index] = _rounded(total, unit, dtype) if np.isfinite(special) else special
+    return out
+
+
+def _integers(images: Array, kernel: Array, bits: int | None) -> tuple[Array, Array, Array]:
+    """Returns both factors as integers, and the exponent of the unit of each row."""
+    p, q = _multiple(images), _multiple(kernel)
+    if bits is None:
+        return p, q, np.full(images.shape[:2], 2 * _LEAST)
+    column = _length(q).max((1, 3), keepdims=True)  # The exponents of the scales, less _LEAST.
+    p = p * np.where(column == 0, 0, 1 << column)[:, 0]
+    row = _length(p).max((2, 3), keepdims=True)
+    p, q = _nearest(p, row - bits), _nearest(q, column - bits)
+    return p, q, (row + 2 * _LEAST - 2 * bits)[..., 0, 0]
+
+
+def _bits(terms: int, *, highest: bool, narrow: bool) -> int | None:
+    """Returns the bits of the factors, or None where no factor is rounded."""
+    parameters = load().orders["exact_product"].parameters
+    log = math.ceil(math.log2(terms))
+    if terms == 1:
+        return None
+    if highest:
+        return min(parameters["fine"], (76 - log) // 2)
+    if narrow:
+        return min(parameters["narrow"], (62 - log) // 2)
+    bits = max(parameters["least"], (53 - log) // 2)
+    return min(parameters["coarse"], bits, (62 - log) // 2)
+
+
+def _is_narrow(*operands: Any) -> bool:
+    return all(np.dtype(getattr(x, "dtype", x)).itemsize <= 2 for x in operands)
+
+
+def _flat(value: Array, rank: int) -> Array:
+    return value.reshape(-1, *value.shape[value.ndim - rank :])
+
+
+def _flushed(value: Array) -> Array:
+    value = value.astype(np.float64)
+    return np.where(np.abs(value) < 2.0**_TINY, value * 0, value)
+
+
+def _kind(value: Array) -> Array:
+    """Returns infinities and NaNs, and the sign of the rest."""
+    return np.where(np.isfinite(value), np.sign(value), value)
+
+
+def _multiple(value: Array) -> Array:
+    """Returns how many of the least float32 each element has; none, if it is not finite."""
+    finite = np.where(np.isfinite(value), value, 0.0)
+    return np.array([int(x * 2.0**-_LEAST) for x in finite.flat], object).reshape(value.shape)
+
+
+def _length(value: Array) -> Array:
+    return np.array([abs(x).bit_length() for x in value.flat], object).reshape(value.shape)
+
+
+def _nearest(value: Array, exponent: Array) -> Array:
+    """Returns the nearest multiples of 2**exponent, as counts of it; of two, the even one."""
+    pairs = zip(value.flat, np.broadcast_to(exponent, value.shape).flat, strict=True)
+    return np.array([_quotient(x, e) for x, e in pairs], object).reshape(value.shape)
+
+
+def _quotient(value: int, exponent: int) -> int:
+    if exponent <= 0:
+        return value << -exponent
+    down, rest = divmod(value, 1 << exponent)
+    half = 1 << (exponent - 1)
+    return down + (rest > half or (rest == half and down % 2 == 1))
+
+
+def _rounded(total: int, exponent: int, dtype: Any) -> float:
+    """Returns ``total * 2**exponent`` rounded once to a dtype, as a Python float."""
+    bits, least = _FLOATS[np.dtype(dtype).name]
+    above = total.bit_length() + exponent
+    if above <= _TINY and np.dtype(dtype) != np.float64:
+        return math.copysign(0.0, total)
+    unit = max(above - bits, least)
+    # A float64 holds the rounded value, also where it is too great for the dtype.
+    return math.ldexp(_quotient(total, unit - exponent), unit)

@@ -60,5 +60,6 @@ def are_enabled() -> bool:
 
 if os.environ.get("SAMEBITS_PROGRAMS", "1") != "0":
     _rules.register()
-    _portable.register()
-    _pins.register()
+    if native_scatter.twins:
+        _portable.register()
+        _pins.register()

@@ -82,9 +82,7 @@ def _lower(
     return _computed(primitive.name, context, operands, params)
 
 
-def _computed(
-    name: str, context: Any, operands: Sequence[Any], params: dict[str, Any]
-) -> Any:
+def _computed(name: str, context: Any, operands: Sequence[Any], params: dict[str, Any]) -> Any:
     """Lowers the portable function of a primitive, whose own equations are lowered by JAX."""
     flushes = not _FLUSHING.issuperset(lowering.platforms(context))
     function = functools.partial(portable_function(name), **params)

@@ -112,7 +112,9 @@ def extreme(
     of_nan = lax.full_like(bits, limits.max if sign > 0 else limits.min)
     found = function(lax.select(lax.ne(wide, wide), of_nan, bits), tuple(axes))
     if not value.size:
-        found = _in_order(lax.bitcast_convert_type(lax.full(found.shape, -sign * np.inf, wide.dtype), word))
+        found = _in_order(
+            lax.bitcast_convert_type(lax.full(found.shape, -sign * np.inf, wide.dtype), word)
+        )
     result = lax.bitcast_convert_type(_in_order(found), wide.dtype)
     return lax.convert_element_type(result, value.dtype)
 
@@ -121,7 +123,9 @@ def _in_order(bits: jax.Array) -> jax.Array:
     """Maps the bits of floats to integers in the order of the floats; it is its own inverse."""
     last = 8 * bits.dtype.itemsize - 1
     negative = lax.shift_right_arithmetic(bits, lax.full_like(bits, last))
-    return lax.bitwise_xor(bits, lax.bitwise_and(negative, lax.full_like(bits, jnp.iinfo(bits.dtype).max)))
+    return lax.bitwise_xor(
+        bits, lax.bitwise_and(negative, lax.full_like(bits, jnp.iinfo(bits.dtype).max))
+    )
 
 
 def convert(
@@ -135,7 +139,10 @@ def convert(
     if not to_float:
         return lax.convert_element_type(value, new)
     if from_float:
-        if jnp.finfo(old).nmant <= jnp.finfo(new).nmant and jnp.finfo(old).nexp <= jnp.finfo(new).nexp:
+        if (
+            jnp.finfo(old).nmant <= jnp.finfo(new).nmant
+            and jnp.finfo(old).nexp <= jnp.finfo(new).nexp
+        ):
             return lax.convert_element_type(value, new)
         wide = lax.convert_element_type(value, np.float64)
         if old == np.float32:
@@ -156,8 +163,9 @@ def one_minus_square(value: jax.Array, **_: Any) -> jax.Array:
 
 def reduce_precision(value: jax.Array, *, flushes: bool, **params: Any) -> jax.Array:
     """Returns ``value`` rounded to fewer bits."""
-    result = lax.reduce_precision(value, **params)
-    return arithmetic.seal(result)
+    (wide,) = _operands((value,), flushes=flushes) if flushes else (value,)
+    result = arithmetic.seal(lax.reduce_precision(wide, **params))
+    return lax.convert_element_type(result, value.dtype)
 
 
 def _square(value: jax.Array) -> jax.Array:

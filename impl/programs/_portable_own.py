@@ -15,7 +15,7 @@ from impl.programs import _rules
 
 
 def lower(
-    primitive: Primitive,
+    _: Primitive,
     original: Callable[..., Any],
     anywhere: Callable[..., Any],
     context: Any,

@@ -1,4 +1,4 @@
-"""The classes of JAX's primitives under the guarantee ``portable``: reading, resolving, checking."""
+"""The classes of JAX's primitives under the guarantee ``portable``."""
 
 import pytest
 

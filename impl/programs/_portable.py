@@ -18,7 +18,8 @@ from jax.interpreters import mlir
 import spec
 from impl._core import jax_internals
 from impl._core.jax_internals import lowering, shardings
-from impl._exact import arithmetic
+from impl._exact import arithmetic, scatter
+from impl._lowerings import _partitioning
 from impl._mode import modes
 from impl.programs import _portable_functions, _portable_own, _refusal, _rules
 from impl.programs._portable_operations import OPERATIONS
@@ -31,6 +32,9 @@ _WRITTEN = "written"
 _FLUSHING = frozenset({"cpu"})
 #: Those whose names of axes are those of a mesh.
 _NAMED = frozenset({"psum", "psum_invariant", "reduce_scatter"})
+
+#: Those that are faster where XLA does not partition them.
+_PLACED = frozenset({"scatter-add", "scatter-sub"})
 
 _known: set[Primitive] = set()
 
@@ -88,6 +92,8 @@ def _computed(name: str, context: Any, operands: Sequence[Any], params: dict[str
     function = functools.partial(portable_function(name), **params)
     if name in OPERATIONS:
         function = functools.partial(function, flushes=flushes)
+    if name in _PLACED:
+        function = functools.partial(function, place=_place(context, is_cpu=not flushes))
     within = lowering.natively(context)
     rule = mlir.lower_fun(function, multiple_results=False)
     with arithmetic.wide():
@@ -95,6 +101,13 @@ def _computed(name: str, context: Any, operands: Sequence[Any], params: dict[str
             return rule(within, *operands)
         with shardings.no_mesh():
             return rule(shardings.without_shardings(within), *operands)
+
+
+def _place(context: Any, *, is_cpu: bool) -> scatter.Place:
+    """Returns where a rule's equation is computed, as scatters need to know it."""
+    if _partitioning.is_partitioned(context):
+        return "anywhere"
+    return "cpu" if is_cpu else "device"
 
 
 def portable_function(name: str) -> Callable[..., jax.Array]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from impl._exact import convolution, elementary, products, sums
+from impl._exact import convolution, elementary, products, scatter, sums
 
 
 def function(name: str) -> Callable[..., jax.Array]:
@@ -27,11 +27,7 @@ def _log2(value: jax.Array, **_: Any) -> jax.Array:
 
 
 def _reduce_sum(value: jax.Array, *, axes: Any, **_: Any) -> jax.Array:
-    return sums.reduce_sum(value, tuple(axes), value.dtype)
-
-
-def _reduce_prod(value: jax.Array, *, axes: Any, **_: Any) -> jax.Array:
-    return sums.reduce_prod(value, tuple(axes))
+    return sums.reduce_sum(value, tuple(axes))
 
 
 def _scatter_add(
@@ -41,15 +37,17 @@ def _scatter_add(
     mode: Any,
     indices_are_sorted: bool,
     unique_indices: bool,
+    place: scatter.Place,
     **_: Any,
 ) -> jax.Array:
-    return sums.scatter_add(
+    return scatter.scatter_add(
         *operands,
         dimension_numbers=dimension_numbers,
         mode=mode,
         indices_are_sorted=indices_are_sorted,
         unique_indices=unique_indices,
         subtract=subtract,
+        place=place,
     )
 
 
@@ -71,28 +69,50 @@ def _dot_general(
     )
 
 
+def _conv_general_dilated(*operands: jax.Array, **params: Any) -> jax.Array:
+    return convolution.conv_general_dilated(*operands, **params)
+
+
 def _psum(value: jax.Array, *, axes: Any, axis_index_groups: Any = None, **_: Any) -> jax.Array:
-    numbers = tuple(axis for axis in axes if isinstance(axis, int))
-    names = tuple(axis for axis in axes if not isinstance(axis, int))
-    if numbers:
-        value = sums.reduce_sum(value, numbers, value.dtype)
-    return sums.psum(value, names, axis_index_groups) if names else value
+    return sums.reduce_sum(
+        value,
+        tuple(axis for axis in axes if isinstance(axis, int)),
+        axis_names=tuple(axis for axis in axes if not isinstance(axis, int)),
+        axis_index_groups=axis_index_groups,
+    )
+
+
+def _reduce_scatter(
+    value: jax.Array,
+    *,
+    axis_name: Any,
+    scatter_dimension: int,
+    axis_index_groups: Any,
+    tiled: bool,
+    **_: Any,
+) -> jax.Array:
+    return sums.reduce_scatter(
+        value,
+        axis_name,
+        scatter_dimension=scatter_dimension,
+        axis_index_groups=axis_index_groups,
+        tiled=tiled,
+    )
+
+
+def _cumsum(value: jax.Array, *, axis: int, reverse: bool) -> jax.Array:
+    return sums.cumsum(value, axis, reverse=reverse)
 
 
 _FUNCTIONS: Mapping[str, Callable[..., jax.Array]] = {
-    "log2": _log2,
-    "reduce_sum": _reduce_sum,
-    "reduce_prod": _reduce_prod,
-    "scatter-add": _scatter_add,
-    "scatter-sub": functools.partial(_scatter_add, subtract=True),
+    "conv_general_dilated": _conv_general_dilated,
+    "cumsum": _cumsum,
     "dot_general": _dot_general,
-    "conv_general_dilated": convolution.conv_general_dilated,
+    "log2": _log2,
     "psum": _psum,
     "psum_invariant": _psum,
-    "reduce_scatter": sums.reduce_scatter,
-    "cumsum": sums.cumsum,
-    "cumprod": sums.cumprod,
-    "cumlogsumexp": sums.cumlogsumexp,
-    "reduce_window_sum": sums.reduce_window_sum,
-    "select_and_scatter_add": sums.select_and_scatter_add,
+    "reduce_scatter": _reduce_scatter,
+    "reduce_sum": _reduce_sum,
+    "scatter-add": _scatter_add,
+    "scatter-sub": functools.partial(_scatter_add, subtract=True),
 }

@@ -25,7 +25,7 @@ Function = Callable[..., jax.Array]
 
 def _working(dtype: Any) -> np.dtype[Any]:
     """Returns the dtype in which operations on a dtype are computed."""
-    return np.dtype(np.float32) if jnp.finfo(dtype).bits < 32 else np.dtype(dtype)  # noqa: PLR2004
+    return np.dtype(np.float32) if jnp.finfo(dtype).bits < 32 else np.dtype(dtype)
 
 
 def _flushed(value: jax.Array) -> jax.Array:
@@ -128,9 +128,7 @@ def _in_order(bits: jax.Array) -> jax.Array:
     )
 
 
-def convert(
-    value: jax.Array, *, new_dtype: Any, flushes: bool, sharding: Any = None, **_: Any
-) -> jax.Array:
+def convert(value: jax.Array, *, new_dtype: Any, flushes: bool, **_: Any) -> jax.Array:
     """Returns ``value`` in another dtype, rounded once if that is a float."""
     old, new = value.dtype, jnp.dtype(new_dtype)
     to_float, from_float = (jnp.issubdtype(dtype, jnp.floating) for dtype in (new, old))
@@ -148,7 +146,7 @@ def convert(
         if old == np.float32:
             return arithmetic.seal(lax.convert_element_type(value, new))
         return arithmetic.narrow(wide, new)
-    if new.itemsize < 4 and old.itemsize <= 4:  # noqa: PLR2004
+    if new.itemsize < 4 and old.itemsize <= 4:
         return arithmetic.narrow(lax.convert_element_type(value, np.float64), new)
     first = lax.convert_element_type(value, _working(new))
     return arithmetic.seal(lax.convert_element_type(arithmetic.seal(first), new))

@@ -9,6 +9,7 @@ Source: PyTorch's ``torch.use_deterministic_algorithms`` and ``torch.set_determi
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Literal, TypeAlias, TypeVar, get_args
 
 import jax
@@ -50,6 +51,7 @@ class Mode:
 _mode = jax.make_user_context(Mode())
 _fill = jax.make_user_context(True)
 _scopes: ThreadState[Mode] = ThreadState(_mode)
+_when_portable: list[Callable[[], None]] = []
 
 _DEBUG_MODES = ("default", "warn", "error")
 
@@ -57,6 +59,15 @@ _DEBUG_MODES = ("default", "warn", "error")
 def current() -> Mode:
     """Returns the mode of this thread."""
     return _mode.value  # type: ignore[no-any-return]  # a user context is not typed
+
+
+def when_portable(callback: Callable[[], None]) -> None:
+    """Has a function called each time that the guarantee ``portable`` is asked for.
+
+    Args:
+        callback: The function. It may be called often, and by any thread.
+    """
+    _when_portable.append(callback)
 
 
 def use_deterministic_algorithms(
@@ -228,12 +239,16 @@ def _checked(
             f"{function}(): argument 'warn_only' must be bool, not {type(warn_only).__name__}"
         )
     profiles = tuple(spec.load().profiles)
-    return Mode(
+    found = Mode(
         mode,
         warn_only,
         _one_of(function, "profile", profile, profiles, "the spec has") or before.profile,
         _one_of(function, "guarantee", guarantee, GUARANTEES, "allowed:") or before.guarantee,
     )
+    if found.portable:
+        for callback in _when_portable:
+            callback()
+    return found
 
 
 def _one_of(

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 
 from impl._core import native_scatter
+from impl._mode import modes
 from impl.programs import _pins, _portable, _rules
 from impl.programs._comparison import Difference
 from impl.programs._difference import Recording, record
@@ -62,4 +63,5 @@ if os.environ.get("SAMEBITS_PROGRAMS", "1") != "0":
     _rules.register()
     if native_scatter.twins:
         _portable.register()
+        modes.when_portable(_portable.register)
         _pins.register()

@@ -42,7 +42,7 @@ _known: set[Primitive] = set()
 def register() -> None:
     """Gives each primitive of JAX that is not exact a rule that reads the mode.
 
-    It can be called again, for primitives that another library made since.
+    It is called again when the guarantee is asked for, for what another library made since.
     """
     classes = spec.load().class_of_primitive
     for primitive in lowering.primitives():

@@ -117,7 +117,7 @@ class Digits:
         # A factor alone may be beyond the range of float64, so it has two parts.
         first = lax.shift_right_arithmetic(exponent, lax.full_like(exponent, 1))
         second = lax.sub(exponent, first)
-        half = lax.mul(_normal(terms), arithmetic.power_of_two(lax.neg(first)))
+        half = lax.mul(without_subnormals(terms), arithmetic.power_of_two(lax.neg(first)))
         return lax.mul(half, arithmetic.power_of_two(lax.sub(whole, second)))
 
     def _halves(self, digit: jax.Array) -> list[jax.Array]:
@@ -166,10 +166,10 @@ def scaled(whole: jax.Array, exponent: jax.Array, dtype: jax.typing.DTypeLike) -
     return arithmetic.narrow(lax.select(lax.eq(whole, zero), zero, result), dtype)
 
 
-def _normal(value: jax.Array) -> jax.Array:
-    """Returns float64 without subnormals."""
+def without_subnormals(value: jax.Array) -> jax.Array:
+    """Returns float64 with zeros of their sign for subnormals."""
     is_small = lax.lt(lax.abs(value), lax.full_like(value, 2.0**-1022))
-    return lax.select(is_small, lax.full_like(value, 0), value)
+    return lax.select(is_small, lax.mul(value, lax.full_like(value, 0)), value)
 
 
 def _carried(sums: Sequence[jax.Array], width: int) -> list[jax.Array]:

@@ -13,7 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from impl._exact import arithmetic, engines, grids
+from impl._exact import arithmetic, engines
+from impl._exact import product_grids as grids
 from impl._exact.products import result_dtype, unless_finite
 
 #: From the operands and the dtype of the result to the convolution.

@@ -18,7 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from impl._exact import arithmetic, grids
+from impl._exact import arithmetic
+from impl._exact import product_grids as grids
 
 #: The bits of a digit of the engines of digits; a digit is from -128 to 127.
 _DIGIT = 8

@@ -79,6 +79,7 @@ def exact_convolution(
     if terms == 0:
         return out
     p, q, exponent = _integers(images, kernel, _bits(terms, highest=highest, narrow=narrow))
+    left, right = _kinds(images, p), _kinds(kernel, q)
     for index in np.ndindex(*out.shape):
         n, g, o, r = index
         taps = np.flatnonzero(window[r] >= 0)
@@ -86,7 +87,7 @@ def exact_convolution(
         total = int((p[n, g][:, at] * q[g, o][:, taps]).sum())
         unit = int(exponent[n, g])
         with np.errstate(invalid="ignore", over="ignore"):
-            special = (_kind(images[n, g][:, at]) * _kind(kernel[g, o][:, taps])).sum()
+            special = (left[n, g][:, at] * right[g, o][:, taps]).sum()
             out[index] = _rounded(total, unit, dtype) if np.isfinite(special) else special
     return out
 
@@ -130,9 +131,10 @@ def _flushed(value: Array) -> Array:
     return np.where(np.abs(value) < 2.0**_TINY, 0.0, value)
 
 
-def _kind(value: Array) -> Array:
-    """Returns infinities and NaNs, and the sign of the rest."""
-    return np.where(np.isfinite(value), np.sign(value), value)
+def _kinds(value: Array, integer: Array) -> Array:
+    """Returns infinities and NaNs, and the signs of what the rest was rounded to."""
+    signs = [float((x > 0) - (x < 0)) for x in integer.flat]
+    return np.where(np.isfinite(value), np.reshape(signs, value.shape), value)
 
 
 def _multiple(value: Array) -> Array:

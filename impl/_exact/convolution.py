@@ -13,7 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from impl._exact import arithmetic, engines, grids
+from impl._exact import arithmetic, engines
+from impl._exact import product_grids as grids
 from impl._exact.products import result_dtype, unless_finite
 
 #: From the operands and the dtype of the result to the convolution.
@@ -86,16 +87,17 @@ def conv_general_dilated(
     if layout.terms == 0 or 0 in shape:
         return lax.full(shape, 0, dtype)
     bits = grids.bits_of(layout.terms, dtypes, precision)
-    product = _Whole(layout.terms, plain)
     if layout.terms == 1:
-        zero = lax.full(shape, 0, np.int32)
-        value = plain(grids.finite(lhs), grids.finite(rhs), np.float64)
-        total, exponent = engines.Total(value), zero
+        left, right = arithmetic.widen(lhs), arithmetic.widen(rhs)
+        value = plain(grids.finite(left), grids.finite(right), np.float64)
+        total, exponent = engines.Total(value), lax.full(shape, 0, np.int32)
     else:
         left, right, exponent = _on_grid(lhs, rhs, bits, layout)
-        total = engines.ENGINES[engine](left, right, bits, product)
+        product = _Whole(layout.terms, plain)
+        factors = grids.finite(left), grids.finite(right)
+        total = engines.ENGINES[engine](*factors, bits, product)
     result = engines.rounded(total, exponent, dtype)
-    return unless_finite(functools.partial(_with_specials, plain), result, lhs, rhs)
+    return unless_finite(functools.partial(_with_specials, plain), result, left, right)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -215,7 +217,6 @@ def _with_specials(plain: Convolve, result: jax.Array, lhs: jax.Array, rhs: jax.
     """
 
     def counted(left: jax.Array, right: jax.Array) -> jax.Array:
-        left, right = (lax.convert_element_type(x, np.float64) for x in (left, right))
         # A library may compute even this by a Fourier transform.
         return arithmetic.nearest_integer(plain(left, right, None))
 

@@ -18,7 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from impl._exact import arithmetic, grids
+from impl._exact import arithmetic
+from impl._exact import product_grids as grids
 
 #: The bits of a digit of the engines of digits; a digit is from -128 to 127.
 _DIGIT = 8
@@ -55,7 +56,7 @@ class Total:
     """Exact integers: ``high * 2**shift + low``, with ``0 <= low < 2**shift``.
 
     Attributes:
-        high: int64; or float64, where ``low`` is None.
+        high: int64, of finite terms alone; or float64 of all terms, where ``low`` is None.
         low: int64, or None for zero.
         shift: The bits of ``low``.
     """
@@ -82,7 +83,8 @@ def float64(lhs: jax.Array, rhs: jax.Array, bits: int, product: Product) -> Tota
         raise NotImplementedError(f"there is no exact convolution of {terms} terms")
     if width == 2 * bits and product.terms <= limit:
         return Total(product(lhs, rhs, np.float64, limit))
-    left, right = _limbs(lhs, half, lhs_limbs), _limbs(rhs, half, rhs_limbs)
+    left = _limbs(grids.finite(lhs), half, lhs_limbs)
+    right = _limbs(grids.finite(rhs), half, rhs_limbs)
     parts = [
         (half * (i + j), _as_int64(product(a, b, np.float64, limit)))
         for i, a in enumerate(left)
@@ -174,7 +176,7 @@ def _by_digits(
     if product.terms > limit and not product.can_cut:
         return float64(lhs, rhs, bits, product)
     count = (bits + 1) // _DIGIT + 1  # 127 * (1 + 256 + ...) reaches 2**bits.
-    left, right = _digits(lhs, count, dtype), _digits(rhs, count, dtype)
+    left, right = (_digits(grids.finite(value), count, dtype) for value in (lhs, rhs))
     parts = [
         (_DIGIT * (i + j), _as_int64(product(a, b, accumulator, limit)))
         for i, a in enumerate(left)

@@ -13,7 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from impl._exact import arithmetic, engines, grids
+from impl._exact import arithmetic, engines
+from impl._exact import product_grids as grids
 
 #: The contracted dimensions of both operands, and the batch dimensions, as ``jax.lax`` has them.
 DimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
@@ -62,8 +63,7 @@ def dot_general(
         return _single(lhs, rhs, layout, dtype)
     bits = grids.bits_of(layout.terms, dtypes, precision)
     left, right, exponent = _on_grid(lhs, rhs, bits, layout)
-    result = _sums(left, right, exponent, bits, layout, dtypes, engine)
-    return unless_finite(functools.partial(_with_specials, layout), result, lhs, rhs)
+    return _sums(left, right, exponent, bits, layout, dtypes, engine)
 
 
 def unless_finite(
@@ -203,7 +203,10 @@ def _sums_by(
     exponent: jax.Array,
 ) -> jax.Array:
     total = engines.ENGINES[name](left, right, bits, _Blocks(layout))
-    return engines.rounded(total, exponent, dtype)
+    result = engines.rounded(total, exponent, dtype)
+    if total.high.dtype == np.float64:
+        return result
+    return unless_finite(functools.partial(_with_specials, layout), result, left, right)
 
 
 @dataclasses.dataclass(frozen=True)

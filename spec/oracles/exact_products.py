@@ -37,9 +37,10 @@ def exact_product(
     Returns:
         Shape [..., m, k].
     """
-    window = np.arange(a.shape[-1])[None]
-    images, kernel = a[..., :, None, None, :], np.moveaxis(b, -1, -2)[..., :, None, :]
-    narrow = _is_narrow(a, b, dtype) if narrow is None else narrow
+    # A matrix is images of one position each, whose channels are added over.
+    window = np.zeros((1, 1), int)
+    images, kernel = a[..., :, None, :, None], np.moveaxis(b, -1, -2)[..., :, :, None]
+    narrow = _is_narrow(a.dtype, b.dtype, dtype) if narrow is None else narrow
     batch = [
         exact_convolution(image, weight[None], window, dtype, highest=highest, narrow=narrow)
         for image, weight in zip(_flat(images, 4), _flat(kernel, 3), strict=True)
@@ -71,22 +72,23 @@ def exact_convolution(
     Returns:
         Shape [n, groups, outputs, results].
     """
-    narrow = _is_narrow(images, kernel, dtype) if narrow is None else narrow
+    narrow = _is_narrow(images.dtype, kernel.dtype, dtype) if narrow is None else narrow
     terms = kernel.shape[2] * kernel.shape[3]
     images, kernel = _flushed(images), _flushed(kernel)
     out = np.zeros((*images.shape[:2], kernel.shape[1], len(window)), np.dtype(dtype))
     if terms == 0:
         return out
     p, q, exponent = _integers(images, kernel, _bits(terms, highest=highest, narrow=narrow))
+    left, right = _kinds(images, p), _kinds(kernel, q)
     for index in np.ndindex(*out.shape):
         n, g, o, r = index
         taps = np.flatnonzero(window[r] >= 0)
         at = window[r][taps]
         total = int((p[n, g][:, at] * q[g, o][:, taps]).sum())
         unit = int(exponent[n, g])
-        with np.errstate(invalid="ignore"):
-            special = (_kind(images[n, g][:, at]) * _kind(kernel[g, o][:, taps])).sum()
-        out[index] = _rounded(total, unit, dtype) if np.isfinite(special) else special
+        with np.errstate(invalid="ignore", over="ignore"):
+            special = (left[n, g][:, at] * right[g, o][:, taps]).sum()
+            out[index] = _rounded(total, unit, dtype) if np.isfinite(special) else special
     return out
 
 
@@ -116,8 +118,8 @@ def _bits(terms: int, *, highest: bool, narrow: bool) -> int | None:
     return min(parameters["coarse"], bits, (62 - log) // 2)
 
 
-def _is_narrow(*operands: Any) -> bool:
-    return all(np.dtype(getattr(x, "dtype", x)).itemsize <= 2 for x in operands)
+def _is_narrow(*dtypes: Any) -> bool:
+    return all(np.dtype(dtype).itemsize <= 2 for dtype in dtypes)
 
 
 def _flat(value: Array, rank: int) -> Array:
@@ -126,12 +128,13 @@ def _flat(value: Array, rank: int) -> Array:
 
 def _flushed(value: Array) -> Array:
     value = value.astype(np.float64)
-    return np.where(np.abs(value) < 2.0**_TINY, value * 0, value)
+    return np.where(np.abs(value) < 2.0**_TINY, 0.0, value)
 
 
-def _kind(value: Array) -> Array:
-    """Returns infinities and NaNs, and the sign of the rest."""
-    return np.where(np.isfinite(value), np.sign(value), value)
+def _kinds(value: Array, integer: Array) -> Array:
+    """Returns infinities and NaNs, and the signs of what the rest was rounded to."""
+    signs = [float((x > 0) - (x < 0)) for x in integer.flat]
+    return np.where(np.isfinite(value), np.reshape(signs, value.shape), value)
 
 
 def _multiple(value: Array) -> Array:

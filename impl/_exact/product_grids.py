@@ -74,10 +74,9 @@ def factor(value: jax.Array) -> jax.Array:
 
 
 def has_special(*values: jax.Array) -> jax.Array:
-    """Returns whether any element of float32 arrays is infinite or NaN, as a scalar."""
+    """Returns whether any element of floats is infinite or NaN, as a scalar."""
     found = [lax.reduce_max(_is_special(value), tuple(range(value.ndim))) for value in values]
-    greatest = functools.reduce(lax.max, found)
-    return lax.gt(greatest, np.float32(0))
+    return lax.gt(functools.reduce(lax.max, found), np.float32(0))
 
 
 def exponent(value: jax.Array, axes: Sequence[int], scales: jax.Array | None = None) -> jax.Array:
@@ -100,13 +99,15 @@ def exponent(value: jax.Array, axes: Sequence[int], scales: jax.Array | None = N
 
 
 def integers(value: jax.Array, *scales: jax.Array) -> jax.Array:
-    """Returns the nearest integers of scaled elements, as float64. Zero for what is not finite.
+    """Returns the nearest integers of scaled elements, as float64.
 
     Args:
-        value: Any shape, float32.
+        value: Any shape, float32. A subnormal number counts as zero; what is infinite or NaN stays.
         scales: Powers of two, or zero, float64, of the same shape.
     """
-    result = finite(value)
+    zero = lax.full_like(value, 0)
+    is_small = lax.lt(lax.abs(value), lax.full_like(value, 2.0**-126))
+    result = lax.convert_element_type(lax.select(is_small, zero, value), np.float64)
     for scale in scales:
         result = lax.mul(result, scale)
     return arithmetic.nearest_integer(result)
@@ -129,19 +130,26 @@ def least(exponent: jax.Array) -> jax.Array:
     return lax.max(exponent, lax.full_like(exponent, _LEAST))
 
 
+def finite(value: jax.Array) -> jax.Array:
+    """Returns floats with zeros for what is infinite or NaN."""
+    is_finite = lax.lt(lax.abs(value), lax.full_like(value, np.inf))
+    return lax.select(is_finite, value, lax.full_like(value, 0))
+
+
 def special_factor(value: jax.Array) -> jax.Array:
-    """Returns the sign of each element as float32, and infinities and NaNs as they are.
+    """Returns the sign of each float, and infinities and NaNs as they are, as float32.
 
     A sum of products of these is finite, infinite or NaN as that of the elements is, and the same
     in every order.
     """
-    is_special = lax.gt(_is_special(value), lax.full_like(value, 0))
-    return lax.select(is_special, value, lax.sign(_usual(value)))
+    sign = lax.convert_element_type(lax.sign(finite(value)), np.float32)
+    is_special = lax.gt(_is_special(value), lax.full_like(sign, 0))
+    return lax.select(is_special, lax.convert_element_type(value, np.float32), sign)
 
 
 @dataclasses.dataclass(frozen=True)
 class Kinds:
-    """The kinds of the elements of an array, as float32.
+    """The kinds of the elements of an array, as float64.
 
     Attributes:
         special: 1 for what is infinite or NaN, and 0 for the rest.
@@ -157,17 +165,11 @@ class Kinds:
 
 
 def kinds(value: jax.Array) -> Kinds:
-    """Returns the kinds of float32 elements."""
-    zero = lax.full_like(value, 0)
-    is_infinite = lax.eq(lax.abs(value), lax.full_like(value, np.inf))
-    infinite = lax.select(is_infinite, lax.sign(value), zero)
-    finite = lax.sign(_usual(value))
-    return Kinds(_is_special(value), lax.add(infinite, finite), infinite, finite)
-
-
-def finite(value: jax.Array) -> jax.Array:
-    """Returns float32 as float64, with zeros for what is subnormal, infinite or NaN."""
-    return lax.convert_element_type(_usual(value), np.float64)
+    """Returns the kinds of float64 elements."""
+    special = lax.convert_element_type(_is_special(value), np.float64)
+    sign = lax.sign(lax.select(lax.eq(value, value), value, lax.full_like(value, 0)))
+    infinite = lax.mul(special, sign)
+    return Kinds(special, sign, infinite, lax.sub(sign, infinite))
 
 
 def spread(value: jax.Array, shape: Sequence[int], where: Mapping[int, int]) -> jax.Array:
@@ -190,4 +192,4 @@ def _usual(value: jax.Array) -> jax.Array:
 def _is_special(value: jax.Array) -> jax.Array:
     """Returns 1 for what is infinite or NaN, and 0 for the rest, as float32."""
     is_finite = lax.lt(lax.abs(value), lax.full_like(value, np.inf))
-    return lax.select(is_finite, lax.full_like(value, 0), lax.full_like(value, 1))
+    return lax.convert_element_type(lax.bitwise_not(is_finite), np.float32)

@@ -47,6 +47,12 @@ def _inverse_root(x: np.ndarray) -> np.ndarray:
     return result
 
 
+def _erf_inv(x: np.ndarray) -> np.ndarray:
+    # SciPy gives 0 for -0.
+    result: np.ndarray = np.copysign(special.erfinv(x), x)
+    return result
+
+
 def _cube_root(x: Any) -> Any:
     return mp.cbrt(x) if x >= 0 else -mp.cbrt(-x)
 
@@ -63,7 +69,7 @@ REFERENCES: Mapping[str, Reference] = {
     "expm1": Reference(np.expm1, mp.expm1),
     "sin": Reference(np.sin, mp.sin, -1),
     "cos": Reference(np.cos, mp.cos, 1),
-    "erf_inv": Reference(special.erfinv, mp.erfinv, -1),
+    "erf_inv": Reference(_erf_inv, mp.erfinv, -1),
     "exp2": Reference(np.exp2, lambda x: mp.power(2, x)),
     "erfc": Reference(special.erfc, mp.erfc),
     "tan": Reference(np.tan, mp.tan, -1),
@@ -79,12 +85,29 @@ REFERENCES: Mapping[str, Reference] = {
 }
 
 
-def near_values(name: str, x: np.ndarray) -> np.ndarray:
+def _power(x: Any, y: Any) -> Any:
+    return mp.power(x, y) if mp.isfinite(x) and mp.isfinite(y) else mp.nan
+
+
+#: The references of the functions of two arguments, of which the second may be a parameter.
+_OF_TWO: Mapping[str, Reference] = {
+    "atan2": Reference(np.arctan2, mp.atan2),
+    "div": Reference(np.divide, mp.fdiv),
+    "integer_pow": Reference(np.power, _power),
+    "pow": Reference(np.power, _power),
+}
+
+
+def _reference(name: str) -> Reference:
+    return REFERENCES[name] if name in REFERENCES else _OF_TWO[name]
+
+
+def near_values(name: str, *operands: np.ndarray) -> np.ndarray:
     """Returns a function in float64, of arguments whose subnormals are zeros."""
     with np.errstate(all="ignore"):
-        wide = x.astype(np.float64)
-        wide = np.where(np.abs(wide) < _TINY, np.copysign(0.0, wide), wide)
-        return REFERENCES[name].near(wide)
+        wide = [operand.astype(np.float64) for operand in operands]
+        wide = [np.where(np.abs(x) < _TINY, np.copysign(0.0, x), x) for x in wide]
+        return _reference(name).near(*wide)
 
 
 def rounded(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -108,10 +131,10 @@ def undecided(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return result
 
 
-def exact_value(name: str, x: float) -> Any:
-    """Returns a function with 40 digits, for an argument for which it is finite."""
+def exact_value(name: str, *operands: float) -> Any:
+    """Returns a function with 40 digits, for arguments for which it is finite."""
     with mp.workdps(_DIGITS):
-        return REFERENCES[name].exact(mp.mpf(0 if abs(x) < _TINY else x))
+        return _reference(name).exact(*(mp.mpf(0 if abs(x) < _TINY else x) for x in operands))
 
 
 def rounded_exactly(value: Any, dtype: np.dtype) -> Any:
@@ -128,10 +151,16 @@ def rounded_exactly(value: Any, dtype: np.dtype) -> Any:
     return rounded(np.array([near]), dtype)[0]
 
 
-def correct(name: str, x: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Returns the correctly rounded values of a function, for x of ``dtype``."""
-    values = near_values(name, x)
+def correct(name: str, *operands: np.ndarray, **parameters: int) -> np.ndarray:
+    """Returns the correctly rounded values of a function; of log2, the values that it promises."""
+    dtype = operands[0].dtype
+    if name == "log2":
+        two = np.full(operands[0].shape, np.log(2)).astype(dtype)
+        return correct("div", correct("log", *operands), two)
+    operands += tuple(np.full(operands[0].shape, float(p)) for p in parameters.values())
+    values = near_values(name, *operands)
     result = rounded(values, dtype)
     for i in np.flatnonzero(undecided(values, dtype)):
-        result[i] = rounded_exactly(exact_value(name, float(x[i])), dtype)
+        exact = exact_value(name, *(float(x[i]) for x in operands))
+        result[i] = rounded_exactly(exact, dtype)
     return result

@@ -31,8 +31,9 @@ def log(x: jax.Array, **_: object) -> jax.Array:
     XLA contracts it.
 
     Args:
-        x: Any shape; float32, float16 or bfloat16, rounded to nearest, or float64, with an error of
-            less than 2 units in the last place.
+        x: Any shape; float32, float16 or bfloat16, rounded to nearest but for five float32, whose
+            error is 0.50000001 units in the last place, or float64, with an error of less than 2
+            units.
 
     Raises:
         TypeError: Another dtype.

@@ -25,7 +25,7 @@ _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 @dataclasses.dataclass(frozen=True)
 class Reference:
-    """The two references of a function of one argument.
+    """The two references of a function.
 
     Attributes:
         near: Computes it in float64, with an error of less than WINDOW.
@@ -33,8 +33,8 @@ class Reference:
         symmetry: 1 if the function is even, -1 if it is odd, else 0.
     """
 
-    near: Callable[[np.ndarray], np.ndarray]
-    exact: Callable[[Any], Any]
+    near: Callable[..., np.ndarray]
+    exact: Callable[..., Any]
     symmetry: int = 0
 
 

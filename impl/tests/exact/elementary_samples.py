@@ -50,7 +50,7 @@ def samples(name: str) -> list[tuple[tuple[np.ndarray, ...], dict[str, Any]]]:
 def _operands(name: str, dtype: np.dtype) -> tuple[np.ndarray, ...]:
     """Returns floats of all exponents, ordinary ones, and special ones."""
     low, high = _ORDINARY.get(name, (-12.0, 12.0))
-    result = []
+    result: list[np.ndarray] = []
     for factor in (2654435761, 2246822519)[: 2 if name in OF_TWO else 1]:
         words = (np.arange(1, COUNT + 1, dtype=np.uint64) * np.uint64(factor)).astype(np.uint32)
         fractions = words[::-1] / 2.0**32

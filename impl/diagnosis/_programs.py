@@ -64,6 +64,8 @@ def _files(jaxpr: Any) -> Iterator[str]:
     """Yields the files that the equations of a jaxpr, and of those inside, come from."""
     for equation in jaxpr.eqns:
         yield from (file for file, _, _ in jax_internals.frames(equation))
+        if equation.primitive.name in _facts.SCATTERS:
+            continue  # JAX traces the sum of two updates once, for the first program that has it.
         for inner in _facts.inner_jaxprs(equation.params):
             yield from _files(getattr(inner, "jaxpr", inner))
 

@@ -26,7 +26,8 @@ def trace(
 ) -> tuple[Any, Mapping[str, Any]]:
     """Returns the closed jaxpr of a program, and the compiler options that it has.
 
-    The program is traced with the mode on, so that the ops of ``impl`` ask the rows.
+    The program is traced with the mode on, so that the ops of ``impl`` ask the rows. What no output
+    needs is not in it, since JAX does not lower that.
     """
     profile = mode.profile if mode.enabled else spec.load().own_profile
     options = function.options() if isinstance(function, compilation.Jitted) else None
@@ -34,9 +35,11 @@ def trace(
         if isinstance(function, jax.stages.Wrapped | compilation.Jitted):
             traced = _traced(function, args, kwargs)
             own = jax_internals.traced_options(traced)
-            return traced.jaxpr, own if options is None else options
-        of_arrays, arrays, _ = arrays_of(function, args, kwargs)
-        return jax.make_jaxpr(of_arrays)(*arrays), {}
+            closed, options = traced.jaxpr, own if options is None else options
+        else:
+            of_arrays, arrays, _ = arrays_of(function, args, kwargs)
+            closed, options = jax.make_jaxpr(of_arrays)(*arrays), {}
+    return closed.replace(jaxpr=jax_internals.without_dead_code(closed.jaxpr)), options
 
 
 def arrays_of(

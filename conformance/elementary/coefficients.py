@@ -119,7 +119,7 @@ def _error_functions() -> list[Polynomial]:
             mp.mpf(0),
             mp.mpf(1),
             _without_zero(lambda x: mp.erf(mp.sqrt(x)) / mp.sqrt(x), 2 / mp.sqrt(mp.pi)),
-            lambda x: 1 / mp.mpf("0.84"),
+            lambda _: 1 / mp.mpf("0.84"),
         ),
         Polynomial(
             "ERFCX",
@@ -137,7 +137,7 @@ def _error_functions() -> list[Polynomial]:
             mp.mpf(0),
             mp.mpf(5),
             _without_zero(_erf_inv_ratio, mp.sqrt(mp.pi) / 2),
-            lambda x: 2 / mp.sqrt(mp.pi),
+            lambda _: 2 / mp.sqrt(mp.pi),
         ),
         Polynomial(
             "ERF_INV_TAIL",
@@ -146,7 +146,7 @@ def _error_functions() -> list[Polynomial]:
             mp.sqrt(5) - 3,
             mp.mpf(1),
             lambda x: _erf_inv_ratio((x + 3) ** 2),
-            lambda x: mp.mpf(1) / 2,
+            lambda _: mp.mpf(1) / 2,
         ),
     ]
 
@@ -210,8 +210,8 @@ def text() -> str:
     lines = [
         '"""The coefficients of the elementary functions, lowest first.',
         "",
-        "``python -m conformance.elementary.coefficients`` wrote this file. The error of a polynomial",
-        "is the greatest relative error of the result that it causes.",
+        "``python -m conformance.elementary.coefficients`` wrote this file. The error of a",
+        "polynomial is the greatest relative error of the result that it causes.",
         '"""',
         "",
         "from __future__ import annotations",
@@ -232,8 +232,8 @@ def text() -> str:
         f"LN2_LOW = {low!r}",
         "#: The first bits of 2 / pi, in words of 32 bits.",
     ]
-    digits = int(mp.floor(2 / mp.pi * mp.mpf(2) ** (32 * 8)))
-    words = [(digits >> (32 * (7 - i))) & 0xFFFFFFFF for i in range(8)]
+    digits = int(mp.floor(2 / mp.pi * mp.mpf(2) ** (32 * 9)))
+    words = [(digits >> (32 * (8 - i))) & 0xFFFFFFFF for i in range(9)]
     lines += ["TWO_OVER_PI = (", *(f"    0x{word:08X}," for word in words), ")", ""]
     return "\n".join(lines)
 

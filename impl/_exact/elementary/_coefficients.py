@@ -1,7 +1,7 @@
 """The coefficients of the elementary functions, lowest first.
 
-``python -m conformance.elementary.coefficients`` wrote this file. The error of a polynomial
-is the greatest relative error of the result that it causes.
+``python -m conformance.elementary.coefficients`` wrote this file. The error of a
+polynomial is the greatest relative error of the result that it causes.
 """
 
 from __future__ import annotations
@@ -219,4 +219,5 @@ TWO_OVER_PI = (
     0x3C439041,
     0xFE5163AB,
     0xDEBBC561,
+    0xB7246E3A,
 )

@@ -38,7 +38,7 @@ def exp(x: jax.Array, **_: object) -> jax.Array:
 
     Args:
         x: Any shape; float32, float16 or bfloat16, rounded to nearest, or float64, with an error of
-            less than 1 unit in the last place.
+            less than 2 units in the last place.
 
     Raises:
         TypeError: Another dtype.

@@ -11,7 +11,6 @@ from impl._exact.elementary import _coefficients as data
 from impl._exact.elementary._words import (
     constant,
     has_sign,
-    is_below,
     plus,
     polynomial,
     quotient,

@@ -31,8 +31,9 @@ def log(x: jax.Array, **_: object) -> jax.Array:
     XLA contracts it.
 
     Args:
-        x: Any shape; float32, float16 or bfloat16, rounded to nearest, or float64, with an error of
-            less than 1 unit in the last place.
+        x: Any shape; float32, float16 or bfloat16, rounded to nearest but for five float32, whose
+            error is 0.50000001 units in the last place, or float64, with an error of less than 2
+            units.
 
     Raises:
         TypeError: Another dtype.
@@ -86,7 +87,7 @@ def wide_log(x: jax.Array) -> jax.Array:
 
 
 def wide_log1p(x: jax.Array) -> jax.Array:
-    """Returns log(1 + x) of float64, with its special values; x may not be below -1 + 2**-50."""
+    """Returns log(1 + x) of float64, with its special values, unless x is near -1."""
     k, m = _parts(plus(x, 1.0))
     # 1 + x is rounded if x is small; then it is not needed.
     f = lax.select(lax.eq(k, lax.full_like(k, 0)), x, plus(m, -1.0))

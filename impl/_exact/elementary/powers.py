@@ -22,9 +22,13 @@ from impl._exact.elementary.exponentials import wide_exp
 from impl._exact.elementary.logarithms import wide_log
 
 _DOUBLE = np.dtype(np.float64)
+#: The bits of a float32, and the one of the middle of two.
+_SHORT_BITS = 25
+#: The units of float64 by which a power may be off.
+_NEARLY = 1 << 10
 
 
-def pow(x: jax.Array, y: jax.Array, **_: object) -> jax.Array:  # noqa: A001  # the primitive's name
+def pow(x: jax.Array, y: jax.Array, **_: object) -> jax.Array:
     """Returns ``x`` to the power of ``y``, with the special values of IEEE 754.
 
     The error is at most 0.5001 units in the last place.
@@ -67,7 +71,7 @@ def _power(x: jax.Array, y: jax.Array, whole: jax.Array, is_odd: jax.Array) -> j
     logarithm = wide_log(lax.select(is_usual, magnitude, one))
     # A product of infinity and log(1) = 0 would be NaN.
     bounded = lax.clamp(np.float64(-1e30), y, np.float64(1e30))
-    result = wide_exp(product(logarithm, bounded))
+    result = _with_exact_values(wide_exp(product(logarithm, bounded)))
     # A base of zero or infinity has a logarithm of that sign.
     grows = lax.eq(lax.gt(magnitude, one), lax.gt(y, zero))
     result = lax.select(is_usual, result, lax.select(grows, infinity, zero))
@@ -78,6 +82,19 @@ def _power(x: jax.Array, y: jax.Array, whole: jax.Array, is_odd: jax.Array) -> j
     is_nan = lax.bitwise_or(lax.ne(x, x), lax.ne(y, y))
     result = lax.select(lax.bitwise_or(has_no_value, is_nan), constant(x, np.nan), result)
     return lax.select(lax.bitwise_or(lax.eq(x, one), lax.eq(y, zero)), one, result)
+
+
+def _with_exact_values(power: jax.Array) -> jax.Array:
+    """Returns a float64, or the number of 25 bits that it nearly is.
+
+    A power such as 4097**2 is in the middle of two float32, and has to be rounded to even.
+    """
+    raw = lax.bitcast_convert_type(power, np.int64)
+    lost = 53 - _SHORT_BITS
+    half = lax.full_like(raw, 1 << (lost - 1))
+    short = lax.bitwise_and(lax.add(raw, half), lax.full_like(raw, -1 << lost))
+    is_near = lax.lt(lax.abs(lax.sub(raw, short)), lax.full_like(raw, _NEARLY))
+    return lax.select(is_near, lax.bitcast_convert_type(short, np.float64), power)
 
 
 def integer_pow(x: jax.Array, *, y: int, **_: object) -> jax.Array:

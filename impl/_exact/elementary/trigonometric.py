@@ -6,6 +6,7 @@ exponent is the number of quarter turns, of which whole turns are dropped.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import jax
@@ -78,7 +79,7 @@ def _wide_tan(x: jax.Array) -> jax.Array:
 def _sin(r: jax.Array) -> jax.Array:
     square = product(r, r)
     more = product(product(square, r), polynomial(data.SIN, square))
-    # The sum would make -0 of a positive zero.
+    # The sum would make +0 of -0.
     return lax.select(lax.eq(r, constant(r, 0)), r, lax.add(r, more))
 
 
@@ -164,7 +165,7 @@ def _shifted(words: Sequence[jax.Array], by: jax.Array) -> list[jax.Array]:
         lax.bitwise_or(
             lax.bitwise_and(lax.shift_left(word, by), low), lax.shift_right_logical(after, rest)
         )
-        for word, after in zip(words, words[1:], strict=False)
+        for word, after in itertools.pairwise(words)
     ]
 
 

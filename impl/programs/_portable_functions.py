@@ -8,7 +8,15 @@ from typing import Any
 
 import jax
 
-from impl._exact import convolution, elementary, products, scatter, sums
+from impl._exact import (
+    convolution,
+    elementary,
+    products,
+    running_products,
+    scatter,
+    sums,
+    windows,
+)
 
 
 def function(name: str) -> Callable[..., jax.Array]:
@@ -69,8 +77,14 @@ def _dot_general(
     )
 
 
-def _conv_general_dilated(*operands: jax.Array, **params: Any) -> jax.Array:
-    return convolution.conv_general_dilated(*operands, **params)
+def _without(*names: str, function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
+    """Returns a function that ignores parameters, such as a sharding, of which types have none."""
+
+    def run(*operands: jax.Array, **params: Any) -> jax.Array:
+        kept = {name: value for name, value in params.items() if name not in names}
+        return function(*operands, **kept)
+
+    return run
 
 
 def _psum(value: jax.Array, *, axes: Any, axis_index_groups: Any = None, **_: Any) -> jax.Array:
@@ -100,19 +114,31 @@ def _reduce_scatter(
     )
 
 
+def _reduce_prod(value: jax.Array, *, axes: Any, **_: Any) -> jax.Array:
+    return running_products.reduce_prod(value, tuple(axes))
+
+
+def _cumprod(value: jax.Array, *, axis: int, reverse: bool) -> jax.Array:
+    return running_products.cumprod(value, axis, reverse=reverse)
+
+
 def _cumsum(value: jax.Array, *, axis: int, reverse: bool) -> jax.Array:
     return sums.cumsum(value, axis, reverse=reverse)
 
 
 _FUNCTIONS: Mapping[str, Callable[..., jax.Array]] = {
-    "conv_general_dilated": _conv_general_dilated,
+    "conv_general_dilated": _without("out_sharding", function=convolution.conv_general_dilated),
+    "cumprod": _cumprod,
     "cumsum": _cumsum,
     "dot_general": _dot_general,
     "log2": _log2,
     "psum": _psum,
     "psum_invariant": _psum,
+    "reduce_prod": _reduce_prod,
     "reduce_scatter": _reduce_scatter,
     "reduce_sum": _reduce_sum,
+    "reduce_window_sum": windows.reduce_window_sum,
     "scatter-add": _scatter_add,
     "scatter-sub": functools.partial(_scatter_add, subtract=True),
+    "select_and_scatter_add": windows.select_and_scatter_add,
 }

@@ -150,11 +150,12 @@ def _adam(loss: Callable[[Any, Any], jax.Array]) -> Callable[[Any, Any], Any]:
         weights, first, second, count = state
         gradients = jax.grad(loss)(weights, batch)
         count = count + 1
+        scales = 1 - 0.9**count, 1 - 0.99**count
         first = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, first, gradients)
         second = jax.tree.map(lambda v, g: 0.99 * v + 0.01 * g**2, second, gradients)
 
         def moved(w: jax.Array, m: jax.Array, v: jax.Array) -> jax.Array:
-            return w - 0.01 * (m / (1 - 0.9**count)) / (jnp.sqrt(v / (1 - 0.99**count)) + 1e-8)
+            return w - 0.01 * (m / scales[0]) / (jnp.sqrt(v / scales[1]) + 1e-8)
 
         return jax.tree.map(moved, weights, first, second), first, second, count
 

@@ -96,7 +96,7 @@ def _computed(name: str, context: Any, operands: Sequence[Any], params: dict[str
         function = functools.partial(function, place=_place(context, is_cpu=not flushes))
     within = lowering.natively(context)
     rule = mlir.lower_fun(function, multiple_results=False)
-    with arithmetic.wide():
+    with arithmetic.wide(), arithmetic.where_subnormals(are_kept=flushes):
         if name in _NAMED:
             return rule(within, *operands)
         with shardings.no_mesh():

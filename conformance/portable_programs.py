@@ -60,7 +60,8 @@ def _attention(weights: Mapping[str, jax.Array], batch: Mapping[str, jax.Array])
     x = x + mixed.reshape(x.shape) @ weights["out"]
     x = x + jax.nn.gelu(_normed(x) @ weights["up"]) @ weights["down"]
     logs = jax.nn.log_softmax(x @ weights["embed"].T)
-    return -jnp.take_along_axis(logs, nexts[..., None], -1).mean()
+    loss: jax.Array = -jnp.take_along_axis(logs, nexts[..., None], -1).mean()
+    return loss
 
 
 def mixed_precision() -> Program:
@@ -107,7 +108,7 @@ def flax_cnn() -> Program:
     from flax import linen  # noqa: PLC0415
 
     class Net(linen.Module):  # type: ignore[misc]  # Flax's types are not known here
-        @linen.compact
+        @linen.compact  # type: ignore[untyped-decorator]
         def __call__(self, x: jax.Array) -> jax.Array:
             for width in (4, 8):
                 x = linen.Conv(width, (3, 3))(x)
@@ -115,7 +116,8 @@ def flax_cnn() -> Program:
                 x = linen.max_pool(x, (2, 2), (2, 2))
             x = linen.avg_pool(x, (2, 2), (1, 1)).reshape(x.shape[0], -1)
             x = linen.Dropout(0.3, deterministic=False)(x)
-            return linen.Dense(10)(x)
+            logits: jax.Array = linen.Dense(10)(x)
+            return logits
 
     net = Net()
     rng = np.random.default_rng(2)

@@ -21,7 +21,8 @@ from impl._core.jax_internals import lowering, shardings
 from impl._exact import arithmetic, scatter
 from impl._lowerings import _partitioning
 from impl._mode import modes
-from impl.programs import _portable_functions, _portable_own, _refusal, _rules
+from impl._mode.decide import Decision
+from impl.programs import _portable_functions, _refusal, _rules
 from impl.programs._portable_operations import OPERATIONS
 
 #: What is lowered by another module: scatters in a fixed order, by ``_rules``.
@@ -53,19 +54,17 @@ def register() -> None:
         if found is not None and found.answer == "exact":
             continue
         rules = jax_internals.lowering_rules(primitive)
-        own = primitive.name.startswith("samebits_")
         wrapped = {}
         for platform, (original, inline) in rules.items():
             # One object for one rule: JAX lowers platforms that share a rule together.
             if original not in wrapped:
-                rule = _portable_own.lower if own else _lower
                 anywhere = rules.get(None, (original, inline))[0]
-                wrapped[original] = functools.partial(rule, primitive, original, anywhere)
+                wrapped[original] = functools.partial(_lower, primitive.name, original, anywhere)
             mlir.register_lowering(primitive, wrapped[original], platform=platform, inline=inline)
 
 
 def _lower(
-    primitive: Primitive,
+    name: str,
     original: Callable[..., Any],
     anywhere: Callable[..., Any],
     context: Any,
@@ -75,15 +74,38 @@ def _lower(
     mode = modes.current()
     if not (mode.portable and _rules.switch.value) or lowering.is_native(context):
         return original(context, *operands, **params)
-    found = spec.portability(primitive.name, dtypes((*context.avals_in, *context.avals_out)))
+    if name.startswith("samebits_") or isinstance(params.get("decision"), Decision):
+        return _own(original, anywhere, context, *operands, **params)
+    found = spec.portability(name, dtypes((*context.avals_in, *context.avals_out)))
     if found is None or found.answer == "exact" or found.name == _ELSEWHERE:
         return original(context, *operands, **params)
     if found.answer == "refused":
-        _refusal.emit(primitive.name, context.avals_in, found, warn_only=mode.warn_only)
+        _refusal.emit(name, context.avals_in, found, warn_only=mode.warn_only)
         return original(context, *operands, **params)
     if found.name == _WRITTEN:
         return anywhere(context, *operands, **params)
-    return _computed(primitive.name, context, operands, params)
+    return _computed(name, context, operands, params)
+
+
+def _own(
+    original: Callable[..., Any],
+    anywhere: Callable[..., Any],
+    context: Any,
+    *operands: Any,
+    **params: Any,
+) -> Any:
+    """Lowers an equation of this project.
+
+    One whose row is portable is lowered as it is. Any other takes the lowering for any platform,
+    whose own equations are portable or refused.
+    """
+    decision = params.get("decision")
+    if isinstance(decision, Decision):
+        rows = {decision.on(platform).row for platform in lowering.platforms(context)}
+        portable = (r is not None and spec.load().row(r).guarantee == "portable" for r in rows)
+        if not all(portable):
+            return anywhere(context, *operands, **params)
+    return original(lowering.natively(context), *operands, **params)
 
 
 def _computed(name: str, context: Any, operands: Sequence[Any], params: dict[str, Any]) -> Any:

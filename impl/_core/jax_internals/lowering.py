@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from jax.extend.core import Primitive
+import jax
+from jax.extend.core import Primitive, jaxpr_as_fun
 from jax.interpreters import mlir
 
 #: The keys that this module adds to JAX's caches, which are otherwise keyed by equations.
@@ -31,6 +32,34 @@ def natively(context: Any) -> Any:
     lowered, called = module.lowering_cache.setdefault(_CACHES, ({_NATIVE: None}, {}))
     within = module.replace(lowering_cache=lowered, cached_primitive_lowerings=called)
     return context.replace(module_context=within)
+
+
+_native_p = Primitive("samebits_native")
+_native_p.multiple_results = True
+_native_p.def_abstract_eval(lambda *_, jaxpr: jaxpr.out_avals)
+
+
+def _lower_natively(context: Any, *operands: Any, jaxpr: Any) -> Any:
+    rule = mlir.lower_fun(jaxpr_as_fun(jaxpr), multiple_results=True)
+    return rule(natively(context), *operands)
+
+
+mlir.register_lowering(_native_p, _lower_natively)
+
+
+def native(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function whose equations are lowered as JAX lowers them, wherever that is.
+
+    Args:
+        function: Takes arrays, and returns an array or a tree of arrays.
+    """
+
+    def run(*arrays: jax.Array) -> Any:
+        jaxpr, shapes = jax.make_jaxpr(function, return_shape=True)(*arrays)
+        results = _native_p.bind(*arrays, jaxpr=jaxpr)
+        return jax.tree.unflatten(jax.tree.structure(shapes), results)
+
+    return run
 
 
 def platforms(context: Any) -> tuple[str, ...]:

@@ -1,6 +1,9 @@
 """Programs of JAX's own functions under the guarantee ``portable``."""
 
 import hashlib
+import os
+import subprocess
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -171,3 +174,32 @@ def test_conversions_round_once(rng, old, new):
     )
     found = jax.jit(lambda x: x.astype(new).astype("float32"))(x)
     assert np.array_equal(found, expected.astype("float32"))
+
+
+def test_our_own_ordered_functions_keep_their_order_also_over_devices():
+    program = """
+import jax, numpy as np, impl
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+rng = np.random.default_rng(0)
+x, index = rng.normal(size=4096).astype("float32"), rng.integers(0, 5, 4096)
+add = jax.jit(lambda x: impl.index_add(jax.numpy.zeros(5), 0, index, x))
+mm = jax.jit(lambda x: impl.mm(x.reshape(64, 64), x.reshape(64, 64)))
+mesh = Mesh(np.array(jax.devices()), ("i",))
+shard = jax.device_put(x, NamedSharding(mesh, PartitionSpec("i")))
+with impl.deterministic():
+    ordered = np.asarray(add(x))
+with impl.deterministic(guarantee="portable"):
+    for each in (x, shard):
+        assert np.array_equal(add(each), ordered)
+    assert np.array_equal(mm(x), mm(shard))
+"""
+    flags = "--xla_force_host_platform_device_count=8"
+    environment = {**os.environ, "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}"}
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stderr

@@ -29,6 +29,8 @@ from impl.programs._portable_operations import OPERATIONS
 _ELSEWHERE = "sequences"
 #: The class of primitives that are lowered as JAX lowers them for any platform.
 _WRITTEN = "written"
+#: The class of primitives that JAX lowers as others, which are left to JAX too.
+_SELECTIONS = "selections"
 #: The platforms that take subnormal floats for zero by themselves.
 _FLUSHING = frozenset({"cpu"})
 #: Those whose names of axes are those of a mesh.
@@ -82,6 +84,8 @@ def _lower(
     if found.answer == "refused":
         _refusal.emit(name, context.avals_in, found, warn_only=mode.warn_only)
         return original(context, *operands, **params)
+    if found.name == _SELECTIONS:
+        return original(lowering.natively(context), *operands, **params)
     if found.name == _WRITTEN:
         return anywhere(context, *operands, **params)
     return _computed(name, context, operands, params)

@@ -17,8 +17,9 @@ from jax import lax
 from impl._exact import arithmetic
 from impl._exact.grid import at_least_float32, is_long, without_subnormals
 
-#: A significand and an exponent; a zero, an infinity and a NaN are a significand.
-Factor: TypeAlias = tuple[jax.Array, jax.Array]
+#: Two arrays of one shape. Those of a factor are a significand, which may be a zero, an infinity or
+#: a NaN, and an exponent.
+Pair: TypeAlias = tuple[jax.Array, jax.Array]
 
 
 def reduce_prod(x: jax.Array, axes: Sequence[int]) -> jax.Array:
@@ -63,24 +64,43 @@ def cumprod(x: jax.Array, axis: int, *, reverse: bool = False) -> jax.Array:
     """
     if x.size == 0:
         return x
-    axis %= x.ndim
-    n = x.shape[axis]
-    order = (axis, *(other for other in range(x.ndim) if other != axis))
-    back = np.argsort(order).tolist()
-    rows = lax.transpose(x, order)
-    factors = _factors(lax.rev(rows, (0,)) if reverse else rows)
+    factors = _factors(axis_first(x, axis, reverse=reverse))
+    return axis_back(_whole(doubled(_product, factors), x.dtype), axis, reverse=reverse)
+
+
+def axis_first(x: jax.Array, axis: int, *, reverse: bool) -> jax.Array:
+    """Returns ``x`` with an axis as the first one, in the direction of a scan."""
+    order = (axis, *(other for other in range(x.ndim) if other != axis % x.ndim))
+    rows = lax.transpose(x, [number % x.ndim for number in order])
+    return lax.rev(rows, (0,)) if reverse else rows
+
+
+def axis_back(rows: jax.Array, axis: int, *, reverse: bool) -> jax.Array:
+    """Returns the array that ``axis_first`` gave these rows for."""
+    order = list(range(1, rows.ndim))
+    order.insert(axis % rows.ndim, 0)
+    return lax.transpose(lax.rev(rows, (0,)) if reverse else rows, order)
+
+
+def doubled(combine: Callable[[Pair, Pair], Pair], pair: Pair) -> Pair:
+    """Returns what all elements up to each one combine to, in rounds of doubled distance.
+
+    Args:
+        combine: Takes an earlier pair and a later one.
+        pair: Two arrays of one shape, whose first axis is scanned.
+    """
+    n = pair[0].shape[0]
     distance = 1
     while distance < n:
-        earlier = _each(lax.slice_in_dim, factors, 0, n - distance)
-        later = _each(lax.slice_in_dim, factors, distance, None)
-        first = _each(lax.slice_in_dim, factors, 0, distance)
-        factors = _joined(first, _product(earlier, later))
+        earlier = _each(lax.slice_in_dim, pair, 0, n - distance)
+        later = _each(lax.slice_in_dim, pair, distance, None)
+        first = _each(lax.slice_in_dim, pair, 0, distance)
+        pair = _joined(first, combine(earlier, later))
         distance *= 2
-    whole = _whole(factors, x.dtype)
-    return lax.transpose(lax.rev(whole, (0,)) if reverse else whole, back)
+    return pair
 
 
-def _factors(x: jax.Array) -> Factor:
+def _factors(x: jax.Array) -> Pair:
     wide = without_subnormals(x) if is_long(x.dtype) else arithmetic.widen(at_least_float32(x))
     raw = lax.bitcast_convert_type(wide, np.int64)
     field = lax.full_like(raw, 0x7FF << 52)
@@ -100,7 +120,7 @@ def _factors(x: jax.Array) -> Factor:
     )
 
 
-def _product(a: Factor, b: Factor) -> Factor:
+def _product(a: Pair, b: Pair) -> Pair:
     significand = lax.mul(a[0], b[0])
     exponent = lax.add(a[1], b[1])
     is_large = lax.ge(lax.abs(significand), lax.full_like(significand, 2))
@@ -109,7 +129,7 @@ def _product(a: Factor, b: Factor) -> Factor:
     return lax.select(is_large, half, significand), lax.add(exponent, more)
 
 
-def _whole(factor: Factor, dtype: jax.typing.DTypeLike) -> jax.Array:
+def _whole(factor: Pair, dtype: jax.typing.DTypeLike) -> jax.Array:
     """Returns the number that a factor stands for, rounded once to a dtype."""
     significand, exponent = factor
     # A power of two beyond the range of float64 has two parts.
@@ -123,10 +143,10 @@ def _whole(factor: Factor, dtype: jax.typing.DTypeLike) -> jax.Array:
     return arithmetic.narrow(lax.select(is_small, zero, result), dtype)
 
 
-def _each(function: Callable[..., jax.Array], factor: Factor, *args: int | None) -> Factor:
+def _each(function: Callable[..., jax.Array], factor: Pair, *args: int | None) -> Pair:
     return function(factor[0], *args), function(factor[1], *args)
 
 
-def _joined(first: Factor, second: Factor) -> Factor:
+def _joined(first: Pair, second: Pair) -> Pair:
     joined = [lax.concatenate(pair, 0) for pair in zip(first, second, strict=True)]
     return joined[0], joined[1]

@@ -38,7 +38,7 @@ def cumlogsumexp(
     """
     if x.size == 0:
         return x
-    rows = axis_first(x, axis, reverse=reverse)
+    rows = axis_first(x, axis, reverse)
     wide = rows if is_long(x.dtype) else arithmetic.widen(at_least_float32(rows))
 
     def combine(earlier: Pair, later: Pair) -> Pair:
@@ -54,4 +54,4 @@ def cumlogsumexp(
 
     most, total = doubled(combine, (wide, lax.full_like(wide, 1)))
     result = arithmetic.narrow(lax.add(most, log(total)), x.dtype)
-    return axis_back(result, axis, reverse=reverse)
+    return axis_back(result, axis, reverse)

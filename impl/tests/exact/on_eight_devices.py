@@ -13,7 +13,6 @@ from impl._exact import arithmetic, running_products, scatter, sums, windows
 from impl.tests.exact._sums import assert_same, lowered, rough
 from spec import oracles
 
-DEVICES = (1, 2, 4, 8)
 ROWS = lax.ScatterDimensionNumbers((1,), (0,), (0,))
 
 
@@ -28,20 +27,26 @@ def inputs():
     return rough(rng, (64, 8)), index, rough(rng, (8, 8))
 
 
+def cheap(x, index, operand):
+    return {
+        "sum": sums.reduce_sum(x, (0,)),
+        "sum of all": sums.reduce_sum(x, (0, 1)),
+        "scatter": scatter.scatter_add(operand, index, x, dimension_numbers=ROWS, mode="drop"),
+    }
+
+
 def program(x, index, operand):
     image = lax.reshape(x, (16, 32))
     size = {"window_dimensions": (3, 2), "window_strides": (2, 1), "padding": ((1, 1), (0, 0))}
     plain = {"base_dilation": (1, 1), "window_dilation": (1, 1)}
     pooled = windows.reduce_window_sum(image, **size, **plain)
     return {
-        "sum": sums.reduce_sum(x, (0,)),
-        "sum of all": sums.reduce_sum(x, (0, 1)),
-        "running": sums.cumsum(x, 0),
-        "scatter": scatter.scatter_add(operand, index, x, dimension_numbers=ROWS, mode="drop"),
+        **cheap(x, index, operand),
+        "running": sums.cumsum(image, 0),
         "windows": pooled,
         "pool": windows.select_and_scatter_add(pooled, image, select_prim=lax.ge_p, **size),
-        "product": running_products.reduce_prod(x, (0,)),
-        "products": running_products.cumprod(x, 0),
+        "product": running_products.reduce_prod(image, (0,)),
+        "products": running_products.cumprod(image, 0),
     }
 
 
@@ -59,9 +64,12 @@ def test_the_program_of_one_device_has_the_bits_of_the_oracles():
     assert_same(got["scatter"], np.stack([oracles.exact(row) for row in rows]))
 
 
-@pytest.mark.parametrize("count", DEVICES[1:])
-@pytest.mark.parametrize("spec", [P("d"), P(None, "d")], ids=["rows", "columns"])
-def test_sharding_changes_no_bit(count, spec):
+@pytest.mark.parametrize(
+    ("count", "spec", "function"),
+    [(8, P("d"), program), (2, P("d"), cheap), (4, P(None, "d"), cheap), (8, P(None, "d"), cheap)],
+    ids=["8 rows", "2 rows", "4 columns", "8 columns"],
+)
+def test_sharding_changes_no_bit(count, spec, function):
     x, index, operand = inputs()
     mesh = mesh_of(count)
     sharded = [
@@ -70,9 +78,9 @@ def test_sharding_changes_no_bit(count, spec):
         jax.device_put(operand, NamedSharding(mesh, P(None, *spec[1:]))),
     ]
     with arithmetic.wide():
-        got = jax.jit(program)(*sharded)
-    for label, want in of_one_device().items():
-        assert_same(got[label], want, label)
+        got = jax.jit(function)(*sharded)
+    for label, value in got.items():
+        assert_same(value, of_one_device()[label], label)
 
 
 def named(x):
@@ -83,8 +91,7 @@ def named(x):
     )
 
 
-@pytest.mark.parametrize("count", DEVICES)
-@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize(("count", "check"), [(1, True), (2, False), (4, True), (8, False)])
 def test_sums_over_named_axes(count, check):
     x, _, _ = inputs()
     with arithmetic.wide():

@@ -62,13 +62,20 @@ class Pool:
 
 def sent(pool: Pool, number: int, values: jax.Array, chosen: jax.Array) -> jax.Array:
     """Returns what each element gets from the windows that have it at a tap."""
-    zero = jnp.zeros((), values.dtype)
-    sides = []
-    for axis, start in enumerate(pool.taps[number]):
-        low, _ = pool.padding[axis]
-        beyond = pool.sizes[axis] + low - start - pool.reach[axis]
-        sides.append((start - low, beyond, pool.strides[axis] - 1))
-    return lax.pad(jnp.where(chosen == number, values, zero), zero, sides)
+    spread = pool.spread(jnp.where(chosen == number, values, jnp.zeros((), values.dtype)))
+    # The partitioner of XLA aborts at a pad of a spread array whose padding is negative.
+    starts, limits, sides = [], [], []
+    for axis, tap in enumerate(pool.taps[number]):
+        size, reach = pool.sizes[axis], pool.reach[axis]
+        before = tap - pool.padding[axis][0]
+        start = min(max(0, -before), reach)
+        limit = max(start, min(reach, size - before))
+        low = min(max(0, before), size)
+        starts.append(start)
+        limits.append(limit)
+        sides.append((low, size - low - (limit - start), 0))
+    part = lax.slice(spread, starts, limits)
+    return lax.pad(part, jnp.zeros((), values.dtype), sides)
 
 
 def folded(

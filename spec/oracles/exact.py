@@ -117,9 +117,9 @@ def _round(x: Fraction, dtype: np.dtype[np.generic]) -> float:
     quantum = Fraction(2) ** (max(exponent, least if bits == 11 else exponent) - bits + 1)
     rounded = round(x / quantum) * quantum
     if abs(rounded) >= Fraction(2) ** (greatest + 1):
-        return math.copysign(math.inf, x)
+        return math.inf if x > 0 else -math.inf
     if abs(x if bits != 11 else rounded) < Fraction(2) ** (-24 if bits == 11 else least):
-        return math.copysign(0.0, x)
+        return 0.0 if x > 0 else -0.0
     return float(rounded)
 
 

@@ -38,8 +38,8 @@ def conv_general_dilated(
 ) -> jax.Array:
     """Returns what ``jax.lax.conv_general_dilated`` does, in the order ``exact_product``.
 
-    What padding and the dilation of an image put in are no terms. Convolutions of integers are
-    those of ``jax.lax``. Call this inside ``arithmetic.wide()``.
+    A kernel of one output that has a NaN or an infinity gives NaN. Convolutions of integers are those
+    of ``jax.lax``. Call this inside ``arithmetic.wide()``.
 
     Args:
         lhs: The images: a float of 32 bits or fewer, an integer of 16 bits or fewer, or bool.
@@ -89,15 +89,16 @@ def conv_general_dilated(
     bits = grids.bits_of(layout.terms, dtypes, precision)
     if layout.terms == 1:
         left, right = arithmetic.widen(lhs), arithmetic.widen(rhs)
-        value = plain(grids.finite(left), grids.finite(right), np.float64)
-        total, exponent = engines.Total(value), lax.full(shape, 0, np.int32)
+        exponent = lax.full(shape, 0, np.int32)
+        total = engines.Total(plain(left, grids.finite(right), np.float64))
     else:
         left, right, exponent = _on_grid(lhs, rhs, bits, layout)
         product = _Whole(layout.terms, plain)
-        factors = grids.finite(left), grids.finite(right)
-        total = engines.ENGINES[engine](*factors, bits, product)
+        total = engines.ENGINES[engine](left, grids.finite(right), bits, product)
     result = engines.rounded(total, exponent, dtype)
-    return unless_finite(functools.partial(_with_specials, plain), result, left, right)
+    if total.high.dtype != np.float64:
+        result = unless_finite(functools.partial(_with_specials, plain), result, left, right)
+    return _without_special_kernels(result, rhs, dimension_numbers)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -209,26 +210,22 @@ def _others(value: jax.Array, dimensions: Sequence[int]) -> tuple[int, ...]:
     return tuple(d for d in range(value.ndim) if d not in dimensions)
 
 
-def _with_specials(plain: Convolve, result: jax.Array, lhs: jax.Array, rhs: jax.Array) -> jax.Array:
-    """Puts the NaNs and infinities of the sums into a result.
+def _with_specials(
+    plain: Convolve, result: jax.Array, left: jax.Array, right: jax.Array
+) -> jax.Array:
+    """Puts the NaNs and infinities of the images into a result."""
+    factors = grids.special_factor(left), grids.special_factor(grids.finite(right))
+    return grids.with_specials(result, plain(*factors, None))
 
-    It counts the terms that are not finite, and adds the signs of those that are infinite, so that
-    no library multiplies a padding by infinity.
+
+def _without_special_kernels(
+    result: jax.Array, rhs: jax.Array, numbers: lax.ConvDimensionNumbers
+) -> jax.Array:
+    """Returns NaN for what a kernel with a NaN or an infinity computes.
+
+    Some libraries multiply such a kernel by the zeros of a padding, and some do not.
     """
-
-    def counted(left: jax.Array, right: jax.Array) -> jax.Array:
-        # A library may compute even this by a Fourier transform.
-        return arithmetic.nearest_integer(plain(left, right, None))
-
-    left, right = grids.kinds(lhs), grids.kinds(rhs)
-    ones = lax.full_like(rhs, 1)
-    usual = lax.sub(lax.full_like(lhs, 1), left.special)
-    count = lax.add(counted(left.special, ones), counted(usual, right.special))
-    signs = lax.add(
-        counted(left.infinite_sign, right.sign), counted(left.finite_sign, right.infinite_sign)
-    )
-    zero, infinity = lax.full_like(count, 0), lax.full_like(count, np.inf)
-    value = lax.select(lax.eq(signs, count), infinity, lax.full_like(count, np.nan))
-    value = lax.select(lax.eq(signs, lax.neg(count)), lax.neg(infinity), value)
-    value = lax.convert_element_type(value, result.dtype)
-    return lax.select(lax.eq(count, zero), result, value)
+    outputs = numbers.rhs_spec[0]
+    axes = tuple(d for d in range(rhs.ndim) if d != outputs)
+    special = grids.spread(grids.special_along(rhs, axes), result.shape, {0: numbers.out_spec[1]})
+    return lax.select(special, lax.full_like(result, np.nan), result)

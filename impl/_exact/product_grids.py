@@ -8,7 +8,6 @@ the rule.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 from collections.abc import Mapping, Sequence
@@ -75,8 +74,13 @@ def factor(value: jax.Array) -> jax.Array:
 
 def has_special(*values: jax.Array) -> jax.Array:
     """Returns whether any element of floats is infinite or NaN, as a scalar."""
-    found = [lax.reduce_max(_is_special(value), tuple(range(value.ndim))) for value in values]
-    return lax.gt(functools.reduce(lax.max, found), np.float32(0))
+    found = [special_along(value, tuple(range(value.ndim))) for value in values]
+    return functools.reduce(lax.bitwise_or, found)
+
+
+def special_along(value: jax.Array, axes: Sequence[int]) -> jax.Array:
+    """Returns whether any element along some axes is infinite or NaN."""
+    return lax.reduce_or(_is_special(value), tuple(axes))
 
 
 def exponent(value: jax.Array, axes: Sequence[int], scales: jax.Array | None = None) -> jax.Array:
@@ -132,8 +136,7 @@ def least(exponent: jax.Array) -> jax.Array:
 
 def finite(value: jax.Array) -> jax.Array:
     """Returns floats with zeros for what is infinite or NaN."""
-    is_finite = lax.lt(lax.abs(value), lax.full_like(value, np.inf))
-    return lax.select(is_finite, value, lax.full_like(value, 0))
+    return lax.select(_is_special(value), lax.full_like(value, 0), value)
 
 
 def special_factor(value: jax.Array) -> jax.Array:
@@ -143,33 +146,13 @@ def special_factor(value: jax.Array) -> jax.Array:
     in every order.
     """
     sign = lax.convert_element_type(lax.sign(finite(value)), np.float32)
-    is_special = lax.gt(_is_special(value), lax.full_like(sign, 0))
-    return lax.select(is_special, lax.convert_element_type(value, np.float32), sign)
+    return lax.select(_is_special(value), lax.convert_element_type(value, np.float32), sign)
 
 
-@dataclasses.dataclass(frozen=True)
-class Kinds:
-    """The kinds of the elements of an array, as float64.
-
-    Attributes:
-        special: 1 for what is infinite or NaN, and 0 for the rest.
-        sign: The sign, and 0 for NaN.
-        infinite_sign: The sign of infinities, and 0 for the rest.
-        finite_sign: The sign of finite elements, and 0 for the rest.
-    """
-
-    special: jax.Array
-    sign: jax.Array
-    infinite_sign: jax.Array
-    finite_sign: jax.Array
-
-
-def kinds(value: jax.Array) -> Kinds:
-    """Returns the kinds of float64 elements."""
-    special = lax.convert_element_type(_is_special(value), np.float64)
-    sign = lax.sign(lax.select(lax.eq(value, value), value, lax.full_like(value, 0)))
-    infinite = lax.mul(special, sign)
-    return Kinds(special, sign, infinite, lax.sub(sign, infinite))
+def with_specials(result: jax.Array, sums: jax.Array) -> jax.Array:
+    """Returns ``sums`` where these are infinite or NaN, and ``result`` elsewhere."""
+    special = lax.convert_element_type(sums, result.dtype)
+    return lax.select(lax.is_finite(sums), result, special)
 
 
 def spread(value: jax.Array, shape: Sequence[int], where: Mapping[int, int]) -> jax.Array:
@@ -190,6 +173,4 @@ def _usual(value: jax.Array) -> jax.Array:
 
 
 def _is_special(value: jax.Array) -> jax.Array:
-    """Returns 1 for what is infinite or NaN, and 0 for the rest, as float32."""
-    is_finite = lax.lt(lax.abs(value), lax.full_like(value, np.inf))
-    return lax.convert_element_type(lax.bitwise_not(is_finite), np.float32)
+    return lax.bitwise_not(lax.lt(lax.abs(value), lax.full_like(value, np.inf)))

@@ -277,6 +277,4 @@ def _single(lhs: jax.Array, rhs: jax.Array, layout: _Layout, dtype: Any) -> jax.
 def _with_specials(layout: _Layout, result: jax.Array, lhs: jax.Array, rhs: jax.Array) -> jax.Array:
     """Puts the NaNs and infinities of the sums into a result."""
     factors = grids.special_factor(lhs), grids.special_factor(rhs)
-    sums = _plain(*factors, layout.numbers, np.float32)
-    special = lax.convert_element_type(sums, result.dtype)
-    return lax.select(lax.is_finite(sums), result, special)
+    return grids.with_specials(result, _plain(*factors, layout.numbers, np.float32))

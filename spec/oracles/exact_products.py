@@ -42,7 +42,7 @@ def exact_product(
     images, kernel = a[..., :, None, :, None], np.moveaxis(b, -1, -2)[..., :, :, None]
     narrow = _is_narrow(a.dtype, b.dtype, dtype) if narrow is None else narrow
     batch = [
-        exact_convolution(image, weight[None], window, dtype, highest=highest, narrow=narrow)
+        _convolution(image, weight[None], window, dtype, highest=highest, narrow=narrow)
         for image, weight in zip(_flat(images, 4), _flat(kernel, 3), strict=True)
     ]
     shape = (*a.shape[:-1], b.shape[-1])
@@ -73,6 +73,16 @@ def exact_convolution(
         Shape [n, groups, outputs, results].
     """
     narrow = _is_narrow(images.dtype, kernel.dtype, dtype) if narrow is None else narrow
+    finite = np.where(np.isfinite(kernel), kernel, kernel.dtype.type(0))
+    out = _convolution(images, finite, window, dtype, highest=highest, narrow=narrow)
+    out[:, ~np.isfinite(kernel).all((2, 3))] = np.nan
+    return out
+
+
+def _convolution(
+    images: Array, kernel: Array, window: Array, dtype: Any, *, highest: bool, narrow: bool
+) -> Array:
+    """Convolves, where a NaN or an infinity of a kernel stays in its terms."""
     terms = kernel.shape[2] * kernel.shape[3]
     images, kernel = _flushed(images), _flushed(kernel)
     out = np.zeros((*images.shape[:2], kernel.shape[1], len(window)), np.dtype(dtype))

@@ -38,8 +38,8 @@ def conv_general_dilated(
 ) -> jax.Array:
     """Returns what ``jax.lax.conv_general_dilated`` does, in the order ``exact_product``.
 
-    A kernel of one output that has a NaN or an infinity gives NaN. Convolutions of integers are those
-    of ``jax.lax``. Call this inside ``arithmetic.wide()``.
+    A kernel of one output that has a NaN or an infinity gives NaN. Convolutions of integers are
+    those of ``jax.lax``. Call this inside ``arithmetic.wide()``.
 
     Args:
         lhs: The images: a float of 32 bits or fewer, an integer of 16 bits or fewer, or bool.

@@ -38,7 +38,7 @@ def conv_general_dilated(
 ) -> jax.Array:
     """Returns what ``jax.lax.conv_general_dilated`` does, in the order ``exact_product``.
 
-    What padding and the dilation of an image put in are no terms. Convolutions of integers are
+    A kernel of one output that has a NaN or an infinity gives NaN. Convolutions of integers are
     those of ``jax.lax``. Call this inside ``arithmetic.wide()``.
 
     Args:
@@ -86,18 +86,26 @@ def conv_general_dilated(
     layout = _Layout(dimension_numbers, groups, lhs.shape, rhs.shape, shape)
     if layout.terms == 0 or 0 in shape:
         return lax.full(shape, 0, dtype)
-    bits = grids.bits_of(layout.terms, dtypes, precision)
+    level = grids.level_of(layout.terms, dtypes, precision)
+    window = functools.partial(
+        _window_sums,
+        strides=window_strides,
+        padding=padding,
+        lhs_dilation=lhs_dilation,
+        rhs_dilation=rhs_dilation,
+    )
     if layout.terms == 1:
         left, right = arithmetic.widen(lhs), arithmetic.widen(rhs)
-        value = plain(grids.finite(left), grids.finite(right), np.float64)
-        total, exponent = engines.Total(value), lax.full(shape, 0, np.int32)
+        exponent = lax.full(shape, 0, np.int32)
+        total = engines.Total(plain(left, grids.finite(right), np.float64))
     else:
-        left, right, exponent = _on_grid(lhs, rhs, bits, layout)
+        left, right, exponent = _on_grid(lhs, rhs, level, layout, window)
         product = _Whole(layout.terms, plain)
-        factors = grids.finite(left), grids.finite(right)
-        total = engines.ENGINES[engine](*factors, bits, product)
+        total = engines.ENGINES[engine](left, grids.finite(right), level, product)
     result = engines.rounded(total, exponent, dtype)
-    return unless_finite(functools.partial(_with_specials, plain), result, left, right)
+    if total.high.dtype != np.float64:
+        result = unless_finite(functools.partial(_with_specials, plain), result, left, right)
+    return _without_special_kernels(result, rhs, dimension_numbers)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,7 +159,11 @@ class _Layout:
 
 
 def _on_grid(
-    lhs: jax.Array, rhs: jax.Array, bits: int, layout: _Layout
+    lhs: jax.Array,
+    rhs: jax.Array,
+    level: grids.Level,
+    layout: _Layout,
+    window: Callable[..., jax.Array],
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Returns both operands as integers, and the exponent of their products' unit."""
     numbers = layout.numbers
@@ -168,19 +180,57 @@ def _on_grid(
     moved = grids.spread(grids.scale(column), wide_lhs.shape, where)
 
     row_at = sorted((of_lhs.group, of_lhs.place(0)))
+    in_lhs = functools.partial(grids.spread, shape=wide_lhs.shape, where=dict(enumerate(row_at)))
     row = grids.exponent(wide_lhs, _others(wide_lhs, row_at), moved)
-    by_row = grids.spread(grids.unit(row, bits), wide_lhs.shape, dict(enumerate(row_at)))
-    by_column = grids.spread(grids.unit(column, bits), wide_rhs.shape, dict(enumerate(column_at)))
-    left = lax.reshape(grids.integers(wide_lhs, moved, by_row), lhs.shape)
+    magnitudes = grids.magnitudes(wide_lhs, moved, in_lhs(grids.magnitude_scale(row)))
+    channels = lax.reduce_sum(magnitudes, (of_lhs.place(1),))
+    kept = [d for d in range(wide_lhs.ndim) if d != of_lhs.place(1)]
+    spatial = [kept.index(of_lhs.place(i)) for i in range(2, lhs.ndim)]
+    taps = [rhs.shape[d] for d in numbers.rhs_spec[2:]]
+    sums = lax.reduce_max(window(channels, spatial, taps), tuple(spatial))
+    row = grids.row_exponent(row, sums, level)
+    by_column = grids.spread(
+        grids.unit(column, level.column), wide_rhs.shape, dict(enumerate(column_at))
+    )
+    left = lax.reshape(grids.integers(wide_lhs, moved, in_lhs(grids.unit(row, 0))), lhs.shape)
     right = lax.reshape(grids.integers(wide_rhs, by_column), rhs.shape)
 
-    exponent = lax.sub(grids.least(row), lax.full_like(row, 2 * bits))
+    exponent = lax.sub(row, lax.full_like(row, level.column))
     to_out = {of_lhs.group: of_out.group, of_lhs.place(0): of_out.place(0)}
     shape = list(layout.out_shape)
     shape[of_out.dimension] //= max(layout.groups)
     shape.insert(of_out.dimension, max(layout.groups))
     exponent = grids.spread(exponent, shape, {i: to_out[d] for i, d in enumerate(row_at)})
     return left, right, lax.reshape(exponent, layout.out_shape)
+
+
+def _window_sums(
+    value: jax.Array,
+    spatial: Sequence[int],
+    taps: Sequence[int],
+    *,
+    strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    lhs_dilation: Sequence[int] | None,
+    rhs_dilation: Sequence[int] | None,
+) -> jax.Array:
+    """Adds float64 integers over the windows of a convolution."""
+
+    def all_dimensions(values: Sequence[Any] | None, default: Any) -> tuple[Any, ...]:
+        known = dict(zip(spatial, values, strict=True)) if values is not None else {}
+        return tuple(known.get(d, default) for d in range(value.ndim))
+
+    sums: jax.Array = lax.reduce_window(
+        value,
+        np.float64(0),
+        lax.add,
+        all_dimensions(taps, 1),
+        all_dimensions(strides, 1),
+        all_dimensions(padding, (0, 0)),
+        all_dimensions(lhs_dilation, 1),
+        all_dimensions(rhs_dilation, 1),
+    )
+    return sums
 
 
 @dataclasses.dataclass(frozen=True)
@@ -209,26 +259,22 @@ def _others(value: jax.Array, dimensions: Sequence[int]) -> tuple[int, ...]:
     return tuple(d for d in range(value.ndim) if d not in dimensions)
 
 
-def _with_specials(plain: Convolve, result: jax.Array, lhs: jax.Array, rhs: jax.Array) -> jax.Array:
-    """Puts the NaNs and infinities of the sums into a result.
+def _with_specials(
+    plain: Convolve, result: jax.Array, left: jax.Array, right: jax.Array
+) -> jax.Array:
+    """Puts the NaNs and infinities of the images into a result."""
+    factors = grids.special_factor(left), grids.special_factor(grids.finite(right))
+    return grids.with_specials(result, plain(*factors, None))
 
-    It counts the terms that are not finite, and adds the signs of those that are infinite, so that
-    no library multiplies a padding by infinity.
+
+def _without_special_kernels(
+    result: jax.Array, rhs: jax.Array, numbers: lax.ConvDimensionNumbers
+) -> jax.Array:
+    """Returns NaN for what a kernel with a NaN or an infinity computes.
+
+    Some libraries multiply such a kernel by the zeros of a padding, and some do not.
     """
-
-    def counted(left: jax.Array, right: jax.Array) -> jax.Array:
-        # A library may compute even this by a Fourier transform.
-        return arithmetic.nearest_integer(plain(left, right, None))
-
-    left, right = grids.kinds(lhs), grids.kinds(rhs)
-    ones = lax.full_like(rhs, 1)
-    usual = lax.sub(lax.full_like(lhs, 1), left.special)
-    count = lax.add(counted(left.special, ones), counted(usual, right.special))
-    signs = lax.add(
-        counted(left.infinite_sign, right.sign), counted(left.finite_sign, right.infinite_sign)
-    )
-    zero, infinity = lax.full_like(count, 0), lax.full_like(count, np.inf)
-    value = lax.select(lax.eq(signs, count), infinity, lax.full_like(count, np.nan))
-    value = lax.select(lax.eq(signs, lax.neg(count)), lax.neg(infinity), value)
-    value = lax.convert_element_type(value, result.dtype)
-    return lax.select(lax.eq(count, zero), result, value)
+    outputs = numbers.rhs_spec[0]
+    axes = tuple(d for d in range(rhs.ndim) if d != outputs)
+    special = grids.spread(grids.special_along(rhs, axes), result.shape, {0: numbers.out_spec[1]})
+    return lax.select(special, lax.full_like(result, np.nan), result)

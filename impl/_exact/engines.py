@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -21,10 +20,10 @@ from jax import lax
 from impl._exact import arithmetic
 from impl._exact import product_grids as grids
 
+#: The bits of an integer that float64 holds.
+FLOAT64_BITS = 53
 #: The bits of a digit of the engines of digits; a digit is from -128 to 127.
 _DIGIT = 8
-#: The number of terms that products of any shape may be cut to; the more, the fewer blocks.
-_BLOCK = 2048
 
 
 class Product(Protocol):
@@ -66,44 +65,52 @@ class Total:
     shift: int = 0
 
 
-#: Takes the left and the right operand, their bits, and the product.
-Engine = Callable[[jax.Array, jax.Array, int, Product], Total]
+#: Takes the left and the right operand, their level, and the product.
+Engine = Callable[[jax.Array, jax.Array, grids.Level, Product], Total]
 
 
-def float64(lhs: jax.Array, rhs: jax.Array, bits: int, product: Product) -> Total:
-    """Adds products of limbs in float64. One limb each is the rule; more are for finer grids."""
-    half = (bits + 1) // 2
-    terms = min(product.terms, _BLOCK) if product.can_cut else product.terms
-    for lhs_limbs, rhs_limbs in ((1, 1), (2, 1), (2, 2)):
-        width = (bits if lhs_limbs == 1 else half) + (bits if rhs_limbs == 1 else half)
-        limit = 1 << max(grids.FLOAT64_BITS - width, 0)
-        if limit >= terms:
-            break
-    else:
-        raise NotImplementedError(f"there is no exact convolution of {terms} terms")
-    if width == 2 * bits and product.terms <= limit:
+def float64(lhs: jax.Array, rhs: jax.Array, level: grids.Level, product: Product) -> Total:
+    """Adds products of limbs in float64, of one limb where that is exact."""
+    width, lhs_limbs, rhs_limbs, limit = _limbs_of(level, product)
+    if lhs_limbs == 1 and product.terms <= limit:
         return Total(product(lhs, rhs, np.float64, limit))
-    left = _limbs(grids.finite(lhs), half, lhs_limbs)
-    right = _limbs(grids.finite(rhs), half, rhs_limbs)
+    left = _limbs(grids.finite(lhs), width, lhs_limbs)
+    right = _limbs(grids.finite(rhs), width, rhs_limbs)
     parts = [
-        (half * (i + j), _as_int64(product(a, b, np.float64, limit)))
+        (width * (i + j), _as_int64(product(a, b, np.float64, limit)))
         for i, a in enumerate(left)
         for j, b in enumerate(right)
     ]
-    return _total(parts, half if _is_wide(bits, product.terms) else 0)
+    return _total(parts, width if _is_wide(level) else 0)
 
 
-def int8(lhs: jax.Array, rhs: jax.Array, bits: int, product: Product) -> Total:
+def _limbs_of(level: grids.Level, product: Product) -> tuple[int, int, int, int]:
+    """Returns the bits of a limb, the limbs of both operands, and the terms that are exact.
+
+    Integers whose sum is bounded, and their high limbs, are exact in any number; the limits are
+    those of integers of ``level.least`` bits, and of low limbs.
+    """
+    if _is_wide(level):
+        if product.terms <= 1 << 11 or product.can_cut:
+            return 14, 2, 1, 1 << 11
+        return 14, 2, 2, 1 << 20
+    limit = 1 << max(FLOAT64_BITS - level.column - level.least, 13)
+    if product.terms <= limit or product.can_cut:
+        return 0, 1, 1, limit
+    return 9, 2, 1, 1 << 22
+
+
+def int8(lhs: jax.Array, rhs: jax.Array, level: grids.Level, product: Product) -> Total:
     """Adds products of digits in int32, as integer tensor cores do."""
-    return _by_digits(lhs, rhs, bits, product, np.int8, np.int32, limit=1 << 16)
+    return _by_digits(lhs, rhs, level, product, np.int8, np.int32, limit=1 << 16)
 
 
-def bfloat16(lhs: jax.Array, rhs: jax.Array, bits: int, product: Product) -> Total:
+def bfloat16(lhs: jax.Array, rhs: jax.Array, level: grids.Level, product: Product) -> Total:
     """Adds products of digits in float32, as tensor cores do.
 
-    A sum is below 2**23, so a unit may truncate what is below the last of 24 bits.
+    A sum is at most 2**23, so a unit may truncate what is below the last of 24 bits.
     """
-    return _by_digits(lhs, rhs, bits, product, jnp.bfloat16, np.float32, limit=1 << 9)
+    return _by_digits(lhs, rhs, level, product, jnp.bfloat16, np.float32, limit=1 << 9)
 
 
 #: All engines, by name.
@@ -166,7 +173,7 @@ def _digits(value: jax.Array, count: int, dtype: Any) -> list[jax.Array]:
 def _by_digits(
     lhs: jax.Array,
     rhs: jax.Array,
-    bits: int,
+    level: grids.Level,
     product: Product,
     dtype: Any,
     accumulator: Any,
@@ -174,20 +181,27 @@ def _by_digits(
     limit: int,
 ) -> Total:
     if product.terms > limit and not product.can_cut:
-        return float64(lhs, rhs, bits, product)
-    count = (bits + 1) // _DIGIT + 1  # 127 * (1 + 256 + ...) reaches 2**bits.
-    left, right = (_digits(grids.finite(value), count, dtype) for value in (lhs, rhs))
+        return float64(lhs, rhs, level, product)
+    left, right = (
+        _digits(grids.finite(value), _digits_of(bits), dtype)
+        for value, bits in ((lhs, level.row), (rhs, level.column))
+    )
     parts = [
         (_DIGIT * (i + j), _as_int64(product(a, b, accumulator, limit)))
         for i, a in enumerate(left)
         for j, b in enumerate(right)
     ]
-    return _total(parts, 2 * _DIGIT if _is_wide(bits, product.terms) else 0)
+    return _total(parts, 2 * _DIGIT if _is_wide(level) else 0)
 
 
-def _is_wide(bits: int, terms: int) -> bool:
-    """Returns whether int64 does not hold every sum of so many products."""
-    return 2 * bits + math.ceil(math.log2(terms)) > 62
+def _digits_of(bits: int) -> int:
+    """Returns the number of digits whose greatest value, 127 * (1 + 256 + ...), is 2**bits."""
+    return (bits + 1) // _DIGIT + 1
+
+
+def _is_wide(level: grids.Level) -> bool:
+    """Returns whether int64 does not hold every sum."""
+    return level.total + level.column > FLOAT64_BITS
 
 
 def _as_int64(value: jax.Array) -> jax.Array:

@@ -22,30 +22,48 @@ from jax import lax
 import spec
 from impl._exact import arithmetic
 
-#: The bits of an integer that float64 holds, and of the sums of coarse and of fine products.
-FLOAT64_BITS = 53
-_COARSE_SUM, _FINE_SUM = 62, 76
 #: An exponent below those of all products of float32.
 _LEAST = -512
+#: The bits to which magnitudes are rounded up before they are added.
+_MAGNITUDE = 14
 
 
-def bits_of(terms: int, dtypes: Sequence[Any], precision: Any) -> int:
-    """Returns the bits of the integers that the factors of a product are rounded to.
+@dataclasses.dataclass(frozen=True)
+class Level:
+    """A level of precision: the integers to which the factors of a product are rounded.
+
+    A row of the left factor has a greatest magnitude M and a greatest sum S of magnitudes. Its unit
+    is ``min(S / 2**total, M / 2**least)``, but not below ``M / 2**row``. So its integers times
+    those of a column add up to 2**(total + column) at most, or they have ``least`` bits.
+
+    Attributes:
+        column: The bits of the integers of the right factor.
+        row: The most bits of the integers of the left factor.
+        least: Bits that the integers of the left factor may have in any case.
+        total: The bits of the sum of the integers of a row, if there are more than ``least``.
+    """
+
+    column: int
+    row: int
+    least: int
+    total: int
+
+
+def level_of(terms: int, dtypes: Sequence[Any], precision: Any) -> Level:
+    """Returns the level of a product.
 
     Args:
         terms: The number of terms of a sum, at least 1.
         dtypes: The dtypes of both operands and of the result.
         precision: The precision of the equation, as ``jax.lax`` has it.
     """
-    parameters = spec.load().orders["exact_product"].parameters
-    log = math.ceil(math.log2(terms))
+    bits = spec.load().orders["exact_product"].parameters
+    spare = math.ceil(math.log2(terms))
     if is_highest(precision):
-        return min(parameters["fine"], (_FINE_SUM - log) // 2)
-    most = (_COARSE_SUM - log) // 2
+        return Level(bits["fine"], bits["row"], min(27, 47 - spare), 38)
     if all(jnp.dtype(dtype).itemsize <= 2 for dtype in dtypes):
-        return min(parameters["narrow"], most)
-    bits = max(parameters["least"], (FLOAT64_BITS - log) // 2)
-    return min(parameters["coarse"], bits, most)
+        return Level(bits["narrow"], bits["narrow"], bits["narrow"], bits["narrow"])
+    return Level(bits["coarse"], bits["row"], min(17, 39 - spare), 30)
 
 
 def is_highest(precision: Any) -> bool:
@@ -75,8 +93,13 @@ def factor(value: jax.Array) -> jax.Array:
 
 def has_special(*values: jax.Array) -> jax.Array:
     """Returns whether any element of floats is infinite or NaN, as a scalar."""
-    found = [lax.reduce_max(_is_special(value), tuple(range(value.ndim))) for value in values]
-    return lax.gt(functools.reduce(lax.max, found), np.float32(0))
+    found = [special_along(value, tuple(range(value.ndim))) for value in values]
+    return functools.reduce(lax.bitwise_or, found)
+
+
+def special_along(value: jax.Array, axes: Sequence[int]) -> jax.Array:
+    """Returns whether any element along some axes is infinite or NaN."""
+    return lax.reduce_or(_is_special(value), tuple(axes))
 
 
 def exponent(value: jax.Array, axes: Sequence[int], scales: jax.Array | None = None) -> jax.Array:
@@ -90,12 +113,41 @@ def exponent(value: jax.Array, axes: Sequence[int], scales: jax.Array | None = N
     Returns:
         int32; ``arithmetic.MIN_EXPONENT`` for zeros alone.
     """
-    # A minimum and a maximum of floats that are not NaN are the same in every order.
-    magnitude = lax.abs(_usual(value))
-    if scales is not None:
-        magnitude = lax.mul(lax.convert_element_type(magnitude, np.float64), scales)
-    greatest = lax.reduce_max(magnitude, tuple(axes))
+    # A maximum of floats that are not NaN is the same in every order.
+    greatest = lax.reduce_max(_magnitude(value, scales), tuple(axes))
     return arithmetic.exponent_above(lax.convert_element_type(greatest, np.float64))
+
+
+def magnitudes(value: jax.Array, *scales: jax.Array) -> jax.Array:
+    """Returns integers above scaled magnitudes, and zero for zeros, as float64.
+
+    Their sums are exact. An integer is at least 2 above the magnitude, since a factor may grow
+    where it, and then its limb, is rounded.
+    """
+    magnitude = functools.reduce(_magnitude, scales, value)
+    above = lax.add(lax.floor(magnitude), lax.full_like(magnitude, 3))
+    zero = lax.full_like(magnitude, 0)
+    return lax.select(lax.gt(magnitude, zero), above, zero)
+
+
+def row_exponent(row: jax.Array, sums: jax.Array, level: Level) -> jax.Array:
+    """Returns the exponents of the units of rows.
+
+    Args:
+        row: The exponents above the rows' magnitudes.
+        sums: The greatest sums of ``magnitudes`` in units of ``magnitude_scale``, float64.
+        level: The level.
+    """
+    row = least(row)
+    above = lax.add(arithmetic.exponent_above(sums), row)
+    by_sum = lax.sub(above, lax.full_like(row, _MAGNITUDE + level.total))
+    by_greatest = lax.sub(row, lax.full_like(row, level.least))
+    return lax.max(lax.min(by_sum, by_greatest), lax.sub(row, lax.full_like(row, level.row)))
+
+
+def magnitude_scale(row: jax.Array) -> jax.Array:
+    """Returns what the magnitudes of rows are multiplied by before they are added."""
+    return unit(row, _MAGNITUDE)
 
 
 def integers(value: jax.Array, *scales: jax.Array) -> jax.Array:
@@ -132,8 +184,7 @@ def least(exponent: jax.Array) -> jax.Array:
 
 def finite(value: jax.Array) -> jax.Array:
     """Returns floats with zeros for what is infinite or NaN."""
-    is_finite = lax.lt(lax.abs(value), lax.full_like(value, np.inf))
-    return lax.select(is_finite, value, lax.full_like(value, 0))
+    return lax.select(_is_special(value), lax.full_like(value, 0), value)
 
 
 def special_factor(value: jax.Array) -> jax.Array:
@@ -143,33 +194,13 @@ def special_factor(value: jax.Array) -> jax.Array:
     in every order.
     """
     sign = lax.convert_element_type(lax.sign(finite(value)), np.float32)
-    is_special = lax.gt(_is_special(value), lax.full_like(sign, 0))
-    return lax.select(is_special, lax.convert_element_type(value, np.float32), sign)
+    return lax.select(_is_special(value), lax.convert_element_type(value, np.float32), sign)
 
 
-@dataclasses.dataclass(frozen=True)
-class Kinds:
-    """The kinds of the elements of an array, as float64.
-
-    Attributes:
-        special: 1 for what is infinite or NaN, and 0 for the rest.
-        sign: The sign, and 0 for NaN.
-        infinite_sign: The sign of infinities, and 0 for the rest.
-        finite_sign: The sign of finite elements, and 0 for the rest.
-    """
-
-    special: jax.Array
-    sign: jax.Array
-    infinite_sign: jax.Array
-    finite_sign: jax.Array
-
-
-def kinds(value: jax.Array) -> Kinds:
-    """Returns the kinds of float64 elements."""
-    special = lax.convert_element_type(_is_special(value), np.float64)
-    sign = lax.sign(lax.select(lax.eq(value, value), value, lax.full_like(value, 0)))
-    infinite = lax.mul(special, sign)
-    return Kinds(special, sign, infinite, lax.sub(sign, infinite))
+def with_specials(result: jax.Array, sums: jax.Array) -> jax.Array:
+    """Returns ``sums`` where these are infinite or NaN, and ``result`` elsewhere."""
+    special = lax.convert_element_type(sums, result.dtype)
+    return lax.select(lax.is_finite(sums), result, special)
 
 
 def spread(value: jax.Array, shape: Sequence[int], where: Mapping[int, int]) -> jax.Array:
@@ -190,6 +221,12 @@ def _usual(value: jax.Array) -> jax.Array:
 
 
 def _is_special(value: jax.Array) -> jax.Array:
-    """Returns 1 for what is infinite or NaN, and 0 for the rest, as float32."""
-    is_finite = lax.lt(lax.abs(value), lax.full_like(value, np.inf))
-    return lax.convert_element_type(lax.bitwise_not(is_finite), np.float32)
+    return lax.bitwise_not(lax.lt(lax.abs(value), lax.full_like(value, np.inf)))
+
+
+def _magnitude(value: jax.Array, scales: jax.Array | None) -> jax.Array:
+    """Returns the magnitudes of float32, times scales, as float64; or without scales as float32."""
+    magnitude = lax.abs(_usual(value)) if value.dtype == np.float32 else value
+    if scales is None:
+        return magnitude
+    return lax.mul(lax.convert_element_type(magnitude, np.float64), scales)

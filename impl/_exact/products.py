@@ -61,9 +61,9 @@ def dot_general(
     lhs, rhs = grids.factor(lhs), grids.factor(rhs)
     if layout.terms == 1:
         return _single(lhs, rhs, layout, dtype)
-    bits = grids.bits_of(layout.terms, dtypes, precision)
-    left, right, exponent = _on_grid(lhs, rhs, bits, layout)
-    return _sums(left, right, exponent, bits, layout, dtypes, engine)
+    level = grids.level_of(layout.terms, dtypes, precision)
+    left, right, exponent = _on_grid(lhs, rhs, level, layout)
+    return _sums(left, right, exponent, level, layout, dtypes, engine)
 
 
 def unless_finite(
@@ -151,16 +151,21 @@ class _Layout:
 
 
 def _on_grid(
-    lhs: jax.Array, rhs: jax.Array, bits: int, layout: _Layout
+    lhs: jax.Array, rhs: jax.Array, level: grids.Level, layout: _Layout
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Returns both operands as integers, and the exponent of their products' unit."""
+    summed, in_rhs = layout.numbers[0][0], dict(enumerate(layout.kept_rhs))
+    in_lhs = functools.partial(
+        grids.spread, shape=lhs.shape, where=dict(enumerate(layout.kept_lhs))
+    )
     column = grids.exponent(rhs, layout.rhs_free)
     moved = grids.spread(grids.scale(column), lhs.shape, layout.from_rhs)
-    row = grids.exponent(lhs, layout.numbers[0][0], moved)
-    by_row = grids.spread(grids.unit(row, bits), lhs.shape, dict(enumerate(layout.kept_lhs)))
-    by_column = grids.spread(grids.unit(column, bits), rhs.shape, dict(enumerate(layout.kept_rhs)))
-    left, right = grids.integers(lhs, moved, by_row), grids.integers(rhs, by_column)
-    exponent = lax.sub(grids.least(row), lax.full_like(row, 2 * bits))
+    row = grids.exponent(lhs, summed, moved)
+    magnitudes = grids.magnitudes(lhs, moved, in_lhs(grids.magnitude_scale(row)))
+    row = grids.row_exponent(row, lax.reduce_sum(magnitudes, tuple(summed)), level)
+    left = grids.integers(lhs, moved, in_lhs(grids.unit(row, 0)))
+    right = grids.integers(rhs, grids.spread(grids.unit(column, level.column), rhs.shape, in_rhs))
+    exponent = lax.sub(row, lax.full_like(row, level.column))
     return left, right, layout.in_result(exponent)
 
 
@@ -168,14 +173,14 @@ def _sums(
     left: jax.Array,
     right: jax.Array,
     exponent: jax.Array,
-    bits: int,
+    level: grids.Level,
     layout: _Layout,
     dtypes: Sequence[Any],
     engine: str | None,
 ) -> jax.Array:
     """Adds the products of integers by an engine, or by that of the platform."""
     by_engine = {
-        name: functools.partial(_sums_by, name, bits, layout, dtypes[-1])
+        name: functools.partial(_sums_by, name, level, layout, dtypes[-1])
         for name in engines.ENGINES
     }
     if engine is not None:
@@ -195,14 +200,14 @@ def _sums(
 
 def _sums_by(
     name: str,
-    bits: int,
+    level: grids.Level,
     layout: _Layout,
     dtype: Any,
     left: jax.Array,
     right: jax.Array,
     exponent: jax.Array,
 ) -> jax.Array:
-    total = engines.ENGINES[name](left, right, bits, _Blocks(layout))
+    total = engines.ENGINES[name](left, right, level, _Blocks(layout))
     result = engines.rounded(total, exponent, dtype)
     if total.high.dtype == np.float64:
         return result
@@ -277,6 +282,4 @@ def _single(lhs: jax.Array, rhs: jax.Array, layout: _Layout, dtype: Any) -> jax.
 def _with_specials(layout: _Layout, result: jax.Array, lhs: jax.Array, rhs: jax.Array) -> jax.Array:
     """Puts the NaNs and infinities of the sums into a result."""
     factors = grids.special_factor(lhs), grids.special_factor(rhs)
-    sums = _plain(*factors, layout.numbers, np.float32)
-    special = lax.convert_element_type(sums, result.dtype)
-    return lax.select(lax.is_finite(sums), result, special)
+    return grids.with_specials(result, _plain(*factors, layout.numbers, np.float32))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ def exact_product(
     images, kernel = a[..., :, None, :, None], np.moveaxis(b, -1, -2)[..., :, :, None]
     narrow = _is_narrow(a.dtype, b.dtype, dtype) if narrow is None else narrow
     batch = [
-        exact_convolution(image, weight[None], window, dtype, highest=highest, narrow=narrow)
+        _convolution(image, weight[None], window, dtype, highest=highest, narrow=narrow)
         for image, weight in zip(_flat(images, 4), _flat(kernel, 3), strict=True)
     ]
     shape = (*a.shape[:-1], b.shape[-1])
@@ -73,12 +74,23 @@ def exact_convolution(
         Shape [n, groups, outputs, results].
     """
     narrow = _is_narrow(images.dtype, kernel.dtype, dtype) if narrow is None else narrow
+    finite = np.where(np.isfinite(kernel), kernel, kernel.dtype.type(0))
+    out = _convolution(images, finite, window, dtype, highest=highest, narrow=narrow)
+    out[:, ~np.isfinite(kernel).all((2, 3))] = np.nan
+    return out
+
+
+def _convolution(
+    images: Array, kernel: Array, window: Array, dtype: Any, *, highest: bool, narrow: bool
+) -> Array:
+    """Convolves, where a NaN or an infinity of a kernel stays in its terms."""
     terms = kernel.shape[2] * kernel.shape[3]
     images, kernel = _flushed(images), _flushed(kernel)
     out = np.zeros((*images.shape[:2], kernel.shape[1], len(window)), np.dtype(dtype))
     if terms == 0:
         return out
-    p, q, exponent = _integers(images, kernel, _bits(terms, highest=highest, narrow=narrow))
+    level = _level(terms, highest=highest, narrow=narrow)
+    p, q, exponent = _integers(images, kernel, window, level)
     left, right = _kinds(images, p), _kinds(kernel, q)
     for index in np.ndindex(*out.shape):
         n, g, o, r = index
@@ -92,30 +104,35 @@ def exact_convolution(
     return out
 
 
-def _integers(images: Array, kernel: Array, bits: int | None) -> tuple[Array, Array, Array]:
+def _integers(
+    images: Array, kernel: Array, window: Array, level: Sequence[int]
+) -> tuple[Array, Array, Array]:
     """Returns both factors as integers, and the exponent of the unit of each row."""
     p, q = _multiple(images), _multiple(kernel)
-    if bits is None:
+    if kernel.shape[2] * kernel.shape[3] == 1:
         return p, q, np.full(images.shape[:2], 2 * _LEAST)
+    bits, most, least, total = level
     column = _length(q).max((1, 3), keepdims=True)  # The exponents of the scales, less _LEAST.
     p = p * np.where(column == 0, 0, 1 << column)[:, 0]
     row = _length(p).max((2, 3), keepdims=True)
-    p, q = _nearest(p, row - bits), _nearest(q, column - bits)
-    return p, q, (row + 2 * _LEAST - 2 * bits)[..., 0, 0]
+    magnitude = np.where(p == 0, 0, _floor(abs(p), row - 14) + 3).sum(2)
+    sums = [magnitude[..., taps[taps >= 0]].sum(-1) for taps in window]
+    greatest = np.max(sums, axis=0)[..., None, None]
+    by_sum = _length(greatest) + row - 14 - total
+    row = np.maximum(np.minimum(by_sum, row - least), row - most)
+    p, q = _nearest(p, row), _nearest(q, column - bits)
+    return p, q, (row + 2 * _LEAST - bits)[..., 0, 0]
 
 
-def _bits(terms: int, *, highest: bool, narrow: bool) -> int | None:
-    """Returns the bits of the factors, or None where no factor is rounded."""
-    parameters = load().orders["exact_product"].parameters
+def _level(terms: int, *, highest: bool, narrow: bool) -> Sequence[int]:
+    """Returns the bits of columns, the most and the least of rows, and those of a row's sum."""
+    bits = load().orders["exact_product"].parameters
     log = math.ceil(math.log2(terms))
-    if terms == 1:
-        return None
     if highest:
-        return min(parameters["fine"], (76 - log) // 2)
+        return bits["fine"], bits["row"], min(27, 47 - log), 38
     if narrow:
-        return min(parameters["narrow"], (62 - log) // 2)
-    bits = max(parameters["least"], (53 - log) // 2)
-    return min(parameters["coarse"], bits, (62 - log) // 2)
+        return (bits["narrow"],) * 4
+    return bits["coarse"], bits["row"], min(17, 39 - log), 30
 
 
 def _is_narrow(*dtypes: Any) -> bool:
@@ -145,6 +162,12 @@ def _multiple(value: Array) -> Array:
 
 def _length(value: Array) -> Array:
     return np.array([abs(x).bit_length() for x in value.flat], object).reshape(value.shape)
+
+
+def _floor(value: Array, exponent: Array) -> Array:
+    pairs = zip(value.flat, np.broadcast_to(exponent, value.shape).flat, strict=True)
+    floors = [x >> e if e > 0 else x << -e for x, e in pairs]
+    return np.array(floors, object).reshape(value.shape)
 
 
 def _nearest(value: Array, exponent: Array) -> Array:

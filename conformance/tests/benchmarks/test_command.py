@@ -8,6 +8,7 @@ import pytest
 from conformance.benchmarks import __main__ as command
 from conformance.benchmarks import (
     convs,
+    exact_products,
     libraries,
     losses,
     programs,
@@ -40,6 +41,8 @@ def small_sizes(monkeypatch):
     monkeypatch.setattr(recurrent, "SIZES", {"tiny": tiny})
     monkeypatch.setattr(sparse, "SIZES", ((2, 8, 6, 4, 3),))
     monkeypatch.setattr(spatial, "SIZES", {"tiny": (1, 2, 8, 8)})
+    monkeypatch.setattr(exact_products, "SIZES", (8,))
+    monkeypatch.setattr(exact_products, "IMAGES", ((1, 4, 4, 2),))
     monkeypatch.setattr(convs, "SIZES", {"tiny": convs.Size(1, 2, 8, 3, 3, 2, 1)})
     ops = {name: spatial.OPS[name] for name in ("avg_pool2d(3, 2, 1)", "grid_sample")}
     monkeypatch.setattr(spatial, "OPS", ops)
@@ -91,6 +94,14 @@ def small_sizes(monkeypatch):
                 f"{op} | tiny, [1, 2, 8, 8] | {direction}"
                 for op in ("avg_pool2d(3, 2, 1)", "grid_sample")
                 for direction in ("forward", "backward")
+            ],
+        ),
+        (
+            exact_products,
+            [
+                f"{product} | {data}"
+                for data in ("Gaussian", "24 binades")
+                for product in ("[8, 8] by [8, 8]", "[1, 4, 4, 2], 3 x 3")
             ],
         ),
         (

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-import spec
+import spec.oracles
 from impl._exact import arithmetic, engines, products
 from impl._exact import product_grids as grids
 from impl.tests.exact._products import MATRICES, dot, expected_dot, rough
@@ -91,19 +91,26 @@ def test_every_engine_gives_the_same_bits(name):
         assert_same_bits(result, want, str(lhs.shape))
 
 
-def test_digits_at_their_limits_and_sums_that_need_all_their_bits():
-    # Every digit is at its least or greatest, and every sum is at the limit of its accumulator.
-    for bits, value in ((14, 2**14), (22, -(2**22) + 1), (24, 2**24), (28, 2**28 - 0x808081)):
+@pytest.mark.parametrize("bits", [14, 23, 29, 30])
+def test_digits_hold_the_integers_of_a_level(bits):
+    count = engines._digits_of(bits)
+    for value in (2**bits, -(2**bits), 0x80, -0x81, 2**bits - 0x80):
         with arithmetic.wide():
-            integers = jnp.full((1, 1), value, np.float64)
-            for count in {(bits + 1) // 8 + 1}:
-                digits = engines._digits(integers, count, np.int8)
-                whole = sum(int(d[0, 0]) << (8 * i) for i, d in enumerate(digits))
-        assert whole == value
-    lhs, rhs = np.full((1, 8192), 1 - 2.0**-24, np.float32), np.ones((8192, 1), np.float32)
-    for name in engines.ENGINES:
-        want = expected_dot(lhs, rhs, MATRICES, np.float32)
-        assert_same_bits(dot(lhs, rhs, engine=name), want)
+            digits = engines._digits(jnp.float64(value), count, np.int32)
+        assert all(-128 <= digit <= 127 for digit in digits)
+        assert sum(int(digit) << (8 * i) for i, digit in enumerate(digits)) == value
+
+
+@pytest.mark.parametrize("terms", [3, 1000, 8192, 8193])
+def test_sums_reach_the_limits_of_float64_and_no_further(terms):
+    # All factors are as great as their grids allow, or the first is, so that limbs are full.
+    lhs = np.full((2, terms), 1 - 2.0**-24, np.float32)
+    lhs[1, 1:] = 2.0**-13 + 2.0**-30
+    rhs = np.ones((terms, 1), np.float32) - 2.0**-24
+    for precision in (None, HIGHEST):
+        want = expected_dot(lhs, rhs, MATRICES, np.float64, highest=precision is not None)
+        got = dot(lhs, rhs, precision=precision, preferred_element_type=np.float64)
+        assert_same_bits(got, want)
 
 
 def test_a_sum_is_rounded_once():
@@ -147,7 +154,7 @@ def test_the_order_and_the_company_of_terms_change_no_bit():
     rng = np.random.default_rng(3)
     lhs, rhs = rough(rng, (8, 60)), rough(rng, (60, 8))
     order = rng.permutation(60)
-    padded = np.zeros((8, 64), np.float32), np.zeros((64, 8), np.float32)
+    padded = np.zeros((8, 300), np.float32), np.zeros((300, 8), np.float32)
     padded[0][:, 2:62], padded[1][2:62] = lhs, rhs
     longer = padded[0].copy(), padded[1].copy()
     longer[0][:, 62], longer[1][63] = 1e30, 1e30  # Of each such index the other factor is zero.
@@ -230,13 +237,12 @@ def test_dtypes_without_an_exact_product(lhs, rhs, result, message):
         )
 
 
-def test_bits_by_the_number_of_terms():
+def test_the_level_of_a_product():
     singles, halves = [np.float32] * 3, [BFLOAT16] * 3
-    assert [grids.bits_of(n, singles, None) for n in (2, 32, 33, 512, 2048, 8192, 1 << 22)] == [
-        *(24, 24, 23, 22, 21, 20, 20)
-    ]
-    assert grids.bits_of(1 << 24, singles, None) == 19
-    assert {grids.bits_of(n, halves, None) for n in (2, 1 << 24)} == {14}
-    assert grids.bits_of(32, [BFLOAT16, BFLOAT16, np.float32], None) == 24
-    assert grids.bits_of(1 << 20, halves, ("highest", "default")) == 28
-    assert grids.bits_of(1 << 22, singles, (HIGHEST, HIGHEST)) == 27
+    coarse, fine = grids.Level(23, 30, 17, 30), grids.Level(29, 30, 27, 38)
+    assert {grids.level_of(n, singles, None) for n in (2, 8193, 1 << 22)} == {coarse}
+    assert grids.level_of(1 << 24, singles, None).least == 15
+    assert {grids.level_of(n, halves, None).row for n in (2, 1 << 24)} == {14}
+    assert grids.level_of(32, [BFLOAT16, BFLOAT16, np.float32], None) == coarse
+    assert grids.level_of(1 << 20, halves, ("highest", "default")) == fine
+    assert grids.level_of(1 << 22, singles, (HIGHEST, HIGHEST)).least == 25

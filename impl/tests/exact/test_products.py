@@ -66,27 +66,27 @@ def test_the_signs_of_zero_and_what_is_too_small_or_too_great():
     assert want[4, 1] == np.inf
 
 
-@pytest.mark.parametrize("name", engines.ENGINES)
-def test_every_engine_gives_the_same_bits(name):
+@pytest.mark.parametrize(
+    ("name", "cases"),
+    [
+        ("float64", [(9000, np.float32, None), (9000, np.float32, HIGHEST)]),
+        ("int8", [(300, np.float32, HIGHEST), (300, BFLOAT16, None)]),
+        ("bfloat16", [(1100, BFLOAT16, None)]),
+    ],
+)
+def test_every_engine_gives_the_same_bits(name, cases):
     rng = np.random.default_rng(1)
-    cases = [
-        ((3, 30), (30, 2), np.float32, None),  # 24 bits
-        ((3, 300), (300, 2), np.float32, None),
-        ((3, 9000), (9000, 2), np.float32, None),
-        ((3, 9000), (9000, 2), np.float32, HIGHEST),
-        ((3, 1100), (1100, 2), BFLOAT16, None),
-    ]
-    operands = [(rough(rng, a, d), rough(rng, b, d)) for a, b, d, _ in cases]
+    operands = [(rough(rng, (3, n), dtype), rough(rng, (n, 2), dtype)) for n, dtype, _ in cases]
 
     def run(operands):
         return [
             products.dot_general(a, b, dimension_numbers=MATRICES, precision=p, engine=name)
-            for (a, b), (_, _, _, p) in zip(operands, cases, strict=True)
+            for (a, b), (_, _, p) in zip(operands, cases, strict=True)
         ]
 
     with arithmetic.wide():
         results = jax.jit(run)(operands)
-    for result, (lhs, rhs), (_, _, dtype, precision) in zip(results, operands, cases, strict=True):
+    for result, (lhs, rhs), (_, dtype, precision) in zip(results, operands, cases, strict=True):
         want = expected_dot(lhs, rhs, MATRICES, dtype, highest=precision == HIGHEST)
         assert_same_bits(result, want, str(lhs.shape))
 
@@ -101,7 +101,7 @@ def test_digits_hold_the_integers_of_a_level(bits):
         assert sum(int(digit) << (8 * i) for i, digit in enumerate(digits)) == value
 
 
-@pytest.mark.parametrize("terms", [3, 1000, 8192, 8193])
+@pytest.mark.parametrize("terms", [1000, 8192, 8193])
 def test_sums_reach_the_limits_of_float64_and_no_further(terms):
     # All factors are as great as their grids allow, or the first is, so that limbs are full.
     lhs = np.full((2, terms), 1 - 2.0**-24, np.float32)
@@ -121,17 +121,23 @@ def test_a_sum_is_rounded_once():
     rhs = np.zeros((9001, 1), np.float32)
     rhs[:3, 0] = 1, 2.0**-12, 2.0**-20
     lhs[1] = -lhs[0]
-    for dtype in (np.float32, np.float64, np.float16):
+    for dtype in (np.float32, np.float16):
         got = dot(lhs, rhs, precision=HIGHEST, preferred_element_type=dtype)
         assert_same_bits(got, expected_dot(lhs, rhs, MATRICES, dtype, highest=True))
-    for value in (2**60 + 2**36 + 1, -(2**60) - 2**36 - 1, 2**59 - 2**35, 2**53 + 1, -3):
-        for low in (0, 1, 2**14 - 1):
-            exact = value * 2**14 + low
-            with arithmetic.wide():
-                total = engines.Total(jnp.int64(value), jnp.int64(low), 14)
-                got = [engines.rounded(total, jnp.int32(-20), d) for d in (np.float32, np.float64)]
-            want = [spec.oracles.exact_products._rounded(exact, -20, d) for d in ("f4", "f8")]
-            assert [float(x) for x in got] == want
+    values = (2**60 + 2**36 + 1, -(2**60) - 2**36 - 1, 2**59 - 2**35, 2**53 + 1, 2**40 + 2**16, -3)
+    pairs = [(value, low) for value in values for low in (0, 1, 2**14 - 1)]
+    for dtype in (np.float32, np.float64):
+        with arithmetic.wide():
+            high, low = (jnp.array(each, np.int64) for each in zip(*pairs, strict=True))
+            unit = jnp.full(len(pairs), -20, np.int32)
+            got = jax.jit(
+                lambda high, low, unit, dtype=dtype: engines.rounded(
+                    engines.Total(high, low, 14), unit, dtype
+                )
+            )(high, low, unit)
+        exact = [value * 2**14 + low for value, low in pairs]
+        want = [spec.oracles.exact_products._rounded(each, -20, dtype) for each in exact]
+        assert_same_bits(got, np.array(want, dtype))
 
 
 def test_nans_and_infinities():
@@ -140,6 +146,9 @@ def test_nans_and_infinities():
     lhs[0, 3], lhs[1, 4], lhs[1, 5], lhs[2, 6], lhs[3, 7] = np.nan, np.inf, np.inf, -np.inf, np.inf
     rhs[4:8] = np.abs(rhs[4:8])
     rhs[6, 1], rhs[5, 2], rhs[7, 3], rhs[9, 4] = 0, -1, 1e-30, np.inf
+    want = expected_dot(lhs, rhs, MATRICES, np.float32, highest=True)
+    got = dot(lhs, rhs, precision=HIGHEST)
+    assert_same_bits(numbers_as_bits(got), numbers_as_bits(want))
     want = expected_dot(lhs, rhs, MATRICES, np.float32)
     assert_same_bits(numbers_as_bits(dot(lhs, rhs)), numbers_as_bits(want))
     kinds = [np.isnan(want).any(), (want == np.inf).any(), (want == -np.inf).any()]

@@ -7,7 +7,7 @@ import pytest
 from jax import lax
 
 from impl._exact import arithmetic
-from impl._exact.elementary import DOUBLE, FUNCTIONS, _coefficients, _words
+from impl._exact.elementary import DOUBLE, FUNCTIONS, _coefficients, _words, exponentials
 from impl.tests.exact import elementary_samples as samples
 
 INF, NAN = np.inf, np.nan
@@ -154,6 +154,18 @@ def test_special_values(name):
 def test_special_values_of_pairs(name):
     a, b, expected = np.float32(SPECIAL_PAIRS[name]).T.copy()
     assert_same(call(name, a, b), expected)
+
+
+def test_bounds_of_exp():
+    def neighbours(bound, dtype):
+        bound = dtype(bound)
+        return np.exp(np.longdouble([np.nextafter(bound, dtype(-INF)), bound]))
+
+    below, least = neighbours(exponentials._LOW, np.float32)
+    assert below < 2.0**-126 <= least
+    below, least = neighbours(exponentials._LOW_DOUBLE, np.float64)
+    assert below < 2.0**-1022 <= least
+    assert np.exp(exponentials._HIGH) > 2.0**128
 
 
 def test_ties_of_powers_are_even():

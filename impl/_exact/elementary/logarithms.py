@@ -31,9 +31,8 @@ def log(x: jax.Array, **_: object) -> jax.Array:
     XLA contracts it.
 
     Args:
-        x: Any shape; float32, float16 or bfloat16, rounded to nearest but for five float32, whose
-            error is 0.50000001 units in the last place, or float64, with an error of less than 2
-            units.
+        x: Any shape; float32, float16 or bfloat16, or float64, with an error of less than 2 units
+            in the last place.
 
     Raises:
         TypeError: Another dtype.
@@ -99,7 +98,7 @@ def wide_log1p(x: jax.Array) -> jax.Array:
 
 
 def log1p(x: jax.Array, **_: object) -> jax.Array:
-    """Returns log(1 + x), rounded to nearest.
+    """Returns log(1 + x), rounded once from float64.
 
     Args:
         x: Any shape; float32, float16 or bfloat16.

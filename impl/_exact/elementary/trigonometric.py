@@ -25,7 +25,7 @@ _WORDS = 4
 
 
 def sin(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the sine of an angle in radians, rounded to nearest.
+    """Returns the sine of an angle in radians, rounded once from float64.
 
     Args:
         x: Any shape; float32, float16 or bfloat16.
@@ -37,7 +37,7 @@ def sin(x: jax.Array, **_: object) -> jax.Array:
 
 
 def cos(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the cosine of an angle in radians, rounded to nearest.
+    """Returns the cosine of an angle in radians, rounded once from float64.
 
     Args:
         x: Any shape; float32, float16 or bfloat16.
@@ -49,7 +49,7 @@ def cos(x: jax.Array, **_: object) -> jax.Array:
 
 
 def tan(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the tangent of an angle in radians, rounded to nearest.
+    """Returns the tangent of an angle in radians, rounded once from float64.
 
     Args:
         x: Any shape; float32, float16 or bfloat16.

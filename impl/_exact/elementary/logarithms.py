@@ -52,7 +52,7 @@ def log(x: jax.Array, **_: object) -> jax.Array:
 def _with_special_values(y: jax.Array, x: jax.Array, tiny: float) -> jax.Array:
     """Returns the results ``y`` of log, replaced where log is infinite or NaN."""
     y = lax.select(is_below(x, np.inf), y, lax.convert_element_type(x, y.dtype))
-    is_zero = is_below(lax.abs(x), tiny)
+    is_zero = lax.gt(x, constant(x, -tiny))
     otherwise = lax.select(is_zero, constant(y, -np.inf), constant(y, np.nan))
     return lax.select(lax.ge(x, constant(x, tiny)), y, otherwise)
 

@@ -178,11 +178,10 @@ def _whole_and_rest(parts: Sequence[jax.Array]) -> tuple[jax.Array, jax.Array]:
     half = lax.full_like(top, 1 << 61)
     whole = lax.shift_right_arithmetic(lax.add(top, half), unit)
     rest = lax.sub(top, lax.shift_left(whole, unit))
-    value = lax.mul(lax.convert_element_type(rest, np.float64), constant_of(rest, 2.0**-62))
-    below = lax.mul(lax.convert_element_type(third, np.float64), constant_of(rest, 2.0**-94))
+    value = lax.mul(
+        lax.convert_element_type(rest, np.float64), lax.full_like(rest, 2.0**-62, np.float64)
+    )
+    below = lax.mul(
+        lax.convert_element_type(third, np.float64), lax.full_like(rest, 2.0**-94, np.float64)
+    )
     return whole, lax.add(value, below)
-
-
-def constant_of(like: jax.Array, value: float) -> jax.Array:
-    """Returns float64 of the shape of ``like``, full of ``value``."""
-    return lax.full(like.shape, value, np.float64)

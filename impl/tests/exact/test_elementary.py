@@ -230,6 +230,16 @@ def test_double_is_refused(name):
         jax.eval_shape(FUNCTIONS[name], *operands)
 
 
+@pytest.mark.parametrize("shape", [(), (0,), (2, 3, 1)])
+def test_shapes(shape):
+    for name in ("exp", "sin", "pow"):
+        count = 2 if name in samples.OF_TWO else 1
+        operands = [jax.ShapeDtypeStruct(shape, np.float32)] * count
+        with arithmetic.wide():
+            result = jax.eval_shape(FUNCTIONS[name], *operands)
+        assert (result.shape, result.dtype) == (shape, np.float32)
+
+
 def test_without_x64():
     assert not jax.config.jax_enable_x64
     (operand,), _ = samples.samples("tanh")[0]

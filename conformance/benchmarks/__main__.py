@@ -10,6 +10,7 @@ from types import MappingProxyType, ModuleType
 
 from conformance.benchmarks import (
     convs,
+    elementary,
     exact_products,
     libraries,
     losses,
@@ -34,6 +35,7 @@ _BENCHMARKS: Mapping[str, ModuleType] = MappingProxyType(
         for module in (
             convs,
             exact_products,
+            elementary,
             libraries,
             losses,
             programs,

@@ -8,6 +8,7 @@ import pytest
 from conformance.benchmarks import __main__ as command
 from conformance.benchmarks import (
     convs,
+    elementary,
     exact_products,
     libraries,
     losses,
@@ -28,6 +29,8 @@ pytestmark = pytest.mark.once
 @pytest.fixture(autouse=True)
 def small_sizes(monkeypatch):
     monkeypatch.setattr(scans, "SIZES", {"cumsum": ((1, 3000),), "cummax": ((3, 50),)})
+    monkeypatch.setattr(elementary, "SIZES", (100,))
+    monkeypatch.setattr(elementary, "OPS", {name: elementary.OPS[name] for name in ("exp", "div")})
     monkeypatch.setattr(scatter, "SIZES", ((20, 3000, 1), (5, 300, 2)))
     monkeypatch.setattr(selection, "SIZES", ((3, 40),))
     sizes = {"nll_loss": (2, 3, 4), "cross_entropy": (5, 3), "ctc_loss": (6, 2, 3)}
@@ -78,6 +81,7 @@ def small_sizes(monkeypatch):
             ],
         ),
         (programs, ["sampler | run", "sampler | trace and lower"]),
+        (elementary, ["exp | 100", "div | 100"]),
         (scans, ["cumsum | 1 | 3,000", "cummax | 3 | 50"]),
         (scatter, ["20 | 3,000 | 1", "5 | 300 | 2"]),
         (selection, [f"{op} | [3, 40]" for op in selection.OPS]),

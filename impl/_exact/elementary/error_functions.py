@@ -29,7 +29,7 @@ _TAIL = 5.0
 
 
 def erf(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the error function, rounded to nearest.
+    """Returns the error function, rounded once from float64.
 
     Args:
         x: Any shape; float32, float16 or bfloat16.
@@ -48,7 +48,7 @@ def _wide_erf(x: jax.Array) -> jax.Array:
 
 
 def erfc(x: jax.Array, **_: object) -> jax.Array:
-    """Returns 1 - erf(x), rounded to nearest.
+    """Returns 1 - erf(x), rounded once from float64.
 
     Args:
         x: Any shape; float32, float16 or bfloat16.
@@ -83,7 +83,7 @@ def _complement(x: jax.Array) -> jax.Array:
 
 
 def erf_inv(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the inverse of the error function, rounded to nearest.
+    """Returns the inverse of the error function, rounded once from float64.
 
     That of 1 is infinity, and that of -1 is minus infinity. Beyond them it is NaN.
 

@@ -37,8 +37,8 @@ def exp(x: jax.Array, **_: object) -> jax.Array:
     XLA contracts it.
 
     Args:
-        x: Any shape; float32, float16 or bfloat16, rounded to nearest, or float64, with an error of
-            less than 2 units in the last place.
+        x: Any shape; float32, float16 or bfloat16, or float64, with an error of less than 2 units
+            in the last place.
 
     Raises:
         TypeError: Another dtype.
@@ -103,7 +103,7 @@ def _exp_of_double(x: jax.Array) -> jax.Array:
 
 
 def exp2(x: jax.Array, **_: object) -> jax.Array:
-    """Returns 2**x, rounded to nearest.
+    """Returns 2**x, rounded once from float64.
 
     Args:
         x: Any shape; float32, float16 or bfloat16.
@@ -122,7 +122,7 @@ def _wide_exp2(x: jax.Array) -> jax.Array:
 
 
 def expm1(x: jax.Array, **_: object) -> jax.Array:
-    """Returns e**x - 1, rounded to nearest.
+    """Returns e**x - 1, rounded once from float64.
 
     Args:
         x: Any shape; float32, float16 or bfloat16.

@@ -21,7 +21,7 @@ from impl._exact.elementary.logarithms import wide_log1p
 
 
 def tanh(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the hyperbolic tangent, rounded to nearest.
+    """Returns the hyperbolic tangent, rounded once from float64.
 
     Args:
         x: Any shape; float32, float16 or bfloat16.
@@ -39,7 +39,7 @@ def _wide_tanh(x: jax.Array) -> jax.Array:
 
 
 def logistic(x: jax.Array, **_: object) -> jax.Array:
-    """Returns 1 / (1 + e**-x), rounded to nearest.
+    """Returns 1 / (1 + e**-x), rounded once from float64.
 
     Args:
         x: Any shape; float32, float16 or bfloat16.
@@ -51,7 +51,7 @@ def logistic(x: jax.Array, **_: object) -> jax.Array:
 
 
 def sinh(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the hyperbolic sine, rounded to nearest.
+    """Returns the hyperbolic sine, rounded once from float64.
 
     Args:
         x: Any shape; float32, float16 or bfloat16.
@@ -69,7 +69,7 @@ def _wide_sinh(x: jax.Array) -> jax.Array:
 
 
 def cosh(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the hyperbolic cosine, rounded to nearest.
+    """Returns the hyperbolic cosine, rounded once from float64.
 
     Args:
         x: Any shape; float32, float16 or bfloat16.
@@ -86,7 +86,7 @@ def _wide_cosh(x: jax.Array) -> jax.Array:
 
 
 def asinh(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the inverse hyperbolic sine, rounded to nearest.
+    """Returns the inverse hyperbolic sine, rounded once from float64.
 
     Args:
         x: Any shape; float32, float16 or bfloat16.
@@ -108,7 +108,7 @@ def _wide_asinh(x: jax.Array) -> jax.Array:
 
 
 def acosh(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the inverse hyperbolic cosine, rounded to nearest. Below 1 it is NaN.
+    """Returns the inverse hyperbolic cosine, rounded once from float64. Below 1 it is NaN.
 
     Args:
         x: Any shape; float32, float16 or bfloat16.
@@ -126,7 +126,7 @@ def _wide_acosh(x: jax.Array) -> jax.Array:
 
 
 def atanh(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the inverse hyperbolic tangent, rounded to nearest.
+    """Returns the inverse hyperbolic tangent, rounded once from float64.
 
     That of 1 is infinity, and that of -1 is minus infinity. Beyond them it is NaN.
 

@@ -26,7 +26,7 @@ _TAN = 0.41421356237309503
 
 
 def asin(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the inverse sine, rounded to nearest. Beyond 1 and -1 it is NaN.
+    """Returns the inverse sine, rounded once from float64. Beyond 1 and -1 it is NaN.
 
     Args:
         x: Any shape; float32, float16 or bfloat16.
@@ -38,7 +38,7 @@ def asin(x: jax.Array, **_: object) -> jax.Array:
 
 
 def acos(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the inverse cosine, rounded to nearest. Beyond 1 and -1 it is NaN.
+    """Returns the inverse cosine, rounded once from float64. Beyond 1 and -1 it is NaN.
 
     Args:
         x: Any shape; float32, float16 or bfloat16.
@@ -50,7 +50,7 @@ def acos(x: jax.Array, **_: object) -> jax.Array:
 
 
 def atan(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the inverse tangent, rounded to nearest.
+    """Returns the inverse tangent, rounded once from float64.
 
     Args:
         x: Any shape; float32, float16 or bfloat16.
@@ -62,7 +62,7 @@ def atan(x: jax.Array, **_: object) -> jax.Array:
 
 
 def atan2(y: jax.Array, x: jax.Array, **_: object) -> jax.Array:
-    """Returns the angle of the point (x, y), rounded to nearest, as IEEE 754 has it.
+    """Returns the angle of the point (x, y), rounded once from float64, as IEEE 754 has it.
 
     Args:
         y: Any shape; float32, float16 or bfloat16.

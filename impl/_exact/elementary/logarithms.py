@@ -31,9 +31,8 @@ def log(x: jax.Array, **_: object) -> jax.Array:
     XLA contracts it.
 
     Args:
-        x: Any shape; float32, float16 or bfloat16, rounded to nearest but for five float32, whose
-            error is 0.50000001 units in the last place, or float64, with an error of less than 2
-            units.
+        x: Any shape; float32, float16 or bfloat16, or float64, with an error of less than 2 units
+            in the last place.
 
     Raises:
         TypeError: Another dtype.
@@ -53,7 +52,7 @@ def log(x: jax.Array, **_: object) -> jax.Array:
 def _with_special_values(y: jax.Array, x: jax.Array, tiny: float) -> jax.Array:
     """Returns the results ``y`` of log, replaced where log is infinite or NaN."""
     y = lax.select(is_below(x, np.inf), y, lax.convert_element_type(x, y.dtype))
-    is_zero = is_below(lax.abs(x), tiny)
+    is_zero = lax.gt(x, constant(x, -tiny))
     otherwise = lax.select(is_zero, constant(y, -np.inf), constant(y, np.nan))
     return lax.select(lax.ge(x, constant(x, tiny)), y, otherwise)
 
@@ -99,7 +98,7 @@ def wide_log1p(x: jax.Array) -> jax.Array:
 
 
 def log1p(x: jax.Array, **_: object) -> jax.Array:
-    """Returns log(1 + x), rounded to nearest.
+    """Returns log(1 + x), rounded once from float64.
 
     Args:
         x: Any shape; float32, float16 or bfloat16.

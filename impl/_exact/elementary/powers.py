@@ -131,7 +131,7 @@ def _by_squaring(x: jax.Array, y: int) -> jax.Array:
 
 
 def cbrt(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the cube root, rounded to nearest.
+    """Returns the cube root, rounded once from float64.
 
     Args:
         x: Any shape; float32, float16 or bfloat16.

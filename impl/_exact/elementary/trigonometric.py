@@ -25,7 +25,7 @@ _WORDS = 4
 
 
 def sin(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the sine of an angle in radians, rounded to nearest.
+    """Returns the sine of an angle in radians, rounded once from float64.
 
     Args:
         x: Any shape; float32, float16 or bfloat16.
@@ -37,7 +37,7 @@ def sin(x: jax.Array, **_: object) -> jax.Array:
 
 
 def cos(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the cosine of an angle in radians, rounded to nearest.
+    """Returns the cosine of an angle in radians, rounded once from float64.
 
     Args:
         x: Any shape; float32, float16 or bfloat16.
@@ -49,7 +49,7 @@ def cos(x: jax.Array, **_: object) -> jax.Array:
 
 
 def tan(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the tangent of an angle in radians, rounded to nearest.
+    """Returns the tangent of an angle in radians, rounded once from float64.
 
     Args:
         x: Any shape; float32, float16 or bfloat16.
@@ -178,11 +178,10 @@ def _whole_and_rest(parts: Sequence[jax.Array]) -> tuple[jax.Array, jax.Array]:
     half = lax.full_like(top, 1 << 61)
     whole = lax.shift_right_arithmetic(lax.add(top, half), unit)
     rest = lax.sub(top, lax.shift_left(whole, unit))
-    value = lax.mul(lax.convert_element_type(rest, np.float64), constant_of(rest, 2.0**-62))
-    below = lax.mul(lax.convert_element_type(third, np.float64), constant_of(rest, 2.0**-94))
+    value = lax.mul(
+        lax.convert_element_type(rest, np.float64), lax.full_like(rest, 2.0**-62, np.float64)
+    )
+    below = lax.mul(
+        lax.convert_element_type(third, np.float64), lax.full_like(rest, 2.0**-94, np.float64)
+    )
     return whole, lax.add(value, below)
-
-
-def constant_of(like: jax.Array, value: float) -> jax.Array:
-    """Returns float64 of the shape of ``like``, full of ``value``."""
-    return lax.full(like.shape, value, np.float64)

@@ -7,7 +7,7 @@ import pytest
 from jax import lax
 
 from impl._exact import arithmetic
-from impl._exact.elementary import DOUBLE, FUNCTIONS, _coefficients, _words
+from impl._exact.elementary import DOUBLE, FUNCTIONS, _coefficients, _words, exponentials
 from impl.tests.exact import elementary_samples as samples
 
 INF, NAN = np.inf, np.nan
@@ -156,6 +156,18 @@ def test_special_values_of_pairs(name):
     assert_same(call(name, a, b), expected)
 
 
+def test_bounds_of_exp():
+    def neighbours(bound, dtype):
+        bound = dtype(bound)
+        return np.exp(np.longdouble([np.nextafter(bound, dtype(-INF)), bound]))
+
+    below, least = neighbours(exponentials._LOW, np.float32)
+    assert below < 2.0**-126 <= least
+    below, least = neighbours(exponentials._LOW_DOUBLE, np.float64)
+    assert below < 2.0**-1022 <= least
+    assert np.exp(exponentials._HIGH) > 2.0**128
+
+
 def test_ties_of_powers_are_even():
     seven = np.array([7, 9.5], BFLOAT16)
     assert_same(call("pow", seven, np.array([3, 2], BFLOAT16)), np.array([344, 90], BFLOAT16))
@@ -190,7 +202,7 @@ def test_an_approximate_quotient_is_mended():
     (a, b), _ = samples.samples("div")[0]
 
     def off(x, y):
-        return arithmetic.seal(lax.mul(lax.div(x, y), lax.full_like(x, 1 + 2.0**-51)))
+        return arithmetic.seal(lax.mul(lax.div(x, y), lax.full_like(x, 1 + 2.0**-32)))
 
     module = "impl._exact.elementary.roots_and_quotients.quotient"
     with mock.patch(module, off):
@@ -216,6 +228,16 @@ def test_double_is_refused(name):
     operands = [np.ones(1)] * (2 if name in samples.OF_TWO else 1)
     with arithmetic.wide(), pytest.raises(TypeError, match="float64"):
         jax.eval_shape(FUNCTIONS[name], *operands)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (2, 3, 1)])
+def test_shapes(shape):
+    for name in ("exp", "sin", "pow"):
+        count = 2 if name in samples.OF_TWO else 1
+        operands = [jax.ShapeDtypeStruct(shape, np.float32)] * count
+        with arithmetic.wide():
+            result = jax.eval_shape(FUNCTIONS[name], *operands)
+        assert (result.shape, result.dtype) == (shape, np.float32)
 
 
 def test_without_x64():

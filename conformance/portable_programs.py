@@ -157,7 +157,8 @@ def _adam(loss: Callable[[Any, Any], jax.Array]) -> Callable[[Any, Any], Any]:
         second = jax.tree.map(lambda v, g: 0.99 * v + 0.01 * g**2, second, gradients)
 
         def moved(w: jax.Array, m: jax.Array, v: jax.Array) -> jax.Array:
-            return w - 0.01 * (m / scales[0]) / (jnp.sqrt(v / scales[1]) + 1e-8)
+            step: jax.Array = 0.01 * (m / scales[0]) / (jnp.sqrt(v / scales[1]) + 1e-8)
+            return w - step
 
         return jax.tree.map(moved, weights, first, second), first, second, count
 

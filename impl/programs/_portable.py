@@ -18,6 +18,7 @@ from jax.interpreters import mlir
 import spec
 from impl._core import jax_internals
 from impl._core.jax_internals import lowering, shardings
+from impl._core.numerics import fence
 from impl._exact import arithmetic, scatter
 from impl._lowerings import _partitioning
 from impl._mode import modes
@@ -118,6 +119,8 @@ def _computed(name: str, context: Any, operands: Sequence[Any], params: dict[str
     function = functools.partial(portable_function(name), **params)
     if name in OPERATIONS:
         function = functools.partial(function, flushes=flushes)
+    if not flushes and (name not in OPERATIONS or name == "div"):
+        function = _computed_once(function)
     if name in _PLACED:
         function = functools.partial(function, place=_place(context, is_cpu=not flushes))
     within = lowering.natively(context)
@@ -127,6 +130,19 @@ def _computed(name: str, context: Any, operands: Sequence[Any], params: dict[str
             return rule(within, *operands)
         with shardings.no_mesh():
             return rule(shardings.without_shardings(within), *operands)
+
+
+def _computed_once(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
+    """Returns a function whose result a CPU keeps in memory.
+
+    XLA would compute it anew in each fusion that uses it, since none of its many steps is costly.
+    XLA of jax 0.10 does so all the same.
+    """
+
+    def run(*operands: jax.Array, **params: Any) -> jax.Array:
+        return fence(function(*operands, **params))
+
+    return run
 
 
 def _place(context: Any, *, is_cpu: bool) -> scatter.Place:

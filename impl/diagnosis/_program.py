@@ -98,6 +98,11 @@ def mode(platform: str | None) -> Iterator[Item]:
     verdict, reason, remedy = _mode_verdict(now, platform, racing)
     yield Item(section, "deterministic algorithms", value, verdict, reason, remedy)
     yield Item(section, "profile", now.profile, "fixed", "Its rows state what the mode does.")
+    promise = {
+        "run_to_run": "Each run on this machine gives the same bits.",
+        "portable": "Every device and every number of devices give the same bits.",
+    }
+    yield Item(section, "guarantee", now.guarantee, "fixed", promise[now.guarantee])
     fills = modes.fill_uninitialized_memory()
     if fills or platform == "cpu":
         reason = "Fresh memory has a known value where the mode is on; on a CPU, zeros at least."

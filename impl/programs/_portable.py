@@ -71,6 +71,7 @@ def _lower(
     original: Callable[..., Any],
     anywhere: Callable[..., Any],
     context: Any,
+    /,
     *operands: Any,
     **params: Any,
 ) -> Any:
@@ -96,6 +97,7 @@ def _own(
     original: Callable[..., Any],
     anywhere: Callable[..., Any],
     context: Any,
+    /,
     *operands: Any,
     **params: Any,
 ) -> Any:

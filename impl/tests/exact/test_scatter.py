@@ -72,6 +72,11 @@ def test_permutations_ties_zeros_and_what_is_not_finite(rng):
     values[:, 3] = -0.0
     operand = np.zeros((3, 4), np.float32)
     operand[:, 3] = -0.0
+    # Subnormal numbers count as zeros, alone and beside the least normal one.
+    values[50:, 0] = 2.0**-127
+    operand[2, 0], operand[2, 2] = 2.0**-127, 2.0**-130
+    values[10, 0], values[50, 2] = 2.0**-127, 2.0**-126
+    values[51:, 2] = 2.0**-128
     index = np.zeros((60, 1), np.int32)
     index[50:] = 1
     order = rng.permutation(60)

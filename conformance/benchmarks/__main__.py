@@ -10,6 +10,7 @@ from types import MappingProxyType, ModuleType
 
 from conformance.benchmarks import (
     convs,
+    exact_sums,
     libraries,
     losses,
     programs,
@@ -32,6 +33,7 @@ _BENCHMARKS: Mapping[str, ModuleType] = MappingProxyType(
         module.__name__.rpartition(".")[2]: module
         for module in (
             convs,
+            exact_sums,
             libraries,
             losses,
             programs,

@@ -140,8 +140,11 @@ def test_a_batch_of_scatters_is_one_scatter_with_batch_axes(rng):
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.usefixtures("complete")
-def test_inside_a_lowering_rule_with_the_mode_on(rng, place):
-    values, index = rough(rng, (30,)), np.zeros((30, 1), np.int32)
+def test_inside_a_lowering_rule_with_the_mode_on(place):
+    # What is left of these are ties, which an ordered sum does not round to the grid.
+    values = np.full(30, 2.0**-10, np.float32)
+    values[0], values[-1] = 2.0**20, -(2.0**20)
+    index = np.zeros((30, 1), np.int32)
     function = functools.partial(scatter.scatter_add, dimension_numbers=SCALARS, place=place)
     assert not jax.config.jax_enable_x64
     got = lowered(function, np.zeros(2, np.float32), index, values)
@@ -150,10 +153,10 @@ def test_inside_a_lowering_rule_with_the_mode_on(rng, place):
 
 def test_digits_stay_apart(rng):
     values = rough(rng, (40, 6), "float64", 6)
-    index = np.zeros((39, 1), np.int32)
+    index = np.zeros((38, 1), np.int32)
     program = functools.partial(scatter.scatter_add, dimension_numbers=ROWS, mode="drop")
-    got = run(program, values[:1], index, values[1:])
-    assert_same(got, oracles.exact(values)[None])
+    got = run(program, values[:2], index, values[2:])
+    assert_same(got[0], oracles.exact(np.delete(values, 1, 0)))
 
 
 def test_no_subnormal_enters_where_the_device_adds_them():

@@ -31,7 +31,7 @@ from impl._exact.grid import Digits
 Place = Literal["anywhere", "device", "cpu"]
 
 #: Elements of updates that a CPU takes at once.
-_CHUNK = 1 << 15
+_CHUNK = 1 << 14
 #: The bits of a sum of integers that a float64 keeps beside its leading bits.
 _ROOM = 51
 
@@ -81,9 +81,11 @@ def scatter_add(
     updates = lax.neg(updates) if subtract else updates
     count = call.count(indices) + 1
     short = not grid.is_long(dtype) and count <= 1 << (_ROOM - grid.bits())
+    is_cpu = place == "cpu"
     if place == "anywhere" or not short:
-        return _by_digits(call, operand, indices, updates, count, dtype)
-    return _from_large(call, operand, indices, updates, dtype, is_cpu=place == "cpu")
+        digits = Digits.of(dtype, count)
+        return _by_digits(call, operand, indices, updates, digits, dtype, is_cpu=is_cpu)
+    return _from_large(call, operand, indices, updates, dtype, is_cpu=is_cpu)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,19 +146,25 @@ def _by_digits(
     operand: jax.Array,
     indices: jax.Array,
     updates: jax.Array,
-    count: int,
+    digits: Digits,
     dtype: jax.typing.DTypeLike,
+    *,
+    is_cpu: bool,
 ) -> jax.Array:
-    of_operand, of_updates = (grid.exponents(lax.abs(value)) for value in (operand, updates))
-    exponent = call.max(of_operand, indices, of_updates)
-    digits = Digits.of(dtype, count)
-    added = digits.split(updates, call.gather(exponent, indices, updates))
+    def compare(most: list[jax.Array], indices: jax.Array, updates: jax.Array) -> list[jax.Array]:
+        return [call.max(most[0], indices, grid.exponents(lax.abs(updates)))]
+
+    def add(sums: list[jax.Array], indices: jax.Array, updates: jax.Array) -> list[jax.Array]:
+        added = digits.split(updates, call.gather(exponent, indices, updates))
+        pairs = zip(sums, added, strict=True)
+        return [call.add(total, indices, digit) for total, digit in pairs]
+
+    most = [grid.exponents(lax.abs(operand))]
+    (exponent,) = _over_updates(call, compare, most, indices, updates, cut=is_cpu)
+    initial = digits.split(operand, exponent)
+    sums = _over_updates(call, add, initial, indices, updates, cut=is_cpu)
     # XLA would move the addition of two digits into the operand of a scatter.
-    sums = [
-        fence(call.add(initial, indices, digit))
-        for initial, digit in zip(digits.split(operand, exponent), added, strict=True)
-    ]
-    return digits.total(sums, exponent, dtype)
+    return digits.total(list(map(fence, sums)), exponent, dtype)
 
 
 def _from_large(
@@ -171,15 +179,16 @@ def _from_large(
     # A byte holds the exponent of a float32. A GPU has no atomic maximum of bytes.
     word = np.dtype(np.uint8 if is_cpu else np.int32)
 
-    def compare(most: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
-        return call.max(most, indices, _biased(updates, word))
+    def compare(most: list[jax.Array], indices: jax.Array, updates: jax.Array) -> list[jax.Array]:
+        return [call.max(most[0], indices, _biased(updates, word))]
 
-    def add(sums: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
-        return call.add(sums, indices, _without_ties(updates))
+    def add(sums: list[jax.Array], indices: jax.Array, updates: jax.Array) -> list[jax.Array]:
+        return [call.add(sums[0], indices, _without_ties(updates, flushes=is_cpu))]
 
-    most = _over_updates(call, compare, _biased(operand, word), indices, updates, cut=is_cpu)
-    initial = lax.add(_large(most), _without_ties(operand))
-    sums = _over_updates(call, add, initial, indices, updates, cut=is_cpu)
+    biased = [_biased(operand, word)]
+    (most,) = _over_updates(call, compare, biased, indices, updates, cut=is_cpu)
+    initial = [lax.add(_large(most), _without_ties(operand, flushes=is_cpu))]
+    (sums,) = _over_updates(call, add, initial, indices, updates, cut=is_cpu)
     total = lax.sub(fence(sums), _large(most))
     return grid.scaled(total, lax.full(total.shape, 0, np.int32), dtype)
 
@@ -204,27 +213,30 @@ def _large(biased: jax.Array) -> jax.Array:
     return lax.bitcast_convert_type(raw, np.float64)
 
 
-def _without_ties(value: jax.Array) -> jax.Array:
-    """Returns float32 as float64 whose last bit is 1, so that none is between two points of a grid.
+def _without_ties(value: jax.Array, *, flushes: bool) -> jax.Array:
+    """Returns float32 as float64, a little farther from zero, so that none is halfway on a grid.
 
-    What would be halfway is then farther from zero. An addition would round it to the even one,
-    which depends on what has been added before.
+    An addition would round what is halfway to the even side, which depends on what has been added
+    before. The factor moves nothing else: it adds less than a quarter of the grid to a term that is
+    on the grid, and less than a part in 2**23, its last place, to one that is not.
+
+    Args:
+        value: float32.
+        flushes: Whether the device takes subnormals for zeros, as CPUs do in XLA.
     """
-    wide = arithmetic.widen(value)
-    raw = lax.bitcast_convert_type(wide, np.int64)
-    odd = lax.bitwise_or(raw, lax.full_like(raw, 1))
-    return lax.select(lax.is_finite(value), lax.bitcast_convert_type(odd, np.float64), wide)
+    wide = lax.convert_element_type(value, np.float64) if flushes else arithmetic.widen(value)
+    return lax.mul(wide, lax.full_like(wide, 1 + 2.0 ** -(grid.bits() + 2)))
 
 
 def _over_updates(
     call: _Scatter,
-    step: Callable[[jax.Array, jax.Array, jax.Array], jax.Array],
-    initial: jax.Array,
+    step: Callable[[list[jax.Array], jax.Array, jax.Array], list[jax.Array]],
+    initial: list[jax.Array],
     indices: jax.Array,
     updates: jax.Array,
     *,
     cut: bool,
-) -> jax.Array:
+) -> list[jax.Array]:
     """Applies ``step`` to the updates, or to one part of them after another."""
     axes = [axis for axis in range(indices.ndim - 1) if axis not in call.batch]
     axis = max(axes, key=lambda axis: indices.shape[axis], default=0)
@@ -235,7 +247,7 @@ def _over_updates(
     windows = call.numbers.update_window_dims
     others = [other for other in range(updates.ndim) if other not in windows]
 
-    def part(state: jax.Array, start: Any, size: int) -> jax.Array:
+    def part(state: list[jax.Array], start: Any, size: int) -> list[jax.Array]:
         return step(
             state,
             lax.dynamic_slice_in_dim(indices, start, size, axis),
@@ -243,7 +255,7 @@ def _over_updates(
         )
 
     whole = n // length
-    result: jax.Array = lax.fori_loop(
+    result: list[jax.Array] = lax.fori_loop(
         0, whole, lambda k, state: part(state, k * length, length), initial
     )
     return part(result, whole * length, n % length) if n % length else result

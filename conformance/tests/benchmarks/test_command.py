@@ -10,6 +10,7 @@ from conformance.benchmarks import (
     convs,
     elementary,
     exact_products,
+    exact_sums,
     libraries,
     losses,
     programs,
@@ -32,6 +33,8 @@ def small_sizes(monkeypatch):
     monkeypatch.setattr(elementary, "SIZES", (100,))
     monkeypatch.setattr(elementary, "OPS", {name: elementary.OPS[name] for name in ("exp", "div")})
     monkeypatch.setattr(scatter, "SIZES", ((20, 3000, 1), (5, 300, 2)))
+    monkeypatch.setattr(exact_sums, "SCATTERS", ((5, 300, 2),))
+    monkeypatch.setattr(exact_sums, "SUMS", (((40, 3), (0,)),))
     monkeypatch.setattr(selection, "SIZES", ((3, 40),))
     sizes = {"nll_loss": (2, 3, 4), "cross_entropy": (5, 3), "ctc_loss": (6, 2, 3)}
     monkeypatch.setattr(losses, "SIZES", sizes)
@@ -84,6 +87,7 @@ def small_sizes(monkeypatch):
         (elementary, ["exp | 100", "div | 100"]),
         (scans, ["cumsum | 1 | 3,000", "cummax | 3 | 50"]),
         (scatter, ["20 | 3,000 | 1", "5 | 300 | 2"]),
+        (exact_sums, ["scatter 300 of 2 into 5", "sum [40, 3] over [0]"]),
         (selection, [f"{op} | [3, 40]" for op in selection.OPS]),
         (
             sparse,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from impl._exact import grid, scatter
+from impl._exact import arithmetic, grid, scatter
 from impl.tests.exact._sums import DTYPES, assert_same, lowered, rough, run
 from impl.tests.programs.drawn_scatters import draw
 from spec import oracles
@@ -72,6 +72,11 @@ def test_permutations_ties_zeros_and_what_is_not_finite(rng):
     values[:, 3] = -0.0
     operand = np.zeros((3, 4), np.float32)
     operand[:, 3] = -0.0
+    # Subnormal numbers count as zeros, alone and beside the least normal one.
+    values[50:, 0] = 2.0**-127
+    operand[2, 0], operand[2, 2] = 2.0**-127, 2.0**-130
+    values[10, 0], values[50, 2] = 2.0**-127, 2.0**-126
+    values[51:, 2] = 2.0**-128
     index = np.zeros((60, 1), np.int32)
     index[50:] = 1
     order = rng.permutation(60)
@@ -141,6 +146,27 @@ def test_inside_a_lowering_rule_with_the_mode_on(rng, place):
     assert not jax.config.jax_enable_x64
     got = lowered(function, np.zeros(2, np.float32), index, values)
     assert_same(got, np.array([oracles.exact(np.append(values, np.float32(0))), 0], np.float32))
+
+
+def test_digits_stay_apart(rng):
+    values = rough(rng, (40, 6), "float64", 6)
+    index = np.zeros((39, 1), np.int32)
+    program = functools.partial(scatter.scatter_add, dimension_numbers=ROWS, mode="drop")
+    got = run(program, values[:1], index, values[1:])
+    assert_same(got, oracles.exact(values)[None])
+
+
+def test_no_subnormal_enters_where_the_device_adds_them():
+    options = {"dimension_numbers": SCALARS, "mode": "drop"}
+    args = np.zeros(2, np.float32), np.zeros((3, 1), np.int32), np.zeros(3, np.float32)
+
+    def text(place):
+        function = functools.partial(scatter.scatter_add, place=place, **options)
+        with arithmetic.wide():
+            return str(jax.make_jaxpr(function)(*args))
+
+    least = str(2.0**-126)
+    assert [text(place).count(least) for place in PLACES] == [3, 3, 1]
 
 
 def test_nothing_is_written_to_nothing():

@@ -60,6 +60,13 @@ def test_overflow_and_underflow():
     assert [float(part) for part in parts] == [2048, 2050, 2048]
 
 
+def test_a_running_sum_is_rounded_once():
+    # The sum is above the middle of two float32 by less than a float64 of its size holds.
+    x = np.array([1, 2.0**-24, 2.0**-56, -(2.0**-24)], np.float32)
+    want = np.array([1, 1, 1 + 2.0**-23, 1], np.float32)
+    assert_same(run(lambda x: sums.cumsum(x, 0), x), want)
+
+
 def test_a_sum_without_terms_is_zero():
     out = run(lambda x: (sums.reduce_sum(x, (1,)), sums.cumsum(x, 1)), np.zeros((3, 0), np.float32))
     assert_same(out[0], np.zeros(3, np.float32))

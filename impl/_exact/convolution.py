@@ -181,14 +181,18 @@ def _on_grid(
 
     row_at = sorted((of_lhs.group, of_lhs.place(0)))
     in_lhs = functools.partial(grids.spread, shape=wide_lhs.shape, where=dict(enumerate(row_at)))
-    row = grids.exponent(wide_lhs, _others(wide_lhs, row_at), moved)
-    magnitudes = grids.magnitudes(wide_lhs, moved, in_lhs(grids.magnitude_scale(row)))
-    channels = lax.reduce_sum(magnitudes, (of_lhs.place(1),))
-    kept = [d for d in range(wide_lhs.ndim) if d != of_lhs.place(1)]
-    spatial = [kept.index(of_lhs.place(i)) for i in range(2, lhs.ndim)]
-    taps = [rhs.shape[d] for d in numbers.rhs_spec[2:]]
-    sums = lax.reduce_max(window(channels, spatial, taps), tuple(spatial))
-    row = grids.row_exponent(row, sums, level)
+    greatest = grids.exponent(wide_lhs, _others(wide_lhs, row_at), moved)
+
+    def sums() -> jax.Array:
+        scale = in_lhs(grids.magnitude_scale(greatest))
+        channel = of_lhs.place(1)
+        added = lax.reduce_sum(grids.magnitudes(wide_lhs, moved, scale), (channel,))
+        kept = [d for d in range(wide_lhs.ndim) if d != channel]
+        spatial = [kept.index(of_lhs.place(i)) for i in range(2, lhs.ndim)]
+        taps = [rhs.shape[d] for d in numbers.rhs_spec[2:]]
+        return lax.reduce_max(window(added, spatial, taps), tuple(spatial))
+
+    row = grids.row_exponent(greatest, sums, level)
     by_column = grids.spread(
         grids.unit(column, level.column), wide_rhs.shape, dict(enumerate(column_at))
     )

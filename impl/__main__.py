@@ -82,6 +82,9 @@ def _parser() -> argparse.ArgumentParser:
         default="program",
         help="program (default) reads equations, compiled what XLA makes for the device at hand",
     )
+    audit.add_argument(
+        "--gpu", help="with --level compiled: the GPU to compile for, such as h100, if it is absent"
+    )
     audit.add_argument("--json", action="store_true", help="as data")
     audit.set_defaults(run=_audit)
     return parser
@@ -157,7 +160,8 @@ def _audit(options: argparse.Namespace) -> int:
             return _failed(f"{name}() in {file} has to return (function, arguments)")
         function, args = program
         with contextlib.redirect_stdout(sys.stderr):
-            report = audit(function, device=options.device, level=options.level)(*args)
+            audited = audit(function, device=options.device, level=options.level, gpu=options.gpu)
+            report = audited(*args)
     except Exception as error:  # noqa: BLE001  # Status 1 is for findings.
         traceback.print_exception(error)
         return _failed(f"{name}() in {file} could not be audited: {type(error).__name__}")

@@ -10,7 +10,9 @@ from types import MappingProxyType, ModuleType
 
 from conformance.benchmarks import (
     convs,
+    elementary,
     exact_products,
+    exact_sums,
     libraries,
     losses,
     programs,
@@ -34,6 +36,8 @@ _BENCHMARKS: Mapping[str, ModuleType] = MappingProxyType(
         for module in (
             convs,
             exact_products,
+            elementary,
+            exact_sums,
             libraries,
             losses,
             programs,

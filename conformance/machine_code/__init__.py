@@ -10,8 +10,10 @@ import argparse
 import os
 from pathlib import Path
 
-#: The GPUs that XLA can compile for; each has a description in the folder ``targets``.
-TARGETS = ("a100", "h100", "h200", "b200")
+from spec import gpus
+
+#: The GPUs that XLA can compile for.
+TARGETS = gpus.NAMES
 #: The device of the spec that all targets are.
 DEVICE = "cuda"
 

@@ -7,22 +7,19 @@ and only flags of the environment can ask for that, so ``prepare`` comes first i
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
 import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
-from jax.experimental import topologies
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec
 
-from conformance.machine_code import DEVICE, TARGETS, ptx_reader
+from conformance.machine_code import TARGETS, ptx_reader
+from impl.programs._tracing import mesh_of
 
 #: Options without autotuning: there is no device on which XLA could time candidates.
 NO_AUTOTUNING: Mapping[str, Any] = {"xla_gpu_autotune_level": 0}
@@ -60,20 +57,10 @@ def prepare(parent: Path) -> None:
     jax.config.update("jax_platforms", "cpu")  # Do not look for a GPU.
 
 
-@functools.cache
-def _sharding(target: str) -> tuple[Mesh, NamedSharding]:
-    path = files("conformance.machine_code") / "targets" / f"{target}.txtpb"
-    topology = topologies.get_topology_desc(
-        target, DEVICE, topology="1x1x1", target_config=path.read_text("utf-8")
-    )
-    mesh = Mesh(np.array(topology.devices), ("_",))
-    return mesh, NamedSharding(mesh, PartitionSpec())
-
-
 def unavailable_reason() -> str | None:
     """Returns why this process cannot compile for a GPU, or None if it can."""
     try:
-        _sharding(TARGETS[0])
+        mesh_of(TARGETS[0])
     except Exception as error:  # noqa: BLE001  # a plugin may raise anything
         return str(error).strip().split("\n", maxsplit=1)[0] or type(error).__name__
     return None
@@ -99,7 +86,8 @@ def compile_call(
     folder = Path(os.environ[_FOLDER_VARIABLE])
     shutil.rmtree(folder)  # It holds the files of the program before.
     folder.mkdir()
-    mesh, sharding = _sharding(target)
+    mesh = mesh_of(target)
+    sharding = NamedSharding(mesh, PartitionSpec())
     shapes = [
         jax.ShapeDtypeStruct(
             array.shape, jax.dtypes.canonicalize_dtype(array.dtype), sharding=sharding

@@ -30,6 +30,12 @@ def built(name):
     return programs.build(name)
 
 
+@functools.cache
+def lowered_off(name):
+    """The text of a program for CUDA with the mode off."""
+    return lowered(*built(name))
+
+
 def lowered(step, args):
     """The text of a program for CUDA, traced anew."""
 

@@ -10,7 +10,15 @@ import pytest
 
 import impl
 from conformance import lowered_code, programs
-from conformance.tests._programs import bits, built, distance, lowered, lowered_by_jax, run
+from conformance.tests._programs import (
+    bits,
+    built,
+    distance,
+    lowered,
+    lowered_by_jax,
+    lowered_off,
+    run,
+)
 from conformance.tests._scatters import compared, racing_scatters
 
 MISSING = [name for name in programs.REQUIREMENTS if importlib.util.find_spec(name) is None]
@@ -36,7 +44,7 @@ def test_the_findings_are_the_racing_scatters(name):
     found = {compared(finding) for finding in scatters(report, "varies")}
     alarms = FALSE_ALARMS.get(name, set())
     assert len(alarms) <= 1
-    assert found - alarms == racing_scatters(lowered(step, args)) - DISTINCT.get(name, set())
+    assert found - alarms == racing_scatters(lowered_off(name)) - DISTINCT.get(name, set())
     assert bool(found) is (name not in WITHOUT_RACES)
     files = {finding.source.partition(":")[0] for finding in report.findings}
     assert files <= {f"conformance/programs/{name}.py"}
@@ -50,7 +58,7 @@ def test_the_findings_are_the_racing_scatters(name):
 @pytest.mark.parametrize("name", programs.NAMES)
 def test_the_mode_removes_every_race_and_off_it_changes_nothing(name):
     step, args = built(name)
-    off = lowered(step, args)
+    off = lowered_off(name)
     assert off == lowered_by_jax(step, args)
     with impl.deterministic():
         on = lowered(step, args)

@@ -104,7 +104,7 @@ QUESTIONS = [
     (
         "programs should be compiled for one more GPU",
         "The definition of a race in machine code, or a GPU to compile for",
-        ["conformance/machine_code/targets/h100.txtpb"],
+        ["spec/gpus/h100.txtpb"],
     ),
     (
         "the list of a profile should show the guarantee of each row",

@@ -64,6 +64,8 @@ def _files(jaxpr: Any) -> Iterator[str]:
     """Yields the files that the equations of a jaxpr, and of those inside, come from."""
     for equation in jaxpr.eqns:
         yield from (file for file, _, _ in jax_internals.frames(equation))
+        if equation.primitive.name in _facts.SCATTERS:
+            continue  # JAX traces the sum of two updates once, for the first program that has it.
         for inner in _facts.inner_jaxprs(equation.params):
             yield from _files(getattr(inner, "jaxpr", inner))
 
@@ -180,7 +182,8 @@ def audited(program: Program, device: str) -> tuple[list[Finding], int]:
     timed = times_kernels(program.lowered.options)
     judge, own_judge = Judge(device, program.mode, timed), Judge(device, program.own_mode, timed)
     constants = getattr(program.lowered.closed, "consts", ())
-    scope = Scope(program.jaxpr, dict(zip(program.jaxpr.constvars, constants, strict=False)))
+    jaxpr = jax_internals.without_dead_code(program.jaxpr)
+    scope = Scope(jaxpr, dict(zip(jaxpr.constvars, constants, strict=False)))
     sites = list(walk(scope, lambda name: name in rules.op_of_primitive, outside=program.caller))
     found = [
         (own_judge if site.name.startswith("samebits_") else judge).finding(site) for site in sites

@@ -13,8 +13,9 @@ import impl
 import spec
 from impl._mode import compilation, emulation
 from impl._mode.emulation import Emulation, Seed
-from impl.programs._audit import arrays_of, audit, is_array
+from impl.programs._audit import audit
 from impl.programs._report import Finding
+from impl.programs._tracing import arrays_of, is_array
 
 #: The checks, each of which includes those before it.
 Level: TypeAlias = Literal["off", "audit", "schedules", "repeat"]

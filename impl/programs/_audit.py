@@ -12,17 +12,17 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import jax
-import numpy as np
 
 import spec
-from impl._core import jax_internals, native_scatter
-from impl._mode import compilation, flags, modes
+from impl._core import native_scatter
+from impl._mode import flags, modes
 from impl._mode.decide import Decision
 from impl._mode.modes import Mode
-from impl.programs import _compiled, _facts, _rules
+from impl.programs import _compiled, _facts, _portable, _rules
 from impl.programs._compiled import Instruction
 from impl.programs._report import Finding, Report, Verdict, grouped
 from impl.programs._source import Lines
+from impl.programs._tracing import check_device, check_gpu, compiled_text, trace
 from impl.programs._values import Scope
 from impl.programs._walk import Site, walk
 
@@ -46,7 +46,11 @@ _MADE_OFF = "Call the op outside of `with impl.deterministic(False)`."
 
 
 def audit(
-    function: Callable[..., Any], *, device: str = "cuda", level: str = "program"
+    function: Callable[..., Any],
+    *,
+    device: str = "cuda",
+    level: str = "program",
+    gpu: str | None = None,
 ) -> Callable[..., Report]:
     """Returns a function that lists what can vary from run to run in a program.
 
@@ -67,12 +71,17 @@ def audit(
     unless the mode orders or refuses them nevertheless: its rules do not see values, the audit sees
     some.
 
+    Under the guarantee ``portable`` the findings are also the equations that it refuses, with their
+    lines and with advice.
+
     Args:
         function: The program.
         device: The device that the verdicts are about: "cpu" or "cuda".
         level: "program" reads the equations of the program. "compiled" has XLA compile it for the
             device at hand, and reads its instructions: also the sums over devices that XLA adds,
             and without what it drops. Kernels of Pallas are read as equations.
+        gpu: The name of a GPU that "compiled" compiles for, such as "h100"; it need not be there,
+            but JAX's plugins for CUDA must be installed. None takes the device at hand.
 
     Returns:
         A function of the program's arguments, which may be arrays or ``jax.ShapeDtypeStruct``. It
@@ -83,8 +92,9 @@ def audit(
     Raises:
         TypeError: ``function`` is not callable.
         ValueError: ``device`` is not a device of the spec that JAX has a platform for, or there is
-            no such level.
-        RuntimeError: ``level`` is "compiled", and the device at hand is another one.
+            no such level or GPU.
+        RuntimeError: ``level`` is "compiled", and the device at hand is another one, or this
+            process cannot compile for ``gpu``.
     """
     if not callable(function):
         raise TypeError(
@@ -99,8 +109,10 @@ def audit(
         raise ValueError(
             f"audit(): argument 'level' got {level!r}; allowed: {', '.join(map(repr, LEVELS))}"
         )
-    if level == "compiled":
-        _check_device(device)
+    if gpu is not None:
+        check_gpu(device, level, gpu)
+    elif level == "compiled":
+        check_device(device)
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Report:
@@ -116,7 +128,7 @@ def audit(
         findings = [finding for site in sites if (finding := judge.finding(site)) is not None]
         count = len(sites)
         if level == "compiled":
-            text = _compiled_text(function, args, kwargs)
+            text = compiled_text(function, args, kwargs, gpu)
             made, count = _compiled.instructions(text, timed_kernels=times_kernels(options))
             findings += [f for each in made if (f := judge.of_instruction(each)) is not None]
         notes = () if level == "compiled" else _notes(args, kwargs)
@@ -133,83 +145,6 @@ def _notes(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[str, ...]:
     return ()
 
 
-def _check_device(device: str) -> None:
-    """Raises if the default device of JAX is another one."""
-    at_hand = jax.devices()[0]
-    platform = at_hand.platform
-    if platform == "gpu":
-        platform = "rocm" if "rocm" in at_hand.client.platform_version.lower() else "cuda"
-    if platform not in spec.load().devices[device].platforms:
-        raise RuntimeError(
-            f"audit(): level='compiled' compiles for the device at hand, which is {platform!r}, "
-            f"not device={device!r}. Run it where there is one, or pass level='program', which "
-            "needs none"
-        )
-
-
-def _compiled_text(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> str:
-    """Returns the program that XLA makes, under the mode of the calling thread."""
-    if isinstance(function, jax.stages.Wrapped | compilation.Jitted):
-        traced = function.trace(*args, **kwargs)
-        traced = getattr(traced, "traced", traced)
-    else:
-        of_arrays, arrays, _ = arrays_of(function, args, kwargs)
-        traced = jax.jit(of_arrays).trace(*arrays)
-    return traced.lower().compile().as_text() or ""
-
-
-def trace(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], mode: Mode
-) -> tuple[Any, Mapping[str, Any]]:
-    """Returns the closed jaxpr of a program, and the compiler options that it has.
-
-    The program is traced with the mode on, so that the ops of ``impl`` ask the rows.
-    """
-    profile = mode.profile if mode.enabled else spec.load().own_profile
-    options = function.options() if isinstance(function, compilation.Jitted) else None
-    with modes.deterministic(True, warn_only=mode.warn_only, profile=profile):
-        if isinstance(function, jax.stages.Wrapped | compilation.Jitted):
-            traced = function.trace(*args, **kwargs)
-            # That of Flax's `nnx.jit` wraps JAX's.
-            traced = getattr(traced, "traced", traced)
-            own = jax_internals.traced_options(traced)
-            return traced.jaxpr, own if options is None else options
-        of_arrays, arrays, _ = arrays_of(function, args, kwargs)
-        return jax.make_jaxpr(of_arrays)(*arrays), {}
-
-
-def arrays_of(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> tuple[Callable[..., list[Any]], list[Any], list[str]]:
-    """Returns a program as a function of arrays alone, which returns arrays.
-
-    Returns:
-        The function, its arguments, and a list that has the paths of its outputs once it is traced.
-    """
-    leaves, tree = jax.tree.flatten((args, dict(kwargs)))
-    arrays = [i for i, leaf in enumerate(leaves) if is_array(leaf)]
-    names: list[str] = []
-
-    def of_arrays(*values: Any) -> list[Any]:
-        full = list(leaves)
-        for i, value in zip(arrays, values, strict=True):
-            full[i] = value
-        positional, named = jax.tree.unflatten(tree, full)
-        outputs = jax.tree_util.tree_leaves_with_path(function(*positional, **named))
-        outputs = [(path, leaf) for path, leaf in outputs if is_array(leaf)]
-        names[:] = [jax.tree_util.keystr(path) for path, _ in outputs]
-        return [leaf for _, leaf in outputs]
-
-    return of_arrays, [leaves[i] for i in arrays], names
-
-
-def is_array(leaf: Any) -> bool:
-    """Returns whether a leaf of the arguments is an array, or stands for one."""
-    return isinstance(leaf, jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct)
-
-
 def times_kernels(options: Mapping[str, Any]) -> bool:
     """Returns whether XLA may pick kernels by timing, under a program's compiler options."""
     given = flags.parsed(os.environ.get(flags.VARIABLE, ""))
@@ -217,7 +152,7 @@ def times_kernels(options: Mapping[str, Any]) -> bool:
     rows = spec.load().select(op="compiler.templates")
     required = {name: value for row in rows for name, value in row.options.items()}
     return any(
-        flags.one_spelling(given.get(name, "")) != str(value).lower()
+        flags.one_spelling(given.get(name, "")) != flags.one_spelling(str(value).lower())
         for name, value in required.items()
     )
 
@@ -243,6 +178,13 @@ class Judge:
         if site.name.startswith("samebits_"):
             return self._of_own(site)
         rules = spec.load()
+        own = isinstance(site.equation.params.get("decision"), Decision)
+        if self._mode.portable and _rules.holds() and not own:
+            found = spec.portability(site.name, _dtypes(site))
+            if found is not None and found.answer == "refused":
+                return self._of_refusal(site, found)
+            if found is not None and found.answer == "rule":
+                return None
         answer = spec.resolve_primitive(site.name, self._device, self._facts(site), rules)
         races = answer.row is not None and spec.varies(answer.row, self._device, rules)
         lowered = self._lowered(site)
@@ -264,6 +206,13 @@ class Judge:
         if answer.effect == "ordered" and not _rules.holds():
             remedy = f"{_rules.how_to_enable()} {remedy}"
         return _finding(site, op, answer.row.id, "varies" if races else "unknown", remedy)
+
+    def _of_refusal(self, site: Site, found: spec.Portability) -> Finding:
+        """Returns the finding about an equation that the guarantee ``portable`` refuses."""
+        op = spec.load().op_of_primitive.get(site.name, site.name)
+        reason = str(found.reason)
+        remedy = f"{reason[0].upper()}{reason[1:]}. {found.remedy}"
+        return _finding(site, op, None, "varies" if self._mode.warn_only else "raises", remedy)
 
     def _facts(self, site: Site, *, with_values: bool = True) -> dict[str, spec.FactValue]:
         equation = site.equation
@@ -326,6 +275,11 @@ class Judge:
         return _finding(site, row.op, row.id, "varies", _TURN_ON)
 
 
+def _dtypes(site: Site) -> frozenset[str]:
+    variables = (*site.equation.invars, *site.equation.outvars)
+    return _portable.dtypes([variable.aval for variable in variables])
+
+
 def _finding(
     site: Site,
     primitive: str,
@@ -356,4 +310,5 @@ def in_words(mode: Mode) -> str:
         return "the mode off"
     warns = ", warn_only=True" if mode.warn_only else ""
     part = "" if _rules.holds() else ", but not for JAX's own primitives"
-    return f"the mode on (profile={mode.profile!r}{warns}){part}"
+    asks = f", guarantee={mode.guarantee!r}" if mode.portable else ""
+    return f"the mode on (profile={mode.profile!r}{warns}{asks}){part}"

@@ -185,7 +185,7 @@ def _rows(
         offsets = offsets + np.arange(axes.extents[axis], dtype=np.int32).reshape(shape) * np.int32(
             strides[axis]
         )
-    rows = row[:, :, None] + offsets.reshape(-1)
+    rows = row[:, :, None] + offsets.reshape(1, 1, -1)
     inside = lax.broadcast_in_dim(inside, rows.shape, (0, 1))
     rows = lax.select(inside, rows, lax.full_like(rows, math.prod(sizes.values())))
     return rows.reshape(batch, -1)

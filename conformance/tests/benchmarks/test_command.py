@@ -8,7 +8,9 @@ import pytest
 from conformance.benchmarks import __main__ as command
 from conformance.benchmarks import (
     convs,
+    elementary,
     exact_products,
+    exact_sums,
     libraries,
     losses,
     programs,
@@ -28,7 +30,11 @@ pytestmark = pytest.mark.once
 @pytest.fixture(autouse=True)
 def small_sizes(monkeypatch):
     monkeypatch.setattr(scans, "SIZES", {"cumsum": ((1, 3000),), "cummax": ((3, 50),)})
+    monkeypatch.setattr(elementary, "SIZES", (100,))
+    monkeypatch.setattr(elementary, "OPS", {name: elementary.OPS[name] for name in ("exp", "div")})
     monkeypatch.setattr(scatter, "SIZES", ((20, 3000, 1), (5, 300, 2)))
+    monkeypatch.setattr(exact_sums, "SCATTERS", ((5, 300, 2),))
+    monkeypatch.setattr(exact_sums, "SUMS", (((40, 3), (0,)),))
     monkeypatch.setattr(selection, "SIZES", ((3, 40),))
     sizes = {"nll_loss": (2, 3, 4), "cross_entropy": (5, 3), "ctc_loss": (6, 2, 3)}
     monkeypatch.setattr(losses, "SIZES", sizes)
@@ -78,8 +84,10 @@ def small_sizes(monkeypatch):
             ],
         ),
         (programs, ["sampler | run", "sampler | trace and lower"]),
+        (elementary, ["exp | 100", "div | 100"]),
         (scans, ["cumsum | 1 | 3,000", "cummax | 3 | 50"]),
         (scatter, ["20 | 3,000 | 1", "5 | 300 | 2"]),
+        (exact_sums, ["scatter 300 of 2 into 5", "sum [40, 3] over [0]"]),
         (selection, [f"{op} | [3, 40]" for op in selection.OPS]),
         (
             sparse,

@@ -15,7 +15,7 @@ from typing import Any
 import jax
 from jax._src import core, xla_bridge
 from jax.extend.core import Primitive
-from jax.interpreters import mlir
+from jax.interpreters import mlir, partial_eval
 
 #: Modules of JAX without documents, or documented in part: NAMES has each name used from them.
 MODULES = ("jax._src", "jax.core", "jax.extend", "jax.interpreters", "jaxlib")
@@ -198,6 +198,15 @@ def expanded(equation: Any) -> Any:
     """
     primitive = equation.params.get("_prim")
     return None if primitive is None else _expanded(primitive)
+
+
+def without_dead_code(jaxpr: Any) -> Any:
+    """Returns a jaxpr with the same inputs and outputs, without what no output needs.
+
+    JAX does the same before it lowers a program.
+    """
+    live, _ = partial_eval.dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars), instantiate=True)
+    return live
 
 
 def traced_options(traced: jax.stages.Traced) -> dict[str, Any]:

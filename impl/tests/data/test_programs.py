@@ -15,6 +15,8 @@ pytest.importorskip("cloudpickle", reason="the extra 'data' is not installed")
 #: Defines a data set and a function in the script itself. A large array is part of each batch.
 START = """
 import os, signal, sys, time
+# A shell starts what runs in the background with Ctrl-C ignored, and processes inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 if __name__ == "__main__":
     sys.modules["cloudpickle"] = None
 elif os.path.exists("late"):

@@ -68,6 +68,13 @@ def test_a_program_whose_primitives_are_left_to_jax_counts_as_off():
     }
 
 
+def test_an_operation_with_a_function_of_the_user_inside_is_no_function():
+    def run():
+        jnp.zeros(4).at[jnp.asarray(INDEX)].apply(lambda x: x + 1)
+
+    assert _programs.judged(recorded(run), "cuda").functions == 0
+
+
 def test_operations_outside_of_jit_have_the_line_that_calls_them():
     def run():
         jnp.zeros((5, 7)).at[jnp.asarray(INDEX)].add(2.5)

@@ -28,7 +28,9 @@ def importers(prefix):
 
 
 def test_one_module_imports_triton():
-    assert importers(BACKEND) == {"_kernels/triton.py"}
+    # Tests about the kernels of other people write some.
+    found = {file for file in importers(BACKEND) if not file.startswith("tests/")}
+    assert found == {"_kernels/triton.py"}
 
 
 def test_one_module_calls_the_backend():

@@ -186,6 +186,16 @@ def test_an_unknown_primitive_is_unknown(params, enabled):
     assert "run the program twice" in finding.remedy
 
 
+def test_what_no_output_needs_is_not_in_the_program():
+    def program(x, index, updates):
+        x.at[index].set(updates)
+        kept, _ = jax.jit(lambda x: (x.at[index].add(updates), x.at[index].multiply(updates)))(x)
+        return kept
+
+    found = impl.audit(program)(jnp.ones(5), jnp.array([1, 1, 3]), jnp.ones(3)).findings
+    assert [(finding.primitive, finding.count) for finding in found] == [("lax.scatter_add", 1)]
+
+
 def stores(x, out):
     out[0] = x[0].astype(out.dtype)
 

@@ -10,7 +10,7 @@ from jax import lax
 
 import impl
 from impl._mode import modes
-from impl.programs import _compiled
+from impl.programs import _compiled, _tracing
 from impl.programs._audit import Judge
 
 X, INDEX, UPDATES = jnp.ones(5), jnp.array([1, 1, 3]), jnp.arange(3.0)
@@ -56,7 +56,9 @@ def judged(text, device="cuda", timed_kernels=True):
 
 @pytest.fixture(scope="module")
 def text():
-    return jax.jit(program).lower(*ARGS).compile().as_text()
+    # Without emitters, which newer releases of XLA always have, a scatter is a loop on a CPU.
+    emitters = {"xla_cpu_use_fusion_emitters": True} if jax.__version_info__ < (0, 11) else None
+    return jax.jit(program).lower(*ARGS).compile(emitters).as_text()
 
 
 @pytest.mark.parametrize("verdict", ["varies", "unknown"])
@@ -91,6 +93,39 @@ def test_a_device_that_is_not_at_hand_is_refused():
         pytest.skip("there is a GPU at hand")
     with pytest.raises(RuntimeError, match=r"which is 'cpu', not device='cuda'.*level='program'"):
         impl.audit(program, level="compiled")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"level": "compiled", "gpu": "h1"}, "argument 'gpu' got 'h1'; allowed: 'a100', "),
+        (
+            {"gpu": "h100"},
+            "gpu='h100' needs device='cuda' and level='compiled', and got .*'program'",
+        ),
+        ({"gpu": "h100", "level": "compiled", "device": "cpu"}, "and got device='cpu' and level="),
+    ],
+)
+def test_a_gpu_that_nothing_can_be_compiled_for_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        impl.audit(program, **options)
+
+
+def test_an_absent_gpu_needs_the_plugins_for_cuda_or_is_compiled_for():
+    def step(x, index, updates):
+        return x.at[index].add(updates)
+
+    try:
+        _tracing.mesh_of("h100")
+    except Exception:  # noqa: BLE001  # The message is what is tested.
+        with pytest.raises(RuntimeError, match=r"cannot compile for gpu='h100': .* Install JAX's"):
+            impl.audit(step, level="compiled", gpu="h100")
+        return
+    audited = impl.audit(step, level="compiled", gpu="h100")
+    verdicts = {f.primitive: f.verdict for f in audited(*ARGS[:3]).findings}
+    assert verdicts == {"lax.scatter_add": "varies"}
+    with impl.deterministic(profile="complete"):
+        assert audited(*ARGS[:3]).ok
 
 
 INSTRUCTION = """HloModule jit_f

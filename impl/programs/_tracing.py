@@ -1,0 +1,169 @@
+"""Traces programs for the audit, and compiles them for a device at hand or for an absent GPU."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import topologies
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+import spec
+from impl._core import jax_internals
+from impl._mode import compilation, modes
+from impl._mode.modes import Mode
+from spec import gpus
+
+#: An absent GPU cannot time kernels.
+_ABSENT: Mapping[str, Any] = {"xla_gpu_autotune_level": 0}
+
+
+def trace(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], mode: Mode
+) -> tuple[Any, Mapping[str, Any]]:
+    """Returns the closed jaxpr of a program, and the compiler options that it has.
+
+    The program is traced with the mode on, so that the ops of ``impl`` ask the rows. What no output
+    needs is not in it, since JAX does not lower that.
+    """
+    profile = mode.profile if mode.enabled else spec.load().own_profile
+    options = function.options() if isinstance(function, compilation.Jitted) else None
+    with modes.deterministic(True, warn_only=mode.warn_only, profile=profile):
+        if isinstance(function, jax.stages.Wrapped | compilation.Jitted):
+            traced = _traced(function, args, kwargs)
+            own = jax_internals.traced_options(traced)
+            closed, options = traced.jaxpr, own if options is None else options
+        else:
+            of_arrays, arrays, _ = arrays_of(function, args, kwargs)
+            closed, options = jax.make_jaxpr(of_arrays)(*arrays), {}
+    return closed.replace(jaxpr=jax_internals.without_dead_code(closed.jaxpr)), options
+
+
+def arrays_of(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[Callable[..., list[Any]], list[Any], list[str]]:
+    """Returns a program as a function of arrays alone, which returns arrays.
+
+    Returns:
+        The function, its arguments, and a list that has the paths of its outputs once it is traced.
+    """
+    leaves, tree = jax.tree.flatten((args, dict(kwargs)))
+    arrays = [i for i, leaf in enumerate(leaves) if is_array(leaf)]
+    names: list[str] = []
+
+    def of_arrays(*values: Any) -> list[Any]:
+        full = list(leaves)
+        for i, value in zip(arrays, values, strict=True):
+            full[i] = value
+        positional, named = jax.tree.unflatten(tree, full)
+        outputs = jax.tree_util.tree_leaves_with_path(function(*positional, **named))
+        outputs = [(path, leaf) for path, leaf in outputs if is_array(leaf)]
+        names[:] = [jax.tree_util.keystr(path) for path, _ in outputs]
+        return [leaf for _, leaf in outputs]
+
+    return of_arrays, [leaves[i] for i in arrays], names
+
+
+def is_array(leaf: Any) -> bool:
+    """Returns whether a leaf of the arguments is an array, or stands for one."""
+    return isinstance(leaf, jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct)
+
+
+def check_device(device: str) -> None:
+    """Raises if the default device of JAX is another one."""
+    at_hand = jax.devices()[0]
+    platform = at_hand.platform
+    if platform == "gpu":
+        platform = "rocm" if "rocm" in at_hand.client.platform_version.lower() else "cuda"
+    if platform not in spec.load().devices[device].platforms:
+        raise RuntimeError(
+            f"audit(): level='compiled' compiles for the device at hand, which is {platform!r}, "
+            f"not device={device!r}. Run it where there is one, name a GPU with gpu=, or pass "
+            "level='program', which needs none"
+        )
+
+
+def check_gpu(device: str, level: str, gpu: str) -> None:
+    """Raises if no program can be compiled for this GPU.
+
+    Raises:
+        ValueError: There is no description of the GPU, the device is no GPU of CUDA, or the level
+            compiles nothing.
+        RuntimeError: This process cannot compile for a GPU.
+    """
+    if gpu not in gpus.NAMES:
+        raise ValueError(
+            f"audit(): argument 'gpu' got {gpu!r}; allowed: {', '.join(map(repr, gpus.NAMES))}"
+        )
+    if "cuda" not in spec.load().devices[device].platforms or level != "compiled":
+        raise ValueError(
+            f"audit(): gpu={gpu!r} needs device='cuda' and level='compiled', and got "
+            f"device={device!r} and level={level!r}"
+        )
+    try:
+        mesh_of(gpu)
+    except Exception as error:
+        raise RuntimeError(
+            f"audit(): this process cannot compile for gpu={gpu!r}: {error}. Install JAX's plugins "
+            "for CUDA beside JAX (the packages jax-cuda13-plugin, jax-cuda13-pjrt, "
+            "nvidia-cuda-nvcc and nvidia-nvvm, as in the group `gpu` of pyproject.toml), and "
+            "start Python with JAX_PLATFORMS=cpu where there is no GPU"
+        ) from error
+
+
+@functools.cache
+def mesh_of(gpu: str) -> Mesh:
+    """Returns a mesh of one GPU of this name, which need not be there.
+
+    Raises:
+        Exception: JAX has no plugin for CUDA, or the plugin failed.
+    """
+    topology = topologies.get_topology_desc(
+        gpu, "cuda", topology="1x1x1", target_config=gpus.description(gpu)
+    )
+    return Mesh(np.array(topology.devices), ("_",))
+
+
+def compiled_text(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    gpu: str | None,
+) -> str:
+    """Returns the program that XLA makes, under the mode of the calling thread.
+
+    Args:
+        function: The program.
+        args: Its positional arguments.
+        kwargs: Its named arguments.
+        gpu: The name of the GPU to compile for; None compiles for the device at hand.
+    """
+    if gpu is None:
+        return _traced(function, args, kwargs).lower().compile().as_text() or ""
+    mesh = mesh_of(gpu)
+    sharding = NamedSharding(mesh, PartitionSpec())
+
+    def shape(leaf: Any) -> Any:
+        if not is_array(leaf):
+            return leaf
+        dtype = jax.dtypes.canonicalize_dtype(leaf.dtype, allow_extended_dtype=True)
+        return jax.ShapeDtypeStruct(leaf.shape, dtype, sharding=sharding)
+
+    args, kwargs = jax.tree.map(shape, (args, dict(kwargs)))
+    with jax.set_mesh(mesh):
+        lowered = _traced(function, args, kwargs).lower()
+    return lowered.compile(compiler_options=dict(_ABSENT)).as_text() or ""
+
+
+def _traced(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> jax.stages.Traced:
+    if isinstance(function, jax.stages.Wrapped | compilation.Jitted):
+        traced = function.trace(*args, **kwargs)
+        # That of Flax's `nnx.jit` wraps JAX's.
+        return getattr(traced, "traced", traced)
+    of_arrays, arrays, _ = arrays_of(function, args, kwargs)
+    return jax.jit(of_arrays).trace(*arrays)

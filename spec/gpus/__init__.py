@@ -1,0 +1,29 @@
+"""Descriptions of GPUs, from which XLA compiles programs where no such GPU is.
+
+A file is a ``stream_executor.GpuTargetConfigProto`` in text form.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+_SUFFIX = ".txtpb"
+#: The names of the GPUs, which are all of CUDA.
+NAMES: tuple[str, ...] = tuple(
+    sorted(
+        entry.name.removesuffix(_SUFFIX)
+        for entry in files(__name__).iterdir()
+        if entry.name.endswith(_SUFFIX)
+    )
+)
+
+
+def description(name: str) -> str:
+    """Returns the description of a GPU.
+
+    Raises:
+        ValueError: There is none of this name.
+    """
+    if name not in NAMES:
+        raise ValueError(f"no GPU {name!r}; there are {', '.join(map(repr, NAMES))}")
+    return (files(__name__) / f"{name}{_SUFFIX}").read_text("utf-8")

@@ -48,8 +48,10 @@ def _inverse_root(x: np.ndarray) -> np.ndarray:
 
 
 def _erf_inv(x: np.ndarray) -> np.ndarray:
-    # SciPy gives 0 for -0.
-    result: np.ndarray = np.copysign(special.erfinv(x), x)
+    result = np.full(x.shape, np.nan)
+    inside = np.abs(x) <= 1
+    # SciPy gives 0 for -0, and takes long beyond 1.
+    result[inside] = np.copysign(special.erfinv(x[inside]), x[inside])
     return result
 
 
@@ -126,7 +128,8 @@ def rounded(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 def undecided(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Returns where a value in float64 is too near the middle of two neighbours."""
-    low, high = (rounded(values * factor, dtype) for factor in (1 - WINDOW, 1 + WINDOW))
+    with np.errstate(all="ignore"):
+        low, high = (rounded(values * factor, dtype) for factor in (1 - WINDOW, 1 + WINDOW))
     result: np.ndarray = (low != high) & np.isfinite(values)
     return result
 
@@ -140,14 +143,16 @@ def exact_value(name: str, *operands: float) -> Any:
 def rounded_exactly(value: Any, dtype: np.dtype) -> Any:
     """Returns a number of mpmath rounded to ``dtype`` once.
 
-    It is first rounded to float64 to odd, which has bits enough to be rounded again.
+    It is first rounded to float64 to odd, which has bits enough to be rounded again. What rounds to
+    the least normal float32 in float64 is not below it.
     """
     with mp.workdps(_DIGITS):
         near = float(value)
         if mp.mpf(near) != value and np.isfinite(near) and near != 0:
             toward_zero = near if abs(mp.mpf(near)) < abs(value) else np.nextafter(near, 0.0)
             raw = np.array(toward_zero).view(np.int64) | 1
-            near = float(raw.view(np.float64))
+            odd = float(raw.view(np.float64))
+            near = near if abs(odd) < _TINY <= abs(near) else odd
     return rounded(np.array([near]), dtype)[0]
 
 

@@ -78,15 +78,6 @@ def conv_general_dilated(
 
     if not any(jnp.issubdtype(value.dtype, jnp.inexact) for value in (lhs, rhs)):
         return plain(lhs, rhs, preferred_element_type)
-    dtype = result_dtype(lhs, rhs, preferred_element_type)
-    dtypes = (lhs.dtype, rhs.dtype, dtype)
-    lhs, rhs = grids.factor(lhs), grids.factor(rhs)
-    shape = jax.eval_shape(functools.partial(plain, dtype=None), lhs, rhs).shape
-    groups = (feature_group_count, batch_group_count)
-    layout = _Layout(dimension_numbers, groups, lhs.shape, rhs.shape, shape)
-    if layout.terms == 0 or 0 in shape:
-        return lax.full(shape, 0, dtype)
-    level = grids.level_of(layout.terms, dtypes, precision)
     window = functools.partial(
         _window_sums,
         strides=window_strides,
@@ -94,18 +85,40 @@ def conv_general_dilated(
         lhs_dilation=lhs_dilation,
         rhs_dilation=rhs_dilation,
     )
+    dtype = result_dtype(lhs, rhs, preferred_element_type)
+    factors = grids.factor(lhs), grids.factor(rhs)
+    shape = jax.eval_shape(functools.partial(plain, dtype=None), *factors).shape
+    groups = (feature_group_count, batch_group_count)
+    layout = _Layout(dimension_numbers, groups, lhs.shape, rhs.shape, shape)
+    if layout.terms == 0 or 0 in shape:
+        return lax.full(shape, 0, dtype)
+    level = grids.level_of(layout.terms, (lhs.dtype, rhs.dtype, dtype), precision)
+    result = _sums(*factors, level, layout, plain, window, dtype, engine)
+    return _without_special_kernels(result, factors[1], dimension_numbers)
+
+
+def _sums(
+    lhs: jax.Array,
+    rhs: jax.Array,
+    level: grids.Level,
+    layout: _Layout,
+    plain: Convolve,
+    window: Callable[..., jax.Array],
+    dtype: Any,
+    engine: str,
+) -> jax.Array:
+    """Convolves float32, where a kernel with a NaN or an infinity may give anything."""
     if layout.terms == 1:
-        left, right = arithmetic.widen(lhs), arithmetic.widen(rhs)
-        exponent = lax.full(shape, 0, np.int32)
-        total = engines.Total(plain(left, grids.finite(right), np.float64))
-    else:
-        left, right, exponent = _on_grid(lhs, rhs, level, layout, window)
-        product = _Whole(layout.terms, plain)
-        total = engines.ENGINES[engine](left, grids.finite(right), level, product)
+        left, right = arithmetic.widen(lhs), grids.finite(arithmetic.widen(rhs))
+        exponent = lax.full(layout.out_shape, 0, np.int32)
+        return engines.rounded(engines.Total(plain(left, right, np.float64)), exponent, dtype)
+    left, right, exponent = _on_grid(lhs, rhs, level, layout, window)
+    right = grids.finite(right)
+    total = engines.ENGINES[engine](left, right, level, _Whole(layout.terms, plain))
     result = engines.rounded(total, exponent, dtype)
-    if total.high.dtype != np.float64:
-        result = unless_finite(functools.partial(_with_specials, plain), result, left, right)
-    return _without_special_kernels(result, rhs, dimension_numbers)
+    if total.high.dtype == np.float64:
+        return result
+    return unless_finite(functools.partial(_with_specials, plain), result, left, right)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -181,14 +194,18 @@ def _on_grid(
 
     row_at = sorted((of_lhs.group, of_lhs.place(0)))
     in_lhs = functools.partial(grids.spread, shape=wide_lhs.shape, where=dict(enumerate(row_at)))
-    row = grids.exponent(wide_lhs, _others(wide_lhs, row_at), moved)
-    magnitudes = grids.magnitudes(wide_lhs, moved, in_lhs(grids.magnitude_scale(row)))
-    channels = lax.reduce_sum(magnitudes, (of_lhs.place(1),))
-    kept = [d for d in range(wide_lhs.ndim) if d != of_lhs.place(1)]
-    spatial = [kept.index(of_lhs.place(i)) for i in range(2, lhs.ndim)]
-    taps = [rhs.shape[d] for d in numbers.rhs_spec[2:]]
-    sums = lax.reduce_max(window(channels, spatial, taps), tuple(spatial))
-    row = grids.row_exponent(row, sums, level)
+    greatest = grids.exponent(wide_lhs, _others(wide_lhs, row_at), moved)
+
+    def sums() -> jax.Array:
+        scale = in_lhs(grids.magnitude_scale(greatest))
+        channel = of_lhs.place(1)
+        added = lax.reduce_sum(grids.magnitudes(wide_lhs, moved, scale), (channel,))
+        kept = [d for d in range(wide_lhs.ndim) if d != channel]
+        spatial = [kept.index(of_lhs.place(i)) for i in range(2, lhs.ndim)]
+        taps = [rhs.shape[d] for d in numbers.rhs_spec[2:]]
+        return lax.reduce_max(window(added, spatial, taps), tuple(spatial))
+
+    row = grids.row_exponent(greatest, sums, level)
     by_column = grids.spread(
         grids.unit(column, level.column), wide_rhs.shape, dict(enumerate(column_at))
     )
@@ -263,7 +280,7 @@ def _with_specials(
     plain: Convolve, result: jax.Array, left: jax.Array, right: jax.Array
 ) -> jax.Array:
     """Puts the NaNs and infinities of the images into a result."""
-    factors = grids.special_factor(left), grids.special_factor(grids.finite(right))
+    factors = grids.special_factor(left), grids.special_factor(right)
     return grids.with_specials(result, plain(*factors, None))
 
 

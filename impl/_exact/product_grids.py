@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -130,18 +130,20 @@ def magnitudes(value: jax.Array, *scales: jax.Array) -> jax.Array:
     return lax.select(lax.gt(magnitude, zero), above, zero)
 
 
-def row_exponent(row: jax.Array, sums: jax.Array, level: Level) -> jax.Array:
+def row_exponent(row: jax.Array, sums: Callable[[], jax.Array], level: Level) -> jax.Array:
     """Returns the exponents of the units of rows.
 
     Args:
         row: The exponents above the rows' magnitudes.
-        sums: The greatest sums of ``magnitudes`` in units of ``magnitude_scale``, float64.
+        sums: Returns the greatest sums of ``magnitudes`` in units of ``magnitude_scale``.
         level: The level.
     """
     row = least(row)
-    above = lax.add(arithmetic.exponent_above(sums), row)
-    by_sum = lax.sub(above, lax.full_like(row, _MAGNITUDE + level.total))
     by_greatest = lax.sub(row, lax.full_like(row, level.least))
+    if level.row == level.least:
+        return by_greatest
+    above = lax.add(arithmetic.exponent_above(sums()), row)
+    by_sum = lax.sub(above, lax.full_like(row, _MAGNITUDE + level.total))
     return lax.max(lax.min(by_sum, by_greatest), lax.sub(row, lax.full_like(row, level.row)))
 
 

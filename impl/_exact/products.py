@@ -160,9 +160,13 @@ def _on_grid(
     )
     column = grids.exponent(rhs, layout.rhs_free)
     moved = grids.spread(grids.scale(column), lhs.shape, layout.from_rhs)
-    row = grids.exponent(lhs, summed, moved)
-    magnitudes = grids.magnitudes(lhs, moved, in_lhs(grids.magnitude_scale(row)))
-    row = grids.row_exponent(row, lax.reduce_sum(magnitudes, tuple(summed)), level)
+    greatest = grids.exponent(lhs, summed, moved)
+
+    def sums() -> jax.Array:
+        magnitudes = grids.magnitudes(lhs, moved, in_lhs(grids.magnitude_scale(greatest)))
+        return lax.reduce_sum(magnitudes, tuple(summed))
+
+    row = grids.row_exponent(greatest, sums, level)
     left = grids.integers(lhs, moved, in_lhs(grids.unit(row, 0)))
     right = grids.integers(rhs, grids.spread(grids.unit(column, level.column), rhs.shape, in_rhs))
     exponent = lax.sub(row, lax.full_like(row, level.column))

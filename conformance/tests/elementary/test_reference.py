@@ -28,6 +28,9 @@ def test_mpmath_decides_beside_the_middle():
         assert reference.rounded_exactly(+above, FLOAT32) == np.float32(1 + 2.0**-23)
         assert reference.rounded_exactly(+below, FLOAT32) == np.float32(1)
         assert reference.rounded_exactly(middle, FLOAT32) == np.float32(1)
+        tiny = mpmath.mpf(2) ** -126
+        assert reference.rounded_exactly(tiny - tiny**2, FLOAT32) == np.float32(2.0**-126)
+        assert reference.rounded_exactly(tiny * 0.99, FLOAT32) == 0
 
 
 def test_undecided():

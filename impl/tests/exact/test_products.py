@@ -113,6 +113,17 @@ def test_sums_reach_the_limits_of_float64_and_no_further(terms):
         assert_same_bits(got, want)
 
 
+def test_low_limbs_are_added_in_blocks():
+    # In the first column the first product is 1 in units, and the low limbs of the others have the
+    # sum 2**57 before they cancel.
+    terms = 1 << 16
+    lhs, rhs = np.full((1, terms), (2.0**13 - 64) * 2.0**-30), np.full((terms, 2), 1 - 2.0**-24)
+    lhs[:, terms // 2 :] *= -1
+    lhs[0, [1, -2]], lhs[0, [0, -1]], rhs[0, 0] = (0.75, -0.75), (2.0**-30, 0), 2.0**-29
+    got = dot(lhs.astype(np.float32), rhs.astype(np.float32), precision=HIGHEST)
+    assert got[0, 0] == 2.0**-59
+
+
 def test_a_sum_is_rounded_once():
     # The sum is 1 + 2**-24 + 2**-47: a float64 between two float32, so that a second rounding to
     # even would err.

@@ -2,7 +2,7 @@
 
 Each result of a function of one argument is compared with the correctly rounded value, which
 ``reference`` gives: float64 of NumPy or SciPy decides, and mpmath where that is beside the middle
-of two neighbours, or where the result differs. For exp and log, whose products are not sealed, it
+of two neighbours, or where the result differs. For the functions whose products are not sealed, it
 proves moreover that contraction changes no result: every float32 is computed three times, with the
 polynomial as it is, and multiplied by 1 + 2**-48 and 1 - 2**-48. That is more than all roundings in
 the polynomial together can do, and the result is monotonic in the polynomial.
@@ -37,7 +37,12 @@ from impl._exact.elementary import FUNCTIONS, _words, exponentials, logarithms
 #: The arguments that are computed at a time.
 BLOCK = 1 << 22
 #: The functions whose products are not sealed, and the modules of their polynomials.
-UNSEALED = {"exp": exponentials, "log": logarithms}
+UNSEALED = {
+    "exp": exponentials,
+    "log": logarithms,
+    "log1p": logarithms,
+    "logistic": exponentials,
+}
 #: The error that a result may have, in units in the last place.
 MOST = 0.5001
 #: The relative change of a polynomial that may change no result.

@@ -2,9 +2,9 @@
 
 The error is at most 0.5001 units in the last place, and ``nox -s exhaustive`` tries every float32:
 few results are not correctly rounded, and those are beside the middle of two floats. Every product
-that a sum uses is rounded first, or that test proves that no result depends on it (exp and log).
-Divisions and roots are those of float64. Subnormal operands and results of float32 and bfloat16
-count as zeros of the same sign. Call the functions inside ``arithmetic.wide()``.
+that a sum uses is rounded first, or that test proves that no result depends on it (exp, log, log1p
+and logistic). Divisions and roots are those of float64. Subnormal operands and results of float32
+and bfloat16 count as zeros of the same sign. Call the functions inside ``arithmetic.wide()``.
 """
 
 from __future__ import annotations

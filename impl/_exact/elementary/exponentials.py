@@ -79,10 +79,10 @@ def more(r: jax.Array, *, product: Wide = product) -> jax.Array:
     return product(product(r, r), polynomial(data.EXP, r, product=product))
 
 
-def wide_exp(x: jax.Array) -> jax.Array:
+def wide_exp(x: jax.Array, *, product: Wide = product) -> jax.Array:
     """Returns e**x of float64; beyond 700 and below -700 that of 700 and -700."""
     n, r = reduce(lax.clamp(np.float64(-700), x, np.float64(700)))
-    return lax.mul(lax.add(plus(r, 1.0), more(r)), power_of_two(n))
+    return lax.mul(lax.add(plus(r, 1.0), more(r, product=product)), power_of_two(n))
 
 
 def wide_expm1(x: jax.Array) -> jax.Array:

@@ -41,13 +41,20 @@ def _wide_tanh(x: jax.Array) -> jax.Array:
 def logistic(x: jax.Array, **_: object) -> jax.Array:
     """Returns 1 / (1 + e**-x), rounded once from float64.
 
+    Its products are not sealed: the exhaustive test proves that no result depends on it.
+
     Args:
         x: Any shape; float32, float16 or bfloat16.
 
     Raises:
         TypeError: Another dtype.
     """
-    return rounded(lambda wide: quotient(constant(wide, 1), plus(wide_exp(lax.neg(wide)), 1)), x)
+    return rounded(_wide_logistic, x)
+
+
+def _wide_logistic(x: jax.Array) -> jax.Array:
+    power = wide_exp(lax.neg(x), product=lax.mul)
+    return quotient(constant(x, 1), plus(power, 1))
 
 
 def sinh(x: jax.Array, **_: object) -> jax.Array:

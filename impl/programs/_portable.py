@@ -118,7 +118,7 @@ def _own(
 def _computed(name: str, context: Any, operands: Sequence[Any], params: dict[str, Any]) -> Any:
     """Lowers the portable function of a primitive, whose own equations are lowered by JAX."""
     flushes = not _FLUSHING.issuperset(lowering.platforms(context))
-    function = functools.partial(portable_function(name), **params)
+    function: Callable[..., jax.Array] = functools.partial(portable_function(name), **params)
     if name in OPERATIONS:
         function = functools.partial(function, flushes=flushes)
     if not flushes and (name not in OPERATIONS or name == "div"):

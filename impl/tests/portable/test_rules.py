@@ -138,8 +138,8 @@ def test_zeros_have_one_order():
     assert not np.signbit(jax.jit(jnp.maximum)(negative, zero)).any()
     assert np.signbit(jax.jit(jnp.minimum)(negative, zero)).all()
     assert not np.signbit(jnp.max(negative))
-    # A CPU orders zeros so by itself; other devices get more than its maximum.
-    assert "stablehlo.and" in text(jnp.maximum, negative, zero, platform="cuda")
+    # This CPU orders zeros so by itself; other devices may not.
+    assert "stablehlo.and" in text(jnp.maximum, negative, zero)
     assert np.isnan(jnp.max(jnp.array([1.0, np.nan])))
     assert np.isnan(jnp.min(jnp.array([1.0, -np.nan])))
     assert jnp.max(jnp.array([-np.inf, -3.0])) == -3

@@ -10,6 +10,8 @@ from types import MappingProxyType, ModuleType
 
 from conformance.benchmarks import (
     convs,
+    elementary,
+    exact_products,
     exact_sums,
     libraries,
     losses,
@@ -33,6 +35,8 @@ _BENCHMARKS: Mapping[str, ModuleType] = MappingProxyType(
         module.__name__.rpartition(".")[2]: module
         for module in (
             convs,
+            exact_products,
+            elementary,
             exact_sums,
             libraries,
             losses,

@@ -1,0 +1,171 @@
+"""Correctly rounded values of the elementary functions.
+
+A value in float64 of NumPy or SciPy decides nearly all of them: it is off by a few units in its
+last place, so it rounds to float32 as the exact value does, unless it is beside the middle of two
+neighbours. mpmath decides those, and all in which a result differs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import ml_dtypes
+import mpmath as mp
+import numpy as np
+from scipy import special
+
+#: The relative error that a value in float64 may have, at most.
+WINDOW = 2.0**-48
+_TINY = 2.0**-126
+_DIGITS = 40
+_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+
+
+@dataclasses.dataclass(frozen=True)
+class Reference:
+    """The two references of a function.
+
+    Attributes:
+        near: Computes it in float64, with an error of less than WINDOW.
+        exact: Computes it with mpmath, for an argument for which it is finite.
+        symmetry: 1 if the function is even, -1 if it is odd, else 0.
+    """
+
+    near: Callable[..., np.ndarray]
+    exact: Callable[..., Any]
+    symmetry: int = 0
+
+
+def _logistic(x: Any) -> Any:
+    return 1 / (1 + mp.exp(-x))
+
+
+def _inverse_root(x: np.ndarray) -> np.ndarray:
+    result: np.ndarray = np.divide(1, np.sqrt(x))
+    return result
+
+
+def _erf_inv(x: np.ndarray) -> np.ndarray:
+    result = np.full(x.shape, np.nan)
+    inside = np.abs(x) <= 1
+    # SciPy gives 0 for -0, and takes long beyond 1.
+    result[inside] = np.copysign(special.erfinv(x[inside]), x[inside])
+    return result
+
+
+def _cube_root(x: Any) -> Any:
+    return mp.cbrt(x) if x >= 0 else -mp.cbrt(-x)
+
+
+REFERENCES: Mapping[str, Reference] = {
+    "exp": Reference(np.exp, mp.exp),
+    "log": Reference(np.log, mp.log),
+    "tanh": Reference(np.tanh, mp.tanh, -1),
+    "logistic": Reference(special.expit, _logistic),
+    "rsqrt": Reference(_inverse_root, lambda x: 1 / mp.sqrt(x)),
+    "sqrt": Reference(np.sqrt, mp.sqrt),
+    "erf": Reference(special.erf, mp.erf, -1),
+    "log1p": Reference(np.log1p, mp.log1p),
+    "expm1": Reference(np.expm1, mp.expm1),
+    "sin": Reference(np.sin, mp.sin, -1),
+    "cos": Reference(np.cos, mp.cos, 1),
+    "erf_inv": Reference(_erf_inv, mp.erfinv, -1),
+    "exp2": Reference(np.exp2, lambda x: mp.power(2, x)),
+    "erfc": Reference(special.erfc, mp.erfc),
+    "tan": Reference(np.tan, mp.tan, -1),
+    "asin": Reference(np.arcsin, mp.asin, -1),
+    "acos": Reference(np.arccos, mp.acos),
+    "atan": Reference(np.arctan, mp.atan, -1),
+    "sinh": Reference(np.sinh, mp.sinh, -1),
+    "cosh": Reference(np.cosh, mp.cosh, 1),
+    "asinh": Reference(np.arcsinh, mp.asinh, -1),
+    "acosh": Reference(np.arccosh, mp.acosh),
+    "atanh": Reference(np.arctanh, mp.atanh, -1),
+    "cbrt": Reference(np.cbrt, _cube_root, -1),
+}
+
+
+def _power(x: Any, y: Any) -> Any:
+    return mp.power(x, y) if mp.isfinite(x) and mp.isfinite(y) else mp.nan
+
+
+#: The references of the functions of two arguments, of which the second may be a parameter.
+_OF_TWO: Mapping[str, Reference] = {
+    "atan2": Reference(np.arctan2, mp.atan2),
+    "div": Reference(np.divide, mp.fdiv),
+    "integer_pow": Reference(np.power, _power),
+    "pow": Reference(np.power, _power),
+}
+
+
+def _reference(name: str) -> Reference:
+    return REFERENCES[name] if name in REFERENCES else _OF_TWO[name]
+
+
+def near_values(name: str, *operands: np.ndarray) -> np.ndarray:
+    """Returns a function in float64, of arguments whose subnormals are zeros."""
+    with np.errstate(all="ignore"):
+        wide = [operand.astype(np.float64) for operand in operands]
+        wide = [np.where(np.abs(x) < _TINY, np.copysign(0.0, x), x) for x in wide]
+        return _reference(name).near(*wide)
+
+
+def rounded(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Returns float64 rounded to ``dtype`` once; what is below the least normal float32 is 0."""
+    values = np.where(np.abs(values) < _TINY, np.copysign(0.0, values), values)
+    with np.errstate(all="ignore"):
+        if dtype != _BFLOAT16:
+            return values.astype(dtype)
+        # ml_dtypes rounds to float32 first, so what is left here has 8 bits.
+        raw = values.view(np.int64)
+        even = (raw >> 45) & 1
+        short = (raw + ((1 << 44) - 1) + even) >> 45 << 45
+        short = np.where(np.isfinite(values), short, raw)
+        return short.view(np.float64).astype(np.float32).astype(dtype)
+
+
+def undecided(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Returns where a value in float64 is too near the middle of two neighbours."""
+    with np.errstate(all="ignore"):
+        low, high = (rounded(values * factor, dtype) for factor in (1 - WINDOW, 1 + WINDOW))
+    result: np.ndarray = (low != high) & np.isfinite(values)
+    return result
+
+
+def exact_value(name: str, *operands: float) -> Any:
+    """Returns a function with 40 digits, for arguments for which it is finite."""
+    with mp.workdps(_DIGITS):
+        return _reference(name).exact(*(mp.mpf(0 if abs(x) < _TINY else x) for x in operands))
+
+
+def rounded_exactly(value: Any, dtype: np.dtype) -> Any:
+    """Returns a number of mpmath rounded to ``dtype`` once.
+
+    It is first rounded to float64 to odd, which has bits enough to be rounded again. What rounds to
+    the least normal float32 in float64 is not below it.
+    """
+    with mp.workdps(_DIGITS):
+        near = float(value)
+        if mp.mpf(near) != value and np.isfinite(near) and near != 0:
+            toward_zero = near if abs(mp.mpf(near)) < abs(value) else np.nextafter(near, 0.0)
+            raw = np.array(toward_zero).view(np.int64) | 1
+            odd = float(raw.view(np.float64))
+            near = near if abs(odd) < _TINY <= abs(near) else odd
+    return rounded(np.array([near]), dtype)[0]
+
+
+def correct(name: str, *operands: np.ndarray, **parameters: int) -> np.ndarray:
+    """Returns the correctly rounded values of a function; of log2, the values that it promises."""
+    dtype = operands[0].dtype
+    if name == "log2":
+        two = np.full(operands[0].shape, np.log(2)).astype(dtype)
+        return correct("div", correct("log", *operands), two)
+    operands += tuple(np.full(operands[0].shape, float(p)) for p in parameters.values())
+    values = near_values(name, *operands)
+    result = rounded(values, dtype)
+    for i in np.flatnonzero(undecided(values, dtype)):
+        exact = exact_value(name, *(float(x[i]) for x in operands))
+        result[i] = rounded_exactly(exact, dtype)
+    return result

@@ -1,0 +1,64 @@
+"""Elementary functions with the same bits on every device: rounded once from float64.
+
+The error is at most 0.5001 units in the last place, and ``nox -s exhaustive`` tries every float32:
+few results are not correctly rounded, and those are beside the middle of two floats. Every product
+that a sum uses is rounded first, or that test proves that no result depends on it (exp and log).
+Divisions and roots are those of float64. Subnormal operands and results of float32 and bfloat16
+count as zeros of the same sign. Call the functions inside ``arithmetic.wide()``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import jax
+
+from impl._exact.elementary import (
+    error_functions,
+    exponentials,
+    hyperbolic,
+    inverse_trigonometric,
+    logarithms,
+    powers,
+    roots_and_quotients,
+    trigonometric,
+)
+
+#: The function of each of JAX's primitives, by the primitive's name. It takes the operands and the
+#: parameters of an equation, and returns an array of the operands' dtype.
+FUNCTIONS: Mapping[str, Callable[..., jax.Array]] = MappingProxyType(
+    {
+        "acos": inverse_trigonometric.acos,
+        "acosh": hyperbolic.acosh,
+        "asin": inverse_trigonometric.asin,
+        "asinh": hyperbolic.asinh,
+        "atan": inverse_trigonometric.atan,
+        "atan2": inverse_trigonometric.atan2,
+        "atanh": hyperbolic.atanh,
+        "cbrt": powers.cbrt,
+        "cos": trigonometric.cos,
+        "cosh": hyperbolic.cosh,
+        "div": roots_and_quotients.div,
+        "erf": error_functions.erf,
+        "erf_inv": error_functions.erf_inv,
+        "erfc": error_functions.erfc,
+        "exp": exponentials.exp,
+        "exp2": exponentials.exp2,
+        "expm1": exponentials.expm1,
+        "integer_pow": powers.integer_pow,
+        "log": logarithms.log,
+        "log1p": logarithms.log1p,
+        "log2": logarithms.log2,
+        "logistic": hyperbolic.logistic,
+        "pow": powers.pow,
+        "rsqrt": roots_and_quotients.rsqrt,
+        "sin": trigonometric.sin,
+        "sinh": hyperbolic.sinh,
+        "sqrt": roots_and_quotients.sqrt,
+        "tan": trigonometric.tan,
+        "tanh": hyperbolic.tanh,
+    }
+)
+#: The primitives whose functions take float64 too; their docstrings say what they give.
+DOUBLE = frozenset({"div", "exp", "integer_pow", "log", "rsqrt", "sqrt"})

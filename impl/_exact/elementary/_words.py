@@ -1,0 +1,122 @@
+"""The words of the elementary functions: constants, polynomials, signs, powers of two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from impl._exact.arithmetic import narrow, product, seal, widen
+
+#: Adding it to an integer below 2**51 leaves that integer in the last bits of the sum.
+_INTEGER_IN_LAST_BITS = 1.5 * 2.0**52
+#: The dtypes that every elementary function takes.
+NARROW = (np.dtype(np.float32), np.dtype(np.float16), np.dtype(jnp.bfloat16))
+#: A function from float64 to float64.
+Wide = Callable[..., jax.Array]
+
+
+def constant(like: jax.Array, value: float) -> jax.Array:
+    """Returns an array of the shape and dtype of ``like``, full of ``value``."""
+    return lax.full_like(like, value)
+
+
+def plus(a: jax.Array, b: float) -> jax.Array:
+    """Returns ``a + b`` for a number ``b``."""
+    return lax.add(a, constant(a, b))
+
+
+def times(a: jax.Array, b: float) -> jax.Array:
+    """Returns ``a * b`` for a number ``b``, rounded before any sum that it is a term of."""
+    return product(a, constant(a, b))
+
+
+def is_below(a: jax.Array, b: float) -> jax.Array:
+    """Returns whether ``a < b`` for a number ``b``."""
+    return lax.lt(a, constant(a, b))
+
+
+def rounded(function: Wide, *operands: jax.Array) -> jax.Array:
+    """Returns a function of float64 for narrower operands: widened, and its result rounded once.
+
+    Args:
+        function: A function of float64.
+        operands: float32, float16 or bfloat16, all of one dtype and shape.
+
+    Raises:
+        TypeError: The operands have another dtype.
+    """
+    dtype = require(NARROW, *operands)
+    return narrow(function(*(widen(operand) for operand in operands)), dtype)
+
+
+def require(allowed: Sequence[np.dtype], *operands: jax.Array) -> np.dtype:
+    """Returns the dtype that all operands have.
+
+    Raises:
+        TypeError: It is not allowed, or they have several.
+    """
+    dtypes = {np.dtype(operand.dtype) for operand in operands}
+    if len(dtypes) != 1 or not dtypes <= set(allowed):
+        found = " and ".join(sorted(map(str, dtypes)))
+        raise TypeError(f"got {found}; allowed is one of {', '.join(map(str, allowed))}")
+    return dtypes.pop()
+
+
+def polynomial(
+    coefficients: Sequence[float], x: jax.Array, *, product: Wide = product
+) -> jax.Array:
+    """Returns a polynomial, by Estrin's scheme.
+
+    Args:
+        coefficients: The lowest first.
+        x: The argument, float64.
+        product: Multiplies. Without seals (``lax.mul``) XLA may contract, which is faster and
+            harmless where the exhaustive test proves that no result depends on it.
+    """
+    terms = [constant(x, value) for value in coefficients]
+    while len(terms) > 1:
+        pairs = zip(terms[::2], terms[1::2], strict=False)
+        odd = terms[-1:] if len(terms) % 2 else []
+        terms = [lax.add(low, product(high, x)) for low, high in pairs] + odd
+        x = product(x, x)
+    return terms[0]
+
+
+def integer_in_last_bits(value: jax.Array) -> jax.Array:
+    """Returns int64 whose last 32 bits are those of an integer that a float64 holds."""
+    return lax.bitcast_convert_type(plus(value, _INTEGER_IN_LAST_BITS), np.int64)
+
+
+def power_of_two(exponent: jax.Array) -> jax.Array:
+    """Returns 2 to the power of an integer from -1022 to 1023 that a float64 holds."""
+    raw = integer_in_last_bits(exponent)
+    raw = lax.add(raw, lax.full_like(raw, 1023))
+    return lax.bitcast_convert_type(lax.shift_left(raw, lax.full_like(raw, 52)), np.float64)
+
+
+def with_sign(magnitude: jax.Array, signed: jax.Array) -> jax.Array:
+    """Returns ``magnitude``, which has no sign yet, with the sign of ``signed``: float64."""
+    raw = lax.bitcast_convert_type(magnitude, np.int64)
+    sign = lax.bitcast_convert_type(signed, np.int64)
+    sign = lax.bitwise_and(sign, lax.full_like(sign, np.iinfo(np.int64).min))
+    return lax.bitcast_convert_type(lax.bitwise_or(raw, sign), np.float64)
+
+
+def has_sign(value: jax.Array) -> jax.Array:
+    """Returns whether a float64 is negative or -0."""
+    raw = lax.bitcast_convert_type(value, np.int64)
+    return lax.lt(raw, lax.full_like(raw, 0))
+
+
+def quotient(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Returns ``a / b`` of float64, which nothing narrows."""
+    return seal(lax.div(a, b))
+
+
+def root(value: jax.Array) -> jax.Array:
+    """Returns the square root of float64, which nothing narrows."""
+    return seal(lax.sqrt(value))

@@ -1,0 +1,112 @@
+"""erf, erfc and the inverse of erf."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+from jax import lax
+
+from impl._exact.arithmetic import product
+from impl._exact.elementary import _coefficients as data
+from impl._exact.elementary._words import (
+    constant,
+    has_sign,
+    is_below,
+    plus,
+    polynomial,
+    quotient,
+    root,
+    rounded,
+    with_sign,
+)
+from impl._exact.elementary.exponentials import wide_exp
+from impl._exact.elementary.logarithms import wide_log
+
+#: Beyond it, erfc of a float32 is below the least normal float32.
+_LAST = 10.0
+#: The quantity -log(1 - x**2) from which the inverse of erf has another polynomial.
+_TAIL = 5.0
+
+
+def erf(x: jax.Array, **_: object) -> jax.Array:
+    """Returns the error function, rounded once from float64.
+
+    Args:
+        x: Any shape; float32, float16 or bfloat16.
+
+    Raises:
+        TypeError: Another dtype.
+    """
+    return rounded(_wide_erf, x)
+
+
+def _wide_erf(x: jax.Array) -> jax.Array:
+    magnitude = lax.abs(x)
+    large = plus(lax.neg(_complement(magnitude)), 1)
+    result = lax.select(is_below(magnitude, 1), _centre(magnitude), large)
+    return with_sign(result, x)
+
+
+def erfc(x: jax.Array, **_: object) -> jax.Array:
+    """Returns 1 - erf(x), rounded once from float64.
+
+    Args:
+        x: Any shape; float32, float16 or bfloat16.
+
+    Raises:
+        TypeError: Another dtype.
+    """
+    return rounded(_wide_erfc, x)
+
+
+def _wide_erfc(x: jax.Array) -> jax.Array:
+    magnitude = lax.abs(x)
+    large = _complement(magnitude)
+    large = lax.select(has_sign(x), plus(lax.neg(large), 2), large)
+    small = plus(lax.neg(with_sign(_centre(magnitude), x)), 1)
+    return lax.select(is_below(magnitude, 1), small, large)
+
+
+def _centre(x: jax.Array) -> jax.Array:
+    """Returns erf for x from 0 to 1."""
+    square = product(x, x)
+    square = lax.select(is_below(x, 1), square, constant(x, 1))
+    return product(x, polynomial(data.ERF, square))
+
+
+def _complement(x: jax.Array) -> jax.Array:
+    """Returns erfc for x from 1."""
+    x = lax.clamp(np.float64(1), x, np.float64(_LAST))
+    ratio = quotient(plus(x, -3), plus(x, 3))
+    # The square of a float32 is exact.
+    return product(wide_exp(lax.neg(product(x, x))), polynomial(data.ERFCX, ratio))
+
+
+def erf_inv(x: jax.Array, **_: object) -> jax.Array:
+    """Returns the inverse of the error function, rounded once from float64.
+
+    That of 1 is infinity, and that of -1 is minus infinity. Beyond them it is NaN.
+
+    Args:
+        x: Any shape; float32, float16 or bfloat16.
+
+    Raises:
+        TypeError: Another dtype.
+    """
+    return rounded(_wide_erf_inv, x)
+
+
+def _wide_erf_inv(x: jax.Array) -> jax.Array:
+    magnitude = lax.abs(x)
+    one = constant(x, 1)
+    is_inside = lax.lt(magnitude, one)
+    inside = lax.select(is_inside, magnitude, constant(x, 0))
+    depth = lax.neg(wide_log(product(plus(lax.neg(inside), 1), plus(inside, 1))))
+    # Each polynomial is computed for arguments of its own range alone.
+    is_central = is_below(depth, _TAIL)
+    limit = constant(x, _TAIL)
+    centre = polynomial(data.ERF_INV_CENTRE, lax.min(depth, limit))
+    tail = polynomial(data.ERF_INV_TAIL, plus(root(lax.max(depth, limit)), -3))
+    result = product(inside, lax.select(is_central, centre, tail))
+    beyond = lax.select(lax.eq(magnitude, one), constant(x, np.inf), constant(x, np.nan))
+    return with_sign(lax.select(is_inside, result, beyond), x)

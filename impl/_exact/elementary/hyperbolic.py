@@ -1,0 +1,147 @@
+"""tanh, logistic, sinh, cosh, and the inverse hyperbolic functions."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+from jax import lax
+
+from impl._exact.arithmetic import product
+from impl._exact.elementary._words import (
+    constant,
+    is_below,
+    plus,
+    quotient,
+    root,
+    rounded,
+    with_sign,
+)
+from impl._exact.elementary.exponentials import wide_exp, wide_expm1
+from impl._exact.elementary.logarithms import wide_log1p
+
+
+def tanh(x: jax.Array, **_: object) -> jax.Array:
+    """Returns the hyperbolic tangent, rounded once from float64.
+
+    Args:
+        x: Any shape; float32, float16 or bfloat16.
+
+    Raises:
+        TypeError: Another dtype.
+    """
+    return rounded(_wide_tanh, x)
+
+
+def _wide_tanh(x: jax.Array) -> jax.Array:
+    magnitude = lax.abs(x)
+    more = wide_expm1(lax.add(magnitude, magnitude))
+    return with_sign(quotient(more, plus(more, 2.0)), x)
+
+
+def logistic(x: jax.Array, **_: object) -> jax.Array:
+    """Returns 1 / (1 + e**-x), rounded once from float64.
+
+    Args:
+        x: Any shape; float32, float16 or bfloat16.
+
+    Raises:
+        TypeError: Another dtype.
+    """
+    return rounded(lambda wide: quotient(constant(wide, 1), plus(wide_exp(lax.neg(wide)), 1)), x)
+
+
+def sinh(x: jax.Array, **_: object) -> jax.Array:
+    """Returns the hyperbolic sine, rounded once from float64.
+
+    Args:
+        x: Any shape; float32, float16 or bfloat16.
+
+    Raises:
+        TypeError: Another dtype.
+    """
+    return rounded(_wide_sinh, x)
+
+
+def _wide_sinh(x: jax.Array) -> jax.Array:
+    more = wide_expm1(lax.abs(x))
+    twice = lax.add(more, quotient(more, plus(more, 1)))
+    return with_sign(lax.mul(twice, constant(x, 0.5)), x)
+
+
+def cosh(x: jax.Array, **_: object) -> jax.Array:
+    """Returns the hyperbolic cosine, rounded once from float64.
+
+    Args:
+        x: Any shape; float32, float16 or bfloat16.
+
+    Raises:
+        TypeError: Another dtype.
+    """
+    return rounded(_wide_cosh, x)
+
+
+def _wide_cosh(x: jax.Array) -> jax.Array:
+    power = wide_exp(lax.abs(x))
+    return lax.mul(lax.add(power, quotient(constant(x, 1), power)), constant(x, 0.5))
+
+
+def asinh(x: jax.Array, **_: object) -> jax.Array:
+    """Returns the inverse hyperbolic sine, rounded once from float64.
+
+    Args:
+        x: Any shape; float32, float16 or bfloat16.
+
+    Raises:
+        TypeError: Another dtype.
+    """
+    return rounded(_wide_asinh, x)
+
+
+def _wide_asinh(x: jax.Array) -> jax.Array:
+    magnitude = lax.abs(x)
+    is_finite = is_below(magnitude, np.inf)
+    usual = lax.select(is_finite, magnitude, constant(x, 1))
+    square = product(usual, usual)
+    more = quotient(square, plus(root(plus(square, 1)), 1))
+    result = wide_log1p(lax.add(usual, more))
+    return with_sign(lax.select(is_finite, result, magnitude), x)
+
+
+def acosh(x: jax.Array, **_: object) -> jax.Array:
+    """Returns the inverse hyperbolic cosine, rounded once from float64. Below 1 it is NaN.
+
+    Args:
+        x: Any shape; float32, float16 or bfloat16.
+
+    Raises:
+        TypeError: Another dtype.
+    """
+    return rounded(_wide_acosh, x)
+
+
+def _wide_acosh(x: jax.Array) -> jax.Array:
+    above = plus(x, -1)
+    result = wide_log1p(lax.add(above, root(product(above, plus(x, 1)))))
+    return lax.select(is_below(x, 1), constant(x, np.nan), result)
+
+
+def atanh(x: jax.Array, **_: object) -> jax.Array:
+    """Returns the inverse hyperbolic tangent, rounded once from float64.
+
+    That of 1 is infinity, and that of -1 is minus infinity. Beyond them it is NaN.
+
+    Args:
+        x: Any shape; float32, float16 or bfloat16.
+
+    Raises:
+        TypeError: Another dtype.
+    """
+    return rounded(_wide_atanh, x)
+
+
+def _wide_atanh(x: jax.Array) -> jax.Array:
+    magnitude = lax.abs(x)
+    rest = plus(lax.neg(magnitude), 1)
+    result = lax.mul(wide_log1p(quotient(lax.add(magnitude, magnitude), rest)), constant(x, 0.5))
+    result = lax.select(lax.gt(magnitude, constant(x, 1)), constant(x, np.nan), result)
+    return with_sign(result, x)

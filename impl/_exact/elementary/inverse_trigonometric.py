@@ -1,0 +1,112 @@
+"""asin, acos, atan and atan2: all are the angle of a point."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+from jax import lax
+
+from impl._exact.arithmetic import product
+from impl._exact.elementary import _coefficients as data
+from impl._exact.elementary._words import (
+    constant,
+    has_sign,
+    plus,
+    polynomial,
+    quotient,
+    root,
+    rounded,
+    times,
+    with_sign,
+)
+
+_PI = 3.141592653589793
+#: The tangent of an eighth of a half turn.
+_TAN = 0.41421356237309503
+
+
+def asin(x: jax.Array, **_: object) -> jax.Array:
+    """Returns the inverse sine, rounded once from float64. Beyond 1 and -1 it is NaN.
+
+    Args:
+        x: Any shape; float32, float16 or bfloat16.
+
+    Raises:
+        TypeError: Another dtype.
+    """
+    return rounded(lambda wide: with_sign(_angle(lax.abs(wide), _other_side(wide)), wide), x)
+
+
+def acos(x: jax.Array, **_: object) -> jax.Array:
+    """Returns the inverse cosine, rounded once from float64. Beyond 1 and -1 it is NaN.
+
+    Args:
+        x: Any shape; float32, float16 or bfloat16.
+
+    Raises:
+        TypeError: Another dtype.
+    """
+    return rounded(lambda wide: _angle_of_half_plane(_other_side(wide), wide), x)
+
+
+def atan(x: jax.Array, **_: object) -> jax.Array:
+    """Returns the inverse tangent, rounded once from float64.
+
+    Args:
+        x: Any shape; float32, float16 or bfloat16.
+
+    Raises:
+        TypeError: Another dtype.
+    """
+    return rounded(lambda wide: with_sign(_angle(lax.abs(wide), constant(wide, 1)), wide), x)
+
+
+def atan2(y: jax.Array, x: jax.Array, **_: object) -> jax.Array:
+    """Returns the angle of the point (x, y), rounded once from float64, as IEEE 754 has it.
+
+    Args:
+        y: Any shape; float32, float16 or bfloat16.
+        x: The same shape and dtype.
+
+    Raises:
+        TypeError: Another dtype, or several.
+    """
+    return rounded(_wide_atan2, y, x)
+
+
+def _wide_atan2(y: jax.Array, x: jax.Array) -> jax.Array:
+    return with_sign(_angle_of_half_plane(lax.abs(y), x), y)
+
+
+def _other_side(x: jax.Array) -> jax.Array:
+    """Returns sqrt(1 - x**2)."""
+    magnitude = lax.abs(x)
+    return root(product(plus(lax.neg(magnitude), 1), plus(magnitude, 1)))
+
+
+def _angle_of_half_plane(y: jax.Array, x: jax.Array) -> jax.Array:
+    """Returns the angle of (x, y) from 0 to pi, for y that is not negative."""
+    angle = _angle(y, lax.abs(x))
+    return lax.select(has_sign(x), plus(lax.neg(angle), _PI), angle)
+
+
+def _angle(y: jax.Array, x: jax.Array) -> jax.Array:
+    """Returns the angle of (x, y) from 0 to pi / 2, for coordinates that are not negative."""
+    infinite = lax.full_like(y, np.inf)
+    both = lax.bitwise_and(lax.eq(x, infinite), lax.eq(y, infinite))
+    x, y = (lax.select(both, constant(x, 1), side) for side in (x, y))
+    is_steep = lax.gt(y, x)
+    short = lax.select(is_steep, x, y)
+    long = lax.select(is_steep, y, x)
+    # Beyond pi / 8, the angle to the diagonal is taken.
+    is_middle = lax.gt(short, times(long, _TAN))
+    over = lax.select(is_middle, lax.sub(short, long), short)
+    under = lax.select(is_middle, lax.add(short, long), long)
+    t = quotient(over, under)
+    square = product(t, t)
+    angle = lax.add(t, product(product(square, t), polynomial(data.ATAN, square)))
+    base = lax.select(is_steep, constant(x, _PI / 2), constant(x, 0))
+    base = lax.select(is_middle, constant(x, _PI / 4), base)
+    angle = lax.add(base, lax.select(is_steep, lax.neg(angle), angle))
+    # Both coordinates are zero, and the quotient is NaN.
+    return lax.select(lax.eq(lax.max(x, y), constant(x, 0)), constant(x, 0), angle)

@@ -1,0 +1,187 @@
+"""sin, cos and tan, for every argument.
+
+An argument is reduced by integers: the significand times the bits of 2 / pi that matter for its
+exponent is the number of quarter turns, of which whole turns are dropped.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+from jax import lax
+
+from impl._exact.arithmetic import product
+from impl._exact.elementary import _coefficients as data
+from impl._exact.elementary._words import constant, is_below, plus, polynomial, quotient, rounded
+
+_QUARTER_TURN = 1.5707963267948966
+#: Up to it, an argument need not be reduced.
+_SMALL = 0.7853981633974483
+#: The number of words of 32 bits of 2 / pi that a significand is multiplied with.
+_WORDS = 4
+
+
+def sin(x: jax.Array, **_: object) -> jax.Array:
+    """Returns the sine of an angle in radians, rounded once from float64.
+
+    Args:
+        x: Any shape; float32, float16 or bfloat16.
+
+    Raises:
+        TypeError: Another dtype.
+    """
+    return rounded(lambda wide: _by_quadrant(wide, 0), x)
+
+
+def cos(x: jax.Array, **_: object) -> jax.Array:
+    """Returns the cosine of an angle in radians, rounded once from float64.
+
+    Args:
+        x: Any shape; float32, float16 or bfloat16.
+
+    Raises:
+        TypeError: Another dtype.
+    """
+    return rounded(lambda wide: _by_quadrant(wide, 1), x)
+
+
+def tan(x: jax.Array, **_: object) -> jax.Array:
+    """Returns the tangent of an angle in radians, rounded once from float64.
+
+    Args:
+        x: Any shape; float32, float16 or bfloat16.
+
+    Raises:
+        TypeError: Another dtype.
+    """
+    return rounded(_wide_tan, x)
+
+
+def _by_quadrant(x: jax.Array, ahead: int) -> jax.Array:
+    """Returns the sine of ``x`` and so many quarter turns."""
+    quadrant, r = _reduce(x)
+    quadrant = lax.add(quadrant, lax.full_like(quadrant, ahead))
+    result = lax.select(_has_bit(quadrant, 1), _cos(r), _sin(r))
+    return lax.select(_has_bit(quadrant, 2), lax.neg(result), result)
+
+
+def _wide_tan(x: jax.Array) -> jax.Array:
+    quadrant, r = _reduce(x)
+    sine, cosine = _sin(r), _cos(r)
+    is_odd = _has_bit(quadrant, 1)
+    above = lax.select(is_odd, lax.neg(cosine), sine)
+    return quotient(above, lax.select(is_odd, sine, cosine))
+
+
+def _sin(r: jax.Array) -> jax.Array:
+    square = product(r, r)
+    more = product(product(square, r), polynomial(data.SIN, square))
+    # The sum would make +0 of -0.
+    return lax.select(lax.eq(r, constant(r, 0)), r, lax.add(r, more))
+
+
+def _cos(r: jax.Array) -> jax.Array:
+    square = product(r, r)
+    more = product(product(square, square), polynomial(data.COS, square))
+    return lax.add(plus(lax.mul(square, constant(r, -0.5)), 1), more)
+
+
+def _has_bit(value: jax.Array, bit: int) -> jax.Array:
+    bits = lax.bitwise_and(value, lax.full_like(value, bit))
+    return lax.ne(bits, lax.full_like(bits, 0))
+
+
+def _reduce(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Returns n and r with sin(x) = sin(n * pi / 2 + r), and r from -pi / 4 to pi / 4.
+
+    Args:
+        x: float64 of 24 bits. Infinity and NaN give NaN.
+    """
+    magnitude = lax.abs(x)
+    is_small = lax.le(magnitude, constant(x, _SMALL))
+    is_finite = is_below(magnitude, np.inf)
+    quadrant, fraction = _quarter_turns(lax.select(is_finite, magnitude, constant(x, 1)))
+    r = product(fraction, constant(x, _QUARTER_TURN))
+    is_negative = is_below(x, 0)
+    r = lax.select(is_negative, lax.neg(r), r)
+    quadrant = lax.select(is_negative, lax.neg(quadrant), quadrant)
+    r = lax.select(is_finite, r, constant(x, np.nan))
+    return (
+        lax.select(is_small, lax.full_like(quadrant, 0), quadrant),
+        lax.select(is_small, x, r),
+    )
+
+
+def _quarter_turns(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Returns the quarter turns of an angle from pi / 4: an integer, and a rest of at most 1/2.
+
+    The integer is correct but for whole turns. With x = m * 2**e for a significand m of 24 bits,
+    the bits of 2**e * 2 / pi above 2 are not needed, and 128 bits from there suffice.
+    """
+    raw = lax.bitcast_convert_type(x, np.int64)
+    lead = lax.full_like(raw, 1 << 23)
+    mask = lax.full_like(raw, (1 << 23) - 1)
+    m = lax.shift_right_logical(raw, lax.full_like(raw, 52 - 23))
+    exponent = lax.shift_right_logical(m, lax.full_like(raw, 23))
+    m = lax.bitwise_or(lax.bitwise_and(m, mask), lead)
+    # The bits start at that of weight 2. For 2 / pi itself, two zeros precede the first bit. The
+    # least angle has e = -24.
+    start = lax.sub(exponent, lax.full_like(raw, 1023 + 23 - 24))
+    words = _window(lax.max(start, lax.full_like(raw, 0)))
+    low = lax.full_like(raw, 0xFFFFFFFF)
+    carry = lax.full_like(raw, 0)
+    parts: list[jax.Array] = []
+    for word in reversed(words):
+        total = lax.add(lax.mul(m, word), carry)
+        parts.insert(0, lax.bitwise_and(total, low))
+        carry = lax.shift_right_logical(total, lax.full_like(raw, 32))
+    return _whole_and_rest(parts)
+
+
+def _window(start: jax.Array) -> list[jax.Array]:
+    """Returns the words of 2 / pi from a bit on, the first of which is 26 bits before its point."""
+    # 26 zeros, so that the window of e = -24 starts at the first of the bits.
+    bits = "0" * 26 + "".join(f"{word:032b}" for word in data.TWO_OVER_PI)
+    table = [int(bits[i : i + 32], 2) for i in range(0, 32 * 9, 32)]
+    words = [lax.full_like(start, word) for word in table]
+    for step in (4, 2, 1):
+        moves = _has_bit(start, 32 * step)
+        kept = _WORDS + step
+        words = [
+            lax.select(moves, words[i + step], words[i]) if i + step < len(words) else words[i]
+            for i in range(min(kept, len(words)))
+        ]
+    return _shifted(words, lax.bitwise_and(start, lax.full_like(start, 31)))
+
+
+def _shifted(words: Sequence[jax.Array], by: jax.Array) -> list[jax.Array]:
+    """Returns all words but the last, moved by up to 31 bits."""
+    low = lax.full_like(by, 0xFFFFFFFF)
+    rest = lax.sub(lax.full_like(by, 32), by)
+    return [
+        lax.bitwise_or(
+            lax.bitwise_and(lax.shift_left(word, by), low), lax.shift_right_logical(after, rest)
+        )
+        for word, after in itertools.pairwise(words)
+    ]
+
+
+def _whole_and_rest(parts: Sequence[jax.Array]) -> tuple[jax.Array, jax.Array]:
+    """Returns a fixed-point number of 2 bits before the point as an integer and a rest."""
+    first, second, third, _ = parts
+    top = lax.bitwise_or(lax.shift_left(first, lax.full_like(first, 32)), second)
+    # The shift makes 2 the sign: what is from 2 to 4 counts as negative, which drops a whole turn.
+    unit = lax.full_like(top, 62)
+    half = lax.full_like(top, 1 << 61)
+    whole = lax.shift_right_arithmetic(lax.add(top, half), unit)
+    rest = lax.sub(top, lax.shift_left(whole, unit))
+    value = lax.mul(
+        lax.convert_element_type(rest, np.float64), lax.full_like(rest, 2.0**-62, np.float64)
+    )
+    below = lax.mul(
+        lax.convert_element_type(third, np.float64), lax.full_like(rest, 2.0**-94, np.float64)
+    )
+    return whole, lax.add(value, below)

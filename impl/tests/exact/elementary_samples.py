@@ -1,0 +1,82 @@
+"""The fixed arguments of the elementary functions whose results have known digests.
+
+``python -m conformance.elementary.digests`` computes the digests.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+#: The digests: for each sample, of the rounded results and of those in float64.
+DIGESTS = Path(__file__).with_name("elementary_digests.json")
+COUNT = 1 << 12
+FLOAT32 = np.dtype(np.float32)
+SHORT = (np.dtype(np.float16), np.dtype(jnp.bfloat16))
+#: The functions of two arguments.
+OF_TWO = ("atan2", "div", "pow")
+#: The functions that are tried with 16 bits. The rest are rounded by the same code.
+WITH_SHORT = ("exp", "log", "div", "tanh")
+#: The exponents of ``integer_pow``.
+EXPONENTS = (-3, -1, 2, 3, 7)
+_ORDINARY = {
+    "acos": (-1.0, 1.0),
+    "acosh": (1.0, 20.0),
+    "asin": (-1.0, 1.0),
+    "atanh": (-1.0, 1.0),
+    "erf_inv": (-1.0, 1.0),
+    "log": (0.0, 20.0),
+    "log1p": (-1.0, 20.0),
+    "log2": (0.0, 20.0),
+    "rsqrt": (0.0, 20.0),
+    "sqrt": (0.0, 20.0),
+}
+_SPECIAL = (0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 3.0, 0.5, -2.5, np.inf, -np.inf, np.nan, 1e30, 1e-30)
+
+
+def samples(name: str) -> list[tuple[tuple[np.ndarray, ...], dict[str, Any]]]:
+    """Returns the operands and parameters of the calls of a primitive's function."""
+    if name == "integer_pow":
+        return [(_operands(name, FLOAT32), {"y": exponent}) for exponent in EXPONENTS]
+    dtypes = (FLOAT32, *SHORT) if name in WITH_SHORT else (FLOAT32,)
+    return [(_operands(name, dtype), {}) for dtype in dtypes]
+
+
+def _operands(name: str, dtype: np.dtype) -> tuple[np.ndarray, ...]:
+    """Returns floats of all exponents, ordinary ones, and special ones."""
+    low, high = _ORDINARY.get(name, (-12.0, 12.0))
+    result: list[np.ndarray] = []
+    for factor in (2654435761, 2246822519)[: 2 if name in OF_TWO else 1]:
+        words = (np.arange(1, COUNT + 1, dtype=np.uint64) * np.uint64(factor)).astype(np.uint32)
+        fractions = words[::-1] / 2.0**32
+        ordinary = low + (high - low) * fractions
+        pairs = np.array(_SPECIAL)
+        pairs = np.tile(pairs, len(pairs)) if result else np.repeat(pairs, len(pairs))
+        with np.errstate(all="ignore"):
+            values = np.concatenate([words.view(np.float32), ordinary, pairs])
+            result.append(values.astype(FLOAT32).astype(dtype))
+    return tuple(result)
+
+
+def digest(results: np.ndarray) -> str:
+    """Returns a SHA-256 of the bits of floats, in which all NaN are one."""
+    word = np.dtype(f"uint{8 * results.dtype.itemsize}")
+    words = results.view(word).copy()
+    words[np.isnan(results)] = np.iinfo(word).max
+    return hashlib.sha256(words.tobytes()).hexdigest()
+
+
+def key(name: str, operands: tuple[np.ndarray, ...], parameters: dict[str, Any]) -> str:
+    """Returns the name of a sample in the file of digests."""
+    return " ".join([name, operands[0].dtype.name, *map(str, parameters.values())])
+
+
+def digests() -> dict[str, dict[str, str]]:
+    """Returns the digests that are known."""
+    known: dict[str, dict[str, str]] = json.loads(DIGESTS.read_text("utf-8"))
+    return known

@@ -1,0 +1,256 @@
+from unittest import mock
+
+import jax
+import ml_dtypes
+import numpy as np
+import pytest
+from jax import lax
+
+from impl._exact import arithmetic
+from impl._exact.elementary import DOUBLE, FUNCTIONS, _coefficients, _words, exponentials
+from impl.tests.exact import elementary_samples as samples
+
+INF, NAN = np.inf, np.nan
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+#: The functions whose value in float64 is not rounded by ``_words.rounded`` alone.
+FUSED = ("exp", "log", "log2")
+
+
+def call(name, *operands, **parameters):
+    with arithmetic.wide():
+        return np.asarray(jax.jit(lambda *a: FUNCTIONS[name](*a, **parameters))(*operands))
+
+
+def both(value, dtype):
+    """Returns a value in float64, as it is and rounded."""
+    return arithmetic.seal(value), arithmetic.narrow(value, dtype)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_bits(name):
+    known = samples.digests()
+    for operands, parameters in samples.samples(name):
+        expected = known[samples.key(name, operands, parameters)]
+        if name in FUSED:
+            found = {"rounded": samples.digest(call(name, *operands, **parameters))}
+        else:
+            with mock.patch.object(_words, "narrow", both), arithmetic.wide():
+                program = jax.jit(lambda *a, p=parameters: FUNCTIONS[name](*a, **p))
+                double, single = map(np.asarray, program(*operands))
+            found = {"rounded": samples.digest(single), "float64": samples.digest(double)}
+        assert found == expected, (name, parameters)
+
+
+@pytest.mark.parametrize("name", ["exp", "log"])
+def test_bits_of_double(name):
+    (operand,), _ = samples.samples(name)[0]
+    result = call(name, operand.astype(np.float64))
+    assert samples.digest(result) == samples.digests()[f"{name} float64"]["rounded"]
+
+
+@pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - {"exp", "log", "log2"}))
+def test_sealed(name):
+    count = 2 if name in samples.OF_TWO else 1
+    parameters = {"y": 7} if name == "integer_pow" else {}
+    with arithmetic.wide():
+        operands = [np.ones(2, np.float32)] * count
+        jaxpr = jax.make_jaxpr(lambda *a: FUNCTIONS[name](*a, **parameters))(*operands).jaxpr
+    assert not unsealed(jaxpr)
+
+
+def test_unsealed_is_found():
+    def contracted(x):
+        return lax.add(lax.mul(x, x), x)
+
+    assert unsealed(jax.make_jaxpr(contracted)(np.ones(2)).jaxpr)
+
+
+def unsealed(jaxpr):
+    """Returns the products that a sum uses although they are not exact."""
+    maker = {id(variable): eqn for eqn in jaxpr.eqns for variable in eqn.outvars}
+    sums = [eqn for eqn in jaxpr.eqns if eqn.primitive.name in ("add", "sub")]
+    products = [
+        maker[id(operand)]
+        for eqn in sums
+        for operand in eqn.invars
+        if id(operand) in maker and maker[id(operand)].primitive.name == "mul"
+    ]
+    is_float = [eqn for eqn in products if np.issubdtype(eqn.outvars[0].aval.dtype, np.floating)]
+    return [eqn for eqn in is_float if not any(is_short(o, maker) for o in eqn.invars)]
+
+
+def is_short(operand, maker):
+    """Returns whether the products with an operand are exact by construction."""
+    eqn = maker.get(id(operand))
+    if eqn is None:
+        return False
+    if eqn.primitive.name == "broadcast_in_dim":
+        value = float(eqn.invars[0].val)
+        return value in (_coefficients.LN2_HIGH, _coefficients.LN2_LOW) or (
+            abs(np.frexp(value)[0]) == 0.5
+        )
+    if eqn.primitive.name == "bitcast_convert_type":
+        # A seal is a minimum; else the bits were made: a power of two, or few bits.
+        source = maker.get(id(eqn.invars[0]))
+        return source is not None and source.primitive.name != "min"
+    return False
+
+
+SPECIAL = {
+    "exp": [(NAN, NAN), (INF, INF), (-INF, 0), (0, 1), (89, INF), (-88, 0), (1e-40, 1)],
+    "exp2": [(NAN, NAN), (INF, INF), (-INF, 0), (128, INF), (-126, 2.0**-126), (-127, 0)],
+    "expm1": [(NAN, NAN), (INF, INF), (-INF, -1), (-0.0, -0.0), (1e-30, 1e-30), (1e-40, 0)],
+    "log": [(NAN, NAN), (INF, INF), (-INF, NAN), (0, -INF), (-0.0, -INF), (1, 0), (-1, NAN)],
+    "log1p": [(NAN, NAN), (INF, INF), (-1, -INF), (-2, NAN), (-0.0, -0.0), (1e-30, 1e-30)],
+    "log2": [(NAN, NAN), (INF, INF), (0, -INF), (1, 0), (2, 1), (-1, NAN)],
+    "sin": [(NAN, NAN), (INF, NAN), (-INF, NAN), (-0.0, -0.0), (1e-30, 1e-30), (1e-40, 0)],
+    "cos": [(NAN, NAN), (INF, NAN), (-0.0, 1), (1e-30, 1)],
+    "tan": [(NAN, NAN), (INF, NAN), (-0.0, -0.0), (0, 0), (1e-30, 1e-30)],
+    "asin": [(NAN, NAN), (1.5, NAN), (-0.0, -0.0), (1, np.pi / 2), (-1, -np.pi / 2)],
+    "acos": [(NAN, NAN), (1.5, NAN), (1, 0), (-1, np.pi), (-0.0, np.pi / 2)],
+    "atan": [(NAN, NAN), (INF, np.pi / 2), (-INF, -np.pi / 2), (-0.0, -0.0), (1, np.pi / 4)],
+    "sinh": [(NAN, NAN), (INF, INF), (-INF, -INF), (-0.0, -0.0), (90, INF), (-90, -INF)],
+    "cosh": [(NAN, NAN), (INF, INF), (-INF, INF), (-0.0, 1), (90, INF)],
+    "tanh": [(NAN, NAN), (INF, 1), (-INF, -1), (-0.0, -0.0), (1e-30, 1e-30), (20, 1)],
+    "asinh": [(NAN, NAN), (INF, INF), (-INF, -INF), (-0.0, -0.0), (1e-30, 1e-30)],
+    "acosh": [(NAN, NAN), (INF, INF), (1, 0), (0.5, NAN), (-INF, NAN)],
+    "atanh": [(NAN, NAN), (1, INF), (-1, -INF), (-0.0, -0.0), (1.5, NAN), (-1.5, NAN)],
+    "logistic": [(NAN, NAN), (INF, 1), (-INF, 0), (0, 0.5), (-90, 0)],
+    "erf": [(NAN, NAN), (INF, 1), (-INF, -1), (-0.0, -0.0), (9, 1)],
+    "erfc": [(NAN, NAN), (INF, 0), (-INF, 2), (-0.0, 1), (0, 1), (9.5, 0)],
+    "erf_inv": [(NAN, NAN), (1, INF), (-1, -INF), (1.5, NAN), (-0.0, -0.0)],
+    "sqrt": [(NAN, NAN), (INF, INF), (-INF, NAN), (-0.0, -0.0), (-1, NAN), (1e-40, 0)],
+    "rsqrt": [(NAN, NAN), (INF, 0), (-INF, NAN), (-0.0, -INF), (0, INF), (1e-40, INF)],
+    "cbrt": [(NAN, NAN), (INF, INF), (-INF, -INF), (-0.0, -0.0), (-27, -3), (1e-40, 0)],
+}
+SPECIAL_PAIRS = {
+    "div": [
+        *[(0, 0, NAN), (INF, INF, NAN), (1, 0, INF), (1, -0.0, -INF), (-0.0, 3, -0.0)],
+        *[(1, INF, 0), (INF, -2, -INF), (NAN, 1, NAN), (1e30, 1e-30, INF), (1e-30, 1e30, 0)],
+        *[(1e-40, 1, 0), (1, 1e-40, INF), (-1e-40, 1, -0.0), (6, 3, 2), (1, -3, -1 / 3)],
+    ],
+    "atan2": [
+        *[(0, 0, 0), (0, -0.0, np.pi), (-0.0, -0.0, -np.pi), (-0.0, 0, -0.0), (NAN, 1, NAN)],
+        *[(INF, INF, np.pi / 4), (INF, -INF, 3 * np.pi / 4), (-INF, 1, -np.pi / 2), (1, NAN, NAN)],
+        *[(1, INF, 0), (-1, INF, -0.0), (1, -INF, np.pi), (1, 0, np.pi / 2), (0, -1, np.pi)],
+    ],
+    "pow": [
+        *[(NAN, 0, 1), (1, NAN, 1), (0, -1, INF), (-0.0, -1, -INF), (-0.0, 3, -0.0)],
+        *[(-0.0, 2, 0), (-1, INF, 1), (0.5, INF, 0), (2, INF, INF), (0.5, -INF, INF)],
+        *[(-INF, 3, -INF), (-INF, -3, -0.0), (-INF, 0.5, INF), (INF, -1, 0), (-2, 0.5, NAN)],
+        *[(-2, 3, -8), (-2, 2, 4), (2, 0.5, 2**0.5), (NAN, 1, NAN), (2, NAN, NAN)],
+        *[(4097, 2, 16785408), (10, 39, INF), (10, -39, 0), (-10, 39, -INF), (0, 0, 1)],
+    ],
+}
+
+
+@pytest.mark.parametrize("name", SPECIAL)
+def test_special_values(name):
+    operand, expected = np.float32(SPECIAL[name]).T.copy()
+    assert_same(call(name, operand), expected)
+
+
+@pytest.mark.parametrize("name", SPECIAL_PAIRS)
+def test_special_values_of_pairs(name):
+    a, b, expected = np.float32(SPECIAL_PAIRS[name]).T.copy()
+    assert_same(call(name, a, b), expected)
+
+
+def test_bounds_of_exp():
+    def neighbours(bound, dtype):
+        bound = dtype(bound)
+        return np.exp(np.longdouble([np.nextafter(bound, dtype(-INF)), bound]))
+
+    below, least = neighbours(exponentials._LOW, np.float32)
+    assert below < 2.0**-126 <= least
+    below, least = neighbours(exponentials._LOW_DOUBLE, np.float64)
+    assert below < 2.0**-1022 <= least
+    assert np.exp(exponentials._HIGH) > 2.0**128
+
+
+def test_ties_of_powers_are_even():
+    seven = np.array([7, 9.5], BFLOAT16)
+    assert_same(call("pow", seven, np.array([3, 2], BFLOAT16)), np.array([344, 90], BFLOAT16))
+
+
+def test_powers_of_integers():
+    base = np.float32([-2, -2, 0, -0.0, 3, np.nan])
+    exponent = np.int32([3, -2, -1, -3, 40, 0])
+    expected = np.float32([-8, 0.25, INF, -INF, 12157665459056928801, 1])
+    assert_same(call("pow", base, exponent), expected)
+    assert_same(call("integer_pow", base, y=0), np.ones_like(base))
+    assert_same(call("integer_pow", base, y=1), base)
+    assert_same(call("integer_pow", base, y=-1), np.float32([-0.5, -0.5, INF, -INF, 1 / 3, NAN]))
+
+
+def assert_same(found, expected):
+    assert found.dtype == expected.dtype
+    assert samples.digest(found) == samples.digest(expected), (found, expected)
+
+
+def test_division_by_a_scalar_is_no_multiplication():
+    (a,), _ = samples.samples("sqrt")[0]
+    for b in np.float32([3, 7, 0.1]):
+        with arithmetic.wide(), np.errstate(all="ignore"):
+            program = jax.jit(lambda a, b: FUNCTIONS["div"](a, lax.broadcast(b, a.shape)))
+            found, expected = np.asarray(program(a, b)), a / b
+        expected = np.where(np.abs(expected) < 2.0**-126, np.copysign(0, a), expected)
+        assert_same(found, np.where(np.abs(a) < 2.0**-126, np.copysign(0, a), expected))
+
+
+def test_an_approximate_quotient_is_mended():
+    (a, b), _ = samples.samples("div")[0]
+
+    def off(x, y):
+        return arithmetic.seal(lax.mul(lax.div(x, y), lax.full_like(x, 1 + 2.0**-32)))
+
+    module = "impl._exact.elementary.roots_and_quotients.quotient"
+    with mock.patch(module, off):
+        found = call("div", a, b)
+    assert samples.digest(found) == samples.digests()["div float32"]["rounded"]
+
+
+def test_double():
+    x = np.float64([0.1, 2, 3, 700, 1e300])
+    with np.errstate(all="ignore"):
+        assert_same(call("div", x, x[::-1].copy()), x / x[::-1])
+        assert_same(call("sqrt", x), np.sqrt(x))
+        assert_same(call("rsqrt", x), 1 / np.sqrt(x))
+        assert_same(call("integer_pow", x, y=-2), 1 / (x * x))
+        ordinary = x[:4]
+        np.testing.assert_array_almost_equal_nulp(call("exp", ordinary), np.exp(ordinary), 2)
+        np.testing.assert_array_almost_equal_nulp(call("log", x), np.log(x), 2)
+    assert_same(call("exp", np.float64([710, -709, NAN])), np.float64([INF, 0, NAN]))
+
+
+@pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - DOUBLE))
+def test_double_is_refused(name):
+    operands = [np.ones(1)] * (2 if name in samples.OF_TWO else 1)
+    with arithmetic.wide(), pytest.raises(TypeError, match="float64"):
+        jax.eval_shape(FUNCTIONS[name], *operands)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (2, 3, 1)])
+def test_shapes(shape):
+    for name in ("exp", "sin", "pow"):
+        count = 2 if name in samples.OF_TWO else 1
+        operands = [jax.ShapeDtypeStruct(shape, np.float32)] * count
+        with arithmetic.wide():
+            result = jax.eval_shape(FUNCTIONS[name], *operands)
+        assert (result.shape, result.dtype) == (shape, np.float32)
+
+
+def test_without_x64():
+    assert not jax.config.jax_enable_x64
+    (operand,), _ = samples.samples("tanh")[0]
+
+    @jax.jit
+    def program(x):
+        with arithmetic.wide():
+            y = FUNCTIONS["tanh"](x)
+        return y + 0
+
+    assert (
+        samples.digest(np.asarray(program(operand)))
+        == (samples.digests()["tanh float32"]["rounded"])
+    )

@@ -1,6 +1,5 @@
 """Products of an axis, running products and running log-sums, in rounds of doubled distance."""
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
@@ -54,10 +53,10 @@ def test_running_log_sums(rng):
         plain = np.logaddexp.accumulate(x.astype(np.float64))
 
     def program(x):
-        options = {"exp": jnp.exp, "log": jnp.log}
-        forward = log_sums.cumlogsumexp(x, 0, **options)
-        backward = log_sums.cumlogsumexp(lax.rev(x, (0,)), 0, reverse=True, **options)
-        return forward, lax.rev(backward, (0,))
+        backward = log_sums.cumlogsumexp(lax.rev(x, (0,)), 0, reverse=True)
+        return log_sums.cumlogsumexp(x, 0), lax.rev(backward, (0,))
 
+    # The sum of many roundings in float64 is far below the one to float32.
+    want = plain.astype(np.float32)
     for got in run(program, x):
-        np.testing.assert_allclose(got, plain, rtol=3e-7)
+        assert_same(got, want)

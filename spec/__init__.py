@@ -27,12 +27,14 @@ from spec.model import Guarantee as Guarantee
 from spec.model import Kind as Kind
 from spec.model import OptionValue as OptionValue
 from spec.model import Order as Order
+from spec.model import Portability as Portability
 from spec.model import Primitive as Primitive
 from spec.model import Profile as Profile
 from spec.model import Row as Row
 from spec.model import Source as Source
 from spec.model import Spec as Spec
 from spec.model import SpecError as SpecError
+from spec.portable import portability as portability
 from spec.resolve import Answer as Answer
 from spec.resolve import check_question as check_question
 from spec.resolve import effect_of_primitive as effect_of_primitive

@@ -23,6 +23,7 @@ from spec.model import (
     Erratum,
     Fact,
     Order,
+    Portability,
     Primitive,
     Profile,
     Row,
@@ -38,7 +39,16 @@ ROOT = files("spec")
 #: The folder of the rows about the primitives of JAX, within that of all rows.
 PRIMITIVES = "jax"
 
-_TABLES = ("profiles", "facts", "orders", "devices", "documents", "releases", "data")
+_TABLES = (
+    "profiles",
+    "facts",
+    "orders",
+    "devices",
+    "documents",
+    "releases",
+    "data",
+    "portable",
+)
 
 
 @functools.cache
@@ -80,6 +90,13 @@ def assemble(tables: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]]) 
         documents = {name: Document(name=name, **t) for name, t in tables["documents"].items()}
     with _reading("data.toml"):
         data = Data(*(tables["data"][key] for key in ("version", "changed", "licence")))
+    with _reading("portable.toml"):
+        classes = tables["portable"]["class"]
+        portable = {name: _portability(name, table) for name, table in classes.items()}
+        unlisted, other_dtypes = (
+            _portability("", {"answer": "refused", **tables["portable"][name]})
+            for name in ("unlisted", "other_dtypes")
+        )
     rows: list[Row] = []
     for file, table in _rows(files):
         with _reading(f"{file}: {table.get('id', 'a row without id')}"):
@@ -95,6 +112,9 @@ def assemble(tables: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]]) 
         documents=MappingProxyType(documents),
         data=data,
         releases=tuple(tables["releases"]["torch"]),
+        portable=MappingProxyType(portable),
+        unlisted=unlisted,
+        other_dtypes=other_dtypes,
     )
 
 
@@ -166,6 +186,20 @@ def _device(name: str, table: dict[str, Any]) -> Device:
         stand_ins=tuple(table["stand_ins"]),
         races=table["races"],
         reason=table.get("reason"),
+    )
+
+
+def _portability(name: str, table: Mapping[str, Any]) -> Portability:
+    dtypes = table.get("dtypes")
+    return Portability(
+        name=name,
+        answer=table["answer"],
+        reason=table.get("reason"),
+        remedy=table.get("remedy"),
+        dtypes=None if dtypes is None else frozenset(dtypes),
+        integers=table.get("integers", False),
+        primitives=tuple(table.get("primitives", ())),
+        statement=table.get("statement"),
     )
 
 

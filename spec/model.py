@@ -18,6 +18,8 @@ Direction: TypeAlias = Literal["forward", "backward"]
 #: off as well. ``unknown``: no row states what the call does.
 Effect: TypeAlias = Literal["raises", "fills", "ordered", "ordered_unlisted", "same", "unknown"]
 Guarantee: TypeAlias = Literal["not_guaranteed", "run_to_run", "portable"]
+#: What the guarantee ``portable`` does to an equation.
+PortableAnswer: TypeAlias = Literal["exact", "rule", "refused"]
 Kind: TypeAlias = Literal["op", "random", "loader", "backend", "compiler", "note", "primitive"]
 State: TypeAlias = Literal["active", "out_of_scope"]
 
@@ -318,11 +320,40 @@ class Data:
 
 
 @dataclasses.dataclass(frozen=True)
+class Portability:
+    """A class of ``portable.toml``: what the guarantee ``portable`` does to some primitives of JAX.
+
+    Attributes:
+        name: Its name; empty for what is in no class.
+        answer: ``exact`` if they give the same bits everywhere as they are, ``rule`` if they do
+            because they are computed in another way, ``refused`` if nothing does.
+        reason: The reason of a refusal, as a part of a sentence; None for other answers.
+        remedy: Advice on a refusal; None for other answers.
+        dtypes: The floats that the answer holds for; None for all of them.
+        integers: Whether it is also about equations without floats.
+        primitives: The names of the primitives, as in a jaxpr.
+        statement: A sentence on why the bits are the same; None for refusals.
+    """
+
+    name: str
+    answer: PortableAnswer
+    reason: str | None = None
+    remedy: str | None = None
+    dtypes: frozenset[str] | None = None
+    integers: bool = False
+    primitives: tuple[str, ...] = ()
+    statement: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class Spec:
     """The content of the files under ``spec/``, read and frozen.
 
     ``releases`` are those of PyTorch that a row may name, from the oldest to the newest.
     ``primitives`` are the rows about the primitives of JAX; ``rows`` are all others.
+    ``portable`` has the classes of JAX's primitives under the guarantee ``portable``, by name;
+    ``unlisted`` is about primitives in no class, and ``other_dtypes`` about floats that a class
+    does not have.
     """
 
     rows: tuple[Row, ...]
@@ -334,6 +365,15 @@ class Spec:
     data: Data
     releases: tuple[str, ...] = ()
     primitives: tuple[Primitive, ...] = ()
+    portable: Mapping[str, Portability] = dataclasses.field(default_factory=dict)
+    unlisted: Portability = Portability("", "refused")
+    other_dtypes: Portability = Portability("", "refused")
+
+    @functools.cached_property
+    def class_of_primitive(self) -> Mapping[str, Portability]:
+        """The class of ``portable.toml`` that each primitive of JAX is in."""
+        classes = {name: each for each in self.portable.values() for name in each.primitives}
+        return MappingProxyType(classes)
 
     @functools.cached_property
     def op_of_primitive(self) -> Mapping[str, str]:

@@ -11,6 +11,8 @@ from types import MappingProxyType, ModuleType
 from conformance.benchmarks import (
     convs,
     elementary,
+    exact_products,
+    exact_sums,
     libraries,
     losses,
     programs,
@@ -33,7 +35,9 @@ _BENCHMARKS: Mapping[str, ModuleType] = MappingProxyType(
         module.__name__.rpartition(".")[2]: module
         for module in (
             convs,
+            exact_products,
             elementary,
+            exact_sums,
             libraries,
             losses,
             programs,

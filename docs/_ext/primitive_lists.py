@@ -1,4 +1,4 @@
-"""Renders the rows about JAX's own primitives: the directive ``spec-primitives``."""
+"""Renders what the mode does to JAX's primitives: ``spec-primitives``, ``portable-primitives``."""
 
 from __future__ import annotations
 
@@ -62,7 +62,43 @@ class SpecPrimitives(SpecDirective):
         return nodes.definition_list_item("", term, body)
 
 
+class PortablePrimitives(SpecDirective):
+    """A definition list of the classes of primitives with one answer under ``portable``."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Makes a definition list."""
+        answer = self.arguments[0]
+        entries = spec.load()
+        answers = sorted({each.answer for each in entries.portable.values()})
+        if answer not in answers:
+            raise self.error(f"no answer {answer!r} to list; there are {answers}")
+        definitions = nodes.definition_list()
+        for found in entries.portable.values():
+            if found.answer == answer:
+                definitions += self.entry(found)
+        return [definitions]
+
+    def entry(self, found: spec.Portability) -> nodes.definition_list_item:
+        """Returns one class in full."""
+        names = ", ".join(f"`{name}`" for name in sorted(found.primitives))
+        why = found.statement or f"Refused, because {found.reason}."
+        body = nodes.definition("", paragraph(why), paragraph(names))
+        fields = []
+        if found.dtypes is not None:
+            dtypes = ", ".join(f"`{dtype}`" for dtype in sorted(found.dtypes))
+            fields.append(field("Floats", paragraph(dtypes)))
+        if found.remedy:
+            fields.append(field("To do", paragraph(found.remedy)))
+        if fields:
+            body += nodes.field_list("", *fields)
+        title = found.name.replace("_", " ").capitalize()
+        return nodes.definition_list_item("", nodes.term("", title), body)
+
+
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Registers the directive."""
+    """Registers the directives."""
     app.add_directive("spec-primitives", SpecPrimitives)
+    app.add_directive("portable-primitives", PortablePrimitives)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -29,3 +29,14 @@ def test_the_page_shows_what_to_do(page_html: Callable[[str], str]) -> None:
     for row in primitive_lists.rows_with("unknown", "cuda"):
         assert row.remedy
         assert row.remedy.replace("`", "") in text
+
+
+def test_each_class_of_portable_primitives_is_listed_with_its_primitives(
+    page_html: Callable[[str], str],
+) -> None:
+    text = page_html("the-same-bits-everywhere")
+    terms = re.findall(r"<dt>(.*?)</dt>\s*<dd>(.*?)</dd>", text, re.DOTALL)
+    shown = {term: set(re.findall(r'<span class="pre">(.*?)</span>', body)) for term, body in terms}
+    for found in SPEC.portable.values():
+        title = found.name.replace("_", " ").capitalize()
+        assert set(found.primitives) <= shown[title]

@@ -27,6 +27,22 @@ def wide() -> contextlib.AbstractContextManager[Any]:
     return scope
 
 
+#: Whether the device keeps subnormals, which are then dropped here; part of the key of jit.
+_keeps_subnormals = jax.make_user_context(True)
+
+
+def where_subnormals(*, are_kept: bool) -> contextlib.AbstractContextManager[Any]:
+    """Returns a scope in which functions are made for devices that keep subnormal floats, or not.
+
+    A CPU takes them for zero by itself, also in conversions between float32 and float64.
+
+    Args:
+        are_kept: Whether the devices keep them. It is so outside of any scope.
+    """
+    scope: contextlib.AbstractContextManager[Any] = _keeps_subnormals(are_kept)
+    return scope
+
+
 def seal(value: jax.Array) -> jax.Array:
     """Returns ``value``, rounded to its own dtype before anything else uses it.
 
@@ -72,6 +88,8 @@ def narrow(value: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
 
 
 def _without_subnormals(value: jax.Array) -> jax.Array:
+    if not _keeps_subnormals.value:
+        return value
     is_small = lax.lt(lax.abs(value), lax.full_like(value, _TINY))
     return lax.select(is_small, lax.mul(value, lax.full_like(value, 0)), value)
 

@@ -22,7 +22,7 @@ from jax.experimental.custom_partitioning import custom_partitioning
 from jax.interpreters import mlir
 
 from impl._core import jax_internals
-from impl._core.jax_internals import shardings
+from impl._core.jax_internals import lowering, shardings
 from impl._core.jax_internals.shardings import Tiling
 
 #: Names of the axes of an array. A free axis has a name; None stands for an axis that is gathered.
@@ -142,7 +142,9 @@ def lower(
             return jax.tree.map(shardings.replicated, results)
         shardings.check_partitioner(context)
         names = axes.names(context.avals_in, context.avals_out)
-        call = _partitioned(function, names[: len(args)], names[len(args) :])
+        # JAX lowers the part of a device in a module of its own.
+        part = lowering.native(function) if lowering.is_native(context) else function
+        call = _partitioned(part, names[: len(args)], names[len(args) :])
         context = shardings.with_devices(context)
         return mlir.lower_fun(call, multiple_results=multiple_results)(context, *args)
 

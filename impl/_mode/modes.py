@@ -9,11 +9,20 @@ Source: PyTorch's ``torch.use_deterministic_algorithms`` and ``torch.set_determi
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from typing import Literal, TypeAlias, TypeVar, get_args
 
 import jax
 
 import spec
 from impl._mode.scopes import Scope, ThreadState
+
+#: The guarantees that a user can ask for: the same bits in each run on this machine, or on every
+#: device and every number of devices.
+Guarantee: TypeAlias = Literal["run_to_run", "portable"]
+GUARANTEES: tuple[Guarantee, ...] = get_args(Guarantee)
+
+Name = TypeVar("Name", bound=str)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,17 +33,25 @@ class Mode:
         enabled: Whether the mode is on.
         warn_only: Whether an alert is a warning and not an error; independent of ``enabled``.
         profile: Name of the profile whose rows decide.
+        guarantee: The guarantee that every operation has to give.
     """
 
     enabled: bool = False
     warn_only: bool = False
     profile: str = dataclasses.field(default_factory=lambda: spec.load().default_profile)
+    guarantee: Guarantee = "run_to_run"
+
+    @property
+    def portable(self) -> bool:
+        """Whether the mode is on and asks for the same bits on every device."""
+        return self.enabled and self.guarantee == "portable"
 
 
 # At import, because jax.make_user_context is not thread-safe.
 _mode = jax.make_user_context(Mode())
 _fill = jax.make_user_context(True)
 _scopes: ThreadState[Mode] = ThreadState(_mode)
+_when_portable: list[Callable[[], None]] = []
 
 _DEBUG_MODES = ("default", "warn", "error")
 
@@ -44,8 +61,21 @@ def current() -> Mode:
     return _mode.value  # type: ignore[no-any-return]  # a user context is not typed
 
 
+def when_portable(callback: Callable[[], None]) -> None:
+    """Has a function called each time that the guarantee ``portable`` is asked for.
+
+    Args:
+        callback: The function. It may be called often, and by any thread.
+    """
+    _when_portable.append(callback)
+
+
 def use_deterministic_algorithms(
-    mode: bool, *, warn_only: bool = False, profile: str | None = None
+    mode: bool,
+    *,
+    warn_only: bool = False,
+    profile: str | None = None,
+    guarantee: str | None = None,
 ) -> None:
     """Sets, for the whole process, whether operations must be deterministic.
 
@@ -57,15 +87,20 @@ def use_deterministic_algorithms(
         mode: True to turn the mode on, False to turn it off.
         warn_only: True to warn where an operation would raise. Stored even if ``mode`` is False.
         profile: Name of the profile; None keeps the profile of the process.
+        guarantee: "run_to_run" for the same bits in each run on this machine; "portable" for the
+            same bits on every device, every number of devices and every supported JAX, also in
+            programs of JAX's own functions. What has no portable path is refused by name. None
+            keeps the guarantee of the process, which is "run_to_run" at first.
 
     Raises:
-        TypeError: ``mode`` or ``warn_only`` is not a bool, or ``profile`` is not a string.
-        ValueError: There is no such profile.
+        TypeError: ``mode`` or ``warn_only`` is not a bool, or ``profile`` or ``guarantee`` is not
+            a string.
+        ValueError: There is no such profile or guarantee.
     """
-    # Not that of this thread, which may be inside a scope with a profile of its own.
-    profile_of_process = _mode.get_global().profile
+    # Not that of this thread, which may be inside a scope with a mode of its own.
+    of_process = _mode.get_global()
     _mode.set_global(
-        _checked("use_deterministic_algorithms", mode, warn_only, profile, profile_of_process)
+        _checked("use_deterministic_algorithms", mode, warn_only, profile, guarantee, of_process)
     )
 
 
@@ -84,8 +119,13 @@ def get_deterministic_profile() -> str:
     return current().profile
 
 
+def get_deterministic_guarantee() -> Guarantee:
+    """Returns the guarantee of this thread, "run_to_run" or "portable"; the mode may be off."""
+    return current().guarantee
+
+
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
-    """Sets the mode for the whole process by a level, and keeps the profile.
+    """Sets the mode for the whole process by a level, and keeps the profile and the guarantee.
 
     Args:
         debug_mode: 0 or "default" turns the mode off, 1 or "warn" turns it on with
@@ -120,7 +160,11 @@ def get_deterministic_debug_mode() -> int:
 
 
 def deterministic(
-    mode: bool = True, *, warn_only: bool = False, profile: str | None = None
+    mode: bool = True,
+    *,
+    warn_only: bool = False,
+    profile: str | None = None,
+    guarantee: str | None = None,
 ) -> Scope[Mode]:
     """Returns a scope with its own mode, for this thread only.
 
@@ -135,19 +179,23 @@ def deterministic(
         mode: True to turn the mode on inside, False to turn it off inside.
         warn_only: True to warn where an operation would raise.
         profile: Name of the profile inside; None keeps the profile from before the scope.
+        guarantee: "run_to_run" or "portable", as for ``use_deterministic_algorithms``; None keeps
+            the guarantee from before the scope.
 
     Returns:
         A context manager, which is also a decorator.
 
     Raises:
-        TypeError: ``mode`` or ``warn_only`` is not a bool, or ``profile`` is not a string.
-        ValueError: There is no such profile.
+        TypeError: ``mode`` or ``warn_only`` is not a bool, or ``profile`` or ``guarantee`` is not
+            a string.
+        ValueError: There is no such profile or guarantee.
     """
-    # Here too, so that a decorator refuses bad arguments before the first call.
-    _checked("deterministic", mode, warn_only, profile, "")
-    return Scope(
-        _scopes, lambda: _checked("deterministic", mode, warn_only, profile, current().profile)
-    )
+
+    def inside() -> Mode:
+        return _checked("deterministic", mode, warn_only, profile, guarantee, current())
+
+    inside()  # So that a decorator refuses bad arguments before the first call.
+    return Scope(_scopes, inside)
 
 
 def fill_uninitialized_memory() -> bool:
@@ -174,8 +222,14 @@ def set_fill_uninitialized_memory(value: bool) -> None:
 
 
 def _checked(
-    function: str, mode: bool, warn_only: bool, profile: str | None, default_profile: str
+    function: str,
+    mode: bool,
+    warn_only: bool,
+    profile: str | None,
+    guarantee: str | None,
+    before: Mode,
 ) -> Mode:
+    """Returns the mode of checked arguments; what is None is taken from the mode before."""
     if not isinstance(mode, bool):
         raise TypeError(
             f"{function}(): argument 'mode' (position 1) must be bool, not {type(mode).__name__}"
@@ -184,15 +238,32 @@ def _checked(
         raise TypeError(
             f"{function}(): argument 'warn_only' must be bool, not {type(warn_only).__name__}"
         )
-    if profile is None:
-        return Mode(mode, warn_only, default_profile)
-    if not isinstance(profile, str):
+    profiles = tuple(spec.load().profiles)
+    found = Mode(
+        mode,
+        warn_only,
+        _one_of(function, "profile", profile, profiles, "the spec has") or before.profile,
+        _one_of(function, "guarantee", guarantee, GUARANTEES, "allowed:") or before.guarantee,
+    )
+    if found.portable:
+        for callback in _when_portable:
+            callback()
+    return found
+
+
+def _one_of(
+    function: str, name: str, value: str | None, allowed: tuple[Name, ...], words: str
+) -> Name | None:
+    """Returns the allowed value that an argument is; None if it is not given."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
         raise TypeError(
-            f"{function}(): argument 'profile' must be str or None, not {type(profile).__name__}"
+            f"{function}(): argument {name!r} must be str or None, not {type(value).__name__}"
         )
-    if profile not in spec.load().profiles:
-        raise ValueError(
-            f"{function}(): argument 'profile' got {profile!r}; the spec has "
-            f"{', '.join(map(repr, spec.load().profiles))}"
-        )
-    return Mode(mode, warn_only, profile)
+    for each in allowed:
+        if value == each:
+            return each
+    raise ValueError(
+        f"{function}(): argument {name!r} got {value!r}; {words} {', '.join(map(repr, allowed))}"
+    )

@@ -12,7 +12,8 @@ from __future__ import annotations
 import os
 
 from impl._core import native_scatter
-from impl.programs import _rules
+from impl._mode import modes
+from impl.programs import _pins, _portable, _rules
 from impl.programs._comparison import Difference
 from impl.programs._difference import Recording, record
 from impl.programs._report import Finding, Report
@@ -60,3 +61,7 @@ def are_enabled() -> bool:
 
 if os.environ.get("SAMEBITS_PROGRAMS", "1") != "0":
     _rules.register()
+    if native_scatter.twins:
+        _portable.register()
+        modes.when_portable(_portable.register)
+        _pins.register()

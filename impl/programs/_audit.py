@@ -18,7 +18,7 @@ from impl._core import native_scatter
 from impl._mode import flags, modes
 from impl._mode.decide import Decision
 from impl._mode.modes import Mode
-from impl.programs import _compiled, _facts, _rules
+from impl.programs import _compiled, _facts, _portable, _rules
 from impl.programs._compiled import Instruction
 from impl.programs._report import Finding, Report, Verdict, grouped
 from impl.programs._source import Lines
@@ -70,6 +70,9 @@ def audit(
     of the kind ``primitive`` decide. Equations that give the same bits anyway are not listed,
     unless the mode orders or refuses them nevertheless: its rules do not see values, the audit sees
     some.
+
+    Under the guarantee ``portable`` the findings are also the equations that it refuses, with their
+    lines and with advice.
 
     Args:
         function: The program.
@@ -175,6 +178,13 @@ class Judge:
         if site.name.startswith("samebits_"):
             return self._of_own(site)
         rules = spec.load()
+        own = isinstance(site.equation.params.get("decision"), Decision)
+        if self._mode.portable and _rules.holds() and not own:
+            found = spec.portability(site.name, _dtypes(site))
+            if found is not None and found.answer == "refused":
+                return self._of_refusal(site, found)
+            if found is not None and found.answer == "rule":
+                return None
         answer = spec.resolve_primitive(site.name, self._device, self._facts(site), rules)
         races = answer.row is not None and spec.varies(answer.row, self._device, rules)
         lowered = self._lowered(site)
@@ -196,6 +206,13 @@ class Judge:
         if answer.effect == "ordered" and not _rules.holds():
             remedy = f"{_rules.how_to_enable()} {remedy}"
         return _finding(site, op, answer.row.id, "varies" if races else "unknown", remedy)
+
+    def _of_refusal(self, site: Site, found: spec.Portability) -> Finding:
+        """Returns the finding about an equation that the guarantee ``portable`` refuses."""
+        op = spec.load().op_of_primitive.get(site.name, site.name)
+        reason = str(found.reason)
+        remedy = f"{reason[0].upper()}{reason[1:]}. {found.remedy}"
+        return _finding(site, op, None, "varies" if self._mode.warn_only else "raises", remedy)
 
     def _facts(self, site: Site, *, with_values: bool = True) -> dict[str, spec.FactValue]:
         equation = site.equation
@@ -258,6 +275,11 @@ class Judge:
         return _finding(site, row.op, row.id, "varies", _TURN_ON)
 
 
+def _dtypes(site: Site) -> frozenset[str]:
+    variables = (*site.equation.invars, *site.equation.outvars)
+    return _portable.dtypes([variable.aval for variable in variables])
+
+
 def _finding(
     site: Site,
     primitive: str,
@@ -288,4 +310,5 @@ def in_words(mode: Mode) -> str:
         return "the mode off"
     warns = ", warn_only=True" if mode.warn_only else ""
     part = "" if _rules.holds() else ", but not for JAX's own primitives"
-    return f"the mode on (profile={mode.profile!r}{warns}){part}"
+    asks = f", guarantee={mode.guarantee!r}" if mode.portable else ""
+    return f"the mode on (profile={mode.profile!r}{warns}{asks}){part}"

@@ -6,24 +6,18 @@ windows sent that have it at their first tap, then at the second, and so on, wit
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
-from jax import lax
 from jax.extend.core import Primitive
 
 from impl._core.numerics import accumulator, convert, isolate
-from impl._core.shard_axes import vary_like
+from impl._core.pool_choices import UNROLLED, Padding, Pool, chosen_taps, folded, sent
 
-#: The largest number of elements of a window for which each gets operations of its own. With a few
-#: hundred, XLA compiles for minutes.
-_UNROLLED = 64
-
-Padding = Sequence[tuple[int, int]]
+#: The largest number of elements of a window for which each gets operations of its own.
+_UNROLLED = UNROLLED
 
 
 def select_and_scatter_add(
@@ -50,7 +44,7 @@ def select_and_scatter_add(
     Returns:
         The cotangent of the operand.
     """
-    pool = _Pool(
+    pool = Pool(
         # The last tap of a window comes first: an element then adds its windows in ascending order.
         taps=list(np.ndindex(*window_dimensions))[::-1],
         sizes=operand.shape,
@@ -59,142 +53,18 @@ def select_and_scatter_add(
         padding=padding,
     )
     values = isolate(convert(source, accumulator(source.dtype)))
+    total = jnp.zeros(operand.shape, values.dtype)
     if order is None and len(pool.taps) <= _UNROLLED:
-        chosen = _chosen(pool, operand, select_prim)
-        total = jnp.zeros(operand.shape, values.dtype)
+        chosen = chosen_taps(pool, operand, select_prim, unrolled=True)
         for number in range(len(pool.taps)):
-            total = total + _sent(pool, number, values, chosen)
+            total = total + sent(pool, number, values, chosen)
     else:
         order = jnp.arange(len(pool.taps)) if order is None else order
-        chosen = _chosen_in_a_loop(pool, operand, select_prim)
-        total = _added_in_a_loop(pool, order, values, chosen)
+        chosen = chosen_taps(pool, operand, select_prim, unrolled=False)
+        (total,) = folded(pool, order, _added, [total], [], values, chosen)
     return convert(total, source.dtype)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Pool:
-    """The windows of a pool.
-
-    Attributes:
-        taps: The offsets of a window's elements, from the last to the first.
-        sizes: The shape of the operand.
-        outputs: The shape of the result.
-        strides: The distance between windows.
-        padding: Elements before and after each axis.
-    """
-
-    taps: Sequence[tuple[int, ...]]
-    sizes: Sequence[int]
-    outputs: Sequence[int]
-    strides: Sequence[int]
-    padding: Padding
-
-    @property
-    def reach(self) -> list[int]:
-        """From the first element at a tap to the last, along each axis of the padded operand."""
-        return [(n - 1) * stride + 1 for n, stride in zip(self.outputs, self.strides, strict=True)]
-
-    def padded(self, operand: jax.Array) -> jax.Array:
-        """Returns the operand with its padding, whose values no window chooses."""
-        zero = jnp.zeros((), operand.dtype)
-        return lax.pad(operand, zero, [(*sides, 0) for sides in self.padding])
-
-    def spread(self, values: jax.Array) -> jax.Array:
-        """Returns a value for each window as far apart as the windows are."""
-        zero = jnp.zeros((), values.dtype)
-        return lax.pad(values, zero, [(0, 0, stride - 1) for stride in self.strides])
-
-
-def _sent(pool: _Pool, number: int, values: jax.Array, chosen: jax.Array) -> jax.Array:
-    """Returns what each element gets from the windows that have it at a tap."""
-    zero = jnp.zeros((), values.dtype)
-    sides = []
-    for axis, start in enumerate(pool.taps[number]):
-        low, _ = pool.padding[axis]
-        beyond = pool.sizes[axis] + low - start - pool.reach[axis]
-        sides.append((start - low, beyond, pool.strides[axis] - 1))
-    return lax.pad(jnp.where(chosen == number, values, zero), zero, sides)
-
-
-def _added_in_a_loop(
-    pool: _Pool, order: jax.Array, values: jax.Array, chosen: jax.Array
-) -> jax.Array:
-    """Adds what the taps send, one tap after another in an order."""
-    taps = jnp.asarray(pool.taps, jnp.int32)
-    zero = jnp.zeros((), values.dtype)
-
-    def add(step: jax.Array, total: jax.Array) -> jax.Array:
-        number = order[step]
-        sent = pool.spread(jnp.where(chosen == number, values, zero))
-        starts = list(taps[number])
-        part = lax.dynamic_slice(total, starts, sent.shape) + sent
-        return lax.dynamic_update_slice(total, part, starts)
-
-    padded = [size + sum(sides) for size, sides in zip(pool.sizes, pool.padding, strict=True)]
-    total = vary_like(jnp.zeros(padded, values.dtype), values, chosen)
-    total = lax.fori_loop(0, len(pool.taps), add, total)
-    return lax.pad(total, zero, [(-low, -high, 0) for low, high in pool.padding])
-
-
-def _chosen_in_a_loop(pool: _Pool, operand: jax.Array, select_prim: Primitive) -> jax.Array:
-    """Returns the number of the tap that each window chose, or that of none."""
-    padded = pool.padded(operand)
-    taps = jnp.asarray(pool.taps, jnp.int32)
-    last = len(pool.taps) - 1
-
-    def compare(step: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        best, chosen = state
-        number = last - step
-        window = lax.dynamic_slice(padded, list(taps[number]), pool.reach)
-        value = lax.slice(window, (0,) * window.ndim, window.shape, pool.strides)
-        inside = jnp.ones((1,) * window.ndim, bool)
-        for axis, size in enumerate(pool.sizes):
-            position = jnp.arange(pool.outputs[axis], dtype=jnp.int32) * pool.strides[axis]
-            position += taps[number, axis] - pool.padding[axis][0]
-            shape = [-1 if other == axis else 1 for other in range(window.ndim)]
-            inside &= ((position >= 0) & (position < size)).reshape(shape)
-        replaced = inside & (~select_prim.bind(best, value) | (chosen > last))
-        return jnp.where(replaced, value, best), jnp.where(replaced, number, chosen)
-
-    best = vary_like(jnp.zeros(pool.outputs, operand.dtype), operand)
-    none = vary_like(jnp.full(pool.outputs, last + 1, jnp.int32), operand)
-    chosen: jax.Array = lax.fori_loop(0, last + 1, compare, (best, none))[1]
-    return chosen
-
-
-def _chosen(pool: _Pool, operand: jax.Array, select_prim: Primitive) -> jax.Array:
-    """Does what ``_chosen_in_a_loop`` does, in the operations that XLA fuses best."""
-    padded = pool.padded(operand)
-    best: jax.Array | None = None
-    has_best: npt.NDArray[np.bool_] = np.zeros(1, bool)
-    chosen = jnp.full(pool.outputs, len(pool.taps), jnp.int32)
-    # A window compares its elements from the first tap on.
-    for number in reversed(range(len(pool.taps))):
-        tap = pool.taps[number]
-        limits = [start + reach for start, reach in zip(tap, pool.reach, strict=True)]
-        value = lax.slice(padded, tap, limits, pool.strides)
-        inside = _inside(pool, tap)
-        if best is None:
-            best, has_best = value, inside
-            chosen = jnp.where(inside, number, chosen)
-            continue
-        replaced = ~select_prim.bind(best, value)
-        if not has_best.all():
-            replaced = replaced | ~has_best
-        if not inside.all():
-            replaced = replaced & inside
-        best = jnp.where(replaced, value, best)
-        chosen = jnp.where(replaced, number, chosen)
-        has_best = has_best | inside
-    return chosen
-
-
-def _inside(pool: _Pool, tap: Sequence[int]) -> npt.NDArray[np.bool_]:
-    """Returns whether each window has an element of the operand at a tap."""
-    inside: npt.NDArray[np.bool_] = np.ones((1,) * len(pool.sizes), bool)
-    for axis, size in enumerate(pool.sizes):
-        position = np.arange(pool.outputs[axis]) * pool.strides[axis]
-        position += tap[axis] - pool.padding[axis][0]
-        shape = [-1 if other == axis else 1 for other in range(len(pool.sizes))]
-        inside = inside & ((position >= 0) & (position < size)).reshape(shape)
-    return inside
+def _added(states: list[jax.Array], others: list[jax.Array], sent: jax.Array) -> list[jax.Array]:
+    del others
+    return [states[0] + sent]

@@ -19,6 +19,7 @@ from jax.interpreters import mlir
 
 import spec
 from impl._core import jax_internals, native_scatter
+from impl._core.jax_internals import lowering
 from impl._lowerings import _partitioning
 from impl._mode import emulation, modes
 from impl._mode.decide import Alert
@@ -80,7 +81,7 @@ def _lower(
 ) -> Any:
     mode, stand_in = modes.current(), emulation.current()
     seed = None if stand_in is None else stand_in.seed
-    if not switch.value or not (mode.enabled or seed):
+    if not switch.value or not (mode.enabled or seed) or lowering.is_native(context):
         return original(context, *operands, **params)
     facts = _facts.facts(primitive.name, context.avals_in, params)
     answer = spec.resolve_primitive(primitive.name, "any", facts)
@@ -95,6 +96,7 @@ def _lower(
         function = functools.partial(_schedule.permuted, primitive, seed, **params)
     elif answer.effect == "ordered":
         function = functools.partial(_ordered.compute, primitive, row.id, **params)
+        context = lowering.natively(context) if mode.portable else context
     else:
         emit(_alert(answer, mode))
         return original(context, *operands, **params)

@@ -28,6 +28,7 @@ VOCABULARIES = (
     "ids",
     "locks",
     "data",
+    "portable",
 )
 
 

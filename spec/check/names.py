@@ -26,6 +26,7 @@ def findings(rows: list[FileRow], tables: Mapping[str, Any]) -> Iterator[Finding
         yield "profiles.toml", "", "exactly one profile is the default; mark one"
     yield from _devices(tables["devices"])
     yield from _orders(tables["orders"], tables["facts"])
+    yield from _portable(tables["portable"]["class"])
     for file, row in rows:
         for text in itertools.chain(_row(row, tables), _device(row, tables["devices"])):
             yield file, row["id"], text
@@ -51,6 +52,16 @@ def _orders(orders: Mapping[str, Any], facts: Mapping[str, Any]) -> Iterator[Fin
         braces = re.findall(r"{(\w*)}", order["statement"])
         if set(braces) != set(order.get("parameters", {})):
             yield "orders.toml", name, "the braces of statement are not its parameters"
+
+
+def _portable(classes: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yields primitives that are in two classes."""
+    owner: dict[str, str] = {}
+    for name, entry in classes.items():
+        for primitive in entry["primitives"]:
+            if owner.setdefault(primitive, name) != name:
+                text = f"{primitive!r} is in {owner[primitive]!r} already; keep it in one of them"
+                yield "portable.toml", name, text
 
 
 def _row(row: Mapping[str, Any], tables: Mapping[str, Any]) -> Iterator[str]:

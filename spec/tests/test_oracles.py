@@ -113,3 +113,55 @@ def test_of_values_that_occur_equally_often_the_least_is_taken():
 def test_the_last_write_stays():
     out = oracles.last_write(np.zeros(3), np.array([0, 2, 0, 9]), np.array([1.0, 2.0, 3.0, 4.0]))
     assert out.tolist() == [3, 0, 2]
+
+
+def test_an_exact_sum_rounds_terms_to_the_grid_of_the_largest():
+    bits = spec.load().orders["exact"].parameters["bits"]
+    grid = np.float32(2.0 ** (3 - bits))
+    # Half a unit of the grid counts as a whole one, and what is less counts as nothing.
+    terms = [4, grid, grid / 2, -grid / 4, -4]
+    assert oracles.exact(np.array(terms, np.float32)) == 2 * grid
+    assert oracles.exact(np.array(terms[::-1], np.float32)) == 2 * grid
+    # A float64 keeps what the first grid leaves.
+    assert oracles.exact(np.array(terms)) == 1.25 * grid
+
+
+def test_an_exact_sum_is_rounded_once():
+    terms = np.array([2.0**24, 1, 2.0**-5], np.float32)
+    assert oracles.exact(terms) == 2.0**24 + 2
+    assert left_to_right(terms, 0) == 2.0**24
+
+
+@pytest.mark.parametrize(
+    ("terms", "total"),
+    [
+        ([], 0.0),
+        ([-0.0, -0.0], 0.0),
+        ([np.inf, 1], np.inf),
+        ([np.inf, -np.inf], np.nan),
+        ([-np.inf, np.nan], np.nan),
+        ([3e38, 3e38], np.inf),
+        ([3e38, 3e38, -3e38], np.float32(3e38)),
+        ([1e-38, -1.2e-38], -1.2e-38),
+        ([1.5e-38, -1.2e-38], 0.0),
+    ],
+)
+def test_an_exact_sum_of_special_values(terms, total):
+    out = oracles.exact(np.array(terms, np.float32))
+    np.testing.assert_array_equal(out, np.float32(total))
+    assert np.signbit(out) == (total < 0)
+
+
+def test_a_running_sum_has_one_grid():
+    bits = spec.load().orders["exact"].parameters["bits"]
+    small = np.float32(2.0 ** (1 - 2 * bits))
+    out = oracles.exact_running(np.array([small / 4, small, 1], np.float32))
+    assert out.tolist() == [0, small, 1]
+
+
+def test_running_products_are_made_in_rounds():
+    x = rough(6).astype(np.float64)
+    pairs = [x[0], *(x[i - 1] * x[i] for i in range(1, 6))]
+    fours = [*pairs[:2], *(pairs[i - 2] * pairs[i] for i in range(2, 6))]
+    assert oracles.doubling(x)[5] == fours[1] * fours[5]
+    assert oracles.doubling(np.array([1e200, 1e200, 1e-300])).tolist() == [1e200, np.inf, 1e100]

@@ -9,6 +9,8 @@ from conformance.benchmarks import __main__ as command
 from conformance.benchmarks import (
     convs,
     elementary,
+    exact_products,
+    exact_sums,
     libraries,
     losses,
     programs,
@@ -31,6 +33,8 @@ def small_sizes(monkeypatch):
     monkeypatch.setattr(elementary, "SIZES", (100,))
     monkeypatch.setattr(elementary, "OPS", {name: elementary.OPS[name] for name in ("exp", "div")})
     monkeypatch.setattr(scatter, "SIZES", ((20, 3000, 1), (5, 300, 2)))
+    monkeypatch.setattr(exact_sums, "SCATTERS", ((5, 300, 2),))
+    monkeypatch.setattr(exact_sums, "SUMS", (((40, 3), (0,)),))
     monkeypatch.setattr(selection, "SIZES", ((3, 40),))
     sizes = {"nll_loss": (2, 3, 4), "cross_entropy": (5, 3), "ctc_loss": (6, 2, 3)}
     monkeypatch.setattr(losses, "SIZES", sizes)
@@ -43,6 +47,8 @@ def small_sizes(monkeypatch):
     monkeypatch.setattr(recurrent, "SIZES", {"tiny": tiny})
     monkeypatch.setattr(sparse, "SIZES", ((2, 8, 6, 4, 3),))
     monkeypatch.setattr(spatial, "SIZES", {"tiny": (1, 2, 8, 8)})
+    monkeypatch.setattr(exact_products, "SIZES", (8,))
+    monkeypatch.setattr(exact_products, "IMAGES", ((1, 4, 4, 2),))
     monkeypatch.setattr(convs, "SIZES", {"tiny": convs.Size(1, 2, 8, 3, 3, 2, 1)})
     ops = {name: spatial.OPS[name] for name in ("avg_pool2d(3, 2, 1)", "grid_sample")}
     monkeypatch.setattr(spatial, "OPS", ops)
@@ -81,6 +87,7 @@ def small_sizes(monkeypatch):
         (elementary, ["exp | 100", "div | 100"]),
         (scans, ["cumsum | 1 | 3,000", "cummax | 3 | 50"]),
         (scatter, ["20 | 3,000 | 1", "5 | 300 | 2"]),
+        (exact_sums, ["scatter 300 of 2 into 5", "sum [40, 3] over [0]"]),
         (selection, [f"{op} | [3, 40]" for op in selection.OPS]),
         (
             sparse,
@@ -95,6 +102,14 @@ def small_sizes(monkeypatch):
                 f"{op} | tiny, [1, 2, 8, 8] | {direction}"
                 for op in ("avg_pool2d(3, 2, 1)", "grid_sample")
                 for direction in ("forward", "backward")
+            ],
+        ),
+        (
+            exact_products,
+            [
+                f"{product} | {data}"
+                for data in ("Gaussian", "24 binades")
+                for product in ("[8, 8] by [8, 8]", "[1, 4, 4, 2], 3 x 3")
             ],
         ),
         (

@@ -3,6 +3,7 @@
 import re
 import threading
 
+import jax
 import numpy as np
 import pytest
 
@@ -64,6 +65,7 @@ def test_warn_only_resets_where_it_is_not_passed():
         ((True,), {"warn_only": 1}, "argument 'warn_only' must be bool, not int"),
         ((True,), {"warn_only": None}, "argument 'warn_only' must be bool, not NoneType"),
         ((True,), {"profile": 2}, "argument 'profile' must be str or None, not int"),
+        ((True,), {"guarantee": 2}, "argument 'guarantee' must be str or None, not int"),
         ((True, True), {}, "positional argument"),
     ],
 )
@@ -283,3 +285,34 @@ def test_fill_uninitialized_memory_takes_bools_alone(value, got):
     with pytest.raises(RuntimeError, match=f"expected a bool, but got {got}"):
         impl.utils.deterministic.fill_uninitialized_memory = value
     assert impl.utils.deterministic.fill_uninitialized_memory is True
+
+
+@pytest.mark.parametrize("function", ["use_deterministic_algorithms", "deterministic"])
+def test_an_unknown_guarantee_is_a_value_error_that_names_the_guarantees(function):
+    with pytest.raises(ValueError, match="'guarantee' got 'not_guaranteed'; allowed") as error:
+        getattr(impl, function)(True, guarantee="not_guaranteed")
+    assert "'run_to_run', 'portable'" in str(error.value)
+
+
+def test_a_guarantee_is_set_and_none_keeps_it():
+    assert impl.get_deterministic_guarantee() == "run_to_run"
+    impl.use_deterministic_algorithms(True, guarantee="portable")
+    impl.use_deterministic_algorithms(False)
+    assert impl.get_deterministic_guarantee() == "portable"
+    assert not modes.current().portable
+    with impl.deterministic(guarantee="run_to_run"):
+        assert impl.get_deterministic_guarantee() == "run_to_run"
+        with impl.deterministic(guarantee="portable"):
+            assert modes.current().portable
+        assert not modes.current().portable
+    impl.set_deterministic_debug_mode("error")
+    assert modes.current().portable
+
+
+def test_the_guarantee_is_part_of_the_key_of_jit():
+    traces = []
+    jitted = jax.jit(lambda x: traces.append(1) or x)
+    for guarantee in ("run_to_run", "portable", "portable", "run_to_run"):
+        with impl.deterministic(guarantee=guarantee):
+            jitted(1.0)
+    assert len(traces) == 2

@@ -1,0 +1,97 @@
+"""The context of a lowering rule: its platforms, and whether rules of this project apply in it."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+from jax.extend.core import Primitive, jaxpr_as_fun
+from jax.interpreters import mlir
+
+#: The keys that this module adds to JAX's caches, which are otherwise keyed by equations.
+_NATIVE, _CACHES = "samebits_native", "samebits_caches"
+
+
+def is_native(context: Any) -> bool:
+    """Returns whether a lowering rule is called for an equation within ``natively``."""
+    return _NATIVE in context.module_context.lowering_cache
+
+
+def natively(context: Any) -> Any:
+    """Returns the context of a lowering rule in which equations are lowered as JAX lowers them.
+
+    JAX keeps what it lowered, by equation, for each module. Equations within have caches of their
+    own, which also tell that they are within.
+    """
+    module = context.module_context
+    if is_native(context):
+        return context
+    lowered, called = module.lowering_cache.setdefault(_CACHES, ({_NATIVE: None}, {}))
+    within = module.replace(lowering_cache=lowered, cached_primitive_lowerings=called)
+    return context.replace(module_context=within)
+
+
+_native_p = Primitive("samebits_native")
+_native_p.multiple_results = True
+_native_p.def_abstract_eval(lambda *_, jaxpr: jaxpr.out_avals)
+
+
+def _lower_natively(context: Any, *operands: Any, jaxpr: Any) -> Any:
+    rule = mlir.lower_fun(jaxpr_as_fun(jaxpr), multiple_results=True)
+    return rule(natively(context), *operands)
+
+
+mlir.register_lowering(_native_p, _lower_natively)
+
+
+def native(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function whose equations are lowered as JAX lowers them, wherever that is.
+
+    Args:
+        function: Takes arrays, and returns an array or a tree of arrays.
+    """
+
+    def run(*arrays: jax.Array) -> Any:
+        jaxpr, shapes = jax.make_jaxpr(function, return_shape=True)(*arrays)
+        results = _native_p.bind(*arrays, jaxpr=jaxpr)
+        return jax.tree.unflatten(jax.tree.structure(shapes), results)
+
+    return run
+
+
+def platforms(context: Any) -> tuple[str, ...]:
+    """Returns the platforms that a lowering rule lowers for."""
+    return tuple(context.platforms or context.module_context.platforms)
+
+
+def primitives() -> Iterator[Primitive]:
+    """Yields every primitive that JAX has a lowering rule of, each once.
+
+    Raises:
+        LookupError: This release of JAX keeps its rules elsewhere.
+    """
+    try:
+        tables = [mlir._lowerings, *mlir._platform_specific_lowerings.values()]  # noqa: SLF001
+        known = {primitive: None for table in tables for primitive in table}
+    except (AttributeError, TypeError) as error:
+        raise LookupError("this release of JAX keeps lowering rules elsewhere") from error
+    yield from known
+
+
+def equations() -> list[Any]:
+    """Returns the equations that this thread lowers now, the outermost first.
+
+    JAX does not pass a rule the line of its equation, but the functions that call the rule have it.
+    """
+    found: list[Any] = []
+    frame: types.FrameType | None = sys._getframe(1)  # noqa: SLF001  # no other access
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith("jax."):
+            equation = frame.f_locals.get("eqn")
+            if hasattr(equation, "source_info") and not any(equation is each for each in found):
+                found.append(equation)
+        frame = frame.f_back
+    return found[::-1]

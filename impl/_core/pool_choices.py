@@ -1,0 +1,196 @@
+"""The choices of a max pool's windows, and what each window sends to the element that it chose.
+
+The gradient of a max pool, ``lax.select_and_scatter_add``, is computed without a scatter: each
+element takes what the windows sent that have it at their first tap, then at the second, and so on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+from jax import lax
+from jax.extend.core import Primitive
+
+from impl._core.shard_axes import vary_like
+
+#: The largest number of elements of a window for which each gets operations of its own. With a few
+#: hundred, XLA compiles for minutes.
+UNROLLED = 64
+
+Padding: TypeAlias = Sequence[tuple[int, int]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Pool:
+    """The windows of a pool.
+
+    Attributes:
+        taps: The offsets of a window's elements, from the last to the first.
+        sizes: The shape of the operand.
+        outputs: The shape of the result.
+        strides: The distance between windows.
+        padding: Elements before and after each axis.
+    """
+
+    taps: Sequence[tuple[int, ...]]
+    sizes: Sequence[int]
+    outputs: Sequence[int]
+    strides: Sequence[int]
+    padding: Padding
+
+    @property
+    def reach(self) -> list[int]:
+        """From the first element at a tap to the last, along each axis of the padded operand."""
+        return [(n - 1) * stride + 1 for n, stride in zip(self.outputs, self.strides, strict=True)]
+
+    def padded(self, operand: jax.Array) -> jax.Array:
+        """Returns the operand with its padding, whose values no window chooses."""
+        zero = jnp.zeros((), operand.dtype)
+        return lax.pad(operand, zero, [(*sides, 0) for sides in self.padding])
+
+    def spread(self, values: jax.Array) -> jax.Array:
+        """Returns a value for each window as far apart as the windows are."""
+        zero = jnp.zeros((), values.dtype)
+        return lax.pad(values, zero, [(0, 0, stride - 1) for stride in self.strides])
+
+
+def sent(pool: Pool, number: int, values: jax.Array, chosen: jax.Array) -> jax.Array:
+    """Returns what each element gets from the windows that have it at a tap."""
+    spread = pool.spread(jnp.where(chosen == number, values, jnp.zeros((), values.dtype)))
+    # The partitioner of XLA aborts at a pad of a spread array whose padding is negative.
+    starts, limits, sides = [], [], []
+    for axis, tap in enumerate(pool.taps[number]):
+        size, reach = pool.sizes[axis], pool.reach[axis]
+        before = tap - pool.padding[axis][0]
+        start = min(max(0, -before), reach)
+        limit = max(start, min(reach, size - before))
+        low = min(max(0, before), size)
+        starts.append(start)
+        limits.append(limit)
+        sides.append((low, size - low - (limit - start), 0))
+    part = lax.slice(spread, starts, limits)
+    return lax.pad(part, jnp.zeros((), values.dtype), sides)
+
+
+def folded(
+    pool: Pool,
+    order: jax.Array,
+    step: Callable[[list[jax.Array], list[jax.Array], jax.Array], list[jax.Array]],
+    states: Sequence[jax.Array],
+    others: Sequence[jax.Array],
+    values: jax.Array,
+    chosen: jax.Array,
+) -> list[jax.Array]:
+    """Folds what the taps send into states, in a loop over the taps.
+
+    Args:
+        pool: The windows.
+        order: The number of each tap, in the order of the loop.
+        step: Takes parts of the states and of the others, and what a tap sends to each element of
+            the part; returns the parts of the states.
+        states: Arrays of the operand's shape.
+        others: Arrays of that shape, which the loop reads.
+        values: What each window sends.
+        chosen: The tap that each window chose.
+
+    Returns:
+        The states at the end.
+    """
+    taps = jnp.asarray(pool.taps, jnp.int32)
+    zero = jnp.zeros((), values.dtype)
+    read = [pool.padded(array) for array in others]
+
+    def visit(position: jax.Array, states: list[jax.Array]) -> list[jax.Array]:
+        number = order[position]
+        sent = pool.spread(jnp.where(chosen == number, values, zero))
+        starts = list(taps[number])
+        parts, fixed = (
+            [lax.dynamic_slice(array, starts, sent.shape) for array in arrays]
+            for arrays in (states, read)
+        )
+        return [
+            lax.dynamic_update_slice(state, part, starts)
+            for state, part in zip(states, step(parts, fixed, sent), strict=True)
+        ]
+
+    initial = [vary_like(pool.padded(state), values, chosen, *read) for state in states]
+    result = lax.fori_loop(0, len(pool.taps), visit, initial)
+    inside = [(-low, -high, 0) for low, high in pool.padding]
+    return [lax.pad(state, jnp.zeros((), state.dtype), inside) for state in result]
+
+
+def chosen_taps(
+    pool: Pool, operand: jax.Array, select_prim: Primitive, *, unrolled: bool
+) -> jax.Array:
+    """Returns the number of the tap that each window chose, or that of none."""
+    return (_chosen_unrolled if unrolled else _chosen_by_loop)(pool, operand, select_prim)
+
+
+def _chosen_by_loop(pool: Pool, operand: jax.Array, select_prim: Primitive) -> jax.Array:
+    """Returns the number of the tap that each window chose, or that of none."""
+    padded = pool.padded(operand)
+    taps = jnp.asarray(pool.taps, jnp.int32)
+    last = len(pool.taps) - 1
+
+    def compare(step: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        best, chosen = state
+        number = last - step
+        window = lax.dynamic_slice(padded, list(taps[number]), pool.reach)
+        value = lax.slice(window, (0,) * window.ndim, window.shape, pool.strides)
+        inside = jnp.ones((1,) * window.ndim, bool)
+        for axis, size in enumerate(pool.sizes):
+            position = jnp.arange(pool.outputs[axis], dtype=jnp.int32) * pool.strides[axis]
+            position += taps[number, axis] - pool.padding[axis][0]
+            shape = [-1 if other == axis else 1 for other in range(window.ndim)]
+            inside &= ((position >= 0) & (position < size)).reshape(shape)
+        replaced = inside & (~select_prim.bind(best, value) | (chosen > last))
+        return jnp.where(replaced, value, best), jnp.where(replaced, number, chosen)
+
+    best = vary_like(jnp.zeros(pool.outputs, operand.dtype), operand)
+    none = vary_like(jnp.full(pool.outputs, last + 1, jnp.int32), operand)
+    chosen: jax.Array = lax.fori_loop(0, last + 1, compare, (best, none))[1]
+    return chosen
+
+
+def _chosen_unrolled(pool: Pool, operand: jax.Array, select_prim: Primitive) -> jax.Array:
+    """Does what ``_chosen_by_loop`` does, in the operations that XLA fuses best."""
+    padded = pool.padded(operand)
+    best: jax.Array | None = None
+    has_best: npt.NDArray[np.bool_] = np.zeros(1, bool)
+    chosen = jnp.full(pool.outputs, len(pool.taps), jnp.int32)
+    # A window compares its elements from the first tap on.
+    for number in reversed(range(len(pool.taps))):
+        tap = pool.taps[number]
+        limits = [start + reach for start, reach in zip(tap, pool.reach, strict=True)]
+        value = lax.slice(padded, tap, limits, pool.strides)
+        inside = _inside(pool, tap)
+        if best is None:
+            best, has_best = value, inside
+            chosen = jnp.where(inside, number, chosen)
+            continue
+        replaced = ~select_prim.bind(best, value)
+        if not has_best.all():
+            replaced = replaced | ~has_best
+        if not inside.all():
+            replaced = replaced & inside
+        best = jnp.where(replaced, value, best)
+        chosen = jnp.where(replaced, number, chosen)
+        has_best = has_best | inside
+    return chosen
+
+
+def _inside(pool: Pool, tap: Sequence[int]) -> npt.NDArray[np.bool_]:
+    """Returns whether each window has an element of the operand at a tap."""
+    inside: npt.NDArray[np.bool_] = np.ones((1,) * len(pool.sizes), bool)
+    for axis, size in enumerate(pool.sizes):
+        position = np.arange(pool.outputs[axis]) * pool.strides[axis]
+        position += tap[axis] - pool.padding[axis][0]
+        shape = [-1 if other == axis else 1 for other in range(len(pool.sizes))]
+        inside = inside & ((position >= 0) & (position < size)).reshape(shape)
+    return inside

@@ -1,0 +1,203 @@
+"""The grid of an exact sum: its exponent, the rounding of terms to it, and that of their sum.
+
+A term becomes digits: float64 that are integers. Sums of digits are exact in every order, so any
+operation may add them up. Infinities and NaNs stay in the first digit, which gives the right sum of
+them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+import spec
+from impl._exact import arithmetic
+
+#: The bits of the integers that a float64 holds.
+_SIGNIFICAND = 53
+
+
+def bits() -> int:
+    """Returns the bits of a grid."""
+    return int(spec.load().orders["exact"].parameters["bits"])
+
+
+def is_long(dtype: jax.typing.DTypeLike) -> bool:
+    """Returns whether terms of a dtype are float64, which are rounded on two grids."""
+    return jnp.dtype(dtype) == np.float64
+
+
+def at_least_float32(value: jax.Array) -> jax.Array:
+    """Returns a float of 16 bits as float32, and others as they are."""
+    if value.dtype.itemsize >= 4:
+        return value
+    return lax.convert_element_type(value, np.float32)
+
+
+def exponents(magnitude: jax.Array) -> jax.Array:
+    """Returns the least int32 e for which a magnitude is below 2**e, and the next for infinities.
+
+    Args:
+        magnitude: float32 or float64, any shape, not negative. A float32 without a normal one
+            has -126. For float64, e is at least the spec's ``lowest``.
+    """
+    if is_long(magnitude.dtype):
+        lowest = spec.load().orders["exact"].parameters["lowest"]
+        result = arithmetic.exponent_above(magnitude)
+        return lax.max(result, lax.full_like(result, lowest))
+    raw = lax.bitcast_convert_type(magnitude, np.int32)
+    biased = lax.shift_right_logical(raw, lax.full_like(raw, 23))
+    return lax.sub(biased, lax.full_like(biased, 126))
+
+
+def finite(value: jax.Array) -> jax.Array:
+    """Returns finite numbers as they are, and 0 for others."""
+    return lax.select(lax.is_finite(value), value, lax.full_like(value, 0))
+
+
+@dataclasses.dataclass(frozen=True)
+class Digits:
+    """The form of the digits of a sum's terms.
+
+    The k-th digit counts multiples of 2**(e - width * (k + 1)), for k from 0.
+
+    Attributes:
+        width: The bits of a digit.
+        number: How many digits a term has.
+        long: Whether the terms are float64.
+    """
+
+    width: int
+    number: int
+    long: bool
+
+    @staticmethod
+    def of(dtype: jax.typing.DTypeLike, count: int, *, running: bool = False) -> Digits:
+        """Returns the digits of terms of which up to ``count`` are added.
+
+        Args:
+            dtype: The dtype of the terms.
+            count: The most terms of a result.
+            running: Whether the sums are running sums, which have two grids.
+        """
+        whole = bits()
+        grids = 2 if running or is_long(dtype) else 1
+        parts = 1 if count <= 1 << (_SIGNIFICAND - whole) else 2
+        return Digits(whole // parts, grids * parts, is_long(dtype))
+
+    def split(self, terms: jax.Array, exponent: jax.Array) -> list[jax.Array]:
+        """Returns the digits of each term, float64.
+
+        Args:
+            terms: float16, bfloat16, float32 or float64.
+            exponent: The exponent of the grid of each term, int32, of the same shape.
+        """
+        whole = bits()
+        rest = self._scaled(terms, exponent)
+        found: list[jax.Array] = []
+        for _ in range(self.number * self.width // whole):
+            if found:
+                rest = lax.mul(rest, lax.full_like(rest, 2.0**whole))
+            digit = lax.round(rest, lax.RoundingMethod.AWAY_FROM_ZERO)
+            rest = finite(lax.sub(rest, digit))
+            found += [digit] if self.width == whole else self._halves(digit)
+        return found
+
+    def _scaled(self, terms: jax.Array, exponent: jax.Array) -> jax.Array:
+        """Returns terms in units of the grid."""
+        whole = lax.full_like(exponent, bits())
+        if not self.long:
+            terms = arithmetic.widen(at_least_float32(terms))
+            return lax.mul(terms, arithmetic.power_of_two(lax.sub(whole, exponent)))
+        # A factor alone may be beyond the range of float64, so it has two parts.
+        first = lax.shift_right_arithmetic(exponent, lax.full_like(exponent, 1))
+        second = lax.sub(exponent, first)
+        half = lax.mul(without_subnormals(terms), arithmetic.power_of_two(lax.neg(first)))
+        return lax.mul(half, arithmetic.power_of_two(lax.sub(whole, second)))
+
+    def _halves(self, digit: jax.Array) -> list[jax.Array]:
+        unit = 2.0**self.width
+        high = arithmetic.nearest_integer(lax.mul(digit, lax.full_like(digit, 1 / unit)))
+        return [high, finite(lax.sub(digit, lax.mul(high, lax.full_like(high, unit))))]
+
+    def total(
+        self, sums: Sequence[jax.Array], exponent: jax.Array, dtype: jax.typing.DTypeLike
+    ) -> jax.Array:
+        """Returns the number that sums of digits stand for, rounded once.
+
+        Args:
+            sums: The sums of each digit.
+            exponent: The exponent of the grid, int32, of their shape.
+            dtype: The dtype of the result.
+        """
+        whole = self._rounded(_carried(sums, self.width), dtype)
+        return scaled(whole, lax.sub(exponent, lax.full_like(exponent, self.width)), dtype)
+
+    def _rounded(self, digits: Sequence[jax.Array], dtype: jax.typing.DTypeLike) -> jax.Array:
+        first, *others = digits
+        if not others:
+            return first
+        rest = lax.full_like(first, 0)
+        for position, digit in enumerate(others, 1):
+            unit = lax.full_like(digit, 2.0 ** (-self.width * position))
+            rest = lax.add(rest, lax.mul(digit, unit))
+        return lax.add(first, rest) if is_long(dtype) else _sum_rounded_to_odd(first, rest)
+
+
+def scaled(whole: jax.Array, exponent: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
+    """Returns ``whole * 2**exponent``, rounded once to a dtype. A zero becomes +0.
+
+    Args:
+        whole: float64, an integer or a multiple of 2**-64.
+        exponent: int32, at least -1022.
+        dtype: The dtype of the result. For any but float64, the product must not underflow.
+    """
+    result = lax.mul(whole, arithmetic.power_of_two(exponent))
+    if is_long(dtype):
+        height = lax.add(arithmetic.exponent_above(lax.abs(whole)), exponent)
+        is_small = lax.lt(height, lax.full_like(height, -1021))
+        result = lax.select(is_small, lax.mul(whole, lax.full_like(whole, 0)), result)
+    zero = lax.full_like(result, 0)
+    return arithmetic.narrow(lax.select(lax.eq(whole, zero), zero, result), dtype)
+
+
+def without_subnormals(value: jax.Array) -> jax.Array:
+    """Returns float64 with zeros of their sign for subnormals."""
+    is_small = lax.lt(lax.abs(value), lax.full_like(value, 2.0**-1022))
+    return lax.select(is_small, lax.mul(value, lax.full_like(value, 0)), value)
+
+
+def _carried(sums: Sequence[jax.Array], width: int) -> list[jax.Array]:
+    """Returns sums of digits with what exceeds a digit carried to the one before."""
+    digits = list(sums)
+    for position in range(len(digits) - 1, 0, -1):
+        digit = digits[position]
+        unit = lax.full_like(digit, 2.0**width)
+        over = arithmetic.nearest_integer(lax.mul(digit, lax.full_like(digit, 2.0**-width)))
+        digits[position] = lax.sub(digit, lax.mul(over, unit))
+        digits[position - 1] = lax.add(digits[position - 1], over)
+    return digits
+
+
+def _sum_rounded_to_odd(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Returns ``a + b``; if it is not a float64, the neighbour whose last bit is 1.
+
+    Rounding it to a narrower dtype gives what rounding the exact sum gives.
+    """
+    near = arithmetic.seal(lax.add(a, b))
+    of_b = lax.sub(near, a)
+    error = lax.add(lax.sub(a, lax.sub(near, of_b)), lax.sub(b, of_b))
+    zero = lax.full_like(error, 0)
+    raw = lax.bitcast_convert_type(near, np.int64)
+    none, one = lax.full_like(raw, 0), lax.full_like(raw, 1)
+    grows = lax.eq(lax.gt(error, zero), lax.gt(near, zero))
+    is_even = lax.eq(lax.bitwise_and(raw, one), none)
+    is_inexact = lax.bitwise_and(lax.ne(error, zero), lax.is_finite(near))
+    step = lax.select(grows, one, lax.neg(one))
+    odd = lax.add(raw, lax.select(lax.bitwise_and(is_even, is_inexact), step, none))
+    return lax.bitcast_convert_type(odd, np.float64)

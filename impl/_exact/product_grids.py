@@ -1,0 +1,234 @@
+"""The grids on which products are exact: their exponents, and the number of their bits.
+
+A factor of a product is rounded to an integer of some bits, in units of a power of two: one for
+each index that is added over, which moves from the right factor into the left one, and one for
+each row of the left factor. So a term of zero changes no grid. The order ``exact_product`` states
+the rule.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+import spec
+from impl._exact import arithmetic
+
+#: An exponent below those of all products of float32.
+_LEAST = -512
+#: The bits to which magnitudes are rounded up before they are added.
+_MAGNITUDE = 14
+
+
+@dataclasses.dataclass(frozen=True)
+class Level:
+    """A level of precision: the integers to which the factors of a product are rounded.
+
+    A row of the left factor has a greatest magnitude M and a greatest sum S of magnitudes. Its unit
+    is ``min(S / 2**total, M / 2**least)``, but not below ``M / 2**row``. So its integers times
+    those of a column add up to 2**(total + column) at most, or they have ``least`` bits.
+
+    Attributes:
+        column: The bits of the integers of the right factor.
+        row: The most bits of the integers of the left factor.
+        least: Bits that the integers of the left factor may have in any case.
+        total: The bits of the sum of the integers of a row, if there are more than ``least``.
+    """
+
+    column: int
+    row: int
+    least: int
+    total: int
+
+
+def level_of(terms: int, dtypes: Sequence[Any], precision: Any) -> Level:
+    """Returns the level of a product.
+
+    Args:
+        terms: The number of terms of a sum, at least 1.
+        dtypes: The dtypes of both operands and of the result.
+        precision: The precision of the equation, as ``jax.lax`` has it.
+    """
+    bits = spec.load().orders["exact_product"].parameters
+    spare = math.ceil(math.log2(terms))
+    if is_highest(precision):
+        return Level(bits["fine"], bits["row"], min(27, 47 - spare), 38)
+    if all(jnp.dtype(dtype).itemsize <= 2 for dtype in dtypes):
+        return Level(bits["narrow"], bits["narrow"], bits["narrow"], bits["narrow"])
+    return Level(bits["coarse"], bits["row"], min(17, 39 - spare), 30)
+
+
+def is_highest(precision: Any) -> bool:
+    """Returns whether an equation asks for the highest precision of either operand."""
+    both = precision if isinstance(precision, tuple) else (precision,)
+    return lax.Precision.HIGHEST in both or "highest" in both
+
+
+def factor(value: jax.Array) -> jax.Array:
+    """Returns a factor as float32, without a change of its value.
+
+    Args:
+        value: Any shape: a float of 32 bits or fewer, an integer of 16 bits or fewer, or bool.
+
+    Raises:
+        TypeError: float32 does not hold every value of the dtype.
+    """
+    dtype = value.dtype
+    if dtype == np.float32:
+        return value
+    is_float = jnp.issubdtype(dtype, jnp.floating) and dtype.itemsize < 4
+    is_integer = jnp.issubdtype(dtype, jnp.integer) and dtype.itemsize < 4
+    if not is_float and not is_integer and dtype != np.bool_:
+        raise TypeError(f"an exact product takes floats of 32 bits or fewer, not {dtype}")
+    return lax.convert_element_type(value, np.float32)
+
+
+def has_special(*values: jax.Array) -> jax.Array:
+    """Returns whether any element of floats is infinite or NaN, as a scalar."""
+    found = [special_along(value, tuple(range(value.ndim))) for value in values]
+    return functools.reduce(lax.bitwise_or, found)
+
+
+def special_along(value: jax.Array, axes: Sequence[int]) -> jax.Array:
+    """Returns whether any element along some axes is infinite or NaN."""
+    return lax.reduce_or(_is_special(value), tuple(axes))
+
+
+def exponent(value: jax.Array, axes: Sequence[int], scales: jax.Array | None = None) -> jax.Array:
+    """Returns the least e for which 2**e is above the magnitudes along some axes.
+
+    Args:
+        value: Any shape, float32. What is subnormal, infinite or NaN counts as zero.
+        axes: The axes; the result has the others.
+        scales: What each element is multiplied by first: powers of two, or zero, float64.
+
+    Returns:
+        int32; ``arithmetic.MIN_EXPONENT`` for zeros alone.
+    """
+    # A maximum of floats that are not NaN is the same in every order.
+    greatest = lax.reduce_max(_magnitude(value, scales), tuple(axes))
+    return arithmetic.exponent_above(lax.convert_element_type(greatest, np.float64))
+
+
+def magnitudes(value: jax.Array, *scales: jax.Array) -> jax.Array:
+    """Returns integers above scaled magnitudes, and zero for zeros, as float64.
+
+    Their sums are exact. An integer is at least 2 above the magnitude, since a factor may grow
+    where it, and then its limb, is rounded.
+    """
+    magnitude = functools.reduce(_magnitude, scales, value)
+    above = lax.add(lax.floor(magnitude), lax.full_like(magnitude, 3))
+    zero = lax.full_like(magnitude, 0)
+    return lax.select(lax.gt(magnitude, zero), above, zero)
+
+
+def row_exponent(row: jax.Array, sums: Callable[[], jax.Array], level: Level) -> jax.Array:
+    """Returns the exponents of the units of rows.
+
+    Args:
+        row: The exponents above the rows' magnitudes.
+        sums: Returns the greatest sums of ``magnitudes`` in units of ``magnitude_scale``.
+        level: The level.
+    """
+    row = least(row)
+    by_greatest = lax.sub(row, lax.full_like(row, level.least))
+    if level.row == level.least:
+        return by_greatest
+    above = lax.add(arithmetic.exponent_above(sums()), row)
+    by_sum = lax.sub(above, lax.full_like(row, _MAGNITUDE + level.total))
+    return lax.max(lax.min(by_sum, by_greatest), lax.sub(row, lax.full_like(row, level.row)))
+
+
+def magnitude_scale(row: jax.Array) -> jax.Array:
+    """Returns what the magnitudes of rows are multiplied by before they are added."""
+    return unit(row, _MAGNITUDE)
+
+
+def integers(value: jax.Array, *scales: jax.Array) -> jax.Array:
+    """Returns the nearest integers of scaled elements, as float64.
+
+    Args:
+        value: Any shape, float32. A subnormal number counts as zero; what is infinite or NaN stays.
+        scales: Powers of two, or zero, float64, of the same shape.
+    """
+    zero = lax.full_like(value, 0)
+    is_small = lax.lt(lax.abs(value), lax.full_like(value, 2.0**-126))
+    result = lax.convert_element_type(lax.select(is_small, zero, value), np.float64)
+    for scale in scales:
+        result = lax.mul(result, scale)
+    return arithmetic.nearest_integer(result)
+
+
+def scale(exponent: jax.Array) -> jax.Array:
+    """Returns 2 to the power of an int32, as float64, and 0 for that of zeros."""
+    is_zero = lax.eq(exponent, lax.full_like(exponent, arithmetic.MIN_EXPONENT))
+    result = arithmetic.power_of_two(exponent)
+    return lax.select(is_zero, lax.full_like(result, 0), result)
+
+
+def unit(exponent: jax.Array, bits: int) -> jax.Array:
+    """Returns what numbers below ``2**exponent`` are multiplied by to become integers of bits."""
+    return arithmetic.power_of_two(lax.sub(lax.full_like(exponent, bits), least(exponent)))
+
+
+def least(exponent: jax.Array) -> jax.Array:
+    """Returns an exponent, and for that of zeros one that is below those of all products."""
+    return lax.max(exponent, lax.full_like(exponent, _LEAST))
+
+
+def finite(value: jax.Array) -> jax.Array:
+    """Returns floats with zeros for what is infinite or NaN."""
+    return lax.select(_is_special(value), lax.full_like(value, 0), value)
+
+
+def special_factor(value: jax.Array) -> jax.Array:
+    """Returns the sign of each float, and infinities and NaNs as they are, as float32.
+
+    A sum of products of these is finite, infinite or NaN as that of the elements is, and the same
+    in every order.
+    """
+    sign = lax.convert_element_type(lax.sign(finite(value)), np.float32)
+    return lax.select(_is_special(value), lax.convert_element_type(value, np.float32), sign)
+
+
+def with_specials(result: jax.Array, sums: jax.Array) -> jax.Array:
+    """Returns ``sums`` where these are infinite or NaN, and ``result`` elsewhere."""
+    special = lax.convert_element_type(sums, result.dtype)
+    return lax.select(lax.is_finite(sums), result, special)
+
+
+def spread(value: jax.Array, shape: Sequence[int], where: Mapping[int, int]) -> jax.Array:
+    """Broadcasts an array to ``shape``, dimension d of it becoming dimension ``where[d]``."""
+    order = sorted(range(value.ndim), key=lambda d: where[d])
+    moved = lax.transpose(value, order)
+    return lax.broadcast_in_dim(moved, tuple(shape), tuple(where[d] for d in order))
+
+
+def _usual(value: jax.Array) -> jax.Array:
+    """Returns float32 with zeros for what is subnormal, infinite or NaN."""
+    raw = lax.bitcast_convert_type(value, np.uint32)
+    raw = lax.bitwise_and(raw, lax.full_like(raw, 0x7FFFFFFF))
+    # What is below the first normal number wraps to above the last finite one.
+    place = lax.sub(raw, lax.full_like(raw, 0x00800000))
+    is_usual = lax.lt(place, lax.full_like(raw, 0x7F800000 - 0x00800000))
+    return lax.select(is_usual, value, lax.full_like(value, 0))
+
+
+def _is_special(value: jax.Array) -> jax.Array:
+    return lax.bitwise_not(lax.lt(lax.abs(value), lax.full_like(value, np.inf)))
+
+
+def _magnitude(value: jax.Array, scales: jax.Array | None) -> jax.Array:
+    """Returns the magnitudes of float32, times scales, as float64; or without scales as float32."""
+    magnitude = lax.abs(_usual(value)) if value.dtype == np.float32 else value
+    if scales is None:
+        return magnitude
+    return lax.mul(lax.convert_element_type(magnitude, np.float64), scales)

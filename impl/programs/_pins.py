@@ -1,0 +1,99 @@
+"""Derivatives of JAX's functions that JAX writes in another way from release to release.
+
+Under the guarantee ``portable`` they are written here, with primitives that every supported release
+has, so that a program and its gradients are the same equations on all of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import jax
+from jax import lax
+from jax.extend.core import Primitive
+from jax.interpreters import ad
+
+from impl._mode import modes
+from impl.programs import _rules
+
+#: The derivative of a function, from a tangent, the operand and the result.
+Derivative: TypeAlias = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
+
+
+def _like(value: jax.Array, number: float) -> jax.Array:
+    return lax.full_like(value, number)
+
+
+def _complement(value: jax.Array) -> jax.Array:
+    """Returns 1 - x * x, without the loss of digits near 1."""
+    one = _like(value, 1)
+    return lax.mul(lax.sub(one, value), lax.add(one, value))
+
+
+def _erf(tangent: jax.Array, value: jax.Array, _: jax.Array) -> jax.Array:
+    slope = lax.exp(lax.neg(lax.mul(value, value)))
+    return lax.mul(tangent, lax.mul(_like(value, 2 / math.sqrt(math.pi)), slope))
+
+
+def _acosh(tangent: jax.Array, value: jax.Array, _: jax.Array) -> jax.Array:
+    one = _like(value, 1)
+    below, above = lax.rsqrt(lax.sub(value, one)), lax.rsqrt(lax.add(value, one))
+    return lax.mul(tangent, lax.mul(below, above))
+
+
+def _asinh(tangent: jax.Array, value: jax.Array, _: jax.Array) -> jax.Array:
+    return lax.mul(tangent, lax.rsqrt(lax.add(lax.mul(value, value), _like(value, 1))))
+
+
+def _log2(tangent: jax.Array, value: jax.Array, _: jax.Array) -> jax.Array:
+    return lax.div(lax.div(tangent, value), lax.log(_like(value, 2)))
+
+
+#: The derivative of each function, by the name of its primitive.
+DERIVATIVES: Mapping[str, Derivative] = {
+    "acos": lambda t, x, _: lax.mul(t, lax.neg(lax.rsqrt(_complement(x)))),
+    "acosh": _acosh,
+    "asin": lambda t, x, _: lax.mul(t, lax.rsqrt(_complement(x))),
+    "asinh": _asinh,
+    "atanh": lambda t, x, _: lax.div(t, _complement(x)),
+    "erf": _erf,
+    "erfc": lambda t, x, y: lax.neg(_erf(t, x, y)),
+    "expm1": lambda t, x, _: lax.mul(t, lax.exp(x)),
+    "log2": _log2,
+    "logistic": lambda t, _, y: lax.mul(t, lax.mul(y, lax.sub(_like(y, 1), y))),
+    "tanh": lambda t, _, y: lax.mul(t, _complement(y)),
+}
+
+
+def register() -> None:
+    """Gives these functions a derivative that reads the mode when a program is traced."""
+    found = {primitive.name: primitive for primitive in ad.primitive_jvps}
+    for name, derivative in DERIVATIVES.items():
+        primitive = found.get(name)
+        if primitive is not None:
+            original = ad.primitive_jvps[primitive]
+            rule = functools.partial(_jvp, primitive, original, derivative)
+            ad.primitive_jvps[primitive] = rule
+
+
+def _jvp(
+    primitive: Primitive,
+    original: Callable[..., Any],
+    derivative: Derivative,
+    primals: Any,
+    tangents: Any,
+    **params: Any,
+) -> Any:
+    (value,), (tangent,) = primals, tangents
+    pinned = modes.current().portable and _rules.switch.value
+    if not pinned or type(tangent) is ad.Zero or not _is_real(value):
+        return original(primals, tangents, **params)
+    result = primitive.bind(value, **params)
+    return result, derivative(tangent, value, result)
+
+
+def _is_real(value: jax.Array) -> bool:
+    return bool(jax.numpy.issubdtype(value.dtype, jax.numpy.floating))

@@ -1,0 +1,154 @@
+"""Lowering rules for JAX's own primitives under the guarantee ``portable``.
+
+``spec/portable.toml`` has the class of each primitive. One that is exact is lowered as JAX lowers
+it; one that has a rule takes a function of ``impl._exact``, or one of ``_portable_operations``; any
+other is refused by name. With the mode off, or another guarantee, JAX's own rules are called.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
+
+import spec
+from impl._core import jax_internals
+from impl._core.jax_internals import lowering, shardings
+from impl._exact import arithmetic, scatter
+from impl._lowerings import _partitioning
+from impl._mode import modes
+from impl._mode.decide import Decision
+from impl.programs import _portable_functions, _refusal, _rules
+from impl.programs._portable_operations import OPERATIONS
+
+#: What is lowered by another module: scatters in a fixed order, by ``_rules``.
+_ELSEWHERE = "sequences"
+#: The class of primitives that are lowered as JAX lowers them for any platform.
+_WRITTEN = "written"
+#: The class of primitives that JAX lowers as others, which are left to JAX too.
+_SELECTIONS = "selections"
+#: The platforms that take subnormal floats for zero by themselves.
+_FLUSHING = frozenset({"cpu"})
+#: Those whose names of axes are those of a mesh.
+_NAMED = frozenset({"psum", "psum_invariant", "reduce_scatter"})
+
+#: Those that are faster where XLA does not partition them.
+_PLACED = frozenset({"scatter-add", "scatter-sub"})
+
+_known: set[Primitive] = set()
+
+
+def register() -> None:
+    """Gives each primitive of JAX that is not exact a rule that reads the mode.
+
+    It is called again when the guarantee is asked for, for what another library made since.
+    """
+    classes = spec.load().class_of_primitive
+    for primitive in lowering.primitives():
+        if primitive in _known:
+            continue
+        _known.add(primitive)
+        found = classes.get(primitive.name)
+        if found is not None and found.answer == "exact":
+            continue
+        rules = jax_internals.lowering_rules(primitive)
+        wrapped = {}
+        for platform, (original, inline) in rules.items():
+            # One object for one rule: JAX lowers platforms that share a rule together.
+            if original not in wrapped:
+                anywhere = rules.get(None, (original, inline))[0]
+                wrapped[original] = functools.partial(_lower, primitive.name, original, anywhere)
+            mlir.register_lowering(primitive, wrapped[original], platform=platform, inline=inline)
+
+
+def _lower(
+    name: str,
+    original: Callable[..., Any],
+    anywhere: Callable[..., Any],
+    context: Any,
+    *operands: Any,
+    **params: Any,
+) -> Any:
+    mode = modes.current()
+    if not (mode.portable and _rules.switch.value) or lowering.is_native(context):
+        return original(context, *operands, **params)
+    if name.startswith("samebits_") or isinstance(params.get("decision"), Decision):
+        return _own(original, anywhere, context, *operands, **params)
+    found = spec.portability(name, dtypes((*context.avals_in, *context.avals_out)))
+    if found is None or found.answer == "exact" or found.name == _ELSEWHERE:
+        return original(context, *operands, **params)
+    if found.answer == "refused":
+        _refusal.emit(name, context.avals_in, found, warn_only=mode.warn_only)
+        return original(context, *operands, **params)
+    if found.name == _SELECTIONS:
+        return original(lowering.natively(context), *operands, **params)
+    if found.name == _WRITTEN:
+        return anywhere(context, *operands, **params)
+    return _computed(name, context, operands, params)
+
+
+def _own(
+    original: Callable[..., Any],
+    anywhere: Callable[..., Any],
+    context: Any,
+    *operands: Any,
+    **params: Any,
+) -> Any:
+    """Lowers an equation of this project.
+
+    One whose row is portable is lowered as it is. Any other takes the lowering for any platform,
+    whose own equations are portable or refused.
+    """
+    decision = params.get("decision")
+    if isinstance(decision, Decision):
+        rows = {decision.on(platform).row for platform in lowering.platforms(context)}
+        portable = (r is not None and spec.load().row(r).guarantee == "portable" for r in rows)
+        if not all(portable):
+            return anywhere(context, *operands, **params)
+    return original(lowering.natively(context), *operands, **params)
+
+
+def _computed(name: str, context: Any, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Lowers the portable function of a primitive, whose own equations are lowered by JAX."""
+    flushes = not _FLUSHING.issuperset(lowering.platforms(context))
+    function = functools.partial(portable_function(name), **params)
+    if name in OPERATIONS:
+        function = functools.partial(function, flushes=flushes)
+    if name in _PLACED:
+        function = functools.partial(function, place=_place(context, is_cpu=not flushes))
+    within = lowering.natively(context)
+    rule = mlir.lower_fun(function, multiple_results=False)
+    with arithmetic.wide(), arithmetic.where_subnormals(are_kept=flushes):
+        if name in _NAMED:
+            return rule(within, *operands)
+        with shardings.no_mesh():
+            return rule(shardings.without_shardings(within), *operands)
+
+
+def _place(context: Any, *, is_cpu: bool) -> scatter.Place:
+    """Returns where a rule's equation is computed, as scatters need to know it."""
+    if _partitioning.is_partitioned(context):
+        return "anywhere"
+    return "cpu" if is_cpu else "device"
+
+
+def portable_function(name: str) -> Callable[..., jax.Array]:
+    """Returns the function of arrays that a primitive with a rule is lowered as.
+
+    It takes the parameters of the equation as keywords, and has to be traced inside
+    ``arithmetic.wide()``.
+
+    Args:
+        name: The name of the primitive.
+    """
+    found = OPERATIONS.get(name)
+    return _portable_functions.function(name) if found is None else found
+
+
+def dtypes(avals: Sequence[Any]) -> frozenset[str]:
+    """Returns the names of the dtypes of arrays; keys and tokens have none that matter."""
+    return frozenset(str(aval.dtype) for aval in avals if hasattr(aval, "dtype"))

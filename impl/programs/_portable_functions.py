@@ -1,0 +1,144 @@
+"""The functions of ``impl._exact`` that JAX's primitives are lowered as under ``portable``."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+
+from impl._exact import (
+    convolution,
+    elementary,
+    products,
+    running_products,
+    scatter,
+    sums,
+    windows,
+)
+
+
+def function(name: str) -> Callable[..., jax.Array]:
+    """Returns the function of a primitive, which takes the parameters of the equation.
+
+    Args:
+        name: The name of the primitive.
+    """
+    return _FUNCTIONS.get(name) or elementary.FUNCTIONS[name]
+
+
+def _log2(value: jax.Array, **_: Any) -> jax.Array:
+    """Returns the quotient of two logarithms, as JAX before 0.12 writes it in ``jnp.log2``."""
+    log = elementary.FUNCTIONS["log"]
+    return elementary.FUNCTIONS["div"](log(value), log(jax.lax.full_like(value, 2)))
+
+
+def _reduce_sum(value: jax.Array, *, axes: Any, **_: Any) -> jax.Array:
+    return sums.reduce_sum(value, tuple(axes))
+
+
+def _scatter_add(
+    *operands: jax.Array,
+    subtract: bool = False,
+    dimension_numbers: Any,
+    mode: Any,
+    indices_are_sorted: bool,
+    unique_indices: bool,
+    place: scatter.Place,
+    **_: Any,
+) -> jax.Array:
+    return scatter.scatter_add(
+        *operands,
+        dimension_numbers=dimension_numbers,
+        mode=mode,
+        indices_are_sorted=indices_are_sorted,
+        unique_indices=unique_indices,
+        subtract=subtract,
+        place=place,
+    )
+
+
+def _dot_general(
+    lhs: jax.Array,
+    rhs: jax.Array,
+    *,
+    dimension_numbers: Any,
+    precision: Any,
+    preferred_element_type: Any,
+    **_: Any,
+) -> jax.Array:
+    return products.dot_general(
+        lhs,
+        rhs,
+        dimension_numbers=dimension_numbers,
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+    )
+
+
+def _without(*names: str, function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
+    """Returns a function that ignores parameters, such as a sharding, of which types have none."""
+
+    def run(*operands: jax.Array, **params: Any) -> jax.Array:
+        kept = {name: value for name, value in params.items() if name not in names}
+        return function(*operands, **kept)
+
+    return run
+
+
+def _psum(value: jax.Array, *, axes: Any, axis_index_groups: Any = None, **_: Any) -> jax.Array:
+    return sums.reduce_sum(
+        value,
+        tuple(axis for axis in axes if isinstance(axis, int)),
+        axis_names=tuple(axis for axis in axes if not isinstance(axis, int)),
+        axis_index_groups=axis_index_groups,
+    )
+
+
+def _reduce_scatter(
+    value: jax.Array,
+    *,
+    axis_name: Any,
+    scatter_dimension: int,
+    axis_index_groups: Any,
+    tiled: bool,
+    **_: Any,
+) -> jax.Array:
+    return sums.reduce_scatter(
+        value,
+        axis_name,
+        scatter_dimension=scatter_dimension,
+        axis_index_groups=axis_index_groups,
+        tiled=tiled,
+    )
+
+
+def _reduce_prod(value: jax.Array, *, axes: Any, **_: Any) -> jax.Array:
+    return running_products.reduce_prod(value, tuple(axes))
+
+
+def _cumprod(value: jax.Array, *, axis: int, reverse: bool) -> jax.Array:
+    return running_products.cumprod(value, axis, reverse=reverse)
+
+
+def _cumsum(value: jax.Array, *, axis: int, reverse: bool) -> jax.Array:
+    return sums.cumsum(value, axis, reverse=reverse)
+
+
+_FUNCTIONS: Mapping[str, Callable[..., jax.Array]] = {
+    "conv_general_dilated": _without("out_sharding", function=convolution.conv_general_dilated),
+    "cumprod": _cumprod,
+    "cumsum": _cumsum,
+    "dot_general": _dot_general,
+    "log2": _log2,
+    "psum": _psum,
+    "psum_invariant": _psum,
+    "reduce_prod": _reduce_prod,
+    "reduce_scatter": _reduce_scatter,
+    "reduce_sum": _reduce_sum,
+    "reduce_window_sum": windows.reduce_window_sum,
+    "scatter-add": _scatter_add,
+    "scatter-sub": functools.partial(_scatter_add, subtract=True),
+    "select_and_scatter_add": windows.select_and_scatter_add,
+}

@@ -1,0 +1,205 @@
+"""Operations of JAX that round once, with the same bits on every device.
+
+A CPU contracts a product and a sum, and takes subnormal floats for zero. A GPU does neither. XLA
+adds two constants first. Every result is sealed, and devices that keep subnormals drop them here.
+Floats of 16 bits are computed in float32 and rounded twice, in the same way everywhere.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from impl._exact import arithmetic, elementary
+
+#: A lowering: takes arrays, and ``flushes``, whether the device keeps subnormals, as keywords
+#: beside the parameters of the equation.
+Function = Callable[..., jax.Array]
+
+
+def _working(dtype: Any) -> np.dtype[Any]:
+    """Returns the dtype in which operations on a dtype are computed."""
+    return np.dtype(np.float32) if jnp.finfo(dtype).bits < 32 else np.dtype(dtype)
+
+
+def _flushed(value: jax.Array) -> jax.Array:
+    """Returns ``value`` with a zero of the same sign for each subnormal number."""
+    least = jnp.finfo(value.dtype).tiny
+    small = lax.lt(lax.abs(value), lax.full_like(value, least))
+    unsigned = jnp.dtype(f"uint{8 * value.dtype.itemsize}")
+    sign = lax.bitcast_convert_type(value, unsigned)
+    mask = lax.full_like(sign, 1 << (8 * value.dtype.itemsize - 1))
+    zero = lax.bitcast_convert_type(lax.bitwise_and(sign, mask), value.dtype)
+    return lax.select(small, zero, value)
+
+
+def _operands(operands: tuple[jax.Array, ...], *, flushes: bool) -> list[jax.Array]:
+    wide = [lax.convert_element_type(each, _working(each.dtype)) for each in operands]
+    return [_flushed(each) for each in wide] if flushes else wide
+
+
+def rounded(function: Function, *operands: jax.Array, flushes: bool, **_: Any) -> jax.Array:
+    """Returns one operation on floats of one dtype, rounded before anything else uses it."""
+    result = arithmetic.seal(function(*_operands(operands, flushes=flushes)))
+    if flushes:
+        result = _flushed(result)
+    if result.dtype == operands[0].dtype:
+        return result
+    return arithmetic.seal(lax.convert_element_type(result, operands[0].dtype))
+
+
+def picked(function: Function, *operands: jax.Array, flushes: bool, **params: Any) -> jax.Array:
+    """Returns an operation that rounds nothing."""
+    result = function(*_operands(operands, flushes=flushes), **params)
+    return lax.convert_element_type(result, operands[0].dtype)
+
+
+def maximum(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Returns the greater element of two; 0 is greater than -0 on every device."""
+    return _of_equal(lax.max, lax.bitwise_and, a, b)
+
+
+def minimum(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Returns the lower element of two; -0 is lower than 0 on every device."""
+    return _of_equal(lax.min, lax.bitwise_or, a, b)
+
+
+def _of_equal(function: Function, of_bits: Function, a: jax.Array, b: jax.Array) -> jax.Array:
+    """Returns ``function``; of equal elements, which differ in the sign of zero, that of bits."""
+    word = jnp.dtype(f"int{8 * a.dtype.itemsize}")
+    bits = of_bits(lax.bitcast_convert_type(a, word), lax.bitcast_convert_type(b, word))
+    return lax.select(lax.eq(a, b), lax.bitcast_convert_type(bits, a.dtype), function(a, b))
+
+
+def _clamp(low: jax.Array, value: jax.Array, high: jax.Array) -> jax.Array:
+    low, high = (
+        lax.broadcast_in_dim(bound, value.shape, ()) if bound.ndim < value.ndim else bound
+        for bound in (low, high)
+    )
+    return minimum(maximum(low, value), high)
+
+
+def clamp(*operands: jax.Array, flushes: bool, **_: Any) -> jax.Array:
+    """Returns the elements that are nearest to those of the second operand between two others."""
+    low, value, high = _operands(operands, flushes=flushes)
+    return lax.convert_element_type(_clamp(low, value, high), operands[1].dtype)
+
+
+def extreme(
+    function: Function, sign: int, value: jax.Array, *, axes: Any, flushes: bool, **_: Any
+) -> jax.Array:
+    """Returns the greatest or lowest elements along axes, by integers in the order of the floats.
+
+    0 is greater than -0. A NaN wins.
+
+    Args:
+        function: ``lax.reduce_max`` or ``lax.reduce_min``.
+        sign: 1 for the greatest, -1 for the lowest.
+        value: Floats.
+        axes: The axes.
+        flushes: Whether the device keeps subnormals, which are dropped.
+    """
+    (wide,) = _operands((value,), flushes=flushes)
+    word = jnp.dtype(f"int{8 * wide.dtype.itemsize}")
+    limits = jnp.iinfo(word)
+    bits = _in_order(lax.bitcast_convert_type(wide, word))
+    of_nan = lax.full_like(bits, limits.max if sign > 0 else limits.min)
+    found = function(lax.select(lax.ne(wide, wide), of_nan, bits), tuple(axes))
+    if not value.size:
+        found = _in_order(
+            lax.bitcast_convert_type(lax.full(found.shape, -sign * np.inf, wide.dtype), word)
+        )
+    result = lax.bitcast_convert_type(_in_order(found), wide.dtype)
+    return lax.convert_element_type(result, value.dtype)
+
+
+def _in_order(bits: jax.Array) -> jax.Array:
+    """Maps the bits of floats to integers in the order of the floats; it is its own inverse."""
+    last = 8 * bits.dtype.itemsize - 1
+    negative = lax.shift_right_arithmetic(bits, lax.full_like(bits, last))
+    return lax.bitwise_xor(
+        bits, lax.bitwise_and(negative, lax.full_like(bits, jnp.iinfo(bits.dtype).max))
+    )
+
+
+def convert(value: jax.Array, *, new_dtype: Any, flushes: bool, **_: Any) -> jax.Array:
+    """Returns ``value`` in another dtype, rounded once if that is a float."""
+    old, new = value.dtype, jnp.dtype(new_dtype)
+    to_float, from_float = (jnp.issubdtype(dtype, jnp.floating) for dtype in (new, old))
+    if from_float and flushes:
+        value = lax.convert_element_type(_operands((value,), flushes=True)[0], old)
+    if not to_float:
+        return lax.convert_element_type(value, new)
+    if from_float:
+        if (
+            jnp.finfo(old).nmant <= jnp.finfo(new).nmant
+            and jnp.finfo(old).nexp <= jnp.finfo(new).nexp
+        ):
+            return lax.convert_element_type(value, new)
+        wide = lax.convert_element_type(value, np.float64)
+        if old == np.float32:
+            return arithmetic.seal(lax.convert_element_type(value, new))
+        return arithmetic.narrow(wide, new)
+    if new.itemsize < 4 and old.itemsize <= 4:
+        return arithmetic.narrow(lax.convert_element_type(value, np.float64), new)
+    first = lax.convert_element_type(value, _working(new))
+    return arithmetic.seal(lax.convert_element_type(arithmetic.seal(first), new))
+
+
+def one_minus_square(value: jax.Array, **_: Any) -> jax.Array:
+    """Returns 1 - x * x, rounded once; the product of two float32 is exact in float64."""
+    wide = value if value.dtype == np.float64 else arithmetic.widen(value)
+    result = lax.sub(lax.full_like(wide, 1), arithmetic.product(wide, wide))
+    return arithmetic.narrow(result, value.dtype)
+
+
+def quotient(a: jax.Array, b: jax.Array, **_: Any) -> jax.Array:
+    """Returns ``a / b``, rounded once.
+
+    XLA may multiply by a reciprocal, which changes the last two bits of a float64. Of operands with
+    24 bits, no quotient is nearer to the middle between two float32 than 2**-50 of itself.
+    """
+    if a.dtype == np.float64:
+        return elementary.FUNCTIONS["div"](a, b)
+    wide = arithmetic.seal(lax.div(arithmetic.widen(a), arithmetic.widen(b)))
+    return arithmetic.narrow(wide, a.dtype)
+
+
+def reduce_precision(value: jax.Array, *, flushes: bool, **params: Any) -> jax.Array:
+    """Returns ``value`` rounded to fewer bits."""
+    (wide,) = _operands((value,), flushes=flushes) if flushes else (value,)
+    result = arithmetic.seal(lax.reduce_precision(wide, **params))
+    return lax.convert_element_type(result, value.dtype)
+
+
+def _square(value: jax.Array) -> jax.Array:
+    return lax.mul(value, value)
+
+
+#: The operation of each primitive, by name.
+OPERATIONS: Mapping[str, Function] = {
+    "add": functools.partial(rounded, lax.add),
+    "add_any": functools.partial(rounded, lax.add),
+    "ceil": functools.partial(picked, lax.ceil),
+    "clamp": clamp,
+    "convert_element_type": convert,
+    "div": quotient,
+    "floor": functools.partial(picked, lax.floor),
+    "max": functools.partial(picked, maximum),
+    "min": functools.partial(picked, minimum),
+    "mul": functools.partial(rounded, lax.mul),
+    "one_minus_square": one_minus_square,
+    "reduce_max": functools.partial(extreme, lax.reduce_max, 1),
+    "reduce_min": functools.partial(extreme, lax.reduce_min, -1),
+    "reduce_precision": reduce_precision,
+    "rem": functools.partial(picked, lax.rem),
+    "round": functools.partial(picked, lax.round),
+    "square": functools.partial(rounded, _square),
+    "sub": functools.partial(rounded, lax.sub),
+}

@@ -1,0 +1,54 @@
+"""The error or warning about an equation that the guarantee ``portable`` refuses."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import spec
+from impl._core.jax_internals import lowering
+from impl.programs import _source
+
+
+def text(name: str, avals: Sequence[Any], found: spec.Portability, source: str) -> str:
+    """Returns the message about an equation.
+
+    Args:
+        name: The name of its primitive.
+        avals: The types of its operands.
+        found: The class that refuses it.
+        source: The line of the user's code.
+    """
+    shapes = ", ".join(
+        aval.str_short(short_dtypes=False) for aval in avals if hasattr(aval, "dtype")
+    )
+    op = spec.load().op_of_primitive.get(name, name)
+    shown = op if op.rpartition(".")[2] == name.replace("-", "_") else f"lax.{name}"
+    return (
+        f"{shown} of {shapes or 'no array'} at {source} has no portable path: {found.reason}. You "
+        f"set guarantee='portable'. {found.remedy} Or pass guarantee='run_to_run', for the same "
+        "bits on this machine alone, or warn_only=True to be warned instead."
+    )
+
+
+def emit(name: str, avals: Sequence[Any], found: spec.Portability, *, warn_only: bool) -> None:
+    """Raises or warns about the equation that this thread lowers now.
+
+    Args:
+        name: The name of its primitive.
+        avals: The types of its operands.
+        found: The class that refuses it.
+        warn_only: Whether to warn.
+
+    Raises:
+        RuntimeError: ``warn_only`` is False.
+    """
+    lines = _source.Lines()
+    for equation in lowering.equations():
+        lines = _source.lines(equation, lines)
+    source = lines.user or _source.caller().user or lines.library or "an unknown line"
+    message = text(name, avals, found, source)
+    if not warn_only:
+        raise RuntimeError(message)
+    warnings.warn(message, UserWarning, stacklevel=2)

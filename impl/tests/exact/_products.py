@@ -1,0 +1,97 @@
+"""Operands of exact products, and the results that the oracles give for any dimension numbers."""
+
+import itertools
+import math
+
+import jax
+import numpy as np
+
+from impl._exact import arithmetic, convolution, products
+from spec import oracles
+
+MATRICES = (((1,), (0,)), ((), ()))
+
+
+def rough(rng, shape, dtype=np.float32, binades=24):
+    """Returns numbers of many magnitudes, among them zeros of both signs and a subnormal."""
+    value = rng.standard_normal(shape) * 2.0 ** rng.integers(-binades, binades + 1, shape)
+    value = np.asarray(value, np.float32)
+    if value.size > 3:
+        value.flat[:3] = 0.0, -0.0, 1e-40
+    return value.astype(dtype)
+
+
+def dot(lhs, rhs, numbers=MATRICES, **options):
+    """Returns an exact product, compiled."""
+    with arithmetic.wide():
+        run = jax.jit(
+            lambda lhs, rhs: products.dot_general(lhs, rhs, dimension_numbers=numbers, **options)
+        )
+        return np.asarray(run(lhs, rhs))
+
+
+def convolve(lhs, rhs, numbers, **options):
+    """Returns an exact convolution, compiled."""
+    numbers = jax.lax.conv_dimension_numbers(lhs.shape, rhs.shape, numbers)
+    with arithmetic.wide():
+        run = jax.jit(
+            lambda lhs, rhs: convolution.conv_general_dilated(
+                lhs, rhs, dimension_numbers=numbers, **options
+            )
+        )
+        return np.asarray(run(lhs, rhs))
+
+
+def expected_dot(lhs, rhs, numbers, dtype, **options):
+    """Returns what the oracle gives for a product of any dimensions."""
+    (lhs_sum, rhs_sum), (lhs_batch, rhs_batch) = numbers
+    left = [d for d in range(lhs.ndim) if d not in {*lhs_sum, *lhs_batch}]
+    right = [d for d in range(rhs.ndim) if d not in {*rhs_sum, *rhs_batch}]
+    a = lhs.transpose(*lhs_batch, *left, *lhs_sum)
+    b = rhs.transpose(*rhs_batch, *rhs_sum, *right)
+    batch, rows = a.shape[: len(lhs_batch)], a.shape[len(lhs_batch) : a.ndim - len(lhs_sum)]
+    columns = b.shape[b.ndim - len(right) :]
+    terms = math.prod(a.shape[a.ndim - len(lhs_sum) :])
+    a = a.reshape(*batch, math.prod(rows), terms)
+    b = b.reshape(*batch, terms, math.prod(columns))
+    return oracles.exact_product(a, b, dtype, **options).reshape((*batch, *rows, *columns))
+
+
+def expected_convolution(lhs, rhs, numbers, dtype, *, groups=(1, 1), highest=False, **window):
+    """Returns what the oracle gives for a convolution of any parameters."""
+    numbers = jax.lax.conv_dimension_numbers(lhs.shape, rhs.shape, numbers)
+    images, kernel = lhs.transpose(numbers.lhs_spec), rhs.transpose(numbers.rhs_spec)
+    features, batches = groups
+    count, channels, *sizes = images.shape
+    outputs, _, *taps = kernel.shape
+    images = images.reshape(batches, count // batches, features, channels // features, -1)
+    images = images.transpose(1, 0, 2, 3, 4).reshape(
+        count // batches, max(groups), channels // features, -1
+    )
+    kernel = kernel.reshape(max(groups), outputs // max(groups), kernel.shape[1], -1)
+    reads = [_reads(*each) for each in zip(sizes, taps, *window.values(), strict=True)]
+    results = [len(read) for read in reads]
+    table = np.zeros((math.prod(results), math.prod(taps)), int)
+    for r, at in enumerate(itertools.product(*map(range, results))):
+        for t, tap in enumerate(itertools.product(*map(range, taps))):
+            places = [read[i][j] for read, i, j in zip(reads, at, tap, strict=True)]
+            table[r, t] = -1 if -1 in places else np.ravel_multi_index(places, sizes)
+    out = oracles.exact_convolution(images, kernel, table, dtype, highest=highest)
+    out = out.reshape(count // batches, outputs, *results)
+    return out.transpose(np.argsort(numbers.out_spec))
+
+
+def _reads(size, taps, stride, padding, lhs_dilation, rhs_dilation):
+    """Returns, for each result along a dimension, the position that each tap reads, or -1."""
+    dilated = (size - 1) * lhs_dilation + 1
+    span = dilated + sum(padding) - (taps - 1) * rhs_dilation
+    table = []
+    for result in range(max(-(-span // stride), 0)):
+        starts = [result * stride - padding[0] + tap * rhs_dilation for tap in range(taps)]
+        table.append(
+            [
+                at // lhs_dilation if 0 <= at < dilated and at % lhs_dilation == 0 else -1
+                for at in starts
+            ]
+        )
+    return table

@@ -1,0 +1,162 @@
+"""Exact sums on 1, 2, 4 and 8 devices; ``test_devices`` runs this in a process that has 8."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+from jax import lax
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from impl._exact import arithmetic, running_products, scatter, sums, windows
+from impl.tests.exact._sums import assert_same, lowered, rough
+from spec import oracles
+
+ROWS = lax.ScatterDimensionNumbers((1,), (0,), (0,))
+
+
+def mesh_of(count):
+    return Mesh(np.array(jax.devices()[:count]), ("d",))
+
+
+@functools.cache
+def inputs():
+    rng = np.random.default_rng(1)
+    index = rng.integers(-1, 9, (64, 1)).astype(np.int32)
+    return rough(rng, (64, 8)), index, rough(rng, (8, 8))
+
+
+def cheap(x, index, operand):
+    return {
+        "sum": sums.reduce_sum(x, (0,)),
+        "sum of all": sums.reduce_sum(x, (0, 1)),
+        "scatter": scatter.scatter_add(operand, index, x, dimension_numbers=ROWS, mode="drop"),
+    }
+
+
+def program(x, index, operand):
+    image = lax.reshape(x, (16, 32))
+    size = {"window_dimensions": (3, 2), "window_strides": (2, 1), "padding": ((1, 1), (0, 0))}
+    plain = {"base_dilation": (1, 1), "window_dilation": (1, 1)}
+    pooled = windows.reduce_window_sum(image, **size, **plain)
+    return {
+        **cheap(x, index, operand),
+        "running": sums.cumsum(image, 0),
+        "windows": pooled,
+        "pool": windows.select_and_scatter_add(pooled, image, select_prim=lax.ge_p, **size),
+        "product": running_products.reduce_prod(image, (0,)),
+        "products": running_products.cumprod(image, 0),
+    }
+
+
+@functools.cache
+def of_one_device():
+    with arithmetic.wide():
+        return jax.tree.map(np.asarray, jax.jit(program)(*inputs()))
+
+
+def test_the_program_of_one_device_has_the_bits_of_the_oracles():
+    x, index, operand = inputs()
+    got = of_one_device()
+    assert_same(got["sum"], oracles.exact(x))
+    rows = [np.concatenate([operand[k : k + 1], x[index[:, 0] == k]]) for k in range(8)]
+    assert_same(got["scatter"], np.stack([oracles.exact(row) for row in rows]))
+
+
+@pytest.mark.parametrize(
+    ("count", "spec", "function"),
+    [(8, P("d"), program), (2, P("d"), cheap), (4, P(None, "d"), cheap), (8, P(None, "d"), cheap)],
+    ids=["8 rows", "2 rows", "4 columns", "8 columns"],
+)
+def test_sharding_changes_no_bit(count, spec, function):
+    x, index, operand = inputs()
+    mesh = mesh_of(count)
+    sharded = [
+        jax.device_put(x, NamedSharding(mesh, spec)),
+        jax.device_put(index, NamedSharding(mesh, P(*spec[:1]))),
+        jax.device_put(operand, NamedSharding(mesh, P(None, *spec[1:]))),
+    ]
+    with arithmetic.wide():
+        got = jax.jit(function)(*sharded)
+    for label, value in got.items():
+        assert_same(value, of_one_device()[label], label)
+
+
+def named(x):
+    return (
+        sums.reduce_sum(x, (0,), axis_names=("d",)),
+        sums.reduce_scatter(x[:8], "d", scatter_dimension=0, tiled=True),
+        sums.psum(x[:8], ("d",)),
+    )
+
+
+@pytest.mark.parametrize(("count", "check"), [(1, True), (2, False), (4, True), (8, False)])
+def test_sums_over_named_axes(count, check):
+    x, _, _ = inputs()
+    with arithmetic.wide():
+        over = jax.shard_map(
+            named,
+            mesh=mesh_of(count),
+            in_specs=P("d"),
+            out_specs=(P(), P("d"), P()),
+            check_vma=check,
+        )
+        whole, parts, total = jax.jit(over)(x)
+    assert_same(whole, oracles.exact(x))
+    want = oracles.exact(x.reshape(count, -1, 8)[:, :8])
+    assert_same(total, want)
+    assert_same(parts, want)
+
+
+def test_groups_of_a_named_axis():
+    x, _, _ = inputs()
+    groups = [[0, 1, 2, 3], [4, 5, 6, 7]]
+    with arithmetic.wide():
+        over = jax.shard_map(
+            lambda x: sums.psum(x, ("d",), groups),
+            mesh=mesh_of(8),
+            in_specs=P("d"),
+            out_specs=P("d"),
+            check_vma=False,
+        )
+        got = jax.jit(over)(x)
+    halves = x.reshape(2, 4, 8, 8)
+    want = np.concatenate([np.tile(oracles.exact(half), (4, 1)) for half in halves])
+    assert_same(got, want)
+
+
+def test_a_scatter_in_a_shard_map_adds_its_own_part():
+    x, index, operand = inputs()
+
+    def local(x, index, operand):
+        options = {"dimension_numbers": ROWS, "mode": "drop"}
+        out = [
+            scatter.scatter_add(operand, index, x, place=place, **options)
+            for place in ("anywhere", "cpu")
+        ]
+        return lax.concatenate(out, 1)
+
+    with arithmetic.wide():
+        over = jax.shard_map(
+            local, mesh=mesh_of(8), in_specs=(P("d"), P("d"), P()), out_specs=P("d")
+        )
+        got = np.asarray(jax.jit(over)(x, index, operand)).reshape(8, 8, 2, 8)
+    for part in range(8):
+        values, rows = x[8 * part :][:8], index[8 * part :][:8, 0]
+        want = [
+            oracles.exact(np.concatenate([operand[k : k + 1], values[rows == k]])) for k in range(8)
+        ]
+        for place in range(2):
+            assert_same(got[part, :, place], np.stack(want))
+
+
+def test_a_lowering_rule_in_a_shard_map():
+    x, _, _ = inputs()
+    want = np.tile(oracles.exact(x.reshape(8, 8, 8)), (8, 1))
+
+    def local(x):
+        return lowered(lambda x: sums.psum(x, ("d",)), x)
+
+    over = jax.shard_map(local, mesh=mesh_of(8), in_specs=P("d"), out_specs=P("d"), check_vma=False)
+    assert_same(jax.jit(over)(x), want)

@@ -1,0 +1,178 @@
+"""Exact scatters of any form, against the oracle in fractions."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from impl._exact import arithmetic, grid, scatter
+from impl.tests.exact._sums import DTYPES, assert_same, lowered, rough, run
+from impl.tests.programs.drawn_scatters import draw
+from spec import oracles
+
+PLACES = ("anywhere", "device", "cpu")
+ROWS = lax.ScatterDimensionNumbers((1,), (0,), (0,))
+SCALARS = lax.ScatterDimensionNumbers((), (0,), (0,))
+
+
+@pytest.fixture(autouse=True)
+def _small_chunks(monkeypatch):
+    monkeypatch.setattr(scatter, "_CHUNK", 5)
+
+
+def all_places(operand, indices, updates, **options):
+    return [
+        scatter.scatter_add(operand, indices, updates, place=place, **options) for place in PLACES
+    ]
+
+
+def terms_of(drawn, operand, updates):
+    """Returns the operand, and for each update its value at its destination and 0 elsewhere."""
+
+    def hit(number):
+        one = (jnp.arange(updates.size) == number).reshape(updates.shape)
+        return drawn(jnp.zeros(operand.shape), drawn.indices, one.astype(jnp.float32))
+
+    hits = np.asarray(jax.jit(jax.vmap(hit))(jnp.arange(updates.size)))
+    zero = np.zeros((), operand.dtype)
+    values = updates.reshape(-1, *(1,) * operand.ndim)
+    return np.concatenate([operand[None], np.where(hits != 0, values, zero)])
+
+
+def cases(rng, dtype, number):
+    while number:
+        drawn = draw(rng)
+        if 3 < drawn.updates.size < 200:
+            operand = rough(rng, drawn.operand.shape, dtype, 7)
+            updates = rough(rng, drawn.updates.shape, dtype, 7)
+            yield drawn, operand, updates
+            number -= 1
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_scatters_of_any_form_have_the_bits_of_the_oracle(rng, dtype):
+    for drawn, operand, updates in cases(rng, dtype, 3 if dtype == "float32" else 1):
+        options = {"dimension_numbers": drawn.numbers, "mode": drawn.mode}
+        got = run(functools.partial(all_places, **options), operand, drawn.indices, updates)
+        want = oracles.exact(terms_of(drawn, operand, updates))
+        for place, one in zip(PLACES, got, strict=True):
+            assert_same(one, want, f"{place} {drawn.numbers} {drawn.mode}")
+
+
+def test_permutations_ties_zeros_and_what_is_not_finite(rng):
+    values = rough(rng, (60, 4))
+    # The tie is half a unit of the grid that 2**20 gives.
+    values[:6, 0] = 2.0**20, 2.0**-10, 2.0**-10, -(2.0**-10), -(2.0**20), 3 * 2.0**-10
+    values[6:, 0] = 0
+    values[:2, 1] = np.inf, -np.inf
+    values[3, 2] = np.inf
+    values[:, 3] = -0.0
+    operand = np.zeros((3, 4), np.float32)
+    operand[:, 3] = -0.0
+    # Subnormal numbers count as zeros, alone and beside the least normal one.
+    values[50:, 0] = 2.0**-127
+    operand[2, 0], operand[2, 2] = 2.0**-127, 2.0**-130
+    values[10, 0], values[50, 2] = 2.0**-127, 2.0**-126
+    values[51:, 2] = 2.0**-128
+    index = np.zeros((60, 1), np.int32)
+    index[50:] = 1
+    order = rng.permutation(60)
+
+    def program(operand, index, values):
+        options = {"dimension_numbers": ROWS, "mode": "drop"}
+        return [
+            all_places(operand, i, v, subtract=subtract, **options)
+            for i, v, subtract in (
+                (index, values, False),
+                (index[order], values[order], False),
+                (index, values, True),
+            )
+        ]
+
+    plain, permuted, subtracted = run(program, operand, index, values)
+    zero = np.zeros((1, 4), np.float32)
+    groups = [values[:50], values[50:], zero]
+    want = np.stack([oracles.exact(np.concatenate([zero, group])) for group in groups])
+    less = np.stack([oracles.exact(np.concatenate([zero, -group])) for group in groups])
+    for place in range(len(PLACES)):
+        assert_same(plain[place], want)
+        assert_same(permuted[place], want)
+        assert_same(subtracted[place], less)
+
+
+def test_more_terms_than_a_float64_holds_have_smaller_digits(rng, monkeypatch):
+    monkeypatch.setattr(grid, "_SIGNIFICAND", 32)
+    monkeypatch.setattr(scatter, "_ROOM", 32)
+    values, index = rough(rng, (60,)), np.zeros((60, 1), np.int32)
+    function = functools.partial(all_places, dimension_numbers=SCALARS)
+    want = oracles.exact(np.append(values, np.float32(3)))
+    for got in run(function, np.full(1, 3, np.float32), index, values):
+        assert_same(got, want[None])
+
+
+def test_a_batch_of_scatters_is_one_scatter_with_batch_axes(rng):
+    operand, updates = rough(rng, (3, 5)), rough(rng, (3, 40))
+    index = rng.integers(0, 5, (3, 40, 1)).astype(np.int32)
+
+    def one(operand, index, updates):
+        return lax.scatter_add(operand, index, updates, SCALARS, mode="drop")
+
+    equations = jax.make_jaxpr(jax.vmap(one))(operand, index, updates).eqns
+    (batched,) = [equation for equation in equations if equation.primitive is lax.scatter_add_p]
+    options = {"dimension_numbers": batched.params["dimension_numbers"], "mode": "drop"}
+    got = run(functools.partial(all_places, **options), operand, index, updates)
+    want = np.array(
+        [
+            [
+                oracles.exact(np.append(updates[b][index[b, :, 0] == d], operand[b, d]))
+                for d in range(5)
+            ]
+            for b in range(3)
+        ],
+        np.float32,
+    )
+    for each in got:
+        assert_same(each, want)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.usefixtures("complete")
+def test_inside_a_lowering_rule_with_the_mode_on(rng, place):
+    values, index = rough(rng, (30,)), np.zeros((30, 1), np.int32)
+    function = functools.partial(scatter.scatter_add, dimension_numbers=SCALARS, place=place)
+    assert not jax.config.jax_enable_x64
+    got = lowered(function, np.zeros(2, np.float32), index, values)
+    assert_same(got, np.array([oracles.exact(np.append(values, np.float32(0))), 0], np.float32))
+
+
+def test_digits_stay_apart(rng):
+    values = rough(rng, (40, 6), "float64", 6)
+    index = np.zeros((39, 1), np.int32)
+    program = functools.partial(scatter.scatter_add, dimension_numbers=ROWS, mode="drop")
+    got = run(program, values[:1], index, values[1:])
+    assert_same(got, oracles.exact(values)[None])
+
+
+def test_no_subnormal_enters_where_the_device_adds_them():
+    options = {"dimension_numbers": SCALARS, "mode": "drop"}
+    args = np.zeros(2, np.float32), np.zeros((3, 1), np.int32), np.zeros(3, np.float32)
+
+    def text(place):
+        function = functools.partial(scatter.scatter_add, place=place, **options)
+        with arithmetic.wide():
+            return str(jax.make_jaxpr(function)(*args))
+
+    least = str(2.0**-126)
+    assert [text(place).count(least) for place in PLACES] == [3, 3, 1]
+
+
+def test_nothing_is_written_to_nothing():
+    empty = np.zeros((0, 3), np.float32)
+    function = functools.partial(all_places, dimension_numbers=ROWS, mode="drop")
+    for got in run(function, empty, np.zeros((2, 1), np.int32), np.ones((2, 3), np.float32)):
+        assert got.shape == (0, 3)
+    for got in run(function, np.ones((2, 3), np.float32), np.zeros((0, 1), np.int32), empty):
+        assert_same(got, np.ones((2, 3), np.float32))

@@ -1,0 +1,18 @@
+"""Functions of JAX and their derivatives have the same bits in every release of JAX."""
+
+import tomllib
+
+from impl.programs import _pins
+from impl.tests.portable import functions
+
+
+def test_the_bits_of_functions_and_of_their_derivatives():
+    expected = tomllib.loads(functions.FILE.read_text(encoding="utf-8"))
+    found = functions.digests()
+    assert {name for name in expected if found.get(name) != expected[name]} == set()
+    assert set(found) == set(expected)
+
+
+def test_each_derivative_that_is_pinned_is_among_them():
+    known = {name.rpartition(".")[2] for name in functions.FUNCTIONS}
+    assert set(_pins.DERIVATIVES) <= known

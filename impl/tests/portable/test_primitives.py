@@ -1,0 +1,63 @@
+"""Every primitive of JAX is in one class under ``portable``, and each rule has a function."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import pytest
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
+
+import impl
+import spec
+from impl.programs import _portable
+
+CLASSES = spec.load().class_of_primitive
+#: Prints the names of the primitives of JAX, also of those that its modules make when they are
+#: imported. Tests make more, so that this is a process of its own.
+NAMES = """
+import importlib, json
+from jax import lax
+from jax.extend.core import Primitive
+from impl._core.jax_internals import lowering
+
+for module in ("experimental.pallas", "experimental.sparse", "lax.linalg", "scipy.special",
+               "scipy.linalg", "numpy.fft"):
+    importlib.import_module(f"jax.{module}")
+of_lax = {value for value in vars(lax).values() if isinstance(value, Primitive)}
+print(json.dumps([primitive.name for primitive in of_lax | set(lowering.primitives())]))
+"""
+
+
+def test_every_primitive_of_jax_has_a_class():
+    root = str(Path(impl.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", NAMES],
+        env={**os.environ, "PYTHONPATH": root},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    names = {name for name in json.loads(done.stdout) if not name.startswith("samebits_")}
+    assert sorted(names - set(CLASSES)) == []
+    assert len(names) > 250
+
+
+def test_every_rule_has_a_function():
+    for name, found in CLASSES.items():
+        if found.answer == "rule" and found.name not in ("selections", "sequences", "written"):
+            assert callable(_portable.portable_function(name)), name
+
+
+def test_a_primitive_that_another_library_makes_later_gets_a_rule():
+    made = Primitive("somebody_elses")
+    made.def_abstract_eval(lambda x: x)
+    mlir.register_lowering(made, lambda _, x: [x])
+    with (
+        impl.deterministic(guarantee="portable"),
+        pytest.raises(RuntimeError, match="somebody_elses of float32"),
+    ):
+        jax.jit(made.bind)(1.0)

@@ -1,0 +1,205 @@
+"""Programs of JAX's own functions under the guarantee ``portable``."""
+
+import hashlib
+import os
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import impl
+
+HERE = __file__.rpartition("/")[2]
+
+
+@pytest.fixture(autouse=True)
+def portable():
+    with impl.deterministic(guarantee="portable"):
+        yield
+
+
+def digest(tree):
+    arrays = jax.tree.leaves(tree)
+    return hashlib.sha256(b"".join(np.asarray(a).tobytes() for a in arrays)).hexdigest()
+
+
+def text(function, *args, platform="cpu"):
+    return jax.jit(function).trace(*args).lower(lowering_platforms=(platform,)).as_text()
+
+
+def net(w, x):
+    h = jax.nn.softmax(jax.nn.gelu(x @ w), axis=-1)
+    c, s = lax.scan(jax.checkpoint(lambda c, _: (jnp.tanh(c @ w), c.sum())), h, None, length=3)
+    c = lax.cond(c.sum() > 0, jnp.sin, jax.nn.sigmoid, c)
+    c = (
+        lax.while_loop(
+            lambda n: n[0] < 3, lambda n: (n[0] + 1, n[1] * 1.1), (0, lax.stop_gradient(c))
+        )[1]
+        + c
+    )
+    return jnp.mean(c[jnp.array([0, 1, 1])] ** 2) + s.sum() + jnp.maximum(c, 0).max()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_eager_and_jit_give_the_same_bits(rng, dtype):
+    w, x = (jnp.asarray(rng.normal(size=s), dtype) for s in ((8, 8), (16, 8)))
+    step = jax.value_and_grad(net)
+    first = step(w, x)
+    assert digest(first) == digest(jax.jit(step)(w, x))
+    assert jax.tree.leaves(first)[1].dtype == dtype
+
+
+def test_a_sum_does_not_depend_on_the_order(rng):
+    x = jnp.asarray(rng.normal(size=4096), jnp.float32)
+    total = jax.jit(jnp.sum)
+    assert len({digest(total(rng.permutation(np.asarray(x)))) for _ in range(5)}) == 1
+
+
+def test_other_modes_are_not_affected():
+    x = jnp.ones(3)
+
+    def function(x):
+        return jnp.exp(x * 2).sum()
+
+    portable = text(function, x)
+    with impl.deterministic(guarantee="run_to_run"):
+        of_run_to_run = text(function, x)
+    with impl.deterministic(False):
+        plain = text(function, x)
+    with impl.deterministic(False, guarantee="portable"):
+        assert text(function, x) == plain
+    assert of_run_to_run == plain
+    assert "f64" in portable
+    assert "f64" not in plain
+
+
+REFUSED = {
+    "lax.linalg.cholesky": (lambda: jnp.linalg.cholesky(jnp.eye(3)), "decompose a matrix"),
+    "lax.lgamma": (lambda: jax.scipy.special.gammaln(jnp.ones(3)), "other approximations"),
+    "lax.mul": (lambda: jnp.ones(3, "complex64") * 2j, "no portable path for complex64"),
+    "lax.rng_bit_generator": (
+        lambda: jax.random.bits(jax.random.key(0, impl="rbg"), (3,)),
+        "other random bits",
+    ),
+    "jax.pure_callback": (
+        lambda: jax.pure_callback(np.sin, jax.ShapeDtypeStruct((3,), "float32"), jnp.ones(3)),
+        "does not see",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_has_no_portable_path_is_refused_by_name_and_line(name):
+    function, reason = REFUSED[name]
+    with pytest.raises(RuntimeError, match="has no portable path") as error:
+        jax.jit(function)()
+    message = str(error.value)
+    assert reason in message
+    assert f"{HERE}:" in message
+    assert "warn_only=True" in message
+    if "rng_bit" in name:
+        return  # The audit sees the equation that asks for the bits.
+    report = impl.audit(function, device="cpu")()
+    assert {finding.verdict for finding in report.findings} == {"raises"}
+    assert any(reason in finding.remedy for finding in report.findings)
+    assert all(HERE in finding.source for finding in report.findings)
+    assert "guarantee='portable'" in report.mode
+
+
+def test_with_warn_only_a_refused_program_runs():
+    with (
+        impl.deterministic(warn_only=True),
+        pytest.warns(UserWarning, match="cholesky of float32.3,3. at .*has no portable path"),
+    ):
+        result = jax.jit(jnp.linalg.cholesky)(jnp.eye(3))
+    assert np.array_equal(result, np.eye(3))
+
+
+def test_a_program_without_refusals_has_no_findings():
+    report = impl.audit(jax.grad(lambda x: jnp.tanh(x[jnp.array([0, 0])]).sum()))(jnp.ones(3))
+    assert report.ok
+    assert not report.findings
+
+
+def test_products_are_rounded_before_they_are_added(rng):
+    a, b, c = (jnp.asarray(rng.normal(size=512), jnp.float32) for _ in range(3))
+    product = np.asarray(a) * np.asarray(b)
+    assert np.array_equal(jax.jit(lambda a, b, c: a * b + c)(a, b, c), product + np.asarray(c))
+    constants = jax.jit(lambda a: (a + 1e8) - 1e8)(a)
+    assert np.array_equal(constants, (np.asarray(a) + np.float32(1e8)) - np.float32(1e8))
+
+
+def test_zeros_have_one_order():
+    negative, zero = jnp.array([-0.0, 0.0]), jnp.array([0.0, -0.0])
+    assert not np.signbit(jax.jit(jnp.maximum)(negative, zero)).any()
+    assert np.signbit(jax.jit(jnp.minimum)(negative, zero)).all()
+    assert not np.signbit(jnp.max(negative))
+    assert np.isnan(jnp.max(jnp.array([1.0, np.nan])))
+    assert np.isnan(jnp.min(jnp.array([1.0, -np.nan])))
+    assert jnp.max(jnp.array([-np.inf, -3.0])) == -3
+
+
+def test_subnormals_are_dropped_where_the_device_keeps_them():
+    x = jnp.ones(3)
+
+    def function(x):
+        return x + x
+
+    on_cpu, on_cuda = text(function, x), text(function, x, platform="cuda")
+    assert "1.17549435E-38" in on_cuda
+    assert "1.17549435E-38" not in on_cpu
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("float32", "bfloat16"),
+        ("float32", "float16"),
+        ("int32", "bfloat16"),
+        ("bfloat16", "float16"),
+    ],
+)
+def test_conversions_round_once(rng, old, new):
+    values = rng.normal(size=512) * 1000
+    x = values.astype(old) if old != "bfloat16" else jnp.asarray(values, "bfloat16")
+    wide = np.asarray(x).astype(np.float64)
+    expected = (
+        np.asarray(jnp.asarray(wide.astype(np.float32), new))
+        if new == "bfloat16"
+        else wide.astype(new)
+    )
+    found = jax.jit(lambda x: x.astype(new).astype("float32"))(x)
+    assert np.array_equal(found, expected.astype("float32"))
+
+
+def test_our_own_ordered_functions_keep_their_order_also_over_devices():
+    program = """
+import jax, numpy as np, impl
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+rng = np.random.default_rng(0)
+x, index = rng.normal(size=4096).astype("float32"), rng.integers(0, 5, 4096)
+add = jax.jit(lambda x: impl.index_add(jax.numpy.zeros(5), 0, index, x))
+mm = jax.jit(lambda x: impl.mm(x.reshape(64, 64), x.reshape(64, 64)))
+mesh = Mesh(np.array(jax.devices()), ("i",))
+shard = jax.device_put(x, NamedSharding(mesh, PartitionSpec("i")))
+with impl.deterministic():
+    ordered = np.asarray(add(x))
+with impl.deterministic(guarantee="portable"):
+    for each in (x, shard):
+        assert np.array_equal(add(each), ordered)
+    assert np.array_equal(mm(x), mm(shard))
+"""
+    flags = "--xla_force_host_platform_device_count=8"
+    environment = {**os.environ, "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}"}
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stderr

@@ -59,6 +59,7 @@ def conv_general_dilated(
 
     Raises:
         TypeError: A dtype has no exact product.
+        NotImplementedError: A sum has more than 2**22 terms.
     """
 
     def plain(lhs: jax.Array, rhs: jax.Array, dtype: Any) -> jax.Array:

@@ -70,8 +70,16 @@ Engine = Callable[[jax.Array, jax.Array, grids.Level, Product], Total]
 
 
 def float64(lhs: jax.Array, rhs: jax.Array, level: grids.Level, product: Product) -> Total:
-    """Adds products of limbs in float64, of one limb where that is exact."""
+    """Adds products of limbs in float64, of one limb where that is exact.
+
+    Raises:
+        NotImplementedError: A sum that cannot be cut is too long.
+    """
     width, lhs_limbs, rhs_limbs, limit = _limbs_of(level, product)
+    if product.terms > limit and not product.can_cut:
+        raise NotImplementedError(
+            f"an exact convolution adds at most {limit:,} terms, not {product.terms:,}"
+        )
     if lhs_limbs == 1 and product.terms <= limit:
         return Total(product(lhs, rhs, np.float64, limit))
     left = _limbs(grids.finite(lhs), width, lhs_limbs)
@@ -93,7 +101,7 @@ def _limbs_of(level: grids.Level, product: Product) -> tuple[int, int, int, int]
     if _is_wide(level):
         if product.terms <= 1 << 11 or product.can_cut:
             return 14, 2, 1, 1 << 11
-        return 14, 2, 2, 1 << 20
+        return 14, 2, 2, 1 << 22
     limit = 1 << max(FLOAT64_BITS - level.column - level.least, 13)
     if product.terms <= limit or product.can_cut:
         return 0, 1, 1, limit

@@ -127,3 +127,18 @@ def test_sums_without_terms_and_dtypes_without_a_convolution():
             dimension_numbers=numbers,
             **window,
         )
+
+
+@pytest.mark.parametrize("precision", [None, "highest"])
+def test_a_sum_that_is_too_long_is_refused(precision):
+    image = jax.ShapeDtypeStruct((1, 1, (1 << 22) + 1), np.float32)
+    numbers = lax.conv_dimension_numbers(image.shape, image.shape, ("NCW", "OIW", "NCW"))
+    window = options(((1,), ((0, 0),), (1,), (1,)))
+
+    def run(lhs, rhs):
+        return convolution.conv_general_dilated(
+            lhs, rhs, dimension_numbers=numbers, precision=precision, **window
+        )
+
+    with arithmetic.wide(), pytest.raises(NotImplementedError, match="4,194,304 terms"):
+        jax.eval_shape(run, image, image)

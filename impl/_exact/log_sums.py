@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import jax
 from jax import lax
 
 from impl._exact import arithmetic
+from impl._exact.elementary.exponentials import exp
+from impl._exact.elementary.logarithms import log
 from impl._exact.grid import at_least_float32, is_long
 from impl._exact.running_products import Pair, axis_back, axis_first, doubled
 
 
-def cumlogsumexp(
-    x: jax.Array,
-    axis: int,
-    *,
-    reverse: bool = False,
-    exp: Callable[[jax.Array], jax.Array],
-    log: Callable[[jax.Array], jax.Array],
-) -> jax.Array:
+def cumlogsumexp(x: jax.Array, axis: int, *, reverse: bool = False) -> jax.Array:
     """Returns the logarithm of the running sums of exponentials along an axis.
 
     Each element is a maximum m and a sum s of exponentials of what is left, float64. They are
     combined in rounds, as the factors of a running product are in the spec's order ``doubling``.
-    The result is m + log(s), rounded once.
+    The result is m + log(s), rounded once; in float64, it has the error of the logarithm.
 
     Args:
         x: float16, bfloat16, float32 or float64.
         axis: The axis.
         reverse: Whether the sums start at the end.
-        exp: The exponential of float64, the same bits on every device.
-        log: The logarithm of float64, the same bits on every device.
 
     Returns:
         Shape and dtype of ``x``.

@@ -46,7 +46,6 @@ def program(x, index, operand):
         "windows": pooled,
         "pool": windows.select_and_scatter_add(pooled, image, select_prim=lax.ge_p, **size),
         "product": running_products.reduce_prod(image, (0,)),
-        "products": running_products.cumprod(image, 0),
     }
 
 

@@ -1,6 +1,5 @@
 """Products of an axis, running products and running log-sums, in rounds of doubled distance."""
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
@@ -12,28 +11,28 @@ from spec import oracles
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_products_have_the_bits_of_the_oracle(rng, dtype):
-    x = rough(rng, (13, 12), dtype, 4)
+    x = rough(rng, (7, 9), dtype, 4)
     x[3, 0] = np.nan
     x[3, 1:3] = np.inf
-    x[7, 2:4] = 0
-    x[7, 3] = -0.0
-    x[:, 4] = rough(rng, (13,), dtype, 14 if dtype == "float16" else 120)
+    x[5, 2:4] = 0
+    x[5, 3] = -0.0
+    x[:, 4] = rough(rng, (7,), dtype, 14 if dtype == "float16" else 120)
     # The product overflows on the way and comes back.
-    x[:6, 5], x[6:, 5] = np.float64(2) ** 14, np.float64(2) ** -14
+    x[:, 5] = [2.0**14] * 3 + [2.0**-14] * 4
     want = oracles.doubling(x)
     forward, backward, last, all_of_them = run(
         lambda x: (
             running_products.cumprod(x, 0),
             running_products.cumprod(x[::-1].T, 1, reverse=True),
             running_products.reduce_prod(x, (0,)),
-            running_products.reduce_prod(x[:, 6:], (0, 1)),
+            running_products.reduce_prod(x[:, 7:], (0, 1)),
         ),
         x,
     )
     assert_same(forward, want)
     assert_same(backward.T[::-1], want)
     assert_same(last, want[-1])
-    assert_same(all_of_them, oracles.doubling(x[:, 6:].reshape(-1))[-1])
+    assert_same(all_of_them, oracles.doubling(x[:, 7:].reshape(-1))[-1])
 
 
 def test_a_product_without_factors_is_one():
@@ -43,21 +42,21 @@ def test_a_product_without_factors_is_one():
 
 @pytest.mark.usefixtures("complete")
 def test_inside_a_lowering_rule(rng):
-    x = rough(rng, (13, 2), spread=3)
+    x = rough(rng, (5, 2), spread=3)
     assert_same(lowered(lambda x: running_products.cumprod(x, 0), x), oracles.doubling(x))
 
 
 def test_running_log_sums(rng):
-    x = rough(rng, (23, 6), spread=3)
+    x = rough(rng, (9, 6), spread=3)
     x[:2, 1], x[:, 2], x[5, 3], x[5, 4] = -np.inf, -np.inf, np.inf, np.nan
     with np.errstate(invalid="ignore"):
         plain = np.logaddexp.accumulate(x.astype(np.float64))
 
     def program(x):
-        options = {"exp": jnp.exp, "log": jnp.log}
-        forward = log_sums.cumlogsumexp(x, 0, **options)
-        backward = log_sums.cumlogsumexp(lax.rev(x, (0,)), 0, reverse=True, **options)
-        return forward, lax.rev(backward, (0,))
+        backward = log_sums.cumlogsumexp(lax.rev(x, (0,)), 0, reverse=True)
+        return log_sums.cumlogsumexp(x, 0), lax.rev(backward, (0,))
 
+    # The sum of many roundings in float64 is far below the one to float32.
+    want = plain.astype(np.float32)
     for got in run(program, x):
-        np.testing.assert_allclose(got, plain, rtol=3e-7)
+        assert_same(got, want)

@@ -33,12 +33,14 @@ def program(x):
     )
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("significand", [53, 32], ids=["few terms", "many terms"])
+@pytest.mark.parametrize(
+    ("dtype", "significand"),
+    [*((dtype, 53) for dtype in DTYPES), ("float32", 32), ("float64", 32)],
+)
 def test_the_bits_are_those_of_the_oracle(rng, monkeypatch, dtype, significand):
     # With fewer bits, sums of more than 4 terms have the digits of those of more than 2**23.
     monkeypatch.setattr(grid, "_SIGNIFICAND", significand)
-    x = with_special_values(rough(rng, (23, 14), dtype))
+    x = with_special_values(rough(rng, (11, 14), dtype))
     got = run(program, x)
     want = oracles.exact(x)
     assert_same(got[0], want)

@@ -26,9 +26,12 @@ POOLS = {
 }
 
 
-@pytest.fixture(params=[64, 0], ids=["unrolled", "in a loop"])
-def _unrolled(request, monkeypatch):
-    monkeypatch.setattr(pool_choices, "UNROLLED", request.param)
+#: Dtypes, and windows that are unrolled or, for 0, in a loop.
+CASES = pytest.mark.parametrize(
+    ("dtype", "unrolled"),
+    [("float32", 64), ("float64", 64), ("bfloat16", 0)],
+    ids=["float32", "float64", "bfloat16 in a loop"],
+)
 
 
 def terms_of(function, x):
@@ -38,9 +41,9 @@ def terms_of(function, x):
     return np.where(np.asarray(hits) != 0, values, np.zeros((), x.dtype))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.usefixtures("_unrolled")
-def test_sums_of_windows_have_the_bits_of_the_oracle(rng, dtype):
+@CASES
+def test_sums_of_windows_have_the_bits_of_the_oracle(rng, monkeypatch, dtype, unrolled):
+    monkeypatch.setattr(pool_choices, "UNROLLED", unrolled)
     x = rough(rng, (7, 8, 3), dtype)
     x[2, 3, 0], x[:, :, 2] = np.inf, -0.0
     cases = [dict(zip(NAMES, case, strict=True)) for case in WINDOWS.values()]
@@ -63,9 +66,9 @@ def test_sums_of_windows_have_the_bits_of_the_oracle(rng, dtype):
         assert_same(one, oracles.exact(terms_of(plain, x)), label)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.usefixtures("_unrolled")
-def test_gradients_of_max_pools_have_the_bits_of_the_oracle(rng, dtype):
+@CASES
+def test_gradients_of_max_pools_have_the_bits_of_the_oracle(rng, monkeypatch, dtype, unrolled):
+    monkeypatch.setattr(pool_choices, "UNROLLED", unrolled)
     image = rng.choice([-np.inf, 0, 1, 2, 3, 4, np.inf], (7, 8)).astype(np.float32)
     pools, sources = [], []
     for dims, strides, padding in POOLS.values():

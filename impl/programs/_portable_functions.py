@@ -11,6 +11,7 @@ import jax
 from impl._exact import (
     convolution,
     elementary,
+    log_sums,
     products,
     running_products,
     scatter,
@@ -118,6 +119,10 @@ def _reduce_prod(value: jax.Array, *, axes: Any, **_: Any) -> jax.Array:
     return running_products.reduce_prod(value, tuple(axes))
 
 
+def _cumlogsumexp(value: jax.Array, *, axis: int, reverse: bool) -> jax.Array:
+    return log_sums.cumlogsumexp(value, axis, reverse=reverse)
+
+
 def _cumprod(value: jax.Array, *, axis: int, reverse: bool) -> jax.Array:
     return running_products.cumprod(value, axis, reverse=reverse)
 
@@ -128,6 +133,7 @@ def _cumsum(value: jax.Array, *, axis: int, reverse: bool) -> jax.Array:
 
 _FUNCTIONS: Mapping[str, Callable[..., jax.Array]] = {
     "conv_general_dilated": _without("out_sharding", function=convolution.conv_general_dilated),
+    "cumlogsumexp": _cumlogsumexp,
     "cumprod": _cumprod,
     "cumsum": _cumsum,
     "dot_general": _dot_general,

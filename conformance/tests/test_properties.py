@@ -50,6 +50,7 @@ def of(drawn, namespace):
     return gradient, (drawn.cotangent, *drawn.arrays)
 
 
+@pytest.mark.once  # Bits of ops and tests of kernels try each release.
 @pytest.mark.parametrize("op", EVERY)
 @given(data=st.data())
 def test_every_lowering_gives_the_bits_of_the_oracle(op, data):

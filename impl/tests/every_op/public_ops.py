@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import jax
 import pytest
 
 import impl
+from impl.programs import _facts
 from impl.tests.every_op import samples_of_nn, samples_of_ops
 from impl.tests.every_op.sample import Sample
 
@@ -48,6 +50,35 @@ def parametrize_samples(condition: Callable[[Sample], bool] = lambda _: True) ->
     """Parametrizes a test by the samples of all ops that meet a condition."""
     samples = {name: sample for name, sample in named_samples().items() if condition(sample)}
     return pytest.mark.parametrize("sample", samples.values(), ids=samples)
+
+
+def parametrize_by_primitives(condition: Callable[[Sample], bool]) -> Any:
+    """Parametrizes a test by samples; those that add no core primitive have the marker ``once``.
+
+    The rules of a primitive may depend on the release of JAX. Ops are made of primitives, so that
+    one op for each primitive tries another release.
+    """
+    found: set[str] = set()
+    parameters = []
+    for name, sample in named_samples().items():
+        if condition(sample):
+            primitives = set(_primitives_of(sample))
+            marks = () if primitives - found else pytest.mark.once
+            parameters.append(pytest.param(sample, id=name, marks=marks))
+            found |= primitives
+    return pytest.mark.parametrize("sample", parameters)
+
+
+def _primitives_of(sample: Sample) -> Iterator[str]:
+    """Yields the names of the core primitives of a call."""
+    with impl.deterministic(profile="complete"):
+        closed = jax.make_jaxpr(lambda *arrays: sample.call(impl, *arrays))(*sample.arrays)
+    jaxprs = [closed.jaxpr]
+    while jaxprs:
+        for equation in jaxprs.pop().eqns:
+            if equation.primitive.name.startswith("samebits_"):
+                yield equation.primitive.name
+            jaxprs += _facts.inner_jaxprs(equation.params)
 
 
 def samples_of(op: str) -> tuple[Sample, ...]:

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from impl.tests.every_op.programs import assert_agree, outputs_and_gradient, plain
-from impl.tests.every_op.public_ops import parametrize_samples
+from impl.tests.every_op.public_ops import parametrize_by_primitives
 
 EXAMPLES = 3
 
@@ -30,7 +30,7 @@ def choices(sample):
     return [c for c in every if len(c) in (1, len(positions) - 1, len(positions))]
 
 
-@parametrize_samples(lambda sample: sample.transformed and bool(sample.arrays))
+@parametrize_by_primitives(lambda sample: sample.transformed and bool(sample.arrays))
 def test_vmap(sample):
     batches = [stacked(array) for array in sample.arrays]
     both = functools.partial(outputs_and_gradient, sample)

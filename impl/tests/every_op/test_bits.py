@@ -6,7 +6,7 @@ import pytest
 from jax.sharding import Mesh, PartitionSpec
 
 from impl.tests.every_op.programs import assert_agree, outputs_and_gradient, plain, sharded
-from impl.tests.every_op.public_ops import parametrize_samples
+from impl.tests.every_op.public_ops import parametrize_by_primitives, parametrize_samples
 
 
 @parametrize_samples(lambda sample: sample.transformed)
@@ -17,7 +17,7 @@ def test_an_eager_call_and_a_compiled_one(sample):
     assert_agree(sample, gradient, eager_gradient, "gradient")
 
 
-@parametrize_samples(lambda sample: sample.transformed and bool(sample.floats))
+@parametrize_by_primitives(lambda sample: sample.transformed and bool(sample.floats))
 def test_shard_map(sample):
     outputs, gradient = plain(sample)(*sample.arrays)
     for label, (mapped_outputs, mapped_gradient) in sharded(sample).items():
@@ -25,7 +25,7 @@ def test_shard_map(sample):
         assert_agree(sample, [out[0] for out in mapped_gradient], gradient, label)
 
 
-@parametrize_samples(lambda s: s.transformed and bool(s.floats) and s.uses_values)
+@parametrize_by_primitives(lambda s: s.transformed and bool(s.floats) and s.uses_values)
 def test_shard_map_notices_that_results_vary(sample):
     mapped = jax.shard_map(
         sample.outputs,

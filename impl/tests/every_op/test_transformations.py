@@ -14,11 +14,13 @@ from impl.tests.every_op.programs import (
     plain,
     transformed,
 )
-from impl.tests.every_op.public_ops import parametrize_samples
+from impl.tests.every_op.public_ops import parametrize_by_primitives
 
 STEP = np.float32(1 / 128)
 
-differentiable = parametrize_samples(lambda sample: sample.transformed and bool(sample.floats))
+differentiable = parametrize_by_primitives(
+    lambda sample: sample.transformed and bool(sample.floats)
+)
 
 
 @differentiable
@@ -60,7 +62,7 @@ def test_jvp_and_vjp_are_transposes(sample):
     np.testing.assert_allclose(forward, backward, rtol=1e-4, atol=1e-4)
 
 
-@parametrize_samples(lambda s: s.transformed and bool(s.floats) and s.smooth)
+@parametrize_by_primitives(lambda s: s.transformed and bool(s.floats) and s.smooth)
 def test_finite_differences(sample):
     results = transformed(sample)
 

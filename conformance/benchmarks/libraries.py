@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
 
-import impl
 from conformance import programs
+from conformance.benchmarks.mode_scopes import BASE as BASE
+from conformance.benchmarks.mode_scopes import SCOPES, Scope
 from conformance.benchmarks.timing import Measurement, Side, measure_case, run
 from conformance.benchmarks.torch_peer import TorchPeer
 
 TITLE = "Programs with Flax, Equinox, Jraph, NumPyro, BlackJAX and Optax, float32"
-BASE = "plain JAX"
 #: The programs, and the factor of the number of examples.
 NAMES = programs.NAMES
 SCALE = 8
@@ -23,25 +21,6 @@ REMARKS = (
     "`plain JAX`: the rules for JAX's primitives are turned off.",
     "The steps of `plain JAX` and `mode off` are one program: their ratio shows the noise.",
     "Tracing and lowering: medians of a tenth of the rounds.",
-)
-
-
-@contextlib.contextmanager
-def _without_rules() -> Iterator[None]:
-    impl.programs.disable()
-    try:
-        yield
-    finally:
-        impl.programs.enable()
-
-
-#: The scope that each side is compiled in.
-SCOPES: Mapping[str, Callable[[], contextlib.AbstractContextManager[Any]]] = MappingProxyType(
-    {
-        BASE: _without_rules,
-        "mode off": lambda: impl.deterministic(False),
-        "ordered": lambda: impl.deterministic(True),
-    }
 )
 
 
@@ -79,7 +58,7 @@ def _lowered(step: Callable[..., Any], args: tuple[Any, ...]) -> jax.stages.Lowe
 def _lowering(
     step: Callable[..., Any],
     args: tuple[Any, ...],
-    scope: Callable[[], contextlib.AbstractContextManager[Any]],
+    scope: Scope,
 ) -> Side:
     def lower() -> jax.stages.Lowered:
         with scope():

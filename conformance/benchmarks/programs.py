@@ -5,7 +5,6 @@ The programs are small, so what the mode adds to each operation counts for more 
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-import impl
+from conformance.benchmarks.mode_scopes import BASE, SCOPES, Scope
 from conformance.benchmarks.timing import Measurement, Side, measure_case, run
 from conformance.benchmarks.torch_peer import TorchPeer
 from impl.tests.support import user_programs
@@ -22,14 +21,11 @@ from impl.tests.support import user_programs
 PROGRAMS: Sequence[Callable[[], Any]] = user_programs.PROGRAMS
 
 TITLE = "Programs of plain JAX, float32"
-BASE = "plain JAX"
 REMARKS = (
     f"`{BASE}`: the rules for JAX's primitives are turned off.",
     "`mode off`: they are registered, as they are after `import impl`.",
     "Each program is traced and lowered with empty caches, and compiled elsewhere.",
 )
-
-Scope = Callable[[], contextlib.AbstractContextManager[None]]
 
 
 def measure(*, times: int, rounds: int, torch: TorchPeer | None) -> Iterator[Measurement]:
@@ -39,35 +35,19 @@ def measure(*, times: int, rounds: int, torch: TorchPeer | None) -> Iterator[Mea
         step, args = program()
         if times > 1:
             step, args = jax.vmap(step), jax.tree.map(lambda a: jnp.stack([a] * times), args)
-        compiled = {name: _lower(scope, step, args).compile() for name, scope in _SCOPES.items()}
+        compiled = {name: _lower(scope, step, args).compile() for name, scope in SCOPES.items()}
         name = program.__name__.replace("_", " ")
-        runs = {side: run(compiled[side], *args) for side in _SCOPES}
+        runs = {side: run(compiled[side], *args) for side in SCOPES}
         yield measure_case(
             {"program": name, "part": "run"}, runs, compiled["ordered"], rounds=rounds
         )
         lowerings: dict[str, Side] = {
-            side: functools.partial(_lower, scope, step, args) for side, scope in _SCOPES.items()
+            side: functools.partial(_lower, scope, step, args) for side, scope in SCOPES.items()
         }
         case = {"program": name, "part": "trace and lower"}
         # A lowering takes a thousand times as long as a run.
         few = max(1, rounds // 10)
         yield measure_case(case, lowerings, compiled["ordered"], rounds=few)
-
-
-@contextlib.contextmanager
-def _without_rules() -> Iterator[None]:
-    impl.programs.disable()
-    try:
-        yield
-    finally:
-        impl.programs.enable()
-
-
-_SCOPES: dict[str, Scope] = {
-    BASE: _without_rules,
-    "mode off": functools.partial(impl.deterministic, False),
-    "ordered": impl.deterministic,
-}
 
 
 def _lower(scope: Scope, step: Callable[..., Any], args: tuple[Any, ...]) -> Any:

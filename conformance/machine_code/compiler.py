@@ -19,10 +19,9 @@ import jax
 from jax.sharding import NamedSharding, PartitionSpec
 
 from conformance.machine_code import TARGETS, ptx_reader
+from impl.programs._tracing import NO_AUTOTUNING as NO_AUTOTUNING
 from impl.programs._tracing import mesh_of
 
-#: Options without autotuning: there is no device on which XLA could time candidates.
-NO_AUTOTUNING: Mapping[str, Any] = {"xla_gpu_autotune_level": 0}
 #: The environment of a process, to be set before JAX starts a backend.
 _ENVIRONMENT = {"JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
 _FOLDER_VARIABLE = "SAMEBITS_COMPILED"

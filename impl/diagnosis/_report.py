@@ -99,7 +99,7 @@ class Report:
             # Neighbours with one explanation share it: it follows the last of them.
             for explanation, neighbours in itertools.groupby(items, key=_explanation):
                 lines += [_line(item, names) for item in neighbours]
-                lines += _wrapped(explanation, width)
+                lines += wrapped(explanation, width)
             lines.append("")
         return "\n".join([*lines, _summary(self)])
 
@@ -116,8 +116,8 @@ def _explanation(item: Item) -> str:
     return item.reason if item.remedy is None else f"{item.reason} To do: {item.remedy}"
 
 
-def _wrapped(text: str, width: int) -> list[str]:
-    indent = "      "
+def wrapped(text: str, width: int, indent: str = "      ") -> list[str]:
+    """Returns the lines of a text, which are at least 60 characters wide."""
     return textwrap.wrap(
         text,
         max(width, 60),

@@ -9,14 +9,13 @@ import os
 import subprocess
 import sys
 import tempfile
-import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from impl.diagnosis._after import source_code
-from impl.diagnosis._report import SCHEMA
+from impl.diagnosis._report import SCHEMA, wrapped
 from impl.programs import _source
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -123,7 +122,7 @@ class Comparison:
             lines.append("It called no compiled program, so that nothing was compared.")
         elif self.equal:
             equal = f"All {self.calls[0]} calls of compiled programs read and returned equal bits."
-            lines += _wrapped(f"{equal} {_UNSEEN}", width, "")
+            lines += wrapped(f"{equal} {_UNSEEN}", width, "")
         for heading, group in zip(
             _HEADINGS, (self.differences[:1], self.differences[1:]), strict=True
         ):
@@ -132,7 +131,7 @@ class Comparison:
                 lines += _of_difference(difference, self.calls[0], width)
         if self.differences and self.generators:
             made = ", ".join(self.generators)
-            lines += ["", *_wrapped(f"Generators without a seed: {made}.", width, "")]
+            lines += ["", *wrapped(f"Generators without a seed: {made}.", width, "")]
         return "\n".join(lines)
 
 
@@ -144,18 +143,7 @@ def _of_difference(difference: Difference, calls: int, width: int) -> list[str]:
     else:
         what = f"{difference.kind} {difference.name!r} of {difference.function}, {difference.type}"
     code = [] if difference.code is None else [f"      {difference.code}"]
-    return [f"  {where}  {what} ({which})", *code, *_wrapped(difference.reason, width, "      ")]
-
-
-def _wrapped(text: str, width: int, indent: str) -> list[str]:
-    return textwrap.wrap(
-        text,
-        max(width, 60),
-        initial_indent=indent,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return [f"  {where}  {what} ({which})", *code, *wrapped(difference.reason, width)]
 
 
 def compared(file: Path, arguments: Sequence[str]) -> Comparison:

@@ -119,7 +119,8 @@ def audit(
         mode = modes.current()
         closed, options = trace(function, args, kwargs, mode)
         rules = spec.load()
-        judge = Judge(device, mode, times_kernels(options))
+        timed = times_kernels(options)
+        judge = Judge(device, mode, timed)
         scope = Scope(closed.jaxpr, dict(zip(closed.jaxpr.constvars, closed.consts, strict=False)))
         platform = rules.devices[device].platforms[0]
         sites = list(walk(scope, rules.op_of_primitive.__contains__, platform=platform))
@@ -129,7 +130,7 @@ def audit(
         count = len(sites)
         if level == "compiled":
             text = compiled_text(function, args, kwargs, gpu)
-            made, count = _compiled.instructions(text, timed_kernels=times_kernels(options))
+            made, count = _compiled.instructions(text, timed_kernels=timed)
             findings += [f for each in made if (f := judge.of_instruction(each)) is not None]
         notes = () if level == "compiled" else _notes(args, kwargs)
         return Report(device, in_words(mode), grouped(findings), count, level, notes)

@@ -17,8 +17,8 @@ from impl._mode import compilation, modes
 from impl._mode.modes import Mode
 from spec import gpus
 
-#: An absent GPU cannot time kernels.
-_ABSENT: Mapping[str, Any] = {"xla_gpu_autotune_level": 0}
+#: Options without autotuning: on a GPU that is absent, XLA cannot time kernels.
+NO_AUTOTUNING: Mapping[str, Any] = {"xla_gpu_autotune_level": 0}
 
 
 def trace(
@@ -155,7 +155,7 @@ def compiled_text(
     args, kwargs = jax.tree.map(shape, (args, dict(kwargs)))
     with jax.set_mesh(mesh):
         lowered = _traced(function, args, kwargs).lower()
-    return lowered.compile(compiler_options=dict(_ABSENT)).as_text() or ""
+    return lowered.compile(compiler_options=dict(NO_AUTOTUNING)).as_text() or ""
 
 
 def _traced(

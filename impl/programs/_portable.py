@@ -39,6 +39,8 @@ _NAMED = frozenset({"psum", "psum_invariant", "reduce_scatter"})
 
 #: Those that are faster where XLA does not partition them.
 _PLACED = frozenset({"scatter-add", "scatter-sub"})
+#: Those that the libraries of devices other than a CPU may compute by a transform.
+_TRANSFORMED = frozenset({"conv_general_dilated"})
 
 _known: set[Primitive] = set()
 
@@ -125,6 +127,8 @@ def _computed(name: str, context: Any, operands: Sequence[Any], params: dict[str
         function = _computed_once(function)
     if name in _PLACED:
         function = functools.partial(function, place=_place(context, is_cpu=not flushes))
+    if name in _TRANSFORMED:
+        function = functools.partial(function, by_products=flushes)
     within = lowering.natively(context)
     rule = mlir.lower_fun(function, multiple_results=False)
     with arithmetic.wide(), arithmetic.where_subnormals(are_kept=flushes):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -213,6 +214,12 @@ PROGRAMS: Mapping[str, Callable[[], Program]] = {
     "conv_net": conv_net,
     "flax_cnn": flax_cnn,
 }
+
+
+def installed() -> list[str]:
+    """Returns the programs whose libraries are installed."""
+    missing = any(importlib.util.find_spec(name) is None for name in ("flax", "optax"))
+    return [name for name in PROGRAMS if not (missing and name.startswith("flax"))]
 
 
 def trained(name: str, *, eager: bool = False) -> str:

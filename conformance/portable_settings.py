@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import importlib.util
 import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+import jax
 
 from conformance import portable_programs
 
@@ -102,12 +103,7 @@ def rows(
 ) -> Iterator[tuple[str, dict[str, str], dict[str, str]]]:
     """Yields the name of each setting, and the digests with the guarantee and with the mode off."""
     for python in pythons:
-        release = subprocess.run(  # noqa: S603  # The interpreter that the command names.
-            [python, "-c", "import jax; print(jax.__version__)"],
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.strip()
+        release = _release(python)
         for setting in settings:
             portable, plain = (
                 digests(setting, names, plain=mode, python=python) for mode in (False, True)
@@ -115,10 +111,17 @@ def rows(
             yield f"jax {release}, {setting}", portable, plain
 
 
-def installed() -> list[str]:
-    """Returns the programs whose libraries are installed."""
-    has_flax = importlib.util.find_spec("flax") and importlib.util.find_spec("optax")
-    return [name for name in portable_programs.PROGRAMS if has_flax or not name.startswith("flax")]
+def _release(python: str) -> str:
+    """Returns the release of JAX that an interpreter imports."""
+    if python == sys.executable:
+        return str(jax.__version__)
+    run = subprocess.run(  # noqa: S603  # The interpreter that the command names.
+        [python, "-c", "import jax; print(jax.__version__)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return run.stdout.strip()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -128,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--devices", type=int, nargs="+", help="only these numbers of devices")
     parser.add_argument("--python", action="append", help="a further interpreter")
     options = parser.parse_args(arguments)
-    names = options.names or installed()
+    names = options.names or portable_programs.installed()
     unknown = set(names) - set(portable_programs.PROGRAMS)
     if unknown:
         parser.error(f"there is no program {', '.join(sorted(unknown))}")

@@ -55,13 +55,15 @@ def show(report: Report) -> None:
     report.section("6. One training on one device and on eight")
     report.text(
         "The batch is cut over the devices, so each adds up a part of every gradient. Plain JAX "
-        "rounds the parts. With impl.use_deterministic_algorithms(True, guarantee=\"portable\") "
+        'rounds the parts. With impl.use_deterministic_algorithms(True, guarantee="portable") '
         "the sums are exact, so that it does not matter how they are cut."
     )
     found = trainings(where)
     for (platform, devices), each in zip(where, found, strict=True):
         place = f"{devices} {platform}{'s' if devices > 1 else ''}"
-        report.line(f"    {place:<7} plain {each['plain'][:16]}…  portable {each['portable'][:16]}…")
+        report.line(
+            f"    {place:<7} plain {each['plain'][:16]}…  portable {each['portable'][:16]}…"
+        )
     plain, portable = ({each[name] for each in found} for name in ("plain", "portable"))
     report.claim("plain JAX gives several results", holds=len(plain) > 1)
     report.claim("the guarantee portable gives one", holds=len(portable) == 1)

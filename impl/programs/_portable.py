@@ -21,9 +21,9 @@ from impl._core.jax_internals import lowering, shardings
 from impl._core.numerics import fence
 from impl._exact import arithmetic, scatter
 from impl._lowerings import _partitioning
-from impl._mode import modes
+from impl._mode import emulation, modes
 from impl._mode.decide import Decision
-from impl.programs import _portable_functions, _refusal, _rules
+from impl.programs import _portable_functions, _refusal, _rules, _schedule
 from impl.programs._portable_operations import OPERATIONS
 
 #: What is lowered by another module: scatters in a fixed order, by ``_rules``.
@@ -126,7 +126,7 @@ def _computed(name: str, context: Any, operands: Sequence[Any], params: dict[str
     if not flushes and (name not in OPERATIONS or name == "div"):
         function = _computed_once(function)
     if name in _PLACED:
-        function = functools.partial(function, place=_place(context, is_cpu=not flushes))
+        function = _placed(function, context, params["dimension_numbers"], is_cpu=not flushes)
     if name in _TRANSFORMED:
         function = functools.partial(function, by_products=flushes)
     within = lowering.natively(context)
@@ -149,6 +149,18 @@ def _computed_once(function: Callable[..., jax.Array]) -> Callable[..., jax.Arra
         return fence(function(*operands, **params))
 
     return run
+
+
+def _placed(
+    function: Callable[..., jax.Array], context: Any, numbers: Any, *, is_cpu: bool
+) -> Callable[..., jax.Array]:
+    """Returns the function of a scatter for its devices, or as a GPU runs it under a schedule."""
+    stand_in = emulation.current()
+    if stand_in is not None and stand_in.seed:
+        # The order of sorted indices is no longer known.
+        atomics = functools.partial(function, place="device", indices_are_sorted=False)
+        return functools.partial(_schedule.under, stand_in.seed, atomics, numbers)
+    return functools.partial(function, place=_place(context, is_cpu=is_cpu))
 
 
 def _place(context: Any, *, is_cpu: bool) -> scatter.Place:

@@ -93,6 +93,11 @@ class _Reader:
                 yield _line(op, "a function of the platform")
             elif name in _ROUNDED_IN_FLOAT64 and any(_bits(value) < 64 for value in floats):
                 yield _line(op, "is not rounded to nearest on every platform")
+            elif name in _ROUNDED_IN_FLOAT64 and floats and not _is_sealed(op):
+                yield _line(op, "a conversion may narrow it")
+            elif name == "convert" and _narrows(op) and not _is_sealed(op):
+                if not self.is_whole(op.operands[0]):
+                    yield _line(op, "another conversion may undo it")
             elif name == "custom_call" and _text(op.attributes["call_target_name"]) not in _CALLS:
                 if floats:
                     yield _line(op, "a call of a library")
@@ -216,11 +221,34 @@ def _combines(op: Any) -> set[str]:
 
 
 def _is_sealed(op: Any) -> bool:
-    """Returns whether a result is used as bits alone, or as it is stored."""
+    """Returns whether results are used as bits alone, or as they are stored; some after a choice."""
+    uses = [use.owner for use in op.results[0].uses]
     return all(
-        use.owner.name in {"stablehlo.bitcast_convert", "stablehlo.optimization_barrier"}
-        for use in op.results[0].uses
+        use.name in {"stablehlo.bitcast_convert", "stablehlo.optimization_barrier"}
+        or (use.name == "stablehlo.select" and _is_sealed(use))
+        for use in uses
     )
+
+
+def _narrows(op: Any) -> bool:
+    """Returns whether a conversion rounds floats to fewer bits."""
+    old, new = op.operands[0], op.results[0]
+    return (
+        _is_float(old)
+        and _is_float(new)
+        and _bits(new) < _bits(old)
+        and not _was_narrow(old, _bits(new))
+    )
+
+
+def _was_narrow(value: Any, bits: int) -> bool:
+    """Returns whether a value was a float of so few bits, of which some may have become zeros."""
+    owner = value.owner
+    name = getattr(owner, "name", "").partition(".")[2]
+    if name == "convert":
+        source = owner.operands[0]
+        return _is_float(source) and _bits(source) <= bits
+    return name == "select" and _was_narrow(owner.operands[2], bits)
 
 
 def _whole_constant(attribute: Any) -> bool:

@@ -66,7 +66,17 @@ def plain_scatter(operand, indices, updates, *, dimension_numbers, **_):
     return lax.convert_element_type(result, operand.dtype)
 
 
+def narrowed_root(x, **_):
+    return lax.convert_element_type(lax.sqrt(lax.convert_element_type(x, "float64")), x.dtype)
+
+
+def plain_convert(x, *, new_dtype, **_):
+    return lax.convert_element_type(x, new_dtype)
+
+
 BROKEN = {
+    "sqrt": (narrowed_root, jnp.sqrt, (X,), "sqrt"),
+    "convert_element_type": (plain_convert, lambda x: x.astype("bfloat16") + 1, (X,), "convert"),
     "reduce_sum": (lambda x, *, axes, **_: lax.reduce_sum(x, axes), jnp.sum, (X,), "reduce"),
     "dot_general": (plain_product, jnp.dot, (X, X.T), "dot_general"),
     "exp": (lambda x, **_: lax.exp(x), jnp.exp, (X,), "exponential"),

@@ -9,10 +9,13 @@ from jax import lax
 
 import impl
 from conformance import portable_code
-from impl._exact import convolution
+from impl._exact import arithmetic, convolution
+from impl._exact.elementary import FUNCTIONS
 from impl.programs import _portable
 
 X, INDEX = jnp.ones((4, 3)), jnp.array([1, 1])
+#: The elementary functions of two operands, and the options of others.
+OF_TWO, OPTIONS = {"atan2", "div", "pow"}, {"integer_pow": {"y": 7}}
 IMAGE = jnp.ones((1, 2, 5))
 
 
@@ -37,6 +40,19 @@ def test_a_portable_program_has_nothing_that_differs_elsewhere(name, platforms):
     modules = portable_code.lowered(name, platforms)
     for platform, module in modules.items():
         assert portable_code.violations(module, platform) == []
+
+
+def test_elementary_functions_have_nothing_that_differs_elsewhere():
+    def everything(x):
+        return [
+            function(*[x] * (2 if name in OF_TWO else 1), **OPTIONS.get(name, {}))
+            for name, function in FUNCTIONS.items()
+        ]
+
+    with arithmetic.wide():
+        traced = jax.jit(everything).trace(jax.ShapeDtypeStruct((3,), "float32"))
+        module = traced.lower(lowering_platforms=("cuda",)).compiler_ir()
+    assert portable_code.violations(module, "cuda") == []
 
 
 def test_a_plain_program_has_much():

@@ -167,8 +167,7 @@ def quotient(a: jax.Array, b: jax.Array, **_: Any) -> jax.Array:
     """
     if a.dtype == np.float64:
         return elementary.FUNCTIONS["div"](a, b)
-    wide = arithmetic.seal(lax.div(arithmetic.widen(a), arithmetic.widen(b)))
-    return arithmetic.narrow(wide, a.dtype)
+    return arithmetic.narrow(lax.div(arithmetic.widen(a), arithmetic.widen(b)), a.dtype)
 
 
 def reduce_precision(value: jax.Array, *, flushes: bool, **params: Any) -> jax.Array:

@@ -21,7 +21,7 @@ SMALL = ("--images", "50", "--batch-size", "25", "--epochs", "1")
 TINY = ("--images", "80", "--batch-size", "10", "--epochs", "1", "--workers", "0")
 
 
-#: What the example learns in a step if its model is as small as the test makes it: also on jax 0.12.
+#: What the example learns in a step, with the small model of the test, on every release of JAX.
 DIGEST = "64a4864c5a9a94fd"
 
 
@@ -106,7 +106,7 @@ def test_the_example_counts_the_results(
 ) -> None:
     example = loaded(PORTABLE)
 
-    def varying(platform: str, devices: int, steps: int, guarantee: str | None) -> str:
+    def varying(platform: str, devices: int, _: int, guarantee: str | None) -> str:
         return f"{devices if guarantee is None else platform}  loss 1"
 
     monkeypatch.setattr(example, "in_a_process", varying)

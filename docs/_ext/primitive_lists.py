@@ -16,12 +16,20 @@ from spec_nodes import SpecDirective, field, field_list_of_sources, paragraph
 EFFECTS = ("ordered", "raises", "unknown", "same")
 
 
-def rows_with(effect: str, device: str) -> list[spec.Primitive]:
-    """Returns the rows that have one effect on a device, by the name of the primitive."""
+def rows_with(effect: str, device: str, *, named: bool = False) -> list[spec.Primitive]:
+    """Returns the rows that have one effect on a device, by the name of the primitive.
+
+    Args:
+        effect: The effect.
+        device: Name of the device.
+        named: Whether to leave out rows about any device.
+    """
     rows = [
         row
         for row in spec.load().primitives
-        if row.active and row.covers(device) and spec.effect_of_primitive(row, device) == effect
+        if row.active
+        and (row.device == device if named else row.covers(device))
+        and spec.effect_of_primitive(row, device) == effect
     ]
     return sorted(rows, key=lambda row: (row.op, row.id))
 
@@ -30,7 +38,10 @@ class SpecPrimitives(SpecDirective):
     """A definition list of the rows about primitives that have one effect on a device."""
 
     required_arguments = 1
-    option_spec: ClassVar[OptionSpec | None] = {"device": directives.unchanged_required}
+    option_spec: ClassVar[OptionSpec | None] = {
+        "device": directives.unchanged_required,
+        "named": directives.flag,
+    }
 
     def run(self) -> list[nodes.Node]:
         """Makes a definition list."""
@@ -41,7 +52,7 @@ class SpecPrimitives(SpecDirective):
         if device not in spec.load().devices:
             raise self.error(f"no device {device!r}; there are {sorted(spec.load().devices)}")
         definitions = nodes.definition_list()
-        for row in rows_with(effect, device):
+        for row in rows_with(effect, device, named="named" in self.options):
             definitions += self.entry(row)
         return [definitions]
 

@@ -109,11 +109,6 @@ def test_a_cpu_keeps_to_an_order_for_every_device_if_that_is_asked_for():
             assert text(function, X) != plain
 
 
-def for_gpu(program, *args):
-    """Lowers a jitted program for a GPU, under the mode that holds now."""
-    return program.trace(*args).lower(lowering_platforms=("cuda",))
-
-
 def test_with_the_mode_on_nothing_races_on_a_gpu():
     assert races(text(everything, X, platform="cuda"))
     with impl.deterministic():
@@ -139,12 +134,12 @@ def test_what_is_safe_is_left_to_xla(name):
 
 def test_the_mode_counts_that_holds_when_a_program_is_compiled():
     jitted = jax.jit(multiply)
-    compiled = for_gpu(jitted, X).as_text()
+    compiled = impl.testing.lower(jitted, X).as_text()
     with impl.deterministic():
-        assert for_gpu(jitted, X).as_text() != compiled
+        assert impl.testing.lower(jitted, X).as_text() != compiled
         with impl.deterministic(False):
-            assert for_gpu(jitted, X).as_text() == compiled
-    assert for_gpu(jitted, X).as_text() == compiled
+            assert impl.testing.lower(jitted, X).as_text() == compiled
+    assert impl.testing.lower(jitted, X).as_text() == compiled
 
 
 def test_a_product_of_complex_numbers_is_refused_by_name():
@@ -152,9 +147,9 @@ def test_a_product_of_complex_numbers_is_refused_by_name():
     program = jax.jit(multiply)
     refused = r"lax\.scatter_mul has no deterministic .*\(row R0\d+\).*logarithms.*warn_only"
     with impl.deterministic(), pytest.raises(RuntimeError, match=refused):
-        for_gpu(program, x)
+        impl.testing.lower(program, x)
     with impl.deterministic(warn_only=True), pytest.warns(UserWarning, match=refused):
-        for_gpu(program, x)
+        impl.testing.lower(program, x)
     with impl.deterministic():
         assert program.lower(x), "A CPU computes it as it always does."
 
@@ -203,9 +198,9 @@ def test_sizes_beyond_32_bits_are_refused_by_name():
     assert program.lower(large, index, updates)
     refused = r"scatter_add .* 2\^31"
     with impl.deterministic(), pytest.raises(RuntimeError, match=refused):
-        for_gpu(program, large, index, updates)
+        impl.testing.lower(program, large, index, updates)
     with impl.deterministic(warn_only=True), pytest.warns(UserWarning, match=refused):
-        for_gpu(program, large, index, updates)
+        impl.testing.lower(program, large, index, updates)
     with impl.deterministic():
         assert program.lower(large, index, updates)
 

@@ -10,6 +10,7 @@ from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata, OptionSpec
 
 import spec
+from spec import english
 from spec_nodes import SpecDirective, field, field_list_of_sources, paragraph
 
 #: The effects that a page can list.
@@ -67,8 +68,9 @@ class SpecPrimitives(SpecDirective):
             fields.append(field("Order", paragraph(self.link("order", row.order))))
         if row.guarantee:
             fields.append(field("Guarantee", paragraph(f"`{row.guarantee}`")))
-        if fields:
-            body += nodes.field_list("", *fields)
+        classes = english.portabilities(row.primitives, spec.portable_classes(row))
+        fields.append(field("Under portable", paragraph(" ".join(classes))))
+        body += nodes.field_list("", *fields)
         body += field_list_of_sources(row.sources, spec.load())
         return nodes.definition_list_item("", term, body)
 
@@ -94,16 +96,9 @@ class PortablePrimitives(SpecDirective):
     def entry(self, found: spec.Portability) -> nodes.definition_list_item:
         """Returns one class in full."""
         names = ", ".join(f"`{name}`" for name in sorted(found.primitives))
-        why = found.statement or f"Refused, because {found.reason}."
-        body = nodes.definition("", paragraph(why), paragraph(names))
-        fields = []
-        if found.dtypes is not None:
-            dtypes = ", ".join(f"`{dtype}`" for dtype in sorted(found.dtypes))
-            fields.append(field("Floats", paragraph(dtypes)))
+        body = nodes.definition("", paragraph(english.portability(found)), paragraph(names))
         if found.remedy:
-            fields.append(field("To do", paragraph(found.remedy)))
-        if fields:
-            body += nodes.field_list("", *fields)
+            body += nodes.field_list("", field("To do", paragraph(found.remedy)))
         title = found.name.replace("_", " ").capitalize()
         return nodes.definition_list_item("", nodes.term("", title), body)
 

@@ -39,7 +39,7 @@ def pool(x):
 
 
 def everything(x):
-    y = add(x) + assign(x) + multiply(x) + x.at[INDEX].subtract(UPDATES)
+    y = add(x) + assign(x) + multiply(x) + x.at[INDEX].subtract(UPDATES) + x.at[INDEX[:1]].add(1.0)
     return jax.grad(pool)(y) + jax.grad(lambda x: x[INDEX].sum())(y)
 
 

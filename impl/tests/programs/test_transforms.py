@@ -175,6 +175,7 @@ def test_an_exported_program_takes_the_path_of_each_platform():
     assert exported.platforms == platforms
     assert_all_same_bits([exported.call(X, UPDATES)], [program(X, UPDATES)])
     assert races(exported.mlir_module()), "The part for a CPU has the scatters of XLA."
-    assert exported.mlir_module() != plain.mlir_module()
+    cases = [module.mlir_module().count("stablehlo.case") for module in (exported, plain)]
+    assert cases[0] > cases[1], "The parts of the platforms are apart."
     assert not races(for_gpu.mlir_module())
     assert not races(stood_in.mlir_module())

@@ -111,8 +111,8 @@ def _own(
     decision = params.get("decision")
     if isinstance(decision, Decision):
         rows = {decision.on(platform).row for platform in lowering.platforms(context)}
-        portable = (r is not None and spec.load().row(r).guarantee == "portable" for r in rows)
-        if not all(portable):
+        kept = (r and spec.portable_answer(spec.load().row(r)) == "exact" for r in rows)
+        if not all(kept):
             return anywhere(context, *operands, **params)
     return original(lowering.natively(context), *operands, **params)
 

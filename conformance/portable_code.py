@@ -221,7 +221,7 @@ def _combines(op: Any) -> set[str]:
 
 
 def _is_sealed(op: Any) -> bool:
-    """Returns whether results are used as bits alone, some after a choice, or are stored."""
+    """Returns whether results are used as bits, or as they are stored, perhaps after a choice."""
     uses = [use.owner for use in op.results[0].uses]
     return all(
         use.name in {"stablehlo.bitcast_convert", "stablehlo.optimization_barrier"}

@@ -119,6 +119,32 @@ def extreme(
     return lax.convert_element_type(result, value.dtype)
 
 
+def place(
+    function: Function, sign: int, value: jax.Array, *, axes: Any, index_dtype: Any, flushes: bool
+) -> jax.Array:
+    """Returns the index of the first greatest or lowest element along an axis. A NaN wins.
+
+    JAX's own reduction gives the index of any NaN, in an order that depends on the device.
+
+    Args:
+        function: ``lax.reduce_max`` or ``lax.reduce_min``.
+        sign: 1 for the greatest, -1 for the lowest.
+        value: Floats.
+        axes: The axis.
+        index_dtype: The dtype of the result.
+        flushes: Whether the device keeps subnormals, which are dropped.
+    """
+    found = extreme(function, sign, value, axes=axes, flushes=flushes)
+    kept = [axis for axis in range(value.ndim) if axis not in axes]
+    best = lax.broadcast_in_dim(found, value.shape, kept)
+    (wide,) = _operands((value,), flushes=flushes)
+    best = lax.convert_element_type(best, wide.dtype)
+    is_best = lax.bitwise_or(lax.eq(wide, best), lax.ne(wide, wide))
+    index = lax.broadcasted_iota(index_dtype, value.shape, axes[0])
+    beyond = lax.full_like(index, jnp.iinfo(index_dtype).max)
+    return lax.reduce_min(lax.select(is_best, index, beyond), tuple(axes))
+
+
 def _in_order(bits: jax.Array) -> jax.Array:
     """Maps the bits of floats to integers in the order of the floats; it is its own inverse."""
     last = 8 * bits.dtype.itemsize - 1
@@ -186,6 +212,8 @@ def _square(value: jax.Array) -> jax.Array:
 OPERATIONS: Mapping[str, Function] = {
     "add": functools.partial(rounded, lax.add),
     "add_any": functools.partial(rounded, lax.add),
+    "argmax": functools.partial(place, lax.reduce_max, 1),
+    "argmin": functools.partial(place, lax.reduce_min, -1),
     "ceil": functools.partial(picked, lax.ceil),
     "clamp": clamp,
     "convert_element_type": convert,

@@ -78,7 +78,7 @@ def test_other_modes_are_not_affected():
 
 
 REFUSED = {
-    "lax.linalg.cholesky": (lambda: jnp.linalg.cholesky(jnp.eye(3)), "decompose a matrix"),
+    "lax.linalg.eigh": (lambda: jnp.linalg.eigvalsh(jnp.eye(3)), "decompose a matrix"),
     "lax.lgamma": (lambda: jax.scipy.special.gammaln(jnp.ones(3)), "other approximations"),
     "lax.mul": (lambda: jnp.ones(3, "complex64") * 2j, "no portable path for complex64"),
     "lax.rng_bit_generator": (
@@ -113,10 +113,10 @@ def test_what_has_no_portable_path_is_refused_by_name_and_line(name):
 def test_with_warn_only_a_refused_program_runs():
     with (
         impl.deterministic(warn_only=True),
-        pytest.warns(UserWarning, match="cholesky of float32.3,3. at .*has no portable path"),
+        pytest.warns(UserWarning, match="eigh of float32.3,3. at .*has no portable path"),
     ):
-        result = jax.jit(jnp.linalg.cholesky)(jnp.eye(3))
-    assert np.array_equal(result, np.eye(3))
+        result = jax.jit(jnp.linalg.eigvalsh)(jnp.eye(3))
+    assert np.array_equal(result, np.ones(3))
 
 
 def test_a_program_without_refusals_has_no_findings():
@@ -143,6 +143,21 @@ def test_zeros_have_one_order():
     assert np.isnan(jnp.max(jnp.array([1.0, np.nan])))
     assert np.isnan(jnp.min(jnp.array([1.0, -np.nan])))
     assert jnp.max(jnp.array([-np.inf, -3.0])) == -3
+
+
+def test_the_first_place_of_several_is_found():
+    x = jnp.array([[1.0, 3, 3, 0], [-0.0, 0, -1, 0], [1, np.nan, 2, np.nan], [-np.inf] * 4])
+    assert jax.jit(lambda x: jnp.argmax(x, 1))(x).tolist() == [1, 0, 1, 0]
+    assert jax.jit(lambda x: jnp.argmin(x, 1))(x).tolist() == [3, 2, 1, 0]
+    assert jnp.argmax(x.astype("bfloat16")) == 9
+
+
+def test_operands_are_repeated_to_one_shape(rng):
+    x = jnp.asarray(rng.normal(size=5) ** 2, "float32")
+    powers, angles = jax.jit(lambda x: (2.0**x, jnp.arctan2(x[:, None], x[None])))(x)
+    assert np.allclose(powers, np.exp2(x))
+    assert np.allclose(angles, np.arctan2(x[:, None], x))
+    assert np.allclose(jnp.vander(x), np.vander(x))
 
 
 def test_subnormals_are_dropped_where_the_device_keeps_them():

@@ -28,6 +28,7 @@ def dot_general(
     precision: Any = None,
     preferred_element_type: jax.typing.DTypeLike | None = None,
     engine: str | None = None,
+    platforms: Sequence[str] | None = None,
 ) -> jax.Array:
     """Returns what ``jax.lax.dot_general`` does, in the order ``exact_product``.
 
@@ -40,6 +41,7 @@ def dot_general(
         precision: As in ``jax.lax``. The highest gives the finer grid.
         preferred_element_type: The dtype of the result; float16, bfloat16, float32 or float64.
         engine: A name of ``engines.ENGINES``; by default the one of the platform.
+        platforms: The platforms that the program is for; None for any.
 
     Returns:
         The batch dimensions, then the free ones of ``lhs``, then those of ``rhs``.
@@ -63,7 +65,7 @@ def dot_general(
         return _single(lhs, rhs, layout, dtype)
     level = grids.level_of(layout.terms, dtypes, precision)
     left, right, unit = _on_grid(lhs, rhs, level, layout)
-    return _sums(left, right, unit, level, layout, dtypes, engine)
+    return _sums(left, right, unit, level, layout, dtypes, engine, platforms)
 
 
 def unless_finite(
@@ -179,6 +181,7 @@ def _sums(
     layout: _Layout,
     dtypes: Sequence[Any],
     engine: str | None,
+    platforms: Sequence[str] | None,
 ) -> jax.Array:
     """Adds the products of integers by an engine, or by that of the platform."""
     by_engine = {
@@ -192,7 +195,7 @@ def _sums(
     others = {
         platform: by_engine[choice[is_wide]]
         for platform, choice in engines.CHOICE.items()
-        if choice[is_wide] != "float64"
+        if choice[is_wide] != "float64" and (platforms is None or platform in platforms)
     }
     if not others:
         return default(left, right, unit)

@@ -124,6 +124,8 @@ def _computed(name: str, context: Any, operands: Sequence[Any], params: dict[str
         function = functools.partial(function, flushes=flushes)
     if not flushes and name == "div":
         function = _computed_once(function)
+    if name == "dot_general":
+        function = functools.partial(function, platforms=lowering.platforms(context))
     if name in _PLACED:
         function = functools.partial(function, place=_place(context, is_cpu=not flushes))
     within = lowering.natively(context)

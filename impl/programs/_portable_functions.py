@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -67,6 +67,7 @@ def _dot_general(
     dimension_numbers: Any,
     precision: Any,
     preferred_element_type: Any,
+    platforms: Sequence[str],
     **_: Any,
 ) -> jax.Array:
     return products.dot_general(
@@ -75,6 +76,7 @@ def _dot_general(
         dimension_numbers=dimension_numbers,
         precision=precision,
         preferred_element_type=preferred_element_type,
+        platforms=platforms,
     )
 
 

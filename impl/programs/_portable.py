@@ -124,13 +124,16 @@ def _own(
 
 def _computed(name: str, context: Any, operands: Sequence[Any], params: dict[str, Any]) -> Any:
     """Lowers the portable function of a primitive, whose own equations are lowered by JAX."""
+    name = "square" if name == "integer_pow" and params["y"] == 2 else name
     flushes = not _FLUSHING.issuperset(lowering.platforms(context))
     function: Callable[..., Any] = functools.partial(portable_function(name), **params)
     function = _of_one_shape(function) if name in _ELEMENTWISE else function
     if name in OPERATIONS:
         function = functools.partial(function, flushes=flushes)
-    if not flushes and (name not in OPERATIONS or name == "div"):
+    if not flushes and name == "div":
         function = _computed_once(function)
+    if name == "dot_general":
+        function = functools.partial(function, platforms=lowering.platforms(context))
     if name in _PLACED:
         function = _placed(function, context, params["dimension_numbers"], is_cpu=not flushes)
     if name in _TRANSFORMED:
@@ -141,7 +144,11 @@ def _computed(name: str, context: Any, operands: Sequence[Any], params: dict[str
         if name in _NAMED:
             return rule(within, *operands)
         with shardings.no_mesh():
-            return rule(shardings.without_shardings(within), *operands)
+            within = shardings.without_shardings(within)
+            if flushes or name in OPERATIONS:
+                return rule(within, *operands)
+            # On a CPU, XLA would repeat the many cheap equations in each fusion that uses them.
+            return lowering.called(within, f"portable_{name}", rule, *operands)
 
 
 def _of_one_shape(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
@@ -164,11 +171,7 @@ def _of_one_shape(function: Callable[..., jax.Array]) -> Callable[..., jax.Array
 
 
 def _computed_once(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function whose result a CPU keeps in memory.
-
-    XLA would compute it anew in each fusion that uses it, since none of its many steps is costly.
-    XLA of jax 0.10 does so all the same.
-    """
+    """Returns a function whose results a CPU keeps in memory; XLA of jax 0.10 may not."""
 
     def run(*operands: jax.Array, **params: Any) -> Any:
         return jax.tree.map(fence, function(*operands, **params))

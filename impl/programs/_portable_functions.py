@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -12,6 +12,7 @@ from impl._exact import (
     convolution,
     decompositions,
     elementary,
+    gamma_functions,
     log_sums,
     products,
     reflections,
@@ -69,6 +70,7 @@ def _dot_general(
     dimension_numbers: Any,
     precision: Any,
     preferred_element_type: Any,
+    platforms: Sequence[str],
     **_: Any,
 ) -> jax.Array:
     return products.dot_general(
@@ -77,6 +79,7 @@ def _dot_general(
         dimension_numbers=dimension_numbers,
         precision=precision,
         preferred_element_type=preferred_element_type,
+        platforms=platforms,
     )
 
 
@@ -141,9 +144,11 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "cumlogsumexp": _cumlogsumexp,
     "cumprod": _cumprod,
     "cumsum": _cumsum,
+    "digamma": gamma_functions.digamma,
     "dot_general": _dot_general,
     "geqrf": reflections.geqrf,
     "householder_product": reflections.householder_product,
+    "lgamma": gamma_functions.lgamma,
     "log2": _log2,
     "lu": decompositions.lu,
     "psum": _psum,

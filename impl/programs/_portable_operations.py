@@ -196,6 +196,13 @@ def quotient(a: jax.Array, b: jax.Array, **_: Any) -> jax.Array:
     return arithmetic.narrow(lax.div(arithmetic.widen(a), arithmetic.widen(b)), a.dtype)
 
 
+def root(value: jax.Array, *, flushes: bool, **_: Any) -> jax.Array:
+    """Returns the square root, rounded once; a GPU approximates its own of float32."""
+    if flushes:
+        return elementary.FUNCTIONS["sqrt"](value)
+    return rounded(lax.sqrt, value, flushes=False)
+
+
 def reduce_precision(value: jax.Array, *, flushes: bool, **params: Any) -> jax.Array:
     """Returns ``value`` rounded to fewer bits."""
     (wide,) = _operands((value,), flushes=flushes) if flushes else (value,)
@@ -227,6 +234,7 @@ OPERATIONS: Mapping[str, Function] = {
     "reduce_precision": reduce_precision,
     "rem": functools.partial(picked, lax.rem),
     "round": functools.partial(picked, lax.round),
+    "sqrt": root,
     "square": functools.partial(rounded, _square),
     "sub": functools.partial(rounded, lax.sub),
 }

@@ -79,7 +79,7 @@ def test_other_modes_are_not_affected():
 
 REFUSED = {
     "lax.linalg.eigh": (lambda: jnp.linalg.eigvalsh(jnp.eye(3)), "decompose a matrix"),
-    "lax.lgamma": (lambda: jax.scipy.special.gammaln(jnp.ones(3)), "other approximations"),
+    "lax.igamma": (lambda: lax.igamma(jnp.ones(3), jnp.ones(3)), "other approximations"),
     "lax.mul": (lambda: jnp.ones(3, "complex64") * 2j, "no portable path for complex64"),
     "lax.rng_bit_generator": (
         lambda: jax.random.bits(jax.random.key(0, impl="rbg"), (3,)),
@@ -101,13 +101,42 @@ def test_what_has_no_portable_path_is_refused_by_name_and_line(name):
     assert reason in message
     assert f"{HERE}:" in message
     assert "warn_only=True" in message
-    if "rng_bit" in name:
-        return  # The audit sees the equation that asks for the bits.
     report = impl.audit(function, device="cpu")()
     assert {finding.verdict for finding in report.findings} == {"raises"}
     assert any(reason in finding.remedy for finding in report.findings)
     assert all(HERE in finding.source for finding in report.findings)
     assert "guarantee='portable'" in report.mode
+
+
+def test_the_audit_points_at_sums_of_parts_and_at_what_releases_write_otherwise():
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("data",))
+    parts = jax.sharding.PartitionSpec("data")
+
+    def program(x):
+        def local(x):
+            return lax.psum(x.sum(), "data"), lax.psum(1, "data")
+
+        whole = jax.sharding.PartitionSpec()
+        total, _ = jax.shard_map(local, mesh=mesh, in_specs=parts, out_specs=whole)(x)
+        return jnp.linspace(0, total, 5), jax.lax.empty((3,), "float32")
+
+    report = impl.audit(program)(jnp.ones(4))
+    sums, functions = report.notes
+    assert report.ok
+    assert f"{HERE}:" in sums
+    assert "a mesh of another size gives other bits" in sums
+    assert "linspace at " in functions
+    assert f"{HERE}:" in functions
+    assert impl.audit(jax.jit(jnp.sin))(jnp.ones(4)).notes == ()
+
+
+def test_without_rules_a_warning_says_that_the_guarantee_has_no_effect():
+    impl.programs.disable()
+    try:
+        with pytest.warns(RuntimeWarning, match="no effect on JAX's own primitives"):
+            impl.deterministic(guarantee="portable")
+    finally:
+        impl.programs.enable()
 
 
 def test_with_warn_only_a_refused_program_runs():
@@ -123,6 +152,17 @@ def test_a_program_without_refusals_has_no_findings():
     report = impl.audit(jax.grad(lambda x: jnp.tanh(x[jnp.array([0, 0])]).sum()))(jnp.ones(3))
     assert report.ok
     assert not report.findings
+
+
+def test_a_cpu_calls_what_has_many_equations_as_a_function_of_its_own(rng):
+    def f(w, x):
+        return lax.scan(lambda c, _: (jnp.tanh(c @ w), c.sum()), x, None, length=2)
+
+    w, x = (jnp.asarray(rng.normal(size=s), jnp.float32) for s in ((8, 8), (16, 8)))
+    compiled = jax.jit(f).lower(w, x).compile().as_text()
+    assert compiled.count(" call(") == 3
+    # A GPU fuses what one call would keep apart.
+    assert "inlineable" not in text(f, w, x, platform="cuda")
 
 
 def test_products_are_rounded_before_they_are_added(rng):

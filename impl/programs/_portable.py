@@ -37,7 +37,7 @@ _SELECTIONS = "selections"
 #: The platforms that take subnormal floats for zero by themselves.
 _FLUSHING = frozenset({"cpu"})
 #: Those whose names of axes are those of a mesh.
-_NAMED = frozenset({"psum", "psum_invariant", "reduce_scatter"})
+_NAMED = frozenset({"pmax", "pmin", "psum", "psum_invariant", "reduce_scatter"})
 
 #: Those that are faster where XLA does not partition them.
 _PLACED = frozenset({"scatter-add", "scatter-sub"})

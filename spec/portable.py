@@ -29,6 +29,8 @@ def portability(
     """
     rules = loader.load() if rules is None else rules
     found = rules.class_of_primitive.get(primitive, rules.unlisted)
+    if any(dtype.startswith("complex") for dtype in dtypes):
+        found = rules.class_of_complex.get(primitive, found)
     inexact = {dtype for dtype in dtypes if _INEXACT.match(dtype)}
     if not inexact:
         return found if found.integers else None

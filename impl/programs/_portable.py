@@ -21,7 +21,7 @@ import spec
 from impl._core import jax_internals
 from impl._core.jax_internals import lowering, shardings
 from impl._core.numerics import fence
-from impl._exact import arithmetic, scatter
+from impl._exact import arithmetic, complex_numbers, scatter
 from impl._lowerings import _partitioning
 from impl._mode import emulation, modes
 from impl._mode.decide import Decision
@@ -37,7 +37,7 @@ _SELECTIONS = "selections"
 #: The platforms that take subnormal floats for zero by themselves.
 _FLUSHING = frozenset({"cpu"})
 #: Those whose names of axes are those of a mesh.
-_NAMED = frozenset({"psum", "psum_invariant", "reduce_scatter"})
+_NAMED = frozenset({"pmax", "pmin", "psum", "psum_invariant", "reduce_scatter"})
 
 #: Those that are faster where XLA does not partition them.
 _PLACED = frozenset({"scatter-add", "scatter-sub"})
@@ -61,7 +61,7 @@ def register() -> None:
             continue
         _known.add(primitive)
         found = classes.get(primitive.name)
-        if found is not None and found.answer == "exact":
+        if found is not None and found.answer == "exact" and found.dtypes is None:
             continue
         rules = jax_internals.lowering_rules(primitive)
         wrapped = {}
@@ -97,6 +97,8 @@ def _lower(
         return original(lowering.natively(context), *operands, **params)
     if found.name == _WRITTEN:
         return anywhere(context, *operands, **params)
+    if found.of_complex:
+        return _of_complex(name, context, operands, params)
     return _computed(name, context, operands, params)
 
 
@@ -149,6 +151,15 @@ def _computed(name: str, context: Any, operands: Sequence[Any], params: dict[str
                 return rule(within, *operands)
             # On a CPU, XLA would repeat the many cheap equations in each fusion that uses them.
             return lowering.called(within, f"portable_{name}", rule, *operands)
+
+
+def _of_complex(name: str, context: Any, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Lowers an operation on complex numbers."""
+    function: Callable[..., Any] = functools.partial(complex_numbers.OPERATIONS[name], **params)
+    function = _of_one_shape(function) if name in _ELEMENTWISE else function
+    rule = mlir.lower_fun(function, multiple_results=False)
+    with arithmetic.wide(), shardings.no_mesh():
+        return rule(shardings.without_shardings(lowering.natively(context)), *operands)
 
 
 def _of_one_shape(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:

@@ -107,16 +107,41 @@ def extreme(
     """
     (wide,) = _operands((value,), flushes=flushes)
     word = jnp.dtype(f"int{8 * wide.dtype.itemsize}")
-    limits = jnp.iinfo(word)
-    bits = _in_order(lax.bitcast_convert_type(wide, word))
-    of_nan = lax.full_like(bits, limits.max if sign > 0 else limits.min)
-    found = function(lax.select(lax.ne(wide, wide), of_nan, bits), tuple(axes))
+    found = function(_ordered_bits(sign, wide), tuple(axes))
     if not value.size:
         found = _in_order(
             lax.bitcast_convert_type(lax.full(found.shape, -sign * np.inf, wide.dtype), word)
         )
     result = lax.bitcast_convert_type(_in_order(found), wide.dtype)
     return lax.convert_element_type(result, value.dtype)
+
+
+def extreme_of_devices(
+    function: Function, sign: int, value: jax.Array, *, flushes: bool, axes: Any, **params: Any
+) -> jax.Array:
+    """Returns the greatest or lowest elements over named axes, as ``extreme`` does over others.
+
+    Args:
+        function: ``lax.pmax`` or ``lax.pmin``.
+        sign: 1 for the greatest, -1 for the lowest.
+        value: Floats.
+        flushes: Whether the device keeps subnormals, which are dropped.
+        axes: The names.
+        params: Further parameters of the equation.
+    """
+    (wide,) = _operands((value,), flushes=flushes)
+    groups = params.get("axis_index_groups")
+    found = _in_order(function(_ordered_bits(sign, wide), axes, axis_index_groups=groups))
+    return lax.convert_element_type(lax.bitcast_convert_type(found, wide.dtype), value.dtype)
+
+
+def _ordered_bits(sign: int, value: jax.Array) -> jax.Array:
+    """Returns integers in the order of floats; a NaN is the greatest, or the lowest."""
+    word = jnp.dtype(f"int{8 * value.dtype.itemsize}")
+    limits = jnp.iinfo(word)
+    bits = _in_order(lax.bitcast_convert_type(value, word))
+    of_nan = lax.full_like(bits, limits.max if sign > 0 else limits.min)
+    return lax.select(lax.ne(value, value), of_nan, bits)
 
 
 def place(
@@ -229,6 +254,8 @@ OPERATIONS: Mapping[str, Function] = {
     "min": functools.partial(picked, minimum),
     "mul": functools.partial(rounded, lax.mul),
     "one_minus_square": one_minus_square,
+    "pmax": functools.partial(extreme_of_devices, lax.pmax, 1),
+    "pmin": functools.partial(extreme_of_devices, lax.pmin, -1),
     "reduce_max": functools.partial(extreme, lax.reduce_max, 1),
     "reduce_min": functools.partial(extreme, lax.reduce_min, -1),
     "reduce_precision": reduce_precision,

@@ -60,6 +60,11 @@ def tan(x: jax.Array, **_: object) -> jax.Array:
     return rounded(_wide_tan, x)
 
 
+def cos_and_sin(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Returns the cosine and the sine of a float64 of 24 bits."""
+    return _by_quadrant(x, 1), _by_quadrant(x, 0)
+
+
 def _by_quadrant(x: jax.Array, ahead: int) -> jax.Array:
     """Returns the sine of ``x`` and so many quarter turns."""
     quadrant, r = _reduce(x)

@@ -61,7 +61,7 @@ def test_triangles_have_the_bits_of_the_oracle(rng):
     assert np.array_equal(solved(a, right), expected)
 
 
-@pytest.mark.parametrize("shape", [(6, 6), (7, 4), (4, 7)])
+@pytest.mark.parametrize("shape", [(7, 4), (4, 7)])
 def test_pivots_have_the_bits_of_the_oracle(rng, shape):
     a = rng.integers(-3, 4, (3, *shape)).astype(np.float32)
     a[0, :, 0] = 0
@@ -75,6 +75,7 @@ def test_pivots_have_the_bits_of_the_oracle(rng, shape):
 SIDES = list(itertools.product([False, True], repeat=4))
 
 
+@pytest.mark.once
 def test_every_side_of_a_system(rng):
     a, b = positive(rng)[0], rng.normal(size=(7, 7)).astype(np.float32)
     solve = lax.linalg.triangular_solve
@@ -90,7 +91,8 @@ def test_every_side_of_a_system(rng):
         assert np.allclose(back, b, atol=1e-5 * np.abs(x).max())
 
 
-@pytest.mark.parametrize("shape", [(6, 4), (4, 6), (5, 5)])
+@pytest.mark.once
+@pytest.mark.parametrize("shape", [(6, 4), (4, 6)])
 def test_reflections_are_those_of_numpy(rng, shape):
     a = rng.normal(size=(2, *shape)).astype(np.float32)
     a[0, 1:, 0] = 0
@@ -106,6 +108,7 @@ def test_a_matrix_that_is_not_positive_has_no_triangle():
     assert found.tolist() == [False, True, True]
 
 
+@pytest.mark.once
 def test_derivatives_and_batches(rng):
     a = positive(rng)
 

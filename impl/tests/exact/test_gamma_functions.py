@@ -35,6 +35,7 @@ def test_special_values(name):
     assert np.array_equal(getattr(jax.lax, name)(arguments), expected, equal_nan=True)
 
 
+@pytest.mark.once
 def test_draws_and_densities(rng):
     key, x = jax.random.key(0), rng.gamma(2.0, size=100).astype(np.float32)
     counts = jax.jit(lambda: jax.random.poisson(key, 35.0, (200,)))()

@@ -80,7 +80,8 @@ def test_other_modes_are_not_affected():
 REFUSED = {
     "lax.linalg.eigh": (lambda: jnp.linalg.eigvalsh(jnp.eye(3)), "decompose a matrix"),
     "lax.igamma": (lambda: lax.igamma(jnp.ones(3), jnp.ones(3)), "other approximations"),
-    "lax.mul": (lambda: jnp.ones(3, "complex64") * 2j, "no portable path for complex64"),
+    "lax.sin": (lambda: jnp.sin(jnp.ones(3, "complex64")), "no portable path for complex64"),
+    "lax.sort": (lambda: jnp.sort(jnp.ones(3, "complex64")), "no portable path for complex64"),
     "lax.rng_bit_generator": (
         lambda: jax.random.bits(jax.random.key(0, impl="rbg"), (3,)),
         "other random bits",
@@ -249,6 +250,13 @@ with impl.deterministic(guarantee="portable"):
     for each in (x, shard):
         assert np.array_equal(add(each), ordered)
     assert np.array_equal(mm(x), mm(shard))
+    parts, local = PartitionSpec("i"), lambda x: (jax.lax.pmax(x, "i"), jax.lax.pmin(x, "i"))
+    ends = jax.jit(jax.shard_map(local, mesh=mesh, in_specs=parts, out_specs=PartitionSpec()))
+    zeros = np.array([0, -0.0, 1, -3, 2, -0.0, 0, -0.0], "float32")
+    assert [float(end[0]) for end in ends(zeros)] == [2, -3]
+    assert [bool(np.signbit(end[0])) for end in ends(zeros * 0)] == [False, True]
+    triangle = jax.jit(lambda x: jax.numpy.linalg.cholesky(x @ x.T + jax.numpy.eye(64)))
+    assert np.array_equal(triangle(x.reshape(64, 64)), triangle(shard.reshape(64, 64)))
 """
     flags = "--xla_force_host_platform_device_count=8"
     environment = {**os.environ, "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}"}

@@ -46,7 +46,7 @@ def environment(current: Mapping[str, str], platform: str, devices: int) -> dict
     """Returns the environment of a process on a platform, whose CPU is as many devices."""
     if platform != "cpu":  # JAX starts with the device of this process by itself.
         return {**current, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-    # The level halves the time of a process, nearly all of which XLA compiles.
+    # XLA compiles for most of the time of a process, and less at this level.
     flags = (
         current.get("XLA_FLAGS", ""),
         f"--xla_force_host_platform_device_count={devices}",

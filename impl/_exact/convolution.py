@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from impl._exact import arithmetic, engines
+from impl._exact import arithmetic, engines, taps
 from impl._exact import product_grids as grids
 from impl._exact.products import result_dtype, unless_finite
 
@@ -35,6 +35,7 @@ def conv_general_dilated(
     precision: Any = None,
     preferred_element_type: jax.typing.DTypeLike | None = None,
     engine: str = "float64",
+    by_products: bool = False,
 ) -> jax.Array:
     """Returns what ``jax.lax.conv_general_dilated`` does, in the order ``exact_product``.
 
@@ -56,6 +57,8 @@ def conv_general_dilated(
         preferred_element_type: The dtype of the result; float16, bfloat16, float32 or float64.
         engine: A name of ``engines.ENGINES``. Those of digits give way to float64 where a sum has
             more terms than they hold.
+        by_products: Whether to write it as products of matrices, as devices need it whose library
+            may transform a convolution. The bits are the same.
 
     Raises:
         TypeError: A dtype has no exact product.
@@ -81,6 +84,15 @@ def conv_general_dilated(
 
     if not any(jnp.issubdtype(value.dtype, jnp.inexact) for value in (lhs, rhs)):
         return plain(lhs, rhs, preferred_element_type)
+    groups = (feature_group_count, batch_group_count)
+    spatial = (1,) * (lhs.ndim - 2)
+    moves = taps.Window(
+        window_strides, tuple(padding), lhs_dilation or spatial, rhs_dilation or spatial
+    )
+
+    def products(lhs: jax.Array, rhs: jax.Array, dtype: Any) -> jax.Array:
+        return taps.convolve(lhs, rhs, moves, dimension_numbers, groups, dtype)
+
     window = functools.partial(
         _window_sums,
         strides=window_strides,
@@ -91,12 +103,12 @@ def conv_general_dilated(
     dtype = result_dtype(lhs, rhs, preferred_element_type)
     factors = grids.factor(lhs), grids.factor(rhs)
     shape = jax.eval_shape(functools.partial(plain, dtype=None), *factors).shape
-    groups = (feature_group_count, batch_group_count)
     layout = _Layout(dimension_numbers, groups, lhs.shape, rhs.shape, shape)
     if layout.terms == 0 or 0 in shape:
         return lax.full(shape, 0, dtype)
     level = grids.level_of(layout.terms, (lhs.dtype, rhs.dtype, dtype), precision)
-    result = _sums(*factors, level, layout, plain, window, dtype, engine)
+    adds = products if by_products else plain
+    result = _sums(*factors, level, layout, adds, window, dtype, engine)
     return _without_special_kernels(result, factors[1], dimension_numbers)
 
 

@@ -107,16 +107,67 @@ def extreme(
     """
     (wide,) = _operands((value,), flushes=flushes)
     word = jnp.dtype(f"int{8 * wide.dtype.itemsize}")
-    limits = jnp.iinfo(word)
-    bits = _in_order(lax.bitcast_convert_type(wide, word))
-    of_nan = lax.full_like(bits, limits.max if sign > 0 else limits.min)
-    found = function(lax.select(lax.ne(wide, wide), of_nan, bits), tuple(axes))
+    found = function(_ordered_bits(sign, wide), tuple(axes))
     if not value.size:
         found = _in_order(
             lax.bitcast_convert_type(lax.full(found.shape, -sign * np.inf, wide.dtype), word)
         )
     result = lax.bitcast_convert_type(_in_order(found), wide.dtype)
     return lax.convert_element_type(result, value.dtype)
+
+
+def extreme_of_devices(
+    function: Function, sign: int, value: jax.Array, *, flushes: bool, axes: Any, **params: Any
+) -> jax.Array:
+    """Returns the greatest or lowest elements over named axes, as ``extreme`` does over others.
+
+    Args:
+        function: ``lax.pmax`` or ``lax.pmin``.
+        sign: 1 for the greatest, -1 for the lowest.
+        value: Floats.
+        flushes: Whether the device keeps subnormals, which are dropped.
+        axes: The names.
+        params: Further parameters of the equation.
+    """
+    (wide,) = _operands((value,), flushes=flushes)
+    groups = params.get("axis_index_groups")
+    found = _in_order(function(_ordered_bits(sign, wide), axes, axis_index_groups=groups))
+    return lax.convert_element_type(lax.bitcast_convert_type(found, wide.dtype), value.dtype)
+
+
+def _ordered_bits(sign: int, value: jax.Array) -> jax.Array:
+    """Returns integers in the order of floats; a NaN is the greatest, or the lowest."""
+    word = jnp.dtype(f"int{8 * value.dtype.itemsize}")
+    limits = jnp.iinfo(word)
+    bits = _in_order(lax.bitcast_convert_type(value, word))
+    of_nan = lax.full_like(bits, limits.max if sign > 0 else limits.min)
+    return lax.select(lax.ne(value, value), of_nan, bits)
+
+
+def place(
+    function: Function, sign: int, value: jax.Array, *, axes: Any, index_dtype: Any, flushes: bool
+) -> jax.Array:
+    """Returns the index of the first greatest or lowest element along an axis. A NaN wins.
+
+    JAX's own reduction gives the index of any NaN, in an order that depends on the device.
+
+    Args:
+        function: ``lax.reduce_max`` or ``lax.reduce_min``.
+        sign: 1 for the greatest, -1 for the lowest.
+        value: Floats.
+        axes: The axis.
+        index_dtype: The dtype of the result.
+        flushes: Whether the device keeps subnormals, which are dropped.
+    """
+    found = extreme(function, sign, value, axes=axes, flushes=flushes)
+    kept = [axis for axis in range(value.ndim) if axis not in axes]
+    best = lax.broadcast_in_dim(found, value.shape, kept)
+    (wide,) = _operands((value,), flushes=flushes)
+    best = lax.convert_element_type(best, wide.dtype)
+    is_best = lax.bitwise_or(lax.eq(wide, best), lax.ne(wide, wide))
+    index = lax.broadcasted_iota(index_dtype, value.shape, axes[0])
+    beyond = lax.full_like(index, jnp.iinfo(index_dtype).max)
+    return lax.reduce_min(lax.select(is_best, index, beyond), tuple(axes))
 
 
 def _in_order(bits: jax.Array) -> jax.Array:
@@ -192,6 +243,8 @@ def _square(value: jax.Array) -> jax.Array:
 OPERATIONS: Mapping[str, Function] = {
     "add": functools.partial(rounded, lax.add),
     "add_any": functools.partial(rounded, lax.add),
+    "argmax": functools.partial(place, lax.reduce_max, 1),
+    "argmin": functools.partial(place, lax.reduce_min, -1),
     "ceil": functools.partial(picked, lax.ceil),
     "clamp": clamp,
     "convert_element_type": convert,
@@ -201,6 +254,8 @@ OPERATIONS: Mapping[str, Function] = {
     "min": functools.partial(picked, minimum),
     "mul": functools.partial(rounded, lax.mul),
     "one_minus_square": one_minus_square,
+    "pmax": functools.partial(extreme_of_devices, lax.pmax, 1),
+    "pmin": functools.partial(extreme_of_devices, lax.pmin, -1),
     "reduce_max": functools.partial(extreme, lax.reduce_max, 1),
     "reduce_min": functools.partial(extreme, lax.reduce_min, -1),
     "reduce_precision": reduce_precision,

@@ -6,10 +6,10 @@ import pytest
 from jax.sharding import Mesh, PartitionSpec
 
 from impl.tests.every_op.programs import assert_agree, outputs_and_gradient, plain, sharded
-from impl.tests.every_op.public_ops import parametrize_by_primitives, parametrize_samples
+from impl.tests.every_op.public_ops import parametrize_by_primitives
 
 
-@parametrize_samples(lambda sample: sample.transformed)
+@parametrize_by_primitives(lambda sample: sample.transformed)
 def test_an_eager_call_and_a_compiled_one(sample):
     eager_outputs, eager_gradient = outputs_and_gradient(sample, *sample.arrays)
     outputs, gradient = plain(sample)(*sample.arrays)

@@ -231,7 +231,8 @@ class Judge:
         """Returns what the lowering rule does, which sees no values; None if it does nothing."""
         if not (self._mode.enabled and _rules.holds() and site.name in self._replaced):
             return None
-        answer = spec.resolve_primitive(site.name, "any", self._facts(site, with_values=False))
+        device = _rules.device_of(self._platform, self._mode)
+        answer = spec.resolve_primitive(site.name, device, self._facts(site, with_values=False))
         if answer.effect == "same" or (answer.effect == "raises" and self._mode.warn_only):
             return None
         return answer

@@ -23,9 +23,9 @@ from impl._core.jax_internals import lowering, shardings
 from impl._core.numerics import fence
 from impl._exact import arithmetic, complex_numbers, scatter
 from impl._lowerings import _partitioning
-from impl._mode import modes
+from impl._mode import emulation, modes
 from impl._mode.decide import Decision
-from impl.programs import _portable_functions, _refusal, _rules
+from impl.programs import _portable_functions, _refusal, _rules, _schedule
 from impl.programs._portable_operations import OPERATIONS
 
 #: What is lowered by another module: scatters in a fixed order, by ``_rules``.
@@ -41,6 +41,8 @@ _NAMED = frozenset({"pmax", "pmin", "psum", "psum_invariant", "reduce_scatter"})
 
 #: Those that are faster where XLA does not partition them.
 _PLACED = frozenset({"scatter-add", "scatter-sub"})
+#: Those that the libraries of devices other than a CPU may compute by a transform.
+_TRANSFORMED = frozenset({"conv_general_dilated"})
 
 #: Those whose operands may be scalars, or of length 1 along axes where others are longer.
 _ELEMENTWISE = frozenset({"add", "atan2", "div", "max", "min", "mul", "pow", "rem", "sub"})
@@ -116,30 +118,39 @@ def _own(
     decision = params.get("decision")
     if isinstance(decision, Decision):
         rows = {decision.on(platform).row for platform in lowering.platforms(context)}
-        portable = (r is not None and spec.load().row(r).guarantee == "portable" for r in rows)
-        if not all(portable):
+        kept = (r and spec.portable_answer(spec.load().row(r)) == "exact" for r in rows)
+        if not all(kept):
             return anywhere(context, *operands, **params)
     return original(lowering.natively(context), *operands, **params)
 
 
 def _computed(name: str, context: Any, operands: Sequence[Any], params: dict[str, Any]) -> Any:
     """Lowers the portable function of a primitive, whose own equations are lowered by JAX."""
+    name = "square" if name == "integer_pow" and params["y"] == 2 else name
     flushes = not _FLUSHING.issuperset(lowering.platforms(context))
     function: Callable[..., Any] = functools.partial(portable_function(name), **params)
     function = _of_one_shape(function) if name in _ELEMENTWISE else function
     if name in OPERATIONS:
         function = functools.partial(function, flushes=flushes)
-    if not flushes and (name not in OPERATIONS or name == "div"):
+    if not flushes and name == "div":
         function = _computed_once(function)
+    if name == "dot_general":
+        function = functools.partial(function, platforms=lowering.platforms(context))
     if name in _PLACED:
-        function = functools.partial(function, place=_place(context, is_cpu=not flushes))
+        function = _placed(function, context, params["dimension_numbers"], is_cpu=not flushes)
+    if name in _TRANSFORMED:
+        function = functools.partial(function, by_products=flushes)
     within = lowering.natively(context)
     rule = mlir.lower_fun(function, multiple_results=name in _portable_functions.SEVERAL)
     with arithmetic.wide(), arithmetic.where_subnormals(are_kept=flushes):
         if name in _NAMED:
             return rule(within, *operands)
         with shardings.no_mesh():
-            return rule(shardings.without_shardings(within), *operands)
+            within = shardings.without_shardings(within)
+            if flushes or name in OPERATIONS:
+                return rule(within, *operands)
+            # On a CPU, XLA would repeat the many cheap equations in each fusion that uses them.
+            return lowering.called(within, f"portable_{name}", rule, *operands)
 
 
 def _of_complex(name: str, context: Any, operands: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -171,16 +182,24 @@ def _of_one_shape(function: Callable[..., jax.Array]) -> Callable[..., jax.Array
 
 
 def _computed_once(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function whose result a CPU keeps in memory.
-
-    XLA would compute it anew in each fusion that uses it, since none of its many steps is costly.
-    XLA of jax 0.10 does so all the same.
-    """
+    """Returns a function whose results a CPU keeps in memory; XLA of jax 0.10 may not."""
 
     def run(*operands: jax.Array, **params: Any) -> Any:
         return jax.tree.map(fence, function(*operands, **params))
 
     return run
+
+
+def _placed(
+    function: Callable[..., jax.Array], context: Any, numbers: Any, *, is_cpu: bool
+) -> Callable[..., jax.Array]:
+    """Returns the function of a scatter for its devices, or as a GPU runs it under a schedule."""
+    stand_in = emulation.current()
+    if stand_in is not None and stand_in.seed:
+        # The order of sorted indices is no longer known.
+        atomics = functools.partial(function, place="device", indices_are_sorted=False)
+        return functools.partial(_schedule.under, stand_in.seed, atomics, numbers)
+    return functools.partial(function, place=_place(context, is_cpu=is_cpu))
 
 
 def _place(context: Any, *, is_cpu: bool) -> scatter.Place:

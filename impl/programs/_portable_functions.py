@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -70,6 +70,7 @@ def _dot_general(
     dimension_numbers: Any,
     precision: Any,
     preferred_element_type: Any,
+    platforms: Sequence[str],
     **_: Any,
 ) -> jax.Array:
     return products.dot_general(
@@ -78,6 +79,7 @@ def _dot_general(
         dimension_numbers=dimension_numbers,
         precision=precision,
         preferred_element_type=preferred_element_type,
+        platforms=platforms,
     )
 
 

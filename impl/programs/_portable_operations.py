@@ -218,8 +218,14 @@ def quotient(a: jax.Array, b: jax.Array, **_: Any) -> jax.Array:
     """
     if a.dtype == np.float64:
         return elementary.FUNCTIONS["div"](a, b)
-    wide = arithmetic.seal(lax.div(arithmetic.widen(a), arithmetic.widen(b)))
-    return arithmetic.narrow(wide, a.dtype)
+    return arithmetic.narrow(lax.div(arithmetic.widen(a), arithmetic.widen(b)), a.dtype)
+
+
+def root(value: jax.Array, *, flushes: bool, **_: Any) -> jax.Array:
+    """Returns the square root, rounded once; a GPU approximates its own of float32."""
+    if flushes:
+        return elementary.FUNCTIONS["sqrt"](value)
+    return rounded(lax.sqrt, value, flushes=False)
 
 
 def reduce_precision(value: jax.Array, *, flushes: bool, **params: Any) -> jax.Array:
@@ -255,6 +261,7 @@ OPERATIONS: Mapping[str, Function] = {
     "reduce_precision": reduce_precision,
     "rem": functools.partial(picked, lax.rem),
     "round": functools.partial(picked, lax.round),
+    "sqrt": root,
     "square": functools.partial(rounded, _square),
     "sub": functools.partial(rounded, lax.sub),
 }

@@ -1,4 +1,4 @@
-"""Exact products on 1, 2, 4 and 8 devices; ``test_product_sharding`` runs it."""
+"""Exact products on 1, 2, 4 and 8 devices; ``test_devices`` runs it."""
 
 import jax
 import numpy as np

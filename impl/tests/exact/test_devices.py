@@ -1,26 +1,11 @@
-"""Exact sums on several devices."""
+"""Exact sums and products of arrays that lie on several devices."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-import impl
+from impl.tests.support import eight_devices
 
 HERE = Path(__file__).parent
 
 
 def test_on_eight_devices():
-    # The number of devices cannot change once JAX has been used, so the tests have a process.
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
-    options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist"]
-    process = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, str(HERE / "on_eight_devices.py")],
-        capture_output=True,
-        check=False,
-        cwd=Path(impl.__file__).parents[1],
-        env={**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags.strip()},
-        text=True,
-        timeout=300,
-    )
-    assert process.returncode == 0, process.stdout + process.stderr
+    eight_devices.run(HERE / "sums_on_eight_devices.py", HERE / "products_on_eight_devices.py")

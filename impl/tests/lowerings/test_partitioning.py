@@ -1,8 +1,5 @@
 """The partitioning of primitives over devices."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import jax
@@ -15,6 +12,7 @@ from jax.sharding import PartitionSpec as P
 import impl
 from impl._lowerings import _partitioning
 from impl._lowerings._partitioning import Axes
+from impl.tests.support import eight_devices
 
 pytestmark = pytest.mark.usefixtures("complete")
 
@@ -24,19 +22,8 @@ INDEX = np.array([0, 1, 1, 3])
 
 
 def test_on_eight_devices():
-    # The number of devices cannot change once JAX has been used, so the tests have a process.
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
-    options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist"]
-    process = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, str(HERE / "on_eight_devices.py")],
-        capture_output=True,
-        check=False,
-        cwd=Path(impl.__file__).parents[1],
-        env={**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags.strip()},
-        text=True,
-        timeout=300,
-    )
-    assert process.returncode == 0, process.stdout + process.stderr
+    scatters = HERE.parent / "programs" / "scatters_on_eight_devices.py"
+    eight_devices.run(HERE / "on_eight_devices.py", scatters)
 
 
 def ops(values):

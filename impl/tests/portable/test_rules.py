@@ -155,6 +155,17 @@ def test_a_program_without_refusals_has_no_findings():
     assert not report.findings
 
 
+def test_a_cpu_calls_what_has_many_equations_as_a_function_of_its_own(rng):
+    def f(w, x):
+        return lax.scan(lambda c, _: (jnp.tanh(c @ w), c.sum()), x, None, length=2)
+
+    w, x = (jnp.asarray(rng.normal(size=s), jnp.float32) for s in ((8, 8), (16, 8)))
+    compiled = jax.jit(f).lower(w, x).compile().as_text()
+    assert compiled.count(" call(") == 3
+    # A GPU fuses what one call would keep apart.
+    assert "inlineable" not in text(f, w, x, platform="cuda")
+
+
 def test_products_are_rounded_before_they_are_added(rng):
     a, b, c = (jnp.asarray(rng.normal(size=512), jnp.float32) for _ in range(3))
     product = np.asarray(a) * np.asarray(b)

@@ -1,4 +1,4 @@
-"""Exact sums on 1, 2, 4 and 8 devices; ``test_devices`` runs this in a process that has 8."""
+"""Exact sums on 1, 2, 4 and 8 devices; ``test_devices`` runs it."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Exact products of operands that lie on several devices."""
+"""Tests that need eight devices, which run in a process of their own."""
 
 import os
 import subprocess
@@ -7,15 +7,14 @@ from pathlib import Path
 
 import impl
 
-HERE = Path(__file__).parent
 
-
-def test_on_eight_devices():
+def run(*files):
+    """Runs the tests of files where the CPU stands for eight devices; each of them has to pass."""
     # The number of devices cannot change once JAX has been used, so the tests have a process.
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
     options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist"]
     process = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, str(HERE / "products_on_eight_devices.py")],
+        [sys.executable, "-m", "pytest", *options, *map(str, files)],
         capture_output=True,
         check=False,
         cwd=Path(impl.__file__).parents[1],

@@ -183,8 +183,8 @@ class Judge:
             return self._of_own(site)
         rules = spec.load()
         own = isinstance(site.equation.params.get("decision"), Decision)
-        found = None
-        if self._mode.portable and _rules.holds() and not own:
+        portable = self._mode.portable and _rules.holds() and not own
+        if portable:
             found = _portable_notes.portability(site.name, site.equation)
             if found is not None and found.answer == "refused":
                 return self._of_refusal(site, found)
@@ -205,7 +205,7 @@ class Judge:
         ):
             return None
         op = rules.op_of_primitive.get(site.name, site.name)
-        if answer.row is None and found is not None and found.answer == "exact":
+        if answer.row is None and portable:
             return None
         if answer.row is None:
             return _finding(site, op, None, "unknown", _NO_ROW)

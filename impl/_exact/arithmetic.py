@@ -15,8 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-#: The least float32 and bfloat16 that is not subnormal. Every device counts what is below as zero.
-_TINY = 2.0**-126
+#: The least float64 that 24 bits round to 2**-126, the least normal float32. Every device counts
+#: what is below as zero. A CPU that flushes rounds first, so it keeps what is above.
+_TINY = 2.0**-126 * (1 - 2.0**-25)
 #: The bounds of the exponents that ``power_of_two`` takes.
 MIN_EXPONENT, MAX_EXPONENT = -1022, 1023
 
@@ -69,8 +70,8 @@ def widen(value: jax.Array) -> jax.Array:
 def narrow(value: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
     """Returns a float64 as ``dtype``, rounded once, to nearest and to even.
 
-    What is below the least normal float32 becomes a zero of the same sign. Floats of 16 bits are
-    not rounded twice: the intermediate float32 is rounded to odd.
+    What 24 bits round to less than the least normal float32 becomes a zero of the same sign. Floats
+    of 16 bits are not rounded twice: the intermediate float32 is rounded to odd.
 
     Args:
         value: Any shape, float64.

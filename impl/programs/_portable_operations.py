@@ -30,13 +30,20 @@ def _working(dtype: Any) -> np.dtype[Any]:
 
 def _flushed(value: jax.Array) -> jax.Array:
     """Returns ``value`` with a zero of the same sign for each subnormal number."""
-    least = jnp.finfo(value.dtype).tiny
-    small = lax.lt(lax.abs(value), lax.full_like(value, least))
+    return _zero_where(_is_below(value, jnp.finfo(value.dtype).tiny), value)
+
+
+def _is_below(value: jax.Array, bound: float) -> jax.Array:
+    return lax.lt(lax.abs(value), lax.full_like(value, bound))
+
+
+def _zero_where(chosen: jax.Array, value: jax.Array) -> jax.Array:
+    """Returns ``value``, with a zero of the same sign where ``chosen`` is true."""
     unsigned = jnp.dtype(f"uint{8 * value.dtype.itemsize}")
     sign = lax.bitcast_convert_type(value, unsigned)
     mask = lax.full_like(sign, 1 << (8 * value.dtype.itemsize - 1))
     zero = lax.bitcast_convert_type(lax.bitwise_and(sign, mask), value.dtype)
-    return lax.select(small, zero, value)
+    return lax.select(chosen, zero, value)
 
 
 def _operands(operands: tuple[jax.Array, ...], *, flushes: bool) -> list[jax.Array]:
@@ -52,6 +59,27 @@ def rounded(function: Function, *operands: jax.Array, flushes: bool, **_: Any) -
     if result.dtype == operands[0].dtype:
         return result
     return arithmetic.seal(lax.convert_element_type(result, operands[0].dtype))
+
+
+def product(a: jax.Array, b: jax.Array, *, flushes: bool, **_: Any) -> jax.Array:
+    """Returns ``a * b``, rounded before anything else uses it.
+
+    A CPU that flushes rounds to all bits, and then decides what is subnormal. Where subnormals are
+    kept, they have fewer bits, so a product with a greater exponent decides.
+    """
+    result = rounded(lax.mul, a, b, flushes=flushes)
+    if not flushes:
+        return result
+    left, right = _operands((a, b), flushes=True)
+    limits = jnp.finfo(left.dtype)
+    scale = 2.0 ** (-int(limits.minexp) // 2)
+    scaled = arithmetic.product(arithmetic.product(left, lax.full_like(left, scale)), right)
+    return _zero_where(_is_below(scaled, float(limits.tiny) * scale), result)
+
+
+def square(value: jax.Array, *, flushes: bool, **_: Any) -> jax.Array:
+    """Returns ``value * value``, rounded before anything else uses it."""
+    return product(value, value, flushes=flushes)
 
 
 def picked(function: Function, *operands: jax.Array, flushes: bool, **params: Any) -> jax.Array:
@@ -235,10 +263,6 @@ def reduce_precision(value: jax.Array, *, flushes: bool, **params: Any) -> jax.A
     return lax.convert_element_type(result, value.dtype)
 
 
-def _square(value: jax.Array) -> jax.Array:
-    return lax.mul(value, value)
-
-
 #: The operation of each primitive, by name.
 OPERATIONS: Mapping[str, Function] = {
     "add": functools.partial(rounded, lax.add),
@@ -252,7 +276,7 @@ OPERATIONS: Mapping[str, Function] = {
     "floor": functools.partial(picked, lax.floor),
     "max": functools.partial(picked, maximum),
     "min": functools.partial(picked, minimum),
-    "mul": functools.partial(rounded, lax.mul),
+    "mul": product,
     "one_minus_square": one_minus_square,
     "pmax": functools.partial(extreme_of_devices, lax.pmax, 1),
     "pmin": functools.partial(extreme_of_devices, lax.pmin, -1),
@@ -262,6 +286,6 @@ OPERATIONS: Mapping[str, Function] = {
     "rem": functools.partial(picked, lax.rem),
     "round": functools.partial(picked, lax.round),
     "sqrt": root,
-    "square": functools.partial(rounded, _square),
+    "square": square,
     "sub": functools.partial(rounded, lax.sub),
 }

@@ -118,7 +118,8 @@ def _round(x: Fraction, dtype: np.dtype[np.generic]) -> float:
     rounded = round(x / quantum) * quantum
     if abs(rounded) >= Fraction(2) ** (greatest + 1):
         return math.inf if x > 0 else -math.inf
-    if abs(x if bits != 11 else rounded) < Fraction(2) ** (-24 if bits == 11 else least):
+    # A float32 is flushed once it is rounded, and a bfloat16 as the float32 that it comes from.
+    if abs(rounded if bits in (11, 24) else x) < Fraction(2) ** (-24 if bits == 11 else least):
         return 0.0 if x > 0 else -0.0
     return float(rounded)
 

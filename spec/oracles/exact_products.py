@@ -189,7 +189,9 @@ def _rounded(total: int, exponent: int, dtype: Any) -> float:
     bits, least = _FLOATS[np.dtype(dtype).name]
     above = total.bit_length() + exponent
     if above <= _TINY and np.dtype(dtype) != np.float64:
-        return math.copysign(0.0, total)
+        # A float32 is flushed once it is rounded, and one of 16 bits as the float32 it comes from.
+        is_normal = bits == 24 and _quotient(abs(total), _TINY - 24 - exponent) == 1 << 24
+        return math.copysign(2.0**_TINY if is_normal else 0.0, total)
     unit = max(above - bits, least)
     # A float64 holds the rounded value, also where it is too great for the dtype.
     return math.ldexp(_quotient(total, unit - exponent), unit)

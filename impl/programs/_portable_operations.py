@@ -30,7 +30,7 @@ def _working(dtype: Any) -> np.dtype[Any]:
 
 def _flushed(value: jax.Array) -> jax.Array:
     """Returns ``value`` with a zero of the same sign for each subnormal number."""
-    return _zero_where(_is_below(value, jnp.finfo(value.dtype).tiny), value)
+    return _zero_where(_is_below(value, float(jnp.finfo(value.dtype).tiny)), value)
 
 
 def _is_below(value: jax.Array, bound: float) -> jax.Array:

@@ -166,7 +166,8 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{name:9}  {devices} {platform}  {line}", flush=True)
             digests.add(line.partition(" ")[0])
     for name, digests in results.items():
-        print(f"{name}: {len(digests)} different results of {len(settings)}")
+        word = "result" if len(digests) == 1 else "results"
+        print(f"{name}: {len(digests)} {word} of {len(settings)} runs")
     return 0 if len(results["portable"]) == 1 else 1
 
 

@@ -111,8 +111,10 @@ def test_the_example_counts_the_results(
 
     monkeypatch.setattr(example, "in_a_process", varying)
     assert example.main([]) == 0
-    assert "plain JAX: 4 different results of 4" in capsys.readouterr().out
+    assert (
+        "plain JAX: 4 results of 4 runs\nportable: 1 result of 4 runs\n" in capsys.readouterr().out
+    )
     assert example.main(["--platforms", "cuda", "cpu", "--devices", "1"]) == 1
     out = capsys.readouterr().out
     assert "portable   1 cuda  cuda  loss 1" in out
-    assert "portable: 2 different results of 2" in out
+    assert "portable: 2 results of 2 runs" in out

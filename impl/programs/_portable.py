@@ -23,7 +23,7 @@ from impl._exact import arithmetic, scatter
 from impl._lowerings import _partitioning
 from impl._mode import modes
 from impl._mode.decide import Decision
-from impl.programs import _portable_functions, _refusal, _rules
+from impl.programs import _portable_functions, _portable_psum, _refusal, _rules
 from impl.programs._portable_operations import OPERATIONS
 
 #: What is lowered by another module: scatters in a fixed order, by ``_rules``.
@@ -37,6 +37,8 @@ _FLUSHING = frozenset({"cpu"})
 #: Those whose names of axes are those of a mesh.
 _NAMED = frozenset({"psum", "psum_invariant", "reduce_scatter"})
 
+#: The primitive whose sums over devices are joined with those of each device.
+_MAPPED = "shard_map"
 #: Those that are faster where XLA does not partition them.
 _PLACED = frozenset({"scatter-add", "scatter-sub"})
 
@@ -54,7 +56,7 @@ def register() -> None:
             continue
         _known.add(primitive)
         found = classes.get(primitive.name)
-        if found is not None and found.answer == "exact":
+        if found is not None and found.answer == "exact" and primitive.name != _MAPPED:
             continue
         rules = jax_internals.lowering_rules(primitive)
         wrapped = {}
@@ -78,6 +80,8 @@ def _lower(
     mode = modes.current()
     if not (mode.portable and _rules.switch.value) or lowering.is_native(context):
         return original(context, *operands, **params)
+    if name == _MAPPED:
+        return original(context, *operands, **_portable_psum.with_joined_sums(params))
     if name.startswith("samebits_") or isinstance(params.get("decision"), Decision):
         return _own(original, anywhere, context, *operands, **params)
     found = spec.portability(name, dtypes((*context.avals_in, *context.avals_out)))

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import jax.numpy as jnp
-from jax.extend.core import Primitive
+from jax.extend.core import Primitive, primitives
 
 from impl._core import jax_internals
 from impl._core.jax_internals import jaxprs
@@ -28,6 +28,8 @@ Names: TypeAlias = tuple[str, ...]
 whole_p = Primitive("samebits_whole")
 #: A value that all devices have, with a type that says so.
 same_p = Primitive("samebits_same")
+#: The part of a value that a device gets of ``reduce_scatter``, where all devices have the value.
+part_p = Primitive("samebits_part")
 
 _PSUMS = frozenset({"psum", "psum_invariant"})
 #: Operations that are linear in their first operand, and in no other.
@@ -220,17 +222,19 @@ class _Body:
         self._items.append(_whole(equation, equation, (), free) if free else equation)
         self._made_by.update(dict.fromkeys(equation.outvars, equation))
 
-    def _free_cuts(self, equation: Any) -> Names:
-        """Returns the axes that cut only free dimensions of the right operand of a product.
+    def _free_cuts(self, equation: Any, added: Sequence[str] = ()) -> Names:
+        """Returns the axes that cut free dimensions of the right operand of a product.
 
-        The scale of a contracted index is that of the whole right operand.
+        The scale of a contracted index is that of the whole right operand. Where the left operand
+        is the same on all devices, nothing else than a free dimension can be cut, whatever the
+        state says: gradients outside of a ``shard_map`` get values whose cuts are not told.
         """
         if str(equation.primitive.name) != "dot_general" or not self._in_step:
             return ()
-        (_, summed), (_, batch) = equation.params["dimension_numbers"]
+        _, (_, batch) = equation.params["dimension_numbers"]
         lhs, rhs = (self._state(atom) for atom in equation.invars)
-        free = (a for a, d in rhs.items() if d >= 0 and d not in (*summed, *batch))
-        return tuple(sorted(a for a in free if a not in lhs and self._sizes[a] > 1))
+        free = (a for a, d in rhs.items() if d != TERM and d not in batch and a not in lhs)
+        return tuple(sorted(a for a in free if a not in added and self._sizes[a] > 1))
 
     def _visit(self, equation: Any) -> None:
         equation = equation.replace(invars=[self._now(atom) for atom in equation.invars])
@@ -241,6 +245,8 @@ class _Body:
                 self._renamed[equation.outvars[0]] = new
                 return
         states = [self._state(atom) for atom in equation.invars]
+        if name == "reduce_scatter" and self._of_scattered(equation):
+            return
         held = self._flow.bodies(equation, states)
         if not held or name not in _HOLDS:
             self._add(equation)
@@ -254,6 +260,20 @@ class _Body:
         item = _Held(equation, bodies, carried)
         self._items.append(item)
         self._made_by.update(dict.fromkeys(equation.outvars, item))
+
+    def _of_scattered(self, equation: Any) -> bool:
+        """Replaces a sum of which each device gets a part by the sum and its part, if joined."""
+        params = equation.params
+        names = params["axis_name"]
+        names = tuple(names) if isinstance(names, (tuple, list)) else (names,)
+        groups = {"axis_index_groups": params["axis_index_groups"]}
+        like = equation.replace(primitive=primitives.psum_p, params={"axes": names, **groups})
+        total = self._of_psum(like)
+        if total is not None:
+            part = equation.replace(primitive=part_p, invars=[total], effects=frozenset())
+            self._items.append(part)
+            self._made_by[part.outvars[0]] = part
+        return total is not None
 
     def _of_psum(self, equation: Any) -> Atom | None:
         """Returns what stands for a sum over devices, or None if it stays as it is."""
@@ -270,7 +290,7 @@ class _Body:
         state = self._state(atom)
         there = tuple(a for a in over.axes if a in state and self._sizes[a] > 1)
         rest = tuple(a for a in over.axes if a not in there)
-        if there and all(state[a] < 0 for a in there):
+        if there:
             new = self._back(atom, over.over(there))
             if new is not None:
                 return (self._plain(new, over.over(rest)) if rest else new), True
@@ -301,6 +321,8 @@ class _Body:
         name = str(made.primitive.name)
         if name in _ADDING:
             return self._of_adding(made, over)
+        if made.primitive is whole_p:
+            return self._of_whole(made, atom, over)
         if name in ("pvary", "optimization_barrier"):
             (operand,) = [i for i, o in zip(made.invars, made.outvars, strict=True) if o is atom]
             if jaxprs.is_literal(operand) or not self._has_type_of(operand, atom, over.axes):
@@ -364,8 +386,18 @@ class _Body:
             return out
         out = self._variable(made.outvars[0], over.axes)
         joined = made.replace(invars=operands, outvars=[out])
-        self._items.append(_whole(joined, over.like, tuple(left), self._free_cuts(joined)))
-        self._made_by[out] = joined
+        whole = _whole(joined, over.like, tuple(left), self._free_cuts(joined, left))
+        self._items.append(whole)
+        self._made_by[out] = whole
+        return out
+
+    def _of_whole(self, made: Any, atom: Atom, over: _Sum) -> Atom:
+        """Returns the sum over more devices of what is a sum over some."""
+        out = self._variable(atom, over.axes)
+        params = {**made.params, "axis_names": (*made.params["axis_names"], *over.axes)}
+        whole = made.replace(params=params, outvars=[out])
+        self._items.append(whole)
+        self._made_by[out] = whole
         return out
 
     def _terms_of(self, made: Any, axes: Names) -> dict[tuple[int, ...], Names]:

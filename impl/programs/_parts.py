@@ -396,6 +396,15 @@ def _without_axes(equation: Any, operands: Sequence[State]) -> list[State]:
     return [{a: d for a, d in state.items() if a not in names} for state in operands]
 
 
+def _scattered(equation: Any, operands: Sequence[State]) -> list[State]:
+    params, rank = equation.params, len(equation.invars[0].aval.shape)
+    names, along = params["axis_name"], params["scatter_dimension"]
+    names = names if isinstance(names, (tuple, list)) else (names,)
+    is_cut = params["tiled"] and params["axis_index_groups"] is None
+    places = {d: d for d in range(rank)} if params["tiled"] else _kept((along,), rank)
+    return [{**_moved(operands[0], places), **dict.fromkeys(names, along if is_cut else OTHER)}]
+
+
 _RULES: dict[str, _Rule] = {
     **dict.fromkeys(("add", "add_any", "sub"), _sum),
     **dict.fromkeys(("neg", "pvary", "pcast", "copy", "copy_p", "reduce_precision"), _each),
@@ -416,6 +425,7 @@ _RULES: dict[str, _Rule] = {
     "conv_general_dilated": _convolution,
     "gather": _gather,
     "scatter-add": _scatter_add,
+    "reduce_scatter": _scattered,
     **dict.fromkeys(("psum", "psum_invariant", "pmax", "pmin"), _without_axes),
     **dict.fromkeys(("all_gather", "all_gather_invariant"), _without_axes),
 }

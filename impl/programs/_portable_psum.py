@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
+from jax import lax
 from jax.interpreters import mlir
 
 from impl._core.jax_internals import jaxprs, lowering
@@ -66,6 +67,24 @@ def _lower_whole(context: Any, *operands: Any, name: str, params: Any, **names: 
 
 mlir.register_lowering(_joined_sums.whole_p, _lower_whole)
 mlir.register_lowering(_joined_sums.same_p, lambda _, value, **__: [value])
+
+
+def _part(
+    value: jax.Array, *, axis_name: Any, axis_size: int, scatter_dimension: int, tiled: bool
+) -> jax.Array:
+    size = value.shape[scatter_dimension] // axis_size
+    start = lax.axis_index(axis_name) * size
+    part = lax.dynamic_slice_in_dim(value, start, size, scatter_dimension)
+    return part if tiled else lax.squeeze(part, (scatter_dimension,))
+
+
+def _lower_part(context: Any, value: Any, *, axis_index_groups: None, **params: Any) -> Any:
+    del axis_index_groups
+    rule = mlir.lower_fun(functools.partial(_part, **params), multiple_results=False)
+    return rule(lowering.natively(context), value)
+
+
+mlir.register_lowering(_joined_sums.part_p, _lower_part)
 
 
 def with_joined_sums(params: Mapping[str, Any]) -> dict[str, Any]:

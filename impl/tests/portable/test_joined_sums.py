@@ -11,6 +11,7 @@ from impl.programs._portable_psum import with_joined_sums
 
 AUTO = AxisType.Auto
 MESH = AbstractMesh((4, 2), ("d", "m"), axis_types=(AUTO, AUTO))
+SAME = P()
 X, W = jnp.ones((8, 4)), jnp.ones((4, 6))
 
 
@@ -23,7 +24,7 @@ def equations(jaxpr):
                     yield from equations(inner)
 
 
-def sums(function, *args, specs, check=False, out=P()):
+def sums(function, *args, specs, check=False, out=SAME):
     """Returns the sums over devices of a body: those that are joined, and the others."""
     mapped = jax.shard_map(function, mesh=MESH, in_specs=specs, out_specs=out, check_vma=check)
     (equation,) = jax.make_jaxpr(mapped)(*args).eqns
@@ -146,6 +147,20 @@ def test_what_is_not_linear_stays():
         return lax.psum(x.sum(), "d", axis_index_groups=[[0, 1], [2, 3]])[None]
 
     assert sums(in_groups, X, specs=P("d"), out=P("d")) == ([], ["d"])
+
+
+def test_sums_over_one_axis_after_another():
+    def total(x):
+        return lax.psum(lax.psum(x.sum(), "d") / 3, "m")
+
+    assert sums(total, X, specs=P("d", "m")) == (["reduce_sum d m"], [])
+
+
+def test_a_part_of_a_sum():
+    def part(x):
+        return lax.psum_scatter(x.sum(1), "d", tiled=True)
+
+    assert sums(part, X, specs=P(None, "d"), out=P("d")) == (["reduce_sum d"], [])
 
 
 def test_one_device_has_nothing_to_join():

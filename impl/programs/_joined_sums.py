@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import jax.numpy as jnp
-from jax.extend.core import Primitive, primitives
+from jax.extend.core import Primitive
 
 from impl._core import jax_internals
 from impl._core.jax_internals import jaxprs
@@ -266,9 +266,7 @@ class _Body:
         params = equation.params
         names = params["axis_name"]
         names = tuple(names) if isinstance(names, (tuple, list)) else (names,)
-        groups = {"axis_index_groups": params["axis_index_groups"]}
-        like = equation.replace(primitive=primitives.psum_p, params={"axes": names, **groups})
-        total = self._of_psum(like)
+        total = self._of_psum(jaxprs.psum_like(equation, names, params["axis_index_groups"]))
         if total is not None:
             part = equation.replace(primitive=part_p, invars=[total], effects=frozenset())
             self._items.append(part)

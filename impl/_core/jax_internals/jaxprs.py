@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 from jax._src import core
+from jax.extend.core import primitives
 
 #: The primitives that only call a jaxpr, once, with their own operands, and the parameter it is in.
 _CALLS: Mapping[str, tuple[str, ...]] = {
@@ -51,6 +52,12 @@ def invariant(aval: Any, axes: Sequence[str]) -> Any:
         return aval
     left = type(aval.manual_axis_type)(varying=varying(aval) - set(axes))
     return aval.update(manual_axis_type=left)
+
+
+def psum_like(equation: Any, axes: Sequence[str], groups: Any) -> Any:
+    """Returns a sum over mesh axes with the operand, the output and the place of an equation."""
+    params = {"axes": tuple(axes), "axis_index_groups": groups}
+    return equation.replace(primitive=primitives.psum_p, params=params)
 
 
 def named_axes(equation: Any) -> frozenset[str] | None:

@@ -35,7 +35,7 @@ _SELECTIONS = "selections"
 #: The platforms that take subnormal floats for zero by themselves.
 _FLUSHING = frozenset({"cpu"})
 #: Those whose names of axes are those of a mesh.
-_NAMED = frozenset({"psum", "psum_invariant", "reduce_scatter"})
+_NAMED = frozenset({"pmax", "pmin", "psum", "psum_invariant", "reduce_scatter"})
 
 #: The primitive whose sums over devices are joined with those of each device.
 _MAPPED = "shard_map"

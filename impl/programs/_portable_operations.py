@@ -106,17 +106,50 @@ def extreme(
         flushes: Whether the device keeps subnormals, which are dropped.
     """
     (wide,) = _operands((value,), flushes=flushes)
-    word = jnp.dtype(f"int{8 * wide.dtype.itemsize}")
-    limits = jnp.iinfo(word)
-    bits = _in_order(lax.bitcast_convert_type(wide, word))
-    of_nan = lax.full_like(bits, limits.max if sign > 0 else limits.min)
-    found = function(lax.select(lax.ne(wide, wide), of_nan, bits), tuple(axes))
+    found = function(_comparable(wide, sign), tuple(axes))
     if not value.size:
+        word = found.dtype
         found = _in_order(
             lax.bitcast_convert_type(lax.full(found.shape, -sign * np.inf, wide.dtype), word)
         )
     result = lax.bitcast_convert_type(_in_order(found), wide.dtype)
     return lax.convert_element_type(result, value.dtype)
+
+
+def extreme_of_devices(
+    function: Function,
+    sign: int,
+    value: jax.Array,
+    *,
+    axes: Any,
+    axis_index_groups: Any = None,
+    flushes: bool,
+    **_: Any,
+) -> jax.Array:
+    """Returns the greatest or lowest element that devices have at each place, as ``extreme`` does.
+
+    Args:
+        function: ``lax.pmax`` or ``lax.pmin``.
+        sign: 1 for the greatest, -1 for the lowest.
+        value: Floats.
+        axes: The mesh axes.
+        axis_index_groups: As ``lax.pmax`` takes them.
+        flushes: Whether the device keeps subnormals, which are dropped.
+    """
+    (wide,) = _operands((value,), flushes=flushes)
+    bits = _comparable(wide, sign)
+    found = function(bits, tuple(axes), axis_index_groups=axis_index_groups)
+    result = lax.bitcast_convert_type(_in_order(found), wide.dtype)
+    return lax.convert_element_type(result, value.dtype)
+
+
+def _comparable(value: jax.Array, sign: int) -> jax.Array:
+    """Returns integers in the order of floats, of which NaNs are the greatest, or the lowest."""
+    word = jnp.dtype(f"int{8 * value.dtype.itemsize}")
+    limits = jnp.iinfo(word)
+    bits = _in_order(lax.bitcast_convert_type(value, word))
+    of_nan = lax.full_like(bits, limits.max if sign > 0 else limits.min)
+    return lax.select(lax.ne(value, value), of_nan, bits)
 
 
 def _in_order(bits: jax.Array) -> jax.Array:
@@ -195,6 +228,8 @@ OPERATIONS: Mapping[str, Function] = {
     "min": functools.partial(picked, minimum),
     "mul": functools.partial(rounded, lax.mul),
     "one_minus_square": one_minus_square,
+    "pmax": functools.partial(extreme_of_devices, lax.pmax, 1),
+    "pmin": functools.partial(extreme_of_devices, lax.pmin, -1),
     "reduce_max": functools.partial(extreme, lax.reduce_max, 1),
     "reduce_min": functools.partial(extreme, lax.reduce_min, -1),
     "reduce_precision": reduce_precision,

@@ -108,6 +108,20 @@ def test_a_network_whose_weights_are_cut_has_the_bits_of_the_whole(rng):
     assert_equal([jax.jit(layers)(x, a, b), on(8, cut, x, a, b, specs=specs, **options)])
 
 
+def test_the_extremes_of_devices():
+    x = np.array([-0.0, 0.0, 1.0, np.inf, -1.0, -np.inf, 2.0, np.nan], np.float32)
+
+    def extremes(x):
+        return lax.pmax(x, "d"), lax.pmin(x, "d")
+
+    for most, least, part in ((2, -np.inf, x[:7]), (np.nan, np.nan, x[4:])):
+        parts = np.resize(part[part != np.inf], 8)
+        got = np.concatenate(on(8, extremes, parts, specs=P("d")))
+        assert_same(got, np.array([most, least], np.float32))
+    zeros = np.concatenate(on(2, extremes, x[:2], specs=P("d")))
+    assert np.signbit(zeros).tolist() == [False, True]
+
+
 def test_infinities_and_nans_of_one_device(rng):
     x, y = rough(rng, (16, 3)), rough(rng, (16, 4))
     x[9, 1], x[3, 2], y[12, 0] = np.inf, -np.inf, np.nan

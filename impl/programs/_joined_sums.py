@@ -17,7 +17,8 @@ from jax.extend.core import Primitive
 
 from impl._core import jax_internals
 from impl._core.jax_internals import jaxprs
-from impl.programs._parts import TERM, Flow, State, state_of
+from impl.programs._part_rules import TERM, State
+from impl.programs._parts import Flow, state_of
 
 #: An operand of an equation: a variable, or a value that is written in the program.
 Atom: TypeAlias = Any

@@ -20,7 +20,7 @@ from impl._core.numerics import fence
 from impl._exact import arithmetic, convolution, products, scatter, sums
 from impl.programs import _joined_sums
 from impl.programs._joined_sums import Names
-from impl.programs._parts import OTHER, State
+from impl.programs._part_rules import OTHER, State
 
 
 def _product(*operands: jax.Array, out_sharding: Any = None, **params: Any) -> jax.Array:

@@ -36,11 +36,13 @@ _PSUMS = frozenset({"psum", "psum_invariant"})
 #: Operations that are linear in their first operand, and in no other.
 _FIRST = frozenset(
     {"broadcast_in_dim", "convert_element_type", "copy", "copy_p", "cumsum", "div"}
-    | {"dynamic_slice", "gather", "neg", "reduce_precision", "reduce_window_sum", "reshape"}
-    | {"rev", "slice", "split", "squeeze", "transpose"}
+    | {"dynamic_slice", "gather", "name", "neg", "reduce_precision", "reduce_window_sum"}
+    | {"reshape", "rev", "slice", "split", "squeeze", "tile", "transpose", "unstack"}
 )
 #: Operations that are linear in all operands together.
-_ALL = frozenset({"add", "add_any", "concatenate", "pad", "sub"})
+_ALL = frozenset({"add", "add_any", "concatenate", "pad", "stack", "sub"})
+#: Operations that are linear in some operands together, and in no other.
+_SOME = {"dynamic_update_slice": [0, 1], "scatter": [0, 2]}
 #: Operations that add, and the operands that they are linear in.
 _ADDING: Mapping[str, tuple[int, ...]] = {
     "conv_general_dilated": (0, 1),
@@ -342,6 +344,8 @@ class _Body:
             chosen = [*range(len(operands))]
         elif name in _FIRST:
             chosen = [0]
+        elif name in _SOME:
+            chosen = _SOME[name]
         elif name == "select_n":
             chosen = [*range(1, len(operands))]
         elif name == "mul":

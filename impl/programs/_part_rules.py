@@ -144,6 +144,24 @@ def _concatenate(equation: Any, operands: Sequence[State]) -> list[State]:
     return [{a: OTHER if d == along else d for a, d in joined.items()}]
 
 
+def _stack(equation: Any, operands: Sequence[State]) -> list[State]:
+    joined, along = _joined(operands, linear=lambda _: True), equation.params["axis"]
+    return [{a: d + (d >= along) for a, d in joined.items()}]
+
+
+def _unstack(equation: Any, operands: Sequence[State]) -> list[State]:
+    places = _kept((equation.params["axis"],), len(equation.invars[0].aval.shape))
+    return [_moved(operands[0], places) for _ in equation.outvars]
+
+
+def _updated(equation: Any, operands: Sequence[State]) -> list[State]:
+    """Returns the state of an array after a part of it has been written."""
+    both = _joined(operands[:2], linear=lambda _: True)
+    old, new = (atom.aval.shape for atom in equation.invars[:2])
+    places = {d: d for d, size in enumerate(old) if new[d] == size}
+    return [{**_moved(both, places), **{a: OTHER for s in operands[2:] for a in s}}]
+
+
 def _dot(equation: Any, operands: Sequence[State]) -> list[State]:
     (summed, batch), ranks = (
         equation.params["dimension_numbers"],
@@ -248,7 +266,7 @@ def _scattered(equation: Any, operands: Sequence[State]) -> list[State]:
 #: The rules of primitives, by name.
 RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("add", "add_any", "sub"), _sum),
-    **dict.fromkeys(("neg", "pvary", "pcast", "copy", "copy_p", "reduce_precision"), _each),
+    **dict.fromkeys(("neg", "pvary", "pcast", "copy", "copy_p", "name"), _each),
     "optimization_barrier": _each,
     "convert_element_type": _convert,
     "mul": _product,
@@ -260,8 +278,14 @@ RULES: Mapping[str, Rule] = {
     "reshape": _reshape,
     "reduce_sum": _reduce_sum,
     **dict.fromkeys(("reduce_max", "reduce_min", "reduce_and", "reduce_or", "argmax"), _reduce),
-    **dict.fromkeys(("slice", "dynamic_slice", "split", "pad", "rev", "cumsum"), _same_sizes),
+    **dict.fromkeys(
+        ("slice", "dynamic_slice", "split", "pad", "rev", "cumsum", "tile"), _same_sizes
+    ),
     "concatenate": _concatenate,
+    "stack": _stack,
+    "unstack": _unstack,
+    "dynamic_update_slice": _updated,
+    "reduce_precision": _each,
     "dot_general": _dot,
     "conv_general_dilated": _convolution,
     "gather": _gather,

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from jax import lax
+from jax.ad_checkpoint import checkpoint_name
 from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 
@@ -65,6 +66,22 @@ def test_a_sum_of_sums_is_joined_term_by_term():
         return lax.psum(x.sum(0) + (2 * x).sum(0), "d")
 
     assert sums(both, X, specs=P("d")) == (["reduce_sum d"] * 2, [])
+
+
+def test_moves_are_passed():
+    def moved(x):
+        total = x.sum(0)
+        parts = jnp.stack([total, -total[::-1]]).at[1, 2].set(total[0]).T.reshape(2, 4)
+        parts = lax.dynamic_update_slice(jnp.tile(parts, (2, 1)), parts, (1, 0))
+        padded = jnp.pad(jnp.concatenate(jnp.split(parts, 2, axis=1)), 1)
+        chosen = jnp.where(jnp.eye(10, 4, dtype=bool), padded, 0)
+        return lax.psum(
+            checkpoint_name(chosen[jnp.array([3, 1])], "chosen").astype("bfloat16"), "d"
+        )
+
+    joined, left = sums(moved, X, specs=P("d"))
+    assert joined == ["reduce_sum d"]
+    assert set(left) == {"d"}  # Of zeros, which all devices have.
 
 
 def test_a_value_that_is_used_elsewhere_stays():

@@ -145,6 +145,8 @@ def gpu_compile(session: nox.Session) -> None:
     session.run("python", "-m", "conformance", "compile", *session.posargs)
     if not session.posargs:
         session.run("python", "-m", "conformance.elementary.machine_code")
+        session.run("python", "-m", "conformance.portable_code")
+        session.run("python", "-m", "conformance.machine_code.portable_programs")
 
 
 @nox.session(python=OLDEST, default=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -102,6 +103,47 @@ def recurrent() -> Program:
     return (weights, zeros, zeros, jnp.float32(0)), batch, _adam(loss)
 
 
+def conv_net() -> Program:
+    """Returns a convolutional net in ``jax.lax``: strides, groups, pools and one dimension."""
+    rng = np.random.default_rng(4)
+    shapes = {"image": (3, 3, 3, 4), "grouped": (3, 3, 2, 8), "line": (5, 8, 8), "out": (8, 5)}
+    weights = {
+        name: jnp.asarray(rng.normal(size=shape), jnp.float32) * 0.2
+        for name, shape in shapes.items()
+    }
+    batch = {
+        "x": jnp.asarray(rng.normal(size=(BATCH, 8, 8, 3)), jnp.float32),
+        "y": jnp.asarray(rng.integers(0, 5, BATCH)),
+    }
+
+    def pooled(x: jax.Array) -> jax.Array:
+        highest: jax.Array = jax.lax.reduce_window(
+            x, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID"
+        )
+        return highest
+
+    def loss(weights: Mapping[str, jax.Array], batch: Mapping[str, jax.Array]) -> jax.Array:
+        image, line = ("NHWC", "HWIO", "NHWC"), ("NWC", "WIO", "NWC")
+        conv = jax.lax.conv_general_dilated
+        x = conv(batch["x"], weights["image"], (1, 1), "SAME", dimension_numbers=image)
+        x = (x - x.mean((0, 1, 2))) * jax.lax.rsqrt(jnp.var(x, (0, 1, 2)) + 1e-5)
+        x = conv(
+            pooled(jax.nn.relu(x)),
+            weights["grouped"],
+            (2, 2),
+            "SAME",
+            dimension_numbers=image,
+            feature_group_count=2,
+        )
+        x = jax.nn.silu(x).reshape(BATCH, -1, 8)
+        x = conv(x, weights["line"], (1,), "SAME", rhs_dilation=(2,), dimension_numbers=line)
+        logs = jax.nn.log_softmax(jnp.tanh(x).mean(1) @ weights["out"])
+        return -jnp.take_along_axis(logs, batch["y"][:, None], 1).mean()
+
+    zeros = jax.tree.map(jnp.zeros_like, weights)
+    return (weights, zeros, zeros, jnp.float32(0)), batch, _adam(loss)
+
+
 def flax_cnn() -> Program:
     """Returns a convolutional net of Flax with batch norm and dropout, trained by Optax."""
     import optax  # noqa: PLC0415  # only this program needs them
@@ -169,8 +211,15 @@ PROGRAMS: Mapping[str, Callable[[], Program]] = {
     "transformer": transformer,
     "mixed_precision": mixed_precision,
     "recurrent": recurrent,
+    "conv_net": conv_net,
     "flax_cnn": flax_cnn,
 }
+
+
+def installed() -> list[str]:
+    """Returns the programs whose libraries are installed."""
+    missing = any(importlib.util.find_spec(name) is None for name in ("flax", "optax"))
+    return [name for name in PROGRAMS if not (missing and name.startswith("flax"))]
 
 
 def trained(name: str, *, eager: bool = False) -> str:

@@ -17,6 +17,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "sphinx_design",
+    "measured_tables",
     "primitive_lists",
     "spec_lists",
     "spec_data",

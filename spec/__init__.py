@@ -28,6 +28,7 @@ from spec.model import Kind as Kind
 from spec.model import OptionValue as OptionValue
 from spec.model import Order as Order
 from spec.model import Portability as Portability
+from spec.model import PortableAnswer as PortableAnswer
 from spec.model import Primitive as Primitive
 from spec.model import Profile as Profile
 from spec.model import Row as Row
@@ -35,6 +36,8 @@ from spec.model import Source as Source
 from spec.model import Spec as Spec
 from spec.model import SpecError as SpecError
 from spec.portable import portability as portability
+from spec.portable import portable_answer as portable_answer
+from spec.portable import portable_classes as portable_classes
 from spec.resolve import Answer as Answer
 from spec.resolve import check_question as check_question
 from spec.resolve import effect_of_primitive as effect_of_primitive

@@ -83,7 +83,9 @@ def _parser() -> argparse.ArgumentParser:
     op.add_argument("--family", help="the file of its rows (default: a file of its own name)")
     op.set_defaults(run=_new)
     answer = commands.add_parser("show", help="show what the mode does to an op")
-    answer.add_argument("op", metavar="OP", help="its name, here or in PyTorch: nn.functional.pad")
+    answer.add_argument(
+        "op", metavar="OP", help="its name, here, in PyTorch or in JAX: nn.functional.pad"
+    )
     answer.add_argument("--device", help="one device (default: all)")
     answer.add_argument("--profile", help="the profile (default: that of the mode)")
     answer.add_argument("--direction", choices=get_args(Direction), help="default: both")

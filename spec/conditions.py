@@ -92,6 +92,15 @@ def specificity(row: Row) -> tuple[int, bool]:
     return len(row.when), row.device != "any"
 
 
+def precedence(row: Row) -> tuple[bool, int]:
+    """Returns the precedence of a row about a primitive of JAX.
+
+    A row that names the device is about a path of its own there, so it decides before all rows for
+    any device. Between rows of one device the number of facts decides.
+    """
+    return row.device != "any", len(row.when)
+
+
 def yields_to(row: Row, spec: Spec) -> tuple[Row, ...]:
     """Returns the rows that decide, instead of ``row``, each call that both match.
 

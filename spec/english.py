@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from spec.model import (
     LISTED,
@@ -13,6 +13,8 @@ from spec.model import (
     Erratum,
     Fact,
     FactValue,
+    Portability,
+    PortableAnswer,
     Test,
 )
 
@@ -27,6 +29,35 @@ EFFECTS: Mapping[Effect, str] = {
     "same": "the same bits anyway",
     "unknown": "unknown: no row states what happens",
 }
+
+#: What the guarantee ``portable`` does to the calls of a row about a function.
+PORTABLE: Mapping[PortableAnswer, str] = {
+    "exact": "the same path",
+    "rule": "another path, of primitives of JAX",
+    "refused": "refused",
+}
+
+
+def portability(found: Portability) -> str:
+    """Returns what the guarantee ``portable`` does to a class of primitives, in sentences."""
+    if found.answer == "refused":
+        return f"Refused, because {found.reason}."
+    way = "as it is" if found.answer == "exact" else "by a rule"
+    only = f" The floats are {', '.join(sorted(found.dtypes))}." if found.dtypes else ""
+    return f"Computed {way}. {found.statement}{only}"
+
+
+def portabilities(names: Sequence[str], classes: Sequence[Portability]) -> list[str]:
+    """Returns what the guarantee ``portable`` does to primitives, a text for each class.
+
+    Args:
+        names: The names of the primitives.
+        classes: Their classes.
+    """
+    if len(classes) == 1:
+        return [portability(classes[0])]
+    members = (", ".join(f"`{n}`" for n in names if n in each.primitives) for each in classes)
+    return [f"{of}: {portability(each)}" for of, each in zip(members, classes, strict=True)]
 
 
 def verb(behaviour: Behaviour | None) -> str:

@@ -17,7 +17,8 @@ from typing import Any, get_args
 
 from spec.conditions import yields_to
 from spec.loader import ROOT
-from spec.model import Guarantee, Order, Primitive, Row, Spec
+from spec.model import Guarantee, Order, Portability, Primitive, Row, Spec
+from spec.portable import portable_answer, portable_classes
 
 #: The file that describes the document.
 SCHEMA = "export.schema.json"
@@ -45,7 +46,12 @@ def document(spec: Spec) -> dict[str, Any]:
         "orders": {name: _order(order, spec) for name, order in spec.orders.items()},
         "releases": list(spec.releases),
         "rows": [_row(row, spec) for row in spec.rows],
-        "primitives": [_primitive(row) for row in spec.primitives],
+        "primitives": [_primitive(row, spec) for row in spec.primitives],
+        "portable": {
+            "classes": {name: _class(found) for name, found in spec.portable.items()},
+            "unlisted": _class(spec.unlisted),
+            "other_dtypes": _class(spec.other_dtypes),
+        },
     }
 
 
@@ -118,14 +124,24 @@ def _order(order: Order, spec: Spec) -> dict[str, Any]:
 
 
 def _row(row: Row, spec: Spec) -> dict[str, Any]:
-    return {**_plain(row), "yields_to": [other.id for other in yields_to(row, spec)]}
+    rivals = [other.id for other in yields_to(row, spec)]
+    return {**_plain(row), "yields_to": rivals, "portable": portable_answer(row)}
 
 
-def _primitive(row: Primitive) -> dict[str, Any]:
+def _primitive(row: Primitive, spec: Spec) -> dict[str, Any]:
     """Returns a row about a primitive, whose behaviour is the same under every profile."""
     plain = _plain(row)
     behaviour = next(iter(row.behaviour.values()), None)
-    return {name: plain[name] for name in _OF_PRIMITIVES} | {"behaviour": behaviour}
+    classes = [found.name for found in portable_classes(row, spec) if found.name]
+    own = {"behaviour": behaviour, "portable": classes}
+    return {name: plain[name] for name in _OF_PRIMITIVES} | own
+
+
+def _class(found: Portability) -> dict[str, Any]:
+    """Returns a class of primitives, whose name is its key."""
+    plain: dict[str, Any] = _plain(found)
+    del plain["name"]
+    return {**plain, "dtypes": None if found.dtypes is None else sorted(found.dtypes)}
 
 
 def _flat(row: dict[str, Any]) -> dict[str, str]:

@@ -344,6 +344,11 @@ class Portability:
     primitives: tuple[str, ...] = ()
     statement: str | None = None
 
+    @property
+    def of_complex(self) -> bool:
+        """Whether it is about complex numbers; a primitive may be in one more class besides."""
+        return any(dtype.startswith("complex") for dtype in self.dtypes or ())
+
 
 @dataclasses.dataclass(frozen=True)
 class Spec:
@@ -371,9 +376,17 @@ class Spec:
 
     @functools.cached_property
     def class_of_primitive(self) -> Mapping[str, Portability]:
-        """The class of ``portable.toml`` that each primitive of JAX is in."""
-        classes = {name: each for each in self.portable.values() for name in each.primitives}
-        return MappingProxyType(classes)
+        """The class of ``portable.toml`` that each primitive of JAX is in, for real numbers."""
+        return self._classes(of_complex=False)
+
+    @functools.cached_property
+    def class_of_complex(self) -> Mapping[str, Portability]:
+        """The class of ``portable.toml`` that a primitive is in for complex numbers."""
+        return self._classes(of_complex=True)
+
+    def _classes(self, *, of_complex: bool) -> Mapping[str, Portability]:
+        found = [each for each in self.portable.values() if each.of_complex == of_complex]
+        return MappingProxyType({name: each for each in found for name in each.primitives})
 
     @functools.cached_property
     def op_of_primitive(self) -> Mapping[str, str]:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 
 from spec import loader
 from spec.calls import distinct_calls
-from spec.conditions import deciding_row, holds, specificity
+from spec.conditions import deciding_row, holds, precedence
 from spec.model import (
     LISTED,
     Behaviour,
@@ -111,6 +111,9 @@ def resolve_primitive(
 ) -> Answer:
     """Returns what the mode does to an equation of a jaxpr; it is the same under every profile.
 
+    A row that names the device decides before rows for any device: it is the cheapest path there
+    whose bits repeat. Ask about ``any`` for a path that gives the same bits on every device.
+
     Args:
         primitive: The name of its primitive in the jaxpr: ``scatter-add``.
         device: Name of a device, or ``any`` for one that the spec does not name.
@@ -130,7 +133,7 @@ def _of_primitive(op: str, device: str, facts: Facts, rules: Spec) -> Answer:
         for row in rules.primitives
         if row.op == op and row.active and row.covers(device) and holds(row.when, facts)
     ]
-    row = max(matching, key=specificity, default=None)
+    row = max(matching, key=precedence, default=None)
     if row is None:
         return Answer("unknown")
     behaviour = row.behaviour[rules.default_profile]

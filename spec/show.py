@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from typing import get_args
 
 from spec import english
-from spec.conditions import specificity
-from spec.model import Direction, Row, Source, Spec, SpecError
-from spec.resolve import Answer, cases, unknown_op, varies
+from spec.conditions import precedence, specificity
+from spec.model import Direction, Primitive, Row, Source, Spec, SpecError
+from spec.portable import portable_answer, portable_classes
+from spec.resolve import Answer, cases, effect_of_primitive, unknown_op, varies
 
 _WIDTH = 100
 
@@ -26,7 +27,7 @@ def text(
     """Returns what happens in the calls of an op with the mode on.
 
     Args:
-        op: The name under ``impl``, or the name in PyTorch.
+        op: The name under ``impl``, the name in PyTorch, or that of a primitive of JAX.
         rules: The rows.
         device: The device; None for each that JAX has a platform for.
         profile: The profile; None for the default one.
@@ -39,6 +40,8 @@ def text(
     profile = _one_of("profile", profile or rules.default_profile, list(rules.profiles))
     shown = [_one_of("device", device, devices)] if device else devices
     rows = [row for row in rules.rows if row.active and op in (row.op, row.torch)]
+    if not rows and (of_jax := _of_jax(op, shown, rules)):
+        return of_jax
     if not rows:
         raise SpecError(unknown_op(op.removeprefix("torch."), rules))
     blocks: list[str] = []
@@ -58,6 +61,50 @@ def text(
         blocks += [f"{name}, {', '.join(heads)}\n{body}" for body, heads in headings.items()]
     lead = f"With the mode on under {profile}:"
     return "\n\n".join([lead, *blocks, *(_order(name, rules) for name in orders)]) + "\n"
+
+
+def _of_jax(name: str, devices: Sequence[str], rules: Spec) -> str:
+    """Returns what happens to a primitive of JAX, by its name or its op's; empty for no such."""
+    rows = [row for row in rules.primitives if name in (row.op, *row.primitives)]
+    headings: dict[str, list[str]] = {}
+    for device in devices:
+        matching = [row for row in rows if row.covers(device)]
+        matching.sort(key=precedence, reverse=True)
+        # After a row without a condition no other decides.
+        last = next((n for n, row in enumerate(matching) if not row.when), len(matching))
+        body = "\n".join(_primitive_lines(matching[: last + 1], device, rules))
+        headings.setdefault(body, []).append(f"on {device}")
+    own = rules.class_of_primitive.get(name)
+    if own is None and not rows:
+        return ""
+    names = [name] if own else rows[0].primitives
+    classes = (own,) if own else portable_classes(rows[0], rules)
+    known = [_wrapped(line, 1) for line in english.portabilities(names, classes)]
+    blocks = [f"{name}, {', '.join(heads)}\n{body}" for body, heads in headings.items() if body]
+    orders = dict.fromkeys(row.order for row in rows if row.order)
+    blocks = ["With the mode on:", *blocks] if blocks else []
+    asked = "\n".join([f'{name}, with guarantee="portable"', *known])
+    return "\n\n".join([*blocks, asked, *(_order(order, rules) for order in orders)]) + "\n"
+
+
+def _primitive_lines(rows: Sequence[Primitive], device: str, rules: Spec) -> Iterator[str]:
+    """Yields each row about a primitive with its condition, and below it the reasons."""
+    for number, row in enumerate(rows):
+        effect = effect_of_primitive(row, device, rules)
+        words = _lead(number, english.conditions(row.when, rules.facts))
+        yield _wrapped(f"{words}: {english.EFFECTS[effect]} [{row.id}]", 1)
+        reasons = {"Order": row.order, "Guarantee": row.guarantee, "To do": row.remedy}
+        for name, reason in {"Why": row.evidence, **reasons}.items():
+            if reason:
+                yield _wrapped(f"{name}: {reason}", 2)
+
+
+def _lead(number: int, condition: str) -> str:
+    """Returns how the line of an answer begins: `otherwise, when the dtype is integer`."""
+    lead = "otherwise" if number else ("when" if condition else "always")
+    if number and condition:
+        lead += ", when"
+    return " ".join(filter(None, (lead, condition)))
 
 
 def _one_of(what: str, value: str, known: Sequence[str]) -> str:
@@ -85,10 +132,7 @@ def _lines(answers: Sequence[Answer], device: str, profile: str, rules: Spec) ->
     """Yields each answer with its condition, and below it the reasons."""
     for number, answer in enumerate(answers):
         condition = english.conditions(answer.row.when, rules.facts) if answer.row else ""
-        lead = "otherwise" if number else ("when" if condition else "always")
-        if number and condition:
-            lead += ", when"
-        words = " ".join(filter(None, (lead, condition)))
+        words = _lead(number, condition)
         row = f" [{answer.row.id}]" if answer.row else ""
         yield _wrapped(f"{words}: {english.EFFECTS[answer.effect]}{row}", 1)
         for line in _reasons(answer, device, profile, rules):
@@ -112,6 +156,8 @@ def _reasons(answer: Answer, device: str, profile: str, rules: Spec) -> Iterator
         yield f"Order: {answer.order}"
     if answer.guarantee:
         yield f"Guarantee: {answer.guarantee}"
+    if answer.behaviour != "raise" and (portable := portable_answer(row)):
+        yield f"Under portable: {english.PORTABLE[portable]}"
     if varies(row, device, rules):
         yield "With the mode off: two runs can differ"
     if not answer.listed:

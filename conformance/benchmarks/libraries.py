@@ -19,7 +19,7 @@ NAMES = programs.NAMES
 SCALE = 8
 REMARKS = (
     "`plain JAX`: the rules for JAX's primitives are turned off.",
-    "The steps of `plain JAX` and `mode off` are one program: their ratio shows the noise.",
+    "On a CPU the steps of the three sides are one program: their ratios show the noise.",
     "Tracing and lowering: medians of a tenth of the rounds.",
 )
 

@@ -24,6 +24,7 @@ TITLE = "Programs of plain JAX, float32"
 REMARKS = (
     f"`{BASE}`: the rules for JAX's primitives are turned off.",
     "`mode off`: they are registered, as they are after `import impl`.",
+    "On a CPU the runs of the three sides are one program: their ratios show the noise.",
     "Each program is traced and lowered with empty caches, and compiled elsewhere.",
 )
 

@@ -107,6 +107,15 @@ def polynomials() -> list[Polynomial]:
             lambda x: x,
         ),
         *_error_functions(),
+        Polynomial(
+            "LGAMMA",
+            "lgamma(2 + x) / x for abs(x) <= 1/2",
+            19,
+            -_MARGIN / 2,
+            _MARGIN / 2,
+            _without_zero(lambda x: mp.loggamma(2 + x) / x, 1 - mp.euler),
+            lambda x: x / mp.loggamma(2 + x) if x else mp.mpf(0),
+        ),
     ]
 
 

@@ -1,14 +1,15 @@
 """A program that nobody rewrote learns the same bits on one device and on eight, on every JAX."""
 
-import os
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
-from conformance import portable_programs
+import pytest
+
+from conformance import portable_programs, portable_settings
 
 FILE = Path(portable_programs.__file__).with_suffix(".toml")
+EIGHT = portable_settings.Setting(8)
 DIGESTS = tomllib.loads(FILE.read_text(encoding="utf-8"))
 
 
@@ -17,12 +18,24 @@ def test_every_program_has_a_digest():
 
 
 def test_a_program_on_eight_devices_has_the_digest_of_all():
-    flags = "--xla_force_host_platform_device_count=8"
-    run = subprocess.run(
-        [sys.executable, "-m", "conformance.portable_programs", "recurrent"],
-        env={**os.environ, "XLA_FLAGS": flags},
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    assert run.stdout.split()[1].startswith(DIGESTS["recurrent"])
+    (digest,) = portable_settings.digests(EIGHT, ["recurrent"], plain=False).values()
+    assert digest.startswith(DIGESTS["recurrent"])
+
+
+def test_the_table_of_settings_fails_where_bits_differ(monkeypatch, capsys):
+    def digests(setting, names, *, plain, **_):
+        return {name: f"{setting.devices if plain or name == 'conv_net' else 1}" for name in names}
+
+    monkeypatch.setattr(portable_settings, "digests", digests)
+    assert portable_settings.main(["recurrent", "--devices", "1", "8"]) == 0
+    table = capsys.readouterr().out
+    assert table.endswith("| **different results** | 1 | 2 |\n")
+    assert "8 devices, 1 thread | `1` | `8` |" in table
+    assert portable_settings.main(["recurrent", "conv_net", "--devices", "1", "2"]) == 1
+
+
+def test_a_setting_that_fails_is_named(monkeypatch):
+    failed = SimpleNamespace(returncode=1, stderr="no memory")
+    monkeypatch.setattr(portable_settings.subprocess, "run", lambda *_, **__: failed)
+    with pytest.raises(RuntimeError, match=r"(?s)8 devices, 2 threads: .*no memory"):
+        portable_settings.digests(EIGHT, ["recurrent"], plain=True)

@@ -10,18 +10,27 @@ from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata, OptionSpec
 
 import spec
+from spec import english
 from spec_nodes import SpecDirective, field, field_list_of_sources, paragraph
 
 #: The effects that a page can list.
 EFFECTS = ("ordered", "raises", "unknown", "same")
 
 
-def rows_with(effect: str, device: str) -> list[spec.Primitive]:
-    """Returns the rows that have one effect on a device, by the name of the primitive."""
+def rows_with(effect: str, device: str, *, named: bool = False) -> list[spec.Primitive]:
+    """Returns the rows that have one effect on a device, by the name of the primitive.
+
+    Args:
+        effect: The effect.
+        device: Name of the device.
+        named: Whether to leave out rows about any device.
+    """
     rows = [
         row
         for row in spec.load().primitives
-        if row.active and row.covers(device) and spec.effect_of_primitive(row, device) == effect
+        if row.active
+        and (row.device == device if named else row.covers(device))
+        and spec.effect_of_primitive(row, device) == effect
     ]
     return sorted(rows, key=lambda row: (row.op, row.id))
 
@@ -30,7 +39,10 @@ class SpecPrimitives(SpecDirective):
     """A definition list of the rows about primitives that have one effect on a device."""
 
     required_arguments = 1
-    option_spec: ClassVar[OptionSpec | None] = {"device": directives.unchanged_required}
+    option_spec: ClassVar[OptionSpec | None] = {
+        "device": directives.unchanged_required,
+        "named": directives.flag,
+    }
 
     def run(self) -> list[nodes.Node]:
         """Makes a definition list."""
@@ -41,7 +53,7 @@ class SpecPrimitives(SpecDirective):
         if device not in spec.load().devices:
             raise self.error(f"no device {device!r}; there are {sorted(spec.load().devices)}")
         definitions = nodes.definition_list()
-        for row in rows_with(effect, device):
+        for row in rows_with(effect, device, named="named" in self.options):
             definitions += self.entry(row)
         return [definitions]
 
@@ -56,8 +68,9 @@ class SpecPrimitives(SpecDirective):
             fields.append(field("Order", paragraph(self.link("order", row.order))))
         if row.guarantee:
             fields.append(field("Guarantee", paragraph(f"`{row.guarantee}`")))
-        if fields:
-            body += nodes.field_list("", *fields)
+        classes = english.portabilities(row.primitives, spec.portable_classes(row))
+        fields.append(field("Under portable", paragraph(" ".join(classes))))
+        body += nodes.field_list("", *fields)
         body += field_list_of_sources(row.sources, spec.load())
         return nodes.definition_list_item("", term, body)
 
@@ -83,16 +96,9 @@ class PortablePrimitives(SpecDirective):
     def entry(self, found: spec.Portability) -> nodes.definition_list_item:
         """Returns one class in full."""
         names = ", ".join(f"`{name}`" for name in sorted(found.primitives))
-        why = found.statement or f"Refused, because {found.reason}."
-        body = nodes.definition("", paragraph(why), paragraph(names))
-        fields = []
-        if found.dtypes is not None:
-            dtypes = ", ".join(f"`{dtype}`" for dtype in sorted(found.dtypes))
-            fields.append(field("Floats", paragraph(dtypes)))
+        body = nodes.definition("", paragraph(english.portability(found)), paragraph(names))
         if found.remedy:
-            fields.append(field("To do", paragraph(found.remedy)))
-        if fields:
-            body += nodes.field_list("", *fields)
+            body += nodes.field_list("", field("To do", paragraph(found.remedy)))
         title = found.name.replace("_", " ").capitalize()
         return nodes.definition_list_item("", nodes.term("", title), body)
 

@@ -215,6 +215,9 @@ class SpecRows(SpecDirective):
             yield heading, paragraph("under ", *links, *([f": {text}"] if text else []))
         if row.guarantee:
             yield "Guarantee", paragraph(f"`{row.guarantee}`")
+        portable = spec.portable_answer(row)
+        if portable:
+            yield "Under portable", paragraph(english.PORTABLE[portable])
         if row.mode_off:
             yield "With the mode off", paragraph(f"`{row.mode_off}`")
         if row.order:

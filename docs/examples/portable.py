@@ -5,6 +5,10 @@ Zen of Python, which ships with Python. The model is plain ``jax.numpy``; one ca
 ``impl.use_deterministic_algorithms`` makes its bits independent of the devices.
 
     python docs/examples/portable.py
+
+With a GPU, this prints the digest of the GPU and that of the CPU of the same machine:
+
+    python docs/examples/portable.py --platforms cuda cpu --devices 1
 """
 
 from __future__ import annotations
@@ -125,15 +129,15 @@ def train(devices: int, steps: int, guarantee: str | None) -> str:
     return f"{digest.hexdigest()}  loss {float(losses[-1]):.4f}"
 
 
-def in_a_process(devices: int, steps: int, guarantee: str | None) -> str:
-    """Trains in a process of its own, and returns its last line."""
+def in_a_process(platform: str, devices: int, steps: int, guarantee: str | None) -> str:
+    """Trains in a process of its own on the devices of a platform, and returns its last line."""
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
     command = [sys.executable, __file__, "--steps", str(steps), "--devices", str(devices), "--here"]
     if guarantee is not None:
         command += ["--guarantee", guarantee]
     done = subprocess.run(  # noqa: S603  # It runs this file.
         command,
-        env={**os.environ, "XLA_FLAGS": flags.strip(), "JAX_PLATFORMS": "cpu"},
+        env={**os.environ, "XLA_FLAGS": flags.strip(), "JAX_PLATFORMS": platform},
         stdout=subprocess.PIPE,
         text=True,
         check=True,
@@ -146,21 +150,24 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--devices", type=int, nargs="+", default=DEVICES)
+    parser.add_argument("--platforms", nargs="+", default=("cpu",), help="as cuda, cpu or tpu")
     parser.add_argument("--guarantee", choices=("portable", "run_to_run"), help="with --here")
     parser.add_argument("--here", action="store_true", help="train in this process, and no more")
     options = parser.parse_args(arguments)
     if options.here:
         print(train(options.devices[0], options.steps, options.guarantee))
         return 0
-    found: dict[str, set[str]] = {}
-    for name, guarantee in (("plain JAX", None), ("portable", "portable")):
-        for devices in options.devices:
-            line = in_a_process(devices, options.steps, guarantee)
-            print(f"{name:9}  {devices} devices  {line}", flush=True)
-            found.setdefault(name, set()).add(line.partition(" ")[0])
-    for name, digests in found.items():
-        print(f"{name}: {len(digests)} different results of {len(options.devices)}")
-    return 0 if len(found["portable"]) == 1 else 1
+    settings = [(platform, n) for platform in options.platforms for n in options.devices]
+    results: dict[str, set[str]] = {"plain JAX": set(), "portable": set()}
+    for name, digests in results.items():
+        guarantee = None if name == "plain JAX" else name
+        for platform, devices in settings:
+            line = in_a_process(platform, devices, options.steps, guarantee)
+            print(f"{name:9}  {devices} {platform}  {line}", flush=True)
+            digests.add(line.partition(" ")[0])
+    for name, digests in results.items():
+        print(f"{name}: {len(digests)} different results of {len(settings)}")
+    return 0 if len(results["portable"]) == 1 else 1
 
 
 if __name__ == "__main__":

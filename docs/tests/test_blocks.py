@@ -12,7 +12,12 @@ import impl
 
 DOCS = Path(__file__).parents[1]
 #: The file that the blocks of a page are in; None for the page itself.
-GUIDES = {"your-program.md": None, "reading-an-audit.md": "train.py", "first-difference.md": None}
+GUIDES = {
+    "your-program.md": None,
+    "reading-an-audit.md": "train.py",
+    "first-difference.md": None,
+    "the-same-bits-everywhere.md": None,
+}
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 

@@ -1,4 +1,4 @@
-"""Tests of the example: every process gives the same weights, and without the mode they differ."""
+"""Tests of the examples: other processes, orders or devices give the same weights with the mode."""
 
 import importlib.util
 import os
@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -15,8 +16,14 @@ for module in ("optax", "sklearn"):
     pytest.importorskip(module, reason="the example needs it; `nox -s tests-3.11` has it")
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "digits.py"
+PORTABLE = EXAMPLE.with_name("portable.py")
 SMALL = ("--images", "50", "--batch-size", "25", "--epochs", "1")
 TINY = ("--images", "80", "--batch-size", "10", "--epochs", "1", "--workers", "0")
+
+
+#: What the example learns in a step with the small model of the test: on one device too, and on
+#: every release of JAX.
+DIGEST = "64a4864c5a9a94fd"
 
 
 def weights(text: str) -> list[str]:
@@ -46,15 +53,21 @@ def test_two_processes_print_one_fingerprint() -> None:
     assert len(set(fingerprints)) == 1
 
 
+def loaded(path: Path) -> ModuleType:
+    """Returns the module of an example."""
+    module_spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert module_spec is not None
+    assert module_spec.loader is not None
+    module = importlib.util.module_from_spec(module_spec)
+    module_spec.loader.exec_module(module)
+    return module
+
+
 @pytest.mark.parametrize(("mode", "changes"), [("off", True), ("on", False)])
 def test_other_orders_change_the_fingerprint_only_without_the_mode(
     mode: str, changes: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    module_spec = importlib.util.spec_from_file_location("digits", EXAMPLE)
-    assert module_spec is not None
-    assert module_spec.loader is not None
-    digits = importlib.util.module_from_spec(module_spec)
-    module_spec.loader.exec_module(digits)
+    digits = loaded(EXAMPLE)
     try:
         for seed in ("0", "2"):
             digits.main([*TINY, "--mode", mode, "--schedule", seed])
@@ -63,3 +76,43 @@ def test_other_orders_change_the_fingerprint_only_without_the_mode(
     fingerprints = weights(capsys.readouterr().out)
     assert len(fingerprints) == 2
     assert (len(set(fingerprints)) > 1) == changes
+
+
+def test_a_portable_training_on_eight_devices_has_the_digest_of_all() -> None:
+    code = """
+import portable as example
+example.WIDTH, example.HEADS, example.LAYERS, example.LENGTH = 8, 2, 1, 8
+print(example.train(8, 1, "portable"))
+"""
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={
+            **os.environ,
+            "XLA_FLAGS": flags.strip(),
+            "JAX_PLATFORMS": "cpu",
+            "PYTHONPATH": str(PORTABLE.parents[2]),
+        },
+        capture_output=True,
+        check=True,
+        cwd=PORTABLE.parent,
+        text=True,
+    )
+    assert run.stdout.startswith(DIGEST)
+
+
+def test_the_example_counts_the_results(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    example = loaded(PORTABLE)
+
+    def varying(platform: str, devices: int, _: int, guarantee: str | None) -> str:
+        return f"{devices if guarantee is None else platform}  loss 1"
+
+    monkeypatch.setattr(example, "in_a_process", varying)
+    assert example.main([]) == 0
+    assert "plain JAX: 4 different results of 4" in capsys.readouterr().out
+    assert example.main(["--platforms", "cuda", "cpu", "--devices", "1"]) == 1
+    out = capsys.readouterr().out
+    assert "portable   1 cuda  cuda  loss 1" in out
+    assert "portable: 2 different results of 2" in out

@@ -14,7 +14,7 @@ from typing import TextIO
 import jax
 
 from impl._core import jax_internals
-from impl._demo import alerts, runs, schedules, sums
+from impl._demo import alerts, devices, runs, schedules, sums
 from impl._demo.report import Report
 
 SECTIONS: tuple[Callable[[Report], None], ...] = (
@@ -23,6 +23,7 @@ SECTIONS: tuple[Callable[[Report], None], ...] = (
     schedules.show,
     runs.show_processes,
     runs.show_schedules,
+    devices.show,
 )
 
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from impl._exact import arithmetic, engines
+from impl._exact import arithmetic, engines, taps
 from impl._exact import product_grids as grids
 from impl._exact.cuts import Cuts
 from impl._exact.products import result_dtype, unless_finite
@@ -37,6 +37,7 @@ def conv_general_dilated(
     preferred_element_type: jax.typing.DTypeLike | None = None,
     engine: str = "float64",
     axis_names: Sequence[Any] = (),
+    by_products: bool = False,
 ) -> jax.Array:
     """Returns what ``jax.lax.conv_general_dilated`` does, in the order ``exact_product``.
 
@@ -60,6 +61,8 @@ def conv_general_dilated(
             more terms than they hold.
         axis_names: The mesh axes of a ``shard_map`` over which the features that are added are cut.
             The result is that of the whole operands.
+        by_products: Whether to write it as products of matrices, as devices need it whose library
+            may transform a convolution. The bits are the same.
 
     Raises:
         TypeError: A dtype has no exact product.
@@ -67,22 +70,33 @@ def conv_general_dilated(
     """
 
     def plain(lhs: jax.Array, rhs: jax.Array, dtype: Any) -> jax.Array:
-        return lax.conv_general_dilated(
+        lhs, rhs, numbers, back = _channels_last(lhs, rhs, dimension_numbers)
+        result = lax.conv_general_dilated(
             lhs,
             rhs,
             window_strides,
             tuple(padding),
             lhs_dilation,
             rhs_dilation,
-            dimension_numbers,
+            numbers,
             feature_group_count,
             batch_group_count,
             lax.Precision.HIGHEST,
             dtype,
         )
+        return lax.transpose(result, back)
 
     if not any(jnp.issubdtype(value.dtype, jnp.inexact) for value in (lhs, rhs)):
         return plain(lhs, rhs, preferred_element_type)
+    groups = (feature_group_count, batch_group_count)
+    spatial = (1,) * (lhs.ndim - 2)
+    moves = taps.Window(
+        window_strides, tuple(padding), lhs_dilation or spatial, rhs_dilation or spatial
+    )
+
+    def products(lhs: jax.Array, rhs: jax.Array, dtype: Any) -> jax.Array:
+        return taps.convolve(lhs, rhs, moves, dimension_numbers, groups, dtype)
+
     window = functools.partial(
         _window_sums,
         strides=window_strides,
@@ -93,15 +107,38 @@ def conv_general_dilated(
     dtype = result_dtype(lhs, rhs, preferred_element_type)
     factors = grids.factor(lhs), grids.factor(rhs)
     shape = jax.eval_shape(functools.partial(plain, dtype=None), *factors).shape
-    groups = (feature_group_count, batch_group_count)
-    layout = _Layout(
-        dimension_numbers, groups, lhs.shape, rhs.shape, shape, Cuts(tuple(axis_names))
-    )
+    cuts = Cuts(tuple(axis_names))
+    layout = _Layout(dimension_numbers, groups, lhs.shape, rhs.shape, shape, cuts)
     if layout.terms == 0 or 0 in shape:
         return lax.full(shape, 0, dtype)
     level = grids.level_of(layout.terms, (lhs.dtype, rhs.dtype, dtype), precision)
-    result = _sums(*factors, level, layout, plain, window, dtype, engine)
+    adds = products if by_products else plain
+    result = _sums(*factors, level, layout, adds, window, dtype, engine)
     return _without_special_kernels(result, factors[1], layout)
+
+
+def _channels_last(
+    lhs: jax.Array, rhs: jax.Array, numbers: lax.ConvDimensionNumbers
+) -> tuple[jax.Array, jax.Array, lax.ConvDimensionNumbers, tuple[int, ...]]:
+    """Returns operands in the one layout that XLA has a fast convolution for on a CPU.
+
+    XLA brings others to it, but not inside a loop or a function that it calls.
+
+    Returns:
+        The images, the kernel, their dimensions, and the order of the result's dimensions.
+    """
+    last = lhs.ndim - 1
+    of_images = (numbers.lhs_spec[0], *numbers.lhs_spec[2:], numbers.lhs_spec[1])
+    of_kernel = (*numbers.rhs_spec[2:], numbers.rhs_spec[1], numbers.rhs_spec[0])
+    of_result = (numbers.out_spec[0], *numbers.out_spec[2:], numbers.out_spec[1])
+    images = (0, last, *range(1, last))
+    kernel = (last, last - 1, *range(last - 1))
+    return (
+        lax.transpose(lhs, of_images),
+        lax.transpose(rhs, of_kernel),
+        lax.ConvDimensionNumbers(images, kernel, images),
+        tuple(of_result.index(dimension) for dimension in range(lhs.ndim)),
+    )
 
 
 def _sums(
@@ -117,12 +154,11 @@ def _sums(
     """Convolves float32, where a kernel with a NaN or an infinity may give anything."""
     if layout.terms == 1:
         left, right = arithmetic.widen(lhs), grids.finite(arithmetic.widen(rhs))
-        exponent = lax.full(layout.out_shape, 0, np.int32)
-        return engines.rounded(engines.Total(plain(left, right, np.float64)), exponent, dtype)
-    left, right, exponent = _on_grid(lhs, rhs, level, layout, window)
+        return engines.rounded(engines.Total(plain(left, right, np.float64)), None, dtype)
+    left, right, unit = _on_grid(lhs, rhs, level, layout, window)
     right = grids.finite(right)
     total = engines.ENGINES[engine](left, right, level, _Whole(layout.terms, plain, layout.cuts))
-    result = engines.rounded(total, exponent, dtype)
+    result = engines.rounded(total, unit, dtype)
     if total.high.dtype == np.float64:
         return result
     repair = functools.partial(_with_specials, layout.cuts, plain)
@@ -192,7 +228,7 @@ def _on_grid(
     layout: _Layout,
     window: Callable[..., jax.Array],
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Returns both operands as integers, and the exponent of their products' unit."""
+    """Returns both operands as integers, and their products' unit."""
     numbers = layout.numbers
     of_rhs = _Split(numbers.rhs_spec, numbers.rhs_spec[0])
     of_lhs = _Split(numbers.lhs_spec, layout.grouped_lhs)
@@ -201,39 +237,39 @@ def _on_grid(
     wide_lhs = layout.split(lhs, of_lhs.dimension)
 
     column_at = sorted((of_rhs.group, of_rhs.place(1)))
-    column = grids.exponent(wide_rhs, _others(wide_rhs, column_at))
+    column = grids.power_below(wide_rhs, _others(wide_rhs, column_at))
     to_lhs = {of_rhs.group: of_lhs.group, of_rhs.place(1): of_lhs.place(1)}
     where = {i: to_lhs[d] for i, d in enumerate(column_at)}
-    moved = grids.spread(grids.scale(column), wide_lhs.shape, where)
+    moved = grids.spread(column, wide_lhs.shape, where)
 
     row_at = sorted((of_lhs.group, of_lhs.place(0)))
     in_lhs = functools.partial(grids.spread, shape=wide_lhs.shape, where=dict(enumerate(row_at)))
-    greatest = layout.cuts.max(grids.exponent(wide_lhs, _others(wide_lhs, row_at), moved))
+    greatest = layout.cuts.max(grids.power_below(wide_lhs, _others(wide_lhs, row_at), moved))
 
     def sums() -> jax.Array:
-        scale = in_lhs(grids.magnitude_scale(greatest))
         channel = of_lhs.place(1)
-        added = lax.reduce_sum(grids.magnitudes(wide_lhs, moved, scale), (channel,))
+        added = lax.reduce_sum(grids.magnitudes(wide_lhs, moved, in_lhs(greatest)), (channel,))
         kept = [d for d in range(wide_lhs.ndim) if d != channel]
         spatial = [kept.index(of_lhs.place(i)) for i in range(2, lhs.ndim)]
         taps = [rhs.shape[d] for d in numbers.rhs_spec[2:]]
         whole = layout.cuts.sum(window(added, spatial, taps))
         return lax.reduce_max(whole, tuple(spatial))
 
-    row = grids.row_exponent(greatest, sums, level)
+    row = grids.row_unit(greatest, sums, level)
     by_column = grids.spread(
-        grids.unit(column, level.column), wide_rhs.shape, dict(enumerate(column_at))
+        grids.column_unit(column, level), wide_rhs.shape, dict(enumerate(column_at))
     )
-    left = lax.reshape(grids.integers(wide_lhs, moved, in_lhs(grids.unit(row, 0))), lhs.shape)
+    left = lax.reshape(grids.integers(wide_lhs, moved, in_lhs(row)), lhs.shape)
     right = lax.reshape(grids.integers(wide_rhs, by_column), rhs.shape)
 
-    exponent = lax.sub(row, lax.full_like(row, level.column))
     to_out = {of_lhs.group: of_out.group, of_lhs.place(0): of_out.place(0)}
     shape = list(layout.out_shape)
     shape[of_out.dimension] //= max(layout.groups)
     shape.insert(of_out.dimension, max(layout.groups))
-    exponent = grids.spread(exponent, shape, {i: to_out[d] for i, d in enumerate(row_at)})
-    return left, right, lax.reshape(exponent, layout.out_shape)
+    unit = grids.spread(
+        grids.product_unit(row, level), shape, {i: to_out[d] for i, d in enumerate(row_at)}
+    )
+    return left, right, lax.reshape(unit, layout.out_shape)
 
 
 def _window_sums(

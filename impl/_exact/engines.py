@@ -137,12 +137,12 @@ CHOICE: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 
 
-def rounded(total: Total, exponent: jax.Array, dtype: Any) -> jax.Array:
-    """Returns ``total * 2**exponent``, rounded once to ``dtype``. A total of zero gives +0.
+def rounded(total: Total, unit: jax.Array | None, dtype: Any) -> jax.Array:
+    """Returns ``total * unit``, rounded once to ``dtype``. A total of zero gives +0.
 
     Args:
         total: The integers.
-        exponent: int32, of the same shape.
+        unit: A power of two, float64, of the same shape; None for 1.
         dtype: float16, bfloat16, float32 or float64.
     """
     if total.high.dtype == np.float64:
@@ -152,9 +152,7 @@ def rounded(total: Total, exponent: jax.Array, dtype: Any) -> jax.Array:
     # A library may give -0 for a sum of one term, and +0 for the same sum in another shape.
     zero = lax.full_like(value, 0)
     value = lax.select(lax.eq(value, zero), zero, value)
-    least = lax.full_like(exponent, arithmetic.MIN_EXPONENT)
-    value = lax.mul(value, arithmetic.power_of_two(lax.max(exponent, least)))
-    return arithmetic.narrow(value, dtype)
+    return arithmetic.narrow(value if unit is None else lax.mul(value, unit), dtype)
 
 
 def _limbs(value: jax.Array, width: int, count: int) -> list[jax.Array]:

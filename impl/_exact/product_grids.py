@@ -22,8 +22,10 @@ from jax import lax
 import spec
 from impl._exact import arithmetic
 
-#: An exponent below those of all products of float32.
-_LEAST = -512
+#: A power of two below all products of float32.
+_LEAST = 2.0**-513
+#: The bits of the significand of a float64, and what its exponent has added.
+_SIGNIFICAND, _BIAS = 52, 1023
 #: The bits to which magnitudes are rounded up before they are added.
 _MAGNITUDE = 14
 
@@ -99,11 +101,17 @@ def has_special(*values: jax.Array) -> jax.Array:
 
 def special_along(value: jax.Array, axes: Sequence[int]) -> jax.Array:
     """Returns whether any element along some axes is infinite or NaN."""
-    return lax.reduce_or(_is_special(value), tuple(axes))
+    # A CPU has a fast maximum of floats, and none of bools.
+    one = lax.full(value.shape, 1, np.float32)
+    found = lax.select(_is_special(value), one, lax.full_like(one, 0))
+    greatest = lax.reduce_max(found, tuple(axes))
+    return lax.gt(greatest, lax.full_like(greatest, 0))
 
 
-def exponent(value: jax.Array, axes: Sequence[int], scales: jax.Array | None = None) -> jax.Array:
-    """Returns the least e for which 2**e is above the magnitudes along some axes.
+def power_below(
+    value: jax.Array, axes: Sequence[int], scales: jax.Array | None = None
+) -> jax.Array:
+    """Returns the greatest powers of two that no largest magnitude along some axes is below.
 
     Args:
         value: Any shape, float32. What is subnormal, infinite or NaN counts as zero.
@@ -111,45 +119,70 @@ def exponent(value: jax.Array, axes: Sequence[int], scales: jax.Array | None = N
         scales: What each element is multiplied by first: powers of two, or zero, float64.
 
     Returns:
-        int32; ``arithmetic.MIN_EXPONENT`` for zeros alone.
+        float64; 0 for zeros alone.
     """
     # A maximum of floats that are not NaN is the same in every order.
-    greatest = lax.reduce_max(_magnitude(value, scales), tuple(axes))
-    return arithmetic.exponent_above(lax.convert_element_type(greatest, np.float64))
+    magnitude = _magnitude(value) if scales is None else _scaled(value, scales)
+    greatest = _power(lax.reduce_max(magnitude, tuple(axes)))
+    return lax.convert_element_type(greatest, np.float64)
 
 
-def magnitudes(value: jax.Array, *scales: jax.Array) -> jax.Array:
+def magnitudes(value: jax.Array, scales: jax.Array, row: jax.Array) -> jax.Array:
     """Returns integers above scaled magnitudes, and zero for zeros, as float64.
 
     Their sums are exact. An integer is at least 2 above the magnitude, since a factor may grow
     where it, and then its limb, is rounded.
+
+    Args:
+        value: Any shape, float32.
+        scales: What each element is multiplied by: powers of two, or zero, float64.
+        row: The power of two below the rows' greatest magnitudes, of the same shape.
     """
-    magnitude = functools.reduce(_magnitude, scales, value)
+    unit = reciprocal(_not_zero(row), _MAGNITUDE - 1)
+    magnitude = lax.mul(_scaled(value, scales), unit)
     above = lax.add(lax.floor(magnitude), lax.full_like(magnitude, 3))
     zero = lax.full_like(magnitude, 0)
     return lax.select(lax.gt(magnitude, zero), above, zero)
 
 
-def row_exponent(row: jax.Array, sums: Callable[[], jax.Array], level: Level) -> jax.Array:
-    """Returns the exponents of the units of rows.
+def row_unit(row: jax.Array, sums: Callable[[], jax.Array], level: Level) -> jax.Array:
+    """Returns what rows are multiplied by to become integers: powers of two, float64.
 
     Args:
-        row: The exponents above the rows' magnitudes.
-        sums: Returns the greatest sums of ``magnitudes`` in units of ``magnitude_scale``.
+        row: The powers of two below the rows' greatest magnitudes.
+        sums: Returns the greatest sums of ``magnitudes``.
         level: The level.
     """
-    row = least(row)
-    by_greatest = lax.sub(row, lax.full_like(row, level.least))
+    row = _not_zero(row)
     if level.row == level.least:
-        return by_greatest
-    above = lax.add(arithmetic.exponent_above(sums()), row)
-    by_sum = lax.sub(above, lax.full_like(row, _MAGNITUDE + level.total))
-    return lax.max(lax.min(by_sum, by_greatest), lax.sub(row, lax.full_like(row, level.row)))
+        return reciprocal(row, level.least - 1)
+    # A row without a finite number has no sum, and any unit will do.
+    above = sums()
+    above = _power(lax.max(above, lax.full_like(above, 1)))
+    by_sum = reciprocal(above, _MAGNITUDE + level.total - 1)
+    by_sum = lax.max(by_sum, lax.full_like(by_sum, 2.0**level.least))
+    by_sum = lax.min(by_sum, lax.full_like(by_sum, 2.0**level.row))
+    return lax.mul(reciprocal(row, -1), by_sum)
 
 
-def magnitude_scale(row: jax.Array) -> jax.Array:
-    """Returns what the magnitudes of rows are multiplied by before they are added."""
-    return unit(row, _MAGNITUDE)
+def column_unit(column: jax.Array, level: Level) -> jax.Array:
+    """Returns what columns are multiplied by to become integers: powers of two, float64.
+
+    Args:
+        column: The powers of two below the columns' greatest magnitudes.
+        level: The level.
+    """
+    return reciprocal(_not_zero(column), level.column - 1)
+
+
+def product_unit(row: jax.Array, level: Level) -> jax.Array:
+    """Returns the unit of the products of integers: a power of two, float64.
+
+    Args:
+        row: ``row_unit`` of each product, where the scales of an index were powers below.
+        level: The level.
+    """
+    return reciprocal(row, 1 - level.column)
 
 
 def integers(value: jax.Array, *scales: jax.Array) -> jax.Array:
@@ -159,29 +192,27 @@ def integers(value: jax.Array, *scales: jax.Array) -> jax.Array:
         value: Any shape, float32. A subnormal number counts as zero; what is infinite or NaN stays.
         scales: Powers of two, or zero, float64, of the same shape.
     """
-    zero = lax.full_like(value, 0)
-    is_small = lax.lt(lax.abs(value), lax.full_like(value, 2.0**-126))
-    result = lax.convert_element_type(lax.select(is_small, zero, value), np.float64)
-    for scale in scales:
-        result = lax.mul(result, scale)
-    return arithmetic.nearest_integer(result)
+    return arithmetic.nearest_integer(functools.reduce(lax.mul, scales, arithmetic.widen(value)))
 
 
-def scale(exponent: jax.Array) -> jax.Array:
-    """Returns 2 to the power of an int32, as float64, and 0 for that of zeros."""
-    is_zero = lax.eq(exponent, lax.full_like(exponent, arithmetic.MIN_EXPONENT))
-    result = arithmetic.power_of_two(exponent)
-    return lax.select(is_zero, lax.full_like(result, 0), result)
+def reciprocal(power: jax.Array, exponent: int = 0) -> jax.Array:
+    """Returns ``2**exponent / power`` of powers of two, float64, where that is a normal number."""
+    raw = lax.bitcast_convert_type(power, np.int64)
+    one = lax.full_like(raw, (2 * _BIAS + exponent) << _SIGNIFICAND)
+    return lax.bitcast_convert_type(lax.sub(one, raw), np.float64)
 
 
-def unit(exponent: jax.Array, bits: int) -> jax.Array:
-    """Returns what numbers below ``2**exponent`` are multiplied by to become integers of bits."""
-    return arithmetic.power_of_two(lax.sub(lax.full_like(exponent, bits), least(exponent)))
+def _power(magnitude: jax.Array) -> jax.Array:
+    """Returns the greatest power of two that no magnitude is below; 0 for zero and subnormals."""
+    word = np.dtype(f"int{8 * magnitude.dtype.itemsize}")
+    raw = lax.bitcast_convert_type(magnitude, word)
+    infinity = lax.bitcast_convert_type(lax.full_like(magnitude, np.inf), word)
+    return lax.bitcast_convert_type(lax.bitwise_and(raw, infinity), magnitude.dtype)
 
 
-def least(exponent: jax.Array) -> jax.Array:
-    """Returns an exponent, and for that of zeros one that is below those of all products."""
-    return lax.max(exponent, lax.full_like(exponent, _LEAST))
+def _not_zero(power: jax.Array) -> jax.Array:
+    """Returns a power of two, and for 0 one that is below those of all products."""
+    return lax.max(power, lax.full_like(power, _LEAST))
 
 
 def finite(value: jax.Array) -> jax.Array:
@@ -212,23 +243,15 @@ def spread(value: jax.Array, shape: Sequence[int], where: Mapping[int, int]) -> 
     return lax.broadcast_in_dim(moved, tuple(shape), tuple(where[d] for d in order))
 
 
-def _usual(value: jax.Array) -> jax.Array:
-    """Returns float32 with zeros for what is subnormal, infinite or NaN."""
-    raw = lax.bitcast_convert_type(value, np.uint32)
-    raw = lax.bitwise_and(raw, lax.full_like(raw, 0x7FFFFFFF))
-    # What is below the first normal number wraps to above the last finite one.
-    place = lax.sub(raw, lax.full_like(raw, 0x00800000))
-    is_usual = lax.lt(place, lax.full_like(raw, 0x7F800000 - 0x00800000))
-    return lax.select(is_usual, value, lax.full_like(value, 0))
-
-
 def _is_special(value: jax.Array) -> jax.Array:
     return lax.bitwise_not(lax.lt(lax.abs(value), lax.full_like(value, np.inf)))
 
 
-def _magnitude(value: jax.Array, scales: jax.Array | None) -> jax.Array:
-    """Returns the magnitudes of float32, times scales, as float64; or without scales as float32."""
-    magnitude = lax.abs(_usual(value)) if value.dtype == np.float32 else value
-    if scales is None:
-        return magnitude
-    return lax.mul(lax.convert_element_type(magnitude, np.float64), scales)
+def _magnitude(value: jax.Array) -> jax.Array:
+    """Returns the magnitudes of float32, and zeros for what is infinite or NaN."""
+    return lax.abs(finite(value))
+
+
+def _scaled(value: jax.Array, scales: jax.Array) -> jax.Array:
+    """Returns the magnitudes of float32, times scales, as float64."""
+    return lax.mul(arithmetic.widen(_magnitude(value)), scales)

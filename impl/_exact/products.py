@@ -31,6 +31,7 @@ def dot_general(
     engine: str | None = None,
     axis_names: Sequence[Any] = (),
     free_names: Sequence[Any] = (),
+    platforms: Sequence[str] | None = None,
 ) -> jax.Array:
     """Returns what ``jax.lax.dot_general`` does, in the order ``exact_product``.
 
@@ -47,6 +48,7 @@ def dot_general(
             result is that of the whole operands.
         free_names: Those over which free dimensions of ``rhs`` are cut. The result has the bits
             that the whole ``rhs`` gives.
+        platforms: The platforms that the program is for; None for any.
 
     Returns:
         The batch dimensions, then the free ones of ``lhs``, then those of ``rhs``.
@@ -70,8 +72,8 @@ def dot_general(
     if layout.terms == 1:
         return _single(lhs, rhs, layout, dtype)
     level = grids.level_of(layout.terms, dtypes, precision)
-    left, right, exponent = _on_grid(lhs, rhs, level, layout)
-    return _sums(left, right, exponent, level, layout, dtypes, engine)
+    left, right, unit = _on_grid(lhs, rhs, level, layout)
+    return _sums(left, right, unit, level, layout, dtypes, engine, platforms)
 
 
 def unless_finite(
@@ -165,34 +167,34 @@ class _Layout:
 def _on_grid(
     lhs: jax.Array, rhs: jax.Array, level: grids.Level, layout: _Layout
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Returns both operands as integers, and the exponent of their products' unit."""
+    """Returns both operands as integers, and their products' unit."""
     summed, in_rhs = layout.numbers[0][0], dict(enumerate(layout.kept_rhs))
     in_lhs = functools.partial(
         grids.spread, shape=lhs.shape, where=dict(enumerate(layout.kept_lhs))
     )
-    column = layout.cuts.max_of_free(grids.exponent(rhs, layout.rhs_free))
-    moved = grids.spread(grids.scale(column), lhs.shape, layout.from_rhs)
-    greatest = layout.cuts.max(grids.exponent(lhs, summed, moved))
+    column = layout.cuts.max_of_free(grids.power_below(rhs, layout.rhs_free))
+    moved = grids.spread(column, lhs.shape, layout.from_rhs)
+    greatest = layout.cuts.max(grids.power_below(lhs, summed, moved))
 
     def sums() -> jax.Array:
-        magnitudes = grids.magnitudes(lhs, moved, in_lhs(grids.magnitude_scale(greatest)))
+        magnitudes = grids.magnitudes(lhs, moved, in_lhs(greatest))
         return layout.cuts.sum(lax.reduce_sum(magnitudes, tuple(summed)))
 
-    row = grids.row_exponent(greatest, sums, level)
-    left = grids.integers(lhs, moved, in_lhs(grids.unit(row, 0)))
-    right = grids.integers(rhs, grids.spread(grids.unit(column, level.column), rhs.shape, in_rhs))
-    exponent = lax.sub(row, lax.full_like(row, level.column))
-    return left, right, layout.in_result(exponent)
+    row = grids.row_unit(greatest, sums, level)
+    left = grids.integers(lhs, moved, in_lhs(row))
+    right = grids.integers(rhs, grids.spread(grids.column_unit(column, level), rhs.shape, in_rhs))
+    return left, right, layout.in_result(grids.product_unit(row, level))
 
 
 def _sums(
     left: jax.Array,
     right: jax.Array,
-    exponent: jax.Array,
+    unit: jax.Array,
     level: grids.Level,
     layout: _Layout,
     dtypes: Sequence[Any],
     engine: str | None,
+    platforms: Sequence[str] | None,
 ) -> jax.Array:
     """Adds the products of integers by an engine, or by that of the platform."""
     by_engine = {
@@ -200,17 +202,17 @@ def _sums(
         for name in engines.ENGINES
     }
     if engine is not None:
-        return by_engine[engine](left, right, exponent)
+        return by_engine[engine](left, right, unit)
     is_wide = any(jnp.dtype(dtype).itemsize > 2 for dtype in dtypes)
     default = by_engine["float64"]
     others = {
         platform: by_engine[choice[is_wide]]
         for platform, choice in engines.CHOICE.items()
-        if choice[is_wide] != "float64"
+        if choice[is_wide] != "float64" and (platforms is None or platform in platforms)
     }
     if not others:
-        return default(left, right, exponent)
-    result: jax.Array = lax.platform_dependent(left, right, exponent, default=default, **others)
+        return default(left, right, unit)
+    result: jax.Array = lax.platform_dependent(left, right, unit, default=default, **others)
     return result
 
 
@@ -221,10 +223,10 @@ def _sums_by(
     dtype: Any,
     left: jax.Array,
     right: jax.Array,
-    exponent: jax.Array,
+    unit: jax.Array,
 ) -> jax.Array:
     total = engines.ENGINES[name](left, right, level, _Blocks(layout))
-    result = engines.rounded(total, exponent, dtype)
+    result = engines.rounded(total, unit, dtype)
     if total.high.dtype == np.float64:
         return result
     # A device with units for digits adds signs faster than it branches. Devices that share a sum
@@ -299,7 +301,7 @@ def _single(lhs: jax.Array, rhs: jax.Array, layout: _Layout, dtype: Any) -> jax.
     places = [*range(batch), *range(first_free, len(shape))]
     where = {i: places[order.index(d)] for i, d in enumerate(kept)}
     value = lax.mul(left, grids.spread(right, shape, where))
-    return engines.rounded(engines.Total(value), lax.full(shape, 0, np.int32), dtype)
+    return engines.rounded(engines.Total(value), None, dtype)
 
 
 def _with_specials(layout: _Layout, result: jax.Array, lhs: jax.Array, rhs: jax.Array) -> jax.Array:

@@ -58,7 +58,16 @@ def devices(refusal: str | None) -> tuple[str | None, Item]:
         f"The processor is {_platform.machine()}. Only what has the guarantee `portable` in the "
         "spec has the same bits on another kind of device."
     )
+    if _all_is_portable():
+        reason = "With the guarantee portable, no device and no number of devices changes bits."
+        return platform, Item("Devices", "devices", value, "fixed", reason)
     return platform, Item("Devices", "devices", value, "varies per machine", reason)
+
+
+def _all_is_portable() -> bool:
+    """Returns whether what has no portable path is refused."""
+    now = modes.current()
+    return now.portable and not now.warn_only
 
 
 def _no_devices(why: str) -> Item:
@@ -80,6 +89,9 @@ def threads(environment: Mapping[str, str]) -> Item:
             reason = f"{name} sets how many threads of the CPU compute a program."
             return Item("Devices", "CPU threads", environment[name], "fixed", reason)
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    if _all_is_portable():
+        reason = "With the guarantee portable, the number of threads changes no bits."
+        return Item("Devices", "CPU threads", str(count), "fixed", reason)
     return Item(
         "Devices",
         "CPU threads",
@@ -99,7 +111,10 @@ def mode(platform: str | None) -> Iterator[Item]:
     yield Item(section, "deterministic algorithms", value, verdict, reason, remedy)
     yield Item(section, "profile", now.profile, "fixed", "Its rows state what the mode does.")
     promise = {
-        "run_to_run": "Each run on this machine gives the same bits.",
+        "run_to_run": (
+            "Each run on this machine gives the same bits. With guarantee='portable', other "
+            "devices and numbers of devices do too."
+        ),
         "portable": "Every device and every number of devices give the same bits.",
     }
     yield Item(section, "guarantee", now.guarantee, "fixed", promise[now.guarantee])

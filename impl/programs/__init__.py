@@ -10,6 +10,7 @@ To import ``impl`` without these rules, set the environment variable ``SAMEBITS_
 from __future__ import annotations
 
 import os
+import warnings
 
 from impl._core import native_scatter
 from impl._mode import modes
@@ -59,6 +60,18 @@ def are_enabled() -> bool:
     return _rules.holds()
 
 
+def _warn_of_no_rules() -> None:
+    """Warns where the guarantee ``portable`` is asked for and JAX's primitives have no rules."""
+    if not _rules.holds():
+        warnings.warn(
+            "impl: guarantee='portable' has no effect on JAX's own primitives, so that programs "
+            f"may give other bits on another device. {_rules.how_to_enable()}",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+
+
+modes.when_portable(_warn_of_no_rules)
 if os.environ.get("SAMEBITS_PROGRAMS", "1") != "0":
     _rules.register()
     if native_scatter.twins:

@@ -18,7 +18,7 @@ from impl._core import native_scatter
 from impl._mode import flags, modes
 from impl._mode.decide import Decision
 from impl._mode.modes import Mode
-from impl.programs import _compiled, _facts, _portable, _rules
+from impl.programs import _compiled, _facts, _portable_notes, _refusal, _rules
 from impl.programs._compiled import Instruction
 from impl.programs._report import Finding, Report, Verdict, grouped
 from impl.programs._source import Lines
@@ -132,7 +132,10 @@ def audit(
             text = compiled_text(function, args, kwargs, gpu)
             made, count = _compiled.instructions(text, timed_kernels=timed)
             findings += [f for each in made if (f := judge.of_instruction(each)) is not None]
-        notes = () if level == "compiled" else _notes(args, kwargs)
+        if mode.portable and _rules.holds():
+            notes = _portable_notes.notes(sites)
+        else:
+            notes = () if level == "compiled" else _notes(args, kwargs)
         return Report(device, in_words(mode), grouped(findings), count, level, notes)
 
     return run
@@ -180,8 +183,9 @@ class Judge:
             return self._of_own(site)
         rules = spec.load()
         own = isinstance(site.equation.params.get("decision"), Decision)
-        if self._mode.portable and _rules.holds() and not own:
-            found = spec.portability(site.name, _dtypes(site))
+        portable = self._mode.portable and _rules.holds() and not own
+        if portable:
+            found = _portable_notes.portability(site.name, site.equation)
             if found is not None and found.answer == "refused":
                 return self._of_refusal(site, found)
             if found is not None and found.answer == "rule":
@@ -201,6 +205,8 @@ class Judge:
         ):
             return None
         op = rules.op_of_primitive.get(site.name, site.name)
+        if answer.row is None and portable:
+            return None
         if answer.row is None:
             return _finding(site, op, None, "unknown", _NO_ROW)
         remedy = answer.remedy
@@ -210,7 +216,7 @@ class Judge:
 
     def _of_refusal(self, site: Site, found: spec.Portability) -> Finding:
         """Returns the finding about an equation that the guarantee ``portable`` refuses."""
-        op = spec.load().op_of_primitive.get(site.name, site.name)
+        op = _refusal.shown(site.name)
         reason = str(found.reason)
         remedy = f"{reason[0].upper()}{reason[1:]}. {found.remedy}"
         return _finding(site, op, None, "varies" if self._mode.warn_only else "raises", remedy)
@@ -225,7 +231,8 @@ class Judge:
         """Returns what the lowering rule does, which sees no values; None if it does nothing."""
         if not (self._mode.enabled and _rules.holds() and site.name in self._replaced):
             return None
-        answer = spec.resolve_primitive(site.name, "any", self._facts(site, with_values=False))
+        device = _rules.device_of(self._platform, self._mode)
+        answer = spec.resolve_primitive(site.name, device, self._facts(site, with_values=False))
         if answer.effect == "same" or (answer.effect == "raises" and self._mode.warn_only):
             return None
         return answer
@@ -274,11 +281,6 @@ class Judge:
         if self._mode.enabled:
             return _finding(site, row.op, row.id, "deterministic", None)
         return _finding(site, row.op, row.id, "varies", _TURN_ON)
-
-
-def _dtypes(site: Site) -> frozenset[str]:
-    variables = (*site.equation.invars, *site.equation.outvars)
-    return _portable.dtypes([variable.aval for variable in variables])
 
 
 def _finding(

@@ -16,6 +16,7 @@ from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import ad
 
+from impl._core.jax_internals import initializers
 from impl._mode import modes
 from impl.programs import _rules
 
@@ -69,7 +70,11 @@ DERIVATIVES: Mapping[str, Derivative] = {
 
 
 def register() -> None:
-    """Gives these functions a derivative that reads the mode when a program is traced."""
+    """Gives these functions a derivative that reads the mode when a program is traced.
+
+    The initializers of normal numbers get one order of their factors.
+    """
+    initializers.pin_scaled_normal(_holds)
     found = {primitive.name: primitive for primitive in ad.primitive_jvps}
     for name, derivative in DERIVATIVES.items():
         primitive = found.get(name)
@@ -77,6 +82,11 @@ def register() -> None:
             original = ad.primitive_jvps[primitive]
             rule = functools.partial(_jvp, primitive, original, derivative)
             ad.primitive_jvps[primitive] = rule
+
+
+def _holds() -> bool:
+    """Returns whether programs are traced for the guarantee ``portable`` now."""
+    return modes.current().portable and bool(_rules.switch.value)
 
 
 def _jvp(
@@ -88,8 +98,7 @@ def _jvp(
     **params: Any,
 ) -> Any:
     (value,), (tangent,) = primals, tangents
-    pinned = modes.current().portable and _rules.switch.value
-    if not pinned or type(tangent) is ad.Zero or not _is_real(value):
+    if not _holds() or type(tangent) is ad.Zero or not _is_real(value):
         return original(primals, tangents, **params)
     result = primitive.bind(value, **params)
     return result, derivative(tangent, value, result)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import numpy as np
+from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
@@ -19,11 +21,11 @@ import spec
 from impl._core import jax_internals
 from impl._core.jax_internals import lowering, shardings
 from impl._core.numerics import fence
-from impl._exact import arithmetic, scatter
+from impl._exact import arithmetic, complex_numbers, scatter
 from impl._lowerings import _partitioning
-from impl._mode import modes
+from impl._mode import emulation, modes
 from impl._mode.decide import Decision
-from impl.programs import _portable_functions, _portable_psum, _refusal, _rules
+from impl.programs import _portable_functions, _portable_psum, _refusal, _rules, _schedule
 from impl.programs._portable_operations import OPERATIONS
 
 #: What is lowered by another module: scatters in a fixed order, by ``_rules``.
@@ -41,6 +43,11 @@ _NAMED = frozenset({"pmax", "pmin", "psum", "psum_invariant", "reduce_scatter"})
 _MAPPED = "shard_map"
 #: Those that are faster where XLA does not partition them.
 _PLACED = frozenset({"scatter-add", "scatter-sub"})
+#: Those that the libraries of devices other than a CPU may compute by a transform.
+_TRANSFORMED = frozenset({"conv_general_dilated"})
+
+#: Those whose operands may be scalars, or of length 1 along axes where others are longer.
+_ELEMENTWISE = frozenset({"add", "atan2", "div", "max", "min", "mul", "pow", "rem", "sub"})
 
 _known: set[Primitive] = set()
 
@@ -56,7 +63,8 @@ def register() -> None:
             continue
         _known.add(primitive)
         found = classes.get(primitive.name)
-        if found is not None and found.answer == "exact" and primitive.name != _MAPPED:
+        is_fixed = found is not None and found.answer == "exact" and found.dtypes is None
+        if is_fixed and primitive.name != _MAPPED:
             continue
         rules = jax_internals.lowering_rules(primitive)
         wrapped = {}
@@ -94,6 +102,8 @@ def _lower(
         return original(lowering.natively(context), *operands, **params)
     if found.name == _WRITTEN:
         return anywhere(context, *operands, **params)
+    if found.of_complex:
+        return _of_complex(name, context, operands, params)
     return _computed(name, context, operands, params)
 
 
@@ -113,42 +123,88 @@ def _own(
     decision = params.get("decision")
     if isinstance(decision, Decision):
         rows = {decision.on(platform).row for platform in lowering.platforms(context)}
-        portable = (r is not None and spec.load().row(r).guarantee == "portable" for r in rows)
-        if not all(portable):
+        kept = (r and spec.portable_answer(spec.load().row(r)) == "exact" for r in rows)
+        if not all(kept):
             return anywhere(context, *operands, **params)
     return original(lowering.natively(context), *operands, **params)
 
 
 def _computed(name: str, context: Any, operands: Sequence[Any], params: dict[str, Any]) -> Any:
     """Lowers the portable function of a primitive, whose own equations are lowered by JAX."""
+    name = "square" if name == "integer_pow" and params["y"] == 2 else name
     flushes = not _FLUSHING.issuperset(lowering.platforms(context))
-    function: Callable[..., jax.Array] = functools.partial(portable_function(name), **params)
+    function: Callable[..., Any] = functools.partial(portable_function(name), **params)
+    function = _of_one_shape(function) if name in _ELEMENTWISE else function
     if name in OPERATIONS:
         function = functools.partial(function, flushes=flushes)
-    if not flushes and (name not in OPERATIONS or name == "div"):
+    if not flushes and name == "div":
         function = _computed_once(function)
+    if name == "dot_general":
+        function = functools.partial(function, platforms=lowering.platforms(context))
     if name in _PLACED:
-        function = functools.partial(function, place=_place(context, is_cpu=not flushes))
+        function = _placed(function, context, params["dimension_numbers"], is_cpu=not flushes)
+    if name in _TRANSFORMED:
+        function = functools.partial(function, by_products=flushes)
     within = lowering.natively(context)
-    rule = mlir.lower_fun(function, multiple_results=False)
+    rule = mlir.lower_fun(function, multiple_results=name in _portable_functions.SEVERAL)
     with arithmetic.wide(), arithmetic.where_subnormals(are_kept=flushes):
         if name in _NAMED:
             return rule(within, *operands)
         with shardings.no_mesh():
-            return rule(shardings.without_shardings(within), *operands)
+            within = shardings.without_shardings(within)
+            if flushes or name in OPERATIONS:
+                return rule(within, *operands)
+            # On a CPU, XLA would repeat the many cheap equations in each fusion that uses them.
+            return lowering.called(within, f"portable_{name}", rule, *operands)
 
 
-def _computed_once(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
-    """Returns a function whose result a CPU keeps in memory.
+def _of_complex(name: str, context: Any, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Lowers an operation on complex numbers."""
+    function: Callable[..., Any] = functools.partial(complex_numbers.OPERATIONS[name], **params)
+    function = _of_one_shape(function) if name in _ELEMENTWISE else function
+    rule = mlir.lower_fun(function, multiple_results=False)
+    with arithmetic.wide(), shardings.no_mesh():
+        return rule(shardings.without_shardings(lowering.natively(context)), *operands)
 
-    XLA would compute it anew in each fusion that uses it, since none of its many steps is costly.
-    XLA of jax 0.10 does so all the same.
-    """
+
+def _of_one_shape(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
+    """Returns a function that repeats its operands to one shape, which the equation need not do."""
 
     def run(*operands: jax.Array, **params: Any) -> jax.Array:
-        return fence(function(*operands, **params))
+        shape = np.broadcast_shapes(*(operand.shape for operand in operands))
+        axes = range(len(shape))
+        return function(
+            *(
+                each
+                if each.shape == shape
+                else lax.broadcast_in_dim(each, shape, axes[len(shape) - each.ndim :])
+                for each in operands
+            ),
+            **params,
+        )
 
     return run
+
+
+def _computed_once(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function whose results a CPU keeps in memory; XLA of jax 0.10 may not."""
+
+    def run(*operands: jax.Array, **params: Any) -> Any:
+        return jax.tree.map(fence, function(*operands, **params))
+
+    return run
+
+
+def _placed(
+    function: Callable[..., jax.Array], context: Any, numbers: Any, *, is_cpu: bool
+) -> Callable[..., jax.Array]:
+    """Returns the function of a scatter for its devices, or as a GPU runs it under a schedule."""
+    stand_in = emulation.current()
+    if stand_in is not None and stand_in.seed:
+        # The order of sorted indices is no longer known.
+        atomics = functools.partial(function, place="device", indices_are_sorted=False)
+        return functools.partial(_schedule.under, stand_in.seed, atomics, numbers)
+    return functools.partial(function, place=_place(context, is_cpu=is_cpu))
 
 
 def _place(context: Any, *, is_cpu: bool) -> scatter.Place:
@@ -158,7 +214,7 @@ def _place(context: Any, *, is_cpu: bool) -> scatter.Place:
     return "cpu" if is_cpu else "device"
 
 
-def portable_function(name: str) -> Callable[..., jax.Array]:
+def portable_function(name: str) -> Callable[..., Any]:
     """Returns the function of arrays that a primitive with a rule is lowered as.
 
     It takes the parameters of the equation as keywords, and has to be traced inside

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 
 from impl._exact import (
     convolution,
+    decompositions,
     elementary,
+    gamma_functions,
     log_sums,
     products,
+    reflections,
     running_products,
     scatter,
     sums,
@@ -20,7 +23,7 @@ from impl._exact import (
 )
 
 
-def function(name: str) -> Callable[..., jax.Array]:
+def function(name: str) -> Callable[..., Any]:
     """Returns the function of a primitive, which takes the parameters of the equation.
 
     Args:
@@ -67,6 +70,7 @@ def _dot_general(
     dimension_numbers: Any,
     precision: Any,
     preferred_element_type: Any,
+    platforms: Sequence[str],
     **_: Any,
 ) -> jax.Array:
     return products.dot_general(
@@ -75,6 +79,7 @@ def _dot_general(
         dimension_numbers=dimension_numbers,
         precision=precision,
         preferred_element_type=preferred_element_type,
+        platforms=platforms,
     )
 
 
@@ -131,13 +136,21 @@ def _cumsum(value: jax.Array, *, axis: int, reverse: bool) -> jax.Array:
     return sums.cumsum(value, axis, reverse=reverse)
 
 
-_FUNCTIONS: Mapping[str, Callable[..., jax.Array]] = {
+#: Those that return several arrays.
+SEVERAL = frozenset({"geqrf", "lu"})
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "cholesky": decompositions.cholesky,
     "conv_general_dilated": _without("out_sharding", function=convolution.conv_general_dilated),
     "cumlogsumexp": _cumlogsumexp,
     "cumprod": _cumprod,
     "cumsum": _cumsum,
+    "digamma": gamma_functions.digamma,
     "dot_general": _dot_general,
+    "geqrf": reflections.geqrf,
+    "householder_product": reflections.householder_product,
+    "lgamma": gamma_functions.lgamma,
     "log2": _log2,
+    "lu": decompositions.lu,
     "psum": _psum,
     "psum_invariant": _psum,
     "reduce_prod": _reduce_prod,
@@ -147,4 +160,5 @@ _FUNCTIONS: Mapping[str, Callable[..., jax.Array]] = {
     "scatter-add": _scatter_add,
     "scatter-sub": functools.partial(_scatter_add, subtract=True),
     "select_and_scatter_add": windows.select_and_scatter_add,
+    "triangular_solve": decompositions.triangular_solve,
 }

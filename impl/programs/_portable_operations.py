@@ -106,9 +106,9 @@ def extreme(
         flushes: Whether the device keeps subnormals, which are dropped.
     """
     (wide,) = _operands((value,), flushes=flushes)
-    found = function(_comparable(wide, sign), tuple(axes))
+    word = jnp.dtype(f"int{8 * wide.dtype.itemsize}")
+    found = function(_ordered_bits(sign, wide), tuple(axes))
     if not value.size:
-        word = found.dtype
         found = _in_order(
             lax.bitcast_convert_type(lax.full(found.shape, -sign * np.inf, wide.dtype), word)
         )
@@ -117,39 +117,57 @@ def extreme(
 
 
 def extreme_of_devices(
-    function: Function,
-    sign: int,
-    value: jax.Array,
-    *,
-    axes: Any,
-    axis_index_groups: Any = None,
-    flushes: bool,
-    **_: Any,
+    function: Function, sign: int, value: jax.Array, *, flushes: bool, axes: Any, **params: Any
 ) -> jax.Array:
-    """Returns the greatest or lowest element that devices have at each place, as ``extreme`` does.
+    """Returns the greatest or lowest elements over named axes, as ``extreme`` does over others.
 
     Args:
         function: ``lax.pmax`` or ``lax.pmin``.
         sign: 1 for the greatest, -1 for the lowest.
         value: Floats.
-        axes: The mesh axes.
-        axis_index_groups: As ``lax.pmax`` takes them.
         flushes: Whether the device keeps subnormals, which are dropped.
+        axes: The names.
+        params: Further parameters of the equation.
     """
     (wide,) = _operands((value,), flushes=flushes)
-    bits = _comparable(wide, sign)
-    found = function(bits, tuple(axes), axis_index_groups=axis_index_groups)
-    result = lax.bitcast_convert_type(_in_order(found), wide.dtype)
-    return lax.convert_element_type(result, value.dtype)
+    groups = params.get("axis_index_groups")
+    found = _in_order(function(_ordered_bits(sign, wide), axes, axis_index_groups=groups))
+    return lax.convert_element_type(lax.bitcast_convert_type(found, wide.dtype), value.dtype)
 
 
-def _comparable(value: jax.Array, sign: int) -> jax.Array:
-    """Returns integers in the order of floats, of which NaNs are the greatest, or the lowest."""
+def _ordered_bits(sign: int, value: jax.Array) -> jax.Array:
+    """Returns integers in the order of floats; a NaN is the greatest, or the lowest."""
     word = jnp.dtype(f"int{8 * value.dtype.itemsize}")
     limits = jnp.iinfo(word)
     bits = _in_order(lax.bitcast_convert_type(value, word))
     of_nan = lax.full_like(bits, limits.max if sign > 0 else limits.min)
     return lax.select(lax.ne(value, value), of_nan, bits)
+
+
+def place(
+    function: Function, sign: int, value: jax.Array, *, axes: Any, index_dtype: Any, flushes: bool
+) -> jax.Array:
+    """Returns the index of the first greatest or lowest element along an axis. A NaN wins.
+
+    JAX's own reduction gives the index of any NaN, in an order that depends on the device.
+
+    Args:
+        function: ``lax.reduce_max`` or ``lax.reduce_min``.
+        sign: 1 for the greatest, -1 for the lowest.
+        value: Floats.
+        axes: The axis.
+        index_dtype: The dtype of the result.
+        flushes: Whether the device keeps subnormals, which are dropped.
+    """
+    found = extreme(function, sign, value, axes=axes, flushes=flushes)
+    kept = [axis for axis in range(value.ndim) if axis not in axes]
+    best = lax.broadcast_in_dim(found, value.shape, kept)
+    (wide,) = _operands((value,), flushes=flushes)
+    best = lax.convert_element_type(best, wide.dtype)
+    is_best = lax.bitwise_or(lax.eq(wide, best), lax.ne(wide, wide))
+    index = lax.broadcasted_iota(index_dtype, value.shape, axes[0])
+    beyond = lax.full_like(index, jnp.iinfo(index_dtype).max)
+    return lax.reduce_min(lax.select(is_best, index, beyond), tuple(axes))
 
 
 def _in_order(bits: jax.Array) -> jax.Array:
@@ -200,8 +218,14 @@ def quotient(a: jax.Array, b: jax.Array, **_: Any) -> jax.Array:
     """
     if a.dtype == np.float64:
         return elementary.FUNCTIONS["div"](a, b)
-    wide = arithmetic.seal(lax.div(arithmetic.widen(a), arithmetic.widen(b)))
-    return arithmetic.narrow(wide, a.dtype)
+    return arithmetic.narrow(lax.div(arithmetic.widen(a), arithmetic.widen(b)), a.dtype)
+
+
+def root(value: jax.Array, *, flushes: bool, **_: Any) -> jax.Array:
+    """Returns the square root, rounded once; a GPU approximates its own of float32."""
+    if flushes:
+        return elementary.FUNCTIONS["sqrt"](value)
+    return rounded(lax.sqrt, value, flushes=False)
 
 
 def reduce_precision(value: jax.Array, *, flushes: bool, **params: Any) -> jax.Array:
@@ -219,6 +243,8 @@ def _square(value: jax.Array) -> jax.Array:
 OPERATIONS: Mapping[str, Function] = {
     "add": functools.partial(rounded, lax.add),
     "add_any": functools.partial(rounded, lax.add),
+    "argmax": functools.partial(place, lax.reduce_max, 1),
+    "argmin": functools.partial(place, lax.reduce_min, -1),
     "ceil": functools.partial(picked, lax.ceil),
     "clamp": clamp,
     "convert_element_type": convert,
@@ -235,6 +261,7 @@ OPERATIONS: Mapping[str, Function] = {
     "reduce_precision": reduce_precision,
     "rem": functools.partial(picked, lax.rem),
     "round": functools.partial(picked, lax.round),
+    "sqrt": root,
     "square": functools.partial(rounded, _square),
     "sub": functools.partial(rounded, lax.sub),
 }

@@ -56,6 +56,10 @@ _FUNCTIONS: Mapping[str, Callable[..., jax.Array]] = {
 def _lower_whole(context: Any, *operands: Any, name: str, params: Any, **names: Names) -> Any:
     function = functools.partial(_FUNCTIONS[name], **dict(params), **names)
     is_cpu = set(lowering.platforms(context)) == {"cpu"}
+    if name == "dot_general":
+        function = functools.partial(function, platforms=lowering.platforms(context))
+    if name == "conv_general_dilated":
+        function = functools.partial(function, by_products=not is_cpu)
 
     def run(*operands: jax.Array) -> jax.Array:
         return fence(function(*operands))

@@ -11,6 +11,12 @@ from impl._core.jax_internals import lowering
 from impl.programs import _source
 
 
+def shown(name: str) -> str:
+    """Returns the name of a primitive as users know it."""
+    op = spec.load().op_of_primitive.get(name, name)
+    return op if op.rpartition(".")[2] == name.replace("-", "_") else f"lax.{name}"
+
+
 def text(name: str, avals: Sequence[Any], found: spec.Portability, source: str) -> str:
     """Returns the message about an equation.
 
@@ -23,12 +29,11 @@ def text(name: str, avals: Sequence[Any], found: spec.Portability, source: str) 
     shapes = ", ".join(
         aval.str_short(short_dtypes=False) for aval in avals if hasattr(aval, "dtype")
     )
-    op = spec.load().op_of_primitive.get(name, name)
-    shown = op if op.rpartition(".")[2] == name.replace("-", "_") else f"lax.{name}"
     return (
-        f"{shown} of {shapes or 'no array'} at {source} has no portable path: {found.reason}. You "
-        f"set guarantee='portable'. {found.remedy} Or pass guarantee='run_to_run', for the same "
-        "bits on this machine alone, or warn_only=True to be warned instead."
+        f"{shown(name)} of {shapes or 'no array'} at {source} has no portable path: "
+        f"{found.reason}. You set guarantee='portable'. {found.remedy} Or pass "
+        "guarantee='run_to_run', for the same bits on this machine alone, or warn_only=True to be "
+        "warned instead."
     )
 
 

@@ -6,6 +6,7 @@ the equation is left alone, computed in order, or refused.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import warnings
@@ -23,6 +24,7 @@ from impl._core.jax_internals import lowering
 from impl._lowerings import _partitioning
 from impl._mode import emulation, modes
 from impl._mode.decide import Alert
+from impl._mode.emulation import Emulation, Seed
 from impl._mode.modes import Mode
 from impl._primitives.alert import emit
 from impl.programs import _facts, _ordered, _schedule
@@ -84,27 +86,93 @@ def _lower(
     if not switch.value or not (mode.enabled or seed) or lowering.is_native(context):
         return original(context, *operands, **params)
     facts = _facts.facts(primitive.name, context.avals_in, params)
-    answer = spec.resolve_primitive(primitive.name, "any", facts)
-    row = answer.row
-    if row is None or answer.effect == "same":
-        if mode.enabled and any(facts.get(name) for name in _DISTINCT):
-            params = {**params, "unique_indices": True}
-        return original(context, *operands, **params)
-    if seed and not mode.enabled:
-        if answer.effect != "ordered":
-            return original(context, *operands, **params)
-        function = functools.partial(_schedule.permuted, primitive, seed, **params)
-    elif answer.effect == "ordered":
-        function = functools.partial(_ordered.compute, primitive, row.id, **params)
-        context = lowering.natively(context) if mode.portable else context
+    devices = {p: device_of(p, mode, stand_in) for p in lowering.platforms(context)}
+    by_device: dict[str, _Path] = {}
+    for device in dict.fromkeys(devices.values()):
+        answer = spec.resolve_primitive(primitive.name, device, facts)
+        unique = mode.enabled and any(map(facts.get, _DISTINCT)) and _may_race(device)
+        by_device[device] = _path(answer, mode, seed, unique=unique)
+    first, *others = by_device.values()
+    if all(path == first for path in others):
+        if first.row is None and first.seed is None:
+            return original(context, *operands, **first.completed(params))
+        function = functools.partial(first.compute, primitive, **params)
     else:
-        emit(_alert(answer, mode))
-        return original(context, *operands, **params)
+        functions = {
+            platform: functools.partial(by_device[device].compute, primitive, **params)
+            for platform, device in devices.items()
+        }
+        function = functools.partial(lax.platform_dependent, **functions)
+    context = lowering.natively(context) if mode.portable else context
     if primitive is lax.select_and_scatter_add_p:
         # Its sums are of shifted arrays, which XLA may cut. It is computed without shardings.
         axes = _partitioning.LEFT_TO_XLA
         return _partitioning.lower(function, axes, context, *operands, multiple_results=False)
     return mlir.lower_fun(function, multiple_results=False)(context, *operands)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Path:
+    """What one platform does with an equation.
+
+    Attributes:
+        row: Id of the row whose order is computed; None to leave the equation to XLA.
+        seed: The schedule of tests, in which the updates of the equation are permuted.
+        unique: Whether XLA is told that no index repeats.
+    """
+
+    row: str | None = None
+    seed: int | Seed | None = None
+    unique: bool = False
+
+    def completed(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Returns the parameters of an equation that is left to XLA."""
+        return {**params, "unique_indices": True} if self.unique else params
+
+    def compute(self, primitive: Primitive, *operands: jax.Array, **params: Any) -> jax.Array:
+        """Computes the equation by this path."""
+        if self.row is not None:
+            return _ordered.compute(primitive, self.row, *operands, **params)
+        if self.seed is not None:
+            return _schedule.permuted(primitive, self.seed, *operands, **params)
+        native = lowering.native(functools.partial(primitive.bind, **self.completed(params)))
+        result: jax.Array = native(*operands)
+        return result
+
+
+def _path(answer: spec.Answer, mode: Mode, seed: int | Seed | None, *, unique: bool) -> _Path:
+    """Returns the path of one platform; raises or warns if there is none."""
+    if answer.row is None or answer.effect == "same":
+        return _Path(unique=unique)
+    if not mode.enabled:
+        return _Path(seed=seed if answer.effect == "ordered" else None)
+    if answer.effect == "ordered":
+        return _Path(row=answer.row.id)
+    emit(_alert(answer, mode))
+    return _Path()
+
+
+def device_of(platform: str, mode: Mode, stand_in: Emulation | None = None) -> str:
+    """Returns the device whose rows decide about equations on a platform.
+
+    Under the guarantee ``portable`` only a path for every device counts.
+
+    Args:
+        platform: The name of a platform.
+        mode: The mode that holds.
+        stand_in: The stand-in of tests, in which a CPU acts as another platform.
+    """
+    if mode.portable:
+        return "any"
+    if stand_in is not None and platform == "cpu":
+        platform = stand_in.platform
+    device = spec.load().platforms.get(platform)
+    return "any" if device is None else device.name
+
+
+def _may_race(device: str) -> bool:
+    known = spec.load().devices.get(device)
+    return known is None or known.races
 
 
 def _alert(answer: spec.Answer, mode: Mode) -> Alert:

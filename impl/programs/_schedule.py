@@ -6,6 +6,7 @@ permutation of the updates shows whether the result depends on their order.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -36,18 +37,40 @@ def permuted(
         order = _order(value, taps, salt=0)
         return _pool_gradient.select_and_scatter_add(*operands, **params, order=order)
     operand, indices, updates = operands
-    numbers = params["dimension_numbers"]
-    of_index = [a for a in range(updates.ndim) if a not in numbers.update_window_dims]
-    for axis in range(indices.ndim - 1):
-        if axis in numbers.scatter_indices_batching_dims:
-            continue
-        order = _order(value, indices.shape[axis], salt=axis)
-        indices = jnp.take(indices, order, axis=axis, mode="clip")
-        updates = jnp.take(updates, order, axis=of_index[axis], mode="clip")
+    indices, updates = _reordered(value, indices, updates, params["dimension_numbers"])
     # The order of sorted indices is no longer known.
     params = {**params, "indices_are_sorted": False}
     result: jax.Array = native_scatter.twins[primitive].bind(operand, indices, updates, **params)
     return result
+
+
+def under(
+    seed: int | Seed, function: Callable[..., jax.Array], numbers: Any, *operands: jax.Array
+) -> jax.Array:
+    """Computes a function of a scatter's operands with the updates in the order of a seed.
+
+    Args:
+        seed: An int, or a ``Seed``, which is read when the program runs.
+        function: A function of the operands.
+        numbers: The dimension numbers of the scatter.
+        *operands: The operand, the indices and the updates.
+    """
+    operand, indices, updates = operands
+    value: jax.Array | int = seed if isinstance(seed, int) else _read(seed)
+    return function(operand, *_reordered(value, indices, updates, numbers))
+
+
+def _reordered(
+    seed: jax.Array | int, indices: jax.Array, updates: jax.Array, numbers: Any
+) -> tuple[jax.Array, jax.Array]:
+    of_index = [a for a in range(updates.ndim) if a not in numbers.update_window_dims]
+    for axis in range(indices.ndim - 1):
+        if axis in numbers.scatter_indices_batching_dims:
+            continue
+        order = _order(seed, indices.shape[axis], salt=axis)
+        indices = jnp.take(indices, order, axis=axis, mode="clip")
+        updates = jnp.take(updates, order, axis=of_index[axis], mode="clip")
+    return indices, updates
 
 
 def _read(seed: Seed) -> jax.Array:

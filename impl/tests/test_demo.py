@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,7 @@ import pytest
 
 import impl
 from impl import _demo
-from impl._demo import alerts, model, runs, schedules, sums, training
+from impl._demo import alerts, devices, model, runs, schedules, sums, training
 from impl._demo.report import Report, fingerprint
 
 ROOT = Path(impl.__file__).parents[1]
@@ -40,7 +41,7 @@ def test_the_command_succeeds_and_every_claim_of_every_section_holds():
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
     _, *sections = re.split(r"\n(?=\d\. )", done.stdout)
-    assert [section[:2] for section in sections] == ["1.", "2.", "3.", "4.", "5."]
+    assert [section[:2] for section in sections] == ["1.", "2.", "3.", "4.", "5.", "6."]
     assert all("[ok]" in section and "[FAILED]" not in section for section in sections)
     assert re.search(r"All \d+ claims hold", sections[-1])
     hashes = re.findall(r"SHA-256 of the weights: ([0-9a-f]{64})", done.stdout)
@@ -162,6 +163,25 @@ def test_processes_that_differ_fail_their_section(monkeypatch):
     monkeypatch.setattr(runs, "in_fresh_process", lambda seed: {**outcome, "weights": str(seed)})
     report, _ = printed(runs.show_processes)
     assert report.failed == ["both processes end with the same weights and figures"]
+
+
+def test_an_own_device_is_compared_with_the_cpu(monkeypatch):
+    monkeypatch.setattr(devices.jax, "devices", lambda: [SimpleNamespace(platform="gpu")])
+    assert devices.settings() == [("cpu", 1), ("cpu", 8), ("gpu", 1)]
+    env = devices.environment({"JAX_PLATFORMS": "cuda", "XLA_FLAGS": "--a"}, "cpu", 8)
+    assert env["JAX_PLATFORMS"] == "cpu"
+    assert env["XLA_FLAGS"].startswith("--a --xla_force_host_platform_device_count=8 ")
+    assert devices.environment({"JAX_PLATFORMS": "cuda"}, "gpu", 1)["JAX_PLATFORMS"] == "cuda"
+
+
+def test_devices_that_differ_fail_their_section(monkeypatch):
+    def trainings(where):
+        return [{"plain": "same", "portable": f"{devices}"} for _, devices in where]
+
+    monkeypatch.setattr(devices, "trainings", trainings)
+    report, text = printed(devices.show)
+    assert report.failed == ["plain JAX gives several results", "the guarantee portable gives one"]
+    assert "8 cpus  plain same…  portable 8…" in text
 
 
 def test_the_example_of_the_readme_prints_the_output_that_the_readme_shows(capsys):

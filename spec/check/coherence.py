@@ -52,8 +52,8 @@ def _primitives(spec: Spec) -> Iterator[Finding]:
         reported: set[object] = set()
         for facts, device in itertools.product(distinct_calls(rows, spec.facts), devices):
             matching = [r for r in rows if r.covers(device) and conditions.holds(r.when, facts)]
-            narrowest = max(map(conditions.specificity, matching), default=None)
-            tied = [row for row in matching if conditions.specificity(row) == narrowest]
+            narrowest = max(map(conditions.precedence, matching), default=None)
+            tied = [row for row in matching if conditions.precedence(row) == narrowest]
             call = f"{op} with {dict(facts)} on {device}"
             if not tied and device not in reported:
                 reported.add(device)

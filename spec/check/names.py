@@ -55,9 +55,11 @@ def _orders(orders: Mapping[str, Any], facts: Mapping[str, Any]) -> Iterator[Fin
 
 
 def _portable(classes: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yields primitives that are in two classes."""
-    owner: dict[str, str] = {}
+    """Yields primitives that are in two classes of real numbers, or of complex ones."""
+    owners: dict[bool, dict[str, str]] = {True: {}, False: {}}
     for name, entry in classes.items():
+        of_complex = any(dtype.startswith("complex") for dtype in entry.get("dtypes", ()))
+        owner = owners[of_complex]
         for primitive in entry["primitives"]:
             if owner.setdefault(primitive, name) != name:
                 text = f"{primitive!r} is in {owner[primitive]!r} already; keep it in one of them"

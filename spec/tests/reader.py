@@ -32,3 +32,15 @@ def deciding(data, op, direction, device, facts, profile):
     decided = [row for row in matching if not ids & set(row["yields_to"])]
     assert len(decided) == bool(matching)
     return decided[0] if decided else None
+
+
+def deciding_primitive(data, primitive, device, facts):
+    """Returns the row that decides an equation of a jaxpr, or None."""
+    matching = [
+        row
+        for row in data["primitives"]
+        if primitive in row["primitives"]
+        and row["device"] in ("any", device)
+        and all(passes(test, facts[name]) for name, test in row["when"].items())
+    ]
+    return max(matching, key=lambda row: (row["device"] != "any", len(row["when"])), default=None)

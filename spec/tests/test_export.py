@@ -18,7 +18,7 @@ from spec.calls import distinct_calls
 from spec.export import as_csv, as_json
 from spec.loader import ROOT, frozen
 from spec.model import Direction
-from spec.tests.reader import deciding
+from spec.tests.reader import deciding, deciding_primitive
 
 
 @pytest.fixture(scope="module")
@@ -154,3 +154,15 @@ def test_csv_has_a_line_for_each_row_and_a_column_for_each_profile():
         assert [e["statement"] for e in json.loads(line["errata"] or "[]")] == [
             erratum.statement for erratum in row.errata
         ]
+
+
+def test_a_reader_of_the_document_decides_equations_as_the_library_does(exported):
+    rules = spec.load()
+    by_op = itertools.groupby(rules.primitives, key=lambda row: row.op)
+    for rows in (list(group) for _, group in by_op):
+        primitive = rows[0].primitives[0]
+        for facts in distinct_calls(rows, rules.facts):
+            for device in ("cpu", "cuda", "any"):
+                found = deciding_primitive(exported, primitive, device, facts)
+                answer = spec.resolve_primitive(primitive, device, facts)
+                assert (found and found["id"]) == (answer.row and answer.row.id)

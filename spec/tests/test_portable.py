@@ -1,8 +1,11 @@
 """The classes of JAX's primitives under the guarantee ``portable``."""
 
+import json
+
 import pytest
 
 import spec
+from spec.export import as_json
 from spec.tests._edits import edit, reports
 
 RULES = spec.load()
@@ -19,7 +22,7 @@ RULES = spec.load()
         ("tanh", {"float64"}, "refused", ""),
         ("tanh", {"bfloat16"}, "rule", "functions"),
         ("convert_element_type", {"int32", "float8_e4m3fn"}, "refused", ""),
-        ("cholesky", {"float32"}, "refused", "decompositions"),
+        ("svd", {"float32"}, "refused", "decompositions"),
         ("rng_bit_generator", {"uint32"}, "refused", "bits_of_a_device"),
         ("somebody_elses", {"float32"}, "refused", ""),
         ("somebody_elses", {"int32"}, None, None),
@@ -47,3 +50,38 @@ def test_a_primitive_in_two_classes_is_a_problem(root):
 def test_a_refusal_without_a_remedy_is_a_problem(root):
     edit(root / "portable.toml", 'remedy = "Use `jax.lax.top_k`."\n', "")
     assert any("portable.toml" in r and "remedy" in r for r in reports(root))
+
+
+@pytest.mark.parametrize(
+    ("row", "answer"),
+    [
+        ("R0002", "exact"),
+        ("R0138", "rule"),
+        ("R0070", "exact"),
+        ("R0024", None),
+    ],
+)
+def test_the_answer_of_a_row_follows_from_its_guarantee(row, answer):
+    assert spec.portable_answer(RULES.row(row)) == answer
+
+
+def test_a_row_about_a_primitive_has_its_classes():
+    def names(id):
+        return [found.name for found in spec.portable_classes(RULES.row(id))]
+
+    assert names("R0400") == names("R0515") == ["sums"]
+    assert names("R0498") == ["sums", "asynchronous_sums"]
+    assert names("R0486") == ["decompositions"]
+
+
+def test_the_export_has_the_classes():
+    exported = json.loads(as_json(RULES))
+    classes = exported["portable"]["classes"]
+    for name, found in RULES.portable.items():
+        assert classes[name]["answer"] == found.answer
+        assert classes[name]["primitives"] == list(found.primitives)
+    assert classes["products"]["dtypes"] == ["bfloat16", "float16", "float32"]
+    assert exported["portable"]["unlisted"]["answer"] == "refused"
+    rows = {row["id"]: row["portable"] for row in (*exported["rows"], *exported["primitives"])}
+    assert (rows["R0002"], rows["R0138"]) == ("exact", "rule")
+    assert rows["R0412"] == ["sequences"]

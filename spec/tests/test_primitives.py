@@ -37,7 +37,8 @@ phrase = "A phrase"
     ("primitive", "device", "facts", "effect", "order"),
     [
         ("scatter-add", "cuda", RACES, "ordered", "panel"),
-        ("scatter-add", "cpu", RACES, "same", "panel"),
+        ("scatter-add", "cpu", RACES, "same", None),
+        ("scatter-add", "cpu", {**RACES, "ordered_path_fits": False}, "same", None),
         ("scatter-add", "any", RACES, "ordered", "panel"),
         ("scatter-sub", "cuda", {**RACES, "unique_indices": True}, "same", None),
         ("scatter-add", "cuda", {**RACES, "dtype": "integer"}, "same", None),
@@ -59,6 +60,14 @@ def test_the_effect_on_an_equation(primitive, device, facts, effect, order):
         assert spec.resolve(answer.row.op, "forward", device, facts, "torch-1.10") == answer
     if effect in ("ordered", "raises") or (effect == "unknown" and answer.row):
         assert answer.remedy
+
+
+def test_a_row_that_names_the_device_is_the_path_there():
+    facts = {**RACES, "unique_indices": True}
+    on_cpu = spec.resolve_primitive("scatter-add", "cpu", facts)
+    anywhere = spec.resolve_primitive("scatter-add", "any", facts)
+    assert (on_cpu.row.device, on_cpu.guarantee) == ("cpu", "run_to_run")
+    assert (anywhere.row.device, anywhere.guarantee) == ("any", "portable")
 
 
 def test_rows_of_primitives_are_apart_from_those_of_ops():

@@ -24,6 +24,7 @@ def test_each_condition_has_its_effect_and_its_reasons(capsys):
     assert row.sources[0].phrase in " ".join(text.split())
     assert "  otherwise: ordered here, though PyTorch's documents are silent [R0060]\n" in text
     assert "    Order: blocked_scan\n    Guarantee: portable\n" in text
+    assert "    Under portable: the same path\n" in text
     assert "Listed by: complete, not by torch-2.12" in text
     assert "\nThe order blocked_scan\n  The axis is cut into blocks of 1024 elements." in text
 
@@ -41,6 +42,24 @@ def test_the_name_in_pytorch_is_taken_too(capsys):
 def test_a_call_that_no_row_is_about(capsys):
     text = shown(capsys, "gather", "--direction", "forward")
     assert "gather, forward on cpu, forward on cuda\n  always: the same bits anyway\n" in text
+
+
+def test_a_primitive_of_jax_has_its_path_on_each_device(capsys):
+    text = shown(capsys, "scatter-add")
+    assert "scatter-add, on cpu\n  always: the same bits anyway [R0515]\n" in text
+    assert "\n  otherwise: deterministic [R0400]\n" in text
+    assert 'guarantee="portable"\n  Computed by a rule. Its terms are added on a grid' in text
+    assert "\nThe order panel\n" in text
+    assert (
+        shown(capsys, "lax.scatter_add")
+        .partition("\n")[2]
+        .replace("lax.scatter_add", "scatter-add")
+        == text.partition("\n")[2]
+    )
+    assert shown(capsys, "dce_sink").startswith("dce_sink, with guarantee")
+    assert "`psum_start`, `psum_invariant_start`, `psum_done`: Refused" in " ".join(
+        shown(capsys, "lax.psum").split()
+    )
 
 
 def test_every_op_can_be_shown():

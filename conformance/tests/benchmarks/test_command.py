@@ -13,6 +13,7 @@ from conformance.benchmarks import (
     exact_sums,
     libraries,
     losses,
+    portable,
     programs,
     recurrent,
     scans,
@@ -35,6 +36,8 @@ def small_sizes(monkeypatch):
     monkeypatch.setattr(scatter, "SIZES", ((20, 3000, 1), (5, 300, 2)))
     monkeypatch.setattr(exact_sums, "SCATTERS", ((5, 300, 2),))
     monkeypatch.setattr(exact_sums, "SUMS", (((40, 3), (0,)),))
+    monkeypatch.setattr(portable, "PROGRAMS", {})
+    monkeypatch.setattr(portable, "SCATTERS", ((300, 2, 5),))
     monkeypatch.setattr(selection, "SIZES", ((3, 40),))
     sizes = {"nll_loss": (2, 3, 4), "cross_entropy": (5, 3), "ctc_loss": (6, 2, 3)}
     monkeypatch.setattr(losses, "SIZES", sizes)
@@ -84,6 +87,7 @@ def small_sizes(monkeypatch):
             ],
         ),
         (programs, ["sampler | run", "sampler | trace and lower"]),
+        (portable, ["300 x 2 into 5 | run", "300 x 2 into 5 | compile"]),
         (elementary, ["exp | 100", "div | 100"]),
         (scans, ["cumsum | 1 | 3,000", "cummax | 3 | 50"]),
         (scatter, ["20 | 3,000 | 1", "5 | 300 | 2"]),

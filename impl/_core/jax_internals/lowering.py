@@ -9,6 +9,8 @@ from typing import Any
 
 import jax
 from jax.extend.core import Primitive, jaxpr_as_fun
+from jax.extend.mlir import ir
+from jax.extend.mlir.dialects import func
 from jax.interpreters import mlir
 
 #: The keys that this module adds to JAX's caches, which are otherwise keyed by equations.
@@ -60,6 +62,42 @@ def native(function: Callable[..., Any]) -> Callable[..., Any]:
         return jax.tree.unflatten(jax.tree.structure(shapes), results)
 
     return run
+
+
+def called(context: Any, name: str, rule: Callable[..., Any], *operands: Any) -> list[Any]:
+    """Lowers a rule as a function of its own, which XLA calls and does not inline.
+
+    XLA fuses nothing across the call, and optimises equal functions once. It partitions the
+    function as it does what is around it. A program with unknown dimensions has no such functions.
+
+    Args:
+        context: The context of the rule.
+        name: The name of the function.
+        rule: The rule, which takes the context and the operands, and returns an array for each
+            result.
+        operands: The operands, an array each.
+    """
+    if context.dim_var_values:
+        return [*rule(context, *operands)]
+    module, types = context.module_context, [operand.type for operand in operands]
+    with ir.InsertionPoint(module.module.body):
+        made = func.FuncOp(name, ir.FunctionType.get(types, []))
+    made.attributes["sym_visibility"] = ir.StringAttr.get("private")
+    module.symbol_table.insert(made)
+    # The function cannot see the large constants of the one that calls it.
+    within = context.replace(const_lowering={})
+    block = made.add_entry_block()  # type: ignore[attr-defined]  # of a decorator
+    with ir.InsertionPoint(block):
+        results = [*rule(within, *block.arguments)]
+        func.ReturnOp(results)
+    returned = [result.type for result in results]
+    whole = ir.FunctionType.get(types, returned)
+    made.attributes["function_type"] = ir.TypeAttr.get(whole)
+    symbol = ir.FlatSymbolRefAttr.get(made.sym_name.value)
+    call = func.CallOp(returned, symbol, [*operands])
+    kept = ir.DictAttr.get({"inlineable": ir.StringAttr.get("false")})
+    call.operation.attributes["mhlo.frontend_attributes"] = kept
+    return [*call.results]
 
 
 def platforms(context: Any) -> tuple[str, ...]:

@@ -60,30 +60,37 @@ def tan(x: jax.Array, **_: object) -> jax.Array:
     return rounded(_wide_tan, x)
 
 
+def cos_and_sin(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Returns the cosine and the sine of a float64 of 24 bits."""
+    return _by_quadrant(x, 1), _by_quadrant(x, 0)
+
+
 def _by_quadrant(x: jax.Array, ahead: int) -> jax.Array:
     """Returns the sine of ``x`` and so many quarter turns."""
     quadrant, r = _reduce(x)
     quadrant = lax.add(quadrant, lax.full_like(quadrant, ahead))
-    result = lax.select(_has_bit(quadrant, 1), _cos(r), _sin(r))
+    result = lax.select(_has_bit(quadrant, 1), small_cos(r), small_sin(r))
     return lax.select(_has_bit(quadrant, 2), lax.neg(result), result)
 
 
 def _wide_tan(x: jax.Array) -> jax.Array:
     quadrant, r = _reduce(x)
-    sine, cosine = _sin(r), _cos(r)
+    sine, cosine = small_sin(r), small_cos(r)
     is_odd = _has_bit(quadrant, 1)
     above = lax.select(is_odd, lax.neg(cosine), sine)
     return quotient(above, lax.select(is_odd, sine, cosine))
 
 
-def _sin(r: jax.Array) -> jax.Array:
+def small_sin(r: jax.Array) -> jax.Array:
+    """Returns the sine of a float64 from -pi / 4 to pi / 4."""
     square = product(r, r)
     more = product(product(square, r), polynomial(data.SIN, square))
     # The sum would make +0 of -0.
     return lax.select(lax.eq(r, constant(r, 0)), r, lax.add(r, more))
 
 
-def _cos(r: jax.Array) -> jax.Array:
+def small_cos(r: jax.Array) -> jax.Array:
+    """Returns the cosine of a float64 from -pi / 4 to pi / 4."""
     square = product(r, r)
     more = product(product(square, square), polynomial(data.COS, square))
     return lax.add(plus(lax.mul(square, constant(r, -0.5)), 1), more)

@@ -32,6 +32,21 @@ def test_verdicts_of_the_mode(mode, platform, verdict):
     assert (item.remedy is None) == (verdict == FIXED)
 
 
+@pytest.mark.parametrize(
+    ("options", "verdict"),
+    [
+        ({"guarantee": "run_to_run"}, MACHINE),
+        ({"guarantee": "portable"}, FIXED),
+        ({"guarantee": "portable", "warn_only": True}, MACHINE),
+    ],
+)
+def test_a_portable_program_may_run_on_other_devices_and_threads(options, verdict):
+    with impl.deterministic(**options):
+        _, item = _program.devices(None)
+        assert item.verdict == _program.threads({}).verdict == verdict
+        assert named(_program.mode("cpu"), "guarantee").value == options["guarantee"]
+
+
 def test_scatters_of_jax_race_without_the_rules_for_them():
     with impl.deterministic():
         impl.programs.disable()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from impl._exact import arithmetic, convolution
+from impl._exact import arithmetic, convolution, taps
 from impl.tests.exact._products import convolve, expected_convolution, rough
 from impl.tests.support.bits import assert_same_bits
 
@@ -64,6 +64,33 @@ def test_the_bits_are_those_of_the_oracle(left, right, numbers, window, groups, 
     np.testing.assert_allclose(np.float32(got), plain, rtol=0.05, atol=np.abs(plain).max() * 0.01)
 
 
+@pytest.mark.parametrize("unrolled", [32, 0])
+@pytest.mark.parametrize(
+    ("left", "right", "numbers", "window", "groups"),
+    [
+        ((4, 6, 5, 2), (3, 2, 2, 4), CHANNELS_LAST, ODD, (1, 2)),
+        ((2, 6, 5, 4), (6, 5, 2, 2), (*IMAGES[:1], "HWIO", "HWNC"), ODD, (3, 1)),
+        ((2, 3, 9), (4, 3, 7), ("NCW", "OIW", "NCW"), ((1,), ((0, -1),), (1,), (1,)), (1, 1)),
+    ],
+)
+def test_products_of_matrices_convolve(left, right, numbers, window, groups, unrolled, monkeypatch):
+    monkeypatch.setattr(taps, "_UNROLLED", unrolled)
+    rng = np.random.default_rng(5)
+    lhs, rhs = (np.float32(rng.integers(-9, 9, shape)) for shape in (left, right))
+    if numbers[1] == "HWIO":
+        rhs = np.float32(rng.integers(-9, 9, (3, 2, 2, 6)))
+    numbers = lax.conv_dimension_numbers(lhs.shape, rhs.shape, numbers)
+    run = jax.jit(
+        lambda lhs, rhs: taps.convolve(lhs, rhs, taps.Window(*window), numbers, groups, np.float32)
+    )
+    plain = jax.jit(
+        lambda lhs, rhs: lax.conv_general_dilated(
+            lhs, rhs, dimension_numbers=numbers, **options(window, groups)
+        )
+    )
+    assert_same_bits(run(lhs, rhs), plain(lhs, rhs))
+
+
 def test_every_engine_gives_the_same_bits():
     rng = np.random.default_rng(1)
     lhs, rhs = rough(rng, (1, 3, 4, 4), BFLOAT16), rough(rng, (2, 3, 3, 3), BFLOAT16)
@@ -88,8 +115,9 @@ def test_nans_and_infinities():
     lhs, rhs = np.abs(rough(rng, (4, 2, 5, 5))), np.abs(rough(rng, (3, 2, 3, 3)))
     lhs[0, 0, 0, 0], lhs[1, 0, 2, 2], lhs[1, 1, 2, 3], lhs[2, 0, 0, 4] = np.nan, np.inf, -1, -np.inf
     rhs[1, 0, 1, 1], rhs[2, 0, 0, 0] = 0, np.inf
-    for precision in (None, "highest"):
-        got = convolve(lhs, rhs, IMAGES, precision=precision, **options(PLAIN))
+    for precision, by_products in (("highest", True), ("highest", False), (None, False)):
+        chosen = {"precision": precision, "by_products": by_products}
+        got = convolve(lhs, rhs, IMAGES, **chosen, **options(PLAIN))
         want = expected(lhs, rhs, IMAGES, np.float32, PLAIN, highest=precision is not None)
         assert_same_bits(np.where(np.isnan(got), 7, got), np.where(np.isnan(want), 7, want))
     kinds = [np.isnan(want), want == np.inf, want == -np.inf, np.isfinite(want)]

@@ -140,7 +140,7 @@ def test_a_sum_is_rounded_once():
     for dtype in (np.float32, np.float64):
         with arithmetic.wide():
             high, low = (jnp.array(each, np.int64) for each in zip(*pairs, strict=True))
-            unit = jnp.full(len(pairs), -20, np.int32)
+            unit = jnp.full(len(pairs), 2.0**-20, np.float64)
             got = jax.jit(
                 lambda high, low, unit, dtype=dtype: engines.rounded(
                     engines.Total(high, low, 14), unit, dtype

@@ -1,10 +1,11 @@
 """Products of an axis, running products and running log-sums, in rounds of doubled distance."""
 
+import jax
 import numpy as np
 import pytest
 from jax import lax
 
-from impl._exact import log_sums, running_products
+from impl._exact import arithmetic, log_sums, running_products
 from impl.tests.exact._sums import DTYPES, assert_same, lowered, rough, run
 from spec import oracles
 
@@ -60,3 +61,15 @@ def test_running_log_sums(rng):
     want = plain.astype(np.float32)
     for got in run(program, x):
         assert_same(got, want)
+
+
+def test_running_log_sums_are_not_contracted(rng):
+    x = rng.normal(size=(4, 400))
+
+    def at_level(level):
+        options = {"xla_backend_optimization_level": level}
+        return jax.jit(lambda x: log_sums.cumlogsumexp(x, 0), compiler_options=options)(x)
+
+    # XLA contracts nothing at level 0, and float64 shows a contraction.
+    with arithmetic.wide():
+        assert_same(at_level(2), at_level(0))

@@ -24,12 +24,19 @@ from impl._primitives.total import total
 from impl.nn import functional
 from impl.tests.support.bits import assert_all_same_bits
 
-pytestmark = pytest.mark.usefixtures("complete")
+pytestmark = pytest.mark.usefixtures("complete", "ordered_as_on_a_gpu")
 
 OUTER, N, INNER, SIZE = 8, 96, 24, 5
 RNG = np.random.default_rng(0)
 ORDERED = Decision(elsewhere=Action(path="ordered"))
 TABLE = RNG.normal(size=(OUTER, SIZE, INNER)).astype(np.float32)
+
+
+@pytest.fixture
+def ordered_as_on_a_gpu():
+    """Gives JAX's own primitives an order too; a CPU leaves them to XLA, whose sums a mesh cuts."""
+    with impl.testing.emulate("cuda", lowering="native"):
+        yield
 
 
 def gradient(function, operand, cotangent):

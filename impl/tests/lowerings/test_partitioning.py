@@ -22,7 +22,8 @@ INDEX = np.array([0, 1, 1, 3])
 
 
 def test_on_eight_devices():
-    eight_devices.run(HERE / "on_eight_devices.py")
+    scatters = HERE.parent / "programs" / "scatters_on_eight_devices.py"
+    eight_devices.run(HERE / "on_eight_devices.py", scatters)
 
 
 def ops(values):

@@ -133,6 +133,8 @@ DRAWS = {
     "random.gamma": lambda key, shape: jax.random.gamma(key, 2.0, shape),
     "initializers.lecun_normal": jax.nn.initializers.lecun_normal(),
     "initializers.glorot_uniform": jax.nn.initializers.glorot_uniform(),
+    "initializers.normal": jax.nn.initializers.normal(0.02),
+    "initializers.variance_scaling": jax.nn.initializers.variance_scaling(1, "fan_in", "normal"),
 }
 
 

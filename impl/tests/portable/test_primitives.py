@@ -13,6 +13,7 @@ from jax.interpreters import mlir
 
 import impl
 import spec
+from impl._exact.complex_numbers import OPERATIONS
 from impl.programs import _portable
 
 CLASSES = spec.load().class_of_primitive
@@ -47,6 +48,7 @@ def test_every_primitive_of_jax_has_a_class():
 
 
 def test_every_rule_has_a_function():
+    assert set(spec.load().portable["complex_numbers"].primitives) == set(OPERATIONS)
     for name, found in CLASSES.items():
         if found.answer == "rule" and found.name not in ("selections", "sequences", "written"):
             assert callable(_portable.portable_function(name)), name

@@ -78,9 +78,10 @@ def test_other_modes_are_not_affected():
 
 
 REFUSED = {
-    "lax.linalg.cholesky": (lambda: jnp.linalg.cholesky(jnp.eye(3)), "decompose a matrix"),
-    "lax.lgamma": (lambda: jax.scipy.special.gammaln(jnp.ones(3)), "other approximations"),
-    "lax.mul": (lambda: jnp.ones(3, "complex64") * 2j, "no portable path for complex64"),
+    "lax.linalg.eigh": (lambda: jnp.linalg.eigvalsh(jnp.eye(3)), "decompose a matrix"),
+    "lax.igamma": (lambda: lax.igamma(jnp.ones(3), jnp.ones(3)), "other approximations"),
+    "lax.sin": (lambda: jnp.sin(jnp.ones(3, "complex64")), "no portable path for complex64"),
+    "lax.sort": (lambda: jnp.sort(jnp.ones(3, "complex64")), "no portable path for complex64"),
     "lax.rng_bit_generator": (
         lambda: jax.random.bits(jax.random.key(0, impl="rbg"), (3,)),
         "other random bits",
@@ -101,8 +102,6 @@ def test_what_has_no_portable_path_is_refused_by_name_and_line(name):
     assert reason in message
     assert f"{HERE}:" in message
     assert "warn_only=True" in message
-    if "rng_bit" in name:
-        return  # The audit sees the equation that asks for the bits.
     report = impl.audit(function, device="cpu")()
     assert {finding.verdict for finding in report.findings} == {"raises"}
     assert any(reason in finding.remedy for finding in report.findings)
@@ -110,19 +109,61 @@ def test_what_has_no_portable_path_is_refused_by_name_and_line(name):
     assert "guarantee='portable'" in report.mode
 
 
+def test_the_audit_points_at_sums_of_parts_and_at_what_releases_write_otherwise():
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("data",))
+    parts = jax.sharding.PartitionSpec("data")
+
+    def program(x):
+        def local(x):
+            return lax.psum(x.sum(), "data"), lax.psum(1, "data")
+
+        whole = jax.sharding.PartitionSpec()
+        total, _ = jax.shard_map(local, mesh=mesh, in_specs=parts, out_specs=whole)(x)
+        return jnp.linspace(0, total, 5), jax.lax.empty((3,), "float32")
+
+    report = impl.audit(program)(jnp.ones(4))
+    sums, functions = report.notes
+    assert report.ok
+    assert f"{HERE}:" in sums
+    assert "a mesh of another size gives other bits" in sums
+    assert "linspace at " in functions
+    assert f"{HERE}:" in functions
+    assert impl.audit(jax.jit(jnp.sin))(jnp.ones(4)).notes == ()
+
+
+def test_without_rules_a_warning_says_that_the_guarantee_has_no_effect():
+    impl.programs.disable()
+    try:
+        with pytest.warns(RuntimeWarning, match="no effect on JAX's own primitives"):
+            impl.deterministic(guarantee="portable")
+    finally:
+        impl.programs.enable()
+
+
 def test_with_warn_only_a_refused_program_runs():
     with (
         impl.deterministic(warn_only=True),
-        pytest.warns(UserWarning, match="cholesky of float32.3,3. at .*has no portable path"),
+        pytest.warns(UserWarning, match="eigh of float32.3,3. at .*has no portable path"),
     ):
-        result = jax.jit(jnp.linalg.cholesky)(jnp.eye(3))
-    assert np.array_equal(result, np.eye(3))
+        result = jax.jit(jnp.linalg.eigvalsh)(jnp.eye(3))
+    assert np.array_equal(result, np.ones(3))
 
 
 def test_a_program_without_refusals_has_no_findings():
     report = impl.audit(jax.grad(lambda x: jnp.tanh(x[jnp.array([0, 0])]).sum()))(jnp.ones(3))
     assert report.ok
     assert not report.findings
+
+
+def test_a_cpu_calls_what_has_many_equations_as_a_function_of_its_own(rng):
+    def f(w, x):
+        return lax.scan(lambda c, _: (jnp.tanh(c @ w), c.sum()), x, None, length=2)
+
+    w, x = (jnp.asarray(rng.normal(size=s), jnp.float32) for s in ((8, 8), (16, 8)))
+    compiled = jax.jit(f).lower(w, x).compile().as_text()
+    assert compiled.count(" call(") == 3
+    # A GPU fuses what one call would keep apart.
+    assert "inlineable" not in text(f, w, x, platform="cuda")
 
 
 def test_products_are_rounded_before_they_are_added(rng):
@@ -143,6 +184,21 @@ def test_zeros_have_one_order():
     assert np.isnan(jnp.max(jnp.array([1.0, np.nan])))
     assert np.isnan(jnp.min(jnp.array([1.0, -np.nan])))
     assert jnp.max(jnp.array([-np.inf, -3.0])) == -3
+
+
+def test_the_first_place_of_several_is_found():
+    x = jnp.array([[1.0, 3, 3, 0], [-0.0, 0, -1, 0], [1, np.nan, 2, np.nan], [-np.inf] * 4])
+    assert jax.jit(lambda x: jnp.argmax(x, 1))(x).tolist() == [1, 0, 1, 0]
+    assert jax.jit(lambda x: jnp.argmin(x, 1))(x).tolist() == [3, 2, 1, 0]
+    assert jnp.argmax(x.astype("bfloat16")) == 9
+
+
+def test_operands_are_repeated_to_one_shape(rng):
+    x = jnp.asarray(rng.normal(size=5) ** 2, "float32")
+    powers, angles = jax.jit(lambda x: (2.0**x, jnp.arctan2(x[:, None], x[None])))(x)
+    assert np.allclose(powers, np.exp2(x))
+    assert np.allclose(angles, np.arctan2(x[:, None], x))
+    assert np.allclose(jnp.vander(x), np.vander(x))
 
 
 def test_subnormals_are_dropped_where_the_device_keeps_them():
@@ -194,6 +250,13 @@ with impl.deterministic(guarantee="portable"):
     for each in (x, shard):
         assert np.array_equal(add(each), ordered)
     assert np.array_equal(mm(x), mm(shard))
+    parts, local = PartitionSpec("i"), lambda x: (jax.lax.pmax(x, "i"), jax.lax.pmin(x, "i"))
+    ends = jax.jit(jax.shard_map(local, mesh=mesh, in_specs=parts, out_specs=PartitionSpec()))
+    zeros = np.array([0, -0.0, 1, -3, 2, -0.0, 0, -0.0], "float32")
+    assert [float(end[0]) for end in ends(zeros)] == [2, -3]
+    assert [bool(np.signbit(end[0])) for end in ends(zeros * 0)] == [False, True]
+    triangle = jax.jit(lambda x: jax.numpy.linalg.cholesky(x @ x.T + jax.numpy.eye(64)))
+    assert np.array_equal(triangle(x.reshape(64, 64)), triangle(shard.reshape(64, 64)))
 """
     flags = "--xla_force_host_platform_device_count=8"
     environment = {**os.environ, "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}"}

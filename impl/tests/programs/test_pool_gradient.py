@@ -10,6 +10,7 @@ from jax import lax
 
 import impl
 from impl.programs import _pool_gradient
+from impl.tests.programs.texts import OPTIONS
 
 WINDOWS = [((2, 3), (1, 2)), ((3, 3), (2, 2)), ((2, 2), (1, 1)), ((2, 2), (2, 2))]
 
@@ -38,9 +39,10 @@ def test_it_has_the_values_of_jax(monkeypatch, rng, dtype, unrolled):
             out.append(gradient(x, w, dims, strides, padding, extreme))
         return out
 
-    expected = jax.jit(program)(x)
-    with impl.deterministic():
-        actual = jax.jit(program)(x)
+    jitted = jax.jit(program, compiler_options=OPTIONS)
+    expected = jitted(x)
+    with impl.deterministic(), impl.testing.emulate("cuda", lowering="native"):
+        actual = jitted(x)
     for case, wanted, got in zip(cases, expected, actual, strict=True):
         np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted), str(case))
 
@@ -50,16 +52,16 @@ def test_each_element_adds_its_windows_in_ascending_order(monkeypatch, unrolled)
     x = jnp.array([0.0, 0, 9, 0, 0])
     cotangent = jnp.array([1.0, 1e8, -1e8])
     monkeypatch.setattr(_pool_gradient, "_UNROLLED", unrolled)
-    with impl.deterministic():
+    with impl.deterministic(), impl.testing.emulate("cuda", lowering="native"):
         out = jax.jit(lambda x: gradient(x, cotangent, (3,), (1,), "VALID", lax.max))(x)
     assert out.tolist() == [0, 0, (np.float32(1) + np.float32(1e8)) + np.float32(-1e8), 0, 0]
-    with impl.deterministic():
+    with impl.deterministic(), impl.testing.emulate("cuda", lowering="native"):
         out = jax.jit(lambda x: gradient(x, cotangent[::-1], (3,), (1,), "VALID", lax.max))(x)
     assert out[2] == 1
 
 
 def test_a_window_of_hundreds_of_elements_has_a_short_program():
     x = jax.ShapeDtypeStruct((32, 32), "float32")
-    with impl.deterministic():
+    with impl.deterministic(), impl.testing.emulate("cuda", lowering="native"):
         lowered = jax.jit(lambda x: gradient(x, 1.0, (20, 20), (1, 1), "SAME", lax.max)).lower(x)
     assert lowered.as_text().count("\n") < 1000

@@ -39,7 +39,7 @@ def pool(x):
 
 
 def everything(x):
-    y = add(x) + assign(x) + multiply(x) + x.at[INDEX].subtract(UPDATES)
+    y = add(x) + assign(x) + multiply(x) + x.at[INDEX].subtract(UPDATES) + x.at[INDEX[:1]].add(1.0)
     return jax.grad(pool)(y) + jax.grad(lambda x: x[INDEX].sum())(y)
 
 
@@ -87,12 +87,26 @@ def test_with_the_mode_off_the_text_is_that_of_jax():
     assert "select_and_scatter" in without.stdout
 
 
-@pytest.mark.parametrize("platform", ["cpu", "cuda"])
-def test_with_the_mode_on_the_text_is_another(platform):
-    plain = text(everything, X, platform=platform)
-    with impl.deterministic():
-        assert text(everything, X, platform=platform) != plain
-    assert text(everything, X, platform=platform) == plain
+def test_with_the_mode_on_the_text_is_another_where_scatters_race():
+    for platform, races_there in (("cuda", True), ("rocm", True), ("tpu", True), ("cpu", False)):
+        plain = text(everything, X, platform=platform)
+        with impl.deterministic():
+            assert (text(everything, X, platform=platform) != plain) is races_there
+        assert text(everything, X, platform=platform) == plain
+
+
+def test_a_stand_in_takes_the_path_of_the_device_that_it_stands_in_for():
+    plain = text(everything, X)
+    for platform, differs in (("cuda", True), ("cpu", False)):
+        with impl.deterministic(), impl.testing.emulate(platform, lowering="native"):
+            assert (text(everything, X) != plain) is differs
+
+
+def test_a_cpu_keeps_to_an_order_for_every_device_if_that_is_asked_for():
+    for function in (assign, multiply):
+        plain = text(function, X)
+        with impl.deterministic(guarantee="portable"):
+            assert text(function, X) != plain
 
 
 def test_with_the_mode_on_nothing_races_on_a_gpu():
@@ -119,53 +133,61 @@ def test_what_is_safe_is_left_to_xla(name):
 
 
 def test_the_mode_counts_that_holds_when_a_program_is_compiled():
-    jitted = jax.jit(add)
-    compiled = jitted.lower(X)
+    jitted = jax.jit(multiply)
+    compiled = impl.testing.lower(jitted, X).as_text()
     with impl.deterministic():
-        ordered = jitted.lower(X)
-        assert "unique" in ordered.as_text()
-        assert ordered.as_text() != compiled.as_text()
+        assert impl.testing.lower(jitted, X).as_text() != compiled
         with impl.deterministic(False):
-            assert jitted.lower(X).as_text() == compiled.as_text()
-    assert jitted.lower(X).as_text() == compiled.as_text()
+            assert impl.testing.lower(jitted, X).as_text() == compiled
+    assert impl.testing.lower(jitted, X).as_text() == compiled
 
 
 def test_a_product_of_complex_numbers_is_refused_by_name():
     x = X.astype(complex)
+    program = jax.jit(multiply)
     refused = r"lax\.scatter_mul has no deterministic .*\(row R0\d+\).*logarithms.*warn_only"
     with impl.deterministic(), pytest.raises(RuntimeError, match=refused):
-        jax.jit(multiply)(x)
+        impl.testing.lower(program, x)
     with impl.deterministic(warn_only=True), pytest.warns(UserWarning, match=refused):
-        jax.jit(multiply).lower(x)
+        impl.testing.lower(program, x)
+    with impl.deterministic():
+        assert program.lower(x), "A CPU computes it as it always does."
 
 
-def test_sizes_that_are_unknown_are_refused_by_name():
+#: What an exported program may run on.
+SOME_GPU = [["cuda"], ["cpu", "cuda"]]
+
+
+@pytest.mark.parametrize("platforms", SOME_GPU)
+def test_sizes_that_are_unknown_are_refused_by_name(platforms):
     (n,) = jax.export.symbolic_shape("n")
     shape = jax.ShapeDtypeStruct((n,), jnp.float32)
     index = jax.ShapeDtypeStruct((n,), jnp.int32)
     program = jax.jit(lambda x, i, u: x.at[i].add(u))
-    assert jax.export.export(program)(shape, index, shape)
+    assert jax.export.export(program, platforms=platforms)(shape, index, shape)
     with impl.deterministic(), pytest.raises(RuntimeError, match=r"scatter_add .* known sizes"):
-        jax.export.export(program)(shape, index, shape)
+        jax.export.export(program, platforms=platforms)(shape, index, shape)
     with impl.deterministic():
-        jax.export.export(jax.jit(lambda x: x.at[0].add(1.0)))(shape)
+        jax.export.export(jax.jit(lambda x: x.at[0].add(1.0)), platforms=platforms)(shape)
+        jax.export.export(program, platforms=["cpu"])(shape, index, shape)
 
 
 def test_a_pool_of_unknown_size_is_refused_by_name():
     (n,) = jax.export.symbolic_shape("n")
     shape = jax.ShapeDtypeStruct((n, 8), jnp.float32)
 
-    def gradient(window):
+    def gradient(window, platform):
         def pooled(x):
             return lax.reduce_window(x, -jnp.inf, lax.max, (1, window), (1, 2), "VALID").sum()
 
-        return jax.export.export(jax.jit(jax.grad(pooled)))(shape)
+        return jax.export.export(jax.jit(jax.grad(pooled)), platforms=[platform])(shape)
 
-    assert gradient(3)
+    assert gradient(3, "cuda")
     with impl.deterministic(), pytest.raises(RuntimeError, match=r"select_and.* known sizes"):
-        gradient(3)
+        gradient(3, "cuda")
     with impl.deterministic():
-        assert gradient(2), "Windows that do not overlap need no order."
+        assert gradient(2, "cuda"), "Windows that do not overlap need no order."
+        assert gradient(3, "cpu")
 
 
 def test_sizes_beyond_32_bits_are_refused_by_name():
@@ -176,9 +198,11 @@ def test_sizes_beyond_32_bits_are_refused_by_name():
     assert program.lower(large, index, updates)
     refused = r"scatter_add .* 2\^31"
     with impl.deterministic(), pytest.raises(RuntimeError, match=refused):
-        program.lower(large, index, updates)
+        impl.testing.lower(program, large, index, updates)
     with impl.deterministic(warn_only=True), pytest.warns(UserWarning, match=refused):
-        program.lower(large, index, updates)
+        impl.testing.lower(program, large, index, updates)
+    with impl.deterministic():
+        assert program.lower(large, index, updates)
 
 
 def test_random_keys_are_assigned_in_order():
@@ -190,7 +214,8 @@ def test_random_keys_are_assigned_in_order():
     expected = jax.jit(program)(keys)
     with impl.deterministic():
         lowered = text(program, keys, platform="cuda")
-        np.testing.assert_array_equal(jax.jit(program)(keys), expected)
+        with impl.testing.emulate("cuda", lowering="native"):
+            np.testing.assert_array_equal(jax.jit(program)(keys), expected)
     assert not races(lowered)
 
 

@@ -22,9 +22,13 @@ KINDS = [
 ]
 
 
-@pytest.mark.parametrize("lowering", ["native", "xla"])
-def test_a_scatter_of_any_form_has_the_values_of_jax(rng, lowering):
-    drawn = [draw(rng, dtype, name) for name, dtype in KINDS for _ in range(3)]
+#: On a CPU these are computed in the spec's order under the guarantee ``portable``.
+ON_A_CPU = [kind for kind in KINDS if kind[0] in ("scatter_mul", "scatter")]
+
+
+@pytest.mark.parametrize(("lowering", "kinds"), [("native", ON_A_CPU), ("xla", KINDS)])
+def test_a_scatter_of_any_form_has_the_values_of_jax(rng, lowering, kinds):
+    drawn = [draw(rng, dtype, name) for name, dtype in kinds for _ in range(3)]
 
     def program(operands):
         return [case(*arrays) for case, arrays in zip(drawn, operands, strict=True)]

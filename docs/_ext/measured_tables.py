@@ -1,0 +1,48 @@
+"""Renders tables that commands wrote, as far as they are committed: ``measured-tables``.
+
+A benchmark writes its table to a file of ``conformance/benchmarks/results/``. A page names the
+benchmarks, so that a table appears on it as soon as its file does.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+from sphinx.util.typing import ExtensionMetadata
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = (ROOT / "conformance/benchmarks/results", ROOT / "conformance/machine_code")
+
+
+def files(names: list[str]) -> list[Path]:
+    """Returns the files of tables, by their names without ``.md``, as far as they exist."""
+    paths = [folder / f"{name}.md" for name in names for folder in FOLDERS]
+    return [path for path in paths if path.exists()]
+
+
+class MeasuredTables(SphinxDirective):
+    """The tables of the files that the lines of the directive name; each title is a rubric."""
+
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        """Makes a rubric, and what follows the title, of each file."""
+        result: list[nodes.Node] = []
+        for path in files([line.strip() for line in self.content if line.strip()]):
+            self.env.note_dependency(str(path))
+            title, _, text = path.read_text(encoding="utf-8").partition("\n")
+            result.append(nodes.rubric("", title.removeprefix("# ")))
+            body = nodes.container()
+            self.state.nested_parse(StringList(text.splitlines(), str(path)), 0, body)
+            result += body.children
+        return result
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Registers the directive."""
+    app.add_directive("measured-tables", MeasuredTables)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

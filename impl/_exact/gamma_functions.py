@@ -1,0 +1,168 @@
+"""The logarithm of the gamma function and its derivative, rounded once from float64.
+
+An argument is moved to where a polynomial or Stirling's series is accurate, by products of float64.
+The zeros of ``lgamma`` at 1 and 2 are exact; near other zeros the error is 2**-48 or so, absolute.
+Call the functions inside ``arithmetic.wide()``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+
+from impl._exact.arithmetic import product, seal
+from impl._exact.elementary import _coefficients as data
+from impl._exact.elementary._words import (
+    constant,
+    is_below,
+    plus,
+    polynomial,
+    quotient,
+    rounded,
+    times,
+)
+from impl._exact.elementary.logarithms import wide_log
+from impl._exact.elementary.trigonometric import small_cos, small_sin
+
+#: The terms of Stirling's series for the logarithm, and of its derivative, by powers of 1 / x**2.
+_STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
+_DERIVATIVE = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
+#: Arguments below it are moved up by as many steps.
+_LARGE = 10
+_HALF_LOG_OF_TURN = math.log(2 * math.pi) / 2
+
+
+def lgamma(x: jax.Array, **_: Any) -> jax.Array:
+    """Returns the logarithm of the magnitude of the gamma function.
+
+    Args:
+        x: float32, float16 or bfloat16.
+
+    Raises:
+        TypeError: Another dtype.
+    """
+    return rounded(_wide_lgamma, x)
+
+
+def digamma(x: jax.Array, **_: Any) -> jax.Array:
+    """Returns the derivative of ``lgamma``; that of a zero is -infinity, as since jax 0.12.
+
+    Args:
+        x: float32, float16 or bfloat16.
+
+    Raises:
+        TypeError: Another dtype.
+    """
+    return rounded(_wide_digamma, x)
+
+
+def _wide_lgamma(x: jax.Array) -> jax.Array:
+    magnitude = _usual(x)
+    large = lax.ge(magnitude, constant(x, 2.5))
+    above = lax.select(large, _large_lgamma(magnitude), _small_lgamma(magnitude))
+    fraction, sine, _ = _half_turns(magnitude)
+    below = wide_log(_unless(is_below(sine, 2.0**-500), product(magnitude, sine), 1))
+    below = lax.sub(lax.sub(constant(x, math.log(math.pi)), below), above)
+    result = lax.select(is_below(x, 0), below, above)
+    has_pole = lax.bitwise_and(lax.le(x, constant(x, 0)), lax.eq(fraction, constant(x, 0)))
+    is_infinite = lax.eq(lax.abs(x), constant(x, np.inf))
+    result = lax.select(lax.bitwise_or(has_pole, is_infinite), constant(x, np.inf), result)
+    return lax.select(lax.ne(x, x), x, result)
+
+
+def _usual(x: jax.Array) -> jax.Array:
+    """Returns magnitudes, with 1 for what has no finite value."""
+    magnitude = lax.abs(x)
+    usual = lax.bitwise_and(is_below(magnitude, np.inf), lax.gt(magnitude, constant(x, 0)))
+    return lax.select(usual, magnitude, constant(x, 1))
+
+
+def _unless(condition: jax.Array, value: jax.Array, otherwise: float) -> jax.Array:
+    return lax.select(condition, constant(value, otherwise), value)
+
+
+def _small_lgamma(x: jax.Array) -> jax.Array:
+    """Returns lgamma below 2.5, by lgamma(x) = lgamma(x + 2) - log(x) - log(x + 1)."""
+    has_one, has_two = is_below(x, 1.5), is_below(x, 0.5)
+    x = _unless(lax.ge(x, constant(x, 2.5)), x, 2)
+    z = lax.select(has_two, x, lax.select(has_one, plus(x, -1.0), plus(x, -2.0)))
+    result = product(z, polynomial(data.LGAMMA, z))
+    # 1 + z is exact unless x is small, and log(x) is then far greater.
+    step = _unless(lax.bitwise_not(has_one), z, 0)
+    result = lax.sub(result, seal(wide_log(plus(step, 1.0))))
+    return lax.sub(result, seal(wide_log(_unless(lax.bitwise_not(has_two), x, 1))))
+
+
+def _large_lgamma(x: jax.Array) -> jax.Array:
+    """Returns lgamma from 2.5 on, by Stirling's series."""
+    is_moved = is_below(x, _LARGE)
+    moved = constant(x, 1)
+    for i in range(_LARGE):
+        moved = product(moved, _unless(lax.bitwise_not(is_moved), plus(x, float(i)), 1))
+    x = lax.select(is_moved, plus(x, float(_LARGE)), x)
+    log = seal(wide_log(x))
+    result = lax.sub(product(plus(x, -0.5), log), x)
+    result = lax.add(plus(result, _HALF_LOG_OF_TURN), quotient(_series(_STIRLING, x), x))
+    return lax.sub(result, seal(wide_log(moved)))
+
+
+def _series(terms: Sequence[float], x: jax.Array) -> jax.Array:
+    """Returns a sum of powers of 1 / x**2, from 0 on."""
+    inverse = quotient(constant(x, 1), x)
+    return seal(polynomial(terms, product(inverse, inverse)))
+
+
+def _half_turns(x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Returns the distance of x to the nearest integer, and sin and cos of pi times it, positive.
+
+    Args:
+        x: float64 of 24 bits, not negative.
+    """
+    nearest = lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)
+    fraction = lax.abs(lax.sub(x, nearest))
+    rest = lax.sub(constant(x, 0.5), fraction)
+    is_near = is_below(fraction, 0.25)
+    angle = times(lax.select(is_near, fraction, rest), math.pi)
+    sine, cosine = seal(small_sin(angle)), seal(small_cos(angle))
+    return (
+        lax.sub(x, nearest),
+        lax.select(is_near, sine, cosine),
+        lax.select(is_near, cosine, sine),
+    )
+
+
+def _wide_digamma(x: jax.Array) -> jax.Array:
+    magnitude = _usual(x)
+    above = _positive_digamma(magnitude)
+    fraction, sine, cosine = _half_turns(magnitude)
+    slope = times(quotient(cosine, _unless(lax.eq(sine, constant(x, 0)), sine, 1)), math.pi)
+    slope = lax.select(is_below(fraction, 0), lax.neg(slope), slope)
+    below = lax.add(lax.add(above, quotient(constant(x, 1), magnitude)), slope)
+    result = lax.select(is_below(x, 0), below, above)
+    is_whole = lax.eq(fraction, constant(x, 0))
+    has_no_value = lax.bitwise_and(is_below(x, 0), is_whole)
+    result = _unless(lax.bitwise_or(has_no_value, lax.ne(x, x)), result, np.nan)
+    result = _unless(lax.eq(x, constant(x, 0)), result, -np.inf)
+    result = _unless(lax.eq(x, constant(x, np.inf)), result, np.inf)
+    return _unless(lax.eq(x, constant(x, -np.inf)), result, np.nan)
+
+
+def _positive_digamma(x: jax.Array) -> jax.Array:
+    """Returns digamma(x + 10) less the inverse of each step, or Stirling's series at once."""
+    is_moved = is_below(x, _LARGE)
+    above, below = constant(x, 0), constant(x, 1)
+    for i in range(_LARGE):
+        step = _unless(lax.bitwise_not(is_moved), plus(x, float(i)), 1)
+        above, below = lax.add(product(above, step), below), product(below, step)
+    # The sum of the inverses as one fraction.
+    inverses = _unless(lax.bitwise_not(is_moved), quotient(above, below), 0)
+    x = lax.select(is_moved, plus(x, float(_LARGE)), x)
+    inverse = quotient(constant(x, 1), x)
+    series = product(product(inverse, inverse), _series(_DERIVATIVE, x))
+    result = lax.sub(lax.sub(seal(wide_log(x)), times(inverse, 0.5)), series)
+    return lax.sub(result, inverses)

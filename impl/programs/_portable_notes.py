@@ -1,0 +1,82 @@
+"""What the audit says of a program under the guarantee ``portable``, beside its findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import spec
+from impl.programs import _portable
+from impl.programs._walk import Site
+
+#: Sums over the devices of a ``shard_map``.
+_SUMS = frozenset({"psum", "psum_invariant", "reduce_scatter"})
+#: Functions of JAX that consist of other equations from release to release, by the name of their
+#: ``jit``.
+_OTHERWISE = frozenset(
+    {
+        "_linspace",
+        "_logspace",
+        "_rel_entr",
+        "hypot",
+        "kl_div",
+        "linspace",
+        "logspace",
+        "ndtri",
+        "rel_entr",
+        "sinc",
+    }
+)
+#: The equations that make other random bits on each device, by the implementation of the key.
+_OF_A_DEVICE = {
+    "rbg": frozenset({"random_bits"}),
+    "unsafe_rbg": frozenset({"random_bits", "random_fold_in", "random_split"}),
+}
+
+
+def portability(name: str, equation: Any) -> spec.Portability | None:
+    """Returns the class that decides about an equation of a program.
+
+    Args:
+        name: The name of its primitive.
+        equation: The equation. One that draws from a key is lowered as another primitive.
+    """
+    avals = [variable.aval for variable in (*equation.invars, *equation.outvars)]
+    for aval in avals:
+        kind = getattr(getattr(getattr(aval, "dtype", None), "_impl", None), "name", None)
+        if name in _OF_A_DEVICE.get(str(kind), ()):
+            return spec.portability("rng_bit_generator", ())
+    return spec.portability(name, _portable.dtypes(avals))
+
+
+def notes(sites: Iterable[Site]) -> tuple[str, ...]:
+    """Returns what no rule changes: sums of parts, and functions that differ between releases."""
+    sums: dict[str, None] = {}
+    functions: dict[str, None] = {}
+    for site in sites:
+        line = site.lines.user or site.lines.library or "an unknown line"
+        if site.name in _SUMS and _has_floats(site):
+            sums[line] = None
+        for part in site.path:
+            name = part.rpartition(" ")[2]
+            if name in _OTHERWISE:
+                functions[f"{name.lstrip('_')} at {line}"] = None
+    return tuple(_sentences(list(sums), list(functions)))
+
+
+def _has_floats(site: Site) -> bool:
+    return any("float" in str(operand.aval.dtype) for operand in site.equation.invars)
+
+
+def _sentences(sums: Sequence[str], functions: Sequence[str]) -> Iterable[str]:
+    if sums:
+        yield (
+            f"The sum over devices at {', '.join(sums)} is one with the sums of each device, if "
+            "only linear operations are between them: then no bit depends on the mesh. Otherwise "
+            "it adds what each device has rounded, and a mesh of another size gives other bits."
+        )
+    if functions:
+        yield (
+            f"Releases of JAX write these functions with other equations: {', '.join(functions)}. "
+            "The bits are the same on every device, but not with every release."
+        )

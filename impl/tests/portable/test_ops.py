@@ -1,0 +1,62 @@
+"""What rows say of functions of impl under ``portable`` is what happens when these are lowered."""
+
+import functools
+
+import jax
+import pytest
+
+import impl
+import spec
+from impl.programs import _portable
+from impl.tests.every_op.public_ops import named_samples, public_ops
+
+RULES = spec.load()
+
+
+@pytest.fixture
+def taken(monkeypatch):
+    """Pairs of the row of an equation of this project, and whether the path of the row is taken."""
+    found = set()
+    own = _portable._own
+
+    def watched(original, anywhere, context, *operands, **params):
+        # An equation whose lowering for any platform is the only one has no other path.
+        row = params["decision"].on("cpu").row if "decision" in params else None
+
+        def rule(is_kept, lower, *arguments, **keywords):
+            found.add((row, is_kept))
+            return lower(*arguments, **keywords)
+
+        return own(
+            functools.partial(rule, True, original),
+            functools.partial(rule, False, anywhere),
+            context,
+            *operands,
+            **params,
+        )
+
+    monkeypatch.setattr(_portable, "_own", watched)
+    return found
+
+
+@pytest.mark.once
+def test_every_op_takes_the_path_that_its_row_states(taken):
+    samples = {name.partition("-")[0]: sample for name, sample in reversed(named_samples().items())}
+    assert samples.keys() == public_ops().keys()
+    for sample in samples.values():
+        with impl.deterministic(profile="complete", guarantee="portable"):
+            # None is refused: the rows of a profile of this project refuse nothing.
+            assert jax.jit(functools.partial(sample.call, impl)).lower(*sample.arrays)
+    rows = {(id, is_kept) for id, is_kept in taken if id is not None}
+    assert len(rows) > 40
+    for id, is_kept in rows:
+        assert is_kept is (spec.portable_answer(RULES.row(id)) == "exact"), id
+    assert {is_kept for _, is_kept in rows} == {True, False}
+
+
+def test_a_path_of_primitives_is_refused_for_other_floats():
+    with jax.enable_x64(True), impl.deterministic(profile="complete", guarantee="portable"):
+        x = jax.ShapeDtypeStruct((2, 2), "float64")
+        with pytest.raises(RuntimeError, match=r"dot_general of .*float64"):
+            jax.jit(impl.mm).lower(x, x)
+        assert jax.jit(lambda x: impl.cumsum(x, 0)).lower(x)

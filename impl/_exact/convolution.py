@@ -15,6 +15,7 @@ from jax import lax
 
 from impl._exact import arithmetic, engines, taps
 from impl._exact import product_grids as grids
+from impl._exact.cuts import Cuts
 from impl._exact.products import result_dtype, unless_finite
 
 #: From the operands and the dtype of the result to the convolution.
@@ -35,6 +36,7 @@ def conv_general_dilated(
     precision: Any = None,
     preferred_element_type: jax.typing.DTypeLike | None = None,
     engine: str = "float64",
+    axis_names: Sequence[Any] = (),
     by_products: bool = False,
 ) -> jax.Array:
     """Returns what ``jax.lax.conv_general_dilated`` does, in the order ``exact_product``.
@@ -57,6 +59,8 @@ def conv_general_dilated(
         preferred_element_type: The dtype of the result; float16, bfloat16, float32 or float64.
         engine: A name of ``engines.ENGINES``. Those of digits give way to float64 where a sum has
             more terms than they hold.
+        axis_names: The mesh axes of a ``shard_map`` over which the features that are added are cut.
+            The result is that of the whole operands.
         by_products: Whether to write it as products of matrices, as devices need it whose library
             may transform a convolution. The bits are the same.
 
@@ -103,13 +107,14 @@ def conv_general_dilated(
     dtype = result_dtype(lhs, rhs, preferred_element_type)
     factors = grids.factor(lhs), grids.factor(rhs)
     shape = jax.eval_shape(functools.partial(plain, dtype=None), *factors).shape
-    layout = _Layout(dimension_numbers, groups, lhs.shape, rhs.shape, shape)
+    cuts = Cuts(tuple(axis_names))
+    layout = _Layout(dimension_numbers, groups, lhs.shape, rhs.shape, shape, cuts)
     if layout.terms == 0 or 0 in shape:
         return lax.full(shape, 0, dtype)
     level = grids.level_of(layout.terms, (lhs.dtype, rhs.dtype, dtype), precision)
     adds = products if by_products else plain
     result = _sums(*factors, level, layout, adds, window, dtype, engine)
-    return _without_special_kernels(result, factors[1], dimension_numbers)
+    return _without_special_kernels(result, factors[1], layout)
 
 
 def _channels_last(
@@ -152,11 +157,14 @@ def _sums(
         return engines.rounded(engines.Total(plain(left, right, np.float64)), None, dtype)
     left, right, unit = _on_grid(lhs, rhs, level, layout, window)
     right = grids.finite(right)
-    total = engines.ENGINES[engine](left, right, level, _Whole(layout.terms, plain))
+    total = engines.ENGINES[engine](left, right, level, _Whole(layout.terms, plain, layout.cuts))
     result = engines.rounded(total, unit, dtype)
     if total.high.dtype == np.float64:
         return result
-    return unless_finite(functools.partial(_with_specials, plain), result, left, right)
+    repair = functools.partial(_with_specials, layout.cuts, plain)
+    if layout.cuts.summed:  # Devices that share a sum have to branch alike.
+        return repair(result, left, right)
+    return unless_finite(repair, result, left, right)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,12 +173,13 @@ class _Whole:
 
     terms: int
     plain: Convolve
+    cuts: Cuts
 
     can_cut = False
 
     def __call__(self, lhs: jax.Array, rhs: jax.Array, dtype: Any, limit: int) -> jax.Array:
         del limit
-        return self.plain(lhs, rhs, dtype)
+        return self.cuts.sum(self.plain(lhs, rhs, dtype))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,6 +192,7 @@ class _Layout:
         lhs_shape: The shape of the images.
         rhs_shape: The shape of the kernel.
         out_shape: The shape of the result.
+        cuts: The mesh axes over which the features that are added are cut.
     """
 
     numbers: lax.ConvDimensionNumbers
@@ -190,11 +200,13 @@ class _Layout:
     lhs_shape: tuple[int, ...]
     rhs_shape: tuple[int, ...]
     out_shape: tuple[int, ...]
+    cuts: Cuts
 
     @property
     def terms(self) -> int:
         """The number of terms of a sum that no border cuts."""
-        return math.prod(self.rhs_shape[d] for d in self.numbers.rhs_spec[1:])
+        terms = math.prod(self.rhs_shape[d] for d in self.numbers.rhs_spec[1:])
+        return terms * self.cuts.parts
 
     def split(self, value: jax.Array, dimension: int) -> jax.Array:
         """Splits a dimension into that of the groups and that within a group."""
@@ -232,7 +244,7 @@ def _on_grid(
 
     row_at = sorted((of_lhs.group, of_lhs.place(0)))
     in_lhs = functools.partial(grids.spread, shape=wide_lhs.shape, where=dict(enumerate(row_at)))
-    greatest = grids.power_below(wide_lhs, _others(wide_lhs, row_at), moved)
+    greatest = layout.cuts.max(grids.power_below(wide_lhs, _others(wide_lhs, row_at), moved))
 
     def sums() -> jax.Array:
         channel = of_lhs.place(1)
@@ -240,7 +252,8 @@ def _on_grid(
         kept = [d for d in range(wide_lhs.ndim) if d != channel]
         spatial = [kept.index(of_lhs.place(i)) for i in range(2, lhs.ndim)]
         taps = [rhs.shape[d] for d in numbers.rhs_spec[2:]]
-        return lax.reduce_max(window(added, spatial, taps), tuple(spatial))
+        whole = layout.cuts.sum(window(added, spatial, taps))
+        return lax.reduce_max(whole, tuple(spatial))
 
     row = grids.row_unit(greatest, sums, level)
     by_column = grids.spread(
@@ -315,21 +328,20 @@ def _others(value: jax.Array, dimensions: Sequence[int]) -> tuple[int, ...]:
 
 
 def _with_specials(
-    plain: Convolve, result: jax.Array, left: jax.Array, right: jax.Array
+    cuts: Cuts, plain: Convolve, result: jax.Array, left: jax.Array, right: jax.Array
 ) -> jax.Array:
     """Puts the NaNs and infinities of the images into a result."""
     factors = grids.special_factor(left), grids.special_factor(right)
-    return grids.with_specials(result, plain(*factors, None))
+    return grids.with_specials(result, cuts.sum(plain(*factors, None)))
 
 
-def _without_special_kernels(
-    result: jax.Array, rhs: jax.Array, numbers: lax.ConvDimensionNumbers
-) -> jax.Array:
+def _without_special_kernels(result: jax.Array, rhs: jax.Array, layout: _Layout) -> jax.Array:
     """Returns NaN for what a kernel with a NaN or an infinity computes.
 
     Some libraries multiply such a kernel by the zeros of a padding, and some do not.
     """
-    outputs = numbers.rhs_spec[0]
-    axes = tuple(d for d in range(rhs.ndim) if d != outputs)
-    special = grids.spread(grids.special_along(rhs, axes), result.shape, {0: numbers.out_spec[1]})
+    numbers = layout.numbers
+    axes = tuple(d for d in range(rhs.ndim) if d != numbers.rhs_spec[0])
+    special = layout.cuts.any(grids.special_along(rhs, axes))
+    special = grids.spread(special, result.shape, {0: numbers.out_spec[1]})
     return lax.select(special, lax.full_like(result, np.nan), result)

@@ -15,6 +15,7 @@ from jax import lax
 
 from impl._exact import arithmetic, engines
 from impl._exact import product_grids as grids
+from impl._exact.cuts import Cuts
 
 #: The contracted dimensions of both operands, and the batch dimensions, as ``jax.lax`` has them.
 DimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
@@ -28,6 +29,8 @@ def dot_general(
     precision: Any = None,
     preferred_element_type: jax.typing.DTypeLike | None = None,
     engine: str | None = None,
+    axis_names: Sequence[Any] = (),
+    free_names: Sequence[Any] = (),
     platforms: Sequence[str] | None = None,
 ) -> jax.Array:
     """Returns what ``jax.lax.dot_general`` does, in the order ``exact_product``.
@@ -41,6 +44,10 @@ def dot_general(
         precision: As in ``jax.lax``. The highest gives the finer grid.
         preferred_element_type: The dtype of the result; float16, bfloat16, float32 or float64.
         engine: A name of ``engines.ENGINES``; by default the one of the platform.
+        axis_names: The mesh axes of a ``shard_map`` over which contracted dimensions are cut. The
+            result is that of the whole operands.
+        free_names: Those over which free dimensions of ``rhs`` are cut. The result has the bits
+            that the whole ``rhs`` gives.
         platforms: The platforms that the program is for; None for any.
 
     Returns:
@@ -56,7 +63,8 @@ def dot_general(
         of_integers: jax.Array = plain(lhs, rhs, preferred_element_type=preferred_element_type)
         return of_integers
     dtype = result_dtype(lhs, rhs, preferred_element_type)
-    layout = _Layout.of(lhs.shape, rhs.shape, dimension_numbers)
+    cuts = Cuts(tuple(axis_names), tuple(free_names))
+    layout = _Layout.of(lhs.shape, rhs.shape, dimension_numbers, cuts)
     if layout.terms == 0 or 0 in layout.shape:
         return lax.full(layout.shape, 0, dtype)
     dtypes = (lhs.dtype, rhs.dtype, dtype)
@@ -101,6 +109,7 @@ class _Layout:
         rhs_shape: The shape of the right operand.
         lhs_free: The dimensions of ``lhs`` that are neither contracted nor of the batch.
         rhs_free: Those of ``rhs``.
+        cuts: The mesh axes over which the operands are cut.
     """
 
     numbers: DimensionNumbers
@@ -108,18 +117,21 @@ class _Layout:
     rhs_shape: tuple[int, ...]
     lhs_free: tuple[int, ...]
     rhs_free: tuple[int, ...]
+    cuts: Cuts
 
     @classmethod
-    def of(cls, lhs: Sequence[int], rhs: Sequence[int], numbers: DimensionNumbers) -> _Layout:
+    def of(
+        cls, lhs: Sequence[int], rhs: Sequence[int], numbers: DimensionNumbers, cuts: Cuts
+    ) -> _Layout:
         (lhs_sum, rhs_sum), (lhs_batch, rhs_batch) = numbers
         lhs_free = tuple(d for d in range(len(lhs)) if d not in {*lhs_sum, *lhs_batch})
         rhs_free = tuple(d for d in range(len(rhs)) if d not in {*rhs_sum, *rhs_batch})
-        return cls(numbers, tuple(lhs), tuple(rhs), lhs_free, rhs_free)
+        return cls(numbers, tuple(lhs), tuple(rhs), lhs_free, rhs_free, cuts)
 
     @property
     def terms(self) -> int:
-        """The number of terms of each sum."""
-        return math.prod(self.lhs_shape[d] for d in self.numbers[0][0])
+        """The number of terms of each sum, on all devices that share it."""
+        return math.prod(self.lhs_shape[d] for d in self.numbers[0][0]) * self.cuts.parts
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -160,12 +172,13 @@ def _on_grid(
     in_lhs = functools.partial(
         grids.spread, shape=lhs.shape, where=dict(enumerate(layout.kept_lhs))
     )
-    column = grids.power_below(rhs, layout.rhs_free)
+    column = layout.cuts.max_of_free(grids.power_below(rhs, layout.rhs_free))
     moved = grids.spread(column, lhs.shape, layout.from_rhs)
-    greatest = grids.power_below(lhs, summed, moved)
+    greatest = layout.cuts.max(grids.power_below(lhs, summed, moved))
 
     def sums() -> jax.Array:
-        return lax.reduce_sum(grids.magnitudes(lhs, moved, in_lhs(greatest)), tuple(summed))
+        magnitudes = grids.magnitudes(lhs, moved, in_lhs(greatest))
+        return layout.cuts.sum(lax.reduce_sum(magnitudes, tuple(summed)))
 
     row = grids.row_unit(greatest, sums, level)
     left = grids.integers(lhs, moved, in_lhs(row))
@@ -216,7 +229,9 @@ def _sums_by(
     result = engines.rounded(total, unit, dtype)
     if total.high.dtype == np.float64:
         return result
-    if name != "float64":  # A device with units for digits adds signs faster than it branches.
+    # A device with units for digits adds signs faster than it branches. Devices that share a sum
+    # have to branch alike.
+    if name != "float64" or layout.cuts.summed:
         return _with_specials(layout, result, left, right)
     return unless_finite(functools.partial(_with_specials, layout), result, left, right)
 
@@ -234,6 +249,9 @@ class _Blocks:
         return self.layout.terms
 
     def __call__(self, lhs: jax.Array, rhs: jax.Array, dtype: Any, limit: int) -> jax.Array:
+        return self.layout.cuts.sum(self._local(lhs, rhs, dtype, limit))
+
+    def _local(self, lhs: jax.Array, rhs: jax.Array, dtype: Any, limit: int) -> jax.Array:
         layout = self.layout
         if layout.terms <= limit:
             return _plain(lhs, rhs, layout.numbers, dtype)
@@ -292,4 +310,5 @@ def _with_specials(layout: _Layout, result: jax.Array, lhs: jax.Array, rhs: jax.
     left, right = (
         lax.convert_element_type(grids.special_factor(value), jnp.bfloat16) for value in (lhs, rhs)
     )
-    return grids.with_specials(result, _plain(left, right, layout.numbers, np.float32))
+    signs = layout.cuts.sum(_plain(left, right, layout.numbers, np.float32))
+    return grids.with_specials(result, signs)

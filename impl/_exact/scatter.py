@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import jax
@@ -24,8 +24,9 @@ from jax.lax import GatherDimensionNumbers, ScatterDimensionNumbers
 
 from impl._core.native_scatter import natively
 from impl._core.numerics import fence
-from impl._core.shard_axes import aligned
+from impl._core.shard_axes import aligned, vary_like
 from impl._exact import grid
+from impl._exact.cuts import Cuts
 from impl._exact.grid import Digits
 
 #: Where the scatter runs: on any devices, which XLA may cut it for; on one device; on one CPU.
@@ -48,6 +49,7 @@ def scatter_add(
     unique_indices: bool = False,
     subtract: bool = False,
     place: Place = "anywhere",
+    axis_names: Sequence[Any] = (),
 ) -> jax.Array:
     """Returns the operand with updates added to it, as ``lax.scatter_add`` does.
 
@@ -62,6 +64,8 @@ def scatter_add(
         subtract: Whether the updates are subtracted.
         place: Where it runs. ``"cpu"`` is faster, if XLA does not partition the scatter. All
             give the same bits.
+        axis_names: The mesh axes of a ``shard_map`` to sum over: operands and updates of all
+            devices are added in one sum.
 
     Returns:
         Shape and dtype of ``operand``.
@@ -77,13 +81,14 @@ def scatter_add(
             "unique_indices": unique_indices,
             "mode": mode,
         },
+        tuple(axis_names),
     )
     operand, updates = grid.at_least_float32(operand), grid.at_least_float32(updates)
     updates = lax.neg(updates) if subtract else updates
-    count = call.count(indices) + 1
+    count = (call.count(indices) + 1) * Cuts(call.names).parts
     short = not grid.is_long(dtype) and count <= 1 << (_ROOM - grid.bits())
     is_cpu = place == "cpu"
-    if is_cpu and short:
+    if is_cpu and short and not axis_names:
         return _from_large(call, operand, indices, updates, dtype)
     digits = Digits.of(dtype, count)
     return _by_digits(call, operand, indices, updates, digits, dtype, cut=is_cpu)
@@ -96,10 +101,12 @@ class _Scatter:
     Attributes:
         numbers: Its dimension numbers.
         options: The other parameters of ``lax.scatter_add``.
+        names: The mesh axes to sum over.
     """
 
     numbers: ScatterDimensionNumbers
     options: dict[str, Any]
+    names: tuple[Any, ...]
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -162,8 +169,12 @@ def _by_digits(
 
     most = [grid.exponents(lax.abs(operand))]
     (exponent,) = _over_updates(call, compare, most, indices, updates, cut=cut)
+    if call.names:
+        exponent = vary_like(lax.pmax(exponent, call.names), updates)
     initial = digits.split(operand, exponent)
     sums = _over_updates(call, add, initial, indices, updates, cut=cut)
+    if call.names:
+        sums, exponent = lax.psum(sums, call.names), lax.pmax(exponent, call.names)
     # XLA would move the addition of two digits into the operand of a scatter.
     return digits.total(list(map(fence, sums)), exponent, dtype)
 

@@ -25,7 +25,7 @@ from impl._exact import arithmetic, complex_numbers, scatter
 from impl._lowerings import _partitioning
 from impl._mode import emulation, modes
 from impl._mode.decide import Decision
-from impl.programs import _portable_functions, _refusal, _rules, _schedule
+from impl.programs import _portable_functions, _portable_psum, _refusal, _rules, _schedule
 from impl.programs._portable_operations import OPERATIONS
 
 #: What is lowered by another module: scatters in a fixed order, by ``_rules``.
@@ -39,6 +39,8 @@ _FLUSHING = frozenset({"cpu"})
 #: Those whose names of axes are those of a mesh.
 _NAMED = frozenset({"pmax", "pmin", "psum", "psum_invariant", "reduce_scatter"})
 
+#: The primitive whose sums over devices are joined with those of each device.
+_MAPPED = "shard_map"
 #: Those that are faster where XLA does not partition them.
 _PLACED = frozenset({"scatter-add", "scatter-sub"})
 #: Those that the libraries of devices other than a CPU may compute by a transform.
@@ -61,7 +63,8 @@ def register() -> None:
             continue
         _known.add(primitive)
         found = classes.get(primitive.name)
-        if found is not None and found.answer == "exact" and found.dtypes is None:
+        is_fixed = found is not None and found.answer == "exact" and found.dtypes is None
+        if is_fixed and primitive.name != _MAPPED:
             continue
         rules = jax_internals.lowering_rules(primitive)
         wrapped = {}
@@ -85,6 +88,8 @@ def _lower(
     mode = modes.current()
     if not (mode.portable and _rules.switch.value) or lowering.is_native(context):
         return original(context, *operands, **params)
+    if name == _MAPPED:
+        return original(context, *operands, **_portable_psum.with_joined_sums(params))
     if name.startswith("samebits_") or isinstance(params.get("decision"), Decision):
         return _own(original, anywhere, context, *operands, **params)
     found = spec.portability(name, dtypes((*context.avals_in, *context.avals_out)))

@@ -71,9 +71,9 @@ def _has_floats(site: Site) -> bool:
 def _sentences(sums: Sequence[str], functions: Sequence[str]) -> Iterable[str]:
     if sums:
         yield (
-            f"The sum over devices at {', '.join(sums)} adds a part of each device, which that "
-            "device has rounded: a mesh of another size gives other bits. Without `shard_map`, "
-            "jax.jit adds all terms of sharded arrays at once, and no bit depends on the mesh."
+            f"The sum over devices at {', '.join(sums)} is one with the sums of each device, if "
+            "only linear operations are between them: then no bit depends on the mesh. Otherwise "
+            "it adds what each device has rounded, and a mesh of another size gives other bits."
         )
     if functions:
         yield (

@@ -8,4 +8,8 @@ HERE = Path(__file__).parent
 
 
 def test_on_eight_devices():
-    eight_devices.run(HERE / "sums_on_eight_devices.py", HERE / "products_on_eight_devices.py")
+    eight_devices.run(
+        HERE / "sums_on_eight_devices.py",
+        HERE / "products_on_eight_devices.py",
+        HERE.parent / "portable" / "joined_sums_on_eight_devices.py",
+    )

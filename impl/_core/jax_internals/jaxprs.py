@@ -1,0 +1,177 @@
+"""Jaxprs that are rewritten while a program is lowered: their variables, types and equations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+from jax._src import core
+from jax.extend.core import primitives
+
+#: The primitives that only call a jaxpr, once, with their own operands, and the parameter it is in.
+_CALLS: Mapping[str, tuple[str, ...]] = {
+    "jit": ("jaxpr",),
+    "pjit": ("jaxpr",),
+    "closed_call": ("call_jaxpr", "jaxpr"),
+    "core_call": ("call_jaxpr", "jaxpr"),
+    "custom_jvp_call": ("call_jaxpr", "jaxpr"),
+    "custom_vjp_call": ("call_jaxpr", "jaxpr", "fun_jaxpr"),
+}
+
+
+def opened(jaxpr: Any) -> Any:
+    """Returns a jaxpr without its constants."""
+    return getattr(jaxpr, "jaxpr", jaxpr)
+
+
+def reclosed(old: Any, new: Any) -> Any:
+    """Returns ``new``, with the constants of ``old`` if that has any."""
+    return new if opened(old) is old else old.replace(jaxpr=new)
+
+
+def is_literal(atom: Any) -> bool:
+    """Returns whether an operand is a value that is written in the program."""
+    return isinstance(atom, core.Literal)
+
+
+def variable(aval: Any) -> Any:
+    """Returns a new variable of a type."""
+    return core.Var(aval)
+
+
+def varying(aval: Any) -> frozenset[str]:
+    """Returns the mesh axes over which a type varies."""
+    axes = getattr(aval, "manual_axis_type", None)
+    return frozenset() if axes is None else frozenset(axes.varying)
+
+
+def invariant(aval: Any, axes: Sequence[str]) -> Any:
+    """Returns a type that does not vary over some mesh axes, and is the same in all else."""
+    if not varying(aval) & set(axes):
+        return aval
+    left = type(aval.manual_axis_type)(varying=varying(aval) - set(axes))
+    return aval.update(manual_axis_type=left)
+
+
+def psum_like(equation: Any, axes: Sequence[str], groups: Any) -> Any:
+    """Returns a sum over mesh axes with the operand, the output and the place of an equation."""
+    params = {"axes": tuple(axes), "axis_index_groups": groups}
+    return equation.replace(primitive=primitives.psum_p, params=params)
+
+
+def named_axes(equation: Any) -> frozenset[str] | None:
+    """Returns the mesh axes that an equation communicates over; None if it has other effects."""
+    effects = [getattr(effect, "name", None) for effect in equation.effects]
+    named = [name for name in effects if isinstance(name, str)]
+    return frozenset(named) if len(named) == len(effects) else None
+
+
+def _called(equation: Any) -> Any:
+    """Returns the jaxpr of an equation that may be written out in place of it; None for others."""
+    params: Mapping[str, Any] = equation.params
+    shardings = (*params.get("in_shardings", ()), *params.get("out_shardings", ()))
+    if any(type(sharding).__name__ != "UnspecifiedValue" for sharding in shardings):
+        return None
+    if named_axes(equation) is None:
+        return None
+    for name in _CALLS.get(equation.primitive.name, ()):
+        jaxpr = params.get(name)
+        if jaxpr is None or getattr(jaxpr, "consts", None) or opened(jaxpr).constvars:
+            continue
+        if len(opened(jaxpr).invars) == len(equation.invars):
+            return opened(jaxpr)
+    return None
+
+
+def inlined(jaxpr: Any) -> Any:
+    """Returns a jaxpr with the equations of calls in place of the calls.
+
+    Calls with constants or shardings of their own stay.
+    """
+    if all(_called(equation) is None for equation in jaxpr.eqns):
+        return jaxpr
+    known: dict[Any, Any] = {}
+    equations = _written_out(jaxpr, known)
+    outputs = [_read(known, atom) for atom in jaxpr.outvars]
+    return jaxpr.replace(eqns=equations, outvars=outputs)
+
+
+def _read(known: Mapping[Any, Any], atom: Any) -> Any:
+    return atom if is_literal(atom) else known.get(atom, atom)
+
+
+def _written_out(jaxpr: Any, known: dict[Any, Any]) -> list[Any]:
+    equations = []
+    for equation in jaxpr.eqns:
+        operands = [_read(known, atom) for atom in equation.invars]
+        inner = _called(equation)
+        if inner is None:
+            results = [variable(out.aval) for out in equation.outvars]
+            known.update(zip(equation.outvars, results, strict=True))
+            equations.append(equation.replace(invars=operands, outvars=results))
+            continue
+        within = dict(zip(inner.invars, operands, strict=True))
+        equations += _written_out(inner, within)
+        results = [_read(within, atom) for atom in inner.outvars]
+        known.update(zip(equation.outvars, results, strict=True))
+    return equations
+
+
+def cut_axes(spec: jax.sharding.PartitionSpec) -> dict[str, int]:
+    """Returns the dimension that each mesh axis of a ``PartitionSpec`` cuts."""
+    names: dict[str, int] = {}
+    for dimension, part in enumerate(spec):
+        for name in part if isinstance(part, tuple) else (part,):
+            if isinstance(name, str):
+                names[name] = dimension
+    return names
+
+
+def scan_with(
+    params: Mapping[str, Any], jaxpr: Any, *, constants: int, carried: int, stacked: int
+) -> dict[str, Any]:
+    """Returns the parameters of a scan with another jaxpr.
+
+    Args:
+        params: The parameters.
+        jaxpr: The jaxpr, closed as the present one is.
+        constants: How many inputs of it are the same in each iteration.
+        carried: How many are carried.
+        stacked: How many outputs of it are stacked.
+    """
+    if "num_carry" in params:
+        return {**params, "jaxpr": jaxpr, "num_consts": constants, "num_carry": carried}
+    from jax._src import flattree  # type: ignore[attr-defined]  # noqa: PLC0415  # jax 0.12 and later
+
+    scanned = len(opened(jaxpr).invars) - constants - carried
+    none = flattree.nones
+    return {
+        **params,
+        "jaxpr": jaxpr,
+        "ft_in": flattree.pack((none(constants), none(carried), none(scanned))),
+        "ft_out": flattree.pack((none(carried), none(stacked))),
+    }
+
+
+def sorted_equations(items: Sequence[Any]) -> list[Any]:
+    """Returns equations in an order in which each comes after those that it needs.
+
+    The order is kept where it can be.
+    """
+    makers = {out: item for item in items for out in item.outvars}
+    placed: dict[int, Any] = {}
+    for item in items:
+        stack = [item]
+        while stack:
+            top = stack[-1]
+            if id(top) in placed:
+                stack.pop()
+                continue
+            needs = [makers.get(v) for v in top.invars if not is_literal(v)]
+            missing = [n for n in needs if n is not None and id(n) not in placed]
+            if missing:
+                stack += missing[::-1]
+            else:
+                placed[id(stack.pop())] = top
+    return list(placed.values())

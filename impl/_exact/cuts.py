@@ -1,0 +1,48 @@
+"""Operands that are cut over the axes of a mesh, of which each device of a shard_map has a part."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+
+
+@dataclasses.dataclass(frozen=True)
+class Cuts:
+    """The mesh axes over which operands are cut, of which a device has a part each.
+
+    Attributes:
+        summed: The axes over which contracted dimensions are cut.
+        free: The axes over which free dimensions of the right operand are cut.
+    """
+
+    summed: tuple[Any, ...] = ()
+    free: tuple[Any, ...] = ()
+
+    @property
+    def parts(self) -> int:
+        """On how many devices the parts of a sum are."""
+        return math.prod(lax.axis_size(name) for name in self.summed)
+
+    def sum(self, value: jax.Array) -> jax.Array:
+        """Returns the sum over the devices that share contracted dimensions."""
+        return lax.psum(value, self.summed) if self.summed else value
+
+    def max(self, value: jax.Array) -> jax.Array:
+        """Returns the maximum over the devices that share contracted dimensions."""
+        return lax.pmax(value, self.summed) if self.summed else value
+
+    def any(self, value: jax.Array) -> jax.Array:
+        """Returns whether a bool is true on any of these devices."""
+        if not self.summed:
+            return value
+        found = self.max(lax.convert_element_type(value, np.int32))
+        return lax.ne(found, lax.full_like(found, 0))
+
+    def max_of_free(self, value: jax.Array) -> jax.Array:
+        """Returns the maximum over the devices that share free dimensions of the right operand."""
+        return lax.pmax(value, self.free) if self.free else value

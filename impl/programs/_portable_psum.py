@@ -1,0 +1,112 @@
+"""Sums over the devices of a ``shard_map``, joined with the sums of each device.
+
+Each device rounds its own sum before ``psum`` adds those of all, so the number of devices would
+show. ``_joined_sums`` moves each ``psum`` to where its terms arise. Both sums are then one
+equation, which this module lowers, and which is rounded once.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+from jax import lax
+from jax.interpreters import mlir
+
+from impl._core.jax_internals import jaxprs, lowering
+from impl._core.numerics import fence
+from impl._exact import arithmetic, convolution, products, scatter, sums
+from impl.programs import _joined_sums
+from impl.programs._joined_sums import Names
+from impl.programs._part_rules import OTHER, State
+
+
+def _product(*operands: jax.Array, out_sharding: Any = None, **params: Any) -> jax.Array:
+    del out_sharding
+    return products.dot_general(*operands, **params)
+
+
+def _convolution(
+    *operands: jax.Array, free_names: Names, out_sharding: Any = None, **params: Any
+) -> jax.Array:
+    del free_names, out_sharding
+    return convolution.conv_general_dilated(*operands, **params)
+
+
+def _scatter(*operands: jax.Array, **params: Any) -> jax.Array:
+    kept = ("dimension_numbers", "indices_are_sorted", "unique_indices", "mode", "axis_names")
+    return scatter.scatter_add(*operands, **{name: params[name] for name in kept})
+
+
+def _sum(value: jax.Array, *, axes: Any, axis_names: Names, **_: Any) -> jax.Array:
+    return sums.reduce_sum(value, tuple(axes), axis_names=axis_names)
+
+
+#: The function of each operation whose terms devices share.
+_FUNCTIONS: Mapping[str, Callable[..., jax.Array]] = {
+    "conv_general_dilated": _convolution,
+    "dot_general": _product,
+    "reduce_sum": _sum,
+    "scatter-add": _scatter,
+}
+
+
+def _lower_whole(context: Any, *operands: Any, name: str, params: Any, **names: Names) -> Any:
+    function = functools.partial(_FUNCTIONS[name], **dict(params), **names)
+    is_cpu = set(lowering.platforms(context)) == {"cpu"}
+    if name == "dot_general":
+        function = functools.partial(function, platforms=lowering.platforms(context))
+    if name == "conv_general_dilated":
+        function = functools.partial(function, by_products=not is_cpu)
+
+    def run(*operands: jax.Array) -> jax.Array:
+        return fence(function(*operands))
+
+    rule = mlir.lower_fun(run, multiple_results=False)
+    with arithmetic.wide(), arithmetic.where_subnormals(are_kept=not is_cpu):
+        return rule(lowering.natively(context), *operands)
+
+
+mlir.register_lowering(_joined_sums.whole_p, _lower_whole)
+mlir.register_lowering(_joined_sums.same_p, lambda _, value, **__: [value])
+
+
+def _part(
+    value: jax.Array, *, axis_name: Any, axis_size: int, scatter_dimension: int, tiled: bool
+) -> jax.Array:
+    size = value.shape[scatter_dimension] // axis_size
+    start = lax.axis_index(axis_name) * size
+    part = lax.dynamic_slice_in_dim(value, start, size, scatter_dimension)
+    return part if tiled else lax.squeeze(part, (scatter_dimension,))
+
+
+def _lower_part(context: Any, value: Any, *, axis_index_groups: None, **params: Any) -> Any:
+    del axis_index_groups
+    rule = mlir.lower_fun(functools.partial(_part, **params), multiple_results=False)
+    return rule(lowering.natively(context), value)
+
+
+mlir.register_lowering(_joined_sums.part_p, _lower_part)
+
+
+def with_joined_sums(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the parameters of a ``shard_map`` whose sums over devices are joined with others.
+
+    Args:
+        params: The parameters of its equation.
+    """
+    mesh, jaxpr = params["mesh"], params["jaxpr"]
+    own = params["newly_manual_axes"]
+    manual = own | set(mesh.manual_axes)
+    sizes = {name: size for name, size in mesh.shape.items() if name in manual}
+    outer = dict.fromkeys(manual - own, OTHER)
+    inputs: list[State] = [
+        {**outer, **{a: d for a, d in jaxprs.cut_axes(spec).items() if a in own}}
+        for spec in params["in_specs"]
+    ]
+    if all(size == 1 for size in sizes.values()):
+        return dict(params)
+    new = _joined_sums.rewritten(jaxprs.opened(jaxpr), inputs, sizes)
+    return {**params, "jaxpr": jaxprs.reclosed(jaxpr, new)}

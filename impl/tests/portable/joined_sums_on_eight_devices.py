@@ -1,0 +1,134 @@
+"""Data-parallel programs on 1, 2, 4 and 8 devices; ``impl/tests/exact/test_devices`` runs it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
+
+import impl
+from impl.tests.exact._sums import assert_same, rough
+
+SAME = P()
+
+
+@pytest.fixture(autouse=True)
+def portable():
+    with impl.deterministic(guarantee="portable"):
+        yield
+
+
+def on(count, function, *args, specs, check=False, out=SAME, shape=None, names=("d",)):
+    """Returns what a ``shard_map`` of a function returns on some devices."""
+    devices = np.array(jax.devices()[:count]).reshape(shape or (count,))
+    mapped = jax.shard_map(
+        function, mesh=Mesh(devices, names), in_specs=specs, out_specs=out, check_vma=check
+    )
+    return jax.jit(mapped)(*args)
+
+
+def assert_equal(results):
+    first, *others = (jax.tree.leaves(result) for result in results)
+    assert any(np.asarray(leaf).any() for leaf in first)
+    for other in others:
+        for one, another in zip(first, other, strict=True):
+            assert_same(np.asarray(one), np.asarray(another))
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(3)
+
+
+def test_a_mean_of_squares(rng):
+    x = rough(rng, (64, 3))
+
+    def mean(x):
+        return lax.pmean(jnp.mean(x**2), "d")
+
+    assert_equal([on(n, mean, x, specs=P("d")) for n in (1, 2, 4, 8)])
+
+
+def loss(params, x):
+    """Returns the loss of a network with a table, a product and a bias."""
+    h = jnp.tanh(params["table"][x] @ params["w"] + params["b"])
+    return jnp.mean(h**2) + 0.1 * jnp.sum(params["w"] ** 2)
+
+
+def network(rng):
+    shapes = {"table": (7, 5), "w": (5, 4), "b": (4,)}
+    params = {name: jnp.asarray(rough(rng, shape)) / 8 for name, shape in shapes.items()}
+    return params, jnp.asarray(rng.integers(0, 7, (64, 2)))
+
+
+def outside(params, x):
+    return jax.grad(lambda params: lax.pmean(loss(params, x), "d"))(params)
+
+
+def inside(params, x):
+    return lax.pmean(jax.grad(loss)(params, x), "d")
+
+
+def test_gradients_of_parameters(rng):
+    params, x = network(rng)
+    options = {"specs": (P(), P("d"))}
+    checked = [on(n, outside, params, x, check=True, **options) for n in (2, 8)]
+    assert_equal([on(n, inside, params, x, **options) for n in (1, 4)] + checked)
+
+
+def test_micro_batches(rng):
+    params, x = network(rng)
+
+    def step(params, x):
+        parts = x.reshape(-1, 2, *x.shape[1:]).swapaxes(0, 1)
+
+        def add(total, part):
+            return jax.tree.map(jnp.add, total, jax.grad(loss)(params, part)), None
+
+        total, _ = lax.scan(add, jax.tree.map(jnp.zeros_like, params), parts)
+        return lax.pmean(total, "d")
+
+    # A micro-batch has every second row, so it is the same on any number of devices.
+    assert_equal([on(n, step, params, x, specs=(P(), P("d"))) for n in (1, 8)])
+
+
+def test_a_network_whose_weights_are_cut_has_the_bits_of_the_whole(rng):
+    x, a, b = (jnp.asarray(rough(rng, shape)) for shape in ((6, 5), (5, 16), (16, 3)))
+
+    def layers(x, a, b):
+        return jnp.maximum(x @ a, 0) @ b
+
+    def cut(x, a, b):
+        return lax.psum(layers(x, a, b), "m")
+
+    specs = (P("d"), P(None, "m"), P("m"))
+    options = {"shape": (2, 4), "names": ("d", "m"), "out": P("d")}
+    assert_equal([jax.jit(layers)(x, a, b), on(8, cut, x, a, b, specs=specs, **options)])
+
+
+def test_the_extremes_of_devices():
+    x = np.array([-0.0, 0.0, 1.0, np.inf, -1.0, -np.inf, 2.0, np.nan], np.float32)
+
+    def extremes(x):
+        return lax.pmax(x, "d"), lax.pmin(x, "d")
+
+    for most, least, part in ((2, -np.inf, x[:7]), (np.nan, np.nan, x[4:])):
+        parts = np.resize(part[part != np.inf], 8)
+        got = np.concatenate(on(8, extremes, parts, specs=P("d")))
+        assert_same(got, np.array([most, least], np.float32))
+    zeros = np.concatenate(on(2, extremes, x[:2], specs=P("d")))
+    assert np.signbit(zeros).tolist() == [False, True]
+
+
+def test_infinities_and_nans_of_one_device(rng):
+    x, y = rough(rng, (16, 3)), rough(rng, (16, 4))
+    x[9, 1], x[3, 2], y[12, 0] = np.inf, -np.inf, np.nan
+
+    def product(x, y):
+        return lax.psum(x.T @ y, "d"), lax.psum(x.sum(0), "d")
+
+    results = [on(n, product, x, y, specs=(P("d"), P("d"))) for n in (1, 8)]
+    assert_equal(results)
+    assert np.isnan(results[0][0]).any()

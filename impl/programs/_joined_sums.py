@@ -17,11 +17,11 @@ from jax.extend.core import Primitive
 
 from impl._core import jax_internals
 from impl._core.jax_internals import jaxprs
+from impl.programs import _linear
+from impl.programs._linear import Atom
 from impl.programs._part_rules import TERM, State
 from impl.programs._parts import Flow, state_of
 
-#: An operand of an equation: a variable, or a value that is written in the program.
-Atom: TypeAlias = Any
 #: The names of mesh axes.
 Names: TypeAlias = tuple[str, ...]
 
@@ -33,25 +33,6 @@ same_p = Primitive("samebits_same")
 part_p = Primitive("samebits_part")
 
 _PSUMS = frozenset({"psum", "psum_invariant"})
-#: Operations that are linear in their first operand, and in no other.
-_FIRST = frozenset(
-    {"broadcast_in_dim", "convert_element_type", "copy", "copy_p", "cumsum", "div"}
-    | {"dynamic_slice", "gather", "name", "neg", "reduce_precision", "reduce_window_sum"}
-    | {"reshape", "rev", "slice", "split", "squeeze", "tile", "transpose", "unstack"}
-)
-#: Operations that are linear in all operands together.
-_ALL = frozenset({"add", "add_any", "concatenate", "pad", "stack", "sub"})
-#: Operations that are linear in some operands together, and in no other.
-_SOME = {"dynamic_update_slice": [0, 1], "scatter": [0, 2]}
-#: Operations that add, and the operands that they are linear in.
-_ADDING: Mapping[str, tuple[int, ...]] = {
-    "conv_general_dilated": (0, 1),
-    "dot_general": (0, 1),
-    "reduce_sum": (0,),
-    "scatter-add": (0, 2),
-}
-#: Those that are linear in one operand, where the other is fixed.
-_BILINEAR = frozenset({"conv_general_dilated", "dot_general"})
 #: The parameters with the jaxprs of an equation, in the order of ``Flow.bodies``.
 _HOLDS: Mapping[str, tuple[str, ...]] = {
     "cond": ("branches",),
@@ -320,7 +301,7 @@ class _Body:
         if isinstance(made, _Held):
             return self._out_of(made, atom, over)
         name = str(made.primitive.name)
-        if name in _ADDING:
+        if name in _linear.ADDING:
             return self._of_adding(made, over)
         if made.primitive is whole_p:
             return self._of_whole(made, atom, over)
@@ -330,30 +311,11 @@ class _Body:
                 return None
             new, joined = self.sum(operand, over)
             return new if joined else None
-        chosen = self._linear_in(made, over.axes)
+        chosen = _linear.operands(made, lambda each: self._is_same(each, over.axes))
         return self._again(made, atom, chosen, over) if chosen else None
 
     def _has_type_of(self, operand: Atom, atom: Atom, axes: Names) -> bool:
         return jaxprs.varying(operand.aval) >= jaxprs.varying(atom.aval) & set(axes)
-
-    def _linear_in(self, made: Any, axes: Names) -> list[int]:
-        """Returns the operands that an equation is linear in, where all devices have the others."""
-        operands, name = made.invars, str(made.primitive.name)
-        chosen: list[int] = []
-        if name in _ALL:
-            chosen = [*range(len(operands))]
-        elif name in _FIRST:
-            chosen = [0]
-        elif name in _SOME:
-            chosen = _SOME[name]
-        elif name == "select_n":
-            chosen = [*range(1, len(operands))]
-        elif name == "mul":
-            chosen = [i for i, atom in enumerate(operands) if not self._is_same(atom, axes)]
-            chosen = chosen if len(chosen) == 1 else []
-        fixed = [atom for i, atom in enumerate(operands) if i not in chosen]
-        is_number = all(jnp.issubdtype(operands[i].aval.dtype, jnp.number) for i in chosen)
-        return chosen if is_number and all(self._is_same(atom, axes) for atom in fixed) else []
 
     def _again(self, made: Any, atom: Atom, chosen: Sequence[int], over: _Sum) -> Atom | None:
         """Returns the result of a linear equation on sums, if one of them is joined or exact."""
@@ -375,7 +337,8 @@ class _Body:
         Along axes of which its operands have terms already, the sum passes them.
         """
         operands, left = list(made.invars), list(over.axes)
-        for chosen, axes in self._terms_of(made, over.axes).items():
+        states = [self._state(each) for each in made.invars]
+        for chosen, axes in _linear.terms(made, states, over.axes).items():
             found = {i: self.sum(operands[i], over.over(axes)) for i in chosen}
             if any(joined for _, joined in found.values()):
                 operands = [
@@ -402,17 +365,6 @@ class _Body:
         self._items.append(whole)
         self._made_by[out] = whole
         return out
-
-    def _terms_of(self, made: Any, axes: Names) -> dict[tuple[int, ...], Names]:
-        """Returns the operands of which devices have terms, with the axes of the terms."""
-        name, states = str(made.primitive.name), [self._state(atom) for atom in made.invars]
-        result: dict[tuple[int, ...], Names] = {}
-        for axis in axes:
-            having = [i for i, state in enumerate(states) if axis in state]
-            linear = _ADDING[name] if name not in _BILINEAR else tuple(having[:1])
-            if all(i in linear and states[i][axis] == TERM for i in having):
-                result[linear] = (*result.get(linear, ()), axis)
-        return result
 
     def _out_of(self, held: _Held, atom: Atom, over: _Sum) -> Atom | None:
         """Returns the joined sum of an output of an equation that holds jaxprs."""

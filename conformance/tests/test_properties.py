@@ -21,7 +21,7 @@ import spec
 from conformance.adapters import samebits
 from conformance.tests._draws import EVERY
 
-settings.register_profile("brief", max_examples=3, deadline=None, derandomize=True, database=None)
+settings.register_profile("brief", max_examples=2, deadline=None, derandomize=True, database=None)
 settings.register_profile("thorough", max_examples=200, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "brief"))
 

@@ -6,12 +6,14 @@ and only flags of the environment can ask for that, so ``prepare`` comes first i
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import shutil
+import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +65,21 @@ def unavailable_reason() -> str | None:
     except Exception as error:  # noqa: BLE001  # a plugin may raise anything
         return str(error).strip().split("\n", maxsplit=1)[0] or type(error).__name__
     return None
+
+
+@contextlib.contextmanager
+def prepared() -> Iterator[bool]:
+    """Prepares this process for as long as the scope lasts.
+
+    Yields:
+        Whether something can be compiled for a GPU; if not, the reason was printed.
+    """
+    with tempfile.TemporaryDirectory(prefix="samebits-") as folder:
+        prepare(Path(folder))
+        reason = unavailable_reason()
+        if reason:
+            print(f"nothing can be compiled for a GPU here: {reason}", file=sys.stderr)
+        yield not reason
 
 
 def compile_call(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -97,11 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--target", choices=TARGETS, default=TARGET)
     parser.add_argument("--write", action="store_true", help=f"write {TABLE.name}")
     options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory(prefix="samebits-") as folder:
-        compiler.prepare(Path(folder))
-        reason = compiler.unavailable_reason()
-        if reason:
-            print(f"nothing can be compiled for a GPU here: {reason}", file=sys.stderr)
+    with compiler.prepared() as is_able:
+        if not is_able:
             return 2
         lines, wrong = heading(options.target), []
         print("\n".join(lines))

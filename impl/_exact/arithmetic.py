@@ -8,6 +8,7 @@ product of two float32 in float64 is exact, so its contraction changes nothing.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -28,8 +29,19 @@ def wide() -> contextlib.AbstractContextManager[Any]:
     return scope
 
 
+#: The platforms that take subnormal floats for zero by themselves.
+_FLUSHING = frozenset({"cpu"})
 #: Whether the device keeps subnormals, which are then dropped here; part of the key of jit.
 _keeps_subnormals = jax.make_user_context(True)
+
+
+def are_kept_on(platforms: Iterable[str]) -> bool:
+    """Returns whether one of some platforms keeps subnormal floats.
+
+    Args:
+        platforms: JAX's names of platforms.
+    """
+    return not _FLUSHING.issuperset(platforms)
 
 
 def where_subnormals(*, are_kept: bool) -> contextlib.AbstractContextManager[Any]:

@@ -71,10 +71,6 @@ def steps(count: int, step: Callable[[jax.Array, _State], _State], state: _State
     return last
 
 
-def _quotient(a: jax.Array, b: jax.Array) -> jax.Array:
-    return numerics.quotient(a, b)
-
-
 def triangular_solve(
     a: jax.Array,
     b: jax.Array,
@@ -116,7 +112,7 @@ def _eliminated(
         here, factors = row(x, k), column(a, k)
         if not unit_diagonal:
             pivot = row(factors, k)
-            here = _quotient(here, spread(pivot, here))
+            here = numerics.quotient(here, spread(pivot, here))
         left = lax.gt(at, k) if lower else lax.lt(at, k)
         x = reduced(x, factors, here, left)
         return lax.select(lax.eq(at, k), spread(here, x), x)
@@ -141,7 +137,7 @@ def cholesky(a: jax.Array, **_: Any) -> jax.Array:
         root = spread(arithmetic.seal(lax.sqrt(row(factors, k))), factors)
         at = indices(factors, -2)
         below = lax.gt(at, k)
-        factors = lax.select(below, _quotient(factors, root), root)
+        factors = lax.select(below, numerics.quotient(factors, root), root)
         across = lax.transpose(factors, (*range(a.ndim - 2), a.ndim - 1, a.ndim - 2))
         left = lax.bitwise_and(lax.gt(rows, k), lax.gt(columns, k))
         a = reduced(a, factors, across, left)
@@ -201,7 +197,7 @@ def _eliminated_column(k: jax.Array, state: _Triangles) -> _Triangles:
     factors = column(a, k)
     pivot = spread(row(factors, k), factors)
     used = lax.bitwise_and(lax.gt(at, k), lax.ne(pivot, lax.full_like(pivot, 0)))
-    factors = lax.select(used, _quotient(factors, pivot), factors)
+    factors = lax.select(used, numerics.quotient(factors, pivot), factors)
     rows, columns = indices(a, -2), indices(a, -1)
     left = lax.bitwise_and(lax.gt(rows, k), lax.gt(columns, k))
     a = reduced(a, factors, row(a, k), left)

@@ -34,8 +34,6 @@ _ELSEWHERE = "sequences"
 _WRITTEN = "written"
 #: The class of primitives that JAX lowers as others, which are left to JAX too.
 _SELECTIONS = "selections"
-#: The platforms that take subnormal floats for zero by themselves.
-_FLUSHING = frozenset({"cpu"})
 #: Those whose names of axes are those of a mesh.
 _NAMED = frozenset({"pmax", "pmin", "psum", "psum_invariant", "reduce_scatter"})
 
@@ -43,8 +41,6 @@ _NAMED = frozenset({"pmax", "pmin", "psum", "psum_invariant", "reduce_scatter"})
 _MAPPED = "shard_map"
 #: Those that are faster where XLA does not partition them.
 _PLACED = frozenset({"scatter-add", "scatter-sub"})
-#: Those that the libraries of devices other than a CPU may compute by a transform.
-_TRANSFORMED = frozenset({"conv_general_dilated"})
 
 #: Those whose operands may be scalars, or of length 1 along axes where others are longer.
 _ELEMENTWISE = frozenset({"add", "atan2", "div", "max", "min", "mul", "pow", "rem", "sub"})
@@ -132,19 +128,17 @@ def _own(
 def _computed(name: str, context: Any, operands: Sequence[Any], params: dict[str, Any]) -> Any:
     """Lowers the portable function of a primitive, whose own equations are lowered by JAX."""
     name = "square" if name == "integer_pow" and params["y"] == 2 else name
-    flushes = not _FLUSHING.issuperset(lowering.platforms(context))
+    platforms = lowering.platforms(context)
+    flushes = arithmetic.are_kept_on(platforms)
     function: Callable[..., Any] = functools.partial(portable_function(name), **params)
     function = _of_one_shape(function) if name in _ELEMENTWISE else function
     if name in OPERATIONS:
         function = functools.partial(function, flushes=flushes)
     if not flushes and name == "div":
         function = _computed_once(function)
-    if name == "dot_general":
-        function = functools.partial(function, platforms=lowering.platforms(context))
+    function = _portable_functions.on_platforms(name, function, platforms)
     if name in _PLACED:
         function = _placed(function, context, params["dimension_numbers"], is_cpu=not flushes)
-    if name in _TRANSFORMED:
-        function = functools.partial(function, by_products=flushes)
     within = lowering.natively(context)
     rule = mlir.lower_fun(function, multiple_results=name in _portable_functions.SEVERAL)
     with arithmetic.wide(), arithmetic.where_subnormals(are_kept=flushes):
@@ -186,11 +180,11 @@ def _of_one_shape(function: Callable[..., jax.Array]) -> Callable[..., jax.Array
     return run
 
 
-def _computed_once(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function whose results a CPU keeps in memory; XLA of jax 0.10 may not."""
+def _computed_once(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
+    """Returns a function whose result a CPU keeps in memory; XLA of jax 0.10 may not."""
 
-    def run(*operands: jax.Array, **params: Any) -> Any:
-        return jax.tree.map(fence, function(*operands, **params))
+    def run(*operands: jax.Array, **params: Any) -> jax.Array:
+        return fence(function(*operands, **params))
 
     return run
 

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 
 from impl._exact import (
+    arithmetic,
     convolution,
     decompositions,
     elementary,
@@ -30,6 +31,24 @@ def function(name: str) -> Callable[..., Any]:
         name: The name of the primitive.
     """
     return _FUNCTIONS.get(name) or elementary.FUNCTIONS[name]
+
+
+def on_platforms(
+    name: str, function: Callable[..., Any], platforms: Sequence[str]
+) -> Callable[..., Any]:
+    """Returns the function of a primitive as some platforms compute it, with the same bits.
+
+    Args:
+        name: The name of the primitive.
+        function: The function.
+        platforms: The platforms that the program is for.
+    """
+    if name == "dot_general":
+        return functools.partial(function, platforms=platforms)
+    if name == "conv_general_dilated":
+        # The libraries of devices other than a CPU may compute it by a transform.
+        return functools.partial(function, by_products=arithmetic.are_kept_on(platforms))
+    return function
 
 
 def _log2(value: jax.Array, **_: Any) -> jax.Array:

@@ -18,7 +18,7 @@ from jax.interpreters import mlir
 from impl._core.jax_internals import jaxprs, lowering
 from impl._core.numerics import fence
 from impl._exact import arithmetic, convolution, products, scatter, sums
-from impl.programs import _joined_sums
+from impl.programs import _joined_sums, _portable_functions
 from impl.programs._joined_sums import Names
 from impl.programs._part_rules import OTHER, State
 
@@ -54,18 +54,16 @@ _FUNCTIONS: Mapping[str, Callable[..., jax.Array]] = {
 
 
 def _lower_whole(context: Any, *operands: Any, name: str, params: Any, **names: Names) -> Any:
-    function = functools.partial(_FUNCTIONS[name], **dict(params), **names)
-    is_cpu = set(lowering.platforms(context)) == {"cpu"}
-    if name == "dot_general":
-        function = functools.partial(function, platforms=lowering.platforms(context))
-    if name == "conv_general_dilated":
-        function = functools.partial(function, by_products=not is_cpu)
+    function: Callable[..., Any] = functools.partial(_FUNCTIONS[name], **dict(params), **names)
+    platforms = lowering.platforms(context)
+    function = _portable_functions.on_platforms(name, function, platforms)
+    are_kept = arithmetic.are_kept_on(platforms)
 
     def run(*operands: jax.Array) -> jax.Array:
         return fence(function(*operands))
 
     rule = mlir.lower_fun(run, multiple_results=False)
-    with arithmetic.wide(), arithmetic.where_subnormals(are_kept=not is_cpu):
+    with arithmetic.wide(), arithmetic.where_subnormals(are_kept=are_kept):
         return rule(lowering.natively(context), *operands)
 
 

@@ -23,8 +23,15 @@ from jax.sharding import Mesh
 from conformance.machine_code import compiler
 from spec import gpus
 
-#: The GPU and the release of CUB for which XLA has a table, by the name of the target.
-_MEASURED = {"h200": ("NVIDIA H100 80GB HBM3", "3.1.2"), "h100": ("NVIDIA H100 80GB HBM3", "3.1.2")}
+#: The GPU for which XLA has a table, by the name of the target.
+_MEASURED = {
+    "a100": "NVIDIA A100-SXM4-40GB",
+    "b200": "NVIDIA B200",
+    "h100": "NVIDIA H100 80GB HBM3",
+    "h200": "NVIDIA H100 80GB HBM3",
+}
+#: The release of CUB of the tables of jaxlib 0.11.2.
+_CUB = "3.1.2"
 #: XLA's answer to a table that lacks a sort is an error.
 _WITH_CUB = {"xla_gpu_deviceless_cub_mode": "DEVICELESS_CUB_NO_FALLBACK"}
 _NAME = re.compile(r'^((?:  name|device_description_str): )"[^"]*"', re.MULTILINE)
@@ -117,13 +124,22 @@ def _with_cub(function: Callable[..., Any], inputs: tuple[Any, ...], target: str
 
 @functools.cache
 def _mesh_with_table(target: str) -> Mesh:
-    name, release = _MEASURED[target]
+    text = description_with_table(target)
+    topology = topologies.get_topology_desc(target, "cuda", topology="1x1x1", target_config=text)
+    return Mesh(np.array(topology.devices), ("_",))
+
+
+def description_with_table(target: str) -> str:
+    """Returns the description of a GPU, with the name and the CUB for which XLA has a table.
+
+    Raises:
+        ValueError: The description does not have its name where it is expected.
+    """
+    name, release = _MEASURED[target], _CUB
     text, count = _NAME.subn(rf'\g<1>"{name}"', gpus.description(target))
     if count != _NAMES:
         raise ValueError(f"the description of {target} has the name of the GPU {count} times")
-    text = text.replace("gpu_device_info {", f'gpu_device_info {{\n  cub_version: "{release}"')
-    topology = topologies.get_topology_desc(target, "cuda", topology="1x1x1", target_config=text)
-    return Mesh(np.array(topology.devices), ("_",))
+    return text.replace("gpu_device_info {", f'gpu_device_info {{\n  cub_version: "{release}"')
 
 
 def _read(paths: list[Path]) -> str:

@@ -32,7 +32,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="print each launch of the cases with this in their name; may be given again",
     )
     parser.add_argument(
-        "--write", action="store_true", help="write the table and the JSON of all cases"
+        "--write",
+        action="store_true",
+        help="write the table and the JSON; with -k the other cases stay as they are there",
     )
     # The tables of CUB's memory are XLA's, which has none for the other GPUs' sorts.
     parser.add_argument("--target", choices=TARGETS, default="h200", help="default: h200")

@@ -18,10 +18,10 @@ from conformance.machine_code.costs.measured import CaseCost, ProgramCost
 _FILE = "known_excesses.toml"
 #: The costs that a budget bounds, and the words for each.
 TERMS = {field.name: field.name for field in dataclasses.fields(Budget)} | {
-    "floors": "bytes, in floors,",
+    "floors": "bytes, in floors",
     "rounds": "rounds of loops",
     "serial": "bytes moved by one program with a loop",
-    "off": "launches or bytes with the mode off, in those of plain JAX,",
+    "off": "launches or bytes with the mode off, in those of plain JAX",
 }
 _CONTRIBUTORS = 4
 _ADVICE = (
@@ -78,6 +78,11 @@ def unknown_names(known: Sequence[Excess], names: Collection[str]) -> list[str]:
     """Returns an error for each entry of a case that is not there."""
     missing = dict.fromkeys(excess.case for excess in known if excess.case not in names)
     return [f"{_FILE}: there is no case {name}; remove the entry" for name in missing]
+
+
+def exceeded(case: CostCase, cost: CaseCost) -> list[str]:
+    """Returns the terms of the budget that the costs of a case exceed."""
+    return [term for term, budget, value in _terms(case, cost) if value > budget]
 
 
 def failures(case: CostCase, cost: CaseCost, known: Sequence[Excess]) -> Iterator[str]:

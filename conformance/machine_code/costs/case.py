@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -57,7 +56,7 @@ class CostCase:
     inputs: tuple[Shape, ...]
     plain: Callable[..., Any] | None = None
     budget: Budget = Budget()
-    rounds: Mapping[str, int] = MappingProxyType({})
+    rounds: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
 def floats(*dimensions: int, dtype: DTypeLike = jnp.float32) -> Shape:

@@ -28,17 +28,16 @@ def cases() -> Iterator[CostCase]:
 
 
 @functools.cache
-def _by_name() -> dict[str, CostCase]:
+def by_name() -> dict[str, CostCase]:
+    """Returns all cases, by their names."""
     return {case.name: case for case in cases()}
 
 
 def main(options: argparse.Namespace) -> int:
     """Counts what the options select, and returns the exit status."""
     words = [*options.words, *options.explain]
-    selected = [name for name in _by_name() if is_selected(name, words)]
+    selected = [name for name in by_name() if is_selected(name, words)]
     problem = None if selected else f"no case has {' or '.join(words)} in its name"
-    if options.write and words:
-        problem = "--write writes the table of all cases: leave -k and --explain away"
     if options.processes < 1:
         problem = f"-n {options.processes}: at least one process is needed"
     if problem:
@@ -54,20 +53,25 @@ def main(options: argparse.Namespace) -> int:
     for each in found:
         if any(word in each.case for word in options.explain):
             print("\n".join(["", *table.explanation(each)]))
-    print("\n".join(["", *table.summary(found)]))
+    made = {
+        each.case: table.data(each, budgets.exceeded(by_name()[each.case], each)) for each in found
+    }
+    print("\n".join(["", *table.rows(made)]))
     if options.write:
-        table.write(found, options.target)
-    failures = [
-        failure
-        for each in found
-        for failure in budgets.failures(_by_name()[each.case], each, budgets.known_excesses())
-    ]
-    if not words:
-        failures += budgets.unknown_names(budgets.known_excesses(), _by_name())
+        table.write(made, list(by_name()), options.target)
+    failures = list(_failures(found, complete=not words))
     for failure in failures:
         print(f"\nFAILED {failure}")
     print(f"\n{len(found)} cases, {len(failures)} failures, {time.perf_counter() - start:.0f} s")
     return 1 if failures else 0
+
+
+def _failures(found: Sequence[CaseCost], *, complete: bool) -> Iterator[str]:
+    known = budgets.known_excesses()
+    for each in found:
+        yield from budgets.failures(by_name()[each.case], each, known)
+    if complete:
+        yield from budgets.unknown_names(known, by_name())
 
 
 def _measure_all(names: Sequence[str], target: str, processes: int) -> list[CaseCost] | None:
@@ -99,6 +103,6 @@ def _prepare(parent: Path) -> None:
 def _measure(name: str, target: str) -> CaseCost:
     """Counts a case; runs in a process of the pool."""
     try:
-        return measure(_by_name()[name], target)
+        return measure(by_name()[name], target)
     finally:
         jax.clear_caches()  # The next case shares no program with this one.

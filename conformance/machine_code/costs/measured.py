@@ -110,12 +110,14 @@ class CaseCost:
 def measure(case: CostCase, target: str) -> CaseCost:
     """Compiles the sides of a case for a GPU, and counts them. Prepare the process first."""
     start = time.perf_counter()
-    sides, errors = {}, {}
+    sides: dict[str, ProgramCost] = {}
+    errors: dict[str, str] = {}
+    known: dict[str, DeviceProgram] = {}
     for side, function in _sides(case):
         try:
             with impl.deterministic(side == "on", profile=PROFILE if side == "on" else None):
-                program = device_programs.compile_for_device(function, case.inputs, target)
-            sides[side] = cost_of(program, case.rounds)
+                program = device_programs.compile_for_device(function, case.inputs, target, known)
+            sides[side] = cost_of(program, case.rounds, assembled=side == "on")
         except Exception as error:  # noqa: BLE001  # a compiler's error, whatever it is, is reported
             errors[side] = f"{type(error).__name__}: {error}"
     return CaseCost(case.name, target, sides, errors, time.perf_counter() - start)
@@ -128,21 +130,31 @@ def _sides(case: CostCase) -> Iterator[tuple[str, Callable[..., Any]]]:
         yield "plain", case.plain
 
 
-def cost_of(program: DeviceProgram, rounds: Mapping[str, int]) -> ProgramCost:
-    """Returns the cost of a program."""
+def cost_of(
+    program: DeviceProgram, rounds: Mapping[str, int], *, assembled: bool = False
+) -> ProgramCost:
+    """Returns the cost of a program.
+
+    Args:
+        program: The program.
+        rounds: The rounds of loops that it does not bound, by a part of their scope.
+        assembled: Whether to assemble its kernels, which tells their registers.
+    """
     account: Account = hlo_costs.account_of(program.hlo, rounds)
     total = account.cost
     return ProgramCost(
         launches=total.launches,
         moved=total.moved,
         floor=account.floor,
-        parts=tuple((launch, _kernel(launch, program)) for launch in account.launches),
+        parts=tuple(
+            (each, _kernel(each, program, assembled=assembled)) for each in account.launches
+        ),
         loops=account.loops,
         with_cub=program.with_cub,
     )
 
 
-def _kernel(launch: Launch, program: DeviceProgram) -> Kernel:
+def _kernel(launch: Launch, program: DeviceProgram, *, assembled: bool) -> Kernel:
     """Returns what the kernel of a launch takes."""
     if launch.kind not in {"kernel", "Pallas"}:
         return Kernel()
@@ -155,7 +167,7 @@ def _kernel(launch: Launch, program: DeviceProgram) -> Kernel:
     if name is None or text is None:
         return kernel
     kernel = dataclasses.replace(kernel, loops=ptx_reader.loops(ptx_reader.entries(text)[name]))
-    ptxas = assembler.find_assembler()
+    ptxas = assembler.find_assembler() if assembled else None
     if ptxas is None:
         return kernel
     taken = assembler.kernel_resources(text, ptxas)

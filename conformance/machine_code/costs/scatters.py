@@ -150,7 +150,7 @@ def _counts(count: int) -> Iterator[CostCase]:
         f"bincount-{size}",
         "bincount",
         "forward",
-        lambda x: impl.bincount(x, minlength=100),
+        lambda x: impl.bincount(x, length=100),
         (ints(count),),
         lambda x: jnp.bincount(x, length=100),
         Budget(launches=8, floors=3),

@@ -16,6 +16,10 @@ from conformance.reporting import report
 _FOLDER = Path(__file__).parents[1]
 #: The table that the site shows.
 TABLE = _FOLDER / "costs.md"
+#: The table of the samples of the suite.
+SAMPLES = _FOLDER / "costs_of_samples.md"
+#: The beginning of the names of these.
+_SAMPLE = "sample-"
 #: The same as data, with each launch of the program with the mode on.
 DATA = _FOLDER / "costs.json"
 _PLUGIN = "jax-cuda13-plugin"
@@ -162,9 +166,7 @@ def write(made: Mapping[str, Mapping[str, Any]], names: Sequence[str], target: s
     found = {**(before.get("cases", {}) if same else {}), **made}
     cases = {name: found[name] for name in names if name in found}
     releases = f"jax {about['jax']}, {_PLUGIN} {about[_PLUGIN]}"
-    heading = [
-        "# What ordered programs cost by their compiled code",
-        "",
+    about_all = [
         f"- Compiled for one {target.upper()} by XLA of {releases}; nothing ran.",
         "- A floor: each operand read once and each result written once.",
         "- In brackets: the bytes with the mode on, in those of plain JAX or of the mode off.",
@@ -174,7 +176,13 @@ def write(made: Mapping[str, Mapping[str, Any]], names: Sequence[str], target: s
         "- `python -m conformance costs --write`",
         "",
     ]
-    TABLE.write_text("\n".join([*heading, *rows(cases)]) + "\n", encoding="utf-8")
+    for path, title, is_sample in (
+        (TABLE, "What ordered programs cost by their compiled code", False),
+        (SAMPLES, "The same of the first sample of each operation", True),
+    ):
+        shown = {name: cases[name] for name in cases if name.startswith(_SAMPLE) == is_sample}
+        lines = [f"# {title}", "", *about_all, *rows(shown)]
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     DATA.write_text(_text({**about, "part": list(_PART), "cases": cases}), encoding="utf-8")
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import spec
-from conformance import machine_code
+from conformance import benchmarks, machine_code
 from conformance.adapters import smoke
 from conformance.adapters.base import Adapter
 from conformance.hardware import options as hardware_options
@@ -42,6 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     handlers = {
         "compile": machine_code.run,
+        "bench": benchmarks.run_bench,
+        "tables": benchmarks.run_tables,
         "expectations": _rewrite,
         "differences": _differences,
         "show": show.show,
@@ -79,6 +81,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="`nox -s gpu_compile` installs what it needs: XLA's plugin for CUDA, and no GPU.",
     )
     machine_code.add_options(compile_parser)
+    benchmarks.add_commands(commands)
     show_parser = commands.add_parser("show", help="print what a report found")
     show_parser.add_argument("report", type=Path, metavar="REPORT.json")
     diff_parser = commands.add_parser(

@@ -31,7 +31,8 @@ _STYLE: Mapping[str, Any] = {
 def write(report: Report, folder: Path) -> list[Path]:
     """Writes the plots of each family to a folder, and returns the files."""
     paths = []
-    with mpl.rc_context(dict(_STYLE)):
+    style: Any = dict(_STYLE)
+    with mpl.rc_context(style):
         for name, family in report.families.items():
             made = {"": _ratios(family), "-curve": _curve(family)}
             for ending, figure in made.items():
@@ -67,19 +68,22 @@ def _ratios(family: Family) -> Figure | None:
 
 def _curve(family: Family) -> Figure | None:
     """Returns the time of each side over the size, with both axes logarithmic."""
-    chosen = [each for each in family.measurements if each.n is not None]
+    chosen = [(each.n, each) for each in family.measurements if each.n is not None]
     if len(chosen) < 2:  # one point is no curve
         return None
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.add_subplot()
-    for side, color, mark in zip(_sides(chosen), _COLORS, _MARKS, strict=False):
-        points = [(each.n, each.sides[side]) for each in chosen if side in each.sides]
+    for side, color, mark in zip(
+        _sides([each for _, each in chosen]), _COLORS, _MARKS, strict=False
+    ):
+        points = [(n, each.sides[side]) for n, each in chosen if side in each.sides]
         x = [n for n, _ in points]
         axes.plot(x, [times.median for _, times in points], f"{mark}-", color=color, label=side)
         lows, highs = ([getattr(times, q) for _, times in points] for q in ("low", "high"))
         axes.fill_between(x, lows, highs, color=color, alpha=0.2)
-    copies = [(each.n, each.copy_ms) for each in chosen if each.copy_ms is not None]
-    axes.plot(*zip(*copies, strict=True), "--", color=_GREY, label="a copy of the bytes")
+    copies = [(n, each.copy_ms) for n, each in chosen if each.copy_ms is not None]
+    x, y = [n for n, _ in copies], [ms for _, ms in copies]
+    axes.plot(x, y, "--", color=_GREY, label="a copy of the bytes")
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("size")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from jax import lax
 
+from impl._core import replicas
 from impl._exact import arithmetic, grid, scatter
 from impl.tests.exact._sums import DTYPES, assert_same, lowered, rough, run
 from impl.tests.programs.drawn_scatters import draw
@@ -21,6 +22,9 @@ SCALARS = lax.ScatterDimensionNumbers((), (0,), (0,))
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch):
     monkeypatch.setattr(scatter, "_CHUNK", 5)
+    monkeypatch.setattr(replicas, "_FEW", 10)
+    monkeypatch.setattr(replicas, "_SHARE", 1)
+    monkeypatch.setattr(replicas, "_SLOTS", 4)
 
 
 def all_places(operand, indices, updates, **options):

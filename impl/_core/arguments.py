@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 import spec
-from impl._core import symbolic_sizes
+from impl._core import eager, symbolic_sizes
 
 #: The types that ops accept as an array.
 Array: TypeAlias = jax.Array | npt.NDArray[Any] | np.generic
@@ -212,27 +212,36 @@ def index_range(
     Raises:
         RuntimeError: An index is out of range (or ``error``).
     """
-    values = known(index)
-    if values is None:
-        return
     low = -size if wrap else 0
-    if values.size == 0 or (values.min() >= low and values.max() < size):
-        return
-    position = tuple(int(i) for i in np.argwhere((values < low) | (values >= size))[0])
-    allowed = f"allowed are {low} to {size - 1}" if size else "none is allowed"
-    at = f"an input of {size} elements" if dim is None else f"dimension {dim} with size {size}"
-    raise error(
-        f"{function}(): index {values[position]} is out of bounds for {of or at}, at position "
-        f"{list(position)} of argument '{name}'; {allowed}"
-    )
+
+    def check(values: npt.NDArray[Any]) -> None:
+        if values.size == 0 or (
+            np.minimum.reduce(values, axis=None) >= low
+            and np.maximum.reduce(values, axis=None) < size
+        ):
+            return
+        position = tuple(int(i) for i in np.argwhere((values < low) | (values >= size))[0])
+        allowed = f"allowed are {low} to {size - 1}" if size else "none is allowed"
+        at = f"an input of {size} elements" if dim is None else f"dimension {dim} with size {size}"
+        raise error(
+            f"{function}(): index {values[position]} is out of bounds for {of or at}, at position "
+            f"{list(position)} of argument '{name}'; {allowed}"
+        )
+
+    eager.when_known(check, index)
 
 
 def known(value: Any) -> npt.NDArray[Any] | None:
     """Returns the values of an array, or None if this process does not know them yet.
 
-    They are unknown under ``jit``, and for an array whose shards are in several processes.
+    They are unknown under ``jit``, and for an array whose shards are in several processes. An op
+    that asks runs as it is written, and is not compiled, where it is called outside of ``jit``:
+    ``eager.when_known`` is for checks.
     """
-    if isinstance(value, jax.core.Tracer) or not getattr(value, "is_fully_addressable", True):
+    if isinstance(value, jax.core.Tracer):
+        eager.refuse()
+        return None
+    if not getattr(value, "is_fully_addressable", True):
         return None
     return np.asarray(value)
 

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Literal
 
 import spec
+from impl._core import eager
 from impl._mode import emulation, switches
 from impl._mode import modes as _mode
 from impl._mode.emulation import Emulation
@@ -134,7 +135,8 @@ def questions() -> Iterator[list[Question]]:
     record: list[Question] = []
     token = _records.set((*_records.get(), record))
     try:
-        yield record
+        with eager.as_written():
+            yield record
     finally:
         _records.reset(token)
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._mode.decide import decide
 from impl._primitives.alert import alert
@@ -17,6 +17,7 @@ from impl._primitives.scatter_accumulate import scatter_accumulate
 _NAME = "bincount"
 
 
+@eager.compiled
 def bincount(
     input: Array,
     weights: Array | None = None,

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.numerics import accumulator, convert
 from impl._core.shard_axes import aligned
@@ -24,6 +24,7 @@ from impl._primitives.scatter_accumulate import scatter_accumulate
 _NAME = "histc"
 
 
+@eager.compiled
 def histc(input: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> jax.Array:
     """Counts the elements in each of ``bins`` bins of equal width from ``min`` to ``max``.
 

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core import arguments, embedding_rows
+from impl._core import arguments, eager, embedding_rows
 from impl._core.arguments import Array
 from impl._core.numerics import convert, fence, lowest
 from impl._mode.decide import Decision, decide
@@ -28,6 +28,7 @@ _PROMOTED = tuple(map(np.dtype, ("bool", "uint8", "int8", "int16", "int32", "int
 _OP = f"nn.functional.{_NAME}"
 
 
+@eager.compiled
 def embedding_bag(
     input: Array,
     weight: Array,

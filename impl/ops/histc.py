@@ -6,6 +6,7 @@ bin. The counts are a scatter-accumulate of int32 ones, which is exact in every 
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -106,15 +107,23 @@ def _check_range(input: Any, dtype: jax.typing.DTypeLike, low: Any, high: Any) -
         return
     least, most = (end.astype(dtype).astype(_wide(dtype)) for end in ends)
     if least == most:
-        values = arguments.known(input)
-        if values is None:
+        eager.when_known(functools.partial(_check_range_of, number=least), input)
+    else:
+        _check_ends(least, most)
+
+
+def _check_range_of(values: np.ndarray[Any, Any], *, number: Any) -> None:
+    """Refuses the range of the elements, or that of a number if there are none."""
+    least = values.min().astype(number.dtype) if values.size else number
+    most = values.max().astype(number.dtype) if values.size else number
+    if least == most:
+        if not jnp.issubdtype(values.dtype, jnp.floating):
             return
-        if values.size:
-            least, most = values.min().astype(least.dtype), values.max().astype(least.dtype)
-        if least == most:
-            if not jnp.issubdtype(dtype, jnp.floating):
-                return
-            least, most = least - 1, most + 1
+        least, most = least - 1, most + 1
+    _check_ends(least, most)
+
+
+def _check_ends(least: Any, most: Any) -> None:
     if not (np.isfinite(least) and np.isfinite(most)):
         raise RuntimeError(
             f"{_NAME}(): range of [{least}, {most}] is not finite; pass finite 'min' and 'max', "

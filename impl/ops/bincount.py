@@ -74,19 +74,20 @@ def bincount(
 
 
 def _length(input: Any, minlength: int, length: int | None) -> int:
-    known = not isinstance(input, jax.core.Tracer)
+    values = arguments.known(input)
     if length is not None:
         length = arguments.integer(_NAME, "length", length)
         if length < minlength:
             raise RuntimeError(
                 f"{_NAME}(): length must not be below minlength, but got {length} and {minlength}"
             )
-    elif not known:
+    elif values is None:
         raise TypeError(
             f"{_NAME}(): the length of the result depends on the values of 'input', which are not "
-            "known under jit; pass length=, as for jax.numpy.bincount"
+            "known under jit, or where other processes have a part of it; pass length=, as for "
+            "jax.numpy.bincount"
         )
-    values = np.asarray(input) if known else np.zeros(0, int)
+    values = np.zeros(0, int) if values is None else values
     if values.size and values.min() < 0:
         position = int(np.argmin(values))
         raise RuntimeError(

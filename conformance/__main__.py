@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import spec
-from conformance import machine_code
+from conformance import benchmarks, machine_code
 from conformance.adapters import smoke
 from conformance.adapters.base import Adapter
 from conformance.hardware import options as hardware_options
@@ -43,6 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     handlers = {
         "compile": machine_code.run,
+        "bench": benchmarks.run_bench,
+        "tables": benchmarks.run_tables,
         "costs": costs.run,
         "expectations": _rewrite,
         "differences": _differences,
@@ -81,6 +83,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="`nox -s gpu_compile` installs what it needs: XLA's plugin for CUDA, and no GPU.",
     )
     machine_code.add_options(compile_parser)
+    benchmarks.add_commands(commands)
     costs_parser = commands.add_parser(
         "costs",
         help="count the launches and bytes of programs, and compare them with their budgets",

@@ -11,11 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 
 import impl
-from conformance.benchmarks.timing import Measurement, Side, measure_case, run
+from conformance.benchmarks.case import Case, Setting, Side, run
 from conformance.benchmarks.torch_peer import TorchPeer
 
 TITLE = "conv2d, float32"
 BASE = "XLA's convolution"
+OURS = "ordered"
 #: The reason why another side is more than twice as fast.
 REMARKS = (
     (
@@ -48,29 +49,25 @@ SIZES: Mapping[str, Size] = MappingProxyType(
 )
 
 
-def measure(*, times: int, rounds: int, torch: TorchPeer | None) -> Iterator[Measurement]:
-    """Measures every size, with ``times`` as many images. Backward computes both gradients."""
-    for layer, size in SIZES.items():
+def cases(setting: Setting) -> Iterator[Case]:
+    """Yields every size, with ``times`` as many images. Backward computes both gradients."""
+    for layer, size in setting.some(SIZES).items():
         rng = np.random.default_rng(0)
-        shape = (size.batch * times, size.channels, size.side, size.side)
+        shape = (size.batch * setting.times, size.channels, size.side, size.side)
         weight = (size.outputs, size.channels, size.kernel, size.kernel)
         arrays = tuple(rng.normal(size=s).astype(np.float32) for s in (shape, weight))
-        torch_sides = _torch_sides(torch, size, *arrays) if torch else {}
-        for direction, sides, ordered in _jax_sides(size, *map(jnp.asarray, arrays)):
-            if direction in torch_sides:
-                sides["PyTorch"] = torch_sides[direction]
+        torch_sides = _torch_sides(setting.torch, size, *arrays) if setting.torch else {}
+        for direction, sides in _jax_sides(size, *map(jnp.asarray, arrays)):
             case = {
                 "layer": layer,
                 "size": f"{list(shape)}, {list(weight)}, stride {size.stride}",
                 "direction": direction,
             }
-            yield measure_case(case, sides, ordered, rounds=rounds)
+            yield Case(case, {**sides, **torch_sides.get(direction, {})}, OURS)
 
 
-def _jax_sides(
-    size: Size, x: jax.Array, w: jax.Array
-) -> Iterator[tuple[str, dict[str, Side], Any]]:
-    """Yields each direction with its sides and its ordered program."""
+def _jax_sides(size: Size, x: jax.Array, w: jax.Array) -> Iterator[tuple[str, dict[str, Side]]]:
+    """Yields each direction with its sides."""
     forward: dict[str, Side] = {}
     backward: dict[str, Side] = {}
     for name, mode in ((BASE, False), ("ordered", True)):
@@ -86,11 +83,11 @@ def _jax_sides(
             backward_program = apply.lower(pullback, out).compile()
         forward[name] = run(forward_program, x, w)
         backward[name] = run(backward_program, pullback, out)
-    yield "forward", forward, forward_program
-    yield "backward", backward, backward_program
+    yield "forward", forward
+    yield "backward", backward
 
 
-def _torch_sides(torch: TorchPeer, size: Size, *arrays: Any) -> Mapping[str, Side]:
+def _torch_sides(torch: TorchPeer, size: Size, *arrays: Any) -> Mapping[str, Mapping[str, Side]]:
     tensors = torch.tensors(arrays, requires_grad=True)
 
     def op() -> Any:
@@ -98,6 +95,6 @@ def _torch_sides(torch: TorchPeer, size: Size, *arrays: Any) -> Mapping[str, Sid
 
     out = op()
     return {
-        "forward": torch.forward_side(op),
-        "backward": torch.backward_side(out, tensors, out.detach().clone()),
+        "forward": torch.forward_sides(op),
+        "backward": torch.backward_sides(out, tensors, out.detach().clone()),
     }

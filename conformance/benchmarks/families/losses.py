@@ -12,14 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 
 import impl
-from conformance.benchmarks.timing import Measurement, Side, measure_case, run
+from conformance.benchmarks.case import Case, Setting, Side, run
 from conformance.benchmarks.torch_peer import TorchPeer
 
 TITLE = "Losses, float32, mean"
-BASE = "ordered"
-#: On a GPU PyTorch has no deterministic nll_loss of images and no deterministic gradient of
-#: ctc_loss.
-TORCH_DETERMINISTIC_ON_GPU = False
+BASE = "jax.numpy"
+OURS = "ordered"
 DIRECTIONS = ("forward", "forward and backward")
 
 #: For ctc_loss: the length of the inputs, their number, and the classes. For the others: the shape
@@ -52,16 +50,18 @@ class _Call:
     plain: Callable[..., Any]
 
 
-def measure(*, times: int, rounds: int, torch: TorchPeer | None) -> Iterator[Measurement]:
-    """Measures every loss, alone and with its gradient, with ``times`` as many elements."""
+def cases(setting: Setting) -> Iterator[Case]:
+    """Yields every loss, alone and with its gradient, with ``times`` as many elements."""
     for op, shape in SIZES.items():
-        call = _ctc(op, shape, times) if op == "ctc_loss" else _by_class(op, shape, times)
-        torch_sides = _torch_sides(torch, call) if torch else {}
-        for direction, sides, ordered in _jax_sides(call):
-            if direction in torch_sides:
-                sides["PyTorch"] = torch_sides[direction]
+        call = (
+            _ctc(op, shape, setting.times)
+            if op == "ctc_loss"
+            else _by_class(op, shape, setting.times)
+        )
+        torch_sides = _torch_sides(setting.torch, call) if setting.torch else {}
+        for direction, sides in _jax_sides(call):
             case = {"op": op, "input": str(list(call.input.shape)), "direction": direction}
-            yield measure_case(case, sides, ordered, rounds=rounds)
+            yield Case(case, {**sides, **torch_sides.get(direction, {})}, OURS)
 
 
 def _by_class(op: str, shape: tuple[int, ...], times: int) -> _Call:
@@ -107,8 +107,8 @@ def _plain_ctc(x: Any, targets: Any, _: Any, lengths: Any) -> Any:
     return (-jnp.logaddexp(ends[:, 0], ends[:, 1]) / lengths).mean()
 
 
-def _jax_sides(call: _Call) -> Iterator[tuple[str, dict[str, Side], Any]]:
-    """Yields each direction with its sides and its ordered program."""
+def _jax_sides(call: _Call) -> Iterator[tuple[str, dict[str, Side]]]:
+    """Yields each direction with its sides."""
     arguments = tuple(map(jnp.asarray, (call.input, *call.targets)))
 
     def programs(function: Callable[..., Any]) -> list[Any]:
@@ -119,11 +119,10 @@ def _jax_sides(call: _Call) -> Iterator[tuple[str, dict[str, Side], Any]]:
         ordered_programs = programs(getattr(impl.nn.functional, call.op))
     plain_programs = programs(call.plain)
     for direction, ordered, plain in zip(DIRECTIONS, ordered_programs, plain_programs, strict=True):
-        sides = {BASE: run(ordered, *arguments), "jax.numpy": run(plain, *arguments)}
-        yield direction, sides, ordered
+        yield direction, {BASE: run(plain, *arguments), OURS: run(ordered, *arguments)}
 
 
-def _torch_sides(torch: TorchPeer, call: _Call) -> Mapping[str, Side]:
+def _torch_sides(torch: TorchPeer, call: _Call) -> Mapping[str, Mapping[str, Side]]:
     (value,) = torch.tensors((call.input,), requires_grad=True)
     targets = torch.tensors(call.targets)
     function = getattr(torch.torch.nn.functional, call.op)
@@ -131,5 +130,5 @@ def _torch_sides(torch: TorchPeer, call: _Call) -> Mapping[str, Side]:
     def loss() -> Any:
         return function(value, *targets)
 
-    sides = (torch.forward_side(loss), torch.forward_and_backward_side(loss, (value,)))
+    sides = (torch.forward_sides(loss), torch.forward_and_backward_sides(loss, (value,)))
     return dict(zip(DIRECTIONS, sides, strict=True))

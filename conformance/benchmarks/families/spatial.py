@@ -11,13 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 
 import impl
-from conformance.benchmarks.timing import Measurement, Side, measure_case, run
+from conformance.benchmarks.case import Case, Setting, Side, run
 from conformance.benchmarks.torch_peer import TorchPeer
 
 TITLE = "Spatial ops, float32"
 BASE = "ordered"
-#: On a GPU PyTorch has no deterministic gradients for several of these ops.
-TORCH_DETERMINISTIC_ON_GPU = False
+OURS = "ordered"
 #: The reasons why another side is more than twice as fast.
 REMARKS = (
     (
@@ -55,23 +54,21 @@ OPS: Mapping[str, Callable[[Any, Any, Any], Any]] = MappingProxyType(
 )
 
 
-def measure(*, times: int, rounds: int, torch: TorchPeer | None) -> Iterator[Measurement]:
-    """Measures every op on every size in both directions, with ``times`` as many in a batch."""
-    for network, (batch, *rest) in SIZES.items():
+def cases(setting: Setting) -> Iterator[Case]:
+    """Yields every op on every size in both directions, with ``times`` as many in a batch."""
+    for network, (batch, *rest) in setting.some(SIZES).items():
         rng = np.random.default_rng(0)
-        x = rng.normal(size=(batch * times, *rest)).astype(np.float32)
-        grid = rng.uniform(-1, 1, (batch * times, *rest[1:], 2)).astype(np.float32)
+        x = rng.normal(size=(batch * setting.times, *rest)).astype(np.float32)
+        grid = rng.uniform(-1, 1, (batch * setting.times, *rest[1:], 2)).astype(np.float32)
         for name, op in OPS.items():
-            torch_sides = _torch_sides(torch, op, x, grid) if torch else {}
-            for direction, sides, ordered in _jax_sides(op, x, grid):
-                if direction in torch_sides:
-                    sides["PyTorch"] = torch_sides[direction]
+            torch_sides = _torch_sides(setting.torch, op, x, grid) if setting.torch else {}
+            for direction, sides in _jax_sides(op, x, grid):
                 case = {"op": name, "size": f"{network}, {list(x.shape)}", "direction": direction}
-                yield measure_case(case, sides, ordered, rounds=rounds)
+                yield Case(case, {**sides, **torch_sides.get(direction, {})}, OURS)
 
 
-def _jax_sides(op: Any, x: Any, grid: Any) -> Iterator[tuple[str, dict[str, Side], Any]]:
-    """Yields each direction with its sides and its ordered program."""
+def _jax_sides(op: Any, x: Any, grid: Any) -> Iterator[tuple[str, dict[str, Side]]]:
+    """Yields each direction with its sides."""
     value, points = jnp.asarray(x), jnp.asarray(grid)
     functions = impl.nn.functional
     with impl.deterministic(profile="complete"):
@@ -79,11 +76,11 @@ def _jax_sides(op: Any, x: Any, grid: Any) -> Iterator[tuple[str, dict[str, Side
         out, pullback = jax.vjp(jax.jit(lambda x: op(functions, x, points)), value)
         apply = jax.jit(lambda pullback, cotangent: pullback(cotangent))
         backward = apply.lower(pullback, out).compile()
-    yield "forward", {BASE: run(forward, value, points)}, forward
-    yield "backward", {BASE: run(backward, pullback, out)}, backward
+    yield "forward", {OURS: run(forward, value, points)}
+    yield "backward", {OURS: run(backward, pullback, out)}
 
 
-def _torch_sides(torch: TorchPeer, op: Any, x: Any, grid: Any) -> Mapping[str, Side]:
+def _torch_sides(torch: TorchPeer, op: Any, x: Any, grid: Any) -> Mapping[str, Mapping[str, Side]]:
     (value,), (points,) = torch.tensors((x,), requires_grad=True), torch.tensors((grid,))
 
     def forward() -> Any:
@@ -91,6 +88,6 @@ def _torch_sides(torch: TorchPeer, op: Any, x: Any, grid: Any) -> Mapping[str, S
 
     out = forward()
     return {
-        "forward": torch.forward_side(forward),
-        "backward": torch.backward_side(out, (value,), out.detach().clone()),
+        "forward": torch.forward_sides(forward),
+        "backward": torch.backward_sides(out, (value,), out.detach().clone()),
     }

@@ -11,11 +11,12 @@ import numpy as np
 from jax.experimental.sparse import BCOO, bcoo_dot_general
 
 import impl
-from conformance.benchmarks.timing import Measurement, Side, measure_case, run
+from conformance.benchmarks.case import Case, Setting, Side, run
 from conformance.benchmarks.torch_peer import TorchPeer
 
 TITLE = "bmm with a sparse left operand, float32"
-BASE = "ordered"
+BASE = "plain BCOO @ dense"
+OURS = "ordered"
 
 #: The batch, the rows and columns of the sparse operand, the inverse of its density, and the
 #: columns of the dense operand.
@@ -40,17 +41,15 @@ class Operands(NamedTuple):
     cotangent: Any
 
 
-def measure(*, times: int, rounds: int, torch: TorchPeer | None) -> Iterator[Measurement]:
-    """Measures every size and both directions, with ``times`` as many products in a batch."""
+def cases(setting: Setting) -> Iterator[Case]:
+    """Yields every size and both directions, with ``times`` as many products in a batch."""
     for batch, rows, columns, one_in, width in SIZES:
-        operands = _operands((batch * times, rows, columns), one_in, width)
-        torch_sides = _torch_sides(torch, operands) if torch else {}
+        operands = _operands((batch * setting.times, rows, columns), one_in, width)
+        torch_sides = _torch_sides(setting.torch, operands) if setting.torch else {}
         shapes = f"{list(operands.shape)}, 1 in {one_in:,}, by {list(operands.dense.shape)}"
-        for direction, sides, ordered in _jax_sides(operands):
-            if direction in torch_sides:
-                sides["PyTorch"] = torch_sides[direction]
+        for direction, sides in _jax_sides(operands):
             case = {"size": shapes, "direction": direction}
-            yield measure_case(case, sides, ordered, rounds=rounds)
+            yield Case(case, {**sides, **torch_sides.get(direction, {})}, OURS)
 
 
 def _operands(shape: tuple[int, int, int], one_in: int, width: int) -> Operands:
@@ -65,12 +64,12 @@ def _operands(shape: tuple[int, int, int], one_in: int, width: int) -> Operands:
     )
 
 
-def _jax_sides(operands: Operands) -> Iterator[tuple[str, dict[str, Side], Any]]:
-    """Yields each direction with its sides and its ordered program."""
+def _jax_sides(operands: Operands) -> Iterator[tuple[str, dict[str, Side]]]:
+    """Yields each direction with its sides."""
     arrays = (jnp.asarray(operands.data), jnp.asarray(operands.dense))
     indices, cotangent = jnp.asarray(operands.indices), jnp.asarray(operands.cotangent)
 
-    def programs(product: Any) -> list[tuple[Any, Side]]:
+    def programs(product: Any) -> list[Side]:
         def forward(data: jax.Array, dense: jax.Array) -> Any:
             return product(BCOO((data, indices), shape=operands.shape), dense)
 
@@ -79,16 +78,15 @@ def _jax_sides(operands: Operands) -> Iterator[tuple[str, dict[str, Side], Any]]
         apply = jax.jit(lambda pullback, cotangent: pullback(cotangent))
         backward_program = apply.lower(pullback, cotangent).compile()
         return [
-            (forward_program, run(forward_program, *arrays)),
-            (backward_program, run(backward_program, pullback, cotangent)),
+            run(forward_program, *arrays),
+            run(backward_program, pullback, cotangent),
         ]
 
     with impl.deterministic(profile="complete"):
         ordered = programs(impl.bmm)
     plain = programs(_plain)
     for index, direction in enumerate(("forward", "backward")):
-        sides = {BASE: ordered[index][1], "plain BCOO @ dense": plain[index][1]}
-        yield direction, sides, ordered[index][0]
+        yield direction, {BASE: plain[index], OURS: ordered[index]}
 
 
 def _plain(left: BCOO, right: jax.Array) -> Any:
@@ -96,7 +94,7 @@ def _plain(left: BCOO, right: jax.Array) -> Any:
     return bcoo_dot_general(left, right, dimension_numbers=numbers)
 
 
-def _torch_sides(torch: TorchPeer, operands: Operands) -> Mapping[str, Side]:
+def _torch_sides(torch: TorchPeer, operands: Operands) -> Mapping[str, Mapping[str, Side]]:
     batch = np.repeat(np.arange(operands.indices.shape[0]), operands.indices.shape[1])
     all_indices = np.stack([batch, *operands.indices.reshape(-1, 2).T.astype(np.int64)])
     indices, values, dense, cotangent = torch.tensors(
@@ -113,6 +111,6 @@ def _torch_sides(torch: TorchPeer, operands: Operands) -> Mapping[str, Side]:
         return torch.torch.bmm(sparse, dense)
 
     return {
-        "forward": torch.forward_side(product),
-        "backward": torch.backward_side(product(), (sparse, dense), cotangent),
+        "forward": torch.forward_sides(product),
+        "backward": torch.backward_sides(product(), (sparse, dense), cotangent),
     }

@@ -12,13 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 
 import impl
-from conformance.benchmarks.timing import Measurement, Side, measure_case, run
+from conformance.benchmarks.case import Case, Setting, Side, run
 from conformance.benchmarks.torch_peer import TorchPeer
 
 TITLE = "Scans along rows, float32"
 BASE = "plain JAX"
-#: On a GPU PyTorch has no deterministic cumsum.
-TORCH_DETERMINISTIC_ON_GPU = False
+OURS = "ordered"
 #: The reasons why another side is more than twice as fast.
 REMARKS = (
     (
@@ -37,6 +36,8 @@ SIZES: Mapping[str, tuple[tuple[int, int], ...]] = MappingProxyType(
         "cummax": ((4096, 4096),),
     }
 )
+#: The lengths of a row of a curve.
+CURVE = tuple(10**digits for digits in range(3, 9))
 #: The functions of plain JAX. Its cumulative maximum gives no indices.
 PLAIN: Mapping[str, Callable[[jax.Array], jax.Array]] = MappingProxyType(
     {
@@ -48,20 +49,29 @@ PLAIN: Mapping[str, Callable[[jax.Array], jax.Array]] = MappingProxyType(
 )
 
 
-def measure(*, times: int, rounds: int, torch: TorchPeer | None) -> Iterator[Measurement]:
-    """Measures every op, with rows ``times`` as long."""
+def cases(setting: Setting) -> Iterator[Case]:
+    """Yields every op, with rows ``times`` as long, and a curve of cumsum over the length."""
     for name, sizes in SIZES.items():
-        for rows, length in sizes:
-            x = _values(name, (rows, length * times))
-            value = jnp.asarray(x)
-            with impl.deterministic(profile="complete"):
-                ordered = jax.jit(functools.partial(_scan, name)).lower(value).compile()
-            plain = jax.jit(PLAIN[name]).lower(value).compile()
-            sides = {BASE: run(plain, value), "ordered": run(ordered, value)}
-            if torch:
-                sides["PyTorch"] = _torch_side(torch, name, x)
-            case = {"op": name, "rows": f"{rows:,}", "length": f"{length * times:,}"}
-            yield measure_case(case, sides, ordered, rounds=rounds)
+        for rows, length in setting.some(sizes[::-1]):
+            yield _case(setting, name, (rows, length * setting.times))
+    for length in setting.some(CURVE, 3):
+        # Argument and result are as large.
+        if setting.fits(8 * length):
+            yield _case(setting, "cumsum", (1, length), n=length)
+
+
+def _case(setting: Setting, name: str, shape: tuple[int, int], n: int | None = None) -> Case:
+    x = _values(name, shape)
+    value = jnp.asarray(x)
+    with impl.deterministic(profile="complete"):
+        ordered = jax.jit(functools.partial(_scan, name)).lower(value).compile()
+    with impl.deterministic(False):
+        plain = jax.jit(PLAIN[name]).lower(value).compile()
+    sides: dict[str, Side] = {BASE: run(plain, value), OURS: run(ordered, value)}
+    if setting.torch:
+        sides |= _torch_sides(setting.torch, name, x)
+    about = {"op": name, "rows": f"{shape[0]:,}", "length": f"{shape[1]:,}"}
+    return Case(about, sides, OURS, n=n)
 
 
 def _scan(name: str, x: jax.Array) -> Any:
@@ -74,6 +84,6 @@ def _values(name: str, shape: tuple[int, int]) -> Any:
     return np.exp(numbers / 100) if name == "cumprod" else numbers
 
 
-def _torch_side(torch: TorchPeer, name: str, x: Any) -> Side:
+def _torch_sides(torch: TorchPeer, name: str, x: Any) -> Mapping[str, Side]:
     (value,) = torch.tensors((x,))
-    return torch.side(lambda: getattr(torch.torch, name)(value, 1))
+    return torch.sides(lambda: getattr(torch.torch, name)(value, 1))

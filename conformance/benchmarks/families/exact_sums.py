@@ -11,8 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from conformance.benchmarks.timing import Measurement, measure_case, on_cpu, run
-from conformance.benchmarks.torch_peer import TorchPeer
+from conformance.benchmarks.case import Case, Setting, on_cpu, run
 from impl._exact import arithmetic, scatter, sums
 
 #: The destinations, the updates, and the width of each.
@@ -34,28 +33,27 @@ SUMS = (
 
 TITLE = "Exact scatters and sums, float32"
 BASE = "plain"
+OURS = "exact"
 
 
-def measure(*, times: int, rounds: int, torch: TorchPeer | None) -> Iterator[Measurement]:
-    """Measures scatters with ``times`` as many updates, and sums."""
-    del torch  # PyTorch has no exact sums.
+def cases(setting: Setting) -> Iterator[Case]:
+    """Yields scatters with ``times`` as many updates, and sums."""
     rng = np.random.default_rng(0)
-    for destinations, count, width in SCATTERS:
+    for destinations, count, width in setting.some(SCATTERS, 3):
         widths = (width,) if width > 1 else ()
-        index = rng.integers(0, destinations, count * times).astype(np.int32)
-        updates = rng.normal(size=(count * times, *widths)).astype(np.float32)
+        index = rng.integers(0, destinations, count * setting.times).astype(np.int32)
+        updates = rng.normal(size=(count * setting.times, *widths)).astype(np.float32)
         arrays = np.zeros((destinations, *widths), np.float32), index, updates
-        name = f"scatter {count * times:,} of {width} into {destinations:,}"
-        yield _measure(name, _plain, _exact, arrays, rounds)
+        name = f"scatter {count * setting.times:,} of {width} into {destinations:,}"
+        yield _case(name, _plain, _exact, arrays)
     for shape, axes in SUMS:
         values = rng.normal(size=shape).astype(np.float32)
         name = f"sum {list(shape)} over {list(axes)}"
-        yield _measure(
+        yield _case(
             name,
             functools.partial(lax.reduce_sum, axes=axes),
             functools.partial(sums.reduce_sum, axes=axes),
             (values,),
-            rounds,
         )
 
 
@@ -77,18 +75,17 @@ def _exact(operand: jax.Array, index: jax.Array, updates: jax.Array) -> jax.Arra
     )
 
 
-def _measure(
+def _case(
     name: str,
     plain: Callable[..., jax.Array],
     exact: Callable[..., jax.Array],
     arrays: tuple[Any, ...],
-    rounds: int,
-) -> Measurement:
+) -> Case:
     on_device = tuple(map(jnp.asarray, arrays))
     with arithmetic.wide():
         compiled = jax.jit(exact).lower(*on_device).compile()
     sides = {
         BASE: run(jax.jit(plain).lower(*on_device).compile(), *on_device),
-        "ordered, exact": run(compiled, *on_device),
+        OURS: run(compiled, *on_device),
     }
-    return measure_case({"case": name}, sides, compiled, rounds=rounds)
+    return Case({"case": name}, sides, OURS)

@@ -16,16 +16,18 @@ import numpy as np
 from jax import lax
 
 import impl
+from conformance.benchmarks.case import Case, Setting, Side, run
 from conformance.benchmarks.mode_scopes import Scope
-from conformance.benchmarks.timing import Measurement, Side, measure_case, run
-from conformance.benchmarks.torch_peer import TorchPeer
 
 TITLE = "The guarantee portable, float32"
 BASE = "plain"
+OURS = "portable"
+#: The side that runs once more under XLA's deterministic flags.
+UNDER_FLAGS = BASE
 REMARKS = (
     "Transformer: 2 layers, width 256, 4 heads, length 64, batch 32, 128 words, a step of Adam.",
     "ResNet: the gradient of two convolutions with batch norm, 8 x 16 x 16 x 64.",
-    "Compile: to trace, lower and compile with empty caches; medians of a tenth of the rounds.",
+    "Compile: to trace, lower and compile with empty caches.",
 )
 
 WIDTH, HEADS, LAYERS, LENGTH, BATCH, WORDS = 256, 4, 2, 64, 32, 128
@@ -43,21 +45,17 @@ SCOPES: Mapping[str, Scope] = {
 }
 
 
-def measure(*, times: int, rounds: int, torch: TorchPeer | None) -> Iterator[Measurement]:
-    """Measures every program, on ``times`` batches or rows."""
-    del torch  # PyTorch has no such guarantee.
-    for name, program in _programs(times).items():
+def cases(setting: Setting) -> Iterator[Case]:
+    """Yields every program, on ``times`` batches or rows."""
+    for name, program in _programs(setting).items():
         step, args = program
         compiled = {side: _compiled(scope, step, args) for side, scope in SCOPES.items()}
         steps = {side: run(each, *args) for side, each in compiled.items()}
-        portable = compiled["portable"]
-        yield measure_case({"program": name, "part": "run"}, steps, portable, rounds=rounds)
+        yield Case({"program": name, "part": "run"}, steps, OURS)
         compilations: dict[str, Side] = {
             side: functools.partial(_compiled, scope, step, args) for side, scope in SCOPES.items()
         }
-        few = max(1, rounds // 10)
-        case = {"program": name, "part": "compile"}
-        yield measure_case(case, compilations, portable, rounds=few)
+        yield Case({"program": name, "part": "compile"}, compilations, OURS, few=True)
 
 
 def _compiled(scope: Scope, step: Callable[..., Any], args: tuple[Any, ...]) -> Any:
@@ -67,12 +65,12 @@ def _compiled(scope: Scope, step: Callable[..., Any], args: tuple[Any, ...]) -> 
         return jax.jit(step).lower(*args).compile()
 
 
-def _programs(times: int) -> dict[str, Program]:
+def _programs(setting: Setting) -> dict[str, Program]:
     """Returns the programs and their arguments, by name."""
-    found = {name: program(times) for name, program in PROGRAMS.items()}
+    found = {name: program(setting.times) for name, program in PROGRAMS.items()}
     for rows, width, destinations in SCATTERS:
-        name = f"{rows * times:,} x {width} into {destinations:,}"
-        found[name] = _scatter(rows * times, width, destinations)
+        name = f"{rows * setting.times:,} x {width} into {destinations:,}"
+        found[name] = _scatter(rows * setting.times, width, destinations)
     return found
 
 

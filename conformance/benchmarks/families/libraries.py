@@ -8,10 +8,10 @@ from typing import Any
 import jax
 
 from conformance import programs
+from conformance.benchmarks.case import Case, Setting, Side, run
 from conformance.benchmarks.mode_scopes import BASE as BASE
+from conformance.benchmarks.mode_scopes import OURS as OURS
 from conformance.benchmarks.mode_scopes import SCOPES, Scope
-from conformance.benchmarks.timing import Measurement, Side, measure_case, run
-from conformance.benchmarks.torch_peer import TorchPeer
 
 TITLE = "Programs with Flax, Equinox, Jraph, NumPyro, BlackJAX and Optax, float32"
 #: The programs, and the factor of the number of examples.
@@ -20,20 +20,19 @@ SCALE = 8
 REMARKS = (
     "`plain JAX`: the rules for JAX's primitives are turned off.",
     "On a CPU the steps of the three sides are one program: their ratios show the noise.",
-    "Tracing and lowering: medians of a tenth of the rounds.",
+    "Tracing and lowering takes hundreds of times the time of a step, and is run less often.",
 )
 
 
-def measure(*, times: int, rounds: int, torch: TorchPeer | None) -> Iterator[Measurement]:
-    """Measures every program, with ``times`` as many examples."""
-    del torch  # It has no such programs.
-    for name in NAMES:
-        step, args = programs.build(name, SCALE * times)
+def cases(setting: Setting) -> Iterator[Case]:
+    """Yields every program, with ``times`` as many examples."""
+    for name in setting.some(NAMES, 2):
+        step, args = programs.build(name, SCALE * setting.times)
         compiled = {}
         for side, scope in SCOPES.items():
             with scope():
                 compiled[side] = _lowered(step, args).compile()
-        of_work = {
+        of_work: dict[str, dict[str, Side]] = {
             "step": {side: run(program, *args) for side, program in compiled.items()},
             "trace and lower": {
                 side: _lowering(step, args, scope) for side, scope in SCOPES.items()
@@ -41,9 +40,7 @@ def measure(*, times: int, rounds: int, torch: TorchPeer | None) -> Iterator[Mea
         }
         for work, sides in of_work.items():
             case = {"program": name, "work": work}
-            # A program is lowered in hundreds of times the time of a step.
-            few = rounds if work == "step" else max(2, rounds // 10)
-            yield measure_case(case, sides, compiled["ordered"], rounds=few)
+            yield Case(case, sides, OURS, few=work != "step")
 
 
 def _lowered(step: Callable[..., Any], args: tuple[Any, ...]) -> jax.stages.Lowered:

@@ -10,12 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from conformance.benchmarks.timing import Measurement, Side, measure_case, run
-from conformance.benchmarks.torch_peer import TorchPeer
+from conformance.benchmarks.case import Case, Setting, Side, run
 from impl._exact import arithmetic, convolution, products
 
 TITLE = "Exact products, float32"
 BASE = "plain"
+OURS = "coarse"
 REMARKS = (
     "Errors against float64: the median and the greatest, in 2^-24 of the product of magnitudes.",
     "A coarse product has the default precision, and a fine one the highest.",
@@ -31,24 +31,21 @@ BINADES = {"Gaussian": 0, "24 binades": 12}
 Product = Callable[..., Any]
 
 
-def measure(*, times: int, rounds: int, torch: TorchPeer | None) -> Iterator[Measurement]:
-    """Measures square products and convolutions, with ``times`` as many rows or images."""
-    del torch  # PyTorch has no such product.
+def cases(setting: Setting) -> Iterator[Case]:
+    """Yields square products and convolutions, with ``times`` as many rows or images."""
     for data, binades in BINADES.items():
-        for n in SIZES:
-            operands = _draw(((n * times, n), (n, n)), binades)
-            case = {"product": f"[{n * times}, {n}] by [{n}, {n}]", "data": data}
-            yield _measured(case, _dot, operands, rounds)
+        for n in setting.some(SIZES, 2):
+            operands = _draw(((n * setting.times, n), (n, n)), binades)
+            case = {"product": f"[{n * setting.times}, {n}] by [{n}, {n}]", "data": data}
+            yield _case(case, _dot, operands)
         for count, height, width, channels in IMAGES:
-            shapes = (count * times, height, width, channels), (3, 3, channels, channels)
+            shapes = (count * setting.times, height, width, channels), (3, 3, channels, channels)
             operands = _draw(shapes, binades)
             case = {"product": f"{list(shapes[0])}, 3 x 3", "data": data}
-            yield _measured(case, _convolve, operands, rounds)
+            yield _case(case, _convolve, operands)
 
 
-def _measured(
-    case: dict[str, str], product: Product, operands: list[jax.Array], rounds: int
-) -> Measurement:
+def _case(case: dict[str, str], product: Product, operands: list[jax.Array]) -> Case:
     with arithmetic.wide():
         programs = {
             name: jax.jit(lambda *operands, kind=name: product(kind, *operands))
@@ -63,7 +60,7 @@ def _measured(
         error = np.abs(np.asarray(program(*operands), np.float64) - exact) / scale
         case[f"error, {name}"] = f"{np.median(error):.2g}, {error.max():.2g}"
     sides: dict[str, Side] = {name: run(each, *operands) for name, each in programs.items()}
-    return measure_case(case, sides, programs["coarse"], rounds=rounds)
+    return Case(case, sides, OURS)
 
 
 def _dot(kind: str, lhs: jax.Array, rhs: jax.Array) -> jax.Array:

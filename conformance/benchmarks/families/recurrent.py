@@ -11,11 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 
 import impl
-from conformance.benchmarks.timing import Measurement, Side, measure_case, run
+from conformance.benchmarks.case import Case, Setting, Side, run
 from conformance.benchmarks.torch_peer import TorchPeer
 
 TITLE = "Recurrent nets, float32"
 BASE = "XLA's products"
+OURS = "ordered"
 #: The gates of a cell of each op.
 OPS: Mapping[str, int] = MappingProxyType({"rnn_tanh": 1, "lstm": 4, "gru": 3})
 DIRECTIONS = ("forward", "forward and backward")
@@ -40,23 +41,21 @@ SIZES: Mapping[str, Size] = MappingProxyType(
 )
 
 
-def measure(*, times: int, rounds: int, torch: TorchPeer | None) -> Iterator[Measurement]:
-    """Measures every op and size, with ``times`` as many sequences."""
+def cases(setting: Setting) -> Iterator[Case]:
+    """Yields every op and size, with ``times`` as many sequences."""
     for op in OPS:
-        for network, base_size in SIZES.items():
-            size = base_size._replace(batch=base_size.batch * times)
+        for network, base_size in setting.some(SIZES).items():
+            size = base_size._replace(batch=base_size.batch * setting.times)
             arrays = _arrays(op, size)
-            torch_sides = _torch_sides(torch, op, size, arrays) if torch else {}
-            for direction, sides, ordered in _jax_sides(op, size, arrays):
-                if direction in torch_sides:
-                    sides["PyTorch"] = torch_sides[direction]
+            torch_sides = _torch_sides(setting.torch, op, size, arrays) if setting.torch else {}
+            for direction, sides in _jax_sides(op, size, arrays):
                 case = {
                     "op": op,
                     "net": f"{network}, of {size.hidden}",
                     "input": str(list(arrays[0].shape)),
                     "direction": direction,
                 }
-                yield measure_case(case, sides, ordered, rounds=rounds)
+                yield Case(case, {**sides, **torch_sides.get(direction, {})}, OURS)
 
 
 def _arrays(op: str, size: Size) -> list[Any]:
@@ -80,10 +79,8 @@ def _output(op: str, functions: Any, size: Size, arrays: Sequence[Any]) -> Any:
     return getattr(functions, op)(x, tuple(hx) if states > 1 else hx[0], list(weights), *flags)[0]
 
 
-def _jax_sides(
-    op: str, size: Size, arrays: Sequence[Any]
-) -> Iterator[tuple[str, dict[str, Side], Any]]:
-    """Yields each direction with its sides and its ordered program."""
+def _jax_sides(op: str, size: Size, arrays: Sequence[Any]) -> Iterator[tuple[str, dict[str, Side]]]:
+    """Yields each direction with its sides."""
     values = tuple(map(jnp.asarray, arrays))
     programs: dict[str, list[Any]] = {}
     for name, mode in ((BASE, False), ("ordered", True)):
@@ -100,20 +97,22 @@ def _jax_sides(
                 jax.jit(function).lower(*values).compile() for function in (output, with_gradients)
             ]
     for index, direction in enumerate(DIRECTIONS):
-        sides = {name: run(compiled[index], *values) for name, compiled in programs.items()}
-        yield direction, sides, programs["ordered"][index]
+        yield (
+            direction,
+            {name: run(compiled[index], *values) for name, compiled in programs.items()},
+        )
 
 
 def _torch_sides(
     torch: TorchPeer, op: str, size: Size, arrays: Sequence[Any]
-) -> Mapping[str, Side]:
+) -> Mapping[str, Mapping[str, Side]]:
     tensors = torch.tensors(arrays, requires_grad=True)
 
     def output() -> Any:
         return _output(op, torch.torch, size, tensors)
 
     sides = (
-        torch.forward_side(output),
-        torch.forward_and_backward_side(lambda: output().sum(), tensors),
+        torch.forward_sides(output),
+        torch.forward_and_backward_sides(lambda: output().sum(), tensors),
     )
     return dict(zip(DIRECTIONS, sides, strict=True))

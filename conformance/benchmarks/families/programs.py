@@ -12,9 +12,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from conformance.benchmarks.mode_scopes import BASE, SCOPES, Scope
-from conformance.benchmarks.timing import Measurement, Side, measure_case, run
-from conformance.benchmarks.torch_peer import TorchPeer
+from conformance.benchmarks.case import Case, Setting, Side, run
+from conformance.benchmarks.mode_scopes import BASE as BASE
+from conformance.benchmarks.mode_scopes import OURS as OURS
+from conformance.benchmarks.mode_scopes import SCOPES, Scope
 from impl.tests.support import user_programs
 
 #: Each returns a step and its arguments.
@@ -29,26 +30,21 @@ REMARKS = (
 )
 
 
-def measure(*, times: int, rounds: int, torch: TorchPeer | None) -> Iterator[Measurement]:
-    """Measures every program, on ``times`` batches of its arguments."""
-    del torch
-    for program in PROGRAMS:
+def cases(setting: Setting) -> Iterator[Case]:
+    """Yields every program, on ``times`` batches of its arguments."""
+    for program in setting.some(PROGRAMS, 4):
         step, args = program()
-        if times > 1:
-            step, args = jax.vmap(step), jax.tree.map(lambda a: jnp.stack([a] * times), args)
+        if setting.times > 1:
+            step = jax.vmap(step)
+            args = jax.tree.map(lambda a: jnp.stack([a] * setting.times), args)
         compiled = {name: _lower(scope, step, args).compile() for name, scope in SCOPES.items()}
         name = program.__name__.replace("_", " ")
         runs = {side: run(compiled[side], *args) for side in SCOPES}
-        yield measure_case(
-            {"program": name, "part": "run"}, runs, compiled["ordered"], rounds=rounds
-        )
+        yield Case({"program": name, "part": "run"}, runs, OURS)
         lowerings: dict[str, Side] = {
             side: functools.partial(_lower, scope, step, args) for side, scope in SCOPES.items()
         }
-        case = {"program": name, "part": "trace and lower"}
-        # A lowering takes a thousand times as long as a run.
-        few = max(1, rounds // 10)
-        yield measure_case(case, lowerings, compiled["ordered"], rounds=few)
+        yield Case({"program": name, "part": "trace and lower"}, lowerings, OURS, few=True)
 
 
 def _lower(scope: Scope, step: Callable[..., Any], args: tuple[Any, ...]) -> Any:

@@ -11,13 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from conformance.benchmarks.timing import Measurement, Side, measure_case, run
-from conformance.benchmarks.torch_peer import TorchPeer
+from conformance.benchmarks.case import Case, Setting, Side, run
 from impl._exact import arithmetic
 from impl._exact.elementary import FUNCTIONS
 
 TITLE = "Elementary functions, float32"
 BASE = "plain JAX"
+OURS = "exact"
 #: The elements of the arguments: in the cache, and in memory.
 SIZES = (1 << 18, 1 << 23)
 #: The functions: the range of the arguments, and the function of plain JAX.
@@ -42,23 +42,22 @@ OPS: Mapping[str, tuple[float, float, Callable[..., Any]]] = MappingProxyType(
 _OF_TWO = ("div", "pow")
 
 
-def measure(*, times: int, rounds: int, torch: TorchPeer | None) -> Iterator[Measurement]:
-    """Measures every function at every size, with ``times`` as many elements."""
-    del torch  # PyTorch has no functions with the same bits on every device.
+def cases(setting: Setting) -> Iterator[Case]:
+    """Yields every function at every size, with ``times`` as many elements."""
     rng = np.random.default_rng(0)
-    for name, (low, high, plain) in OPS.items():
-        for size in SIZES:
+    for name, (low, high, plain) in setting.some(OPS, 4).items():
+        for size in setting.some(SIZES):
             count = 2 if name in _OF_TWO else 1
-            values = [rng.uniform(low, high, size * times) for _ in range(count)]
+            values = [rng.uniform(low, high, size * setting.times) for _ in range(count)]
             arguments = [jnp.asarray(value, jnp.float32) for value in values]
             portable = jax.jit(_portable(name)).lower(*arguments).compile()
             usual = jax.jit(plain).lower(*arguments).compile()
             sides: dict[str, Side] = {
                 BASE: run(usual, *arguments),
-                "exact": run(portable, *arguments),
+                OURS: run(portable, *arguments),
             }
-            case = {"function": name, "elements": f"{size * times:,}"}
-            yield measure_case(case, sides, portable, rounds=rounds)
+            case = {"function": name, "elements": f"{size * setting.times:,}"}
+            yield Case(case, sides, OURS)
 
 
 def _portable(name: str) -> Callable[..., Any]:

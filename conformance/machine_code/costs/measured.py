@@ -37,6 +37,8 @@ class Kernel:
         spilled: The bytes that a thread spills.
         shared: The bytes of shared memory of a block.
         loops: The loops in its code.
+        loaded: The bytes that all threads load outside of loops, if no mask leaves one out.
+        repeated: The bytes that a thread loads in each round of its loops.
     """
 
     programs: int | None = None
@@ -45,6 +47,8 @@ class Kernel:
     spilled: int | None = None
     shared: int | None = None
     loops: int | None = None
+    loaded: int | None = None
+    repeated: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,7 +170,12 @@ def _kernel(launch: Launch, program: DeviceProgram, *, assembled: bool) -> Kerne
         kernel = Kernel(size.programs, size.warps, shared=size.shared)
     if name is None or text is None:
         return kernel
-    kernel = dataclasses.replace(kernel, loops=ptx_reader.loops(ptx_reader.entries(text)[name]))
+    code = ptx_reader.entries(text)[name]
+    once, repeated = ptx_reader.loads(code)
+    threads = 32 * (kernel.programs or 0) * (kernel.warps or 0)
+    kernel = dataclasses.replace(
+        kernel, loops=ptx_reader.loops(code), loaded=once * threads, repeated=repeated
+    )
     ptxas = assembler.find_assembler() if assembled else None
     if ptxas is None:
         return kernel

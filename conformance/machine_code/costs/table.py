@@ -30,7 +30,7 @@ _HEADINGS = (
 #: What the data has of each launch, in their order.
 _PART = (
     *("name", "kind", "launches", "times", "bytes of one time", "programs", "warps", "registers"),
-    *("spilled", "shared", "loops"),
+    *("spilled", "shared", "loops", "loaded", "loaded by a thread in each round"),
 )
 
 
@@ -54,7 +54,7 @@ def explanation(cost: CaseCost) -> Iterator[str]:
             yield f"  loop {loop.name}: {_rounds(loop)} rounds; {loop.scope}"
         yield (
             "  launches          bytes  kind       programs x warps  regs  spill  shared  loops  "
-            "instruction"
+            "       loads  instruction"
         )
         for launch, kernel in program.parts:
             yield f"  {_launch_line(launch, kernel)}"
@@ -66,10 +66,12 @@ def _launch_line(launch: Launch, kernel: Kernel) -> str:
     times = f"{launch.cost.launches}" + (f" x {launch.times}" if launch.times != 1 else "")
     size = "" if kernel.programs is None else f"{kernel.programs} x {kernel.warps}"
     numbers = (kernel.registers, kernel.spilled, kernel.shared, kernel.loops)
+    loads = "" if kernel.loaded is None else f"{kernel.loaded * launch.times:,}"
+    loads += f" + {kernel.repeated} in loops" if kernel.repeated else ""
     registers, spilled, shared, loops = ("" if each is None else str(each) for each in numbers)
     return (
         f"{times:>8} {launch.total.moved:>14,}  {launch.kind:<10} {size:>16}  {registers:>4}  "
-        f"{spilled:>5}  {shared:>6}  {loops:>5}  {launch.name}"
+        f"{spilled:>5}  {shared:>6}  {loops:>5}  {loads:>12}  {launch.name}"
         + (f" [{launch.note}]" if launch.note else "")
         + (f" {launch.scope}" if launch.scope else "")
     )
@@ -111,7 +113,7 @@ def _part(launch: Launch, kernel: Kernel) -> list[Any]:
     name = f"{launch.name} {launch.note}".strip()
     taken = (kernel.programs, kernel.warps, kernel.registers, kernel.spilled, kernel.shared)
     counted = (name, launch.kind, launch.cost.launches, launch.times, launch.cost.moved)
-    return [*counted, *taken, kernel.loops]
+    return [*counted, *taken, kernel.loops, kernel.loaded, kernel.repeated]
 
 
 def rows(cases: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

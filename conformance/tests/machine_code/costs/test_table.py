@@ -37,7 +37,20 @@ def test_each_launch_is_explained(cost):
     lines = list(table.explanation(cost))
     assert lines[1] == "  loop loop: at most 20 rounds; jit(f)/while"
     (line,) = (line for line in lines[: len(lines) // 2] if line.endswith("  next"))
-    assert line.split() == ["1", "x", "20", "1,280", "kernel", "3", "x", "4", "16", "1", "next"]
+    assert line.split() == [
+        "1",
+        "x",
+        "20",
+        "1,280",
+        "kernel",
+        "3",
+        "x",
+        "4",
+        "16",
+        "1",
+        "0",
+        "next",
+    ]
 
 
 def test_what_is_not_counted_again_stays(cost):

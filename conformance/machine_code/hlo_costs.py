@@ -3,8 +3,8 @@
 XLA states no cost of a program for a GPU that is absent. Here a launch reads all its operands and
 writes its result, with these exceptions, which hold inside of fusions too: a slice reads what it
 keeps, a gather reads whole sectors of 32 bytes for each of its slices, and an operand that is
-updated in place moves where it is updated, for a scatter in whole sectors too. A kernel of Pallas, which says nothing of its reads, reads each
-operand once; its loops are counted in its PTX.
+updated in place moves where it is updated, for a scatter in whole sectors too. A kernel of Pallas,
+which says nothing of its reads, reads each operand once; its loops are counted in its PTX.
 """
 
 from __future__ import annotations

@@ -77,7 +77,9 @@ def test_gradient(op, dtype, path):
             jax.grad(lambda x: function(x).sum().astype(jnp.float32)), jnp.ones((4, 3), dtype)
         )
     assert kernels(lowered) == names[path]
-    if op != "bincount" and EXACT not in names[path]:  # The test takes a column of the operand, whose gradient is a scatter.
+    if (
+        op != "bincount" and EXACT not in names[path]
+    ):  # The test takes a column of the operand, whose gradient is a scatter.
         assert "stablehlo.scatter" not in lowered.as_text()
 
 

@@ -65,7 +65,7 @@ def fold_chains(
     *,
     reduction: Reduction,
 ) -> jax.Array:
-    """Folds every chain left to right, starting with the identity: [n, width] to [chains, width]."""
+    """Folds every chain left to right from the identity: [n, width] to [chains, width]."""
 
     def step(t: jax.Array, total: jax.Array) -> jax.Array:
         alive = start + t < end

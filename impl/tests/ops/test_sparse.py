@@ -17,7 +17,7 @@ from impl.tests.support.bits import assert_all_same_bits, assert_same_bits, bits
 from impl.tests.support.lowerings import LOWERINGS
 from impl.tests.support.numbers import spread, whole
 from impl.tests.support.programs import run_together
-from spec import oracles
+from impl.tests.support.sums import in_order
 
 pytestmark = pytest.mark.usefixtures("complete")
 RNG = np.random.default_rng(0)
@@ -30,13 +30,13 @@ POSITIONS = np.stack([ROW, COLUMN], -1).astype(np.int32)
 
 def sum_of(terms, destination, size):
     """Adds terms by their destination, by the oracle."""
-    return oracles.panel(np.zeros((size, *terms.shape[1:]), terms.dtype), destination, terms)
+    return in_order(np.zeros((size, *terms.shape[1:]), terms.dtype), destination, terms)
 
 
 def dots(a, b):
     """Multiplies rows and adds up each of them, by the oracle."""
     terms = np.swapaxes(a * b, 0, 1)
-    return oracles.panel(np.zeros((1, len(a)), a.dtype), np.zeros(len(terms), int), terms)[0]
+    return in_order(np.zeros((1, len(a)), a.dtype), np.zeros(len(terms), int), terms)[0]
 
 
 def matrix(data, positions=POSITIONS):

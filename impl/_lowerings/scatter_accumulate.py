@@ -24,6 +24,7 @@ from impl._core.axes import rows_at, rows_of_each, within
 from impl._core.native_scatter import natively
 from impl._core.numerics import accumulator, by_parts, convert, fence, product
 from impl._core.reductions import ADD, Reduction
+from impl._core.replicas import Replicas
 from impl._core.shard_axes import vary_like
 from impl._kernels import scatter_accumulate as kernels
 from impl._kernels.launch import MAX_ELEMENTS, Launch
@@ -238,8 +239,11 @@ def atomic_kernel(
         launch.interpret and jnp.issubdtype(operand.dtype, jnp.floating)
     )
     count = updates.size // updates.shape[1] * indices.shape[1]
-    if native or max(operand.size, updates.size, count) > MAX_ELEMENTS:
+    large = max(operand.size, updates.size, count) > MAX_ELEMENTS
+    if native or large:
         values = contributions(updates, weights, sources, 0, indices.shape[1])
+        if jnp.issubdtype(operand.dtype, jnp.integer) and reduction is ADD and not large:
+            return _add_integers(operand, indices, values)
         return xla_scatter(reduction, operand, indices, values)
     return kernels.atomic(
         operand,
@@ -250,6 +254,21 @@ def atomic_kernel(
         weights=weights,
         sources=flat_sources(sources, updates),
     )
+
+
+def _add_integers(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
+    """Adds integers, such as ones to be counted, without a contention for few destinations."""
+    width = row_width(operand, indices)
+    shape = () if width == 1 else (width,)
+    is_shared = operand.shape[0] == 1 and indices.shape[2] == 1
+    keys = (
+        within(indices.reshape(-1), operand.shape[1])
+        if is_shared
+        else flat_offsets(operand, indices)
+    )
+    keys, initial = keys.astype(jnp.int32), operand.reshape(-1, *shape)
+    replicas = Replicas.of(keys, initial.shape[0], width=width)
+    return replicas.scatter(initial, updates.reshape(-1, *shape), "add").reshape(operand.shape)
 
 
 def _has_atomics(dtype: jax.typing.DTypeLike, reduction: Reduction) -> bool:

@@ -27,7 +27,7 @@ SCATTER = {
     "atomic": {"scatter_add_atomic"},
     "ordered": {"scatter_add_ordered_fold", "scatter_add_ordered_panels"},
 }
-SCAN = {"atomic": {"scan_atomic_chunks"}, "ordered": {"scan_ordered_fold"}}
+SCAN = {"atomic": {"scan_atomic_chunks"}, "ordered": {"scan_ordered_tiles"}}
 SELECT = {"atomic": {"select_atomic_any"}, "ordered": {"select_ordered_first"}}
 NONE: dict[str, set[str]] = {"atomic": set(), "ordered": set()}
 #: kthvalue reads each slice once, so the sum of its gradient has one term in every order.

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 from impl._core.numerics import accumulator, convert
 from impl._core.reductions import ReductionName
 from impl._core.scan_combines import Parts, later_extreme
+from impl._core.sort_keys import sort_keys
 from impl._kernels import scan_tiles
 from impl._kernels.launch import Launch
 from impl._lowerings import scan_blocks
-from impl._lowerings._common import sort_keys
 from impl._lowerings.scan import block_length
 
 #: The longest axis for which twice a position has 32 bits.

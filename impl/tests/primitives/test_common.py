@@ -27,7 +27,7 @@ SCATTER = {
     "atomic": ATOMIC_SUM,
     "ordered": {EXACT},
 }
-SCAN = {"atomic": {"scan_atomic_chunks"}, "ordered": {"scan_ordered_fold"}}
+SCAN = {"atomic": {"scan_atomic_chunks"}, "ordered": {"scan_ordered_tiles"}}
 SELECT = {"atomic": {"select_atomic_any"}, "ordered": {"select_ordered_first"}}
 NONE: dict[str, set[str]] = {"atomic": set(), "ordered": set()}
 #: kthvalue reads each slice once, so the sum of its gradient has one term in every order.

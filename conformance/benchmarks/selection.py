@@ -18,16 +18,8 @@ TITLE = "Selection along the last dimension, float32"
 BASE = "ordered"
 #: On a GPU PyTorch has no deterministic kthvalue, and no deterministic median with indices.
 TORCH_DETERMINISTIC_ON_GPU = False
-#: The reason why another side is more than twice as fast.
-REMARKS = (
-    (
-        "`topk` sorts a few rows at a time, in a loop that XLA runs on one core. PyTorch shares "
-        "the rows among both cores."
-    ),
-)
-
 #: The rows, and the elements of each.
-SIZES = ((4096, 4096),)
+SIZES = ((4096, 4096), (1296, 1296), (1, 10_000_000), (100_000, 64))
 
 
 def _kth(size: int) -> int:

@@ -37,6 +37,8 @@ def test_topk_at_the_limits(dtype):
 def test_topk_among_groups_with_equals(rows, length):
     # A CPU looks into the groups of neighbours with the greatest elements; the last is not full.
     x = np.random.default_rng(length).geometric(0.5, (rows, length)).astype(np.float32)
+    # The last group has the greatest element, and an equal of one in the first group.
+    x[:, -1], x[:, [0, -2]] = 99, 98
     for largest in (True, False):
         order = np.argsort(-x if largest else x, axis=1, kind="stable")[:, :5]
         assert_same_bits(impl.topk(x, 5, largest=largest).indices, order.astype(np.int32))

@@ -35,6 +35,7 @@ from impl._kernels import (
     scatter_accumulate,
     scatter_assign,
     select_kth,
+    top,
     windows,
 )
 from impl._kernels.launch import Launch
@@ -187,7 +188,7 @@ def _product(a: jax.Array, b: jax.Array, *, tf32: bool) -> jax.Array:
 
 def _selects() -> Iterator[KernelCall]:
     # A row that one program holds, and one that programs share.
-    for dtype, length in ((jnp.uint8, 50_000), (jnp.float16, 70), (jnp.float32, 5000)):
+    for dtype, length in ((jnp.uint8, 50_000), (jnp.float16, 70), (jnp.float64, 5000)):
         inputs = (Shape((3, length), dtype), Shape((3,), jnp.int32))
         for function, ordered in (
             (select_kth.any_position, False),
@@ -196,6 +197,12 @@ def _selects() -> Iterator[KernelCall]:
             call = functools.partial(function, launch=_LAUNCH)
             kernel = f"select_kth.{function.__name__}"
             yield KernelCall(kernel, jnp.dtype(dtype).name, ordered, call, inputs)
+    for length, parts in ((5000, 1), (50_000, 7)):
+        call = functools.partial(
+            top.top_positions, count=16, descending=True, parts=parts, launch=_LAUNCH
+        )
+        values = Shape((3, length), jnp.float32)
+        yield KernelCall("top.top_positions", f"{parts}-float32", True, call, (values,))
     call = functools.partial(scatter_assign.any_writer, size=7, launch=_LAUNCH)
     yield KernelCall(
         "scatter_assign.any_writer", "int32", False, call, (Shape((2, 2500, 3), jnp.int32),)

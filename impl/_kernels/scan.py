@@ -6,11 +6,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.experimental import pallas as pl
 
 from impl._core.numerics import additive_identities
 from impl._core.reductions import ADD
 from impl._core.scan_combines import Combine, Parts
+from impl._kernels import pallas as pl
 from impl._kernels.launch import Launch
 
 #: Columns of a program that folds blocks.

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import jax
-from jax.extend.core import Primitive
 from jax.interpreters import ad, mlir, xla
 
 import spec
 from impl._core import jax_internals, symbolic_sizes
+from impl._core.jax_internals import Primitive
 from impl._core.numerics import isolate
 from impl._kernels.launch import Launch
 from impl._lowerings import _partitioning
@@ -140,7 +140,7 @@ def register_per_platform(primitive: Primitive, rule: Callable[..., Any]) -> Non
     For all other platforms ``platform`` is None.
     """
     mlir.register_lowering(primitive, functools.partial(rule, None))
-    for platform in spec.load().platforms:
+    for platform in spec.platforms():
         mlir.register_lowering(primitive, functools.partial(rule, platform), platform=platform)
 
 

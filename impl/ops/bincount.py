@@ -87,7 +87,8 @@ def _length(input: Any, minlength: int, length: int | None) -> int:
     if values is None:
         raise TypeError(
             f"{_NAME}(): the length of the result depends on the values of 'input', which are not "
-            "known under jit; pass length=, as for jax.numpy.bincount"
+            "known under jit, or where other processes have a part of it; pass length=, as for "
+            "jax.numpy.bincount"
         )
     _check_values(values)
     return max(minlength, int(values.max()) + 1 if values.size else 0)

@@ -184,8 +184,9 @@ def _product(a: jax.Array, b: jax.Array, *, tf32: bool) -> jax.Array:
 
 
 def _selects() -> Iterator[KernelCall]:
-    for dtype in (jnp.uint8, jnp.uint32):
-        inputs = (Shape((3, 5000), dtype), Shape((3,), dtype))
+    # A row that one program holds, and one that programs share.
+    for dtype, length in ((jnp.uint8, 50_000), (jnp.float16, 70), (jnp.float32, 5000)):
+        inputs = (Shape((3, length), dtype), Shape((3,), jnp.int32))
         for function, ordered in (
             (select_kth.any_position, False),
             (select_kth.first_position, True),

@@ -1,4 +1,4 @@
-"""Reads PTX, the code of a GPU's kernels: its kernels, racing atomics, and inexact arithmetic."""
+"""Reads PTX, the code of a GPU's kernels: its kernels, loops, atomics, and inexact arithmetic."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import re
 
 _ENTRY = re.compile(r"^\s*\.(?:visible|weak)?\s*\.?entry\s+([\w$]+)\s*\(", re.MULTILINE)
 _ATOMIC = re.compile(r"(?<![\w.%])((?:atom|red)(?:\.\w+(?:::\w+)*)+)\s+[\[{%_]")
+_LABEL = re.compile(r"^\s*([$\w]+):", re.MULTILINE)
+_BRANCH = re.compile(r"(?<![\w.%])bra(?:\.uni)?\s+([$\w]+);")
 #: Arithmetic of which other devices have other bits: contracted products, and flushed subnormals of
 #: a path that does not state them.
 _CONTRACTED = re.compile(r"(?<![\w.%])(fma\.r[nzmp](?:\.\w+)*|\w+(?:\.\w+)*\.ftz(?:\.\w+)*)\s")
@@ -27,6 +29,17 @@ def entries(text: str) -> dict[str, str]:
         match[1]: text[start:end]
         for match, (start, end) in zip(matches, itertools.pairwise(bounds), strict=True)
     }
+
+
+def loops(code: str) -> int:
+    """Returns the number of loops: the labels to which a later branch jumps back."""
+    starts = {match[1]: match.start() for match in _LABEL.finditer(code)}
+    back = {
+        match[1]
+        for match in _BRANCH.finditer(code)
+        if starts.get(match[1], len(code)) < match.start()
+    }
+    return len(back)
 
 
 def racing_atomics(code: str) -> list[str]:

@@ -178,6 +178,25 @@ class Launch:
         return permuted_index(index, size, seed, salt)
 
 
+def scheduled(seed: int | Seed, size: int, salt: int) -> jax.Array:
+    """Returns the numbers below ``size`` in the order that a seed picks, outside of a kernel.
+
+    Args:
+        seed: An int, or a ``Seed``, which is read when the program runs.
+        size: How many there are.
+        salt: Gives several axes different orders.
+    """
+    value: jax.Array | int = seed if isinstance(seed, int) else _read(seed)
+    numbers = jnp.arange(size, dtype=jnp.int32)
+    return jnp.asarray(permuted_index(numbers, size, value, salt))
+
+
+def _read(seed: Seed) -> jax.Array:
+    shape = jax.ShapeDtypeStruct((), np.int32)
+    value: jax.Array = jax.pure_callback(lambda: np.int32(seed.value), shape)
+    return value
+
+
 def permuted_index(index: jax.Array, size: int, seed: int | jax.Array, salt: int) -> jax.Array:
     """Maps ``range(size)`` onto itself by an affine map; the seed 0 maps each number to itself."""
     # Every product and sum stays within 32 bits.

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from impl._core.reductions import ReductionName
 from impl._core.scan_combines import Parts, later_extreme
 from impl._core.shard_axes import vary_like
+from impl._core.sort_keys import sort_keys
 from impl._kernels.launch import Launch
 from impl._lowerings import scan_cpu
-from impl._lowerings._common import sort_keys
 from impl._lowerings.scan import block_length
 
 

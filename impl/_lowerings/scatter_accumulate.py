@@ -64,7 +64,7 @@ def in_accumulator_dtype(function: Scatter) -> Scatter:
         if jnp.issubdtype(operand.dtype, jnp.complexfloating):
             if reduction is not ADD:
                 raise NotImplementedError(f"complex numbers are not combined by {reduction.name!r}")
-            return by_parts(lambda o, u: _on_parts(run, o, indices, u, options), operand, updates)
+            return by_parts(lambda o, u: on_parts(run, o, indices, u, options), operand, updates)
         dtype = accumulator(operand.dtype)
         out = function(convert(operand, dtype), indices, convert(updates, dtype), **options)
         return convert(out, operand.dtype)
@@ -72,14 +72,14 @@ def in_accumulator_dtype(function: Scatter) -> Scatter:
     return run
 
 
-def _on_parts(
+def on_parts(
     run: Scatter,
     operand: jax.Array,
     indices: jax.Array,
     updates: jax.Array,
     options: dict[str, Any],
 ) -> jax.Array:
-    """Runs a scatter on real and imaginary parts, which it merges into the outer axis."""
+    """Runs a scatter on real and imaginary parts, which are merged into the outer axis."""
     if indices.shape[0] > 1:
         indices = jnp.concatenate([indices, indices])
     out = run(
@@ -195,25 +195,14 @@ def flat_offsets(operand: jax.Array, indices: jax.Array) -> jax.Array:
 
 @in_accumulator_dtype
 def ordered_xla(
-    operand: jax.Array,
-    indices: jax.Array,
-    updates: jax.Array,
-    *,
-    reduction: Reduction,
-    weights: jax.Array | None = None,
-    sources: jax.Array | None = None,
+    operand: jax.Array, indices: jax.Array, updates: jax.Array, *, reduction: Reduction
 ) -> jax.Array:
     """Computes the panel order without a scatter, since some devices scatter in any order."""
     return _fold_contributions(
         operand,
         indices,
         updates,
-        functools.partial(
-            scatter_accumulate_chains.fold_chains,
-            reduction=reduction,
-            weights=weights,
-            sources=flat_sources(sources, updates),
-        ),
+        functools.partial(scatter_accumulate_chains.fold_chains, reduction=reduction),
         functools.partial(scatter_accumulate_chains.fold_panels, reduction=reduction),
         reduction,
     )
@@ -289,22 +278,15 @@ def ordered_kernel(
     *,
     reduction: Reduction,
     launch: Launch,
-    weights: jax.Array | None = None,
-    sources: jax.Array | None = None,
 ) -> jax.Array:
     """Computes the panel order by kernels, with one lane for each chain."""
+    options: dict[str, Any] = {"reduction": reduction, "launch": launch}
     return _fold_contributions(
         operand,
         indices,
         updates,
-        functools.partial(
-            kernels.fold_chains,
-            reduction=reduction,
-            launch=launch,
-            weights=weights,
-            sources=flat_sources(sources, updates),
-        ),
-        functools.partial(kernels.fold_panels, reduction=reduction, launch=launch),
+        functools.partial(kernels.fold_chains, **options),
+        functools.partial(kernels.fold_panels, **options),
         reduction,
     )
 

@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 
 from impl._core.native_scatter import natively
-from impl._core.numerics import product
 from impl._core.reductions import Reduction
 from impl._core.shard_axes import vary_like
 
@@ -85,23 +84,13 @@ def fold_chains(
     updates: jax.Array,
     *,
     reduction: Reduction,
-    weights: jax.Array | None = None,
-    sources: jax.Array | None = None,
 ) -> jax.Array:
-    """Folds every chain left to right, starting with the identity: [n, width] to [chains, width].
-
-    With ``weights``, several consecutive ones for each update, positions are those of weights.
-    With ``sources``, each weight multiplies the update that its source names.
-    """
-    share = 1 if weights is None else weights.size // updates.shape[0]
+    """Folds every chain left to right from the identity: [n, width] to [chains, width]."""
 
     def step(t: jax.Array, total: jax.Array) -> jax.Array:
         alive = start + t < end
         position = positions[jnp.where(alive, start + t, 0)]
-        value = updates[position // share if sources is None else sources[position]]
-        if weights is not None:
-            value = product(value, weights.reshape(-1)[position][:, None])
-        return jnp.where(alive[:, None], reduction.combine(total, value), total)
+        return jnp.where(alive[:, None], reduction.combine(total, updates[position]), total)
 
     initial = reduction.full((start.shape[0], updates.shape[1]), updates.dtype)
     longest = jnp.max(end - start, initial=0)

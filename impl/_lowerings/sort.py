@@ -11,8 +11,9 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
+from impl._core.sort_keys import sort_keys
 from impl._kernels.launch import Launch
-from impl._lowerings._common import axis_to_rows, map_row_blocks, rows_to_axis, sort_keys
+from impl._lowerings._common import axis_to_rows, map_row_blocks, rows_to_axis
 
 #: From keys [rows, n] to the positions of each row in ascending and stable order, int32.
 Argsort = Callable[[jax.Array], jax.Array]

@@ -6,19 +6,23 @@
 from __future__ import annotations
 
 import os
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import jax
 from jax.experimental.sparse import BCOO, BCSR
 
 import spec
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._mode.decide import decide
 from impl._primitives.alert import alert
 from impl._primitives.matmul import matmul
 from impl.ops import _sparse
 from impl.ops._sparse import Sparse
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 
 #: A left operand, dense or sparse.
 Left: TypeAlias = Array | Sparse
@@ -129,6 +133,14 @@ def product(
 
 def library_facts(input: jax.Array | Sparse) -> dict[str, spec.FactValue]:
     """Returns the facts of products that NVIDIA's libraries may compute."""
+    return {"sparse": isinstance(input, BCOO | BCSR), "cublas_workspace_config": _workspace()}
+
+
+def _workspace() -> str:
     # The environment is read when a program is traced. A compiled program does not read it again.
-    workspace = os.environ.get("CUBLAS_WORKSPACE_CONFIG", "")
-    return {"sparse": isinstance(input, BCOO | BCSR), "cublas_workspace_config": workspace}
+    return os.environ.get("CUBLAS_WORKSPACE_CONFIG", "")
+
+
+def compiled(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Returns an op with ``library_facts`` that compiles its calls outside of any trace."""
+    return eager.compiled(function, setting=_workspace)

@@ -7,14 +7,14 @@ the sparse primitive.
 from __future__ import annotations
 
 import math
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental.sparse import BCOO, BCSR
 
-from impl._core import arguments
+from impl._core import eager
 from impl._core.axes import index_dtype, within
 from impl._core.numerics import accumulator, convert
 from impl._mode.decide import Decision
@@ -39,28 +39,27 @@ def check(function: str, name: str, value: Sparse) -> None:
             f"{function}(): {name} must have 0 dense dims, but has {value.n_dense}; make them "
             "sparse (bcoo_update_layout)"
         )
-    indices = arguments.known(value.indices)
-    if indices is None:
-        return
-    if isinstance(value, BCOO):
-        limits = np.asarray(value.shape[value.n_batch :], np.int64)
-        outside = (indices < 0) | (indices > limits)
-    else:
-        starts = arguments.known(value.indptr)
-        if starts is None:
-            return
-        limits = np.asarray(value.shape[-1], np.int64)
+    shape, first = value.shape, value.n_batch if isinstance(value, BCOO) else value.ndim - 1
+
+    def check_indices(indices: np.ndarray, stored: Any = True) -> None:
+        outside = stored & ((indices < 0) | (indices > np.asarray(shape[first:], np.int64)))
+        if outside.any():
+            position = tuple(int(i) for i in np.argwhere(outside)[0])
+            dim = first + position[-1] if len(shape) - first > 1 else first
+            raise RuntimeError(
+                f"{function}(): index {indices[position]} is out of bounds for dimension {dim} "
+                f"with size {shape[dim]}, at position {list(position)} of the indices of '{name}'; "
+                f"allowed are 0 to {shape[dim] - 1}, and {shape[dim]} for padding"
+            )
+
+    def check_rows(indices: np.ndarray, starts: np.ndarray) -> None:
         _check_starts(function, name, starts, indices.shape[-1])
-        stored = np.arange(indices.shape[-1]) < starts[..., -1:]
-        outside = stored & ((indices < 0) | (indices > limits))
-    if outside.any():
-        position = tuple(int(i) for i in np.argwhere(outside)[0])
-        dim = value.n_batch + position[-1] if isinstance(value, BCOO) else value.ndim - 1
-        raise RuntimeError(
-            f"{function}(): index {indices[position]} is out of bounds for dimension {dim} with "
-            f"size {value.shape[dim]}, at position {list(position)} of the indices of '{name}'; "
-            f"allowed are 0 to {value.shape[dim] - 1}, and {value.shape[dim]} for padding"
-        )
+        check_indices(indices, np.arange(indices.shape[-1]) < starts[..., -1:])
+
+    if isinstance(value, BCOO):
+        eager.when_known(check_indices, value.indices)
+    else:
+        eager.when_known(check_rows, value.indices, value.indptr)
 
 
 def _check_starts(function: str, name: str, starts: np.ndarray, elements: int) -> None:

@@ -6,13 +6,14 @@ bin. The counts are a scatter-accumulate of int32 ones, which is exact in every 
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.numerics import accumulator, convert
 from impl._core.shard_axes import aligned
@@ -24,6 +25,7 @@ from impl._primitives.scatter_accumulate import scatter_accumulate
 _NAME = "histc"
 
 
+@eager.compiled
 def histc(input: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> jax.Array:
     """Counts the elements in each of ``bins`` bins of equal width from ``min`` to ``max``.
 
@@ -106,15 +108,23 @@ def _check_range(input: Any, dtype: jax.typing.DTypeLike, low: Any, high: Any) -
         return
     least, most = (end.astype(dtype).astype(_wide(dtype)) for end in ends)
     if least == most:
-        values = arguments.known(input)
-        if values is None:
+        eager.when_known(functools.partial(_check_range_of, number=least), input)
+    else:
+        _check_ends(least, most)
+
+
+def _check_range_of(values: np.ndarray[Any, Any], *, number: Any) -> None:
+    """Refuses the range of the elements, or that of a number if there are none."""
+    least = values.min().astype(number.dtype) if values.size else number
+    most = values.max().astype(number.dtype) if values.size else number
+    if least == most:
+        if not jnp.issubdtype(values.dtype, jnp.floating):
             return
-        if values.size:
-            least, most = values.min().astype(least.dtype), values.max().astype(least.dtype)
-        if least == most:
-            if not jnp.issubdtype(dtype, jnp.floating):
-                return
-            least, most = least - 1, most + 1
+        least, most = least - 1, most + 1
+    _check_ends(least, most)
+
+
+def _check_ends(least: Any, most: Any) -> None:
     if not (np.isfinite(least) and np.isfinite(most)):
         raise RuntimeError(
             f"{_NAME}(): range of [{least}, {most}] is not finite; pass finite 'min' and 'max', "

@@ -88,7 +88,10 @@ def _lower(
         return original(context, *operands, **_portable_psum.with_joined_sums(params))
     if name.startswith("samebits_") or isinstance(params.get("decision"), Decision):
         return _own(original, anywhere, context, *operands, **params)
-    found = spec.portability(name, dtypes((*context.avals_in, *context.avals_out)))
+    avals = (*context.avals_in, *context.avals_out)
+    # JAX adds the terms that devices hold later, in any order.
+    is_left = any(map(shardings.is_unreduced, avals))
+    found = spec.portability("unreduced_psum" if is_left else name, dtypes(avals))
     if found is None or found.answer == "exact" or found.name == _ELSEWHERE:
         return original(context, *operands, **params)
     if found.answer == "refused":
@@ -121,7 +124,8 @@ def _own(
         rows = {decision.on(platform).row for platform in lowering.platforms(context)}
         kept = (r and spec.portable_answer(spec.load().row(r)) == "exact" for r in rows)
         if not all(kept):
-            return anywhere(context, *operands, **params)
+            with _partitioning.exact_equations():
+                return anywhere(context, *operands, **params)
     return original(lowering.natively(context), *operands, **params)
 
 

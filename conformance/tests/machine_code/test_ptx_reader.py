@@ -63,3 +63,9 @@ def test_the_kernels_of_a_ptx_file():
     assert (
         ptx_reader.entries(".version 9.0\n.target sm_80\n.global .align 4 .b8 constants[4];") == {}
     )
+
+
+def test_a_loop_is_a_label_to_which_a_later_branch_jumps():
+    code = "$L_0:\n\t@%p1 bra \t$L_0;\n\tbra.uni $L_1;\n$L_1:\n\t@%p2 bra $L_0;\n$L_2:\n\tret;\n"
+    assert ptx_reader.loops(code) == 1
+    assert ptx_reader.loops(code + "\t@%p3 bra $L_2;\n") == 2

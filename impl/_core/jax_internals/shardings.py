@@ -36,6 +36,12 @@ def devices_of(context: Any) -> int:
     return int(axes.mesh.size if hasattr(axes, "mesh") else getattr(axes, "num_devices", 1))
 
 
+def is_unreduced(aval: Any) -> bool:
+    """Returns whether devices hold the terms of a sum, which its type leaves to be added."""
+    spec = getattr(getattr(aval, "sharding", None), "spec", None)
+    return bool(getattr(spec, "unreduced", ()))
+
+
 def check_partitioner(context: Any) -> None:
     """Refuses a ``shard_map`` over some axes of a mesh if Shardy is off: XLA would crash."""
     axes = context.module_context.axis_context

@@ -9,6 +9,9 @@ import impl
 
 _KERNEL = re.compile(r"(?:scatter_(?:add|mul|assign)|scan|select)_(?:atomic|ordered)_?\w*")
 
+#: Stands for an exact sum among the kernels of a program, since XLA computes it.
+EXACT = "exact_sum"
+
 
 def run_together(calls):
     """Runs several calls as one compiled program, which takes less time than a program for each.
@@ -42,8 +45,12 @@ def scatters_floats(text):
 
 
 def kernels(lowered):
-    """Returns the names of the kernels of scatters, scans and selections in a lowered program."""
-    return set(_KERNEL.findall(lowered.as_text()))
+    """Returns the names of the kernels of scatters, scans and selections in a lowered program.
+
+    ``EXACT`` is among them if terms are rounded to the grid of an exact sum.
+    """
+    text = lowered.as_text()
+    return set(_KERNEL.findall(text)) | ({EXACT} if "round_nearest_afz" in text else set())
 
 
 def gpu_program(function, *arrays, on=True):

@@ -2,9 +2,9 @@
 
 XLA states no cost of a program for a GPU that is absent. Here a launch reads all its operands and
 writes its result, with these exceptions, which hold inside of fusions too: a slice reads what it
-keeps, a gather reads whole sectors of 32 bytes for each of its slices, and what is updated in
-place is moved where it is updated. A kernel of Pallas, which says nothing of its reads, reads each
-operand once; its loops are counted in its PTX.
+keeps, a gather reads whole sectors of 32 bytes for each of its slices, and an operand that is
+updated in place moves where it is updated, for a scatter in whole sectors too. A kernel of Pallas,
+which says nothing of its reads, reads each operand once; its loops are counted in its PTX.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ Kind: TypeAlias = Literal["kernel", "Pallas", "copy", "library", "CUB", "XLA's s
 _BRANCHES = re.compile(r"\bbranch_computations=\{([^}]*)\}")
 _CALLED = ("condition", "body", "to_apply", "true_computation", "false_computation")
 _SLICE_SIZES = re.compile(r"\bslice_sizes=\{([\d,]*)\}")
+_WINDOW = re.compile(r"\bupdate_window_dims=\{([\d,]*)\}")
 _GRID = re.compile(r"\bgrid_[xyz] = (\d+)")
 _WARPS = re.compile(r"\bnum_warps = (\d+)")
 _KERNEL = re.compile(r'\bname = "([^"]*)"')
@@ -221,7 +222,7 @@ def _launch(program: Program, computation: str, instruction: Instruction) -> Lau
     if sort is not None:
         cost_of_sort = Cost(sort.launches, sort.moved)
         return Launch(name, sort.kind, cost_of_sort, scope=scope, note=sort.note)
-    moved = _written(program, instruction) + sum(
+    moved = _written(program, computation, instruction) + sum(
         _read(program, computation, instruction, number)
         for number in range(len(instruction.operands))
     )
@@ -245,6 +246,8 @@ def _read(program: Program, computation: str, instruction: Instruction, number: 
     if instruction.opcode == "fusion" and instruction.calls:
         parameter = program.parameter(instruction.calls, number)
         return min(whole, _read_inside(program, instruction.calls, parameter, whole))
+    if instruction.opcode == "scatter" and number == 0:
+        return min(whole, _scattered(program, computation, instruction))
     return min(whole, _picked(instruction, number == 0, whole))
 
 
@@ -254,10 +257,12 @@ def _read_inside(program: Program, fused: str, value: Instruction, whole: int) -
         return whole
     total = 0
     for user in program.users(fused, value.name):
+        first = user.operands[0] == value.name
         if user.opcode in _SAME:
             total += _read_inside(program, fused, user, whole)
+        elif user.opcode == "scatter" and first:
+            total += _scattered(program, fused, user)
         else:
-            first = user.operands[0] == value.name
             total += _picked(user, first, whole)
     return total
 
@@ -285,16 +290,25 @@ def _gathered(gather: Instruction) -> int:
     return result.elements // max(1, length) * sectors * _SECTOR
 
 
-def _written(program: Program, instruction: Instruction) -> int:
+def _scattered(program: Program, computation: str, scatter: Instruction) -> int:
+    """Returns the bytes at which a scatter updates its first operand, in place."""
+    arrays = hlo_program.shapes(scatter.result)
+    window = _WINDOW.search(scatter.rest)
+    if len(arrays) > 1 or window is None:
+        return scatter.bytes
+    (updates,) = hlo_program.shapes(program.instruction(computation, scatter.operands[-1]).result)
+    length = 1
+    for dimension in window[1].split(","):
+        length *= updates.dimensions[int(dimension)] if dimension else 1
+    sectors = -(-length * updates.width // _SECTOR)
+    return updates.elements // max(1, length) * sectors * _SECTOR
+
+
+def _written(program: Program, computation: str, instruction: Instruction) -> int:
     """Returns the bytes that an instruction writes."""
     if instruction.opcode == "fusion" and instruction.calls:
         return _written_inside(program, instruction.calls, program.root(instruction.calls))
-    if instruction.opcode == "dynamic-update-slice":
-        (computation,) = (
-            name for name, each in program.computations.items() if instruction in each
-        )
-        return program.instruction(computation, instruction.operands[1]).bytes
-    return instruction.bytes
+    return _written_by(program, computation, instruction)
 
 
 def _written_inside(program: Program, fused: str, root: Instruction) -> int:
@@ -303,6 +317,12 @@ def _written_inside(program: Program, fused: str, root: Instruction) -> int:
         return sum(_written_inside(program, fused, part) for part in parts)
     if root.opcode in _SAME:
         return _written_inside(program, fused, parts[0])
-    if root.opcode == "dynamic-update-slice":
-        return parts[1].bytes
-    return root.bytes
+    return _written_by(program, fused, root)
+
+
+def _written_by(program: Program, computation: str, instruction: Instruction) -> int:
+    if instruction.opcode == "dynamic-update-slice":
+        return program.instruction(computation, instruction.operands[1]).bytes
+    if instruction.opcode == "scatter":
+        return min(instruction.bytes, _scattered(program, computation, instruction))
+    return instruction.bytes

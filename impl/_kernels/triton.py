@@ -19,16 +19,16 @@ from impl._kernels import pallas as pl
 def run(
     kernel: Callable[..., None],
     grid: Sequence[int],
-    out: jax.ShapeDtypeStruct,
+    out: jax.ShapeDtypeStruct | tuple[jax.ShapeDtypeStruct, ...],
     args: Sequence[jax.Array],
     *,
     name: str,
     aliases: Mapping[int, int],
     num_warps: int,
     interpret: bool,
-) -> jax.Array:
+) -> Any:
     """Runs ``kernel`` once for each index of ``grid``."""
-    return pl.pallas_call(  # type: ignore[no-any-return]  # a tree of outputs: here one
+    return pl.pallas_call(
         kernel,
         grid=tuple(grid),
         out_shape=out,

@@ -182,7 +182,7 @@ def _from_list(function: str, entry: Sequence[Any], name: str) -> Array:
 
 
 def _of_array(function: str, index: Array, name: str, *, as_number: bool) -> _Entry:
-    values = arguments.known(index)
+    values = arguments.if_known(index)
     if is_mask(index):
         if values is None:
             raise TypeError(

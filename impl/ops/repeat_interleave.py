@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.axes import three_axes
 from impl._mode.decide import decide
@@ -21,6 +21,7 @@ from impl._primitives.gather import gather
 _NAME = "repeat_interleave"
 
 
+@eager.compiled
 def repeat_interleave(
     input: Array,
     repeats: int | Array | None = None,

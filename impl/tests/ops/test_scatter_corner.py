@@ -26,8 +26,8 @@ from impl.tests.support.lowerings import LOWERINGS
 from impl.tests.support.numbers import small, spread, whole
 from impl.tests.support.programs import run_together
 from impl.tests.support.refusals import BadArguments, Call
+from impl.tests.support.sums import in_order
 from impl.tests.support.values import assert_reference_is_pytorch, assert_values
-from spec import oracles
 
 complete = pytest.mark.usefixtures("complete")
 
@@ -199,7 +199,7 @@ def test_bits():
     multiply = lambda x, i, s: impl.scatter(x, 0, i, s, reduce="multiply")  # noqa: E731
     calls = {"multiply": (multiply, initial, index, factors)}
     columns = zip(initial.T, index.T, factors.T, strict=True)
-    products = [oracles.panel(*column, np.multiply) for column in columns]
+    products = [in_order(*column, np.multiply) for column in columns]
     wanted = {"multiply": np.stack(products, 1)}
     for dim in (0, 2):
         shape = [2, 3, 2]
@@ -216,7 +216,7 @@ def test_bits():
         lanes = [
             np.moveaxis(array, dim, 0).reshape(array.shape[dim], -1) for array in (x, index, src)
         ]
-        sums = [oracles.panel(*(lane[:, c] for lane in lanes)) for c in range(lanes[0].shape[1])]
+        sums = [in_order(*(lane[:, c] for lane in lanes)) for c in range(lanes[0].shape[1])]
         moved = np.moveaxis(x, dim, 0)
         wanted[name] = np.moveaxis(np.stack(sums, 1).reshape(moved.shape), 0, dim)
     for name, got in run_together(calls).items():

@@ -16,8 +16,8 @@ from impl._primitives import sparse_matmul as primitives
 from impl.tests.support.bits import assert_all_same_bits, assert_same_bits, bits
 from impl.tests.support.lowerings import LOWERINGS
 from impl.tests.support.numbers import spread, whole
-from impl.tests.support.programs import run_together
-from spec import oracles
+from impl.tests.support.programs import XLA_ADDS, run_together
+from impl.tests.support.sums import in_order
 
 pytestmark = pytest.mark.usefixtures("complete")
 RNG = np.random.default_rng(0)
@@ -30,13 +30,13 @@ POSITIONS = np.stack([ROW, COLUMN], -1).astype(np.int32)
 
 def sum_of(terms, destination, size):
     """Adds terms by their destination, by the oracle."""
-    return oracles.panel(np.zeros((size, *terms.shape[1:]), terms.dtype), destination, terms)
+    return in_order(np.zeros((size, *terms.shape[1:]), terms.dtype), destination, terms)
 
 
 def dots(a, b):
     """Multiplies rows and adds up each of them, by the oracle."""
     terms = np.swapaxes(a * b, 0, 1)
-    return oracles.panel(np.zeros((1, len(a)), a.dtype), np.zeros(len(terms), int), terms)[0]
+    return in_order(np.zeros((1, len(a)), a.dtype), np.zeros(len(terms), int), terms)[0]
 
 
 def matrix(data, positions=POSITIONS):
@@ -247,10 +247,12 @@ def test_no_array_has_a_row_for_each_element(on, rng):
         text = impl.testing.lower(product_and_gradients, *arrays).as_text()
         many = (jax.ShapeDtypeStruct((20 * len(a), *a.shape[1:]), a.dtype) for a in arrays[:2])
         compiled = jax.jit(product_and_gradients).lower(*many, arrays[2]).compile()
-    name = "scatter_add_ordered_fold" if on else "scatter_add_atomic"
-    assert len(re.findall(f'name = "{name}"', text)) == 2
-    assert "2100" in text
-    assert not re.search(r"2100x(1x)?48x", text)
+    if on or not XLA_ADDS:
+        name = "scatter_add_ordered_fold" if on else "scatter_add_atomic"
+        assert len(re.findall(f'name = "{name}"', text)) == 2
+        assert "2100" in text
+        # What XLA's scatter adds has such a shape; XLA computes it where it adds it.
+        assert not re.search(r"2100x(1x)?48x", text)
     assert compiled.memory_analysis().temp_size_in_bytes < 20 * ELEMENTS * 48 * 4 / 4
 
 

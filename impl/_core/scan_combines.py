@@ -14,6 +14,8 @@ from typing import Literal, Protocol, TypeAlias
 import jax
 import jax.numpy as jnp
 
+from impl._core.reductions import ReductionName
+
 Parts: TypeAlias = tuple[jax.Array, ...]
 Product: TypeAlias = Callable[[jax.Array, jax.Array], jax.Array]
 Running: TypeAlias = Literal["add", "mul", "logaddexp", "affine"]
@@ -96,8 +98,11 @@ COMBINES: Mapping[Running, Combine] = MappingProxyType(
 )
 
 
-def later_extreme(earlier: Parts, later: Parts, product: Product) -> Parts:
-    """Returns the operand with the greater first part, its key; of equal keys, the later one."""
-    del product
-    wins = later[0] >= earlier[0]
+def later_extreme(earlier: Parts, later: Parts, *, by: ReductionName) -> Parts:
+    """Returns the operand whose first part is the extreme; of equal ones, the later.
+
+    A NaN is more extreme than every number.
+    """
+    wins = later[0] <= earlier[0] if by == "min" else later[0] >= earlier[0]
+    wins |= later[0] != later[0]
     return tuple(jnp.where(wins, b, a) for a, b in zip(earlier, later, strict=True))

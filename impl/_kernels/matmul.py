@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
-from jax.experimental import pallas as pl
 
 from impl._core.numerics import accumulator
+from impl._kernels import pallas as pl
 from impl._kernels.launch import Launch
 
 #: From batch, row (or term) and term (or column) to the offset of an element in a flat operand, and

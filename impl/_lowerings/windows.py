@@ -21,9 +21,9 @@ from impl._core.numerics import accumulator, by_parts, convert, fence, lowest, p
 from impl._core.reductions import ADD
 from impl._core.shard_axes import vary_like
 from impl._core.window_table import WindowTable
-from impl._kernels import scatter_accumulate as scatter_kernels
 from impl._kernels import windows as kernels
 from impl._kernels.launch import MAX_ELEMENTS, Launch
+from impl._lowerings import scatter_accumulate
 
 #: The number of taps that are unrolled; a loop goes through more, this many at a time.
 _UNROLLED = 16
@@ -322,7 +322,5 @@ def pick_transpose_atomic_kernel(
     large = max(picked.size, math.prod(shape)) > MAX_ELEMENTS
     if picked.size == 0 or large or not table.overlapping:
         return pick_transpose_xla(picked, index, table=table)
-    converted = convert(picked, accumulator(picked.dtype))
-    zeros = vary_like(jnp.zeros(shape, converted.dtype), converted, index)
-    out = scatter_kernels.atomic(zeros, index, converted, reduction=ADD, launch=launch)
-    return convert(out, picked.dtype)
+    zeros = vary_like(jnp.zeros(shape, picked.dtype), picked, index)
+    return scatter_accumulate.atomic_kernel(zeros, index, picked, reduction=ADD, launch=launch)

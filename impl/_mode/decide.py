@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Literal
 
 import spec
+from impl._core import eager
 from impl._mode import emulation, switches
 from impl._mode import modes as _mode
 from impl._mode.emulation import Emulation
@@ -105,7 +106,7 @@ class Decision:
     @property
     def alerts(self) -> tuple[tuple[str, Alert], ...]:
         """Pairs of a platform and its alert; a stand-in has the alert of its other platform."""
-        alerts = ((platform, self.on(platform).alert) for platform in spec.load().platforms)
+        alerts = ((platform, self.on(platform).alert) for platform in spec.platforms())
         return tuple((platform, alert) for platform, alert in alerts if alert is not None)
 
 
@@ -138,7 +139,8 @@ def questions() -> Iterator[list[Question]]:
     record: list[Question] = []
     token = _records.set((*_records.get(), record))
     try:
-        yield record
+        with eager.as_written():
+            yield record
     finally:
         _records.reset(token)
 

@@ -10,11 +10,11 @@ from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import Primitive
 from jax.interpreters import ad, mlir, xla
 
 import spec
 from impl._core import jax_internals, symbolic_sizes
+from impl._core.jax_internals import Primitive
 from impl._core.numerics import isolate
 from impl._exact import arithmetic
 from impl._kernels.launch import Launch
@@ -172,7 +172,7 @@ def register_per_platform(primitive: Primitive, rule: Callable[..., Any]) -> Non
     For all other platforms ``platform`` is None.
     """
     mlir.register_lowering(primitive, functools.partial(rule, None))
-    for platform in spec.load().platforms:
+    for platform in spec.platforms():
         mlir.register_lowering(primitive, functools.partial(rule, platform), platform=platform)
 
 

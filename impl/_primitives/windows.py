@@ -6,9 +6,9 @@ import functools
 from typing import Any
 
 import jax
-from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 
+from impl._core.jax_internals import Primitive
 from impl._core.shard_axes import aligned
 from impl._core.window_table import WindowTable
 from impl._lowerings import windows as lowerings

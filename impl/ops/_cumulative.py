@@ -12,7 +12,7 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.axes import three_axes
 from impl._core.numerics import accumulator, convert
@@ -61,6 +61,7 @@ def _converted(function: str, input: jax.Array, dtype: jax.typing.DTypeLike) -> 
             "complex dtype"
         )
     if jnp.iscomplexobj(input) and kind != "complex":
+        eager.refuse()  # A compiled program would warn at its first call alone.
         warnings.warn(
             f"{function}(): casting {input.dtype} to {target} discards the imaginary part",
             UserWarning,

@@ -70,7 +70,7 @@ MUTATIONS = {
         "apart = true",
         "orders.toml: window: order_free_when: the fact 'apart'",
     ),
-    "an unknown parameter": ("orders.toml", "{block}", "1024", "blocked_scan: the braces"),
+    "an unknown parameter": ("orders.toml", "{block}", "16", "blocked_scan: the braces"),
 }
 
 

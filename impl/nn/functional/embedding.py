@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from impl._core import arguments, embedding_rows
+from impl._core import arguments, eager, embedding_rows
 from impl._core.arguments import Array
 from impl._core.numerics import convert
 from impl._mode.decide import decide
@@ -16,6 +16,7 @@ _NAME = "embedding"
 _OP = f"nn.functional.{_NAME}"
 
 
+@eager.compiled
 def embedding(
     input: Array,
     weight: Array,

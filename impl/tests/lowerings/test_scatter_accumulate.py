@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from impl._core import reductions
+from impl._core import reductions, replicas
 from impl._exact import arithmetic
 from impl._kernels.launch import Launch
 from impl._lowerings import (
@@ -103,3 +103,15 @@ def test_rows_of_lanes_are_sorted_by_row():
     args = contributions(2, 5, 64, 100, kind="rows")
     ordered = functools.partial(scatter_accumulate.ordered_xla, reduction=reductions.ADD)
     assert "[200] = sort[" in str(jax.make_jaxpr(ordered)(*map(jnp.asarray, args)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_integers_with_replicas(monkeypatch, kind):
+    monkeypatch.setattr(replicas, "_FEW", 8)
+    monkeypatch.setattr(replicas, "_SHARE", 1)
+    monkeypatch.setattr(replicas, "_SLOTS", 4)
+    operand, indices, updates = (x.astype(np.int32) for x in contributions(2, 5, 3, 300, kind=kind))
+    got = jax.jit(functools.partial(ATOMIC["kernel"], reduction=reductions.ADD))(
+        operand, indices, updates
+    )
+    assert_same_bits(got, in_panel_order(operand, indices, updates, np.add))

@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.experimental import pallas as pl
+from impl._kernels import pallas as pl
 
 from impl._kernels.launch import Launch
 

@@ -15,8 +15,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from impl._kernels import pallas as pl
 
+from impl._kernels import pallas as pl
 from impl._kernels.launch import Launch
 
 #: Contributions of a chunk.

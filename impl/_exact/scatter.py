@@ -100,7 +100,7 @@ def scatter_add(
         keys = rows.keys_of(operand, indices, updates, dimension_numbers, mode)
         if keys is not None and launch is not None:
             width = updates.size // keys.size
-            if not subtract and wide_rows.suits(width, keys.size, dtype):
+            if not subtract and wide_rows.suits(original.size // width, width, keys.size, dtype):
                 shape = (-1, width)
                 added = given.reshape(shape)
                 out = wide_rows.add(original.reshape(shape), keys, added, launch)

@@ -24,6 +24,7 @@ def _small_chunks(monkeypatch):
         monkeypatch.setattr(module, "CHUNK", 4)
     monkeypatch.setattr(wide_rows, "_ROWS", 1)
     monkeypatch.setattr(wide_rows, "_WIDTH", 1)
+    monkeypatch.setattr(wide_rows, "_CACHED", 0)
 
 
 def distributions(rng):
@@ -57,10 +58,11 @@ def test_rows_of_any_distribution_have_the_bits_of_the_oracle(rng, dtype, seed):
 
 
 def test_few_narrow_or_float64_rows_take_the_plain_form(monkeypatch):
-    monkeypatch.setattr(wide_rows, "_ROWS", 4096)
-    monkeypatch.setattr(wide_rows, "_WIDTH", 16)
-    assert wide_rows.suits(64, 5000, jnp.float32)
-    assert not wide_rows.suits(64, 500, jnp.float32)
-    assert not wide_rows.suits(4, 5000, jnp.float32)
-    assert not wide_rows.suits(64, 5000, np.float64)
-    assert not wide_rows.suits(64, 1 << 23, jnp.float32)
+    monkeypatch.undo()
+    size = 50_000
+    assert wide_rows.suits(size, 64, 5000, jnp.float32)
+    assert not wide_rows.suits(100, 64, 5000, jnp.float32)
+    assert not wide_rows.suits(size, 64, 500, jnp.float32)
+    assert not wide_rows.suits(size * 16, 4, 5000, jnp.float32)
+    assert not wide_rows.suits(size, 64, 5000, np.float64)
+    assert not wide_rows.suits(size, 64, 1 << 23, jnp.float32)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from spec.conditions import check_facts as check_facts
 from spec.conditions import deciding_row as deciding_row
 from spec.conditions import holds as holds
+from spec.loader import default_profile as default_profile
 from spec.loader import load as load
+from spec.loader import platforms as platforms
 from spec.loader import read as read
 from spec.model import BEHAVIOURS as BEHAVIOURS
 from spec.model import EFFECTS as EFFECTS

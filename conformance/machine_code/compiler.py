@@ -22,7 +22,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from conformance.machine_code import TARGETS, ptx_reader
 from impl.programs._tracing import NO_AUTOTUNING as NO_AUTOTUNING
-from impl.programs._tracing import mesh_of
+from impl.programs._tracing import mesh_of as mesh_of
 
 #: The environment of a process, to be set before JAX starts a backend.
 _ENVIRONMENT = {"JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
@@ -101,18 +101,20 @@ def compile_call(
     Raises:
         Exception: JAX or XLA could not compile it.
     """
-    folder = dump_folder()
-    lowered = lower_call(function, inputs, mesh_of(target))
+    return compile_lowered(lower_call(function, inputs, mesh_of(target)), options)
+
+
+def compile_lowered(lowered: jax.stages.Lowered, options: Mapping[str, Any]) -> MachineCode:
+    """Compiles a call that was lowered for a GPU.
+
+    Raises:
+        Exception: XLA could not compile it.
+    """
+    folder = Path(os.environ[_FOLDER_VARIABLE])
+    shutil.rmtree(folder)  # It holds the files of the program before.
+    folder.mkdir()
     compiled = lowered.compile(compiler_options=dict(options))
     return MachineCode(lowered.as_text(), compiled.as_text() or "", _read_kernels(folder))
-
-
-def dump_folder() -> Path:
-    """Returns the folder to which XLA writes, without the files of the program before."""
-    folder = Path(os.environ[_FOLDER_VARIABLE])
-    shutil.rmtree(folder)
-    folder.mkdir()
-    return folder
 
 
 def dump_files(pattern: str) -> list[Path]:
@@ -120,7 +122,9 @@ def dump_files(pattern: str) -> list[Path]:
     return sorted(Path(os.environ[_FOLDER_VARIABLE]).glob(pattern))
 
 
-def lower_call(function: Callable[..., Any], inputs: tuple[Any, ...], mesh: Mesh) -> Any:
+def lower_call(
+    function: Callable[..., Any], inputs: tuple[Any, ...], mesh: Mesh
+) -> jax.stages.Lowered:
     """Lowers a call for the GPU of a mesh, under the mode of the calling thread."""
     sharding = NamedSharding(mesh, PartitionSpec())
     shapes = [
@@ -131,7 +135,8 @@ def lower_call(function: Callable[..., Any], inputs: tuple[Any, ...], mesh: Mesh
     ]
     with jax.set_mesh(mesh), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Under warn_only, alerts are warnings.
-        return jax.jit(function).trace(*shapes).lower()
+        lowered: jax.stages.Lowered = jax.jit(function).trace(*shapes).lower()
+        return lowered
 
 
 def _read_kernels(folder: Path) -> dict[str, str]:

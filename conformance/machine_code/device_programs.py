@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,10 @@ class DeviceProgram:
 
 
 def compile_for_device(
-    function: Callable[..., Any], inputs: tuple[Any, ...], target: str
+    function: Callable[..., Any],
+    inputs: tuple[Any, ...],
+    target: str,
+    known: MutableMapping[str, DeviceProgram],
 ) -> DeviceProgram:
     """Compiles a call as it runs on a device, under the mode of the calling thread.
 
@@ -86,17 +89,24 @@ def compile_for_device(
         function: The function to compile.
         inputs: Its arguments: arrays, or shapes and dtypes.
         target: The name of the GPU.
+        known: The programs that were compiled for this target, by their lowered text. A program
+            of the same text is not compiled again.
 
     Raises:
         ValueError: XLA chooses among sorts, and does not say which a device would run.
         Exception: JAX or XLA could not compile it.
     """
-    code = compiler.compile_call(function, inputs, target, compiler.NO_AUTOTUNING)
+    lowered = compiler.lower_call(function, inputs, compiler.mesh_of(target))
+    text = lowered.as_text()
+    if text in known:
+        return known[text]
+    code = compiler.compile_lowered(lowered, compiler.NO_AUTOTUNING)
     dimensions = parse_dimensions(_read(compiler.dump_files("*thunk_sequence.txt")))
     hlo = code.hlo
     if _SORT.search(hlo):
         hlo = _with_cub(function, inputs, target)
-    return DeviceProgram(hlo, code.kernels, dimensions, "cub_sort" in hlo)
+    known[text] = DeviceProgram(hlo, code.kernels, dimensions, "cub_sort" in hlo)
+    return known[text]
 
 
 def parse_dimensions(text: str) -> dict[str, Dimensions]:
@@ -110,16 +120,14 @@ def parse_dimensions(text: str) -> dict[str, Dimensions]:
 
 def _with_cub(function: Callable[..., Any], inputs: tuple[Any, ...], target: str) -> str:
     """Returns the optimised program in which XLA took CUB's sort where a device would run it."""
-    compiler.dump_folder()
     lowered = compiler.lower_call(function, inputs, _mesh_with_table(target))
     try:
-        compiled = lowered.compile(compiler_options={**compiler.NO_AUTOTUNING, **_WITH_CUB})
+        return compiler.compile_lowered(lowered, {**compiler.NO_AUTOTUNING, **_WITH_CUB}).hlo
     except jax.errors.JaxRuntimeError as error:
         text = _read(compiler.dump_files("*gpu_after_optimizations.txt"))
         if "cub_sort" not in text:
             raise ValueError(f"XLA does not say which sort a device would run: {error}") from error
         return text
-    return compiled.as_text() or ""
 
 
 @functools.cache

@@ -2,9 +2,9 @@
 
 XLA states no cost of a program for a GPU that is absent. Here a launch reads all its operands and
 writes its result, with these exceptions, which hold inside of fusions too: a slice reads what it
-keeps, a gather reads whole sectors of 32 bytes for each of its slices, and what is updated in
-place is moved where it is updated. A kernel of Pallas, which says nothing of its reads, reads each
-operand once; its loops are counted in its PTX.
+keeps, a gather reads whole sectors of 32 bytes for each of its slices, and an operand that is
+updated in place moves where it is updated, for a scatter in whole sectors too. A kernel of Pallas,
+which says nothing of its reads, reads each operand once; its loops are counted in its PTX.
 """
 
 from __future__ import annotations
@@ -22,19 +22,21 @@ Kind: TypeAlias = Literal["kernel", "Pallas", "copy", "library", "CUB", "XLA's s
 _BRANCHES = re.compile(r"\bbranch_computations=\{([^}]*)\}")
 _CALLED = ("condition", "body", "to_apply", "true_computation", "false_computation")
 _SLICE_SIZES = re.compile(r"\bslice_sizes=\{([\d,]*)\}")
+_WINDOW = re.compile(r"\bupdate_window_dims=\{([\d,]*)\}")
 _GRID = re.compile(r"\bgrid_[xyz] = (\d+)")
 _WARPS = re.compile(r"\bnum_warps = (\d+)")
 _KERNEL = re.compile(r'\bname = "([^"]*)"')
 _PALLAS = "__gpu$xla.gpu.triton"
-#: What a program contains without a launch. What has started ends without another one.
+#: What a program contains without a launch.
 _NO_LAUNCH = frozenset(
     {
         *("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all"),
         *("opt-barrier", "partition-id", "replica-id", "add-dependency"),
-        *("copy-done", "async-done", "async-update", "all-reduce-done", "all-gather-done"),
     }
 )
-_COPIES = frozenset({"copy", "copy-start"})
+#: The ends of the names of an operation that is started, and of what waits for it.
+_START = "-start"
+_WAITS = ("-done", "-update")
 #: What hands its operand on, so that the reads of its users count.
 _SAME = frozenset({"bitcast", "reshape"})
 #: The bytes that a GPU reads at least.
@@ -189,7 +191,7 @@ def _launches(
         elif each.opcode == "call":
             for called in _called(each):
                 yield from _launches(program, called, times, bounds, loops)
-        elif each.opcode not in _NO_LAUNCH:
+        elif each.opcode not in _NO_LAUNCH and not each.opcode.endswith(_WAITS):
             yield dataclasses.replace(_launch(program, name, each), times=times)
 
 
@@ -215,13 +217,19 @@ def _called(instruction: Instruction) -> list[str]:
 
 def _launch(program: Program, computation: str, instruction: Instruction) -> Launch:
     """Returns the launch of an instruction, once."""
+    if instruction.opcode.endswith(_START):  # It gives its operands, its result, and more.
+        instruction = dataclasses.replace(
+            instruction,
+            opcode=instruction.opcode.removesuffix(_START),
+            result=hlo_program.elements(instruction.result)[1],
+        )
     name, scope = instruction.name, instruction.scope
     target = re.search(r'custom_call_target="([^"]+)"', instruction.rest)
     sort = sorts.of(program, computation, instruction)
     if sort is not None:
         cost_of_sort = Cost(sort.launches, sort.moved)
         return Launch(name, sort.kind, cost_of_sort, scope=scope, note=sort.note)
-    moved = _written(program, instruction) + sum(
+    moved = _written(program, computation, instruction) + sum(
         _read(program, computation, instruction, number)
         for number in range(len(instruction.operands))
     )
@@ -235,7 +243,7 @@ def _launch(program: Program, computation: str, instruction: Instruction) -> Lau
         count = int(warps[1]) if warps else None
         note = kernel[1] if kernel else ""
         return Launch(name, "Pallas", cost_of_one, 1, scope, programs, count, note)
-    kind: Kind = "library" if target else "copy" if instruction.opcode in _COPIES else "kernel"
+    kind: Kind = "library" if target else "copy" if instruction.opcode == "copy" else "kernel"
     return Launch(name, kind, cost_of_one, scope=scope, note=target[1] if target else "")
 
 
@@ -245,6 +253,8 @@ def _read(program: Program, computation: str, instruction: Instruction, number: 
     if instruction.opcode == "fusion" and instruction.calls:
         parameter = program.parameter(instruction.calls, number)
         return min(whole, _read_inside(program, instruction.calls, parameter, whole))
+    if instruction.opcode == "scatter" and number == 0:
+        return min(whole, _scattered(program, computation, instruction))
     return min(whole, _picked(instruction, number == 0, whole))
 
 
@@ -254,10 +264,12 @@ def _read_inside(program: Program, fused: str, value: Instruction, whole: int) -
         return whole
     total = 0
     for user in program.users(fused, value.name):
+        first = user.operands[0] == value.name
         if user.opcode in _SAME:
             total += _read_inside(program, fused, user, whole)
+        elif user.opcode == "scatter" and first:
+            total += _scattered(program, fused, user)
         else:
-            first = user.operands[0] == value.name
             total += _picked(user, first, whole)
     return total
 
@@ -285,16 +297,25 @@ def _gathered(gather: Instruction) -> int:
     return result.elements // max(1, length) * sectors * _SECTOR
 
 
-def _written(program: Program, instruction: Instruction) -> int:
+def _scattered(program: Program, computation: str, scatter: Instruction) -> int:
+    """Returns the bytes at which a scatter updates its first operand, in place."""
+    arrays = hlo_program.shapes(scatter.result)
+    window = _WINDOW.search(scatter.rest)
+    if len(arrays) > 1 or window is None:
+        return scatter.bytes
+    (updates,) = hlo_program.shapes(program.instruction(computation, scatter.operands[-1]).result)
+    length = 1
+    for dimension in window[1].split(","):
+        length *= updates.dimensions[int(dimension)] if dimension else 1
+    sectors = -(-length * updates.width // _SECTOR)
+    return updates.elements // max(1, length) * sectors * _SECTOR
+
+
+def _written(program: Program, computation: str, instruction: Instruction) -> int:
     """Returns the bytes that an instruction writes."""
     if instruction.opcode == "fusion" and instruction.calls:
         return _written_inside(program, instruction.calls, program.root(instruction.calls))
-    if instruction.opcode == "dynamic-update-slice":
-        (computation,) = (
-            name for name, each in program.computations.items() if instruction in each
-        )
-        return program.instruction(computation, instruction.operands[1]).bytes
-    return instruction.bytes
+    return _written_by(program, computation, instruction)
 
 
 def _written_inside(program: Program, fused: str, root: Instruction) -> int:
@@ -303,6 +324,12 @@ def _written_inside(program: Program, fused: str, root: Instruction) -> int:
         return sum(_written_inside(program, fused, part) for part in parts)
     if root.opcode in _SAME:
         return _written_inside(program, fused, parts[0])
-    if root.opcode == "dynamic-update-slice":
-        return parts[1].bytes
-    return root.bytes
+    return _written_by(program, fused, root)
+
+
+def _written_by(program: Program, computation: str, instruction: Instruction) -> int:
+    if instruction.opcode == "dynamic-update-slice":
+        return program.instruction(computation, instruction.operands[1]).bytes
+    if instruction.opcode == "scatter":
+        return min(instruction.bytes, _scattered(program, computation, instruction))
+    return instruction.bytes

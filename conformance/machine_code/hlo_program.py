@@ -116,21 +116,25 @@ def parse(text: str) -> Program:
 
     XLA's files have ``%loop#1`` for a part of a result, where the text has an instruction.
     """
-    entry = ""
+    entry = re.search(r"^ENTRY %?([\w.-]+) ", text, re.MULTILINE)
     computations: dict[str, list[Instruction]] = {}
-    current: list[Instruction] = []
+    for computation, each in instructions(text):
+        current = computations.setdefault(computation, [])
+        current.extend(_parts(each, current))
+        current.append(each)
+    return Program(entry[1] if entry else "", computations)
+
+
+def instructions(text: str) -> Iterator[tuple[str, Instruction]]:
+    """Yields each instruction of a text, after the name of its computation."""
+    computation = ""
     for line in text.splitlines():
         start = _COMPUTATION.match(line)
-        if start:
-            current = computations[start[1]] = []
-            entry = start[1] if line.startswith("ENTRY") else entry
+        computation = start[1] if start else computation
         match = _INSTRUCTION.match(line)
         if match:
             rest = _PART.sub(lambda part: f"%{part[1]}{_MARK}{part[2]}", match[5])
-            each = Instruction(match[2], match[3], match[4], rest, bool(match[1]))
-            current.extend(_parts(each, current))
-            current.append(each)
-    return Program(entry, computations)
+            yield computation, Instruction(match[2], match[3], match[4], rest, bool(match[1]))
 
 
 def _parts(user: Instruction, before: Sequence[Instruction]) -> Iterator[Instruction]:

@@ -35,6 +35,7 @@ from impl._kernels import (
     scatter_accumulate,
     scatter_assign,
     select_kth,
+    top,
     windows,
 )
 from impl._kernels.launch import Launch
@@ -156,7 +157,7 @@ def _products(dtype: DTypeLike) -> Iterator[KernelCall]:
                 "matmul.products",
                 f"{rows}x{terms}x{columns}-{name}{'-tf32' if tf32 else ''}",
                 True,
-                functools.partial(_product, tf32=tf32),
+                functools.partial(matmul.matrices, launch=_LAUNCH, tf32=tf32),
                 (Shape((2, rows, terms), dtype), Shape((2, terms, columns), dtype)),
             )
     strides = ConvolutionWindow((9, 9), (7, 7), (3, 3), (1, 1), (1, 1), (0, 0), 1)
@@ -170,24 +171,9 @@ def _products(dtype: DTypeLike) -> Iterator[KernelCall]:
         yield KernelCall("convolution.convolution", f"{output}-{name}", True, call, arrays)
 
 
-def _product(a: jax.Array, b: jax.Array, *, tf32: bool) -> jax.Array:
-    (batch, rows, terms), columns = a.shape, b.shape[2]
-    sizes = (batch, rows, columns, terms)
-    return matmul.products(
-        a,
-        b,
-        matmul.Product(*sizes, part=matmul.part_of(*sizes)),
-        lambda n, row, term: ((n * rows + row) * terms + term, True),
-        lambda n, term, column: ((n * terms + term) * columns + column, True),
-        launch=_LAUNCH,
-        tf32=tf32,
-        apart=True,
-    )
-
-
 def _selects() -> Iterator[KernelCall]:
     # A row that one program holds, and one that programs share.
-    for dtype, length in ((jnp.uint8, 50_000), (jnp.float16, 70), (jnp.float32, 5000)):
+    for dtype, length in ((jnp.uint8, 50_000), (jnp.float16, 70), (jnp.float64, 5000)):
         inputs = (Shape((3, length), dtype), Shape((3,), jnp.int32))
         for function, ordered in (
             (select_kth.any_position, False),
@@ -196,6 +182,12 @@ def _selects() -> Iterator[KernelCall]:
             call = functools.partial(function, launch=_LAUNCH)
             kernel = f"select_kth.{function.__name__}"
             yield KernelCall(kernel, jnp.dtype(dtype).name, ordered, call, inputs)
+    for length, parts in ((5000, 1), (50_000, 7)):
+        call = functools.partial(
+            top.top_positions, count=16, descending=True, parts=parts, launch=_LAUNCH
+        )
+        values = Shape((3, length), jnp.float32)
+        yield KernelCall("top.top_positions", f"{parts}-float32", True, call, (values,))
     call = functools.partial(scatter_assign.any_writer, size=7, launch=_LAUNCH)
     yield KernelCall(
         "scatter_assign.any_writer", "int32", False, call, (Shape((2, 2500, 3), jnp.int32),)

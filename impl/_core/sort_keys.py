@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -35,15 +37,25 @@ def sort_keys(values: jax.Array) -> jax.Array:
     values = as_sortable(values)
     if jnp.issubdtype(values.dtype, jnp.unsignedinteger):
         return values
-    # A kernel takes no arrays from outside, so the constants are NumPy's.
     bits = np.dtype(values.dtype).itemsize * 8
-    unsigned = np.dtype(f"uint{bits}").type
-    sign = unsigned(1 << (bits - 1))
+    unsigned = np.dtype(f"uint{bits}")
+    sign, ones = constant(1 << (bits - 1), unsigned), constant((1 << bits) - 1, unsigned)
     raw = jax.lax.bitcast_convert_type(values, unsigned)
     if jnp.issubdtype(values.dtype, jnp.integer):
         return raw ^ sign  # type: ignore[no-any-return]
-    magnitude = raw & ~sign
+    magnitude = raw & (sign - unsigned.type(1))
     infinity = np.array(np.inf, values.dtype).view(unsigned)[()]
-    keys = jnp.where(raw == magnitude, raw | sign, ~raw)
+    keys = jnp.where(raw == magnitude, raw | sign, raw ^ ones)
     keys = jnp.where(magnitude == 0, sign, keys)
-    return jnp.where(magnitude > infinity, ~unsigned(0), keys)
+    return jnp.where(magnitude > infinity, ones, keys)
+
+
+def constant(value: int, dtype: np.dtype[Any]) -> Any:
+    """Returns an unsigned integer that a kernel may use.
+
+    A kernel takes no arrays from outside, and Triton no literal of 2**63 or more.
+    """
+    if value < 1 << 63:
+        return dtype.type(value)
+    high = jnp.full((), value >> 32, dtype)
+    return (high << dtype.type(32)) | dtype.type(value & 0xFFFFFFFF)

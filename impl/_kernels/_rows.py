@@ -9,13 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core.sort_keys import sort_keys
+from impl._core.sort_keys import constant, sort_keys
 from impl._kernels.launch import Launch
 
-#: The longest row that a program holds: half of the registers of a multiprocessor.
-LONGEST = 1 << 15
-#: Keys of a program, where rows are short; and keys of a warp.
-_KEYS, _KEYS_OF_WARP = 1 << 11, 1 << 10
+#: The keys of a program, where rows are short.
+_KEYS = 1 << 11
+#: The lanes of a warp, and the most warps of a program.
+_WARP, _WARPS = 32, 32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,11 +24,13 @@ class RowTiles:
 
     Attributes:
         rows: The number of rows.
-        length: The number of elements of a row, up to ``LONGEST``.
+        length: The number of elements of a row, up to ``longest(depth)``.
+        depth: How many keys a lane holds; a power of two.
     """
 
     rows: int
     length: int
+    depth: int
 
     @property
     def width(self) -> int:
@@ -48,13 +50,18 @@ class RowTiles:
     @property
     def warps(self) -> int:
         """The warps of a program."""
-        return max(1, self.height * self.width // _KEYS_OF_WARP)
+        return max(1, self.height * self.width // (self.depth * _WARP))
 
     def lanes(self, launch: Launch) -> tuple[jax.Array, jax.Array]:
         """Returns the rows of the running program, [height], and the columns, [width]."""
         program = launch.program_id(0, self.programs)
         row = program * self.height + jnp.arange(self.height, dtype=jnp.int32)
         return row, jnp.arange(self.width, dtype=jnp.int32)
+
+
+def longest(depth: int) -> int:
+    """Returns the length of the longest row that a program holds."""
+    return depth * _WARP * _WARPS
 
 
 def power_of_two(size: int) -> int:
@@ -72,9 +79,15 @@ def load_keys(
 ) -> jax.Array:
     """Loads elements of a flat ref as keys; lanes outside get the greatest key of their dtype."""
     keys = sort_keys(launch.load(ref.at[offsets], mask=inside, other=0))
-    keys = ~keys if descending else keys
+    if descending:
+        keys ^= greatest_key(keys.dtype)
     wide = key_dtype(keys)
-    return jnp.where(inside, keys.astype(wide), np.array(-1).astype(wide)[()])
+    return jnp.where(inside, keys.astype(wide), greatest_key(wide))
+
+
+def greatest_key(dtype: np.dtype[Any]) -> Any:
+    """Returns the greatest key of a dtype."""
+    return constant(np.iinfo(dtype).max, dtype)
 
 
 def kth_key(keys: jax.Array, ranks: jax.Array, bits: int) -> jax.Array:

@@ -191,6 +191,7 @@ class Launch:
         mask: jax.Array,
         combine: Callable[[jax.Array, jax.Array], jax.Array],
     ) -> None:
+        offsets, values, mask = (each.reshape(-1) for each in (offsets, values, mask))
         count = offsets.shape[0]
         safe_offsets = jnp.where(mask, offsets, 0)
 

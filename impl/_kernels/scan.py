@@ -6,10 +6,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.experimental import pallas as pl
 
 from impl._core.numerics import additive_identities
 from impl._core.reductions import ADD
+from impl._kernels import pallas as pl
 from impl._kernels.launch import Launch
 
 #: Elements that a program of the running sum loads at once.

@@ -16,10 +16,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.experimental import pallas as pl
 
 from impl._core.numerics import accumulator
 from impl._core.scan_combines import Parts
+from impl._kernels import pallas as pl
 from impl._kernels.launch import Launch
 
 Combine = Callable[[Parts, Parts], Parts]

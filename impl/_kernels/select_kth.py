@@ -15,8 +15,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from impl._core.sort_keys import as_sortable
-from impl._kernels._rows import LONGEST, RowTiles, key_dtype, kth_key, load_keys, power_of_two
+from impl._core.sort_keys import as_sortable, constant
+from impl._kernels._rows import RowTiles, key_dtype, kth_key, load_keys, longest, power_of_two
 from impl._kernels.launch import Launch
 
 #: The bits of a key that a launch determines, and the numbers that a program writes for it.
@@ -24,6 +24,8 @@ _BITS = 4
 _SLOTS = 1 << _BITS
 #: The last number is what earlier launches determined, from the first program of a row.
 _KNOWN = _SLOTS - 1
+#: The bytes of the keys that a lane holds of a row that one program reads.
+_LANE_BYTES = 128
 #: The shape of the elements that a program reads at once.
 _TILE = (8, 512)
 #: Two counts of a lane share an integer, to save registers. Even one program that read the longest
@@ -58,7 +60,7 @@ def any_position(values: jax.Array, ranks: jax.Array, *, launch: Launch) -> jax.
 def _position(
     values: jax.Array, ranks: jax.Array, launch: Launch, *, any_of_equals: bool
 ) -> jax.Array:
-    if values.shape[1] <= LONGEST:
+    if values.shape[1] <= longest(_depth(values)):
         return _in_registers(values, ranks, launch, any_of_equals=any_of_equals)
     shares = _Shares.of(values)
     counts = _count_digit(values, ranks, None, launch, shares, level=0)
@@ -67,11 +69,15 @@ def _position(
     return _find(values, ranks, counts, launch, shares, any_of_equals=any_of_equals)
 
 
+def _depth(values: jax.Array) -> int:
+    return _LANE_BYTES // key_dtype(values).itemsize
+
+
 def _in_registers(
     values: jax.Array, ranks: jax.Array, launch: Launch, *, any_of_equals: bool
 ) -> jax.Array:
     rows, n = values.shape
-    tiles = RowTiles(rows, n)
+    tiles = RowTiles(rows, n, _depth(values))
     bits = values.dtype.itemsize * 8
 
     def kernel(values_ref: Any, ranks_ref: Any, *refs: Any) -> None:
@@ -96,8 +102,7 @@ def _store_any(
     launch: Launch, ref: Any, row: jax.Array, column: jax.Array, equal: jax.Array
 ) -> None:
     """Stores the columns of equal keys to their row; of several any stays."""
-    column = jnp.broadcast_to(column, equal.shape)
-    launch.store_any(ref, row.reshape(-1), column.reshape(-1), equal.reshape(-1))
+    launch.store_any(ref, row, jnp.broadcast_to(column, equal.shape), equal)
 
 
 def _launch_position(
@@ -200,11 +205,12 @@ def _count_digit(
     """
     dtype = key_dtype(values)
     shift = shares.bits - _BITS * (level + 1)
-    greatest = [dtype.type((digit << shift) | ((1 << shift) - 1)) for digit in range(_KNOWN)]
+    thresholds = [(digit << shift) | ((1 << shift) - 1) for digit in range(_KNOWN)]
 
     def kernel(values_ref: Any, ranks_ref: Any, *refs: Any) -> None:
         row = launch.program_id(0, shares.rows)
         part = launch.program_id(1, shares.parts)
+        greatest = [constant(threshold, dtype) for threshold in thresholds]
         known = jnp.zeros((), dtype)
         if counts is not None:
             rank = launch.load(ranks_ref.at[row])
@@ -220,7 +226,7 @@ def _count_digit(
                 for total, (low, high) in zip(totals, halves, strict=True)
             )
 
-        empty = tuple(jnp.zeros(_TILE[1:], jnp.int32) for _ in greatest[::2])
+        empty = tuple(jnp.zeros(_TILE[1:], jnp.int32) for _ in thresholds[::2])
         totals = jax.lax.fori_loop(0, shares.trips, count, empty)
         slot = jnp.arange(_SLOTS, dtype=jnp.int32)
         halves = (half for total in totals for half in (total & ((1 << _HALF) - 1), total >> _HALF))

@@ -106,7 +106,7 @@ class Decision:
     @property
     def alerts(self) -> tuple[tuple[str, Alert], ...]:
         """Pairs of a platform and its alert; a stand-in has the alert of its other platform."""
-        alerts = ((platform, self.on(platform).alert) for platform in spec.load().platforms)
+        alerts = ((platform, self.on(platform).alert) for platform in spec.platforms())
         return tuple((platform, alert) for platform, alert in alerts if alert is not None)
 
 

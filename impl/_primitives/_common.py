@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import jax
-from jax.extend.core import Primitive
+import jax.numpy as jnp
 from jax.interpreters import ad, mlir, xla
 
 import spec
 from impl._core import jax_internals, symbolic_sizes
+from impl._core.jax_internals import Primitive
 from impl._core.numerics import isolate
 from impl._exact import arithmetic
 from impl._kernels.launch import Launch
@@ -109,6 +110,8 @@ def new_primitive(
         exported = jax_internals.exports(context)
         path = paths[action.path]
         chosen = path.choose(name, decision, exported=exported)
+        # Integers are exact in every order and every width.
+        is_exact = path.anywhere is not None and _is_inexact(context)
         if path.anywhere is not None and _partitioning.is_partitioned(context):
             chosen = path.anywhere
         function: Function = functools.partial(chosen, **params)
@@ -117,7 +120,7 @@ def new_primitive(
             function = _on_isolated(function)
         op = spec.load().row(action.row).op if action.row else primitive.name
         is_shared = action.path == "ordered" and path.anywhere is None
-        with contextlib.nullcontext() if path.anywhere is None else _exact_arithmetic(name):
+        with _exact_arithmetic(name) if is_exact else contextlib.nullcontext():
             return _partitioning.lower(
                 _with_sizes(op, function),
                 axes if is_shared else _partitioning.LEFT_TO_XLA,
@@ -128,6 +131,11 @@ def new_primitive(
 
     register_per_platform(primitive, rule)
     return primitive
+
+
+def _is_inexact(context: Any) -> bool:
+    """Returns whether a lowering rule is about floats or complex numbers."""
+    return any(jnp.issubdtype(each.dtype, jnp.inexact) for each in context.avals_in)
 
 
 @contextlib.contextmanager
@@ -164,7 +172,7 @@ def register_per_platform(primitive: Primitive, rule: Callable[..., Any]) -> Non
     For all other platforms ``platform`` is None.
     """
     mlir.register_lowering(primitive, functools.partial(rule, None))
-    for platform in spec.load().platforms:
+    for platform in spec.platforms():
         mlir.register_lowering(primitive, functools.partial(rule, platform), platform=platform)
 
 

@@ -16,9 +16,9 @@ from typing import Any, Literal, TypeAlias
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 
+from impl._core.jax_internals import Primitive
 from impl._core.shard_axes import aligned
 from impl._lowerings import blend as lowerings
 from impl._lowerings._partitioning import Axes

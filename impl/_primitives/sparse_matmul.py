@@ -11,9 +11,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 
+from impl._core.jax_internals import Primitive
 from impl._core.shard_axes import aligned
 from impl._lowerings import sparse_matmul as lowerings
 from impl._mode.decide import Decision

@@ -7,12 +7,12 @@ the sparse primitive.
 from __future__ import annotations
 
 import math
-from typing import Any, TypeAlias
+import sys
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.experimental.sparse import BCOO, BCSR
 
 from impl._core import eager
 from impl._core.axes import index_dtype, within
@@ -20,8 +20,28 @@ from impl._core.numerics import accumulator, convert
 from impl._mode.decide import Decision
 from impl._primitives.sparse_matmul import sparse_matmul
 
+if TYPE_CHECKING:
+    from jax.experimental.sparse import BCOO, BCSR
+
+#: The module of sparse matrices. It imports SciPy, which takes longer than all of this package:
+#: where nobody imported it, nothing is sparse.
+_MODULE = "jax.experimental.sparse"
 #: A sparse operand.
-Sparse: TypeAlias = BCOO | BCSR
+Sparse: TypeAlias = "BCOO | BCSR"
+
+
+def is_sparse(value: Any) -> TypeGuard[Sparse]:
+    """Returns whether a value is a BCOO or a BCSR."""
+    return _is_one_of(value, "BCOO", "BCSR")
+
+
+def _has_coordinates(value: Sparse) -> TypeGuard[BCOO]:
+    return _is_one_of(value, "BCOO")
+
+
+def _is_one_of(value: Any, *names: str) -> bool:
+    module = sys.modules.get(_MODULE)
+    return isinstance(value, tuple(getattr(module, name) for name in names if module is not None))
 
 
 def check(function: str, name: str, value: Sparse) -> None:
@@ -39,7 +59,7 @@ def check(function: str, name: str, value: Sparse) -> None:
             f"{function}(): {name} must have 0 dense dims, but has {value.n_dense}; make them "
             "sparse (bcoo_update_layout)"
         )
-    shape, first = value.shape, value.n_batch if isinstance(value, BCOO) else value.ndim - 1
+    shape, first = value.shape, value.n_batch if _has_coordinates(value) else value.ndim - 1
 
     def check_indices(indices: np.ndarray, stored: Any = True) -> None:
         outside = stored & ((indices < 0) | (indices > np.asarray(shape[first:], np.int64)))
@@ -56,10 +76,11 @@ def check(function: str, name: str, value: Sparse) -> None:
         _check_starts(function, name, starts, indices.shape[-1])
         check_indices(indices, np.arange(indices.shape[-1]) < starts[..., -1:])
 
-    if isinstance(value, BCOO):
+    if _has_coordinates(value):
         eager.when_known(check_indices, value.indices)
     else:
-        eager.when_known(check_rows, value.indices, value.indptr)
+        rows: Any = value  # A type guard says nothing of what is not guarded.
+        eager.when_known(check_rows, rows.indices, rows.indptr)
 
 
 def _check_starts(function: str, name: str, starts: np.ndarray, elements: int) -> None:
@@ -123,12 +144,13 @@ def _elements(input: Sparse) -> tuple[jax.Array, jax.Array, jax.Array]:
 
 def _indices(input: Sparse) -> jax.Array:
     """Returns indices as BCOO stores them, shape [*batch, elements, sparse dimensions]."""
-    rows, columns = (math.prod(input.shape[:-2]) * input.shape[i] for i in (-2, -1))
-    dtype = jnp.promote_types(input.indices.dtype, index_dtype(max(rows, columns)))
+    sides = [math.prod(input.shape[:-2]) * input.shape[i] for i in (-2, -1)]
+    dtype = jnp.promote_types(input.indices.dtype, index_dtype(max(sides)))
     batch, indices = input.shape[: input.n_batch], input.indices.astype(dtype)
-    if isinstance(input, BCOO):
+    if _has_coordinates(input):
         return jnp.broadcast_to(indices, (*batch, *indices.shape[-2:]))
-    pair = _rows_of(input.indptr, input.nse).astype(dtype), indices
+    rows: Any = input  # It has rows.
+    pair = _rows_of(rows.indptr, input.nse).astype(dtype), indices
     return jnp.stack([jnp.broadcast_to(a, (*batch, input.nse)) for a in pair], axis=-1)
 
 

@@ -74,7 +74,8 @@ def histc(input: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> jax.Arra
         isolated(convert(jax.lax.stop_gradient(value), wide))
         for value in (alert(numbers, decision).reshape(-1), *ends)
     )
-    low, high = _range(flat, *ends)
+    # Ends that are known to differ need no pass over the elements.
+    low, high = ends if _are_apart(numbers.dtype, min, max) else _range(flat, *ends)
     counted = (low < high) & (flat >= low) & (flat <= high)
     if jnp.issubdtype(wide, jnp.floating):
         counted &= jnp.isfinite(low) & jnp.isfinite(high)
@@ -133,6 +134,13 @@ def _check_ends(least: Any, most: Any) -> None:
         raise RuntimeError(
             f"{_NAME}(): max must be larger than min, but got a range of [{least}, {most}]"
         )
+
+
+def _are_apart(dtype: jax.typing.DTypeLike, low: Any, high: Any) -> bool:
+    """Returns whether the ends of the range are known, and differ."""
+    ends = [arguments.known(end) for end in (low, high)]
+    least, most = (None if end is None else end.astype(dtype) for end in ends)
+    return least is not None and most is not None and bool(least != most)
 
 
 def _range(flat: jax.Array, low: jax.Array, high: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -14,12 +14,11 @@ from typing import Any
 import jax
 import numpy as np
 from jax import lax
-from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
 import spec
 from impl._core import jax_internals
-from impl._core.jax_internals import lowering, shardings
+from impl._core.jax_internals import Primitive, lowering, shardings
 from impl._core.numerics import fence
 from impl._exact import arithmetic, complex_numbers, scatter
 from impl._lowerings import _partitioning

@@ -12,9 +12,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Primitive
 
 from impl._core import native_scatter
+from impl._core.jax_internals import Primitive
 from impl._kernels.launch import scheduled
 from impl._mode.emulation import Seed
 from impl.programs import _pool_gradient

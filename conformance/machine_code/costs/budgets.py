@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import heapq
+import json
+import re
 import tomllib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib.resources import files
+from pathlib import Path
 
 from conformance.machine_code.costs.case import Budget, CostCase
 from conformance.machine_code.costs.measured import CaseCost, ProgramCost
@@ -21,9 +24,10 @@ TERMS = {field.name: field.name for field in dataclasses.fields(Budget)} | {
     "floors": "bytes, in floors",
     "rounds": "rounds of loops",
     "serial": "bytes moved by one program with a loop",
-    "off": "launches or bytes with the mode off, in those of plain JAX",
+    "off": "of the estimated time of plain JAX",
 }
 _CONTRIBUTORS = 4
+_CASE = re.compile(r'^"([^"]+)" = \[(.*)\]$')
 _ADVICE = (
     "Make the program cheaper, or, if the cost has a reason that stands, add the case to "
     f"{_FILE} with that reason."
@@ -74,6 +78,51 @@ def parse(document: Mapping[str, object]) -> tuple[Excess, ...]:
     return tuple(found)
 
 
+def tightened(text: str, gone: Collection[tuple[str, str]]) -> str:
+    """Returns the text of ``known_excesses.toml`` without some terms of cases.
+
+    A case without a term goes, and an entry without a case.
+
+    Args:
+        text: The text of the file.
+        gone: The cases with the terms that go.
+    """
+    head, *entries = text.split("[[excess]]")
+    kept = []
+    for entry in entries:
+        lines = [line for line in map(_without(gone), entry.splitlines()) if line is not None]
+        if any(_CASE.match(line) for line in lines):
+            kept.append("\n".join(lines).rstrip() + "\n\n")
+    return ("[[excess]]".join([head, *kept])).rstrip() + "\n"
+
+
+def _without(gone: Collection[tuple[str, str]]) -> Callable[[str], str | None]:
+    def shortened(line: str) -> str | None:
+        match = _CASE.match(line)
+        if match is None:
+            return line
+        terms = [term for term in re.findall(r'"(\w+)"', match[2]) if (match[1], term) not in gone]
+        return f'"{match[1]}" = {json.dumps(terms)}' if terms else None
+
+    return shortened
+
+
+def write_tightened(gone: Collection[tuple[str, str]]) -> None:
+    """Removes terms of cases from ``known_excesses.toml``."""
+    path = Path(__file__).with_name(_FILE)
+    path.write_text(tightened(path.read_text(encoding="utf-8"), gone), encoding="utf-8")
+
+
+def within(case: CostCase, cost: CaseCost, known: Sequence[Excess]) -> list[tuple[str, str]]:
+    """Returns the known excesses of a case that are none any more."""
+    excused = {excess.term for excess in known if excess.case == case.name}
+    return [
+        (case.name, term)
+        for term, budget, value in _terms(case, cost)
+        if value <= budget and term in excused
+    ]
+
+
 def unknown_names(known: Sequence[Excess], names: Collection[str]) -> list[str]:
     """Returns an error for each entry of a case that is not there."""
     missing = dict.fromkeys(excess.case for excess in known if excess.case not in names)
@@ -107,7 +156,8 @@ def failures(case: CostCase, cost: CaseCost, known: Sequence[Excess]) -> Iterato
         if value <= budget and term in excused:
             yield (
                 f"{case.name}: {_number(value)} {TERMS[term]} is within the budget of "
-                f"{_number(budget)}: remove {term!r} of {case.name} from {_FILE}"
+                f"{_number(budget)}: remove {term!r} of {case.name} from {_FILE}, or let --write "
+                "do it"
             )
 
 
@@ -123,7 +173,7 @@ def _terms(case: CostCase, cost: CaseCost) -> Iterator[tuple[str, float, float]]
             "serial": on.serial,
         }
     if off is not None and plain is not None:
-        values["off"] = max(off.launches / max(1, plain.launches), off.moved / max(1, plain.moved))
+        values["off"] = off.seconds / max(1e-9, plain.seconds)
     for term in TERMS:
         budget, value = getattr(case.budget, term), values.get(term)
         if budget is not None and value is not None:

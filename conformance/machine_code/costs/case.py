@@ -24,7 +24,7 @@ class Budget:
             once.
         rounds: The rounds of XLA's loops with the mode on.
         serial: The bytes that kernels with a loop move in a single program, with the mode on.
-        off: With the mode off, the launches and the bytes in those of plain JAX.
+        off: The time with the mode off, in that of plain JAX, as ``ProgramCost`` estimates it.
     """
 
     launches: int | None = None
@@ -99,5 +99,7 @@ def scaled(number: int, times: float, *, least: int = 1) -> int:
     return max(least, math.ceil(number * times))
 
 
+#: More launches cost more than their bytes: 16 take the time of 150 MB.
+MANY = 16
 #: The sizes of a benchmark, and ten times smaller and larger.
 SCALES = (0.1, 1.0, 10.0)

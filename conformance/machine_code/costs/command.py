@@ -59,6 +59,11 @@ def main(options: argparse.Namespace) -> int:
     print("\n".join(["", *table.rows(made)]))
     if options.write:
         table.write(made, list(by_name()), options.target)
+        known = budgets.known_excesses()
+        gone = [
+            pair for each in found for pair in budgets.within(by_name()[each.case], each, known)
+        ]
+        budgets.write_tightened(gone)
     failures = list(_failures(found, complete=not words))
     for failure in failures:
         print(f"\nFAILED {failure}")

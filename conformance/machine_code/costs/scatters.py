@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 import impl
 from conformance.machine_code.costs.case import (
+    MANY,
     SCALES,
     Budget,
     CostCase,
@@ -20,9 +21,12 @@ from conformance.machine_code.costs.case import (
 )
 
 #: A narrow sum needs no sort, and no table of its chains.
-NARROW = Budget(launches=16, floors=6)
+NARROW = Budget(launches=MANY, floors=6)
 #: Of wide rows, the floor is nearly all rows.
-WIDE = Budget(launches=16, floors=3)
+WIDE = Budget(launches=MANY, floors=3)
+
+#: Bins are filled at once, and then added.
+COUNT = Budget(launches=MANY, floors=3)
 
 #: The destinations, the contributions, and the width of each.
 _SIZES = ((100_000, 1_000_000, 1), (10_000, 100_000, 64), (1_000, 10_000_000, 1))
@@ -144,14 +148,14 @@ def _counts(count: int) -> Iterator[CostCase]:
         lambda x: impl.histc(x, 100, 0, 1),
         (floats(count),),
         lambda x: jnp.histogram(x, 100, (0, 1))[0],
-        Budget(launches=8, floors=3),
+        COUNT,
     )
     yield CostCase(
         f"bincount-{size}",
         "bincount",
         "forward",
-        lambda x: impl.bincount(x, minlength=100),
+        lambda x: impl.bincount(x, length=100),
         (ints(count),),
         lambda x: jnp.bincount(x, length=100),
-        Budget(launches=8, floors=3),
+        COUNT,
     )

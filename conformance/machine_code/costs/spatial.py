@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 import impl
 from conformance.machine_code.costs.case import (
+    MANY,
     SCALES,
     Budget,
     CostCase,
@@ -21,7 +22,7 @@ from conformance.machine_code.costs.case import (
 )
 
 #: A gradient of these reads the cotangent, what the forward pass saw, and writes once.
-GRADIENT = Budget(launches=8, floors=4)
+GRADIENT = Budget(launches=MANY, floors=4)
 #: One library call or one kernel, and a few to arrange operands.
 PRODUCT = Budget(launches=4, floors=3)
 
@@ -88,7 +89,7 @@ def _gradients(batch: int, small: int) -> Iterator[CostCase]:
         gradient(lambda table, i: functions.embedding_bag(i, table, mode="sum")),
         (floats(small * 512, 64), floats(50_000, 64), ints(small * 512, 16)),
         gradient(lambda table, i: table[i].sum(1)),
-        Budget(launches=16, floors=6),
+        Budget(launches=MANY, floors=6),
     )
 
 

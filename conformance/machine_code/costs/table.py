@@ -16,6 +16,10 @@ from conformance.reporting import report
 _FOLDER = Path(__file__).parents[1]
 #: The table that the site shows.
 TABLE = _FOLDER / "costs.md"
+#: The table of the samples of the suite.
+SAMPLES = _FOLDER / "costs_of_samples.md"
+#: The beginning of the names of these.
+_SAMPLE = "sample-"
 #: The same as data, with each launch of the program with the mode on.
 DATA = _FOLDER / "costs.json"
 _PLUGIN = "jax-cuda13-plugin"
@@ -26,7 +30,7 @@ _HEADINGS = (
 #: What the data has of each launch, in their order.
 _PART = (
     *("name", "kind", "launches", "times", "bytes of one time", "programs", "warps", "registers"),
-    *("spilled", "shared", "loops"),
+    *("spilled", "shared", "loops", "loaded", "loaded by a thread in each round"),
 )
 
 
@@ -50,7 +54,7 @@ def explanation(cost: CaseCost) -> Iterator[str]:
             yield f"  loop {loop.name}: {_rounds(loop)} rounds; {loop.scope}"
         yield (
             "  launches          bytes  kind       programs x warps  regs  spill  shared  loops  "
-            "instruction"
+            "       loads  instruction"
         )
         for launch, kernel in program.parts:
             yield f"  {_launch_line(launch, kernel)}"
@@ -62,10 +66,12 @@ def _launch_line(launch: Launch, kernel: Kernel) -> str:
     times = f"{launch.cost.launches}" + (f" x {launch.times}" if launch.times != 1 else "")
     size = "" if kernel.programs is None else f"{kernel.programs} x {kernel.warps}"
     numbers = (kernel.registers, kernel.spilled, kernel.shared, kernel.loops)
+    loads = "" if kernel.loaded is None else f"{kernel.loaded * launch.times:,}"
+    loads += f" + {kernel.repeated} in loops" if kernel.repeated else ""
     registers, spilled, shared, loops = ("" if each is None else str(each) for each in numbers)
     return (
         f"{times:>8} {launch.total.moved:>14,}  {launch.kind:<10} {size:>16}  {registers:>4}  "
-        f"{spilled:>5}  {shared:>6}  {loops:>5}  {launch.name}"
+        f"{spilled:>5}  {shared:>6}  {loops:>5}  {loads:>12}  {launch.name}"
         + (f" [{launch.note}]" if launch.note else "")
         + (f" {launch.scope}" if launch.scope else "")
     )
@@ -107,7 +113,7 @@ def _part(launch: Launch, kernel: Kernel) -> list[Any]:
     name = f"{launch.name} {launch.note}".strip()
     taken = (kernel.programs, kernel.warps, kernel.registers, kernel.spilled, kernel.shared)
     counted = (name, launch.kind, launch.cost.launches, launch.times, launch.cost.moved)
-    return [*counted, *taken, kernel.loops]
+    return [*counted, *taken, kernel.loops, kernel.loaded, kernel.repeated]
 
 
 def rows(cases: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
@@ -162,9 +168,7 @@ def write(made: Mapping[str, Mapping[str, Any]], names: Sequence[str], target: s
     found = {**(before.get("cases", {}) if same else {}), **made}
     cases = {name: found[name] for name in names if name in found}
     releases = f"jax {about['jax']}, {_PLUGIN} {about[_PLUGIN]}"
-    heading = [
-        "# What ordered programs cost by their compiled code",
-        "",
+    about_all = [
         f"- Compiled for one {target.upper()} by XLA of {releases}; nothing ran.",
         "- A floor: each operand read once and each result written once.",
         "- In brackets: the bytes with the mode on, in those of plain JAX or of the mode off.",
@@ -174,7 +178,13 @@ def write(made: Mapping[str, Mapping[str, Any]], names: Sequence[str], target: s
         "- `python -m conformance costs --write`",
         "",
     ]
-    TABLE.write_text("\n".join([*heading, *rows(cases)]) + "\n", encoding="utf-8")
+    for path, title, is_sample in (
+        (TABLE, "What ordered programs cost by their compiled code", False),
+        (SAMPLES, "The same of the first sample of each operation", True),
+    ):
+        shown = {name: cases[name] for name in cases if name.startswith(_SAMPLE) == is_sample}
+        lines = [f"# {title}", "", *about_all, *rows(shown)]
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     DATA.write_text(_text({**about, "part": list(_PART), "cases": cases}), encoding="utf-8")
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import Primitive
-from jax.extend.mlir.dialects import sdy
-from jax.extend.sharding import xla_client  # type: ignore[attr-defined]
+from jax._src.core import Primitive
+from jax._src.lib import xla_client  # type: ignore[attr-defined]
+from jax._src.lib.mlir.dialects import sdy  # type: ignore[attr-defined]
 from jax.interpreters import mlir
 
 

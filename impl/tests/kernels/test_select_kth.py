@@ -31,14 +31,11 @@ def test_a_kernel_writes_every_element(kernel):
 
 
 @pytest.mark.once
-@pytest.mark.parametrize(("dtype", "programs"), [("float32", 264), ("bfloat16", 4)])
+@pytest.mark.parametrize(("dtype", "programs"), [("float32", 2), ("bfloat16", 6)])
 def test_a_row_that_fits_no_registers_is_shared(monkeypatch, dtype, programs):
-    monkeypatch.setattr(select_kth, "LONGEST", 100)
+    monkeypatch.setattr(select_kth, "_LANE_BYTES", 4)
     monkeypatch.setattr(select_kth, "_PROGRAMS", programs)
     x, ranks = numbers(2, 9000, dtype), jnp.asarray([4000, 8000], jnp.int32)
     expected = lowerings.ordered_xla(x[:, :, None], ranks[:, None, None]).reshape(-1)
     first = select_kth.first_position(x, ranks, launch=Launch(True, 3))
     assert first.tolist() == expected.tolist()
-    position = select_kth.any_position(x, ranks, launch=Launch(True, 3))
-    chosen, elements = (jnp.take_along_axis(x, p[:, None], 1) for p in (position, expected))
-    np.testing.assert_array_equal(*(each.astype(jnp.float32) for each in (chosen, elements)))

@@ -17,14 +17,14 @@ from impl._mode.decide import Decision
 from impl._mode.emulation import Emulation
 from impl._primitives._common import Lowerings
 from impl.testing import lower
-from impl.tests.support.programs import EXACT, kernels
+from impl.tests.support.programs import ATOMIC_SUM, EXACT, XLA_ADDS, kernels, scatters_floats
 
 # JAX keeps the dtype of a constant array that it met with x64 on, so int64 would not do here.
 INDEX = np.array([0, 1, 1, 3], np.int32)
 MATRIX = np.broadcast_to(INDEX[:, None], (4, 3))
 
 SCATTER = {
-    "atomic": {"scatter_add_atomic"},
+    "atomic": ATOMIC_SUM,
     "ordered": {EXACT},
 }
 SCAN = {"atomic": {"scan_atomic_chunks"}, "ordered": {"scan_ordered_tiles"}}
@@ -63,8 +63,8 @@ def test_forward(op, dtype, path):
         assert kernels(lowered) == set()
         return
     assert kernels(lowered) == names[path]
-    # XLA's scatter of floats on CUDA leaves the order to the hardware, but for exact sums.
-    assert EXACT in names[path] or "stablehlo.scatter" not in lowered.as_text()
+    # XLA's scatter of floats on CUDA leaves the order to the hardware.
+    assert path == "atomic" or not scatters_floats(lowered.as_text())
 
 
 @pytest.mark.parametrize("path", ["atomic", "ordered"])
@@ -77,10 +77,10 @@ def test_gradient(op, dtype, path):
             jax.grad(lambda x: function(x).sum().astype(jnp.float32)), jnp.ones((4, 3), dtype)
         )
     assert kernels(lowered) == names[path]
-    if (
-        op != "bincount" and EXACT not in names[path]
-    ):  # The test takes a column of the operand, whose gradient is a scatter.
-        assert "stablehlo.scatter" not in lowered.as_text()
+    # The test takes a column of the operand of bincount, whose gradient is a scatter. No order
+    # matters for the gradient of kthvalue.
+    if op != "bincount" and not (XLA_ADDS and (path == "atomic" or op == "kthvalue")):
+        assert not scatters_floats(lowered.as_text())
 
 
 @pytest.mark.parametrize("platform", ["cpu", "rocm"])
@@ -91,7 +91,7 @@ def test_other_platforms_have_no_kernels(op, platform):
     is_sum = op == "index_add" and platform == "rocm"
     assert kernels(lowered) == ({EXACT} if is_sum else set())
     if platform == "rocm" and not is_sum:
-        assert "stablehlo.scatter" not in lowered.as_text()
+        assert not scatters_floats(lowered.as_text())
 
 
 @pytest.mark.parametrize("platform", ["cpu", "cuda", "rocm"])
@@ -112,7 +112,9 @@ def test_carries_of_a_scan_need_several_chunks():
 def test_float64(path):
     with jax.enable_x64(True), impl.deterministic(path == "ordered", profile="complete"):
         x = np.ones((4, 3))
-        assert kernels(lower(OPS["index_add"][0], x)) == SCATTER[path]
+        # XLA's scatter adds float64 with every release.
+        added = SCATTER["ordered"] if path == "ordered" else set()
+        assert kernels(lower(OPS["index_add"][0], x)) == added
         assert kernels(lower(OPS["cumsum"][0], x)) == SCAN[path]
         assert kernels(lower(OPS["kthvalue"][0], x)) == SELECT[path]
 

@@ -31,6 +31,19 @@ def run_together(calls):
     return program({name: arguments for name, (_, *arguments) in calls.items()})
 
 
+#: Whether XLA's scatter adds float32 on a GPU with the mode off; if not, a kernel does.
+XLA_ADDS = jax.__version_info__ >= (0, 11, 2)
+#: The kernels of such a sum.
+ATOMIC_SUM = frozenset() if XLA_ADDS else frozenset({"scatter_add_atomic"})
+
+
+def scatters_floats(text):
+    """Returns whether a lowered program scatters floats, of which XLA leaves the order open."""
+    # A combine within a scatter returns scalars.
+    results = re.findall(r"\}\) : \(tensor.*?-> tensor<(?:\d+x)*([a-z]+)", text)
+    return any(result in ("f", "bf", "complex") for result in results)
+
+
 def kernels(lowered):
     """Returns the names of the kernels of scatters, scans and selections in a lowered program.
 

@@ -23,6 +23,7 @@ def cost():
 def files(tmp_path, monkeypatch):
     monkeypatch.setattr(measured.assembler, "find_assembler", lambda: None)
     monkeypatch.setattr(table, "TABLE", tmp_path / "costs.md")
+    monkeypatch.setattr(table, "SAMPLES", tmp_path / "costs_of_samples.md")
     monkeypatch.setattr(table, "DATA", tmp_path / "costs.json")
 
 
@@ -36,7 +37,20 @@ def test_each_launch_is_explained(cost):
     lines = list(table.explanation(cost))
     assert lines[1] == "  loop loop: at most 20 rounds; jit(f)/while"
     (line,) = (line for line in lines[: len(lines) // 2] if line.endswith("  next"))
-    assert line.split() == ["1", "x", "20", "1,280", "kernel", "3", "x", "4", "16", "1", "next"]
+    assert line.split() == [
+        "1",
+        "x",
+        "20",
+        "1,280",
+        "kernel",
+        "3",
+        "x",
+        "4",
+        "16",
+        "1",
+        "0",
+        "next",
+    ]
 
 
 def test_what_is_not_counted_again_stays(cost):
@@ -46,5 +60,8 @@ def test_what_is_not_counted_again_stays(cost):
     cases = json.loads(table.DATA.read_text())["cases"]
     assert {name: case["floor"] for name, case in cases.items()} == {"f-8": 68, "g-8": 1}
     assert "gone" not in table.TABLE.read_text()
+    table.write({"sample-f": made}, ["f-8", "sample-f"], "h200")
+    assert "sample-f" not in table.TABLE.read_text()
+    assert "sample-f | 61" in table.SAMPLES.read_text()
     with pytest.raises(ValueError, match="write all cases"):
         table.write({"g-8": made}, ["f-8", "g-8"], "h100")

@@ -78,7 +78,7 @@ def tests(session: nox.Session) -> None:
     # One interpreter suffices for the comparison with PyTorch's values. The example runs on the
     # oldest JAX, because XLA's sums depend on the number of threads there.
     # One suffices for the programs of other libraries too, which take a minute of one core.
-    more = ["peer", "example", "programs"] if session.python == OLDEST else []
+    more = ["bench", "peer", "example", "programs"] if session.python == OLDEST else []
     install(session, "test", *more)
     chosen = session.posargs or (RELEASES if with_oldest(session) else [])
     speed = ["-n", "auto", "--dist", "worksteal", "--durations", "10"]
@@ -144,6 +144,7 @@ def gpu_compile(session: nox.Session) -> None:
     session.install("--upgrade", "--editable", ".", *packages)
     session.run("python", "-m", "conformance", "compile", *session.posargs)
     if not session.posargs:
+        session.run("python", "-m", "conformance", "costs")
         session.run("python", "-m", "conformance.elementary.machine_code")
         session.run("python", "-m", "conformance.portable_code")
         session.run("python", "-m", "conformance.machine_code.portable_programs")
@@ -172,8 +173,8 @@ def mutants(session: nox.Session) -> None:
 @nox.session(python=OLDEST, default=False)
 def bench(session: nox.Session) -> None:
     """Measures the cost of the ordered path, beside plain JAX and PyTorch."""
-    install(session, "peer", "programs")
-    session.run("python", "-m", "conformance.benchmarks", *session.posargs)
+    install(session, "bench", "peer", "programs")
+    session.run("python", "-m", "conformance", "bench", *session.posargs)
 
 
 @nox.session(python=OLDEST, default=False)

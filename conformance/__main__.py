@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import spec
-from conformance import machine_code
+from conformance import benchmarks, machine_code
 from conformance.adapters import smoke
 from conformance.adapters.base import Adapter
 from conformance.hardware import options as hardware_options
+from conformance.machine_code import costs
 from conformance.reporting import show
 
 _SUITE = Path(__file__).parent / "suite"
@@ -42,6 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     handlers = {
         "compile": machine_code.run,
+        "bench": benchmarks.run_bench,
+        "tables": benchmarks.run_tables,
+        "costs": costs.run,
         "expectations": _rewrite,
         "differences": _differences,
         "show": show.show,
@@ -79,6 +83,13 @@ def _parser() -> argparse.ArgumentParser:
         epilog="`nox -s gpu_compile` installs what it needs: XLA's plugin for CUDA, and no GPU.",
     )
     machine_code.add_options(compile_parser)
+    benchmarks.add_commands(commands)
+    costs_parser = commands.add_parser(
+        "costs",
+        help="count the launches and bytes of programs, and compare them with their budgets",
+        epilog="It needs what `compile` needs, and no GPU.",
+    )
+    costs.add_options(costs_parser)
     show_parser = commands.add_parser("show", help="print what a report found")
     show_parser.add_argument("report", type=Path, metavar="REPORT.json")
     diff_parser = commands.add_parser(

@@ -1,6 +1,64 @@
-"""Benchmarks: the cost of the ordered path, beside plain JAX and PyTorch.
+"""The cost of the ordered path: ``python -m conformance bench``.
 
-A benchmark is a module with ``TITLE``, ``BASE`` (the side that the ratios refer to) and
-``measure``. All sides of a case run in turns in one process, and a table shows their times and the
-ratios. ``results`` holds the tables of this project's own runs.
+``bench`` measures the families of cases and writes a report; ``tables`` makes tables and plots of
+it.
 """
+
+from __future__ import annotations
+
+import argparse
+import pkgutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+#: The names of the families.
+FAMILIES: Sequence[str] = sorted(
+    each.name for each in pkgutil.iter_modules([str(Path(__file__).parent / "families")])
+)
+
+
+def add_commands(commands: Any) -> None:
+    """Adds the commands to the parsers of ``python -m conformance``."""
+    bench_parser = commands.add_parser("bench", help="measure the cost of the ordered path")
+    bench_parser.add_argument(
+        "--family",
+        action="append",
+        choices=FAMILIES,
+        metavar="F",
+        help=f"may be given again; default: all of {', '.join(FAMILIES)}",
+    )
+    bench_parser.add_argument(
+        "--device", choices=("cpu", "cuda"), help="default: what JAX computes on"
+    )
+    bench_parser.add_argument(
+        "--quick", action="store_true", help="fewer and smaller cases, in at most 8 minutes"
+    )
+    bench_parser.add_argument("--times", type=int, default=1, metavar="N", help="N times the sizes")
+    bench_parser.add_argument(
+        "--report", type=Path, metavar="FILE.json", help="write the measurements to a file"
+    )
+    tables_parser = commands.add_parser(
+        "tables", help="print the tables of a report of `bench`, or write them and plots"
+    )
+    tables_parser.add_argument("report", type=Path, metavar="FILE.json", help="what `bench` wrote")
+    tables_parser.add_argument(
+        "--folder",
+        type=Path,
+        metavar="FOLDER",
+        help="write a table (.md) and plots (.svg) for each family; default: print the tables",
+    )
+
+
+def run_bench(options: argparse.Namespace) -> int:
+    """Runs ``bench`` and returns its exit status."""
+    from conformance.benchmarks import bench_command  # noqa: PLC0415  # it imports JAX
+
+    return bench_command.bench(options)
+
+
+def run_tables(options: argparse.Namespace) -> int:
+    """Runs ``tables`` and returns its exit status."""
+    from conformance.benchmarks import tables_command  # noqa: PLC0415  # other commands do not
+
+    return tables_command.main(options)

@@ -14,6 +14,8 @@ Scope: TypeAlias = Callable[[], contextlib.AbstractContextManager[Any]]
 
 #: The side that the others are compared with.
 BASE = "plain JAX"
+#: The side with the mode on.
+OURS = "ordered"
 
 
 @contextlib.contextmanager
@@ -30,6 +32,6 @@ SCOPES: Mapping[str, Scope] = MappingProxyType(
     {
         BASE: _without_rules,
         "mode off": functools.partial(impl.deterministic, False),
-        "ordered": impl.deterministic,
+        OURS: impl.deterministic,
     }
 )

@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from conformance.benchmarks.timing import Side, on_cpu, threads
+from conformance.benchmarks.case import RefusedError, Side, on_cpu, threads
+
+#: The sides: PyTorch in its deterministic mode and, on a GPU, with the mode off. On a CPU the mode
+#: changes little.
+DETERMINISTIC = "PyTorch, deterministic"
+MODE_OFF = "PyTorch"
 
 
 class TorchPeer:
@@ -36,42 +41,55 @@ class TorchPeer:
         tensors = [self.torch.from_numpy(array).to(self._device) for array in arrays]
         return [tensor.requires_grad_() for tensor in tensors] if requires_grad else tensors
 
-    def side(self, function: Callable[[], Any]) -> Side:
-        """Returns a side that runs a function and waits for the device."""
+    def sides(self, function: Callable[[], Any]) -> Mapping[str, Side]:
+        """Returns the sides that run a function and wait for the device, by name."""
+        modes = {MODE_OFF: False, DETERMINISTIC: True}
+        if self._device == "cpu":
+            del modes[MODE_OFF]
+        return {name: self._side(function, mode=mode) for name, mode in modes.items()}
 
+    def _side(self, function: Callable[[], Any], *, mode: bool) -> Side:
         def run() -> object:
-            result = function()
+            self.torch.use_deterministic_algorithms(mode)
+            try:
+                result = function()
+            except RuntimeError as error:
+                if "deterministic" not in str(error):
+                    raise
+                raise RefusedError(str(error)) from error
             self._synchronize()
             return result
 
         return run
 
-    def forward_side(self, function: Callable[[], Any]) -> Side:
-        """Returns a side that runs a function without recording gradients."""
+    def forward_sides(self, function: Callable[[], Any]) -> Mapping[str, Side]:
+        """Returns sides that run a function without recording gradients."""
 
         def forward() -> Any:
             with self.torch.no_grad():
                 return function()
 
-        return self.side(forward)
+        return self.sides(forward)
 
-    def backward_side(self, output: Any, inputs: Sequence[Any], cotangent: Any) -> Side:
-        """Returns a side that computes the gradients of a tensor, each time from its one graph."""
+    def backward_sides(
+        self, output: Any, inputs: Sequence[Any], cotangent: Any
+    ) -> Mapping[str, Side]:
+        """Returns sides that compute the gradients of a tensor, each time from its one graph."""
         grad = self.torch.autograd.grad
-        return self.side(lambda: grad(output, inputs, cotangent, retain_graph=True))
+        return self.sides(lambda: grad(output, inputs, cotangent, retain_graph=True))
 
-    def forward_and_backward_side(self, function: Callable[[], Any], inputs: Sequence[Any]) -> Side:
-        """Returns a side that computes a scalar and its gradients."""
-        return self.side(lambda: self.torch.autograd.grad(function(), inputs))
+    def forward_and_backward_sides(
+        self, function: Callable[[], Any], inputs: Sequence[Any]
+    ) -> Mapping[str, Side]:
+        """Returns sides that compute a scalar and its gradients."""
+        return self.sides(lambda: self.torch.autograd.grad(function(), inputs))
 
 
 @contextlib.contextmanager
-def torch_peer(*, deterministic_on_gpu: bool = True) -> Iterator[TorchPeer | None]:
-    """Gives PyTorch in its deterministic mode with as many threads as JAX; None if it is absent.
+def torch_peer() -> Iterator[TorchPeer | None]:
+    """Gives PyTorch with as many threads as JAX, and restores its state; None if it is absent.
 
-    Args:
-        deterministic_on_gpu: False if PyTorch has no deterministic implementation of some ops of
-            the benchmark on a GPU. There its mode is off then.
+    Inside, its mode is off until a side sets it.
     """
     if importlib.util.find_spec("torch") is None:
         yield None
@@ -83,7 +101,7 @@ def torch_peer(*, deterministic_on_gpu: bool = True) -> Iterator[TorchPeer | Non
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     try:
         torch.set_num_threads(threads())
-        torch.use_deterministic_algorithms(on_cpu() or deterministic_on_gpu)
+        torch.use_deterministic_algorithms(mode=False)
         yield peer
     finally:
         torch.use_deterministic_algorithms(mode, warn_only=warn_only)

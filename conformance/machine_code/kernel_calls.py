@@ -25,12 +25,13 @@ from conformance.machine_code.row_programs import (
 )
 from impl._core.convolution_window import ConvolutionWindow
 from impl._core.reductions import ADD, MUL
-from impl._core.scan_combines import Parts
+from impl._core.scan_combines import COMBINES, Parts, Running
 from impl._core.window_table import WindowTable
 from impl._kernels import (
     convolution,
     matmul,
     scan,
+    scan_tiles,
     scatter_accumulate,
     scatter_assign,
     select_kth,
@@ -128,23 +129,24 @@ def _weighted(
 def _scans(dtype: DTypeLike) -> Iterator[KernelCall]:
     name = jnp.dtype(dtype).name
 
-    def add(earlier: Parts, later: Parts, product: Any) -> Parts:
-        del product
-        return (earlier[0] + later[0],)
-
-    for shape in ((3, 256, 1), (2, 256, 200)):
-        yield KernelCall(
-            "scan.fold_blocks",
-            f"{shape[-1]}-{name}",
-            True,
-            lambda values: scan.fold_blocks((values,), add, launch=_LAUNCH),
-            (Shape(shape, dtype),),
-        )
+    if dtype == jnp.float32:  # narrower dtypes are converted before
+        cases: tuple[tuple[Running, tuple[int, int, int]], ...]
+        cases = (("add", (3, 9000, 1)), ("affine", (2, 300, 200)))
+        for by, shape in cases:
+            count = 2 if by == "affine" else 1
+            folded = functools.partial(_scan, by=by, results=(count - 1,))
+            inputs = (Shape(shape, dtype),) * count
+            yield KernelCall("scan_tiles.scan", f"{by}-{shape[-1]}-{name}", True, folded, inputs)
     for length in (2000, 5000):  # both have several chunks: a row of one chunk has no carry
         call = functools.partial(scan.atomic_carry, launch=_LAUNCH)
         yield KernelCall(
             "scan.atomic_carry", f"{length}-{name}", False, call, (Shape((3, length), dtype),)
         )
+
+
+def _scan(*parts: jax.Array, by: Running, results: tuple[int, ...]) -> Parts:
+    combine = functools.partial(COMBINES[by], product=_LAUNCH.product)
+    return scan_tiles.scan(parts, combine, block=16, results=results, launch=_LAUNCH)
 
 
 def _products(dtype: DTypeLike) -> Iterator[KernelCall]:
@@ -155,7 +157,7 @@ def _products(dtype: DTypeLike) -> Iterator[KernelCall]:
                 "matmul.products",
                 f"{rows}x{terms}x{columns}-{name}{'-tf32' if tf32 else ''}",
                 True,
-                functools.partial(_product, tf32=tf32),
+                functools.partial(matmul.matrices, launch=_LAUNCH, tf32=tf32),
                 (Shape((2, rows, terms), dtype), Shape((2, terms, columns), dtype)),
             )
     strides = ConvolutionWindow((9, 9), (7, 7), (3, 3), (1, 1), (1, 1), (0, 0), 1)
@@ -167,21 +169,6 @@ def _products(dtype: DTypeLike) -> Iterator[KernelCall]:
             convolution.convolution, role=output, window=strides, tf32=False, launch=_LAUNCH
         )
         yield KernelCall("convolution.convolution", f"{output}-{name}", True, call, arrays)
-
-
-def _product(a: jax.Array, b: jax.Array, *, tf32: bool) -> jax.Array:
-    (batch, rows, terms), columns = a.shape, b.shape[2]
-    sizes = (batch, rows, columns, terms)
-    return matmul.products(
-        a,
-        b,
-        matmul.Product(*sizes, part=matmul.part_of(*sizes)),
-        lambda n, row, term: ((n * rows + row) * terms + term, True),
-        lambda n, term, column: ((n * terms + term) * columns + column, True),
-        launch=_LAUNCH,
-        tf32=tf32,
-        apart=True,
-    )
 
 
 def _selects() -> Iterator[KernelCall]:

@@ -1,11 +1,12 @@
-"""Renders tables that commands wrote, as far as they are committed: ``measured-tables``.
+"""Renders tables and plots that commands wrote and that are committed: ``measured-tables``.
 
-A benchmark writes its table to a file of ``conformance/benchmarks/results/``. A page names the
-benchmarks, so that a table appears on it as soon as its file does.
+The table and the plots of a benchmark are files of ``conformance/benchmarks/results/``. A page
+names the benchmarks, so that they appear on it as soon as the files do.
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from docutils import nodes
@@ -24,10 +25,22 @@ def files(names: list[str]) -> list[Path]:
     return [path for path in paths if path.exists()]
 
 
+def plots(table: Path) -> list[Path]:
+    """Returns the plots of a table, as far as they exist."""
+    paths = [table.with_name(f"{table.stem}{ending}.svg") for ending in ("", "-curve")]
+    return [path for path in paths if path.exists()]
+
+
 class MeasuredTables(SphinxDirective):
     """The tables of the files that the lines of the directive name; each title is a rubric."""
 
     has_content = True
+
+    def _plot(self, path: Path) -> nodes.image:
+        """Returns a plot. The table says the same in words."""
+        self.env.note_dependency(str(path))
+        source = Path(self.env.doc2path(self.env.docname)).parent
+        return nodes.image(uri=os.path.relpath(path, source), alt="The table above, as a plot")
 
     def run(self) -> list[nodes.Node]:
         """Makes a rubric, and what follows the title, of each file."""
@@ -39,6 +52,7 @@ class MeasuredTables(SphinxDirective):
             body = nodes.container()
             self.state.nested_parse(StringList(text.splitlines(), str(path)), 0, body)
             result += body.children
+            result += [self._plot(plot) for plot in plots(path)]
         return result
 
 

@@ -15,6 +15,13 @@ def test_a_table_appears_with_its_file(tmp_path: Path, monkeypatch: pytest.Monke
     assert measured_tables.files(["other", "sums-cpu"]) == [tmp_path / "sums-cpu.md"]
 
 
+def test_a_plot_appears_with_its_file(tmp_path: Path) -> None:
+    table, curve = tmp_path / "sums-cpu.md", tmp_path / "sums-cpu-curve.svg"
+    assert measured_tables.plots(table) == []
+    curve.touch()
+    assert measured_tables.plots(table) == [curve]
+
+
 def test_the_page_shows_launches_and_bytes(page_html: Callable[[str], str]) -> None:
     text = page_html("the-same-bits-everywhere")
     (path,) = measured_tables.files(["portable_programs"])

@@ -16,8 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 import spec
-from impl._core import symbolic_sizes
+from impl._core import eager, symbolic_sizes
 
+#: Up to so many numbers, Python finds the least and the greatest faster than NumPy.
+_FEW = 32
 #: The types that ops accept as an array.
 Array: TypeAlias = jax.Array | npt.NDArray[Any] | np.generic
 
@@ -212,26 +214,50 @@ def index_range(
     Raises:
         RuntimeError: An index is out of range (or ``error``).
     """
-    values = known(index)
-    if values is None:
-        return
     low = -size if wrap else 0
-    if values.size == 0 or (values.min() >= low and values.max() < size):
-        return
-    position = tuple(int(i) for i in np.argwhere((values < low) | (values >= size))[0])
-    allowed = f"allowed are {low} to {size - 1}" if size else "none is allowed"
-    at = f"an input of {size} elements" if dim is None else f"dimension {dim} with size {size}"
-    raise error(
-        f"{function}(): index {values[position]} is out of bounds for {of or at}, at position "
-        f"{list(position)} of argument '{name}'; {allowed}"
-    )
+
+    def check(values: npt.NDArray[Any]) -> None:
+        if within(values, low, size):
+            return
+        position = tuple(int(i) for i in np.argwhere((values < low) | (values >= size))[0])
+        allowed = f"allowed are {low} to {size - 1}" if size else "none is allowed"
+        at = f"an input of {size} elements" if dim is None else f"dimension {dim} with size {size}"
+        raise error(
+            f"{function}(): index {values[position]} is out of bounds for {of or at}, at position "
+            f"{list(position)} of argument '{name}'; {allowed}"
+        )
+
+    eager.when_known(check, index)
+
+
+def within(values: npt.NDArray[Any], low: int, end: int) -> bool:
+    """Returns whether all values are from ``low`` to below ``end``."""
+    if values.size <= _FEW:
+        # Less than the half of a microsecond, where NumPy takes one or two.
+        few = values.ravel().tolist()
+        return not few or (min(few) >= low and max(few) < end)
+    if low == 0 and values.dtype.kind == "i":
+        # A negative number is a large one here, so that one reduction does the work of two.
+        unsigned = values.view(f"u{values.dtype.itemsize}")
+        return bool(np.maximum.reduce(unsigned, axis=None) < end)
+    least, most = np.minimum.reduce(values, axis=None), np.maximum.reduce(values, axis=None)
+    return bool(least >= low and most < end)
 
 
 def known(value: Any) -> npt.NDArray[Any] | None:
     """Returns the values of an array, or None if this process does not know them yet.
 
-    They are unknown under ``jit``, and for an array whose shards are in several processes.
+    They are unknown under ``jit``, and for an array whose shards are in several processes. An op
+    that asks runs as it is written, and is not compiled, where it is called outside of ``jit``:
+    ``eager.when_known`` is for checks.
     """
+    if isinstance(value, jax.core.Tracer):
+        eager.refuse()
+    return if_known(value)
+
+
+def if_known(value: Any) -> npt.NDArray[Any] | None:
+    """Returns what ``known`` does, for an op whose result does not depend on whether it is None."""
     if isinstance(value, jax.core.Tracer) or not getattr(value, "is_fully_addressable", True):
         return None
     return np.asarray(value)

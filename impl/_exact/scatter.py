@@ -25,7 +25,7 @@ from jax.lax import GatherDimensionNumbers, ScatterDimensionNumbers
 from impl._core.native_scatter import natively
 from impl._core.numerics import fence
 from impl._core.shard_axes import aligned, vary_like
-from impl._exact import grid
+from impl._exact import grid, rows
 from impl._exact.cuts import Cuts
 from impl._exact.grid import Digits
 
@@ -91,6 +91,11 @@ def scatter_add(
     if is_cpu and short and not axis_names:
         return _from_large(call, operand, indices, updates, dtype)
     digits = Digits.of(dtype, count)
+    # The sum of more float64 has four digits.
+    if place == "device" and not axis_names and digits.number <= 2:
+        keys = rows.keys_of(operand, indices, updates, dimension_numbers, mode)
+        if keys is not None:
+            return rows.add_rows(operand, keys, updates, dtype, unique=unique_indices)
     return _by_digits(call, operand, indices, updates, digits, dtype, cut=is_cpu)
 
 

@@ -10,10 +10,12 @@ A primitive whose sums are exact needs no rule: give it ``LEFT_TO_XLA``.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import string
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import jax
@@ -70,6 +72,24 @@ _NARROWEST = 8
 NONE_FREE = Axes("")
 #: XLA partitions the lowering. Its result must not depend on the order of sums.
 LEFT_TO_XLA = Axes(None)
+
+_is_exact: ContextVar[bool] = ContextVar("_is_exact", default=False)
+
+
+@contextlib.contextmanager
+def exact_equations() -> Iterator[None]:
+    """Makes a scope in which the equations of lowerings are exact in any order, but native ones.
+
+    XLA may partition these, so no axis is gathered.
+
+    Yields:
+        None.
+    """
+    token = _is_exact.set(True)
+    try:
+        yield
+    finally:
+        _is_exact.reset(token)
 
 
 def is_partitioned(context: Any) -> bool:
@@ -131,7 +151,8 @@ def lower(
     whole = mlir.lower_fun(function, multiple_results=multiple_results)
     if shardings.is_local(context):
         return whole(context, *args)
-    is_cut = axes.rule is not None and is_partitioned(context)
+    is_exact = _is_exact.get() and not lowering.is_native(context)
+    is_cut = axes.rule is not None and is_partitioned(context) and not is_exact
     with shardings.no_mesh():
         context = shardings.without_shardings(context)
         if not is_cut or any(0 in a.shape for a in (*context.avals_in, *context.avals_out)):

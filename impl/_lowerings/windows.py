@@ -22,9 +22,9 @@ from impl._core.reductions import ADD
 from impl._core.shard_axes import vary_like
 from impl._core.sort_keys import sort_keys
 from impl._core.window_table import WindowTable
-from impl._kernels import scatter_accumulate as scatter_kernels
 from impl._kernels import windows as kernels
 from impl._kernels.launch import MAX_ELEMENTS, Launch
+from impl._lowerings import scatter_accumulate
 
 #: The number of taps that are unrolled; a loop goes through more, this many at a time.
 _UNROLLED = 16
@@ -406,7 +406,5 @@ def pick_transpose_atomic_kernel(
     large = max(picked.size, math.prod(shape)) > MAX_ELEMENTS
     if picked.size == 0 or large or not table.overlapping:
         return pick_transpose_xla(picked, index, table=table)
-    converted = convert(picked, accumulator(picked.dtype))
-    zeros = vary_like(jnp.zeros(shape, converted.dtype), converted, index)
-    out = scatter_kernels.atomic(zeros, index, converted, reduction=ADD, launch=launch)
-    return convert(out, picked.dtype)
+    zeros = vary_like(jnp.zeros(shape, picked.dtype), picked, index)
+    return scatter_accumulate.atomic_kernel(zeros, index, picked, reduction=ADD, launch=launch)

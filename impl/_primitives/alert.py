@@ -12,9 +12,10 @@ import warnings
 from typing import Any
 
 import jax
-from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
+from impl._core import eager
+from impl._core.jax_internals import Primitive
 from impl._core.project import tracker
 from impl._mode.decide import Alert, Decision
 from impl._primitives._common import register_per_platform
@@ -29,6 +30,8 @@ def alert(value: jax.Array, decision: Decision) -> jax.Array:
     """Returns ``value``, with the alerts of ``decision`` tied to its computation."""
     if not decision.alerts:
         return value
+    if any(alert.kind == "warn" for _, alert in decision.alerts):
+        eager.refuse()  # A compiled program would warn at its first call alone.
     return alert_p.bind(value, alerts=decision.alerts)  # type: ignore[no-any-return]
 
 

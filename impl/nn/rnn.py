@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._mode.decide import decide
 from impl._primitives.alert import alert
@@ -22,6 +22,7 @@ from impl.nn import _recurrent_arguments as net_arguments
 from impl.nn._recurrent import Advance, Rules, State
 
 
+@eager.compiled
 def rnn_tanh(
     input: Array,
     hx: Array,
@@ -88,6 +89,7 @@ def rnn_tanh(
     return out, h
 
 
+@eager.compiled
 def rnn_relu(
     input: Array,
     hx: Array,
@@ -116,6 +118,7 @@ def rnn_relu(
     return out, h
 
 
+@eager.compiled
 def lstm(
     input: Array,
     hx: Sequence[Array],
@@ -155,6 +158,7 @@ def lstm(
     return out, h, c
 
 
+@eager.compiled
 def gru(
     input: Array,
     hx: Array,

@@ -12,6 +12,7 @@ from impl.ops._matmul import Left
 _NAME = "bmm"
 
 
+@_matmul.compiled
 def bmm(input: Left, mat2: Array) -> jax.Array:
     """Multiplies the matrices of two batches, pair by pair.
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import jax
 
+from impl._core import eager
 from impl._core.arguments import Array
 from impl.ops._cumulative import extreme
 
@@ -24,6 +25,7 @@ class Cummax(NamedTuple):
     indices: jax.Array
 
 
+@eager.compiled
 def cummax(input: Array, dim: int) -> Cummax:
     """Computes cumulative maxima along one dimension, and their indices.
 

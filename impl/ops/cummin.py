@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import jax
 
+from impl._core import eager
 from impl._core.arguments import Array
 from impl.ops._cumulative import extreme
 
@@ -24,6 +25,7 @@ class Cummin(NamedTuple):
     indices: jax.Array
 
 
+@eager.compiled
 def cummin(input: Array, dim: int) -> Cummin:
     """Computes cumulative minima along one dimension, and their indices.
 

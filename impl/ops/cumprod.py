@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import jax
 
+from impl._core import eager
 from impl._core.arguments import Array
 from impl.ops._cumulative import total
 
 _NAME = "cumprod"
 
 
+@eager.compiled
 def cumprod(input: Array, dim: int, *, dtype: jax.typing.DTypeLike | None = None) -> jax.Array:
     """Computes cumulative products along one dimension.
 

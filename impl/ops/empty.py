@@ -11,11 +11,12 @@ from typing import Any
 
 import jax
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl.ops._uninitialized import make
 
 
+@eager.compiled
 def empty(
     *sizes: int | Sequence[int],
     size: Sequence[int] | None = None,
@@ -51,6 +52,7 @@ def empty(
     return make("empty", arguments.sizes("empty", sizes, size), dtype, keywords)
 
 
+@eager.compiled
 def empty_like(
     input: Array, *, dtype: jax.typing.DTypeLike | None = None, **keywords: Any
 ) -> jax.Array:
@@ -76,6 +78,7 @@ def empty_like(
     return make("empty_like", input.shape, input.dtype if dtype is None else dtype, keywords)
 
 
+@eager.compiled
 def new_empty(
     input: Array,
     *sizes: int | Sequence[int],
@@ -109,6 +112,7 @@ def new_empty(
     return make("new_empty", shape, input.dtype if dtype is None else dtype, keywords)
 
 
+@eager.compiled
 def empty_strided(
     size: Sequence[int],
     stride: Sequence[int],
@@ -140,6 +144,7 @@ def empty_strided(
     return make("empty_strided", _strided("empty_strided", size, stride), dtype, keywords)
 
 
+@eager.compiled
 def new_empty_strided(
     input: Array,
     size: Sequence[int],
@@ -196,6 +201,7 @@ def _strided(function: str, size: Sequence[int], stride: Sequence[int]) -> tuple
     return shape
 
 
+@eager.compiled
 def empty_permuted(
     size: Sequence[int],
     physical_layout: Sequence[int],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jax
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.axes import at_least_1d, corner_slices, three_axes
 from impl._mode.decide import decide
@@ -13,6 +13,7 @@ from impl._primitives.gather import gather as gather_along
 _NAME = "gather"
 
 
+@eager.compiled
 def gather(input: Array, dim: int, index: Array, *, sparse_grad: bool = False) -> jax.Array:  # noqa: ARG001
     """Reads the elements of ``input`` at the indices ``index`` along ``dim``.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.subscripts import subscript
 from impl._mode.decide import decide
@@ -19,6 +19,7 @@ from impl._primitives.gather import gather
 _NAME = "getitem"
 
 
+@eager.compiled
 def getitem(input: Array, indices: Any) -> jax.Array:
     """Reads ``input[indices]``, with PyTorch's meaning of the indices.
 

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.axes import three_axes
 from impl._core.numerics import accumulator, convert, product
@@ -18,6 +18,7 @@ from impl._primitives.scatter_accumulate import scatter_accumulate
 _NAME = "index_add"
 
 
+@eager.compiled
 def index_add(
     input: Array,
     dim: int,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jax
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.axes import three_axes
 from impl._mode.decide import decide
@@ -14,6 +14,7 @@ from impl._primitives.scatter_assign import scatter_assign
 _NAME = "index_copy"
 
 
+@eager.compiled
 def index_copy(
     input: Array, dim: int, index: Array, source: Array, *, unique_indices: bool = False
 ) -> jax.Array:

@@ -12,7 +12,7 @@ from typing import Any, overload
 import jax
 import jax.numpy as jnp
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.axes import broadcasts_to
 from impl._core.subscripts import arrays_alone, check_mask, is_mask
@@ -47,6 +47,7 @@ def index_put(
 ) -> QuantizedArray: ...
 
 
+@eager.compiled
 def index_put(
     input: Array | QuantizedArray,
     indices: Sequence[Array | None],

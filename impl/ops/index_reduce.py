@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jax
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.axes import three_axes
 from impl._mode.decide import decide
@@ -14,6 +14,7 @@ from impl.ops._index_reduce import BY, check_dtype, reduced
 _NAME = "index_reduce"
 
 
+@eager.compiled
 def index_reduce(
     input: Array,
     dim: int,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jax
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.axes import three_axes
 from impl._mode.decide import decide
@@ -13,6 +13,7 @@ from impl._primitives.gather import gather as gather_along
 _NAME = "index_select"
 
 
+@eager.compiled
 def index_select(input: Array, dim: int, index: Array) -> jax.Array:
     """Reads slices of ``input`` along one dimension.
 

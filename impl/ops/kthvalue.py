@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import jax
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._mode.decide import decide
 from impl._primitives.alert import alert
@@ -28,6 +28,7 @@ class Kthvalue(NamedTuple):
     indices: jax.Array
 
 
+@eager.compiled
 def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> Kthvalue:
     """Returns the k-th smallest element along one dimension, and its index.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jax
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._mode.decide import decide
 from impl.ops._cumulative import along
@@ -12,6 +12,7 @@ from impl.ops._cumulative import along
 _NAME = "logcumsumexp"
 
 
+@eager.compiled
 def logcumsumexp(input: Array, dim: int) -> jax.Array:
     """Computes logarithms of cumulative sums of exponentials along one dimension.
 

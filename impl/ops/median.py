@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar, overload
 import jax
 import jax.numpy as jnp
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.numerics import accumulator, convert
 from impl._mode.decide import Action, Decision, decide
@@ -59,6 +59,7 @@ def median(input: Array, dim: None = None) -> jax.Array: ...
 def median(input: Array, dim: int, keepdim: bool = False) -> Median: ...
 
 
+@eager.compiled
 def median(input: Array, dim: int | None = None, keepdim: bool = False) -> jax.Array | Median:
     """Returns the median of all elements, or the medians along one dimension with their indices.
 
@@ -99,6 +100,7 @@ def nanmedian(input: Array, dim: None = None) -> jax.Array: ...
 def nanmedian(input: Array, dim: int, keepdim: bool = False) -> Nanmedian: ...
 
 
+@eager.compiled
 def nanmedian(input: Array, dim: int | None = None, keepdim: bool = False) -> jax.Array | Nanmedian:
     """Returns the median of the elements that are not NaN: of all, or along one dimension.
 

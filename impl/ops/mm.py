@@ -12,6 +12,7 @@ from impl.ops._matmul import Left
 _NAME = "mm"
 
 
+@_matmul.compiled
 def mm(input: Left, mat2: Array) -> jax.Array:
     """Multiplies two matrices.
 

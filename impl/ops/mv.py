@@ -12,6 +12,7 @@ from impl.ops._matmul import Left
 _NAME = "mv"
 
 
+@_matmul.compiled
 def mv(input: Left, vec: Array) -> jax.Array:
     """Multiplies a matrix and a vector.
 

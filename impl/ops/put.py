@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jax
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.axes import wrapped
 from impl._mode.decide import decide
@@ -15,6 +15,7 @@ from impl._primitives.scatter_assign import scatter_assign
 _NAME = "put"
 
 
+@eager.compiled
 def put(
     input: Array,
     index: Array,

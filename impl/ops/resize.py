@@ -10,7 +10,7 @@ from typing import Any, overload
 import jax
 import jax.numpy as jnp
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.shard_axes import aligned
 from impl._mode import modes
@@ -38,6 +38,7 @@ def resize(
 ) -> QuantizedArray: ...
 
 
+@eager.compiled
 def resize(
     input: Array | QuantizedArray,
     *sizes: int | Sequence[int],

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.reductions import ReductionName
 from impl._mode.decide import decide
@@ -25,6 +25,7 @@ _NAME = "scatter"
 _BY: Mapping[str, ReductionName] = MappingProxyType({"add": "add", "multiply": "mul"})
 
 
+@eager.compiled
 def scatter(
     input: Array,
     dim: int,

@@ -6,7 +6,7 @@ import functools
 
 import jax
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._mode.decide import decide
 from impl.ops._index_reduce import BY, check_dtype, reduced
@@ -15,6 +15,7 @@ from impl.ops._scatter_corner import scattered
 _NAME = "scatter_reduce"
 
 
+@eager.compiled
 def scatter_reduce(
     input: Array,
     dim: int,

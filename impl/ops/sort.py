@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import jax
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._mode.decide import decide
 from impl._primitives.alert import alert
@@ -26,6 +26,7 @@ class Sort(NamedTuple):
     indices: jax.Array
 
 
+@eager.compiled
 def sort(input: Array, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Sort:
     """Sorts the elements along one dimension, and returns their indices too.
 
@@ -55,6 +56,7 @@ def sort(input: Array, dim: int = -1, descending: bool = False, *, stable: bool 
     return Sort(elements.reshape(input.shape), as_index(positions).reshape(input.shape))
 
 
+@eager.compiled
 def argsort(
     input: Array, dim: int = -1, descending: bool = False, *, stable: bool = False
 ) -> jax.Array:

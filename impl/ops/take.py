@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jax
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.axes import wrapped
 from impl._mode.decide import decide
@@ -13,6 +13,7 @@ from impl._primitives.gather import gather
 _NAME = "take"
 
 
+@eager.compiled
 def take(input: Array, index: Array) -> jax.Array:
     """Reads elements of ``input`` at indices that count in row-major order.
 

@@ -10,7 +10,7 @@ import math
 import jax
 import jax.numpy as jnp
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.axes import wrapped
 from impl._mode.decide import Decision, decide
@@ -19,6 +19,7 @@ from impl._primitives.gather import gather
 _NAME = "take_along_dim"
 
 
+@eager.compiled
 def take_along_dim(input: Array, indices: Array, dim: int | None = None) -> jax.Array:
     """Reads the elements of ``input`` at the indices ``indices`` along ``dim``.
 

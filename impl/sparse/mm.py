@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jax
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl.ops import _matmul
 from impl.ops._sparse import Sparse
@@ -12,6 +12,7 @@ from impl.ops._sparse import Sparse
 _NAME = "sparse.mm"
 
 
+@eager.compiled
 def mm(mat1: Sparse, mat2: Array) -> jax.Array:
     """Multiplies a sparse matrix and a dense one.
 

@@ -7,7 +7,7 @@ import types
 import pytest
 
 from conformance.benchmarks import torch_peer
-from conformance.benchmarks.timing import threads
+from conformance.benchmarks.case import RefusedError, threads
 
 
 @pytest.fixture
@@ -31,23 +31,13 @@ def torch(monkeypatch):
     return module
 
 
-@pytest.mark.parametrize(
-    ("on_cpu", "deterministic_on_gpu", "mode"),
-    [(True, True, True), (True, False, True), (False, True, True), (False, False, False)],
-)
-def test_the_mode_holds_inside_and_is_restored(
-    on_cpu, deterministic_on_gpu, mode, torch, monkeypatch
-):
-    monkeypatch.setattr(torch_peer, "on_cpu", lambda: on_cpu)
+def test_the_state_is_restored(torch):
     before = dict(torch.state)
-    with torch_peer.torch_peer(deterministic_on_gpu=deterministic_on_gpu) as peer:
+    with torch_peer.torch_peer() as peer:
         assert peer.torch is torch
-        assert torch.state == {"mode": mode, "warn_only": False, "threads": threads()}
+        assert torch.state == {"mode": False, "warn_only": False, "threads": threads()}
     assert torch.state == before
-    with (
-        pytest.raises(KeyError),
-        torch_peer.torch_peer(deterministic_on_gpu=deterministic_on_gpu),
-    ):
+    with pytest.raises(KeyError), torch_peer.torch_peer():
         raise KeyError
     assert torch.state == before
 
@@ -58,9 +48,35 @@ def test_there_is_no_peer_without_pytorch(monkeypatch):
         assert peer is None
 
 
-def test_a_side_waits_for_the_device(torch, monkeypatch):
+@pytest.mark.parametrize(
+    ("on_cpu", "modes"),
+    [
+        (True, {"PyTorch, deterministic": True}),
+        (False, {"PyTorch": False, "PyTorch, deterministic": True}),
+    ],
+)
+def test_each_side_has_its_mode_and_waits_for_the_device(on_cpu, modes, torch, monkeypatch):
+    monkeypatch.setattr(torch_peer, "on_cpu", lambda: on_cpu)
     events = []
-    monkeypatch.setattr(torch.cpu, "synchronize", lambda: events.append("waited"))
+    device = torch.cpu if on_cpu else torch.cuda
+    monkeypatch.setattr(device, "synchronize", lambda: events.append("waited"))
     with torch_peer.torch_peer() as peer:
-        peer.side(lambda: events.append("ran"))()
-    assert events == ["ran", "waited"]
+        sides = peer.sides(lambda: events.append(torch.state["mode"]))
+        for side in reversed(sides.values()):
+            side()
+    assert list(sides) == list(modes)
+    assert events == [event for mode in reversed(modes.values()) for event in (mode, "waited")]
+
+
+@pytest.mark.usefixtures("torch")
+def test_an_op_without_a_deterministic_implementation_is_a_refusal():
+    def fail(message):
+        raise RuntimeError(message)
+
+    with torch_peer.torch_peer() as peer:
+        (side,) = peer.sides(lambda: fail("no deterministic implementation")).values()
+        with pytest.raises(RefusedError, match="no deterministic implementation"):
+            side()
+        (side,) = peer.sides(lambda: fail("out of memory")).values()
+        with pytest.raises(RuntimeError, match="out of memory"):
+            side()

@@ -13,8 +13,12 @@ from types import MappingProxyType
 from typing import Any
 
 import jax
-from jax._src import core, xla_bridge
-from jax.extend.core import Primitive
+import numpy as np
+from jax._src import array, config, core, xla_bridge
+
+# The same as those of jax.extend.core, whose package imports Pallas.
+from jax._src.core import Primitive as Primitive
+from jax._src.core import jaxpr_as_fun as jaxpr_as_fun
 from jax.interpreters import mlir, partial_eval
 
 #: Modules of JAX without documents, or documented in part: NAMES has each name used from them.
@@ -26,9 +30,6 @@ NAMES: Mapping[str, str] = MappingProxyType(
         "jax.__version_info__": "to tell releases of XLA apart, which JAX requires one of",
         "jax.core.ShapedArray": "the abstract value of a primitive without operands",
         "jax.core.Tracer": "to tell a traced value from a known one",
-        "jax.extend.core.ClosedJaxpr": "to give a primitive the jaxpr of JAX's twin",
-        "jax.extend.core.Primitive": "to define a primitive",
-        "jax.extend.core.jaxpr_as_fun": "to evaluate a jaxpr inside a trace",
         "jax.interpreters.ad.Zero": "the symbolic zero of JVP and transpose rules",
         "jax.interpreters.ad.defbilinear": "the derivatives of a product",
         "jax.interpreters.ad.defjvp": "the derivatives of a primitive, one for each operand",
@@ -49,6 +50,13 @@ NAMES: Mapping[str, str] = MappingProxyType(
 #: product that is not JAX's own; ``dots_with_no_batch_dims_saveable`` takes the first axis of its
 #: first operand for the batch, as it is here.
 PRODUCT = "scaled_matmul_wrapper"
+
+
+#: The type of a jaxpr with its constants.
+ClosedJaxpr: Any = getattr(core, "ClosedJaxpr", core.Jaxpr)
+
+#: The type of every array that is no tracer and no array of keys.
+ARRAY = array.ArrayImpl
 
 
 def _manual_axis_type(value: jax.Array) -> Any:
@@ -145,6 +153,27 @@ def refuses_nested_options(error: ValueError) -> bool:
 def is_tracing() -> bool:
     """Returns whether the caller is inside a program that JAX traces."""
     return not core.trace_state_clean()
+
+
+def is_plain_call() -> bool:
+    """Returns whether the caller is outside of every trace, and JAX looks for no NaN.
+
+    ``jax_debug_nans`` looks at each result that is computed outside of a program.
+    """
+    settings: Any = jax.config
+    return core.trace_state_clean() and not (settings.jax_debug_nans or settings.jax_debug_infs)
+
+
+#: Returns every setting that JAX's traces depend on, user contexts included, as a hashable value.
+trace_context: Callable[[], Any] = config.trace_context
+
+
+def keeps_dtype(dtype: Any) -> bool:
+    """Returns whether JAX has arrays of a dtype of NumPy, in this thread."""
+    try:
+        return bool(np.dtype(dtype).isnative and jax.dtypes.canonicalize_dtype(dtype) == dtype)
+    except TypeError:
+        return False
 
 
 def frames(equation: Any) -> tuple[tuple[str, int, str], ...]:

@@ -10,13 +10,14 @@ from typing import Any
 
 import jax
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._mode.decide import decide
 from impl._primitives.alert import alert_pullback
 from impl.nn.functional import _pooling
 
 
+@eager.compiled
 def adaptive_avg_pool1d(input: Array, output_size: int | Sequence[int]) -> jax.Array:
     """Computes means over windows that divide the input as evenly as possible.
 
@@ -42,6 +43,7 @@ def adaptive_avg_pool1d(input: Array, output_size: int | Sequence[int]) -> jax.A
     return _adaptive(1, input, output_size)
 
 
+@eager.compiled
 def adaptive_avg_pool2d(input: Array, output_size: int | Sequence[int | None]) -> jax.Array:
     """Computes means as ``adaptive_avg_pool1d`` does, for shapes [N, C, H, W] and [C, H, W].
 
@@ -57,6 +59,7 @@ def adaptive_avg_pool2d(input: Array, output_size: int | Sequence[int | None]) -
     return _adaptive(2, input, output_size)
 
 
+@eager.compiled
 def adaptive_avg_pool3d(input: Array, output_size: int | Sequence[int | None]) -> jax.Array:
     """Computes means as ``adaptive_avg_pool2d`` does, for [N, C, D, H, W] and [C, D, H, W].
 

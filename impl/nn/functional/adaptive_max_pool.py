@@ -11,10 +11,12 @@ from typing import Any
 import jax
 import numpy as np
 
+from impl._core import eager
 from impl._core.arguments import Array
 from impl.nn.functional import _pooling
 
 
+@eager.compiled
 def adaptive_max_pool1d(
     input: Array, output_size: int | Sequence[int], return_indices: bool = False
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
@@ -45,6 +47,7 @@ def adaptive_max_pool1d(
     return _adaptive(1, input, output_size, return_indices)
 
 
+@eager.compiled
 def adaptive_max_pool2d(
     input: Array, output_size: int | Sequence[int | None], return_indices: bool = False
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
@@ -62,6 +65,7 @@ def adaptive_max_pool2d(
     return _adaptive(2, input, output_size, return_indices)
 
 
+@eager.compiled
 def adaptive_max_pool3d(
     input: Array, output_size: int | Sequence[int | None], return_indices: bool = False
 ) -> jax.Array | tuple[jax.Array, jax.Array]:

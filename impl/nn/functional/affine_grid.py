@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.numerics import accumulator, convert
 from impl._core.window_table import WindowTable
@@ -22,6 +22,7 @@ _NAME = "affine_grid"
 _OP = f"nn.functional.{_NAME}"
 
 
+@eager.compiled
 def affine_grid(theta: Array, size: Sequence[int], align_corners: bool | None = None) -> jax.Array:
     """Computes the grid with which ``grid_sample`` applies affine maps to an array.
 

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 import numpy.typing as npt
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.window_table import WindowTable
 from impl._mode.decide import decide
@@ -20,6 +20,7 @@ from impl._primitives.alert import alert_pullback
 from impl.nn.functional import _pooling
 
 
+@eager.compiled
 def avg_pool1d(
     input: Array,
     kernel_size: int | Sequence[int],
@@ -61,6 +62,7 @@ def avg_pool1d(
     )
 
 
+@eager.compiled
 def avg_pool2d(
     input: Array,
     kernel_size: int | Sequence[int],
@@ -84,6 +86,7 @@ def avg_pool2d(
     )
 
 
+@eager.compiled
 def avg_pool3d(
     input: Array,
     kernel_size: int | Sequence[int],

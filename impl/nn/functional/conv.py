@@ -11,12 +11,13 @@ from typing import Any
 
 import jax
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.convolution_window import ConvolutionWindow
 from impl.nn.functional import _convolution
 
 
+@eager.compiled
 def conv1d(
     input: Array,
     weight: Array,
@@ -58,6 +59,7 @@ def conv1d(
     return _conv(1, input, weight, bias, stride, padding, dilation, groups)
 
 
+@eager.compiled
 def conv2d(
     input: Array,
     weight: Array,
@@ -77,6 +79,7 @@ def conv2d(
     return _conv(2, input, weight, bias, stride, padding, dilation, groups)
 
 
+@eager.compiled
 def conv3d(
     input: Array,
     weight: Array,

@@ -11,11 +11,13 @@ from typing import Any
 
 import jax
 
+from impl._core import eager
 from impl._core.arguments import Array
 from impl._core.convolution_window import ConvolutionWindow
 from impl.nn.functional import _convolution
 
 
+@eager.compiled
 def conv_transpose1d(
     input: Array,
     weight: Array,
@@ -62,6 +64,7 @@ def conv_transpose1d(
     )
 
 
+@eager.compiled
 def conv_transpose2d(
     input: Array,
     weight: Array,
@@ -85,6 +88,7 @@ def conv_transpose2d(
     )
 
 
+@eager.compiled
 def conv_transpose3d(
     input: Array,
     weight: Array,

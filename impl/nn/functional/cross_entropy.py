@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.numerics import accumulator, convert
 from impl._mode.decide import Decision, decide
@@ -24,6 +24,7 @@ _OP = f"nn.functional.{_NAME}"
 _DEFAULT_IGNORE = -100
 
 
+@eager.compiled
 def cross_entropy(
     input: Array,
     target: Array,

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.axes import within
 from impl._core.numerics import accumulator, convert
@@ -24,6 +24,7 @@ _NAME = "ctc_loss"
 _OP = f"nn.functional.{_NAME}"
 
 
+@eager.compiled
 def ctc_loss(
     log_probs: Array,
     targets: Array,

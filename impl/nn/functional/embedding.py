@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from impl._core import arguments, embedding_rows
+from impl._core import arguments, eager, embedding_rows
 from impl._core.arguments import Array
 from impl._core.numerics import convert
 from impl._mode.decide import decide
@@ -16,6 +16,7 @@ _NAME = "embedding"
 _OP = f"nn.functional.{_NAME}"
 
 
+@eager.compiled
 def embedding(
     input: Array,
     weight: Array,
@@ -37,7 +38,7 @@ def embedding(
             (norm + 1e-7)`` when it is read. The gradient is that of rows without this factor.
             ``weight`` stays as it is; PyTorch writes the scaled rows to it.
         norm_type: The order p of the norm: the p-th root of the sum of p-th powers of a row's
-            elements, added in panel order.
+            elements, added exactly.
         scale_grad_by_freq: Whether to divide the derivative of each row by the number of times
             that ``input`` names it.
         sparse: Accepted as in PyTorch, without effect: gradients are dense.

@@ -7,13 +7,14 @@ the input to bags, and combines the rows of each bag.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core import arguments, embedding_rows
+from impl._core import arguments, eager, embedding_rows
 from impl._core.arguments import Array
 from impl._core.numerics import convert, fence, lowest
 from impl._mode.decide import Decision, decide
@@ -28,6 +29,7 @@ _PROMOTED = tuple(map(np.dtype, ("bool", "uint8", "int8", "int16", "int32", "int
 _OP = f"nn.functional.{_NAME}"
 
 
+@eager.compiled
 def embedding_bag(
     input: Array,
     weight: Array,
@@ -292,8 +294,11 @@ def _check_offsets(offsets: Any, length: int, include_last: bool) -> None:
         raise RuntimeError(
             f"{_NAME}(): include_last_offset: number of offsets should be at least 1, but got 0"
         )
-    known = arguments.known(offsets)
-    if known is None or known.size == 0:
+    eager.when_known(functools.partial(_check_starts, length=length), offsets)
+
+
+def _check_starts(known: np.ndarray[Any, Any], *, length: int) -> None:
+    if known.size == 0:
         return
     if known[0] != 0:
         raise RuntimeError(

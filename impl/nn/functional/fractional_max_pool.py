@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.axes import three_axes
 from impl._core.numerics import accumulator, convert, fence
@@ -27,6 +27,7 @@ from impl._primitives.windows import argmax_from
 from impl.nn.functional import _pooling
 
 
+@eager.compiled
 def fractional_max_pool2d(
     input: Array,
     kernel_size: int | Sequence[int],
@@ -86,6 +87,7 @@ def fractional_max_pool2d(
     )
 
 
+@eager.compiled
 def fractional_max_pool3d(
     input: Array,
     kernel_size: int | Sequence[int],

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.window_table import WindowTable
 from impl._mode.decide import Decision, decide
@@ -41,6 +41,7 @@ _SMOOTH = ("linear", "bilinear", "bicubic", "trilinear")
 _OF_BYTES = ("nearest", "nearest-exact", "bilinear", "bicubic")
 
 
+@eager.compiled
 def interpolate(
     input: Array,
     size: int | Sequence[int] | None = None,

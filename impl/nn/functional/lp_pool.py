@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.numerics import accumulator, convert
 from impl._mode.decide import decide
@@ -22,6 +22,7 @@ from impl._primitives.arithmetic import sqrt
 from impl.nn.functional import _pooling
 
 
+@eager.compiled
 def lp_pool1d(
     input: Array,
     norm_type: float,
@@ -62,6 +63,7 @@ def lp_pool1d(
     return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
+@eager.compiled
 def lp_pool2d(
     input: Array,
     norm_type: float,

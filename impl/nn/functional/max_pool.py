@@ -10,11 +10,12 @@ from typing import Any
 
 import jax
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl.nn.functional import _pooling
 
 
+@eager.compiled
 def max_pool1d(
     input: Array,
     kernel_size: int | Sequence[int],
@@ -59,6 +60,7 @@ def max_pool1d(
     return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
+@eager.compiled
 def max_pool2d(
     input: Array,
     kernel_size: int | Sequence[int],
@@ -80,6 +82,7 @@ def max_pool2d(
     return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
+@eager.compiled
 def max_pool3d(
     input: Array,
     kernel_size: int | Sequence[int],

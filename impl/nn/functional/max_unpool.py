@@ -13,13 +13,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._mode.decide import decide
 from impl._primitives.alert import alert
 from impl._primitives.scatter_assign import scatter_assign
 
 
+@eager.compiled
 def max_unpool1d(
     input: Array,
     indices: Array,
@@ -64,6 +65,7 @@ def max_unpool1d(
     return _unpool(1, input, indices, kernel_size, stride, padding, output_size, unique_indices)
 
 
+@eager.compiled
 def max_unpool2d(
     input: Array,
     indices: Array,
@@ -85,6 +87,7 @@ def max_unpool2d(
     return _unpool(2, input, indices, kernel_size, stride, padding, output_size, unique_indices)
 
 
+@eager.compiled
 def max_unpool3d(
     input: Array,
     indices: Array,

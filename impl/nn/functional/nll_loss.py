@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.numerics import accumulator, convert
 from impl._mode.decide import decide
@@ -22,6 +22,7 @@ _NAME = "nll_loss"
 _OP = f"nn.functional.{_NAME}"
 
 
+@eager.compiled
 def nll_loss(
     input: Array,
     target: Array,

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.window_table import WindowTable
 from impl._mode.decide import decide
@@ -29,6 +29,7 @@ _MODES = ("constant", "reflect", "replicate", "circular")
 _Pair = tuple[int, int]
 
 
+@eager.compiled
 def pad(input: Array, pad: Sequence[int], mode: str = "constant", value: Any = None) -> jax.Array:
     """Adds elements at the ends of the last dimensions, or removes elements there.
 

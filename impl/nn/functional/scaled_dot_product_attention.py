@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core import arguments, dropout
+from impl._core import arguments, dropout, eager
 from impl._core.arguments import Array
 from impl._core.axes import broadcasts_to
 from impl._core.numerics import accumulator, convert
@@ -23,6 +23,7 @@ _NAME = "scaled_dot_product_attention"
 _OP = f"nn.functional.{_NAME}"
 
 
+@eager.compiled
 def scaled_dot_product_attention(
     query: Array,
     key: Array,

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from jax import lax
 
-from impl._exact import arithmetic, grid, scatter
+from impl._core import replicas
+from impl._exact import arithmetic, grid, rows, scatter
 from impl.tests.exact._sums import DTYPES, assert_same, lowered, rough, run
 from impl.tests.programs.drawn_scatters import draw
 from spec import oracles
@@ -21,6 +22,9 @@ SCALARS = lax.ScatterDimensionNumbers((), (0,), (0,))
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch):
     monkeypatch.setattr(scatter, "_CHUNK", 5)
+    monkeypatch.setattr(replicas, "_FEW", 10)
+    monkeypatch.setattr(replicas, "_SHARE", 1)
+    monkeypatch.setattr(replicas, "_SLOTS", 4)
 
 
 def all_places(operand, indices, updates, **options):
@@ -179,3 +183,15 @@ def test_nothing_is_written_to_nothing():
         assert got.shape == (0, 3)
     for got in run(function, np.ones((2, 3), np.float32), np.zeros((0, 1), np.int32), empty):
         assert_same(got, np.ones((2, 3), np.float32))
+
+
+def test_integers_that_no_float64_holds_are_rounded_once():
+    """The digits of 2**24 terms and of the operand have 54 bits, of which the last one counts."""
+    sums = np.array([(1 << 54) + (1 << 30) + 1, -(1 << 54) - (1 << 30) - 1, 1 << 54], np.int64)
+    want = [(2.0**24 + 2), -(2.0**24 + 2), 2.0**24]
+
+    def function(sums):
+        exponent = jnp.zeros(3, np.int32)
+        return rows._total([sums], exponent, np.float32, 1 << 24)
+
+    assert_same(run(function, sums), np.array(want, np.float32))

@@ -1,0 +1,173 @@
+"""The guarantee ``portable``: the cost of training steps and of scatters, and of compiling them.
+
+A transformer of width 256, a block of a ResNet, and scatters run in plain JAX, under the guarantee
+``run_to_run``, which is the mode's default, and under ``portable``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+import impl
+from conformance.benchmarks.case import Case, Setting, Side, run
+from conformance.benchmarks.mode_scopes import Scope
+
+TITLE = "The guarantee portable, float32"
+BASE = "plain"
+OURS = "portable"
+#: The side that runs once more under XLA's deterministic flags.
+UNDER_FLAGS = BASE
+REMARKS = (
+    "Transformer: 2 layers, width 256, 4 heads, length 64, batch 32, 128 words, a step of Adam.",
+    "ResNet: the gradient of two convolutions with batch norm, 8 x 16 x 16 x 64.",
+    "Compile: to trace, lower and compile with empty caches.",
+)
+
+WIDTH, HEADS, LAYERS, LENGTH, BATCH, WORDS = 256, 4, 2, 64, 32, 128
+#: Rows, the elements of a row, and the rows that these are added to.
+SCATTERS = ((1_000_000, 1, 100_000), (1_000_000, 1, 10), (100_000, 64, 10_000))
+
+#: A function and its arguments.
+Program = tuple[Callable[..., Any], tuple[Any, ...]]
+
+#: The scope that each side is compiled in.
+SCOPES: Mapping[str, Scope] = {
+    BASE: functools.partial(impl.deterministic, False),
+    "run_to_run": functools.partial(impl.deterministic, guarantee="run_to_run"),
+    "portable": functools.partial(impl.deterministic, guarantee="portable"),
+}
+
+
+def cases(setting: Setting) -> Iterator[Case]:
+    """Yields every program, on ``times`` batches or rows."""
+    for name, program in _programs(setting).items():
+        step, args = program
+        compiled = {side: _compiled(scope, step, args) for side, scope in SCOPES.items()}
+        steps = {side: run(each, *args) for side, each in compiled.items()}
+        yield Case({"program": name, "part": "run"}, steps, OURS)
+        compilations: dict[str, Side] = {
+            side: functools.partial(_compiled, scope, step, args) for side, scope in SCOPES.items()
+        }
+        yield Case({"program": name, "part": "compile"}, compilations, OURS, few=True)
+
+
+def _compiled(scope: Scope, step: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """Traces, lowers and compiles a program inside a scope."""
+    jax.clear_caches()
+    with scope():
+        return jax.jit(step).lower(*args).compile()
+
+
+def _programs(setting: Setting) -> dict[str, Program]:
+    """Returns the programs and their arguments, by name."""
+    found = {name: program(setting.times) for name, program in PROGRAMS.items()}
+    for rows, width, destinations in SCATTERS:
+        name = f"{rows * setting.times:,} x {width} into {destinations:,}"
+        found[name] = _scatter(rows * setting.times, width, destinations)
+    return found
+
+
+def _transformer(times: int) -> Program:
+    rng = np.random.default_rng(0)
+
+    def matrix(rows: int, columns: int) -> jax.Array:
+        return jnp.asarray(rng.normal(size=(rows, columns)) * rows**-0.5, np.float32)
+
+    shapes = {
+        "qkv": (WIDTH, 3 * WIDTH),
+        "out": (WIDTH, WIDTH),
+        "up": (WIDTH, 4 * WIDTH),
+        "down": (4 * WIDTH, WIDTH),
+    }
+    weights = {
+        "embedding": matrix(WORDS, WIDTH),
+        "positions": matrix(LENGTH, WIDTH),
+        "blocks": [{k: matrix(*shape) for k, shape in shapes.items()} for _ in range(LAYERS)],
+    }
+    zeros = jax.tree.map(jnp.zeros_like, weights)
+    words = jnp.asarray(rng.integers(0, WORDS, (BATCH * times, LENGTH + 1)))
+    return _step, ((weights, zeros, zeros, jnp.float32(0)), words)
+
+
+def _normalized(x: jax.Array) -> jax.Array:
+    centred = x - x.mean(-1, keepdims=True)
+    return centred * lax.rsqrt((centred**2).mean(-1, keepdims=True) + 1e-5)
+
+
+def _attention(block: Mapping[str, jax.Array], x: jax.Array) -> jax.Array:
+    parts = (x @ block["qkv"]).reshape(*x.shape[:-1], 3, HEADS, WIDTH // HEADS)
+    q, k, v = (parts[:, :, i] for i in range(3))
+    scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) * (WIDTH // HEADS) ** -0.5
+    causal = jnp.tril(jnp.ones((x.shape[1], x.shape[1]), bool))
+    weights = jax.nn.softmax(jnp.where(causal, scores, -1e9))
+    mixed: jax.Array = jnp.einsum("bhqk,bkhd->bqhd", weights, v).reshape(x.shape) @ block["out"]
+    return mixed
+
+
+def _loss(weights: Mapping[str, Any], words: jax.Array) -> jax.Array:
+    x = weights["embedding"][words[:, :-1]] + weights["positions"]
+    for block in weights["blocks"]:
+        x = x + _attention(block, _normalized(x))
+        x = x + jax.nn.gelu(_normalized(x) @ block["up"]) @ block["down"]
+    scores = jax.nn.log_softmax(_normalized(x) @ weights["embedding"].T)
+    return -jnp.take_along_axis(scores, words[:, 1:, None], -1).mean()
+
+
+def _step(state: Any, words: jax.Array) -> Any:
+    """Returns the state after a step of Adam."""
+    weights, mean, square, count = state
+    gradient = jax.grad(_loss)(weights, words)
+    count = count + 1
+    mean = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, mean, gradient)
+    square = jax.tree.map(lambda s, g: 0.99 * s + 0.01 * g**2, square, gradient)
+    rate = 3e-3 * jnp.sqrt(1 - 0.99**count) / (1 - 0.9**count)
+    update = functools.partial(jax.tree.map, lambda w, m, s: w - rate * m / (jnp.sqrt(s) + 1e-8))
+    return update(weights, mean, square), mean, square, count
+
+
+def _resnet(times: int) -> Program:
+    rng = np.random.default_rng(0)
+    image = jnp.asarray(rng.normal(size=(8 * times, 16, 16, 64)), np.float32)
+    kernels = tuple(jnp.asarray(rng.normal(size=(3, 3, 64, 64)) / 24, np.float32) for _ in "12")
+    scales = tuple(jnp.ones((64,), np.float32) for _ in "12")
+
+    def normed(x: jax.Array, scale: jax.Array) -> jax.Array:
+        return (x - x.mean((0, 1, 2))) * lax.rsqrt(x.var((0, 1, 2)) + 1e-5) * scale
+
+    def convolved(x: jax.Array, kernel: jax.Array) -> jax.Array:
+        numbers = ("NHWC", "HWIO", "NHWC")
+        return lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=numbers)
+
+    def loss(kernels: Any, scales: Any, image: jax.Array) -> jax.Array:
+        x = jax.nn.relu(normed(convolved(image, kernels[0]), scales[0]))
+        x = jax.nn.relu(image + normed(convolved(x, kernels[1]), scales[1]))
+        return (x**2).mean()
+
+    return jax.value_and_grad(loss, (0, 1, 2)), (kernels, scales, image)
+
+
+def _scatter(rows: int, width: int, destinations: int) -> Program:
+    rng = np.random.default_rng(0)
+    shape = (width,) if width > 1 else ()
+    target = jnp.zeros((destinations, *shape), np.float32)
+    index = jnp.asarray(rng.integers(0, destinations, rows), np.int32)
+    source = jnp.asarray(rng.normal(size=(rows, *shape)), np.float32)
+
+    def add(target: jax.Array, index: jax.Array, source: jax.Array) -> jax.Array:
+        return target.at[index].add(source)
+
+    return add, (target, index, source)
+
+
+#: The programs that are trained: each takes the factor of the size of a batch.
+PROGRAMS: Mapping[str, Callable[[int], Program]] = {
+    "transformer": _transformer,
+    "ResNet block": _resnet,
+}

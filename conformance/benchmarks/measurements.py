@@ -1,0 +1,160 @@
+"""The report of the benchmarks: one JSON object, from which tables and plots are made."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+FORMAT = 1
+
+
+class MeasurementsError(ValueError):
+    """A file is no report of the benchmarks."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Times:
+    """Milliseconds of a side over rounds in which each side runs once.
+
+    Attributes:
+        median: The median.
+        low: The lower quartile.
+        high: The upper quartile.
+        least: The least.
+        rounds: The number of rounds.
+    """
+
+    median: float
+    low: float
+    high: float
+    least: float
+    rounds: int
+
+    @staticmethod
+    def of(milliseconds: Sequence[float]) -> Times:
+        """Returns the summary of some runs."""
+        median = statistics.median(milliseconds)
+        low, high = median, median
+        if len(milliseconds) > 1:
+            low, _, high = statistics.quantiles(milliseconds, n=4, method="inclusive")
+        return Times(median, low, high, min(milliseconds), len(milliseconds))
+
+
+@dataclasses.dataclass(frozen=True)
+class Measurement:
+    """The measurement of one case.
+
+    Attributes:
+        case: The description of the case, by column of the table.
+        sides: The times of each side, by name.
+        refused: The message of each side that refuses the case.
+        peak_bytes: The memory of arguments, result and all between, of each JAX program.
+        temporary_bytes: The memory of our program beside its arguments and its result.
+        floor_bytes: The bytes of its arguments and its result.
+        copy_ms: The milliseconds of a copy that moves ``floor_bytes``, in the same rounds.
+        n: The size of a case that is a point of a curve.
+    """
+
+    case: Mapping[str, str]
+    sides: Mapping[str, Times]
+    refused: Mapping[str, str]
+    peak_bytes: Mapping[str, int]
+    temporary_bytes: int | None
+    floor_bytes: int | None
+    copy_ms: float | None
+    n: int | None
+
+    def gigabytes_per_second(self, side: str) -> float | None:
+        """Returns the rate at which a side moves ``floor_bytes``."""
+        if self.floor_bytes is None:
+            return None
+        return self.floor_bytes / self.sides[side].median / 1e6
+
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+    """The measurements of a family.
+
+    Attributes:
+        title: What it measures.
+        base: The side that the others are compared with.
+        ours: The side that is deterministic.
+        remarks: What a reader of the figures has to know.
+        measurements: One for each case.
+    """
+
+    title: str
+    base: str
+    ours: str
+    remarks: tuple[str, ...]
+    measurements: tuple[Measurement, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """The results of a run of the benchmarks.
+
+    Attributes:
+        made: The time of the run in UTC, as ISO 8601.
+        environment: The machine and the versions.
+        command: The command that measures anew.
+        families: The families, by name.
+        without: Why a family was not measured, by its name.
+    """
+
+    made: str
+    environment: Mapping[str, str]
+    command: str
+    families: Mapping[str, Family]
+    without: Mapping[str, str]
+
+    def write(self, path: Path) -> None:
+        """Writes the report to a file."""
+        document = {"format": FORMAT, **dataclasses.asdict(self)}
+        path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+    @staticmethod
+    def read(path: Path) -> Report:
+        """Returns the report of a file.
+
+        Raises:
+            MeasurementsError: The file is no report of this format.
+        """
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+            if document["format"] != FORMAT:
+                raise MeasurementsError(
+                    f"{path} has the format {document['format']!r}, and {FORMAT} is read; measure "
+                    "anew with python -m conformance bench"
+                )
+            families = {name: _family(each) for name, each in document["families"].items()}
+            return Report(
+                document["made"],
+                document["environment"],
+                document["command"],
+                families,
+                document["without"],
+            )
+        except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+            raise MeasurementsError(
+                f"{path} is no report of the benchmarks ({type(error).__name__}: {error}); "
+                "python -m conformance bench --report FILE writes one"
+            ) from error
+
+
+def now() -> str:
+    """Returns the time in UTC, as ISO 8601."""
+    return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+
+
+def _family(fields: Mapping[str, Any]) -> Family:
+    measurements = tuple(
+        Measurement(**{**each, "sides": {k: Times(**v) for k, v in each["sides"].items()}})
+        for each in fields["measurements"]
+    )
+    return Family(**{**fields, "remarks": tuple(fields["remarks"]), "measurements": measurements})

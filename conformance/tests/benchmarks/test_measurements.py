@@ -1,0 +1,101 @@
+"""A report is read as it was written; tables and plots are made of it."""
+
+import argparse
+import importlib.util
+import json
+
+import pytest
+
+from conformance.benchmarks import tables, tables_command
+from conformance.benchmarks.measurements import (
+    Family,
+    Measurement,
+    MeasurementsError,
+    Report,
+    Times,
+)
+
+
+def measurement(n, slow):
+    return Measurement(
+        case={"size": f"{n:,}"},
+        sides={"plain": Times.of([1.0, 2.0, 3.0]), "ours": Times.of([slow])},
+        refused={"PyTorch": "no deterministic implementation"},
+        peak_bytes={"ours": 96},
+        temporary_bytes=32,
+        floor_bytes=64,
+        copy_ms=0.5,
+        n=n,
+    )
+
+
+REPORT = Report(
+    made="2026-01-02T03:04:05+00:00",
+    environment={
+        **dict.fromkeys(("python", "jax", "jaxlib", "torch"), "1.2"),
+        "platform": "cpu",
+        "device": "a CPU",
+        "threads": "2",
+        "load": "0.1",
+    },
+    command="python -m conformance bench --family f",
+    families={
+        "f": Family("Title", "plain", "ours", ("a remark",), (measurement(8, 4.0),)),
+        "g": Family("Curve", "plain", "ours", (), (measurement(8, 4.0), measurement(80, 9.0))),
+    },
+    without={"h": "it needs flax"},
+)
+
+
+def test_a_report_is_read_as_it_was_written(tmp_path):
+    REPORT.write(tmp_path / "r.json")
+    assert Report.read(tmp_path / "r.json") == REPORT
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("no JSON", "is no report of the benchmarks"),
+        ("[]", "is no report of the benchmarks"),
+        (json.dumps({"format": 0}), "has the format 0"),
+        (json.dumps({"format": 1, "families": {}}), "is no report of the benchmarks"),
+    ],
+)
+def test_another_file_is_refused(text, message, tmp_path):
+    path = tmp_path / "r.json"
+    path.write_text(text)
+    with pytest.raises(MeasurementsError, match=message):
+        Report.read(path)
+
+
+def test_a_table_shows_times_ratios_spread_rate_and_what_was_refused():
+    table = tables.table(REPORT, "f")
+    assert "a CPU, 2 threads, Python 1.2, jax 1.2" in table
+    assert "`python -m conformance bench --family f`, 2026-01-02" in table
+    # 64 bytes in 4 ms; a copy of them takes 0.5 ms.
+    assert "| 8 | 2 (1.0) | 4 (2.0) | 0% | 0.0 | 8.0 | 32 |" in table
+    assert "- a remark\n- Refused: no deterministic implementation\n" in table
+
+
+def test_the_command_prints_tables_or_refuses_a_file(tmp_path, capsys):
+    options = argparse.Namespace(report=tmp_path / "r.json", folder=None)
+    assert tables_command.main(options) == 2
+    assert "python -m conformance tables:" in capsys.readouterr().err
+    REPORT.write(options.report)
+    assert tables_command.main(options) == 0
+    assert "# Title" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="needs the group bench")
+def test_the_command_writes_the_same_tables_and_plots_each_time(tmp_path):
+    REPORT.write(tmp_path / "r.json")
+    contents = []
+    for name in ("first", "second"):
+        folder = tmp_path / name
+        folder.mkdir()
+        options = argparse.Namespace(report=tmp_path / "r.json", folder=folder)
+        assert tables_command.main(options) == 0
+        contents.append({path.name: path.read_bytes() for path in folder.iterdir()})
+    # Cases of a curve are points of one plot, and the others lines of another.
+    assert set(contents[0]) == {"f-cpu.md", "g-cpu.md", "g-cpu-curve.svg"}
+    assert contents[0] == contents[1]

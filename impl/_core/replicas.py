@@ -1,0 +1,197 @@
+"""Scatters on a GPU in which no address takes most of the updates.
+
+A GPU applies updates of one address one after another, so a scatter into few destinations, or with
+a hot one, takes many times longer than one into many. Here, a destination that gets many updates
+has replicas, which neighbouring updates take turns to use; they are neighbours in memory too, so
+that the updates of a warp share their transactions. Afterwards the replicas are combined. This
+changes the order of the updates, so it is for operations that give the same bits in every order.
+
+With few destinations, all have replicas. With many, a sample of the keys tells which are hot, and
+a small hash table, which stays in the cache, has the replicas of each. No kernel is needed: XLA's
+scatter of integers and of float64 is one relaxed reduction for each update, and computes the row of
+an update where it uses it. A kernel that compares the keys of a tile with one another would do
+hundreds of comparisons for each update, move the sums of tiles through memory, and Pallas' own
+atomics would each wait at a fence.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+import jax
+import numpy as np
+from jax import lax
+from jax.lax import ScatterDimensionNumbers
+
+from impl._core.native_scatter import natively
+from impl._core.shard_axes import aligned
+
+#: Updates below which no replicas are worth their launches.
+_FEW = 1 << 14
+#: The most elements of replicas, and updates for each row of them: they are filled and read once.
+_ELEMENTS, _SHARE = 1 << 17, 8
+#: The least replicas that each destination has, if all have some.
+_LEAST = 32
+#: Entries of the table of hot destinations.
+_SLOTS = 512
+#: Keys in a sample, and how often one of them is in there if it is hot.
+_SAMPLE, _OFTEN = 1024, 4
+#: 2**32 divided by the golden ratio, by which a product spreads neighbouring keys.
+_SPREAD = 0x9E3779B9
+
+Operation = Literal["add", "max"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Replicas:
+    """The rows that updates of destinations go to.
+
+    Attributes:
+        size: The number of destinations.
+        rows: The row of each update, int32, shape [n]. Those that are dropped have a row beyond
+            the last.
+        copies: The replicas of each destination that has some; 1 if none has.
+        hot: The destination of each slot of replicas, int32, ``size`` for one that has none. It is
+            None if all destinations have replicas, or none has.
+    """
+
+    size: int
+    rows: jax.Array
+    copies: int = 1
+    hot: jax.Array | None = None
+
+    @staticmethod
+    def of(keys: jax.Array, size: int, *, width: int = 1, unique: bool = False) -> Replicas:
+        """Returns the rows of updates.
+
+        Args:
+            keys: The destination of each update, int32, shape [n]; ``size`` for one to be dropped.
+            size: The number of destinations.
+            width: The elements of a destination. With many, a hot one has many addresses.
+            unique: Whether no two updates have one destination.
+        """
+        n = keys.shape[0]
+        if unique or n < _FEW:
+            return Replicas(size, keys)
+        rows = min(_ELEMENTS // width, n // _SHARE)
+        if rows // size >= _LEAST:
+            copies = _power_of_two(rows // size)
+            return Replicas(size, _in_turn(keys, copies), copies)
+        copies = _power_of_two(rows // _SLOTS)
+        beyond = size + _SLOTS * copies
+        if copies < 2 or beyond > np.iinfo(np.int32).max:
+            return Replicas(size, keys)
+        hot = _hot(keys, size)
+        slot = _slot(keys)
+        is_kept = lax.lt(keys, lax.full_like(keys, size))
+        is_hot = lax.bitwise_and(is_kept, lax.eq(_at(hot, slot), keys))
+        others = lax.select(is_kept, keys, lax.full_like(keys, beyond))
+        replica = lax.add(_in_turn(slot, copies), lax.full_like(slot, size))
+        return Replicas(size, lax.select(is_hot, replica, others), copies, hot)
+
+    def scatter(self, initial: jax.Array, updates: jax.Array, operation: Operation) -> jax.Array:
+        """Returns the initial values combined with the updates.
+
+        Args:
+            initial: Shape [size, ...].
+            updates: Shape [n, ...], of one of the dtypes that XLA's atomics take: integers, or
+                float64 to be added.
+            operation: How they are combined. No order of it may change the result.
+        """
+        if self.copies == 1:
+            return _scatter(initial, self.rows, updates, operation)
+        if self.hot is None:
+            return self._of_all(initial, updates, operation)
+        width = initial.shape[1:]
+        spare = _identities((_SLOTS * self.copies, *width), initial, operation)
+        sums = _scatter(lax.concatenate(aligned(initial, spare), 0), self.rows, updates, operation)
+        folded = _folded(sums[self.size :].reshape(_SLOTS, self.copies, *width), operation)
+        beyond = lax.full_like(self.hot, sums.shape[0])
+        is_free = lax.ge(self.hot, lax.full_like(self.hot, self.size))
+        hot = lax.select(is_free, beyond, self.hot)
+        return _scatter(sums, hot, folded, operation)[: self.size]
+
+    def _of_all(self, initial: jax.Array, updates: jax.Array, operation: Operation) -> jax.Array:
+        width = initial.shape[1:]
+        sums = _identities((self.size * self.copies, *width), initial, operation)
+        sums = _scatter(sums, self.rows, updates, operation)
+        folded = _folded(sums.reshape(self.size, self.copies, *width), operation)
+        return lax.max(initial, folded) if operation == "max" else lax.add(initial, folded)
+
+
+def _power_of_two(limit: int) -> int:
+    """Returns the greatest power of two up to a limit; 0 for 0."""
+    return 1 << (limit.bit_length() - 1) if limit else 0
+
+
+def _in_turn(groups: jax.Array, copies: int) -> jax.Array:
+    """Returns the replica that each update has in its group. Neighbours have neighbours."""
+    turn = lax.iota(np.int32, groups.shape[0])
+    turn = lax.bitwise_and(turn, lax.full_like(turn, copies - 1))
+    return lax.add(lax.mul(groups, lax.full_like(groups, copies)), turn)
+
+
+def _hot(keys: jax.Array, size: int) -> jax.Array:
+    """Returns the hot destination of each slot, and ``size`` for a slot without one.
+
+    Of several for one slot, the greatest has it, and the others have no replicas.
+    """
+    n = keys.shape[0]
+    # One key of each part, at a place that no period of the keys meets.
+    starts = np.linspace(0, n, _SAMPLE, endpoint=False, dtype=np.int64)
+    places = starts + np.random.default_rng(0).integers(0, max(1, n // _SAMPLE), _SAMPLE)
+    sample = _at(keys, lax.full_like(keys, 0, shape=(_SAMPLE,)) + places.astype(np.int32))
+    pairs = (_SAMPLE, _SAMPLE)
+    equal = lax.eq(
+        lax.broadcast_in_dim(sample, pairs, (0,)), lax.broadcast_in_dim(sample, pairs, (1,))
+    )
+    number = lax.reduce_sum(lax.convert_element_type(equal, np.int32), (1,))
+    is_hot = lax.ge(number, lax.full_like(number, _OFTEN))
+    is_hot = lax.bitwise_and(is_hot, lax.lt(sample, lax.full_like(sample, size)))
+    none = lax.full_like(sample, -1)
+    empty = lax.full_like(sample, -1, shape=(_SLOTS,))
+    found = _scatter(empty, _slot(sample), lax.select(is_hot, sample, none), "max")
+    return lax.select(lax.lt(found, lax.full_like(found, 0)), lax.full_like(found, size), found)
+
+
+def _slot(keys: jax.Array) -> jax.Array:
+    """Returns the entry of the table that a destination may have."""
+    word = lax.convert_element_type(keys, np.uint32)
+    spread = lax.mul(word, lax.full_like(word, _SPREAD))
+    shift = 33 - _SLOTS.bit_length()
+    return lax.convert_element_type(
+        lax.shift_right_logical(spread, lax.full_like(spread, shift)), np.int32
+    )
+
+
+def _at(values: jax.Array, positions: jax.Array) -> jax.Array:
+    """Returns the elements of a vector at positions that are in it."""
+    result: jax.Array = values.at[positions].get(mode="promise_in_bounds")
+    return result
+
+
+def _identities(shape: tuple[int, ...], like: jax.Array, operation: Operation) -> jax.Array:
+    if operation == "add":
+        return lax.full_like(like, 0, shape=shape)
+    return lax.full_like(like, np.iinfo(like.dtype).min, shape=shape)
+
+
+def _folded(replicas: jax.Array, operation: Operation) -> jax.Array:
+    if operation == "max":
+        return lax.reduce_max(replicas, (1,))
+    return lax.reduce_sum(replicas, (1,))
+
+
+def _scatter(
+    operand: jax.Array, rows: jax.Array, updates: jax.Array, operation: Operation
+) -> jax.Array:
+    """Scatters rows, as XLA does it whatever the mode is."""
+    numbers = ScatterDimensionNumbers(tuple(range(1, operand.ndim)), (0,), (0,))
+    function = {"add": lax.scatter_add, "max": lax.scatter_max}[operation]
+
+    def run(operand: jax.Array, rows: jax.Array, updates: jax.Array) -> jax.Array:
+        return function(operand, rows, updates, numbers, mode="drop")
+
+    result: jax.Array = natively(run, operand, lax.expand_dims(rows, (1,)), updates)
+    return result

@@ -27,15 +27,16 @@ _GRID = re.compile(r"\bgrid_[xyz] = (\d+)")
 _WARPS = re.compile(r"\bnum_warps = (\d+)")
 _KERNEL = re.compile(r'\bname = "([^"]*)"')
 _PALLAS = "__gpu$xla.gpu.triton"
-#: What a program contains without a launch. What has started ends without another one.
+#: What a program contains without a launch.
 _NO_LAUNCH = frozenset(
     {
         *("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all"),
         *("opt-barrier", "partition-id", "replica-id", "add-dependency"),
-        *("copy-done", "async-done", "async-update", "all-reduce-done", "all-gather-done"),
     }
 )
-_COPIES = frozenset({"copy", "copy-start"})
+#: The ends of the names of an operation that is started, and of what waits for it.
+_START = "-start"
+_WAITS = ("-done", "-update")
 #: What hands its operand on, so that the reads of its users count.
 _SAME = frozenset({"bitcast", "reshape"})
 #: The bytes that a GPU reads at least.
@@ -190,7 +191,7 @@ def _launches(
         elif each.opcode == "call":
             for called in _called(each):
                 yield from _launches(program, called, times, bounds, loops)
-        elif each.opcode not in _NO_LAUNCH:
+        elif each.opcode not in _NO_LAUNCH and not each.opcode.endswith(_WAITS):
             yield dataclasses.replace(_launch(program, name, each), times=times)
 
 
@@ -216,6 +217,12 @@ def _called(instruction: Instruction) -> list[str]:
 
 def _launch(program: Program, computation: str, instruction: Instruction) -> Launch:
     """Returns the launch of an instruction, once."""
+    if instruction.opcode.endswith(_START):  # It gives its operands, its result, and more.
+        instruction = dataclasses.replace(
+            instruction,
+            opcode=instruction.opcode.removesuffix(_START),
+            result=hlo_program.elements(instruction.result)[1],
+        )
     name, scope = instruction.name, instruction.scope
     target = re.search(r'custom_call_target="([^"]+)"', instruction.rest)
     sort = sorts.of(program, computation, instruction)
@@ -236,7 +243,7 @@ def _launch(program: Program, computation: str, instruction: Instruction) -> Lau
         count = int(warps[1]) if warps else None
         note = kernel[1] if kernel else ""
         return Launch(name, "Pallas", cost_of_one, 1, scope, programs, count, note)
-    kind: Kind = "library" if target else "copy" if instruction.opcode in _COPIES else "kernel"
+    kind: Kind = "library" if target else "copy" if instruction.opcode == "copy" else "kernel"
     return Launch(name, kind, cost_of_one, scope=scope, note=target[1] if target else "")
 
 

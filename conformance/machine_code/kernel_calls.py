@@ -157,7 +157,7 @@ def _products(dtype: DTypeLike) -> Iterator[KernelCall]:
                 "matmul.products",
                 f"{rows}x{terms}x{columns}-{name}{'-tf32' if tf32 else ''}",
                 True,
-                functools.partial(_product, tf32=tf32),
+                functools.partial(matmul.matrices, launch=_LAUNCH, tf32=tf32),
                 (Shape((2, rows, terms), dtype), Shape((2, terms, columns), dtype)),
             )
     strides = ConvolutionWindow((9, 9), (7, 7), (3, 3), (1, 1), (1, 1), (0, 0), 1)
@@ -169,21 +169,6 @@ def _products(dtype: DTypeLike) -> Iterator[KernelCall]:
             convolution.convolution, role=output, window=strides, tf32=False, launch=_LAUNCH
         )
         yield KernelCall("convolution.convolution", f"{output}-{name}", True, call, arrays)
-
-
-def _product(a: jax.Array, b: jax.Array, *, tf32: bool) -> jax.Array:
-    (batch, rows, terms), columns = a.shape, b.shape[2]
-    sizes = (batch, rows, columns, terms)
-    return matmul.products(
-        a,
-        b,
-        matmul.Product(*sizes, part=matmul.part_of(*sizes)),
-        lambda n, row, term: ((n * rows + row) * terms + term, True),
-        lambda n, term, column: ((n * terms + term) * columns + column, True),
-        launch=_LAUNCH,
-        tf32=tf32,
-        apart=True,
-    )
 
 
 def _selects() -> Iterator[KernelCall]:

@@ -145,7 +145,8 @@ def test_bits_under_portable(implementation: Adapter, serial_cell: Cell, record:
     assert row is not None
     record(serial_cell, "bits under portable", lowering="native")
     function, inputs = call(implementation, serial_cell)
-    with mode(implementation, serial_cell, guarantee="portable"):
+    scope = implementation.namespace.deterministic
+    with scope(profile=serial_cell.profile, guarantee="portable"):
         key = (*serial_cell.call(), "portable")
         result = implementation.prepare(function, inputs, key)()
     of_oracle = digest_of_oracle(serial_cell.sample, serial_cell.direction, row.order)

@@ -54,7 +54,9 @@ def _multiply(earlier: Parts, later: Parts, product: Product) -> Parts:
 def _affine(earlier: Parts, later: Parts, product: Product) -> Parts:
     """Composes maps x -> factor * x + term; the factor is the first half of the parts."""
     half = len(earlier) // 2
-    factor = _multiply(earlier[:half], later[:half], product)
+    # No sum follows a product of real factors.
+    alone = jnp.multiply if half == 1 else product
+    factor = _multiply(earlier[:half], later[:half], alone)
     carried = _multiply(earlier[half:], later[:half], product)
     return (*factor, *_add(carried, later[half:], product))
 

@@ -1,9 +1,13 @@
-"""The kernel of matrix products: tiles of fixed sizes, whose terms are added in a fixed order."""
+"""The kernel of matrix products: tiles of fixed sizes, whose terms are added in a fixed order.
+
+Sizes of tiles depend on shapes and dtypes alone, and no timing chooses them.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -12,22 +16,41 @@ import jax.numpy as jnp
 
 from impl._core.numerics import accumulator
 from impl._kernels import pallas as pl
-from impl._kernels.launch import Launch
+from impl._kernels.launch import MAX_ELEMENTS, Launch
 
-#: From batch, row (or term) and term (or column) to the offset of an element in a flat operand, and
-#: whether the operand has that element: if not, it counts as 0. The three arguments broadcast.
-ElementAt: TypeAlias = Callable[[jax.Array, jax.Array, jax.Array], tuple[jax.Array, Any]]
+#: From batch, row or column, part, and terms within the part to the offset of an element in a flat
+#: operand, and whether the operand has that element: if not, it counts as 0. Batch and part are
+#: scalars, and the two other arguments broadcast.
+ElementAt: TypeAlias = Callable[
+    [jax.Array, jax.Array, jax.Array | int, jax.Array], tuple[jax.Array, Any]
+]
+#: From batch, row and column to the offset of an element of the flat result.
+ResultAt: TypeAlias = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
 
 #: Triton multiplies no smaller tiles.
 _MIN_TILE = 16
-_MAX_TILE = 64
-#: Terms of one tile product.
-_TERMS = 32
+#: The tiles of results, from the one that reads each operand least often.
+_TILES = ((128, 128), (128, 64), (64, 128), (64, 64), (64, 32), (32, 64), (32, 32))
+#: The bytes of a row of a tile of operands: a line of the cache. Three stages of the largest tiles
+#: then fit into the shared memory of every GPU that Triton serves.
+_LINE = 128
+#: The bytes of one load.
+_LOAD = 16
+#: The least rows and columns for which it pays to copy an operand so that loads are wide.
+_WORTH_PADDING = 64
+#: Tile products that the body of a loop holds, so that the loads of the next part begin early. Of
+#: those without tensor cores, which are many instructions, it holds fewer.
+_UNROLLED = 4
+_UNROLLED_INSTRUCTIONS = 2
 #: Programs that occupy a GPU of today, the least terms of a part, and the most parts. The number
 #: of parts depends on sizes alone, so that it is the same on every device.
 _PROGRAMS = 256
+_FEW_PROGRAMS = 128
 _PART = 512
 _PARTS = 64
+#: Neighbouring programs compute the tiles of this many rows of tiles, so that they read the same
+#: operands while these are in the cache.
+_BAND = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,11 +77,114 @@ class Product:
         return pl.cdiv(self.terms, self.part)
 
 
-def part_of(batch: int, rows: int, columns: int, terms: int) -> int:
+@dataclasses.dataclass(frozen=True)
+class Tile:
+    """The part of a result that one program computes, and the terms that it reads at a time."""
+
+    height: int
+    width: int
+    depth: int
+
+    def programs(self, batch: int, rows: int, columns: int) -> int:
+        """Returns how many tiles a batch of results has."""
+        return batch * pl.cdiv(rows, self.height) * pl.cdiv(columns, self.width)
+
+    def warps(self, *, tensor_cores: bool) -> int:
+        """Returns the number of warps of a program, of which each keeps its sums in registers."""
+        return 8 if self.height * self.width >= (2**14 if tensor_cores else 2**13) else 4
+
+
+def tile_of(
+    batch: int,
+    rows: int,
+    columns: int,
+    part: int,
+    dtype: Any,
+    most_parts: int = 1,
+    area: int = 2**14,
+) -> Tile:
+    """Returns the largest tile of which there are enough to occupy a GPU.
+
+    Args:
+        batch: Number of products.
+        rows: Number of rows of a result.
+        columns: Number of columns of a result.
+        part: Number of terms that are added first.
+        dtype: The dtype of the operands.
+        most_parts: The number of programs that may share a tile.
+        area: The most elements of a tile.
+    """
+    size = jnp.dtype(dtype).itemsize
+    depth = _depth(part, max(_MIN_TILE, _LINE // size))
+    # Twice the bytes of a sum leave half as many registers.
+    area = min(area, 2**12) if size == 8 else area
+    pairs = [(_clipped(height, rows), _clipped(width, columns)) for height, width in _TILES]
+    fitting = [pair for pair in pairs if math.prod(pair) <= area]
+    for height, width in sorted(fitting, key=math.prod, reverse=True):
+        tile = Tile(height, width, depth)
+        if tile.programs(batch, rows, columns) * most_parts >= _FEW_PROGRAMS:
+            return tile
+    return tile
+
+
+def part_of(batch: int, rows: int, columns: int, terms: int, dtype: Any) -> int:
     """Returns a number of terms for each part that leaves enough parts to occupy a GPU."""
-    tiles = batch * pl.cdiv(rows, _MAX_TILE) * pl.cdiv(columns, _MAX_TILE)
-    parts = max(1, min(_PARTS, terms // _PART, _PROGRAMS // max(tiles, 1)))
-    return pl.cdiv(pl.cdiv(terms, parts), _TERMS) * _TERMS
+    most = max(1, min(_PARTS, terms // _PART))
+    tile = tile_of(batch, rows, columns, terms, dtype, most)
+    parts = max(1, min(most, _PROGRAMS // max(tile.programs(batch, rows, columns), 1)))
+    return pl.cdiv(pl.cdiv(terms, parts), tile.depth) * tile.depth
+
+
+def matrices(a: jax.Array, b: jax.Array, *, launch: Launch, tf32: bool) -> jax.Array:
+    """Multiplies [batch, rows, terms] by [batch, terms, columns], of the same dtype: floats."""
+    batch, rows, _ = a.shape
+    columns = b.shape[2]
+    if min(rows, columns) >= _WORTH_PADDING:
+        a, b = _aligned(a, 2), _aligned(_aligned(b, 1), 2)
+    terms, width = b.shape[1:]
+
+    def a_at(
+        matrix: jax.Array, row: jax.Array, number: jax.Array | int, term: jax.Array
+    ) -> tuple[jax.Array, Any]:
+        return (matrix * rows + row) * terms + (number * part + term), below(row, rows)
+
+    def b_at(
+        matrix: jax.Array, column: jax.Array, number: jax.Array | int, term: jax.Array
+    ) -> tuple[jax.Array, Any]:
+        offset = (matrix * terms + number * part + term) * width + column
+        return offset, below(column, width)
+
+    part = part_of(batch, rows, columns, terms, a.dtype)
+    sizes = Product(batch, rows, columns, terms, part)
+    out = products(a, b, sizes, a_at, b_at, launch=launch, tf32=tf32, apart=True)
+    return out.reshape(batch, rows, columns)
+
+
+def padding_of(length: int, dtype: Any) -> int:
+    """Returns how many elements a row lacks until loads of several elements read all of it."""
+    whole: int = _LOAD // jnp.dtype(dtype).itemsize
+    return -length % whole
+
+
+def below(index: jax.Array, size: int) -> Any:
+    """Returns whether each index of a block is below a size: True if blocks fill the size."""
+    return True if size % index.size == 0 else index < size
+
+
+def both(first: Any, second: Any) -> Any:
+    """Returns where two masks are; a mask may be True."""
+    if first is True or second is True:
+        return second if first is True else first
+    return first & second
+
+
+def _aligned(array: jax.Array, axis: int) -> jax.Array:
+    """Pads an axis with zeros, so that loads of several elements read it, if there is room."""
+    missing = padding_of(array.shape[axis], array.dtype)
+    length = array.shape[axis]
+    if missing == 0 or array.size // length * (length + missing) > MAX_ELEMENTS:
+        return array
+    return jnp.pad(array, [(0, missing if i == axis else 0) for i in range(array.ndim)])
 
 
 def products(
@@ -71,6 +197,7 @@ def products(
     launch: Launch,
     tf32: bool,
     apart: bool,
+    result_at: ResultAt | None = None,
 ) -> jax.Array:
     """Adds the terms of each element of the result, part by part.
 
@@ -78,49 +205,60 @@ def products(
         a: The left operands, in any layout.
         b: The right operands, of the same dtype: floats.
         product: The sizes.
-        a_at: Finds an element of a left operand.
-        b_at: Finds an element of a right operand.
+        a_at: Finds an element of a left operand, by its row.
+        b_at: Finds an element of a right operand, by its column.
         launch: How to run.
         tf32: Whether float32 may be multiplied in less than full precision.
         apart: Whether each part has a program of its own. The results of all parts are then kept
             in memory.
+        result_at: Finds an element of the result, where parts have no programs of their own.
+            Without it, the result is [batch, rows, columns].
 
     Returns:
-        Shape [batch, rows, columns], of the dtype of the operands.
+        The flat result, of the dtype of the operands.
     """
     dtype = accumulator(a.dtype)
-    height, width = _tile_size(product.rows), _tile_size(product.columns)
-    down, across = pl.cdiv(product.rows, height), pl.cdiv(product.columns, width)
     outer = product.parts if apart else 1
+    tensor_cores = tf32 or a.dtype.itemsize == 2
+    # Without tensor cores, sums of a part beside the total need the registers of half a tile.
+    area = 2**14 if tensor_cores or outer == product.parts else 2**13
+    tile = tile_of(product.batch, product.rows, product.columns, product.part, a.dtype, outer, area)
+    down, across = pl.cdiv(product.rows, tile.height), pl.cdiv(product.columns, tile.width)
     programs = product.batch * outer * down * across
     precision = jax.lax.Precision.HIGH if tf32 else jax.lax.Precision.HIGHEST
 
     def kernel(a_ref: Any, b_ref: Any, out_ref: Any) -> None:
-        program = launch.program_id(0, programs)
-        tile, column_tile = program // across, program % across
-        matrix, row_tile = tile // down, tile % down
-        row = (row_tile * height + jnp.arange(height, dtype=jnp.int32))[:, None]
-        column = (column_tile * width + jnp.arange(width, dtype=jnp.int32))[None]
+        matrix, row_tile, column_tile = _place(launch.program_id(0, programs), down, across)
+        row = (row_tile * tile.height + jnp.arange(tile.height, dtype=jnp.int32))[:, None]
+        column = (column_tile * tile.width + jnp.arange(tile.width, dtype=jnp.int32))[None]
+        batch = jax.lax.div(matrix, jnp.int32(outer)) if outer > 1 else matrix
 
-        def left(term: jax.Array, inside: jax.Array) -> jax.Array:
-            element = a_at(matrix // outer, row, term)
-            return _read(launch, a_ref, element, row < product.rows, inside)
+        def dot(number: jax.Array | int, first: Any, total: jax.Array) -> jax.Array:
+            term = first + jnp.arange(tile.depth, dtype=jnp.int32)
+            left, right = term[None], term[:, None]
+            return total + jax.lax.dot_general(
+                _read(launch, a_ref, a_at(batch, row, number, left), exists(number, left)),
+                _read(launch, b_ref, b_at(batch, column, number, right), exists(number, right)),
+                (((1,), (0,)), ((), ())),
+                precision=precision,
+                preferred_element_type=dtype,
+            )
 
-        def right(term: jax.Array, inside: jax.Array) -> jax.Array:
-            element = b_at(matrix // outer, term, column)
-            return _read(launch, b_ref, element, inside, column < product.columns)
-
-        def add(part: jax.Array, total: jax.Array) -> jax.Array:
-            return launch.sum(total, _sum_of_part(product, part, left, right, precision, zeros))
-
-        zeros = jnp.zeros((height, width), dtype)
+        exists = functools.partial(_exists, product)
+        unrolled = _UNROLLED if tensor_cores else _UNROLLED_INSTRUCTIONS
+        part = functools.partial(_sum_of_part, product.part, tile.depth, unrolled, dot)
+        zeros = jnp.zeros((tile.height, tile.width), dtype)
         if outer == product.parts:
-            total = _sum_of_part(product, matrix % outer, left, right, precision, zeros)
+            number = jax.lax.rem(matrix, jnp.int32(outer)) if outer > 1 else 0
+            total = part(number, zeros)
         else:
-            total = jax.lax.fori_loop(0, product.parts, add, zeros)
-        inside = (row < product.rows) & (column < product.columns)
-        offset = (matrix * product.rows + row) * product.columns + column
-        launch.store(out_ref.at[offset], total.astype(out_ref.dtype), mask=inside)
+            total = jax.lax.fori_loop(
+                0, product.parts, lambda i, total: launch.sum(total, part(i, zeros)), zeros
+            )
+        find = result_at if result_at is not None and outer == 1 else _matrix_at(product)
+        mask = both(below(row, product.rows), below(column, product.columns))
+        mask = None if mask is True else jnp.broadcast_to(mask, total.shape)
+        launch.store(out_ref.at[find(matrix, row, column)], total.astype(out_ref.dtype), mask=mask)
 
     size = product.batch * outer * product.rows * product.columns
     flat = launch(
@@ -130,48 +268,77 @@ def products(
         a.reshape(-1),
         b.reshape(-1),
         name="product_ordered",
+        num_warps=tile.warps(tensor_cores=tensor_cores),
     )
-    out = flat.reshape(product.batch, outer, product.rows, product.columns)
+    out = flat.reshape(product.batch, outer, -1)
     total = functools.reduce(jnp.add, (out[:, part] for part in range(outer)))
-    return total.astype(a.dtype)
+    return total.astype(a.dtype).reshape(-1)
+
+
+def _place(program: jax.Array, down: int, across: int) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Returns the matrix, the row and the column of the tile of a program.
+
+    Programs go through the tiles in bands of a few rows, each band column by column.
+    """
+    matrix = jax.lax.div(program, jnp.int32(down * across))
+    tile = jax.lax.rem(program, jnp.int32(down * across))
+    if down == 1:
+        return matrix, jnp.int32(0), tile
+    band = jax.lax.div(tile, jnp.int32(_BAND * across))
+    first, within = band * _BAND, tile - band * (_BAND * across)
+    high = jnp.minimum(_BAND, down - first)
+    return matrix, first + jax.lax.rem(within, high), jax.lax.div(within, high)
 
 
 def _sum_of_part(
-    product: Product,
-    part: jax.Array,
-    left: Callable[[jax.Array, jax.Array], jax.Array],
-    right: Callable[[jax.Array, jax.Array], jax.Array],
-    precision: jax.lax.Precision,
+    terms: int,
+    depth: int,
+    unrolled: int,
+    dot: Callable[[jax.Array | int, Any, jax.Array], jax.Array],
+    number: jax.Array | int,
     zeros: jax.Array,
 ) -> jax.Array:
     """Returns the sum of the terms of one part for one tile, one tile product after another."""
-
-    def step(number: jax.Array, total: jax.Array) -> jax.Array:
-        in_part = number * _TERMS + jnp.arange(_TERMS, dtype=jnp.int32)
-        term = part * product.part + in_part
-        inside = (in_part < product.part) & (term < product.terms)
-        return total + jax.lax.dot_general(
-            left(term[None], inside[None]),
-            right(term[:, None], inside[:, None]),
-            (((1,), (0,)), ((), ())),
-            precision=precision,
-            preferred_element_type=zeros.dtype,
+    steps = pl.cdiv(terms, depth)
+    if steps > unrolled:
+        return jax.lax.fori_loop(  # type: ignore[no-any-return]
+            0, steps, lambda step, total: dot(number, step * depth, total), zeros
         )
-
-    return jax.lax.fori_loop(  # type: ignore[no-any-return]
-        0, pl.cdiv(product.part, _TERMS), step, zeros
+    return functools.reduce(
+        lambda total, step: dot(number, step * depth, total), range(steps), zeros
     )
 
 
-def _tile_size(length: int) -> int:
-    return min(_MAX_TILE, max(_MIN_TILE, pl.next_power_of_2(length)))
+def _depth(part: int, most: int) -> int:
+    """Returns how many terms a tile product has: as many as fit, if few of them are past the end.
+
+    The compiler multiplies what is past the end too, so a shorter tile that wastes less is better.
+    """
+    depths = [most >> shift for shift in range(3) if most >> shift >= _MIN_TILE]
+    least = min(pl.cdiv(part, depth) * depth for depth in depths)
+    return next(d for d in depths if pl.cdiv(part, d) * d <= least * 9 // 8)
 
 
-def _read(
-    launch: Launch, ref: Any, element: tuple[jax.Array, Any], first: jax.Array, second: jax.Array
-) -> jax.Array:
-    """Loads a tile of an operand; ``first`` and ``second`` are the masks of its two axes."""
-    offset, exists = element
-    shape = jnp.broadcast_shapes(first.shape, second.shape)
-    mask = jnp.broadcast_to(first & second & exists, shape)
-    return launch.load(ref.at[jnp.broadcast_to(offset, shape)], mask=mask, other=0)
+def _clipped(most: int, length: int) -> int:
+    return min(most, max(_MIN_TILE, pl.next_power_of_2(length)))
+
+
+def _exists(product: Product, number: jax.Array | int, term: jax.Array) -> Any:
+    """Returns whether each of a few terms exists, True if all do."""
+    inside = below(term, product.part)
+    if product.terms % product.part == 0:
+        return inside
+    return both(number * product.part + term < product.terms, inside)
+
+
+def _matrix_at(product: Product) -> ResultAt:
+    return lambda matrix, row, column: (matrix * product.rows + row) * product.columns + column
+
+
+def _read(launch: Launch, ref: Any, element: tuple[jax.Array, Any], exists: Any) -> jax.Array:
+    """Loads a tile of an operand, and 0 where an element or its term does not exist."""
+    offset, inside = element
+    mask = both(inside, exists)
+    if mask is True:
+        return launch.load(ref.at[offset])
+    return launch.load(ref.at[offset], mask=jnp.broadcast_to(mask, offset.shape), other=0)

@@ -17,14 +17,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from impl._core.numerics import accumulator
 from impl._core.scan_combines import Parts
 from impl._kernels import pallas as pl
 from impl._kernels.launch import Launch
 
 Combine = Callable[[Parts, Parts], Parts]
 
-#: The most steps of a tile in one row, of one array or of several.
-_STEPS, _STEPS_OF_SEVERAL = 4096, 256
+#: The most steps of a tile in one row, of up to two arrays or of more.
+_STEPS, _STEPS_OF_MANY = 4096, 256
 #: The most steps of a tile of adjacent elements, and the most of those.
 _STEPS_APART, _ADJACENT = 256, 32
 #: The least elements of a tile, and the elements of a thread.
@@ -34,8 +35,8 @@ _ELEMENTS, _OF_A_THREAD = 2048, 32
 def takes(parts: Parts) -> bool:
     """Returns whether the offsets of arrays, and those of their last tiles, have 32 bits."""
     outer, n, inner = parts[0].shape
-    rows, steps = _ELEMENTS if inner == 1 else 0, _STEPS
-    return (outer + rows) * (n + steps) * (inner + _ADJACENT) < 2**31
+    beyond = n + _ELEMENTS + _STEPS if inner == 1 else _STEPS_APART * inner + _ADJACENT
+    return outer * n * inner + beyond < 2**31
 
 
 def scan(
@@ -51,7 +52,7 @@ def scan(
     """Computes the blocked scan along the middle axis of [outer, n, inner].
 
     Args:
-        parts: Arrays of one shape.
+        parts: Arrays of one shape. Narrow floats are combined in float32, and rounded once.
         combine: Combines earlier parts with later ones.
         block: The members of a block: a power of two.
         results: The positions of the parts to return.
@@ -99,46 +100,47 @@ class _Tiles:
         how: The scan.
         shape: The shape of the array: [outer, n, inner].
         groups: The members of a block at each level of a tile, from the lowest.
-        rows: The rows of a tile; 1 if it has adjacent elements.
-        adjacent: The adjacent elements of a tile; 1 if it has rows.
+        pieces: The pieces of rows that a program scans; 1 if it has adjacent elements.
+        adjacent: The adjacent elements of a piece; 1 if the axis is the last.
     """
 
     how: _Scan
     shape: tuple[int, int, int]
     groups: tuple[int, ...]
-    rows: int
+    pieces: int
     adjacent: int
 
     @classmethod
     def of(cls, how: _Scan, parts: Parts) -> _Tiles:
         """Returns the tiles of arrays."""
         outer, n, inner = parts[0].shape
-        several = len(parts) + how.positions > 1
-        longest = _STEPS_APART if inner > 1 else _STEPS_OF_SEVERAL if several else _STEPS
+        many = len(parts) + how.positions > 2
+        longest = _STEPS_APART if inner > 1 else _STEPS_OF_MANY if many else _STEPS
         steps = max(2, min(pl.next_power_of_2(n), longest))
         groups: list[int] = []
         while math.prod(groups) < steps:
             groups.append(min(how.block, steps // math.prod(groups)))
         # The backend's compiler takes no tile that ends in one element.
         adjacent = 1 if inner == 1 else max(2, min(_ADJACENT, pl.next_power_of_2(inner)))
-        rows = max(2, _ELEMENTS // steps) if inner == 1 else 1
-        return cls(how, (outer, n, inner), tuple(groups), rows, adjacent)
+        pieces = max(2, _ELEMENTS // steps) if inner == 1 else 1
+        return cls(how, (outer, n, inner), tuple(groups), pieces, adjacent)
 
     @property
     def steps(self) -> int:
-        """The steps of a tile along the axis."""
+        """The steps of a piece along the axis."""
         return math.prod(self.groups)
 
     @property
     def count(self) -> int:
-        """The number of tiles of a row."""
+        """The number of pieces of a row."""
         return -(-self.shape[1] // self.steps)
 
     def totals(self, parts: Parts) -> Parts:
         """Returns the folds of all tiles, of shape [outer, tiles, inner]."""
         shape = (self.shape[0], self.count, self.shape[2])
-        dtypes = [part.dtype for part in parts] + [jnp.dtype(jnp.int32)] * self.how.positions
-        out = tuple(jax.ShapeDtypeStruct((math.prod(shape),), dtype) for dtype in dtypes)
+        types = [accumulator(part.dtype) for part in parts]
+        types += [jnp.dtype(jnp.int32)] * self.how.positions
+        out = tuple(jax.ShapeDtypeStruct((math.prod(shape),), dtype) for dtype in types)
 
         def kernel(*refs: Any) -> None:
             place = _Place(self)
@@ -185,7 +187,7 @@ class _Tiles:
         shape: tuple[int, int, int],
         name: str,
     ) -> Parts:
-        threads = self.rows * self.steps * self.adjacent // _OF_A_THREAD
+        threads = self.pieces * self.steps * self.adjacent // _OF_A_THREAD
         results = self.how.launch(
             kernel,
             (self.programs,),
@@ -200,7 +202,7 @@ class _Tiles:
     def programs(self) -> int:
         """The number of programs."""
         outer, _, inner = self.shape
-        return self.count * (pl.cdiv(outer, self.rows) * pl.cdiv(inner, self.adjacent))
+        return pl.cdiv(outer * self.count, self.pieces) * pl.cdiv(inner, self.adjacent)
 
 
 class _Place:
@@ -214,8 +216,7 @@ class _Place:
         self._tiles, self._how = tiles, tiles.how
         across = pl.cdiv(tiles.shape[2], tiles.adjacent)
         program = self._how.launch.program_id(0, tiles.programs)
-        self._tile = program // across % tiles.count
-        self._row = program // (across * tiles.count) * tiles.rows
+        self._first = program // across * tiles.pieces
         self._lane = program % across * tiles.adjacent
 
     def load(self, refs: Any) -> Parts:
@@ -223,6 +224,7 @@ class _Place:
         offsets, inside, step = self._elements()
         load = self._how.launch.load
         parts = tuple(load(ref.at[offsets], mask=inside, other=0) for ref in refs)
+        parts = tuple(part.astype(accumulator(part.dtype)) for part in parts)
         return (*parts, jnp.broadcast_to(step, offsets.shape)) if self._how.positions else parts
 
     def store(self, refs: Any, parts: Parts) -> None:
@@ -234,19 +236,17 @@ class _Place:
             offsets = jnp.where(inside, offsets, refs[0].shape[0])
         for ref, position in zip(refs, self._how.results, strict=True):
             part = parts[position].reshape(offsets.shape)
-            self._how.launch.store(ref.at[offsets], part, mask=inside)
+            self._how.launch.store(ref.at[offsets], part.astype(ref.dtype), mask=inside)
 
     def _elements(self) -> tuple[jax.Array, jax.Array, jax.Array]:
         """Returns offsets of the elements, whether each is one, and its step along the axis."""
         tiles, (outer, n, inner) = self._tiles, self._tiles.shape
         group = tiles.groups[0]
         blocks = tiles.steps // group
-        number = _numbers(tiles.rows * blocks, 0, self._axes)
-        start = (
-            n - (self._tile + 1) * tiles.steps if self._how.reverse else self._tile * tiles.steps
-        )
+        number = _numbers(tiles.pieces * blocks, 0, self._axes)
+        row, piece = self._pieces(number // blocks)
+        start = n - (piece + 1) * tiles.steps if self._how.reverse else piece * tiles.steps
         step = start + number % blocks * group + _numbers(group, 1, self._axes)
-        row = self._row + number // blocks
         lane = self._lane + _numbers(tiles.adjacent, 2, self._axes) if self._axes == 3 else 0
         inside = (step >= 0) & (step < n) & (row < outer)
         if self._axes == 3:
@@ -257,28 +257,33 @@ class _Place:
     def _axes(self) -> int:
         return 2 if self._tiles.adjacent == 1 else 3
 
-    def _tile_offsets(self) -> tuple[jax.Array, jax.Array]:
-        """Returns the offsets of this tile's totals and carries, and whether each is one."""
+    def _pieces(self, number: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Returns the rows of this program's pieces, and their places in the scan's direction."""
+        index = self._first + number
+        return index // self._tiles.count, index % self._tiles.count
+
+    def _piece_offsets(self) -> tuple[jax.Array, jax.Array]:
+        """Returns the offsets of the totals and carries, and whether each is one."""
         tiles, (outer, _, inner) = self._tiles, self._tiles.shape
-        # Tiles are in the order of memory, so that the next level is scanned in the same direction.
-        tile = tiles.count - 1 - self._tile if self._how.reverse else self._tile
-        row = self._row + _numbers(tiles.rows, 0, self._axes - 1)
+        row, piece = self._pieces(_numbers(tiles.pieces, 0, self._axes - 1))
+        # Totals are in the order of memory, so that they are scanned in the same direction.
+        place = tiles.count - 1 - piece if self._how.reverse else piece
         inside = row < outer
-        offsets = (row * tiles.count + tile) * inner
+        offsets = (row * tiles.count + place) * inner
         if self._axes == 3:
             lane = self._lane + _numbers(tiles.adjacent, 1, 2)
             offsets, inside = offsets + lane, inside & (lane < inner)
         return offsets, inside
 
     def store_totals(self, refs: Any, totals: Parts) -> None:
-        """Stores the folds of the whole tile."""
-        offsets, inside = self._tile_offsets()
+        """Stores the folds of the whole pieces."""
+        offsets, inside = self._piece_offsets()
         for ref, part in zip(refs, totals, strict=True):
             self._how.launch.store(ref.at[offsets], part.reshape(offsets.shape), mask=inside)
 
     def load_carries(self, refs: Any) -> Parts:
-        """Returns what comes before the tile."""
-        offsets, inside = self._tile_offsets()
+        """Returns what comes before the pieces."""
+        offsets, inside = self._piece_offsets()
         load = self._how.launch.load
         return tuple(load(ref.at[offsets], mask=inside, other=0) for ref in refs)
 
@@ -332,9 +337,10 @@ class _Place:
         """Returns whether anything of a row comes before the blocks of a level."""
         tiles = self._tiles
         blocks = tiles.steps // math.prod(tiles.groups[: level + 1])
-        number = _numbers(tiles.rows * blocks, 0, self._axes - 1) % blocks
-        first = number == (blocks - 1 if self._how.reverse else 0)
-        return ~first | (self._tile > 0)
+        number = _numbers(tiles.pieces * blocks, 0, self._axes - 1)
+        first = number % blocks == (blocks - 1 if self._how.reverse else 0)
+        _, piece = self._pieces(number // blocks)
+        return ~first | (piece > 0)
 
 
 def _numbers(count: int, axis: int, axes: int) -> jax.Array:

@@ -62,17 +62,7 @@ def ordered_kernel(a: jax.Array, b: jax.Array, *, precision: str, launch: Launch
         return ordered_xla(a, b, precision=precision)
     if max(a.size, b.size, batch * rows * columns) > MAX_ELEMENTS:
         return _halved(run, a, b)
-    sizes = (batch, rows, columns, terms)
-    return kernels.products(
-        a,
-        b,
-        kernels.Product(*sizes, part=kernels.part_of(*sizes)),
-        lambda n, row, term: ((n * rows + row) * terms + term, True),
-        lambda n, term, column: ((n * terms + term) * columns + column, True),
-        launch=launch,
-        tf32=rounds_operands(precision),
-        apart=True,
-    )
+    return kernels.matrices(a, b, launch=launch, tf32=rounds_operands(precision))
 
 
 def bilinear_by_parts(

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 import spec
 from impl._core.numerics import accumulator, convert, product
-from impl._core.scan_combines import COMBINES, Parts, Running, joined, split
+from impl._core.scan_combines import COMBINES, Parts, Product, Running, joined, split
 from impl._kernels import scan as kernels
 from impl._kernels import scan_tiles
 from impl._kernels.launch import MAX_ELEMENTS, Launch
@@ -26,16 +26,22 @@ def on_parts(function: Scan) -> Scan:
     The parts are those of all operands. The result is that of the last operand.
     """
 
+    def in_wide_parts(parts: Parts, **options: Any) -> Parts:
+        wide = tuple(convert(part, accumulator(part.dtype)) for part in parts)
+        return tuple(convert(part, parts[-1].dtype) for part in function(wide, **options))
+
+    return on_narrow_parts(functools.wraps(function)(in_wide_parts))
+
+
+def on_narrow_parts(function: Scan) -> Scan:
+    """Decorates ``function`` as ``on_parts`` does, but leaves the dtype to it."""
+
     @functools.wraps(function)
     def run(*operands: jax.Array, **options: Any) -> jax.Array:
-        dtype = operands[-1].dtype
         if operands[-1].size == 0:
             return operands[-1]
-        parts = tuple(
-            convert(part, accumulator(part.dtype)) for value in operands for part in split(value)
-        )
-        out = function(parts, **options)[-len(split(operands[-1])) :]
-        return convert(joined(out), dtype)
+        parts = tuple(part for value in operands for part in split(value))
+        return joined(function(parts, **options)[-len(split(operands[-1])) :])
 
     return run
 
@@ -52,30 +58,30 @@ def ordered_xla(parts: Parts, *, by: Running, reverse: bool) -> Parts:
 
 
 def _whole_arrays(parts: Parts, by: Running, *, reverse: bool) -> Parts:
-    # No sum follows the products of real numbers, so XLA has nothing to contract them with.
-    times = jnp.multiply if by == "mul" and len(parts) == 1 else product
-    combine = combine_of(by, times)
+    combine = _combine(by, parts, product)
     dear = by == "logaddexp"
     return scan_blocks.scan(parts, combine, block_length(), reverse=reverse, dear=dear)
 
 
-def combine_of(
-    by: Running, product: Callable[[jax.Array, jax.Array], jax.Array]
-) -> scan_blocks.Combine:
+def _combine(by: Running, parts: Parts, product: Product) -> scan_blocks.Combine:
     """Returns the operation that multiplies by ``product``."""
-    return functools.partial(COMBINES[by], product=product)
+    # No sum follows the products of real numbers, so a compiler has nothing to contract them with.
+    rounded = jnp.multiply if by == "mul" and len(parts) == 1 else product
+    return functools.partial(COMBINES[by], product=rounded)
 
 
-@on_parts
+@on_narrow_parts
 def ordered_kernel(parts: Parts, *, by: Running, reverse: bool, launch: Launch) -> Parts:
     """Computes the same by kernels, a tile of the array in each program."""
     if not scan_tiles.takes(parts):
-        return _whole_arrays(parts, by, reverse=reverse)
+        wide = tuple(convert(part, accumulator(part.dtype)) for part in parts)
+        out = _whole_arrays(wide, by, reverse=reverse)
+        return tuple(convert(part, parts[-1].dtype) for part in out)
     # The factors of a recurrence are not a part of its result.
     first = len(parts) // 2 if by == "affine" else 0
     return scan_tiles.scan(
         parts,
-        combine_of(by, launch.product),
+        _combine(by, parts, launch.product),
         block=block_length(),
         results=tuple(range(first, len(parts))),
         reverse=reverse,

@@ -77,7 +77,8 @@ def along(values: jax.Array, by: Running, dim: int, decision: Decision) -> jax.A
     float16 and bfloat16 are computed in float32, in derivatives too, and rounded once.
     """
     floating = arguments.dtype_kind(values.dtype) == "floating"
-    wide = accumulator(values.dtype) if floating else values.dtype
+    # Sums and their derivatives are sums, which are computed so in any case.
+    wide = accumulator(values.dtype) if floating and by != "add" else values.dtype
     lanes = convert(three_axes(alert(values, decision), dim), wide)
     return convert(scan(lanes, decision=decision, by=by), values.dtype).reshape(values.shape)
 

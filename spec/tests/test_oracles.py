@@ -33,6 +33,25 @@ def test_panels_of_one_destination_are_added_left_to_right():
     assert expected != np.float32(3) + left_to_right(source, -0.0)
 
 
+def test_the_order_of_the_source_starts_from_the_initial_value():
+    source, index = rough(300), np.zeros(300, np.int64)
+    initial = np.array([3], np.float32)
+    assert oracles.source(initial, index, source) == left_to_right(source, 3)
+    assert left_to_right(source, 3) != oracles.source(initial, index, source[::-1])
+
+
+def test_the_initial_value_is_a_term_of_an_exact_sum():
+    initial = np.array([2**24, -0.0], np.float32)
+    # Of two terms that are halfway, the sum is rounded once.
+    out = oracles.exact_scatter(initial, np.array([0, 0, 5]), np.ones(3, np.float32))
+    assert out.tolist() == [2**24 + 2, 0]
+    assert not np.signbit(out[1])
+    parts = oracles.exact_scatter(
+        (initial * 1j).astype(np.complex64), np.zeros(2, int), np.full(2, 1j, np.complex64)
+    )
+    assert parts[0] == (2**24 + 2) * 1j
+
+
 def test_a_panel_is_as_long_as_there_are_destinations():
     source, index = rough(3000), np.full(3000, 1)
     panels = [left_to_right(source[i : i + 2048], -0.0) for i in (0, 2048)]

@@ -116,3 +116,14 @@ ENTRY %main (whole: f32[100000], at: s32[10,1], rows: f32[10]) -> f32[100000] {
     assert launch.cost.moved == 10 * 32 * 2 + 40 + 40
     (launch,) = hlo_costs.account_of(text.replace("100000", "20")).launches
     assert launch.cost.moved == 80 * 2 + 40 + 40  # no more than all of it
+
+
+def test_what_is_started_and_awaited_counts_once():
+    text = PARTS.replace(
+        "%new = f32[1000]{0} fusion(%table, %block, %zero), kind=kLoop, calls=%updated",
+        "%begun = ((f32[1000]{0}, f32[4]{0}, s32[]), f32[1000]{0}, u32[]) "
+        "fusion-start(%table, %block, %zero), kind=kLoop, calls=%updated\n"
+        "  %new = f32[1000]{0} fusion-done(%begun)",
+    )
+    assert text != PARTS
+    assert hlo_costs.cost(text) == hlo_costs.cost(PARTS)

@@ -1,7 +1,6 @@
 """The part that losses over classes share.
 
-It checks arguments, reads the value of the class of each element, and reduces the terms of a loss
-in panel order.
+It checks arguments, reads the value of the class of each element, and adds the terms of a loss.
 """
 
 from __future__ import annotations
@@ -238,7 +237,7 @@ def reduced(
 
 
 def total(values: jax.Array, *, decision: Decision) -> jax.Array:
-    """Returns the sum of all elements, in panel order with one destination."""
+    """Returns the sum of all elements, with one destination."""
     zero = jnp.zeros((1, 1, 1), values.dtype)
     destinations = jnp.zeros((1, values.size, 1), jnp.int32)
     # Without the fence, XLA for a CPU would compute the terms one by one, inside the loop of the

@@ -2,6 +2,7 @@
 
 import functools
 
+import jax.numpy as jnp
 import pytest
 
 from impl._kernels import matmul
@@ -9,19 +10,15 @@ from impl.tests.kernels._unwritten import assert_every_element_is_written, float
 
 
 def multiply(launch, kernel, apart):
-    def element_at(rows, columns):
-        return lambda batch, i, j: ((batch * rows + i) * columns + j, True)
+    def a_at(batch, row, part, term):
+        return (batch * 70 + row) * 40 + part * 32 + term, matmul.below(row, 70)
 
-    kernel(
-        floats(2, 70, 40),
-        floats(2, 40, 33),
-        matmul.Product(2, 70, 33, 40, 32),
-        element_at(70, 40),
-        element_at(40, 33),
-        launch=launch,
-        tf32=False,
-        apart=apart,
-    )
+    def b_at(batch, column, part, term):
+        return (batch * 40 + part * 32 + term) * 33 + column, matmul.below(column, 33)
+
+    sizes = matmul.Product(2, 70, 33, 40, 32)
+    operands = floats(2, 70, 40), floats(2, 40, 33)
+    kernel(*operands, sizes, a_at, b_at, launch=launch, tf32=False, apart=apart)
 
 
 #: Calls of each kernel, with sizes that fill no tile, and several tiles.
@@ -31,3 +28,33 @@ CALLS = {matmul.products: [functools.partial(multiply, apart=apart) for apart in
 @pytest.mark.parametrize("kernel", CALLS, ids=lambda kernel: kernel.__name__)
 def test_a_kernel_writes_every_element(kernel):
     assert_every_element_is_written(kernel, CALLS[kernel])
+
+
+@pytest.mark.parametrize(
+    ("sizes", "least"),
+    [
+        ((1, 4096, 4096, 4096), 128 * 128),
+        ((1, 410, 410, 410), 32 * 32),
+        ((1024, 64, 64, 64), 64 * 64),
+        ((1, 64, 576, 200704), 64 * 128),
+        ((1, 128, 50176, 64), 128 * 128),
+    ],
+)
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16], ids=["float32", "bfloat16"])
+def test_tiles_have_half_of_the_arithmetic_intensity_of_a_library(sizes, least, dtype):
+    parts = -(-sizes[3] // matmul.part_of(*sizes, dtype))
+    tile = matmul.tile_of(*sizes, dtype, parts)
+    assert tile.height * tile.width >= least
+    assert tile.programs(*sizes[:3]) * parts >= 64
+    # Libraries have tiles of 128 x 256, clipped to the result. The smallest product fills the GPU.
+    height, width = min(128, sizes[1]), min(256, sizes[2])
+    intensity = tile.height * tile.width / (tile.height + tile.width)
+    if sizes[1] != 410:
+        assert intensity >= height * width / (height + width) / 2
+
+
+def test_a_tile_of_terms_fits_into_shared_memory():
+    for dtype in (jnp.bfloat16, jnp.float32):
+        tile = matmul.tile_of(1, 4096, 4096, 4096, dtype)
+        assert 3 * (tile.height + tile.width) * tile.depth * jnp.dtype(dtype).itemsize <= 96 * 1024
+    assert matmul.tile_of(1, 64, 50176, 44, jnp.float32).depth == 16

@@ -233,10 +233,11 @@ def test_elements_without_updates_keep_their_bits(name):
     def calls(x, s):
         return [
             impl.scatter(x, 0, index, s),
-            impl.scatter_add(x, 0, index, s),
-            *(impl.scatter_reduce(x, 0, index, s, **options) for options in REDUCTIONS),
+            *(impl.scatter_reduce(x, 0, index, s, **options) for options in others),
         ]
 
+    # An exact sum turns -0 into 0, since the initial value is one of its terms.
+    others = [options for options in REDUCTIONS if options["reduce"] not in ("sum", "mean")]
     with LOWERINGS[name]():
         for got in jax.jit(calls)(initial, source):
             assert_same_bits(got[:3], initial[:3])
@@ -274,11 +275,9 @@ def test_vmap_of_kernels(rng):
 
     with LOWERINGS["seed 1"]():
         batched = jax.jit(jax.vmap(calls, (0, None, 0)))(*arrays)
-    single = jax.jit(calls)
-    for k in range(2):
-        assert_all_same_bits(
-            [out[k] for out in batched], single(arrays[0][k], arrays[1], arrays[2][k])
-        )
+        singles = [jax.jit(calls)(arrays[0][k], arrays[1], arrays[2][k]) for k in range(2)]
+    for k, single in enumerate(singles):
+        assert_all_same_bits([out[k] for out in batched], single)
 
 
 # Bad arguments, and indices that are out of range.

@@ -90,7 +90,7 @@ def test_other_platforms_have_no_kernels(op, platform):
         lowered = lower(OPS[op][0], jnp.ones((4, 3)), platform=platform)
     is_sum = op == "index_add" and platform == "rocm"
     assert kernels(lowered) == ({EXACT} if is_sum else set())
-    if platform == "rocm":
+    if platform == "rocm" and not is_sum:
         assert not scatters_floats(lowered.as_text())
 
 

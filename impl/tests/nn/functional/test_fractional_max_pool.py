@@ -21,7 +21,6 @@ from impl.tests.nn.support.maxima import (
     with_ties,
 )
 from impl.tests.support.bits import assert_same_bits
-from impl.tests.support.lowerings import DISTINCT, LOWERINGS
 from impl.tests.support.numbers import spread
 from impl.tests.support.sums import in_order
 
@@ -146,8 +145,8 @@ def test_long_windows_of_fractional_max_pool2d():
     assert_as_references([call], [x], [reference(2, x, *arguments)])
 
 
-@pytest.mark.parametrize("name", DISTINCT)
-def test_bits_of_a_gradient_of_fractional_max_pool2d(name):
+@pytest.mark.usefixtures("lowering")
+def test_bits_of_a_gradient_of_fractional_max_pool2d():
     x = spread(np.random.default_rng(0), (2, 2, 9, 10))
     cotangent = spread(np.random.default_rng(1), (2, 2, 6, 7))
     samples = np.random.default_rng(2).random((2, 2, 2), np.float32)
@@ -161,8 +160,7 @@ def test_bits_of_a_gradient_of_fractional_max_pool2d(name):
         op = with_indices("fractional_max_pool2d", *arguments)
         return jax.vjp(lambda x: op(x)[0], x)[1](cotangent)[0]
 
-    with LOWERINGS[name]():
-        assert_same_bits(run(x, cotangent), np.stack(want).reshape(x.shape))
+    assert_same_bits(run(x, cotangent), np.stack(want).reshape(x.shape))
 
 
 def test_fractional_max_pool2d_of_float64():

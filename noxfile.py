@@ -144,6 +144,7 @@ def gpu_compile(session: nox.Session) -> None:
     session.install("--upgrade", "--editable", ".", *packages)
     session.run("python", "-m", "conformance", "compile", *session.posargs)
     if not session.posargs:
+        session.run("python", "-m", "conformance", "costs")
         session.run("python", "-m", "conformance.elementary.machine_code")
         session.run("python", "-m", "conformance.portable_code")
         session.run("python", "-m", "conformance.machine_code.portable_programs")

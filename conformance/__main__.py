@@ -15,6 +15,7 @@ from conformance import benchmarks, machine_code
 from conformance.adapters import smoke
 from conformance.adapters.base import Adapter
 from conformance.hardware import options as hardware_options
+from conformance.machine_code import costs
 from conformance.reporting import show
 
 _SUITE = Path(__file__).parent / "suite"
@@ -44,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "compile": machine_code.run,
         "bench": benchmarks.run_bench,
         "tables": benchmarks.run_tables,
+        "costs": costs.run,
         "expectations": _rewrite,
         "differences": _differences,
         "show": show.show,
@@ -82,6 +84,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     machine_code.add_options(compile_parser)
     benchmarks.add_commands(commands)
+    costs_parser = commands.add_parser(
+        "costs",
+        help="count the launches and bytes of programs, and compare them with their budgets",
+        epilog="It needs what `compile` needs, and no GPU.",
+    )
+    costs.add_options(costs_parser)
     show_parser = commands.add_parser("show", help="print what a report found")
     show_parser.add_argument("report", type=Path, metavar="REPORT.json")
     diff_parser = commands.add_parser(

@@ -10,8 +10,12 @@ import re
 _TRITON = re.compile(r'custom_call @__gpu\$xla\.gpu\.triton.*? name = "(\w+)".*-> (.*)')
 _CODE = re.compile(r' ir = "[^"]*"')
 _SCATTER = re.compile(
-    r'"stablehlo\.scatter".*?unique_indices = (true|false).*?-> (.*?)\n', re.DOTALL
+    r'"stablehlo\.scatter"\(\S+, \S+, (%\w+)\)'
+    r".*?unique_indices = (true|false).*?-> (.*?)\n",
+    re.DOTALL,
 )
+#: A whole number, as the terms of an exact sum are. Sums of them have no order.
+_WHOLE = re.compile(r"(%\w+) = stablehlo\.round_nearest_afz ")
 _WHILE = re.compile(r"cond \{(.*?)\} do \{", re.DOTALL)
 _BELOW = re.compile(r"stablehlo\.compare\s+LT, %\S+, (%\S+),")
 _CONSTANT = re.compile(r"(%\S+) = stablehlo\.constant dense<(\d+)>")
@@ -39,7 +43,8 @@ def races(text: str) -> list[str]:
     """Returns the operations of a program lowered for CUDA whose results may depend on timing.
 
     These are kernels that update floats atomically, kernels whose name states that any of several
-    writes may stay, and XLA scatters of floats whose indices may repeat.
+    writes may stay, and XLA scatters of floats whose indices may repeat. A scatter of whole
+    numbers, which are the terms of an exact sum, does not count.
     """
     operations = []
     for line in text.splitlines():
@@ -49,8 +54,9 @@ def races(text: str) -> list[str]:
         atomic = "atomic_rmw" in line and _INEXACT.search(match.group(2))
         if atomic or "_any" in match.group(1):
             operations.append(match.group(1))
-    for unique, result in _SCATTER.findall(text):
-        if unique == "false" and _INEXACT.search(result):
+    whole = set(_WHOLE.findall(text))
+    for updates, unique, result in _SCATTER.findall(text):
+        if unique == "false" and _INEXACT.search(result) and updates not in whole:
             operations.append("stablehlo.scatter")
     return operations
 

@@ -12,8 +12,11 @@ the mode does to each. A module may be imported by users if no part of its dotte
 an underscore.
 """
 
+import typing as _typing
+
 from impl import _shadowing as _shadowing  # first: it raises where another package named spec is
-from impl import backends, diagnosis, nn, ops, programs, quantized, random, sparse, testing, utils
+from impl import backends, ops, programs, quantized, random, sparse
+from impl._core import later as _later
 from impl._mode.alerts import alert_not_deterministic
 from impl._mode.compilation import Jitted, compile_options, jit
 from impl._mode.flags import set_xla_flags, xla_flags
@@ -27,7 +30,6 @@ from impl._mode.modes import (
     set_deterministic_debug_mode,
     use_deterministic_algorithms,
 )
-from impl.diagnosis import doctor
 from impl.ops.bincount import bincount
 from impl.ops.bmm import bmm
 from impl.ops.cummax import cummax
@@ -66,8 +68,6 @@ from impl.ops.sort import argsort, sort
 from impl.ops.take import take
 from impl.ops.take_along_dim import take_along_dim
 from impl.ops.topk import topk
-from impl.programs._audit import audit
-from impl.programs._difference import first_difference
 from impl.quantized import (
     QuantizedArray,
     dequantize,
@@ -87,6 +87,26 @@ from impl.random import (
     seed_everything,
     set_rng_state,
 )
+
+if _typing.TYPE_CHECKING:
+    from impl import diagnosis, nn, testing, utils
+    from impl.diagnosis import doctor
+    from impl.programs._audit import audit
+    from impl.programs._difference import first_difference
+else:
+    # A program that trains needs none of them, and they double the time of the import.
+    __getattr__ = _later.names(
+        __name__,
+        {
+            "audit": "impl.programs._audit",
+            "diagnosis": "impl.diagnosis",
+            "doctor": "impl.diagnosis",
+            "first_difference": "impl.programs._difference",
+            "nn": "impl.nn",
+            "testing": "impl.testing",
+            "utils": "impl.utils",
+        },
+    )
 
 __all__ = [
     "Generator",

@@ -17,12 +17,14 @@ import spec
 from impl._mode import compilation, emulation
 from impl._mode.decide import Question, questions
 from impl._mode.emulation import Emulation, Seed
+from impl.diagnosis._processes import assert_processes_agree
 from impl.programs._assertion import assert_deterministic
 
 __all__ = [
     "Question",
     "Seed",
     "assert_deterministic",
+    "assert_processes_agree",
     "emulate",
     "lower",
     "questions",

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from spec.conditions import check_facts as check_facts
 from spec.conditions import deciding_row as deciding_row
 from spec.conditions import holds as holds
+from spec.loader import default_profile as default_profile
 from spec.loader import load as load
+from spec.loader import platforms as platforms
 from spec.loader import read as read
 from spec.model import BEHAVIOURS as BEHAVIOURS
 from spec.model import EFFECTS as EFFECTS
@@ -41,6 +43,7 @@ from spec.portable import portable_classes as portable_classes
 from spec.resolve import Answer as Answer
 from spec.resolve import check_question as check_question
 from spec.resolve import effect_of_primitive as effect_of_primitive
+from spec.resolve import is_serial as is_serial
 from spec.resolve import resolve as resolve
 from spec.resolve import resolve_primitive as resolve_primitive
 from spec.resolve import varies as varies

@@ -57,6 +57,23 @@ def load() -> Spec:
     return read(ROOT)
 
 
+@functools.cache
+def platforms() -> tuple[str, ...]:
+    """Returns the platforms of JAX that are devices of the spec, without reading the rows.
+
+    A program that only imports the library waits for no row.
+    """
+    devices = _devices(read_table(ROOT, "devices.toml"))
+    return tuple(name for device in devices.values() for name in device.platforms)
+
+
+@functools.cache
+def default_profile() -> str:
+    """Returns the profile that holds if nobody chose one, without reading the rows."""
+    profiles = _profiles(read_table(ROOT, "profiles.toml"))
+    return next(profile.name for profile in profiles.values() if profile.default)
+
+
 def read(root: Traversable) -> Spec:
     """Reads a spec from the folder ``root``, laid out as this package is.
 
@@ -78,14 +95,11 @@ def assemble(tables: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]]) 
     Raises:
         SpecError: A table lacks what a record needs.
     """
-    with _reading("profiles.toml"):
-        profiles = {name: Profile(name=name, **t) for name, t in tables["profiles"].items()}
+    profiles, devices = _profiles(tables["profiles"]), _devices(tables["devices"])
     with _reading("facts.toml"):
         facts = {name: fact(name, t) for name, t in tables["facts"].items()}
     with _reading("orders.toml"):
         orders = {name: _order(name, t) for name, t in tables["orders"].items()}
-    with _reading("devices.toml"):
-        devices = {name: _device(name, t) for name, t in tables["devices"].items()}
     with _reading("documents.toml"):
         documents = {name: Document(name=name, **t) for name, t in tables["documents"].items()}
     with _reading("data.toml"):
@@ -116,6 +130,16 @@ def assemble(tables: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]]) 
         unlisted=unlisted,
         other_dtypes=other_dtypes,
     )
+
+
+def _profiles(table: Mapping[str, Any]) -> dict[str, Profile]:
+    with _reading("profiles.toml"):
+        return {name: Profile(name=name, **fields) for name, fields in table.items()}
+
+
+def _devices(table: Mapping[str, Any]) -> dict[str, Device]:
+    with _reading("devices.toml"):
+        return {name: _device(name, fields) for name, fields in table.items()}
 
 
 @contextlib.contextmanager

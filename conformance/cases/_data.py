@@ -17,7 +17,7 @@ import spec
 
 Array = npt.NDArray[Any]
 
-#: A number of contributions that fills several panels and blocks.
+#: A number of contributions or elements that fills several blocks and panels.
 MANY = 2500
 #: A number of destinations so small that each gets many contributions.
 FEW = 7

@@ -11,8 +11,8 @@ import numpy as np
 
 from conformance.adapters.base import resolve
 from conformance.cases._data import FEW, MANY, Array, indices, values
+from conformance.suite.orders import combined
 from conformance.suite.sample import Sample
-from spec import oracles
 
 _VARIABLE = "CUBLAS_WORKSPACE_CONFIG"
 _ROWS, _TERMS = 37, 1100
@@ -116,7 +116,7 @@ def _sparse_sample(
 
     def product(row: Array, column: Array, data: Array, other: Array) -> Array:
         terms = data.reshape(-1, *(1,) * (other.ndim - 1)) * other[column]
-        return oracles.panel(np.zeros((FEW, *other.shape[1:]), other.dtype), row, terms)
+        return combined(np.zeros((FEW, *other.shape[1:]), other.dtype), row, terms)
 
     def forward(*arrays: Array) -> Array:
         return by_lane(product, arrays[0], arrays[-1])
@@ -127,7 +127,7 @@ def _sparse_sample(
 
         def of_elements(row: Array, column: Array, ct: Array, other: Array) -> Array:
             terms = (ct[row] * other[column]).reshape(MANY, -1).T
-            total = oracles.panel(np.zeros((1, MANY), ct.dtype), np.zeros(len(terms), int), terms)
+            total = combined(np.zeros((1, MANY), ct.dtype), np.zeros(len(terms), int), terms)
             return np.asarray(total[0])
 
         return by_lane(of_elements, ct, arrays[-1])

@@ -11,6 +11,7 @@ import numpy as np
 
 import spec
 from conformance.cases._data import Array
+from conformance.suite.orders import combined
 from conformance.suite.sample import Call, Sample
 from spec import Direction, oracles
 
@@ -123,13 +124,13 @@ def expected_gradient(ct: Array, x: Array, windows: Windows) -> Array:
     return out.reshape(x.shape)
 
 
-def gradient_in_panels(ct: Array, x: Array, windows: Windows) -> Array:
+def gradient_in_order(ct: Array, x: Array, windows: Windows) -> Array:
     """Returns the gradient, added over windows in row-major order."""
     index, dims = indices(x, windows), _dims(windows)
     count = int(np.prod(x.shape[:-dims]))
     zeros = np.zeros(int(np.prod(x.shape[-dims:])), x.dtype)
     rows = [
-        oracles.panel(zeros, row_index, terms)
+        combined(zeros, row_index, terms)
         for row_index, terms in zip(index.reshape(count, -1), _rows(ct, count), strict=True)
     ]
     return np.stack(rows).reshape(x.shape)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from conformance.cases._data import DTYPES, Array, values
-from spec import oracles
+from conformance.suite.orders import combined
 
 _COMBINE: Mapping[str, np.ufunc] = MappingProxyType(
     {
@@ -64,12 +64,12 @@ class Reduction:
         return self._finished(out, x.astype(np.float64), i)
 
     def ordered(self, x: Array, i: Array, s: Array) -> Array:
-        """Returns the result in panel order. bfloat16 is added in float32 and rounded once."""
+        """Returns the result in order. bfloat16 is added in float32 and rounded once."""
         wide = np.dtype(np.float32) if x.dtype.itemsize < 4 else x.dtype
         total, s = self._start(x.astype(wide), i), s.astype(wide)
         combine = _COMBINE[self.reduce]
         if combine in (np.add, np.multiply):
-            total = oracles.panel(total, i, s, combine)
+            total = combined(total, i, s, combine)
         else:
             combine.at(total, i, s)
         return self._finished(total, x, i)

@@ -13,7 +13,7 @@ from conformance.cases._max_pooling import (
     Reads,
     expected_gradient,
     few_values,
-    gradient_in_panels,
+    gradient_in_order,
     indices,
     maxima,
 )
@@ -59,7 +59,7 @@ def _fractional_max_pool(dims: int) -> Iterator[Sample]:
         ordered=lambda x, u: maxima(x, windows),
         wrt=0,
         expected_gradient=lambda ct, x, u: expected_gradient(ct, x, windows),
-        ordered_gradient=lambda ct, x, u: gradient_in_panels(ct, x, windows),
+        ordered_gradient=lambda ct, x, u: gradient_in_order(ct, x, windows),
     )
     yield Sample(
         name="equals",

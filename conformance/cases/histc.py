@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from conformance.cases._data import DTYPES, MANY, Array, kind, values
+from conformance.suite.orders import combined
 from conformance.suite.sample import Sample
-from spec import oracles
 
 _BINS = 7
 
@@ -49,7 +49,7 @@ def _histc() -> Iterator[Sample]:
 
 
 def _counts(x: Array, low: float, high: float) -> Array:
-    """Returns ones added in panel order, in the bins that the op's documentation states."""
+    """Returns ones added, in the bins that the op's documentation states."""
     wide: Array = x.astype(np.float32) if x.dtype.kind != "i" else x.astype(np.int64)
     ends: Array = np.array([low, high]).astype(x.dtype).astype(wide.dtype)
     least, most = ends
@@ -57,4 +57,4 @@ def _counts(x: Array, low: float, high: float) -> Array:
     quotient = scaled // (most - least) if wide.dtype.kind == "i" else scaled / (most - least)
     bin = np.minimum(np.trunc(quotient), _BINS - 1).astype(np.int64)
     bin = np.where((wide >= least) & (wide <= most), bin, -1)
-    return oracles.panel(np.zeros(_BINS, x.dtype), bin, np.ones_like(x))
+    return combined(np.zeros(_BINS, x.dtype), bin, np.ones_like(x))

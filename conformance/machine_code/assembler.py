@@ -13,6 +13,7 @@ from pathlib import Path
 
 _TARGET = re.compile(r"^\.target\s+(\w+)", re.MULTILINE)
 _REGISTERS = re.compile(r"Used (\d+) registers")
+_SHARED = re.compile(r"(\d+) bytes smem")
 _SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 
 
@@ -23,10 +24,12 @@ class Resources:
     Attributes:
         registers: The number of registers.
         spilled: The bytes that it stores in memory, for lack of registers.
+        shared: The bytes of shared memory that its code states.
     """
 
     registers: int
     spilled: int
+    shared: int = 0
 
 
 def find_assembler() -> Path | None:
@@ -68,4 +71,5 @@ def parse_resources(output: str) -> Resources:
     registers, spills = _REGISTERS.search(output), _SPILLS.search(output)
     if registers is None or spills is None:
         raise ValueError(f"ptxas -v said neither registers nor spills: {output.strip()!r}")
-    return Resources(int(registers[1]), int(spills[1]))
+    shared = _SHARED.search(output)
+    return Resources(int(registers[1]), int(spills[1]), int(shared[1]) if shared else 0)

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import jax
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from conformance.machine_code import TARGETS, ptx_reader
 from impl.programs._tracing import NO_AUTOTUNING as NO_AUTOTUNING
-from impl.programs._tracing import mesh_of
+from impl.programs._tracing import mesh_of as mesh_of
 
 #: The environment of a process, to be set before JAX starts a backend.
 _ENVIRONMENT = {"JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
@@ -44,14 +44,16 @@ class MachineCode:
     kernels: Mapping[str, str]
 
 
-def prepare(parent: Path) -> None:
+def prepare(parent: Path, *, stages: bool = False) -> None:
     """Has XLA write the PTX of this process to a folder. Call it before JAX starts a backend.
 
     Args:
         parent: The folder in which to make a folder for this process.
+        stages: Whether XLA also writes the program and the launches that it made of it.
     """
     folder = tempfile.mkdtemp(dir=parent)
     flags = f"--xla_dump_to={folder} --xla_dump_emitter_re=ptx"
+    flags += " --xla_dump_hlo_as_text" if stages else ""
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip()
     os.environ.update(_ENVIRONMENT)
     os.environ[_FOLDER_VARIABLE] = folder
@@ -99,10 +101,31 @@ def compile_call(
     Raises:
         Exception: JAX or XLA could not compile it.
     """
+    return compile_lowered(lower_call(function, inputs, mesh_of(target)), options)
+
+
+def compile_lowered(lowered: jax.stages.Lowered, options: Mapping[str, Any]) -> MachineCode:
+    """Compiles a call that was lowered for a GPU.
+
+    Raises:
+        Exception: XLA could not compile it.
+    """
     folder = Path(os.environ[_FOLDER_VARIABLE])
     shutil.rmtree(folder)  # It holds the files of the program before.
     folder.mkdir()
-    mesh = mesh_of(target)
+    compiled = lowered.compile(compiler_options=dict(options))
+    return MachineCode(lowered.as_text(), compiled.as_text() or "", _read_kernels(folder))
+
+
+def dump_files(pattern: str) -> list[Path]:
+    """Returns the files that XLA wrote for the last program, by a pattern of their names."""
+    return sorted(Path(os.environ[_FOLDER_VARIABLE]).glob(pattern))
+
+
+def lower_call(
+    function: Callable[..., Any], inputs: tuple[Any, ...], mesh: Mesh
+) -> jax.stages.Lowered:
+    """Lowers a call for the GPU of a mesh, under the mode of the calling thread."""
     sharding = NamedSharding(mesh, PartitionSpec())
     shapes = [
         jax.ShapeDtypeStruct(
@@ -112,9 +135,8 @@ def compile_call(
     ]
     with jax.set_mesh(mesh), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Under warn_only, alerts are warnings.
-        lowered = jax.jit(function).trace(*shapes).lower()
-        compiled = lowered.compile(compiler_options=dict(options))
-    return MachineCode(lowered.as_text(), compiled.as_text() or "", _read_kernels(folder))
+        lowered: jax.stages.Lowered = jax.jit(function).trace(*shapes).lower()
+        return lowered
 
 
 def _read_kernels(folder: Path) -> dict[str, str]:

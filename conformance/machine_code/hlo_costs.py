@@ -1,23 +1,32 @@
 """Counts what a run of XLA's optimised program starts and moves, from the program's text.
 
 XLA states no cost of a program for a GPU that is absent. Here a launch reads all its operands and
-writes its result, so that a launch that reads a part of an operand counts as if it read all.
+writes its result, with these exceptions, which hold inside of fusions too: a slice reads what it
+keeps, a gather reads whole sectors of 32 bytes for each of its slices, and an operand that is
+updated in place moves where it is updated, for a scatter in whole sectors too. A kernel of Pallas,
+which says nothing of its reads, reads each operand once; its loops are counted in its PTX.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal, TypeAlias
 
-_INSTRUCTION = re.compile(r"\s*(?:ROOT )?%?([\w.-]+) = (\(.*?\)|[^\s(]\S*) ([a-z][\w-]*)\((.*)")
-_COMPUTATION = re.compile(r"(?:ENTRY )?%?([\w.-]+) \(.*\{$")
-_TYPE = re.compile(r"\b(pred|[a-z]+\d+\w*)\[([\d,]*)\]")
-_ROUNDS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
-_CALLED = re.compile(
-    r"\b(?:body|condition|to_apply|true_computation|false_computation)=%?([\w.-]+)"
-)
+from conformance.machine_code import hlo_loops, hlo_program, sorts
+from conformance.machine_code.hlo_program import Instruction, Program
+
+Kind: TypeAlias = Literal["kernel", "Pallas", "copy", "library", "CUB", "XLA's sort"]
+
 _BRANCHES = re.compile(r"\bbranch_computations=\{([^}]*)\}")
+_CALLED = ("condition", "body", "to_apply", "true_computation", "false_computation")
+_SLICE_SIZES = re.compile(r"\bslice_sizes=\{([\d,]*)\}")
+_WINDOW = re.compile(r"\bupdate_window_dims=\{([\d,]*)\}")
+_GRID = re.compile(r"\bgrid_[xyz] = (\d+)")
+_WARPS = re.compile(r"\bnum_warps = (\d+)")
+_KERNEL = re.compile(r'\bname = "([^"]*)"')
+_PALLAS = "__gpu$xla.gpu.triton"
 #: What a program contains without a launch.
 _NO_LAUNCH = frozenset(
     {
@@ -25,6 +34,13 @@ _NO_LAUNCH = frozenset(
         *("opt-barrier", "partition-id", "replica-id", "add-dependency"),
     }
 )
+#: The ends of the names of an operation that is started, and of what waits for it.
+_START = "-start"
+_WAITS = ("-done", "-update")
+#: What hands its operand on, so that the reads of its users count.
+_SAME = frozenset({"bitcast", "reshape"})
+#: The bytes that a GPU reads at least.
+_SECTOR = 32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,70 +66,270 @@ _NOTHING = Cost(0, 0)
 
 
 @dataclasses.dataclass(frozen=True)
-class _Instruction:
+class Launch:
+    """An instruction that starts something.
+
+    Attributes:
+        name: Its name in the program.
+        kind: What it starts.
+        cost: The cost of each time.
+        times: How often the loops around it run it.
+        scope: The operation of JAX that it was made of.
+        programs: The programs of a Pallas kernel's grid; None for others.
+        warps: The warps of each program; None for others.
+        note: How it was counted, if that is not plain.
+    """
+
     name: str
-    result: str
-    opcode: str
-    rest: str
+    kind: Kind
+    cost: Cost
+    times: int = 1
+    scope: str = ""
+    programs: int | None = None
+    warps: int | None = None
+    note: str = ""
+
+    @property
+    def total(self) -> Cost:
+        """The cost of all times."""
+        return self.cost * self.times
+
+
+@dataclasses.dataclass(frozen=True)
+class Loop:
+    """A loop of a program.
+
+    Attributes:
+        name: Its name in the program.
+        scope: The operation of JAX that it was made of.
+        count: Its rounds each time that it starts; None if nothing bounds them.
+        is_exact: Whether ``count`` is no bound but the number.
+    """
+
+    name: str
+    scope: str
+    count: int | None
+    is_exact: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Account:
+    """All that a run of a program starts.
+
+    Attributes:
+        launches: The instructions that start something, in their order.
+        loops: The loops, in their order.
+        floor: The bytes of the parameters that it uses and of its result, each once.
+    """
+
+    launches: tuple[Launch, ...]
+    loops: tuple[Loop, ...]
+    floor: int
+
+    @property
+    def cost(self) -> Cost:
+        """The cost of a run."""
+        return sum((each.total for each in self.launches), _NOTHING)
+
+    @property
+    def unbounded(self) -> tuple[Loop, ...]:
+        """The loops that count once, because nothing bounds them."""
+        return tuple(loop for loop in self.loops if loop.count is None)
 
 
 def cost(text: str) -> Cost:
     """Returns the cost of a run of an optimised program.
 
-    The rounds of a loop count each, once where their number is unknown. Of the branches of a
-    conditional, the one with the most launches counts.
+    Args:
+        text: The text of ``compiled.as_text()``.
+
+    Raises:
+        ValueError: Nothing bounds the rounds of a loop.
+    """
+    account = account_of(text)
+    if account.unbounded:
+        names = ", ".join(loop.scope or loop.name for loop in account.unbounded)
+        raise ValueError(f"nothing bounds the rounds of the loops {names}")
+    return account.cost
+
+
+def account_of(text: str, bounds: Mapping[str, int] | None = None) -> Account:
+    """Returns all that a run of an optimised program starts.
+
+    The rounds of a loop count each. Of the branches of a conditional, the one with the most
+    launches counts.
 
     Args:
         text: The text of ``compiled.as_text()``.
+        bounds: The rounds of loops that the program does not bound, by a part of their scope.
     """
-    entry = ""
-    computations: dict[str, list[_Instruction]] = {}
-    current: list[_Instruction] = []
-    for line in text.splitlines():
-        start = _COMPUTATION.match(line)
-        if start:
-            current = computations[start[1]] = []
-            entry = start[1] if line.startswith("ENTRY") else entry
-        match = _INSTRUCTION.match(line)
-        if match:
-            current.append(_Instruction(*match.groups()))
-    return _of_computation(entry, computations)
+    program = hlo_program.parse(text)
+    loops: list[Loop] = []
+    launches = tuple(_launches(program, program.entry, 1, bounds or {}, loops))
+    entry = program.computations[program.entry]
+    used = {name for each in entry for name in each.operands}
+    read = sum(each.bytes for each in entry if each.opcode == "parameter" and each.name in used)
+    return Account(launches, tuple(loops), read + program.root(program.entry).bytes)
 
 
-def _of_computation(name: str, computations: dict[str, list[_Instruction]]) -> Cost:
-    instructions = computations[name]
-    sizes = {each.name: _size(each.result) for each in instructions}
-    total = _NOTHING
-    for each in instructions:
-        called = [_of_computation(other, computations) for other in _called(each)]
+def _launches(
+    program: Program, name: str, times: int, bounds: Mapping[str, int], loops: list[Loop]
+) -> Iterator[Launch]:
+    """Yields the launches of a computation that runs ``times`` times."""
+    for each in program.computations[name]:
         if each.opcode == "while":
-            rounds = _ROUNDS.search(each.rest)
-            total += sum(called, _NOTHING) * (int(rounds[1]) if rounds else 1)
+            loop = _loop(program, name, each, bounds)
+            loops.append(loop)
+            rounds = 1 if loop.count is None else loop.count
+            for called in _called(each):
+                yield from _launches(program, called, times * rounds, bounds, loops)
         elif each.opcode == "conditional":
-            total += max(called, key=lambda branch: branch.launches)
+            branches = [
+                list(_launches(program, called, times, bounds, loops)) for called in _called(each)
+            ]
+            yield from max(branches, key=lambda branch: _sum(branch).launches)
         elif each.opcode == "call":
-            total += sum(called, _NOTHING)
-        elif each.opcode not in _NO_LAUNCH:
-            operands = re.findall(r"%([\w.-]+)", each.rest.partition(")")[0])
-            moved = sizes[each.name] + sum(sizes.get(operand, 0) for operand in operands)
-            total += Cost(1, moved)
-    return total
+            for called in _called(each):
+                yield from _launches(program, called, times, bounds, loops)
+        elif each.opcode not in _NO_LAUNCH and not each.opcode.endswith(_WAITS):
+            yield dataclasses.replace(_launch(program, name, each), times=times)
 
 
-def _called(instruction: _Instruction) -> list[str]:
+def _sum(launches: Iterable[Launch]) -> Cost:
+    return sum((each.total for each in launches), _NOTHING)
+
+
+def _loop(program: Program, name: str, loop: Instruction, bounds: Mapping[str, int]) -> Loop:
+    rounds = hlo_loops.rounds(program, name, loop)
+    count = rounds.count
+    if count is None:
+        count = next((bound for part, bound in bounds.items() if part in loop.scope), None)
+    return Loop(loop.name, loop.scope, count, rounds.is_exact)
+
+
+def _called(instruction: Instruction) -> list[str]:
     """Returns the computations that a loop, a conditional or a call runs."""
-    if instruction.opcode not in {"while", "conditional", "call"}:
-        return []
     branches = _BRANCHES.search(instruction.rest)
-    names = re.findall(r"[\w.-]+", branches[1]) if branches else []
-    return [*_CALLED.findall(instruction.rest), *names]
+    names = [instruction.attribute(kind) for kind in _CALLED]
+    listed = re.findall(r"[\w.-]+", branches[1]) if branches else []
+    return [*(name for name in names if name), *listed]
 
 
-def _size(result: str) -> int:
-    """Returns the bytes of a type, or of all types of a tuple."""
+def _launch(program: Program, computation: str, instruction: Instruction) -> Launch:
+    """Returns the launch of an instruction, once."""
+    if instruction.opcode.endswith(_START):  # It gives its operands, its result, and more.
+        instruction = dataclasses.replace(
+            instruction,
+            opcode=instruction.opcode.removesuffix(_START),
+            result=hlo_program.elements(instruction.result)[1],
+        )
+    name, scope = instruction.name, instruction.scope
+    target = re.search(r'custom_call_target="([^"]+)"', instruction.rest)
+    sort = sorts.of(program, computation, instruction)
+    if sort is not None:
+        cost_of_sort = Cost(sort.launches, sort.moved)
+        return Launch(name, sort.kind, cost_of_sort, scope=scope, note=sort.note)
+    moved = _written(program, computation, instruction) + sum(
+        _read(program, computation, instruction, number)
+        for number in range(len(instruction.operands))
+    )
+    cost_of_one = Cost(1, moved)
+    if target and target[1] == _PALLAS:
+        grid, warps = _GRID.findall(instruction.rest), _WARPS.search(instruction.rest)
+        kernel = _KERNEL.search(instruction.rest)
+        programs = 1
+        for length in grid:
+            programs *= int(length)
+        count = int(warps[1]) if warps else None
+        note = kernel[1] if kernel else ""
+        return Launch(name, "Pallas", cost_of_one, 1, scope, programs, count, note)
+    kind: Kind = "library" if target else "copy" if instruction.opcode == "copy" else "kernel"
+    return Launch(name, kind, cost_of_one, scope=scope, note=target[1] if target else "")
+
+
+def _read(program: Program, computation: str, instruction: Instruction, number: int) -> int:
+    """Returns the bytes that an instruction reads of an operand."""
+    whole = program.instruction(computation, instruction.operands[number]).bytes
+    if instruction.opcode == "fusion" and instruction.calls:
+        parameter = program.parameter(instruction.calls, number)
+        return min(whole, _read_inside(program, instruction.calls, parameter, whole))
+    if instruction.opcode == "scatter" and number == 0:
+        return min(whole, _scattered(program, computation, instruction))
+    return min(whole, _picked(instruction, number == 0, whole))
+
+
+def _read_inside(program: Program, fused: str, value: Instruction, whole: int) -> int:
+    """Returns the bytes that a fusion reads of a value."""
+    if value.is_root:
+        return whole
     total = 0
-    for dtype, shape in _TYPE.findall(result):
-        bits = re.search(r"\d+", dtype)
-        width = 1 if bits is None else max(1, int(bits[0]) // 8)
-        total += width * math.prod(int(size) for size in shape.split(",") if size)
+    for user in program.users(fused, value.name):
+        first = user.operands[0] == value.name
+        if user.opcode in _SAME:
+            total += _read_inside(program, fused, user, whole)
+        elif user.opcode == "scatter" and first:
+            total += _scattered(program, fused, user)
+        else:
+            total += _picked(user, first, whole)
     return total
+
+
+def _picked(user: Instruction, is_first: bool, whole: int) -> int:
+    """Returns the bytes that an instruction reads of one of its operands."""
+    if not is_first:
+        return whole
+    if user.opcode in {"slice", "dynamic-slice"}:
+        return user.bytes
+    if user.opcode == "gather":
+        return _gathered(user)
+    if user.opcode == "dynamic-update-slice":
+        return 0  # XLA updates in place, or copies before.
+    return whole
+
+
+def _gathered(gather: Instruction) -> int:
+    (result,) = hlo_program.shapes(gather.result)
+    sizes = _SLICE_SIZES.search(gather.rest)
+    length = 1
+    for part in (sizes[1] if sizes else "").split(","):
+        length *= int(part) if part else 1
+    sectors = -(-length * result.width // _SECTOR)
+    return result.elements // max(1, length) * sectors * _SECTOR
+
+
+def _scattered(program: Program, computation: str, scatter: Instruction) -> int:
+    """Returns the bytes at which a scatter updates its first operand, in place."""
+    arrays = hlo_program.shapes(scatter.result)
+    window = _WINDOW.search(scatter.rest)
+    if len(arrays) > 1 or window is None:
+        return scatter.bytes
+    (updates,) = hlo_program.shapes(program.instruction(computation, scatter.operands[-1]).result)
+    length = 1
+    for dimension in window[1].split(","):
+        length *= updates.dimensions[int(dimension)] if dimension else 1
+    sectors = -(-length * updates.width // _SECTOR)
+    return updates.elements // max(1, length) * sectors * _SECTOR
+
+
+def _written(program: Program, computation: str, instruction: Instruction) -> int:
+    """Returns the bytes that an instruction writes."""
+    if instruction.opcode == "fusion" and instruction.calls:
+        return _written_inside(program, instruction.calls, program.root(instruction.calls))
+    return _written_by(program, computation, instruction)
+
+
+def _written_inside(program: Program, fused: str, root: Instruction) -> int:
+    parts = [program.instruction(fused, name) for name in root.operands]
+    if root.opcode == "tuple":
+        return sum(_written_inside(program, fused, part) for part in parts)
+    if root.opcode in _SAME:
+        return _written_inside(program, fused, parts[0])
+    return _written_by(program, fused, root)
+
+
+def _written_by(program: Program, computation: str, instruction: Instruction) -> int:
+    if instruction.opcode == "dynamic-update-slice":
+        return program.instruction(computation, instruction.operands[1]).bytes
+    if instruction.opcode == "scatter":
+        return min(instruction.bytes, _scattered(program, computation, instruction))
+    return instruction.bytes

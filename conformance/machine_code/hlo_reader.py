@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from conformance.machine_code import hlo_program
 from impl._core.numerics import MENDED
 
-_INSTRUCTION = re.compile(r"\s*(ROOT )?%?([\w.-]+) = (\(.*?\)|[^\s(]\S*) ([a-z][\w-]*)\((.*)")
-_COMPUTATION = re.compile(r"(?:ENTRY )?%?([\w.-]+) \(.*\{$")
 _APPLY = re.compile(r"to_apply=%?([\w.-]+)")
 _TARGET = re.compile(r'custom_call_target="([^"]+)"')
 _INEXACT = re.compile(r"\b(?:bf16|f16|f32|f64|c64|c128|f8\w+)\[")
@@ -43,7 +42,7 @@ def races(text: str) -> list[str]:
     """
     roots = _root_opcodes(text)
     instructions = []
-    for _, result, opcode, rest in _instructions(text):
+    for result, opcode, rest in _instructions(text):
         if opcode == "select-and-scatter" and _INEXACT.search(result):
             instructions.append(_description(opcode, result, ""))
         if opcode != "scatter" or "unique_indices=true" in rest:
@@ -60,7 +59,7 @@ def races(text: str) -> list[str]:
 def library_calls(text: str) -> list[str]:
     """Returns the targets of the calls of libraries, in their order, each once."""
     targets: dict[str, None] = {}
-    for _, _, opcode, rest in _instructions(text):
+    for _, opcode, rest in _instructions(text):
         target = _TARGET.search(rest) if opcode == "custom-call" else None
         if target and not target[1].startswith((*_OWN_CALLS, *_STABLE_CALLS)):
             targets[target[1]] = None
@@ -73,7 +72,7 @@ def approximations(text: str) -> list[str]:
     Integer arithmetic corrects the divisions and roots of the scope ``MENDED``.
     """
     instructions: dict[str, None] = {}
-    for _, result, opcode, rest in _instructions(text):
+    for result, opcode, rest in _instructions(text):
         rounded = opcode in _ROUNDED_IN_FLOAT64 and result.startswith(("f64[", "c128["))
         approximate = opcode in _ROUNDED_IN_FLOAT64 | _APPROXIMATE and _INEXACT.search(result)
         if approximate and not rounded and f"/{MENDED}/" not in rest:
@@ -84,7 +83,7 @@ def approximations(text: str) -> list[str]:
 def sorts(text: str) -> list[str]:
     """Returns the names of the sorts of a program: ``CUB`` and ``XLA``, each once."""
     names: dict[str, None] = {}
-    for _, _, opcode, rest in _instructions(text):
+    for _, opcode, rest in _instructions(text):
         target = _TARGET.search(rest) if opcode == "custom-call" else None
         if target and target[1].startswith(_STABLE_CALLS):
             names["CUB"] = None
@@ -93,12 +92,10 @@ def sorts(text: str) -> list[str]:
     return sorted(names)
 
 
-def _instructions(text: str) -> Iterator[tuple[str, str, str, str]]:
-    """Yields the name, the result's type, the opcode, and the operands with attributes of each."""
-    for line in text.splitlines():
-        match = _INSTRUCTION.match(line)
-        if match:
-            yield match[2], match[3], match[4], match[5]
+def _instructions(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yields the result's type, the opcode, and the operands with attributes of each."""
+    for _, each in hlo_program.instructions(text):
+        yield each.result, each.opcode, each.rest
 
 
 def _root_opcodes(text: str) -> dict[str, str]:
@@ -106,16 +103,11 @@ def _root_opcodes(text: str) -> dict[str, str]:
 
     A root that returns a parameter is an assignment.
     """
-    roots: dict[str, str] = {}
-    computation = ""
-    for line in text.splitlines():
-        start = _COMPUTATION.match(line)
-        if start:
-            computation = start[1]
-        match = _INSTRUCTION.match(line)
-        if match and match[1]:
-            roots[computation] = "assignment" if match[4] == "parameter" else match[4]
-    return roots
+    return {
+        computation: "assignment" if each.opcode == "parameter" else each.opcode
+        for computation, each in hlo_program.instructions(text)
+        if each.is_root
+    }
 
 
 def _description(opcode: str, result: str, note: str) -> str:

@@ -25,15 +25,17 @@ from conformance.machine_code.row_programs import (
 )
 from impl._core.convolution_window import ConvolutionWindow
 from impl._core.reductions import ADD, MUL
-from impl._core.scan_combines import Parts
+from impl._core.scan_combines import COMBINES, Parts, Running
 from impl._core.window_table import WindowTable
 from impl._kernels import (
     convolution,
     matmul,
     scan,
+    scan_tiles,
     scatter_accumulate,
     scatter_assign,
     select_kth,
+    top,
     windows,
 )
 from impl._kernels.launch import Launch
@@ -127,23 +129,24 @@ def _weighted(
 def _scans(dtype: DTypeLike) -> Iterator[KernelCall]:
     name = jnp.dtype(dtype).name
 
-    def add(earlier: Parts, later: Parts, product: Any) -> Parts:
-        del product
-        return (earlier[0] + later[0],)
-
-    for shape in ((3, 256, 1), (2, 256, 200)):
-        yield KernelCall(
-            "scan.fold_blocks",
-            f"{shape[-1]}-{name}",
-            True,
-            lambda values: scan.fold_blocks((values,), add, launch=_LAUNCH),
-            (Shape(shape, dtype),),
-        )
+    if dtype == jnp.float32:  # narrower dtypes are converted before
+        cases: tuple[tuple[Running, tuple[int, int, int]], ...]
+        cases = (("add", (3, 9000, 1)), ("affine", (2, 300, 200)))
+        for by, shape in cases:
+            count = 2 if by == "affine" else 1
+            folded = functools.partial(_scan, by=by, results=(count - 1,))
+            inputs = (Shape(shape, dtype),) * count
+            yield KernelCall("scan_tiles.scan", f"{by}-{shape[-1]}-{name}", True, folded, inputs)
     for length in (2000, 5000):  # both have several chunks: a row of one chunk has no carry
         call = functools.partial(scan.atomic_carry, launch=_LAUNCH)
         yield KernelCall(
             "scan.atomic_carry", f"{length}-{name}", False, call, (Shape((3, length), dtype),)
         )
+
+
+def _scan(*parts: jax.Array, by: Running, results: tuple[int, ...]) -> Parts:
+    combine = functools.partial(COMBINES[by], product=_LAUNCH.product)
+    return scan_tiles.scan(parts, combine, block=16, results=results, launch=_LAUNCH)
 
 
 def _products(dtype: DTypeLike) -> Iterator[KernelCall]:
@@ -169,8 +172,9 @@ def _products(dtype: DTypeLike) -> Iterator[KernelCall]:
 
 
 def _selects() -> Iterator[KernelCall]:
-    for dtype in (jnp.uint8, jnp.uint32):
-        inputs = (Shape((3, 5000), dtype), Shape((3,), dtype))
+    # A row that one program holds, and one that programs share.
+    for dtype, length in ((jnp.uint8, 50_000), (jnp.float16, 70), (jnp.float64, 5000)):
+        inputs = (Shape((3, length), dtype), Shape((3,), jnp.int32))
         for function, ordered in (
             (select_kth.any_position, False),
             (select_kth.first_position, True),
@@ -178,6 +182,12 @@ def _selects() -> Iterator[KernelCall]:
             call = functools.partial(function, launch=_LAUNCH)
             kernel = f"select_kth.{function.__name__}"
             yield KernelCall(kernel, jnp.dtype(dtype).name, ordered, call, inputs)
+    for length, parts in ((5000, 1), (50_000, 7)):
+        call = functools.partial(
+            top.top_positions, count=16, descending=True, parts=parts, launch=_LAUNCH
+        )
+        values = Shape((3, length), jnp.float32)
+        yield KernelCall("top.top_positions", f"{parts}-float32", True, call, (values,))
     call = functools.partial(scatter_assign.any_writer, size=7, launch=_LAUNCH)
     yield KernelCall(
         "scatter_assign.any_writer", "int32", False, call, (Shape((2, 2500, 3), jnp.int32),)

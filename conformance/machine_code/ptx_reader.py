@@ -1,4 +1,4 @@
-"""Reads PTX, the code of a GPU's kernels: its kernels, racing atomics, and inexact arithmetic."""
+"""Reads PTX, the code of a GPU's kernels: its kernels, loops, atomics, and inexact arithmetic."""
 
 from __future__ import annotations
 
@@ -7,6 +7,14 @@ import re
 
 _ENTRY = re.compile(r"^\s*\.(?:visible|weak)?\s*\.?entry\s+([\w$]+)\s*\(", re.MULTILINE)
 _ATOMIC = re.compile(r"(?<![\w.%])((?:atom|red)(?:\.\w+(?:::\w+)*)+)\s+[\[{%_]")
+_LABEL = re.compile(r"^\s*([$\w]+):", re.MULTILINE)
+_BRANCH = re.compile(r"(?<![\w.%])bra(?:\.uni)?\s+([$\w]+);")
+_LOAD = re.compile(r"(?<![\w.%])ld\.global((?:\.[\w:]+)+)")
+_VECTOR = re.compile(r"\.v(\d)\b")
+_WIDTH = re.compile(r"\.[bfsu](\d+)\b")
+_ASYNCHRONOUS = re.compile(
+    r"\bcp\.async\.c[ag]\.shared\.global[\w.:]*\s*\[[^]]*\], *\[[^]]*\], *(\w+)"
+)
 #: Arithmetic of which other devices have other bits: contracted products, and flushed subnormals of
 #: a path that does not state them.
 _CONTRACTED = re.compile(r"(?<![\w.%])(fma\.r[nzmp](?:\.\w+)*|\w+(?:\.\w+)*\.ftz(?:\.\w+)*)\s")
@@ -26,6 +34,43 @@ def entries(text: str) -> dict[str, str]:
     return {
         match[1]: text[start:end]
         for match, (start, end) in zip(matches, itertools.pairwise(bounds), strict=True)
+    }
+
+
+def loops(code: str) -> int:
+    """Returns the number of loops: the labels to which a later branch jumps back."""
+    return len(_loop_spans(code))
+
+
+def loads(code: str) -> tuple[int, int]:
+    """Returns the bytes that a thread loads from memory: once, and in each round of its loops.
+
+    A thread that a mask leaves out loads less.
+    """
+    spans = list(_loop_spans(code).values())
+    once = repeated = 0
+    for match in _LOAD.finditer(code):
+        vector, width = _VECTOR.search(match[1]), _WIDTH.search(match[1])
+        count = (int(vector[1]) if vector else 1) * (int(width[1]) // 8 if width else 0)
+        if any(start < match.start() < end for start, end in spans):
+            repeated += count
+        else:
+            once += count
+    for match in _ASYNCHRONOUS.finditer(code):
+        if any(start < match.start() < end for start, end in spans):
+            repeated += int(match[1], 0)
+        else:
+            once += int(match[1], 0)
+    return once, repeated
+
+
+def _loop_spans(code: str) -> dict[str, tuple[int, int]]:
+    """Returns where each loop begins and ends, by its label."""
+    starts = {match[1]: match.start() for match in _LABEL.finditer(code)}
+    return {
+        match[1]: (starts[match[1]], match.start())
+        for match in _BRANCH.finditer(code)
+        if starts.get(match[1], len(code)) < match.start()
     }
 
 

@@ -52,6 +52,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         _generate_calls(metafunc)
     if "under_profiles" in metafunc.fixturenames:
         _generate_profiles(metafunc)
+    if "serial_cell" in metafunc.fixturenames:
+        _generate_serial(metafunc)
     if "cell" not in metafunc.fixturenames:
         return
     mark = metafunc.definition.get_closest_marker("about")
@@ -112,6 +114,19 @@ def _generate_profiles(metafunc: pytest.Metafunc) -> None:
         for cells in by_call.values()
     ]
     metafunc.parametrize("under_profiles", parameters)
+
+
+def _generate_serial(metafunc: pytest.Metafunc) -> None:
+    """Gives a test with ``serial_cell`` one call for a CPU of each row that is serial there."""
+    first: dict[Hashable, Cell] = {}
+    for cell in _cells_of_run(metafunc.config):
+        row = cell.row
+        if row is None or not spec.is_serial(row, cell.device) or row.guarantee != "portable":
+            continue
+        if cell.behaviour == "deterministic":
+            first.setdefault((row.id, cell.direction), cell)
+    parameters = [pytest.param(cell, marks=_one_worker(cell)) for cell in first.values()]
+    metafunc.parametrize("serial_cell", parameters, ids=str)
 
 
 def _cells_of_run(config: pytest.Config) -> Iterator[Cell]:

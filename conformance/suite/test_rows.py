@@ -13,7 +13,9 @@ import spec
 from conformance import bits, lowered_code
 from conformance.adapters.base import Adapter
 from conformance.hardware.round_context import RoundContext
+from conformance.suite import orders
 from conformance.suite.cells import Cell
+from conformance.suite.sample import Sample
 from spec import oracles
 
 EVERY = (None, *spec.BEHAVIOURS)
@@ -44,6 +46,22 @@ def judge(implementation: Adapter, cell: Cell, result: Any) -> None:
     """Compares a result with the expected one, unless that is a choice of this project."""
     if implementation.of_this_project or cell.direction not in cell.sample.choices:
         cell.sample.judge(cell.direction, result)
+
+
+def order_of(row: spec.Row, device: str) -> str | None:
+    """Returns the order that a row has on a device; spec.oracles has an oracle of that name."""
+    order = row.serial_order if spec.is_serial(row, device) else row.order
+    assert order is None or hasattr(oracles, order)
+    return order
+
+
+@functools.cache
+def digest_of_oracle(sample: Sample, direction: spec.Direction, order: str | None) -> str:
+    """Returns the digest of the bits of a call in an order, which cells of several profiles ask."""
+    oracle = sample.oracle(direction)
+    assert oracle is not None, f"the sample {sample.name!r} has no oracle: add `ordered`"
+    with orders.taken(order):
+        return bits.digest(oracle(*sample.inputs(direction)))
 
 
 def alerts(implementation: Adapter, cell: Cell) -> list[str]:
@@ -91,15 +109,11 @@ def test_bits(
     """
     function, inputs = call(implementation, cell)
     assert cell.expected_row is not None
-    assert cell.expected_row.order is None or hasattr(oracles, cell.expected_row.order)
+    order = order_of(cell.expected_row, cell.device)
     of_oracle, first_digests = None, dict[str, str]()
     if cell.expected_row.guarantee == "portable" and implementation.keeps_orders:
-        oracle = cell.sample.oracle(cell.direction)
-        assert oracle is not None, f"the sample {cell.sample.name!r} has no oracle: add `ordered`"
-        of_oracle = bits.digest(oracle(*inputs))
-    reference = (
-        f"the oracle of the order {cell.expected_row.order!r}" if of_oracle else "a run before"
-    )
+        of_oracle = digest_of_oracle(cell.sample, cell.direction, order)
+    reference = f"the oracle of the order {order!r}" if of_oracle else "a run before"
     for lowering in lowerings(implementation, cell):
         evidence = "hardware" if lowering == "native" else None
         entry = record(
@@ -121,6 +135,24 @@ def test_bits(
         judge(implementation, cell, result)
         if round_context.other_work and lowering == "native":
             entry.setdefault("detail", f"{repeats} runs beside {round_context.other_work}")
+
+
+def test_bits_under_portable(implementation: Adapter, serial_cell: Cell, record: Any) -> None:
+    """A CPU has the bits of every device if they are asked for, in one call of each such row."""
+    if not implementation.of_this_project:
+        pytest.skip("the guarantee is this project's alone")
+    row = serial_cell.row
+    assert row is not None
+    record(serial_cell, "bits under portable", lowering="native")
+    function, inputs = call(implementation, serial_cell)
+    scope = implementation.namespace.deterministic
+    with scope(profile=serial_cell.profile, guarantee="portable"):
+        key = (*serial_cell.call(), "portable")
+        result = implementation.prepare(function, inputs, key)()
+    of_oracle = digest_of_oracle(serial_cell.sample, serial_cell.direction, row.order)
+    assert bits.digest(result) == of_oracle, (
+        f"{serial_cell.op} under portable differs from the oracle of the order {row.order!r}"
+    )
 
 
 @pytest.mark.about("deterministic", device="cuda")  # XLA's scatter on a CPU is serial

@@ -56,8 +56,10 @@ def fold(initial, dim, index, updates, combine="add"):
 def _lane(initial, index, updates, combine):
     if combine == "assign":
         return oracles.last_write(initial, index, updates)
-    if combine in ("add", "mul"):
-        return oracles.panel(initial, index, updates, np.add if combine == "add" else np.multiply)
+    if combine == "add":
+        return oracles.exact_scatter(initial, index, updates)
+    if combine == "mul":
+        return oracles.panel(initial, index, updates, np.multiply)
     out = initial.copy()
     (np.maximum if combine == "max" else np.minimum).at(out, index, updates)
     return out

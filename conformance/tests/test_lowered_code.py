@@ -15,13 +15,25 @@ def index_add(x):
     return impl.index_add(x, 0, INDEX, x[:2])
 
 
+def multiply(x):
+    return impl.scatter_reduce(x, 0, INDEX[:, None], x[:2, :1], "prod")
+
+
 def test_a_race_is_found_in_an_atomic_kernel_and_not_in_an_ordered_one():
-    text = lower(index_add, (X,), "cuda")
-    assert lowered_code.races(text) == ["scatter_add_atomic"]
+    text = lower(multiply, (X,), "cuda")
+    assert lowered_code.races(text) == ["scatter_mul_atomic"]
+    with impl.deterministic(profile="complete"):
+        text = lower(multiply, (X,), "cuda")
+    assert lowered_code.races(text) == []
+    assert lowered_code.kernels(text) == ["scatter_mul_ordered_fold", "scatter_mul_ordered_panels"]
+
+
+def test_a_scatter_of_whole_numbers_is_no_race():
     with impl.deterministic(profile="complete"):
         text = lower(index_add, (X,), "cuda")
+    assert "stablehlo.scatter" in text
     assert lowered_code.races(text) == []
-    assert lowered_code.kernels(text) == ["scatter_add_ordered_fold", "scatter_add_ordered_panels"]
+    assert lowered_code.races(text.replace("round_nearest_afz", "negate"))
 
 
 def test_a_program_without_its_kernels_code_still_tells_paths_apart():
@@ -60,7 +72,7 @@ def test_a_loop_that_is_longer_than_a_search_is_found():
     assert loops(None, 65) == ["a loop of 65 steps"]
     assert loops(lambda x: x[0].astype(int), 4) == ["a loop of an unknown number of steps"]
     with impl.deterministic(profile="complete"):  # the only loops are searches
-        text = lower(index_add, (X,), "cuda")
+        text = lower(multiply, (X,), "cuda")
     assert "stablehlo.while" in text
     assert lowered_code.long_loops(text) == []
 

@@ -222,6 +222,9 @@ class SpecRows(SpecDirective):
             yield "With the mode off", paragraph(f"`{row.mode_off}`")
         if row.order:
             yield "Order", paragraph(self.link("order", row.order))
+        if row.serial_order:
+            link = self.link("order", row.serial_order)
+            yield "Order on a CPU", paragraph(link, ", unless `portable` is asked for")
         callers: dict[str, list[str]] = {}
         for profile, caller in row.callers.items():
             callers.setdefault(caller, []).append(profile)

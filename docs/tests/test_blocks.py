@@ -17,6 +17,7 @@ GUIDES = {
     "reading-an-audit.md": "train.py",
     "first-difference.md": None,
     "the-same-bits-everywhere.md": None,
+    "several-processes.md": None,
 }
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 

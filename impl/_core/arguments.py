@@ -18,6 +18,8 @@ import numpy.typing as npt
 import spec
 from impl._core import eager, symbolic_sizes
 
+#: Up to so many numbers, Python finds the least and the greatest faster than NumPy.
+_FEW = 32
 #: The types that ops accept as an array.
 Array: TypeAlias = jax.Array | npt.NDArray[Any] | np.generic
 
@@ -215,10 +217,7 @@ def index_range(
     low = -size if wrap else 0
 
     def check(values: npt.NDArray[Any]) -> None:
-        if values.size == 0 or (
-            np.minimum.reduce(values, axis=None) >= low
-            and np.maximum.reduce(values, axis=None) < size
-        ):
+        if within(values, low, size):
             return
         position = tuple(int(i) for i in np.argwhere((values < low) | (values >= size))[0])
         allowed = f"allowed are {low} to {size - 1}" if size else "none is allowed"
@@ -231,6 +230,20 @@ def index_range(
     eager.when_known(check, index)
 
 
+def within(values: npt.NDArray[Any], low: int, end: int) -> bool:
+    """Returns whether all values are from ``low`` to below ``end``."""
+    if values.size <= _FEW:
+        # Less than the half of a microsecond, where NumPy takes one or two.
+        few = values.ravel().tolist()
+        return not few or (min(few) >= low and max(few) < end)
+    if low == 0 and values.dtype.kind == "i":
+        # A negative number is a large one here, so that one reduction does the work of two.
+        unsigned = values.view(f"u{values.dtype.itemsize}")
+        return bool(np.maximum.reduce(unsigned, axis=None) < end)
+    least, most = np.minimum.reduce(values, axis=None), np.maximum.reduce(values, axis=None)
+    return bool(least >= low and most < end)
+
+
 def known(value: Any) -> npt.NDArray[Any] | None:
     """Returns the values of an array, or None if this process does not know them yet.
 
@@ -240,8 +253,12 @@ def known(value: Any) -> npt.NDArray[Any] | None:
     """
     if isinstance(value, jax.core.Tracer):
         eager.refuse()
-        return None
-    if not getattr(value, "is_fully_addressable", True):
+    return if_known(value)
+
+
+def if_known(value: Any) -> npt.NDArray[Any] | None:
+    """Returns what ``known`` does, for an op whose result does not depend on whether it is None."""
+    if isinstance(value, jax.core.Tracer) or not getattr(value, "is_fully_addressable", True):
         return None
     return np.asarray(value)
 

@@ -19,8 +19,10 @@ def within(index: jax.Array, size: int) -> jax.Array:
     one in range. A narrow index becomes wide first: its dtype may not hold ``size``.
     """
     index = _at_least_32_bits(index)
-    inside = (index >= 0) & (index < size)
-    replaced = jnp.where(inside, index, size)
+    # Nearly every op calls this. Each function of jax.numpy is a trace of its own.
+    low, end = jax.lax.full_like(index, 0), jax.lax.full_like(index, size)
+    inside = jax.lax.bitwise_and(jax.lax.ge(index, low), jax.lax.lt(index, end))
+    replaced = jax.lax.select(inside, index, end)
     return replaced.astype(jnp.int32) if size < jnp.iinfo(jnp.int32).max else replaced
 
 
@@ -49,7 +51,8 @@ def wrapped(index: jax.Array, size: int) -> jax.Array:
         NotImplementedError: x64 is off, and 32 bits are too few to count to ``size``.
     """
     index = index.astype(jnp.promote_types(index.dtype, index_dtype(size)))
-    return jnp.where(index < 0, index + size, index)
+    from_end = jax.lax.add(index, jax.lax.full_like(index, size))
+    return jax.lax.select(jax.lax.lt(index, jax.lax.full_like(index, 0)), from_end, index)
 
 
 def broadcasts_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:

@@ -41,6 +41,8 @@ SIGNATURES = 2048
 VARIANTS = 64
 
 _PLAIN = frozenset({int, bool, str, type(None), EllipsisType})
+#: Stands in a key before the structure of a sparse matrix; it is no type of an argument.
+_STRUCTURE = jax.tree_util.PyTreeDef
 _array_type = jax_internals.ARRAY
 
 
@@ -225,7 +227,7 @@ class _Program:
 def _program(function: Callable[..., Any], context: Any, key: tuple[Any, ...]) -> _Program:
     """Returns the program of a signature; ``context`` is a part of it."""
     program = _Program(function, key)
-    arrays = tuple(itertools.compress(key, (isinstance(part, tuple) for part in key)))
+    arrays = tuple(part for part in key if isinstance(part, tuple))
     program.refused = next(_counter((function, context, arrays))) >= VARIANTS
     return program
 
@@ -269,6 +271,10 @@ def _add(value: Any, key: list[Any], leaves: list[Any]) -> bool:
         leaves.append(value)
     elif isinstance(value, np.dtype | type) and jax_internals.keeps_dtype(value):
         key += (np.dtype, value)
+    elif kind.__module__.startswith("jax.experimental.sparse"):
+        parts, structure = jax.tree.flatten(value)
+        key += (_STRUCTURE, (structure, len(parts)))
+        return all(_add(part, key, leaves) for part in parts)
     else:
         return False
     return True
@@ -295,6 +301,9 @@ def _argument(part: Any, parts: Iterator[Any], leaves: Iterator[Any]) -> Any:
     if part is slice:
         return slice(*(_argument(next(parts), parts, leaves) for _ in range(3)))
     value = next(parts)
+    if part is _STRUCTURE:
+        structure, count = value
+        return structure.unflatten(_argument(next(parts), parts, leaves) for _ in range(count))
     if part is float:
         return float.fromhex(value)
     if part is tuple or part is list:

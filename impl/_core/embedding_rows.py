@@ -86,7 +86,7 @@ def read(
 ) -> jax.Array:
     """Reads rows of a table, scaled to norm ``max_norm`` if theirs is above; without a gradient.
 
-    The sum of a norm is in panel order on every path, because another order would not be cheaper.
+    The sum of a norm is exact on every path, so that a mode changes no row.
 
     Args:
         weight: Shape [rows, width].
@@ -133,7 +133,7 @@ def _norm(rows: jax.Array, order: float, decision: Decision) -> jax.Array:
 
 
 def _total(values: jax.Array, decision: Decision) -> jax.Array:
-    """Returns the sum of each row, in panel order with one destination."""
+    """Returns the sum of each row, added exactly."""
     count, width = values.shape
     zero = jnp.zeros((1, 1, count), values.dtype)
     destination = jnp.zeros((1, width, 1), jnp.int32)

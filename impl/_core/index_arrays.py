@@ -139,7 +139,7 @@ def _flat(indices: Sequence[AxisIndex], sizes: list[int]) -> jax.Array:
     """Returns one index for all axes; past the last element where one of them is out of range."""
     total = math.prod(sizes)
     dtype = index_dtype(total)
-    known = [arguments.known(index.index) for index in indices]
+    known = [arguments.if_known(index.index) for index in indices]
     values = [index for index in known if index is not None]
     if len(values) == len(known):
         # The caller has checked the range. NumPy computes the index, so that nothing is compiled.

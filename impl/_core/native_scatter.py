@@ -13,10 +13,10 @@ from typing import Any
 
 import jax
 from jax import lax
-from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import mlir, xla
 
 from impl._core import jax_internals
+from impl._core.jax_internals import ClosedJaxpr, Primitive, jaxpr_as_fun
 
 #: The twin of each primitive; empty if JAX's own rules stand.
 twins: dict[Primitive, Primitive] = {}

@@ -88,7 +88,9 @@ def seal(value: jax.Array) -> jax.Array:
     if not jnp.issubdtype(value.dtype, jnp.floating):
         return value
     bound = jnp.inf if _has_infinity(value.dtype) else float(jnp.finfo(value.dtype).max)
-    return jnp.where(jnp.abs(value) <= bound, value, value + value)
+    # Nearly every lowering calls this. Each function of jax.numpy is a trace of its own.
+    is_number = jax.lax.le(jax.lax.abs(value), jax.lax.full_like(value, bound))
+    return jax.lax.select(is_number, value, jax.lax.add(value, value))
 
 
 def isolate(value: jax.Array) -> jax.Array:

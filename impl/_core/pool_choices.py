@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 from jax import lax
-from jax.extend.core import Primitive
 
+from impl._core.jax_internals import Primitive
 from impl._core.shard_axes import vary_like
 
 #: The largest number of elements of a window for which each gets operations of its own. With a few

@@ -14,6 +14,8 @@ from typing import Literal, Protocol, TypeAlias
 import jax
 import jax.numpy as jnp
 
+from impl._core.reductions import ReductionName
+
 Parts: TypeAlias = tuple[jax.Array, ...]
 Product: TypeAlias = Callable[[jax.Array, jax.Array], jax.Array]
 Running: TypeAlias = Literal["add", "mul", "logaddexp", "affine"]
@@ -52,7 +54,9 @@ def _multiply(earlier: Parts, later: Parts, product: Product) -> Parts:
 def _affine(earlier: Parts, later: Parts, product: Product) -> Parts:
     """Composes maps x -> factor * x + term; the factor is the first half of the parts."""
     half = len(earlier) // 2
-    factor = _multiply(earlier[:half], later[:half], product)
+    # No sum follows a product of real factors.
+    alone = jnp.multiply if half == 1 else product
+    factor = _multiply(earlier[:half], later[:half], alone)
     carried = _multiply(earlier[half:], later[:half], product)
     return (*factor, *_add(carried, later[half:], product))
 
@@ -96,8 +100,11 @@ COMBINES: Mapping[Running, Combine] = MappingProxyType(
 )
 
 
-def later_extreme(earlier: Parts, later: Parts, product: Product) -> Parts:
-    """Returns the operand with the greater first part, its key; of equal keys, the later one."""
-    del product
-    wins = later[0] >= earlier[0]
+def later_extreme(earlier: Parts, later: Parts, *, by: ReductionName) -> Parts:
+    """Returns the operand whose first part is the extreme; of equal ones, the later.
+
+    A NaN is more extreme than every number.
+    """
+    wins = later[0] <= earlier[0] if by == "min" else later[0] >= earlier[0]
+    wins |= later[0] != later[0]
     return tuple(jnp.where(wins, b, a) for a, b in zip(earlier, later, strict=True))

@@ -173,7 +173,7 @@ def _entry(function: str, entry: Any, name: str) -> _Entry:
 def _from_list(function: str, entry: Sequence[Any], name: str) -> Array:
     values = list(entry)
     try:
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values)):
+        if any(arguments.known(leaf) is None for leaf in jax.tree.leaves(values)):
             return jnp.asarray(values)
         array = np.asarray(values)
     except ValueError as error:
@@ -182,14 +182,15 @@ def _from_list(function: str, entry: Sequence[Any], name: str) -> Array:
 
 
 def _of_array(function: str, index: Array, name: str, *, as_number: bool) -> _Entry:
-    values = arguments.known(index)
+    values = arguments.if_known(index)
     if is_mask(index):
         if values is None:
             raise TypeError(
                 f"{function}(): argument '{name}' is a mask whose values are not known under "
-                "jit, and the shape of the result depends on them; index outside of jit, use "
-                "jax.numpy.where(mask, ...), or pass the positions, as jax.numpy.nonzero(mask, "
-                "size=..., fill_value=mask.size) gives them"
+                "jit, or where other processes have a part of it, and the shape of the result "
+                "depends on them; index outside of jit, use jax.numpy.where(mask, ...), or pass "
+                "the positions, as jax.numpy.nonzero(mask, size=..., fill_value=mask.size) gives "
+                "them"
             )
         return _Mask(values != 0) if values.ndim else bool(values)
     if as_number and index.ndim == 0 and jnp.issubdtype(index.dtype, jnp.integer):

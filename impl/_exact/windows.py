@@ -14,9 +14,9 @@ from typing import TypeAlias
 import jax
 import numpy as np
 from jax import lax
-from jax.extend.core import Primitive
 
 from impl._core import pool_choices
+from impl._core.jax_internals import Primitive
 from impl._core.pool_choices import Padding, Pool
 from impl._core.shard_axes import vary_like
 from impl._exact.grid import Digits, at_least_float32, exponents

@@ -8,8 +8,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.experimental import pallas as pl
 
+from impl._kernels import pallas as pl
 from impl._kernels.launch import Launch
 
 #: Contributions that one program takes.

@@ -12,7 +12,7 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeAlias, overload
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +27,8 @@ from impl._mode.emulation import Seed
 #: The largest number of elements of an array that a kernel takes. Its offsets have 32 bits, and
 #: the lanes of the last program may go beyond the end. Larger arrays take the XLA lowering.
 MAX_ELEMENTS = 2**31 - 2**10
+#: The shape and dtype of a result, or of each.
+Out: TypeAlias = jax.ShapeDtypeStruct | tuple[jax.ShapeDtypeStruct, ...]
 #: The number of factors that a seed chooses from; it also chooses a shift.
 _FACTORS = 4
 #: The value of a ``Seed`` that the kernel being traced has read.
@@ -50,6 +52,7 @@ class Launch:
     seed: int | Seed | None = None
     fill: bool = True
 
+    @overload
     def __call__(
         self,
         kernel: Callable[..., None],
@@ -59,20 +62,43 @@ class Launch:
         name: str,
         aliases: Mapping[int, int] | None = None,
         num_warps: int = 4,
-    ) -> jax.Array:
+    ) -> jax.Array: ...
+
+    @overload
+    def __call__(
+        self,
+        kernel: Callable[..., None],
+        grid: Sequence[int],
+        out: tuple[jax.ShapeDtypeStruct, ...],
+        *args: jax.Array,
+        name: str,
+        aliases: Mapping[int, int] | None = None,
+        num_warps: int = 4,
+    ) -> Sequence[jax.Array]: ...
+
+    def __call__(
+        self,
+        kernel: Callable[..., None],
+        grid: Sequence[int],
+        out: Out,
+        *args: jax.Array,
+        name: str,
+        aliases: Mapping[int, int] | None = None,
+        num_warps: int = 4,
+    ) -> jax.Array | Sequence[jax.Array]:
         """Runs a kernel over a grid.
 
         Args:
-            kernel: Takes a reference for each argument, then one for the result.
+            kernel: Takes a reference for each argument, then one for each result.
             grid: The number of programs along each axis.
-            out: Shape and dtype of the result.
+            out: Shape and dtype of the result, or a tuple of them.
             *args: The operands.
             name: The kernel's name in the lowered program.
-            aliases: From the position of an operand to 0, if the result is written over it.
+            aliases: From the position of an operand to that of the result written over it.
             num_warps: The number of warps of a program.
 
         Returns:
-            The result.
+            The result, or a list of the results.
         """
         aliases = dict(aliases or {})
         if self.interpret and not aliases:
@@ -80,28 +106,33 @@ class Launch:
         if isinstance(self.seed, Seed):
             kernel, args, aliases = _with_seed_operand(self.seed, kernel, args, aliases)
         args = tuple(aligned(*args))
-        return backend.run(
+        results: jax.Array | Sequence[jax.Array] = backend.run(
             kernel,
             grid,
-            jax_internals.varying_like(out, args[0]),
+            jax.tree.map(lambda one: jax_internals.varying_like(one, args[0]), out),
             args,
             name=name,
             aliases=aliases,
             num_warps=num_warps,
             interpret=self.interpret,
         )
+        return results
 
     def _over_filled_memory(
-        self, kernel: Callable[..., None], out: jax.ShapeDtypeStruct, args: tuple[jax.Array, ...]
+        self, kernel: Callable[..., None], out: Out, args: tuple[jax.Array, ...]
     ) -> tuple[Callable[..., None], tuple[jax.Array, ...], dict[int, int]]:
-        """Adds an operand that the result is written over; returns kernel, operands, aliases."""
-        value = numerics.fill_value(out.dtype) if self.fill else 0
-        count = len(args)
+        """Adds operands that the results are written over; returns kernel, operands, aliases."""
+        results = jax.tree.leaves(out)
+        count, added = len(args), len(results)
+        memory = [
+            jnp.full(one.shape, numerics.fill_value(one.dtype) if self.fill else 0, one.dtype)
+            for one in results
+        ]
 
-        def without_operand(*refs: Any) -> None:
-            kernel(*refs[:count], *refs[count + 1 :])
+        def without_operands(*refs: Any) -> None:
+            kernel(*refs[:count], *refs[count + added :])
 
-        return without_operand, (*args, jnp.full(out.shape, value, out.dtype)), {count: 0}
+        return without_operands, (*args, *memory), {count + k: k for k in range(added)}
 
     def program_id(self, axis: int, size: int) -> jax.Array:
         """Returns the program's index along ``axis`` of the grid, which has length ``size``."""
@@ -160,6 +191,7 @@ class Launch:
         mask: jax.Array,
         combine: Callable[[jax.Array, jax.Array], jax.Array],
     ) -> None:
+        offsets, values, mask = (each.reshape(-1) for each in (offsets, values, mask))
         count = offsets.shape[0]
         safe_offsets = jnp.where(mask, offsets, 0)
 
@@ -176,6 +208,25 @@ class Launch:
             return index
         seed = _read_seed() if isinstance(self.seed, Seed) else self.seed
         return permuted_index(index, size, seed, salt)
+
+
+def scheduled(seed: int | Seed, size: int, salt: int) -> jax.Array:
+    """Returns the numbers below ``size`` in the order that a seed picks, outside of a kernel.
+
+    Args:
+        seed: An int, or a ``Seed``, which is read when the program runs.
+        size: How many there are.
+        salt: Gives several axes different orders.
+    """
+    value: jax.Array | int = seed if isinstance(seed, int) else _read(seed)
+    numbers = jnp.arange(size, dtype=jnp.int32)
+    return jnp.asarray(permuted_index(numbers, size, value, salt))
+
+
+def _read(seed: Seed) -> jax.Array:
+    shape = jax.ShapeDtypeStruct((), np.int32)
+    value: jax.Array = jax.pure_callback(lambda: np.int32(seed.value), shape)
+    return value
 
 
 def permuted_index(index: jax.Array, size: int, seed: int | jax.Array, salt: int) -> jax.Array:

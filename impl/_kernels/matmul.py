@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
-from jax.experimental import pallas as pl
 
 from impl._core.numerics import accumulator
+from impl._kernels import pallas as pl
 from impl._kernels.launch import MAX_ELEMENTS, Launch
 
 #: From batch, row or column, part, and terms within the part to the offset of an element in a flat

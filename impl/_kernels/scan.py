@@ -1,4 +1,4 @@
-"""Kernels of scans: blocks folded in order, and running sums with atomically added carries."""
+"""Kernels of running sums with atomically added carries."""
 
 from __future__ import annotations
 
@@ -6,78 +6,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.experimental import pallas as pl
 
 from impl._core.numerics import additive_identities
 from impl._core.reductions import ADD
-from impl._core.scan_combines import Combine, Parts
+from impl._kernels import pallas as pl
 from impl._kernels.launch import Launch
 
-#: Columns of a program that folds blocks.
-_LANES = 128
-#: Steps of a fold whose loads the GPU overlaps.
-_GROUP = 8
 #: Elements that a program of the running sum loads at once.
 _CHUNK = 1024
-
-
-def fold_blocks(
-    parts: Parts, combine: Combine, *, launch: Launch, group: int | None = None
-) -> Parts:
-    """Computes running folds down each column, left to right; one lane follows one column.
-
-    Args:
-        parts: Of shape [outer, steps, inner] and one dtype.
-        combine: The operation that combines them.
-        launch: How to run.
-        group: How many steps are loaded at once. The default in interpret mode is one step, since
-            XLA for a CPU compiles long loop bodies slowly.
-
-    Returns:
-        The shapes and dtype of ``parts``.
-    """
-    outer, steps, inner = parts[0].shape
-    size, dtype = parts[0].size, parts[0].dtype
-    columns = outer * inner
-    programs = pl.cdiv(columns, _LANES)
-    at_once = group or (1 if launch.interpret else _GROUP)
-
-    def kernel(values_ref: Any, out_ref: Any) -> None:
-        column = launch.program_id(0, programs) * _LANES + jnp.arange(_LANES, dtype=jnp.int32)
-        inside = column < columns
-        first = column // inner * (steps * inner) + column % inner
-
-        def load(offset: jax.Array, mask: jax.Array) -> Parts:
-            offsets = (offset + k * size for k in range(len(parts)))
-            return tuple(launch.load(values_ref.at[o], mask=mask, other=0) for o in offsets)
-
-        def store(offset: jax.Array, mask: jax.Array, state: Parts) -> None:
-            for k, part in enumerate(state):
-                launch.store(out_ref.at[offset + k * size], part, mask=mask)
-
-        def step(number: jax.Array, state: Parts) -> Parts:
-            # All loads of a group come before its first store, since a load may wait for a store.
-            indices = [1 + number * at_once + k for k in range(at_once)]
-            masks = [inside & (t < steps) for t in indices]
-            offsets = [first + t * inner for t in indices]
-            values = [load(offset, mask) for offset, mask in zip(offsets, masks, strict=True)]
-            for offset, mask, value in zip(offsets, masks, values, strict=True):
-                state = combine(state, value, launch.product)
-                store(offset, mask, state)
-            return state
-
-        state = load(first, inside)
-        store(first, inside, state)
-        jax.lax.fori_loop(0, pl.cdiv(steps - 1, at_once), step, state)
-
-    flat = launch(
-        kernel,
-        (programs,),
-        jax.ShapeDtypeStruct((size * len(parts),), dtype),
-        jnp.stack(parts).reshape(-1),
-        name="scan_ordered_fold",
-    )
-    return tuple(flat.reshape(len(parts), outer, steps, inner))
 
 
 def atomic_carry(rows: jax.Array, *, launch: Launch) -> jax.Array:

@@ -1,86 +1,289 @@
-"""Kernels that find a key in a row: at any of its positions, or at the first."""
+"""Kernels that find the element of a given rank in each row: at its first position, or at any.
+
+A row that fits the registers of a program is read once. A longer row is shared by programs, and
+each launch determines four bits of the key that is searched: programs count the keys up to each of
+15 thresholds, and those of the next launch add these counts up.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import itertools
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.experimental import pallas as pl
 
+from impl._core.sort_keys import as_sortable, constant
+from impl._kernels._rows import RowTiles, key_dtype, kth_key, load_keys, longest, power_of_two
 from impl._kernels.launch import Launch
 
-#: Elements of a row that one program takes.
-_BLOCK = 1024
+#: The bits of a key that a launch determines, and the numbers that a program writes for it.
+_BITS = 4
+_SLOTS = 1 << _BITS
+#: The last number is what earlier launches determined, from the first program of a row.
+_KNOWN = _SLOTS - 1
+#: The bytes of the keys that a lane holds of a row that one program reads.
+_LANE_BYTES = 128
+#: The shape of the elements that a program reads at once.
+_TILE = (8, 512)
+#: Two counts of a lane share an integer, to save registers. Even one program that read the longest
+#: array of all would count less than this many bits hold in a lane.
+_HALF = 16
+#: About two programs for each multiprocessor of a large GPU share the rows.
+_PROGRAMS = 264
 
 
-def any_position(keys: jax.Array, targets: jax.Array, *, launch: Launch) -> jax.Array:
-    """Finds a position of the target in each row: of several, the one that is stored last.
+def first_position(values: jax.Array, ranks: jax.Array, *, launch: Launch) -> jax.Array:
+    """Finds the lowest position of the element of the given rank in each row.
 
     Args:
-        keys: Integers, shape [rows, n]; each row contains its target.
-        targets: Shape [rows].
+        values: Real numbers, shape [rows, n], which are ordered as ``sort_keys`` orders them.
+        ranks: int32, shape [rows]; 1 for the smallest.
         launch: How to run.
 
     Returns:
         int32, shape [rows].
     """
-    rows, n = keys.shape
-    blocks = pl.cdiv(n, _BLOCK)
+    return _position(as_sortable(values), ranks, launch, any_of_equals=False)
 
-    def kernel(keys_ref: Any, targets_ref: Any, _: Any, out_ref: Any) -> None:
-        row, block = launch.program_id(0, rows), launch.program_id(1, blocks)
-        column, equal = _matches(launch, keys_ref, targets_ref, row, block, n)
-        launch.store_any(out_ref, jnp.broadcast_to(row, (_BLOCK,)), column, equal)
 
+def any_position(values: jax.Array, ranks: jax.Array, *, launch: Launch) -> jax.Array:
+    """Finds a position of the element of the given rank: of several, the one stored last.
+
+    The arguments and the result are those of ``first_position``.
+    """
+    return _position(as_sortable(values), ranks, launch, any_of_equals=True)
+
+
+def _position(
+    values: jax.Array, ranks: jax.Array, launch: Launch, *, any_of_equals: bool
+) -> jax.Array:
+    if values.shape[1] <= longest(_depth(values)):
+        return _in_registers(values, ranks, launch, any_of_equals=any_of_equals)
+    shares = _Shares.of(values)
+    counts = _count_digit(values, ranks, None, launch, shares, level=0)
+    for level in range(1, shares.levels):
+        counts = _count_digit(values, ranks, counts, launch, shares, level=level)
+    return _find(values, ranks, counts, launch, shares, any_of_equals=any_of_equals)
+
+
+def _depth(values: jax.Array) -> int:
+    return _LANE_BYTES // key_dtype(values).itemsize
+
+
+def _in_registers(
+    values: jax.Array, ranks: jax.Array, launch: Launch, *, any_of_equals: bool
+) -> jax.Array:
+    rows, n = values.shape
+    tiles = RowTiles(rows, n, _depth(values))
+    bits = values.dtype.itemsize * 8
+
+    def kernel(values_ref: Any, ranks_ref: Any, *refs: Any) -> None:
+        row, column = tiles.lanes(launch)
+        inside = (row < rows)[:, None] & (column < n)[None, :]
+        keys = load_keys(launch, values_ref, row[:, None] * n + column[None, :], inside)
+        rank = launch.load(ranks_ref.at[row], mask=row < rows, other=1)
+        equal = inside & (keys == kth_key(keys, rank, bits)[:, None])
+        if any_of_equals:
+            lanes = jnp.broadcast_to(row[:, None], equal.shape), column[None, :], equal
+            _store_any(launch, refs[-1], *lanes)
+        else:
+            lowest = jnp.min(jnp.where(equal, column[None, :], jnp.int32(n)), axis=1)
+            launch.store(refs[-1].at[row], lowest, mask=row < rows)
+
+    return _launch_position(
+        launch, kernel, (tiles.programs,), (values, ranks), any_of_equals, num_warps=tiles.warps
+    )
+
+
+def _store_any(
+    launch: Launch, ref: Any, row: jax.Array, column: jax.Array, equal: jax.Array
+) -> None:
+    """Stores the columns of equal keys to their row; of several any stays."""
+    launch.store_any(ref, row, jnp.broadcast_to(column, equal.shape), equal)
+
+
+def _launch_position(
+    launch: Launch,
+    kernel: Any,
+    grid: tuple[int, ...],
+    operands: tuple[jax.Array, ...],
+    any_of_equals: bool,
+    *,
+    cells: int | None = None,
+    num_warps: int = 4,
+) -> jax.Array:
+    """Launches a kernel that finds positions: one of any equal elements in each row, or cells."""
+    rows = operands[0].shape[0]
+    operands = (operands[0].reshape(-1), *operands[1:])
+    if any_of_equals:
+        out = jax.ShapeDtypeStruct((rows,), jnp.int32)
+        operands, aliases = (*operands, jnp.zeros((rows,), jnp.int32)), {len(operands): 0}
+    else:
+        out, aliases = jax.ShapeDtypeStruct((cells or rows,), jnp.int32), {}
+    name = "select_atomic_any" if any_of_equals else "select_ordered_first"
+    return launch(kernel, grid, out, *operands, name=name, aliases=aliases, num_warps=num_warps)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Shares:
+    """The parts of long rows, one for each program.
+
+    Attributes:
+        rows: The number of rows.
+        n: The number of elements of a row.
+        parts: The number of parts of a row.
+        trips: The tiles of a part.
+        bits: The number of bits of a key.
+    """
+
+    rows: int
+    n: int
+    parts: int
+    trips: int
+    bits: int
+
+    @classmethod
+    def of(cls, values: jax.Array) -> _Shares:
+        rows, n = values.shape
+        tiles = -(-n // (_TILE[0] * _TILE[1]))
+        trips = -(-tiles // min(tiles, max(1, _PROGRAMS // rows)))
+        return cls(rows, n, -(-tiles // trips), trips, values.dtype.itemsize * 8)
+
+    @property
+    def levels(self) -> int:
+        """The number of launches that determine a key."""
+        return self.bits // _BITS
+
+    def lanes(self, part: jax.Array, trip: jax.Array) -> jax.Array:
+        """Returns the columns of a tile of a part."""
+        first = (part * self.trips + trip) * (_TILE[0] * _TILE[1])
+        high, low = (jnp.arange(size, dtype=jnp.int32) for size in _TILE)
+        return first + high[:, None] * _TILE[1] + low[None, :]
+
+    def known(
+        self, launch: Launch, counts_ref: Any, row: jax.Array, rank: jax.Array, level: int
+    ) -> jax.Array:
+        """Returns what the launches before ``level`` determined of the key that is searched."""
+        part = jnp.arange(power_of_two(self.parts), dtype=jnp.int32)[:, None]
+        slot = jnp.arange(_SLOTS, dtype=jnp.int32)
+        offset = (row * self.parts + part) * _SLOTS + slot[None, :]
+        inside = (part < self.parts) & (slot < _SLOTS)[None, :]
+        dtype = jnp.dtype(f"uint{max(32, self.bits)}")
+        total = jnp.sum(
+            launch.load(counts_ref.at[offset], mask=inside, other=0), axis=0, dtype=dtype
+        )
+        below = (total < rank.astype(dtype)) & (slot < _KNOWN)
+        digit = jnp.sum(below, dtype=dtype)
+        known = jnp.sum(jnp.where(slot == _KNOWN, total, jnp.zeros_like(total)), dtype=dtype)
+        return known | (digit << dtype.type(self.bits - _BITS * level))  # type: ignore[no-any-return]
+
+
+def _count_digit(
+    values: jax.Array,
+    ranks: jax.Array,
+    counts: jax.Array | None,
+    launch: Launch,
+    shares: _Shares,
+    *,
+    level: int,
+) -> jax.Array:
+    """Counts the keys of each part up to each threshold of a digit.
+
+    Args:
+        values: Shape [rows, n].
+        ranks: Shape [rows].
+        counts: The result of the level before.
+        launch: How to run.
+        shares: The parts.
+        level: The number of digits that are known.
+
+    Returns:
+        Unsigned integers, shape [rows, parts, slots], flat.
+    """
+    dtype = key_dtype(values)
+    shift = shares.bits - _BITS * (level + 1)
+    thresholds = [(digit << shift) | ((1 << shift) - 1) for digit in range(_KNOWN)]
+
+    def kernel(values_ref: Any, ranks_ref: Any, *refs: Any) -> None:
+        row = launch.program_id(0, shares.rows)
+        part = launch.program_id(1, shares.parts)
+        greatest = [constant(threshold, dtype) for threshold in thresholds]
+        known = jnp.zeros((), dtype)
+        if counts is not None:
+            rank = launch.load(ranks_ref.at[row])
+            known = shares.known(launch, refs[0], row, rank, level)
+
+        def count(trip: jax.Array, totals: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+            column = shares.lanes(part, trip)
+            keys = load_keys(launch, values_ref, row * shares.n + column, column < shares.n)
+            below = [(keys <= (known | each)).astype(jnp.int32) for each in greatest]
+            halves = itertools.zip_longest(below[::2], below[1::2], fillvalue=0)
+            return tuple(
+                total + jnp.sum(low + (high << _HALF), axis=0, dtype=jnp.int32)
+                for total, (low, high) in zip(totals, halves, strict=True)
+            )
+
+        empty = tuple(jnp.zeros(_TILE[1:], jnp.int32) for _ in thresholds[::2])
+        totals = jax.lax.fori_loop(0, shares.trips, count, empty)
+        slot = jnp.arange(_SLOTS, dtype=jnp.int32)
+        halves = (half for total in totals for half in (total & ((1 << _HALF) - 1), total >> _HALF))
+        numbers = [jnp.sum(half, dtype=dtype) for half in itertools.islice(halves, _KNOWN)]
+        numbers.append(jnp.where(part == 0, known, jnp.zeros_like(known)))
+        out = functools.reduce(
+            lambda out, each: jnp.where(slot == each[0], each[1], out),
+            enumerate(numbers),
+            jnp.zeros(_SLOTS, dtype),
+        )
+        launch.store(refs[-1].at[(row * shares.parts + part) * _SLOTS + slot], out)
+
+    operands = (
+        (values.reshape(-1), ranks) if counts is None else (values.reshape(-1), ranks, counts)
+    )
     return launch(
         kernel,
-        (rows, blocks),
-        jax.ShapeDtypeStruct((rows,), jnp.int32),
-        keys.reshape(-1),
-        targets,
-        jnp.zeros((rows,), jnp.int32),
-        name="select_atomic_any",
-        aliases={2: 0},
+        (shares.rows, shares.parts),
+        jax.ShapeDtypeStruct((shares.rows * shares.parts * _SLOTS,), dtype),
+        *operands,
+        name="select_ordered_digit",
     )
 
 
-def first_position(keys: jax.Array, targets: jax.Array, *, launch: Launch) -> jax.Array:
-    """Finds the lowest position of the target in each row.
+def _find(
+    values: jax.Array,
+    ranks: jax.Array,
+    counts: jax.Array,
+    launch: Launch,
+    shares: _Shares,
+    *,
+    any_of_equals: bool,
+) -> jax.Array:
+    """Finds the key that the last counts determine."""
+    n = shares.n
 
-    Args:
-        keys: Integers, shape [rows, n]; each row contains its target.
-        targets: Shape [rows].
-        launch: How to run.
+    def kernel(values_ref: Any, ranks_ref: Any, counts_ref: Any, *refs: Any) -> None:
+        row = launch.program_id(0, shares.rows)
+        part = launch.program_id(1, shares.parts)
+        rank = launch.load(ranks_ref.at[row])
+        target = shares.known(launch, counts_ref, row, rank, shares.levels)
 
-    Returns:
-        int32, shape [rows].
-    """
-    rows, n = keys.shape
-    blocks = pl.cdiv(n, _BLOCK)
+        def visit(trip: jax.Array, lowest: jax.Array) -> jax.Array:
+            column = shares.lanes(part, trip)
+            inside = column < n
+            equal = load_keys(launch, values_ref, row * n + column, inside) == target
+            equal &= inside
+            if any_of_equals:
+                _store_any(launch, refs[-1], jnp.broadcast_to(row, equal.shape), column, equal)
+            found = jnp.min(jnp.where(equal, column, jnp.int32(n)), axis=0)
+            return jnp.minimum(lowest, found)
 
-    def kernel(keys_ref: Any, targets_ref: Any, out_ref: Any) -> None:
-        row, block = launch.program_id(0, rows), launch.program_id(1, blocks)
-        column, equal = _matches(launch, keys_ref, targets_ref, row, block, n)
-        lowest = jnp.min(jnp.where(equal, column, jnp.int32(n)))
-        launch.store(out_ref.at[row * blocks + block], lowest)
+        lowest = jax.lax.fori_loop(0, shares.trips, visit, jnp.full(_TILE[1:], n, jnp.int32))
+        if not any_of_equals:
+            launch.store(refs[-1].at[row * shares.parts + part], jnp.min(lowest))
 
-    lowest = launch(
-        kernel,
-        (rows, blocks),
-        jax.ShapeDtypeStruct((rows * blocks,), jnp.int32),
-        keys.reshape(-1),
-        targets,
-        name="select_ordered_first",
-    )
-    return jnp.min(lowest.reshape(rows, blocks), axis=1)
-
-
-def _matches(
-    launch: Launch, keys_ref: Any, targets_ref: Any, row: jax.Array, block: jax.Array, n: int
-) -> tuple[jax.Array, jax.Array]:
-    """Returns the columns of one block of a row, and whether each contains the row's target."""
-    column = block * _BLOCK + jnp.arange(_BLOCK, dtype=jnp.int32)
-    inside = column < n
-    key = launch.load(keys_ref.at[row * n + column], mask=inside, other=0)
-    return column, inside & (key == launch.load(targets_ref.at[row]))
+    grid, cells = (shares.rows, shares.parts), shares.rows * shares.parts
+    operands = (values, ranks, counts)
+    found = _launch_position(launch, kernel, grid, operands, any_of_equals, cells=cells)
+    return found if any_of_equals else jnp.min(found.reshape(grid), axis=1)

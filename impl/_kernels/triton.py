@@ -12,30 +12,30 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.experimental import pallas as pl
-from jax.experimental.pallas import triton as plt
+
+from impl._kernels import pallas as pl
 
 
 def run(
     kernel: Callable[..., None],
     grid: Sequence[int],
-    out: jax.ShapeDtypeStruct,
+    out: jax.ShapeDtypeStruct | tuple[jax.ShapeDtypeStruct, ...],
     args: Sequence[jax.Array],
     *,
     name: str,
     aliases: Mapping[int, int],
     num_warps: int,
     interpret: bool,
-) -> jax.Array:
+) -> Any:
     """Runs ``kernel`` once for each index of ``grid``."""
-    return pl.pallas_call(  # type: ignore[no-any-return]  # a tree of outputs: here one
+    return pl.pallas_call(
         kernel,
         grid=tuple(grid),
         out_shape=out,
         input_output_aliases=dict(aliases),
         interpret=interpret,
         name=name,
-        compiler_params=plt.CompilerParams(num_warps=num_warps),
+        compiler_params=pl.triton.CompilerParams(num_warps=num_warps),
     )(*args)
 
 
@@ -47,12 +47,12 @@ def program_id(axis: int) -> jax.Array:
 
 def load(view: Any, *, mask: jax.Array | None = None, other: Any = None) -> jax.Array:
     """Loads the elements of ``view``, a ``ref.at[index]``, and ``other`` where not ``mask``."""
-    return plt.load(view, mask=mask, other=other)
+    return pl.triton.load(view, mask=mask, other=other)
 
 
 def store(view: Any, values: jax.Array, *, mask: jax.Array | None = None) -> None:
     """Stores values to ``view``, a ``ref.at[index]``, where ``mask``."""
-    plt.store(view, values, mask=mask)
+    pl.triton.store(view, values, mask=mask)
 
 
 def atomic_add(ref: Any, offsets: jax.Array, values: jax.Array, mask: jax.Array) -> None:
@@ -61,7 +61,7 @@ def atomic_add(ref: Any, offsets: jax.Array, values: jax.Array, mask: jax.Array)
     It takes no integers: before jax 0.12 Pallas lowers atomics on vectors of integers as those of
     floats.
     """
-    plt.atomic_add(ref, (offsets,), values, mask=mask)
+    pl.triton.atomic_add(ref, (offsets,), values, mask=mask)
 
 
 def atomic_multiply(ref: Any, offsets: jax.Array, values: jax.Array, mask: jax.Array) -> None:
@@ -79,8 +79,8 @@ def atomic_multiply(ref: Any, offsets: jax.Array, values: jax.Array, mask: jax.A
     def exchange(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         factor, active = state
         one = jnp.ones_like(factor)
-        product = factor * plt.atomic_xchg(ref, (offsets,), one, mask=active)
-        returned = plt.atomic_xchg(ref, (offsets,), product, mask=active)
+        product = factor * pl.triton.atomic_xchg(ref, (offsets,), one, mask=active)
+        returned = pl.triton.atomic_xchg(ref, (offsets,), product, mask=active)
         return returned, active & (returned != one)
 
     jax.lax.while_loop(any_lane_is_active, exchange, (values, mask))
@@ -106,7 +106,7 @@ def sum(a: jax.Array, b: jax.Array) -> jax.Array:
 
 def _arithmetic(instruction: str, a: jax.Array, b: jax.Array) -> jax.Array:
     letter, bits = ("f", 32) if a.dtype.itemsize == 4 else ("d", 64)
-    (out,) = plt.elementwise_inline_asm(
+    (out,) = pl.triton.elementwise_inline_asm(
         f"{instruction}.f{bits} $0, $1, $2;",
         args=(a, b),
         constraints=f"={letter},{letter},{letter}",

@@ -7,10 +7,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.experimental import pallas as pl
 
 from impl._core.reductions import ADD
 from impl._core.window_table import WindowTable
+from impl._kernels import pallas as pl
 from impl._kernels.launch import Launch
 
 #: Values that one program takes.

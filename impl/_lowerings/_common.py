@@ -1,4 +1,4 @@
-"""Operations that lowerings of several primitives share: rows of an axis, and keys that sort."""
+"""Operations that lowerings of several primitives share: the rows of an axis."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from impl._core.shard_axes import vary_like
 
@@ -54,36 +53,3 @@ def map_row_blocks(
     initial = vary_like(jnp.zeros((number, width), jnp.int32), rows)
     out: jax.Array = jax.lax.fori_loop(0, -(-number // count), block, initial)
     return out
-
-
-def _whole_bytes(integers: jax.Array) -> jax.Array:
-    """Returns integers of at least 8 bits: JAX cannot take the bits of a narrower dtype."""
-    info = jnp.iinfo(integers.dtype)
-    if info.bits >= 8:
-        return integers
-    return integers.astype(jnp.int8 if info.min < 0 else jnp.uint8)
-
-
-def sort_keys(values: jax.Array) -> jax.Array:
-    """Returns unsigned integers that sort as ``values`` do.
-
-    -0 and 0 have the same key. All NaNs have the same key, which is the greatest.
-    """
-    if jnp.issubdtype(values.dtype, jnp.floating) and np.dtype(values.dtype).itemsize == 1:
-        # Some of these have no infinity, no sign, or one NaN whose bits are those of -0.
-        values = values.astype(jnp.float32)
-    elif values.dtype != jnp.bool_ and jnp.issubdtype(values.dtype, jnp.integer):
-        values = _whole_bytes(values)
-    bits = np.dtype(values.dtype).itemsize * 8
-    unsigned = jnp.dtype(f"uint{bits}")
-    sign = jnp.array(1 << (bits - 1), unsigned)
-    if values.dtype == jnp.bool_ or jnp.issubdtype(values.dtype, jnp.unsignedinteger):
-        return values.astype(unsigned)
-    raw = jax.lax.bitcast_convert_type(values, unsigned)
-    if jnp.issubdtype(values.dtype, jnp.integer):
-        return raw ^ sign
-    magnitude = raw & ~sign
-    infinity = jax.lax.bitcast_convert_type(jnp.array(jnp.inf, values.dtype), unsigned)
-    keys = jnp.where(raw == magnitude, raw | sign, ~raw)
-    keys = jnp.where(magnitude == 0, sign, keys)
-    return jnp.where(magnitude > infinity, ~unsigned.type(0), keys)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 
+from impl._core.numerics import accumulator, convert
 from impl._core.reductions import ReductionName
 from impl._core.scan_combines import Parts, later_extreme
-from impl._core.shard_axes import vary_like
+from impl._core.sort_keys import sort_keys
+from impl._kernels import scan_tiles
 from impl._kernels.launch import Launch
-from impl._lowerings import scan_cpu
-from impl._lowerings._common import sort_keys
+from impl._lowerings import scan_blocks
 from impl._lowerings.scan import block_length
+
+#: The longest axis for which twice a position has 32 bits.
+_LONGEST = 2**30
 
 
 def extreme_keys(by: ReductionName, values: jax.Array) -> jax.Array:
@@ -27,21 +33,38 @@ def extreme_keys(by: ReductionName, values: jax.Array) -> jax.Array:
 
 
 def extreme_cpu(values: jax.Array, *, by: ReductionName) -> tuple[jax.Array, jax.Array]:
-    """Returns running extremes and the last position of each, tile by tile."""
-    positions = jnp.zeros(values.shape, jnp.int32)
+    """Returns running extremes and the last position of each, by two blocked scans.
+
+    The second scan finds the last position of an element that equals the extreme, and the sign of
+    that element, since a maximum of -0 and 0 may be either.
+    """
+    positions = jax.lax.broadcasted_iota(jnp.int32, values.shape, 1)
     if values.size == 0:
         return values, positions
+    if values.shape[1] > _LONGEST:
+        return extreme_xla(values, by=by)
+    function = jnp.minimum if by == "min" else jnp.maximum
 
-    read_values = scan_cpu.reader(values)
+    def combine(earlier: Parts, later: Parts) -> Parts:
+        return (function(earlier[0], later[0]),)
 
-    def read(start: tuple[jax.Array | int, ...], shape: tuple[int, int, int]) -> Parts:
-        (part,) = read_values(start, shape)
-        numbers = jax.lax.broadcasted_iota(jnp.int32, shape, 1) + start[1]
-        return extreme_keys(by, part), part, vary_like(numbers, part)
+    def latest(earlier: Parts, later: Parts) -> Parts:
+        return (jnp.maximum(earlier[0], later[0]),)
 
-    like = (positions, values, vary_like(positions, values))
-    out = scan_cpu.scan(read, like, later_extreme, block_length(), (1, 2))
-    return out[0], out[1]
+    wide = _wide(values)
+    (extremes,) = scan_blocks.scan((wide,), combine, block_length())
+    is_float = jnp.issubdtype(wide.dtype, jnp.floating)
+    reached = wide == extremes
+    if is_float:
+        reached |= jnp.isnan(wide)
+    marks = 2 * positions + jnp.signbit(wide) if is_float else positions
+    (marks,) = scan_blocks.scan((jnp.where(reached, marks, 0),), latest, block_length())
+    if is_float:
+        zeros = jnp.where(marks & 1 == 1, jnp.array(-0.0, wide.dtype), jnp.array(0.0, wide.dtype))
+        extremes, marks = jnp.where(extremes == 0, zeros, extremes), marks >> 1
+        # Either of two NaNs may be the greater one.
+        extremes = jnp.where(jnp.isnan(extremes), jnp.nan, extremes)
+    return convert(extremes, values.dtype), marks
 
 
 def extreme_xla(values: jax.Array, *, by: ReductionName) -> tuple[jax.Array, jax.Array]:
@@ -59,6 +82,24 @@ def extreme_xla(values: jax.Array, *, by: ReductionName) -> tuple[jax.Array, jax
 def extreme_kernel(
     values: jax.Array, *, by: ReductionName, launch: Launch
 ) -> tuple[jax.Array, jax.Array]:
-    """Calls ``extreme_xla``: its result is the same in every order, so it needs no kernel."""
-    del launch
-    return extreme_xla(values, by=by)
+    """Returns the same by kernels, a tile of the array in each program."""
+    wide = _wide(values)
+    if values.size == 0 or not scan_tiles.takes((wide,)):
+        return extreme_xla(values, by=by)
+    extremes, positions = scan_tiles.scan(
+        (wide,),
+        functools.partial(later_extreme, by=by),
+        block=block_length(),
+        results=(0, 1),
+        positions=True,
+        launch=launch,
+    )
+    return convert(extremes, values.dtype), positions
+
+
+def _wide(values: jax.Array) -> jax.Array:
+    """Returns values in a dtype of at least 32 bits, with the same order."""
+    dtype = values.dtype
+    if jnp.issubdtype(dtype, jnp.unsignedinteger) and dtype.itemsize >= 4:
+        return values
+    return convert(values, accumulator(dtype))

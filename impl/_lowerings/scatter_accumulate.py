@@ -24,6 +24,7 @@ from impl._core.axes import rows_at, rows_of_each, within
 from impl._core.native_scatter import natively
 from impl._core.numerics import accumulator, by_parts, convert, fence, product
 from impl._core.reductions import ADD, Reduction
+from impl._core.replicas import Replicas
 from impl._core.shard_axes import vary_like
 from impl._kernels import scatter_accumulate as kernels
 from impl._kernels.launch import MAX_ELEMENTS, Launch
@@ -31,6 +32,10 @@ from impl._lowerings import scatter_accumulate_chains
 
 Scatter = Callable[..., jax.Array]
 
+#: Whether XLA adds float32 on a GPU by one instruction. With jax 0.10.2 to 0.11.0, LLVM makes it a
+#: loop of compare and swap (https://github.com/openxla/xla/issues/46225); of later releases, 0.11.2
+#: is the first whose code was read. Integers and float64 take one instruction with all.
+_ADDS_FLOAT32 = jax.__version_info__ >= (0, 11, 2)
 #: Elements of panel results that a GPU keeps at once, unless one panel has more.
 _PARTS = 1 << 22
 
@@ -59,7 +64,7 @@ def in_accumulator_dtype(function: Scatter) -> Scatter:
         if jnp.issubdtype(operand.dtype, jnp.complexfloating):
             if reduction is not ADD:
                 raise NotImplementedError(f"complex numbers are not combined by {reduction.name!r}")
-            return by_parts(lambda o, u: _on_parts(run, o, indices, u, options), operand, updates)
+            return by_parts(lambda o, u: on_parts(run, o, indices, u, options), operand, updates)
         dtype = accumulator(operand.dtype)
         out = function(convert(operand, dtype), indices, convert(updates, dtype), **options)
         return convert(out, operand.dtype)
@@ -67,14 +72,14 @@ def in_accumulator_dtype(function: Scatter) -> Scatter:
     return run
 
 
-def _on_parts(
+def on_parts(
     run: Scatter,
     operand: jax.Array,
     indices: jax.Array,
     updates: jax.Array,
     options: dict[str, Any],
 ) -> jax.Array:
-    """Runs a scatter on real and imaginary parts, which it merges into the outer axis."""
+    """Runs a scatter on real and imaginary parts, which are merged into the outer axis."""
     if indices.shape[0] > 1:
         indices = jnp.concatenate([indices, indices])
     out = run(
@@ -190,25 +195,14 @@ def flat_offsets(operand: jax.Array, indices: jax.Array) -> jax.Array:
 
 @in_accumulator_dtype
 def ordered_xla(
-    operand: jax.Array,
-    indices: jax.Array,
-    updates: jax.Array,
-    *,
-    reduction: Reduction,
-    weights: jax.Array | None = None,
-    sources: jax.Array | None = None,
+    operand: jax.Array, indices: jax.Array, updates: jax.Array, *, reduction: Reduction
 ) -> jax.Array:
     """Computes the panel order without a scatter, since some devices scatter in any order."""
     return _fold_contributions(
         operand,
         indices,
         updates,
-        functools.partial(
-            scatter_accumulate_chains.fold_chains,
-            reduction=reduction,
-            weights=weights,
-            sources=flat_sources(sources, updates),
-        ),
+        functools.partial(scatter_accumulate_chains.fold_chains, reduction=reduction),
         functools.partial(scatter_accumulate_chains.fold_panels, reduction=reduction),
         reduction,
     )
@@ -225,12 +219,20 @@ def atomic_kernel(
     weights: jax.Array | None = None,
     sources: jax.Array | None = None,
 ) -> jax.Array:
-    """Combines all contributions in one pass of atomics."""
-    # The backend's atomics take floats alone. XLA's scatter of integers is atomic and exact.
-    exact = jnp.issubdtype(operand.dtype, jnp.integer)
+    """Combines all contributions in one pass of atomics, as XLA's scatter does if it has them.
+
+    The atomics of the backend are fenced, so that each waits for all writes before it. They are for
+    what XLA makes a loop of compare and swap of, and for a schedule of tests.
+    """
+    native = _has_atomics(operand.dtype, reduction) and not (
+        launch.interpret and jnp.issubdtype(operand.dtype, jnp.floating)
+    )
     count = updates.size // updates.shape[1] * indices.shape[1]
-    if exact or max(operand.size, updates.size, count) > MAX_ELEMENTS:
+    large = max(operand.size, updates.size, count) > MAX_ELEMENTS
+    if native or large:
         values = contributions(updates, weights, sources, 0, indices.shape[1])
+        if jnp.issubdtype(operand.dtype, jnp.integer) and reduction is ADD and not large:
+            return _add_integers(operand, indices, values)
         return xla_scatter(reduction, operand, indices, values)
     return kernels.atomic(
         operand,
@@ -243,6 +245,31 @@ def atomic_kernel(
     )
 
 
+def _add_integers(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
+    """Adds integers, such as ones to be counted, without a contention for few destinations."""
+    width = row_width(operand, indices)
+    shape = () if width == 1 else (width,)
+    is_shared = operand.shape[0] == 1 and indices.shape[2] == 1
+    keys = (
+        within(indices.reshape(-1), operand.shape[1])
+        if is_shared
+        else flat_offsets(operand, indices)
+    )
+    keys, initial = keys.astype(jnp.int32), operand.reshape(-1, *shape)
+    replicas = Replicas.of(keys, initial.shape[0], width=width)
+    return replicas.scatter(initial, updates.reshape(-1, *shape), "add").reshape(operand.shape)
+
+
+def _has_atomics(dtype: jax.typing.DTypeLike, reduction: Reduction) -> bool:
+    """Returns whether XLA's scatter combines elements on a GPU by one instruction each.
+
+    Of integers it takes any reduction, since the atomics of the backend take floats alone.
+    """
+    if jnp.issubdtype(dtype, jnp.integer):
+        return True
+    return reduction is ADD and (dtype == jnp.float64 or _ADDS_FLOAT32)
+
+
 @in_accumulator_dtype
 def ordered_kernel(
     operand: jax.Array,
@@ -251,22 +278,15 @@ def ordered_kernel(
     *,
     reduction: Reduction,
     launch: Launch,
-    weights: jax.Array | None = None,
-    sources: jax.Array | None = None,
 ) -> jax.Array:
     """Computes the panel order by kernels, with one lane for each chain."""
+    options: dict[str, Any] = {"reduction": reduction, "launch": launch}
     return _fold_contributions(
         operand,
         indices,
         updates,
-        functools.partial(
-            kernels.fold_chains,
-            reduction=reduction,
-            launch=launch,
-            weights=weights,
-            sources=flat_sources(sources, updates),
-        ),
-        functools.partial(kernels.fold_panels, reduction=reduction, launch=launch),
+        functools.partial(kernels.fold_chains, **options),
+        functools.partial(kernels.fold_panels, **options),
         reduction,
     )
 
@@ -290,23 +310,23 @@ def _fold_contributions(
     # One panel that is longer than the contributions may have a length beyond int32.
     length = min(panel_length(size), n)
     panels = -(-n // length)
-    panel = jnp.arange(n, dtype=jnp.int32) // length
-    first = jnp.arange(panels, dtype=jnp.int32)[None] * length
     shared = indices.shape == (1, n, 1)
     if shared:
+        lanes, rows = 1, size
         destination = within(indices[0, :, 0], size).astype(jnp.int32)
         source = jnp.moveaxis(updates, 1, 0).reshape(-1, outer * inner)
         initial = jnp.moveaxis(operand, 1, 0).reshape(size, outer * inner)
-        first = jnp.broadcast_to(first, (size, panels))
     else:
         width = row_width(operand, indices)
         lanes = inner // width
+        rows = outer * size * lanes
         destination = flat_offsets(operand, indices)
         source, initial = updates.reshape(-1, width), operand.reshape(-1, width)
-        panel = jnp.broadcast_to(panel[None, :, None], (outer, n, lanes)).reshape(-1)
-        row = jnp.arange(outer * size * lanes, dtype=jnp.int32)[:, None]
-        first = (row // (size * lanes) * n + first) * lanes
-    table = scatter_accumulate_chains.chain_table(destination, panel, first)
+
+    def panel_of(position: jax.Array) -> jax.Array:
+        return position // lanes % n // length
+
+    table = scatter_accumulate_chains.chain_table(destination, panel_of, (rows, panels))
     total = _fold_table(table, source, initial, panels, reduction, fold_chains, fold_panels)
     out = reduction.combine(fence(initial), total)
     if shared:
@@ -315,7 +335,7 @@ def _fold_contributions(
 
 
 def _fold_table(
-    table: tuple[jax.Array, jax.Array],
+    table: tuple[jax.Array, jax.Array, jax.Array],
     source: jax.Array,
     initial: jax.Array,
     panels: int,
@@ -324,20 +344,19 @@ def _fold_table(
     fold_panels: Callable[..., jax.Array],
 ) -> jax.Array:
     """Folds the chains of a few panels at a time, so that panel results do not fill the memory."""
-    starts, positions = table
+    *bounds, positions = table
     total = vary_like(reduction.full(initial.shape, initial.dtype), initial, source, positions)
     group = min(panels, max(1, _PARTS // initial.size))
     groups = -(-panels // group)
     empty_chains = [(0, 0), (0, groups * group - panels)]
-    start = jnp.pad(starts[:-1].reshape(-1, panels), empty_chains)
-    end = jnp.pad(starts[1:].reshape(-1, panels), empty_chains)
+    start, end = (jnp.pad(bound.reshape(-1, panels), empty_chains) for bound in bounds)
 
     def step(k: jax.Array, total: jax.Array) -> jax.Array:
-        bounds = [
+        some = [
             jax.lax.dynamic_slice_in_dim(bound, k * group, group, axis=1).reshape(-1)
             for bound in (start, end)
         ]
-        parts = fold_chains(*bounds, positions, source)
+        parts = fold_chains(*some, positions, source)
         return fold_panels(parts.reshape(-1, group, source.shape[1]), total)
 
     if groups == 1:

@@ -6,10 +6,12 @@ there are destinations, so there are at most about as many chains as contributio
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 
-from impl._core.numerics import product
+from impl._core.native_scatter import natively
 from impl._core.reductions import Reduction
 from impl._core.shard_axes import vary_like
 
@@ -18,44 +20,61 @@ _WORD = 32
 
 
 def chain_table(
-    destination: jax.Array, panel: jax.Array, first: jax.Array
-) -> tuple[jax.Array, jax.Array]:
+    destination: jax.Array, panel_of: Callable[[jax.Array], jax.Array], shape: tuple[int, int]
+) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Sorts contributions into chains.
 
     Only keys and positions are sorted, never the contributions. If a key and its position fit into
     one integer, these integers are sorted. Otherwise pairs of key and position are sorted, which
-    XLA on a GPU also does by radix.
+    XLA on a GPU also does by radix. The first and the last of a run of one chain then write where
+    it starts and ends. A search for these would be a loop of some twenty rounds over all chains.
 
     Args:
         destination: The destination of each contribution, int32, shape [n]. Contributions whose
             destination is not below the number of destinations are dropped.
-        panel: The panel of each contribution, int32, shape [n].
-        first: A lower bound of the positions of each chain. The positions of earlier panels of
-            that destination are below the bound. int32, shape [destinations, panels].
+        panel_of: From positions to panels, both int32. The panels of a destination ascend.
+        shape: The numbers of destinations and of panels.
 
     Returns:
-        The start of each chain in the second array, and the end of the last chain, shape
-        [destinations * panels + 1]; the positions of the contributions, chain by chain and
-        ascending within each, shape [n].
+        The start and the end of each chain in the third array, shape [destinations * panels]; the
+        positions of the contributions, chain by chain and ascending within each, shape [n].
     """
-    destinations, panels = first.shape
-    chains, n = first.size, destination.shape[0]
+    destinations, panels = shape
+    chains, n = destinations * panels, destination.shape[0]
     position = jnp.arange(n, dtype=jnp.int32)
     valid = jnp.where(destination < destinations, destination, destinations)
     bits = max(n - 1, 1).bit_length()
     if destinations.bit_length() + bits <= _WORD:
         word = jnp.uint16 if destinations.bit_length() + bits <= _WORD // 2 else jnp.uint32
         words = jax.lax.sort((valid.astype(word) << bits) | position.astype(word))
-        rows = jnp.arange(destinations, dtype=word)[:, None] << bits
-        bounds = (rows | first.astype(word)).reshape(-1)
-        end = jnp.array([destinations << bits], word)
-        starts = jnp.searchsorted(words, jnp.concatenate([bounds, end]))
-        return starts.astype(jnp.int32), (words & word((1 << bits) - 1)).astype(jnp.int32)
-    dtype = jnp.uint16 if chains < 1 << (_WORD // 2) else jnp.uint32
-    chain = jnp.where(valid < destinations, valid * panels + panel, chains).astype(dtype)
-    keys, positions = jax.lax.sort((chain, position), num_keys=1, is_stable=True)
-    starts = jnp.searchsorted(keys, jnp.arange(chains + 1, dtype=dtype))
-    return starts.astype(jnp.int32), positions
+        positions = (words & word((1 << bits) - 1)).astype(jnp.int32)
+        found = (words >> bits).astype(jnp.uint32)
+        keys = found * panels + panel_of(positions).astype(jnp.uint32)
+        keys = jnp.where(found < destinations, keys, chains)
+    else:
+        dtype = jnp.uint16 if chains < 1 << (_WORD // 2) else jnp.uint32
+        chain = valid.astype(jnp.uint32) * panels + panel_of(position).astype(jnp.uint32)
+        chain = jnp.where(valid < destinations, chain, chains).astype(dtype)
+        keys, positions = jax.lax.sort((chain, position), num_keys=1, is_stable=True)
+    change = keys[1:] != keys[:-1]
+    edge = jnp.ones(1, bool)
+    heads = _written(keys, jnp.concatenate([edge, change]), chains, position)
+    tails = _written(keys, jnp.concatenate([change, edge]), chains, position + 1)
+    return heads, tails, positions
+
+
+def _written(keys: jax.Array, is_written: jax.Array, size: int, values: jax.Array) -> jax.Array:
+    """Returns for each key the value where it is written, which is at one place; 0 without one."""
+    # Beyond the end too, no two have one place.
+    number = jnp.arange(keys.shape[0], dtype=jnp.uint32)
+    places = jnp.where(is_written & (keys < size), keys, size + number)
+    zeros = vary_like(jnp.zeros(size, values.dtype), keys)
+    out: jax.Array = natively(_store, zeros, places.astype(jnp.uint32), values)
+    return out
+
+
+def _store(zeros: jax.Array, places: jax.Array, values: jax.Array) -> jax.Array:
+    return zeros.at[places].set(values, mode="drop", unique_indices=True)
 
 
 def fold_chains(
@@ -65,23 +84,13 @@ def fold_chains(
     updates: jax.Array,
     *,
     reduction: Reduction,
-    weights: jax.Array | None = None,
-    sources: jax.Array | None = None,
 ) -> jax.Array:
-    """Folds every chain left to right, starting with the identity: [n, width] to [chains, width].
-
-    With ``weights``, several consecutive ones for each update, positions are those of weights.
-    With ``sources``, each weight multiplies the update that its source names.
-    """
-    share = 1 if weights is None else weights.size // updates.shape[0]
+    """Folds every chain left to right from the identity: [n, width] to [chains, width]."""
 
     def step(t: jax.Array, total: jax.Array) -> jax.Array:
         alive = start + t < end
         position = positions[jnp.where(alive, start + t, 0)]
-        value = updates[position // share if sources is None else sources[position]]
-        if weights is not None:
-            value = product(value, weights.reshape(-1)[position][:, None])
-        return jnp.where(alive[:, None], reduction.combine(total, value), total)
+        return jnp.where(alive[:, None], reduction.combine(total, updates[position]), total)
 
     initial = reduction.full((start.shape[0], updates.shape[1]), updates.dtype)
     longest = jnp.max(end - start, initial=0)

@@ -1,4 +1,7 @@
-"""The panel order on a CPU, by XLA's scatters, which apply updates in source order there.
+"""Scatters on a CPU, where XLA applies updates in the order of the source.
+
+Sums of products take some of them at a time, so that no array holds all of them. Products of
+contributions are in panel order.
 
 Work is cut into pieces that stay in the cache. Beside arguments and result, memory holds the
 results of one panel, or up to ``_PANEL_RESULTS`` elements of the results of several, and the up to
@@ -36,22 +39,50 @@ _FEW_DESTINATIONS = 3
 
 
 @in_accumulator_dtype
-def ordered_cpu(
+def source_cpu(
     operand: jax.Array,
     indices: jax.Array,
     updates: jax.Array,
     *,
     reduction: Reduction,
-    weights: jax.Array | None = None,
+    weights: jax.Array,
     sources: jax.Array | None = None,
 ) -> jax.Array:
-    """Computes the panel order; cuts the work by the sizes of operand and updates."""
-    outer, size, inner = operand.shape
+    """Combines products in the order of the source."""
     n = indices.shape[1]
-    take = functools.partial(contributions, updates, weights, sources)
-    length = panel_length(size)
+    chunk = min(n, _rows_at_once(operand))
+
+    def scatter(total: jax.Array, start: jax.Array | int, count: int) -> jax.Array:
+        rows = jax.lax.dynamic_slice_in_dim(indices, start, count, axis=1)
+        values = contributions(updates, weights, sources, start, count)
+        return xla_scatter(reduction, total, rows, values)
+
+    total = vary_like(operand, indices, updates, weights)
+    whole, rest = divmod(n, chunk)
+    if whole > 1:
+        total = jax.lax.fori_loop(0, whole, lambda k, t: scatter(t, k * chunk, chunk), total)
+    else:
+        total = scatter(total, 0, chunk)
+    return scatter(total, n - rest, rest) if rest else total
+
+
+def _rows_at_once(operand: jax.Array) -> int:
+    """Returns the number of rows of contributions that stay in the cache, a power of two."""
+    outer, _, inner = operand.shape
     rows = max(_MIN_ROWS, min(_PANEL_RESULTS, _CONTRIBUTIONS // (outer * inner)))
-    chunk = 1 << (rows.bit_length() - 1)
+    return 1 << (rows.bit_length() - 1)
+
+
+@in_accumulator_dtype
+def ordered_cpu(
+    operand: jax.Array, indices: jax.Array, updates: jax.Array, *, reduction: Reduction
+) -> jax.Array:
+    """Computes the panel order; cuts the work by the sizes of operand and updates."""
+    size = operand.shape[1]
+    n = indices.shape[1]
+    take = functools.partial(contributions, updates, None, None)
+    length = panel_length(size)
+    chunk = _rows_at_once(operand)
     if n <= min(length, chunk):
         initial = _identities(reduction, (operand, updates), size)
         part = xla_scatter(reduction, initial, indices, take(0, n))

@@ -13,11 +13,12 @@ import jax
 import jax.numpy as jnp
 
 from impl._core.shard_axes import vary_like
+from impl._core.sort_keys import sort_keys
 from impl._kernels import select_kth as kernels
 from impl._kernels.launch import MAX_ELEMENTS, Launch
-from impl._lowerings._common import axis_to_rows, map_row_blocks, sort_keys
+from impl._lowerings._common import axis_to_rows, map_row_blocks
 
-#: From keys [rows, n] and a target for each row to a position of the target in each row.
+#: From values [rows, n] and a rank for each row to a position of the element of that rank.
 FindPosition = Callable[[jax.Array, jax.Array], jax.Array]
 
 
@@ -28,8 +29,7 @@ def ordered_cpu(values: jax.Array, ranks: jax.Array) -> jax.Array:
         return jnp.zeros((outer, 1, inner), jnp.int32)
 
     def block(rows: jax.Array, ranks: jax.Array) -> jax.Array:
-        keys = sort_keys(rows)
-        return _first_position(keys, _kth_key(keys, ranks[:, 0]))[:, None]
+        return _by_bits(rows, ranks[:, 0])[:, None]
 
     positions = map_row_blocks(block, 1, axis_to_rows(values), axis_to_rows(ranks))
     return positions.reshape(outer, 1, inner)
@@ -37,7 +37,7 @@ def ordered_cpu(values: jax.Array, ranks: jax.Array) -> jax.Array:
 
 def ordered_xla(values: jax.Array, ranks: jax.Array) -> jax.Array:
     """Returns the lowest position of the element of the given rank."""
-    return _position_of_kth(values, ranks, _first_position)
+    return _position_of_kth(values, ranks, _by_bits)
 
 
 def ordered_kernel(values: jax.Array, ranks: jax.Array, *, launch: Launch) -> jax.Array:
@@ -55,11 +55,15 @@ def _position_of_kth(values: jax.Array, ranks: jax.Array, find: FindPosition) ->
     outer, _, inner = values.shape
     if values.size == 0:
         return jnp.zeros((outer, 1, inner), jnp.int32)
-    keys = sort_keys(axis_to_rows(values))
-    if keys.size > MAX_ELEMENTS:
-        find = _first_position
-    position = find(keys, _kth_key(keys, axis_to_rows(ranks)[:, 0]))
+    if values.size > MAX_ELEMENTS:
+        find = _by_bits
+    position = find(axis_to_rows(values), axis_to_rows(ranks)[:, 0])
     return position.reshape(outer, 1, inner)
+
+
+def _by_bits(rows: jax.Array, ranks: jax.Array) -> jax.Array:
+    keys = sort_keys(rows)
+    return _first_position(keys, _kth_key(keys, ranks))
 
 
 def _kth_key(keys: jax.Array, ranks: jax.Array) -> jax.Array:

@@ -6,19 +6,26 @@ algorithm of a CPU differs.
 
 from __future__ import annotations
 
+import functools
+import itertools
+import math
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 
-from impl._kernels.launch import Launch
-from impl._lowerings._common import axis_to_rows, map_row_blocks, rows_to_axis, sort_keys
+from impl._core.sort_keys import sort_keys
+from impl._kernels import top
+from impl._kernels.launch import MAX_ELEMENTS, Launch
+from impl._lowerings._common import axis_to_rows, map_row_blocks, rows_to_axis
 
 #: From keys [rows, n] to the positions of each row in ascending and stable order, int32.
 Argsort = Callable[[jax.Array], jax.Array]
 
 #: A CPU selects the first positions with a heap, if they are at most this fraction of a row.
 _TOP_FRACTION = 16
+#: The parts into which it cuts rows of at least this many elements together.
+_PARTS, _PARALLEL = 8, 1 << 16
 
 
 def argsort_cpu(values: jax.Array, *, count: int, descending: bool) -> jax.Array:
@@ -26,15 +33,22 @@ def argsort_cpu(values: jax.Array, *, count: int, descending: bool) -> jax.Array
     outer, n, inner = values.shape
     if values.size == 0 or count == 0:
         return jnp.zeros((outer, count, inner), jnp.int32)
-    top = count * _TOP_FRACTION <= n and jnp.dtype(values.dtype).itemsize <= 4
+    rows = axis_to_rows(values)
+    if count * _TOP_FRACTION <= n and jnp.dtype(values.dtype).itemsize <= 4:
+        # XLA computes independent parts at the same time.
+        parts = min(_PARTS, rows.shape[0]) if values.size >= _PARALLEL else 1
+        bounds = [part * rows.shape[0] // parts for part in range(parts + 1)]
+        top = [
+            _top_by_group(rows[start:stop], count, descending=descending)
+            for start, stop in itertools.pairwise(bounds)
+        ]
+        return rows_to_axis(jnp.concatenate(top), values)
 
     def block(rows: jax.Array) -> jax.Array:
         keys = sort_keys(rows)
-        if top:
-            return _top_positions(keys if descending else ~keys, count)
         return packed_argsort(~keys if descending else keys)[:, :count]
 
-    return rows_to_axis(map_row_blocks(block, count, axis_to_rows(values)), values)
+    return rows_to_axis(map_row_blocks(block, count, rows), values)
 
 
 def argsort_xla(values: jax.Array, *, count: int, descending: bool) -> jax.Array:
@@ -47,9 +61,29 @@ def argsort_xla(values: jax.Array, *, count: int, descending: bool) -> jax.Array
 
 
 def argsort_kernel(values: jax.Array, *, count: int, descending: bool, launch: Launch) -> jax.Array:
-    """Calls ``argsort_xla``: XLA's own sort is a kernel already."""
-    del launch
-    return argsort_xla(values, count=count, descending=descending)
+    """Computes the same, and sorts the elements alone that are returned.
+
+    Where these are many it calls ``argsort_xla``, since XLA's own sort is a kernel already.
+    """
+    size, n = values.size, values.shape[1]
+    many = 2 * count > n or top.parts_of(axis_to_rows(values), count) is None
+    if count == 0 or size == 0 or size > MAX_ELEMENTS or many:
+        return argsort_xla(values, count=count, descending=descending)
+    rows = axis_to_rows(values)
+    find = functools.partial(top.top_positions, descending=descending, launch=launch)
+    parts = top.parts_of(rows, count) or 1
+    positions = find(rows, count, parts=parts)
+    while parts > 1:
+        left = _at(rows, positions)
+        parts = top.parts_of(left, count) or 1
+        positions = _at(positions, find(left, count, parts=parts))
+    keys = sort_keys(_at(rows, positions))
+    order = stable_argsort(~keys if descending else keys)
+    return rows_to_axis(_at(positions, order), values)
+
+
+def _at(rows: jax.Array, positions: jax.Array) -> jax.Array:
+    return jnp.take_along_axis(rows, positions, axis=1, mode="promise_in_bounds")
 
 
 def most_frequent_cpu(values: jax.Array) -> jax.Array:
@@ -98,6 +132,30 @@ def packed_argsort(keys: jax.Array) -> jax.Array:
         # No two integers are equal, but XLA's stable algorithm is the faster one.
         low = jax.lax.sort(packed, dimension=1, is_stable=True).astype(jnp.uint32)
         return jax.lax.convert_element_type(low, jnp.int32)
+
+
+def _top_by_group(rows: jax.Array, count: int, *, descending: bool) -> jax.Array:
+    """Returns the first positions of each row in sorted order, on a CPU.
+
+    They are in the ``count`` groups of neighbours whose first elements come first: each group
+    before these has an element that comes before all of a later group.
+    """
+    n = rows.shape[1]
+    length = 1 << (math.isqrt(n // count).bit_length() - 1)
+    groups = -(-n // length)
+
+    def keys_of(values: jax.Array) -> jax.Array:
+        return sort_keys(values) if descending else ~sort_keys(values)
+
+    keys = jnp.pad(keys_of(rows), ((0, 0), (0, groups * length - n)))
+    greatest = keys.reshape(rows.shape[0], groups, length).max(2)
+    chosen = jnp.sort(_top_positions(greatest, count), axis=1)
+    positions = chosen[:, :, None] * length + jnp.arange(length, dtype=jnp.int32)
+    positions = positions.reshape(rows.shape[0], count * length)
+    # A position after the end is that of an element of the padding, which never comes first.
+    candidates = keys_of(_at(rows, jnp.minimum(positions, n - 1)))
+    candidates = jnp.where(positions < n, candidates, jnp.zeros_like(candidates))
+    return _at(positions, _top_positions(candidates, count))
 
 
 def _top_positions(keys: jax.Array, count: int) -> jax.Array:

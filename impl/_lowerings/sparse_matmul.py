@@ -15,11 +15,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-import spec
 from impl._core.axes import rows_of_each, within
 from impl._core.numerics import accumulator, additive_identities, convert, fence, product
 from impl._core.reductions import ADD
 from impl._core.shard_axes import vary_like
+from impl._exact import sums
 from impl._lowerings.scatter_accumulate import Scatter
 
 #: The number of columns of a product that are unrolled; a loop goes through more.
@@ -67,19 +67,21 @@ def multiply(
 
 
 def sample(
-    left: jax.Array, right: jax.Array, rows: jax.Array, columns: jax.Array, *, by_rows: bool
+    left: jax.Array,
+    right: jax.Array,
+    rows: jax.Array,
+    columns: jax.Array,
+    *,
+    dot: Callable[..., jax.Array],
 ) -> jax.Array:
     """Computes for each element the dot product of its row of ``left`` and its row of ``right``.
-
-    The order is the panel order with one destination, to which the columns contribute.
 
     Args:
         left: Shape [outer, m, width].
         right: Shape [outer, k, width].
         rows: The row of ``left`` of each element.
         columns: The row of ``right`` of each element.
-        by_rows: Whether to read whole rows of a few elements at once; otherwise a few columns of
-            all elements.
+        dot: Computes the products of the elements, whose rows and columns are in range.
 
     Returns:
         Shape [outer, elements].
@@ -92,60 +94,80 @@ def sample(
         row, column = _in_range(rows, columns, left.shape[1], right.shape[1], like=left)
         inside = row < left.shape[1]
         indices = jnp.where(inside, row, 0), column
-        total = (_sample_by_rows if by_rows else _sample_by_columns)(left, right, *indices)
-        return jnp.where(inside, total, 0)
+        return jnp.where(inside, dot(left, right, *indices), 0)
 
     return _in_accumulator_dtype(run, left, right)
-
-
-sample_cpu = functools.partial(sample, by_rows=True)
-sample_xla = functools.partial(sample, by_rows=False)
 
 
 def _sample_by_columns(
     left: jax.Array, right: jax.Array, rows: jax.Array, columns: jax.Array
 ) -> jax.Array:
+    """Reads a few columns of all elements at once, and adds their products from left to right."""
+
     def read(first: jax.Array | int, count: int) -> tuple[jax.Array, jax.Array]:
         slices = (jax.lax.dynamic_slice_in_dim(a, first, count, axis=2) for a in (left, right))
         return rows_of_each(next(slices), rows), rows_of_each(next(slices), columns)
 
-    return _dot(
-        read,
-        left.shape[2],
-        vary_like(additive_identities(rows.shape, left.dtype), left, right, rows),
-    )
+    initial = vary_like(additive_identities(rows.shape, left.dtype), left, right, rows)
+    return _added(read, left.shape[2], initial)
 
 
 def _sample_by_rows(
-    left: jax.Array, right: jax.Array, rows: jax.Array, columns: jax.Array
+    left: jax.Array,
+    right: jax.Array,
+    rows: jax.Array,
+    columns: jax.Array,
+    *,
+    add: Callable[[jax.Array, jax.Array], jax.Array],
 ) -> jax.Array:
+    """Reads whole rows of a few elements at once, whose products ``add`` computes and adds."""
     outer, elements = rows.shape
-    width = left.shape[2]
-    chunk = min(elements, max(1, _ROW_ELEMENTS // (outer * width)))
-    initial = vary_like(additive_identities((outer, elements), left.dtype), left, right, rows)
+    chunk = min(elements, max(1, _ROW_ELEMENTS // (outer * left.shape[2])))
+    initial = vary_like(jnp.zeros((outer, elements), left.dtype), left, right, rows)
 
     def step(i: jax.Array, out: jax.Array) -> jax.Array:
         # The last chunk starts earlier. It computes some elements again, with the same result.
         start = jnp.minimum(i * chunk, elements - chunk)
         indices = (jax.lax.dynamic_slice_in_dim(a, start, chunk, axis=1) for a in (rows, columns))
-        both = rows_of_each(left, next(indices)), rows_of_each(right, next(indices))
-
-        def read(first: jax.Array | int, count: int) -> tuple[jax.Array, jax.Array]:
-            a, b = (jax.lax.dynamic_slice_in_dim(a, first, count, axis=2) for a in both)
-            return a, b
-
-        total = _dot(read, width, initial[:, :chunk])
+        total = add(rows_of_each(left, next(indices)), rows_of_each(right, next(indices)))
         return jax.lax.dynamic_update_slice_in_dim(out, total, start, axis=1)
 
     return jax.lax.fori_loop(0, -(-elements // chunk), step, initial)  # type: ignore[no-any-return]
 
 
-def _dot(
+def _from_left_to_right(a: jax.Array, b: jax.Array) -> jax.Array:
+    def read(first: jax.Array | int, count: int) -> tuple[jax.Array, jax.Array]:
+        slices = (jax.lax.dynamic_slice_in_dim(x, first, count, axis=2) for x in (a, b))
+        return next(slices), next(slices)
+
+    initial = vary_like(additive_identities(a.shape[:2], a.dtype), a, b)
+    return _added(read, a.shape[2], initial)
+
+
+def _exactly(a: jax.Array, b: jax.Array) -> jax.Array:
+    return sums.reduce_sum(product(a, b), (2,))
+
+
+def _sample_exactly(
+    left: jax.Array, right: jax.Array, rows: jax.Array, columns: jax.Array
+) -> jax.Array:
+    return _exactly(rows_of_each(left, rows), rows_of_each(right, columns))
+
+
+sample_cpu = functools.partial(
+    sample, dot=functools.partial(_sample_by_rows, add=_from_left_to_right)
+)
+sample_xla = functools.partial(sample, dot=_sample_by_columns)
+sample_exact_cpu = functools.partial(sample, dot=functools.partial(_sample_by_rows, add=_exactly))
+sample_exact = functools.partial(sample, dot=_sample_exactly)
+
+
+def _added(
     read: Callable[[jax.Array | int, int], tuple[jax.Array, jax.Array]],
     width: int,
     initial: jax.Array,
 ) -> jax.Array:
-    """Adds products of columns, panel by panel; ``read(first, count)`` reads columns of both.
+    """Adds products of columns, of which ``read(first, count)`` reads some of both.
 
     ``initial`` holds the identity of addition.
     """
@@ -155,24 +177,14 @@ def _dot(
         terms = (product(a[..., c], b[..., c]) for c in range(count))
         return functools.reduce(jnp.add, terms, total)
 
-    def panel(start: jax.Array | int, count: int, total: jax.Array) -> jax.Array:
-        first = count % _UNROLLED
-        part = add(start, first, initial) if first else initial
-        if count >= _UNROLLED:
+    first = width % _UNROLLED
+    total = add(0, first, initial) if first else initial
+    if width >= _UNROLLED:
 
-            def block(step: jax.Array, part: jax.Array) -> jax.Array:
-                return add(start + first + step * _UNROLLED, _UNROLLED, part)
+        def block(step: jax.Array, total: jax.Array) -> jax.Array:
+            return add(first + step * _UNROLLED, _UNROLLED, total)
 
-            part = jax.lax.fori_loop(0, count // _UNROLLED, block, part)
-        return total + fence(part)
-
-    length = spec.load().orders["panel"].parameters["minimum"]
-    panels, remainder = divmod(width, length)
-    total = initial
-    if panels:
-        total = jax.lax.fori_loop(0, panels, lambda i, t: panel(i * length, length, t), total)
-    if remainder:
-        total = panel(panels * length, remainder, total)
+        total = jax.lax.fori_loop(0, width // _UNROLLED, block, total)
     # Without the fence XLA drops the addition to a constant 0, and with it the sign of 0 + -0.
     return fence(jnp.zeros_like(initial)) + total
 

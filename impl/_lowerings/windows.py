@@ -20,15 +20,19 @@ from impl._core.axes import rows_at
 from impl._core.numerics import accumulator, by_parts, convert, fence, lowest, product
 from impl._core.reductions import ADD
 from impl._core.shard_axes import vary_like
+from impl._core.sort_keys import sort_keys
 from impl._core.window_table import WindowTable
-from impl._kernels import scatter_accumulate as scatter_kernels
 from impl._kernels import windows as kernels
 from impl._kernels.launch import MAX_ELEMENTS, Launch
+from impl._lowerings import scatter_accumulate
 
 #: The number of taps that are unrolled; a loop goes through more, this many at a time.
 _UNROLLED = 16
 #: The most elements that are read at once, as a multiple of the number of elements.
 _AT_ONCE = 4
+#: The most windows that a CPU reads one by one, which makes the program longer, and the taps from
+#: which on that is faster.
+_FEW_WINDOWS, _LONG_WINDOW = 16, 8
 
 Tables = tuple[WindowTable, ...]
 #: From values to sums over windows of one dimension.
@@ -170,6 +174,26 @@ def argmax(values: jax.Array, table: WindowTable) -> jax.Array:
         return value, column[None, :, None]
 
     return _fold_argmax(read, table.index.T)
+
+
+def argmax_cpu(values: jax.Array, table: WindowTable) -> jax.Array:
+    """Computes ``argmax``; reads each of a few windows of neighbours as a whole."""
+    index, counts = table.index, table.counts
+    neighbours = table.step == 1 and counts.all()
+    few = table.outputs <= _FEW_WINDOWS and table.shape[1] >= _LONG_WINDOW
+    if not (neighbours and few) or values.size == 0:
+        return argmax(values, table)
+
+    def first_greatest(start: int, length: int) -> jax.Array:
+        # XLA for a CPU computes maxima of integers side by side, and may lose a NaN of floats
+        # (https://github.com/openxla/xla/issues/21461).
+        keys = sort_keys(jax.lax.slice_in_dim(values, start, start + length, axis=1))
+        position = start + jax.lax.broadcasted_iota(jnp.int32, keys.shape, 1)
+        equal = keys == keys.max(axis=1, keepdims=True)
+        return jnp.where(equal, position, table.inputs).min(axis=1, keepdims=True)
+
+    windows = zip(index[:, 0].tolist(), counts.tolist(), strict=True)
+    return fence(jnp.concatenate([first_greatest(*window) for window in windows], axis=1))
 
 
 def argmax_from(values: jax.Array, start: jax.Array, length: int) -> jax.Array:
@@ -322,7 +346,5 @@ def pick_transpose_atomic_kernel(
     large = max(picked.size, math.prod(shape)) > MAX_ELEMENTS
     if picked.size == 0 or large or not table.overlapping:
         return pick_transpose_xla(picked, index, table=table)
-    converted = convert(picked, accumulator(picked.dtype))
-    zeros = vary_like(jnp.zeros(shape, converted.dtype), converted, index)
-    out = scatter_kernels.atomic(zeros, index, converted, reduction=ADD, launch=launch)
-    return convert(out, picked.dtype)
+    zeros = vary_like(jnp.zeros(shape, picked.dtype), picked, index)
+    return scatter_accumulate.atomic_kernel(zeros, index, picked, reduction=ADD, launch=launch)

@@ -52,12 +52,14 @@ class Action:
         path: The path that the op takes.
         alert: The alert that is given before that; None for no alert.
         fill: Whether fresh memory is filled with a known value.
+        serial: Whether the atomic path keeps an order, since the platform does not race.
         row: Id of the row that decided; None if no row did.
     """
 
     path: Path = "atomic"
     alert: Alert | None = None
     fill: bool = False
+    serial: bool = False
     row: str | None = None
 
 
@@ -86,11 +88,13 @@ class Decision:
         """The decision for derivatives of an op that gives the same bits in every order.
 
         Such an op (a minimum, for example) may take the atomic path in the deterministic mode. Its
-        derivatives are sums of contributions, which need the ordered path.
+        derivatives are sums of contributions, which need the ordered path, unless the platform does
+        not race.
         """
 
         def ordered(action: Action) -> Action:
             computes = action.row is not None and action.alert is None and not action.fill
+            computes = computes and not action.serial
             return dataclasses.replace(action, path="ordered") if computes else action
 
         return dataclasses.replace(
@@ -102,7 +106,7 @@ class Decision:
     @property
     def alerts(self) -> tuple[tuple[str, Alert], ...]:
         """Pairs of a platform and its alert; a stand-in has the alert of its other platform."""
-        alerts = ((platform, self.on(platform).alert) for platform in spec.load().platforms)
+        alerts = ((platform, self.on(platform).alert) for platform in spec.platforms())
         return tuple((platform, alert) for platform, alert in alerts if alert is not None)
 
 
@@ -213,6 +217,8 @@ def _action(
         return Action(alert=Alert(kind, caller, row.id, mode.profile), row=row.id)
     if answer.behaviour == "fill":
         return Action(fill=True, row=row.id)
+    if not mode.portable and spec.is_serial(row, device, rules):
+        return Action(serial=True, row=row.id)
     order = rules.orders[row.order] if row.order is not None else None
     order_free = order is not None and any(_holds(when, facts) for when in order.order_free_when)
     return Action(path="atomic" if order_free else "ordered", row=row.id)

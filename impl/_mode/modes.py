@@ -38,7 +38,7 @@ class Mode:
 
     enabled: bool = False
     warn_only: bool = False
-    profile: str = dataclasses.field(default_factory=lambda: spec.load().default_profile)
+    profile: str = dataclasses.field(default_factory=spec.default_profile)
     guarantee: Guarantee = "run_to_run"
 
     @property

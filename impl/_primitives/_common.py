@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import jax
-from jax.extend.core import Primitive
+import jax.numpy as jnp
 from jax.interpreters import ad, mlir, xla
 
 import spec
 from impl._core import jax_internals, symbolic_sizes
+from impl._core.jax_internals import Primitive
 from impl._core.numerics import isolate
+from impl._exact import arithmetic
 from impl._kernels.launch import Launch
 from impl._lowerings import _partitioning
 from impl._lowerings._partitioning import Axes
@@ -32,16 +35,25 @@ class Lowerings:
         cpu: XLA operations that are fast on a CPU, and rely on its scatter being serial.
         xla: XLA operations that give the same bits on any device.
         kernel: Launches a Pallas kernel for CUDA; takes ``launch`` beside the parameters.
+        anywhere: XLA operations for several devices, if their sums are exact, so that XLA may
+            partition them. The others are then exact too, in 64 bits. None if devices share work by
+            the primitive's own axes.
     """
 
     cpu: Function
     xla: Function
     kernel: Function
+    anywhere: Function | None = None
 
     @staticmethod
     def without_kernel(cpu: Function, xla: Function) -> Lowerings:
         """Returns lowerings whose XLA operations serve as the kernel, since XLA fuses them."""
         return Lowerings(cpu, xla, drop_parameter("launch", xla))
+
+    def map(self, function: Callable[[Function], Function]) -> Lowerings:
+        """Returns the lowerings that a function makes of these."""
+        anywhere = None if self.anywhere is None else function(self.anywhere)
+        return Lowerings(function(self.cpu), function(self.xla), function(self.kernel), anywhere)
 
     def choose(self, platform: str, decision: Decision, *, exported: bool = False) -> Function:
         """Returns the lowering for ``platform``, or its stand-in under emulation.
@@ -96,22 +108,42 @@ def new_primitive(
         name = platform or "other"
         action = decision.on(name)
         exported = jax_internals.exports(context)
-        chosen = paths[action.path].choose(name, decision, exported=exported)
+        path = paths[action.path]
+        chosen = path.choose(name, decision, exported=exported)
+        # Integers are exact in every order and every width.
+        is_exact = path.anywhere is not None and _is_inexact(context)
+        if path.anywhere is not None and _partitioning.is_partitioned(context):
+            chosen = path.anywhere
         function: Function = functools.partial(chosen, **params)
         # XLA contracts no product with a sum for CUDA.
         if adds and name != "cuda":
             function = _on_isolated(function)
         op = spec.load().row(action.row).op if action.row else primitive.name
-        return _partitioning.lower(
-            _with_sizes(op, function),
-            axes if action.path == "ordered" else _partitioning.LEFT_TO_XLA,
-            context,
-            *args,
-            multiple_results=multiple_results,
-        )
+        is_shared = action.path == "ordered" and path.anywhere is None
+        with _exact_arithmetic(name) if is_exact else contextlib.nullcontext():
+            return _partitioning.lower(
+                _with_sizes(op, function),
+                axes if is_shared else _partitioning.LEFT_TO_XLA,
+                context,
+                *args,
+                multiple_results=multiple_results,
+            )
 
     register_per_platform(primitive, rule)
     return primitive
+
+
+def _is_inexact(context: Any) -> bool:
+    """Returns whether a lowering rule is about floats or complex numbers."""
+    return any(jnp.issubdtype(each.dtype, jnp.inexact) for each in context.avals_in)
+
+
+@contextlib.contextmanager
+def _exact_arithmetic(platform: str) -> Iterator[None]:
+    """Enters the scope in which functions of ``impl._exact`` are traced for a platform."""
+    are_kept = arithmetic.are_kept_on([platform])
+    with arithmetic.wide(), arithmetic.where_subnormals(are_kept=are_kept):
+        yield
 
 
 def _on_isolated(function: Function) -> Function:
@@ -140,7 +172,7 @@ def register_per_platform(primitive: Primitive, rule: Callable[..., Any]) -> Non
     For all other platforms ``platform`` is None.
     """
     mlir.register_lowering(primitive, functools.partial(rule, None))
-    for platform in spec.load().platforms:
+    for platform in spec.platforms():
         mlir.register_lowering(primitive, functools.partial(rule, platform), platform=platform)
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir, xla
 
+from impl._core.jax_internals import Primitive
 from impl._core.numerics import accumulator, convert, isolate, product, quotient, square_root
 from impl._core.shard_axes import aligned
 from impl._primitives import _common

@@ -16,15 +16,14 @@ from typing import Any, Literal, TypeAlias
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 
+from impl._core.jax_internals import Primitive
 from impl._core.shard_axes import aligned
 from impl._lowerings import blend as lowerings
-from impl._lowerings import scatter_accumulate, scatter_accumulate_cpu
 from impl._lowerings._partitioning import Axes
 from impl._mode.decide import Decision, Path
-from impl._primitives import _common
+from impl._primitives import _common, scatter_accumulate
 
 Role: TypeAlias = Literal["values", "weights", "sums"]
 _ROLES: tuple[Role, ...] = ("values", "weights", "sums")
@@ -37,7 +36,7 @@ def blend(
 
     Each sum adds its rounded products from the first tap to the last. The gradient of ``weights``
     adds products from the first column to the last. The gradient of ``values`` adds contributions
-    by position, then by tap; on the ordered path in the spec's panel order.
+    by position, then by tap; on the ordered path exactly.
 
     Args:
         values: Floats, shape [outer, size, inner].
@@ -108,23 +107,10 @@ def _batch(role: Role, args: Any, dims: Any, **params: Any) -> Any:
     return _common.split_batch(out, size, batched[0].shape[1]), 0
 
 
-def _values_by(cpu: Any, xla: Any, kernel: Any) -> _common.Lowerings:
-    """Returns the lowerings of the values by those of a scatter."""
-    by = functools.partial(functools.partial, lowerings.values_by_scatter)
-    return _common.Lowerings(by(cpu), by(xla), by(kernel))
-
-
-# A CPU takes the ordered lowering on both paths, since that needs the least memory.
-_values_atomic = _values_by(
-    scatter_accumulate_cpu.ordered_cpu,
-    scatter_accumulate.atomic_xla,
-    scatter_accumulate.atomic_kernel,
-)
-_values_ordered = _values_by(
-    scatter_accumulate_cpu.ordered_cpu,
-    scatter_accumulate.ordered_xla,
-    scatter_accumulate.ordered_kernel,
-)
+# The scatter of each lowering becomes that of the values.
+_by_scatter = functools.partial(functools.partial, lowerings.values_by_scatter)
+_values_atomic = scatter_accumulate.sums_of_products["atomic"].map(_by_scatter)
+_values_ordered = scatter_accumulate.sums_of_products["ordered"].map(_by_scatter)
 _weights = _common.Lowerings(lowerings.weights_cpu, lowerings.weights_xla, lowerings.weights_xla)
 _sums = _common.Lowerings(lowerings.sums_cpu, lowerings.sums_xla, lowerings.sums_xla)
 

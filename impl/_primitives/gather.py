@@ -11,11 +11,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir, xla
 
 from impl._core import jax_internals
 from impl._core.axes import within
+from impl._core.jax_internals import Primitive
 from impl._core.shard_axes import aligned, vary_like
 from impl._lowerings import _partitioning
 from impl._mode.decide import Decision

@@ -88,7 +88,7 @@ def _paths(by: Running) -> dict[Any, _common.Lowerings]:
     def lowerings_of(cpu: Any, xla: Any, kernel: Any) -> _common.Lowerings:
         return _common.Lowerings(*(functools.partial(f, by=by) for f in (cpu, xla, kernel)))
 
-    ordered = lowerings_of(lowerings.ordered_cpu, lowerings.ordered_xla, lowerings.ordered_kernel)
+    ordered = lowerings_of(lowerings.ordered_xla, lowerings.ordered_xla, lowerings.ordered_kernel)
     if by != "add":  # Only running sums have an atomic lowering.
         return {"atomic": ordered, "ordered": ordered}
     atomic = lowerings_of(lowerings.atomic_xla, lowerings.atomic_xla, lowerings.atomic_kernel)

@@ -18,7 +18,11 @@ from impl._core import reductions
 from impl._core.reductions import Reduction, ReductionName
 from impl._core.shard_axes import aligned
 from impl._lowerings import scatter_accumulate as lowerings
-from impl._lowerings import scatter_accumulate_cpu, scatter_accumulate_extreme
+from impl._lowerings import (
+    scatter_accumulate_cpu,
+    scatter_accumulate_exact,
+    scatter_accumulate_extreme,
+)
 from impl._lowerings._partitioning import Axes
 from impl._mode.decide import Decision, Path
 from impl._primitives import _common
@@ -34,9 +38,9 @@ def scatter_accumulate(
 ) -> jax.Array:
     """Combines ``updates`` with ``operand`` along its middle axis.
 
-    On the ordered path sums and products are in the spec's panel order. That order applies to each
-    element of the outer and inner axes by itself, so batching changes no bits. Minima and maxima
-    are the same in every order; a NaN is below and above every number.
+    On the ordered path sums are exact, and products are in the spec's panel order. Both apply to
+    each element of the outer and inner axes by itself, so batching changes no bits. Minima and
+    maxima are the same in every order; a NaN is below and above every number.
 
     Args:
         operand: Shape [outer, size, inner].
@@ -112,14 +116,35 @@ def _fold_paths(reduction: Reduction) -> dict[Path, _common.Lowerings]:
         return run
 
     xla, kernel = with_reduction(lowerings.atomic_xla), with_reduction(lowerings.atomic_kernel)
-    return {
-        "atomic": _common.Lowerings(xla, xla, kernel),
-        "ordered": _common.Lowerings(
+    if reduction is reductions.ADD:
+        ordered = _common.Lowerings(
+            cpu=ordered_for_floats(scatter_accumulate_exact.exact_cpu, xla),
+            xla=ordered_for_floats(scatter_accumulate_exact.exact_anywhere, xla),
+            kernel=ordered_for_floats(scatter_accumulate_exact.exact_device, kernel),
+            anywhere=ordered_for_floats(scatter_accumulate_exact.exact_anywhere, xla),
+        )
+    else:
+        ordered = _common.Lowerings(
             cpu=ordered_for_floats(with_reduction(scatter_accumulate_cpu.ordered_cpu), xla),
             xla=ordered_for_floats(with_reduction(lowerings.ordered_xla), xla),
             kernel=ordered_for_floats(with_reduction(lowerings.ordered_kernel), kernel),
-        ),
-    }
+        )
+    return {"atomic": _common.Lowerings(xla, xla, kernel), "ordered": ordered}
+
+
+#: The paths of sums whose contributions are products. The one of a CPU computes some products at a
+#: time, which needs less memory.
+sums_of_products: dict[Path, _common.Lowerings] = {
+    "atomic": _common.Lowerings(
+        scatter_accumulate_cpu.source_cpu, lowerings.atomic_xla, lowerings.atomic_kernel
+    ),
+    "ordered": _common.Lowerings(
+        cpu=scatter_accumulate_exact.exact_cpu,
+        xla=scatter_accumulate_exact.exact_anywhere,
+        kernel=scatter_accumulate_exact.exact_device,
+        anywhere=scatter_accumulate_exact.exact_anywhere,
+    ),
+}
 
 
 def _extreme_paths(reduction: Reduction) -> dict[Path, _common.Lowerings]:

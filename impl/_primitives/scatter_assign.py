@@ -7,10 +7,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir, xla
 
 from impl._core import jax_internals
+from impl._core.jax_internals import Primitive
 from impl._core.shard_axes import aligned
 from impl._lowerings import _partitioning
 from impl._lowerings import scatter_assign as lowerings

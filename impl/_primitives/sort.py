@@ -6,10 +6,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 
 from impl._core import jax_internals
+from impl._core.jax_internals import Primitive
 from impl._lowerings import sort as lowerings
 from impl._lowerings._partitioning import Axes
 from impl._mode.decide import Decision

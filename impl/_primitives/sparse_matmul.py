@@ -11,15 +11,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 
+from impl._core.jax_internals import Primitive
 from impl._core.shard_axes import aligned
-from impl._lowerings import scatter_accumulate, scatter_accumulate_cpu
 from impl._lowerings import sparse_matmul as lowerings
-from impl._lowerings._partitioning import Axes
 from impl._mode.decide import Decision
-from impl._primitives import _common
+from impl._primitives import _common, scatter_accumulate
 from impl._primitives.alert import alert
 
 
@@ -35,7 +33,7 @@ def sparse_matmul(
 ) -> jax.Array:
     """Adds the product of each element and its row of ``dense`` to the element's row of the result.
 
-    On the ordered path products are added in the spec's panel order, in the order of the elements.
+    On the ordered path products are added exactly.
 
     Args:
         data: The elements, shape [outer, elements].
@@ -163,39 +161,32 @@ def _batch_sparse_matmul(args: Any, dims: Any, **params: Any) -> Any:
 _without_pullback = functools.partial(_common.drop_parameter, "pullback")
 
 
-def _by_scatter(cpu: Any, xla: Any, kernel: Any) -> _common.Lowerings:
-    """Returns the lowerings of the product by those of a scatter."""
-    functions = (functools.partial(lowerings.multiply, scatter) for scatter in (cpu, xla, kernel))
-    return _common.Lowerings(*map(_without_pullback, functions))
+def _by_scatter(scatter: Any) -> Any:
+    """Returns the lowering of the product by that of a scatter."""
+    return _without_pullback(functools.partial(lowerings.multiply, scatter))
 
 
-_samples = _common.Lowerings.without_kernel(
-    _without_pullback(lowerings.sample_cpu), _without_pullback(lowerings.sample_xla)
-)
+_exact_sample = _without_pullback(lowerings.sample_exact)
 
 sparse_matmul_p = _common.new_primitive(
     "samebits_sparse_matmul",
     _abstract_sparse_matmul,
-    {
-        # A CPU takes the ordered lowering on both paths, since that needs the least memory.
-        "atomic": _by_scatter(
-            scatter_accumulate_cpu.ordered_cpu,
-            scatter_accumulate.atomic_xla,
-            scatter_accumulate.atomic_kernel,
-        ),
-        "ordered": _by_scatter(
-            scatter_accumulate_cpu.ordered_cpu,
-            scatter_accumulate.ordered_xla,
-            scatter_accumulate.ordered_kernel,
-        ),
-    },
-    axes=Axes("o, o, o, o.i -> o.i"),
+    {path: by.map(_by_scatter) for path, by in scatter_accumulate.sums_of_products.items()},
 )
 sample_p = _common.new_primitive(
     "samebits_sparse_sample",
     _abstract_sample,
-    {"atomic": _samples, "ordered": _samples},
-    axes=Axes("o, o, oe, oe -> oe"),
+    {
+        "atomic": _common.Lowerings.without_kernel(
+            _without_pullback(lowerings.sample_cpu), _without_pullback(lowerings.sample_xla)
+        ),
+        "ordered": _common.Lowerings(
+            cpu=_without_pullback(lowerings.sample_exact_cpu),
+            xla=_exact_sample,
+            kernel=_common.drop_parameter("launch", _exact_sample),
+            anywhere=_exact_sample,
+        ),
+    },
 )
 ad.primitive_jvps[sparse_matmul_p] = functools.partial(_jvp, sparse_matmul_p, (0, 3))
 ad.primitive_jvps[sample_p] = functools.partial(_jvp, sample_p, (0, 1))

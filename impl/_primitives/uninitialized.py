@@ -10,9 +10,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import Primitive
 from jax.interpreters import mlir, xla
 
+from impl._core.jax_internals import Primitive
 from impl._core.numerics import fill_value
 from impl._mode.decide import Decision
 from impl._primitives._common import register_per_platform

@@ -6,11 +6,14 @@ import functools
 from typing import Any
 
 import jax
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching
+import jax.numpy as jnp
+from jax.interpreters import ad, batching, xla
 
+from impl._core import jax_internals
+from impl._core.jax_internals import Primitive
 from impl._core.shard_axes import aligned
 from impl._core.window_table import WindowTable
+from impl._lowerings import _partitioning
 from impl._lowerings import windows as lowerings
 from impl._lowerings._partitioning import Axes
 from impl._mode.decide import Decision
@@ -52,7 +55,6 @@ def pick(
     return pick_p.bind(*operands, table=table, decision=decision)  # type: ignore[no-any-return]
 
 
-@functools.partial(jax.jit, static_argnames="table")
 def argmax(values: jax.Array, table: WindowTable) -> jax.Array:
     """Finds the maximum of each window along an axis.
 
@@ -66,7 +68,7 @@ def argmax(values: jax.Array, table: WindowTable) -> jax.Array:
     Returns:
         Its position, int32, shape [outer, outputs, inner].
     """
-    return lowerings.argmax(jax.lax.stop_gradient(values), table)
+    return argmax_p.bind(values, table=table)  # type: ignore[no-any-return]
 
 
 @functools.partial(jax.jit, static_argnames="length")
@@ -118,6 +120,23 @@ def _batch(primitive: Primitive, args: Any, dims: Any, **params: Any) -> Any:
     return _common.split_batch(out, size, batched[0].shape[1]), 0
 
 
+def _abstract_argmax(values: Any, *, table: WindowTable) -> Any:
+    int32 = jnp.dtype(jnp.int32)
+    return jax_internals.type_of(values, (values, 0), table.outputs, (values, 2), dtype=int32)
+
+
+def _argmax_rule(platform: str | None, context: Any, values: Any, *, table: WindowTable) -> Any:
+    lowering = lowerings.argmax_cpu if platform == "cpu" else lowerings.argmax
+    function = functools.partial(lowering, table=table)
+    axes = Axes("o.i -> o.i")
+    return _partitioning.lower(function, axes, context, values, multiple_results=False)
+
+
+def _argmax_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+    out = argmax_p.bind(*primals, **params)
+    return out, _common.zero_tangent(out)
+
+
 def _abstract_pick(values: Any, index: Any, *, table: WindowTable, decision: Decision) -> Any:
     return values.update(shape=index.shape, weak_type=False)
 
@@ -153,6 +172,11 @@ sum_p = _common.new_primitive(
     },
     axes=Axes("l -> l"),
 )
+#: Every path and every device finds the same position, so it has no decision.
+argmax_p = Primitive("samebits_window_argmax")
+argmax_p.def_impl(functools.partial(xla.apply_primitive, argmax_p))
+argmax_p.def_abstract_eval(_abstract_argmax)
+_common.register_per_platform(argmax_p, _argmax_rule)
 _pick = _common.Lowerings.without_kernel(
     _without_table(lowerings.pick_cpu), _without_table(lowerings.pick_xla)
 )
@@ -185,5 +209,6 @@ ad.primitive_transposes[sum_p] = _transpose_sum
 for _primitive, _other in ((pick_p, pick_transpose_p), (pick_transpose_p, pick_p)):
     ad.primitive_jvps[_primitive] = functools.partial(_linear_jvp, _primitive.bind)
     ad.primitive_transposes[_primitive] = functools.partial(_transpose_into, _other)
-for _primitive in (sum_p, pick_p, pick_transpose_p):
+ad.primitive_jvps[argmax_p] = _argmax_jvp
+for _primitive in (sum_p, pick_p, pick_transpose_p, argmax_p):
     batching.primitive_batchers[_primitive] = functools.partial(_batch, _primitive)

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core import dropout as dropout_arguments
 from impl.nn._recurrent import Layer, State, accumulator_of
 
@@ -239,14 +239,17 @@ def lengths_of(function: str, lengths: Any, steps: int, batch: int) -> jax.Array
             f"{function}(): Expected lengths of shape [{batch}], one for each sequence of the "
             f"batch, but got {list(array.shape)}"
         )
-    known = arguments.known(lengths)
-    if known is not None and np.any(wrong := (known < 1) | (known > steps)):
-        position = int(np.argmax(wrong))
-        raise RuntimeError(
-            f"{function}(): Length of all samples has to be greater than 0 and at most the number "
-            f"of steps, {steps}, but got {known[position]} at position {position} of argument "
-            "'lengths'"
-        )
+
+    def check(known: np.ndarray[Any, Any]) -> None:
+        if np.any(wrong := (known < 1) | (known > steps)):
+            position = int(np.argmax(wrong))
+            raise RuntimeError(
+                f"{function}(): Length of all samples has to be greater than 0 and at most the "
+                f"number of steps, {steps}, but got {known[position]} at position {position} of "
+                "argument 'lengths'"
+            )
+
+    eager.when_known(check, lengths)
     return array
 
 

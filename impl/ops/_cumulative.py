@@ -12,7 +12,7 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.axes import three_axes
 from impl._core.numerics import accumulator, convert
@@ -61,6 +61,7 @@ def _converted(function: str, input: jax.Array, dtype: jax.typing.DTypeLike) -> 
             "complex dtype"
         )
     if jnp.iscomplexobj(input) and kind != "complex":
+        eager.refuse()  # A compiled program would warn at its first call alone.
         warnings.warn(
             f"{function}(): casting {input.dtype} to {target} discards the imaginary part",
             UserWarning,
@@ -76,7 +77,8 @@ def along(values: jax.Array, by: Running, dim: int, decision: Decision) -> jax.A
     float16 and bfloat16 are computed in float32, in derivatives too, and rounded once.
     """
     floating = arguments.dtype_kind(values.dtype) == "floating"
-    wide = accumulator(values.dtype) if floating else values.dtype
+    # Sums and their derivatives are sums, which are computed so in any case.
+    wide = accumulator(values.dtype) if floating and by != "add" else values.dtype
     lanes = convert(three_axes(alert(values, decision), dim), wide)
     return convert(scan(lanes, decision=decision, by=by), values.dtype).reshape(values.shape)
 

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import jax
-from jax.experimental.sparse import BCOO, BCSR
 
 import spec
 from impl._core import arguments, eager
@@ -19,13 +18,13 @@ from impl._mode.decide import decide
 from impl._primitives.alert import alert
 from impl._primitives.matmul import matmul
 from impl.ops import _sparse
-from impl.ops._sparse import Sparse
+from impl.ops._sparse import Sparse, is_sparse
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 #: A left operand, dense or sparse.
-Left: TypeAlias = Array | Sparse
+Left: TypeAlias = "Array | Sparse"
 
 
 def left(function: str, input: Any) -> jax.Array | Sparse:
@@ -35,7 +34,7 @@ def left(function: str, input: Any) -> jax.Array | Sparse:
         RuntimeError: A sparse ``input`` has dense dimensions or an index that is out of range.
         TypeError: ``input`` is neither an array nor sparse.
     """
-    if isinstance(input, BCOO | BCSR):
+    if is_sparse(input):
         return sparse(function, "input", input)
     return arguments.array(function, "input", input)
 
@@ -47,7 +46,7 @@ def sparse(function: str, name: str, value: Any) -> Sparse:
         RuntimeError: It has dense dimensions or an index that is out of range.
         TypeError: It is not sparse.
     """
-    if not isinstance(value, BCOO | BCSR):
+    if not is_sparse(value):
         raise TypeError(
             f"{function}(): argument '{name}' must be a jax.experimental.sparse.BCOO or BCSR, not "
             f"{type(value).__name__}; {function.rpartition('.')[2]} takes what is dense"
@@ -121,10 +120,11 @@ def product(
     """
     facts = {"dtype": arguments.dtype_kind(input.dtype), "input_ndim": input.ndim, **others}
     decision, pullback = decide(function, **facts), decide(function, "backward", **facts)
-    if isinstance(input, BCOO | BCSR):
+    if is_sparse(input):
         out = _sparse.product(input, other, decision=decision, pullback=pullback)
     else:
-        operands = (value if value.ndim == 3 else value[None] for value in (input, other))
+        dense: tuple[Any, ...] = (input, other)
+        operands = (value if value.ndim == 3 else value[None] for value in dense)
         out = matmul(*operands, decision=decision, pullback=pullback)
     # The alert is attached to the result. A gradient reads the operands again, and would repeat an
     # alert attached to one of them.
@@ -133,7 +133,7 @@ def product(
 
 def library_facts(input: jax.Array | Sparse) -> dict[str, spec.FactValue]:
     """Returns the facts of products that NVIDIA's libraries may compute."""
-    return {"sparse": isinstance(input, BCOO | BCSR), "cublas_workspace_config": _workspace()}
+    return {"sparse": is_sparse(input), "cublas_workspace_config": _workspace()}
 
 
 def _workspace() -> str:

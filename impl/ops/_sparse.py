@@ -7,21 +7,41 @@ the sparse primitive.
 from __future__ import annotations
 
 import math
-from typing import TypeAlias
+import sys
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.experimental.sparse import BCOO, BCSR
 
-from impl._core import arguments
+from impl._core import eager
 from impl._core.axes import index_dtype, within
 from impl._core.numerics import accumulator, convert
 from impl._mode.decide import Decision
 from impl._primitives.sparse_matmul import sparse_matmul
 
+if TYPE_CHECKING:
+    from jax.experimental.sparse import BCOO, BCSR
+
+#: The module of sparse matrices. It imports SciPy, which takes longer than all of this package:
+#: where nobody imported it, nothing is sparse.
+_MODULE = "jax.experimental.sparse"
 #: A sparse operand.
-Sparse: TypeAlias = BCOO | BCSR
+Sparse: TypeAlias = "BCOO | BCSR"
+
+
+def is_sparse(value: Any) -> TypeGuard[Sparse]:
+    """Returns whether a value is a BCOO or a BCSR."""
+    return _is_one_of(value, "BCOO", "BCSR")
+
+
+def _has_coordinates(value: Sparse) -> TypeGuard[BCOO]:
+    return _is_one_of(value, "BCOO")
+
+
+def _is_one_of(value: Any, *names: str) -> bool:
+    module = sys.modules.get(_MODULE)
+    return isinstance(value, tuple(getattr(module, name) for name in names if module is not None))
 
 
 def check(function: str, name: str, value: Sparse) -> None:
@@ -39,28 +59,28 @@ def check(function: str, name: str, value: Sparse) -> None:
             f"{function}(): {name} must have 0 dense dims, but has {value.n_dense}; make them "
             "sparse (bcoo_update_layout)"
         )
-    indices = arguments.known(value.indices)
-    if indices is None:
-        return
-    if isinstance(value, BCOO):
-        limits = np.asarray(value.shape[value.n_batch :], np.int64)
-        outside = (indices < 0) | (indices > limits)
-    else:
-        starts = arguments.known(value.indptr)
-        if starts is None:
-            return
-        limits = np.asarray(value.shape[-1], np.int64)
+    shape, first = value.shape, value.n_batch if _has_coordinates(value) else value.ndim - 1
+
+    def check_indices(indices: np.ndarray, stored: Any = True) -> None:
+        outside = stored & ((indices < 0) | (indices > np.asarray(shape[first:], np.int64)))
+        if outside.any():
+            position = tuple(int(i) for i in np.argwhere(outside)[0])
+            dim = first + position[-1] if len(shape) - first > 1 else first
+            raise RuntimeError(
+                f"{function}(): index {indices[position]} is out of bounds for dimension {dim} "
+                f"with size {shape[dim]}, at position {list(position)} of the indices of '{name}'; "
+                f"allowed are 0 to {shape[dim] - 1}, and {shape[dim]} for padding"
+            )
+
+    def check_rows(indices: np.ndarray, starts: np.ndarray) -> None:
         _check_starts(function, name, starts, indices.shape[-1])
-        stored = np.arange(indices.shape[-1]) < starts[..., -1:]
-        outside = stored & ((indices < 0) | (indices > limits))
-    if outside.any():
-        position = tuple(int(i) for i in np.argwhere(outside)[0])
-        dim = value.n_batch + position[-1] if isinstance(value, BCOO) else value.ndim - 1
-        raise RuntimeError(
-            f"{function}(): index {indices[position]} is out of bounds for dimension {dim} with "
-            f"size {value.shape[dim]}, at position {list(position)} of the indices of '{name}'; "
-            f"allowed are 0 to {value.shape[dim] - 1}, and {value.shape[dim]} for padding"
-        )
+        check_indices(indices, np.arange(indices.shape[-1]) < starts[..., -1:])
+
+    if _has_coordinates(value):
+        eager.when_known(check_indices, value.indices)
+    else:
+        rows: Any = value  # A type guard says nothing of what is not guarded.
+        eager.when_known(check_rows, rows.indices, rows.indptr)
 
 
 def _check_starts(function: str, name: str, starts: np.ndarray, elements: int) -> None:
@@ -124,12 +144,13 @@ def _elements(input: Sparse) -> tuple[jax.Array, jax.Array, jax.Array]:
 
 def _indices(input: Sparse) -> jax.Array:
     """Returns indices as BCOO stores them, shape [*batch, elements, sparse dimensions]."""
-    rows, columns = (math.prod(input.shape[:-2]) * input.shape[i] for i in (-2, -1))
-    dtype = jnp.promote_types(input.indices.dtype, index_dtype(max(rows, columns)))
+    sides = [math.prod(input.shape[:-2]) * input.shape[i] for i in (-2, -1)]
+    dtype = jnp.promote_types(input.indices.dtype, index_dtype(max(sides)))
     batch, indices = input.shape[: input.n_batch], input.indices.astype(dtype)
-    if isinstance(input, BCOO):
+    if _has_coordinates(input):
         return jnp.broadcast_to(indices, (*batch, *indices.shape[-2:]))
-    pair = _rows_of(input.indptr, input.nse).astype(dtype), indices
+    rows: Any = input  # It has rows.
+    pair = _rows_of(rows.indptr, input.nse).astype(dtype), indices
     return jnp.stack([jnp.broadcast_to(a, (*batch, input.nse)) for a in pair], axis=-1)
 
 

@@ -75,27 +75,32 @@ def bincount(
 
 
 def _length(input: Any, minlength: int, length: int | None) -> int:
-    known = not isinstance(input, jax.core.Tracer)
     if length is not None:
         length = arguments.integer(_NAME, "length", length)
         if length < minlength:
             raise RuntimeError(
                 f"{_NAME}(): length must not be below minlength, but got {length} and {minlength}"
             )
-    elif not known:
+        eager.when_known(_check_values, input)
+        return length
+    values = arguments.known(input)
+    if values is None:
         raise TypeError(
             f"{_NAME}(): the length of the result depends on the values of 'input', which are not "
-            "known under jit; pass length=, as for jax.numpy.bincount"
+            "known under jit, or where other processes have a part of it; pass length=, as for "
+            "jax.numpy.bincount"
         )
-    values = np.asarray(input) if known else np.zeros(0, int)
+    _check_values(values)
+    return max(minlength, int(values.max()) + 1 if values.size else 0)
+
+
+def _check_values(values: np.ndarray[Any, Any]) -> None:
     if values.size and values.min() < 0:
         position = int(np.argmin(values))
         raise RuntimeError(
             f"{_NAME} only supports 1-d non-negative integral inputs, but got "
             f"{values[position]} at position {position}"
         )
-    largest = int(values.max()) + 1 if values.size else 0
-    return max(minlength, largest) if length is None else length
 
 
 def _bins(input: Any, numbers: jax.Array, size: int) -> jax.Array:

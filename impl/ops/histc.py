@@ -6,6 +6,7 @@ bin. The counts are a scatter-accumulate of int32 ones, which is exact in every 
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -73,7 +74,8 @@ def histc(input: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> jax.Arra
         isolated(convert(jax.lax.stop_gradient(value), wide))
         for value in (alert(numbers, decision).reshape(-1), *ends)
     )
-    low, high = _range(flat, *ends)
+    # Ends that are known to differ need no pass over the elements.
+    low, high = ends if _are_apart(numbers.dtype, min, max) else _range(flat, *ends)
     counted = (low < high) & (flat >= low) & (flat <= high)
     if jnp.issubdtype(wide, jnp.floating):
         counted &= jnp.isfinite(low) & jnp.isfinite(high)
@@ -106,15 +108,23 @@ def _check_range(input: Any, dtype: jax.typing.DTypeLike, low: Any, high: Any) -
         return
     least, most = (end.astype(dtype).astype(_wide(dtype)) for end in ends)
     if least == most:
-        values = arguments.known(input)
-        if values is None:
+        eager.when_known(functools.partial(_check_range_of, number=least), input)
+    else:
+        _check_ends(least, most)
+
+
+def _check_range_of(values: np.ndarray[Any, Any], *, number: Any) -> None:
+    """Refuses the range of the elements, or that of a number if there are none."""
+    least = values.min().astype(number.dtype) if values.size else number
+    most = values.max().astype(number.dtype) if values.size else number
+    if least == most:
+        if not jnp.issubdtype(values.dtype, jnp.floating):
             return
-        if values.size:
-            least, most = values.min().astype(least.dtype), values.max().astype(least.dtype)
-        if least == most:
-            if not jnp.issubdtype(dtype, jnp.floating):
-                return
-            least, most = least - 1, most + 1
+        least, most = least - 1, most + 1
+    _check_ends(least, most)
+
+
+def _check_ends(least: Any, most: Any) -> None:
     if not (np.isfinite(least) and np.isfinite(most)):
         raise RuntimeError(
             f"{_NAME}(): range of [{least}, {most}] is not finite; pass finite 'min' and 'max', "
@@ -124,6 +134,13 @@ def _check_range(input: Any, dtype: jax.typing.DTypeLike, low: Any, high: Any) -
         raise RuntimeError(
             f"{_NAME}(): max must be larger than min, but got a range of [{least}, {most}]"
         )
+
+
+def _are_apart(dtype: jax.typing.DTypeLike, low: Any, high: Any) -> bool:
+    """Returns whether the ends of the range are known, and differ."""
+    ends = [arguments.known(end) for end in (low, high)]
+    least, most = (None if end is None else end.astype(dtype) for end in ends)
+    return least is not None and most is not None and bool(least != most)
 
 
 def _range(flat: jax.Array, low: jax.Array, high: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -106,7 +106,8 @@ def _positions(repeats: Array, output_size: int | None) -> jax.Array:
         if output_size is None:
             raise TypeError(
                 f"{_NAME}(): the length of the result depends on the values of 'repeats', which "
-                "are not known under jit; pass output_size="
+                "are not known under jit, or where other processes have a part of it; pass "
+                "output_size="
             )
         ends = _ends(jnp.clip(jnp.asarray(repeats), 0, output_size), output_size)
         positions = jnp.searchsorted(ends, jnp.arange(output_size), side="right")

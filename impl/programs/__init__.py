@@ -9,15 +9,21 @@ To import ``impl`` without these rules, set the environment variable ``SAMEBITS_
 
 from __future__ import annotations
 
+import importlib
 import os
+import threading
 import warnings
+from typing import TYPE_CHECKING
 
-from impl._core import native_scatter
+from impl._core import later, native_scatter
+from impl._exact import arithmetic as arithmetic  # It makes a user context, which no thread may.
 from impl._mode import modes
-from impl.programs import _pins, _portable, _rules
-from impl.programs._comparison import Difference
-from impl.programs._difference import Recording, record
-from impl.programs._report import Finding, Report
+from impl.programs import _pins, _rules
+
+if TYPE_CHECKING:
+    from impl.programs._comparison import Difference
+    from impl.programs._difference import Recording, record
+    from impl.programs._report import Finding, Report
 
 __all__ = [
     "Difference",
@@ -29,6 +35,19 @@ __all__ = [
     "enable",
     "record",
 ]
+
+#: The modules of names that few programs use.
+_LATER = {
+    "Difference": "_comparison",
+    "Finding": "_report",
+    "Recording": "_difference",
+    "Report": "_report",
+    "record": "_difference",
+}
+
+
+if not TYPE_CHECKING:
+    __getattr__ = later.names(__name__, {name: f"impl.programs.{m}" for name, m in _LATER.items()})
 
 
 def disable() -> None:
@@ -71,10 +90,20 @@ def _warn_of_no_rules() -> None:
         )
 
 
+def _register_portable() -> None:
+    """Registers the rules of the guarantee when it is asked for, since they take long to import.
+
+    Programs that were compiled before are lowered again, because the guarantee is part of the key
+    of JAX's caches. It is called each time, for what another library made since.
+    """
+    with _registering:
+        importlib.import_module("impl.programs._portable").register()
+
+
+_registering = threading.Lock()
 modes.when_portable(_warn_of_no_rules)
 if os.environ.get("SAMEBITS_PROGRAMS", "1") != "0":
     _rules.register()
     if native_scatter.twins:
-        _portable.register()
-        modes.when_portable(_portable.register)
+        modes.when_portable(_register_portable)
         _pins.register()

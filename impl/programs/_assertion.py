@@ -38,7 +38,8 @@ def assert_deterministic(
     It holds for the mode of the calling thread. First ``impl.audit`` reads the program. Then a CPU
     runs it in several schedules of a GPU, in which the updates of scatters, the taps of pools and
     the instances of kernels have other orders. Last, the default device runs it again and again.
-    Arguments are copied for each run, so that functions may donate or change them. ::
+    Arguments are copied for each run, so that functions may donate or change them. Where several
+    processes have parts of them, each process has to call it. ::
 
         impl.testing.assert_deterministic(train_step, params, batch)
 
@@ -103,7 +104,7 @@ def _scheduled(
     function: Callable[..., Any], args: tuple[Any, ...], device: str, count: int
 ) -> Iterator[tuple[str, _Bits]]:
     """Yields the bits of a program in schedules of a GPU, through one compiled program."""
-    seed, cpu = Seed(), jax.devices("cpu")[0]
+    seed, cpu = Seed(), jax.local_devices(backend="cpu")[0]
     platform = spec.load().devices[device].platforms[0]
     with emulation.scope(Emulation(platform, seed=seed)), jax.default_device(cpu):
         runs = _runs(function, jax.tree.map(lambda leaf: _moved(leaf, cpu), args))
@@ -125,7 +126,16 @@ def _runs(function: Callable[..., Any], args: tuple[Any, ...]) -> Iterator[_Bits
 
 
 def _moved(leaf: Any, device: jax.Device) -> Any:
-    return jax.device_put(leaf, device) if isinstance(leaf, jax.Array) else leaf
+    return jax.device_put(_whole(leaf), device) if isinstance(leaf, jax.Array) else leaf
+
+
+def _whole(array: Any) -> Any:
+    """Returns an array, or its values if other processes have a part of it, which all then ask."""
+    if getattr(array, "is_fully_addressable", True):
+        return array
+    from jax.experimental import multihost_utils  # noqa: PLC0415  # Few programs need it.
+
+    return multihost_utils.process_allgather(array, tiled=True)
 
 
 def _copied(leaf: Any) -> Any:
@@ -140,7 +150,7 @@ def _bits(outputs: Any) -> _Bits:
 def _bytes(array: Any) -> bytes:
     if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
         array = jax.random.key_data(array)
-    return np.asarray(array).tobytes()
+    return np.asarray(_whole(array)).tobytes()
 
 
 def _compare(

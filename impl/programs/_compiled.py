@@ -178,6 +178,7 @@ def _facts(line: _Line, lines: list[_Line]) -> dict[str, spec.FactValue]:
         "ordered_path_fits": True,
         "overlapping": _overlaps(line),
         "float_atomics": False,
+        "unreduced": False,
     }
 
 

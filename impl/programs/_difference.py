@@ -12,9 +12,9 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import jax
 import numpy as np
-from jax.extend.core import jaxpr_as_fun
 
 from impl._core import jax_internals
+from impl._core.jax_internals import jaxpr_as_fun
 from impl._mode import compilation
 from impl.programs import _digests
 from impl.programs._comparison import Comparison, Difference, Words, unmarked

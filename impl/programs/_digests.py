@@ -16,9 +16,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.core import jaxpr_as_fun
 
 from impl._core import jax_internals
+from impl._core.jax_internals import jaxpr_as_fun
 from impl.programs._marks import Node, is_digested, opened, parts_of
 
 Values: TypeAlias = list[Any]

@@ -6,7 +6,8 @@ an equation. The audit also knows some values, such as indices that are an iota:
 
 The facts are: ``dtype`` and ``timed_kernels``; of scatters ``unique_indices``, ``one_update``,
 ``iota_indices``, ``same_value``, ``applies_function`` and ``ordered_path_fits``; of pools
-``overlapping`` and ``ordered_path_fits``; of kernels ``float_atomics``.
+``overlapping`` and ``ordered_path_fits``; of kernels ``float_atomics``; of changes of a sharding
+``unreduced``.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import spec
+from impl._core.jax_internals import shardings
 from impl._kernels.launch import MAX_ELEMENTS
 
 #: The scatters: the operands are the array, the indices and the updates.
@@ -28,6 +30,7 @@ SCATTERS = frozenset(
 )
 POOLS = frozenset({"select_and_scatter_add"})
 _KERNELS = frozenset({"pallas_call"})
+_RESHARDINGS = frozenset({"relayout", "reshard"})
 #: The largest number of elements whose indices are compared one by one.
 _LARGEST = 2**24
 
@@ -79,6 +82,8 @@ def facts(
         )
     elif name in _KERNELS:
         stated["float_atomics"] = _has_float_atomics(params["jaxpr"])
+    elif name in _RESHARDINGS:
+        stated["unreduced"] = any(map(shardings.is_unreduced, avals))
     return stated
 
 

@@ -13,10 +13,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import jax.numpy as jnp
-from jax.extend.core import Primitive
 
 from impl._core import jax_internals
-from impl._core.jax_internals import jaxprs
+from impl._core.jax_internals import Primitive, jaxprs
 from impl.programs import _linear
 from impl.programs._linear import Atom
 from impl.programs._part_rules import TERM, State

@@ -7,9 +7,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.extend.core import Primitive
 
 import spec
+from impl._core.jax_internals import Primitive
 from impl._core.reductions import ReductionName
 from impl._mode import emulation
 from impl._mode.decide import Action, Decision

@@ -13,10 +13,9 @@ from typing import Any, TypeAlias
 
 import jax
 from jax import lax
-from jax.extend.core import Primitive
 from jax.interpreters import ad
 
-from impl._core.jax_internals import initializers
+from impl._core.jax_internals import Primitive, initializers
 from impl._mode import modes
 from impl.programs import _rules
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Primitive
 
+from impl._core.jax_internals import Primitive
 from impl._core.numerics import accumulator, convert, isolate
 from impl._core.pool_choices import UNROLLED, Padding, Pool, chosen_taps, folded, sent
 

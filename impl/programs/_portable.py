@@ -14,12 +14,11 @@ from typing import Any
 import jax
 import numpy as np
 from jax import lax
-from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
 import spec
 from impl._core import jax_internals
-from impl._core.jax_internals import lowering, shardings
+from impl._core.jax_internals import Primitive, lowering, shardings
 from impl._core.numerics import fence
 from impl._exact import arithmetic, complex_numbers, scatter
 from impl._lowerings import _partitioning
@@ -88,7 +87,10 @@ def _lower(
         return original(context, *operands, **_portable_psum.with_joined_sums(params))
     if name.startswith("samebits_") or isinstance(params.get("decision"), Decision):
         return _own(original, anywhere, context, *operands, **params)
-    found = spec.portability(name, dtypes((*context.avals_in, *context.avals_out)))
+    avals = (*context.avals_in, *context.avals_out)
+    # JAX adds the terms that devices hold later, in any order.
+    is_left = any(map(shardings.is_unreduced, avals))
+    found = spec.portability("unreduced_psum" if is_left else name, dtypes(avals))
     if found is None or found.answer == "exact" or found.name == _ELSEWHERE:
         return original(context, *operands, **params)
     if found.answer == "refused":

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import spec
+from impl._core.jax_internals import shardings
 from impl.programs import _portable
 from impl.programs._walk import Site
 
@@ -42,6 +43,8 @@ def portability(name: str, equation: Any) -> spec.Portability | None:
         equation: The equation. One that draws from a key is lowered as another primitive.
     """
     avals = [variable.aval for variable in (*equation.invars, *equation.outvars)]
+    if any(map(shardings.is_unreduced, avals)):
+        return spec.portability("unreduced_psum", ())
     for aval in avals:
         kind = getattr(getattr(getattr(aval, "dtype", None), "_impl", None), "name", None)
         if name in _OF_A_DEVICE.get(str(kind), ()):

@@ -15,12 +15,11 @@ from typing import Any, Literal
 
 import jax
 from jax import lax
-from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
 import spec
 from impl._core import jax_internals, native_scatter
-from impl._core.jax_internals import lowering
+from impl._core.jax_internals import Primitive, lowering
 from impl._lowerings import _partitioning
 from impl._mode import emulation, modes
 from impl._mode.decide import Alert

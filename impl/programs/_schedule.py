@@ -12,10 +12,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Primitive
 
 from impl._core import native_scatter
-from impl._kernels.launch import permuted_index
+from impl._core.jax_internals import Primitive
+from impl._kernels.launch import scheduled
 from impl._mode.emulation import Seed
 from impl.programs import _pool_gradient
 
@@ -31,13 +31,12 @@ def permuted(
         *operands: The operands of the equation.
         **params: The parameters of the equation.
     """
-    value: jax.Array | int = seed if isinstance(seed, int) else _read(seed)
     if "dimension_numbers" not in params:
         taps = int(np.prod(params["window_dimensions"]))
-        order = _order(value, taps, salt=0)
+        order = scheduled(seed, taps, salt=0)
         return _pool_gradient.select_and_scatter_add(*operands, **params, order=order)
     operand, indices, updates = operands
-    indices, updates = _reordered(value, indices, updates, params["dimension_numbers"])
+    indices, updates = _reordered(seed, indices, updates, params["dimension_numbers"])
     # The order of sorted indices is no longer known.
     params = {**params, "indices_are_sorted": False}
     result: jax.Array = native_scatter.twins[primitive].bind(operand, indices, updates, **params)
@@ -56,29 +55,17 @@ def under(
         *operands: The operand, the indices and the updates.
     """
     operand, indices, updates = operands
-    value: jax.Array | int = seed if isinstance(seed, int) else _read(seed)
-    return function(operand, *_reordered(value, indices, updates, numbers))
+    return function(operand, *_reordered(seed, indices, updates, numbers))
 
 
 def _reordered(
-    seed: jax.Array | int, indices: jax.Array, updates: jax.Array, numbers: Any
+    seed: int | Seed, indices: jax.Array, updates: jax.Array, numbers: Any
 ) -> tuple[jax.Array, jax.Array]:
     of_index = [a for a in range(updates.ndim) if a not in numbers.update_window_dims]
     for axis in range(indices.ndim - 1):
         if axis in numbers.scatter_indices_batching_dims:
             continue
-        order = _order(seed, indices.shape[axis], salt=axis)
+        order = scheduled(seed, indices.shape[axis], salt=axis)
         indices = jnp.take(indices, order, axis=axis, mode="clip")
         updates = jnp.take(updates, order, axis=of_index[axis], mode="clip")
     return indices, updates
-
-
-def _read(seed: Seed) -> jax.Array:
-    shape = jax.ShapeDtypeStruct((), np.int32)
-    value: jax.Array = jax.pure_callback(lambda: np.int32(seed.value), shape)
-    return value
-
-
-def _order(seed: jax.Array | int, size: int, *, salt: int) -> jax.Array:
-    """Returns the numbers below ``size``, in the order that a seed picks; 0 keeps them."""
-    return jnp.asarray(permuted_index(jnp.arange(size, dtype=jnp.int32), size, seed, salt))

@@ -84,9 +84,9 @@ def test_kernels_are_found_by_name():
     with impl.deterministic(False):
         index, zeros = jnp.zeros(3, jnp.int32), jnp.zeros(3)
         program = impl.testing.lower(
-            lambda i, x: impl.index_add(x, 0, i, x), index, zeros
+            lambda i, x: impl.index_reduce(x, 0, i, x, "prod"), index, zeros
         ).as_text()
-    assert alerts.kernels(program) == ["scatter_add_atomic"]
+    assert alerts.kernels(program) == ["scatter_mul_atomic"]
 
 
 def test_schedules_change_the_atomic_path_only():

@@ -60,7 +60,8 @@ def _primitives(spec: Spec) -> Iterator[Finding]:
                 yield rows[0].id, f"no row says what {call} does; add one"
             for first, second in itertools.pairwise(tied):
                 outcomes = [
-                    (r.behaviour, r.order, r.guarantee, r.mode_off) for r in (first, second)
+                    (r.behaviour, r.order, r.serial_order, r.guarantee, r.mode_off)
+                    for r in (first, second)
                 ]
                 if outcomes[0] != outcomes[1] and (first.id, second.id) not in reported:
                     reported.add((first.id, second.id))
@@ -153,5 +154,10 @@ def _outcome(row: Row, profile: str) -> tuple[object, ...]:
     behaviour = row.behaviour[profile]
     return (
         behaviour,
-        row.callers.get(profile) if behaviour == "raise" else (row.order, row.guarantee),
+        row.callers.get(profile) if behaviour == "raise" else _path(row),
     )
+
+
+def _path(row: Row) -> tuple[str | None, ...]:
+    """Returns what a deterministic row states about the path that it takes."""
+    return row.order, row.serial_order, row.guarantee

@@ -13,8 +13,10 @@ from spec.oracles.exact_products import exact_product as exact_product
 from spec.oracles.scans import affine as affine
 from spec.oracles.scans import blocked_scan as blocked_scan
 from spec.oracles.scans import complex_product as complex_product
+from spec.oracles.scatters import exact_scatter as exact_scatter
 from spec.oracles.scatters import last_write as last_write
 from spec.oracles.scatters import panel as panel
+from spec.oracles.scatters import source as source
 from spec.oracles.selections import lowest_index as lowest_index
 from spec.oracles.selections import most_frequent as most_frequent
 from spec.oracles.selections import stable_sort as stable_sort

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -23,17 +24,42 @@ def blocked_scan(values: Array, combine: Callable[[Array, Array], Array] = np.ad
     """
     block = load().orders["blocked_scan"].parameters["block"]
     out = values.astype(accumulator(values.dtype))
-    carry = None
-    for start in range(0, len(values), block):
+    totals = []
+    for start in range(0, len(out), block):
         part = out[start : start + block]
         for i in range(1, len(part)):
             part[i] = combine(part[i - 1], part[i])
-        total = part[-1].copy()
+        totals.append(part[-1].copy())
+    for number, carry in enumerate(_carries(totals, combine, block)):
         if carry is not None:
+            part = out[number * block : (number + 1) * block]
             part[:] = combine(carry, part)
-            total = combine(carry, total)
-        carry = total
     return out.astype(values.dtype)
+
+
+def _carries(
+    members: list[Array], combine: Callable[[Array, Array], Array], block: int
+) -> list[Array | None]:
+    """Returns what is combined with each member of a level: all that comes before it, or None."""
+    befores: list[Array | None] = []
+    starts = range(0, len(members), block)
+    for start in starts:
+        before = None
+        for member in members[start : start + block]:
+            befores.append(before)
+            before = member if before is None else combine(before, member)
+    if len(starts) < 2:
+        return befores
+    totals = [functools.reduce(combine, members[start : start + block]) for start in starts]
+    above = _carries(totals, combine, block)
+    carries: list[Array | None] = []
+    for position, before in enumerate(befores):
+        carry = above[position // block]
+        if carry is not None and before is not None:
+            carries.append(combine(carry, before))
+        else:
+            carries.append(before if carry is None else carry)
+    return carries
 
 
 def complex_product(earlier: Array, later: Array) -> Array:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from spec.loader import load
-from spec.oracles._numerics import Array, identity
+from spec.oracles._numerics import Array, accumulator, identity
+from spec.oracles.exact import exact
 
 
 def panel(initial: Array, index: Array, source: Array, combine: np.ufunc = np.add) -> Array:
@@ -32,6 +33,52 @@ def panel(initial: Array, index: Array, source: Array, combine: np.ufunc = np.ad
         combine.at(part, rows[inside], values[inside])
         total = combine(total, part)
     return np.asarray(combine(initial.astype(total.dtype), total).astype(initial.dtype))
+
+
+def source(initial: Array, index: Array, source: Array, combine: np.ufunc = np.add) -> Array:
+    """Combines row ``index[i]`` of ``initial`` with ``source[i]``, in the order of the source.
+
+    Args:
+        initial: Shape [destinations, ...].
+        index: Shape [n]. Indices outside [0, destinations) are dropped.
+        source: Shape [n, ...].
+        combine: ``np.add`` or ``np.multiply``.
+
+    Returns:
+        Shape and dtype of ``initial``.
+    """
+    out = initial.astype(accumulator(initial.dtype))
+    inside = (index >= 0) & (index < len(out))
+    combine.at(out, index[inside], source[inside].astype(out.dtype))
+    return np.asarray(out.astype(initial.dtype))
+
+
+def exact_scatter(initial: Array, index: Array, source: Array) -> Array:
+    """Adds ``source[i]`` to row ``index[i]`` of ``initial``, in the order ``exact``.
+
+    Args:
+        initial: Shape [destinations, ...]: integers, floats or complex numbers.
+        index: Shape [n]. Indices outside [0, destinations) are dropped.
+        source: Shape [n, ...].
+
+    Returns:
+        Shape and dtype of ``initial``.
+    """
+    if initial.dtype.kind in "iub":
+        out = initial.copy()
+        inside = (index >= 0) & (index < len(out))
+        np.add.at(out, index[inside], source[inside])
+        return out
+    if initial.dtype.kind == "c":
+        out = initial.copy()
+        out.real = exact_scatter(initial.real, index, source.real)
+        out.imag = exact_scatter(initial.imag, index, source.imag)
+        return out
+    rows = [
+        exact(np.concatenate([initial[row : row + 1], source[index == row].astype(initial.dtype)]))
+        for row in range(len(initial))
+    ]
+    return np.stack(rows) if rows else initial.copy()
 
 
 def last_write(initial: Array, index: Array, source: Array) -> Array:

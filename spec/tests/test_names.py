@@ -13,7 +13,14 @@ HISTC = "rows/histc.toml"
 MUTATIONS = {
     "two defaults": ("profiles.toml", "default = false", "default = true", "exactly one profile"),
     "an unknown profile": (INDEX_ADD, "complete =", "total =", "R0001: the profile 'total'"),
-    "an unknown order": (INDEX_ADD, '"panel"', '"plane"', "R0001: the order 'plane'"),
+    "an unknown order": (INDEX_ADD, '"exact"', '"plane"', "R0001: the order 'plane'"),
+    "an unknown serial order": (INDEX_ADD, '"source"', '"plane"', "R0002: the order 'plane'"),
+    "a serial order where threads race": (
+        INDEX_ADD,
+        'order = "exact"\nmode_off',
+        'order = "exact"\nserial_order = "source"\nmode_off',
+        "R0001: must not have serial_order",
+    ),
     "an unknown document": (INDEX_ADD, '"list"', '"rumour"', "R0001: the document 'rumour'"),
     "an unknown device": (INDEX_ADD, '"cuda"', '"gpu"', "R0001: device 'gpu' is not one of"),
     "a race on a CPU": (
@@ -63,7 +70,7 @@ MUTATIONS = {
         "apart = true",
         "orders.toml: window: order_free_when: the fact 'apart'",
     ),
-    "an unknown parameter": ("orders.toml", "{block}", "1024", "blocked_scan: the braces"),
+    "an unknown parameter": ("orders.toml", "{block}", "16", "blocked_scan: the braces"),
 }
 
 

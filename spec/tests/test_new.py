@@ -10,7 +10,7 @@ from spec.new import NewOp, skeleton
 from spec.tests._edits import reports, reports_of_rows
 
 #: The next free ids of the small spec.
-ID, NEXT = "R0278", "R0279"
+ID, NEXT = "R0283", "R0284"
 INIT = """\
 from impl.a import jit
 from impl.ops.alpha import alpha

@@ -33,6 +33,25 @@ def test_panels_of_one_destination_are_added_left_to_right():
     assert expected != np.float32(3) + left_to_right(source, -0.0)
 
 
+def test_the_order_of_the_source_starts_from_the_initial_value():
+    source, index = rough(300), np.zeros(300, np.int64)
+    initial = np.array([3], np.float32)
+    assert oracles.source(initial, index, source) == left_to_right(source, 3)
+    assert left_to_right(source, 3) != oracles.source(initial, index, source[::-1])
+
+
+def test_the_initial_value_is_a_term_of_an_exact_sum():
+    initial = np.array([2**24, -0.0], np.float32)
+    # Of two terms that are halfway, the sum is rounded once.
+    out = oracles.exact_scatter(initial, np.array([0, 0, 5]), np.ones(3, np.float32))
+    assert out.tolist() == [2**24 + 2, 0]
+    assert not np.signbit(out[1])
+    parts = oracles.exact_scatter(
+        (initial * 1j).astype(np.complex64), np.zeros(2, int), np.full(2, 1j, np.complex64)
+    )
+    assert parts[0] == (2**24 + 2) * 1j
+
+
 def test_a_panel_is_as_long_as_there_are_destinations():
     source, index = rough(3000), np.full(3000, 1)
     panels = [left_to_right(source[i : i + 2048], -0.0) for i in (0, 2048)]
@@ -46,16 +65,23 @@ def test_a_destination_without_contributions_keeps_its_bits():
     assert out.tobytes() == initial.tobytes()
 
 
-def test_a_scan_combines_carries_with_results():
-    values, block = rough(2500), 1024
-    expected = np.concatenate(
-        [np.cumsum(values[i : i + block], dtype=np.float32) for i in (0, block, 2 * block)]
+def test_a_scan_combines_levels_of_blocks():
+    values = rough(600)
+
+    def total(start, end):
+        return left_to_right(values[start + 1 : end], values[start])
+
+    blocks = [total(start, start + 16) for start in range(0, 592, 16)]
+    row = [left_to_right(blocks[start + 1 : start + 16], blocks[start]) for start in (0, 16)]
+    got = oracles.blocked_scan(values)
+    assert got[15] == blocks[0]
+    assert got[37] == (blocks[0] + blocks[1]) + total(32, 38)
+    assert got[255] == left_to_right(blocks[1:15], blocks[0]) + blocks[15]
+    assert got[260] == row[0] + total(256, 261)
+    assert got[599] == ((row[0] + row[1]) + left_to_right(blocks[33:37], blocks[32])) + total(
+        592, 600
     )
-    first, second = expected[block - 1], expected[2 * block - 1]
-    expected[block : 2 * block] += first
-    expected[2 * block :] += first + second
-    assert oracles.blocked_scan(values).tobytes() == expected.tobytes()
-    assert oracles.blocked_scan(values).tobytes() != np.cumsum(values).tobytes()
+    assert got.tobytes() != np.cumsum(values).tobytes()
 
 
 def test_a_map_follows_another():

@@ -26,7 +26,7 @@ def test_each_condition_has_its_effect_and_its_reasons(capsys):
     assert "    Order: blocked_scan\n    Guarantee: portable\n" in text
     assert "    Under portable: the same path\n" in text
     assert "Listed by: complete, not by torch-2.12" in text
-    assert "\nThe order blocked_scan\n  The axis is cut into blocks of 1024 elements." in text
+    assert "\nThe order blocked_scan\n  The axis is cut into blocks of 16 elements." in text
 
 
 def test_a_profile_can_be_named(capsys):
@@ -49,7 +49,7 @@ def test_a_primitive_of_jax_has_its_path_on_each_device(capsys):
     assert "scatter-add, on cpu\n  always: the same bits anyway [R0515]\n" in text
     assert "\n  otherwise: deterministic [R0400]\n" in text
     assert 'guarantee="portable"\n  Computed by a rule. Its terms are added on a grid' in text
-    assert "\nThe order panel\n" in text
+    assert "\nThe order exact\n" in text
     assert (
         shown(capsys, "lax.scatter_add")
         .partition("\n")[2]

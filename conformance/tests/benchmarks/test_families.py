@@ -3,9 +3,11 @@
 import importlib
 import importlib.util
 
+import numpy as np
 import pytest
 
-from conformance.benchmarks import FAMILIES, harness, tables
+import impl
+from conformance.benchmarks import FAMILIES, eager_calls, harness, tables
 from conformance.benchmarks.case import Program, Setting
 from conformance.benchmarks.families import (
     convs,
@@ -14,6 +16,7 @@ from conformance.benchmarks.families import (
     exact_sums,
     libraries,
     losses,
+    overheads,
     portable,
     programs,
     recurrent,
@@ -24,10 +27,12 @@ from conformance.benchmarks.families import (
     spatial,
 )
 from conformance.benchmarks.measurements import Family, Report
+from impl.tests.every_op.public_ops import public_ops
 from impl.tests.support import user_programs
 
 pytestmark = pytest.mark.once
 
+CALLS = eager_calls.calls
 SETTING = Setting(times=1, quick=False, torch=None, memory=1 << 30)
 
 #: The environment of a report.
@@ -58,6 +63,8 @@ def small_sizes(monkeypatch):
     monkeypatch.setattr(portable, "SCATTERS", ((300, 2, 5),))
     monkeypatch.setattr(selection, "SIZES", ((3, 40),))
     monkeypatch.setattr(selection, "CURVE", (100,))
+    monkeypatch.setattr(overheads, "IMPORTS", {})
+    monkeypatch.setattr(eager_calls, "calls", _two_calls)
     sizes = {"nll_loss": (2, 3, 4), "cross_entropy": (5, 3), "ctc_loss": (6, 2, 3)}
     monkeypatch.setattr(losses, "SIZES", sizes)
     monkeypatch.setattr(losses, "LABELS", 2)
@@ -76,6 +83,12 @@ def small_sizes(monkeypatch):
     monkeypatch.setattr(spatial, "OPS", ops)
 
 
+def _two_calls():
+    numbers, mask = np.ones((2, 3), np.float32), np.ones((2, 3), bool)
+    yield eager_calls.Call("cumsum", lambda x: impl.cumsum(x, 0), None, (numbers,))
+    yield eager_calls.Call("getitem", impl.getitem, lambda x, mask: x[mask], (numbers, mask))
+
+
 #: The cells of the description of each case, by family.
 CASES = {
     "losses": [
@@ -91,6 +104,11 @@ CASES = {
     "recurrent": [
         f"lstm | tiny, of 3 | [2, 1, 2] | {direction}"
         for direction in ("forward", "forward and backward")
+    ],
+    "overheads": [
+        f"{op} | {work} | {beside}"
+        for op, beside in (("cumsum", "own"), ("getitem", "JAX"))
+        for work in ("call", "trace and lower")[: 2 if op == "cumsum" else 1]
     ],
     "programs": ["sampler | run", "sampler | trace and lower"],
     "portable": ["300 x 2 into 5 | run", "300 x 2 into 5 | compile"],
@@ -145,6 +163,11 @@ def test_each_case_of_a_family_is_measured_and_has_a_line_in_its_table(name):
     assert len(lines) == 2 + len(CASES[name])
     for line, cells in zip(lines[2:], CASES[name], strict=True):
         assert line.startswith(f"| {cells} | ")
+
+
+def test_each_public_op_has_an_eager_call():
+    names = {call.op.partition(" ")[0] for call in CALLS()}
+    assert names == set(public_ops())
 
 
 def test_a_case_that_does_not_fit_into_the_memory_is_left_out(monkeypatch):

@@ -63,3 +63,19 @@ def test_the_kernels_of_a_ptx_file():
     assert (
         ptx_reader.entries(".version 9.0\n.target sm_80\n.global .align 4 .b8 constants[4];") == {}
     )
+
+
+def test_a_loop_is_a_label_to_which_a_later_branch_jumps():
+    code = "$L_0:\n\t@%p1 bra \t$L_0;\n\tbra.uni $L_1;\n$L_1:\n\t@%p2 bra $L_0;\n$L_2:\n\tret;\n"
+    assert ptx_reader.loops(code) == 1
+    assert ptx_reader.loops(code + "\t@%p3 bra $L_2;\n") == 2
+
+
+def test_loads_count_once_or_in_each_round():
+    code = (
+        "\tld.global.nc.v4.b32 {%r1, %r2, %r3, %r4}, [%rd1];\n$L_0:\n"
+        "\t@%p2 ld.global.L1::evict_last.b16 { %rs1 }, [ %rd5 + 0 ];\n"
+        "\tcp.async.cg.shared.global [ %r1 + 0 ], [ %rd1 + 0 ], 0x10;\n\t@%p1 bra $L_0;\n"
+        "\tld.shared.b32 %r1, [%r2];\n"
+    )
+    assert ptx_reader.loads(code) == (16, 2 + 16)

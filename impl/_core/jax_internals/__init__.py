@@ -15,7 +15,10 @@ from typing import Any
 import jax
 import numpy as np
 from jax._src import array, config, core, xla_bridge
-from jax.extend.core import Primitive
+
+# The same as those of jax.extend.core, whose package imports Pallas.
+from jax._src.core import Primitive as Primitive
+from jax._src.core import jaxpr_as_fun as jaxpr_as_fun
 from jax.interpreters import mlir, partial_eval
 
 #: Modules of JAX without documents, or documented in part: NAMES has each name used from them.
@@ -27,9 +30,6 @@ NAMES: Mapping[str, str] = MappingProxyType(
         "jax.__version_info__": "to tell releases of XLA apart, which JAX requires one of",
         "jax.core.ShapedArray": "the abstract value of a primitive without operands",
         "jax.core.Tracer": "to tell a traced value from a known one",
-        "jax.extend.core.ClosedJaxpr": "to give a primitive the jaxpr of JAX's twin",
-        "jax.extend.core.Primitive": "to define a primitive",
-        "jax.extend.core.jaxpr_as_fun": "to evaluate a jaxpr inside a trace",
         "jax.interpreters.ad.Zero": "the symbolic zero of JVP and transpose rules",
         "jax.interpreters.ad.defbilinear": "the derivatives of a product",
         "jax.interpreters.ad.defjvp": "the derivatives of a primitive, one for each operand",
@@ -51,6 +51,9 @@ NAMES: Mapping[str, str] = MappingProxyType(
 #: first operand for the batch, as it is here.
 PRODUCT = "scaled_matmul_wrapper"
 
+
+#: The type of a jaxpr with its constants.
+ClosedJaxpr: Any = getattr(core, "ClosedJaxpr", core.Jaxpr)
 
 #: The type of every array that is no tracer and no array of keys.
 ARRAY = array.ArrayImpl

@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 from jax._src import core
-from jax.extend.core import primitives
+from jax._src.lax.parallel import psum_p
 
 #: The primitives that only call a jaxpr, once, with their own operands, and the parameter it is in.
 _CALLS: Mapping[str, tuple[str, ...]] = {
@@ -57,7 +57,7 @@ def invariant(aval: Any, axes: Sequence[str]) -> Any:
 def psum_like(equation: Any, axes: Sequence[str], groups: Any) -> Any:
     """Returns a sum over mesh axes with the operand, the output and the place of an equation."""
     params = {"axes": tuple(axes), "axis_index_groups": groups}
-    return equation.replace(primitive=primitives.psum_p, params=params)
+    return equation.replace(primitive=psum_p, params=params)
 
 
 def named_axes(equation: Any) -> frozenset[str] | None:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
-from jax.extend.core import Primitive, jaxpr_as_fun
-from jax.extend.mlir import ir
-from jax.extend.mlir.dialects import func
+from jax._src.core import Primitive, jaxpr_as_fun
+from jax._src.lib.mlir import ir  # type: ignore[attr-defined]
+from jax._src.lib.mlir.dialects import func
 from jax.interpreters import mlir
 
 #: The keys that this module adds to JAX's caches, which are otherwise keyed by equations.

@@ -8,9 +8,9 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import Primitive
-from jax.extend.mlir.dialects import sdy
-from jax.extend.sharding import xla_client  # type: ignore[attr-defined]
+from jax._src.core import Primitive
+from jax._src.lib import xla_client  # type: ignore[attr-defined]
+from jax._src.lib.mlir.dialects import sdy  # type: ignore[attr-defined]
 from jax.interpreters import mlir
 
 
@@ -34,6 +34,12 @@ def devices_of(context: Any) -> int:
     """Returns over how many devices XLA partitions what a lowering rule returns."""
     axes = context.module_context.axis_context
     return int(axes.mesh.size if hasattr(axes, "mesh") else getattr(axes, "num_devices", 1))
+
+
+def is_unreduced(aval: Any) -> bool:
+    """Returns whether devices hold the terms of a sum, which its type leaves to be added."""
+    spec = getattr(getattr(aval, "sharding", None), "spec", None)
+    return bool(getattr(spec, "unreduced", ()))
 
 
 def check_partitioner(context: Any) -> None:

@@ -189,7 +189,7 @@ def _gradient(states: _States, loss: jax.Array, alphas: Any, rules: Rules) -> ja
 
     PyTorch adds ``exp(log_probs)`` to the derivative. The sum is the derivative by the logits that
     ``log_softmax`` was applied to, and the gradient of ``log_softmax`` does not change it. The
-    states of one class are added in panel order, from the first state of the target to the last.
+    states of one class are one sum, whose source order is from the first state to the last.
     """
     times, n, count = states.log_probs.shape
     posteriors = states.posteriors(loss, alphas)

@@ -1,7 +1,6 @@
 """The part that losses over classes share.
 
-It checks arguments, reads the value of the class of each element, and reduces the terms of a loss
-in panel order.
+It checks arguments, reads the value of the class of each element, and adds the terms of a loss.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core import arguments
+from impl._core import arguments, eager
 from impl._core.numerics import convert, fence
 from impl._mode.decide import Decision
 from impl._primitives.arithmetic import divide
@@ -35,6 +34,7 @@ def reduction_of(
     if size_average is not None or reduce is not None:
         mean_or_sum = "mean" if size_average is None or size_average else "sum"
         reduction = mean_or_sum if reduce is None or reduce else "none"
+        eager.refuse()  # A compiled program would warn at its first call alone.
         warnings.warn(
             f"{function}(): size_average and reduce will be deprecated, please use "
             f"reduction={reduction!r} instead",
@@ -160,18 +160,20 @@ def _check_shape(function: str, target: tuple[int, ...], input: tuple[int, ...])
 
 
 def _check_range(function: str, target: Any, classes: int, ignore_index: int) -> None:
-    values = arguments.known(target)
-    if values is None:
-        return
-    wrong = ((values < 0) | (values >= classes)) & (values != ignore_index)
-    if np.any(wrong):
-        position = tuple(int(i) for i in np.argwhere(wrong)[0])
-        allowed = f"0 to {classes - 1} and" if classes else "only"
-        raise IndexError(
-            f"{function}(): Target {values[position]} is out of bounds, at position "
-            f"{list(position)} of argument 'target'; allowed are {allowed} ignore_index, "
-            f"{ignore_index}"
-        )
+    def check(values: np.ndarray[Any, Any]) -> None:
+        if arguments.within(values, 0, classes):
+            return
+        wrong = ((values < 0) | (values >= classes)) & (values != ignore_index)
+        if np.any(wrong):
+            position = tuple(int(i) for i in np.argwhere(wrong)[0])
+            allowed = f"0 to {classes - 1} and" if classes else "only"
+            raise IndexError(
+                f"{function}(): Target {values[position]} is out of bounds, at position "
+                f"{list(position)} of argument 'target'; allowed are {allowed} ignore_index, "
+                f"{ignore_index}"
+            )
+
+    eager.when_known(check, target)
 
 
 @jax.custom_jvp
@@ -235,7 +237,7 @@ def reduced(
 
 
 def total(values: jax.Array, *, decision: Decision) -> jax.Array:
-    """Returns the sum of all elements, in panel order with one destination."""
+    """Returns the sum of all elements, with one destination."""
     zero = jnp.zeros((1, 1, 1), values.dtype)
     destinations = jnp.zeros((1, values.size, 1), jnp.int32)
     # Without the fence, XLA for a CPU would compute the terms one by one, inside the loop of the

@@ -38,7 +38,7 @@ def embedding(
             (norm + 1e-7)`` when it is read. The gradient is that of rows without this factor.
             ``weight`` stays as it is; PyTorch writes the scaled rows to it.
         norm_type: The order p of the norm: the p-th root of the sum of p-th powers of a row's
-            elements, added in panel order.
+            elements, added exactly.
         scale_grad_by_freq: Whether to divide the derivative of each row by the number of times
             that ``input`` names it.
         sparse: Accepted as in PyTorch, without effect: gradients are dense.

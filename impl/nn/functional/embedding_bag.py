@@ -7,6 +7,7 @@ the input to bags, and combines the rows of each bag.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
 import jax
@@ -293,8 +294,11 @@ def _check_offsets(offsets: Any, length: int, include_last: bool) -> None:
         raise RuntimeError(
             f"{_NAME}(): include_last_offset: number of offsets should be at least 1, but got 0"
         )
-    known = arguments.known(offsets)
-    if known is None or known.size == 0:
+    eager.when_known(functools.partial(_check_starts, length=length), offsets)
+
+
+def _check_starts(known: np.ndarray[Any, Any], *, length: int) -> None:
+    if known.size == 0:
         return
     if known[0] != 0:
         raise RuntimeError(

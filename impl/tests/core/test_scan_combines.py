@@ -55,8 +55,10 @@ def test_affine_composes_the_earlier_map_first():
     assert (factor, term) == (10, 5 * 3 + 7)
 
 
-def test_the_later_of_equal_keys_wins():
-    earlier = jnp.array([1, 2, 3]), jnp.array([0, 0, 0])
-    later = jnp.array([2, 2, 1]), jnp.array([1, 1, 1])
-    key, position = later_extreme(earlier, later, operator.mul)
-    assert (key.tolist(), position.tolist()) == ([2, 2, 3], [1, 1, 0])
+def test_the_later_of_equal_extremes_wins_and_a_nan_over_numbers():
+    earlier = jnp.array([1, 2, 3, np.nan, 1]), jnp.array([0, 0, 0, 0, 0])
+    later = jnp.array([2, 2, 1, 5, np.nan]), jnp.array([1, 1, 1, 1, 1])
+    greatest, position = later_extreme(earlier, later, by="max")
+    np.testing.assert_array_equal(greatest, [2, 2, 3, np.nan, np.nan])
+    assert position.tolist() == [1, 1, 0, 0, 1]
+    assert later_extreme(earlier, later, by="min")[1].tolist() == [0, 1, 1, 0, 1]

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -21,11 +22,12 @@ class ComparingLaunch(Launch):
             Launch(True, self.seed, fill)(kernel, grid, out, *args, **options)
             for fill in (True, False)
         ]
-        unwritten = np.asarray(results[0] != results[1]) & ~np.isnan(results[1])
-        assert bits(results[0]) == bits(results[1]), (
-            f"{options['name']} left {unwritten.sum()} of {unwritten.size} elements unwritten, "
-            f"the first at {np.argwhere(unwritten)[:1].tolist()}"
-        )
+        for filled, zeroed in zip(*map(jax.tree.leaves, results), strict=True):
+            unwritten = np.asarray(filled != zeroed) & ~np.isnan(zeroed)
+            assert bits(filled) == bits(zeroed), (
+                f"{options['name']} left {unwritten.sum()} of {unwritten.size} elements unwritten, "
+                f"the first at {np.argwhere(unwritten)[:1].tolist()}"
+            )
         self.launched.append(options["name"])
         return results[0]
 

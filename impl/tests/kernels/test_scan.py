@@ -2,23 +2,32 @@
 
 import functools
 
+import jax
+import numpy as np
 import pytest
 
-from impl._core import scan_combines
-from impl._kernels import scan
+from impl._core.scan_combines import COMBINES, joined, split
+from impl._kernels import scan, scan_tiles
+from impl._kernels.launch import Launch
 from impl.tests.kernels._unwritten import assert_every_element_is_written, floats
+from impl.tests.support.bits import assert_same_bits
+from impl.tests.support.numbers import near_one, spread
+from impl.tests.support.references import along, cumulative_product
+from spec import oracles
 
 
-def fold(launch, kernel, name, parts, shape, group):
+def tiles(launch, kernel, name, parts, shape, **options):
     values = tuple(floats(*shape) for _ in range(parts))
-    kernel(values, scan_combines.COMBINES[name], launch=launch, group=group)
+    combine = functools.partial(COMBINES[name], product=launch.product)
+    results = tuple(range(parts))
+    return kernel(values, combine, block=16, results=results, launch=launch, **options)
 
 
-#: Calls of each kernel, with sizes that fill no block, and several blocks.
+#: Calls of each kernel, with sizes that fill no tile, and several tiles.
 CALLS = {
-    scan.fold_blocks: [
-        functools.partial(fold, name="add", parts=1, shape=(3, 5, 50), group=None),
-        functools.partial(fold, name="mul", parts=2, shape=(2, 7, 3), group=4),
+    scan_tiles.scan: [
+        functools.partial(tiles, name="add", parts=1, shape=(3, 5, 1), reverse=True),
+        functools.partial(tiles, name="add", parts=1, shape=(1, 260, 3)),
     ],
     scan.atomic_carry: [lambda launch, kernel: kernel(floats(3, 2100), launch=launch)],
 }
@@ -27,3 +36,34 @@ CALLS = {
 @pytest.mark.parametrize("kernel", CALLS, ids=lambda kernel: kernel.__name__)
 def test_a_kernel_writes_every_element(kernel):
     assert_every_element_is_written(kernel, CALLS[kernel])
+
+
+@pytest.mark.parametrize(
+    ("shape", "reverse"),
+    [((1, 1, 1), True), ((3, 300, 1), True), ((1, 70_000, 1), False), ((2, 300, 40), True)],
+)
+def test_tiles_of_every_kind(shape, reverse):
+    values = spread(np.random.default_rng(0), shape)
+    values[:, :2] = values[:, -2:] = -0.0
+    got = jax.jit(
+        lambda x: tiles_of(x, "add", shape, reverse=reverse),
+    )(values)
+    steps = values[:, ::-1] if reverse else values
+    want = along(oracles.blocked_scan, steps, 1)
+    assert_same_bits(got, want[:, ::-1] if reverse else want)
+
+
+def test_tiles_of_complex_numbers():
+    values = near_one((3, 20, 1), np.complex64)
+    got = jax.jit(lambda x: tiles_of(x, "mul", values.shape))(values)
+    assert_same_bits(got, along(cumulative_product, values, 1))
+
+
+def tiles_of(values, name, shape, **options):
+    launch = Launch(interpret=True, seed=1)
+    parts = split(values.reshape(shape))
+    combine = functools.partial(COMBINES[name], product=launch.product)
+    results = tuple(range(len(parts)))
+    return joined(
+        scan_tiles.scan(parts, combine, block=16, results=results, launch=launch, **options)
+    )

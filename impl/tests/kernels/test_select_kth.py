@@ -5,18 +5,37 @@ import numpy as np
 import pytest
 
 from impl._kernels import select_kth
+from impl._kernels.launch import Launch
+from impl._lowerings import select_kth as lowerings
 from impl.tests.kernels._unwritten import assert_every_element_is_written
 
 
+def numbers(rows, n, dtype="float32"):
+    """Numbers with many equals, zeros of both signs, and NaNs."""
+    x = np.random.default_rng(n).integers(-9, 9, (rows, n)) / 2
+    x[:, ::7], x[:, 1::7] = np.nan, -0.0
+    return jnp.asarray(x).astype(dtype)
+
+
 def find(launch, kernel):
-    keys = jnp.asarray(np.random.default_rng(5).integers(0, 4, (3, 1030)), jnp.int32)
-    kernel(keys, keys[:, -1], launch=launch)
+    kernel(numbers(3, 70), jnp.asarray([1, 30, 70], jnp.int32), launch=launch)
 
 
-#: Calls of each kernel, with sizes that fill no block, and several blocks.
+#: Calls of each kernel, with sizes that fill no block.
 CALLS = {select_kth.any_position: [find], select_kth.first_position: [find]}
 
 
 @pytest.mark.parametrize("kernel", CALLS, ids=lambda kernel: kernel.__name__)
 def test_a_kernel_writes_every_element(kernel):
     assert_every_element_is_written(kernel, CALLS[kernel])
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(("dtype", "programs"), [("float32", 2), ("bfloat16", 6)])
+def test_a_row_that_fits_no_registers_is_shared(monkeypatch, dtype, programs):
+    monkeypatch.setattr(select_kth, "_LANE_BYTES", 4)
+    monkeypatch.setattr(select_kth, "_PROGRAMS", programs)
+    x, ranks = numbers(2, 9000, dtype), jnp.asarray([4000, 8000], jnp.int32)
+    expected = lowerings.ordered_xla(x[:, :, None], ranks[:, None, None]).reshape(-1)
+    first = select_kth.first_position(x, ranks, launch=Launch(True, 3))
+    assert first.tolist() == expected.tolist()

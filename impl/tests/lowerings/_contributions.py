@@ -1,4 +1,6 @@
-"""Contributions to scatter, and the panel order of them by the spec's oracle."""
+"""Contributions to scatter, and what they come to by the spec's oracles."""
+
+import functools
 
 import numpy as np
 
@@ -28,12 +30,26 @@ def contributions(outer, size, inner, n, *, kind, near_one=False):
 
 
 def in_panel_order(operand, indices, updates, combine):
-    """The result of the oracle, for each element of the outer and inner axes by itself."""
+    """The panel order, for each element of the outer and inner axes by itself."""
+    return _by_lane(functools.partial(oracles.panel, combine=combine), operand, indices, updates)
+
+
+def added_exactly(operand, indices, updates):
+    """The exact sums, for each element of the outer and inner axes by itself."""
+    return _by_lane(oracles.exact_scatter, operand, indices, updates)
+
+
+def added_in_source_order(operand, indices, updates):
+    """The sums from left to right, for each element of the outer and inner axes by itself."""
+    return _by_lane(oracles.source, operand, indices, updates)
+
+
+def _by_lane(oracle, operand, indices, updates):
     outer, _, inner = operand.shape
     indices = np.broadcast_to(indices, updates.shape)
     out = operand.copy()
     for a in range(outer):
         for b in range(inner):
             lane = (a, slice(None), b)
-            out[lane] = oracles.panel(operand[lane], indices[lane], updates[lane], combine)
+            out[lane] = oracle(operand[lane], indices[lane], updates[lane])
     return out

@@ -1,4 +1,4 @@
-"""Scatter-accumulate by every lowering, against the oracle of the panel order."""
+"""Scatter-accumulate by every lowering, against the oracles of its orders."""
 
 import functools
 
@@ -7,21 +7,35 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from impl._core import reductions
+from impl._core import reductions, replicas
+from impl._exact import arithmetic
 from impl._kernels.launch import Launch
-from impl._lowerings import scatter_accumulate, scatter_accumulate_cpu
-from impl.tests.lowerings._contributions import KINDS, contributions, in_panel_order
+from impl._lowerings import (
+    scatter_accumulate,
+    scatter_accumulate_cpu,
+    scatter_accumulate_exact,
+)
+from impl.tests.lowerings._contributions import (
+    KINDS,
+    added_exactly,
+    added_in_source_order,
+    contributions,
+    in_panel_order,
+)
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.numbers import spread
 
-COMBINE = {"add": np.add, "mul": np.multiply}
+SCHEDULED = Launch(interpret=True, seed=1)
 
-ORDERED = {
+PRODUCTS = {
     "cpu": scatter_accumulate_cpu.ordered_cpu,
     "xla": scatter_accumulate.ordered_xla,
-    "kernel": functools.partial(
-        scatter_accumulate.ordered_kernel, launch=Launch(interpret=True, seed=1)
-    ),
+    "kernel": functools.partial(scatter_accumulate.ordered_kernel, launch=SCHEDULED),
+}
+SUMS = {
+    "cpu": scatter_accumulate_exact.exact_cpu,
+    "anywhere": scatter_accumulate_exact.exact_anywhere,
+    "device": functools.partial(scatter_accumulate_exact.exact_device, launch=SCHEDULED),
 }
 ATOMIC = {
     "xla": scatter_accumulate.atomic_xla,
@@ -29,27 +43,46 @@ ATOMIC = {
 }
 
 
-@pytest.mark.parametrize(
-    ("kind", "by"), [*((kind, "add") for kind in KINDS), ("shared", "mul"), ("own", "mul")]
-)
-@pytest.mark.parametrize("name", ORDERED)
-def test_indices_of_all_lanes_and_of_each(name, kind, by):
-    args = contributions(2, 5, 3, 3100, kind=kind, near_one=by == "mul")
-    reduction = {"add": reductions.ADD, "mul": reductions.MUL}[by]
-    got = jax.jit(functools.partial(ORDERED[name], reduction=reduction))(*args)
-    assert_same_bits(got, in_panel_order(*args, COMBINE[by]))
+def run(function, *args, **options):
+    with arithmetic.wide():
+        return jax.jit(functools.partial(function, **options))(*args)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", SUMS)
+def test_exact_sums_by_indices_of_all_lanes_and_of_each(name, kind):
+    args = contributions(2, 5, 3, 300, kind=kind)
+    assert_same_bits(run(SUMS[name], *args), added_exactly(*args))
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_an_exact_sum_with_one_destination(name):
+    args = contributions(2, 1, 3, 300, kind="rows")
+    assert_same_bits(run(SUMS[name], *args), added_exactly(*args))
+
+
+@pytest.mark.parametrize("kind", ["shared", "own"])
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_by_indices_of_all_lanes_and_of_each(name, kind):
+    args = contributions(2, 5, 3, 3100, kind=kind, near_one=True)
+    got = jax.jit(functools.partial(PRODUCTS[name], reduction=reductions.MUL))(*args)
+    assert_same_bits(got, in_panel_order(*args, np.multiply))
 
 
 @pytest.mark.parametrize("outer", [1, 2])
-@pytest.mark.parametrize("name", ORDERED)
-def test_updates_with_several_weights(name, outer):
-    operand, indices, updates = contributions(outer, 5, 3, 3100, kind="rows")
-    updates, weights = updates[:, :775], spread(np.random.default_rng(0), (outer, 3100))
-    got = jax.jit(functools.partial(ORDERED[name], reduction=reductions.ADD))(
-        operand, indices, updates, weights=weights
-    )
+@pytest.mark.parametrize("name", [*SUMS, "source"])
+def test_updates_with_several_weights(monkeypatch, name, outer):
+    # The products do not fit the memory that a CPU gives them at once.
+    monkeypatch.setattr(scatter_accumulate_cpu, "_PANEL_RESULTS", 64)
+    operand, indices, updates = contributions(outer, 5, 3, 300, kind="rows")
+    updates, weights = updates[:, :75], spread(np.random.default_rng(0), (outer, 300))
     products = np.repeat(updates, 4, axis=1) * weights[:, :, None]
-    assert_same_bits(got, in_panel_order(operand, indices, products, np.add))
+    if name == "source":
+        function = functools.partial(scatter_accumulate_cpu.source_cpu, reduction=reductions.ADD)
+        want = added_in_source_order(operand, indices, products)
+    else:
+        function, want = SUMS[name], added_exactly(operand, indices, products)
+    assert_same_bits(run(function, operand, indices, updates, weights=weights), want)
 
 
 @pytest.mark.parametrize("name", ATOMIC)
@@ -70,3 +103,15 @@ def test_rows_of_lanes_are_sorted_by_row():
     args = contributions(2, 5, 64, 100, kind="rows")
     ordered = functools.partial(scatter_accumulate.ordered_xla, reduction=reductions.ADD)
     assert "[200] = sort[" in str(jax.make_jaxpr(ordered)(*map(jnp.asarray, args)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_integers_with_replicas(monkeypatch, kind):
+    monkeypatch.setattr(replicas, "_FEW", 8)
+    monkeypatch.setattr(replicas, "_SHARE", 1)
+    monkeypatch.setattr(replicas, "_SLOTS", 4)
+    operand, indices, updates = (x.astype(np.int32) for x in contributions(2, 5, 3, 300, kind=kind))
+    got = jax.jit(functools.partial(ATOMIC["kernel"], reduction=reductions.ADD))(
+        operand, indices, updates
+    )
+    assert_same_bits(got, in_panel_order(operand, indices, updates, np.add))

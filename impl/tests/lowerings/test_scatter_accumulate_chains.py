@@ -32,9 +32,8 @@ def test_keys_are_as_narrow_as_they_can_be(n):
 
     def table(destination, destinations):
         panels = -(-n // 1024)
-        first = jnp.broadcast_to(jnp.arange(panels) * 1024, (destinations, panels))
         return scatter_accumulate_chains.chain_table(
-            destination, jnp.arange(n) // 1024, first.astype(jnp.int32)
+            destination, lambda position: position // 1024, (destinations, panels)
         )
 
     def sorted_dtypes(destinations):
@@ -49,3 +48,12 @@ def test_keys_are_as_narrow_as_they_can_be(n):
     else:
         assert sorted_dtypes(3) == ["uint32"]
         assert sorted_dtypes(1 << 20) == ["uint32", "int32"]
+
+
+def test_no_loop_looks_for_the_bounds_of_chains():
+    args = contributions(2, 3, 2, 2100, kind="shared")
+    ordered = functools.partial(scatter_accumulate.ordered_xla, reduction=reductions.MUL)
+    program = str(jax.make_jaxpr(ordered)(*map(jnp.asarray, args)))
+    assert "searchsorted" not in program
+    # The loops fold chains and panels.
+    assert program.count("while[") + program.count("scan[") == 2

@@ -66,6 +66,7 @@ SMALL = spec.Spec(
         row("silent", "cuda", None, "deterministic", mode_off="not_guaranteed"),
         row("silent", "cpu", None, "deterministic"),
         row("memory", "any", None, "fill", when={"fill_uninitialized_memory": True}),
+        row("serial", "any", "deterministic", serial_order="walk"),
         row("refused", "cuda", "raise", when={"input_ndim": {"min": 2}}),
         row("refused", "any", None, "deterministic", mode_off="not_guaranteed"),
     ),
@@ -74,7 +75,10 @@ SMALL = spec.Spec(
         "strict": profile("strict", "2.0", default=True),
         "own": profile("own", ""),
     },
-    orders={"sum": order("sum", {"dtype": ("integer", "bool")}, {"unique": True})},
+    orders={
+        "sum": order("sum", {"dtype": ("integer", "bool")}, {"unique": True}),
+        "walk": order("walk"),
+    },
     facts={
         "dtype": fact("dtype", "choice", "floating", "complex", "integer", "bool", every_op=True),
         "fill_uninitialized_memory": fact("fill_uninitialized_memory", "bool"),
@@ -224,6 +228,18 @@ def test_derivatives_of_an_unlisted_op_that_needs_no_order_are_ordered():
     decision = decide("silent", dtype="integer")
     assert decision.on("cuda").path == "atomic"
     assert decision.of_derivatives.on("cuda").path == "ordered"
+
+
+def test_where_nothing_races_a_serial_order_is_that_of_the_fast_path():
+    ordered = Action("ordered", row="serial-any-deterministic")
+    decision = decide("serial", dtype="floating")
+    assert decision.on("cpu") == Action("atomic", serial=True, row="serial-any-deterministic")
+    assert [decision.on(platform) for platform in ("cuda", "tpu")] == [ordered] * 2
+    assert decision.of_derivatives == decision
+    with impl.testing.emulate("cuda"):
+        assert decide("serial", dtype="floating").on("cpu") == ordered
+    with impl.deterministic(guarantee="portable"):
+        assert decide("serial", dtype="floating").on("cpu") == ordered
 
 
 def test_a_row_is_for_one_direction():

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests.support.programs import kernels
+from impl.tests.support.programs import EXACT, kernels
 
 ATOMIC = {"scatter_add_atomic"}
-ORDERED = {"scatter_add_ordered_fold", "scatter_add_ordered_panels"}
+ORDERED = {EXACT}
 
 
 class Counted:

@@ -17,9 +17,9 @@ complete = pytest.mark.usefixtures("complete")
 
 @complete
 def test_bits(lowering, rng):
-    # Around the block of 1024: at it, above it, and several blocks.
+    # Around blocks of 16 and of 256: at them, above them, and several.
     calls, wanted = {}, {}
-    for count in (1024, 1025, 3000) if lowering == "native" else (1024, 3000):
+    for count in (16, 17, 256, 257, 3000) if lowering == "native" else (256, 3000):
         values = spread(rng, (2, count, 3))
         values[:, :2] = -0.0
         calls[f"{count}"] = lambda x: impl.cumsum(x, 1), values
@@ -40,7 +40,6 @@ def test_the_order_is_not_that_of_others():
     values = spread(np.random.default_rng(0), 1100)
     want = oracles.blocked_scan(values)
     assert bits(want) != bits(np.cumsum(values))
-    assert bits(want) != bits(jnp.cumsum(values))
 
 
 def test_the_atomic_path_is_right_for_exact_numbers_under_any_schedule():

@@ -9,16 +9,12 @@ import pytest
 from jax.sharding import Mesh, PartitionSpec
 
 import impl
-from impl._core.scan_combines import COMBINES, joined, split
-from impl._kernels import scan as scans
-from impl._kernels.launch import Launch
 from impl.testing import lower
 from impl.tests.support.bits import assert_all_same_bits, assert_same_bits, bits
 from impl.tests.support.lowerings import LOWERINGS
 from impl.tests.support.numbers import near_one, spread
 from impl.tests.support.programs import kernels, run_together
 from impl.tests.support.references import (
-    along,
     cumulative_extreme,
     cumulative_product,
     gradient_of_cumulative_product,
@@ -37,11 +33,11 @@ every_op = pytest.mark.parametrize("op", OPS)
 
 
 TILES = [
-    (1, 40_000, 1),  # several tiles of blocks side by side, some left over, and a tail
-    (40, 2048, 1),  # tiles of rows, the last of them moved back; no tail
-    (5, 3000, 3),
-    (2, 1100, 300),  # more adjacent lanes than a tile has
-    (70, 7, 41),  # several rows to a tile, and rows shorter than a block
+    (1, 70_000, 1),  # five levels, and a tail
+    (40, 4096, 1),  # three full levels
+    (5, 300, 3),
+    (2, 17, 300),
+    (70, 7, 41),  # shorter than a block
 ]
 
 
@@ -86,19 +82,6 @@ def test_extremes_of_ties_nans_and_zeros(op, name):
         assert_all_same_bits(got, cumulative_extreme(calls[dtype][1], EXTREMES[op]), dtype)
 
 
-def test_the_kernel_takes_several_steps_at_a_time():
-    launch = Launch(interpret=True, seed=1)
-    calls, wanted = {}, {}
-    for steps, group in [(1, 8), (9, 8), (12, 8), (40, 3)]:
-        values = near_one((2, steps, 3), np.complex64)
-        fold = functools.partial(scans.fold_blocks, launch=launch, group=group)
-        name = f"{steps} steps, {group} at a time"
-        calls[name] = lambda x, fold=fold: joined(fold(split(x), COMBINES["mul"])), values
-        wanted[name] = along(cumulative_product, values, 1)
-    for name, got in run_together(calls).items():
-        assert_same_bits(got, wanted[name], name)
-
-
 def test_products_of_narrow_floats_are_wide_in_every_step():
     values = near_one((1100, 2), jnp.bfloat16)
     values[3, 0] = 0
@@ -116,14 +99,14 @@ def test_products_of_narrow_floats_are_wide_in_every_step():
 
 @every_op
 def test_kernels_of_a_gpu(op):
-    fold = set() if op in EXTREMES else {"scan_ordered_fold"}
 
     def loss(x):
         return jax.tree.leaves(getattr(impl, op)(x, 0))[0].sum().real
 
     for dtype in (jnp.float32, jnp.bfloat16, *([] if op in EXTREMES else [jnp.complex64])):
         lowered = lower(jax.value_and_grad(loss), jnp.ones((1030, 3), dtype))
-        assert {name for name in kernels(lowered) if name.startswith("scan")} == fold
+        scans = {name for name in kernels(lowered) if name.startswith("scan")}
+        assert scans == {"scan_ordered_totals", "scan_ordered_tiles"}
         assert "stablehlo.scatter" not in lowered.as_text()
 
 

@@ -16,12 +16,12 @@ from impl._primitives import sparse_matmul as primitives
 from impl.tests.support.bits import assert_all_same_bits, assert_same_bits, bits
 from impl.tests.support.lowerings import LOWERINGS
 from impl.tests.support.numbers import spread, whole
-from impl.tests.support.programs import run_together
-from spec import oracles
+from impl.tests.support.programs import XLA_ADDS, run_together
+from impl.tests.support.sums import in_order
 
 pytestmark = pytest.mark.usefixtures("complete")
 RNG = np.random.default_rng(0)
-#: Enough elements and columns for several panels.
+#: Many elements for each destination.
 ROWS, HEIGHT, ELEMENTS = 5, 6, 2100
 ROW = RNG.integers(0, ROWS - 1, ELEMENTS)
 COLUMN = RNG.integers(0, HEIGHT, ELEMENTS)
@@ -30,13 +30,13 @@ POSITIONS = np.stack([ROW, COLUMN], -1).astype(np.int32)
 
 def sum_of(terms, destination, size):
     """Adds terms by their destination, by the oracle."""
-    return oracles.panel(np.zeros((size, *terms.shape[1:]), terms.dtype), destination, terms)
+    return in_order(np.zeros((size, *terms.shape[1:]), terms.dtype), destination, terms)
 
 
 def dots(a, b):
     """Multiplies rows and adds up each of them, by the oracle."""
     terms = np.swapaxes(a * b, 0, 1)
-    return oracles.panel(np.zeros((1, len(a)), a.dtype), np.zeros(len(terms), int), terms)[0]
+    return in_order(np.zeros((1, len(a)), a.dtype), np.zeros(len(terms), int), terms)[0]
 
 
 def matrix(data, positions=POSITIONS):
@@ -79,7 +79,6 @@ def test_elements_are_added_in_stored_order(name, rng):
     data, dense, ct = spread(rng, 6), spread(rng, (6, 3)), spread(rng, (4, 3))
     inside = FEW[:, 0] < 4
     row, column = FEW[inside].T
-    product = sum_of(data[inside, None] * dense[column], row, 4)
 
     @jax.jit
     def products(data, positions, dense, ct):
@@ -97,15 +96,16 @@ def test_elements_are_added_in_stored_order(name, rng):
 
     with LOWERINGS[name]():
         results = products(data, FEW, dense, ct)
-    of_data = np.zeros_like(data)
-    of_data[inside] = dots(ct[row], dense[column])
-    of_dense = sum_of(data[inside, None] * ct[row], column, 6)
+        product = sum_of(data[inside, None] * dense[column], row, 4)
+        of_data = np.zeros_like(data)
+        of_data[inside] = dots(ct[row], dense[column])
+        of_dense = sum_of(data[inside, None] * ct[row], column, 6)
     wanted = product, product[:, 0], np.stack([product] * 2), of_data, of_dense
     assert_all_same_bits(results, wanted)
 
 
 @pytest.mark.usefixtures("lowering")
-def test_the_gradient_of_an_element_adds_panels_of_columns(rng):
+def test_the_gradient_of_an_element_adds_columns(rng):
     row, column, calls, wanted = ROW[:9], COLUMN[:9], {}, {}
 
     def by_elements(data, dense, ct):
@@ -247,10 +247,11 @@ def test_no_array_has_a_row_for_each_element(on, rng):
         text = impl.testing.lower(product_and_gradients, *arrays).as_text()
         many = (jax.ShapeDtypeStruct((20 * len(a), *a.shape[1:]), a.dtype) for a in arrays[:2])
         compiled = jax.jit(product_and_gradients).lower(*many, arrays[2]).compile()
-    name = "scatter_add_ordered_fold" if on else "scatter_add_atomic"
-    assert len(re.findall(f'name = "{name}"', text)) == 2
     assert "2100" in text
-    assert not re.search(r"2100x(1x)?48x", text)
+    # What XLA's scatter adds has such a shape; XLA computes it where it adds it.
+    if not on and not XLA_ADDS:
+        assert len(re.findall('name = "scatter_add_atomic"', text)) == 2
+        assert not re.search(r"2100x(1x)?48x", text)
     assert compiled.memory_analysis().temp_size_in_bytes < 20 * ELEMENTS * 48 * 4 / 4
 
 

@@ -22,8 +22,8 @@ from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.numbers import spread
 from impl.tests.support.programs import run_together
 from impl.tests.support.refusals import BadArguments, Call
+from impl.tests.support.sums import in_order
 from impl.tests.support.values import assert_reference_is_pytorch, compute
-from spec import oracles
 
 complete = pytest.mark.usefixtures("complete")
 
@@ -142,9 +142,9 @@ def test_bits_of_the_gradient():
             "repeated": (gradient, repeated, index, narrow),
         }
     )
-    want = along_the_second(oracles.panel, columns, MANY_WRAPPED, weight)
+    want = along_the_second(in_order, columns, MANY_WRAPPED, weight)
     assert_same_bits(results["columns"], want)
-    want = oracles.panel(repeated[0, :, 0], MANY_WRAPPED, narrow.reshape(-1))
+    want = in_order(repeated[0, :, 0], MANY_WRAPPED, narrow.reshape(-1))
     assert_same_bits(results["repeated"], want.reshape(repeated.shape))
 
 

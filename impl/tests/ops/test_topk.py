@@ -29,3 +29,16 @@ def test_topk_at_the_limits(dtype):
         order = oracles.stable_sort(x.astype(np.float64), descending=largest)[:k]
         assert_same_bits(got.indices, order.astype(np.int32))
         assert_same_bits(got.values, x[order])
+
+
+@complete
+@pytest.mark.once
+@pytest.mark.parametrize(("rows", "length"), [(3, 101), (9, 9001)])
+def test_topk_among_groups_with_equals(rows, length):
+    # A CPU looks into the groups of neighbours with the greatest elements; the last is not full.
+    x = np.random.default_rng(length).geometric(0.5, (rows, length)).astype(np.float32)
+    # The last group has the greatest element, and an equal of one in the first group.
+    x[:, -1], x[:, [0, -2]] = 99, 98
+    for largest in (True, False):
+        order = np.argsort(-x if largest else x, axis=1, kind="stable")[:, :5]
+        assert_same_bits(impl.topk(x, 5, largest=largest).indices, order.astype(np.int32))

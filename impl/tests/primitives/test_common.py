@@ -17,17 +17,17 @@ from impl._mode.decide import Decision
 from impl._mode.emulation import Emulation
 from impl._primitives._common import Lowerings
 from impl.testing import lower
-from impl.tests.support.programs import kernels
+from impl.tests.support.programs import ATOMIC_SUM, EXACT, XLA_ADDS, kernels, scatters_floats
 
 # JAX keeps the dtype of a constant array that it met with x64 on, so int64 would not do here.
 INDEX = np.array([0, 1, 1, 3], np.int32)
 MATRIX = np.broadcast_to(INDEX[:, None], (4, 3))
 
 SCATTER = {
-    "atomic": {"scatter_add_atomic"},
-    "ordered": {"scatter_add_ordered_fold", "scatter_add_ordered_panels"},
+    "atomic": ATOMIC_SUM,
+    "ordered": {EXACT},
 }
-SCAN = {"atomic": {"scan_atomic_chunks"}, "ordered": {"scan_ordered_fold"}}
+SCAN = {"atomic": {"scan_atomic_chunks"}, "ordered": {"scan_ordered_tiles"}}
 SELECT = {"atomic": {"select_atomic_any"}, "ordered": {"select_ordered_first"}}
 NONE: dict[str, set[str]] = {"atomic": set(), "ordered": set()}
 #: kthvalue reads each slice once, so the sum of its gradient has one term in every order.
@@ -64,7 +64,7 @@ def test_forward(op, dtype, path):
         return
     assert kernels(lowered) == names[path]
     # XLA's scatter of floats on CUDA leaves the order to the hardware.
-    assert "stablehlo.scatter" not in lowered.as_text()
+    assert path == "atomic" or not scatters_floats(lowered.as_text())
 
 
 @pytest.mark.parametrize("path", ["atomic", "ordered"])
@@ -77,8 +77,10 @@ def test_gradient(op, dtype, path):
             jax.grad(lambda x: function(x).sum().astype(jnp.float32)), jnp.ones((4, 3), dtype)
         )
     assert kernels(lowered) == names[path]
-    if op != "bincount":  # The test takes a column of the operand, whose gradient is a scatter.
-        assert "stablehlo.scatter" not in lowered.as_text()
+    # The test takes a column of the operand of bincount, whose gradient is a scatter. No order
+    # matters for the gradient of kthvalue.
+    if op != "bincount" and not (XLA_ADDS and (path == "atomic" or op == "kthvalue")):
+        assert not scatters_floats(lowered.as_text())
 
 
 @pytest.mark.parametrize("platform", ["cpu", "rocm"])
@@ -86,18 +88,17 @@ def test_gradient(op, dtype, path):
 def test_other_platforms_have_no_kernels(op, platform):
     with impl.deterministic(profile="complete"):
         lowered = lower(OPS[op][0], jnp.ones((4, 3)), platform=platform)
-    assert kernels(lowered) == set()
-    if platform == "rocm":
-        assert "stablehlo.scatter" not in lowered.as_text()
+    is_sum = op == "index_add" and platform == "rocm"
+    assert kernels(lowered) == ({EXACT} if is_sum else set())
+    if platform == "rocm" and not is_sum:
+        assert not scatters_floats(lowered.as_text())
 
 
 @pytest.mark.parametrize("platform", ["cpu", "cuda", "rocm"])
 def test_a_profile_changes_the_path_of_the_platforms_that_it_lists(platform):
     impl.use_deterministic_algorithms(True, profile="torch-2.12")  # Lists index_add on CUDA.
-    text = lower(OPS["index_add"][0], jnp.ones((4, 3)), platform=platform).as_text()
-    assert ("stablehlo.scatter" in text) == (platform == "cpu")
-    assert ("scatter_add_ordered_fold" in text) == (platform == "cuda")
-    assert ("stablehlo.sort" in text) == (platform != "cpu")
+    lowered = lower(OPS["index_add"][0], jnp.ones((4, 3)), platform=platform)
+    assert kernels(lowered) == (set() if platform == "cpu" else {EXACT})
 
 
 def test_carries_of_a_scan_need_several_chunks():
@@ -111,7 +112,9 @@ def test_carries_of_a_scan_need_several_chunks():
 def test_float64(path):
     with jax.enable_x64(True), impl.deterministic(path == "ordered", profile="complete"):
         x = np.ones((4, 3))
-        assert kernels(lower(OPS["index_add"][0], x)) == SCATTER[path]
+        # XLA's scatter adds float64 with every release.
+        added = SCATTER["ordered"] if path == "ordered" else set()
+        assert kernels(lower(OPS["index_add"][0], x)) == added
         assert kernels(lower(OPS["cumsum"][0], x)) == SCAN[path]
         assert kernels(lower(OPS["kthvalue"][0], x)) == SELECT[path]
 

@@ -9,6 +9,9 @@ import impl
 
 _KERNEL = re.compile(r"(?:scatter_(?:add|mul|assign)|scan|select)_(?:atomic|ordered)_?\w*")
 
+#: Stands for an exact sum among the kernels of a program, since XLA computes it.
+EXACT = "exact_sum"
+
 
 def run_together(calls):
     """Runs several calls as one compiled program, which takes less time than a program for each.
@@ -28,9 +31,26 @@ def run_together(calls):
     return program({name: arguments for name, (_, *arguments) in calls.items()})
 
 
+#: Whether XLA's scatter adds float32 on a GPU with the mode off; if not, a kernel does.
+XLA_ADDS = jax.__version_info__ >= (0, 11, 2)
+#: The kernels of such a sum.
+ATOMIC_SUM = frozenset() if XLA_ADDS else frozenset({"scatter_add_atomic"})
+
+
+def scatters_floats(text):
+    """Returns whether a lowered program scatters floats, of which XLA leaves the order open."""
+    # A combine within a scatter returns scalars.
+    results = re.findall(r"\}\) : \(tensor.*?-> tensor<(?:\d+x)*([a-z]+)", text)
+    return any(result in ("f", "bf", "complex") for result in results)
+
+
 def kernels(lowered):
-    """Returns the names of the kernels of scatters, scans and selections in a lowered program."""
-    return set(_KERNEL.findall(lowered.as_text()))
+    """Returns the names of the kernels of scatters, scans and selections in a lowered program.
+
+    ``EXACT`` is among them if terms are rounded to the grid of an exact sum.
+    """
+    text = lowered.as_text()
+    return set(_KERNEL.findall(text)) | ({EXACT} if "round_nearest_afz" in text else set())
 
 
 def gpu_program(function, *arrays, on=True):

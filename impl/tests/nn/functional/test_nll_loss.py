@@ -12,11 +12,11 @@ from jax.sharding import Mesh, PartitionSpec
 import impl
 from impl.tests.nn.support.arrays import normal
 from impl.tests.nn.support.programs import results_and_gradients
-from impl.tests.support.bits import assert_same_bits, bits
-from impl.tests.support.lowerings import DISTINCT, LOWERINGS
+from impl.tests.support.bits import assert_same_bits
+from impl.tests.support.lowerings import LOWERINGS
 from impl.tests.support.numbers import spread
 from impl.tests.support.refusals import assert_refused, assert_torch_refuses
-from spec import oracles
+from impl.tests.support.sums import in_order
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
@@ -213,21 +213,19 @@ def test_second_derivatives_are_those_of_a_quotient_of_the_weights():
 LONG = np.random.default_rng(1).integers(0, 3, 2100)
 
 
-@pytest.mark.parametrize("name", DISTINCT)
-def test_bits_of_a_mean_and_of_the_gradient_of_weights(name):
+@pytest.mark.usefixtures("lowering")
+def test_bits_of_a_mean_and_of_the_gradient_of_weights():
     x, w = spread(np.random.default_rng(0), (2100, 3)), W
     picked, destinations = -x[np.arange(2100), LONG], np.zeros(2100, int)
     zero, weights = np.zeros(1, np.float32), w[LONG]
-    total = oracles.panel(zero, destinations, weights)
-    want = (oracles.panel(zero, destinations, picked * weights) / total)[0]
+    total = in_order(zero, destinations, weights)
+    want = (in_order(zero, destinations, picked * weights) / total)[0]
     # The quotient rule, in the order in which its parts are rounded.
     reciprocal = np.float32(1) / total
     terms = reciprocal * picked - reciprocal * want
-    with LOWERINGS[name]():
-        out, gradient = jax.jit(jax.value_and_grad(lambda w, x: F.nll_loss(x, LONG, w)))(w, x)
+    out, gradient = jax.jit(jax.value_and_grad(lambda w, x: F.nll_loss(x, LONG, w)))(w, x)
     assert_same_bits(out, want)
-    assert_same_bits(gradient, oracles.panel(np.zeros(3, np.float32), LONG, terms))
-    assert bits(want) != bits(np.add.reduce(picked * weights) / np.add.reduce(weights))
+    assert_same_bits(gradient, in_order(np.zeros(3, np.float32), LONG, terms))
 
 
 @pytest.mark.parametrize(
@@ -239,8 +237,8 @@ def test_narrow_floats_are_computed_in_float32_and_rounded_once(dtype, name):
     x, w = spread(np.random.default_rng(0), (2100, 3)).astype(dtype), W.astype(dtype)
     wide = x.astype(np.float32)[np.arange(2100), LONG] * -w.astype(np.float32)[LONG]
     zero, destinations = np.zeros(1, np.float32), LONG * 0
-    sums = [oracles.panel(zero, destinations, a)[0] for a in (wide, w.astype(np.float32)[LONG])]
     with LOWERINGS[name]():
+        sums = [in_order(zero, destinations, a)[0] for a in (wide, w.astype(np.float32)[LONG])]
         mean, losses = jax.jit(
             lambda x, w: (F.nll_loss(x, LONG, w), F.nll_loss(x, LONG, w, reduction="none"))
         )(x, w)

@@ -1,0 +1,84 @@
+"""Cumulative ops and selection along rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+import impl
+from conformance.machine_code.costs.case import (
+    MANY,
+    SCALES,
+    Budget,
+    CostCase,
+    floats,
+    label,
+    scaled,
+)
+
+#: Blocks, their totals, and the carry: no loop of XLA, and no fold by a single program.
+CUMULATIVE = Budget(launches=MANY, floors=3, rounds=0, serial=16_384)
+#: A row is read at most twice, and little else is moved.
+SELECTION = Budget(launches=MANY, floors=2.05, rounds=0)
+#: A sort has to move its rows more often.
+SORT = Budget()
+
+#: Plain JAX's function for each op. It has none that gives the positions of running extremes.
+_CUMULATIVE: dict[str, Callable[[jax.Array], Any] | None] = {
+    "cumsum": lambda x: jnp.cumsum(x, -1),
+    "cumprod": lambda x: jnp.cumprod(x, -1),
+    "logcumsumexp": lambda x: jax.lax.cumlogsumexp(x, axis=x.ndim - 1),
+    "cummax": None,
+    "cummin": None,
+}
+
+
+def cases() -> Iterator[CostCase]:
+    """Yields the cases."""
+    for times in SCALES:
+        for name, plain in _CUMULATIVE.items():
+            for shape in ((1, scaled(10_000_000, times)), (scaled(4096, times), 4096)):
+                yield CostCase(
+                    f"{name}-{label(*shape)}",
+                    name,
+                    "forward",
+                    lambda x, name=name: getattr(impl, name)(x, -1),
+                    (floats(*shape),),
+                    plain,
+                    CUMULATIVE,
+                )
+        yield from _selections(scaled(4096, times), 4096)
+
+
+def _selections(rows: int, length: int) -> Iterator[CostCase]:
+    inputs, size = (floats(rows, length),), label(rows, length)
+    calls: dict[str, tuple[Any, Any, Budget]] = {
+        "kthvalue": (
+            lambda x: impl.kthvalue(x, length // 4, -1),
+            lambda x: _at(x, length // 4 - 1),
+            SELECTION,
+        ),
+        "median": (lambda x: impl.median(x, -1), lambda x: _at(x, (length - 1) // 2), SELECTION),
+        "mode": (lambda x: impl.mode(x, -1), None, SELECTION),
+        "topk": (lambda x: impl.topk(x, 16), lambda x: jax.lax.top_k(x, 16), SELECTION),
+        "sort": (
+            lambda x: impl.sort(x, -1),
+            _sorted,
+            SORT,
+        ),
+    }
+    for name, (call, plain, budget) in calls.items():
+        yield CostCase(f"{name}-{size}", name, "forward", call, inputs, plain, budget)
+
+
+def _sorted(x: jax.Array) -> Any:
+    """Returns sorted rows and the positions that they were at."""
+    positions = jax.lax.broadcasted_iota(jnp.int32, x.shape, x.ndim - 1)
+    return jax.lax.sort((x, positions), dimension=x.ndim - 1, num_keys=1)
+
+
+def _at(x: jax.Array, rank: int) -> Any:
+    return tuple(part[:, rank] for part in _sorted(x))

@@ -1,0 +1,161 @@
+"""Sums and counts by index: narrow, wide, and of gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import jax
+import jax.numpy as jnp
+
+import impl
+from conformance.machine_code.costs.case import (
+    MANY,
+    SCALES,
+    Budget,
+    CostCase,
+    floats,
+    gradient,
+    ints,
+    label,
+    scaled,
+)
+
+#: A narrow sum needs no sort, and no table of its chains.
+NARROW = Budget(launches=MANY, floors=6)
+#: Of wide rows, the floor is nearly all rows.
+WIDE = Budget(launches=MANY, floors=3)
+
+#: Bins are filled at once, and then added.
+COUNT = Budget(launches=MANY, floors=3)
+
+#: The destinations, the contributions, and the width of each.
+_SIZES = ((100_000, 1_000_000, 1), (10_000, 100_000, 64), (1_000, 10_000_000, 1))
+
+
+def cases() -> Iterator[CostCase]:
+    """Yields the cases."""
+    for times in SCALES:
+        for destinations, count, width in _SIZES:
+            many = scaled(destinations, times) if destinations > 1_000 else destinations
+            yield _index_add(many, scaled(count, times), width)
+        yield _index_add(1, scaled(10_000_000, times), 1)
+        yield from _rows(scaled(50_000, times), scaled(65_536, times), 1024)
+        yield from _others(scaled(100_000, times), scaled(1_000_000, times))
+        yield from _counts(scaled(10_000_000, times))
+
+
+def _index_add(destinations: int, count: int, width: int) -> CostCase:
+    widths = (width,) if width > 1 else ()
+    return CostCase(
+        f"index_add-{label(destinations, count, width)}",
+        "index_add",
+        "forward",
+        lambda x, i, s: impl.index_add(x, 0, i, s),
+        (floats(destinations, *widths), ints(count), floats(count, *widths)),
+        lambda x, i, s: x.at[i].add(s),
+        NARROW,
+    )
+
+
+def _rows(words: int, tokens: int, width: int) -> Iterator[CostCase]:
+    """Yields gradients of an embedding and of a selection of rows."""
+    size = label(words, tokens, width)
+    inputs = (floats(tokens, width), floats(words, width), ints(tokens))
+
+    def lookup(table: jax.Array, i: jax.Array) -> jax.Array:
+        return impl.nn.functional.embedding(i, table)
+
+    def plain(table: jax.Array, i: jax.Array) -> jax.Array:
+        return table[i]
+
+    yield CostCase(
+        f"embedding-backward-{size}",
+        "nn.functional.embedding",
+        "backward",
+        gradient(lookup),
+        inputs,
+        gradient(plain),
+        WIDE,
+    )
+    yield CostCase(
+        f"index_select-backward-{size}",
+        "index_select",
+        "backward",
+        gradient(lambda table, i: impl.index_select(table, 0, i)),
+        inputs,
+        gradient(plain),
+        WIDE,
+    )
+
+
+def _others(destinations: int, count: int) -> Iterator[CostCase]:
+    """Yields other narrow sums and assignments by index."""
+    size = label(destinations, count)
+    inputs = (floats(destinations), ints(count), floats(count))
+    yield CostCase(
+        f"scatter_add-{size}",
+        "scatter_add",
+        "forward",
+        lambda x, i, s: impl.scatter_add(x, 0, i, s),
+        inputs,
+        lambda x, i, s: x.at[i].add(s),
+        NARROW,
+    )
+    yield CostCase(
+        f"index_put-accumulate-{size}",
+        "index_put",
+        "forward",
+        lambda x, i, s: impl.index_put(x, (i,), s, accumulate=True),
+        inputs,
+        lambda x, i, s: x.at[i].add(s),
+        NARROW,
+    )
+    yield CostCase(
+        f"scatter_reduce-mean-{size}",
+        "scatter_reduce",
+        "forward",
+        lambda x, i, s: impl.scatter_reduce(x, 0, i, s, "mean"),
+        inputs,
+        None,
+        NARROW,
+    )
+    yield CostCase(
+        f"index_copy-{size}",
+        "index_copy",
+        "forward",
+        lambda x, i, s: impl.index_copy(x, 0, i, s),
+        inputs,
+        lambda x, i, s: x.at[i].set(s),
+        NARROW,
+    )
+    yield CostCase(
+        f"gather-backward-{size}",
+        "gather",
+        "backward",
+        gradient(lambda x, i: impl.gather(x, 0, i)),
+        (floats(count), floats(destinations), ints(count)),
+        gradient(lambda x, i: x[i]),
+        NARROW,
+    )
+
+
+def _counts(count: int) -> Iterator[CostCase]:
+    size = label(count, 100)
+    yield CostCase(
+        f"histc-{size}",
+        "histc",
+        "forward",
+        lambda x: impl.histc(x, 100, 0, 1),
+        (floats(count),),
+        lambda x: jnp.histogram(x, 100, (0, 1))[0],
+        COUNT,
+    )
+    yield CostCase(
+        f"bincount-{size}",
+        "bincount",
+        "forward",
+        lambda x: impl.bincount(x, length=100),
+        (ints(count),),
+        lambda x: jnp.bincount(x, length=100),
+        COUNT,
+    )

@@ -1,0 +1,1 @@
+"""Tests of the costs of programs, without compiling one."""

@@ -1,0 +1,137 @@
+"""Budgets, on programs that were compiled before."""
+
+import dataclasses
+
+import pytest
+
+from conformance.machine_code.costs import budgets, measured
+from conformance.machine_code.costs.budgets import Excess
+from conformance.machine_code.costs.case import Budget, CostCase
+from conformance.machine_code.costs.measured import CaseCost
+from conformance.machine_code.device_programs import DeviceProgram
+from conformance.tests.machine_code.programs import CUB_SORT, LOOP
+
+#: The program of ``LOOP`` without its loop, as it would be after the loop was removed.
+STRAIGHT = """
+ENTRY %main (x: f32[8], e: f32[]) -> f32[8] {
+  %x = f32[8]{0} parameter(0)
+  %e = f32[] parameter(1)
+  ROOT %next = f32[8]{0} fusion(%x), kind=kLoop, calls=%fused
+}
+"""
+#: As ``STRAIGHT``, with a copy that nothing needs.
+COPIED = STRAIGHT.replace("fusion(%x)", "fusion(%again)").replace(
+    "  ROOT", "  %again = f32[8]{0} copy(%x)\n  ROOT"
+)
+FUSED = LOOP[LOOP.index("%fused (p") : LOOP.index("%body (")]
+CASE = CostCase("f-8", "f", "forward", lambda x: x, ())
+
+
+def cost(on, **others):
+    sides = {
+        side: measured.cost_of(DeviceProgram(FUSED + text, {}, {}, with_cub=False), {})
+        for side, text in {"on": on, **others}.items()
+    }
+    return CaseCost("f-8", "h200", sides, {}, 0.0)
+
+
+def failures(on, budget, known=(), **others):
+    case = dataclasses.replace(CASE, budget=budget)
+    return list(budgets.failures(case, cost(on, **others), known))
+
+
+@pytest.mark.parametrize(
+    ("budget", "words"),
+    [
+        (Budget(launches=2), "61 launches, and the budget is 2"),
+        (Budget(floors=2), "23.94 bytes, in floors, and the budget is 2"),
+        (Budget(rounds=0), "20 rounds of loops, and the budget is 0"),
+    ],
+)
+def test_a_loop_that_is_put_back_exceeds_the_budget(budget, words):
+    assert failures(STRAIGHT, budget) == []
+    (failure,) = failures(LOOP.replace(FUSED, ""), budget)
+    lines = failure.splitlines()
+    assert lines[0] == f"f-8 for h200, the mode on: {words}"
+    greatest = "next, kernel, XLA's own" if budget.launches is None else "20 launches: less"
+    assert greatest in lines[2] if budget.rounds is None else "20 launches" in lines[2]
+    assert "python -m conformance costs --explain f-8" in failure
+
+
+def test_a_needless_copy_exceeds_the_budget():
+    budget = Budget(launches=1, floors=1)
+    assert failures(STRAIGHT, budget) == []
+    launches, moved = failures(COPIED, budget)
+    assert "2 launches, and the budget is 1" in launches
+    assert "again, copy" in launches
+    assert "2.00 bytes, in floors" in moved
+
+
+def test_the_mode_off_may_cost_no_more_than_plain_jax():
+    assert failures(LOOP.replace(FUSED, ""), Budget(), off=STRAIGHT, plain=STRAIGHT) == []
+    (failure,) = failures(STRAIGHT, Budget(), off=COPIED, plain=STRAIGHT)
+    assert failure.startswith("f-8 for h200, the mode off: 2.00 of the estimated time of plain JAX")
+
+
+def test_a_known_excess_is_none_once_it_is_gone():
+    known = [Excess("f-8", "launches", "a reason"), Excess("g-8", "launches", "another case's")]
+    assert failures(COPIED, Budget(launches=1), known) == []
+    (failure,) = failures(STRAIGHT, Budget(launches=1), known)
+    assert "remove 'launches' of f-8 from known_excesses.toml" in failure
+    case = dataclasses.replace(CASE, budget=Budget(launches=1))
+    assert budgets.within(case, cost(STRAIGHT), known) == [("f-8", "launches")]
+    assert budgets.within(case, cost(COPIED), known) == []
+    assert budgets.unknown_names(known, ["f-8"]) == [
+        "known_excesses.toml: there is no case g-8; remove the entry"
+    ]
+
+
+def test_an_unbounded_loop_fails_without_any_budget():
+    endless = LOOP.replace(FUSED, "").replace("and(%less, %far)", "or(%less, %far)")
+    (failure,) = failures(endless, Budget())
+    assert "nothing bounds the rounds of the loop jit(f)/while" in failure
+
+
+def test_what_does_not_compile_fails():
+    broken = CaseCost("f-8", "h200", {}, {"plain": "ValueError: no"}, 0.0)
+    (failure,) = budgets.failures(CASE, broken, ())
+    assert failure == "f-8 for h200, plain JAX: it cannot be counted: ValueError: no"
+
+
+def test_the_file_of_excesses_is_read():
+    cases = {"f-8": ["launches", "floors"]}
+    assert budgets.parse({"excess": [{"reason": "r", "cases": cases}]}) == (
+        Excess("f-8", "launches", "r"),
+        Excess("f-8", "floors", "r"),
+    )
+    with pytest.raises(ValueError, match="needs reason and cases"):
+        budgets.parse({"excess": [{"cases": cases}]})
+    with pytest.raises(ValueError, match="unknown"):
+        budgets.parse({"excess": [{"reason": "r", "cases": {"f-8": ["speed"]}}]})
+
+
+def test_a_budget_that_is_met_loses_its_excess():
+    text = """\
+# About the file.
+
+[[excess]]
+reason = "A table is searched."
+[excess.cases]
+"f-8" = ["launches", "floors"]
+"g-8" = ["floors"]
+
+[[excess]]
+reason = "A fold is serial."
+[excess.cases]
+"f-8" = ["serial"]
+"""
+    assert budgets.tightened(text, []) == text
+    assert budgets.tightened(text, [("f-8", "floors"), ("g-8", "floors"), ("f-8", "serial")]) == (
+        text[: text.index('"g-8"')].replace(', "floors"', "")
+    )
+
+
+def test_the_sort_of_a_device_counts():
+    text = CUB_SORT.replace(", calls=%wrapped_iota_computation", "")
+    program = measured.cost_of(DeviceProgram(text, {}, {}, with_cub=True), {})
+    assert (program.launches, program.moved) == (13, 72_000_000)

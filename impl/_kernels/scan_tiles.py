@@ -1,0 +1,370 @@
+"""Kernels of the spec's blocked scan: each program scans a tile in its registers.
+
+A tile has a power of two of steps along the axis, and several lanes: rows, or adjacent elements. It
+is loaded once, with neighbouring threads at neighbouring addresses, and cut into its blocks by
+moving it between threads; the backend does that in shared memory. A row of one tile is read once
+and written once. A longer row is read twice: the totals of its tiles come first, and are scanned by
+the same kernels.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from impl._core.numerics import accumulator
+from impl._core.scan_combines import Parts
+from impl._kernels import pallas as pl
+from impl._kernels.launch import Launch
+
+Combine = Callable[[Parts, Parts], Parts]
+
+#: The most steps of a tile in one row, of up to two arrays or of more.
+_STEPS, _STEPS_OF_MANY = 4096, 256
+#: The most steps of a tile of adjacent elements, and the most of those.
+_STEPS_APART, _ADJACENT = 256, 32
+#: The least elements of a tile, and the elements of a thread.
+_ELEMENTS, _OF_A_THREAD = 2048, 32
+
+
+def takes(parts: Parts) -> bool:
+    """Returns whether the offsets of arrays, and those of their last tiles, have 32 bits."""
+    outer, n, inner = parts[0].shape
+    beyond = n + _ELEMENTS + _STEPS if inner == 1 else _STEPS_APART * inner + _ADJACENT
+    return outer * n * inner + beyond < 2**31
+
+
+def scan(
+    parts: Parts,
+    combine: Combine,
+    *,
+    block: int,
+    results: tuple[int, ...],
+    launch: Launch,
+    reverse: bool = False,
+    positions: bool = False,
+) -> Parts:
+    """Computes the blocked scan along the middle axis of [outer, n, inner].
+
+    Args:
+        parts: Arrays of one shape. Narrow floats are combined in float32, and rounded once.
+        combine: Combines earlier parts with later ones.
+        block: The members of a block: a power of two.
+        results: The positions of the parts to return.
+        launch: How to run.
+        reverse: Whether to fold from right to left.
+        positions: Whether the position of each element is one more part, as int32.
+
+    Returns:
+        These parts of the running folds.
+    """
+    return _Scan(combine, block, reverse, results, positions, launch).run(parts)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Scan:
+    """What is scanned, and how; the attributes are arguments of ``scan``."""
+
+    combine: Combine
+    block: int
+    reverse: bool
+    results: tuple[int, ...]
+    positions: bool
+    launch: Launch
+
+    def run(self, parts: Parts) -> Parts:
+        """Returns the chosen parts of the running folds."""
+        tiles = _Tiles.of(self, parts)
+        if tiles.count == 1:
+            return tiles.scan(parts, None)
+        return tiles.scan(parts, self.carries(tiles.totals(parts)))
+
+    def carries(self, members: Parts) -> Parts:
+        """Returns what comes before each member of a level; for the first of all, anything."""
+        plain = dataclasses.replace(self, results=tuple(range(len(members))), positions=False)
+        tiles = _Tiles.of(plain, members)
+        carries = None if tiles.count == 1 else plain.carries(tiles.totals(members))
+        return tiles.scan(members, carries, before=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Tiles:
+    """The tiles of one array.
+
+    Attributes:
+        how: The scan.
+        shape: The shape of the array: [outer, n, inner].
+        groups: The members of a block at each level of a tile, from the lowest.
+        pieces: The pieces of rows that a program scans; 1 if it has adjacent elements.
+        adjacent: The adjacent elements of a piece; 1 if the axis is the last.
+    """
+
+    how: _Scan
+    shape: tuple[int, int, int]
+    groups: tuple[int, ...]
+    pieces: int
+    adjacent: int
+
+    @classmethod
+    def of(cls, how: _Scan, parts: Parts) -> _Tiles:
+        """Returns the tiles of arrays."""
+        outer, n, inner = parts[0].shape
+        many = len(parts) + how.positions > 2
+        longest = _STEPS_APART if inner > 1 else _STEPS_OF_MANY if many else _STEPS
+        steps = max(2, min(pl.next_power_of_2(n), longest))
+        groups: list[int] = []
+        while math.prod(groups) < steps:
+            groups.append(min(how.block, steps // math.prod(groups)))
+        # The backend's compiler takes no tile that ends in one element.
+        adjacent = 1 if inner == 1 else max(2, min(_ADJACENT, pl.next_power_of_2(inner)))
+        pieces = max(2, _ELEMENTS // steps) if inner == 1 else 1
+        return cls(how, (outer, n, inner), tuple(groups), pieces, adjacent)
+
+    @property
+    def steps(self) -> int:
+        """The steps of a piece along the axis."""
+        return math.prod(self.groups)
+
+    @property
+    def count(self) -> int:
+        """The number of pieces of a row."""
+        return -(-self.shape[1] // self.steps)
+
+    def totals(self, parts: Parts) -> Parts:
+        """Returns the folds of all tiles, of shape [outer, tiles, inner]."""
+        shape = (self.shape[0], self.count, self.shape[2])
+        types = [accumulator(part.dtype) for part in parts]
+        types += [jnp.dtype(jnp.int32)] * self.how.positions
+        out = tuple(jax.ShapeDtypeStruct((math.prod(shape),), dtype) for dtype in types)
+
+        def kernel(*refs: Any) -> None:
+            place = _Place(self)
+            members = place.load(refs[: len(parts)])
+            for level in range(len(self.groups)):
+                members = place.last(place.columns(members, level))
+            place.store_totals(refs[len(parts) :], members)
+
+        return self._launched(kernel, out, parts, shape, "scan_ordered_totals")
+
+    def scan(self, parts: Parts, carries: Parts | None, *, before: bool = False) -> Parts:
+        """Scans each tile.
+
+        Args:
+            parts: The array.
+            carries: What is combined with each tile but the first, of shape [outer, tiles, inner].
+            before: Whether the fold of an element ends before it; that of the first is anything.
+        """
+        types = [part.dtype for part in parts] + [jnp.dtype(jnp.int32)] * self.how.positions
+        size = math.prod(self.shape)
+        out = tuple(jax.ShapeDtypeStruct((size,), types[k]) for k in self.how.results)
+
+        def kernel(*refs: Any) -> None:
+            place = _Place(self)
+            arrays, others = refs[: len(parts)], refs[len(parts) : len(refs) - len(out)]
+            folds, members = [], place.load(arrays)
+            for level in range(len(self.groups)):
+                columns = place.columns(members, level)
+                folds.append(place.running(columns, before=before or level > 0))
+                members = place.last(columns)
+            carry = place.load_carries(others) if others else None
+            for level in reversed(range(1, len(self.groups))):
+                carry = place.carried(folds[level], carry, level, before=True)
+            place.store(refs[-len(out) :], place.carried(folds[0], carry, 0, before=before))
+
+        arrays = (*parts, *(carries or ()))
+        return self._launched(kernel, out, arrays, self.shape, "scan_ordered_tiles")
+
+    def _launched(
+        self,
+        kernel: Callable[..., None],
+        out: tuple[jax.ShapeDtypeStruct, ...],
+        arrays: Parts,
+        shape: tuple[int, int, int],
+        name: str,
+    ) -> Parts:
+        threads = self.pieces * self.steps * self.adjacent // _OF_A_THREAD
+        results = self.how.launch(
+            kernel,
+            (self.programs,),
+            out,
+            *(array.reshape(-1) for array in arrays),
+            name=name,
+            num_warps=min(8, max(2, threads // 32)),
+        )
+        return tuple(part.reshape(shape) for part in results)
+
+    @property
+    def programs(self) -> int:
+        """The number of programs."""
+        outer, _, inner = self.shape
+        return pl.cdiv(outer * self.count, self.pieces) * pl.cdiv(inner, self.adjacent)
+
+
+class _Place:
+    """The place of the running program, and what it does with its tile.
+
+    Parts of a level are [blocks, members, adjacent], or [blocks, members] in rows of their own.
+    Blocks are those of a row, then those of the next.
+    """
+
+    def __init__(self, tiles: _Tiles) -> None:
+        self._tiles, self._how = tiles, tiles.how
+        across = pl.cdiv(tiles.shape[2], tiles.adjacent)
+        program = self._how.launch.program_id(0, tiles.programs)
+        self._first = program // across * tiles.pieces
+        self._lane = program % across * tiles.adjacent
+
+    def load(self, refs: Any) -> Parts:
+        """Returns the tile's elements as blocks of the lowest level."""
+        offsets, inside, step = self._elements()
+        load = self._how.launch.load
+        parts = tuple(load(ref.at[offsets], mask=inside, other=0) for ref in refs)
+        parts = tuple(part.astype(accumulator(part.dtype)) for part in parts)
+        return (*parts, jnp.broadcast_to(step, offsets.shape)) if self._how.positions else parts
+
+    def store(self, refs: Any, parts: Parts) -> None:
+        """Stores the results."""
+        offsets, inside, _ = self._elements()
+        if self._how.launch.interpret:
+            # An interpreted store writes the old value where the mask is false, and here such an
+            # offset may be that of an element of another row.
+            offsets = jnp.where(inside, offsets, refs[0].shape[0])
+        for ref, position in zip(refs, self._how.results, strict=True):
+            part = parts[position].reshape(offsets.shape)
+            self._how.launch.store(ref.at[offsets], part.astype(ref.dtype), mask=inside)
+
+    def _elements(self) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Returns offsets of the elements, whether each is one, and its step along the axis."""
+        tiles, (outer, n, inner) = self._tiles, self._tiles.shape
+        group = tiles.groups[0]
+        blocks = tiles.steps // group
+        number = _numbers(tiles.pieces * blocks, 0, self._axes)
+        row, piece = self._pieces(number // blocks)
+        start = n - (piece + 1) * tiles.steps if self._how.reverse else piece * tiles.steps
+        step = start + number % blocks * group + _numbers(group, 1, self._axes)
+        lane = self._lane + _numbers(tiles.adjacent, 2, self._axes) if self._axes == 3 else 0
+        inside = (step >= 0) & (step < n) & (row < outer)
+        if self._axes == 3:
+            inside &= lane < inner
+        return (row * n + step) * inner + lane, inside, step
+
+    @property
+    def _axes(self) -> int:
+        return 2 if self._tiles.adjacent == 1 else 3
+
+    def _pieces(self, number: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Returns the rows of this program's pieces, and their places in the scan's direction."""
+        index = self._first + number
+        return index // self._tiles.count, index % self._tiles.count
+
+    def _piece_offsets(self) -> tuple[jax.Array, jax.Array]:
+        """Returns the offsets of the totals and carries, and whether each is one."""
+        tiles, (outer, _, inner) = self._tiles, self._tiles.shape
+        row, piece = self._pieces(_numbers(tiles.pieces, 0, self._axes - 1))
+        # Totals are in the order of memory, so that they are scanned in the same direction.
+        place = tiles.count - 1 - piece if self._how.reverse else piece
+        inside = row < outer
+        offsets = (row * tiles.count + place) * inner
+        if self._axes == 3:
+            lane = self._lane + _numbers(tiles.adjacent, 1, 2)
+            offsets, inside = offsets + lane, inside & (lane < inner)
+        return offsets, inside
+
+    def store_totals(self, refs: Any, totals: Parts) -> None:
+        """Stores the folds of the whole pieces."""
+        offsets, inside = self._piece_offsets()
+        for ref, part in zip(refs, totals, strict=True):
+            self._how.launch.store(ref.at[offsets], part.reshape(offsets.shape), mask=inside)
+
+    def load_carries(self, refs: Any) -> Parts:
+        """Returns what comes before the pieces."""
+        offsets, inside = self._piece_offsets()
+        load = self._how.launch.load
+        return tuple(load(ref.at[offsets], mask=inside, other=0) for ref in refs)
+
+    def columns(self, members: Parts, level: int) -> list[Parts]:
+        """Returns the members of all blocks by their place, in the direction of the scan."""
+        group = self._tiles.groups[level]
+        shape = (-1, group, self._tiles.adjacent)[: self._axes]
+        columns = zip(*(_columns(part.reshape(shape)) for part in members), strict=True)
+        return list(columns)[:: -1 if self._how.reverse else 1]
+
+    def running(self, columns: list[Parts], *, before: bool) -> list[Parts]:
+        """Returns the running folds of columns; with ``before``, the first is anything."""
+        folds = [columns[0]]
+        for column in columns[1:]:
+            folds.append(self._how.combine(folds[-1], column))
+        return [columns[0], *folds[:-1]] if before else folds
+
+    def last(self, columns: list[Parts]) -> Parts:
+        """Returns the folds of whole blocks."""
+        return self.running(columns, before=False)[-1]
+
+    def carried(
+        self, folds: list[Parts], carry: Parts | None, level: int, *, before: bool
+    ) -> Parts:
+        """Returns the folds of a level, each combined with the carry of its block.
+
+        Args:
+            folds: The folds by place in their block.
+            carry: The carries of the blocks, or None if nothing has a carry.
+            level: The level.
+            before: Whether the first fold of each block is anything.
+
+        Returns:
+            A fold for each member, of shape [members] or [members, adjacent].
+        """
+        if carry is not None:
+            has_carry = self._has_carry(level)
+            for place, fold in enumerate(folds):
+                combined = self._how.combine(carry, fold)
+                if before and place == 0:
+                    folds[place] = carry
+                else:
+                    pairs = zip(combined, fold, strict=True)
+                    folds[place] = tuple(jnp.where(has_carry, a, b) for a, b in pairs)
+        in_memory = folds[:: -1 if self._how.reverse else 1]
+        parts = (_joined(list(part)) for part in zip(*in_memory, strict=True))
+        shape = (-1, self._tiles.adjacent)[: self._axes - 1]
+        return tuple(part.reshape(shape) for part in parts)
+
+    def _has_carry(self, level: int) -> jax.Array:
+        """Returns whether anything of a row comes before the blocks of a level."""
+        tiles = self._tiles
+        blocks = tiles.steps // math.prod(tiles.groups[: level + 1])
+        number = _numbers(tiles.pieces * blocks, 0, self._axes - 1)
+        first = number % blocks == (blocks - 1 if self._how.reverse else 0)
+        _, piece = self._pieces(number // blocks)
+        return ~first | (piece > 0)
+
+
+def _numbers(count: int, axis: int, axes: int) -> jax.Array:
+    """Returns 0, 1, 2 and so on along an axis of several."""
+    shape = [1] * axes
+    shape[axis] = count
+    return jnp.arange(count, dtype=jnp.int32).reshape(shape)
+
+
+def _columns(part: jax.Array) -> list[jax.Array]:
+    """Returns ``part[:, 0]``, ``part[:, 1]`` and so on; their number is a power of two."""
+    pieces = jax.lax.split(part, [1] * part.shape[1], 1)
+    return [piece.reshape(part.shape[:1] + part.shape[2:]) for piece in pieces]
+
+
+def _joined(columns: list[jax.Array]) -> jax.Array:
+    """Returns the array whose columns, along axis 1, are these."""
+    shape = columns[0].shape
+    count = len(columns)
+    while len(columns) > 1:
+        half = len(columns) // 2
+        pairs = zip(columns[:half], columns[half:], strict=True)
+        columns = [jnp.stack(pair, -1) for pair in pairs]
+    # Each stacked axis is a bit of the place, the highest bit first.
+    (part,) = columns
+    order = (0, *range(len(shape), part.ndim), *range(1, len(shape)))
+    return jnp.transpose(part, order).reshape(shape[0], count, *shape[1:])

@@ -1,0 +1,167 @@
+"""The spec's blocked scan by operations of XLA on whole arrays.
+
+The running folds of all blocks are computed side by side. Where combining is cheap, every element
+folds the members of its block in turn, and keeps the last result that is its own: up to 16 times
+the arithmetic, but no loop, so that XLA uses vectors and shares the blocks among all cores. Where
+combining is dear, a loop over the places of a block combines vectors of blocks.
+
+XLA would compute the totals of a level again for each use of them. Fences stop it, except on a CPU
+with jax 0.10, where loops and a conditional do.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from impl._core.numerics import FENCES_HOLD, fence
+from impl._core.scan_combines import Parts
+from impl._core.shard_axes import vary_like
+
+#: An associative operation: combines earlier parts with later ones.
+Combine = Callable[[Parts, Parts], Parts]
+
+
+def scan(
+    parts: Parts,
+    combine: Combine,
+    block: int,
+    *,
+    reverse: bool = False,
+    dear: bool = False,
+    fences_hold: bool = FENCES_HOLD,
+) -> Parts:
+    """Computes the blocked scan along the middle axis of [outer, n, inner].
+
+    Args:
+        parts: Arrays of one shape.
+        combine: The operation that combines them.
+        block: The members of a block.
+        reverse: Whether to fold from right to left.
+        dear: Whether combining costs much more than loading.
+        fences_hold: Whether the compiler fuses nothing across a fence.
+
+    Returns:
+        The running folds.
+    """
+    levels = _Levels(combine, block, reverse, dear, fences_hold)
+    if fences_hold:
+        return tuple(map(fence, levels.scan(tuple(map(fence, parts)))))
+    return _apart(levels.scan, parts)
+
+
+def _apart(function: Callable[[Parts], Parts], parts: Parts) -> Parts:
+    """Calls a function in a branch of a conditional, which XLA fuses with nothing outside."""
+    number = parts[0][(0,) * parts[0].ndim].astype(jnp.int32)
+    # The product of neighbours is even, which XLA does not know.
+    always = (number * (number + 1)) & 1 == 0
+    like = jax.eval_shape(function, parts)
+
+    def never(parts: Parts) -> Parts:
+        return tuple(vary_like(jnp.zeros(part.shape, part.dtype), *parts) for part in like)
+
+    out: Parts = jax.lax.cond(always, function, never, tuple(vary_like(p, *parts) for p in parts))
+    return out
+
+
+@dataclasses.dataclass(frozen=True)
+class _Levels:
+    """The blocks of one scan; the attributes are arguments of ``scan``."""
+
+    combine: Combine
+    block: int
+    reverse: bool
+    dear: bool
+    fences_hold: bool
+
+    def scan(self, parts: Parts) -> Parts:
+        """Returns the running folds of the elements."""
+        shape = parts[0].shape
+        blocks = tuple(map(self._cut, parts))
+        local, totals = self._folds(blocks, self.dear, before=False)
+        if blocks[0].shape[1] > 1:
+            combined = self.combine(self._spread(self._carries(totals), blocks[0]), local)
+            local = self._where(self._number(blocks[0], 1) == 0, local, combined)
+        return tuple(self._joined(part, shape) for part in local)
+
+    def _carries(self, members: Parts) -> Parts:
+        """Returns what is combined with each member; for the first of all, anything."""
+        shape = members[0].shape
+        blocks = tuple(map(self._cut, members))
+        # Without fences XLA would compute the totals below again.
+        before, totals = self._folds(blocks, self.dear or not self.fences_hold, before=True)
+        if blocks[0].shape[1] > 1:
+            carries = self._spread(self._carries(totals), blocks[0])
+            combined = self.combine(carries, before)
+            combined = self._where(self._number(blocks[0], 1) == 0, before, combined)
+            before = self._where(self._number(blocks[0], 2) == 0, carries, combined)
+        return tuple(fence(self._joined(part, shape)) for part in before)
+
+    def _cut(self, part: jax.Array) -> jax.Array:
+        """Returns [outer, n, inner] as [outer, blocks, block, inner], padded."""
+        outer, n, inner = part.shape
+        rest = (-n % self.block, 0) if self.reverse else (0, -n % self.block)
+        padded = jnp.pad(part, [(0, 0), rest, (0, 0)]) if any(rest) else part
+        return padded.reshape(outer, -1, self.block, inner)
+
+    def _joined(self, part: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+        """Returns the array that ``_cut`` has cut."""
+        whole = part.reshape(shape[0], -1, shape[2])
+        rest = whole.shape[1] - shape[1]
+        return whole[:, rest:] if self.reverse else whole[:, : shape[1]]
+
+    def _spread(self, carries: Parts, like: jax.Array) -> Parts:
+        """Returns the carry of each block at each of its members."""
+        return tuple(jnp.broadcast_to(part[:, :, None], like.shape) for part in carries)
+
+    def _number(self, like: jax.Array, axis: int) -> jax.Array:
+        """Returns the numbers of blocks (axis 1) or members (axis 2) in the scan's direction."""
+        number = jax.lax.broadcasted_iota(jnp.int32, like.shape, axis)
+        return like.shape[axis] - 1 - number if self.reverse else number
+
+    def _where(self, condition: jax.Array, yes: Parts, no: Parts) -> Parts:
+        return tuple(jnp.where(condition, a, b) for a, b in zip(yes, no, strict=True))
+
+    def _folds(self, blocks: Parts, dear: bool, *, before: bool) -> tuple[Parts, Parts]:
+        """Folds each block from its first member on.
+
+        Args:
+            blocks: Shape [outer, blocks, block, inner].
+            dear: Whether to fold by a loop.
+            before: Whether the fold of a member ends before it; that of the first is anything.
+
+        Returns:
+            The running folds, and the totals, of shape [outer, blocks, inner].
+        """
+        if dear:
+            return self._folds_by_loop(blocks, before=before)
+        places = range(self.block)
+        columns = [
+            tuple(part[:, :, place : place + 1] for part in blocks)
+            for place in (reversed(places) if self.reverse else places)
+        ]
+        number = self._number(blocks[0], 2)
+        fold = tuple(jnp.broadcast_to(part, number.shape) for part in columns[0])
+        for place, column in enumerate(columns[1:], 1):
+            takes_part = number > place if before else number >= place
+            fold = self._where(takes_part, self.combine(fold, column), fold)
+        totals = functools.reduce(self.combine, columns)
+        return fold, tuple(fence(part[:, :, 0]) for part in totals)
+
+    def _folds_by_loop(self, blocks: Parts, *, before: bool) -> tuple[Parts, Parts]:
+        def step(
+            state: tuple[Parts, jax.Array], column: Parts
+        ) -> tuple[tuple[Parts, jax.Array], Parts]:
+            fold, place = state
+            # Combining with an identity could change a bit, for example the sign of a zero.
+            after = self._where(place == 0, column, self.combine(fold, column))
+            return (after, place + 1), fold if before else after
+
+        columns = tuple(jnp.moveaxis(part, 2, 0) for part in blocks)
+        first = (tuple(part[0] for part in columns), jnp.zeros((), jnp.int32))
+        (totals, _), folds = jax.lax.scan(step, first, columns, reverse=self.reverse)
+        return tuple(jnp.moveaxis(part, 0, 2) for part in folds), totals

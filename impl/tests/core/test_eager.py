@@ -1,0 +1,211 @@
+"""Calls outside of any trace: one program for each signature, and what that may not change."""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental.sparse import BCOO
+
+import impl
+from impl._core import arguments, eager
+
+X = jnp.arange(6.0).reshape(2, 3)
+
+
+@pytest.fixture(autouse=True)
+def no_programs():
+    """Forgets the programs of other tests, and those of this one."""
+    eager.clear()
+    yield
+    eager.clear()
+
+
+class Counted:
+    """An op that counts how often its body runs; a compiled program runs without it."""
+
+    def __init__(self, body):
+        self.runs = 0
+        self.body = body
+        self.op = eager.compiled(self.run)
+
+    def run(self, *args, **kwargs):
+        self.runs += 1
+        return self.body(*args, **kwargs)
+
+
+def twice(x, *_, **__):
+    return x * 2
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "runs"),
+    [
+        ((X, 1), (X + 1, 1), 1),
+        ((X, 1), (X, 2), 2),
+        ((X, 1), (X, True), 2),
+        ((X, 1), (X, 1.0), 2),
+        ((X, 0.0), (X, -0.0), 2),
+        ((X, float("nan")), (X, float("nan")), 1),
+        ((X, (1, 2)), (X, (1, 2)), 1),
+        ((X, (1, 2)), (X, [1, 2]), 2),
+        ((X, (1, (2,))), (X, (1, 2)), 2),
+        ((X, slice(0, 1)), (X, slice(0, 2)), 2),
+        ((X, None), (X, ...), 2),
+        ((X, jnp.float32), (X, jnp.int32), 2),
+        ((X,), (X[:1],), 2),
+        ((X,), (X.astype(int),), 2),
+        ((X,), (np.asarray(X),), 1),
+    ],
+)
+def test_a_signature_is_traced_once(first, second, runs):
+    counted = Counted(twice)
+    counted.op(*first)
+    np.testing.assert_array_equal(counted.op(*second), np.asarray(second[0]) * 2)
+    assert counted.runs == runs
+
+
+def test_arguments_arrive_as_they_were_given():
+    seen = []
+
+    def body(*args, **kwargs):
+        arrays = [name for name, value in kwargs.items() if isinstance(value, jax.Array)]
+        seen.append((args[1:], arrays, kwargs["by_name"]))
+        return X
+
+    given = ([1, (True, -0.0)], slice(None, 3), ..., "name", None, jnp.dtype("int8"))
+    eager.compiled(body)(X, *given, by_name=2, other=X)
+    assert seen == [(given, ["other"], 2)]
+    assert str(seen[0][0][0][1][1]) == "-0.0"
+
+
+@pytest.mark.parametrize("array", [np.ones(2, ">f4"), np.ones(2, int), np.float32(1), [X]])
+def test_what_jax_would_change_runs_as_it_is_written(array):
+    counted = Counted(lambda value: value)
+    for _ in range(2):
+        assert counted.op(array) is array or array == [X]
+    assert counted.runs == (2 if not isinstance(array, list) else 1)
+
+
+def test_a_changed_mode_is_seen_at_once():
+    asked = Counted(lambda x: x + impl.are_deterministic_algorithms_enabled())
+    results = []
+    for enabled in (False, True, False, True):
+        with impl.deterministic(enabled):
+            results.append(asked.op(X)[0, 0].item())
+    assert results == [0, 1, 0, 1]
+    assert asked.runs == 2
+
+
+def test_a_wide_dtype_is_seen_at_once():
+    dtype = Counted(lambda x: x.sum(dtype=jnp.result_type(float)))
+    assert dtype.op(X).dtype == jnp.float32
+    with jax.enable_x64(True):
+        assert dtype.op(X).dtype == jnp.float64
+
+
+def test_a_check_of_values_runs_at_each_call():
+    index = jnp.array([0, 1])
+    np.testing.assert_array_equal(impl.index_select(X, 0, index), X)
+    for _ in range(2):
+        with pytest.raises(IndexError, match="index 2 is out of bounds for dimension 0"):
+            impl.index_select(X, 0, index + 1)
+    np.testing.assert_array_equal(impl.index_select(X, 0, index[::-1]), X[::-1])
+
+
+def test_a_check_of_a_computed_value_is_not_lost():
+    def body(x, index):
+        arguments.index_range("op", index + 1, 2, 0)
+        return x
+
+    op = eager.compiled(body)
+    op(X, jnp.array([0]))
+    with pytest.raises(RuntimeError, match="index 2 is out of bounds"):
+        op(X, jnp.array([1]))
+
+
+def test_an_op_that_asks_for_values_gets_those_of_each_call():
+    op = eager.compiled(lambda x: jnp.ones(int(arguments.known(x).sum())))
+    assert [op(jnp.array([n])).size for n in (2, 3)] == [2, 3]
+
+
+def test_an_error_is_that_of_the_op_at_each_call():
+    for _ in range(2):
+        with pytest.raises(TypeError, match="must be int, not ArrayImpl"):
+            impl.cumsum(X, jnp.array(0))
+        with pytest.raises(IndexError, match="Dimension out of range"):
+            impl.cumsum(X, 2)
+
+
+def test_warnings_and_alerts_come_at_each_call():
+    impl.use_deterministic_algorithms(True, warn_only=True)
+    with impl.testing.emulate("cuda"):
+        for _ in range(2):
+            with pytest.warns(UserWarning, match="cumsum_cuda_kernel"):
+                impl.cumsum(X, 0)
+    impl.use_deterministic_algorithms(True)
+    with impl.testing.emulate("cuda"):
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="cumsum_cuda_kernel"):
+                impl.cumsum(X, 0)
+
+
+def test_a_trace_leaks_nothing_and_makes_no_program():
+    counted = Counted(twice)
+    with jax.checking_leaks():
+        jax.jit(counted.op)(X)
+        jax.vmap(counted.op)(X)
+        jax.grad(lambda x: counted.op(x).sum())(X)
+        counted.op(X)
+    assert eager._program.cache_info().currsize == 1
+
+
+def test_programs_are_bounded_and_hold_no_array(monkeypatch):
+    monkeypatch.setattr(eager, "VARIANTS", 3)
+    counted = Counted(lambda x, n: x[n : n + 1])
+    array = jnp.arange(9.0)
+    before = len(jax.live_arrays())
+    assert [counted.op(array, n).item() for n in range(5)] == list(range(5))
+    for n in (0, 4):
+        counted.op(array, n)
+    assert counted.runs == 6
+    assert len(jax.live_arrays()) <= before
+    assert eager._program.cache_info().maxsize == eager.SIGNATURES
+
+
+def test_the_setting_of_a_library_is_read_at_each_call(monkeypatch):
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    with impl.deterministic(profile="torch-1.10"), impl.testing.emulate("cuda", lowering="native"):
+        for _ in range(2):
+            impl.mm(X, X.T)
+        monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG")
+        with pytest.raises(RuntimeError, match="row R0137"):
+            impl.mm(X, X.T)
+
+
+def test_a_sparse_matrix_is_part_of_the_signature():
+    matrix = BCOO.fromdense(jnp.eye(2))
+    np.testing.assert_array_equal(impl.mm(matrix, X), X)
+    assert eager._program.cache_info().currsize == 1
+    outside = BCOO((matrix.data, matrix.indices + 2), shape=(2, 2))
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        impl.mm(outside, X)
+
+
+def test_nan_is_found_in_an_eager_call():
+    with jax.debug_nans(True), pytest.raises(FloatingPointError):
+        impl.cumsum(jnp.array([jnp.inf, -jnp.inf]) * 1.0, 0)
+
+
+def test_without_jit_an_op_runs_as_it_is_written():
+    counted = Counted(twice)
+    with jax.disable_jit():
+        counted.op(X), counted.op(X)
+    assert counted.runs >= 2
+
+
+def test_a_program_needs_no_warning_to_be_silent():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        impl.cumsum(X, 0)

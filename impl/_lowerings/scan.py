@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 import spec
-from impl._core.numerics import accumulator, convert, product
+from impl._core.numerics import accumulator, convert, isolate, product
 from impl._core.scan_combines import COMBINES, Parts, Product, Running, joined, split
 from impl._kernels import scan as kernels
 from impl._kernels import scan_tiles
@@ -77,6 +77,8 @@ def ordered_kernel(parts: Parts, *, by: Running, reverse: bool, launch: Launch) 
         wide = tuple(convert(part, accumulator(part.dtype)) for part in parts)
         out = _whole_arrays(wide, by, reverse=reverse)
         return tuple(convert(part, parts[-1].dtype) for part in out)
+    if launch.interpret:  # Here XLA for a CPU compiles the kernel, and might contract a product.
+        parts = tuple(map(isolate, parts))
     # The factors of a recurrence are not a part of its result.
     first = len(parts) // 2 if by == "affine" else 0
     return scan_tiles.scan(

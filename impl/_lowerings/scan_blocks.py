@@ -49,9 +49,14 @@ def scan(
         The running folds.
     """
     levels = _Levels(combine, block, reverse, dear, fences_hold)
+    shape = parts[0].shape
+    # XLA might copy an array to drop a last axis of length 1, so it is dropped here.
+    arrays = tuple(part.reshape(shape[: 2 + (shape[2] > 1)]) for part in parts)
     if fences_hold:
-        return tuple(map(fence, levels.scan(tuple(map(fence, parts)))))
-    return _apart(levels.scan, parts)
+        out = tuple(map(fence, levels.scan(tuple(map(fence, arrays)))))
+    else:
+        out = _apart(levels.scan, arrays)
+    return tuple(part.reshape(shape) for part in out)
 
 
 def _apart(function: Callable[[Parts], Parts], parts: Parts) -> Parts:
@@ -102,15 +107,15 @@ class _Levels:
         return tuple(fence(self._joined(part, shape)) for part in before)
 
     def _cut(self, part: jax.Array) -> jax.Array:
-        """Returns [outer, n, inner] as [outer, blocks, block, inner], padded."""
-        outer, n, inner = part.shape
+        """Returns [outer, n] or [outer, n, inner] with blocks as axis 1, padded."""
+        outer, n, *inner = part.shape
         rest = (-n % self.block, 0) if self.reverse else (0, -n % self.block)
-        padded = jnp.pad(part, [(0, 0), rest, (0, 0)]) if any(rest) else part
-        return padded.reshape(outer, -1, self.block, inner)
+        padded = jnp.pad(part, [(0, 0), rest, *[(0, 0)] * len(inner)]) if any(rest) else part
+        return padded.reshape(outer, -1, self.block, *inner)
 
     def _joined(self, part: jax.Array, shape: tuple[int, ...]) -> jax.Array:
         """Returns the array that ``_cut`` has cut."""
-        whole = part.reshape(shape[0], -1, shape[2])
+        whole = part.reshape(shape[0], -1, *shape[2:])
         rest = whole.shape[1] - shape[1]
         return whole[:, rest:] if self.reverse else whole[:, : shape[1]]
 
@@ -130,12 +135,12 @@ class _Levels:
         """Folds each block from its first member on.
 
         Args:
-            blocks: Shape [outer, blocks, block, inner].
+            blocks: Shape [outer, blocks, block] or [outer, blocks, block, inner].
             dear: Whether to fold by a loop.
             before: Whether the fold of a member ends before it; that of the first is anything.
 
         Returns:
-            The running folds, and the totals, of shape [outer, blocks, inner].
+            The running folds, and the totals, which have no axis of members.
         """
         if dear:
             return self._folds_by_loop(blocks, before=before)

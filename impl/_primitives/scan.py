@@ -107,6 +107,7 @@ primitives = {
         _abstract,
         _paths(by),
         axes=Axes("o.i, o.i -> o.i" if by == "affine" else "o.i -> o.i"),
+        adds=False,  # The lowerings isolate their operands.
     )
     for by, name in _NAMES.items()
 }

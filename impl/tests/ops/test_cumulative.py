@@ -107,7 +107,8 @@ def test_kernels_of_a_gpu(op):
         lowered = lower(jax.value_and_grad(loss), jnp.ones((1030, 3), dtype))
         scans = {name for name in kernels(lowered) if name.startswith("scan")}
         assert scans == {"scan_ordered_totals", "scan_ordered_tiles"}
-        assert "stablehlo.scatter" not in lowered.as_text()
+        if op not in EXTREMES:  # Their gradients are scatters.
+            assert "stablehlo.scatter" not in lowered.as_text()
 
 
 # Values, against PyTorch.

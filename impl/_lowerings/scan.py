@@ -52,7 +52,7 @@ def block_length() -> int:
 
 
 @on_parts
-def ordered_xla(parts: Parts, *, by: Running, reverse: bool) -> Parts:
+def ordered_xla(parts: Parts, *, by: Running, reverse: bool = False) -> Parts:
     """Computes the spec's blocked scan by operations on whole arrays."""
     return _whole_arrays(parts, by, reverse=reverse)
 
@@ -71,7 +71,7 @@ def _combine(by: Running, parts: Parts, product: Product) -> scan_blocks.Combine
 
 
 @on_narrow_parts
-def ordered_kernel(parts: Parts, *, by: Running, reverse: bool, launch: Launch) -> Parts:
+def ordered_kernel(parts: Parts, *, by: Running, reverse: bool = False, launch: Launch) -> Parts:
     """Computes the same by kernels, a tile of the array in each program."""
     if not scan_tiles.takes(parts):
         wide = tuple(convert(part, accumulator(part.dtype)) for part in parts)
@@ -92,7 +92,7 @@ def ordered_kernel(parts: Parts, *, by: Running, reverse: bool, launch: Launch) 
 
 
 @on_parts
-def atomic_xla(parts: Parts, *, by: Running, reverse: bool) -> Parts:
+def atomic_xla(parts: Parts, *, by: Running, reverse: bool = False) -> Parts:
     """Calls XLA's own cumulative sum, which chooses its own order."""
     del by
     return tuple(jax.lax.cumsum(part, axis=1, reverse=reverse) for part in parts)

@@ -26,11 +26,11 @@ def launches(function, *operands):
 @pytest.mark.parametrize(
     ("shape", "dtype", "small"),
     [
-        ((1_000_000, 1025, 1), jnp.float32, True),
-        # Each row is padded to two blocks of 1024.
-        ((1_100_000, 1025, 1), jnp.float32, False),
-        ((1_000_000, 1025, 1), jnp.complex64, False),
-        ((2**21, 1023, 1), jnp.float32, True),
+        ((2_000_000, 1025, 1), jnp.float32, True),
+        ((2_000_000, 1025, 1), jnp.complex64, True),  # two arrays
+        ((2_100_000, 1025, 1), jnp.float32, False),
+        # Offsets of the last tile go beyond the end.
+        ((1, 2**31 - 100, 1), jnp.float32, False),
     ],
 )
 def test_scans(shape, dtype, small):

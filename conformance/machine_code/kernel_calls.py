@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import DTypeLike
 
 from conformance.machine_code import DEVICE, compiler
@@ -34,6 +35,7 @@ from impl._kernels import (
     scan_tiles,
     scatter_accumulate,
     scatter_assign,
+    scatter_rows,
     select_kth,
     top,
     windows,
@@ -71,6 +73,7 @@ def kernel_calls() -> Iterator[KernelCall]:
     """Yields every call of every kernel."""
     for dtype in FLOATS:
         yield from _scatters(dtype)
+        yield from _rows(dtype)
         yield from _scans(dtype)
         yield from _products(dtype)
     yield from _selects()
@@ -111,6 +114,58 @@ def _scatters(dtype: DTypeLike) -> Iterator[KernelCall]:
             functools.partial(_weighted, reduction=ADD),
             (ints((30,)), ints((30,)), ints((500,)), Shape((250, 8), dtype), Shape((500,), dtype)),
         )
+
+
+def _rows(dtype: DTypeLike) -> Iterator[KernelCall]:
+    """Yields calls of the kernels of wide rows, with terms that take few instructions."""
+    ints = functools.partial(Shape, dtype=jnp.int32)
+    for width in (5, 300):
+        runs = (ints((500,)), ints((500,)), ints((70,)), ints((70,)), ints((1,)))
+        updates, chunks = Shape((500, width), dtype), -(-500 // scatter_rows.CHUNK)
+        operand, results = Shape((70, width), dtype), Shape((chunks, width), dtype)
+        label = f"{width}-{jnp.dtype(dtype).name}"
+        yield KernelCall(
+            "scatter_rows.across",
+            label,
+            True,
+            _across,
+            (*runs, updates, ints((chunks, width))),
+        )
+        yield KernelCall(
+            "scatter_rows.within",
+            label,
+            True,
+            _within,
+            (*runs, updates, operand, ints((chunks,)), results),
+        )
+
+
+def _across(*arrays: jax.Array) -> jax.Array:
+    *runs, updates, exponents = arrays
+    return scatter_rows.across(
+        scatter_rows.Runs(*runs),
+        updates,
+        exponents,
+        lambda row, exponent: row.astype(jnp.int32) + exponent,
+        jnp.add,
+        np.int32(0),
+        launch=_LAUNCH,
+    )
+
+
+def _within(*arrays: jax.Array) -> jax.Array:
+    *runs, updates, operand, owners, results = arrays
+    return scatter_rows.within(
+        scatter_rows.Runs(*runs),
+        updates,
+        operand,
+        owners,
+        results,
+        lambda row: row.astype(jnp.int32),
+        lambda row, exponent: row.astype(jnp.int32) + exponent,
+        lambda sums, exponent: (sums - exponent).astype(operand.dtype),
+        launch=_LAUNCH,
+    )
 
 
 def _weighted(

@@ -111,6 +111,27 @@ class WindowTable:
         gaps = np.diff(self.index, axis=1)[self.index[:, 1:] >= 0]
         return int(gaps[0]) if gaps.size and gaps[0] > 0 and (gaps == gaps[0]).all() else 0
 
+    @functools.cached_property
+    def period(self) -> tuple[int, int, int]:
+        """How far windows are from the inputs they read: a step, the least and greatest distance.
+
+        A window that reads the input ``p`` has a number from ``p // step`` plus the least distance
+        to ``p // step`` plus the greatest. The step divides the number of inputs, and is the
+        greatest of those with the fewest distances. The numbers are 1, 0 and -1 for no taps.
+        """
+        window, tap = np.nonzero(self.index >= 0)
+        position = self.index[window, tap]
+        found = (1, 0, -1)
+        most = 2 * -(-self.inputs // max(self.outputs, 1))
+        for step in range(1, min(most, self.inputs) + 1 if position.size else 1):
+            if self.inputs % step:
+                continue
+            distance = window - position // step
+            least, greatest = int(distance.min()), int(distance.max())
+            if step == 1 or greatest - least <= found[2] - found[1]:
+                found = step, least, greatest
+        return found
+
     @property
     def overlapping(self) -> bool:
         """True if two taps read one position."""

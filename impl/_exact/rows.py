@@ -23,7 +23,7 @@ from jax.lax import GatherScatterMode, ScatterDimensionNumbers
 
 from impl._core.numerics import fence
 from impl._core.replicas import Replicas
-from impl._exact import grid
+from impl._exact import arithmetic, grid
 from impl._exact.grid import Digits
 
 #: Beyond so many elements, numbers of rows may not fit 32 bits.
@@ -129,13 +129,34 @@ def add_rows(
     pairs = zip(_integers(initial, exponent), _integers(updates, own), strict=True)
     # XLA would move what reads a sum into the operand of a scatter.
     sums = [fence(replicas.scatter(total, digit, "add")) for total, digit in pairs]
-    return _total(sums, exponent, dtype, keys.shape[0] + 1).reshape(operand.shape)
+    return total(sums, exponent, dtype, keys.shape[0] + 1).reshape(operand.shape)
 
 
 def _integers(terms: jax.Array, exponent: jax.Array) -> list[jax.Array]:
     """Returns the digits of terms, int64; the first is of infinities where there are some."""
     finite = Digits.of(terms.dtype, 1).split(grid.finite(terms), exponent)
     first, *others = (lax.convert_element_type(digit, np.int64) for digit in finite)
+    return [_with_infinities(terms, exponent, first), *others]
+
+
+def integer(terms: jax.Array, exponent: jax.Array) -> jax.Array:
+    """Returns the digit of float32 as ``add_rows`` adds it, int64; kernels can compute it.
+
+    Args:
+        terms: Any shape.
+        exponent: The exponents of their destinations, int32, of that shape.
+    """
+    wide = arithmetic.widen(grid.finite(terms))
+    power = arithmetic.power_of_two(lax.sub(lax.full_like(exponent, grid.bits()), exponent))
+    units = lax.mul(wide, power)
+    # A conversion to integers drops what follows the point.
+    half = lax.full_like(units, 0.5)
+    size = lax.convert_element_type(lax.add(lax.abs(units), half), np.int64)
+    is_negative = lax.lt(units, lax.full_like(units, 0))
+    return _with_infinities(terms, exponent, lax.select(is_negative, lax.neg(size), size))
+
+
+def _with_infinities(terms: jax.Array, exponent: jax.Array, first: jax.Array) -> jax.Array:
     infinity = lax.full_like(terms, np.inf)
     one, none = lax.full_like(first, 1), lax.full_like(first, 0)
     # A comparison with a NaN is false.
@@ -143,7 +164,7 @@ def _integers(terms: jax.Array, exponent: jax.Array) -> list[jax.Array]:
     negative = lax.select(lax.gt(terms, lax.neg(infinity)), none, one)
     negative = lax.shift_left(negative, lax.full_like(negative, _COUNT))
     special = _is_special(exponent, terms.dtype)
-    return [lax.select(special, lax.add(positive, negative), first), *others]
+    return lax.select(special, lax.add(positive, negative), first)
 
 
 def _is_special(exponent: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
@@ -151,10 +172,17 @@ def _is_special(exponent: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
     return lax.ge(exponent, lax.full_like(exponent, 1025 if grid.is_long(dtype) else 129))
 
 
-def _total(
+def total(
     sums: Sequence[jax.Array], exponent: jax.Array, dtype: jax.typing.DTypeLike, count: int
 ) -> jax.Array:
-    """Returns the numbers that sums of the digits of up to ``count`` terms stand for."""
+    """Returns the numbers that sums of digits stand for, rounded once.
+
+    Args:
+        sums: The sums of each digit, int64.
+        exponent: The exponents of their destinations, int32.
+        dtype: The dtype of the result.
+        count: The most terms of a sum.
+    """
     digits, parts = Digits.of(dtype, 1), list(sums)
     own = exponent
     if digits != Digits.of(dtype, count):

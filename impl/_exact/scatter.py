@@ -25,9 +25,10 @@ from jax.lax import GatherDimensionNumbers, ScatterDimensionNumbers
 from impl._core.native_scatter import natively
 from impl._core.numerics import fence
 from impl._core.shard_axes import aligned, vary_like
-from impl._exact import grid, rows
+from impl._exact import grid, rows, wide_rows
 from impl._exact.cuts import Cuts
 from impl._exact.grid import Digits
+from impl._kernels.launch import Launch
 
 #: Where the scatter runs: on any devices, which XLA may cut it for; on one device; on one CPU.
 Place = Literal["anywhere", "device", "cpu"]
@@ -50,6 +51,7 @@ def scatter_add(
     subtract: bool = False,
     place: Place = "anywhere",
     axis_names: Sequence[Any] = (),
+    launch: Launch | None = None,
 ) -> jax.Array:
     """Returns the operand with updates added to it, as ``lax.scatter_add`` does.
 
@@ -66,6 +68,7 @@ def scatter_add(
             give the same bits.
         axis_names: The mesh axes of a ``shard_map`` to sum over: operands and updates of all
             devices are added in one sum.
+        launch: How kernels run, if the device is one that has them.
 
     Returns:
         Shape and dtype of ``operand``.
@@ -83,6 +86,7 @@ def scatter_add(
         },
         tuple(axis_names),
     )
+    original, given = operand, updates
     operand, updates = grid.at_least_float32(operand), grid.at_least_float32(updates)
     updates = lax.neg(updates) if subtract else updates
     count = (call.count(indices) + 1) * Cuts(call.names).parts
@@ -94,6 +98,13 @@ def scatter_add(
     # The sum of more float64 has four digits.
     if place == "device" and not axis_names and digits.number <= 2:
         keys = rows.keys_of(operand, indices, updates, dimension_numbers, mode)
+        if keys is not None and launch is not None:
+            width = updates.size // keys.size
+            if not subtract and wide_rows.suits(original.size // width, width, keys.size, dtype):
+                shape = (-1, width)
+                added = given.reshape(shape)
+                out = wide_rows.add(original.reshape(shape), keys, added, launch)
+                return out.reshape(original.shape)
         if keys is not None:
             return rows.add_rows(operand, keys, updates, dtype, unique=unique_indices)
     return _by_digits(call, operand, indices, updates, digits, dtype, cut=is_cpu)

@@ -34,6 +34,12 @@ Role: TypeAlias = Literal["result", "image", "weights"]
 _POSITIONS = 2048
 #: The number of groups of taps that are unrolled; a loop goes through more.
 _UNROLLED = 64
+#: Where the products of all taps are kept until they are added: the most positions of the images of
+#: a block, the most elements of its products, and the most positions that are multiplied for each
+#: one of the result. The others are between two rows.
+_KEPT_POSITIONS = 1024
+_KEPT = 2**22
+_WASTE = 1.25
 
 
 def shape_of(role: Role, a: Any, b: Any, window: ConvolutionWindow) -> tuple[int, ...]:
@@ -174,6 +180,8 @@ def _result(x: jax.Array, w: jax.Array, window: ConvolutionWindow, dot: Dot) -> 
     inputs = w.shape[1]
     few = window.taps_per_product(inputs)
     outputs = w.shape[0] // window.groups
+    if few == 1 and _keeps_products(x.shape[0], w.shape[0], window):
+        return _result_of_kept_products(x, w, window, dot)
     factors = _flat_weights(w, window)
 
     def block(images: jax.Array) -> jax.Array:
@@ -190,6 +198,40 @@ def _result(x: jax.Array, w: jax.Array, window: ConvolutionWindow, dot: Dot) -> 
         return _images_first(total, images.shape[0], window.result)
 
     return _by_block(block, x, window)
+
+
+def _keeps_products(n: int, channels: int, window: ConvolutionWindow) -> bool:
+    """Returns whether it pays to multiply all positions of the padded image by each tap."""
+    each, taps = math.prod(window.padded_sizes), len(window.taps)
+    kept = _images_per_block(n, window, _KEPT_POSITIONS) * taps * channels * each
+    dense = set(window.stride) == {1} and each <= _WASTE * window.positions
+    return dense and taps <= _UNROLLED and kept <= _KEPT
+
+
+def _result_of_kept_products(
+    x: jax.Array, w: jax.Array, window: ConvolutionWindow, dot: Dot
+) -> jax.Array:
+    """Multiplies whole padded images by all taps, and adds what each tap has for a position.
+
+    It copies no rows for each tap.
+    """
+    groups, inputs, taps = window.groups, w.shape[1], len(window.taps)
+    outputs = w.shape[0] // groups
+    factors = jnp.transpose(w.reshape(groups, outputs, inputs, taps), (0, 3, 1, 2))
+    factors = factors.reshape(groups, taps * outputs, inputs)
+
+    def block(images: jax.Array) -> jax.Array:
+        n = images.shape[0]
+        products = dot(factors, _channels_first(_padded(images, window), groups))
+        products = products.reshape(groups, taps, outputs, n, *window.padded_sizes)
+        total = vary_like(jnp.zeros((groups, outputs, n, *window.result), x.dtype), x, w)
+        for tap in range(taps):
+            offset = _tap_offset(window, tap)
+            read = [slice(o, o + size) for o, size in zip(offset, window.result, strict=True)]
+            total = total + products[(slice(None), tap, ..., *read)]
+        return _images_first(total.reshape(groups, outputs, -1), n, window.result)
+
+    return _by_block(block, x, window, _KEPT_POSITIONS)
 
 
 def _image(y: jax.Array, w: jax.Array, window: ConvolutionWindow, dot: Dot) -> jax.Array:
@@ -312,23 +354,26 @@ def _fold_taps(
     return total
 
 
-def _images_per_block(n: int, window: ConvolutionWindow) -> int:
+def _images_per_block(n: int, window: ConvolutionWindow, positions: int = _POSITIONS) -> int:
     """Returns the number of images of a block, a divisor of ``n``."""
-    most = max(1, _POSITIONS // window.positions)
+    most = max(1, positions // window.positions)
     return next(size for size in range(min(most, n), 0, -1) if n % size == 0)
 
 
-def _blocks(images: jax.Array, window: ConvolutionWindow) -> jax.Array:
-    size = _images_per_block(images.shape[0], window)
+def _blocks(images: jax.Array, window: ConvolutionWindow, positions: int = _POSITIONS) -> jax.Array:
+    size = _images_per_block(images.shape[0], window, positions)
     return images.reshape(-1, size, *images.shape[1:])
 
 
 def _by_block(
-    function: Callable[[jax.Array], jax.Array], images: jax.Array, window: ConvolutionWindow
+    function: Callable[[jax.Array], jax.Array],
+    images: jax.Array,
+    window: ConvolutionWindow,
+    positions: int = _POSITIONS,
 ) -> jax.Array:
     """Applies ``function`` to one block of images after another.
 
     A block of images stays in the cache, and all images would not.
     """
-    out: jax.Array = jax.lax.map(function, _blocks(images, window))
+    out: jax.Array = jax.lax.map(function, _blocks(images, window, positions))
     return out.reshape(-1, *out.shape[2:])

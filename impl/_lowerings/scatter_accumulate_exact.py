@@ -42,7 +42,8 @@ def exact(
         updates: As it takes them.
         place: Where it runs, as ``impl._exact.scatter`` takes it. All give the same bits.
         reduction: The addition.
-        launch: The schedule of tests, in which the contributions are permuted; None for no such.
+        launch: How kernels run; None if there are none. In a schedule of tests, the contributions
+            are permuted too.
         weights: As ``impl._lowerings.scatter_accumulate`` takes them.
         sources: As it takes them.
 
@@ -59,7 +60,7 @@ def exact(
     if updates.size == 0:
         none = jnp.zeros((operand.shape[0], 0, operand.shape[2]), accumulator(operand.dtype))
         nowhere = jnp.zeros((1, 0, 1), jnp.int32)
-        return _add(operand, nowhere, vary_like(none, operand, updates), place)
+        return _add(operand, nowhere, vary_like(none, operand, updates), place, launch)
     wide = accumulator(updates.dtype)
     if weights is not None:
         updates, weights = convert(updates, wide), convert(weights, wide)
@@ -67,7 +68,7 @@ def exact(
     if launch is not None and launch.seed:
         order = scheduled(launch.seed, indices.shape[1], salt=0)
         indices, terms = (jnp.take(a, order, axis=1, mode="clip") for a in (indices, terms))
-    return _add(operand, indices, terms, place)
+    return _add(operand, indices, terms, place, launch)
 
 
 exact_cpu = functools.partial(exact, place="cpu")
@@ -76,16 +77,20 @@ exact_anywhere = functools.partial(exact, place="anywhere")
 
 
 def _add(
-    operand: jax.Array, indices: jax.Array, terms: jax.Array, place: scatter.Place
+    operand: jax.Array,
+    indices: jax.Array,
+    terms: jax.Array,
+    place: scatter.Place,
+    launch: Launch | None,
 ) -> jax.Array:
     """Adds contributions of shape [outer, n, inner]."""
     size = operand.shape[1]
     if size == 1:
         return _reduced(operand, indices, terms)
     if indices.shape[0] == indices.shape[2] == 1:
-        return _shared(operand, within(indices[0, :, 0], size), terms, place)
+        return _shared(operand, within(indices[0, :, 0], size), terms, place, launch)
     if place == "anywhere" or max(operand.size, terms.size) > MAX_ELEMENTS:
-        return _by_axes(operand, within(indices, size), terms, place)
+        return _by_axes(operand, within(indices, size), terms, place, launch)
     width = row_width(operand, indices)
     numbers = ScatterDimensionNumbers((1,), (0,), (0,))
     out = _scatter(
@@ -94,6 +99,7 @@ def _add(
         terms.reshape(-1, width),
         numbers,
         place,
+        launch,
     )
     return out.reshape(operand.shape)
 
@@ -108,22 +114,32 @@ def _reduced(operand: jax.Array, indices: jax.Array, terms: jax.Array) -> jax.Ar
 
 
 def _shared(
-    operand: jax.Array, rows: jax.Array, terms: jax.Array, place: scatter.Place
+    operand: jax.Array,
+    rows: jax.Array,
+    terms: jax.Array,
+    place: scatter.Place,
+    launch: Launch | None,
 ) -> jax.Array:
     """Adds rows, whose destinations all elements of the outer and inner axes share."""
     outer, _, inner = operand.shape
     if outer > 1:
-        return _scatter(operand, rows, terms, ScatterDimensionNumbers((0, 2), (1,), (1,)), place)
+        return _scatter(
+            operand, rows, terms, ScatterDimensionNumbers((0, 2), (1,), (1,)), place, launch
+        )
     if inner > 1:
         numbers = ScatterDimensionNumbers((1,), (0,), (0,))
-        return _scatter(operand[0], rows, terms[0], numbers, place)[None]
+        return _scatter(operand[0], rows, terms[0], numbers, place, launch)[None]
     numbers = ScatterDimensionNumbers((), (0,), (0,))
-    out = _scatter(operand[0, :, 0], rows, terms[0, :, 0], numbers, place)
+    out = _scatter(operand[0, :, 0], rows, terms[0, :, 0], numbers, place, launch)
     return out[None, :, None]
 
 
 def _by_axes(
-    operand: jax.Array, indices: jax.Array, terms: jax.Array, place: scatter.Place
+    operand: jax.Array,
+    indices: jax.Array,
+    terms: jax.Array,
+    place: scatter.Place,
+    launch: Launch | None,
 ) -> jax.Array:
     """Adds along the middle axis, whose destinations differ along the outer or the inner axis."""
     has_outer, has_inner = (indices.shape[axis] > 1 for axis in (0, 2))
@@ -137,7 +153,7 @@ def _by_axes(
         scatter_indices_batching_dims=tuple(kept.index(axis) for axis in own),
     )
     rows = indices.reshape([indices.shape[axis] for axis in kept])
-    return _scatter(operand, rows, terms, numbers, place)
+    return _scatter(operand, rows, terms, numbers, place, launch)
 
 
 def _scatter(
@@ -146,6 +162,7 @@ def _scatter(
     terms: jax.Array,
     numbers: ScatterDimensionNumbers,
     place: scatter.Place,
+    launch: Launch | None,
 ) -> jax.Array:
     # No index is negative, and that of a contribution to drop is beyond the last row.
     return scatter.scatter_add(
@@ -155,4 +172,5 @@ def _scatter(
         dimension_numbers=numbers,
         mode=GatherScatterMode.FILL_OR_DROP,
         place=place,
+        launch=launch,
     )

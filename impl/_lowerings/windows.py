@@ -297,18 +297,70 @@ def pick_transpose_xla(picked: jax.Array, index: jax.Array, *, table: WindowTabl
 
     Each element adds what windows picked there, in ascending order of the windows.
     """
+    outer, _, inner = picked.shape
+    if picked.size == 0 or table.inputs == 0:
+        return jnp.zeros((outer, table.inputs, inner), picked.dtype)
+    step, least, greatest = table.period
+    # A CPU shifts windows by single elements more slowly than it reads a table.
+    long = step >= _LONG_WINDOW and greatest - least < _UNROLLED
+    if long or least == greatest:
+        return _pick_transpose_by_distance(picked, index, table)
+    return _pick_transpose_by_table(picked, index, table)
+
+
+def _pick_transpose_by_distance(
+    picked: jax.Array, index: jax.Array, table: WindowTable
+) -> jax.Array:
+    """Computes the transpose from whole slices of windows, which lie beside what they read.
+
+    ``WindowTable.period`` states where. A window that is there, and does not read an element, did
+    not pick it.
+    """
+    step, least, greatest = table.period
+    outer, windows, inner = picked.shape
+    blocks = table.inputs // step
+    if not table.counts.all():
+        index = jnp.where((table.counts > 0)[None, :, None], index, -1)
+    # A last axis of one element would have another layout, and the result would be copied.
+    inners = () if inner == 1 else (inner,)
+    picked, index = (part.reshape(outer, windows, *inners) for part in (picked, index))
+    before = max(0, -least)
+    along = before, blocks + max(0, greatest) - windows, 0
+    edges = ((0, 0, 0), along, *((0, 0, 0) for _ in inners))
+    wide = accumulator(picked.dtype)
+    index = jax.lax.pad(index, jnp.full((), -1, index.dtype), edges)
+    values = jax.lax.pad(convert(picked, wide), jnp.zeros((), wide), edges)
+    position = jnp.arange(table.inputs, dtype=index.dtype).reshape(
+        1, blocks, step, *(1 for _ in inners)
+    )
+    out = vary_like(jnp.zeros((outer, blocks, step, *inners), wide), picked, index)
+    has_terms: Any = False
+    for distance in range(least, greatest + 1):
+        start = before + distance
+        chosen, value = (
+            jax.lax.slice_in_dim(part, start, start + blocks, axis=1)[:, :, None]
+            for part in (index, values)
+        )
+        is_term = chosen == position
+        # The first term is selected, not added to 0: 0 + -0 is 0, which is another number.
+        out = jnp.where(is_term, jnp.where(has_terms, out + value, value), out)
+        has_terms |= is_term
+    return fence(convert(out.reshape(outer, table.inputs, inner), picked.dtype))
+
+
+def _pick_transpose_by_table(picked: jax.Array, index: jax.Array, table: WindowTable) -> jax.Array:
+    """Computes the transpose by reading, for each element, the windows of its table."""
     inverse = table.inverse
     position = jnp.arange(table.inputs, dtype=index.dtype)[None, :, None]
     outer, _, inner = picked.shape
     shape = (outer, table.inputs, inner)
-    if picked.size == 0 or table.inputs == 0:
-        return jnp.zeros(shape, picked.dtype)
     if outer > inner and inverse.shape[1] > 2 * _UNROLLED:
         # The loop reads row by row, which is much faster with long rows.
-        turned = (
+        turned = [
             jnp.moveaxis(part, 0, 2).reshape(1, -1, outer * inner) for part in (picked, index)
-        )
-        out = pick_transpose_xla(*turned, table=table).reshape(table.inputs, inner, outer)
+        ]
+        out = _pick_transpose_by_table(turned[0], turned[1], table)
+        out = out.reshape(table.inputs, inner, outer)
         return jnp.moveaxis(out, 2, 0)
     converted = convert(picked, accumulator(picked.dtype))
 
@@ -332,7 +384,15 @@ def pick_transpose_cpu(picked: jax.Array, index: jax.Array, *, table: WindowTabl
     """Computes the same where XLA fuses past every fence, as it does on a CPU before jax 0.11."""
     if picked.size == 0:
         return pick_transpose_xla(picked, index, table=table)
-    return _store_by_branch(functools.partial(pick_transpose_xla, index=index, table=table), picked)
+    outer, _, inner = picked.shape
+    shape = outer, table.inputs, inner
+
+    def stage(picked: jax.Array) -> jax.Array:
+        # Of an array with a last axis of one element a branch would return a copy.
+        out = pick_transpose_xla(picked, index, table=table)
+        return out.reshape(shape[:2]) if inner == 1 else out
+
+    return _store_by_branch(stage, picked).reshape(shape)
 
 
 def pick_transpose_atomic_kernel(

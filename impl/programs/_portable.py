@@ -87,10 +87,7 @@ def _lower(
         return original(context, *operands, **_portable_psum.with_joined_sums(params))
     if name.startswith("samebits_") or isinstance(params.get("decision"), Decision):
         return _own(original, anywhere, context, *operands, **params)
-    avals = (*context.avals_in, *context.avals_out)
-    # JAX adds the terms that devices hold later, in any order.
-    is_left = any(map(shardings.is_unreduced, avals))
-    found = spec.portability("unreduced_psum" if is_left else name, dtypes(avals))
+    found = class_of(name, (*context.avals_in, *context.avals_out))
     if found is None or found.answer == "exact" or found.name == _ELSEWHERE:
         return original(context, *operands, **params)
     if found.answer == "refused":
@@ -222,6 +219,18 @@ def portable_function(name: str) -> Callable[..., Any]:
     """
     found = OPERATIONS.get(name)
     return _portable_functions.function(name) if found is None else found
+
+
+def class_of(name: str, avals: Sequence[Any]) -> spec.Portability | None:
+    """Returns the class that decides about an equation; None if no rule is about it.
+
+    Args:
+        name: The name of its primitive.
+        avals: The types of its operands and results. If devices hold the terms of one, which JAX
+            adds later in any order, the class is that of such sums.
+    """
+    is_left = any(map(shardings.is_unreduced, avals))
+    return spec.portability("unreduced_psum" if is_left else name, dtypes(avals))
 
 
 def dtypes(avals: Sequence[Any]) -> frozenset[str]:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import spec
-from impl._core.jax_internals import shardings
 from impl.programs import _portable
 from impl.programs._walk import Site
 
@@ -43,13 +42,11 @@ def portability(name: str, equation: Any) -> spec.Portability | None:
         equation: The equation. One that draws from a key is lowered as another primitive.
     """
     avals = [variable.aval for variable in (*equation.invars, *equation.outvars)]
-    if any(map(shardings.is_unreduced, avals)):
-        return spec.portability("unreduced_psum", ())
     for aval in avals:
         kind = getattr(getattr(getattr(aval, "dtype", None), "_impl", None), "name", None)
         if name in _OF_A_DEVICE.get(str(kind), ()):
             return spec.portability("rng_bit_generator", ())
-    return spec.portability(name, _portable.dtypes(avals))
+    return _portable.class_of(name, avals)
 
 
 def notes(sites: Iterable[Site]) -> tuple[str, ...]:

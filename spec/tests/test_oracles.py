@@ -34,7 +34,7 @@ def test_panels_of_one_destination_are_added_left_to_right():
 
 
 def test_the_order_of_the_source_starts_from_the_initial_value():
-    source, index = rough(300), np.zeros(300, np.int64)
+    source, index = rough(2500), np.zeros(2500, np.int64)
     initial = np.array([3], np.float32)
     assert oracles.source(initial, index, source) == left_to_right(source, 3)
     assert left_to_right(source, 3) != oracles.source(initial, index, source[::-1])

@@ -24,7 +24,7 @@ REMARKS = (
         "scans each window."
     ),
     (
-        "A gradient of `max_pool2d` and `adaptive_max_pool2d` reads, for each element, all windows "
+        "A gradient of `max_pool2d` whose windows overlap reads, for each element, all windows "
         "over it. PyTorch writes once for each window, which is less work on a CPU."
     ),
     "`interpolate` forward uses little more than one core here. PyTorch uses both.",

@@ -27,6 +27,7 @@ TERMS = {field.name: field.name for field in dataclasses.fields(Budget)} | {
     "off": "of the estimated time of plain JAX",
 }
 _CONTRIBUTORS = 4
+_ENTRY = re.compile(r"^\[\[excess\]\]\n", re.MULTILINE)
 _CASE = re.compile(r'^"([^"]+)" = \[(.*)\]$')
 _ADVICE = (
     "Make the program cheaper, or, if the cost has a reason that stands, add the case to "
@@ -87,13 +88,13 @@ def tightened(text: str, gone: Collection[tuple[str, str]]) -> str:
         text: The text of the file.
         gone: The cases with the terms that go.
     """
-    head, *entries = text.split("[[excess]]")
+    head, *entries = _ENTRY.split(text)
     kept = []
     for entry in entries:
         lines = [line for line in map(_without(gone), entry.splitlines()) if line is not None]
         if any(_CASE.match(line) for line in lines):
             kept.append("\n".join(lines).rstrip() + "\n\n")
-    return ("[[excess]]".join([head, *kept])).rstrip() + "\n"
+    return "[[excess]]\n".join([head, *kept]).rstrip() + "\n"
 
 
 def _without(gone: Collection[tuple[str, str]]) -> Callable[[str], str | None]:

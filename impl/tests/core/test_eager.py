@@ -10,6 +10,7 @@ from jax.experimental.sparse import BCOO
 
 import impl
 from impl._core import arguments, eager
+from impl.tests.every_op.public_ops import public_ops
 
 X = jnp.arange(6.0).reshape(2, 3)
 
@@ -50,6 +51,7 @@ def twice(x, *_, **__):
         ((X, float("nan")), (X, float("nan")), 1),
         ((X, (1, 2)), (X, (1, 2)), 1),
         ((X, (1, 2)), (X, [1, 2]), 2),
+        ((X, (1, 2)), (X, (True, 2)), 2),
         ((X, (1, (2,))), (X, (1, 2)), 2),
         ((X, slice(0, 1)), (X, slice(0, 2)), 2),
         ((X, None), (X, ...), 2),
@@ -203,6 +205,10 @@ def test_without_jit_an_op_runs_as_it_is_written():
     with jax.disable_jit():
         counted.op(X), counted.op(X)
     assert counted.runs >= 2
+
+
+def test_every_public_op_is_compiled():
+    assert [name for name, op in public_ops().items() if not hasattr(op, "__wrapped__")] == []
 
 
 def test_a_program_needs_no_warning_to_be_silent():

@@ -264,6 +264,7 @@ def test_a_gradient_goes_to_the_element_that_was_picked(name):
     assert_same_bits(dot, np.take_along_axis(APART, rows, 0).reshape(values.shape))
 
 
+@complete  # With the mode off, a kernel may return any of equal elements.
 def test_vmap_of_kernels():
     x = drawn((3, 6, 4), np.float32)
     names = ("nanmedian", "mode", "topk", "sort-descending")

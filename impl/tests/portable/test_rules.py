@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.sharding import AbstractMesh, AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
 
 import impl
 
@@ -268,3 +270,19 @@ with impl.deterministic(guarantee="portable"):
         text=True,
     )
     assert run.returncode == 0, run.stderr
+
+
+def test_terms_that_devices_hold_are_refused():
+    mesh = AbstractMesh((2,), ("x",), axis_types=(AxisType.Explicit,))
+    array = jax.ShapeDtypeStruct((4, 4), "float32", sharding=NamedSharding(mesh, P("x", None)))
+
+    @jax.jit
+    def total(x):
+        held = jnp.einsum("ij,ik->jk", x, x, out_sharding=P(None, None, unreduced={"x"}))
+        return jax.reshard(held, P(None, None))
+
+    with jax.sharding.use_abstract_mesh(mesh), impl.deterministic(guarantee="portable"):
+        found = impl.audit(total)(array).select("raises")
+        assert [finding.primitive for finding in found] == ["lax.dot_general", "jax.reshard"]
+        with pytest.raises(RuntimeError, match="in parts that a program joins later"):
+            total.trace(array).lower(lowering_platforms=("cpu",))

@@ -9,6 +9,8 @@ import pytest
 from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plgpu
+from jax.sharding import AbstractMesh, AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
 
 import spec
 from impl.programs import _facts
@@ -17,11 +19,11 @@ from impl.programs._walk import walk
 
 X = jnp.ones((5, 4))
 INDEX = jnp.zeros(5, int)
-LEAVES = (*_facts.SCATTERS, *_facts.POOLS, "pallas_call")
+LEAVES = (*_facts.SCATTERS, *_facts.POOLS, "pallas_call", "reshard")
 
 
 def facts_of(function, *args):
-    """The facts of the one scatter, pool or kernel of a program."""
+    """The facts of the one scatter, pool, kernel or other sharding of a program."""
     closed = jax.make_jaxpr(function)(*args)
     scope = Scope(closed.jaxpr, dict(zip(closed.jaxpr.constvars, closed.consts, strict=True)))
     (site,) = [s for s in walk(scope, LEAVES.__contains__) if s.name in LEAVES]
@@ -139,6 +141,16 @@ def test_the_facts_of_a_kernel(dtype, atomics):
 
     shape = jax.ShapeDtypeStruct((3,), dtype)
     assert true_facts(pl.pallas_call(kernel, out_shape=shape), jnp.ones(3, dtype)) == atomics
+
+
+@pytest.mark.parametrize(
+    ("held", "facts"), [(P("x"), set()), (P(None, unreduced={"x"}), {"unreduced"})]
+)
+def test_the_facts_of_another_sharding(held, facts):
+    mesh = AbstractMesh((2,), ("x",), axis_types=(AxisType.Explicit,))
+    array = jax.ShapeDtypeStruct((4,), "float32", sharding=NamedSharding(mesh, held))
+    with jax.sharding.use_abstract_mesh(mesh):
+        assert true_facts(lambda x: jax.reshard(x, P(None)), array) == facts
 
 
 def test_a_symbolic_size_can_be_any_number():

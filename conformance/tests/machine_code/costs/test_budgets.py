@@ -112,7 +112,7 @@ def test_the_file_of_excesses_is_read():
 
 def test_a_budget_that_is_met_loses_its_excess():
     text = """\
-# About the file.
+# About an entry `[[excess]]` of the file.
 
 [[excess]]
 reason = "A table is searched."

@@ -4,10 +4,13 @@ import os
 import re
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import impl
+from impl._core.window_table import WindowTable
+from impl._lowerings import windows as windows_lowerings
 from impl.tests.nn.support import window_sums
 from impl.tests.nn.support.arrays import ones
 from impl.tests.nn.support.maxima import (
@@ -16,6 +19,7 @@ from impl.tests.nn.support.maxima import (
     pooled,
     with_ties,
 )
+from impl.tests.support.bits import assert_same_bits
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
@@ -126,3 +130,32 @@ def test_the_first_of_equals_in_a_long_window():
         first = np.isnan(window).argmax() if np.isnan(window).any() else window.argmax()
         at = np.unravel_index(first, window.shape)
         assert indices[lane, row, column] == (at[0] + rows.start) * 30 + at[1] + columns.start
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(("size", "windows", "kernel"), [(40, 3, 30), (32, 1, 20), (24, 3, 8)])
+def test_the_gradient_of_many_windows(size, windows, kernel):
+    # Windows that lie evenly are read in whole slices. Three of them add up in their order.
+    start = np.arange(windows) * (size - kernel) // max(windows - 1, 1)
+    table = WindowTable.intervals(size, start, start + kernel)
+    rng = np.random.default_rng(size)
+    picked = rng.normal(size=(2, windows, 3)).astype(np.float32) * [[[1], [1e8], [-1e8]][:windows]]
+    picked, index = picked.astype(np.float32), np.zeros((2, windows, 3), np.int32)
+    index[0] = np.clip(size // 2, start, start + kernel - 1)[:, None]
+    index[1], picked[1] = start[:, None], -0.0
+    results = [
+        transpose(jnp.asarray(picked), jnp.asarray(index), table=table)
+        for transpose in (windows_lowerings.pick_transpose_cpu, by_the_table)
+    ]
+    assert_same_bits(*results)
+
+
+def by_the_table(picked, index, *, table):
+    """Adds the terms of each element one after another."""
+    out = np.zeros((picked.shape[0], table.inputs, picked.shape[2]), np.float32)
+    met = np.zeros(out.shape, bool)
+    for outer, window, inner in np.ndindex(picked.shape):
+        cell = outer, int(index[outer, window, inner]), inner
+        value = np.asarray(picked)[outer, window, inner]
+        out[cell], met[cell] = out[cell] + value if met[cell] else value, True
+    return out

@@ -40,7 +40,8 @@ ATOMIC_SUM = frozenset() if XLA_ADDS else frozenset({"scatter_add_atomic"})
 def scatters_floats(text):
     """Returns whether a lowered program scatters floats, of which XLA leaves the order open."""
     # A combine within a scatter returns scalars.
-    results = re.findall(r"\}\) : \(tensor.*?-> tensor<(?:\d+x)*([a-z]+)", text)
+    scatter = r'"stablehlo\.scatter".*?\}\) : \(tensor.*?-> tensor<(?:\d+x)*([a-z]+)'
+    results = re.findall(scatter, text, re.DOTALL)
     return any(result in ("f", "bf", "complex") for result in results)
 
 

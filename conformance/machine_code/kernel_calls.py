@@ -34,10 +34,10 @@ from impl._kernels import (
     scan,
     scan_tiles,
     scatter_accumulate,
+    scatter_accumulate_rows,
     scatter_assign,
-    scatter_rows,
     select_kth,
-    top,
+    sort_top,
     windows,
 )
 from impl._kernels.launch import Launch
@@ -121,18 +121,18 @@ def _rows(dtype: DTypeLike) -> Iterator[KernelCall]:
     ints = functools.partial(Shape, dtype=jnp.int32)
     for width in (5, 300):
         runs = (ints((500,)), ints((500,)), ints((70,)), ints((70,)), ints((1,)))
-        updates, chunks = Shape((500, width), dtype), -(-500 // scatter_rows.CHUNK)
+        updates, chunks = Shape((500, width), dtype), -(-500 // scatter_accumulate_rows.CHUNK)
         operand, results = Shape((70, width), dtype), Shape((chunks, width), dtype)
         label = f"{width}-{jnp.dtype(dtype).name}"
         yield KernelCall(
-            "scatter_rows.across",
+            "scatter_accumulate_rows.across",
             label,
             True,
             _across,
             (*runs, updates, ints((chunks, width))),
         )
         yield KernelCall(
-            "scatter_rows.within",
+            "scatter_accumulate_rows.within",
             label,
             True,
             _within,
@@ -142,8 +142,8 @@ def _rows(dtype: DTypeLike) -> Iterator[KernelCall]:
 
 def _across(*arrays: jax.Array) -> jax.Array:
     *runs, updates, exponents = arrays
-    return scatter_rows.across(
-        scatter_rows.Runs(*runs),
+    return scatter_accumulate_rows.across(
+        scatter_accumulate_rows.Runs(*runs),
         updates,
         exponents,
         lambda row, exponent: row.astype(jnp.int32) + exponent,
@@ -155,8 +155,8 @@ def _across(*arrays: jax.Array) -> jax.Array:
 
 def _within(*arrays: jax.Array) -> jax.Array:
     *runs, updates, operand, owners, results = arrays
-    return scatter_rows.within(
-        scatter_rows.Runs(*runs),
+    return scatter_accumulate_rows.within(
+        scatter_accumulate_rows.Runs(*runs),
         updates,
         operand,
         owners,
@@ -239,10 +239,10 @@ def _selects() -> Iterator[KernelCall]:
             yield KernelCall(kernel, jnp.dtype(dtype).name, ordered, call, inputs)
     for length, parts in ((5000, 1), (50_000, 7)):
         call = functools.partial(
-            top.top_positions, count=16, descending=True, parts=parts, launch=_LAUNCH
+            sort_top.top_positions, count=16, descending=True, parts=parts, launch=_LAUNCH
         )
         values = Shape((3, length), jnp.float32)
-        yield KernelCall("top.top_positions", f"{parts}-float32", True, call, (values,))
+        yield KernelCall("sort_top.top_positions", f"{parts}-float32", True, call, (values,))
     call = functools.partial(scatter_assign.any_writer, size=7, launch=_LAUNCH)
     yield KernelCall(
         "scatter_assign.any_writer", "int32", False, call, (Shape((2, 2500, 3), jnp.int32),)

@@ -16,9 +16,9 @@ from jax import lax
 from impl._core.native_scatter import natively
 from impl._exact import grid, rows
 from impl._exact.grid import Digits
-from impl._kernels import scatter_rows as kernels
+from impl._kernels import scatter_accumulate_rows as kernels
 from impl._kernels.launch import Launch
-from impl._kernels.scatter_rows import CHUNK, Runs
+from impl._kernels.scatter_accumulate_rows import CHUNK, Runs
 from impl._lowerings.scatter_accumulate_chains import chain_table
 
 #: The least width of rows, and the least number of them, for which a sort costs little.

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from impl._core.sort_keys import sort_keys
-from impl._kernels import top
+from impl._kernels import sort_top
 from impl._kernels.launch import MAX_ELEMENTS, Launch
 from impl._lowerings._common import axis_to_rows, map_row_blocks, rows_to_axis
 
@@ -66,16 +66,16 @@ def argsort_kernel(values: jax.Array, *, count: int, descending: bool, launch: L
     Where these are many it calls ``argsort_xla``, since XLA's own sort is a kernel already.
     """
     size, n = values.size, values.shape[1]
-    many = 2 * count > n or top.parts_of(axis_to_rows(values), count) is None
+    many = 2 * count > n or sort_top.parts_of(axis_to_rows(values), count) is None
     if count == 0 or size == 0 or size > MAX_ELEMENTS or many:
         return argsort_xla(values, count=count, descending=descending)
     rows = axis_to_rows(values)
-    find = functools.partial(top.top_positions, descending=descending, launch=launch)
-    parts = top.parts_of(rows, count) or 1
+    find = functools.partial(sort_top.top_positions, descending=descending, launch=launch)
+    parts = sort_top.parts_of(rows, count) or 1
     positions = find(rows, count, parts=parts)
     while parts > 1:
         left = _at(rows, positions)
-        parts = top.parts_of(left, count) or 1
+        parts = sort_top.parts_of(left, count) or 1
         positions = _at(positions, find(left, count, parts=parts))
     keys = sort_keys(_at(rows, positions))
     order = stable_argsort(~keys if descending else keys)

@@ -44,7 +44,7 @@ def test_a_wrapped_function_is_found_and_a_path_elsewhere_is_whole(tmp_path):
         return impl.index_add(*args, **options)
 
     (first, *_) = sources.to_edit(None, "index_add", types.SimpleNamespace(index_add=wrapped))
-    assert line_of(first) == ("impl/ops/index_add.py", "def index_add(")
+    assert line_of(first) == ("impl/ops/index_add.py", "@eager.compiled")
     assert sources._shown(tmp_path / "a.py") == str(tmp_path / "a.py")
 
 

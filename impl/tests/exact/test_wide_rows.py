@@ -9,7 +9,7 @@ import pytest
 from jax import lax
 
 from impl._exact import arithmetic, scatter, wide_rows
-from impl._kernels import scatter_rows
+from impl._kernels import scatter_accumulate_rows
 from impl._kernels.launch import Launch
 from impl.tests.exact._sums import assert_same, rough
 from spec import oracles
@@ -20,7 +20,7 @@ NUMBERS = lax.ScatterDimensionNumbers((1,), (0,), (0,))
 
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch):
-    for module in (scatter_rows, wide_rows):
+    for module in (scatter_accumulate_rows, wide_rows):
         monkeypatch.setattr(module, "CHUNK", 4)
     monkeypatch.setattr(wide_rows, "_ROWS", 1)
     monkeypatch.setattr(wide_rows, "_WIDTH", 1)

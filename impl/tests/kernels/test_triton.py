@@ -30,7 +30,7 @@ def importers(prefix):
 def test_one_module_imports_triton():
     # Tests about the kernels of other people write some.
     found = {file for file in importers(BACKEND) if not file.startswith("tests/")}
-    assert found == {"_kernels/triton.py"}
+    assert found == {"_kernels/pallas.py"}
 
 
 def test_one_module_calls_the_backend():

@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import pytest
 
-from impl._kernels import top
+from impl._kernels import sort_top
 from impl._kernels.launch import Launch
 from impl._lowerings import sort
 from impl.tests.kernels._unwritten import assert_every_element_is_written
@@ -16,7 +16,7 @@ def test_a_kernel_writes_every_element():
     def find(launch, kernel):
         kernel(numbers(3, 70), 5, descending=True, parts=4, launch=launch)
 
-    assert_every_element_is_written(top.top_positions, [find])
+    assert_every_element_is_written(sort_top.top_positions, [find])
 
 
 @pytest.mark.once
@@ -24,7 +24,7 @@ def test_a_kernel_writes_every_element():
     ("rows", "n", "count", "descending"), [(40, 37, 9, False), (2, 1500, 3, True)]
 )
 def test_the_first_of_equals_come_first(monkeypatch, rows, n, count, descending):
-    monkeypatch.setattr(top, "_LANE_BYTES", 4)  # One key: a program holds 1024 of them.
+    monkeypatch.setattr(sort_top, "_LANE_BYTES", 4)  # One key: a program holds 1024 of them.
     x = numbers(rows, n)[:, :, None]
     run = functools.partial(sort.argsort_kernel, count=count, descending=descending)
     expected = sort.argsort_xla(x, count=count, descending=descending)

@@ -209,7 +209,7 @@ def _products(dtype: DTypeLike) -> Iterator[KernelCall]:
     for tf32 in (False, True) if dtype == jnp.float32 else (False,):
         for rows, terms, columns in ((5, 7, 3), (130, 2000, 70)):
             yield KernelCall(
-                "matmul.products",
+                "matmul.matrices",
                 f"{rows}x{terms}x{columns}-{name}{'-tf32' if tf32 else ''}",
                 True,
                 functools.partial(matmul.matrices, launch=_LAUNCH, tf32=tf32),

@@ -13,6 +13,7 @@ def test_every_kernel_has_calls():
     kernels = {
         f"{name}.{function_name}"
         for name in names
+        if not name.startswith("_")  # These have parts of kernels.
         for function_name, function in vars(
             importlib.import_module(f"impl._kernels.{name}")
         ).items()
@@ -22,5 +23,6 @@ def test_every_kernel_has_calls():
         and "launch" in inspect.signature(function).parameters
     }
     calls = list(kernel_calls())
-    assert {call.kernel for call in calls} == kernels
+    # Other kernels are made of this one.
+    assert {call.kernel for call in calls} == kernels - {"matmul.products"}
     assert len({str(call) for call in calls}) == len(calls)

@@ -34,7 +34,8 @@ def launches_a_kernel(function, module):
 def test_every_kernel_is_tested_for_unwritten_elements():
     kernels = {
         value
-        for module in modules(_kernels).values()
+        for name, module in modules(_kernels).items()
+        if not name.startswith("_")  # These have parts of kernels.
         for value in vars(module).values()
         if launches_a_kernel(value, module)
     }

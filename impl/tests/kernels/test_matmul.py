@@ -21,8 +21,15 @@ def multiply(launch, kernel, apart):
     kernel(*operands, sizes, a_at, b_at, launch=launch, tf32=False, apart=apart)
 
 
+def multiply_matrices(launch, kernel):
+    kernel(floats(2, 70, 40), floats(2, 40, 33), launch=launch, tf32=False)
+
+
 #: Calls of each kernel, with sizes that fill no tile, and several tiles.
-CALLS = {matmul.products: [functools.partial(multiply, apart=apart) for apart in (False, True)]}
+CALLS = {
+    matmul.products: [functools.partial(multiply, apart=apart) for apart in (False, True)],
+    matmul.matrices: [multiply_matrices],
+}
 
 
 @pytest.mark.parametrize("kernel", CALLS, ids=lambda kernel: kernel.__name__)

@@ -12,11 +12,17 @@ from impl.tests.kernels._unwritten import assert_every_element_is_written
 from impl.tests.kernels.test_select_kth import numbers
 
 
-def test_a_kernel_writes_every_element():
-    def find(launch, kernel):
-        kernel(numbers(3, 70), 5, descending=True, parts=4, launch=launch)
+def find(launch, kernel):
+    kernel(numbers(3, 70), 5, descending=True, parts=4, launch=launch)
 
-    assert_every_element_is_written(sort_top.top_positions, [find])
+
+#: Calls of the kernel, with sizes that fill no tile.
+CALLS = {sort_top.top_positions: [find]}
+
+
+@pytest.mark.parametrize("kernel", CALLS, ids=lambda kernel: kernel.__name__)
+def test_a_kernel_writes_every_element(kernel):
+    assert_every_element_is_written(kernel, CALLS[kernel])
 
 
 @pytest.mark.once

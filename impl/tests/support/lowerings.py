@@ -7,6 +7,8 @@ import impl
 #: The lowerings by name. On the ordered path all give the same bits.
 LOWERINGS = {
     "native": contextlib.nullcontext,
+    # A CPU computes the order of a GPU by its own lowerings.
+    "stand-in": lambda: impl.testing.emulate("cuda", lowering="native"),
     "xla": lambda: impl.testing.emulate("cuda", lowering="xla"),
     "kernel": lambda: impl.testing.emulate("cuda"),
     "seed 1": lambda: impl.testing.schedule(1),

@@ -30,6 +30,11 @@ def kernels(text: str) -> list[str]:
     return [match.group(1) for match in map(_TRITON.search, text.splitlines()) if match]
 
 
+def has_schedule(text: str) -> bool:
+    """Returns whether a schedule may reorder a part of a program: a kernel, or a scatter."""
+    return bool(kernels(text)) or "stablehlo.scatter" in text
+
+
 def without_kernel_code(text: str) -> str:
     """Returns the program with the code of its kernels removed. Names and shapes stay.
 

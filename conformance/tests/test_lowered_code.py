@@ -15,6 +15,10 @@ def index_add(x):
     return impl.index_add(x, 0, INDEX, x[:2])
 
 
+def cumsum(x):
+    return impl.cumsum(x, 0)
+
+
 def multiply(x):
     return impl.scatter_reduce(x, 0, INDEX[:, None], x[:2, :1], "prod")
 
@@ -37,14 +41,20 @@ def test_a_scatter_of_whole_numbers_is_no_race():
 
 
 def test_a_program_without_its_kernels_code_still_tells_paths_apart():
-    off = lower(index_add, (X,), "cuda")
+    off = lower(cumsum, (X,), "cuda")
     with impl.deterministic(profile="complete"):
-        on = lower(index_add, (X,), "cuda")
+        on = lower(cumsum, (X,), "cuda")
     assert "ML\\EFR" in off
     off, on = map(lowered_code.without_kernel_code, (off, on))
     assert "ML\\EFR" not in off + on
-    assert "scatter_add_atomic" in off
+    assert "scan_atomic_chunks" in off
     assert off != on
+
+
+def test_kernels_and_scatters_have_schedules():
+    for function in (index_add, cumsum):
+        assert lowered_code.has_schedule(lower(function, (X,), "cuda"))
+    assert not lowered_code.has_schedule(lower(jnp.sin, (X,), "cuda"))
 
 
 def test_a_scatter_of_integers_is_no_race():

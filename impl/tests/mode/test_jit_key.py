@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests.support.programs import EXACT, kernels
+from impl.tests.support.programs import ATOMIC_SUM, EXACT, kernels
 
-ATOMIC = {"scatter_add_atomic"}
+ATOMIC = ATOMIC_SUM
 ORDERED = {EXACT}
 
 

@@ -106,14 +106,6 @@ def _scatters(dtype: DTypeLike) -> Iterator[KernelCall]:
             functools.partial(scatter_accumulate.fold_panels, **options),
             (Shape((size, 3, inner), dtype), Shape((size, inner), dtype)),
         )
-    if dtype == jnp.float32:  # narrower dtypes are converted before
-        yield KernelCall(
-            "scatter_accumulate.fold_chains",
-            f"weighted-{name}",
-            True,
-            functools.partial(_weighted, reduction=ADD),
-            (ints((30,)), ints((30,)), ints((500,)), Shape((250, 8), dtype), Shape((500,), dtype)),
-        )
 
 
 def _rows(dtype: DTypeLike) -> Iterator[KernelCall]:
@@ -165,19 +157,6 @@ def _within(*arrays: jax.Array) -> jax.Array:
         lambda row, exponent: row.astype(jnp.int32) + exponent,
         lambda sums, exponent: (sums - exponent).astype(operand.dtype),
         launch=_LAUNCH,
-    )
-
-
-def _weighted(
-    start: jax.Array,
-    end: jax.Array,
-    positions: jax.Array,
-    updates: jax.Array,
-    weights: jax.Array,
-    **options: Any,
-) -> jax.Array:
-    return scatter_accumulate.fold_chains(
-        start, end, positions, updates, weights=weights, launch=_LAUNCH, **options
     )
 
 

@@ -114,8 +114,6 @@ def fold_chains(
     *,
     reduction: Reduction,
     launch: Launch,
-    weights: jax.Array | None = None,
-    sources: jax.Array | None = None,
 ) -> jax.Array:
     """Folds every chain left to right, starting with the identity.
 
@@ -130,21 +128,16 @@ def fold_chains(
         updates: Shape [n, width].
         reduction: The operation that combines.
         launch: How to run.
-        weights: Any shape, with ``updates`` of shape [n / k, width]. Each update has k consecutive
-            weights, and ``positions`` are those of its products with them.
-        sources: With weights, the row of ``updates`` that each weight multiplies; int32, one for
-            each weight. There may then be any number of updates.
 
     Returns:
         Panel results, shape [chains, width].
     """
     count, width = start.shape[0], updates.shape[1]
-    share = _weights_per_update(weights, sources, updates.shape[0])
     identity = reduction.identity(updates.dtype)
     grid, tile = _tiling(count, width)
 
     def kernel(
-        start_ref: Any, end_ref: Any, positions_ref: Any, updates_ref: Any, *refs: Any
+        start_ref: Any, end_ref: Any, positions_ref: Any, updates_ref: Any, out_ref: Any
     ) -> None:
         row, column = _rows_and_columns(launch, grid, tile)
         in_rows, in_columns = row < count, column < width
@@ -154,17 +147,11 @@ def fold_chains(
         def contribution(t: jax.Array) -> jax.Array:
             alive = first + t < beyond
             position = launch.load(positions_ref.at[first + t], mask=alive, other=0)
-            update_row = _update_row(launch, position, refs, alive, share)
-            value = launch.load(
-                updates_ref.at[update_row[:, None], column[None, :]],
+            return launch.load(
+                updates_ref.at[position[:, None], column[None, :]],
                 mask=alive[:, None] & in_columns[None, :],
                 other=identity,
             )
-            if weights is None:
-                return value
-            # A lane without a contribution has the weight 1, so that it keeps the identity.
-            weight = launch.load(refs[0].at[position], mask=alive, other=1)
-            return launch.product(value, jnp.broadcast_to(weight[:, None], value.shape))
 
         def step(block: jax.Array, total: jax.Array) -> jax.Array:
             # All loads come before the first addition, so that the GPU overlaps them.
@@ -175,7 +162,7 @@ def fold_chains(
         blocks = (jnp.max(beyond - first) + (_AHEAD - 1)) // _AHEAD
         total = jax.lax.fori_loop(0, blocks, step, initial)
         launch.store(
-            refs[-1].at[row[:, None], column[None, :]],
+            out_ref.at[row[:, None], column[None, :]],
             total,
             mask=in_rows[:, None] & in_columns[None, :],
         )
@@ -188,8 +175,6 @@ def fold_chains(
         end,
         positions,
         updates,
-        *_flat(weights),
-        *_flat(sources),
         name=f"scatter_{reduction.name}_ordered_fold",
     )
 

@@ -17,18 +17,16 @@ def atomic(launch, kernel, reduction, weighted=False):
     kernel(floats(2, 40, 3), index, updates, reduction=reduction, launch=launch, weights=weights)
 
 
-def chains(launch, kernel, reduction, width, weighted=False):
+def chains(launch, kernel, reduction, width):
     start = jnp.asarray([0, 3, 3, *range(4, 154)], jnp.int32)
     end = jnp.asarray([3, 3, 4, *range(5, 155)], jnp.int32)
-    share = 2 if weighted else 1
     kernel(
         start,
         end,
         jnp.arange(160, dtype=jnp.int32)[::-1],
-        floats(160 // share, width),
+        floats(160, width),
         reduction=reduction,
         launch=launch,
-        weights=floats(160) if weighted else None,
     )
 
 
@@ -46,7 +44,7 @@ CALLS = {
     scatter_accumulate.fold_chains: [
         functools.partial(chains, reduction=reductions.ADD, width=1),
         functools.partial(chains, reduction=reductions.MUL, width=130),
-        functools.partial(chains, reduction=reductions.ADD, width=3, weighted=True),
+        functools.partial(chains, reduction=reductions.ADD, width=3),
     ],
     scatter_accumulate.fold_panels: [
         functools.partial(panels, shape=(50, 3, 5)),

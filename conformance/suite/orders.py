@@ -40,8 +40,5 @@ def combined(initial: Array, index: Array, source: Array, combine: np.ufunc = np
     Returns:
         Shape and dtype of ``initial``. Outside of any scope, in the order of the source.
     """
-    if _order.get() in (None, "source"):
-        return oracles.source(initial, index, source, combine)
-    if combine is np.add:
-        return oracles.exact_scatter(initial, index, source)
-    return oracles.panel(initial, index, source, combine)
+    serial = _order.get() in (None, "source")
+    return oracles.scattered(initial, index, source, combine, serial=serial)

@@ -258,9 +258,7 @@ def known(value: Any) -> npt.NDArray[Any] | None:
 
 def if_known(value: Any) -> npt.NDArray[Any] | None:
     """Returns what ``known`` does, for an op whose result does not depend on whether it is None."""
-    if isinstance(value, jax.core.Tracer) or not getattr(value, "is_fully_addressable", True):
-        return None
-    return np.asarray(value)
+    return np.asarray(value) if eager.is_known(value) else None
 
 
 def number(function: str, name: str, value: Any) -> Any:

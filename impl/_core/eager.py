@@ -156,7 +156,7 @@ def when_known(check: Check, *values: Any) -> None:
     """
     if _thread.trace is not None and any(isinstance(v, jax.core.Tracer) for v in values):
         _thread.trace.defer(check, values)
-    elif all(map(_is_known, values)):
+    elif all(map(is_known, values)):
         check(*map(np.asarray, values))
 
 
@@ -169,7 +169,7 @@ def refuse() -> None:
         raise _Refused
 
 
-def _is_known(value: Any) -> bool:
+def is_known(value: Any) -> bool:
     """Returns whether this process knows the values of an array."""
     return not isinstance(value, jax.core.Tracer) and getattr(value, "is_fully_addressable", True)
 

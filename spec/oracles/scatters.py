@@ -81,6 +81,33 @@ def exact_scatter(initial: Array, index: Array, source: Array) -> Array:
     return np.stack(rows) if rows else initial.copy()
 
 
+def scattered(
+    initial: Array,
+    index: Array,
+    source_rows: Array,
+    combine: np.ufunc = np.add,
+    *,
+    serial: bool,
+) -> Array:
+    """Combines contributions in the order that rows have there.
+
+    Args:
+        initial: Shape [destinations, ...].
+        index: Shape [n]. Indices outside [0, destinations) are dropped.
+        source_rows: Shape [n, ...].
+        combine: ``np.add`` or ``np.multiply``.
+        serial: Whether the order is that of a device that does not race.
+
+    Returns:
+        Shape and dtype of ``initial``.
+    """
+    if serial:
+        return source(initial, index, source_rows, combine)
+    if combine is np.add:
+        return exact_scatter(initial, index, source_rows)
+    return panel(initial, index, source_rows, combine)
+
+
 def last_write(initial: Array, index: Array, source: Array) -> Array:
     """Writes ``source[i]`` to row ``index[i]`` of ``initial``; the last write to a row stays.
 

@@ -15,8 +15,5 @@ def in_order(initial, index, source, combine=np.add):
         source: Shape [n, ...].
         combine: ``np.add`` or ``np.multiply``.
     """
-    if emulation.current() is None and not modes.current().portable:
-        return oracles.source(initial, index, source, combine)
-    if combine is np.add:
-        return oracles.exact_scatter(initial, index, source)
-    return oracles.panel(initial, index, source, combine)
+    serial = emulation.current() is None and not modes.current().portable
+    return oracles.scattered(initial, index, source, combine, serial=serial)

@@ -40,19 +40,16 @@ def bench(options: argparse.Namespace) -> int:
             except ModuleNotFoundError as error:
                 without[name] = f"it needs {error.name}, which is not installed"
                 print(f"\n{name}: not measured: {without[name]}", file=sys.stderr)
-                continue
             except Exception as error:  # noqa: BLE001  # the other families are measured all the same
                 without[name] = f"{type(error).__name__}: {error}"
                 print(f"\n{name}: FAILED: {without[name]}", file=sys.stderr)
                 failed = True
-                continue
             report = Report(now(), environment, command, measured, without)
-            print(f"\n{tables.table(report, name)}", flush=True)
-            print(f"{name}: {time.perf_counter() - start_time:.0f} s", file=sys.stderr)
+            if name in measured:
+                print(f"\n{tables.table(report, name)}", flush=True)
+                print(f"{name}: {time.perf_counter() - start_time:.0f} s", file=sys.stderr)
             if options.report is not None:
                 report.write(options.report)
-    if options.report is not None:
-        Report(now(), environment, command, measured, without).write(options.report)
     return 1 if failed else 0
 
 

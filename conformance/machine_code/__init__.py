@@ -34,6 +34,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="only what has this in its name, as R0001, index_add or kernel-; may be given again",
     )
+    add_processes(parser)
+    parser.add_argument("--report", type=Path, metavar="FILE.json", help="write a report")
+
+
+def add_processes(parser: argparse.ArgumentParser) -> None:
+    """Adds the number of processes that compile."""
     parser.add_argument(
         "-n",
         dest="processes",
@@ -42,7 +48,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="how many processes compile; default: one for each core",
     )
-    parser.add_argument("--report", type=Path, metavar="FILE.json", help="write a report")
 
 
 def run(options: argparse.Namespace) -> int:

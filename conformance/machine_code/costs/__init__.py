@@ -7,9 +7,8 @@ is absent, with the mode on, with the mode off, and as plain JAX, and counts lau
 from __future__ import annotations
 
 import argparse
-import os
 
-from conformance.machine_code import TARGETS
+from conformance.machine_code import TARGETS, add_processes
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -39,14 +38,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     # The tables of CUB's memory are XLA's, which has none for the other GPUs' sorts.
     parser.add_argument("--target", choices=TARGETS, default="h200", help="default: h200")
-    parser.add_argument(
-        "-n",
-        dest="processes",
-        type=int,
-        default=os.cpu_count() or 1,
-        metavar="N",
-        help="how many processes compile; default: one for each core",
-    )
+    add_processes(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -13,7 +13,17 @@ import impl
 DOCS = Path(__file__).parents[1]
 #: The file that the blocks of a page are in; None for the page itself.
 GUIDES = {
+    "index.md": None,
+    "quick-start.md": None,
     "your-program.md": None,
+    "from-pytorch.md": None,
+    "choosing.md": None,
+    "cost.md": None,
+    "orders.md": None,
+    "writing-an-op.md": None,
+    "reading-an-error.md": None,
+    "not-covered.md": None,
+    "report-your-gpu.md": None,
     "reading-an-audit.md": "train.py",
     "first-difference.md": None,
     "the-same-bits-everywhere.md": None,

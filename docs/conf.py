@@ -18,6 +18,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "measured_tables",
+    "pictures",
     "primitive_lists",
     "spec_lists",
     "spec_data",

@@ -20,6 +20,7 @@ from sphinx.config import Config
 from sphinx.errors import ExtensionError
 from sphinx.util.typing import ExtensionMetadata, OptionSpec
 
+import pictures
 import row_evidence
 import spec
 from conformance.reporting.report import ReportError
@@ -165,6 +166,8 @@ class SpecOrders(SpecDirective):
                 body += paragraph(
                     f"When {conditions}, every order gives the same bits. The fast path is taken then."
                 )
+            if pictures.of_order(order.name) in pictures.pictures():
+                body += pictures.images(pictures.of_order(order.name), self.env)
             definitions += nodes.definition_list_item("", term, body)
         return [definitions]
 

@@ -17,9 +17,11 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "sphinx_design",
+    "accessible_html",
     "measured_tables",
     "pictures",
     "primitive_lists",
+    "search_excerpts",
     "spec_lists",
     "spec_data",
     "conformance_tables",
@@ -41,11 +43,19 @@ nitpick_ignore_regex = [
 ]
 autodoc_member_order = "bysource"
 smartquotes = False  # The texts of the spec appear unchanged.
-exclude_patterns = ["_build", "_data", "_ext", "tests"]
+exclude_patterns = ["_build", "_data", "_ext", "_static", "_templates", "tests"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 napoleon_numpy_docstring = False
 
 html_theme = "furo"
+html_theme_options = {"top_of_page_buttons": []}
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_js_files = [("site.js", {"defer": "defer"})]
+html_favicon = "_static/favicon.svg"
+templates_path = ["_templates"]
+html_copy_source = False
+html_show_search_summary = False  # search_excerpts shows excerpts without a server.
 html_extra_path = ["_data"]  # spec_data writes it.
 html_title = f"samebits {release}"

@@ -6,16 +6,13 @@ fetched from elsewhere, and a page is complete without them.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
-from sphinx.config import Config
 from sphinx.environment import BuildEnvironment
 from sphinx.util.typing import ExtensionMetadata
 
-STATIC = Path(__file__).parents[1] / "_static"
 _KEY = "local_scripts"
 
 
@@ -26,11 +23,6 @@ def use_script(env: BuildEnvironment, name: str) -> None:
         scripts.append(name)
 
 
-def _add_folder(_: Sphinx, config: Config) -> None:
-    if not any(Path(path).name == STATIC.name for path in config.html_static_path):
-        config.html_static_path.append(str(STATIC))
-
-
 def _add_scripts(
     app: Sphinx, page: str, _template: str, _context: dict[str, Any], _tree: nodes.document | None
 ) -> None:
@@ -39,7 +31,6 @@ def _add_scripts(
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Registers the folder of scripts, and adds the scripts of each page."""
-    app.connect("config-inited", _add_folder)
+    """Adds the scripts of each page."""
     app.connect("html-page-context", _add_scripts)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

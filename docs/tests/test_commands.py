@@ -61,7 +61,7 @@ def test_each_command_is_understood(
             assert main.main(arguments) == 0
             assert capsys.readouterr().out
         else:
-            _, rest = main._parser().parse_known_args(arguments)  # noqa: SLF001  # its own parser
+            _, rest = main._parser().parse_known_args(arguments)  # its own parser
             assert not rest or arguments[0] == "run", (module, text)
 
 

@@ -8,11 +8,11 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import cost_tables
 import differences
 import landing
-import pytest
-
 import spec
 from conformance.benchmarks import measurements
 

@@ -25,6 +25,11 @@ extensions = [
     "spec_lists",
     "spec_data",
     "conformance_tables",
+    "cost_tables",
+    "differences",
+    "landing",
+    "local_scripts",
+    "report_viewer",
 ]
 nitpicky = True
 # Two kinds of types in signatures have no page on this site. The site is built without a network,

@@ -1,5 +1,6 @@
 """The kernel of the most frequent element."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -38,3 +39,12 @@ def test_the_least_of_the_most_frequent_is_found_at_its_first_position(monkeypat
         x[rng.random(x.shape) < 0.2] = 2**32 - 1
     found = sort_frequent.first_position(jnp.asarray(x.astype(dtype)), launch=Launch(True, 3))
     np.testing.assert_array_equal(found, oracles.most_frequent(x.T))
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("dtype", ["uint32", "uint64"])
+def test_the_network_sorts(dtype):
+    with jax.enable_x64(True):
+        keys = np.random.default_rng(3).integers(0, 2**32, (2, 32)).astype(dtype)
+        keys[:, ::5] = np.iinfo(dtype).max  # The sum of two of these is beyond the dtype.
+        np.testing.assert_array_equal(sort_frequent.in_order(jnp.asarray(keys)), np.sort(keys))

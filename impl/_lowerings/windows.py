@@ -30,6 +30,8 @@ from impl._lowerings import scatter_accumulate, window_phases
 _UNROLLED = 16
 #: The most elements that are read at once, as a multiple of the number of elements.
 _AT_ONCE = 4
+#: The number of equal windows from which on one is computed and copied.
+_MANY_EQUAL = 4
 #: The most windows that a CPU reads one by one, which makes the program longer, and the taps from
 #: which on that is faster.
 _FEW_WINDOWS, _LONG_WINDOW = 16, 8
@@ -59,19 +61,40 @@ def sum_xla(
     if store is not None and not only_read and values.dtype != wide:
         values = isolate(values)
     out = values if only_read else convert(values, wide)
+    stages, copies = stages_and_copies(stages) if store else (stages, [])
     for number, (dim, table) in enumerate(stages, 1):
         stage = functools.partial(_sum_along, axis=dim + 1, table=table)
         # Without a store XLA computes a dimension again for each tap of the next. That is faster if
         # the dimension is cheap. Otherwise it is up to fifty times slower, in a layout that suits
         # neither dimension.
         cheap = table.factors is None and table.shape[1] <= 2
-        if not (cheap or number == len(stages) or out.size == 0):
+        last = number == len(stages)
+        if out.size and (copies if last else not cheap):
             out = (store or _store_by_fence)(stage, out)
         else:
             # What a store computes is in memory, and so is what it reads.
             is_open = store is not None and number == 1 and not only_read
             out = stage(isolate(out) if is_open else out)
+    for dim, table in copies:
+        out = _sum_along(out, axis=dim + 1, table=table)
     return convert(out, values.dtype)
+
+
+def stages_and_copies(
+    stages: list[tuple[int, WindowTable]],
+) -> tuple[list[tuple[int, WindowTable]], list[tuple[int, WindowTable]]]:
+    """Returns the stages with each window once, and those that copy equal windows at the end.
+
+    A row of the last dimension is then computed once and copied, which is as fast as the memory.
+    """
+    found, copies = [], []
+    for number, (dim, table) in enumerate(stages, 1):
+        distinct, which = table.distinct
+        many = number < len(stages) and _MANY_EQUAL * distinct.outputs <= table.outputs
+        found.append((dim, distinct if many else table))
+        if many:
+            copies.append((dim, which))
+    return found, copies[::-1]
 
 
 def sum_cpu(values: jax.Array, *, tables: Tables, transposed: bool) -> jax.Array:

@@ -30,6 +30,8 @@ from impl._lowerings import scatter_accumulate, window_phases
 _UNROLLED = 16
 #: The most elements that are read at once, as a multiple of the number of elements.
 _AT_ONCE = 4
+#: The most windows that copy another element than the shifted one.
+_FEW_EDGES = 8
 #: The number of equal windows from which on one is computed and copied.
 _MANY_EQUAL = 4
 #: The most windows that a CPU reads one by one, which makes the program longer, and the taps from
@@ -63,7 +65,7 @@ def sum_xla(
     out = values if only_read else convert(values, wide)
     stages, copies = stages_and_copies(stages) if store else (stages, [])
     for number, (dim, table) in enumerate(stages, 1):
-        stage = functools.partial(_sum_along, axis=dim + 1, table=table)
+        stage = functools.partial(_read_along if store else _sum_along, axis=dim + 1, table=table)
         # Without a store XLA computes a dimension again for each tap of the next. That is faster if
         # the dimension is cheap. Otherwise it is up to fifty times slower, in a layout that suits
         # neither dimension.
@@ -115,6 +117,31 @@ def _store_by_branch(stage: Stage, values: jax.Array) -> jax.Array:
     zeros = jnp.zeros(jax.eval_shape(stage, values).shape, values.dtype)
     never = jnp.isnan(first) & (first > 0)
     return jax.lax.cond(never, lambda _: vary_like(zeros, values), stage, values)  # type: ignore[no-any-return]
+
+
+def _read_along(values: jax.Array, axis: int, table: WindowTable) -> jax.Array:
+    """Computes ``_sum_along``; where nearly all windows copy neighbours, it shifts the last axis.
+
+    XLA for a CPU makes vector code of a shift. Rows it copies fast by a table too.
+    """
+    index = table.index[:, 0]
+    # The windows that are not the same distance from what they copy as most are.
+    offset = index - np.arange(table.outputs)
+    most = int(np.bincount(offset + table.outputs).argmax()) - table.outputs if offset.size else 0
+    others = np.flatnonzero(offset != most)
+    if not table.only_reads or axis < values.ndim - 1 or values.size == 0 or others.size > _FEW_EDGES:
+        return _sum_along(values, axis, table)
+    along = (-most, table.outputs + most - table.inputs, 0)
+    edges = (*((0, 0, 0) for _ in range(axis)), along)
+    out = jax.lax.pad(values, jnp.zeros((), values.dtype), edges)
+    number = jnp.arange(table.outputs, dtype=jnp.int32)
+    for window in others.tolist():
+        at = int(index[window])
+        # A window without taps keeps the zero.
+        if at >= 0:
+            one = jax.lax.slice_in_dim(values, at, at + 1, axis=axis)
+            out = jnp.where(number == window, one, out)
+    return out
 
 
 def _sum_along(values: jax.Array, axis: int, table: WindowTable) -> jax.Array:

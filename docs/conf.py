@@ -19,6 +19,7 @@ extensions = [
     "sphinx_design",
     "accessible_html",
     "measured_tables",
+    "op_pages",
     "primitive_lists",
     "search_excerpts",
     "spec_lists",

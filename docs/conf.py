@@ -20,11 +20,17 @@ extensions = [
     "accessible_html",
     "matrix",
     "measured_tables",
+    "pictures",
     "primitive_lists",
     "search_excerpts",
     "spec_lists",
     "spec_data",
     "conformance_tables",
+    "cost_tables",
+    "differences",
+    "landing",
+    "local_scripts",
+    "report_viewer",
 ]
 nitpicky = True
 # Two kinds of types in signatures have no page on this site. The site is built without a network,

@@ -1,8 +1,8 @@
 """Renders how PyTorch differs from its documents, and how the profiles differ from each other.
 
-Directives: ``errata-table`` has a line for each erratum of the spec, and ``profile-changes`` a table
-for each release that follows another. A small script sorts these tables; without it they are read in
-the order in which they are written.
+Directives: ``errata-table`` has a line for each erratum of the spec, and ``profile-changes`` a
+table for each release that follows another. A small script sorts these tables; without it they are
+read in the order in which they are written.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "accessible_html",
+    "matrix",
     "measured_tables",
     "pictures",
     "primitive_lists",
@@ -49,7 +50,14 @@ myst_heading_anchors = 3
 napoleon_numpy_docstring = False
 
 html_theme = "furo"
-html_theme_options = {"top_of_page_buttons": []}
+# The colours of the words of answers: of a warning, of a doubt, of a promise.
+LIGHT = {"word-stop": "#a40e26", "word-doubt": "#7a4b00", "word-good": "#0b5394"}
+DARK = {"word-stop": "#ff9ba6", "word-doubt": "#f0c075", "word-good": "#8cc8ff"}
+html_theme_options = {
+    "top_of_page_buttons": [],
+    "light_css_variables": LIGHT,
+    "dark_css_variables": DARK,
+}
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_js_files = [("site.js", {"defer": "defer"})]

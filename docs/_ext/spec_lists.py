@@ -164,7 +164,8 @@ class SpecOrders(SpecDirective):
                     condition_phrase(when, entries.facts) for when in order.order_free_when
                 )
                 body += paragraph(
-                    f"When {conditions}, every order gives the same bits. The fast path is taken then."
+                    f"When {conditions}, every order gives the same bits. The fast path is"
+                    " taken then."
                 )
             if pictures.of_order(order.name) in pictures.pictures():
                 body += pictures.images(pictures.of_order(order.name), self.env)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import answers
-import generated
 from sphinx.application import Sphinx
 from sphinx.util import logging
 from sphinx.util.typing import ExtensionMetadata
 
+import answers
+import generated
 import row_evidence
 import spec
 from op_pages import _op, _primitive, _sections

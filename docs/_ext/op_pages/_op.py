@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import answers
-
 import spec
 from op_pages import _costs, _sections, _text
 from op_pages._sections import Subject

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import answers
-
 import spec
 from op_pages import _jax_names, _text
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import answers
-
 import row_evidence
 import spec
 from conformance.reporting.report import Report

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import answers
-
 import spec
 
 #: The calls of a direction, as the subject of a phrase.

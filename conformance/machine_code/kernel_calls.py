@@ -37,6 +37,7 @@ from impl._kernels import (
     scatter_accumulate_rows,
     scatter_assign,
     select_kth,
+    sort_frequent,
     sort_top,
     windows,
 )
@@ -226,6 +227,10 @@ def _selects() -> Iterator[KernelCall]:
         )
         values = Shape((3, length), jnp.float32)
         yield KernelCall("sort_top.top_positions", f"{parts}-float32", True, call, (values,))
+    for dtype, length in ((jnp.float16, 70), (jnp.uint64, 300)):
+        call = functools.partial(sort_frequent.first_position, launch=_LAUNCH)
+        kernel = "sort_frequent.first_position"
+        yield KernelCall(kernel, jnp.dtype(dtype).name, True, call, (Shape((9, length), dtype),))
     call = functools.partial(scatter_assign.any_writer, size=7, launch=_LAUNCH)
     yield KernelCall(
         "scatter_assign.any_writer", "int32", False, call, (Shape((2, 2500, 3), jnp.int32),)

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 import spec
-from impl._core import arguments
+from impl._core import arguments, number_arguments
 from impl._core.numerics import accumulator, by_parts, convert, fence
 from impl._mode.decide import Action, Decision
 from impl._primitives.alert import alert_pullback
@@ -38,9 +38,9 @@ def facts(
         RuntimeError: ``max_norm`` is given, and ``weight`` has an integer dtype.
         TypeError: ``max_norm`` or ``norm_type`` is not a real number.
     """
-    norm_order = arguments.real(function, "norm_type", norm_type)
+    norm_order = number_arguments.real(function, "norm_type", norm_type)
     if max_norm is not None:
-        arguments.number(function, "max_norm", max_norm)
+        number_arguments.number(function, "max_norm", max_norm)
         if jnp.iscomplexobj(max_norm):
             raise TypeError(f"{function}(): argument 'max_norm' must be float, not complex")
         if not jnp.issubdtype(weight.dtype, jnp.inexact):

@@ -34,6 +34,9 @@ _AT_ONCE = 4
 _FEW_EDGES = 8
 #: The number of equal windows from which on one is computed and copied.
 _MANY_EQUAL = 4
+#: The most windows of an element whose transpose is read, not scattered, with the mode off too. The
+#: sum of two numbers has no order.
+_FEW_READERS = 2
 #: The most windows that a CPU reads one by one, which makes the program longer, and the taps from
 #: which on that is faster.
 _FEW_WINDOWS, _LONG_WINDOW = 16, 8
@@ -200,12 +203,14 @@ def sum_atomic_kernel(
 ) -> jax.Array:
     """Computes the transpose by one pass of atomics.
 
-    Where no two windows overlap it calls ``sum_xla``, which needs no atomics.
+    Where no two windows overlap it calls ``sum_xla``, which needs no atomics. Where windows copy an
+    element each, as padding does, and few copy the same, that takes fewer launches too.
     """
     sizes = [t.inputs for t in tables]
     numbers = 2 if jnp.iscomplexobj(values) else 1
     large = numbers * max(values.size, values.shape[0] * math.prod(sizes)) > MAX_ELEMENTS
     overlapping = any(t.overlapping for t in tables)
+    overlapping &= not all(t.only_reads and t.inverse.shape[1] <= _FEW_READERS for t in tables)
     if not transposed or not overlapping or values.size == 0 or large:
         return sum_xla(values, tables=tables, transposed=transposed)
     if jnp.iscomplexobj(values):
@@ -471,11 +476,13 @@ def pick_transpose_atomic_kernel(
 ) -> jax.Array:
     """Computes the transpose of ``pick`` by one pass of atomics.
 
-    Where no two windows overlap it calls ``pick_transpose_xla``, which needs no atomics.
+    Where no two windows overlap it calls ``pick_transpose_xla``, which needs no atomics. Where few
+    do, that reads and writes less.
     """
     shape = (picked.shape[0], table.inputs, picked.shape[2])
     large = max(picked.size, math.prod(shape)) > MAX_ELEMENTS
-    if picked.size == 0 or large or not table.overlapping:
+    few = table.inverse.shape[1] <= _FEW_READERS
+    if picked.size == 0 or large or few or not table.overlapping:
         return pick_transpose_xla(picked, index, table=table)
     zeros = vary_like(jnp.zeros(shape, picked.dtype), picked, index)
     return scatter_accumulate.atomic_kernel(zeros, index, picked, reduction=ADD, launch=launch)

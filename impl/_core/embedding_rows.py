@@ -165,15 +165,15 @@ def with_gradient(
 
     Args:
         weight: Shape [rows, width].
-        values: Shape [n, width], of the accumulator's dtype.
+        values: Shape [n, width], of the dtype of ``weight``, or of its accumulator.
         index: The row of each value: [n], or [n, width] for each element by itself.
         divisors: Divisor of the derivative of each row, shape [rows]; None for 1.
         padding: The row that has no derivative; None for no such row.
         pullback: The decision for the gradient.
 
     Returns:
-        ``values``. The gradient is a sum in the accumulator's dtype, which is then divided and
-        rounded.
+        ``values``. The gradient is a sum in their dtype, or, if it is divided, in that of the
+        accumulator; it is then divided and rounded.
     """
     if not jnp.issubdtype(weight.dtype, jnp.inexact):
         return values
@@ -196,8 +196,10 @@ def _with_gradient(
 
 @_with_gradient.defjvp
 def _jvp(padding: int | None, pullback: Decision, primals: Any, tangents: Any) -> Any:
-    weight, _, index, divisors = primals
-    rows_dot = convert(tangents[0], accumulator(weight.dtype))
+    weight, values, index, divisors = primals
+    # A sum of 16 bits is of terms of 16 bits, which are half of the bytes, and is rounded once.
+    dtype = values.dtype if divisors is None else accumulator(weight.dtype)
+    rows_dot = convert(tangents[0], dtype)
     if divisors is not None:
 
         def divided(dot: jax.Array) -> jax.Array:
@@ -210,4 +212,4 @@ def _jvp(padding: int | None, pullback: Decision, primals: Any, tangents: Any) -
         rows_dot = jnp.where(is_padding, 0, rows_dot)
     # Through this function again, so that the primal result can be differentiated a second time.
     values = _with_gradient(*primals, padding, pullback)
-    return values, gather(rows_dot[None], index, pullback=pullback)[0]
+    return values, convert(gather(rows_dot[None], index, pullback=pullback)[0], values.dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import get_args
 
 import spec
@@ -32,7 +32,10 @@ def _of_op(op: str, rules: spec.Spec) -> Iterator[Cell]:
     for direction in get_args(spec.Direction):
         rows = [r for r in rules.select(op=op, kind="op", active=True) if r.decides(direction)]
         own = [sample for sample in of_calls if direction in sample.directions]
-        calls = [facts for facts in _calls(rows, rules) if not of_calls or _made(facts, own)]
+        asked = {name for row in rows for name in row.when}
+        stated = asked.union(*(sample.facts for sample in own))
+        calls = _calls(rows, stated, rules)
+        calls = [facts for facts in calls if not of_calls or _made(facts, own, asked)]
         for device in devices(rules) if rows and calls else ():
             yield from _without_mode(op, direction, device, calls, rules)
             for profile in rules.profiles:
@@ -40,23 +43,34 @@ def _of_op(op: str, rules: spec.Spec) -> Iterator[Cell]:
                     yield from _with_mode(op, direction, device, calls, profile, guarantee, rules)
 
 
-def _calls(rows: Sequence[spec.Row], rules: spec.Spec) -> list[spec.Facts]:
-    """Returns the calls that the rows tell apart, or that are free of order."""
+def _calls(rows: Sequence[spec.Row], stated: Collection[str], rules: spec.Spec) -> list[spec.Facts]:
+    """Returns the calls that the rows tell apart, or that are free of order.
+
+    Args:
+        rows: The rows of an op and a direction.
+        stated: The facts that calls of the op state.
+        rules: The spec.
+    """
     free = [
         dataclasses.replace(row, when=when)
         for row in rows
         for order in filter(None, (row.order, row.serial_order))
         for when in rules.orders[order].order_free_when
+        if set(when) <= set(stated)
     ]
     return list(distinct_calls([*rows, *free], rules.facts))
 
 
-def _made(facts: spec.Facts, of_calls: Sequence[Sample]) -> bool:
-    """Returns whether some sample has these facts, as far as it states them."""
-    return any(
-        all(sample.facts.get(name, value) == value for name, value in facts.items())
-        for sample in of_calls
-    )
+def _made(facts: spec.Facts, of_calls: Sequence[Sample], asked: Collection[str]) -> bool:
+    """Returns whether some sample has these facts.
+
+    A sample may leave out a fact that rows ask for, such as a setting of the process.
+    """
+
+    def has(sample: Sample, name: str, value: spec.FactValue) -> bool:
+        return sample.facts[name] == value if name in sample.facts else name in asked
+
+    return any(all(has(s, name, value) for name, value in facts.items()) for s in of_calls)
 
 
 def _is_free(row: spec.Row | None, facts: spec.Facts, rules: spec.Spec) -> bool:

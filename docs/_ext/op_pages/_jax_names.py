@@ -48,7 +48,7 @@ def of_op(op: str) -> tuple[str, ...]:
 
 
 def arrays() -> dict[str, Any]:
-    """Returns the names that a call may use: ``x`` has 8 floats, ``m`` is square, ``i`` has ints."""
+    """Returns the names that a call may use, as the file describes them."""
     return {
         "jax": jax,
         "jnp": jnp,

@@ -72,28 +72,33 @@ orphan: true
 """
 
 
-def _card(title: str, lines: Iterable[str], link: str) -> str:
-    bullets = "\n".join(f"- {line}" for line in lines)
-    return _CARD.format(title=title, lines=bullets, link=link)
+def _card(title: str, text: str, link: str) -> str:
+    return _CARD.format(title=title, lines=text, link=link)
 
 
 def _cards(subject: Subject) -> str:
     default, own = subject.rules.default_profile, subject.rules.own_profile or ""
-    portable = _text.digest(subject.under(own, "portable"))
-    by_default = [
-        "mode off: " + line for line in _text.digest(subject.under(None, answers.OFF))
-    ] + [
-        f"mode on, {{profile}}`{default}`: {line}"
-        for line in _text.digest(subject.under(default, "run_to_run"))
-    ]
-    complete = [*_text.digest(subject.under(own, "run_to_run"))]
-    complete += [f'with `guarantee="portable"`: {line}' for line in portable]
+
+    def words(profile: str | None, guarantee: str | None) -> str:
+        return _text.bullets(_text.digest(subject.under(profile, guarantee)))
+
+    by_default = (
+        f"With the mode off:\n\n{words(None, answers.OFF)}\n\n"
+        f"With the mode on, whose default profile is {{profile}}`{default}`:\n\n"
+        f"{words(default, 'run_to_run')}"
+    )
+    complete = (
+        f"{words(own, 'run_to_run')}\n\n"
+        f'With `guarantee="portable"` besides:\n\n{words(own, "portable")}'
+    )
+    costs = _text.bullets(_costs.card(subject.op))
+    evidence = _text.bullets(_sections.evidence_card(subject))
     return "\n".join(
         [
             _card("By default", by_default, "[Every answer](#every-answer)"),
-            _card(f"Under {{profile}}`{own}`", complete, "[The order](#the-order)"),
-            _card("What it costs", _costs.card(subject.op), "[Every figure](#what-it-costs)"),
-            _card("How we know", _sections.evidence_card(subject), "[The reports](#evidence)"),
+            _card(f"Under {own}", complete, "[The order](#the-order)"),
+            _card("What it costs", costs, "[Every figure](#what-it-costs)"),
+            _card("How we know", evidence, "[The reports](#evidence)"),
         ]
     )
 

@@ -32,27 +32,61 @@ def digest(cells: Sequence[answers.Cell]) -> Iterator[str]:
     Args:
         cells: The cells of one op, profile and guarantee.
     """
-    has_several = {(cell.direction, cell.device) for cell in cells if cell.condition}
-    phrases: dict[str, dict[tuple[str, str], list[str]]] = {}
-    for cell in cells:
-        condition = f", when {cell.condition}" if cell.condition else ""
-        if not cell.condition and (cell.direction, cell.device) in has_several:
-            condition = ", otherwise"
-        found = phrases.setdefault(cell.word, {})
-        found.setdefault((cell.direction, condition), []).append(cell.device)
+    found: dict[answers.Word, dict[tuple[str, str], list[str]]] = {}
+    for (direction, device), of_place in _by_place(cells).items():
+        for word, condition in _conditions(of_place).items():
+            places = found.setdefault(word, {})
+            places.setdefault((direction, condition), []).append(device)
     for word in answers.WORDS:
-        if word in phrases:
-            yield f"**{word}**: {'; '.join(_calls(phrases[word]))}"
+        if word in found:
+            yield f"**{word}**: {'; '.join(_calls(found[word]))}"
+
+
+def _by_place(
+    cells: Sequence[answers.Cell],
+) -> dict[tuple[str, str], list[answers.Cell]]:
+    places: dict[tuple[str, str], list[answers.Cell]] = {}
+    for cell in cells:
+        places.setdefault((cell.direction, cell.device), []).append(cell)
+    return places
+
+
+def _conditions(cells: Sequence[answers.Cell]) -> dict[answers.Word, str]:
+    """Returns the condition of each word in the calls of one direction on one device."""
+    by_word: dict[answers.Word, list[answers.Cell]] = {}
+    for cell in cells:
+        by_word.setdefault(cell.word, []).append(cell)
+    if len(by_word) == 1:
+        return dict.fromkeys(by_word, "")
+    conditions = {}
+    for word, own in by_word.items():
+        others = [cell for cell in cells if cell.word != word and cell.condition]
+        # What is left may include narrower conditions that no other word's condition touches.
+        rest = any(not cell.condition for cell in own)
+        kept = [c for c in own if c.condition and not (rest and not _touched(c, others))]
+        texts = [f"when {cell.condition}" for cell in kept] + ["in all other cases"] * rest
+        conditions[word] = ", " + " or ".join(dict.fromkeys(texts))
+    return conditions
+
+
+def _touched(cell: answers.Cell, others: Sequence[answers.Cell]) -> bool:
+    """Returns whether a call of a cell meets the condition of another cell's row too."""
+    whens = [spec.load().row(other.row).when for other in others if other.row]
+    return any(
+        set(when) <= set(facts) and spec.holds(when, facts)
+        for when in whens
+        for facts in cell.calls
+    )
 
 
 def _calls(found: Mapping[tuple[str, str], Sequence[str]]) -> Iterator[str]:
     """Yields phrases such as ``its gradient on a CPU, when ...``, those of one place together."""
     places: dict[tuple[str, str], list[str]] = {}
     for (direction, condition), devices in found.items():
-        where_ = where(dict.fromkeys(devices))
-        places.setdefault((where_, condition), []).append(SUBJECTS[direction])
-    for (where_, condition), subjects in places.items():
-        yield f"{' and '.join(dict.fromkeys(subjects))} {where_}{condition}"
+        place = where(dict.fromkeys(devices))
+        places.setdefault((place, condition), []).append(SUBJECTS[direction])
+    for (place, condition), subjects in places.items():
+        yield f"{' and '.join(dict.fromkeys(subjects))} {place}{condition}"
 
 
 def list_table(
@@ -71,6 +105,11 @@ def list_table(
     for row in [headings, *body]:
         lines += [f"{'* -' if n == 0 else '  -'} {cell}".rstrip() for n, cell in enumerate(row)]
     return "\n".join([*lines, ":::", ""]) if body else ""
+
+
+def bullets(lines: Iterable[str]) -> str:
+    """Returns a list, each line once."""
+    return "\n".join(f"- {line}" for line in dict.fromkeys(lines))
 
 
 def code(text: str, language: str) -> str:

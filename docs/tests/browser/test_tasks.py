@@ -82,7 +82,7 @@ def test_stranger_finds_the_answer(question, site, visit) -> None:
 def click(page, name: str) -> None:
     """Clicks the card with this title, or else the first link whose name starts so."""
     starts = re.compile(f"^{re.escape(name)}", re.IGNORECASE)
-    card = page.locator(".sd-card").filter(has=page.get_by_text(starts))
+    card = page.locator(".sd-card").filter(has=page.locator(".sd-card-title", has_text=name))
     own = page.get_by_role("main").get_by_role("link", name=starts)
     anywhere = page.get_by_role("link", name=starts)
     found = (card.locator("a.sd-stretched-link"), own, anywhere)

@@ -94,14 +94,32 @@ def conformance(session: nox.Session) -> None:
     session.run(*command, *chosen, env=flags(session, CHEAP))
 
 
+#: The site changes with the code that it shows. A build writes the folders that are ignored.
+SERVE = [
+    *("sphinx-autobuild", "-n", "-b", "html", "-d", "docs/_build/doctrees"),
+    *("--watch", "spec", "--watch", "impl", "--watch", "conformance"),
+    *("--re-ignore", r"/docs/(_build|_data|_pictures|ops|primitives|profiles)/|/__pycache__/"),
+    *("docs", "docs/_build/html"),
+]
+
+
 @nox.session(python=OLDEST)
 def docs(session: nox.Session) -> None:
-    """Builds the site into docs/_build/html, and tests that it shows the contents of the spec."""
-    install(session, "docs", "programs")
+    """Builds the site into docs/_build/html, and tests that it shows the contents of the spec.
+
+    The argument `serve` serves it instead, and builds it again after each change.
+    """
+    serve = session.posargs == ["serve"]
+    install(session, "docs", "programs", *(["serve"] if serve else ["browser"]))
+    if serve:
+        session.run(*SERVE)
+        return
     options = session.posargs or ["-n", "-W", "--keep-going", "-b", "html"]
     # What Sphinx has parsed is kept outside of the site.
     options = [*options, "-d", "docs/_build/doctrees"]
-    session.run("sphinx-build", *options, "docs", "docs/_build/html")
+    # The examples of the pages run while it is built.
+    env = {"XLA_FLAGS": CHEAPEST} if "XLA_FLAGS" not in os.environ else {}
+    session.run("sphinx-build", *options, "docs", "docs/_build/html", env=env)
     session.run("pytest", "docs/tests", "--ignore=docs/tests/test_examples.py")
 
 

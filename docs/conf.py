@@ -19,13 +19,20 @@ extensions = [
     "sphinx_design",
     "accessible_html",
     "llms_text",
+    "matrix",
     "measured_tables",
+    "pictures",
     "op_pages",
     "primitive_lists",
     "search_excerpts",
     "spec_lists",
     "spec_data",
     "conformance_tables",
+    "cost_tables",
+    "differences",
+    "landing",
+    "local_scripts",
+    "report_viewer",
 ]
 nitpicky = True
 # Two kinds of types in signatures have no page on this site. The site is built without a network,
@@ -45,7 +52,14 @@ myst_heading_anchors = 3
 napoleon_numpy_docstring = False
 
 html_theme = "furo"
-html_theme_options = {"top_of_page_buttons": []}
+# The colours of the words of answers: of a warning, of a doubt, of a promise.
+LIGHT = {"word-stop": "#a40e26", "word-doubt": "#7a4b00", "word-good": "#0b5394"}
+DARK = {"word-stop": "#ff9ba6", "word-doubt": "#f0c075", "word-good": "#8cc8ff"}
+html_theme_options = {
+    "top_of_page_buttons": [],
+    "light_css_variables": LIGHT,
+    "dark_css_variables": DARK,
+}
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_js_files = [("site.js", {"defer": "defer"})]

@@ -20,6 +20,7 @@ from sphinx.config import Config
 from sphinx.errors import ExtensionError
 from sphinx.util.typing import ExtensionMetadata, OptionSpec
 
+import pictures
 import row_evidence
 import spec
 from conformance.reporting.report import ReportError
@@ -163,8 +164,11 @@ class SpecOrders(SpecDirective):
                     condition_phrase(when, entries.facts) for when in order.order_free_when
                 )
                 body += paragraph(
-                    f"Every order gives the same bits, so that none is kept, when {conditions}."
+                    f"When {conditions}, every order gives the same bits. The fast path is"
+                    " taken then."
                 )
+            if pictures.of_order(order.name) in pictures.pictures():
+                body += pictures.images(pictures.of_order(order.name), self.env)
             definitions += nodes.definition_list_item("", term, body)
         return [definitions]
 

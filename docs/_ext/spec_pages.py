@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-import generated
 from sphinx.application import Sphinx
 
+import generated
 import spec
 from spec import english
 from spec.resolve import answers_of, unlisted

@@ -5,10 +5,10 @@ import itertools
 from collections.abc import Iterator
 from typing import get_args
 
-import answers
 import jax
 import pytest
 
+import answers
 import impl
 import spec
 from impl._mode.decide import Action, decide

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import answers
-
 import spec
-from op_pages import _costs, _sections, _text
+from op_pages import _costs, _jax_names, _sections, _text
 from op_pages._sections import Subject
 
 _CARD = """\
@@ -25,6 +24,8 @@ orphan: true
 (op-{op})=
 
 # {op}
+
+{index}
 
 `impl.{op}` is {torch} for JAX. {summary}
 
@@ -124,9 +125,11 @@ def _summary(subject: Subject) -> str:
 
 def page(subject: Subject) -> str:
     """Returns the source of the page of an op."""
+    op_name, callers = subject.op.rpartition(".")[2], _sections.callers(subject)
     torch = next((row.torch for row in subject.rows if row.torch), "")
     return _PAGE.format(
         op=subject.op,
+        index=_text.index([op_name, *callers, *_jax_names.short_names(subject.op)]),
         torch=f"PyTorch's `{torch}`" if torch else "an operation",
         summary=_summary(subject),
         cards=_cards(subject),

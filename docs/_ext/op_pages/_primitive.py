@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import answers
-
 import spec
 from op_pages import _jax_names, _text
 
@@ -17,6 +16,8 @@ orphan: true
 (primitive-{op})=
 
 # {op}
+
+{index}
 
 {summary}
 
@@ -75,6 +76,7 @@ def page(op: str, rules: spec.Spec) -> str:
     names = dict.fromkeys(name for row in rows for name in row.primitives)
     return _PAGE.format(
         op=op,
+        index=_text.index([op.rpartition(".")[2], *names]),
         summary=_summary(off, on),
         default=default,
         portable=_text.bullets([f"**{cell.word}**: {cell.sentence}" for cell in portable]),

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import answers
-
 import row_evidence
 import spec
 from conformance.reporting.report import Report
@@ -233,17 +232,23 @@ def evidence_card(subject: Subject) -> Iterator[str]:
         yield "not yet verified on a GPU"
 
 
+def callers(subject: Subject) -> list[str]:
+    """Returns the names of the op in errors of PyTorch, each once."""
+    found = (
+        caller
+        for row in subject.rules.select(op=subject.op, kind="op")
+        for caller in (*row.callers.values(), *(e.caller for e in row.errata if e.caller))
+    )
+    return list(dict.fromkeys(found))
+
+
 def names(subject: Subject) -> str:
     """Returns the names by which people look for the op."""
     rows = subject.rules.select(op=subject.op, kind="op")
-    callers = dict.fromkeys(
-        caller
-        for row in rows
-        for caller in (*row.callers.values(), *(e.caller for e in row.errata if e.caller))
-    )
     torch = dict.fromkeys(row.torch for row in rows if row.torch)
     lines = [f"- in PyTorch: {', '.join(f'`{name}`' for name in torch)}"] if torch else []
-    lines += [f"- in errors: {', '.join(f'`{name}`' for name in callers)}"] if callers else []
+    errors = ", ".join(f"`{name}`" for name in callers(subject))
+    lines += [f"- in errors: {errors}"] if errors else []
     messages = dict.fromkeys(row.message for row in rows if row.message)
     lines += [f"- PyTorch's error begins “{message}”" for message in messages]
     others = _jax_names.of_op(subject.op)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import answers
-
 import spec
 
 #: The calls of a direction, as the subject of a phrase.
@@ -110,6 +109,11 @@ def list_table(
 def bullets(lines: Iterable[str]) -> str:
     """Returns a list, each line once."""
     return "\n".join(f"- {line}" for line in dict.fromkeys(lines))
+
+
+def index(names: Iterable[str]) -> str:
+    """Returns entries of the index, by which the search finds the page first."""
+    return f"```{{index}} {', '.join(dict.fromkeys(names))}\n```"
 
 
 def code(text: str, language: str) -> str:

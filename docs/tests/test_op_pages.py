@@ -58,9 +58,11 @@ def test_page_has_four_cards_and_every_answer(op: str, page_html: Callable[[str]
 def test_table_of_answers_names_every_cell_once() -> None:
     cells = answers.of_op(GRID)
     rows = list(_text.answer_rows(cells))
-    named = [name for row in rows for name in re.findall(r"\{profile\}`([^`]+)`", row[3])]
-    assert len(named) == sum(cell.profile is not None for cell in cells)
-    assert {row[5] for row in rows} == {f"{{row}}`{cell.row}`" for cell in cells}
+    named = [name for row in rows for name in re.findall(r"\{profile\}`([^`]+)`", row[2])]
+    everywhere = len(SPEC.profiles) * sum("every profile" in row[2] for row in rows)
+    assert len(named) + everywhere == sum(cell.profile is not None for cell in cells)
+    shown = {id for row in rows for id in re.findall(r"\{row\}`([^`]+)`", row[3])}
+    assert shown == {cell.row for cell in cells}
 
 
 @pytest.mark.parametrize("op", answers.ops())

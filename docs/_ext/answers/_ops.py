@@ -17,8 +17,8 @@ from spec.conditions import specificity
 def of_op(op: str, rules: spec.Spec | None = None) -> tuple[Cell, ...]:
     """Returns the cells of an op: with the mode off, then by profile and guarantee.
 
-    A direction that no row is about is left out, and so is a combination of facts that no sample
-    of the conformance suite has, since no call may have it. Each row has a sample.
+    A direction that no row is about is left out, and so are facts that no sample of the
+    conformance suite has, since no call may have them. Each row has a sample.
 
     Args:
         op: Dotted name of the op.
@@ -62,15 +62,20 @@ def _calls(rows: Sequence[spec.Row], stated: Collection[str], rules: spec.Spec) 
 
 
 def _made(facts: spec.Facts, of_calls: Sequence[Sample], asked: Collection[str]) -> bool:
-    """Returns whether some sample has these facts.
+    """Returns whether a call may have these facts, to judge by the samples.
 
-    A sample may leave out a fact that rows ask for, such as a setting of the process.
+    Some sample has all those that rows ask for. It may leave one out, such as a setting of the
+    process. Each of the others, which make calls free of order, is that of some sample.
     """
 
-    def has(sample: Sample, name: str, value: spec.FactValue) -> bool:
-        return sample.facts[name] == value if name in sample.facts else name in asked
+    def has(sample: Sample) -> bool:
+        return all(sample.facts.get(name, facts[name]) == facts[name] for name in asked)
 
-    return any(all(has(s, name, value) for name, value in facts.items()) for s in of_calls)
+    others = {name: value for name, value in facts.items() if name not in asked}
+    return any(map(has, of_calls)) and all(
+        any(sample.facts.get(name) == value for sample in of_calls)
+        for name, value in others.items()
+    )
 
 
 def _is_free(row: spec.Row | None, facts: spec.Facts, rules: spec.Spec) -> bool:

@@ -84,9 +84,8 @@ def page(op: str, rules: spec.Spec) -> str:
         evidence=_text.bullets([row.evidence for row in rows if row.evidence]),
         answers=_text.list_table(
             f"What happens to {op}",
-            ["Call", "Device", "When", "Mode", "Answer", "Row"],
+            _text.ANSWER_HEADINGS,
             _text.answer_rows(cells),
-            stubs=2,
         ),
         reasons="\n".join(_reasons(rows, rules)),
         functions=_functions(op),

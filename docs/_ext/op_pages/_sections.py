@@ -62,9 +62,8 @@ def answers_table(subject: Subject) -> str:
     )
     table = _text.list_table(
         f"What happens in the calls of {subject.op}",
-        ["Call", "Device", "When", "Mode and profile", "Answer", "Row"],
+        _text.ANSWER_HEADINGS,
         _text.answer_rows(subject.cells),
-        stubs=2,
     )
     silent = "".join(
         f"No row is about {_text.SUBJECTS[direction]}, since nothing in it depends on timing: each"

@@ -60,9 +60,12 @@ def _conditions(cells: Sequence[answers.Cell]) -> dict[answers.Word, str]:
         return dict.fromkeys(by_word, "")
     every = [facts for cell in cells for facts in cell.calls]
     conditions = {}
+    # The words share all calls, so that the last of them has those that are left.
+    last = max(by_word, key=list(answers.WORDS).index)
     for word, own in by_word.items():
         short = _box([facts for cell in own for facts in cell.calls], every)
-        conditions[word] = f", when {short}" if short else f", {_listed(own, cells)}"
+        listed = "in all other cases" if word == last else _listed(own, cells)
+        conditions[word] = f", when {short}" if short else f", {listed}"
     return conditions
 
 

@@ -20,11 +20,8 @@ extensions = [
     "accessible_html",
     "matrix",
     "measured_tables",
-<<<<<<< HEAD
     "pictures",
-=======
     "op_pages",
->>>>>>> 0f788e7aca52cc05ee21864be15a7d7d206114cb
     "primitive_lists",
     "search_excerpts",
     "spec_lists",

@@ -152,16 +152,15 @@ def orders(subject: Subject) -> str:
 def errors(subject: Subject) -> str:
     """Returns the errors that the op raises, as they were raised when the site was built."""
     parts = []
-    seen: set[str] = set()
+    seen: set[frozenset[str]] = set()
     default = subject.rules.default_profile
     for profile in sorted(subject.rules.profiles, key=lambda name: name != default):
-        if not any(cell.word == "raises" and cell.profile == profile for cell in subject.cells):
+        raising = [c for c in subject.under(profile, "run_to_run") if c.word == "raises"]
+        said = frozenset(cell.sentence for cell in raising)
+        found = _examples.error(subject.op, profile) if said and said not in seen else None
+        if found is None:
             continue
-        found = _examples.error(subject.op, profile)
-        key = found.output.replace(profile, "") if found else ""
-        if found is None or key in seen:
-            continue
-        seen.add(key)
+        seen.add(said)
         parts.append(f"Under {{profile}}`{profile}`, on a GPU:\n")
         parts += [_text.code(found.code, "python")] if found.code else []
         parts.append(_text.code(textwrap.fill(found.output, 90, break_on_hyphens=False), "text"))

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import answers
-import generated
+import jax
 from sphinx.application import Sphinx
 from sphinx.util import logging
 from sphinx.util.typing import ExtensionMetadata
 
+import answers
+import generated
 import row_evidence
 import spec
 from op_pages import _op, _primitive, _sections
@@ -36,6 +37,7 @@ def write_pages(app: Sphinx) -> None:
     generated.write(source / "ops", {**ops, "index": _op.index(rules)})
     primitives = {op: _primitive.page(op, rules) for op in answers.primitives(rules)}
     generated.write(source / "primitives", {**primitives, "index": _primitive.index(rules)})
+    jax.clear_caches()  # The programs of the examples take memory.
     _LOGGER.info("wrote the pages of %d ops and %d primitives", len(ops), len(primitives))
 
 

@@ -16,10 +16,10 @@ import textwrap
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import answers
 import jax
 import numpy as np
 
+import answers
 import impl
 import spec
 from conformance.suite.sample import Sample, samples

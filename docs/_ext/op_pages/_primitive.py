@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import answers
-
 import spec
 from op_pages import _jax_names, _text
 
@@ -17,6 +16,8 @@ orphan: true
 (primitive-{op})=
 
 # {op}
+
+{index}
 
 {summary}
 
@@ -61,10 +62,6 @@ In a jaxpr it is {names}. [Your program](../your-program.md) shows how to turn t
 """
 
 
-def _bullets(lines: Sequence[str]) -> str:
-    return "\n".join(f"- {line}" for line in dict.fromkeys(lines))
-
-
 def page(op: str, rules: spec.Spec) -> str:
     """Returns the source of the page of a primitive."""
     cells = answers.of_primitive(op, rules)
@@ -72,21 +69,23 @@ def page(op: str, rules: spec.Spec) -> str:
     off = [cell for cell in cells if cell.guarantee is answers.OFF]
     on = [cell for cell in cells if cell.guarantee == "run_to_run"]
     portable = [cell for cell in cells if cell.guarantee == "portable"]
-    default = [f"mode off: {line}" for line in _text.digest(off)]
-    default += [f"mode on: {line}" for line in _text.digest(on)]
+    default = (
+        f"With the mode off:\n\n{_text.bullets(_text.digest(off))}\n\n"
+        f"With the mode on:\n\n{_text.bullets(_text.digest(on))}"
+    )
     names = dict.fromkeys(name for row in rows for name in row.primitives)
     return _PAGE.format(
         op=op,
+        index=_text.index([op.rpartition(".")[2], *names]),
         summary=_summary(off, on),
-        default=_bullets(default),
-        portable=_bullets([f"**{cell.word}**: {cell.sentence}" for cell in portable]),
-        remedies=_bullets([row.remedy for row in rows if row.remedy] or ["nothing"]),
-        evidence=_bullets([row.evidence for row in rows if row.evidence]),
+        default=default,
+        portable=_text.bullets([f"**{cell.word}**: {cell.sentence}" for cell in portable]),
+        remedies=_text.bullets([row.remedy for row in rows if row.remedy] or ["nothing"]),
+        evidence=_text.bullets([row.evidence for row in rows if row.evidence]),
         answers=_text.list_table(
             f"What happens to {op}",
-            ["Call", "Device", "When", "Mode", "Answer", "Row"],
+            _text.ANSWER_HEADINGS,
             _text.answer_rows(cells),
-            stubs=2,
         ),
         reasons="\n".join(_reasons(rows, rules)),
         functions=_functions(op),

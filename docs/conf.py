@@ -20,6 +20,7 @@ extensions = [
     "accessible_html",
     "matrix",
     "measured_tables",
+    "op_pages",
     "pictures",
     "primitive_lists",
     "search_excerpts",

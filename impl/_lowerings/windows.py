@@ -129,7 +129,12 @@ def _read_along(values: jax.Array, axis: int, table: WindowTable) -> jax.Array:
     offset = index - np.arange(table.outputs)
     most = int(np.bincount(offset + table.outputs).argmax()) - table.outputs if offset.size else 0
     others = np.flatnonzero(offset != most)
-    if not table.only_reads or axis < values.ndim - 1 or values.size == 0 or others.size > _FEW_EDGES:
+    if (
+        not table.only_reads
+        or axis < values.ndim - 1
+        or values.size == 0
+        or others.size > _FEW_EDGES
+    ):
         return _sum_along(values, axis, table)
     along = (-most, table.outputs + most - table.inputs, 0)
     edges = (*((0, 0, 0) for _ in range(axis)), along)

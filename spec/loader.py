@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from spec import defaults, english
+from spec.contents import Spec
 from spec.model import (
     Data,
     Device,
@@ -28,7 +29,6 @@ from spec.model import (
     Profile,
     Row,
     Source,
-    Spec,
     SpecError,
     Test,
 )

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 import spec
-from impl._core import arguments
+from impl._core import arguments, number_arguments
 from impl._core.numerics import accumulator, by_parts, convert, fence
 from impl._mode.decide import Action, Decision
 from impl._primitives.arithmetic import divide, multiply, sqrt
@@ -36,9 +36,9 @@ def facts(
         RuntimeError: ``max_norm`` is given, and ``weight`` has an integer dtype.
         TypeError: ``max_norm`` or ``norm_type`` is not a real number.
     """
-    norm_order = arguments.real(function, "norm_type", norm_type)
+    norm_order = number_arguments.real(function, "norm_type", norm_type)
     if max_norm is not None:
-        arguments.number(function, "max_norm", max_norm)
+        number_arguments.number(function, "max_norm", max_norm)
         if jnp.iscomplexobj(max_norm):
             raise TypeError(f"{function}(): argument 'max_norm' must be float, not complex")
         if not jnp.issubdtype(weight.dtype, jnp.inexact):
@@ -165,15 +165,15 @@ def with_gradient(
 
     Args:
         weight: Shape [rows, width].
-        values: Shape [n, width], of the accumulator's dtype.
+        values: Shape [n, width], of the dtype of ``weight``, or of its accumulator.
         index: The row of each value: [n], or [n, width] for each element by itself.
         divisors: Divisor of the derivative of each row, shape [rows]; None for 1.
         padding: The row that has no derivative; None for no such row.
         pullback: The decision for the gradient.
 
     Returns:
-        ``values``. The gradient is a sum in the accumulator's dtype, which is then divided and
-        rounded.
+        ``values``. The gradient is a sum in their dtype, or, if it is divided, in that of the
+        accumulator; it is then divided and rounded.
     """
     if not jnp.issubdtype(weight.dtype, jnp.inexact):
         return values
@@ -196,8 +196,10 @@ def _with_gradient(
 
 @_with_gradient.defjvp
 def _jvp(padding: int | None, pullback: Decision, primals: Any, tangents: Any) -> Any:
-    weight, _, index, divisors = primals
-    rows_dot = convert(tangents[0], accumulator(weight.dtype))
+    weight, values, index, divisors = primals
+    # A sum of 16 bits is of terms of 16 bits, which are half of the bytes, and is rounded once.
+    dtype = values.dtype if divisors is None else accumulator(weight.dtype)
+    rows_dot = convert(tangents[0], dtype)
     if divisors is not None:
 
         def divided(dot: jax.Array) -> jax.Array:
@@ -210,4 +212,4 @@ def _jvp(padding: int | None, pullback: Decision, primals: Any, tangents: Any) -
         rows_dot = jnp.where(is_padding, 0, rows_dot)
     # Through this function again, so that the primal result can be differentiated a second time.
     values = _with_gradient(*primals, padding, pullback)
-    return values, gather(rows_dot[None], index, pullback=pullback)[0]
+    return values, convert(gather(rows_dot[None], index, pullback=pullback)[0], values.dtype)

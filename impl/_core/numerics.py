@@ -6,11 +6,14 @@ The functions here are written so that every supported release of it gives the s
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 #: The scope of divisions and roots that may be approximate, since integer arithmetic corrects them.
 #: Instructions of compiled programs have it in their metadata.
@@ -73,7 +76,7 @@ def accumulator(dtype: jax.typing.DTypeLike) -> np.dtype:
 
 def fence(value: jax.Array) -> jax.Array:
     """Returns ``value``; XLA rewrites nothing across this point."""
-    fenced: jax.Array = jax.lax.optimization_barrier(value)
+    fenced: jax.Array = lax.optimization_barrier(value)
     return fenced
 
 
@@ -84,13 +87,13 @@ def seal(value: jax.Array) -> jax.Array:
     across an optimization_barrier. It does not contract a product that is used several times.
     """
     if jnp.issubdtype(value.dtype, jnp.complexfloating):
-        return jax.lax.complex(seal(value.real), seal(value.imag))
+        return lax.complex(seal(value.real), seal(value.imag))
     if not jnp.issubdtype(value.dtype, jnp.floating):
         return value
     bound = jnp.inf if _has_infinity(value.dtype) else float(jnp.finfo(value.dtype).max)
     # Nearly every lowering calls this. Each function of jax.numpy is a trace of its own.
-    is_number = jax.lax.le(jax.lax.abs(value), jax.lax.full_like(value, bound))
-    return jax.lax.select(is_number, value, jax.lax.add(value, value))
+    is_number = lax.le(lax.abs(value), lax.full_like(value, bound))
+    return lax.select(is_number, value, lax.add(value, value))
 
 
 def isolate(value: jax.Array) -> jax.Array:
@@ -117,46 +120,43 @@ def quotient(a: jax.Array, b: jax.Array) -> jax.Array:
     corrects the device's quotient of the significands by its remainder. Subnormal operands and
     results count as zero.
     """
-    info = jnp.finfo(a.dtype)
-    fraction, bits = info.nmant, info.bits
-    word = jnp.dtype(f"uint{bits}")
-    signed = jnp.dtype(f"int{bits}")
-    one = jnp.array(1, word)
-    lead = one << fraction
-    top = (1 << (bits - 1 - fraction)) - 1
-    raw_a, raw_b = (jax.lax.bitcast_convert_type(x, word) for x in (a, b))
-    exponents = [((raw >> fraction) & top).astype(signed) for raw in (raw_a, raw_b)]
-    m, d = ((raw & (lead - one)) | lead for raw in (raw_a, raw_b))
-    exponent = exponents[0] - exponents[1] + (top >> 1)
-    less = m < d
-    m, exponent = jnp.where(less, m << 1, m), exponent - less.astype(signed)
+    form = _Form.of(a.dtype)
+    raw_a, raw_b = (lax.bitcast_convert_type(x, form.word) for x in (a, b))
+    fills = form.fills(raw_a)
+    exponents = [form.exponent(raw, fills) for raw in (raw_a, raw_b)]
+    m, d = (form.significand(raw, fills) for raw in (raw_a, raw_b))
+    less = lax.lt(m, d)
+    m = lax.select(less, lax.shift_left(m, fills(1)), m)
+    exponent = lax.add(lax.sub(*exponents), fills(form.top >> 1))
+    exponent = lax.sub(exponent, lax.convert_element_type(less, form.word))
     # The quotient q has a leading 1, the bits of the fraction, and one bit more to round by. It
     # starts 16 too low, since the device may be off by 4 units in the last place. The products
     # may overflow a word, but their difference, the remainder, is small and therefore exact.
-    near = jax.lax.convert_element_type(m, a.dtype) / jax.lax.convert_element_type(d, a.dtype)
-    q = (near * (2 << fraction)).astype(word) - 16
-    rest = (m << (fraction + 1)) - q * d
-    for step in (4, 3, 2, 1, 0):
-        part = d << step
-        fits = rest >= part
-        q = q + (fits.astype(word) << step)
-        rest = jnp.where(fits, rest - part, rest)
+    wide_d = lax.convert_element_type(d, a.dtype)
+    near = lax.div(lax.convert_element_type(m, a.dtype), wide_d)
+    near = lax.mul(near, lax.full_like(a, 2 << form.fraction))
+    q = lax.sub(lax.convert_element_type(near, form.word), fills(16))
+    rest = lax.sub(lax.shift_left(m, fills(form.fraction + 1)), lax.mul(q, d))
+    # The remainder is at most 32 times the divisor, so this second quotient is off by at most 1.
+    more = lax.div(lax.convert_element_type(rest, a.dtype), wide_d)
+    more = lax.convert_element_type(more, form.word)
+    q, rest = lax.add(q, more), lax.sub(rest, lax.mul(more, d))
+    q = lax.sub(q, lax.convert_element_type(lax.lt(rest, fills(0)), form.word))
+    q = lax.add(q, lax.convert_element_type(lax.ge(rest, d), form.word))
     # No quotient is halfway: that of two numbers of a precision never ends exactly one bit later.
-    rounded = (q >> 1) + (q & one)
-    # The addition lets a carry out of the fraction increase the exponent.
-    packed = (exponent.astype(word) << fraction) + (rounded - lead)
-    sign = (raw_a ^ raw_b) & (one << (bits - 1))
-    infinity = jnp.array(top, word) << fraction
-    packed = jnp.where((exponent >= top) | (packed >= infinity), infinity, packed)
-    packed = jnp.where(exponent <= 0, jnp.array(0, word), packed)
-    exact = jax.lax.bitcast_convert_type(sign | packed, a.dtype)
-    ordinary = [(e > 0) & (e < top) for e in exponents]
-    return jnp.where(ordinary[0] & ordinary[1], exact, a / b)
+    packed = form.packed(exponent, q, fills)
+    infinite = lax.ge(exponent, fills(form.top))
+    packed = lax.select(infinite, fills(form.infinity), lax.min(packed, fills(form.infinity)))
+    packed = lax.select(lax.le(exponent, fills(0)), fills(0), packed)
+    sign = lax.bitwise_and(lax.bitwise_xor(raw_a, raw_b), fills(form.sign))
+    exact = lax.bitcast_convert_type(lax.bitwise_or(sign, packed), a.dtype)
+    ordinary = lax.bitwise_and(*(form.is_ordinary(exponent, fills) for exponent in exponents))
+    return lax.select(ordinary, exact, lax.div(a, b))
 
 
 @jax.named_scope(MENDED)
 def square_root(
-    value: jax.Array, approximate: Callable[[jax.Array], jax.Array] = jax.lax.sqrt
+    value: jax.Array, approximate: Callable[[jax.Array], jax.Array] = lax.sqrt
 ) -> jax.Array:
     """Returns the square root of float32 or float64, rounded to nearest on every device.
 
@@ -167,33 +167,101 @@ def square_root(
         value: Any shape.
         approximate: Returns square roots with an error of up to 3 units in the last place.
     """
-    info = jnp.finfo(value.dtype)
-    fraction, bits = info.nmant, info.bits
-    word = jnp.dtype(f"uint{bits}")
-    one = jnp.array(1, word)
-    lead = one << fraction
-    top = (1 << (bits - 1 - fraction)) - 1
-    bias = top >> 1
-    raw = jax.lax.bitcast_convert_type(value, word)
-    exponent = raw >> fraction  # A sign would make it greater than that of infinity.
-    odd = (exponent & one) ^ (bias & 1)
-    m = ((raw & (lead - one)) | lead) << odd
+    form = _Form.of(value.dtype)
+    raw = lax.bitcast_convert_type(value, form.word)
+    fills = form.fills(raw)
+    bias = form.top >> 1
+    # A sign makes the exponent greater than that of infinity.
+    exponent = lax.shift_right_logical(raw, fills(form.fraction))
+    odd = lax.bitwise_xor(lax.bitwise_and(exponent, fills(1)), fills(bias & 1))
+    m = lax.shift_left(form.significand(raw, fills), odd)
     # The root q of the scaled significand has a leading 1, the bits of the fraction, and one bit
     # more to round by. It starts 16 too low. The products may overflow a word, but the remainder,
     # which is their difference, is small and therefore exact.
-    scaled = jax.lax.convert_element_type(m, value.dtype) * float(4 << fraction)
-    q = approximate(scaled).astype(word) - 16
-    rest = (m << (fraction + 2)) - q * q
-    for step in (16, 8, 4, 2, 1):
-        part = (2 * q + step) * step
-        fits = rest >= part
-        q = q + jnp.where(fits, jnp.array(step, word), 0)
-        rest = jnp.where(fits, rest - part, rest)
+    scaled = lax.convert_element_type(m, value.dtype)
+    scaled = approximate(lax.mul(scaled, lax.full_like(value, 4 << form.fraction)))
+    q = lax.sub(lax.convert_element_type(scaled, form.word), fills(16))
+    rest = lax.sub(lax.shift_left(m, fills(form.fraction + 2)), lax.mul(q, q))
+    # What q lacks is at most 32, so its square is small beside q: this is off by at most 1.
+    twice = lax.add(q, q)
+    more = lax.div(*(lax.convert_element_type(x, value.dtype) for x in (rest, twice)))
+    more = lax.convert_element_type(more, form.word)
+    rest = lax.sub(rest, lax.mul(more, lax.add(twice, more)))
+    q = lax.add(q, more)
+    less = lax.lt(rest, fills(0))
+    more = lax.gt(rest, lax.add(q, q))
+    q = lax.sub(q, lax.convert_element_type(less, form.word))
+    q = lax.add(q, lax.convert_element_type(more, form.word))
     # No root is halfway: the square of a number that ends one bit later ends three bits later.
-    rounded = (q >> 1) + (q & one)
-    packed = (((exponent - odd + bias) >> 1) << fraction) + (rounded - lead)
-    exact = jax.lax.bitcast_convert_type(packed, value.dtype)
-    return jnp.where((exponent > 0) & (exponent < top), exact, approximate(value))
+    half = lax.add(lax.sub(exponent, odd), fills(bias))
+    packed = form.packed(lax.shift_right_logical(half, fills(1)), q, fills)
+    exact = lax.bitcast_convert_type(packed, value.dtype)
+    return lax.select(form.is_ordinary(exponent, fills), exact, approximate(value))
+
+
+#: Returns an array of one integer, of the shape and dtype of words.
+_Fills = Callable[[int], jax.Array]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Form:
+    """The bits of a float, as signed words. Each operation is of ``lax``: one equation.
+
+    Attributes:
+        word: The dtype of words.
+        fraction: The bits of the fraction.
+        top: The exponent of infinity.
+    """
+
+    word: np.dtype
+    fraction: int
+    top: int
+
+    @staticmethod
+    def of(dtype: jax.typing.DTypeLike) -> _Form:
+        """Returns the form of a dtype."""
+        info = jnp.finfo(dtype)
+        return _Form(
+            np.dtype(f"int{info.bits}"), info.nmant, (1 << (info.bits - 1 - info.nmant)) - 1
+        )
+
+    @property
+    def infinity(self) -> int:
+        """The word of infinity."""
+        return self.top << self.fraction
+
+    @property
+    def sign(self) -> int:
+        """The word whose sign bit alone is 1."""
+        return int(np.iinfo(self.word).min)
+
+    def fills(self, like: jax.Array) -> _Fills:
+        """Returns what makes arrays of one integer, each integer once."""
+        return functools.cache(functools.partial(lax.full_like, like))
+
+    def exponent(self, raw: jax.Array, fills: _Fills) -> jax.Array:
+        """Returns the exponents of words, from 0 to ``top``."""
+        shifted = lax.shift_right_logical(raw, fills(self.fraction))
+        return lax.bitwise_and(shifted, fills(self.top))
+
+    def significand(self, raw: jax.Array, fills: _Fills) -> jax.Array:
+        """Returns the fractions of words, with the leading 1."""
+        lead = 1 << self.fraction
+        return lax.bitwise_or(lax.bitwise_and(raw, fills(lead - 1)), fills(lead))
+
+    def packed(self, exponent: jax.Array, q: jax.Array, fills: _Fills) -> jax.Array:
+        """Returns words with exponents, and with significands that have one bit to round by.
+
+        A carry out of the fraction increases the exponent.
+        """
+        last = lax.bitwise_and(q, fills(1))
+        rounded = lax.add(lax.shift_right_logical(q, fills(1)), last)
+        fraction = lax.sub(rounded, fills(1 << self.fraction))
+        return lax.add(lax.shift_left(exponent, fills(self.fraction)), fraction)
+
+    def is_ordinary(self, exponent: jax.Array, fills: _Fills) -> jax.Array:
+        """Returns whether an exponent is that of a normal number."""
+        return lax.bitwise_and(lax.gt(exponent, fills(0)), lax.lt(exponent, fills(self.top)))
 
 
 def convert(value: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
@@ -218,4 +286,4 @@ def by_parts(function: Callable[..., jax.Array], *values: jax.Array) -> jax.Arra
     the imaginary part.
     """
     out = function(*(jnp.stack([value.real, value.imag]) for value in values))
-    return jax.lax.complex(out[0], out[1])
+    return lax.complex(out[0], out[1])

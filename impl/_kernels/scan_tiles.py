@@ -16,6 +16,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from impl._core.numerics import accumulator
 from impl._core.scan_combines import Parts
@@ -23,6 +24,7 @@ from impl._kernels import pallas as pl
 from impl._kernels.launch import Launch
 
 Combine = Callable[[Parts, Parts], Parts]
+Widened = Callable[[jax.typing.DTypeLike], np.dtype[Any]]
 
 #: The most steps of a tile in one row, of up to two arrays or of more.
 _STEPS, _STEPS_OF_MANY = 4096, 256
@@ -48,6 +50,7 @@ def scan(
     launch: Launch,
     reverse: bool = False,
     positions: bool = False,
+    widened: Widened = accumulator,
 ) -> Parts:
     """Computes the blocked scan along the middle axis of [outer, n, inner].
 
@@ -59,11 +62,12 @@ def scan(
         launch: How to run.
         reverse: Whether to fold from right to left.
         positions: Whether the position of each element is one more part, as int32.
+        widened: From the dtype of a part to that in which it is combined.
 
     Returns:
         These parts of the running folds.
     """
-    return _Scan(combine, block, reverse, results, positions, launch).run(parts)
+    return _Scan(combine, block, reverse, results, positions, widened, launch).run(parts)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,6 +79,7 @@ class _Scan:
     reverse: bool
     results: tuple[int, ...]
     positions: bool
+    widened: Widened
     launch: Launch
 
     def run(self, parts: Parts) -> Parts:
@@ -138,7 +143,7 @@ class _Tiles:
     def totals(self, parts: Parts) -> Parts:
         """Returns the folds of all tiles, of shape [outer, tiles, inner]."""
         shape = (self.shape[0], self.count, self.shape[2])
-        types = [accumulator(part.dtype) for part in parts]
+        types = [self.how.widened(part.dtype) for part in parts]
         types += [jnp.dtype(jnp.int32)] * self.how.positions
         out = tuple(jax.ShapeDtypeStruct((math.prod(shape),), dtype) for dtype in types)
 
@@ -224,7 +229,7 @@ class _Place:
         offsets, inside, step = self._elements()
         load = self._how.launch.load
         parts = tuple(load(ref.at[offsets], mask=inside, other=0) for ref in refs)
-        parts = tuple(part.astype(accumulator(part.dtype)) for part in parts)
+        parts = tuple(part.astype(self._how.widened(part.dtype)) for part in parts)
         return (*parts, jnp.broadcast_to(step, offsets.shape)) if self._how.positions else parts
 
     def store(self, refs: Any, parts: Parts) -> None:

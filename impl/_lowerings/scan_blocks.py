@@ -6,7 +6,7 @@ the arithmetic, but no loop, so that XLA uses vectors and shares the blocks amon
 combining is dear, a loop over the places of a block combines vectors of blocks.
 
 XLA would compute the totals of a level again for each use of them. Fences stop it, except on a CPU
-with jax 0.10, where loops and a conditional do.
+with jax 0.10, where conditionals do.
 """
 
 from __future__ import annotations
@@ -60,14 +60,17 @@ def scan(
 
 
 def _apart(function: Callable[[Parts], Parts], parts: Parts) -> Parts:
-    """Calls a function in a branch of a conditional, which XLA fuses with nothing outside."""
-    number = parts[0][(0,) * parts[0].ndim].astype(jnp.int32)
+    """Calls a function in a branch of a conditional, which XLA fuses with nothing outside.
+
+    The results have the types of the parts.
+    """
+    corner = jax.lax.slice(parts[0], (0,) * parts[0].ndim, (1,) * parts[0].ndim)
+    number = corner.reshape(()).astype(jnp.int32)
     # The product of neighbours is even, which XLA does not know.
     always = (number * (number + 1)) & 1 == 0
-    like = jax.eval_shape(function, parts)
 
     def never(parts: Parts) -> Parts:
-        return tuple(vary_like(jnp.zeros(part.shape, part.dtype), *parts) for part in like)
+        return tuple(vary_like(jnp.zeros(part.shape, part.dtype), *parts) for part in parts)
 
     out: Parts = jax.lax.cond(always, function, never, tuple(vary_like(p, *parts) for p in parts))
     return out
@@ -87,9 +90,12 @@ class _Levels:
         """Returns the running folds of the elements."""
         shape = parts[0].shape
         blocks = tuple(map(self._cut, parts))
-        local, totals = self._folds(blocks, self.dear, before=False)
-        if blocks[0].shape[1] > 1:
-            combined = self.combine(self._spread(self._carries(totals), blocks[0]), local)
+        if blocks[0].shape[1] == 1:
+            local, _ = self._folds(blocks, before=False, with_totals=False)
+        else:
+            local, totals = self._folds(blocks, before=False, with_totals=True)
+            carries = self._carries(totals) if self.fences_hold else _apart(self._carries, totals)
+            combined = self.combine(self._spread(carries, blocks[0]), local)
             local = self._where(self._number(blocks[0], 1) == 0, local, combined)
         return tuple(self._joined(part, shape) for part in local)
 
@@ -97,10 +103,12 @@ class _Levels:
         """Returns what is combined with each member; for the first of all, anything."""
         shape = members[0].shape
         blocks = tuple(map(self._cut, members))
-        # Without fences XLA would compute the totals below again.
-        before, totals = self._folds(blocks, self.dear or not self.fences_hold, before=True)
-        if blocks[0].shape[1] > 1:
-            carries = self._spread(self._carries(totals), blocks[0])
+        if blocks[0].shape[1] == 1:
+            before, _ = self._folds(blocks, before=True, with_totals=False)
+        else:
+            before, totals = self._folds(blocks, before=True, with_totals=True)
+            above = self._carries(totals) if self.fences_hold else _apart(self._carries, totals)
+            carries = self._spread(above, blocks[0])
             combined = self.combine(carries, before)
             combined = self._where(self._number(blocks[0], 1) == 0, before, combined)
             before = self._where(self._number(blocks[0], 2) == 0, carries, combined)
@@ -109,6 +117,8 @@ class _Levels:
     def _cut(self, part: jax.Array) -> jax.Array:
         """Returns [outer, n] or [outer, n, inner] with blocks as axis 1, padded."""
         outer, n, *inner = part.shape
+        if n <= self.block:
+            return part.reshape(outer, 1, n, *inner)
         rest = (-n % self.block, 0) if self.reverse else (0, -n % self.block)
         padded = jnp.pad(part, [(0, 0), rest, *[(0, 0)] * len(inner)]) if any(rest) else part
         return padded.reshape(outer, -1, self.block, *inner)
@@ -117,6 +127,8 @@ class _Levels:
         """Returns the array that ``_cut`` has cut."""
         whole = part.reshape(shape[0], -1, *shape[2:])
         rest = whole.shape[1] - shape[1]
+        if not rest:
+            return whole
         return whole[:, rest:] if self.reverse else whole[:, : shape[1]]
 
     def _spread(self, carries: Parts, like: jax.Array) -> Parts:
@@ -131,31 +143,32 @@ class _Levels:
     def _where(self, condition: jax.Array, yes: Parts, no: Parts) -> Parts:
         return tuple(jnp.where(condition, a, b) for a, b in zip(yes, no, strict=True))
 
-    def _folds(self, blocks: Parts, dear: bool, *, before: bool) -> tuple[Parts, Parts]:
+    def _folds(self, blocks: Parts, *, before: bool, with_totals: bool) -> tuple[Parts, Parts]:
         """Folds each block from its first member on.
 
         Args:
             blocks: Shape [outer, blocks, block] or [outer, blocks, block, inner].
-            dear: Whether to fold by a loop.
             before: Whether the fold of a member ends before it; that of the first is anything.
+            with_totals: Whether to fold whole blocks too.
 
         Returns:
             The running folds, and the totals, which have no axis of members.
         """
-        if dear:
+        if self.dear:
             return self._folds_by_loop(blocks, before=before)
-        places = range(self.block)
-        columns = [
-            tuple(part[:, :, place : place + 1] for part in blocks)
-            for place in (reversed(places) if self.reverse else places)
-        ]
+        shape = blocks[0].shape
+        apart = [jax.lax.split(part, (1,) * shape[2], 2) for part in blocks]
+        columns = list(zip(*apart, strict=True))[:: -1 if self.reverse else 1]
         number = self._number(blocks[0], 2)
-        fold = tuple(jnp.broadcast_to(part, number.shape) for part in columns[0])
+        fold = tuple(jnp.broadcast_to(part, shape) for part in columns[0])
         for place, column in enumerate(columns[1:], 1):
             takes_part = number > place if before else number >= place
-            fold = self._where(takes_part, self.combine(fold, column), fold)
+            wide = tuple(jnp.broadcast_to(part, shape) for part in column)
+            fold = self._where(takes_part, self.combine(fold, wide), fold)
+        if not with_totals:
+            return fold, ()
         totals = functools.reduce(self.combine, columns)
-        return fold, tuple(fence(part[:, :, 0]) for part in totals)
+        return fold, tuple(fence(part.reshape(shape[:2] + shape[3:])) for part in totals)
 
     def _folds_by_loop(self, blocks: Parts, *, before: bool) -> tuple[Parts, Parts]:
         def step(

@@ -118,6 +118,8 @@ def contributions(
     They are the updates, or the products of updates and weights.
     """
     if weights is None:
+        if count == updates.shape[1]:
+            return updates
         return jax.lax.dynamic_slice_in_dim(updates, start, count, axis=1)
     factors = jax.lax.dynamic_slice_in_dim(weights, start, count, axis=1)
     if sources is None:

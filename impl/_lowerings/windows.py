@@ -17,19 +17,23 @@ import numpy as np
 import numpy.typing as npt
 
 from impl._core.axes import rows_at
-from impl._core.numerics import accumulator, by_parts, convert, fence, lowest, product
+from impl._core.numerics import accumulator, by_parts, convert, fence, isolate, lowest, product
 from impl._core.reductions import ADD
 from impl._core.shard_axes import vary_like
 from impl._core.sort_keys import sort_keys
 from impl._core.window_table import WindowTable
 from impl._kernels import windows as kernels
 from impl._kernels.launch import MAX_ELEMENTS, Launch
-from impl._lowerings import scatter_accumulate
+from impl._lowerings import scatter_accumulate, window_phases
 
 #: The number of taps that are unrolled; a loop goes through more, this many at a time.
 _UNROLLED = 16
 #: The most elements that are read at once, as a multiple of the number of elements.
 _AT_ONCE = 4
+#: The most windows that copy another element than the shifted one.
+_FEW_EDGES = 8
+#: The number of equal windows from which on one is computed and copied.
+_MANY_EQUAL = 4
 #: The most windows that a CPU reads one by one, which makes the program longer, and the taps from
 #: which on that is faster.
 _FEW_WINDOWS, _LONG_WINDOW = 16, 8
@@ -47,23 +51,52 @@ def sum_xla(
     """Computes sums over windows, [lanes, *inputs] to [lanes, *outputs], by reading.
 
     ``transposed`` computes the transpose, from outputs to inputs. The sums go over the last
-    dimension first, and those of the transpose over the first.
+    dimension first, and those of the transpose over the first. With a ``store``, the values need
+    not be rounded yet.
     """
-    store = store or _store_by_fence
     dims = range(len(tables)) if transposed else reversed(range(len(tables)))
     stages = [(dim, tables[dim].inverse if transposed else tables[dim]) for dim in dims]
     stages = [(dim, table) for dim, table in stages if not table.identity]
     # Values that are only copied keep their bits in their own dtype.
     only_read = all(table.only_reads for _, table in stages)
-    out = values if only_read else convert(values, accumulator(values.dtype))
+    wide = accumulator(values.dtype)
+    if store is not None and not only_read and values.dtype != wide:
+        values = isolate(values)
+    out = values if only_read else convert(values, wide)
+    stages, copies = stages_and_copies(stages) if store else (stages, [])
     for number, (dim, table) in enumerate(stages, 1):
-        stage = functools.partial(_sum_along, axis=dim + 1, table=table)
+        stage = functools.partial(_read_along if store else _sum_along, axis=dim + 1, table=table)
         # Without a store XLA computes a dimension again for each tap of the next. That is faster if
         # the dimension is cheap. Otherwise it is up to fifty times slower, in a layout that suits
         # neither dimension.
         cheap = table.factors is None and table.shape[1] <= 2
-        out = stage(out) if cheap or number == len(stages) or out.size == 0 else store(stage, out)
+        last = number == len(stages)
+        if out.size and (copies if last else not cheap):
+            out = (store or _store_by_fence)(stage, out)
+        else:
+            # What a store computes is in memory, and so is what it reads.
+            is_open = store is not None and number == 1 and not only_read
+            out = stage(isolate(out) if is_open else out)
+    for dim, table in copies:
+        out = _sum_along(out, axis=dim + 1, table=table)
     return convert(out, values.dtype)
+
+
+def stages_and_copies(
+    stages: list[tuple[int, WindowTable]],
+) -> tuple[list[tuple[int, WindowTable]], list[tuple[int, WindowTable]]]:
+    """Returns the stages with each window once, and those that copy equal windows at the end.
+
+    A row of the last dimension is then computed once and copied, which is as fast as the memory.
+    """
+    found, copies = [], []
+    for number, (dim, table) in enumerate(stages, 1):
+        distinct, which = table.distinct
+        many = number < len(stages) and _MANY_EQUAL * distinct.outputs <= table.outputs
+        found.append((dim, distinct if many else table))
+        if many:
+            copies.append((dim, which))
+    return found, copies[::-1]
 
 
 def sum_cpu(values: jax.Array, *, tables: Tables, transposed: bool) -> jax.Array:
@@ -76,7 +109,7 @@ def _store_by_fence(stage: Stage, values: jax.Array) -> jax.Array:
 
 
 def _store_by_branch(stage: Stage, values: jax.Array) -> jax.Array:
-    """Computes a stage inside a branch, whose result XLA stores.
+    """Computes a stage inside a branch, whose operands and result XLA stores.
 
     The condition is never true, so the stage always runs, but XLA cannot know that.
     """
@@ -84,6 +117,36 @@ def _store_by_branch(stage: Stage, values: jax.Array) -> jax.Array:
     zeros = jnp.zeros(jax.eval_shape(stage, values).shape, values.dtype)
     never = jnp.isnan(first) & (first > 0)
     return jax.lax.cond(never, lambda _: vary_like(zeros, values), stage, values)  # type: ignore[no-any-return]
+
+
+def _read_along(values: jax.Array, axis: int, table: WindowTable) -> jax.Array:
+    """Computes ``_sum_along``; where nearly all windows copy neighbours, it shifts the last axis.
+
+    XLA for a CPU makes vector code of a shift. Rows it copies fast by a table too.
+    """
+    index = table.index[:, 0]
+    # The windows that are not the same distance from what they copy as most are.
+    offset = index - np.arange(table.outputs)
+    most = int(np.bincount(offset + table.outputs).argmax()) - table.outputs if offset.size else 0
+    others = np.flatnonzero(offset != most)
+    if (
+        not table.only_reads
+        or axis < values.ndim - 1
+        or values.size == 0
+        or others.size > _FEW_EDGES
+    ):
+        return _sum_along(values, axis, table)
+    along = (-most, table.outputs + most - table.inputs, 0)
+    edges = (*((0, 0, 0) for _ in range(axis)), along)
+    out = jax.lax.pad(values, jnp.zeros((), values.dtype), edges)
+    number = jnp.arange(table.outputs, dtype=jnp.int32)
+    for window in others.tolist():
+        at = int(index[window])
+        # A window without taps keeps the zero.
+        if at >= 0:
+            one = jax.lax.slice_in_dim(values, at, at + 1, axis=axis)
+            out = jnp.where(number == window, one, out)
+    return out
 
 
 def _sum_along(values: jax.Array, axis: int, table: WindowTable) -> jax.Array:
@@ -300,12 +363,15 @@ def pick_transpose_xla(picked: jax.Array, index: jax.Array, *, table: WindowTabl
     outer, _, inner = picked.shape
     if picked.size == 0 or table.inputs == 0:
         return jnp.zeros((outer, table.inputs, inner), picked.dtype)
-    step, least, greatest = table.period
-    # A CPU shifts windows by single elements more slowly than it reads a table.
-    long = step >= _LONG_WINDOW and greatest - least < _UNROLLED
-    if long or least == greatest:
+    if _from_slices(table):
         return _pick_transpose_by_distance(picked, index, table)
     return _pick_transpose_by_table(picked, index, table)
+
+
+def _from_slices(table: WindowTable) -> bool:
+    """Returns whether the transpose of a pick reads few slices of windows, or long ones."""
+    step, least, greatest = table.period
+    return least == greatest or (step >= _LONG_WINDOW and greatest - least < _UNROLLED)
 
 
 def _pick_transpose_by_distance(
@@ -384,13 +450,18 @@ def pick_transpose_cpu(picked: jax.Array, index: jax.Array, *, table: WindowTabl
     """Computes the same where XLA fuses past every fence, as it does on a CPU before jax 0.11."""
     if picked.size == 0:
         return pick_transpose_xla(picked, index, table=table)
-    outer, _, inner = picked.shape
+    outer, windows, inner = picked.shape
     shape = outer, table.inputs, inner
+    phases = None if _from_slices(table) else window_phases.phases(table)
 
     def stage(picked: jax.Array) -> jax.Array:
         # Of an array with a last axis of one element a branch would return a copy.
-        out = pick_transpose_xla(picked, index, table=table)
-        return out.reshape(shape[:2]) if inner == 1 else out
+        inners = () if inner == 1 else (inner,)
+        if phases is None:
+            out = pick_transpose_xla(picked, index, table=table)
+            return out.reshape(outer, table.inputs, *inners)
+        one, other = (part.reshape(outer, windows, *inners) for part in (picked, index))
+        return window_phases.pick_transpose(one, other, table, phases)
 
     return _store_by_branch(stage, picked).reshape(shape)
 

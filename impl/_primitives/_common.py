@@ -18,7 +18,7 @@ from impl._core.jax_internals import Primitive
 from impl._core.numerics import isolate
 from impl._exact import arithmetic
 from impl._kernels.launch import Launch
-from impl._lowerings import _partitioning
+from impl._lowerings import _partitioning, _traces
 from impl._lowerings._partitioning import Axes
 from impl._mode import modes
 from impl._mode.decide import Decision, Path
@@ -38,17 +38,19 @@ class Lowerings:
         anywhere: XLA operations for several devices, if their sums are exact, so that XLA may
             partition them. The others are then exact too, in 64 bits. None if devices share work by
             the primitive's own axes.
+        cpu_isolates: Whether ``cpu`` itself rounds the operands that it adds to.
     """
 
     cpu: Function
     xla: Function
     kernel: Function
     anywhere: Function | None = None
+    cpu_isolates: bool = dataclasses.field(default=False, kw_only=True)
 
     @staticmethod
-    def without_kernel(cpu: Function, xla: Function) -> Lowerings:
+    def without_kernel(cpu: Function, xla: Function, *, cpu_isolates: bool = False) -> Lowerings:
         """Returns lowerings whose XLA operations serve as the kernel, since XLA fuses them."""
-        return Lowerings(cpu, xla, drop_parameter("launch", xla))
+        return Lowerings(cpu, xla, drop_parameter("launch", xla), cpu_isolates=cpu_isolates)
 
     def map(self, function: Callable[[Function], Function]) -> Lowerings:
         """Returns the lowerings that a function makes of these."""
@@ -114,15 +116,17 @@ def new_primitive(
         is_exact = path.anywhere is not None and _is_inexact(context)
         if path.anywhere is not None and _partitioning.is_partitioned(context):
             chosen = path.anywhere
-        function: Function = functools.partial(chosen, **params)
-        # XLA contracts no product with a sum for CUDA.
-        if adds and name != "cuda":
-            function = _on_isolated(function)
         op = spec.load().row(action.row).op if action.row else primitive.name
+        # XLA contracts no product with a sum for CUDA.
+        isolates = adds and name != "cuda" and not (path.cpu_isolates and chosen is path.cpu)
+        # A kernel's function is made for this call, with its launch.
+        is_kernel = "launch" in getattr(chosen, "keywords", ())
+        once = _whole if is_kernel else functools.partial(_traces.traced_once, _whole)
+        function: Function = once(chosen, op, isolates, **params)
         is_shared = action.path == "ordered" and path.anywhere is None
         with _exact_arithmetic(name) if is_exact else contextlib.nullcontext():
             return _partitioning.lower(
-                _with_sizes(op, function),
+                function,
                 axes if is_shared else _partitioning.LEFT_TO_XLA,
                 context,
                 *args,
@@ -144,6 +148,12 @@ def _exact_arithmetic(platform: str) -> Iterator[None]:
     are_kept = arithmetic.are_kept_on([platform])
     with arithmetic.wide(), arithmetic.where_subnormals(are_kept=are_kept):
         yield
+
+
+def _whole(chosen: Function, op: str, isolates: bool, /, **params: Any) -> Function:
+    """Returns a lowering with its parameters, as a function of the operands."""
+    function: Function = functools.partial(chosen, **params)
+    return _with_sizes(op, _on_isolated(function) if isolates else function)
 
 
 def _on_isolated(function: Function) -> Function:

@@ -88,7 +88,9 @@ def _new_primitive(name: str, function: Callable[..., jax.Array]) -> Primitive:
     primitive = Primitive(name)
     primitive.def_impl(functools.partial(xla.apply_primitive, primitive))
     primitive.def_abstract_eval(lambda a, *_: a.update(weak_type=False))
-    mlir.register_lowering(primitive, mlir.lower_fun(lower, multiple_results=False))
+    mlir.register_lowering(
+        primitive, mlir.lower_fun(jax.jit(lower, inline=True), multiple_results=False)
+    )
     batching.primitive_batchers[primitive] = functools.partial(_batch, primitive)
     return primitive
 

@@ -46,17 +46,32 @@ def _abstract(operand: Any, indices: Any, *, pullback: Decision) -> Any:
 
 
 def _lower(operand: jax.Array, indices: jax.Array) -> jax.Array:
-    size = operand.shape[1]
+    outer, size, inner = operand.shape
+    if 0 in (outer, indices.shape[1], inner):
+        empty = jnp.zeros((outer, indices.shape[1], inner), operand.dtype)
+        return vary_like(empty, operand, indices)
     if size == 0:
         # No index is valid. Read beyond the end of an axis that has one element instead.
         operand = jnp.zeros((operand.shape[0], 1, operand.shape[2]), operand.dtype)
         size = 1
         indices = jnp.ones_like(indices)
-    indices = within(indices, size)
-    if indices.shape == (1, indices.shape[1], 1):
-        return jnp.take(operand, indices[0, :, 0], axis=1, mode="fill")
-    # Along an axis where the indices have one element, all elements of the operand share it.
-    return jnp.take_along_axis(operand, indices, axis=1, mode="fill")
+    if indices.dtype.itemsize != 4:
+        # A wide index out of range could equal one in range in 32 bits, and narrow indices may not
+        # hold the size.
+        indices = within(indices, size)
+    # jnp.take and jnp.take_along_axis would first wrap negative indices, which are out of range
+    # here. Along an axis where the indices have one element, all of the operand share it.
+    batch = tuple(axis for axis in (0, 2) if indices.shape[axis] > 1)
+    numbers = jax.lax.GatherDimensionNumbers(
+        offset_dims=tuple(axis for axis in (0, 2) if axis not in batch),
+        collapsed_slice_dims=(1,),
+        start_index_map=(1,),
+        operand_batching_dims=batch,
+        start_indices_batching_dims=tuple(axis if 0 in batch else 1 for axis in batch),
+    )
+    shape = (n for axis, n in enumerate(indices.shape) if axis in (1, *batch))
+    sizes = (1 if 0 in batch else operand.shape[0], 1, 1 if 2 in batch else operand.shape[2])
+    return jax.lax.gather(operand, indices.reshape(*shape, 1), numbers, sizes, mode="fill")
 
 
 def _lower_as_bits(operand: jax.Array, indices: jax.Array) -> jax.Array:
@@ -67,8 +82,12 @@ def _lower_as_bits(operand: jax.Array, indices: jax.Array) -> jax.Array:
     return jnp.where(inside, out, jnp.full((), jnp.nan, operand.dtype))
 
 
+#: Traced once for a shape.
+_lowered, _lowered_as_bits = (jax.jit(each, inline=True) for each in (_lower, _lower_as_bits))
+
+
 def _lowering_rule(context: Any, *args: Any, pullback: Decision) -> Any:
-    function = _lower_as_bits if _partitioning.is_partitioned(context) else _lower
+    function = _lowered_as_bits if _partitioning.is_partitioned(context) else _lowered
     return _partitioning.lower(
         function, _partitioning.LEFT_TO_XLA, context, *args, multiple_results=False
     )

@@ -165,10 +165,12 @@ sum_p = _common.new_primitive(
     _abstract_sum,
     {
         "atomic": _common.Lowerings(
-            lowerings.sum_cpu, lowerings.sum_xla, lowerings.sum_atomic_kernel
+            lowerings.sum_cpu, lowerings.sum_xla, lowerings.sum_atomic_kernel, cpu_isolates=True
         ),
         # XLA fuses this into a kernel that reads and writes once, and likewise those below.
-        "ordered": _common.Lowerings.without_kernel(lowerings.sum_cpu, lowerings.sum_xla),
+        "ordered": _common.Lowerings.without_kernel(
+            lowerings.sum_cpu, lowerings.sum_xla, cpu_isolates=True
+        ),
     },
     axes=Axes("l -> l"),
 )
@@ -196,9 +198,10 @@ pick_transpose_p = _common.new_primitive(
             lowerings.pick_transpose_cpu,
             lowerings.pick_transpose_xla,
             lowerings.pick_transpose_atomic_kernel,
+            cpu_isolates=True,
         ),
         "ordered": _common.Lowerings.without_kernel(
-            lowerings.pick_transpose_cpu, lowerings.pick_transpose_xla
+            lowerings.pick_transpose_cpu, lowerings.pick_transpose_xla, cpu_isolates=True
         ),
     },
     axes=Axes("o.i, o.i -> o.i"),

@@ -60,10 +60,10 @@ def main(options: argparse.Namespace) -> int:
     if options.write:
         table.write(made, list(by_name()), options.target)
         known = budgets.known_excesses()
-        gone = [
-            pair for each in found for pair in budgets.within(by_name()[each.case], each, known)
-        ]
-        budgets.write_tightened(gone)
+        bounds: dict[tuple[str, str], float | None] = {}
+        for each in found:
+            bounds |= budgets.lowered(by_name()[each.case], each, known)
+        budgets.write_tightened(bounds)
     failures = list(_failures(found, complete=not words))
     for failure in failures:
         print(f"\nFAILED {failure}")

@@ -20,9 +20,9 @@ from conformance.machine_code.costs.case import (
 )
 
 #: Blocks of blocks, their totals, and carries: no loop of XLA, and no fold by a single program.
-CUMULATIVE = Budget(launches=2 * MANY, floors=3, rounds=0, serial=16_384)
+CUMULATIVE = Budget(launches=MANY // 2, floors=3, rounds=0, serial=16_384)
 #: A row is read at most twice, and little else is moved.
-SELECTION = Budget(launches=MANY, floors=2.05, rounds=0)
+SELECTION = Budget(launches=MANY, floors=2.01, rounds=0)
 #: A sort has to move its rows more often.
 SORT = Budget()
 

@@ -26,7 +26,7 @@ NARROW = Budget(launches=MANY, floors=6)
 WIDE = Budget(launches=MANY, floors=3)
 
 #: Bins are filled at once, and then added.
-COUNT = Budget(launches=MANY, floors=3)
+COUNT = Budget(launches=12, floors=3)
 
 #: The destinations, the contributions, and the width of each.
 _SIZES = ((100_000, 1_000_000, 1), (10_000, 100_000, 64), (1_000, 10_000_000, 1))

@@ -58,7 +58,7 @@ orphan: true
 
 In a jaxpr it is {names}. [Your program](../your-program.md) shows how to turn the mode on, and
 [reading an audit](../reading-an-audit.md) how to find the equations of a program. The benchmarks
-[measure whole programs](../reproducibility.md#the-cost).
+[measure whole programs](../cost.md).
 """
 
 

@@ -123,7 +123,9 @@ def docs(session: nox.Session) -> None:
     options = session.posargs or ["-n", "-W", "--keep-going", "-b", "html"]
     # What Sphinx has parsed is kept outside of the site.
     options = [*options, "-d", "docs/_build/doctrees"]
-    session.run("sphinx-build", *options, "docs", "docs/_build/html")
+    # The examples of the pages run while it is built.
+    env = {"XLA_FLAGS": CHEAPEST} if "XLA_FLAGS" not in os.environ else {}
+    session.run("sphinx-build", *options, "docs", "docs/_build/html", env=env)
     session.run("pytest", "docs/tests", "--ignore=docs/tests/test_examples.py")
 
 

@@ -18,6 +18,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "accessible_html",
+    "llms_text",
     "matrix",
     "measured_tables",
     "op_pages",

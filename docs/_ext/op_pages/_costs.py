@@ -80,9 +80,8 @@ def card(op: str) -> Iterator[str]:
         span = f"{ratios[0]:.1f}" if len(ratios) == 1 else f"{ratios[0]:.1f} to {ratios[-1]:.1f}"
         yield f"**on a CPU**, measured: {span} times the time of {base}"
     elif timed:
-        family, measurement, _ = timed[0]
-        median = measurement["sides"][family["ours"]]["median"]
-        yield f"**on a CPU**, measured: {median:.2g} ms ({_case(measurement)})"
+        times = (f"{m['sides'][f['ours']]['median']:.2g} ms ({_case(m)})" for f, m, _ in timed[:2])
+        yield f"**on a CPU**, measured: {'; '.join(times)}"
     else:
         yield "**on a CPU**: no benchmark of it is kept"
     cases = counted(op)

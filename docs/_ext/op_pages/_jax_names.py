@@ -47,8 +47,14 @@ def of_op(op: str) -> tuple[str, ...]:
     return tuple(entry["name"] for entry in table() if op in entry.get("ops", []))
 
 
+def short_names(op: str) -> tuple[str, ...]:
+    """Returns the last parts of the functions that an op is the first to stand for."""
+    found = (e["name"].partition(" ")[0] for e in table() if e.get("ops", [""])[0] == op)
+    return tuple(name.rpartition(".")[2] for name in found)
+
+
 def arrays() -> dict[str, Any]:
-    """Returns the names that a call may use: ``x`` has 8 floats, ``m`` is square, ``i`` has ints."""
+    """Returns the names that a call may use, as the file describes them."""
     return {
         "jax": jax,
         "jnp": jnp,

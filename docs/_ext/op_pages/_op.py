@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import answers
 import spec
-from op_pages import _costs, _sections, _text
+from op_pages import _costs, _jax_names, _sections, _text
 from op_pages._sections import Subject
 
 _CARD = """\
@@ -24,6 +24,8 @@ orphan: true
 (op-{op})=
 
 # {op}
+
+{index}
 
 `impl.{op}` is {torch} for JAX. {summary}
 
@@ -71,28 +73,33 @@ orphan: true
 """
 
 
-def _card(title: str, lines: Iterable[str], link: str) -> str:
-    bullets = "\n".join(f"- {line}" for line in lines)
-    return _CARD.format(title=title, lines=bullets, link=link)
+def _card(title: str, text: str, link: str) -> str:
+    return _CARD.format(title=title, lines=text, link=link)
 
 
 def _cards(subject: Subject) -> str:
     default, own = subject.rules.default_profile, subject.rules.own_profile or ""
-    portable = _text.digest(subject.under(own, "portable"))
-    by_default = [
-        "mode off: " + line for line in _text.digest(subject.under(None, answers.OFF))
-    ] + [
-        f"mode on, {{profile}}`{default}`: {line}"
-        for line in _text.digest(subject.under(default, "run_to_run"))
-    ]
-    complete = [*_text.digest(subject.under(own, "run_to_run"))]
-    complete += [f'with `guarantee="portable"`: {line}' for line in portable]
+
+    def words(profile: str | None, guarantee: str | None) -> str:
+        return _text.bullets(_text.digest(subject.under(profile, guarantee)))
+
+    by_default = (
+        f"With the mode off:\n\n{words(None, answers.OFF)}\n\n"
+        f"With the mode on, whose default profile is {{profile}}`{default}`:\n\n"
+        f"{words(default, 'run_to_run')}"
+    )
+    complete = (
+        f"{words(own, 'run_to_run')}\n\n"
+        f'With `guarantee="portable"` besides:\n\n{words(own, "portable")}'
+    )
+    costs = _text.bullets(_costs.card(subject.op))
+    evidence = _text.bullets(_sections.evidence_card(subject))
     return "\n".join(
         [
             _card("By default", by_default, "[Every answer](#every-answer)"),
-            _card(f"Under {{profile}}`{own}`", complete, "[The order](#the-order)"),
-            _card("What it costs", _costs.card(subject.op), "[Every figure](#what-it-costs)"),
-            _card("How we know", _sections.evidence_card(subject), "[The reports](#evidence)"),
+            _card(f"Under {own}", complete, "[The order](#the-order)"),
+            _card("What it costs", costs, "[Every figure](#what-it-costs)"),
+            _card("How we know", evidence, "[The reports](#evidence)"),
         ]
     )
 
@@ -118,9 +125,11 @@ def _summary(subject: Subject) -> str:
 
 def page(subject: Subject) -> str:
     """Returns the source of the page of an op."""
+    op_name, callers = subject.op.rpartition(".")[2], _sections.callers(subject)
     torch = next((row.torch for row in subject.rows if row.torch), "")
     return _PAGE.format(
         op=subject.op,
+        index=_text.index([op_name, *callers, *_jax_names.short_names(subject.op)]),
         torch=f"PyTorch's `{torch}`" if torch else "an operation",
         summary=_summary(subject),
         cards=_cards(subject),

@@ -17,6 +17,8 @@ orphan: true
 
 # {op}
 
+{index}
+
 {summary}
 
 ::::{{grid}} 1 1 2 2
@@ -56,12 +58,8 @@ orphan: true
 
 In a jaxpr it is {names}. [Your program](../your-program.md) shows how to turn the mode on, and
 [reading an audit](../reading-an-audit.md) how to find the equations of a program. The benchmarks
-[measure whole programs](../reproducibility.md#the-cost).
+[measure whole programs](../cost.md).
 """
-
-
-def _bullets(lines: Sequence[str]) -> str:
-    return "\n".join(f"- {line}" for line in dict.fromkeys(lines))
 
 
 def page(op: str, rules: spec.Spec) -> str:
@@ -71,21 +69,23 @@ def page(op: str, rules: spec.Spec) -> str:
     off = [cell for cell in cells if cell.guarantee is answers.OFF]
     on = [cell for cell in cells if cell.guarantee == "run_to_run"]
     portable = [cell for cell in cells if cell.guarantee == "portable"]
-    default = [f"mode off: {line}" for line in _text.digest(off)]
-    default += [f"mode on: {line}" for line in _text.digest(on)]
+    default = (
+        f"With the mode off:\n\n{_text.bullets(_text.digest(off))}\n\n"
+        f"With the mode on:\n\n{_text.bullets(_text.digest(on))}"
+    )
     names = dict.fromkeys(name for row in rows for name in row.primitives)
     return _PAGE.format(
         op=op,
+        index=_text.index([op.rpartition(".")[2], *names]),
         summary=_summary(off, on),
-        default=_bullets(default),
-        portable=_bullets([f"**{cell.word}**: {cell.sentence}" for cell in portable]),
-        remedies=_bullets([row.remedy for row in rows if row.remedy] or ["nothing"]),
-        evidence=_bullets([row.evidence for row in rows if row.evidence]),
+        default=default,
+        portable=_text.bullets([f"**{cell.word}**: {cell.sentence}" for cell in portable]),
+        remedies=_text.bullets([row.remedy for row in rows if row.remedy] or ["nothing"]),
+        evidence=_text.bullets([row.evidence for row in rows if row.evidence]),
         answers=_text.list_table(
             f"What happens to {op}",
-            ["Call", "Device", "When", "Mode", "Answer", "Row"],
+            _text.ANSWER_HEADINGS,
             _text.answer_rows(cells),
-            stubs=2,
         ),
         reasons="\n".join(_reasons(rows, rules)),
         functions=_functions(op),

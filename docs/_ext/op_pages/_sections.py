@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import os
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -12,8 +13,12 @@ import answers
 import row_evidence
 import spec
 from conformance.reporting.report import Report
+from conformance.suite.sample import samples
 from op_pages import _examples, _jax_names, _text
 from spec import english, oracles
+
+#: The text in place of a program and its output.
+NOT_RUN = "This build ran no programs.\n"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +31,7 @@ class Subject:
         cells: The answers.
         reports: The reports that are evidence, by file name.
         folder: Their folder, from the folder of the site's sources.
+        runs: Whether programs are run, for their output.
     """
 
     op: str
@@ -33,6 +39,7 @@ class Subject:
     cells: Sequence[answers.Cell]
     reports: Mapping[str, Report]
     folder: str
+    runs: bool = True
 
     @property
     def rows(self) -> tuple[spec.Row, ...]:
@@ -60,13 +67,18 @@ def answers_table(subject: Subject) -> str:
     )
     table = _text.list_table(
         f"What happens in the calls of {subject.op}",
-        ["Call", "Device", "When", "Mode and profile", "Answer", "Row"],
+        _text.ANSWER_HEADINGS,
         _text.answer_rows(subject.cells),
-        stubs=2,
+    )
+    silent = "".join(
+        f"No row is about {_text.SUBJECTS[direction]}, since nothing in it depends on timing: each"
+        " run gives the same bits.\n\n"
+        for direction in dict.fromkeys(d for s in samples(subject.op) for d in s.directions)
+        if not any(cell.direction == direction for cell in subject.cells)
     )
     return (
-        "Of several lines about one call, device and profile, the first whose condition holds is"
-        f" right.\n\n{table}\nThe words:\n\n{legend}"
+        f"{silent}Of several lines about one call, device and profile, the first whose condition"
+        f" holds is right.\n\n{table}\nThe words:\n\n{legend}"
     )
 
 
@@ -93,11 +105,7 @@ def pytorch(subject: Subject) -> str:
             continue
         lines.append(f"`{row.torch}` {row.condition} ({{row}}`{row.id}`)")
         parts = [] if row.active else [f"Out of scope here: {row.reason}"]
-        parts += [
-            f"Documented for {subject.rules.profiles[name].title}:"
-            f" {english.verb(row.behaviour[name])}."
-            for name in of_torch
-        ]
+        parts += list(_documented(row, of_torch, subject.rules))
         parts += [row.note] if row.note else []
         for erratum in row.errata:
             does = english.behaviour_of_code(erratum, subject.rules.facts, subject.rules.devices)
@@ -107,6 +115,15 @@ def pytorch(subject: Subject) -> str:
         lines.append(": " + "\n\n  ".join([parts[0], *(f"- {part}" for part in parts[1:])]))
         lines.append("")
     return "\n".join(lines) + "\n" if lines else "PyTorch's documents do not name it.\n"
+
+
+def _documented(row: spec.Row, profiles: Sequence[str], rules: spec.Spec) -> Iterator[str]:
+    """Yields what the documents of releases list, those that list one thing together."""
+    found: dict[str, list[str]] = {}
+    for name in profiles:
+        found.setdefault(english.verb(row.behaviour[name]), []).append(rules.profiles[name].title)
+    for verb, titles in found.items():
+        yield f"Documented for {', '.join(titles)}: {verb}."
 
 
 def _source(source: spec.Source, rules: spec.Spec) -> str:
@@ -140,23 +157,27 @@ def orders(subject: Subject) -> str:
 def errors(subject: Subject) -> str:
     """Returns the errors that the op raises, as they were raised when the site was built."""
     parts = []
-    seen: set[str] = set()
-    for profile in subject.rules.profiles:
-        if not any(cell.word == "raises" and cell.profile == profile for cell in subject.cells):
+    if not subject.runs:
+        return NOT_RUN
+    seen: set[frozenset[str]] = set()
+    default = subject.rules.default_profile
+    for profile in sorted(subject.rules.profiles, key=lambda name: name != default):
+        raising = [c for c in subject.under(profile, "run_to_run") if c.word == "raises"]
+        said = frozenset(cell.sentence for cell in raising)
+        found = _examples.error(subject.op, profile) if said and said not in seen else None
+        if found is None:
             continue
-        found = _examples.error(subject.op, profile)
-        key = found.output.replace(profile, "") if found else ""
-        if found is None or key in seen:
-            continue
-        seen.add(key)
+        seen.add(said)
         parts.append(f"Under {{profile}}`{profile}`, on a GPU:\n")
         parts += [_text.code(found.code, "python")] if found.code else []
-        parts.append(_text.code(found.output, "text"))
+        parts.append(_text.code(textwrap.fill(found.output, 90, break_on_hyphens=False), "text"))
     return "\n".join(parts) if parts else "No profile refuses a call of it.\n"
 
 
 def example(subject: Subject) -> str:
     """Returns a program and what it printed."""
+    if not subject.runs:
+        return NOT_RUN
     found = _examples.example(subject.op)
     if found is None:
         return "[The library](../api.md) describes its arguments.\n"
@@ -218,17 +239,23 @@ def evidence_card(subject: Subject) -> Iterator[str]:
         yield "not yet verified on a GPU"
 
 
+def callers(subject: Subject) -> list[str]:
+    """Returns the names of the op in errors of PyTorch, each once."""
+    found = (
+        caller
+        for row in subject.rules.select(op=subject.op, kind="op")
+        for caller in (*row.callers.values(), *(e.caller for e in row.errata if e.caller))
+    )
+    return list(dict.fromkeys(found))
+
+
 def names(subject: Subject) -> str:
     """Returns the names by which people look for the op."""
     rows = subject.rules.select(op=subject.op, kind="op")
-    callers = dict.fromkeys(
-        caller
-        for row in rows
-        for caller in (*row.callers.values(), *(e.caller for e in row.errata if e.caller))
-    )
     torch = dict.fromkeys(row.torch for row in rows if row.torch)
     lines = [f"- in PyTorch: {', '.join(f'`{name}`' for name in torch)}"] if torch else []
-    lines += [f"- in errors: {', '.join(f'`{name}`' for name in callers)}"] if callers else []
+    errors = ", ".join(f"`{name}`" for name in callers(subject))
+    lines += [f"- in errors: {errors}"] if errors else []
     messages = dict.fromkeys(row.message for row in rows if row.message)
     lines += [f"- PyTorch's error begins “{message}”" for message in messages]
     others = _jax_names.of_op(subject.op)

@@ -78,7 +78,7 @@ def test_cells_and_names_lead_to_the_page_of_the_operation(server, visit) -> Non
     page = visit(f"{server}/matrix.html?q=index_add&profile=")
     row = page.locator(VISIBLE).first
     links = {link.get_attribute("href") for link in row.locator("a").all()}
-    assert links == {"ops/index_add.html"}
+    assert links == {"ops/index_add.html", "ops/index_add.html#every-answer"}
     assert row.locator("a").count() == len(matrix.columns()) + 1
 
 

@@ -17,11 +17,22 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "sphinx_design",
+    "accessible_html",
+    "llms_text",
+    "matrix",
     "measured_tables",
+    "op_pages",
+    "pictures",
     "primitive_lists",
+    "search_excerpts",
     "spec_lists",
     "spec_data",
     "conformance_tables",
+    "cost_tables",
+    "differences",
+    "landing",
+    "local_scripts",
+    "report_viewer",
 ]
 nitpicky = True
 # Two kinds of types in signatures have no page on this site. The site is built without a network,
@@ -35,11 +46,26 @@ nitpick_ignore_regex = [
 ]
 autodoc_member_order = "bysource"
 smartquotes = False  # The texts of the spec appear unchanged.
-exclude_patterns = ["_build", "_data", "_ext", "tests"]
+exclude_patterns = ["_build", "_data", "_ext", "_static", "_templates", "tests"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 napoleon_numpy_docstring = False
 
 html_theme = "furo"
+# The colours of the words of answers: of a warning, of a doubt, of a promise.
+LIGHT = {"word-stop": "#a40e26", "word-doubt": "#7a4b00", "word-good": "#0b5394"}
+DARK = {"word-stop": "#ff9ba6", "word-doubt": "#f0c075", "word-good": "#8cc8ff"}
+html_theme_options = {
+    "top_of_page_buttons": [],
+    "light_css_variables": LIGHT,
+    "dark_css_variables": DARK,
+}
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_js_files = [("site.js", {"defer": "defer"})]
+html_favicon = "_static/favicon.svg"
+templates_path = ["_templates"]
+html_copy_source = False
+html_show_search_summary = False  # search_excerpts shows excerpts without a server.
 html_extra_path = ["_data"]  # spec_data writes it.
 html_title = f"samebits {release}"

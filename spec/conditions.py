@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import get_args
 
 from spec.calls import distinct_calls
-from spec.model import Direction, Fact, Facts, FactValue, Row, Spec, SpecError, Test
+from spec.contents import Spec
+from spec.model import Direction, Fact, Facts, FactValue, Row, SpecError, Test
 
 
 def meets(test: Test, value: FactValue) -> bool:

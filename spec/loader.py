@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from spec import defaults, english
+from spec.contents import Spec
 from spec.model import (
     Data,
     Device,
@@ -28,7 +29,6 @@ from spec.model import (
     Profile,
     Row,
     Source,
-    Spec,
     SpecError,
     Test,
 )
@@ -234,6 +234,7 @@ def _order(name: str, table: dict[str, Any]) -> Order:
         statement=table["statement"],
         parameters=MappingProxyType(table.get("parameters", {})),
         order_free_when=tuple(_when(when) for when in table.get("order_free_when", [])),
+        varies=table.get("varies"),
     )
 
 

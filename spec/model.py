@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, get_args
 
 Behaviour: TypeAlias = Literal["deterministic", "raise", "fill"]
@@ -238,6 +236,7 @@ class Order:
         statement: The rule, in a few sentences. It may name a parameter in braces.
         parameters: The numbers in the statement, by name.
         order_free_when: Conditions under which every order gives the same bits.
+        varies: Why two runs can differ without the order; None if no row says that they can.
     """
 
     name: str
@@ -245,6 +244,7 @@ class Order:
     statement: str
     parameters: Mapping[str, int]
     order_free_when: tuple[Mapping[str, Test], ...]
+    varies: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -351,109 +351,3 @@ class Portability:
     def of_complex(self) -> bool:
         """Whether it is about complex numbers; a primitive may be in one more class besides."""
         return any(dtype.startswith("complex") for dtype in self.dtypes or ())
-
-
-@dataclasses.dataclass(frozen=True)
-class Spec:
-    """The content of the files under ``spec/``, read and frozen.
-
-    ``releases`` are those of PyTorch that a row may name, from the oldest to the newest.
-    ``primitives`` are the rows about the primitives of JAX; ``rows`` are all others.
-    ``portable`` has the classes of JAX's primitives under the guarantee ``portable``, by name;
-    ``unlisted`` is about primitives in no class, and ``other_dtypes`` about floats that a class
-    does not have.
-    """
-
-    rows: tuple[Row, ...]
-    profiles: Mapping[str, Profile]
-    orders: Mapping[str, Order]
-    facts: Mapping[str, Fact]
-    devices: Mapping[str, Device]
-    documents: Mapping[str, Document]
-    data: Data
-    releases: tuple[str, ...] = ()
-    primitives: tuple[Primitive, ...] = ()
-    portable: Mapping[str, Portability] = dataclasses.field(default_factory=dict)
-    unlisted: Portability = Portability("", "refused")
-    other_dtypes: Portability = Portability("", "refused")
-
-    @functools.cached_property
-    def class_of_primitive(self) -> Mapping[str, Portability]:
-        """The class of ``portable.toml`` that each primitive of JAX is in, for real numbers."""
-        return self._classes(of_complex=False)
-
-    @functools.cached_property
-    def class_of_complex(self) -> Mapping[str, Portability]:
-        """The class of ``portable.toml`` that a primitive is in for complex numbers."""
-        return self._classes(of_complex=True)
-
-    def _classes(self, *, of_complex: bool) -> Mapping[str, Portability]:
-        found = [each for each in self.portable.values() if each.of_complex == of_complex]
-        return MappingProxyType({name: each for each in found for name in each.primitives})
-
-    @functools.cached_property
-    def op_of_primitive(self) -> Mapping[str, str]:
-        """The op that rows have for each primitive, by the name of the primitive in a jaxpr."""
-        names = {name: row.op for row in self.primitives for name in row.primitives}
-        return MappingProxyType(names)
-
-    @property
-    def default_profile(self) -> str:
-        """The profile that holds if nobody chose one."""
-        return next(p.name for p in self.profiles.values() if p.default)
-
-    @functools.cached_property
-    def own_profile(self) -> str | None:
-        """The profile of this project, which decides calls that other profiles do not list."""
-        return next((p.name for p in self.profiles.values() if not p.release), None)
-
-    @functools.cached_property
-    def platforms(self) -> Mapping[str, Device]:
-        """The device that each platform of JAX is; on other platforms only rows for any decide."""
-        devices = {name: d for d in self.devices.values() for name in d.platforms}
-        return MappingProxyType(devices)
-
-    @functools.cached_property
-    def backends(self) -> Mapping[str, Device]:
-        """The device that each backend of JAX computes on, by ``jax.default_backend()``."""
-        devices = {name: d for d in self.devices.values() for name in d.backends}
-        return MappingProxyType(devices)
-
-    def row(self, id: str) -> Row:
-        """Returns the row with this id.
-
-        Raises:
-            KeyError: No row has it.
-        """
-        for row in (*self.rows, *self.primitives):
-            if row.id == id:
-                return row
-        raise KeyError(f"no row has the id {id!r}")
-
-    def select(
-        self,
-        *,
-        profile: str | None = None,
-        behaviour: Behaviour | None = None,
-        op: str | None = None,
-        kind: Kind | None = None,
-        active: bool | None = None,
-    ) -> tuple[Row, ...]:
-        """Returns the ``rows`` that match every argument given, in the order of the files.
-
-        ``behaviour`` is that under ``profile``. A profile alone selects the rows that it lists.
-
-        Raises:
-            SpecError: ``behaviour`` is given without a profile.
-        """
-        if behaviour is not None and profile is None:
-            raise SpecError("select: behaviour needs a profile to look it up under")
-        return tuple(
-            row
-            for row in self.rows
-            if (op is None or row.op == op)
-            and (kind is None or row.kind == kind)
-            and (active is None or row.active is active)
-            and (profile is None or row.behaviour[profile] is not None)
-            and (behaviour is None or profile is None or row.behaviour[profile] == behaviour)
-        )

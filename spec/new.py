@@ -17,7 +17,8 @@ from typing import Any
 
 from spec import loader
 from spec.check import ledger
-from spec.model import Direction, Spec, SpecError
+from spec.contents import Spec
+from spec.model import Direction, SpecError
 
 _ADAPTER = "conformance/adapters/_torch_ops.py"
 #: The order of a row whose author has not chosen one; ``python -m spec check`` reports it.

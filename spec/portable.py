@@ -7,7 +7,8 @@ import re
 from collections.abc import Collection
 
 from spec import loader
-from spec.model import Portability, PortableAnswer, Primitive, Row, Spec
+from spec.contents import Spec
+from spec.model import Portability, PortableAnswer, Primitive, Row
 
 #: The dtypes whose operations round: floats and complex numbers, of any number of bits.
 _INEXACT = re.compile(r"b?float|complex")

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable
 from spec import loader
 from spec.calls import distinct_calls
 from spec.conditions import deciding_row, holds, precedence
+from spec.contents import Spec
 from spec.model import (
     LISTED,
     Behaviour,
@@ -21,7 +22,6 @@ from spec.model import (
     Guarantee,
     Primitive,
     Row,
-    Spec,
     SpecError,
 )
 

@@ -9,7 +9,8 @@ from typing import get_args
 
 from spec import english
 from spec.conditions import precedence, specificity
-from spec.model import Direction, Primitive, Row, Source, Spec, SpecError
+from spec.contents import Spec
+from spec.model import Direction, Primitive, Row, Source, SpecError
 from spec.portable import portable_answer, portable_classes
 from spec.resolve import Answer, cases, effect_of_primitive, is_serial, unknown_op, varies
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -26,6 +25,10 @@ OURS = "impl"
 NOT_ON_HARDWARE = "not yet verified on hardware"
 #: The evidence of a row whose checks passed, none of which compared bits.
 NO_BITS = "tested without comparing bits"
+#: What stands for no evidence.
+NONE, FAILED = "none", "failed"
+#: Every answer to the question which evidence is a row's strongest, the strongest first.
+LEVELS: tuple[str, ...] = (*reversed(STRENGTHS), NO_BITS, NONE, FAILED)
 #: The sentence of the page while no report is of a run on a GPU.
 NO_GPU = (
     "No report of a run on a GPU is in the repository: no row for CUDA is verified on hardware."
@@ -230,26 +233,30 @@ def page(folder: Path, source: Path) -> str:
     reports = our_reports(folder)
     lines = [] if ran_on_gpu(reports.values()) else [NO_GPU, ""]
     lines += ["Active rows by the strongest evidence that a report has for them:", ""]
-    lines += _counts(spec.load().select(active=True), by_row(reports))
+    lines += _table(counts(spec.load().select(active=True), by_row(reports)))
     lines += ["", "The reports:", "", *_report_table(reports, os.path.relpath(folder, source))]
     return "\n".join(lines) + "\n"
 
 
-def _counts(
+def counts(
     rows: Iterable[spec.Row], evidence: Mapping[tuple[str, str], RowEvidence]
-) -> Iterator[str]:
-    counts: Counter[tuple[str, str]] = Counter()
+) -> dict[str, dict[str, int]]:
+    """Returns the number of rows for each device and strongest evidence, the strongest first."""
+    result = {device: dict.fromkeys(LEVELS, 0) for device in spec.DEVICES}
     for row in rows:
         for device in deciding_devices(row):
             entry = evidence.get((row.id, device), NO_EVIDENCE)
-            level: str = entry.strongest or (NO_BITS if entry.passed else "none")
-            counts["failed" if entry.failures else level, device] += 1
-    yield f"| Strongest evidence | {' | '.join(spec.DEVICES)} |"
-    yield f"| --- |{' ---: |' * len(spec.DEVICES)}"
-    names: dict[str, str] = {level: f"`{level}`" for level in reversed(STRENGTHS)}
-    names |= {name: name for name in (NO_BITS, "none", "failed")}
-    for level, name in names.items():
-        numbers = [str(counts[level, device]) for device in spec.DEVICES]
+            level: str = entry.strongest or (NO_BITS if entry.passed else NONE)
+            result[device][FAILED if entry.failures else level] += 1
+    return result
+
+
+def _table(counts_of_devices: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    yield f"| Strongest evidence | {' | '.join(counts_of_devices)} |"
+    yield f"| --- |{' ---: |' * len(counts_of_devices)}"
+    for level in LEVELS:
+        name = f"`{level}`" if level in STRENGTHS else level
+        numbers = [str(counts_of_device[level]) for counts_of_device in counts_of_devices.values()]
         yield f"| {name} | {' | '.join(numbers)} |"
 
 

@@ -1,4 +1,4 @@
-"""Writes a page for each profile to ``_generated``, before Sphinx reads the sources.
+"""Writes a page for each profile to ``profiles``, before Sphinx reads the sources.
 
 The pages hold the directives of ``spec_lists``. They are generated so that a new profile gets its
 page without further work.
@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from sphinx.application import Sphinx
 
+import generated
 import spec
 from spec import english
 from spec.resolve import answers_of, unlisted
@@ -177,18 +178,7 @@ def not_listed(row: spec.Row, profile: str) -> tuple[str, str]:
 
 
 def write_pages(app: Sphinx) -> None:
-    """Writes the page of each profile, and leaves an unchanged file alone.
-
-    Sphinx reads a page again if its date is new.
-    """
-    folder = Path(app.srcdir) / "_generated"
-    folder.mkdir(exist_ok=True)
+    """Writes the page of each profile."""
     entries = spec.load()
-    pages = {f"{name}.md": page(entries, profile) for name, profile in entries.profiles.items()}
-    for file in folder.iterdir():
-        if file.name not in pages:
-            file.unlink()
-    for name, text in pages.items():
-        file = folder / name
-        if not file.exists() or file.read_text(encoding="utf-8") != text:
-            file.write_text(text, encoding="utf-8")
+    pages = {name: page(entries, profile) for name, profile in entries.profiles.items()}
+    generated.write(Path(app.srcdir) / "profiles", pages)

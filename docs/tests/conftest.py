@@ -21,7 +21,7 @@ REPORTS = Path(__file__).parents[2] / "conformance" / "reports"
 @pytest.fixture(scope="session")
 def page_html() -> Callable[[str], str]:
     """Returns the HTML of a page of the built site, by its name."""
-    return lambda page: (HTML / page / "index.html").read_text(encoding="utf-8")
+    return lambda page: (HTML / f"{page}.html").read_text(encoding="utf-8")
 
 
 @dataclasses.dataclass

@@ -13,12 +13,24 @@ import impl
 DOCS = Path(__file__).parents[1]
 #: The file that the blocks of a page are in; None for the page itself.
 GUIDES = {
+    "index.md": None,
+    "quick-start.md": None,
     "your-program.md": None,
+    "from-pytorch.md": None,
+    "choosing.md": None,
+    "cost.md": None,
+    "orders.md": None,
+    "writing-an-op.md": None,
+    "reading-an-error.md": None,
+    "not-covered.md": None,
+    "report-your-gpu.md": None,
     "reading-an-audit.md": "train.py",
     "first-difference.md": None,
     "the-same-bits-everywhere.md": None,
     "several-processes.md": None,
 }
+#: The names that the blocks of a page define.
+Names = dict[str, Any]
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -35,6 +47,16 @@ def in_any_release(text: str) -> list[str]:
     return re.sub(r"(jax/_src/[\w/]+\.py):\d+", r"\1", text).split()
 
 
+def the_table_has_the_answers(text: str, names: Names) -> None:
+    """Compares the table of layers with what the audit answered to the program of the page."""
+    lines = re.findall(r"^\| (.*?) \| (.*?) \| (.*?) \|$", text, re.MULTILINE)[2:]
+    shown = {re.split(r" \(|, | with ", what)[0]: tuple(answers) for what, *answers in lines}
+    assert shown == names["answers"]
+
+
+CHECKS = {"not-covered.md": (the_table_has_the_answers,)}
+
+
 @pytest.mark.parametrize("name", GUIDES)
 def test_the_blocks_run_and_print_what_the_page_shows(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -42,14 +64,13 @@ def test_the_blocks_run_and_print_what_the_page_shows(
     monkeypatch.delenv("XLA_FLAGS", raising=False)  # A flag can exclude kernels that are timed.
     monkeypatch.chdir(tmp_path)
     page, file = DOCS / name, GUIDES[name]
-    names: dict[str, object] = {}
+    names: Names = {}
     printed = ""
-    outputs = 0
+    ran = 0
     try:
         for language, line, text in blocks(page):
             if language == "text":
                 assert in_any_release(printed) == in_any_release(text), f"{page.name}:{line + 1}"
-                outputs += 1
             if language == "python":
                 out = io.StringIO()
                 with contextlib.redirect_stdout(out):
@@ -57,10 +78,13 @@ def test_the_blocks_run_and_print_what_the_page_shows(
                     code = text if file else "\n" * line + text
                     exec(compile(code, file or str(page), "exec"), names)
                 printed = out.getvalue()
+                ran += 1
     finally:
         impl.use_deterministic_algorithms(False)
         impl.programs.enable()
-    assert outputs
+    assert ran
+    for check in CHECKS.get(name, ()):
+        check(page.read_text(encoding="utf-8"), names)
 
 
 def test_the_tests_of_the_page_of_the_plugin_pass() -> None:

@@ -4,8 +4,9 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-import measured_tables
 import pytest
+
+import measured_tables
 
 
 def test_a_table_appears_with_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

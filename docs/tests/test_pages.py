@@ -14,7 +14,7 @@ PAGES = [
     *sorted((ROOT / "docs" / "decisions").glob("*.md")),
 ]
 #: Folders that a build makes.
-GENERATED = ("docs/_build/", "docs/_data/", "docs/_generated/")
+GENERATED = ("docs/_build/", "docs/_data/", "docs/ops/", "docs/primitives/", "docs/profiles/")
 
 
 def paths(page: Path) -> list[str]:

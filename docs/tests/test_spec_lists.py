@@ -40,7 +40,7 @@ def build(folder: Path, text: str) -> None:
     source.mkdir()
     (source / "index.md").write_text(
         f"# Site\n\n{text}\n\n```{{spec-rows}}\n```\n\n```{{spec-orders}}\n```\n\n"
-        "```{toctree}\n:glob:\n\n_generated/*\n```\n"
+        "```{toctree}\n:glob:\n\nprofiles/*\n```\n"
     )
     with patch_docutils(), docutils_namespace():
         app = Sphinx(

@@ -29,7 +29,7 @@ class Links(HTMLParser):
         if tag == "h2":
             self.heading, self.in_heading = "", True
         self.items += tag == "li"
-        row = re.search(r"/rows/#(\w+)$", dict(attrs).get("href") or "")
+        row = re.search(r"rows\.html#(\w+)$", dict(attrs).get("href") or "")
         if tag == "a" and row and self.items:
             self.links.append((self.heading, row[1]))
 
@@ -73,7 +73,7 @@ def unlisted_rows(profile: str) -> Iterator[tuple[str, str]]:
 def test_page_of_a_profile_lists_each_row_once_under_its_behaviour(
     profile: str, page_html: Callable[[str], str]
 ) -> None:
-    links = Links(page_html(f"_generated/{profile}")).links
+    links = Links(page_html(f"profiles/{profile}")).links
     assert collections.Counter(links) == collections.Counter(listed_rows(profile))
 
 

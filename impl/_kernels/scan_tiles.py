@@ -16,6 +16,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from impl._core.numerics import accumulator
 from impl._core.scan_combines import Parts
@@ -23,6 +24,7 @@ from impl._kernels import pallas as pl
 from impl._kernels.launch import Launch
 
 Combine = Callable[[Parts, Parts], Parts]
+Widened = Callable[[jax.typing.DTypeLike], np.dtype[Any]]
 
 #: The most steps of a tile in one row, of up to two arrays or of more.
 _STEPS, _STEPS_OF_MANY = 4096, 256
@@ -48,6 +50,8 @@ def scan(
     launch: Launch,
     reverse: bool = False,
     positions: bool = False,
+    widened: Widened = accumulator,
+    lagged: int = 0,
 ) -> Parts:
     """Computes the blocked scan along the middle axis of [outer, n, inner].
 
@@ -59,11 +63,13 @@ def scan(
         launch: How to run.
         reverse: Whether to fold from right to left.
         positions: Whether the position of each element is one more part, as int32.
+        widened: From the dtype of a part to that in which it is combined.
+        lagged: How many of the parts come one step later than they are stored; the first is 0.
 
     Returns:
         These parts of the running folds.
     """
-    return _Scan(combine, block, reverse, results, positions, launch).run(parts)
+    return _Scan(combine, block, reverse, results, positions, widened, lagged, launch).run(parts)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,6 +81,8 @@ class _Scan:
     reverse: bool
     results: tuple[int, ...]
     positions: bool
+    widened: Widened
+    lagged: int
     launch: Launch
 
     def run(self, parts: Parts) -> Parts:
@@ -86,7 +94,9 @@ class _Scan:
 
     def carries(self, members: Parts) -> Parts:
         """Returns what comes before each member of a level; for the first of all, anything."""
-        plain = dataclasses.replace(self, results=tuple(range(len(members))), positions=False)
+        plain = dataclasses.replace(
+            self, results=tuple(range(len(members))), positions=False, lagged=0
+        )
         tiles = _Tiles.of(plain, members)
         carries = None if tiles.count == 1 else plain.carries(tiles.totals(members))
         return tiles.scan(members, carries, before=True)
@@ -138,7 +148,7 @@ class _Tiles:
     def totals(self, parts: Parts) -> Parts:
         """Returns the folds of all tiles, of shape [outer, tiles, inner]."""
         shape = (self.shape[0], self.count, self.shape[2])
-        types = [accumulator(part.dtype) for part in parts]
+        types = [self.how.widened(part.dtype) for part in parts]
         types += [jnp.dtype(jnp.int32)] * self.how.positions
         out = tuple(jax.ShapeDtypeStruct((math.prod(shape),), dtype) for dtype in types)
 
@@ -222,9 +232,14 @@ class _Place:
     def load(self, refs: Any) -> Parts:
         """Returns the tile's elements as blocks of the lowest level."""
         offsets, inside, step = self._elements()
-        load = self._how.launch.load
-        parts = tuple(load(ref.at[offsets], mask=inside, other=0) for ref in refs)
-        parts = tuple(part.astype(accumulator(part.dtype)) for part in parts)
+        load, lagged, (_, n, inner) = self._how.launch.load, self._how.lagged, self._tiles.shape
+        lag = -1 if self._how.reverse else 1
+        known = inside & (step >= lag) & (step < n + lag)
+        parts = tuple(
+            load(ref.at[offsets - lag * inner], mask=known, other=0) for ref in refs[:lagged]
+        )
+        parts += tuple(load(ref.at[offsets], mask=inside, other=0) for ref in refs[lagged:])
+        parts = tuple(part.astype(self._how.widened(part.dtype)) for part in parts)
         return (*parts, jnp.broadcast_to(step, offsets.shape)) if self._how.positions else parts
 
     def store(self, refs: Any, parts: Parts) -> None:

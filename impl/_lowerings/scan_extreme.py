@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from impl._core.numerics import accumulator, convert, highest, lowest
 from impl._core.reductions import ReductionName
@@ -82,23 +84,29 @@ def extreme_kernel(
     values: jax.Array, *, by: ReductionName, launch: Launch
 ) -> tuple[jax.Array, jax.Array]:
     """Returns the same by kernels, a tile of the array in each program."""
-    wide = _wide(values)
-    if values.size == 0 or not scan_tiles.takes((wide,)):
+    # The backend loads no bools. The kernels widen other dtypes.
+    parts = (values.astype(jnp.int8) if values.dtype == jnp.bool_ else values,)
+    if values.size == 0 or not scan_tiles.takes(parts):
         return extreme_xla(values, by=by)
     extremes, positions = scan_tiles.scan(
-        (wide,),
+        parts,
         functools.partial(later_extreme, by=by),
         block=block_length(),
         results=(0, 1),
         positions=True,
+        widened=_comparable,
         launch=launch,
     )
-    return convert(extremes, values.dtype), positions
+    return extremes.astype(values.dtype), positions
 
 
 def _wide(values: jax.Array) -> jax.Array:
     """Returns values in a dtype of at least 32 bits, with the same order."""
-    dtype = values.dtype
-    if jnp.issubdtype(dtype, jnp.unsignedinteger) and dtype.itemsize >= 4:
-        return values
-    return convert(values, accumulator(dtype))
+    return convert(values, _comparable(values.dtype))
+
+
+def _comparable(dtype: jax.typing.DTypeLike) -> np.dtype[Any]:
+    """Returns a dtype of at least 32 bits that has all values of ``dtype``."""
+    dtype = np.dtype(dtype)
+    is_wide = jnp.issubdtype(dtype, jnp.unsignedinteger) and dtype.itemsize >= 4
+    return dtype if is_wide else accumulator(dtype)

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from impl._core.sort_keys import sort_keys
-from impl._kernels import sort_top
+from impl._kernels import sort_frequent, sort_top
 from impl._kernels.launch import MAX_ELEMENTS, Launch
 from impl._lowerings._common import axis_to_rows, map_row_blocks, rows_to_axis
 
@@ -103,13 +103,24 @@ def most_frequent_xla(values: jax.Array) -> jax.Array:
     outer, _, inner = values.shape
     if values.size == 0:
         return jnp.zeros((outer, 1, inner), jnp.int32)
-    return rows_to_axis(_most_frequent(axis_to_rows(values), stable_argsort), values)
+    rows = axis_to_rows(values)
+    keys = sort_keys(rows)
+    # Keys alone are half as much to sort as keys with positions.
+    in_order = jax.lax.sort(keys, dimension=1, is_stable=False)
+    first = _longest_run(in_order, is_float=jnp.issubdtype(rows.dtype, jnp.floating))
+    equal = keys == jnp.take_along_axis(in_order, first, axis=1)
+    return rows_to_axis(jnp.argmax(equal, axis=1)[:, None].astype(jnp.int32), values)
 
 
 def most_frequent_kernel(values: jax.Array, *, launch: Launch) -> jax.Array:
-    """Calls ``most_frequent_xla``: XLA's own sort is a kernel already."""
-    del launch
-    return most_frequent_xla(values)
+    """Returns the lowest position of the most frequent element.
+
+    A kernel sorts rows that fit the registers of a program; others take XLA's own sort.
+    """
+    rows = axis_to_rows(values)
+    if not 0 < values.size <= MAX_ELEMENTS or not sort_frequent.takes(rows):
+        return most_frequent_xla(values)
+    return rows_to_axis(sort_frequent.first_position(rows, launch=launch)[:, None], values)
 
 
 def stable_argsort(keys: jax.Array) -> jax.Array:
@@ -179,11 +190,16 @@ def _most_frequent(rows: jax.Array, argsort: Argsort) -> jax.Array:
     keys = sort_keys(rows)
     positions = argsort(keys)
     keys = jnp.take_along_axis(keys, positions, axis=1)
+    first = _longest_run(keys, is_float=jnp.issubdtype(rows.dtype, jnp.floating))
+    return jnp.take_along_axis(positions, first, axis=1)
+
+
+def _longest_run(keys: jax.Array, *, is_float: bool) -> jax.Array:
+    """Returns where the first of the longest runs of sorted keys starts, [rows, 1] of [rows, n]."""
     starts_run = jnp.pad(keys[:, 1:] != keys[:, :-1], ((0, 0), (1, 0)), constant_values=True)
-    if jnp.issubdtype(rows.dtype, jnp.floating):
+    if is_float:
         starts_run |= keys == ~keys.dtype.type(0)  # A NaN equals nothing.
     index = jax.lax.broadcasted_iota(jnp.int32, keys.shape, 1)
     start = jax.lax.cummax(jnp.where(starts_run, index, 0), axis=1)
-    # The first of the longest runs, at its first element: the sort is stable.
     end = jnp.argmax(index - start, axis=1)[:, None]
-    return jnp.take_along_axis(positions, jnp.take_along_axis(start, end, axis=1), axis=1)
+    return jnp.take_along_axis(start, end, axis=1)

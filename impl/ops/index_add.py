@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from impl._core import arguments, eager
+from impl._core import arguments, eager, number_arguments
 from impl._core.arguments import Array
 from impl._core.axes import three_axes
 from impl._core.numerics import accumulator, convert, product
@@ -58,7 +58,7 @@ def index_add(
     flat = arguments.index_vector(_NAME, index)
     arguments.index_range(_NAME, index, size, dim)
     arguments.source_slices(_NAME, input, dim, flat.shape[0], source)
-    if not arguments.is_one(arguments.number(_NAME, "alpha", alpha)):
+    if not number_arguments.is_one(number_arguments.number(_NAME, "alpha", alpha)):
         source = _scaled(source, jnp.asarray(alpha))
     arguments.flag(_NAME, "unique_indices", unique_indices)
     decision = decide(_NAME, **arguments.facts(input, unique_indices=unique_indices))

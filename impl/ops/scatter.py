@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from impl._core import arguments, eager
+from impl._core import arguments, eager, number_arguments
 from impl._core.arguments import Array
 from impl._core.reductions import ReductionName
 from impl._mode.decide import decide
@@ -90,7 +90,7 @@ def scatter(
         source = arguments.array(_NAME, "src", src)
     else:
         name, number = ("src", src) if value is None else ("value", value)
-        scalar = arguments.number_as(_NAME, name, number, input.dtype)
+        scalar = number_arguments.number_as(_NAME, name, number, input.dtype)
         source = jnp.broadcast_to(scalar, arguments.index_array(_NAME, index).shape)
     decision = decide(
         _NAME,

@@ -16,7 +16,8 @@ from typing import Any
 from spec import defaults, loader
 from spec.check import coherence, errata, ledger, locks, names, schema, versions, wording
 from spec.check.names import FileRow
-from spec.model import Spec, SpecError
+from spec.contents import Spec
+from spec.model import SpecError
 
 VOCABULARIES = (
     "profiles",

@@ -10,8 +10,9 @@ from typing import Any, TypeAlias, get_args
 
 from spec import conditions
 from spec.calls import distinct_calls
+from spec.contents import Spec
 from spec.loader import thawed
-from spec.model import Direction, Facts, Primitive, Row, Spec
+from spec.model import Direction, Facts, Primitive, Row
 
 #: The id of a row, and a description of the problem.
 Finding: TypeAlias = tuple[str, str]

@@ -12,8 +12,8 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from spec.contents import Spec
 from spec.loader import thawed
-from spec.model import Spec
 
 _HEAD = """\
 # A digest of everything that each profile lists that transcribes a release. A release that is out

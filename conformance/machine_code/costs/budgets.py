@@ -1,19 +1,21 @@
 """Compares costs with budgets.
 
-A cost above its budget that is known has an entry in ``known_excesses.toml``, with a reason. An
-entry of which the cost is within its budget is an error, so that a budget, once it is met, holds.
+A cost above its budget that is known has an entry in ``known_excesses.toml``, with a reason and a
+bound, above which it is an error too. An entry of which the cost is within its budget is an error,
+so that a budget, once it is met, holds.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import heapq
-import json
+import math
 import re
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
+from typing import TypeAlias
 
 from conformance.machine_code.costs.case import Budget, CostCase
 from conformance.machine_code.costs.measured import CaseCost, ProgramCost
@@ -25,14 +27,24 @@ TERMS = {field.name: field.name for field in dataclasses.fields(Budget)} | {
     "rounds": "rounds of loops",
     "serial": "bytes moved by one program with a loop",
     "off": "of the estimated time of plain JAX",
+    "loads": "of the bytes that the library loads for each product",
 }
 _CONTRIBUTORS = 4
 _ENTRY = re.compile(r"^\[\[excess\]\]\n", re.MULTILINE)
-_CASE = re.compile(r'^"([^"]+)" = \[(.*)\]$')
+_CASE = re.compile(r'^"([^"]+)" = \{(.*)\}$')
+_TERM = re.compile(r"(\w+) = ([\d.]+)")
+#: A bound is the cost when it was written, rounded up to a multiple of one by this number.
+_STEPS = 10
 _ADVICE = (
     "Make the program cheaper, or, if the cost has a reason that stands, add the case to "
-    f"{_FILE} with that reason."
+    f"{_FILE} with that reason and a bound."
 )
+
+
+#: A case and a term of its budget.
+_Term: TypeAlias = tuple[str, str]
+#: For each the bound of its excess; None if there is no excess any more.
+Bounds: TypeAlias = Mapping[_Term, float | None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,11 +55,13 @@ class Excess:
         case: The name of the case.
         term: A field of ``Budget``.
         reason: Why the cost is above the budget.
+        bound: The most that it may be.
     """
 
     case: str
     term: str
     reason: str
+    bound: float
 
 
 def known_excesses() -> tuple[Excess, ...]:
@@ -75,53 +89,64 @@ def parse(document: Mapping[str, object]) -> tuple[Excess, ...]:
             unknown = set(terms) - set(TERMS)
             if unknown:
                 raise ValueError(f"{_FILE}: {case}: unknown {sorted(unknown)} of {list(TERMS)}")
-            found.extend(Excess(case, term, entry["reason"]) for term in terms)
+            if any(isinstance(bound, bool) or bound < 0 for bound in terms.values()):
+                raise ValueError(f"{_FILE}: {case}: a bound is a number of at least 0")
+            found.extend(
+                Excess(case, term, entry["reason"], bound) for term, bound in terms.items()
+            )
     return tuple(found)
 
 
-def tightened(text: str, gone: Collection[tuple[str, str]]) -> str:
-    """Returns the text of ``known_excesses.toml`` without some terms of cases.
+def tightened(text: str, bounds: Bounds) -> str:
+    """Returns the text of ``known_excesses.toml`` with other bounds.
 
     A case without a term goes, and an entry without a case.
 
     Args:
         text: The text of the file.
-        gone: The cases with the terms that go.
+        bounds: The bounds that change, as ``lowered`` returns them.
     """
     head, *entries = _ENTRY.split(text)
     kept = []
     for entry in entries:
-        lines = [line for line in map(_without(gone), entry.splitlines()) if line is not None]
+        lines = [line for line in map(_with(bounds), entry.splitlines()) if line is not None]
         if any(_CASE.match(line) for line in lines):
             kept.append("\n".join(lines).rstrip() + "\n\n")
     return "[[excess]]\n".join([head, *kept]).rstrip() + "\n"
 
 
-def _without(gone: Collection[tuple[str, str]]) -> Callable[[str], str | None]:
-    def shortened(line: str) -> str | None:
+def _with(bounds: Bounds) -> Callable[[str], str | None]:
+    def changed(line: str) -> str | None:
         match = _CASE.match(line)
         if match is None:
             return line
-        terms = [term for term in re.findall(r'"(\w+)"', match[2]) if (match[1], term) not in gone]
-        return f'"{match[1]}" = {json.dumps(terms)}' if terms else None
+        terms = {term: bounds.get((match[1], term), old) for term, old in _TERM.findall(match[2])}
+        kept = [f"{term} = {bound}" for term, bound in terms.items() if bound is not None]
+        return f'"{match[1]}" = {{ {", ".join(kept)} }}' if kept else None
 
-    return shortened
+    return changed
 
 
-def write_tightened(gone: Collection[tuple[str, str]]) -> None:
-    """Removes terms of cases from ``known_excesses.toml``."""
+def write_tightened(bounds: Bounds) -> None:
+    """Changes bounds in ``known_excesses.toml``."""
     path = Path(__file__).with_name(_FILE)
-    path.write_text(tightened(path.read_text(encoding="utf-8"), gone), encoding="utf-8")
+    path.write_text(tightened(path.read_text(encoding="utf-8"), bounds), encoding="utf-8")
 
 
-def within(case: CostCase, cost: CaseCost, known: Sequence[Excess]) -> list[tuple[str, str]]:
-    """Returns the known excesses of a case that are none any more."""
-    excused = {excess.term for excess in known if excess.case == case.name}
-    return [
-        (case.name, term)
-        for term, budget, value in _terms(case, cost)
-        if value <= budget and term in excused
-    ]
+def lowered(case: CostCase, cost: CaseCost, known: Sequence[Excess]) -> dict[_Term, float | None]:
+    """Returns the bounds of a case that are too high: what they may be, or None for no excess."""
+    excused = {excess.term: excess.bound for excess in known if excess.case == case.name}
+    found: dict[_Term, float | None] = {}
+    for term, budget, value in _terms(case, cost):
+        if term in excused and value <= budget:
+            found[case.name, term] = None
+        elif term in excused and _rounded_up(value) < excused[term]:
+            found[case.name, term] = _rounded_up(value)
+    return found
+
+
+def _rounded_up(value: float) -> float:
+    return value if isinstance(value, int) else math.ceil(value * _STEPS) / _STEPS
 
 
 def unknown_names(known: Sequence[Excess], names: Collection[str]) -> list[str]:
@@ -150,10 +175,10 @@ def failures(case: CostCase, cost: CaseCost, known: Sequence[Excess]) -> Iterato
     on = cost.sides.get("on")
     if on is None:
         return
-    excused = {excess.term for excess in known if excess.case == case.name}
+    excused = {excess.term: excess.bound for excess in known if excess.case == case.name}
     for term, budget, value in _terms(case, cost):
-        if value > budget and term not in excused:
-            yield _failure(case, cost, term, budget, value)
+        if value > max(budget, excused.get(term, 0)):
+            yield _failure(case, cost, term, value, excused.get(term))
         if value <= budget and term in excused:
             yield (
                 f"{case.name}: {_number(value)} {TERMS[term]} is within the budget of "
@@ -173,6 +198,8 @@ def _terms(case: CostCase, cost: CaseCost) -> Iterator[tuple[str, float, float]]
             "rounds": on.rounds,
             "serial": on.serial,
         }
+        if case.library is not None and on.multiplication is not None:
+            values["loads"] = case.library / on.multiplication.intensity
     if off is not None and plain is not None:
         values["off"] = off.seconds / max(1e-9, plain.seconds)
     for term in TERMS:
@@ -181,10 +208,13 @@ def _terms(case: CostCase, cost: CaseCost) -> Iterator[tuple[str, float, float]]
             yield term, budget, value
 
 
-def _failure(case: CostCase, cost: CaseCost, term: str, budget: float, value: float) -> str:
+def _failure(case: CostCase, cost: CaseCost, term: str, value: float, bound: float | None) -> str:
     side = "off" if term == "off" else "on"
     program = cost.sides[side]
-    found = f"{_number(value)} {TERMS[term]}, and the budget is {_number(budget)}"
+    found = f"{_number(value)} {TERMS[term]}, and the budget is "
+    found += _number(getattr(case.budget, term))
+    if bound is not None:
+        found += f", the bound of the known excess {_number(bound)}"
     return "\n".join(
         [
             f"{case.name} for {cost.target}, {_mode(side)}: {found}",

@@ -54,16 +54,21 @@ def main(options: argparse.Namespace) -> int:
         if any(word in each.case for word in options.explain):
             print("\n".join(["", *table.explanation(each)]))
     made = {
-        each.case: table.data(each, budgets.exceeded(by_name()[each.case], each)) for each in found
+        each.case: table.data(
+            each, budgets.exceeded(by_name()[each.case], each), by_name()[each.case].library
+        )
+        for each in found
     }
     print("\n".join(["", *table.rows(made)]))
+    if any("products" in case for case in made.values()):
+        print("\n".join(["", *table.products(made)]))
     if options.write:
         table.write(made, list(by_name()), options.target)
         known = budgets.known_excesses()
-        gone = [
-            pair for each in found for pair in budgets.within(by_name()[each.case], each, known)
-        ]
-        budgets.write_tightened(gone)
+        bounds: dict[tuple[str, str], float | None] = {}
+        for each in found:
+            bounds |= budgets.lowered(by_name()[each.case], each, known)
+        budgets.write_tightened(bounds)
     failures = list(_failures(found, complete=not words))
     for failure in failures:
         print(f"\nFAILED {failure}")

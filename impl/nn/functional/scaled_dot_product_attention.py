@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core import arguments, dropout, eager
+from impl._core import arguments, dropout, eager, number_arguments
 from impl._core.arguments import Array
 from impl._core.axes import broadcasts_to
 from impl._core.numerics import accumulator, convert
@@ -220,4 +220,4 @@ def _scale(scale: Any, features: int) -> float:
     """Returns the factor of the scores."""
     if scale is None:
         return float(max(features, 1) ** -0.5)
-    return arguments.real(_NAME, "scale", scale)
+    return number_arguments.real(_NAME, "scale", scale)

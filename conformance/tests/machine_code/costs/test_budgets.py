@@ -8,7 +8,7 @@ from conformance.machine_code.costs import budgets, measured
 from conformance.machine_code.costs.budgets import Excess
 from conformance.machine_code.costs.case import Budget, CostCase
 from conformance.machine_code.costs.measured import CaseCost
-from conformance.machine_code.device_programs import DeviceProgram
+from conformance.machine_code.device_programs import DeviceProgram, Dimensions
 from conformance.tests.machine_code.programs import CUB_SORT, LOOP
 
 #: The program of ``LOOP`` without its loop, as it would be after the loop was removed.
@@ -73,17 +73,53 @@ def test_the_mode_off_may_cost_no_more_than_plain_jax():
     assert failure.startswith("f-8 for h200, the mode off: 2.00 of the estimated time of plain JAX")
 
 
+def test_a_kernel_loads_at_most_twice_what_the_library_does_for_each_product():
+    case = dataclasses.replace(CASE, budget=Budget(loads=2), library=39.0)
+    call = """
+ENTRY %main (x: f32[8]) -> f32[8] {
+  %x = f32[8]{0} parameter(0)
+  ROOT %call = f32[8]{0} custom-call(%x), custom_call_target="__gpu$xla.gpu.triton", \
+backend_config={name = "product", grid_x = 1 : i32, num_warps = 4 : i32}
+}
+"""
+    code = ".visible .entry product(\n)\n{\n\tld.global.b32 %r1, [%r2];\n" + 40 * (
+        "\tfma.rn.f32 %f1, %f2, %f3, %f1;\n"
+    )
+    program = DeviceProgram(call, {"product": code}, {"product": Dimensions(1, 4, 0)}, False)
+    side = measured.cost_of(program, {})
+    one = CaseCost("f-8", "h200", {"on": side}, {}, 0.0)
+    assert list(budgets.failures(case, one, ())) == []
+    case = dataclasses.replace(case, library=41.0)  # Ours has 20 operations for each byte.
+    (failure,) = budgets.failures(case, one, ())
+    assert "2.05 of the bytes that the library loads for each product" in failure
+
+
 def test_a_known_excess_is_none_once_it_is_gone():
-    known = [Excess("f-8", "launches", "a reason"), Excess("g-8", "launches", "another case's")]
+    known = [Excess("f-8", "launches", "a reason", 2), Excess("g-8", "launches", "another's", 2)]
     assert failures(COPIED, Budget(launches=1), known) == []
     (failure,) = failures(STRAIGHT, Budget(launches=1), known)
     assert "remove 'launches' of f-8 from known_excesses.toml" in failure
     case = dataclasses.replace(CASE, budget=Budget(launches=1))
-    assert budgets.within(case, cost(STRAIGHT), known) == [("f-8", "launches")]
-    assert budgets.within(case, cost(COPIED), known) == []
+    assert budgets.lowered(case, cost(STRAIGHT), known) == {("f-8", "launches"): None}
+    assert budgets.lowered(case, cost(COPIED), known) == {}
     assert budgets.unknown_names(known, ["f-8"]) == [
         "known_excesses.toml: there is no case g-8; remove the entry"
     ]
+
+
+def test_a_known_excess_may_not_grow():
+    case = dataclasses.replace(CASE, budget=Budget(launches=1, floors=1))
+    known = [Excess("f-8", "launches", "a reason", 2), Excess("f-8", "floors", "a reason", 23.9)]
+    looped = LOOP.replace(FUSED, "")
+    launches, moved = failures(looped, case.budget, known)
+    assert "61 launches, and the budget is 1, the bound of the known excess 2" in launches
+    assert "23.94 bytes, in floors, and the budget is 1, the bound of the known excess 23.9" in (
+        moved
+    )
+    known = [Excess("f-8", "launches", "a reason", 90), Excess("f-8", "floors", "a reason", 25.0)]
+    assert list(budgets.failures(case, cost(looped), known)) == []
+    lowered = {("f-8", "launches"): 61, ("f-8", "floors"): 24.0}
+    assert budgets.lowered(case, cost(looped), known) == lowered
 
 
 def test_an_unbounded_loop_fails_without_any_budget():
@@ -99,15 +135,17 @@ def test_what_does_not_compile_fails():
 
 
 def test_the_file_of_excesses_is_read():
-    cases = {"f-8": ["launches", "floors"]}
+    cases = {"f-8": {"launches": 17, "floors": 3.3}}
     assert budgets.parse({"excess": [{"reason": "r", "cases": cases}]}) == (
-        Excess("f-8", "launches", "r"),
-        Excess("f-8", "floors", "r"),
+        Excess("f-8", "launches", "r", 17),
+        Excess("f-8", "floors", "r", 3.3),
     )
     with pytest.raises(ValueError, match="needs reason and cases"):
         budgets.parse({"excess": [{"cases": cases}]})
     with pytest.raises(ValueError, match="unknown"):
-        budgets.parse({"excess": [{"reason": "r", "cases": {"f-8": ["speed"]}}]})
+        budgets.parse({"excess": [{"reason": "r", "cases": {"f-8": {"speed": 1}}}]})
+    with pytest.raises(ValueError, match="a bound is a number"):
+        budgets.parse({"excess": [{"reason": "r", "cases": {"f-8": {"launches": -1}}}]})
 
 
 def test_a_budget_that_is_met_loses_its_excess():
@@ -117,18 +155,20 @@ def test_a_budget_that_is_met_loses_its_excess():
 [[excess]]
 reason = "A table is searched."
 [excess.cases]
-"f-8" = ["launches", "floors"]
-"g-8" = ["floors"]
+"f-8" = { launches = 17, floors = 3.3 }
+"g-8" = { floors = 4.0 }
 
 [[excess]]
 reason = "A fold is serial."
 [excess.cases]
-"f-8" = ["serial"]
+"f-8" = { serial = 9 }
 """
-    assert budgets.tightened(text, []) == text
-    assert budgets.tightened(text, [("f-8", "floors"), ("g-8", "floors"), ("f-8", "serial")]) == (
-        text[: text.index('"g-8"')].replace(', "floors"', "")
+    assert budgets.tightened(text, {}) == text
+    gone = {("f-8", "floors"): None, ("g-8", "floors"): None, ("f-8", "serial"): None}
+    assert budgets.tightened(text, gone) == (
+        text[: text.index('"g-8"')].replace(", floors = 3.3", "")
     )
+    assert budgets.tightened(text, {("f-8", "launches"): 16}) == text.replace("17", "16")
 
 
 def test_the_sort_of_a_device_counts():

@@ -1,0 +1,98 @@
+"""Pictures that are made from data while the site is built: ``picture``.
+
+``{picture} sums`` shows the picture of that name; ``order-panel`` is that of the order ``panel``.
+Each picture is made for a light and for a dark page, and its alternative text says what it shows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from docutils import nodes
+from matplotlib.figure import Figure
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.util.docutils import SphinxDirective
+from sphinx.util.typing import ExtensionMetadata
+
+from pictures import costs, evidence, orders, sums
+from pictures.themes import Theme, write
+
+#: Where the files are written, in the folder of the sources.
+FOLDER = "_pictures"
+
+
+@dataclasses.dataclass(frozen=True)
+class Picture:
+    """A picture.
+
+    Attributes:
+        draw: Makes the figure for a theme.
+        description: Returns what it shows, in a line.
+    """
+
+    draw: Callable[[Theme], Figure]
+    description: Callable[[], str]
+
+
+def pictures() -> dict[str, Picture]:
+    """Returns all pictures by name."""
+    return {
+        "sums": Picture(sums.draw, sums.description),
+        "costs-cpu": Picture(costs.draw_measured, costs.description_of_measured),
+        "costs-gpu": Picture(costs.draw_counted, costs.description_of_counted),
+        "evidence": Picture(evidence.draw, evidence.description),
+        **{of_order(name): _order(name) for name in orders.names()},
+    }
+
+
+def of_order(order: str) -> str:
+    """Returns the name that the picture of an order has, if there is one."""
+    return f"order-{order}"
+
+
+def images(name: str, env: BuildEnvironment) -> list[nodes.image]:
+    """Writes a picture, and returns its images for the page that is read.
+
+    furo shows the image of the page's theme.
+    """
+    files, description = _written(name, Path(env.srcdir) / FOLDER)
+    page = Path(env.doc2path(env.docname)).parent
+    return [
+        nodes.image(uri=os.path.relpath(path, page), alt=description, classes=[f"only-{theme}"])
+        for theme, path in files.items()
+    ]
+
+
+@functools.cache
+def _written(name: str, folder: Path) -> tuple[Mapping[str, Path], str]:
+    """Writes a picture once for all pages, and returns its files and its description."""
+    picture = pictures()[name]
+    return write(name, picture.draw, folder), picture.description()
+
+
+def _order(name: str) -> Picture:
+    return Picture(lambda theme: orders.draw(name, theme), lambda: orders.description(name))
+
+
+class PictureDirective(SphinxDirective):
+    """The picture that the argument names."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Returns the images."""
+        name = self.arguments[0]
+        if name not in pictures():
+            raise self.error(f"no picture {name!r}; there are {sorted(pictures())}")
+        return [*images(name, self.env)]
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Registers the directive."""
+    app.add_directive("picture", PictureDirective)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,128 @@
+"""Pictures of what determinism costs, a line for each op: time on a CPU, bytes on a GPU."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from conformance.benchmarks.measurements import Family, Report
+from pictures.themes import Theme
+
+_ROOT = Path(__file__).parents[3]
+#: A report of the benchmarks, and the counts of compiled programs.
+MEASURED = _ROOT / "conformance/benchmarks/results/cpu.json"
+COUNTED = _ROOT / "conformance/machine_code/costs.json"
+_PEER = "PyTorch, deterministic"
+#: The cases that are calls of the suite have no size that a user would have.
+_SAMPLE = "sample-"
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """The figures of one op.
+
+    Attributes:
+        ours: A figure of the ordered path for each case.
+        plain: A figure of plain JAX for each case that has one.
+    """
+
+    ours: tuple[float, ...]
+    plain: tuple[float, ...]
+
+    @property
+    def middle(self) -> float:
+        """The median of the ordered path."""
+        return statistics.median(self.ours)
+
+
+def measured(path: Path = MEASURED) -> Mapping[str, Line]:
+    """Returns the times of a report as multiples of PyTorch's, by op, the dearest first."""
+    lines: dict[str, list[tuple[float, float | None]]] = {}
+    for family in Report.read(path).families.values():
+        for each in family.measurements:
+            if _PEER in each.sides and family.ours in each.sides:
+                peer = each.sides[_PEER].median
+                plain = family.base if family.base != family.ours else None
+                other = each.sides[plain].median / peer if plain and plain in each.sides else None
+                name = each.case.get("op", _subject(family))
+                lines.setdefault(name, []).append((each.sides[family.ours].median / peer, other))
+    return _sorted(lines)
+
+
+def counted(path: Path = COUNTED) -> Mapping[str, Line]:
+    """Returns the bytes that programs move, as multiples of the least, by op, the dearest first."""
+    lines: dict[str, list[tuple[float, float | None]]] = {}
+    for case, cost in json.loads(path.read_text(encoding="utf-8"))["cases"].items():
+        if not case.startswith(_SAMPLE):
+            name = re.split(r"-(?=\d)", case, maxsplit=1)[0].replace("-backward", ", gradient")
+            plain = cost["plain"]["bytes"] / cost["floor"] if cost.get("plain") else None
+            lines.setdefault(name, []).append((cost["on"]["bytes"] / cost["floor"], plain))
+    return _sorted(lines)
+
+
+def description_of_measured() -> str:
+    """Returns what the picture shows, in a line."""
+    return _description(measured(), "the time that PyTorch's deterministic mode takes")
+
+
+def description_of_counted() -> str:
+    """Returns what the picture shows, in a line."""
+    return _description(counted(), "the bytes of operands and results")
+
+
+def draw_measured(theme: Theme) -> Figure:
+    """Returns the picture of times."""
+    return _draw(measured(), "time, as a multiple of PyTorch's deterministic mode", theme)
+
+
+def draw_counted(theme: Theme) -> Figure:
+    """Returns the picture of bytes."""
+    return _draw(counted(), "bytes moved, as a multiple of operands and results", theme)
+
+
+def _subject(family: Family) -> str:
+    return family.title.partition(",")[0]
+
+
+def _sorted(lines: Mapping[str, Sequence[tuple[float, float | None]]]) -> Mapping[str, Line]:
+    made = {
+        name: Line(
+            tuple(ours for ours, _ in figures),
+            tuple(plain for _, plain in figures if plain is not None),
+        )
+        for name, figures in lines.items()
+    }
+    return dict(sorted(made.items(), key=lambda entry: -entry[1].middle))
+
+
+def _description(lines: Mapping[str, Line], unit: str) -> str:
+    texts = ", ".join(f"{name} {line.middle:.2g}" for name, line in lines.items())
+    return f"Medians of the ordered path, as multiples of {unit}: {texts}"
+
+
+def _draw(lines: Mapping[str, Line], label: str, theme: Theme) -> Figure:
+    figure = Figure(figsize=(7, 0.9 + 0.24 * len(lines)), layout="constrained")
+    axes = figure.add_subplot()
+    for y, line in enumerate(lines.values()):
+        axes.axhline(y, color=theme.faint, linewidth=0.4)
+        axes.plot(line.plain, [y] * len(line.plain), "D", color=theme.peer, markersize=4, alpha=0.6)
+        axes.plot(line.ours, [y] * len(line.ours), "o", color=theme.ours, markersize=3, alpha=0.6)
+        axes.plot([line.middle], [y], "o", color=theme.ours, markersize=7)
+    axes.plot(
+        [], [], "o", color=theme.ours, markersize=7, label="ordered: each case, and the median"
+    )
+    axes.plot([], [], "D", color=theme.peer, markersize=4, label="plain JAX: each case")
+    axes.axvline(1, color=theme.ink, linewidth=1)
+    axes.set_yticks(range(len(lines)), list(lines))
+    axes.set_ylim(len(lines) - 0.5, -0.5)
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.set_xlabel(label)
+    figure.legend(loc="outside upper center", ncols=2)
+    return figure

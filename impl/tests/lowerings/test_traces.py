@@ -17,7 +17,7 @@ def _maker() -> tuple[Any, list[Any]]:
     traced: list[Any] = []
 
     def make(*, value: Any) -> Any:
-        def run(x: jax.Array) -> jax.Array:
+        def run(x: Any) -> Any:
             traced.append(value)
             return x * value
 
@@ -52,7 +52,8 @@ def test_equal_parameters_that_differ_have_traces_of_their_own(values: Any) -> N
 def test_a_parameter_without_a_hash_is_traced_each_time() -> None:
     make, traced = _maker()
     for _ in range(2):
-        _traces.traced_once(make, value=np.ones(()))(np.float32(1))
+        value: Any = np.ones(())
+        _traces.traced_once(make, value=value)(np.float32(1))
     assert len(traced) == 2
 
 

@@ -23,6 +23,8 @@ from impl._primitives.arithmetic import divide, multiply
 from impl._primitives.gather import gather
 from impl._primitives.scatter_accumulate import scatter_accumulate
 
+#: Up to so many pairs of an offset and an index, each pair is compared.
+_FEW_PAIRS = 1 << 14
 _NAME = "embedding_bag"
 #: The dtypes that PyTorch promotes to the other dtype of the two arrays of integers.
 _PROMOTED = tuple(map(np.dtype, ("bool", "uint8", "int8", "int16", "int32", "int64")))
@@ -310,7 +312,9 @@ def _bags(indices: jax.Array, offsets: Any, include_last: bool) -> tuple[jax.Arr
         )
     _check_offsets(offsets, indices.shape[0], include_last)
     position = jnp.arange(indices.shape[0], dtype=starts.dtype)
-    bag = jnp.searchsorted(starts, position, side="right").astype(jnp.int32) - 1
+    # Few pairs are compared without a loop, whose program is longer than all the rest.
+    method = "compare_all" if starts.size * position.size <= _FEW_PAIRS else "scan"
+    bag = jnp.searchsorted(starts, position, side="right", method=method).astype(jnp.int32) - 1
     return bag, starts.shape[0] - include_last
 
 

@@ -234,6 +234,7 @@ def _order(name: str, table: dict[str, Any]) -> Order:
         statement=table["statement"],
         parameters=MappingProxyType(table.get("parameters", {})),
         order_free_when=tuple(_when(when) for when in table.get("order_free_when", [])),
+        varies=table.get("varies"),
     )
 
 

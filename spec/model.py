@@ -236,6 +236,7 @@ class Order:
         statement: The rule, in a few sentences. It may name a parameter in braces.
         parameters: The numbers in the statement, by name.
         order_free_when: Conditions under which every order gives the same bits.
+        varies: Why two runs can differ without the order; None if no row says that they can.
     """
 
     name: str
@@ -243,6 +244,7 @@ class Order:
     statement: str
     parameters: Mapping[str, int]
     order_free_when: tuple[Mapping[str, Test], ...]
+    varies: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)

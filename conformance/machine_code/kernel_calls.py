@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.typing import DTypeLike
 
 from conformance.machine_code import DEVICE, compiler
@@ -28,6 +27,7 @@ from impl._core.convolution_window import ConvolutionWindow
 from impl._core.reductions import ADD, MUL
 from impl._core.scan_combines import COMBINES, Parts, Running
 from impl._core.window_table import WindowTable
+from impl._exact import arithmetic
 from impl._kernels import (
     convolution,
     matmul,
@@ -113,51 +113,55 @@ def _rows(dtype: DTypeLike) -> Iterator[KernelCall]:
     """Yields calls of the kernels of wide rows, with terms that take few instructions."""
     ints = functools.partial(Shape, dtype=jnp.int32)
     for width in (5, 300):
-        runs = (ints((500,)), ints((500,)), ints((70,)), ints((70,)), ints((1,)))
-        updates, chunks = Shape((500, width), dtype), -(-500 // scatter_accumulate_rows.CHUNK)
-        operand, results = Shape((70, width), dtype), Shape((chunks, width), dtype)
+        chunks = -(-500 // scatter_accumulate_rows.CHUNK)
+        runs = (ints((500,)), ints((500,)), ints((2 * chunks,)), Shape((500,), jnp.float32))
+        updates, operand = Shape((500, width), dtype), Shape((70, width), dtype)
         label = f"{width}-{jnp.dtype(dtype).name}"
         yield KernelCall(
-            "scatter_accumulate_rows.across",
+            "scatter_accumulate_rows.add_whole_runs",
             label,
             True,
-            _across,
-            (*runs, updates, ints((chunks, width))),
+            _whole_runs,
+            (*runs, updates, operand),
         )
         yield KernelCall(
-            "scatter_accumulate_rows.within",
+            "scatter_accumulate_rows.add_cut_runs",
             label,
             True,
-            _within,
-            (*runs, updates, operand, ints((chunks,)), results),
+            _cut_runs,
+            (*runs, updates, ints((chunks, width))),
         )
 
 
-def _across(*arrays: jax.Array) -> jax.Array:
+def _whole_runs(*arrays: jax.Array) -> tuple[jax.Array, jax.Array]:
+    *runs, updates, operand = arrays
+    with arithmetic.wide():
+        return scatter_accumulate_rows.add_whole_runs(
+            scatter_accumulate_rows.Runs(*runs),
+            updates,
+            operand,
+            _arithmetic(operand.dtype),
+            launch=_LAUNCH,
+        )
+
+
+def _cut_runs(*arrays: jax.Array) -> list[jax.Array]:
     *runs, updates, exponents = arrays
-    return scatter_accumulate_rows.across(
-        scatter_accumulate_rows.Runs(*runs),
-        updates,
-        exponents,
-        lambda row, exponent: row.astype(jnp.int32) + exponent,
-        jnp.add,
-        np.int32(0),
-        launch=_LAUNCH,
-    )
+    with arithmetic.wide():
+        return scatter_accumulate_rows.add_cut_runs(
+            scatter_accumulate_rows.Runs(*runs),
+            updates,
+            exponents,
+            _arithmetic(updates.dtype),
+            launch=_LAUNCH,
+        )
 
 
-def _within(*arrays: jax.Array) -> jax.Array:
-    *runs, updates, operand, owners, results = arrays
-    return scatter_accumulate_rows.within(
-        scatter_accumulate_rows.Runs(*runs),
-        updates,
-        operand,
-        owners,
-        results,
-        lambda row: row.astype(jnp.int32),
-        lambda row, exponent: row.astype(jnp.int32) + exponent,
-        lambda sums, exponent: (sums - exponent).astype(operand.dtype),
-        launch=_LAUNCH,
+def _arithmetic(dtype: DTypeLike) -> scatter_accumulate_rows.Arithmetic:
+    return scatter_accumulate_rows.Arithmetic(
+        lambda values: values.astype(jnp.int32),
+        lambda values, exponents: [(values + exponents).astype(jnp.int64)],
+        lambda sums, exponents: (sums[0] - exponents).astype(dtype),
     )
 
 

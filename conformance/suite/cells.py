@@ -83,6 +83,11 @@ class Cell:
         return self.release.row if self.release else self.row
 
     @property
+    def states_bits(self) -> bool:
+        """Whether the row states the bits of the call, rather than that runs have equal bits."""
+        return self.expected_row is not None and self.expected_row.guarantee == "portable"
+
+    @property
     def caller(self) -> str | None:
         """The op's name in an alert, if the behaviour to expect is one."""
         if self.release:

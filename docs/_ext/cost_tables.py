@@ -1,8 +1,8 @@
 """Renders what determinism costs, from the report of the benchmarks and the counts of costs.
 
-The directive ``cost-summary`` has a line for each family of benchmarks: the middle, the least and the
-greatest ratio of the ordered side to plain JAX. ``cost-of-gpu`` has a line for each kind of call that
-was compiled for a GPU. ``measured_tables`` shows the tables behind them.
+The directive ``cost-summary`` has a line for each family of benchmarks: the middle, the least
+and the greatest ratio of the ordered side to plain JAX. ``cost-of-gpu`` has a line for each kind of
+call that was compiled for a GPU. ``measured_tables`` shows the tables behind them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Renders how PyTorch differs from its documents, and how the profiles differ from each other.
 
-Directives: ``errata-table`` has a line for each erratum of the spec, and ``profile-changes`` a table
-for each release that follows another. A small script sorts these tables; without it they are read in
-the order in which they are written.
+Directives: ``errata-table`` has a line for each erratum of the spec, and ``profile-changes`` a
+table for each release that follows another. A small script sorts these tables; without it they are
+read in the order in which they are written.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sphinx.util.typing import ExtensionMetadata
 import spec
 from local_scripts import use_script
 from spec import english
-from spec_nodes import SpecDirective, field_list_of_sources, paragraph
+from spec_nodes import SpecDirective, paragraph
 
 #: What PyTorch's documents and its code do, in the words of a reader.
 _BEHAVIOURS: dict[spec.Behaviour | None, str] = {
@@ -67,8 +67,8 @@ def documented(row: spec.Row, entries: spec.Spec) -> str:
 
 def since(erratum: spec.Erratum) -> str:
     """Returns the releases whose code does what an erratum states."""
-    text = f"{erratum.since} or before" if erratum.since_is_bound else erratum.since
-    return f"{text}, to {erratum.until}" if erratum.until else text
+    text = f"since {erratum.since}" + " or before" * erratum.since_is_bound
+    return f"{text}, up to {erratum.until}" if erratum.until else text
 
 
 class ErrataTable(SpecDirective):
@@ -79,7 +79,7 @@ class ErrataTable(SpecDirective):
         entries = spec.load()
         errata = [(row, erratum) for row in entries.rows for erratum in row.errata]
         use_script(self.env, "sortable.js")
-        heads = ("Function", "Direction", "Device", "Documents", "Code", "Code since", "Difference")
+        heads = ("Function", "Call", "Documents", "Code", "Difference")
         lines = (self.line(row, erratum, entries) for row, erratum in errata)
         return [paragraph(f"There are {len(errata)} differences."), table(heads, lines)]
 
@@ -88,15 +88,12 @@ class ErrataTable(SpecDirective):
         calls = filter(None, (english.conditions(erratum.when, entries.facts), erratum.calls))
         condition = " and ".join(calls)
         when = f" The calls: {condition}." if condition else ""
-        difference = paragraph(f"{erratum.statement}{when} (", self.link("row", row.id), ")")
         return [
             nodes.literal("", row.torch),
-            _DIRECTIONS[row.direction],
-            erratum.device or row.device,
+            f"{_DIRECTIONS[row.direction]}, {erratum.device or row.device}",
             documented(row, entries),
-            _BEHAVIOURS.get(erratum.behaviour, NO_EFFECT),
-            since(erratum),
-            [difference, field_list_of_sources(erratum.sources, entries)],
+            f"{since(erratum)}: {_BEHAVIOURS.get(erratum.behaviour, NO_EFFECT)}",
+            [paragraph(f"{erratum.statement}{when} (", self.link("row", row.id), ")")],
         ]
 
 

@@ -1,7 +1,7 @@
 """Renders what the first page and the guides state about the project itself, from its data.
 
-Directives: ``evidence-state`` counts the rows of each device that ran on hardware, or whose programs
-were compiled for it, and ``repository`` links the repository and its tracker, as far as
+Directives: ``evidence-state`` counts the rows of each device that ran on hardware, or whose
+programs were compiled for it, and ``repository`` links the repository and its tracker, as far as
 ``pyproject.toml`` names them under ``project.urls``.
 """
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from html import escape
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -18,6 +18,7 @@ from sphinx.util.typing import ExtensionMetadata
 
 import answers
 import spec
+from local_scripts import use_script
 from spec_nodes import SpecDirective, paragraph
 
 #: The names of a direction, for people who call an op.
@@ -26,9 +27,6 @@ DIRECTIONS: Mapping[spec.Direction, str] = {"forward": "call", "backward": "grad
 FOLDERS = {"op": "ops", "primitive": "primitives"}
 #: The columns before the answers.
 HEADINGS = ("Operation", "Direction", "Device")
-
-#: The script of the page.
-SCRIPT = "matrix.js"
 
 #: The words of a cell of the table, the first of them the one to know first.
 Words: TypeAlias = tuple[answers.Word, ...]
@@ -153,17 +151,9 @@ class AnswerMatrix(SpecDirective):
 
     def run(self) -> list[nodes.Node]:
         """Makes the table."""
-        self.env.metadata[self.env.docname][SCRIPT] = True
+        use_script(self.env, "matrix.js")
         text = f'<div class="table-wrapper" id="matrix-box">{table()}</div>'
         return [nodes.raw("", text, format="html")]
-
-
-def add_script(
-    app: Sphinx, page: str, _template: str, _context: dict[str, Any], _tree: nodes.document | None
-) -> None:
-    """Adds the script to the page that has the table."""
-    if SCRIPT in app.env.metadata.get(page, {}):
-        app.add_js_file(SCRIPT, loading_method="defer")
 
 
 class AnswerLegend(SpecDirective):
@@ -182,5 +172,4 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     """Registers the directives."""
     app.add_directive("answer-matrix", AnswerMatrix)
     app.add_directive("answer-legend", AnswerLegend)
-    app.connect("html-page-context", add_script)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -16,7 +16,7 @@ _HTML = """\
 <div class="report-viewer">
 <p><label for="report-file">Drag a report here, or choose the file:</label>
 <input id="report-file" type="file" accept=".json,application/json"></p>
-<noscript><p>This needs JavaScript. <code>python -m conformance show FILE.json</code> does not.</p></noscript>
+<noscript><p>This needs JavaScript. The command below does not.</p></noscript>
 <div class="report-shown" role="status" aria-live="polite"></div>
 </div>
 """

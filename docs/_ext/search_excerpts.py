@@ -1,7 +1,7 @@
 """Writes the text of each page as a script, from which the search takes the excerpts of results.
 
 Sphinx's own search fetches the pages that it found, which a browser refuses for a site that is
-opened as a file. A browser loads scripts there, so ``_static/excerpts.js`` loads these.
+opened as a file. A browser loads scripts there, so ``_static/search.js`` loads these.
 """
 
 from __future__ import annotations

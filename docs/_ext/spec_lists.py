@@ -164,7 +164,8 @@ class SpecOrders(SpecDirective):
                     condition_phrase(when, entries.facts) for when in order.order_free_when
                 )
                 body += paragraph(
-                    f"When {conditions}, every order gives the same bits. The fast path is taken then."
+                    f"When {conditions}, every order gives the same bits. The fast path is"
+                    " taken then."
                 )
             if pictures.of_order(order.name) in pictures.pictures():
                 body += pictures.images(pictures.of_order(order.name), self.env)
@@ -185,6 +186,8 @@ class SpecRows(SpecDirective):
         for op, rows in ops.items():
             title = nodes.title("", "", nodes.literal("", op))
             section = nodes.section("", title, ids=[anchor("op", op)])
+            if f"ops/{op}" in self.env.found_docs:
+                section += paragraph("All answers about it: ", self.page(f"ops/{op}", op))
             section += nodes.definition_list("", *(self.entry(row, entries) for row in rows))
             sections.append(section)
         return sections
@@ -223,6 +226,8 @@ class SpecRows(SpecDirective):
             yield "Under portable", paragraph(english.PORTABLE[portable])
         if row.mode_off:
             yield "With the mode off", paragraph(f"`{row.mode_off}`")
+        if row.covers_backward:
+            yield "Decides also", paragraph("the gradient, which is the same computation")
         if row.order:
             yield "Order", paragraph(self.link("order", row.order))
         if row.serial_order:

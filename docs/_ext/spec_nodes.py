@@ -76,6 +76,18 @@ class SpecDirective(SphinxDirective):
             refdoc=self.env.docname,
         )
 
+    def page(self, name: str, text: str) -> nodes.Node:
+        """Returns a link to a page, by its name from the root of the site."""
+        return addnodes.pending_xref(
+            "",
+            nodes.inline("", text),
+            refdomain="std",
+            reftype="doc",
+            reftarget=f"/{name}",
+            refexplicit=True,
+            refdoc=self.env.docname,
+        )
+
     def anchor_entry(self, node: nodes.Element, kind: str, name: str) -> None:
         """Makes ``node`` the target of links to an entry."""
         node["ids"].append(anchor(kind, name))

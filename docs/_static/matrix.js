@@ -53,11 +53,11 @@
   box.before(form);
   box.after(list);
 
-  // Each cell leads to the page of its operation. The arrows move between these links, and the
+  // Each cell leads to the answers on the page of its operation. The arrows move between these links, and the
   // tabulator from line to line.
   for (const line of lines) {
     for (const cell of [...line.row.cells].slice(FIRST)) {
-      const anchor = make("a", { href: line.href, tabIndex: -1 }, ...cell.childNodes);
+      const anchor = make("a", { href: `${line.href}#every-answer`, tabIndex: -1 }, ...cell.childNodes);
       cell.append(anchor);
     }
   }

@@ -9,13 +9,8 @@ for (const table of document.querySelectorAll("table.sortable")) {
     const button = document.createElement("button");
     button.type = "button";
     button.title = "Sort by this column";
-    button.style.cssText =
-      "all: unset; cursor: pointer; font: inherit; text-decoration: underline dotted;";
-    button.addEventListener("focus", () => (button.style.outline = "2px solid currentColor"));
-    button.addEventListener("blur", () => (button.style.outline = ""));
     button.append(...head.childNodes);
     head.append(button);
-    head.scope = "col";
     button.addEventListener("click", () => {
       const falling = head.getAttribute("aria-sort") === "ascending";
       heads.forEach((each) => each.removeAttribute("aria-sort"));

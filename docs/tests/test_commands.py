@@ -1,7 +1,7 @@
 """The commands on the pages are understood, and the quick ones run.
 
-A command of this project is parsed by the parser that its module has. What takes minutes, or needs a
-GPU, has tests elsewhere.
+A command of this project is parsed by the parser that its module has. What takes minutes, or needs
+a GPU, has tests elsewhere.
 """
 
 import importlib.util
@@ -21,36 +21,34 @@ _COMMAND = re.compile(r"\bpython -m ((?:spec|impl|conformance)\b[\w.]*)((?: [^\s
 
 
 def commands(page: Path) -> set[tuple[str, str]]:
-    """Returns the modules and the arguments of the commands of a page, in blocks and in sentences."""
+    """Returns the modules and the arguments of the commands of a page, in blocks and sentences."""
     text = page.read_text(encoding="utf-8")
     quoted = [*re.findall(r"`([^`\n]+)`", text)]
     blocks = re.findall(r"^```(?:sh|console)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     lines = [*quoted, *(line for block in blocks for line in block.splitlines())]
-    return {match.groups() for line in lines for match in _COMMAND.finditer(line)}
+    return {(match[1], match[2]) for line in lines for match in _COMMAND.finditer(line)}
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes a folder with the files that the commands of the pages name the current one."""
     for name in ("train.py", "docs/examples/unseeded.py", "step.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     (tmp_path / "gpu.json").symlink_to(REPORTS / "cpu.json")
     monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 @pytest.mark.once
+@pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_each_command_is_understood(
-    page: Path, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_command_is_understood(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for module, text in commands(page):
         arguments = shlex.split(text)
         if "." in module:
             assert importlib.util.find_spec(module), module
             continue
-        if not arguments or re.search(r"\b[A-Z]+\b(?!\.)", text):  # A command in general.
+        if not arguments or re.search(r"\b[A-Z]{2,}\b", text):  # A command in general.
             continue
         main = import_module(f"{module}.__main__")
         if len(arguments) == 1:  # The name of a command, whose arguments are left out.

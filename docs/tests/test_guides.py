@@ -60,7 +60,7 @@ def test_documents_are_told_by_release() -> None:
     text = differences.documented(row, entries)
     assert text == "1.10: not listed; 2.12: raises; 2.15: deterministic"
     bound = spec.Erratum("", "2.6", None, {}, (), since_is_bound=True, until="2.9")
-    assert differences.since(bound) == "2.6 or before, to 2.9"
+    assert differences.since(bound) == "since 2.6 or before, up to 2.9"
 
 
 def test_the_summary_of_costs_has_each_family() -> None:

@@ -132,6 +132,15 @@ class WindowTable:
                 found = step, least, greatest
         return found
 
+    @functools.cached_property
+    def distinct(self) -> tuple[WindowTable, WindowTable]:
+        """A table that has each of the windows once, and one of the window that each equals."""
+        columns = self.index if self.weight is None else np.hstack([self.index, self.weight])
+        _, first, which = np.unique(columns, axis=0, return_index=True, return_inverse=True)
+        weight = None if self.weight is None else self.weight[first]
+        distinct = WindowTable.of(self.inputs, self.index[first], weight)
+        return distinct, WindowTable.of(first.size, which.reshape(-1, 1))
+
     @property
     def overlapping(self) -> bool:
         """True if two taps read one position."""

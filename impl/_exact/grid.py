@@ -98,7 +98,7 @@ class Digits:
             exponent: The exponent of the grid of each term, int32, of the same shape.
         """
         whole = bits()
-        rest = self._scaled(terms, exponent)
+        rest = self.scaled(terms, exponent)
         found: list[jax.Array] = []
         for _ in range(self.number * self.width // whole):
             if found:
@@ -108,8 +108,13 @@ class Digits:
             found += [digit] if self.width == whole else self._halves(digit)
         return found
 
-    def _scaled(self, terms: jax.Array, exponent: jax.Array) -> jax.Array:
-        """Returns terms in units of the grid."""
+    def scaled(self, terms: jax.Array, exponent: jax.Array) -> jax.Array:
+        """Returns terms in units of the grid, float64.
+
+        Args:
+            terms: float16, bfloat16, float32 or float64.
+            exponent: The exponent of the grid of each term, int32, of the same shape.
+        """
         whole = lax.full_like(exponent, bits())
         if not self.long:
             terms = arithmetic.widen(at_least_float32(terms))
@@ -135,7 +140,19 @@ class Digits:
             exponent: The exponent of the grid, int32, of their shape.
             dtype: The dtype of the result.
         """
-        whole = self._rounded(_carried(sums, self.width), dtype)
+        return self.joined(_carried(sums, self.width), exponent, dtype)
+
+    def joined(
+        self, sums: Sequence[jax.Array], exponent: jax.Array, dtype: jax.typing.DTypeLike
+    ) -> jax.Array:
+        """Returns the number that sums of digits stand for, none beyond a digit but the first.
+
+        Args:
+            sums: The sums of each digit.
+            exponent: The exponent of the grid, int32, of their shape.
+            dtype: The dtype of the result.
+        """
+        whole = self._rounded(sums, dtype)
         return scaled(whole, lax.sub(exponent, lax.full_like(exponent, self.width)), dtype)
 
     def _rounded(self, digits: Sequence[jax.Array], dtype: jax.typing.DTypeLike) -> jax.Array:

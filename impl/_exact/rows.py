@@ -21,9 +21,8 @@ import numpy as np
 from jax import lax
 from jax.lax import GatherScatterMode, ScatterDimensionNumbers
 
-from impl._core.numerics import fence
 from impl._core.replicas import Replicas
-from impl._exact import arithmetic, grid
+from impl._exact import grid
 from impl._exact.grid import Digits
 
 #: Beyond so many elements, numbers of rows may not fit 32 bits.
@@ -127,8 +126,7 @@ def add_rows(
     # What is dropped may take any exponent.
     own = exponent.at[keys].get(mode="clip")
     pairs = zip(_integers(initial, exponent), _integers(updates, own), strict=True)
-    # XLA would move what reads a sum into the operand of a scatter.
-    sums = [fence(replicas.scatter(total, digit, "add")) for total, digit in pairs]
+    sums = [replicas.scatter(total, digit, "add") for total, digit in pairs]
     return total(sums, exponent, dtype, keys.shape[0] + 1).reshape(operand.shape)
 
 
@@ -139,21 +137,31 @@ def _integers(terms: jax.Array, exponent: jax.Array) -> list[jax.Array]:
     return [_with_infinities(terms, exponent, first), *others]
 
 
-def integer(terms: jax.Array, exponent: jax.Array) -> jax.Array:
-    """Returns the digit of float32 as ``add_rows`` adds it, int64; kernels can compute it.
+def integers(terms: jax.Array, exponent: jax.Array) -> list[jax.Array]:
+    """Returns the digits of terms as ``add_rows`` adds them, int64; kernels can compute them.
 
     Args:
-        terms: Any shape.
+        terms: float32 or float64, any shape.
         exponent: The exponents of their destinations, int32, of that shape.
     """
-    wide = arithmetic.widen(grid.finite(terms))
-    power = arithmetic.power_of_two(lax.sub(lax.full_like(exponent, grid.bits()), exponent))
-    units = lax.mul(wide, power)
-    # A conversion to integers drops what follows the point.
-    half = lax.full_like(units, 0.5)
-    size = lax.convert_element_type(lax.add(lax.abs(units), half), np.int64)
-    is_negative = lax.lt(units, lax.full_like(units, 0))
-    return _with_infinities(terms, exponent, lax.select(is_negative, lax.neg(size), size))
+    digits = Digits.of(terms.dtype, 1)
+    units = digits.scaled(grid.finite(terms), exponent)
+    found = [_nearest(units)]
+    for _ in range(digits.number - 1):
+        rest = lax.sub(units, lax.convert_element_type(found[-1], np.float64))
+        units = lax.mul(rest, lax.full_like(rest, 2.0**digits.width))
+        found.append(_nearest(units))
+    return [_with_infinities(terms, exponent, found[0]), *found[1:]]
+
+
+def _nearest(units: jax.Array) -> jax.Array:
+    """Returns the nearest integer; of two, the one farther from 0."""
+    # A conversion to integers drops what follows the point. The rest is exact.
+    whole = lax.convert_element_type(units, np.int64)
+    rest = lax.sub(units, lax.convert_element_type(whole, np.float64))
+    up = lax.convert_element_type(lax.ge(rest, lax.full_like(rest, 0.5)), np.int64)
+    down = lax.convert_element_type(lax.le(rest, lax.full_like(rest, -0.5)), np.int64)
+    return lax.add(whole, lax.sub(up, down))
 
 
 def _with_infinities(terms: jax.Array, exponent: jax.Array, first: jax.Array) -> jax.Array:
@@ -192,8 +200,13 @@ def total(
         low = lax.bitwise_and(parts[0], lax.full_like(parts[0], (1 << digits.width) - 1))
         parts = [lax.shift_right_arithmetic(parts[0], width), low]
         own = lax.add(exponent, lax.full_like(exponent, digits.width))
+    elif len(parts) > 1:
+        width = lax.full_like(parts[1], digits.width)
+        half = lax.full_like(parts[1], 1 << (digits.width - 1))
+        over = lax.shift_right_arithmetic(lax.add(parts[1], half), width)
+        parts = [lax.add(parts[0], over), lax.sub(parts[1], lax.shift_left(over, width))]
     wide = [lax.convert_element_type(part, np.float64) for part in parts]
-    finite = digits.total(wide, own, dtype)
+    finite = digits.joined(wide, own, dtype)
     counts, none = sums[0], lax.full_like(sums[0], 0)
     positive = lax.bitwise_and(counts, lax.full_like(counts, (1 << _COUNT) - 1))
     negative = lax.shift_right_arithmetic(counts, lax.full_like(counts, _COUNT))

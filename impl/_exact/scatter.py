@@ -100,11 +100,9 @@ def scatter_add(
         keys = rows.keys_of(operand, indices, updates, dimension_numbers, mode)
         if keys is not None and launch is not None:
             width = updates.size // keys.size
-            if not subtract and wide_rows.suits(original.size // width, width, keys.size, dtype):
-                shape = (-1, width)
-                added = given.reshape(shape)
-                out = wide_rows.add(original.reshape(shape), keys, added, launch)
-                return out.reshape(original.shape)
+            if wide_rows.suits(original.size // width, width, keys.size, dtype):
+                arrays = original.reshape(-1, width), keys, given.reshape(-1, width)
+                return wide_rows.add(*arrays, launch, subtract=subtract).reshape(original.shape)
         if keys is not None:
             return rows.add_rows(operand, keys, updates, dtype, unique=unique_indices)
     return _by_digits(call, operand, indices, updates, digits, dtype, cut=is_cpu)

@@ -4,13 +4,17 @@ The plain form writes and reads the exponents and the digits of all destinations
 element to memory twice. Here, keys are sorted, and a run of one destination is added in registers.
 Only a run that is cut by the chunks of programs has exponents and digits in memory, a row for each
 cut.
+
+A contribution may be the product of a row and a factor, and several may be of one row. These
+products are computed where they are added, and are in no array.
 """
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from impl._core.native_scatter import natively
@@ -18,16 +22,14 @@ from impl._exact import grid, rows
 from impl._exact.grid import Digits
 from impl._kernels import scatter_accumulate_rows as kernels
 from impl._kernels.launch import Launch
-from impl._kernels.scatter_accumulate_rows import CHUNK, Runs
-from impl._lowerings.scatter_accumulate_chains import chain_table
+from impl._kernels.scatter_accumulate_rows import CHUNK, Arithmetic, Runs
+from impl._lowerings.scatter_accumulate_chains import sorted_keys, written
 
 #: The least width of rows, and the least number of them, for which a sort costs little.
 _WIDTH, _ROWS = 16, 4096
-#: Elements whose exponents and digits, 12 bytes each, stay in the cache of a GPU. The plain form
-#: reads and writes these there, with fewer launches.
+#: Elements whose exponents and digits, 12 bytes each, fill half of the cache of a GPU. The plain
+#: form reads and writes fewer there, with fewer launches.
 _CACHED = 1 << 21
-#: The identity of a maximum of exponents.
-_LEAST = np.int32(-(1 << 30))
 
 
 def suits(size: int, width: int, count: int, dtype: jax.typing.DTypeLike) -> bool:
@@ -39,81 +41,101 @@ def suits(size: int, width: int, count: int, dtype: jax.typing.DTypeLike) -> boo
         count: The rows.
         dtype: Their dtype.
     """
-    is_one = Digits.of(dtype, count + 1) == Digits.of(np.float32, 1)
-    return is_one and width >= _WIDTH and count >= _ROWS and size * width > _CACHED
+    # The sum of more float64 has four digits.
+    holds = Digits.of(dtype, count + 1).number <= 2
+    return holds and width >= _WIDTH and count >= _ROWS and size * width >= _CACHED
 
 
-def add(operand: jax.Array, keys: jax.Array, updates: jax.Array, launch: Launch) -> jax.Array:
+def add(
+    operand: jax.Array,
+    keys: jax.Array,
+    updates: jax.Array,
+    launch: Launch,
+    *,
+    sources: jax.Array | None = None,
+    factors: jax.Array | None = None,
+    subtract: bool = False,
+) -> jax.Array:
     """Returns the operand with rows added to it, in the spec's order ``exact``.
 
     Args:
-        operand: float16, bfloat16 or float32, shape [size, width].
-        keys: The destination of each row, int32, shape [n]; ``size`` for one that is dropped.
-        updates: Of one of these dtypes, shape [n, width].
+        operand: float16, bfloat16, float32 or float64, shape [size, width].
+        keys: The destination of each contribution, int32, shape [n]; ``size`` for one that is
+            dropped.
+        updates: The rows, of the dtype of ``operand``, shape [rows, width].
         launch: How to run the kernels.
+        sources: The row of each contribution, int32, shape [n]; None if they are in order.
+        factors: What each is multiplied by, of the accumulator's dtype, shape [n]; None for 1.
+        subtract: Whether the updates are subtracted.
 
     Returns:
         Shape and dtype of ``operand``.
     """
     size, dtype = operand.shape[0], operand.dtype
-    starts, ends, positions = chain_table(keys, jnp.zeros_like, (size, 1))
-    kept = jnp.sum(keys < size, dtype=jnp.int32, keepdims=True)
-    runs = Runs(keys[positions], positions, starts, ends, kept)
-    slots, owners = _cuts(runs, size)
-    initial = grid.at_least_float32(operand.at[owners].get(mode="clip"))
-    most = kernels.across(
-        runs, updates, None, lambda row, _: _exponent(row), jnp.maximum, _LEAST, launch=launch
-    )
-    exponent = _combined(_exponent(initial), slots, most, "max")
-    parts = kernels.across(
-        runs, updates, exponent, rows.integer, jnp.add, np.int64(0), launch=launch
-    )
-    sums = _combined(rows.integer(initial, exponent), slots, parts, "add")
-
-    def total(sums: jax.Array, exponent: jax.Array) -> jax.Array:
-        return rows.total([sums], exponent, dtype, 1)
-
-    results = total(sums, exponent)
-    return kernels.within(
-        runs,
-        updates,
-        _alone(operand),
-        owners,
-        results,
+    total = functools.partial(rows.total, dtype=dtype)
+    arithmetic = Arithmetic(
         _exponent,
-        rows.integer,
-        total,
-        launch=launch,
+        rows.integers,
+        functools.partial(total, count=CHUNK + 1),
+        Digits.of(dtype, 1).number,
+        subtract,
     )
+    count = keys.shape[0]
+    keys, positions = sorted_keys(keys, size)
+    slots, owners = _cuts(keys, size)
+    runs = Runs(
+        keys,
+        positions if sources is None else sources[positions],
+        slots,
+        None if factors is None else factors[positions],
+    )
+    out, most = kernels.add_whole_runs(runs, updates, _alone(operand), arithmetic, launch=launch)
+    # The rows of cut runs are still those of the operand.
+    initial = grid.at_least_float32(out.at[owners].get(mode="clip"))
+    exponent = _combined(_exponent(initial), slots, most, "max")
+    parts = kernels.add_cut_runs(runs, updates, exponent, arithmetic, launch=launch)
+    pairs = zip(rows.integers(initial, exponent), parts, strict=True)
+    sums = [_combined(first, slots, part, "add") for first, part in pairs]
+    results = total(sums, exponent, count=count + 1)
+
+    def store(out: jax.Array, owners: jax.Array, results: jax.Array) -> jax.Array:
+        return out.at[owners].set(results, mode="drop", unique_indices=True)
+
+    stored: jax.Array = natively(store, out, owners, results)
+    return stored
 
 
 def _exponent(value: jax.Array) -> jax.Array:
     return grid.exponents(lax.abs(value))
 
 
-def _cuts(runs: Runs, size: int) -> tuple[jax.Array, jax.Array]:
+def _cuts(keys: jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
     """Finds the runs that chunks cut, each of which has the number of the chunk it starts in.
 
     Returns:
-        The run of each row of ``kernels.across``, and beyond the last for none, int32, shape
-        [2 * chunks]; the destination of each run, and beyond the last for none.
+        The slots of ``Runs``; the destination of each cut run, and beyond the last for none, int32,
+        shape [chunks].
     """
-    chunk = jnp.arange(runs.chunks, dtype=jnp.int32)
+    n = keys.shape[0]
+    position = jnp.arange(n, dtype=jnp.int32)
+    is_first = jnp.concatenate([jnp.ones(1, bool), keys[1:] != keys[:-1]])
+    starts = written(keys, is_first, size, position)
+    chunk = jnp.arange(-(-n // CHUNK), dtype=jnp.int32)
     first = chunk * CHUNK
-    end = first + CHUNK
-    beyond = jnp.minimum(end, runs.count[0])
-    is_full = beyond > first
-    key, other = runs.keys[first], runs.keys[jnp.maximum(beyond - 1, 0)]
-    start, last_start = (runs.starts.at[k].get(mode="clip") for k in (key, other))
-    run_end, last_end = (runs.ends.at[k].get(mode="clip") for k in (key, other))
-    is_across = is_full & ((start < first) | (run_end > end))
-    is_cut = is_full & (last_start > first) & (last_end > end)
+    last = jnp.minimum(first + CHUNK, n) - 1
+    head, tail = keys[first], keys[last]
+    start = starts.at[head].get(mode="clip")
+    comes = (start < first) & (head < size)
+    following = jnp.concatenate([head[1:], jnp.full(1, size, jnp.int32)])
+    goes = (following == tail) & (tail < size)
+    is_one = head == tail
+    none = len(chunk)
     slots = [
-        jnp.where(is_across, start // CHUNK, runs.chunks),
-        jnp.where(is_cut, chunk, runs.chunks),
+        jnp.where(comes, start // CHUNK, jnp.where(is_one & goes, chunk, none)),
+        jnp.where(goes & ~is_one, chunk, none),
     ]
-    owner = jnp.where(is_across & (start == first), key, size + chunk)
-    return jnp.stack(slots, 1).reshape(-1), jnp.where(is_cut, other, owner)
+    owners = jnp.where(goes & ~(is_one & comes), tail, size + chunk)
+    return jnp.stack(slots, 1).reshape(-1), owners
 
 
 def _combined(initial: jax.Array, slots: jax.Array, parts: jax.Array, name: str) -> jax.Array:
@@ -129,6 +151,10 @@ def _combined(initial: jax.Array, slots: jax.Array, parts: jax.Array, name: str)
 def _alone(operand: jax.Array) -> jax.Array:
     """Returns the sums of one term: without subnormals of float32, and with +0 for -0."""
     value = grid.at_least_float32(operand)
+    if grid.is_long(value.dtype):
+        # What is tiny is rounded.
+        exponent = _exponent(value)
+        return rows.total(rows.integers(value, exponent), exponent, value.dtype, 1)
     is_small = lax.lt(lax.abs(value), lax.full_like(value, 2.0**-126))
     flushed = lax.select(is_small, lax.full_like(value, 0), value)
     return lax.convert_element_type(flushed, operand.dtype)

@@ -24,10 +24,9 @@ def chain_table(
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Sorts contributions into chains.
 
-    Only keys and positions are sorted, never the contributions. If a key and its position fit into
-    one integer, these integers are sorted. Otherwise pairs of key and position are sorted, which
-    XLA on a GPU also does by radix. The first and the last of a run of one chain then write where
-    it starts and ends. A search for these would be a loop of some twenty rounds over all chains.
+    Only keys and positions are sorted, never the contributions. The first and the last of a run of
+    one chain then write where it starts and ends. A search for these would be a loop of some twenty
+    rounds over all chains.
 
     Args:
         destination: The destination of each contribution, int32, shape [n]. Contributions whose
@@ -42,32 +41,55 @@ def chain_table(
     destinations, panels = shape
     chains, n = destinations * panels, destination.shape[0]
     position = jnp.arange(n, dtype=jnp.int32)
+    found, positions = sorted_keys(destination, destinations)
+    keys = found.astype(jnp.uint32) * panels + panel_of(positions).astype(jnp.uint32)
+    keys = jnp.where(found < destinations, keys, chains)
+    change = keys[1:] != keys[:-1]
+    edge = jnp.ones(1, bool)
+    heads = written(keys, jnp.concatenate([edge, change]), chains, position)
+    tails = written(keys, jnp.concatenate([change, edge]), chains, position + 1)
+    return heads, tails, positions
+
+
+def sorted_keys(destination: jax.Array, destinations: int) -> tuple[jax.Array, jax.Array]:
+    """Sorts contributions by destination, those of one destination by position.
+
+    If a key and its position fit into one integer, these integers are sorted. Otherwise pairs of
+    key and position are sorted, which XLA on a GPU also does by radix.
+
+    Args:
+        destination: The destination of each contribution, int32, shape [n].
+        destinations: The number of them. Any other destination is sorted as this number.
+
+    Returns:
+        The destinations and the positions, int32.
+    """
+    n = destination.shape[0]
+    position = jnp.arange(n, dtype=jnp.int32)
     valid = jnp.where(destination < destinations, destination, destinations)
     bits = max(n - 1, 1).bit_length()
     if destinations.bit_length() + bits <= _WORD:
         word = jnp.uint16 if destinations.bit_length() + bits <= _WORD // 2 else jnp.uint32
         words = jax.lax.sort((valid.astype(word) << bits) | position.astype(word))
         positions = (words & word((1 << bits) - 1)).astype(jnp.int32)
-        found = (words >> bits).astype(jnp.uint32)
-        keys = found * panels + panel_of(positions).astype(jnp.uint32)
-        keys = jnp.where(found < destinations, keys, chains)
-    else:
-        dtype = jnp.uint16 if chains < 1 << (_WORD // 2) else jnp.uint32
-        chain = valid.astype(jnp.uint32) * panels + panel_of(position).astype(jnp.uint32)
-        chain = jnp.where(valid < destinations, chain, chains).astype(dtype)
-        keys, positions = jax.lax.sort((chain, position), num_keys=1, is_stable=True)
-    change = keys[1:] != keys[:-1]
-    edge = jnp.ones(1, bool)
-    heads = _written(keys, jnp.concatenate([edge, change]), chains, position)
-    tails = _written(keys, jnp.concatenate([change, edge]), chains, position + 1)
-    return heads, tails, positions
+        return (words >> bits).astype(jnp.int32), positions
+    dtype = jnp.uint16 if destinations < 1 << (_WORD // 2) else jnp.uint32
+    keys, positions = jax.lax.sort((valid.astype(dtype), position), num_keys=1, is_stable=True)
+    return keys.astype(jnp.int32), positions
 
 
-def _written(keys: jax.Array, is_written: jax.Array, size: int, values: jax.Array) -> jax.Array:
-    """Returns for each key the value where it is written, which is at one place; 0 without one."""
+def written(keys: jax.Array, is_written: jax.Array, size: int, values: jax.Array) -> jax.Array:
+    """Returns for each key the value where it is written, which is at one place; 0 without one.
+
+    Args:
+        keys: Integers that are not negative, shape [n].
+        is_written: Whether each value is written; for one key, at most one is.
+        size: The number of keys. Beyond it, nothing is written.
+        values: Shape [n].
+    """
     # Beyond the end too, no two have one place.
     number = jnp.arange(keys.shape[0], dtype=jnp.uint32)
-    places = jnp.where(is_written & (keys < size), keys, size + number)
+    places = jnp.where(is_written & (keys < size), keys.astype(jnp.uint32), size + number)
     zeros = vary_like(jnp.zeros(size, values.dtype), keys)
     out: jax.Array = natively(_store, zeros, places.astype(jnp.uint32), values)
     return out

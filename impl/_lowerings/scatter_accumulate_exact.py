@@ -18,9 +18,15 @@ from impl._core.axes import within
 from impl._core.numerics import accumulator, by_parts, convert, fence
 from impl._core.reductions import ADD, Reduction
 from impl._core.shard_axes import vary_like
-from impl._exact import scatter, sums
+from impl._exact import scatter, sums, wide_rows
 from impl._kernels.launch import MAX_ELEMENTS, Launch, scheduled
-from impl._lowerings.scatter_accumulate import contributions, flat_offsets, on_parts, row_width
+from impl._lowerings.scatter_accumulate import (
+    contributions,
+    flat_offsets,
+    flat_sources,
+    on_parts,
+    row_width,
+)
 
 
 def exact(
@@ -61,6 +67,8 @@ def exact(
         none = jnp.zeros((operand.shape[0], 0, operand.shape[2]), accumulator(operand.dtype))
         nowhere = jnp.zeros((1, 0, 1), jnp.int32)
         return _add(operand, nowhere, vary_like(none, operand, updates), place, launch)
+    if weights is not None and launch is not None and _is_wide(operand, indices):
+        return _products(operand, indices, updates, weights, sources, launch)
     wide = accumulator(updates.dtype)
     if weights is not None:
         updates, weights = convert(updates, wide), convert(weights, wide)
@@ -69,6 +77,45 @@ def exact(
         order = scheduled(launch.seed, indices.shape[1], salt=0)
         indices, terms = (jnp.take(a, order, axis=1, mode="clip") for a in (indices, terms))
     return _add(operand, indices, terms, place, launch)
+
+
+def _is_wide(operand: jax.Array, indices: jax.Array) -> bool:
+    """Returns whether kernels add the rows of a sum of products."""
+    width = row_width(operand, indices)
+    size, count = operand.size // width, operand.shape[0] * indices.shape[1]
+    fits = max(operand.size, count) <= MAX_ELEMENTS
+    return fits and wide_rows.suits(size, width, count, operand.dtype)
+
+
+def _products(
+    operand: jax.Array,
+    indices: jax.Array,
+    updates: jax.Array,
+    weights: jax.Array,
+    sources: jax.Array | None,
+    launch: Launch,
+) -> jax.Array:
+    """Adds products of rows and weights, which are in no array."""
+    outer, rows, width = updates.shape
+    count = weights.shape[1]
+    if sources is None:
+        row = jnp.arange(count, dtype=jnp.int32) // (count // rows)
+        sources = jnp.broadcast_to(row, weights.shape)
+    indices = jnp.broadcast_to(indices, (outer, *indices.shape[1:]))
+    if launch.seed:
+        order = scheduled(launch.seed, count, salt=0)
+        indices, weights, sources = (
+            jnp.take(a, order, axis=1, mode="clip") for a in (indices, weights, sources)
+        )
+    out = wide_rows.add(
+        operand.reshape(-1, width),
+        flat_offsets(operand, indices),
+        updates.reshape(-1, width),
+        launch,
+        sources=flat_sources(sources, updates),
+        factors=convert(weights, accumulator(weights.dtype)).reshape(-1),
+    )
+    return out.reshape(operand.shape)
 
 
 exact_cpu = functools.partial(exact, place="cpu")

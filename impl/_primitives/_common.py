@@ -38,17 +38,19 @@ class Lowerings:
         anywhere: XLA operations for several devices, if their sums are exact, so that XLA may
             partition them. The others are then exact too, in 64 bits. None if devices share work by
             the primitive's own axes.
+        cpu_isolates: Whether ``cpu`` itself rounds the operands that it adds to.
     """
 
     cpu: Function
     xla: Function
     kernel: Function
     anywhere: Function | None = None
+    cpu_isolates: bool = dataclasses.field(default=False, kw_only=True)
 
     @staticmethod
-    def without_kernel(cpu: Function, xla: Function) -> Lowerings:
+    def without_kernel(cpu: Function, xla: Function, *, cpu_isolates: bool = False) -> Lowerings:
         """Returns lowerings whose XLA operations serve as the kernel, since XLA fuses them."""
-        return Lowerings(cpu, xla, drop_parameter("launch", xla))
+        return Lowerings(cpu, xla, drop_parameter("launch", xla), cpu_isolates=cpu_isolates)
 
     def map(self, function: Callable[[Function], Function]) -> Lowerings:
         """Returns the lowerings that a function makes of these."""
@@ -116,7 +118,7 @@ def new_primitive(
             chosen = path.anywhere
         op = spec.load().row(action.row).op if action.row else primitive.name
         # XLA contracts no product with a sum for CUDA.
-        isolates = adds and name != "cuda"
+        isolates = adds and name != "cuda" and not (path.cpu_isolates and chosen is path.cpu)
         # A kernel's function is made for this call, with its launch.
         is_kernel = "launch" in getattr(chosen, "keywords", ())
         once = _whole if is_kernel else functools.partial(_traces.traced_once, _whole)

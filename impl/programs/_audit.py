@@ -42,6 +42,12 @@ _SHARDED = (
     "Arguments are on several devices: XLA may add sums over devices, which no equation shows. "
     'level="compiled" shows them.'
 )
+_COMPLETE = 'Pass `profile="complete"`, in which every operation is deterministic.'
+#: Of `impl.alert_not_deterministic`: no profile has an algorithm of an op that has no row.
+_OF_ANOTHER_LIBRARY = (
+    "Call another op. Its author states that it varies on this device. Or wrap it in "
+    "`with impl.deterministic(False)`, to let it vary."
+)
 _MADE_OFF = "Call the op outside of `with impl.deterministic(False)`."
 
 
@@ -265,7 +271,7 @@ class Judge:
             if alert is None:
                 return None
             refused: Verdict = "raises" if alert.kind == "raise" else "varies"
-            remedy = 'Pass `profile="complete"`, in which every operation is deterministic.'
+            remedy = _OF_ANOTHER_LIBRARY if alert.row is None else _COMPLETE
             return _finding(site, alert.caller, alert.row, refused, remedy)
         decision = params.get("decision")
         if not isinstance(decision, Decision) or site.name == "samebits_alert_pullback":

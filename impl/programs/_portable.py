@@ -21,6 +21,7 @@ from impl._core import jax_internals
 from impl._core.jax_internals import Primitive, lowering, shardings
 from impl._core.numerics import fence
 from impl._exact import arithmetic, complex_numbers, scatter
+from impl._kernels.launch import Launch
 from impl._lowerings import _partitioning
 from impl._mode import emulation, modes
 from impl._mode.decide import Decision
@@ -195,10 +196,16 @@ def _placed(
     """Returns the function of a scatter for its devices, or as a GPU runs it under a schedule."""
     stand_in = emulation.current()
     if stand_in is not None and stand_in.seed:
+        has_kernels = stand_in.lowering == "kernel"
+        launch = Launch(True, stand_in.seed, fill=modes.fills()) if has_kernels else None
         # The order of sorted indices is no longer known.
-        atomics = functools.partial(function, place="device", indices_are_sorted=False)
+        atomics = functools.partial(
+            function, place="device", launch=launch, indices_are_sorted=False
+        )
         return functools.partial(_schedule.under, stand_in.seed, atomics, numbers)
-    return functools.partial(function, place=_place(context, is_cpu=is_cpu))
+    place = _place(context, is_cpu=is_cpu)
+    has_kernels = lowering.platforms(context) == ("cuda",) and not jax_internals.exports(context)
+    return functools.partial(function, place=place, launch=Launch() if has_kernels else None)
 
 
 def _place(context: Any, *, is_cpu: bool) -> scatter.Place:

@@ -22,6 +22,7 @@ from impl._exact import (
     sums,
     windows,
 )
+from impl._kernels.launch import Launch
 
 
 def function(name: str) -> Callable[..., Any]:
@@ -69,6 +70,7 @@ def _scatter_add(
     indices_are_sorted: bool,
     unique_indices: bool,
     place: scatter.Place,
+    launch: Launch | None = None,
     **_: Any,
 ) -> jax.Array:
     return scatter.scatter_add(
@@ -79,6 +81,7 @@ def _scatter_add(
         unique_indices=unique_indices,
         subtract=subtract,
         place=place,
+        launch=launch,
     )
 
 

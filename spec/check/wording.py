@@ -21,6 +21,7 @@ _LIMITS = {
 #: The same for the texts of vocabularies. An order takes as many short sentences as it needs.
 _PROFILE = (240, 2)
 _ORDER = (720, 10)
+_VARIES = (240, 4)
 
 
 def findings(rows: list[FileRow], tables: Mapping[str, Any]) -> Iterator[Finding]:
@@ -49,6 +50,8 @@ def _texts(
         yield "profiles.toml", name, "statement", profile["statement"], _PROFILE
     for name, order in tables["orders"].items():
         yield "orders.toml", name, "statement", order["statement"], _ORDER
+        if "varies" in order:
+            yield "orders.toml", name, "varies", order["varies"], _VARIES
     for name, fact in tables["facts"].items():
         yield "facts.toml", name, "about", fact["about"], _LIMITS["reason"]
     for name, device in tables["devices"].items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import get_args
 
 import spec
@@ -17,8 +17,8 @@ from spec.conditions import specificity
 def of_op(op: str, rules: spec.Spec | None = None) -> tuple[Cell, ...]:
     """Returns the cells of an op: with the mode off, then by profile and guarantee.
 
-    A direction that no row is about is left out, and so is a combination of facts that no sample
-    of the conformance suite has, since no call may have it. Each row has a sample.
+    A direction that no row is about is left out, and so are facts that no sample of the
+    conformance suite has, since no call may have them. Each row has a sample.
 
     Args:
         op: Dotted name of the op.
@@ -32,7 +32,10 @@ def _of_op(op: str, rules: spec.Spec) -> Iterator[Cell]:
     for direction in get_args(spec.Direction):
         rows = [r for r in rules.select(op=op, kind="op", active=True) if r.decides(direction)]
         own = [sample for sample in of_calls if direction in sample.directions]
-        calls = [facts for facts in _calls(rows, rules) if not of_calls or _made(facts, own)]
+        asked = {name for row in rows for name in row.when}
+        stated = asked.union(*(sample.facts for sample in own))
+        calls = _calls(rows, stated, rules)
+        calls = [facts for facts in calls if not of_calls or _made(facts, own, asked)]
         for device in devices(rules) if rows and calls else ():
             yield from _without_mode(op, direction, device, calls, rules)
             for profile in rules.profiles:
@@ -40,22 +43,38 @@ def _of_op(op: str, rules: spec.Spec) -> Iterator[Cell]:
                     yield from _with_mode(op, direction, device, calls, profile, guarantee, rules)
 
 
-def _calls(rows: Sequence[spec.Row], rules: spec.Spec) -> list[spec.Facts]:
-    """Returns the calls that the rows tell apart, or that are free of order."""
+def _calls(rows: Sequence[spec.Row], stated: Collection[str], rules: spec.Spec) -> list[spec.Facts]:
+    """Returns the calls that the rows tell apart, or that are free of order.
+
+    Args:
+        rows: The rows of an op and a direction.
+        stated: The facts that calls of the op state.
+        rules: The spec.
+    """
     free = [
         dataclasses.replace(row, when=when)
         for row in rows
         for order in filter(None, (row.order, row.serial_order))
         for when in rules.orders[order].order_free_when
+        if set(when) <= set(stated)
     ]
     return list(distinct_calls([*rows, *free], rules.facts))
 
 
-def _made(facts: spec.Facts, of_calls: Sequence[Sample]) -> bool:
-    """Returns whether some sample has these facts, as far as it states them."""
-    return any(
-        all(sample.facts.get(name, value) == value for name, value in facts.items())
-        for sample in of_calls
+def _made(facts: spec.Facts, of_calls: Sequence[Sample], asked: Collection[str]) -> bool:
+    """Returns whether a call may have these facts, to judge by the samples.
+
+    Some sample has all those that rows ask for. It may leave one out, such as a setting of the
+    process. Each of the others, which make calls free of order, is that of some sample.
+    """
+
+    def has(sample: Sample) -> bool:
+        return all(sample.facts.get(name, facts[name]) == facts[name] for name in asked)
+
+    others = {name: value for name, value in facts.items() if name not in asked}
+    return any(map(has, of_calls)) and all(
+        any(sample.facts.get(name) == value for sample in of_calls)
+        for name, value in others.items()
     )
 
 
@@ -75,11 +94,18 @@ class _Group:
         answer: The answer.
         free: Whether every order gives the same bits in these calls.
         calls: The facts of the calls.
+        fills: Whether the op is about memory that can be filled.
     """
 
     answer: spec.Answer
     free: bool
     calls: tuple[spec.Facts, ...]
+    fills: bool
+
+    @property
+    def is_memory(self) -> bool:
+        """Whether the calls are about memory that nothing else writes."""
+        return self.fills and self.answer.effect in ("fills", "unknown")
 
     def condition(self, rules: spec.Spec) -> str:
         """Returns what the row and the order ask for, in English."""
@@ -110,7 +136,9 @@ def _groups(
         answer = spec.resolve(op, direction, device, facts, profile, rules)
         key = answer.key, _is_free(answer.row, facts, rules)
         found.setdefault(key, (answer, []))[1].append(facts)
-    groups = [_Group(answer, free, tuple(of)) for (_, free), (answer, of) in found.items()]
+    rows = (r for r in rules.select(op=op, kind="op", active=True) if r.decides(direction))
+    fills = any("fill" in row.behaviour.values() for row in rows)
+    groups = [_Group(answer, free, tuple(of), fills) for (_, free), (answer, of) in found.items()]
     return sorted(groups, key=_rank, reverse=True)
 
 
@@ -134,8 +162,10 @@ def _without_mode(
     for group, word in _joined(groups, words):
         row = group.answer.row
         sentence = "With the mode off, each run gives the same bits."
-        if group.answer.effect in ("fills", "unknown"):
+        if group.is_memory:
             sentence = NOT_FILLED
+        elif word == "unknown":
+            sentence = WORDS[word]
         elif word == "may vary":
             sentence = "With the mode off, two runs can give other bits."
         yield Cell(
@@ -157,7 +187,9 @@ def _word_without_mode(group: _Group, device: str, rules: spec.Spec) -> Word:
     """Returns the word for the calls of an op with the mode off."""
     row = group.answer.row
     varies = row is not None and spec.varies(row, device, rules) and not group.free
-    return "may vary" if varies or group.answer.effect in ("fills", "unknown") else SAME
+    if group.answer.effect == "unknown" and not group.fills:
+        return "unknown"
+    return "may vary" if varies or group.is_memory else SAME
 
 
 def _joined(groups: Sequence[_Group], words: Sequence[Word]) -> Iterator[tuple[_Group, Word]]:
@@ -210,7 +242,7 @@ def _word(group: _Group, device: str, profile: str, guarantee: str, rules: spec.
     if answer.effect == "fills":
         return "fills"
     if answer.effect == "unknown":
-        return "may vary"  # Memory that is not filled: no other call of an op is unknown.
+        return "may vary" if group.is_memory else "unknown"
     if guarantee == "portable":
         portable = spec.portable_answer(answer.row) if answer.row else None
         return "exact everywhere" if portable == "exact" else "JAX's rules"
@@ -253,7 +285,7 @@ def _sentence(word: Word, group: _Group, profile: str, order: str | None, rules:
     if word == "exact everywhere":
         taken = f", in the order {_named(order, rules)}" if order else ""
         return f"Gives the same bits on every device and over any number of devices{taken}."
-    if word == "JAX's rules":
+    if word in ("JAX's rules", "unknown"):
         return WORDS[word]
     taken = f": {_named(order, rules)}" if order else ""
     silent = "" if answer.listed else "PyTorch's documents do not list it. "

@@ -73,9 +73,12 @@ def embedding(
     arguments.index_range(_NAME, input, rows, None, IndexError, name="input", of=of)
     decision, pullback = decide(_OP, **facts), decide(_OP, "backward", **facts)
     flat = indices.reshape(-1)
+    read = embedding_rows.read(
+        alert(weight, decision), flat, max_norm, norm_type, decision=decision
+    )
     out = embedding_rows.with_gradient(
         weight,
-        embedding_rows.read(alert(weight, decision), flat, max_norm, norm_type, decision=decision),
+        convert(read, weight.dtype),
         flat,
         divisors=embedding_rows.frequencies(flat, rows, decision=pullback)
         if scale_grad_by_freq
@@ -83,4 +86,4 @@ def embedding(
         padding=padding,
         pullback=pullback,
     )
-    return convert(out, weight.dtype).reshape(*indices.shape, width)
+    return out.reshape(*indices.shape, width)

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from jax import lax
 
+import impl
 from impl._exact import arithmetic, scatter, wide_rows
 from impl._kernels import scatter_accumulate_rows
 from impl._kernels.launch import Launch
+from impl._lowerings import scatter_accumulate_exact
 from impl.tests.exact._sums import assert_same, rough
 from spec import oracles
 
@@ -38,23 +40,77 @@ def distributions(rng):
     ]
 
 
-@pytest.mark.parametrize(("dtype", "seed"), [("float32", 0), ("bfloat16", 3)])
+def assert_rows_are_added(function, operand, updates, negate=False):
+    """Raises unless a function of an operand, keys and rows gives the bits of the oracle."""
+    added = -updates if negate else updates
+    for keys in distributions(np.random.default_rng(1)):
+        want = [
+            oracles.exact(np.concatenate([operand[d : d + 1], added[keys == d]]))
+            for d in range(SIZE)
+        ]
+        assert_same(np.asarray(function(operand, keys, updates)), np.stack(want))
+
+
+@pytest.mark.parametrize(("dtype", "seed"), [("float32", 0), ("bfloat16", 3), ("float64", 2)])
 def test_rows_of_any_distribution_have_the_bits_of_the_oracle(rng, dtype, seed):
     launch = Launch(interpret=True, seed=seed)
     options = {"dimension_numbers": NUMBERS, "mode": "drop", "place": "device", "launch": launch}
-    function = jax.jit(functools.partial(scatter.scatter_add, **options))
+    negate = dtype != "float32"
+    function = jax.jit(functools.partial(scatter.scatter_add, subtract=negate, **options))
+
+    def run(operand, keys, updates):
+        with arithmetic.wide(), arithmetic.where_subnormals(are_kept=False):
+            return function(operand, keys[:, None].astype(np.int32), updates)
+
     operand, updates = rough(rng, (SIZE, WIDTH), dtype, 7), rough(rng, (N, WIDTH), dtype, 7)
     operand[:, 0], updates[:, 0] = -0.0, -0.0
     updates[3, 1], updates[5, 1], updates[7, 2], operand[4, 5] = np.inf, -np.inf, np.nan, np.inf
     updates[:, 3] = np.inf
-    for keys in distributions(rng):
+    if dtype == "float64":
+        operand[:, 4], updates[:, 4] = (a[:, 4] * 2.0**-1018 for a in (operand, updates))
+    assert_rows_are_added(run, operand, updates, negate)
+
+
+def test_products_of_rows_and_weights_are_rounded_and_added(rng):
+    launch = Launch(interpret=True, seed=4)
+    sources, weights = rng.integers(0, 8, N), rough(rng, N, spread=3)
+    rows = rough(rng, (8, WIDTH), spread=3)
+
+    @jax.jit
+    def function(operand, keys):
         with arithmetic.wide(), arithmetic.where_subnormals(are_kept=False):
-            got = function(operand, keys[:, None].astype(np.int32), updates)
-        want = [
-            oracles.exact(np.concatenate([operand[d : d + 1], updates[keys == d]]))
-            for d in range(SIZE)
-        ]
-        assert_same(np.asarray(got), np.stack(want))
+            return scatter_accumulate_exact.exact_device(
+                operand[None],
+                keys[None, :, None],
+                rows[None],
+                weights=weights[None],
+                sources=sources[None],
+                launch=launch,
+            )[0]
+
+    def run(operand, keys, _):
+        with arithmetic.wide():
+            return function(operand, keys.astype(np.int32))
+
+    assert_rows_are_added(run, rough(rng, (SIZE, WIDTH)), rows[sources] * weights[:, None])
+
+
+@pytest.mark.once
+def test_portable_scatters_of_jax_take_the_kernels(rng, monkeypatch):
+    calls = []
+    add = wide_rows.add
+    monkeypatch.setattr(
+        wide_rows, "add", lambda *args, **options: calls.append(args) or add(*args, **options)
+    )
+    with impl.deterministic(guarantee="portable"), impl.testing.emulate("cuda", seed=5):
+        run = jax.jit(lambda operand, keys, updates: operand.at[keys].add(updates, mode="drop"))
+        # A key of -1 is one from the end.
+        assert_rows_are_added(
+            lambda operand, keys, updates: run(operand, np.where(keys < 0, SIZE, keys), updates),
+            rough(rng, (SIZE, WIDTH)),
+            rough(rng, (N, WIDTH)),
+        )
+    assert calls
 
 
 def test_few_narrow_or_float64_rows_take_the_plain_form(monkeypatch):
@@ -64,5 +120,5 @@ def test_few_narrow_or_float64_rows_take_the_plain_form(monkeypatch):
     assert not wide_rows.suits(100, 64, 5000, jnp.float32)
     assert not wide_rows.suits(size, 64, 500, jnp.float32)
     assert not wide_rows.suits(size * 16, 4, 5000, jnp.float32)
-    assert not wide_rows.suits(size, 64, 5000, np.float64)
-    assert not wide_rows.suits(size, 64, 1 << 23, jnp.float32)
+    assert wide_rows.suits(size, 64, 5000, np.float64)
+    assert not wide_rows.suits(size, 64, 1 << 23, np.float64)

@@ -1,52 +1,56 @@
 """The kernels of wide rows; `impl/tests/exact/test_wide_rows.py` compares their sums."""
 
-import functools
-
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from impl._exact import arithmetic
 from impl._kernels import scatter_accumulate_rows
-from impl._kernels.scatter_accumulate_rows import CHUNK, Runs
+from impl._kernels.scatter_accumulate_rows import Arithmetic, Runs
 from impl.tests.kernels._unwritten import assert_every_element_is_written, floats
 
+CHUNK = 8
 COUNT, SIZE, WIDTH = 2 * CHUNK + 3, 9, 6
+#: Two runs are cut: one at each end of a chunk.
+KEYS = np.repeat([1, 2, 5, 7], [CHUNK - 3, 5, CHUNK - 4, 5])
+
+
+@pytest.fixture(autouse=True)
+def _small_chunks(monkeypatch):
+    monkeypatch.setattr(scatter_accumulate_rows, "CHUNK", CHUNK)
 
 
 def runs():
-    keys = np.sort(np.random.default_rng(0).integers(0, SIZE, COUNT))
-    ends = (np.searchsorted(keys, np.arange(SIZE), side) for side in ("left", "right"))
-    found = Runs(*(jnp.asarray(a, jnp.int32) for a in (keys, np.arange(COUNT), *ends, [COUNT])))
+    slots = [3, 0, 0, 1, 1, 3]
+    arrays = (jnp.asarray(a, jnp.int32) for a in (KEYS, np.arange(COUNT), slots))
+    found = Runs(*arrays, floats(COUNT))
     assert found.chunks == 3
     return found
 
 
-def whole(row, *_):
-    return row.astype(jnp.int32)
+ARITHMETIC = Arithmetic(
+    lambda values: values.astype(jnp.int32),
+    lambda values, exponents: [(values + exponents).astype(jnp.int64)],
+    lambda sums, exponents: (sums[0] - exponents).astype(jnp.float32),
+)
 
 
-def combine(launch, kernel, exponents):
-    updates = floats(COUNT, WIDTH)
-    kernel(runs(), updates, exponents, whole, jnp.add, np.int32(0), launch=launch)
-
-
-def add(launch, kernel):
+def whole(launch, kernel):
     operands = floats(COUNT, WIDTH), floats(SIZE, WIDTH)
-    owners, results = jnp.array([SIZE, 2, SIZE], jnp.int32), floats(3, WIDTH)
+    with arithmetic.wide():
+        kernel(runs(), *operands, ARITHMETIC, launch=launch)
 
-    def total(digits, _):
-        return digits.astype(jnp.float32)
 
-    kernel(runs(), *operands, owners, results, whole, whole, total, launch=launch)
+def cut(launch, kernel):
+    exponents = jnp.zeros((3, WIDTH), jnp.int32)
+    with arithmetic.wide():
+        kernel(runs(), floats(COUNT, WIDTH), exponents, ARITHMETIC, launch=launch)
 
 
 #: Calls of each kernel, with sizes that fill no tile, and several chunks.
 CALLS = {
-    scatter_accumulate_rows.across: [
-        functools.partial(combine, exponents=None),
-        functools.partial(combine, exponents=jnp.zeros((3, WIDTH), jnp.int32)),
-    ],
-    scatter_accumulate_rows.within: [add],
+    scatter_accumulate_rows.add_whole_runs: [whole],
+    scatter_accumulate_rows.add_cut_runs: [cut],
 }
 
 

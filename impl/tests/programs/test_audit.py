@@ -346,3 +346,15 @@ def test_sums_over_devices_that_xla_adds_are_noted_and_read():
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_no_profile_is_advised_for_an_op_of_another_library():
+    def theirs(x):
+        return impl.alert_not_deterministic("theirs", x)
+
+    with impl.deterministic():
+        (ours,) = impl.audit(lambda x: impl.cumsum(x, 0))(X).findings
+        (other,) = impl.audit(theirs)(X).findings
+    assert "complete" in ours.remedy
+    assert other.verdict == "raises"
+    assert "complete" not in other.remedy

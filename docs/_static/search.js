@@ -1,4 +1,15 @@
 "use strict";
+// Puts the page of an operation before lists in which it stands, when its name was searched for.
+{
+  const LISTS = /^(api|rows|architecture|contributing|profiles\/|decisions\/)/;
+  const NAMED = 10; // A hit in a title or a name has at least this score.
+  Scorer.score = ([page, , , , score]) => {
+    if (LISTS.test(page)) return score - 3;
+    if (score < NAMED) return score;
+    return score + (page.startsWith("ops/") ? 5 : page.startsWith("primitives/") ? 3 : 0);
+  };
+}
+
 // Adds to each result of a search the words around the first hit. They come from a script for each
 // page, which search_excerpts.py writes, so that it works on a site that is opened as a file too.
 {

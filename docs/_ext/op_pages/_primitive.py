@@ -1,0 +1,157 @@
+"""The page of a primitive of JAX, and the list of all primitives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import answers
+import spec
+from op_pages import _jax_names, _text
+
+_PAGE = """\
+---
+orphan: true
+---
+
+(primitive-{op})=
+
+# {op}
+
+{index}
+
+{summary}
+
+::::{{grid}} 1 1 2 2
+:gutter: 3
+
+:::{{grid-item-card}} By default
+{default}
+:::
+
+:::{{grid-item-card}} Under `guarantee="portable"`
+{portable}
+:::
+
+:::{{grid-item-card}} What to do
+{remedies}
+:::
+
+:::{{grid-item-card}} How we know
+{evidence}
+:::
+
+::::
+
+## Every answer
+
+{answers}
+
+## The reasons
+
+{reasons}
+
+## Functions that contain it
+
+{functions}
+
+## Names
+
+In a jaxpr it is {names}. [Your program](../your-program.md) shows how to turn the mode on, and
+[reading an audit](../reading-an-audit.md) how to find the equations of a program. The benchmarks
+[measure whole programs](../cost.md).
+"""
+
+
+def page(op: str, rules: spec.Spec) -> str:
+    """Returns the source of the page of a primitive."""
+    cells = answers.of_primitive(op, rules)
+    rows = [row for row in rules.primitives if row.op == op and row.active]
+    off = [cell for cell in cells if cell.guarantee is answers.OFF]
+    on = [cell for cell in cells if cell.guarantee == "run_to_run"]
+    portable = [cell for cell in cells if cell.guarantee == "portable"]
+    default = (
+        f"With the mode off:\n\n{_text.bullets(_text.digest(off))}\n\n"
+        f"With the mode on:\n\n{_text.bullets(_text.digest(on))}"
+    )
+    names = dict.fromkeys(name for row in rows for name in row.primitives)
+    return _PAGE.format(
+        op=op,
+        index=_text.index([op.rpartition(".")[2], *names]),
+        summary=_summary(off, on),
+        default=default,
+        portable=_text.bullets([f"**{cell.word}**: {cell.sentence}" for cell in portable]),
+        remedies=_text.bullets([row.remedy for row in rows if row.remedy] or ["nothing"]),
+        evidence=_text.bullets([row.evidence for row in rows if row.evidence]),
+        answers=_text.list_table(
+            f"What happens to {op}",
+            _text.ANSWER_HEADINGS,
+            _text.answer_rows(cells),
+        ),
+        reasons="\n".join(_reasons(rows, rules)),
+        functions=_functions(op),
+        names=", ".join(f"`{name}`" for name in names),
+    )
+
+
+def _summary(off: Sequence[answers.Cell], on: Sequence[answers.Cell]) -> str:
+    """Returns what a reader has to know first, in a sentence."""
+    words = {cell.word for cell in on}
+    if words == {"same bits anyway"}:
+        return "A primitive of JAX. Each run of it gives the same bits, also with the mode off."
+    if "deterministic" in words:
+        return "A primitive of JAX. On a GPU two runs can differ; the mode makes them equal."
+    if any(cell.word == "may vary" for cell in off):
+        return "A primitive of JAX. On a GPU two runs can differ, and the mode does not change it."
+    return "A primitive of JAX. Nothing in a program decides whether two runs are equal."
+
+
+def _reasons(rows: Sequence[spec.Primitive], rules: spec.Spec) -> Iterator[str]:
+    """Yields each row with its evidence, order and sources."""
+    for row in rows:
+        yield f"{row.condition[:1].upper()}{row.condition[1:]} ({{row}}`{row.id}`)"
+        parts = [row.evidence or "No reason is stated."]
+        parts += [f"- To do: {row.remedy}"] if row.remedy else []
+        parts += [f"- Order: {{order}}`{row.order}`"] if row.order else []
+        if row.order and row.mode_off:
+            parts += [f"- Why it varies: {rules.orders[row.order].varies}"]
+        for source in row.sources:
+            document = rules.documents[source.document]
+            releases = ", ".join(source.releases)
+            parts.append(f"- Source: {document.title}, {releases}: “`{source.phrase}`”")
+        yield (
+            ": " + "\n\n  ".join(parts[:1]) + "\n\n" + "\n".join(f"  {part}" for part in parts[1:])
+        )
+        yield ""
+
+
+def _functions(op: str) -> str:
+    """Returns the functions of JAX whose programs have the primitive."""
+    uses = _jax_names.uses().get(op, ())
+    if len(uses) > len(_jax_names.table()) / 2:
+        return "Most functions of JAX contain it."
+    own = [f"`{use.function}`" for use in uses if not use.in_gradient]
+    gradients = [f"`{use.function}`" for use in uses if use.in_gradient]
+    lines = [f"- {', '.join(own)}"] if own else []
+    lines += [f"- only in the gradient: {', '.join(gradients)}"] if gradients else []
+    if not lines:
+        return "None of those that were traced when the site was built."
+    return "Traced when the site was built:\n\n" + "\n".join(lines)
+
+
+def index(rules: spec.Spec) -> str:
+    """Returns the source of the list of primitives."""
+    rows = []
+    for op in answers.primitives(rules):
+        cells = answers.of_primitive(op, rules)
+        columns = []
+        for guarantee in (answers.OFF, *answers.GUARANTEES):
+            found = {cell.word for cell in cells if cell.guarantee == guarantee}
+            columns.append(", ".join(word for word in answers.WORDS if word in found))
+        rows.append([f"[{op}]({op}.md)", *columns])
+    table = _text.list_table(
+        "The primitives", ["Primitive", "Mode off", "Mode on", "Portable"], rows
+    )
+    return (
+        "# Primitives of JAX\n\nThe rows are about these primitives, of which every program of JAX"
+        f" is made. [JAX's own operations](../primitives.md) groups them by answer.\n\n{table}"
+    )

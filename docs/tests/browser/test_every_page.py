@@ -1,0 +1,87 @@
+"""Pages in Chromium: no error on the console, no overflow on a phone, no fault for axe-core."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from docs.tests.browser.conftest import DESKTOP, HTML, PHONE
+
+
+def pages() -> list[str]:
+    """Returns the pages at the root, and of each folder the smallest and the largest page."""
+    folders: dict[Path, list[Path]] = {}
+    for file in sorted(HTML.rglob("*.html")):
+        folders.setdefault(file.parent, []).append(file)
+    found = folders.pop(HTML, [])
+    for files in folders.values():
+        by_size = sorted(files, key=lambda file: file.stat().st_size)
+        found += {by_size[0], by_size[-1]}
+    return sorted(file.relative_to(HTML).as_posix() for file in found)
+
+
+PAGES = pages()
+#: The colours are the theme's and those of `site.css`, so that these pages have all of them.
+DARK = [page for page in PAGES if "/" in page or page in ("index.html", "matrix.html", "api.html")]
+#: A list of hundreds of entries of one form is cut to these, because axe-core compares each entry
+#: with each: it takes 40 seconds for the page of the library.
+ENTRIES = 8
+CUT = f"""for (const parent of document.querySelectorAll("article, article :not(tr)"))
+    while (parent.children.length > {ENTRIES}) parent.lastElementChild.remove();"""
+#: Widths of a document that the browser lays out, and of the window.
+WIDTHS = "[document.documentElement.scrollWidth, window.innerWidth]"
+
+
+def test_site_is_built() -> None:
+    assert "index.html" in PAGES
+
+
+def faults(opened, options: dict[str, Any] | None = None) -> list[str]:
+    """Returns what axe-core finds on a page."""
+    from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415 - absent elsewhere.
+
+    opened.evaluate(CUT)
+    settings = {"resultTypes": ["violations"], "preload": False, **(options or {})}
+    found = Axe().run(opened, options=settings).response["violations"]
+    return [f"{fault['id']}: {node['html']}" for fault in found for node in fault["nodes"]]
+
+
+def too_wide(opened):
+    """Returns by how many pixels a page is wider than its window."""
+    needed, width = opened.evaluate(WIDTHS)
+    return max(0, needed - width)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page_from_a_server(page, server, visit) -> None:
+    opened = visit(f"{server}/{page}", width=PHONE)
+    assert too_wide(opened) == 0
+    opened.set_viewport_size({"width": DESKTOP, "height": 844})
+    assert faults(opened) == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page_from_a_file(page, visit) -> None:
+    assert too_wide(visit(f"{HTML.as_uri()}/{page}", width=PHONE)) == 0
+
+
+@pytest.mark.parametrize("page", DARK)
+def test_page_in_the_dark(page, server, visit) -> None:
+    opened = visit(f"{server}/{page}", width=PHONE, scheme="dark")
+    contrast = {"runOnly": {"type": "rule", "values": ["color-contrast"]}}
+    assert faults(opened, contrast) == []
+
+
+def test_search_is_accessible(server, visit) -> None:
+    opened = visit(f"{server}/search.html?q=order")
+    opened.locator("p.excerpt").first.wait_for()
+    assert faults(opened) == []
+
+
+def test_the_theme_that_was_chosen_wins(server, visit) -> None:
+    opened = visit(f"{server}/index.html", scheme="dark")
+    colour = "getComputedStyle(document.body).backgroundColor"
+    dark = opened.evaluate(colour)
+    opened.locator(".theme-toggle-content button").click()
+    opened.locator("body[data-theme=light]").wait_for()
+    assert opened.evaluate(colour) != dark

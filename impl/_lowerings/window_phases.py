@@ -1,0 +1,91 @@
+"""The transpose of picks from windows, in loops that XLA makes vector code of on a CPU.
+
+Where windows are evenly spaced, elements as far apart as windows have the same place among the
+windows over them. Elements of one such phase are computed together, from whole slices of windows.
+The phases are then stacked, which XLA writes as neighbours without a copy.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from impl._core.numerics import accumulator, convert
+from impl._core.window_table import WindowTable
+
+#: The most phases, and the most slices of windows, which make the program longer.
+_MOST_PHASES, _MOST_SLICES = 7, 32
+
+#: For each phase, how far the windows over an element are from the element's block, in ascending
+#: order. A block has one element of each phase.
+Phases: TypeAlias = tuple[tuple[int, ...], ...]
+
+
+@functools.lru_cache(maxsize=1024)
+def phases(table: WindowTable) -> Phases | None:
+    """Returns the phases if windows are evenly spaced, and None if not.
+
+    Their number divides that of the elements: what is stacked is otherwise copied.
+    """
+    window, tap = np.nonzero(table.index >= 0)
+    position = table.index[window, tap]
+    for step in range(1, _MOST_PHASES + 1 if position.size else 1):
+        if table.inputs % step:
+            continue
+        pairs = np.unique(np.stack([position % step, window - position // step], 1), axis=0)
+        # Each element reads only the windows over it, but those at the edges.
+        if len(pairs) <= min(_MOST_SLICES, step * table.inverse.shape[1]):
+            return tuple(tuple(pairs[pairs[:, 0] == s, 1].tolist()) for s in range(step))
+    return None
+
+
+def pick_transpose(
+    picked: jax.Array, index: jax.Array, table: WindowTable, of_phases: Phases
+) -> jax.Array:
+    """Computes the transpose of a pick.
+
+    Args:
+        picked: Shape [outer, outputs, ...].
+        index: Of the same shape.
+        table: The table of windows.
+        of_phases: Its phases.
+
+    Returns:
+        Shape [outer, inputs, ...].
+    """
+    outer, windows, *inner = picked.shape
+    step = len(of_phases)
+    blocks = table.inputs // step
+    if not table.counts.all():
+        nonempty = (table.counts > 0).reshape(1, windows, *(1 for _ in inner))
+        index = jnp.where(nonempty, index, -1)
+    values = convert(picked, accumulator(picked.dtype))
+    first = step * jnp.arange(blocks, dtype=index.dtype).reshape(1, blocks, *(1 for _ in inner))
+
+    def at(distance: int) -> tuple[jax.Array, jax.Array]:
+        along = -distance, blocks + distance - windows, 0
+        edges = ((0, 0, 0), along, *((0, 0, 0) for _ in inner))
+        none = jnp.full((), -1, index.dtype)
+        return jax.lax.pad(index, none, edges), jax.lax.pad(
+            values, jnp.zeros((), values.dtype), edges
+        )
+
+    def phase(number: int, distances: tuple[int, ...]) -> jax.Array:
+        out = jnp.zeros((outer, blocks, *inner), values.dtype)
+        has_terms: jax.Array | None = None
+        for distance in distances:
+            chosen, value = at(distance)
+            is_term = chosen == first + number
+            # The first term is selected, not added to 0: 0 + -0 is 0, which is another number.
+            total = value if has_terms is None else jnp.where(has_terms, out + value, value)
+            out = jnp.where(is_term, total, out)
+            has_terms = is_term if has_terms is None else has_terms | is_term
+        return out
+
+    parts = [phase(number, distances) for number, distances in enumerate(of_phases)]
+    out = parts[0] if step == 1 else jnp.stack(parts, axis=2)
+    return convert(out, picked.dtype).reshape(outer, table.inputs, *inner)

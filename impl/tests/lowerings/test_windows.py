@@ -17,6 +17,7 @@ def parts(size, number):
     return WindowTable.intervals(size, window * size // number, -(-(window + 1) * size // number))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("tables", "transposed"),
     [

@@ -29,7 +29,7 @@ ENTRIES = 8
 CUT = f"""for (const parent of document.querySelectorAll("article, article :not(tr)"))
     while (parent.children.length > {ENTRIES}) parent.lastElementChild.remove();"""
 #: How much wider than its place the page is, or the column of text, which the theme lets scroll.
-EXCESS = """Math.max(...[...document.querySelectorAll("html, .main, .content, article")]
+EXCESS = """Math.max(...[...document.querySelectorAll("html, .content")]
     .map((box) => box.scrollWidth - Math.min(box.clientWidth, window.innerWidth)))"""
 
 

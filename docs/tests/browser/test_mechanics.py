@@ -1,23 +1,6 @@
-"""What every page has: a name for tables, a description, an icon, print, and what keys reach."""
+"""Print, and what keys reach."""
 
-import re
-
-from docs.tests.browser.conftest import HTML, PHONE
-
-
-def test_each_page_has_a_description_and_an_icon() -> None:
-    for file in HTML.rglob("*.html"):
-        text = file.read_text(encoding="utf-8")
-        assert '<meta name="description" content="' in text, file
-        assert 'rel="shortcut icon"' in text, file
-
-
-def test_each_table_has_a_caption_and_scopes() -> None:
-    for file in HTML.rglob("*.html"):
-        text = file.read_text(encoding="utf-8")
-        tables = [tag for tag in re.findall("<table[^>]*>", text) if "index" not in tag]
-        assert text.count("<caption") == len(tables), file
-        assert text.count("<th ") + text.count("<th>") == text.count("scope="), file
+from docs.tests.browser.conftest import PHONE
 
 
 def test_keys_reach_what_is_wider_than_its_place(server, visit) -> None:

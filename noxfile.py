@@ -29,12 +29,14 @@ JAX = {
     OLDEST: ("jax==0.10.*", "jaxlib==0.10.*"),
     NEWEST: ("jax", "jaxlib"),
 }
+#: XLA cuts a program into pieces, for as many cores. The workers of a run leave no core idle.
+ONE_PIECE = "--xla_cpu_parallel_codegen_split_count=1"
 #: These flags save the oldest JAX a half of the time to compile, and XLA then contracts products
 #: with sums as it does at higher levels.
-_IN_ONE_PIECE = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
-CHEAP = f"--xla_backend_optimization_level=1 {_IN_ONE_PIECE}"
+_NO_EMITTERS = f"--xla_cpu_use_fusion_emitters=false {ONE_PIECE}"
+CHEAP = f"--xla_backend_optimization_level=1 {_NO_EMITTERS}"
 #: These save more. XLA contracts nothing then; the tests about that set a level of their own.
-CHEAPEST = f"--xla_backend_optimization_level=0 {_IN_ONE_PIECE}"
+CHEAPEST = f"--xla_backend_optimization_level=0 {_NO_EMITTERS}"
 #: The unit tests whose result may depend on the release of JAX. The suite tests each op there.
 RELEASES = [
     *("-m", "not stand_in and not once", "impl/tests", "conformance/tests"),
@@ -64,12 +66,16 @@ def install(session: nox.Session, *groups: str) -> None:
 
 
 def flags(session: nox.Session, saving: str) -> dict[str, str | None]:
-    """Returns the options of XLA that save time on the oldest JAX.
+    """Returns the options of XLA that save time where both interpreters are installed.
 
     The newest compiles as it does for users. The oldest shows in addition that nothing depends on
     the level of XLA's optimisation.
     """
-    return {"XLA_FLAGS": saving} if with_newest(session) and "XLA_FLAGS" not in os.environ else {}
+    if "XLA_FLAGS" in os.environ:
+        return {}
+    if with_oldest(session):
+        return {"XLA_FLAGS": ONE_PIECE}
+    return {"XLA_FLAGS": saving} if with_newest(session) else {}
 
 
 @nox.session(python=list(JAX))

@@ -32,6 +32,12 @@ _STAND_IN_OPTIONS: Mapping[bool, Mapping[str, Any]] = {
     True: {"xla_backend_optimization_level": 1, **_FOR_OLD_JAX},
     False: {"xla_backend_optimization_level": 0, **_FOR_OLD_JAX},
 }
+#: The programs that serve a call, by what it needs: one with the right bits has the right values.
+_SERVING: Mapping[bool | None, tuple[bool | None, ...]] = {
+    None: (None,),
+    True: (None, True),
+    False: (None, True, False),
+}
 #: The compiled programs by their text. The second part of a key is None for a program compiled with
 #: the default options, and otherwise whether the bits of a stand-in's result count.
 _executables: dict[tuple[str, bool | None], Any] = {}
@@ -115,7 +121,7 @@ def prepare(
     def compiled() -> Any:
         lowered, text = _lowered_for_process(function, arrays, key)
         kind = None if emulation.current() is None else exact
-        for known in (None, kind):
+        for known in _SERVING[kind]:
             if (text, known) in _executables:
                 return _executables[text, known]
         options = None if kind is None else dict(_STAND_IN_OPTIONS[kind])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import re
+from collections.abc import Iterator
 
 _ENTRY = re.compile(r"^\s*\.(?:visible|weak)?\s*\.?entry\s+([\w$]+)\s*\(", re.MULTILINE)
 _ATOMIC = re.compile(r"(?<![\w.%])((?:atom|red)(?:\.\w+(?:::\w+)*)+)\s+[\[{%_]")
@@ -15,6 +17,13 @@ _WIDTH = re.compile(r"\.[bfsu](\d+)\b")
 _ASYNCHRONOUS = re.compile(
     r"\bcp\.async\.c[ag]\.shared\.global[\w.:]*\s*\[[^]]*\], *\[[^]]*\], *(\w+)"
 )
+#: A product of tiles by a warp or by the four warps of a group, and of numbers by a thread.
+_TILES = re.compile(
+    r"(?<![\w.%])(wgmma\.mma_async|mma)\.sync\.aligned\.m(\d+)n(\d+)k(\d+)(?:\.\w+)*\s"
+)
+_NUMBERS = re.compile(r"(?<![\w.%])(?:fma|mul)\.rn(?:\.\w+)*\.f(?:32|64)\s")
+_THREADS = {"mma": 32, "wgmma.mma_async": 128}
+_INSTRUCTION = re.compile(r"^\s+(?:@!?%\w+\s+)?[a-z]", re.MULTILINE)
 #: Arithmetic of which other devices have other bits: contracted products, and flushed subnormals of
 #: a path that does not state them.
 _CONTRACTED = re.compile(r"(?<![\w.%])(fma\.r[nzmp](?:\.\w+)*|\w+(?:\.\w+)*\.ftz(?:\.\w+)*)\s")
@@ -49,19 +58,59 @@ def loads(code: str) -> tuple[int, int]:
     """
     spans = list(_loop_spans(code).values())
     once = repeated = 0
-    for match in _LOAD.finditer(code):
-        vector, width = _VECTOR.search(match[1]), _WIDTH.search(match[1])
-        count = (int(vector[1]) if vector else 1) * (int(width[1]) // 8 if width else 0)
-        if any(start < match.start() < end for start, end in spans):
+    for position, count in _loaded(code):
+        if any(start < position < end for start, end in spans):
             repeated += count
         else:
             once += count
-    for match in _ASYNCHRONOUS.finditer(code):
-        if any(start < match.start() < end for start, end in spans):
-            repeated += int(match[1], 0)
-        else:
-            once += int(match[1], 0)
     return once, repeated
+
+
+def _loaded(code: str) -> Iterator[tuple[int, int]]:
+    """Yields where a thread loads from memory, and how many bytes."""
+    for match in _LOAD.finditer(code):
+        vector, width = _VECTOR.search(match[1]), _WIDTH.search(match[1])
+        yield (
+            match.start(),
+            (int(vector[1]) if vector else 1) * (int(width[1]) // 8 if width else 0),
+        )
+    for match in _ASYNCHRONOUS.finditer(code):
+        yield match.start(), int(match[1], 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Multiplication:
+    """What a thread does to multiply, in each round of the loop that multiplies most.
+
+    Attributes:
+        products: The products that it adds up.
+        loaded: The bytes that it loads from memory.
+        instructions: The instructions that it executes, without the branch back.
+    """
+
+    products: float
+    loaded: int
+    instructions: int
+
+    @property
+    def intensity(self) -> float:
+        """The floating-point operations for each byte: a product and its sum are two."""
+        return 2 * self.products / max(1, self.loaded)
+
+
+def multiplication(code: str) -> Multiplication:
+    """Returns what a thread does to multiply; of a kernel without a loop, in all of its code."""
+    rounds = [code[start:end] for start, end in _loop_spans(code).values()] or [code]
+    return max((_multiplication(each) for each in rounds), key=lambda found: found.products)
+
+
+def _multiplication(code: str) -> Multiplication:
+    products: float = len(_NUMBERS.findall(code))
+    for name, *sizes in _TILES.findall(code):
+        rows, columns, terms = map(int, sizes)
+        products += rows * columns * terms / _THREADS[name]
+    loaded = sum(count for _, count in _loaded(code))
+    return Multiplication(products, loaded, len(_INSTRUCTION.findall(code)))
 
 
 def _loop_spans(code: str) -> dict[str, tuple[int, int]]:

@@ -86,17 +86,6 @@ def beginning(implementation: Adapter, cell: Cell) -> str:
     return f"{caller} {ALERT}" if caller else ""
 
 
-@pytest.mark.about(*EVERY, profiles="one")  # with the mode off the profiles do not differ
-def test_off(implementation: Adapter, cell: Cell, record: Any) -> None:
-    """With the mode off the op runs, and its result is right up to rounding."""
-    function, inputs = call(implementation, cell)
-    for lowering in lowerings(implementation, cell)[:1]:
-        record(cell, "off", lowering=lowering)
-        with implementation.mode(False), implementation.running(cell.device, lowering):
-            result = implementation.prepare(function, inputs, cell.call(lowering), exact=False)()
-        judge(implementation, cell, result)
-
-
 @pytest.mark.again
 @pytest.mark.about("deterministic")
 def test_bits(
@@ -156,6 +145,20 @@ def test_bits_under_portable(implementation: Adapter, serial_cell: Cell, record:
     assert bits.digest(result) == of_oracle, (
         f"{serial_cell.op} under portable differs from the oracle of the order {row.order!r}"
     )
+
+
+@pytest.mark.about(*EVERY, profiles="one")  # with the mode off the profiles do not differ
+def test_off(implementation: Adapter, cell: Cell, record: Any) -> None:
+    """With the mode off the op runs, and its result is right up to rounding.
+
+    It is after ``test_bits``, which often has compiled the same program.
+    """
+    function, inputs = call(implementation, cell)
+    for lowering in lowerings(implementation, cell)[:1]:
+        record(cell, "off", lowering=lowering)
+        with implementation.mode(False), implementation.running(cell.device, lowering):
+            result = implementation.prepare(function, inputs, cell.call(lowering), exact=False)()
+        judge(implementation, cell, result)
 
 
 @pytest.mark.about("deterministic", device="cuda")  # XLA's scatter on a CPU is serial

@@ -187,7 +187,9 @@ class SpecRows(SpecDirective):
             title = nodes.title("", "", nodes.literal("", op))
             section = nodes.section("", title, ids=[anchor("op", op)])
             if f"ops/{op}" in self.env.found_docs:
-                section += paragraph("All answers about it: ", self.page(f"ops/{op}", op))
+                section += paragraph(
+                    "All answers about it: ", self.page(f"ops/{op}", nodes.inline("", op))
+                )
             section += nodes.definition_list("", *(self.entry(row, entries) for row in rows))
             sections.append(section)
         return sections

@@ -76,11 +76,11 @@ class SpecDirective(SphinxDirective):
             refdoc=self.env.docname,
         )
 
-    def page(self, name: str, text: str) -> nodes.Node:
+    def page(self, name: str, shown: nodes.Node) -> nodes.Node:
         """Returns a link to a page, by its name from the root of the site."""
         return addnodes.pending_xref(
             "",
-            nodes.inline("", text),
+            shown,
             refdomain="std",
             reftype="doc",
             reftarget=f"/{name}",
@@ -105,7 +105,9 @@ class SpecDirective(SphinxDirective):
 
     def summary(self, row: spec.Row) -> nodes.paragraph:
         """Returns the name and the condition of a row, with a link to the whole row."""
-        name = nodes.literal("", row.torch)
+        name: nodes.Node = nodes.literal("", row.torch)
+        if f"ops/{row.op}" in self.env.found_docs:
+            name = self.page(f"ops/{row.op}", name)
         return paragraph(name, f" — {row.condition} (", self.link("row", row.id), ")")
 
     def details(self, row: spec.Row) -> list[nodes.Node]:

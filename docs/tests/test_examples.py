@@ -17,7 +17,8 @@ for module in ("optax", "sklearn"):
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "digits.py"
 PORTABLE = EXAMPLE.with_name("portable.py")
-SMALL = ("--images", "50", "--batch-size", "25", "--epochs", "1")
+#: One worker is a process beside that of the training; each takes seconds to start.
+SMALL = ("--images", "50", "--batch-size", "25", "--epochs", "1", "--workers", "1")
 TINY = ("--images", "80", "--batch-size", "10", "--epochs", "1", "--workers", "0")
 
 

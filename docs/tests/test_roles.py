@@ -24,9 +24,11 @@ def test_another_site_links_to_an_entry(kind: str, tmp_path: Path) -> None:
     (source / "conf.py").write_text(configuration, encoding="utf-8")
     (source / "index.rst").write_text(f"Site\n====\n\n:{kind}:`{name}`\n", encoding="utf-8")
     with patch_docutils(), docutils_namespace():
-        folders = [source, source, tmp_path / "html", tmp_path / "doctrees"]
         app = Sphinx(
-            *map(str, folders),
+            str(source),
+            str(source),
+            str(tmp_path / "html"),
+            str(tmp_path / "doctrees"),
             "html",
             confoverrides={"nitpicky": True},
             status=None,

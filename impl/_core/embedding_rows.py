@@ -17,7 +17,9 @@ import spec
 from impl._core import arguments, number_arguments
 from impl._core.numerics import accumulator, by_parts, convert, fence
 from impl._mode.decide import Action, Decision
+from impl._primitives.alert import alert_pullback
 from impl._primitives.arithmetic import divide, multiply, sqrt
+from impl._primitives.blend import blend
 from impl._primitives.gather import gather
 from impl._primitives.scatter_accumulate import scatter_accumulate
 
@@ -172,8 +174,8 @@ def with_gradient(
         pullback: The decision for the gradient.
 
     Returns:
-        ``values``. The gradient is a sum in their dtype, or, if it is divided, in that of the
-        accumulator; it is then divided and rounded.
+        ``values``. The gradient is a sum in the accumulator's dtype, or, if it is exact and not
+        divided, in that of ``values``; it is then divided and rounded.
     """
     if not jnp.issubdtype(weight.dtype, jnp.inexact):
         return values
@@ -197,19 +199,67 @@ def _with_gradient(
 @_with_gradient.defjvp
 def _jvp(padding: int | None, pullback: Decision, primals: Any, tangents: Any) -> Any:
     weight, values, index, divisors = primals
-    # A sum of 16 bits is of terms of 16 bits, which are half of the bytes, and is rounded once.
-    dtype = values.dtype if divisors is None else accumulator(weight.dtype)
-    rows_dot = convert(tangents[0], dtype)
+    # An exact sum takes terms of 16 bits as they are, which are half of the bytes, and is rounded
+    # once. Any other converts its operand too, so it starts wide.
+    actions = (pullback.elsewhere, *(action for _, action in pullback.actions))
+    is_exact = divisors is None and any(action.path == "ordered" for action in actions)
+    dtype = values.dtype if is_exact else accumulator(weight.dtype)
+    table_dot = _tangent_of_table(tangents[0], divisors, padding, dtype)
+    # Through this function again, so that the primal result can be differentiated a second time.
+    values = _with_gradient(*primals, padding, pullback)
+    return values, convert(gather(table_dot[None], index, pullback=pullback)[0], values.dtype)
+
+
+def _tangent_of_table(
+    tangent: jax.Array, divisors: jax.Array | None, padding: int | None, dtype: Any
+) -> jax.Array:
+    """Returns the tangent of a table, whose transpose divides the gradient and rounds it."""
+    table_dot = convert(tangent, dtype)
     if divisors is not None:
 
         def divided(dot: jax.Array) -> jax.Array:
             return divide(dot, divisors.astype(dot.dtype)[:, None])
 
-        complex_ = jnp.iscomplexobj(rows_dot)
-        rows_dot = by_parts(divided, rows_dot) if complex_ else divided(rows_dot)
+        complex_ = jnp.iscomplexobj(table_dot)
+        table_dot = by_parts(divided, table_dot) if complex_ else divided(table_dot)
     if padding is not None:
-        is_padding = jnp.arange(weight.shape[0])[:, None] == padding
-        rows_dot = jnp.where(is_padding, 0, rows_dot)
-    # Through this function again, so that the primal result can be differentiated a second time.
-    values = _with_gradient(*primals, padding, pullback)
-    return values, convert(gather(rows_dot[None], index, pullback=pullback)[0], values.dtype)
+        is_padding = jnp.arange(tangent.shape[0])[:, None] == padding
+        table_dot = jnp.where(is_padding, 0, table_dot)
+    return table_dot
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(4, 5))
+def sums_with_gradient(
+    weight: jax.Array,
+    sums: jax.Array,
+    index: jax.Array,
+    divisors: jax.Array | None,
+    padding: int | None,
+    pullback: Decision,
+) -> jax.Array:
+    """Returns sums of rows of a table with the derivative of these rows.
+
+    No row of the gradient is repeated in memory for the elements of a bag.
+
+    Args:
+        weight: The table, floats, shape [rows, width].
+        sums: Sums of its rows, without a gradient, in the accumulator's dtype: [bags, width].
+        index: The rows of each sum, shape [bags, n]; one outside [0, rows) stands for none.
+        divisors: As ``with_gradient`` takes them.
+        padding: As it takes it.
+        pullback: As it takes it.
+
+    Returns:
+        ``sums``.
+    """
+    del weight, index, divisors, padding, pullback
+    return sums
+
+
+@sums_with_gradient.defjvp
+def _jvp_of_sums(padding: int | None, pullback: Decision, primals: Any, tangents: Any) -> Any:
+    _, sums, index, divisors = primals
+    table_dot = _tangent_of_table(tangents[0], divisors, padding, sums.dtype)
+    ones = jnp.ones(index.shape, sums.dtype)
+    dot = blend(table_dot[None], ones[None], index[None], pullback=pullback)[0]
+    return sums_with_gradient(*primals, padding, pullback), alert_pullback(dot, pullback)

@@ -25,6 +25,7 @@ from jax import lax
 from jax.lax import ScatterDimensionNumbers
 
 from impl._core.native_scatter import natively
+from impl._core.numerics import fence
 from impl._core.shard_axes import aligned
 
 #: Updates below which no replicas are worth their launches.
@@ -52,8 +53,8 @@ class Replicas:
         rows: The row of each update, int32, shape [n]. Those that are dropped have a row beyond
             the last.
         copies: The replicas of each destination that has some; 1 if none has.
-        hot: The destination of each slot of replicas, int32, ``size`` for one that has none. It is
-            None if all destinations have replicas, or none has.
+        hot: The destination of each slot of replicas, int32, -1 for one that has none. It is None
+            if all destinations have replicas, or none has.
     """
 
     size: int
@@ -98,26 +99,42 @@ class Replicas:
             updates: Shape [n, ...], of one of the dtypes that XLA's atomics take: integers, or
                 float64 to be added.
             operation: How they are combined. No order of it may change the result.
+
+        Returns:
+            The shape of ``initial``.
         """
         if self.copies == 1:
-            return _scatter(initial, self.rows, updates, operation)
+            return fence(_scatter(initial, self.rows, updates, operation))
         if self.hot is None:
             return self._of_all(initial, updates, operation)
         width = initial.shape[1:]
         spare = _identities((_SLOTS * self.copies, *width), initial, operation)
         sums = _scatter(lax.concatenate(aligned(initial, spare), 0), self.rows, updates, operation)
+        # XLA would move what reads the sums into the operand of a scatter.
+        sums = fence(sums)
         folded = _folded(sums[self.size :].reshape(_SLOTS, self.copies, *width), operation)
-        beyond = lax.full_like(self.hot, sums.shape[0])
-        is_free = lax.ge(self.hot, lax.full_like(self.hot, self.size))
-        hot = lax.select(is_free, beyond, self.hot)
-        return _scatter(sums, hot, folded, operation)[: self.size]
+        # What reads the result takes the part of a hot destination from the table.
+        key = lax.iota(np.int32, self.size)
+        slot = _slot(key)
+        is_hot = lax.eq(_at(self.hot, slot), key)
+        shape = initial.shape
+        part = lax.select(
+            lax.broadcast_in_dim(is_hot, shape, (0,)),
+            _at(folded, slot),
+            _identities(shape, initial, operation),
+        )
+        return _combined(sums[: self.size], part, operation)
 
     def _of_all(self, initial: jax.Array, updates: jax.Array, operation: Operation) -> jax.Array:
         width = initial.shape[1:]
         sums = _identities((self.size * self.copies, *width), initial, operation)
         sums = _scatter(sums, self.rows, updates, operation)
         folded = _folded(sums.reshape(self.size, self.copies, *width), operation)
-        return lax.max(initial, folded) if operation == "max" else lax.add(initial, folded)
+        return _combined(initial, folded, operation)
+
+
+def _combined(a: jax.Array, b: jax.Array, operation: Operation) -> jax.Array:
+    return lax.max(a, b) if operation == "max" else lax.add(a, b)
 
 
 def _power_of_two(limit: int) -> int:
@@ -133,7 +150,7 @@ def _in_turn(groups: jax.Array, copies: int) -> jax.Array:
 
 
 def _hot(keys: jax.Array, size: int) -> jax.Array:
-    """Returns the hot destination of each slot, and ``size`` for a slot without one.
+    """Returns the hot destination of each slot, and -1 for a slot without one.
 
     Of several for one slot, the greatest has it, and the others have no replicas.
     """
@@ -142,17 +159,15 @@ def _hot(keys: jax.Array, size: int) -> jax.Array:
     starts = np.linspace(0, n, _SAMPLE, endpoint=False, dtype=np.int64)
     places = starts + np.random.default_rng(0).integers(0, max(1, n // _SAMPLE), _SAMPLE)
     sample = _at(keys, lax.full_like(keys, 0, shape=(_SAMPLE,)) + places.astype(np.int32))
-    pairs = (_SAMPLE, _SAMPLE)
-    equal = lax.eq(
-        lax.broadcast_in_dim(sample, pairs, (0,)), lax.broadcast_in_dim(sample, pairs, (1,))
-    )
-    number = lax.reduce_sum(lax.convert_element_type(equal, np.int32), (1,))
-    is_hot = lax.ge(number, lax.full_like(number, _OFTEN))
-    is_hot = lax.bitwise_and(is_hot, lax.lt(sample, lax.full_like(sample, size)))
-    none = lax.full_like(sample, -1)
-    empty = lax.full_like(sample, -1, shape=(_SLOTS,))
-    found = _scatter(empty, _slot(sample), lax.select(is_hot, sample, none), "max")
-    return lax.select(lax.lt(found, lax.full_like(found, 0)), lax.full_like(found, size), found)
+    sample = lax.sort(sample)
+    # A key that is there often is that of another place, as many places on.
+    later = lax.pad(sample[_OFTEN - 1 :], np.int32(size), [(0, _OFTEN - 1, 0)])
+    is_hot = lax.bitwise_and(lax.eq(sample, later), lax.lt(sample, lax.full_like(sample, size)))
+    hot = lax.select(is_hot, sample, lax.full_like(sample, -1))
+    shape = (_SLOTS, _SAMPLE)
+    hot, slots = (lax.broadcast_in_dim(each, shape, (1,)) for each in (hot, _slot(sample)))
+    is_own = lax.eq(slots, lax.broadcasted_iota(np.int32, shape, 0))
+    return lax.reduce_max(lax.select(is_own, hot, lax.full_like(hot, -1)), (1,))
 
 
 def _slot(keys: jax.Array) -> jax.Array:
@@ -166,7 +181,7 @@ def _slot(keys: jax.Array) -> jax.Array:
 
 
 def _at(values: jax.Array, positions: jax.Array) -> jax.Array:
-    """Returns the elements of a vector at positions that are in it."""
+    """Returns the rows of an array at positions that are in it."""
     result: jax.Array = values.at[positions].get(mode="promise_in_bounds")
     return result
 

@@ -45,9 +45,11 @@ def sort_keys(values: jax.Array) -> jax.Array:
         return raw ^ sign  # type: ignore[no-any-return]
     magnitude = raw & (sign - unsigned.type(1))
     infinity = np.array(np.inf, values.dtype).view(unsigned)[()]
-    keys = jnp.where(raw == magnitude, raw | sign, raw ^ ones)
-    keys = jnp.where(magnitude == 0, sign, keys)
-    return jnp.where(magnitude > infinity, ones, keys)
+    # Not jnp.where: each would be a function of its own in the program.
+    ones, signs = (jnp.broadcast_to(word, raw.shape) for word in (ones, sign))
+    keys = jax.lax.select(raw == magnitude, raw | signs, raw ^ ones)
+    keys = jax.lax.select(magnitude == 0, signs, keys)
+    return jax.lax.select(magnitude > infinity, ones, keys)
 
 
 def constant(value: int, dtype: np.dtype[Any]) -> Any:

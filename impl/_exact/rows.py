@@ -21,7 +21,6 @@ import numpy as np
 from jax import lax
 from jax.lax import GatherScatterMode, ScatterDimensionNumbers
 
-from impl._core.numerics import fence
 from impl._core.replicas import Replicas
 from impl._exact import grid
 from impl._exact.grid import Digits
@@ -127,8 +126,7 @@ def add_rows(
     # What is dropped may take any exponent.
     own = exponent.at[keys].get(mode="clip")
     pairs = zip(_integers(initial, exponent), _integers(updates, own), strict=True)
-    # XLA would move what reads a sum into the operand of a scatter.
-    sums = [fence(replicas.scatter(total, digit, "add")) for total, digit in pairs]
+    sums = [replicas.scatter(total, digit, "add") for total, digit in pairs]
     return total(sums, exponent, dtype, keys.shape[0] + 1).reshape(operand.shape)
 
 

@@ -51,6 +51,7 @@ def scan(
     reverse: bool = False,
     positions: bool = False,
     widened: Widened = accumulator,
+    lagged: int = 0,
 ) -> Parts:
     """Computes the blocked scan along the middle axis of [outer, n, inner].
 
@@ -63,11 +64,12 @@ def scan(
         reverse: Whether to fold from right to left.
         positions: Whether the position of each element is one more part, as int32.
         widened: From the dtype of a part to that in which it is combined.
+        lagged: How many of the parts come one step later than they are stored; the first is 0.
 
     Returns:
         These parts of the running folds.
     """
-    return _Scan(combine, block, reverse, results, positions, widened, launch).run(parts)
+    return _Scan(combine, block, reverse, results, positions, widened, lagged, launch).run(parts)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,6 +82,7 @@ class _Scan:
     results: tuple[int, ...]
     positions: bool
     widened: Widened
+    lagged: int
     launch: Launch
 
     def run(self, parts: Parts) -> Parts:
@@ -91,7 +94,9 @@ class _Scan:
 
     def carries(self, members: Parts) -> Parts:
         """Returns what comes before each member of a level; for the first of all, anything."""
-        plain = dataclasses.replace(self, results=tuple(range(len(members))), positions=False)
+        plain = dataclasses.replace(
+            self, results=tuple(range(len(members))), positions=False, lagged=0
+        )
         tiles = _Tiles.of(plain, members)
         carries = None if tiles.count == 1 else plain.carries(tiles.totals(members))
         return tiles.scan(members, carries, before=True)
@@ -227,8 +232,13 @@ class _Place:
     def load(self, refs: Any) -> Parts:
         """Returns the tile's elements as blocks of the lowest level."""
         offsets, inside, step = self._elements()
-        load = self._how.launch.load
-        parts = tuple(load(ref.at[offsets], mask=inside, other=0) for ref in refs)
+        load, lagged, (_, n, inner) = self._how.launch.load, self._how.lagged, self._tiles.shape
+        lag = -1 if self._how.reverse else 1
+        known = inside & (step >= lag) & (step < n + lag)
+        parts = tuple(
+            load(ref.at[offsets - lag * inner], mask=known, other=0) for ref in refs[:lagged]
+        )
+        parts += tuple(load(ref.at[offsets], mask=inside, other=0) for ref in refs[lagged:])
         parts = tuple(part.astype(self._how.widened(part.dtype)) for part in parts)
         return (*parts, jnp.broadcast_to(step, offsets.shape)) if self._how.positions else parts
 

@@ -146,7 +146,7 @@ def _most_frequent(keys: jax.Array, n: int, *, members: int, is_float: bool) -> 
 
 def _partner(cube: jax.Array, axis: int) -> jax.Array:
     """Returns the other element of the two along an axis: their sum less the one."""
-    return jnp.sum(cube, axis=axis, keepdims=True, dtype=cube.dtype) - cube  # type: ignore[no-any-return]
+    return jnp.sum(cube, axis=axis, keepdims=True, dtype=cube.dtype) - cube
 
 
 def _joined(left: _Runs, right: _Runs, *, is_float: bool) -> _Runs:

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -32,11 +32,23 @@ def sums_xla(
     # Without the barrier XLA computes indices and weights again for every column.
     indices, weights = jax.lax.optimization_barrier((indices, weights))
 
-    def term(k: int) -> jax.Array:
-        inside, rows = _read(values, indices[:, :, k : k + 1], size)
-        return jnp.where(inside, product(rows, weights[:, :, k : k + 1]), 0)
+    of_taps = [jnp.split(part, taps, axis=2) for part in (indices, weights)]
+    return _sum_of_taps(values, of_taps[0], of_taps[1], size)
 
-    return functools.reduce(jnp.add, map(term, range(taps)))
+
+def _sum_of_taps(
+    values: jax.Array,
+    indices: Sequence[jax.Array],
+    weights: Sequence[jax.Array],
+    size: int,
+) -> jax.Array:
+    """Computes the sums from the indices and weights of each tap, of shape [outer, n, 1]."""
+
+    def term(index: jax.Array, weight: jax.Array) -> jax.Array:
+        inside, rows = _read(values, index, size)
+        return jnp.where(inside, product(rows, weight), 0)
+
+    return functools.reduce(jnp.add, map(term, indices, weights))
 
 
 def sums_cpu(
@@ -54,10 +66,11 @@ def sums_cpu(
         inside = (indices >= 0) & (indices < size)
         return jnp.where(inside, indices, -1), jnp.where(inside, weights, 0)
 
-    indices, weights = jax.lax.cond(
-        indices[0, 0, 0] < size, lambda *both: both, masked, indices, weights
-    )
-    return sums_xla(values, weights, indices, size=size)
+    # One tap after another, so that a loop over positions reads neighbours.
+    operands = (jnp.moveaxis(part, 2, 0) for part in (indices, weights))
+    by_tap = jax.lax.cond(indices[0, 0, 0] < size, lambda *both: both, masked, *operands)
+    of_taps = [[tap[..., None] for tap in part] for part in by_tap]
+    return _sum_of_taps(values, of_taps[0], of_taps[1], size)
 
 
 def values_by_scatter(

@@ -189,7 +189,7 @@ def _result(x: jax.Array, w: jax.Array, window: ConvolutionWindow, dot: Dot) -> 
 
         def add(total: jax.Array, first: Any, count: int) -> jax.Array:
             columns = _read(images, window, first, count)
-            factor = jax.lax.dynamic_slice_in_dim(factors, first * inputs, count * inputs, 2)
+            factor = _taken(factors, first * inputs, count * inputs, 2)
             return total + dot(factor, columns)
 
         shape = (window.groups, outputs, images.shape[0] * window.positions)
@@ -250,7 +250,7 @@ def _image(y: jax.Array, w: jax.Array, window: ConvolutionWindow, dot: Dot) -> j
         columns = _channels_first(results, window.groups)
 
         def add(total: jax.Array, first: Any, count: int) -> jax.Array:
-            factor = jax.lax.dynamic_slice_in_dim(factors, first * inputs, count * inputs, 1)
+            factor = _taken(factors, first * inputs, count * inputs, 1)
             products = dot(factor, columns).reshape(window.groups, count, inputs, n, *block_sizes)
             for number in range(count):
                 start: list[Any] = [0, 0, 0]
@@ -322,13 +322,25 @@ def _tap_offset(window: ConvolutionWindow, tap: Any) -> list[Any]:
 def _read(images: jax.Array, window: ConvolutionWindow, first: Any, count: int) -> jax.Array:
     """Reads a few taps of padded images: [groups, taps * inputs, n * positions]."""
     sizes = [(o - 1) * s + 1 for o, s in zip(window.result, window.stride, strict=True)]
-    strided = [slice(None, None, s) for s in window.stride]
+    strides = (1, 1, *window.stride)
     parts = []
     for number in range(count):
         start = [0, 0, *_tap_offset(window, first + number)]
-        part = jax.lax.dynamic_slice(images, start, (*images.shape[:2], *sizes))
-        parts.append(_channels_first(part[(..., *strided)], window.groups))
+        if isinstance(first, int):
+            end = [*images.shape[:2], *map(sum, zip(start[2:], sizes, strict=True))]
+            part = jax.lax.slice(images, start, end, strides)
+        else:
+            part = jax.lax.dynamic_slice(images, start, (*images.shape[:2], *sizes))
+            part = jax.lax.slice(part, [0] * part.ndim, part.shape, strides)
+        parts.append(_channels_first(part, window.groups))
     return parts[0] if count == 1 else jnp.concatenate(parts, 1)
+
+
+def _taken(array: jax.Array, start: Any, count: int, axis: int) -> jax.Array:
+    """Returns a part of an axis."""
+    if isinstance(start, int):
+        return jax.lax.slice_in_dim(array, start, start + count, axis=axis)
+    return jax.lax.dynamic_slice_in_dim(array, start, count, axis)
 
 
 def _channels_first(images: jax.Array, groups: int) -> jax.Array:
@@ -375,5 +387,8 @@ def _by_block(
 
     A block of images stays in the cache, and all images would not.
     """
-    out: jax.Array = jax.lax.map(function, _blocks(images, window, positions))
+    blocks = _blocks(images, window, positions)
+    if blocks.shape[0] == 1:  # XLA would remove the loop.
+        return function(images)
+    out: jax.Array = jax.lax.map(function, blocks)
     return out.reshape(-1, *out.shape[2:])

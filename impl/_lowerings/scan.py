@@ -51,9 +51,23 @@ def block_length() -> int:
     return int(spec.load().orders["blocked_scan"].parameters["block"])
 
 
+def shifted(values: jax.Array, *, reverse: bool) -> jax.Array:
+    """Returns the value before each along the middle axis, and 1 before the first.
+
+    With ``reverse``, returns the value after each, and 1 after the last.
+    """
+    if values.shape[1] == 0:
+        return values
+    end = jnp.ones_like(values[:, :1])
+    ends = (values[:, 1:], end) if reverse else (end, values[:, :-1])
+    return jnp.concatenate(ends, axis=1)
+
+
 @on_parts
-def ordered_xla(parts: Parts, *, by: Running, reverse: bool = False) -> Parts:
+def ordered_xla(parts: Parts, *, by: Running, reverse: bool = False, lagged: bool = False) -> Parts:
     """Computes the spec's blocked scan by operations on whole arrays."""
+    if lagged:
+        parts = _without_lag(parts, reverse=reverse)
     return _whole_arrays(parts, by, reverse=reverse)
 
 
@@ -61,6 +75,13 @@ def _whole_arrays(parts: Parts, by: Running, *, reverse: bool) -> Parts:
     combine = _combine(by, parts, product)
     dear = by == "logaddexp"
     return scan_blocks.scan(parts, combine, block_length(), reverse=reverse, dear=dear)
+
+
+def _without_lag(parts: Parts, *, reverse: bool) -> Parts:
+    """Returns the parts of a recurrence with each factor at the step that uses it."""
+    half = len(parts) // 2
+    factors = (shifted(part, reverse=reverse) for part in parts[:half])
+    return (*factors, *parts[half:])
 
 
 def _combine(by: Running, parts: Parts, product: Product) -> scan_blocks.Combine:
@@ -71,10 +92,13 @@ def _combine(by: Running, parts: Parts, product: Product) -> scan_blocks.Combine
 
 
 @on_narrow_parts
-def ordered_kernel(parts: Parts, *, by: Running, reverse: bool = False, launch: Launch) -> Parts:
+def ordered_kernel(
+    parts: Parts, *, by: Running, reverse: bool = False, lagged: bool = False, launch: Launch
+) -> Parts:
     """Computes the same by kernels, a tile of the array in each program."""
     if not scan_tiles.takes(parts):
         wide = tuple(convert(part, accumulator(part.dtype)) for part in parts)
+        wide = _without_lag(wide, reverse=reverse) if lagged else wide
         out = _whole_arrays(wide, by, reverse=reverse)
         return tuple(convert(part, parts[-1].dtype) for part in out)
     if launch.interpret:  # Here XLA for a CPU compiles the kernel, and might contract a product.
@@ -87,6 +111,7 @@ def ordered_kernel(parts: Parts, *, by: Running, reverse: bool = False, launch: 
         block=block_length(),
         results=tuple(range(first, len(parts))),
         reverse=reverse,
+        lagged=first if lagged else 0,
         launch=launch,
     )
 

@@ -33,6 +33,8 @@ def scan(
     *,
     reverse: bool = False,
     dear: bool = False,
+    identity: jax.Array | None = None,
+    prepare: Callable[[Parts], Parts] | None = None,
     fences_hold: bool = FENCES_HOLD,
 ) -> Parts:
     """Computes the blocked scan along the middle axis of [outer, n, inner].
@@ -43,37 +45,64 @@ def scan(
         block: The members of a block.
         reverse: Whether to fold from right to left.
         dear: Whether combining costs much more than loading.
+        identity: What changes no part that it is combined with, if there is such a number. Where a
+            member takes no part, it then takes this, which is faster for some operations.
+        prepare: Makes what is scanned of the parts, where it is used, so that no array holds it. It
+            takes and returns arrays [outer, n] or [outer, n, inner].
         fences_hold: Whether the compiler fuses nothing across a fence.
 
     Returns:
         The running folds.
     """
-    levels = _Levels(combine, block, reverse, dear, fences_hold)
+    levels = _Levels(combine, block, reverse, dear, identity, fences_hold)
     shape = parts[0].shape
     # XLA might copy an array to drop a last axis of length 1, so it is dropped here.
     arrays = tuple(part.reshape(shape[: 2 + (shape[2] > 1)]) for part in parts)
-    if fences_hold:
-        out = tuple(map(fence, levels.scan(tuple(map(fence, arrays)))))
-    else:
-        out = _apart(levels.scan, arrays)
+
+    def folds(parts: Parts) -> Parts:
+        return levels.scan(parts if prepare is None else prepare(parts))
+
+    out = _apart(folds, arrays, fences_hold)
     return tuple(part.reshape(shape) for part in out)
 
 
-def _apart(function: Callable[[Parts], Parts], parts: Parts) -> Parts:
-    """Calls a function in a branch of a conditional, which XLA fuses with nothing outside.
-
-    The results have the types of the parts.
-    """
+def _apart(function: Callable[[Parts], Parts], parts: Parts, fences_hold: bool) -> Parts:
+    """Calls a function that XLA fuses with nothing outside: in fences, or in a conditional."""
+    if fences_hold:
+        return tuple(map(fence, function(tuple(map(fence, parts)))))
     corner = jax.lax.slice(parts[0], (0,) * parts[0].ndim, (1,) * parts[0].ndim)
     number = corner.reshape(()).astype(jnp.int32)
     # The product of neighbours is even, which XLA does not know.
     always = (number * (number + 1)) & 1 == 0
 
     def never(parts: Parts) -> Parts:
-        return tuple(vary_like(jnp.zeros(part.shape, part.dtype), *parts) for part in parts)
+        like = jax.eval_shape(function, parts)
+        return tuple(vary_like(jnp.zeros(part.shape, part.dtype), *parts) for part in like)
 
     out: Parts = jax.lax.cond(always, function, never, tuple(vary_like(p, *parts) for p in parts))
     return out
+
+
+def _cut(part: jax.Array, block: int, *, reverse: bool = False) -> jax.Array:
+    """Returns [outer, n] or [outer, n, inner] with blocks as axis 1, the last one padded.
+
+    A single block has n members.
+    """
+    outer, n, *inner = part.shape
+    if n <= block:
+        return part.reshape(outer, 1, n, *inner)
+    rest = (-n % block, 0) if reverse else (0, -n % block)
+    padded = jnp.pad(part, [(0, 0), rest, *[(0, 0)] * len(inner)]) if any(rest) else part
+    return padded.reshape(outer, -1, block, *inner)
+
+
+def _joined(part: jax.Array, shape: tuple[int, ...], *, reverse: bool = False) -> jax.Array:
+    """Returns the array of ``shape`` that ``_cut`` has cut."""
+    whole = part.reshape(shape[0], -1, *shape[2:])
+    rest = whole.shape[1] - shape[1]
+    if not rest:
+        return whole
+    return whole[:, rest:] if reverse else whole[:, : shape[1]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,52 +113,39 @@ class _Levels:
     block: int
     reverse: bool
     dear: bool
+    identity: jax.Array | None
     fences_hold: bool
 
     def scan(self, parts: Parts) -> Parts:
         """Returns the running folds of the elements."""
         shape = parts[0].shape
-        blocks = tuple(map(self._cut, parts))
+        blocks = tuple(_cut(part, self.block, reverse=self.reverse) for part in parts)
         if blocks[0].shape[1] == 1:
             local, _ = self._folds(blocks, before=False, with_totals=False)
         else:
             local, totals = self._folds(blocks, before=False, with_totals=True)
-            carries = self._carries(totals) if self.fences_hold else _apart(self._carries, totals)
+            carries = self._above(totals)
             combined = self.combine(self._spread(carries, blocks[0]), local)
             local = self._where(self._number(blocks[0], 1) == 0, local, combined)
-        return tuple(self._joined(part, shape) for part in local)
+        return tuple(_joined(part, shape, reverse=self.reverse) for part in local)
+
+    def _above(self, totals: Parts) -> Parts:
+        """Returns the carries of blocks; XLA computes their totals once."""
+        return self._carries(totals) if self.fences_hold else _apart(self._carries, totals, False)
 
     def _carries(self, members: Parts) -> Parts:
         """Returns what is combined with each member; for the first of all, anything."""
         shape = members[0].shape
-        blocks = tuple(map(self._cut, members))
+        blocks = tuple(_cut(part, self.block, reverse=self.reverse) for part in members)
         if blocks[0].shape[1] == 1:
             before, _ = self._folds(blocks, before=True, with_totals=False)
         else:
             before, totals = self._folds(blocks, before=True, with_totals=True)
-            above = self._carries(totals) if self.fences_hold else _apart(self._carries, totals)
-            carries = self._spread(above, blocks[0])
+            carries = self._spread(self._above(totals), blocks[0])
             combined = self.combine(carries, before)
             combined = self._where(self._number(blocks[0], 1) == 0, before, combined)
             before = self._where(self._number(blocks[0], 2) == 0, carries, combined)
-        return tuple(fence(self._joined(part, shape)) for part in before)
-
-    def _cut(self, part: jax.Array) -> jax.Array:
-        """Returns [outer, n] or [outer, n, inner] with blocks as axis 1, padded."""
-        outer, n, *inner = part.shape
-        if n <= self.block:
-            return part.reshape(outer, 1, n, *inner)
-        rest = (-n % self.block, 0) if self.reverse else (0, -n % self.block)
-        padded = jnp.pad(part, [(0, 0), rest, *[(0, 0)] * len(inner)]) if any(rest) else part
-        return padded.reshape(outer, -1, self.block, *inner)
-
-    def _joined(self, part: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-        """Returns the array that ``_cut`` has cut."""
-        whole = part.reshape(shape[0], -1, *shape[2:])
-        rest = whole.shape[1] - shape[1]
-        if not rest:
-            return whole
-        return whole[:, rest:] if self.reverse else whole[:, : shape[1]]
+        return tuple(fence(_joined(part, shape, reverse=self.reverse)) for part in before)
 
     def _spread(self, carries: Parts, like: jax.Array) -> Parts:
         """Returns the carry of each block at each of its members."""
@@ -164,7 +180,11 @@ class _Levels:
         for place, column in enumerate(columns[1:], 1):
             takes_part = number > place if before else number >= place
             wide = tuple(jnp.broadcast_to(part, shape) for part in column)
-            fold = self._where(takes_part, self.combine(fold, wide), fold)
+            if self.identity is None:
+                fold = self._where(takes_part, self.combine(fold, wide), fold)
+            else:
+                none = (jnp.broadcast_to(self.identity, shape),) * len(wide)
+                fold = self.combine(fold, self._where(takes_part, wide, none))
         if not with_totals:
             return fold, ()
         totals = functools.reduce(self.combine, columns)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core.numerics import accumulator, convert
+from impl._core.numerics import accumulator, convert, highest, lowest
 from impl._core.reductions import ReductionName
 from impl._core.scan_combines import Parts, later_extreme
 from impl._core.sort_keys import sort_keys
@@ -37,36 +37,35 @@ def extreme_keys(by: ReductionName, values: jax.Array) -> jax.Array:
 def extreme_cpu(values: jax.Array, *, by: ReductionName) -> tuple[jax.Array, jax.Array]:
     """Returns running extremes and the last position of each, by two blocked scans.
 
-    The second scan finds the last position of an element that equals the extreme, and the sign of
-    that element, since a maximum of -0 and 0 may be either.
+    The second finds the last position of an element that equals the extreme at its place.
     """
-    positions = jax.lax.broadcasted_iota(jnp.int32, values.shape, 1)
     if values.size == 0:
-        return values, positions
-    if values.shape[1] > _LONGEST:
-        return extreme_xla(values, by=by)
-    function = jnp.minimum if by == "min" else jnp.maximum
-
-    def combine(earlier: Parts, later: Parts) -> Parts:
-        return (function(earlier[0], later[0]),)
-
-    def latest(earlier: Parts, later: Parts) -> Parts:
-        return (jnp.maximum(earlier[0], later[0]),)
-
+        return values, jnp.zeros(values.shape, jnp.int32)
     wide = _wide(values)
-    (extremes,) = scan_blocks.scan((wide,), combine, block_length())
-    is_float = jnp.issubdtype(wide.dtype, jnp.floating)
-    reached = wide == extremes
-    if is_float:
-        reached |= jnp.isnan(wide)
-    marks = 2 * positions + jnp.signbit(wide) if is_float else positions
-    (marks,) = scan_blocks.scan((jnp.where(reached, marks, 0),), latest, block_length())
-    if is_float:
-        zeros = jnp.where(marks & 1 == 1, jnp.array(-0.0, wide.dtype), jnp.array(0.0, wide.dtype))
-        extremes, marks = jnp.where(extremes == 0, zeros, extremes), marks >> 1
-        # Either of two NaNs may be the greater one.
-        extremes = jnp.where(jnp.isnan(extremes), jnp.nan, extremes)
-    return convert(extremes, values.dtype), marks
+    (extremes,) = scan_blocks.scan(
+        (wide,),
+        functools.partial(later_extreme, by=by),
+        block_length(),
+        identity=lowest(wide.dtype) if by == "max" else highest(wide.dtype),
+    )
+    (positions,) = scan_blocks.scan((wide, extremes), _later, block_length(), prepare=_reached)
+    return convert(extremes, values.dtype), positions
+
+
+def _reached(parts: Parts) -> Parts:
+    """Returns the position of each element that equals the extreme at its place, else -1."""
+    values, extremes = parts
+    reached = jax.lax.eq(values, extremes)
+    if jnp.issubdtype(values.dtype, jnp.floating):
+        reached = jax.lax.bitwise_or(reached, jax.lax.ne(values, values))
+    positions = jax.lax.broadcasted_iota(jnp.int32, values.shape, 1)
+    return (jax.lax.select(reached, positions, jax.lax.full_like(positions, -1)),)
+
+
+def _later(earlier: Parts, later: Parts) -> Parts:
+    """Returns the later of two positions, of which -1 is none."""
+    is_none = jax.lax.lt(later[0], jax.lax.full_like(later[0], 0))
+    return (jax.lax.select(is_none, earlier[0], later[0]),)
 
 
 def extreme_xla(values: jax.Array, *, by: ReductionName) -> tuple[jax.Array, jax.Array]:

@@ -251,13 +251,14 @@ def _add_integers(operand: jax.Array, indices: jax.Array, updates: jax.Array) ->
     """Adds integers, such as ones to be counted, without a contention for few destinations."""
     width = row_width(operand, indices)
     shape = () if width == 1 else (width,)
-    is_shared = operand.shape[0] == 1 and indices.shape[2] == 1
-    keys = (
-        within(indices.reshape(-1), operand.shape[1])
-        if is_shared
-        else flat_offsets(operand, indices)
-    )
-    keys, initial = keys.astype(jnp.int32), operand.reshape(-1, *shape)
+    if operand.shape[0] == indices.shape[2] == 1:
+        size = operand.shape[1]
+        keys = within(indices.reshape(-1), size).astype(jnp.int32)
+        # As a sum of floats with these indices tells them, so that XLA computes them once.
+        keys = jnp.where((keys >= 0) & (keys <= size - 1), keys, size)
+    else:
+        keys = flat_offsets(operand, indices)
+    initial = operand.reshape(-1, *shape)
     replicas = Replicas.of(keys, initial.shape[0], width=width)
     return replicas.scatter(initial, updates.reshape(-1, *shape), "add").reshape(operand.shape)
 

@@ -18,6 +18,9 @@ from impl._kernels import select_kth as kernels
 from impl._kernels.launch import MAX_ELEMENTS, Launch
 from impl._lowerings._common import axis_to_rows, map_row_blocks
 
+#: Up to so many elements, a CPU sorts: the program is the half of that of a loop over bits.
+_FEW = 4096
+
 #: From values [rows, n] and a rank for each row to a position of the element of that rank.
 FindPosition = Callable[[jax.Array, jax.Array], jax.Array]
 
@@ -27,6 +30,8 @@ def ordered_cpu(values: jax.Array, ranks: jax.Array) -> jax.Array:
     outer, _, inner = values.shape
     if values.size == 0:
         return jnp.zeros((outer, 1, inner), jnp.int32)
+    if values.size <= _FEW:
+        return _position_of_kth(values, ranks, _by_sorting)
 
     def block(rows: jax.Array, ranks: jax.Array) -> jax.Array:
         return _by_bits(rows, ranks[:, 0])[:, None]
@@ -64,6 +69,18 @@ def _position_of_kth(values: jax.Array, ranks: jax.Array, find: FindPosition) ->
 def _by_bits(rows: jax.Array, ranks: jax.Array) -> jax.Array:
     keys = sort_keys(rows)
     return _first_position(keys, _kth_key(keys, ranks))
+
+
+def _by_sorting(rows: jax.Array, ranks: jax.Array) -> jax.Array:
+    keys = sort_keys(rows)
+    place = jax.lax.broadcasted_iota(jnp.int32, keys.shape, 1)
+    # The k-th key is the greatest of the first k.
+    is_before = jax.lax.lt(place, jax.lax.broadcast_in_dim(ranks, keys.shape, (0,)))
+    ordered = jax.lax.sort(keys, dimension=1)
+    kept = jax.lax.select(is_before, ordered, jax.lax.full_like(ordered, 0))
+    target = jax.lax.broadcast_in_dim(jax.lax.reduce_max(kept, (1,)), keys.shape, (0,))
+    beyond = jax.lax.full_like(place, keys.shape[1])
+    return jax.lax.reduce_min(jax.lax.select(jax.lax.eq(keys, target), place, beyond), (1,))
 
 
 def _kth_key(keys: jax.Array, ranks: jax.Array) -> jax.Array:

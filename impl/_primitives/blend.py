@@ -112,7 +112,9 @@ _by_scatter = functools.partial(functools.partial, lowerings.values_by_scatter)
 _values_atomic = scatter_accumulate.sums_of_products["atomic"].map(_by_scatter)
 _values_ordered = scatter_accumulate.sums_of_products["ordered"].map(_by_scatter)
 _weights = _common.Lowerings(lowerings.weights_cpu, lowerings.weights_xla, lowerings.weights_xla)
-_sums = _common.Lowerings(lowerings.sums_cpu, lowerings.sums_xla, lowerings.sums_xla)
+_sums = _common.Lowerings(
+    lowerings.sums_cpu, lowerings.sums_xla, lowerings.sums_xla, cpu_isolates=True
+)
 
 
 def _new_primitive(

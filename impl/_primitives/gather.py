@@ -14,7 +14,6 @@ import jax.numpy as jnp
 from jax.interpreters import ad, batching, mlir, xla
 
 from impl._core import jax_internals
-from impl._core.axes import within
 from impl._core.jax_internals import Primitive
 from impl._core.shard_axes import aligned, vary_like
 from impl._lowerings import _partitioning
@@ -55,12 +54,17 @@ def _lower(operand: jax.Array, indices: jax.Array) -> jax.Array:
         operand = jnp.zeros((operand.shape[0], 1, operand.shape[2]), operand.dtype)
         size = 1
         indices = jnp.ones_like(indices)
-    if indices.dtype.itemsize != 4:
-        # A wide index out of range could equal one in range in 32 bits, and narrow indices may not
-        # hold the size.
-        indices = within(indices, size)
-    # jnp.take and jnp.take_along_axis would first wrap negative indices, which are out of range
-    # here. Along an axis where the indices have one element, all of the operand share it.
+    # A narrow dtype may not hold the size.
+    index = indices if indices.dtype.itemsize >= 4 else indices.astype(jnp.int32)
+    zeros = jax.lax.full_like(index, 0)
+    is_small = jax.lax.lt(index, jax.lax.full_like(index, size))
+    inside = jax.lax.bitwise_and(jax.lax.ge(index, zeros), is_small)
+    index = jax.lax.select(inside, index, zeros)
+    if index.dtype.itemsize > 4 and size < jnp.iinfo(jnp.int32).max:
+        index = index.astype(jnp.int32)
+    # jnp.take and jnp.take_along_axis would wrap negative indices, and lax.gather would find what
+    # is out of range by a reduction. Along an axis where the indices have one element, all of the
+    # operand share it.
     batch = tuple(axis for axis in (0, 2) if indices.shape[axis] > 1)
     numbers = jax.lax.GatherDimensionNumbers(
         offset_dims=tuple(axis for axis in (0, 2) if axis not in batch),
@@ -69,9 +73,22 @@ def _lower(operand: jax.Array, indices: jax.Array) -> jax.Array:
         operand_batching_dims=batch,
         start_indices_batching_dims=tuple(axis if 0 in batch else 1 for axis in batch),
     )
-    shape = (n for axis, n in enumerate(indices.shape) if axis in (1, *batch))
-    sizes = (1 if 0 in batch else operand.shape[0], 1, 1 if 2 in batch else operand.shape[2])
-    return jax.lax.gather(operand, indices.reshape(*shape, 1), numbers, sizes, mode="fill")
+    shape = tuple(n for axis, n in enumerate(index.shape) if axis in (1, *batch))
+    sizes = (1 if 0 in batch else outer, 1, 1 if 2 in batch else inner)
+    starts = index.reshape(*shape, 1)
+    out = jax.lax.gather(operand, starts, numbers, sizes, mode="promise_in_bounds")
+    fill = jax.lax.full_like(out, _fill_value(out.dtype))
+    return jax.lax.select(jnp.broadcast_to(inside, out.shape), out, fill)
+
+
+def _fill_value(dtype: Any) -> Any:
+    """Returns what ``jax.numpy`` reads out of range."""
+    if jnp.issubdtype(dtype, jnp.inexact):
+        return jnp.nan
+    if dtype == jnp.bool_:
+        return True
+    info = jnp.iinfo(dtype)
+    return info.min if info.min < 0 else info.max
 
 
 def _lower_as_bits(operand: jax.Array, indices: jax.Array) -> jax.Array:

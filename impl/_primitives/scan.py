@@ -44,7 +44,12 @@ def scan(
 
 
 def recurrence(
-    factors: jax.Array, terms: jax.Array, *, decision: Decision, reverse: bool = False
+    factors: jax.Array,
+    terms: jax.Array,
+    *,
+    decision: Decision,
+    reverse: bool = False,
+    lagged: bool = False,
 ) -> jax.Array:
     """Computes ``h`` where ``h[i] = factors[i] * h[i - 1] + terms[i]`` and ``h[0] = terms[0]``.
 
@@ -56,24 +61,15 @@ def recurrence(
         terms: Of that shape and dtype.
         decision: The decision of this call.
         reverse: Whether to start at the end, with ``h[i + 1]`` instead of ``h[i - 1]``.
+        lagged: Whether each factor is that of the step before.
     """
     operands = aligned(factors, terms)
-    return primitives["affine"].bind(*operands, decision=decision, reverse=reverse)  # type: ignore[no-any-return]
+    return primitives["affine"].bind(  # type: ignore[no-any-return]
+        *operands, decision=decision, reverse=reverse, lagged=lagged
+    )
 
 
-def _shifted(values: jax.Array, *, reverse: bool) -> jax.Array:
-    """Returns the value before each along the middle axis, and 1 before the first.
-
-    With ``reverse``, returns the value after each, and 1 after the last.
-    """
-    if values.shape[1] == 0:
-        return values
-    end = jnp.ones_like(values[:, :1])
-    ends = (values[:, 1:], end) if reverse else (end, values[:, :-1])
-    return jnp.concatenate(ends, axis=1)
-
-
-def _abstract(values: Any, *others: Any, decision: Decision, reverse: bool) -> Any:
+def _abstract(values: Any, *others: Any, **_: Any) -> Any:
     return values.update(weak_type=False)
 
 
@@ -134,7 +130,7 @@ def _jvp_of_product(primals: Any, tangents: Any, *, decision: Decision, reverse:
     out = scan(values, decision=decision, by="mul", reverse=reverse)
     if type(dot) is ad.Zero:
         return out, _common.zero_tangent(out)
-    terms = multiply(_shifted(out, reverse=reverse), dot)
+    terms = multiply(lowerings.shifted(out, reverse=reverse), dot)
     return out, recurrence(values, terms, decision=decision, reverse=reverse)
 
 
@@ -144,7 +140,7 @@ def _jvp_of_logaddexp(primals: Any, tangents: Any, *, decision: Decision, revers
     if type(dot) is ad.Zero:
         return out, _common.zero_tangent(out)
     # The fraction of each sum that comes from the sum before it, and from its own value.
-    factors = _fraction(_shifted(out, reverse=reverse), out)
+    factors = _fraction(lowerings.shifted(out, reverse=reverse), out)
     terms = multiply(_fraction(values, out), dot)
     return out, recurrence(factors, terms, decision=decision, reverse=reverse)
 
@@ -157,14 +153,20 @@ def _fraction(part: jax.Array, total: jax.Array) -> jax.Array:
     return jnp.where(is_zero, 0, jnp.exp(difference))
 
 
-def _jvp_of_recurrence(primals: Any, tangents: Any, *, decision: Decision, reverse: bool) -> Any:
+def _jvp_of_recurrence(
+    primals: Any, tangents: Any, *, decision: Decision, reverse: bool, lagged: bool
+) -> Any:
     (factors, terms), (factors_dot, terms_dot) = primals, tangents
+    if lagged:
+        factors = lowerings.shifted(factors, reverse=reverse)
+        if type(factors_dot) is not ad.Zero:
+            factors_dot = lowerings.shifted(factors_dot, reverse=reverse)
     out = recurrence(factors, terms, decision=decision, reverse=reverse)
     if all(type(tangent) is ad.Zero for tangent in tangents):
         return out, _common.zero_tangent(out)
     total = None if type(terms_dot) is ad.Zero else terms_dot
     if type(factors_dot) is not ad.Zero and out.shape[1] > 0:
-        before = _shifted(out, reverse=reverse)
+        before = lowerings.shifted(out, reverse=reverse)
         first = (slice(None), slice(-1, None) if reverse else slice(1))
         added = multiply(before.at[first].set(0), factors_dot)  # The first factor is not used.
         total = added if total is None else total + added
@@ -174,13 +176,15 @@ def _jvp_of_recurrence(primals: Any, tangents: Any, *, decision: Decision, rever
 
 
 def _transpose_recurrence(
-    cotangent: Any, factors: Any, terms: Any, *, decision: Decision, reverse: bool
+    cotangent: Any, factors: Any, terms: Any, *, decision: Decision, reverse: bool, lagged: bool
 ) -> Any:
     if type(cotangent) is ad.Zero:
         return None, ad.Zero(terms.aval)
     cotangent = alert(cotangent, decision)
-    factors = _shifted(factors, reverse=not reverse)
-    return None, recurrence(factors, cotangent, decision=decision, reverse=not reverse)
+    if lagged:
+        factors = lowerings.shifted(factors, reverse=reverse)
+    out = recurrence(factors, cotangent, decision=decision, reverse=not reverse, lagged=True)
+    return None, out
 
 
 scan_p = primitives["add"]

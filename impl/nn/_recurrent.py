@@ -183,9 +183,12 @@ def elman(
 def lstm(gates: jax.Array, state: State, layer: Layer, rules: Rules) -> State:
     """Computes a step with an input gate, a forget gate, a cell gate and an output gate."""
     h, c = state
-    blocks = _blocks(gates + rules.product(h, layer.hidden), 4)
-    input_gate, forget_gate, output_gate = (jax.nn.sigmoid(blocks[i]) for i in (0, 1, 3))
-    c_new = forget_gate * convert(c, gates.dtype) + input_gate * jnp.tanh(blocks[2])
+    inputs = gates + rules.product(h, layer.hidden)
+    # Of all blocks, though it uses three: XLA on a CPU then computes it first, in vector code.
+    # Otherwise one loop reads so many parts of arrays that XLA cannot tell whether they overlap.
+    input_gate, forget_gate, _, output_gate = _blocks(jax.nn.sigmoid(inputs), 4)
+    cell_gate = jnp.tanh(_blocks(inputs, 4)[2])
+    c_new = forget_gate * convert(c, gates.dtype) + input_gate * cell_gate
     # The loop carries c in its own dtype, so h must come from the rounded c.
     c_rounded = convert(convert(c_new, c.dtype), gates.dtype)
     h_new = convert(output_gate * jnp.tanh(c_rounded), h.dtype)

@@ -8,6 +8,9 @@ import pytest
 import impl
 from impl.tests.support.bits import assert_same_bits, bits
 
+# They are made of ops, whose primitives have tests on every release of JAX.
+pytestmark = pytest.mark.once
+
 STORED = {"quint8": np.uint8, "qint8": np.int8, "qint32": np.int32}
 POINTS = {
     "quint8": (0, 3, 100, 255),

@@ -27,6 +27,7 @@ TERMS = {field.name: field.name for field in dataclasses.fields(Budget)} | {
     "rounds": "rounds of loops",
     "serial": "bytes moved by one program with a loop",
     "off": "of the estimated time of plain JAX",
+    "loads": "of the bytes that the library loads for each product",
 }
 _CONTRIBUTORS = 4
 _ENTRY = re.compile(r"^\[\[excess\]\]\n", re.MULTILINE)
@@ -197,6 +198,8 @@ def _terms(case: CostCase, cost: CaseCost) -> Iterator[tuple[str, float, float]]
             "rounds": on.rounds,
             "serial": on.serial,
         }
+        if case.library is not None and on.multiplication is not None:
+            values["loads"] = case.library / on.multiplication.intensity
     if off is not None and plain is not None:
         values["off"] = off.seconds / max(1e-9, plain.seconds)
     for term in TERMS:

@@ -25,6 +25,8 @@ class Budget:
         rounds: The rounds of XLA's loops with the mode on.
         serial: The bytes that kernels with a loop move in a single program, with the mode on.
         off: The time with the mode off, in that of plain JAX, as ``ProgramCost`` estimates it.
+        loads: The bytes that the kernel of a product loads for each of its products, with the mode
+            on, in those that the library loads.
     """
 
     launches: int | None = None
@@ -32,6 +34,7 @@ class Budget:
     rounds: int | None = None
     serial: int | None = None
     off: float | None = 1.0
+    loads: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +50,8 @@ class CostCase:
         plain: The same with JAX alone; None if JAX has nothing that does it.
         budget: The most that it may cost.
         rounds: The rounds of loops that XLA does not bound, by a part of their scope.
+        library: The floating-point operations of a library for each byte that it loads; None for
+            what is no product.
     """
 
     name: str
@@ -57,6 +62,7 @@ class CostCase:
     plain: Callable[..., Any] | None = None
     budget: Budget = Budget()
     rounds: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    library: float | None = None
 
 
 def floats(*dimensions: int, dtype: DTypeLike = jnp.float32) -> Shape:

@@ -54,9 +54,14 @@ def main(options: argparse.Namespace) -> int:
         if any(word in each.case for word in options.explain):
             print("\n".join(["", *table.explanation(each)]))
     made = {
-        each.case: table.data(each, budgets.exceeded(by_name()[each.case], each)) for each in found
+        each.case: table.data(
+            each, budgets.exceeded(by_name()[each.case], each), by_name()[each.case].library
+        )
+        for each in found
     }
     print("\n".join(["", *table.rows(made)]))
+    if any("products" in case for case in made.values()):
+        print("\n".join(["", *table.products(made)]))
     if options.write:
         table.write(made, list(by_name()), options.target)
         known = budgets.known_excesses()

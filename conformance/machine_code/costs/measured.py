@@ -19,6 +19,7 @@ from conformance.machine_code import (
 from conformance.machine_code.costs.case import CostCase
 from conformance.machine_code.device_programs import DeviceProgram, Dimensions
 from conformance.machine_code.hlo_costs import Account, Launch, Loop
+from conformance.machine_code.ptx_reader import Multiplication
 
 #: The profile with a deterministic path for every op.
 PROFILE = "complete"
@@ -39,6 +40,7 @@ class Kernel:
         loops: The loops in its code.
         loaded: The bytes that all threads load outside of loops, if no mask leaves one out.
         repeated: The bytes that a thread loads in each round of its loops.
+        multiplication: What a thread does to multiply.
     """
 
     programs: int | None = None
@@ -49,6 +51,7 @@ class Kernel:
     loops: int | None = None
     loaded: int | None = None
     repeated: int | None = None
+    multiplication: Multiplication | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,6 +84,17 @@ class ProgramCost:
         """The rounds of all loops; None if nothing bounds one."""
         counts = [loop.count for loop in self.loops]
         return None if None in counts else sum(count or 0 for count in counts)
+
+    @property
+    def multiplication(self) -> Multiplication | None:
+        """What a thread of the kernel that multiplies most does; None if no kernel of ours does."""
+        found = [
+            kernel.multiplication
+            for launch, kernel in self.parts
+            if launch.kind == "Pallas" and kernel.multiplication
+        ]
+        most = max(found, key=lambda each: each.products, default=None)
+        return most if most and most.products and most.loaded else None
 
     @property
     def serial(self) -> int:
@@ -179,7 +193,11 @@ def _kernel(launch: Launch, program: DeviceProgram, *, assembled: bool) -> Kerne
     once, repeated = ptx_reader.loads(code)
     threads = 32 * (kernel.programs or 0) * (kernel.warps or 0)
     kernel = dataclasses.replace(
-        kernel, loops=ptx_reader.loops(code), loaded=once * threads, repeated=repeated
+        kernel,
+        loops=ptx_reader.loops(code),
+        loaded=once * threads,
+        repeated=repeated,
+        multiplication=ptx_reader.multiplication(code),
     )
     ptxas = assembler.find_assembler() if assembled else None
     if ptxas is None:

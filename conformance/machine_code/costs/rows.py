@@ -15,6 +15,7 @@ from conformance.machine_code.costs.case import (
     Budget,
     CostCase,
     floats,
+    gradient,
     label,
     scaled,
 )
@@ -50,7 +51,48 @@ def cases() -> Iterator[CostCase]:
                     plain,
                     CUMULATIVE,
                 )
+        yield from _other_scans(scaled(4096, times), 4096)
         yield from _selections(scaled(4096, times), 4096)
+        yield _one_row(scaled(10_000_000, times))
+
+
+def _other_scans(rows: int, length: int) -> Iterator[CostCase]:
+    """Yields gradients of cumulative ops, and those of narrow floats and of complex numbers."""
+    size = label(rows, length)
+    for name in ("cumprod", "logcumsumexp"):
+        yield CostCase(
+            f"{name}-backward-{size}",
+            name,
+            "backward",
+            gradient(lambda x, name=name: getattr(impl, name)(x, -1)),
+            (floats(rows, length), floats(rows, length)),
+            gradient(_CUMULATIVE[name]),  # type: ignore[arg-type]
+            CUMULATIVE,
+        )
+    for name, dtype in (("cumsum", jnp.complex64), ("cummax", jnp.bfloat16)):
+        yield CostCase(
+            f"{name}-{size}-{jnp.dtype(dtype).name}",
+            name,
+            "forward",
+            lambda x, name=name: getattr(impl, name)(x, -1),
+            (floats(rows, length, dtype=dtype),),
+            _CUMULATIVE[name],
+            CUMULATIVE,
+        )
+
+
+def _one_row(length: int) -> CostCase:
+    """Returns a selection in a row that programs share."""
+    rank = length // 4
+    return CostCase(
+        f"kthvalue-{label(1, length)}",
+        "kthvalue",
+        "forward",
+        lambda x: impl.kthvalue(x, rank, -1),
+        (floats(1, length),),
+        lambda x: _at(x, rank - 1),
+        SELECTION,
+    )
 
 
 def _selections(rows: int, length: int) -> Iterator[CostCase]:

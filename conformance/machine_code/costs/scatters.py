@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -31,6 +32,9 @@ COUNT = Budget(launches=12, floors=3)
 #: The destinations, the contributions, and the width of each.
 _SIZES = ((100_000, 1_000_000, 1), (10_000, 100_000, 64), (1_000, 10_000_000, 1))
 
+#: The rows of the table of which the gradient is counted for 16 bits too.
+_WORDS = 50_000
+
 
 def cases() -> Iterator[CostCase]:
     """Yields the cases."""
@@ -39,7 +43,7 @@ def cases() -> Iterator[CostCase]:
             many = scaled(destinations, times) if destinations > 1_000 else destinations
             yield _index_add(many, scaled(count, times), width)
         yield _index_add(1, scaled(10_000_000, times), 1)
-        yield from _rows(scaled(50_000, times), scaled(65_536, times), 1024)
+        yield from _rows(scaled(_WORDS, times), scaled(65_536, times), 1024)
         yield from _others(scaled(100_000, times), scaled(1_000_000, times))
         yield from _counts(scaled(10_000_000, times))
 
@@ -59,33 +63,35 @@ def _index_add(destinations: int, count: int, width: int) -> CostCase:
 
 def _rows(words: int, tokens: int, width: int) -> Iterator[CostCase]:
     """Yields gradients of an embedding and of a selection of rows."""
-    size = label(words, tokens, width)
-    inputs = (floats(tokens, width), floats(words, width), ints(tokens))
-
-    def lookup(table: jax.Array, i: jax.Array) -> jax.Array:
-        return impl.nn.functional.embedding(i, table)
-
-    def plain(table: jax.Array, i: jax.Array) -> jax.Array:
-        return table[i]
-
+    yield _embedding(words, tokens, width, jnp.float32)
+    if words == _WORDS:
+        yield _embedding(words, tokens, width, jnp.bfloat16)
     yield CostCase(
-        f"embedding-backward-{size}",
-        "nn.functional.embedding",
-        "backward",
-        gradient(lookup),
-        inputs,
-        gradient(plain),
-        WIDE,
-    )
-    yield CostCase(
-        f"index_select-backward-{size}",
+        f"index_select-backward-{label(words, tokens, width)}",
         "index_select",
         "backward",
         gradient(lambda table, i: impl.index_select(table, 0, i)),
-        inputs,
-        gradient(plain),
+        (floats(tokens, width), floats(words, width), ints(tokens)),
+        gradient(_plain_lookup),
         WIDE,
     )
+
+
+def _embedding(words: int, tokens: int, width: int, dtype: Any) -> CostCase:
+    size, name = label(words, tokens, width), jnp.dtype(dtype).name
+    return CostCase(
+        f"embedding-backward-{size}" + ("" if dtype == jnp.float32 else f"-{name}"),
+        "nn.functional.embedding",
+        "backward",
+        gradient(lambda table, i: impl.nn.functional.embedding(i, table)),
+        (floats(tokens, width, dtype=dtype), floats(words, width, dtype=dtype), ints(tokens)),
+        gradient(_plain_lookup),
+        WIDE,
+    )
+
+
+def _plain_lookup(table: jax.Array, i: jax.Array) -> jax.Array:
+    return table[i]
 
 
 def _others(destinations: int, count: int) -> Iterator[CostCase]:

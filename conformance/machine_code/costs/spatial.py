@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 import impl
 from conformance.machine_code.costs.case import (
@@ -24,7 +26,11 @@ from conformance.machine_code.costs.case import (
 #: A gradient of these reads the cotangent, what the forward pass saw, and writes once.
 GRADIENT = Budget(launches=MANY, floors=4)
 #: One library call or one kernel, and a few to arrange operands.
-PRODUCT = Budget(launches=4, floors=3)
+PRODUCT = Budget(launches=4, floors=3, loads=2)
+#: The rows and columns of a library's tiles, and the programs that occupy a GPU.
+_TILE, _PROGRAMS = (128, 256), 132
+#: The elements of its smallest tile.
+_SMALLEST = 1024
 
 
 def cases() -> Iterator[CostCase]:
@@ -94,27 +100,82 @@ def _gradients(batch: int, small: int) -> Iterator[CostCase]:
 
 
 def _products(size: int, batch: int) -> Iterator[CostCase]:
-    functions: Any = impl.nn.functional
     for dtype in (jnp.float32, jnp.bfloat16):
         name = jnp.dtype(dtype).name
+        square = floats(size, size, dtype=dtype)
+        library = _library(1, size, size, dtype)
         yield CostCase(
             f"mm-{label(size)}-{name}",
             "mm",
             "forward",
             impl.mm,
-            (floats(size, size, dtype=dtype), floats(size, size, dtype=dtype)),
+            (square, square),
             jnp.matmul,
             PRODUCT,
+            library=library,
         )
+        small = floats(batch * 16, 64, 64, dtype=dtype)
         yield CostCase(
-            f"conv2d-{label(batch, 64, 56, 56)}-{name}",
-            "nn.functional.conv2d",
+            f"bmm-{label(*small.shape)}-{name}",
+            "bmm",
             "forward",
-            lambda x, w: functions.conv2d(x, w, padding=1),
-            (floats(batch, 64, 56, 56, dtype=dtype), floats(64, 64, 3, 3, dtype=dtype)),
-            lambda x, w: jax.lax.conv_general_dilated(x, w, (1, 1), ((1, 1), (1, 1))),
+            impl.bmm,
+            (small, small),
+            jnp.matmul,
             PRODUCT,
+            library=_library(batch * 16, 64, 64, dtype),
         )
+        yield from _convolutions(batch, dtype)
+
+
+def _convolutions(batch: int, dtype: DTypeLike) -> Iterator[CostCase]:
+    """Yields a convolution and its gradients."""
+    functions: Any = impl.nn.functional
+    image = floats(batch, 64, 56, 56, dtype=dtype)
+    weights = floats(64, 64, 3, 3, dtype=dtype)
+    size = f"{label(batch, 64, 56, 56)}-{jnp.dtype(dtype).name}"
+
+    def call(x: jax.Array, w: jax.Array) -> Any:
+        return functions.conv2d(x, w, padding=1)
+
+    def plain(x: jax.Array, w: jax.Array) -> Any:
+        return jax.lax.conv_general_dilated(x, w, (1, 1), ((1, 1), (1, 1)))
+
+    def case(part: str, direction: str, functions: Any, *inputs: Any) -> CostCase:
+        # For the gradient of weights, which has few results, programs share the terms.
+        library = _library(1, 64, batch * 56 * 56, dtype)
+        called, compared = functions
+        return CostCase(
+            f"conv2d{part}-{size}",
+            "nn.functional.conv2d",
+            direction,
+            called,
+            inputs,
+            compared,
+            PRODUCT,
+            library=library,
+        )
+
+    yield case("", "forward", (call, plain), image, weights)
+    for part, wrt in (("image", 0), ("weights", 1)):
+        both = gradient(call, wrt), gradient(plain, wrt)
+        yield case(f"-backward-{part}", "backward", both, image, image, weights)
+
+
+def _library(matrices: int, rows: int, columns: int, dtype: DTypeLike) -> float:
+    """Returns the operations of a library's tile for each byte of the operands that it loads."""
+    height, width = _TILE
+
+    while height > rows:
+        height //= 2
+    while width > columns:
+        width //= 2
+    while (
+        matrices * math.ceil(rows / height) * math.ceil(columns / width) < _PROGRAMS
+        and height * width > _SMALLEST
+    ):
+        height, width = (height, width // 2) if width >= height else (height // 2, width)
+    return 2 * height * width / ((height + width) * jnp.dtype(dtype).itemsize)
 
 
 def _max_pool(x: jax.Array) -> Any:

@@ -27,6 +27,18 @@ _HEADINGS = (
     *("case", "launches", "bytes", "floors", "loops", "sort", "exceeds"),
     *("plain: launches", "bytes", "mode off: launches", "bytes"),
 )
+_PRODUCTS = (
+    *("case", "flops for each byte loaded", "a library's", "instructions for 1,000 products"),
+    *("registers", "exceeds"),
+)
+_ABOUT_PRODUCTS = (
+    "## The kernels of products",
+    "",
+    "- Counted in the code of the loop that multiplies: a product and its sum are two operations.",
+    "- A library's: that of tiles of 128 by 256, or of the next smaller ones of which a GPU has",
+    "  enough programs. It is an assumption, since a library's code is not compiled here.",
+    "",
+)
 #: What the data has of each launch, in their order.
 _PART = (
     *("name", "kind", "launches", "times", "bytes of one time", "programs", "warps", "registers"),
@@ -83,12 +95,13 @@ def _rounds(loop: Loop) -> str:
     return str(loop.count) if loop.is_exact else f"at most {loop.count}"
 
 
-def data(cost: CaseCost, exceeds: Collection[str]) -> dict[str, Any]:
+def data(cost: CaseCost, exceeds: Collection[str], library: float | None = None) -> dict[str, Any]:
     """Returns the costs of a case as data.
 
     Args:
         cost: The costs.
         exceeds: The terms of the budget that they exceed.
+        library: The library's floating-point operations for each byte, of a product.
     """
     found: dict[str, Any] = {"floor": cost.floor if cost.sides else 0, "exceeds": list(exceeds)}
     for side, program in cost.sides.items():
@@ -103,6 +116,13 @@ def data(cost: CaseCost, exceeds: Collection[str]) -> dict[str, Any]:
             "loops": [_rounds(loop) for loop in program.loops],
             "loops in kernels": in_kernels,
             "sorts": list(sorts),
+        }
+    work = cost.sides["on"].multiplication if "on" in cost.sides else None
+    if library is not None and work is not None:
+        found["products"] = {
+            "flops for each byte": round(work.intensity, 1),
+            "of a library": round(library, 1),
+            "instructions for 1,000": round(1000 * work.instructions / work.products),
         }
     if "on" in cost.sides:
         found["parts"] = [_part(*each) for each in cost.sides["on"].parts]
@@ -122,6 +142,19 @@ def rows(cases: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     yield "| --- |" + " ---: |" * (len(_HEADINGS) - 1)
     for name, each in cases.items():
         yield f"| {name} | {' | '.join(_cells(each))} |"
+
+
+def products(cases: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yields the table of the kernels of products in Markdown, from the data of cases."""
+    yield f"| {' | '.join(_PRODUCTS)} |"
+    yield "| --- |" + " ---: |" * (len(_PRODUCTS) - 1)
+    for name, each in cases.items():
+        if "products" in each:
+            # Registers are the eighth of what the data has of a launch.
+            registers = max(part[7] or 0 for part in each["parts"] if part[1] == "Pallas")
+            exceeds = "loads" if "loads" in each["exceeds"] else ""
+            cells = [*each["products"].values(), registers, exceeds]
+            yield f"| {name} | {' | '.join(map(str, cells))} |"
 
 
 def _cells(case: Mapping[str, Any]) -> list[str]:
@@ -184,6 +217,8 @@ def write(made: Mapping[str, Mapping[str, Any]], names: Sequence[str], target: s
     ):
         shown = {name: cases[name] for name in cases if name.startswith(_SAMPLE) == is_sample}
         lines = [f"# {title}", "", *about_all, *rows(shown)]
+        if any("products" in case for case in shown.values()):
+            lines += ["", *_ABOUT_PRODUCTS, *products(shown)]
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     DATA.write_text(_text({**about, "part": list(_PART), "cases": cases}), encoding="utf-8")
 

@@ -79,3 +79,14 @@ def test_loads_count_once_or_in_each_round():
         "\tld.shared.b32 %r1, [%r2];\n"
     )
     assert ptx_reader.loads(code) == (16, 2 + 16)
+
+
+def test_the_products_of_a_loop_are_counted():
+    tiles = "\twgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {%r1}, %rd1, %rd2, 1;\n"
+    code = "\tfma.rn.f32 %f1, %f2, %f3, %f1;\n"
+    loop = "$L_0:\n" + 2 * tiles + "\tld.global.v4.b32 %r1, [%r2];\n\t@%p1 bra $L_0;\n"
+    # A warp group of 128 threads multiplies 64 by 128 by 16 numbers.
+    found = ptx_reader.multiplication(code + loop)
+    assert found == ptx_reader.Multiplication(2 * 64 * 128 * 16 / 128, 16, 3)
+    assert found.intensity == 2 * 2048 / 16
+    assert ptx_reader.multiplication(code) == ptx_reader.Multiplication(1, 0, 1)

@@ -12,6 +12,8 @@ from conformance.pytest_plugin import failures
 from conformance.suite.cells import cells
 from conformance.suite.promise import every_promise
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(spec.__file__).parents[1]
 CELLS = {str(cell): cell for cell in cells()}
 FOLD = CELLS["R0001-index_add-forward-cuda-complete-floating"]

@@ -94,11 +94,18 @@ class _Group:
         answer: The answer.
         free: Whether every order gives the same bits in these calls.
         calls: The facts of the calls.
+        fills: Whether the op is about memory that can be filled.
     """
 
     answer: spec.Answer
     free: bool
     calls: tuple[spec.Facts, ...]
+    fills: bool
+
+    @property
+    def is_memory(self) -> bool:
+        """Whether the calls are about memory that nothing else writes."""
+        return self.fills and self.answer.effect in ("fills", "unknown")
 
     def condition(self, rules: spec.Spec) -> str:
         """Returns what the row and the order ask for, in English."""
@@ -129,7 +136,9 @@ def _groups(
         answer = spec.resolve(op, direction, device, facts, profile, rules)
         key = answer.key, _is_free(answer.row, facts, rules)
         found.setdefault(key, (answer, []))[1].append(facts)
-    groups = [_Group(answer, free, tuple(of)) for (_, free), (answer, of) in found.items()]
+    rows = (r for r in rules.select(op=op, kind="op", active=True) if r.decides(direction))
+    fills = any("fill" in row.behaviour.values() for row in rows)
+    groups = [_Group(answer, free, tuple(of), fills) for (_, free), (answer, of) in found.items()]
     return sorted(groups, key=_rank, reverse=True)
 
 
@@ -153,8 +162,10 @@ def _without_mode(
     for group, word in _joined(groups, words):
         row = group.answer.row
         sentence = "With the mode off, each run gives the same bits."
-        if group.answer.effect in ("fills", "unknown"):
+        if group.is_memory:
             sentence = NOT_FILLED
+        elif word == "unknown":
+            sentence = WORDS[word]
         elif word == "may vary":
             sentence = "With the mode off, two runs can give other bits."
         yield Cell(
@@ -176,7 +187,9 @@ def _word_without_mode(group: _Group, device: str, rules: spec.Spec) -> Word:
     """Returns the word for the calls of an op with the mode off."""
     row = group.answer.row
     varies = row is not None and spec.varies(row, device, rules) and not group.free
-    return "may vary" if varies or group.answer.effect in ("fills", "unknown") else SAME
+    if group.answer.effect == "unknown" and not group.fills:
+        return "unknown"
+    return "may vary" if varies or group.is_memory else SAME
 
 
 def _joined(groups: Sequence[_Group], words: Sequence[Word]) -> Iterator[tuple[_Group, Word]]:
@@ -229,7 +242,7 @@ def _word(group: _Group, device: str, profile: str, guarantee: str, rules: spec.
     if answer.effect == "fills":
         return "fills"
     if answer.effect == "unknown":
-        return "may vary"  # Memory that is not filled: no other call of an op is unknown.
+        return "may vary" if group.is_memory else "unknown"
     if guarantee == "portable":
         portable = spec.portable_answer(answer.row) if answer.row else None
         return "exact everywhere" if portable == "exact" else "JAX's rules"
@@ -272,7 +285,7 @@ def _sentence(word: Word, group: _Group, profile: str, order: str | None, rules:
     if word == "exact everywhere":
         taken = f", in the order {_named(order, rules)}" if order else ""
         return f"Gives the same bits on every device and over any number of devices{taken}."
-    if word == "JAX's rules":
+    if word in ("JAX's rules", "unknown"):
         return WORDS[word]
     taken = f": {_named(order, rules)}" if order else ""
     silent = "" if answer.listed else "PyTorch's documents do not list it. "

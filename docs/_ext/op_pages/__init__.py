@@ -7,6 +7,7 @@ site without further work.
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import jax
@@ -30,10 +31,11 @@ def write_pages(app: Sphinx) -> None:
     folder = Path(app.config.conformance_reports)
     reports = row_evidence.our_reports(folder)
     relative = _sections.folder_of_reports(folder, source)
-    ops = {
-        op: _op.page(_sections.Subject(op, rules, answers.of_op(op, rules), reports, relative))
-        for op in answers.ops(rules)
-    }
+    ops = {}
+    for op in answers.ops(rules):
+        subject = _sections.Subject(op, rules, answers.of_op(op, rules), reports, relative)
+        runs = bool(app.config.op_examples)
+        ops[op] = _op.page(dataclasses.replace(subject, runs=runs))
     generated.write(source / "ops", {**ops, "index": _op.index(rules)})
     primitives = {op: _primitive.page(op, rules) for op in answers.primitives(rules)}
     generated.write(source / "primitives", {**primitives, "index": _primitive.index(rules)})
@@ -44,5 +46,7 @@ def write_pages(app: Sphinx) -> None:
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Registers the writing of the pages."""
     app.setup_extension("spec_lists")  # It has the roles, and the option of the folder of reports.
+    # Without the examples a build takes half of the time.
+    app.add_config_value("op_examples", True, "env", bool)
     app.connect("builder-inited", write_pages)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

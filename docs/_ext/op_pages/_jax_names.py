@@ -48,9 +48,13 @@ def of_op(op: str) -> tuple[str, ...]:
 
 
 def short_names(op: str) -> tuple[str, ...]:
-    """Returns the last parts of the functions that an op is the first to stand for."""
+    """Returns the last parts of the functions that an op is the first to stand for.
+
+    The name of a primitive is left to the page of the primitive.
+    """
     found = (e["name"].partition(" ")[0] for e in table() if e.get("ops", [""])[0] == op)
-    return tuple(name.rpartition(".")[2] for name in found)
+    names = (name.rpartition(".")[2] for name in found)
+    return tuple(name for name in names if name not in spec.load().op_of_primitive)
 
 
 def arrays() -> dict[str, Any]:

@@ -17,6 +17,9 @@ from conformance.suite.sample import samples
 from op_pages import _examples, _jax_names, _text
 from spec import english, oracles
 
+#: The text in place of a program and its output.
+NOT_RUN = "This build ran no programs.\n"
+
 
 @dataclasses.dataclass(frozen=True)
 class Subject:
@@ -28,6 +31,7 @@ class Subject:
         cells: The answers.
         reports: The reports that are evidence, by file name.
         folder: Their folder, from the folder of the site's sources.
+        runs: Whether programs are run, for their output.
     """
 
     op: str
@@ -35,6 +39,7 @@ class Subject:
     cells: Sequence[answers.Cell]
     reports: Mapping[str, Report]
     folder: str
+    runs: bool = True
 
     @property
     def rows(self) -> tuple[spec.Row, ...]:
@@ -152,16 +157,17 @@ def orders(subject: Subject) -> str:
 def errors(subject: Subject) -> str:
     """Returns the errors that the op raises, as they were raised when the site was built."""
     parts = []
-    seen: set[str] = set()
+    if not subject.runs:
+        return NOT_RUN
+    seen: set[frozenset[str]] = set()
     default = subject.rules.default_profile
     for profile in sorted(subject.rules.profiles, key=lambda name: name != default):
-        if not any(cell.word == "raises" and cell.profile == profile for cell in subject.cells):
+        raising = [c for c in subject.under(profile, "run_to_run") if c.word == "raises"]
+        said = frozenset(cell.sentence for cell in raising)
+        found = _examples.error(subject.op, profile) if said and said not in seen else None
+        if found is None:
             continue
-        found = _examples.error(subject.op, profile)
-        key = found.output.replace(profile, "") if found else ""
-        if found is None or key in seen:
-            continue
-        seen.add(key)
+        seen.add(said)
         parts.append(f"Under {{profile}}`{profile}`, on a GPU:\n")
         parts += [_text.code(found.code, "python")] if found.code else []
         parts.append(_text.code(textwrap.fill(found.output, 90, break_on_hyphens=False), "text"))
@@ -170,6 +176,8 @@ def errors(subject: Subject) -> str:
 
 def example(subject: Subject) -> str:
     """Returns a program and what it printed."""
+    if not subject.runs:
+        return NOT_RUN
     found = _examples.example(subject.op)
     if found is None:
         return "[The library](../api.md) describes its arguments.\n"

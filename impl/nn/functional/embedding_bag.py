@@ -23,10 +23,14 @@ from impl._primitives.arithmetic import divide, multiply
 from impl._primitives.gather import gather
 from impl._primitives.scatter_accumulate import scatter_accumulate
 
+#: Up to so many pairs of an offset and an index, each pair is compared.
+_FEW_PAIRS = 1 << 14
 _NAME = "embedding_bag"
 #: The dtypes that PyTorch promotes to the other dtype of the two arrays of integers.
 _PROMOTED = tuple(map(np.dtype, ("bool", "uint8", "int8", "int16", "int32", "int64")))
 _OP = f"nn.functional.{_NAME}"
+#: The most elements of a bag that a tangent adds in one expression.
+_TAPS = 64
 
 
 @eager.compiled
@@ -106,6 +110,8 @@ def embedding_bag(
     padding = embedding_rows.padding_row(_NAME, padding_idx, rows, RuntimeError)
     facts = {**embedding_rows.facts(_NAME, indices, weight, max_norm, norm_type), "mode": mode}
     decision, pullback = decide(_OP, **facts), decide(_OP, "backward", **facts)
+    has_taps = indices.ndim == 2 and indices.size > 0 and indices.shape[1] <= _TAPS
+    taps = indices.shape[1] if has_taps else None
     indices = indices.reshape(-1)
     in_bag = (bags >= 0) & (bags < count)
     if padding is not None:
@@ -119,6 +125,7 @@ def embedding_bag(
         bags=jnp.where(in_bag, bags, count),
         count=count,
         in_bag=in_bag,
+        taps=taps,
         divisors=embedding_rows.frequencies(indices, rows, decision=pullback)
         if scale_grad_by_freq
         else None,
@@ -141,6 +148,7 @@ class _Contents:
         bags: The bag of each element, or ``count`` for an element in no bag: shape [n].
         count: The number of bags.
         in_bag: Whether each element is in a bag: shape [n].
+        taps: The length of all bags, if that is one and few; otherwise None.
         divisors: The divisor of the gradient of each row of the table, or None.
         padding: The row of the table that no bag contains.
         decision: The decision of the forward pass.
@@ -153,6 +161,7 @@ class _Contents:
     bags: jax.Array
     count: int
     in_bag: jax.Array
+    taps: int | None
     divisors: jax.Array | None
     padding: int | None
     decision: Decision
@@ -169,6 +178,18 @@ class _Contents:
             pullback=self.pullback,
         )
 
+    def sums_with_gradient(self, sums: jax.Array) -> jax.Array:
+        """Returns the sums of bags with their gradient, where bags have one length."""
+        index = jnp.where(self.in_bag, self.indices, self.weight.shape[0])
+        return embedding_rows.sums_with_gradient(
+            self.weight,
+            sums,
+            index.reshape(self.count, self.taps),
+            self.divisors,
+            self.padding,
+            self.pullback,
+        )
+
     def combined(self, initial: Any, values: jax.Array, by: Any = "add") -> jax.Array:
         """Combines the values of each bag: from shape [n, ...] to [bags, ...]."""
         start = jnp.full((1, self.count, values.shape[1]), initial, values.dtype)
@@ -179,8 +200,12 @@ class _Contents:
 
 def _sums(contents: _Contents, mode: str, factors: jax.Array | None) -> jax.Array:
     in_bag = contents.in_bag[:, None]
+    of_sums = contents.taps is not None and factors is None
+    rows = contents.rows
+    if not of_sums:
+        rows = contents.with_gradient(rows, contents.indices)
     # Elements in no bag become 0 before the product, so that the gradient has no NaN from them.
-    rows = jnp.where(in_bag, contents.with_gradient(contents.rows, contents.indices), 0)
+    rows = jnp.where(in_bag, rows, 0)
     if factors is not None:
         wide = jnp.where(contents.in_bag, convert(factors, rows.dtype), 0)
         # Broadcast by a gather, because the gradient of a gather is added in order.
@@ -188,6 +213,8 @@ def _sums(contents: _Contents, mode: str, factors: jax.Array | None) -> jax.Arra
         broadcast = gather(wide[:, None, None], zeros, pullback=contents.pullback)[:, :, 0]
         rows = multiply(rows, broadcast)
     total = contents.combined(0, rows)
+    if of_sums:
+        total = contents.sums_with_gradient(total)
     if mode == "sum":
         return total
     sizes = contents.combined(0, in_bag.astype(jnp.int32))
@@ -285,7 +312,9 @@ def _bags(indices: jax.Array, offsets: Any, include_last: bool) -> tuple[jax.Arr
         )
     _check_offsets(offsets, indices.shape[0], include_last)
     position = jnp.arange(indices.shape[0], dtype=starts.dtype)
-    bag = jnp.searchsorted(starts, position, side="right").astype(jnp.int32) - 1
+    # Few pairs are compared without a loop, whose program is longer than all the rest.
+    method = "compare_all" if starts.size * position.size <= _FEW_PAIRS else "scan"
+    bag = jnp.searchsorted(starts, position, side="right", method=method).astype(jnp.int32) - 1
     return bag, starts.shape[0] - include_last
 
 

@@ -9,6 +9,7 @@ import pytest
 from impl._core.scan_combines import COMBINES, joined, split
 from impl._kernels import scan, scan_tiles
 from impl._kernels.launch import Launch
+from impl._lowerings import scan as scan_lowerings
 from impl._lowerings import scan_extreme
 from impl.tests.kernels._unwritten import assert_every_element_is_written, floats
 from impl.tests.support.bits import assert_same_bits
@@ -65,6 +66,18 @@ def test_extremes_are_compared_in_a_dtype_that_has_them(dtype, by):
         scan_extreme.extreme_kernel(values, by=by, launch=Launch(True, 3)), want, strict=True
     ):
         assert_same_bits(got, expected)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("reverse", [False, True])
+def test_lagged_factors_are_those_of_the_step_before(reverse):
+    factors, terms = (spread(np.random.default_rng(seed), (3, 40, 1)) for seed in (1, 2))
+    options = {"by": "affine", "reverse": reverse}
+    run = functools.partial(scan_lowerings.ordered_kernel, launch=Launch(True, 3), **options)
+    want = jax.jit(run)(scan_lowerings.shifted(jax.numpy.asarray(factors), reverse=reverse), terms)
+    assert_same_bits(jax.jit(functools.partial(run, lagged=True))(factors, terms), want)
+    whole = functools.partial(scan_lowerings.ordered_xla, lagged=True, **options)
+    assert_same_bits(jax.jit(whole)(factors, terms), want)
 
 
 def test_tiles_of_complex_numbers():

@@ -6,6 +6,7 @@ import numpy as np
 
 import impl
 from impl.testing import lower
+from impl.tests.support import references
 from impl.tests.support.numbers import spread
 from impl.tests.support.programs import kernels
 
@@ -90,3 +91,17 @@ def assert_unique_indices_need_no_order(function, initial, want):
     with impl.deterministic(False):
         off = lower(function, initial)
     assert kernels(promised) == kernels(off) != kernels(lower(function, initial))
+
+
+#: The keywords of scatter_reduce.
+REDUCTIONS = [
+    {"reduce": reduce, "include_self": include_self}
+    for reduce in ("sum", "prod", "mean", "amax", "amin")
+    for include_self in (True, False)
+]
+
+
+def reference(op):
+    """Returns the reference of scatter, scatter_add or scatter_reduce."""
+    options = {"reduce": "sum"} if op == "scatter_add" else {}
+    return functools.partial(references.scattered, **options)

@@ -1,6 +1,7 @@
 """What rows say of functions of impl under ``portable`` is what happens when these are lowered."""
 
 import functools
+from pathlib import Path
 
 import jax
 import pytest
@@ -9,6 +10,7 @@ import impl
 import spec
 from impl.programs import _portable
 from impl.tests.every_op.public_ops import named_samples, public_ops
+from impl.tests.support import eight_devices
 
 RULES = spec.load()
 
@@ -52,6 +54,12 @@ def test_every_op_takes_the_path_that_its_row_states(taken):
     for id, is_kept in rows:
         assert is_kept is (spec.portable_answer(RULES.row(id)) == "exact"), id
     assert {is_kept for _, is_kept in rows} == {True, False}
+
+
+@pytest.mark.once
+def test_on_eight_devices():
+    # XLA contracts a product with a sum from this level on.
+    eight_devices.run(Path(__file__).with_name("ops_on_eight_devices.py"), level=1)
 
 
 def test_a_path_of_primitives_is_refused_for_other_floats():

@@ -32,12 +32,18 @@ def run(module):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    kept = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+    one_device = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=1"
     processes = [
         subprocess.Popen(
             [sys.executable, "-m", module],
             cwd=Path(impl.__file__).parents[1],
-            env={**kept, "JAX_PLATFORMS": "cpu", _PORT: str(port), _NUMBER: str(number)},
+            env={
+                **os.environ,
+                "JAX_PLATFORMS": "cpu",
+                "XLA_FLAGS": one_device.strip(),
+                _PORT: str(port),
+                _NUMBER: str(number),
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

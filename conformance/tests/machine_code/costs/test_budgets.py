@@ -8,7 +8,7 @@ from conformance.machine_code.costs import budgets, measured
 from conformance.machine_code.costs.budgets import Excess
 from conformance.machine_code.costs.case import Budget, CostCase
 from conformance.machine_code.costs.measured import CaseCost
-from conformance.machine_code.device_programs import DeviceProgram
+from conformance.machine_code.device_programs import DeviceProgram, Dimensions
 from conformance.tests.machine_code.programs import CUB_SORT, LOOP
 
 #: The program of ``LOOP`` without its loop, as it would be after the loop was removed.
@@ -71,6 +71,27 @@ def test_the_mode_off_may_cost_no_more_than_plain_jax():
     assert failures(LOOP.replace(FUSED, ""), Budget(), off=STRAIGHT, plain=STRAIGHT) == []
     (failure,) = failures(STRAIGHT, Budget(), off=COPIED, plain=STRAIGHT)
     assert failure.startswith("f-8 for h200, the mode off: 2.00 of the estimated time of plain JAX")
+
+
+def test_a_kernel_loads_at_most_twice_what_the_library_does_for_each_product():
+    case = dataclasses.replace(CASE, budget=Budget(loads=2), library=39.0)
+    call = """
+ENTRY %main (x: f32[8]) -> f32[8] {
+  %x = f32[8]{0} parameter(0)
+  ROOT %call = f32[8]{0} custom-call(%x), custom_call_target="__gpu$xla.gpu.triton", \
+backend_config={name = "product", grid_x = 1 : i32, num_warps = 4 : i32}
+}
+"""
+    code = ".visible .entry product(\n)\n{\n\tld.global.b32 %r1, [%r2];\n" + 40 * (
+        "\tfma.rn.f32 %f1, %f2, %f3, %f1;\n"
+    )
+    program = DeviceProgram(call, {"product": code}, {"product": Dimensions(1, 4, 0)}, False)
+    side = measured.cost_of(program, {})
+    one = CaseCost("f-8", "h200", {"on": side}, {}, 0.0)
+    assert list(budgets.failures(case, one, ())) == []
+    case = dataclasses.replace(case, library=41.0)  # Ours has 20 operations for each byte.
+    (failure,) = budgets.failures(case, one, ())
+    assert "2.05 of the bytes that the library loads for each product" in failure
 
 
 def test_a_known_excess_is_none_once_it_is_gone():

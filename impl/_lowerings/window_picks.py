@@ -1,0 +1,291 @@
+"""Lowerings of maxima of windows, of picks from windows, and of the transpose of a pick."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+
+from impl._core.axes import rows_at
+from impl._core.numerics import accumulator, convert, fence, lowest
+from impl._core.reductions import ADD
+from impl._core.shard_axes import vary_like
+from impl._core.sort_keys import sort_keys
+from impl._core.window_table import WindowTable
+from impl._kernels.launch import MAX_ELEMENTS, Launch
+from impl._lowerings import scatter_accumulate, window_phases
+from impl._lowerings.windows import FEW_READERS, UNROLLED, fold_taps, store_by_branch
+
+#: The most elements that are read at once, as a multiple of the number of elements.
+_AT_ONCE = 4
+#: The most windows that a CPU reads one by one, which makes the program longer, and the taps from
+#: which on that is faster.
+_FEW_WINDOWS, _LONG_WINDOW = 16, 8
+
+
+def argmax(values: jax.Array, table: WindowTable) -> jax.Array:
+    """Returns the position of the maximum of each window along the middle axis.
+
+    Of several equal elements it is the lowest position. A window without taps has -1.
+    """
+    many = table.shape[1] > UNROLLED
+    if many and math.prod(table.shape) <= _AT_ONCE * table.inputs:
+        return _argmax_at_once(values, table)
+    if many and (step := table.step):
+        return _argmax_by_doubling(values, table, step)
+
+    def read(column: jax.Array) -> tuple[jax.Array, jax.Array]:
+        value = rows_at(values, jnp.maximum(column, 0))
+        return value, column[None, :, None]
+
+    return _fold_argmax(read, table.index.T)
+
+
+def argmax_cpu(values: jax.Array, table: WindowTable) -> jax.Array:
+    """Computes ``argmax``; reads each of a few windows of neighbours as a whole."""
+    index, counts = table.index, table.counts
+    neighbours = table.step == 1 and counts.all()
+    few = table.outputs <= _FEW_WINDOWS and table.shape[1] >= _LONG_WINDOW
+    if not (neighbours and few) or values.size == 0:
+        return argmax(values, table)
+
+    def first_greatest(start: int, length: int) -> jax.Array:
+        # XLA for a CPU computes maxima of integers side by side, and may lose a NaN of floats
+        # (https://github.com/openxla/xla/issues/21461).
+        keys = sort_keys(jax.lax.slice_in_dim(values, start, start + length, axis=1))
+        position = start + jax.lax.broadcasted_iota(jnp.int32, keys.shape, 1)
+        equal = keys == keys.max(axis=1, keepdims=True)
+        return jnp.where(equal, position, table.inputs).min(axis=1, keepdims=True)
+
+    windows = zip(index[:, 0].tolist(), counts.tolist(), strict=True)
+    return fence(jnp.concatenate([first_greatest(*window) for window in windows], axis=1))
+
+
+def argmax_from(values: jax.Array, start: jax.Array, length: int) -> jax.Array:
+    """Returns the same for windows of one length that begin at ``start``, [outer, outputs]."""
+
+    def read(step: jax.Array) -> tuple[jax.Array, jax.Array]:
+        position = (start + step[None])[:, :, None]
+        value = jnp.take_along_axis(values, position, axis=1, mode="promise_in_bounds")
+        return value, position
+
+    return _fold_argmax(read, np.arange(length, dtype=np.int32)[:, None])
+
+
+def _fold_argmax(
+    read: Callable[[jax.Array], tuple[jax.Array, jax.Array]], columns: npt.NDArray[np.int32]
+) -> jax.Array:
+    """Returns the position of the maximum of the elements that ``read`` returns for each column.
+
+    ``read`` returns values and their positions, which are -1 for elements to leave out.
+    """
+
+    def step(best: Any, column: jax.Array, _: None) -> Any:
+        value, position = read(column)
+        return _greater(best, (value, position), position >= 0)
+
+    value, position = read(jnp.asarray(columns[0]))
+    first = value, vary_like(jnp.broadcast_to(position, value.shape), value)
+    # Without the fence XLA goes through the windows again for each operation that reads the result.
+    return fence(fold_taps(step, first, columns, None)[1])
+
+
+def _greater(before: Any, after: Any, valid: jax.typing.ArrayLike = True) -> Any:
+    """Selects the greater of two values, and its position; the first if they are equal.
+
+    Where ``valid`` is False it selects the first.
+    """
+    greater = (after[0] > before[0]) | (jnp.isnan(after[0]) & ~jnp.isnan(before[0]))
+    return tuple(jnp.where(greater & valid, b, a) for a, b in zip(before, after, strict=True))
+
+
+def _argmax_at_once(values: jax.Array, table: WindowTable) -> jax.Array:
+    """Computes ``argmax`` with all taps of all windows in memory."""
+    index = table.index
+    if table.positions == np.arange(table.inputs, dtype=np.int32).tobytes():
+        taps = values.reshape(values.shape[0], *table.shape, values.shape[2])
+    else:
+        taps = rows_at(values, np.maximum(index, 0))
+    # NaNs are compared apart, since XLA may lose a NaN in a maximum on a CPU
+    # (https://github.com/openxla/xla/issues/21461).
+    inside, nan = (index >= 0)[None, :, :, None], jnp.isnan(taps)
+    number = jnp.where(inside & ~nan, taps, lowest(values.dtype))
+    maximum = number.max(axis=2, keepdims=True)
+    equal = jnp.where((inside & nan).any(axis=2, keepdims=True), nan, number == maximum)
+    position = jnp.where(inside & equal, index[None, :, :, None], table.inputs).min(axis=2)
+    return fence(jnp.where(position < table.inputs, position, -1))
+
+
+def _argmax_by_doubling(values: jax.Array, table: WindowTable, step: int) -> jax.Array:
+    """Computes ``argmax`` of windows of evenly spaced taps.
+
+    The maximum of a window is that of two windows whose length is a power of two. They may overlap.
+    """
+    counts = table.counts
+    positions = jnp.arange(table.inputs, dtype=jnp.int32)[None, :, None]
+    # For each position the maximum of the ``length`` taps that begin there. Near the end of the
+    # axis, where there are fewer taps, it is not used.
+    best: Any = values, vary_like(jnp.broadcast_to(positions, values.shape), values)
+    shape = (values.shape[0], table.outputs, values.shape[2])
+    out = vary_like(jnp.full(shape, -1, jnp.int32), values)
+    length = 1
+    while True:
+        ends = (length <= counts) & (counts < 2 * length)
+        if ends.any():
+            starts = np.where(ends, table.index[:, 0], 0)
+            lasts = np.where(ends, starts + (counts - length) * step, 0)
+            halves = [tuple(rows_at(part, at) for part in best) for at in (starts, lasts)]
+            out = jnp.where(ends[None, :, None], _greater(halves[0], halves[1])[1], out)
+        if counts.max() < 2 * length:
+            return fence(out)
+        distance = length * step
+        shift = ((0, 0, 0), (-distance, distance, 0), (0, 0, 0))
+        later = tuple(jax.lax.pad(part, jnp.zeros((), part.dtype), shift) for part in best)
+        best = fence(_greater(best, later))
+        length *= 2
+
+
+def pick_xla(values: jax.Array, index: jax.Array) -> jax.Array:
+    """Takes the elements of [outer, n, inner] at positions [outer, m, inner] of the middle axis."""
+    return fence(jnp.take_along_axis(values, index, axis=1, mode="promise_in_bounds"))
+
+
+def pick_cpu(values: jax.Array, index: jax.Array) -> jax.Array:
+    """Computes the same where XLA fuses past every fence, as it does on a CPU before jax 0.11."""
+    if values.size == 0:
+        return pick_xla(values, index)
+    return store_by_branch(functools.partial(pick_xla, index=index), values)
+
+
+def pick_transpose_xla(picked: jax.Array, index: jax.Array, *, table: WindowTable) -> jax.Array:
+    """Computes the transpose of ``pick``.
+
+    Each element adds what windows picked there, in ascending order of the windows.
+    """
+    outer, _, inner = picked.shape
+    if picked.size == 0 or table.inputs == 0:
+        return jnp.zeros((outer, table.inputs, inner), picked.dtype)
+    if _from_slices(table):
+        return _pick_transpose_by_distance(picked, index, table)
+    return _pick_transpose_by_table(picked, index, table)
+
+
+def _from_slices(table: WindowTable) -> bool:
+    """Returns whether the transpose of a pick reads few slices of windows, or long ones."""
+    step, least, greatest = table.period
+    return least == greatest or (step >= _LONG_WINDOW and greatest - least < UNROLLED)
+
+
+def _pick_transpose_by_distance(
+    picked: jax.Array, index: jax.Array, table: WindowTable
+) -> jax.Array:
+    """Computes the transpose from whole slices of windows, which lie beside what they read.
+
+    ``WindowTable.period`` states where. A window that is there, and does not read an element, did
+    not pick it.
+    """
+    step, least, greatest = table.period
+    outer, windows, inner = picked.shape
+    blocks = table.inputs // step
+    if not table.counts.all():
+        index = jnp.where((table.counts > 0)[None, :, None], index, -1)
+    # A last axis of one element would have another layout, and the result would be copied.
+    inners = () if inner == 1 else (inner,)
+    picked, index = (part.reshape(outer, windows, *inners) for part in (picked, index))
+    before = max(0, -least)
+    along = before, blocks + max(0, greatest) - windows, 0
+    edges = ((0, 0, 0), along, *((0, 0, 0) for _ in inners))
+    wide = accumulator(picked.dtype)
+    index = jax.lax.pad(index, jnp.full((), -1, index.dtype), edges)
+    values = jax.lax.pad(convert(picked, wide), jnp.zeros((), wide), edges)
+    position = jnp.arange(table.inputs, dtype=index.dtype).reshape(
+        1, blocks, step, *(1 for _ in inners)
+    )
+    out = vary_like(jnp.zeros((outer, blocks, step, *inners), wide), picked, index)
+    has_terms: Any = False
+    for distance in range(least, greatest + 1):
+        start = before + distance
+        chosen, value = (
+            jax.lax.slice_in_dim(part, start, start + blocks, axis=1)[:, :, None]
+            for part in (index, values)
+        )
+        is_term = chosen == position
+        # The first term is selected, not added to 0: 0 + -0 is 0, which is another number.
+        out = jnp.where(is_term, jnp.where(has_terms, out + value, value), out)
+        has_terms |= is_term
+    return fence(convert(out.reshape(outer, table.inputs, inner), picked.dtype))
+
+
+def _pick_transpose_by_table(picked: jax.Array, index: jax.Array, table: WindowTable) -> jax.Array:
+    """Computes the transpose by reading, for each element, the windows of its table."""
+    inverse = table.inverse
+    position = jnp.arange(table.inputs, dtype=index.dtype)[None, :, None]
+    outer, _, inner = picked.shape
+    shape = (outer, table.inputs, inner)
+    if outer > inner and inverse.shape[1] > 2 * UNROLLED:
+        # The loop reads row by row, which is much faster with long rows.
+        turned = [
+            jnp.moveaxis(part, 0, 2).reshape(1, -1, outer * inner) for part in (picked, index)
+        ]
+        out = _pick_transpose_by_table(turned[0], turned[1], table)
+        out = out.reshape(table.inputs, inner, outer)
+        return jnp.moveaxis(out, 2, 0)
+    converted = convert(picked, accumulator(picked.dtype))
+
+    def add(state: Any, window: jax.Array, _: None) -> Any:
+        out, has_terms = state
+        safe = jnp.maximum(window, 0)
+        chosen, value = (rows_at(a, safe) for a in (index, converted))
+        is_term = (window >= 0)[None, :, None] & (chosen == position)
+        # The first term is selected, not added to 0: 0 + -0 is 0, which is another number.
+        total = jnp.where(is_term, jnp.where(has_terms, out + value, value), out)
+        return total, has_terms | is_term
+
+    empty = jnp.zeros(shape, converted.dtype), jnp.zeros(shape, bool)
+    initial = tuple(vary_like(part, picked, index) for part in empty)
+    windows = inverse.index.T
+    out = fold_taps(add, add(initial, jnp.asarray(windows[0]), None), windows, None)[0]
+    return fence(convert(out, picked.dtype))
+
+
+def pick_transpose_cpu(picked: jax.Array, index: jax.Array, *, table: WindowTable) -> jax.Array:
+    """Computes the same where XLA fuses past every fence, as it does on a CPU before jax 0.11."""
+    if picked.size == 0:
+        return pick_transpose_xla(picked, index, table=table)
+    outer, windows, inner = picked.shape
+    shape = outer, table.inputs, inner
+    phases = None if _from_slices(table) else window_phases.phases(table)
+
+    def stage(picked: jax.Array) -> jax.Array:
+        # Of an array with a last axis of one element a branch would return a copy.
+        inners = () if inner == 1 else (inner,)
+        if phases is None:
+            out = pick_transpose_xla(picked, index, table=table)
+            return out.reshape(outer, table.inputs, *inners)
+        one, other = (part.reshape(outer, windows, *inners) for part in (picked, index))
+        return window_phases.pick_transpose(one, other, table, phases)
+
+    return store_by_branch(stage, picked).reshape(shape)
+
+
+def pick_transpose_atomic_kernel(
+    picked: jax.Array, index: jax.Array, *, table: WindowTable, launch: Launch
+) -> jax.Array:
+    """Computes the transpose of ``pick`` by one pass of atomics.
+
+    Where no two windows overlap it calls ``pick_transpose_xla``, which needs no atomics. Where few
+    do, that reads and writes less.
+    """
+    shape = (picked.shape[0], table.inputs, picked.shape[2])
+    large = max(picked.size, math.prod(shape)) > MAX_ELEMENTS
+    few = table.inverse.shape[1] <= FEW_READERS
+    if picked.size == 0 or large or few or not table.overlapping:
+        return pick_transpose_xla(picked, index, table=table)
+    zeros = vary_like(jnp.zeros(shape, picked.dtype), picked, index)
+    return scatter_accumulate.atomic_kernel(zeros, index, picked, reduction=ADD, launch=launch)

@@ -1,0 +1,64 @@
+"""Tests of lowerings that are traced once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import impl
+from impl._lowerings import _traces
+
+
+def _maker() -> tuple[Any, list[Any]]:
+    traced: list[Any] = []
+
+    def make(*, value: Any) -> Any:
+        def run(x: Any) -> Any:
+            traced.append(value)
+            return x * value
+
+        return run
+
+    return make, traced
+
+
+@pytest.mark.once
+def test_a_lowering_is_traced_once_for_each_type_and_each_mode() -> None:
+    make, traced = _maker()
+    for _ in range(2):
+        jax.make_jaxpr(_traces.traced_once(make, value=2.0))(jnp.ones(3))
+    assert len(traced) == 1
+    jax.make_jaxpr(_traces.traced_once(make, value=2.0))(jnp.ones(4))
+    assert len(traced) == 2
+    with impl.deterministic(True):
+        jax.make_jaxpr(_traces.traced_once(make, value=2.0))(jnp.ones(3))
+    assert len(traced) == 3
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("values", [(0.0, -0.0), (1, True), (1, 1.0)])
+def test_equal_parameters_that_differ_have_traces_of_their_own(values: Any) -> None:
+    make, traced = _maker()
+    for value in values:
+        _traces.traced_once(make, value=value)(np.float32(1))
+    assert list(map(repr, traced)) == list(map(repr, values))
+
+
+@pytest.mark.once
+def test_a_parameter_without_a_hash_is_traced_each_time() -> None:
+    make, traced = _maker()
+    for _ in range(2):
+        value: Any = np.ones(())
+        _traces.traced_once(make, value=value)(np.float32(1))
+    assert len(traced) == 2
+
+
+@pytest.mark.once
+def test_the_equations_become_those_of_the_caller() -> None:
+    make, _ = _maker()
+    jaxpr = jax.make_jaxpr(_traces.traced_once(make, value=2.0))(jnp.ones(3))
+    assert [str(equation.primitive) for equation in jaxpr.eqns] == ["mul"]

@@ -1,0 +1,38 @@
+"""What a CPU computes otherwise than other devices, with the same bits."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from impl._core.window_table import WindowTable
+from impl._lowerings import windows
+from impl.tests.support.bits import assert_same_bits
+
+ROW = WindowTable.of(4, np.arange(4)[:, None])
+
+
+def parts(size, number):
+    """Returns windows that divide a size as evenly as possible; neighbours may overlap."""
+    window = np.arange(number)
+    return WindowTable.intervals(size, window * size // number, -(-(window + 1) * size // number))
+
+
+@pytest.mark.parametrize(
+    ("tables", "transposed"),
+    [
+        pytest.param((parts(23, 3), parts(24, 3)), True, id="equal windows are copied"),
+        pytest.param((parts(17, 2), ROW, parts(13, 3)), True, id="equal windows of three axes"),
+        pytest.param((WindowTable.of(5, [[1], [0], [1], [2], [3], [4], [3]]),), False, id="shift"),
+        pytest.param((ROW, WindowTable.of(5, [[3], [4], [-1], [0]])), False, id="short shift"),
+        pytest.param((WindowTable.of(5, [[-1]] * 3),), False, id="nothing is read"),
+    ],
+)
+def test_a_cpu_has_the_same_bits(tables, transposed):
+    sizes = [table.outputs if transposed else table.inputs for table in tables]
+    values = np.random.default_rng(0).normal(size=(2, *sizes)).astype(np.float32)
+    values.flat[::5] = -0.0
+    results = [
+        compute(jnp.asarray(values), tables=tables, transposed=transposed)
+        for compute in (windows.sum_cpu, windows.sum_xla)
+    ]
+    assert_same_bits(*results)

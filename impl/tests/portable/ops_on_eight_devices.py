@@ -1,0 +1,106 @@
+"""Scans, selections and pools on 1, 2, 4 and 8 devices; ``test_ops`` runs it.
+
+A product is fused into the arrays and the cotangents. The axis of the op is cut, or another one.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import impl
+from impl.nn import functional
+from impl.tests.exact._sums import rough
+from impl.tests.support.bits import assert_same_bits
+
+RNG = np.random.default_rng(4)
+MATRIX = (1 + RNG.normal(size=(40, 16)) / 8).astype(np.float32)
+#: Several elements are equal, so that a selection has to choose among their positions.
+TIES = np.round(RNG.normal(size=(16, 8)), 1).astype(np.float32)
+IMAGE = rough(RNG, (8, 8, 16))
+WEIGHTS = rough(RNG, (97,))
+SCALE = np.float32(1.1)
+
+#: Each function has a matrix, with ties for selections, whose axis 0 is that of the op.
+SCANS = {
+    "cumsum": lambda x: impl.cumsum(x, 0),
+    "cumprod": lambda x: impl.cumprod(x, 0),
+    "cummax": lambda x: impl.cummax(x, 0),
+    "logcumsumexp": lambda x: impl.logcumsumexp(x, 0),
+}
+SELECTIONS = {
+    "kthvalue": lambda x: impl.kthvalue(x, 5, 0),
+    "median": lambda x: impl.median(x, 0),
+    "mode": lambda x: impl.mode(x, 0),
+    "topk": lambda x: impl.topk(x, 3, 0),
+}
+#: Each has an image of channels, rows and columns. Windows overlap, and adaptive ones are unequal.
+POOLS = {
+    "avg_pool2d": lambda x: functional.avg_pool2d(x, 3, 2, 1),
+    "max_pool2d": lambda x: functional.max_pool2d(x, 3, 2, 1),
+    "adaptive_avg_pool2d": lambda x: functional.adaptive_avg_pool2d(x, (3, 5)),
+    "adaptive_max_pool2d": lambda x: functional.adaptive_max_pool2d(x, (3, 5)),
+}
+
+
+def results_and_gradient(function, array, scale):
+    """Returns all results of a function, and the gradient of those that are floats."""
+
+    def split(array):
+        leaves = jax.tree.leaves(function(array * scale))
+        floats = [leaf for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.floating)]
+        return floats, leaves
+
+    floats, pullback, leaves = jax.vjp(split, array, has_aux=True)
+    # Not of the results, because XLA may contract a user's own sums outside of `portable`.
+    weights = [jnp.resize(WEIGHTS, leaf.shape) for leaf in floats]
+    return *leaves, *pullback([weight * scale for weight in weights])
+
+
+def program(matrix, ties, image, scale):
+    arrays = ((SCANS, matrix), (SELECTIONS, ties), (POOLS, image))
+    return {
+        name: results_and_gradient(function, array, scale)
+        for functions, array in arrays
+        for name, function in functions.items()
+    }
+
+
+#: The scopes in which bits do not depend on the number of devices. ``run_to_run`` promises that for
+#: the paths of a GPU; sums of a CPU, and functions such as ``exp``, have other bits there.
+SCOPES = {
+    "portable": lambda: impl.deterministic(profile="complete", guarantee="portable"),
+    "a GPU's order": lambda: impl.testing.emulate("cuda", lowering="native"),
+}
+
+
+@functools.cache
+def on(count, axis, scope):
+    """Returns the results of some devices, over which an axis of each array is cut."""
+    mesh = Mesh(np.array(jax.devices()[:count]), ("d",))
+    arrays = [
+        jax.device_put(x, NamedSharding(mesh, P(*[None] * (axis % x.ndim), "d")))
+        for x in (MATRIX, TIES, IMAGE)
+    ]
+    with impl.deterministic(profile="complete"), SCOPES[scope]():
+        return jax.device_get(jax.jit(program)(*arrays, SCALE))
+
+
+@pytest.mark.parametrize(
+    ("count", "axis", "scope"),
+    [
+        (2, 0, "portable"),
+        (8, -1, "portable"),
+        (4, 0, "a GPU's order"),
+        (8, -1, "a GPU's order"),
+    ],
+)
+def test_the_bits_are_those_of_one_device(count, axis, scope):
+    alone, shared = on(1, 0, scope), on(count, axis, scope)
+    for name in shared.keys() - ({"logcumsumexp"} if scope != "portable" else set()):
+        for position, (result, wanted) in enumerate(zip(shared[name], alone[name], strict=True)):
+            assert_same_bits(result, wanted, f"{name} [{position}]")

@@ -158,7 +158,7 @@ def index(rules: spec.Spec) -> str:
     )
     return (
         "# Operations\n\nEach operation has a page: what happens in its calls, what it costs, and"
-        " how we know. Several words stand where the answer depends on the call or the"
+        " how we know. [The matrix](../matrix.md) has them in one table, with filters. Several words stand where the answer depends on the call or the"
         f" device.\n\n{table}"
     )
 

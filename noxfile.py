@@ -103,6 +103,7 @@ def conformance(session: nox.Session) -> None:
 #: The site changes with the code that it shows. A build writes the folders that are ignored.
 SERVE = [
     *("sphinx-autobuild", "-n", "-b", "html", "-d", "docs/_build/doctrees"),
+    *("-D", "op_examples=0"),  # The programs of the pages of ops take half a minute.
     *("--watch", "spec", "--watch", "impl", "--watch", "conformance"),
     *("--re-ignore", r"/docs/(_build|_data|_pictures|ops|primitives|profiles)/|/__pycache__/"),
     *("docs", "docs/_build/html"),

@@ -163,13 +163,22 @@ class AnswerLegend(SpecDirective):
         """Makes a definition list."""
         legend = nodes.definition_list(classes=["matrix-legend"])
         for word, meaning in answers.WORDS.items():
-            term = nodes.term("", "", nodes.strong("", word, classes=[word_class(word)]))
+            term = nodes.term("", "", nodes.strong("", word))
             legend += nodes.definition_list_item("", term, nodes.definition("", paragraph(meaning)))
         return [legend]
+
+
+def colour_words(_: Sphinx, tree: nodes.document, _page: str) -> None:
+    """Gives the words of answers their colours on every page that says one in bold."""
+    for strong in tree.findall(nodes.strong):
+        for word in answers.WORDS:
+            if strong.astext() == word:
+                strong["classes"].append(word_class(word))
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Registers the directives."""
     app.add_directive("answer-matrix", AnswerMatrix)
     app.add_directive("answer-legend", AnswerLegend)
+    app.connect("doctree-resolved", colour_words)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

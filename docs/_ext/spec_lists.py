@@ -267,7 +267,7 @@ def note_spec(_: Sphinx, config: Config) -> None:
     digest = hashlib.sha256()
     folder = Path(spec.__file__).parent
     for file in (
-        *sorted(Path(__file__).parent.glob("*.py")),
+        *sorted(Path(__file__).parent.rglob("*.py")),
         *sorted(folder.rglob("*.toml")),
         *sorted(folder.rglob("*.py")),
         *sorted(reports_of(config).glob("*.json")),

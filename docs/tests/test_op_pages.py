@@ -12,7 +12,7 @@ import pytest
 import answers
 import spec
 from conformance.reporting.report import Report
-from op_pages import _examples, _jax_names, _op, _primitive, _sections, _text
+from op_pages import _costs, _examples, _jax_names, _op, _primitive, _sections, _text
 
 SPEC = spec.load()
 HTML = Path(__file__).parents[1] / "_build" / "html"
@@ -201,6 +201,23 @@ def test_without_a_report_the_page_has_no_evidence() -> None:
     text = _sections.evidence(subject("index_add"))
     assert "no report" in text
     assert ".json" not in text
+
+
+def test_costs_are_those_of_the_kept_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_files = " ".join(_costs.card("index_add"))
+    assert re.search(r"[\d.]+ to [\d.]+ times the time of plain", with_files)
+    assert re.search(r"\d+ launches", with_files)
+    monkeypatch.setattr(_costs, "_measured", tuple)
+    monkeypatch.setattr(_costs, "_counted", lambda: {"cases": {}})
+    without = " ".join(_costs.card("index_add"))
+    assert not re.search(r"\d", without)
+
+
+def test_ratio_of_a_table_is_that_of_the_medians() -> None:
+    _, family, measurement = next(_costs.measurements("index_add"))
+    sides = measurement["sides"]
+    right = sides[family["ours"]]["median"] / sides[family["base"]]["median"]
+    assert f"- {right:.1f}\n" in "".join(_costs.section("index_add"))
 
 
 def test_each_order_of_an_op_that_varies_says_why() -> None:

@@ -44,7 +44,7 @@ def _of_primitive(op: str, rules: spec.Spec) -> Iterator[Cell]:
                 None,
                 "portable",
                 word,
-                english.portability(found),
+                " ".join(filter(None, (english.portability(found), found.remedy))),
                 primitives=own,
             )
 

@@ -57,6 +57,11 @@ def browser() -> Iterator["Browser"]:
         started.close()
 
 
+class _Server(http.server.ThreadingHTTPServer):
+    def handle_error(self, *_: object) -> None:
+        """Prints nothing: a browser that leaves a page stops to read its files."""
+
+
 class _Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
         """Prints nothing."""
@@ -66,7 +71,7 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 def server() -> Iterator[str]:
     """Returns the address of a server of the site."""
     handler = functools.partial(_Quiet, directory=HTML)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as serving:
+    with _Server(("127.0.0.1", 0), handler) as serving:
         thread = threading.Thread(target=serving.serve_forever, daemon=True)
         thread.start()
         yield f"http://127.0.0.1:{serving.server_port}"

@@ -24,8 +24,8 @@ REMARKS = (
         "scans each window."
     ),
     (
-        "A gradient of `max_pool2d` whose windows overlap reads, for each element, all windows "
-        "over it. PyTorch writes once for each window, which is less work on a CPU."
+        "A gradient of `max_pool2d` compares, for each element, the positions of all windows over "
+        "it. PyTorch writes once for each window."
     ),
     "`interpolate` forward uses little more than one core here. PyTorch uses both.",
 )

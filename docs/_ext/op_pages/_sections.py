@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import answers
+import pictures
 import row_evidence
 import spec
 from conformance.reporting.report import Report
@@ -142,6 +143,8 @@ def orders(subject: Subject) -> str:
     for order in subject.orders:
         statement = order.statement.format(**order.parameters)
         parts.append(f"{order.title} ({{order}}`{order.name}`)\n: {statement}\n")
+        if (picture := pictures.of_order(order.name)) in pictures.pictures():
+            parts.append(f"```{{picture}} {picture}\n```\n")
         function: Callable[..., object] | None = getattr(oracles, order.name, None)
         if function is not None:
             parts.append(_text.code(inspect.getsource(function), "python"))

@@ -158,8 +158,8 @@ def index(rules: spec.Spec) -> str:
     )
     return (
         "# Operations\n\nEach operation has a page: what happens in its calls, what it costs, and"
-        " how we know. [The matrix](../matrix.md) has them in one table, with filters. Several words stand where the answer depends on the call or the"
-        f" device.\n\n{table}"
+        " how we know. [The matrix](../matrix.md) has them in one table, with filters. Several"
+        f" words stand where the answer depends on the call or the device.\n\n{table}"
     )
 
 

@@ -32,7 +32,7 @@
     word: distinct(lines.flatMap((line) => line.words.flat())).sort(),
   };
   const ALL = { kind: "both kinds", device: "any device", direction: "call and gradient",
-    profile: "every profile of PyTorch", word: "any answer" };
+    profile: "all of PyTorch", word: "any answer" };
 
   // The controls.
   const text = make("input", { type: "search", name: "q", placeholder: "scatter, pool, lax. …" });

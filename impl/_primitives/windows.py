@@ -13,7 +13,7 @@ from impl._core import jax_internals
 from impl._core.jax_internals import Primitive
 from impl._core.shard_axes import aligned
 from impl._core.window_table import WindowTable
-from impl._lowerings import _partitioning, window_picks
+from impl._lowerings import _partitioning, windows_picks
 from impl._lowerings import windows as lowerings
 from impl._lowerings._partitioning import Axes
 from impl._mode.decide import Decision
@@ -84,7 +84,7 @@ def argmax_from(values: jax.Array, start: jax.Array, length: int) -> jax.Array:
     Returns:
         Its position, int32, shape [outer, outputs, inner].
     """
-    return window_picks.argmax_from(jax.lax.stop_gradient(values), start, length)
+    return windows_picks.argmax_from(jax.lax.stop_gradient(values), start, length)
 
 
 def _sum(values: jax.Array, **params: Any) -> jax.Array:
@@ -126,7 +126,7 @@ def _abstract_argmax(values: Any, *, table: WindowTable) -> Any:
 
 
 def _argmax_rule(platform: str | None, context: Any, values: Any, *, table: WindowTable) -> Any:
-    lowering = window_picks.argmax_cpu if platform == "cpu" else window_picks.argmax
+    lowering = windows_picks.argmax_cpu if platform == "cpu" else windows_picks.argmax
     function = functools.partial(lowering, table=table)
     axes = Axes("o.i -> o.i")
     return _partitioning.lower(function, axes, context, values, multiple_results=False)
@@ -180,7 +180,7 @@ argmax_p.def_impl(functools.partial(xla.apply_primitive, argmax_p))
 argmax_p.def_abstract_eval(_abstract_argmax)
 _common.register_per_platform(argmax_p, _argmax_rule)
 _pick = _common.Lowerings.without_kernel(
-    _without_table(window_picks.pick_cpu), _without_table(window_picks.pick_xla)
+    _without_table(windows_picks.pick_cpu), _without_table(windows_picks.pick_xla)
 )
 pick_p = _common.new_primitive(
     "samebits_window_pick",
@@ -195,13 +195,13 @@ pick_transpose_p = _common.new_primitive(
     _abstract_pick_transpose,
     {
         "atomic": _common.Lowerings(
-            window_picks.pick_transpose_cpu,
-            window_picks.pick_transpose_xla,
-            window_picks.pick_transpose_atomic_kernel,
+            windows_picks.pick_transpose_cpu,
+            windows_picks.pick_transpose_xla,
+            windows_picks.pick_transpose_atomic_kernel,
             cpu_isolates=True,
         ),
         "ordered": _common.Lowerings.without_kernel(
-            window_picks.pick_transpose_cpu, window_picks.pick_transpose_xla, cpu_isolates=True
+            windows_picks.pick_transpose_cpu, windows_picks.pick_transpose_xla, cpu_isolates=True
         ),
     },
     axes=Axes("o.i, o.i -> o.i"),

@@ -10,7 +10,7 @@ import pytest
 
 import impl
 from impl._core.window_table import WindowTable
-from impl._lowerings import window_picks
+from impl._lowerings import windows_picks
 from impl.tests.nn.support import window_sums
 from impl.tests.nn.support.arrays import ones
 from impl.tests.nn.support.maxima import (
@@ -149,7 +149,7 @@ def test_the_gradient_of_many_windows(size, windows, kernel):
     index[1], picked[1] = start[:, None], -0.0
     results = [
         transpose(jnp.asarray(picked), jnp.asarray(index), table=table)
-        for transpose in (window_picks.pick_transpose_cpu, by_the_table)
+        for transpose in (windows_picks.pick_transpose_cpu, by_the_table)
     ]
     assert_same_bits(*results)
 

@@ -19,7 +19,7 @@ from impl._core.shard_axes import vary_like
 from impl._core.sort_keys import sort_keys
 from impl._core.window_table import WindowTable
 from impl._kernels.launch import MAX_ELEMENTS, Launch
-from impl._lowerings import scatter_accumulate, window_phases
+from impl._lowerings import scatter_accumulate, windows_phases
 from impl._lowerings.windows import FEW_READERS, UNROLLED, fold_taps, store_by_branch
 
 #: The most elements that are read at once, as a multiple of the number of elements.
@@ -260,7 +260,7 @@ def pick_transpose_cpu(picked: jax.Array, index: jax.Array, *, table: WindowTabl
         return pick_transpose_xla(picked, index, table=table)
     outer, windows, inner = picked.shape
     shape = outer, table.inputs, inner
-    phases = None if _from_slices(table) else window_phases.phases(table)
+    phases = None if _from_slices(table) else windows_phases.phases(table)
 
     def stage(picked: jax.Array) -> jax.Array:
         # Of an array with a last axis of one element a branch would return a copy.
@@ -269,7 +269,7 @@ def pick_transpose_cpu(picked: jax.Array, index: jax.Array, *, table: WindowTabl
             out = pick_transpose_xla(picked, index, table=table)
             return out.reshape(outer, table.inputs, *inners)
         one, other = (part.reshape(outer, windows, *inners) for part in (picked, index))
-        return window_phases.pick_transpose(one, other, table, phases)
+        return windows_phases.pick_transpose(one, other, table, phases)
 
     return store_by_branch(stage, picked).reshape(shape)
 

@@ -19,6 +19,9 @@ from impl._core.window_table import WindowTable
 
 #: The most phases, and the most slices of windows, which make the program longer.
 _MOST_PHASES, _MOST_SLICES = 7, 32
+#: The most windows over an element. Each is a step that reads the last total twice, and XLA without
+#: its fusion emitters computes the steps before it anew for each read.
+_MOST_READS = 8
 
 #: For each phase, how far the windows over an element are from the element's block, in ascending
 #: order. A block has one element of each phase.
@@ -33,6 +36,8 @@ def phases(table: WindowTable) -> Phases | None:
     """
     window, tap = np.nonzero(table.index >= 0)
     position = table.index[window, tap]
+    if table.inverse.shape[1] > _MOST_READS:
+        return None
     for step in range(1, _MOST_PHASES + 1 if position.size else 1):
         if table.inputs % step:
             continue

@@ -133,14 +133,14 @@ def _read_along(values: jax.Array, axis: int, table: WindowTable) -> jax.Array:
         return _sum_along(values, axis, table)
     along = (-most, table.outputs + most - table.inputs, 0)
     edges = (*((0, 0, 0) for _ in range(axis)), along)
-    out = jax.lax.pad(values, jnp.zeros((), values.dtype), edges)
+    zero = jnp.zeros((), values.dtype)
+    out = jax.lax.pad(values, zero, edges)
     number = jnp.arange(table.outputs, dtype=jnp.int32)
     for window in others.tolist():
         at = int(index[window])
-        # A window without taps keeps the zero.
-        if at >= 0:
-            one = jax.lax.slice_in_dim(values, at, at + 1, axis=axis)
-            out = jnp.where(number == window, one, out)
+        # A window without taps has 0.
+        one = jax.lax.slice_in_dim(values, at, at + 1, axis=axis) if at >= 0 else zero
+        out = jnp.where(number == window, one, out)
     return out
 
 

@@ -36,7 +36,8 @@ ONE_PIECE = "--xla_cpu_parallel_codegen_split_count=1"
 _NO_EMITTERS = f"--xla_cpu_use_fusion_emitters=false {ONE_PIECE}"
 CHEAP = f"--xla_backend_optimization_level=1 {_NO_EMITTERS}"
 #: These save more. XLA contracts nothing then; the tests about that set a level of their own.
-CHEAPEST = f"--xla_backend_optimization_level=0 {_NO_EMITTERS}"
+_LEAST = "--xla_backend_optimization_level=0"
+CHEAPEST = f"{_LEAST} {_NO_EMITTERS}"
 #: The unit tests whose result may depend on the release of JAX. The suite tests each op there.
 RELEASES = [
     *("-m", "not stand_in and not once", "impl/tests", "conformance/tests"),
@@ -65,17 +66,17 @@ def install(session: nox.Session, *groups: str) -> None:
     session.install("--upgrade", "--editable", ".[data]", *JAX[str(session.python)], *packages)
 
 
-def flags(session: nox.Session, saving: str) -> dict[str, str | None]:
+def flags(session: nox.Session, *, oldest: str, newest: str) -> dict[str, str | None]:
     """Returns the options of XLA that save time where both interpreters are installed.
 
-    The newest compiles as it does for users. The oldest shows in addition that nothing depends on
-    the level of XLA's optimisation.
+    The newest compiles the suite as it does for users. The other sessions show in addition that
+    nothing depends on the level of XLA's optimisation.
     """
     if "XLA_FLAGS" in os.environ:
         return {}
     if with_oldest(session):
-        return {"XLA_FLAGS": ONE_PIECE}
-    return {"XLA_FLAGS": saving} if with_newest(session) else {}
+        return {"XLA_FLAGS": newest}
+    return {"XLA_FLAGS": oldest} if with_newest(session) else {}
 
 
 @nox.session(python=list(JAX))
@@ -88,7 +89,8 @@ def tests(session: nox.Session) -> None:
     install(session, "test", *more)
     chosen = session.posargs or (RELEASES if with_oldest(session) else [])
     speed = ["-n", "auto", "--dist", "worksteal", "--durations", "10"]
-    session.run("pytest", *speed, *chosen, env=flags(session, CHEAPEST))
+    environment = flags(session, oldest=CHEAPEST, newest=f"{_LEAST} {ONE_PIECE}")
+    session.run("pytest", *speed, *chosen, env=environment)
 
 
 @nox.session(python=list(JAX))
@@ -97,7 +99,8 @@ def conformance(session: nox.Session) -> None:
     install(session, "test")
     chosen = session.posargs or (BITS if with_oldest(session) else [])
     command = ("python", "-m", "conformance", "run", "--device", "cpu")
-    session.run(*command, *chosen, env=flags(session, CHEAP))
+    environment = flags(session, oldest=CHEAP, newest=ONE_PIECE)
+    session.run(*command, *chosen, env=environment)
 
 
 #: The site changes with the code that it shows. A build writes the folders that are ignored.
@@ -127,7 +130,9 @@ def docs(session: nox.Session) -> None:
     # The examples of the pages run while it is built.
     env = {"XLA_FLAGS": CHEAPEST} if "XLA_FLAGS" not in os.environ else {}
     session.run("sphinx-build", *options, "docs", "docs/_build/html", env=env)
-    session.run("pytest", "docs/tests", "--ignore=docs/tests/test_examples.py")
+    # Each worker has a browser. The second core is idle at the end of `.ci/run` otherwise.
+    tests = ("docs/tests", "--ignore=docs/tests/test_examples.py")
+    session.run("pytest", "-n", "auto", "--dist", "worksteal", *tests)
 
 
 @nox.session(python=OLDEST)

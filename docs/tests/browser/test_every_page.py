@@ -21,8 +21,8 @@ def pages() -> list[str]:
 
 
 PAGES = pages()
-#: The colours are the theme's and those of `site.css`, so that these pages have all of them.
-DARK = [page for page in PAGES if "/" in page or page in ("index.html", "matrix.html", "api.html")]
+#: Pages of every form. Colours, links and scripts of the others are the same.
+FORMS = [page for page in PAGES if "/" in page or page in ("index.html", "matrix.html", "api.html")]
 #: A list of hundreds of entries of one form is cut to these, because axe-core compares each entry
 #: with each: it takes 40 seconds for the page of the library.
 ENTRIES = 8
@@ -55,12 +55,12 @@ def test_page_from_a_server(page, server, visit) -> None:
     assert faults(opened) == []
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", FORMS)
 def test_page_from_a_file(page, visit) -> None:
     assert visit(f"{HTML.as_uri()}/{page}", width=PHONE).evaluate(EXCESS) <= 0
 
 
-@pytest.mark.parametrize("page", DARK)
+@pytest.mark.parametrize("page", FORMS)
 def test_page_in_the_dark(page, server, visit) -> None:
     opened = visit(f"{server}/{page}", width=PHONE, scheme="dark")
     contrast = {"runOnly": {"type": "rule", "values": ["color-contrast"]}}

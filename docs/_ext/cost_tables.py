@@ -7,7 +7,6 @@ call that was compiled for a GPU. ``measured_tables`` shows the tables behind th
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,12 +15,9 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata
 
+import cost_files
 from conformance.benchmarks import machine, measurements
 from conformance_tables import MarkdownDirective
-from measured_tables import ROOT
-
-RESULTS = ROOT / "conformance/benchmarks/results"
-COSTS = ROOT / "conformance/machine_code/costs.json"
 
 
 def _ratio(value: float) -> str:
@@ -57,10 +53,10 @@ def of_benchmarks(path: Path) -> str:
 
 def of_gpu(path: Path) -> str:
     """Returns the ratios of the bytes of compiled calls, a line for each op, as Markdown."""
-    counts = json.loads(path.read_text(encoding="utf-8"))
+    counts = cost_files.read_counts(path)
     groups: dict[str, list[float]] = {}
-    for name, case in counts["cases"].items():
-        if case.get("plain") and not name.startswith("sample-"):
+    for name, case in cost_files.of_benchmarks(counts).items():
+        if case.get("plain"):
             op = _op(name)
             groups.setdefault(op, []).append(case["on"]["bytes"] / case["plain"]["bytes"])
     return "\n".join(_gpu_lines(counts, groups))
@@ -89,9 +85,7 @@ class CostSummary(MarkdownDirective):
     def run(self) -> list[nodes.Node]:
         """Makes the tables."""
         return [
-            node
-            for path in sorted(RESULTS.glob("*.json"))
-            for node in self.parsed(of_benchmarks(path), path)
+            node for path in cost_files.reports() for node in self.parsed(of_benchmarks(path), path)
         ]
 
 
@@ -100,7 +94,7 @@ class CostOfGpu(MarkdownDirective):
 
     def run(self) -> list[nodes.Node]:
         """Makes the table."""
-        return self.parsed(of_gpu(COSTS), COSTS)
+        return self.parsed(of_gpu(cost_files.COUNTED), cost_files.COUNTED)
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

@@ -15,8 +15,9 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata
 
-ROOT = Path(__file__).parents[2]
-FOLDERS = (ROOT / "conformance/benchmarks/results", ROOT / "conformance/machine_code")
+import cost_files
+
+FOLDERS = (cost_files.RESULTS, cost_files.COUNTED.parent)
 
 
 def files(names: list[str]) -> list[Path]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import cost_files
 import cost_tables
 import differences
 import landing
@@ -83,14 +84,14 @@ def test_the_summary_of_costs_has_each_family() -> None:
 
 
 def test_the_bytes_of_a_gpu_are_those_of_the_counts() -> None:
-    cases = json.loads(cost_tables.COSTS.read_text(encoding="utf-8"))["cases"]
+    cases = json.loads(cost_files.COUNTED.read_text(encoding="utf-8"))["cases"]
     ratios = [
         case["on"]["bytes"] / case["plain"]["bytes"]
         for name, case in cases.items()
         if name.startswith("scatter_add-")
     ]
     line = f"| scatter_add | {len(ratios)} | {statistics.median(ratios):.2g} | "
-    assert line in cost_tables.of_gpu(cost_tables.COSTS)
+    assert line in cost_tables.of_gpu(cost_files.COUNTED)
 
 
 def test_the_first_page_counts_the_evidence(

@@ -18,9 +18,6 @@ from impl._kernels.launch import Launch
 from impl._lowerings import scan_blocks
 from impl._lowerings.scan import block_length
 
-#: The longest axis for which twice a position has 32 bits.
-_LONGEST = 2**30
-
 
 def extreme_keys(by: ReductionName, values: jax.Array) -> jax.Array:
     """Returns unsigned integers whose maximum is the extreme; the key of a NaN is the greatest."""

@@ -6,15 +6,10 @@ import functools
 import json
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
-import conformance
+import cost_files
 from op_pages import _text
-
-_ROOT = Path(conformance.__file__).parent
-MEASURED = _ROOT / "benchmarks/results"
-COUNTED = _ROOT / "machine_code/costs.json"
 
 
 def _last(op: str) -> str:
@@ -24,17 +19,13 @@ def _last(op: str) -> str:
 @functools.cache
 def _measured() -> tuple[Mapping[str, Any], ...]:
     """Returns the reports of benchmarks."""
-    files = sorted(MEASURED.glob("*.json"))
-    return tuple(json.loads(file.read_text(encoding="utf-8")) for file in files)
+    return tuple(json.loads(file.read_text(encoding="utf-8")) for file in cost_files.reports())
 
 
 @functools.cache
 def _counted() -> Mapping[str, Any]:
     """Returns the costs of compiled programs; without the file there are none."""
-    if not COUNTED.exists():
-        return {"cases": {}}
-    found: Mapping[str, Any] = json.loads(COUNTED.read_text(encoding="utf-8"))
-    return found
+    return cost_files.read_counts() if cost_files.COUNTED.exists() else {"cases": {}}
 
 
 def measurements(op: str) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any], dict[str, Any]]]:

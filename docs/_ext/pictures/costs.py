@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 import statistics
 from collections.abc import Mapping, Sequence
@@ -11,16 +10,13 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+import cost_files
 from conformance.benchmarks.measurements import Family, Report
 from pictures.themes import Theme
 
-_ROOT = Path(__file__).parents[3]
-#: A report of the benchmarks, and the counts of compiled programs.
-MEASURED = _ROOT / "conformance/benchmarks/results/cpu.json"
-COUNTED = _ROOT / "conformance/machine_code/costs.json"
+#: The report of a CPU.
+MEASURED = cost_files.RESULTS / "cpu.json"
 _PEER = "PyTorch, deterministic"
-#: The cases that are calls of the suite have no size that a user would have.
-_SAMPLE = "sample-"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,14 +51,13 @@ def measured(path: Path = MEASURED) -> Mapping[str, Line]:
     return _sorted(lines)
 
 
-def counted(path: Path = COUNTED) -> Mapping[str, Line]:
+def counted(path: Path = cost_files.COUNTED) -> Mapping[str, Line]:
     """Returns the bytes that programs move, as multiples of the least, by op, the dearest first."""
     lines: dict[str, list[tuple[float, float | None]]] = {}
-    for case, cost in json.loads(path.read_text(encoding="utf-8"))["cases"].items():
-        if not case.startswith(_SAMPLE):
-            name = re.split(r"-(?=\d)", case, maxsplit=1)[0].replace("-backward", ", gradient")
-            plain = cost["plain"]["bytes"] / cost["floor"] if cost.get("plain") else None
-            lines.setdefault(name, []).append((cost["on"]["bytes"] / cost["floor"], plain))
+    for case, cost in cost_files.of_benchmarks(cost_files.read_counts(path)).items():
+        name = re.split(r"-(?=\d)", case, maxsplit=1)[0].replace("-backward", ", gradient")
+        plain = cost["plain"]["bytes"] / cost["floor"] if cost.get("plain") else None
+        lines.setdefault(name, []).append((cost["on"]["bytes"] / cost["floor"], plain))
     return _sorted(lines)
 
 

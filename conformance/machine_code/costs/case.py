@@ -50,6 +50,8 @@ class CostCase:
         plain: The same with JAX alone; None if JAX has nothing that does it.
         budget: The most that it may cost.
         rounds: The rounds of loops that XLA does not bound, by a part of their scope.
+        unlikely: Parts of the scopes of launches that only data takes which is made for it. Of a
+            conditional, another branch counts.
         library: The floating-point operations of a library for each byte that it loads; None for
             what is no product.
     """
@@ -62,6 +64,7 @@ class CostCase:
     plain: Callable[..., Any] | None = None
     budget: Budget = Budget()
     rounds: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    unlikely: tuple[str, ...] = ()
     library: float | None = None
 
 

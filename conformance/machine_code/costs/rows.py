@@ -92,6 +92,7 @@ def _one_row(length: int) -> CostCase:
         (floats(1, length),),
         lambda x: _at(x, rank - 1),
         SELECTION,
+        unlikely=("select_ordered_digit",),
     )
 
 

@@ -35,11 +35,11 @@ _STEPS_APART, _ADJACENT = 256, 32
 _ELEMENTS, _OF_A_THREAD = 2048, 32
 
 
-def takes(parts: Parts) -> bool:
+def takes(parts: Parts, *, together: int = 1) -> bool:
     """Returns whether the offsets of arrays, and those of their last tiles, have 32 bits."""
     outer, n, inner = parts[0].shape
     beyond = n + _ELEMENTS + _STEPS if inner == 1 else _STEPS_APART * inner + _ADJACENT
-    return outer * n * inner + beyond < 2**31
+    return together * outer * n * inner + beyond < 2**31
 
 
 def scan(
@@ -53,6 +53,7 @@ def scan(
     positions: bool = False,
     widened: Widened = accumulator,
     lagged: int = 0,
+    together: int = 1,
 ) -> Parts:
     """Computes the blocked scan along the middle axis of [outer, n, inner].
 
@@ -66,11 +67,13 @@ def scan(
         positions: Whether the position of each element is one more part, as int32.
         widened: From the dtype of a part to that in which it is combined.
         lagged: How many of the parts come one step later than they are stored; the first is 0.
+        together: How many neighbouring parts one array holds, so that XLA makes them at once.
 
     Returns:
         These parts of the running folds.
     """
-    return _Scan(combine, block, reverse, results, positions, widened, lagged, launch).run(parts)
+    how = _Scan(combine, block, reverse, results, positions, widened, lagged, together, launch)
+    return how.run(parts)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,6 +87,7 @@ class _Scan:
     positions: bool
     widened: Widened
     lagged: int
+    together: int
     launch: Launch
 
     def run(self, parts: Parts) -> Parts:
@@ -96,7 +100,7 @@ class _Scan:
     def carries(self, members: Parts) -> Parts:
         """Returns what comes before each member of a level; for the first of all, anything."""
         plain = dataclasses.replace(
-            self, results=tuple(range(len(members))), positions=False, lagged=0
+            self, results=tuple(range(len(members))), positions=False, lagged=0, together=1
         )
         tiles = _Tiles.of(plain, members)
         carries = None if tiles.count == 1 else plain.carries(tiles.totals(members))
@@ -152,15 +156,16 @@ class _Tiles:
         types = [self.how.widened(part.dtype) for part in parts]
         types += [jnp.dtype(jnp.int32)] * self.how.positions
         out = tuple(jax.ShapeDtypeStruct((math.prod(shape),), dtype) for dtype in types)
+        arrays = self._arrays(parts)
 
         def kernel(*refs: Any) -> None:
             place = _Place(self)
-            members = place.load(refs[: len(parts)])
+            members = place.load(refs[: len(arrays)])
             for level in range(len(self.groups)):
                 members = place.last(place.columns(members, level))
-            place.store_totals(refs[len(parts) :], members)
+            place.store_totals(refs[len(arrays) :], members)
 
-        return self._launched(kernel, out, parts, shape, "scan_ordered_totals")
+        return self._launched(kernel, out, arrays, shape, "scan_ordered_totals")
 
     def scan(self, parts: Parts, carries: Parts | None, *, before: bool = False) -> Parts:
         """Scans each tile.
@@ -173,11 +178,12 @@ class _Tiles:
         types = [part.dtype for part in parts] + [jnp.dtype(jnp.int32)] * self.how.positions
         size = math.prod(self.shape)
         out = tuple(jax.ShapeDtypeStruct((size,), types[k]) for k in self.how.results)
+        arrays = self._arrays(parts)
 
         def kernel(*refs: Any) -> None:
             place = _Place(self)
-            arrays, others = refs[: len(parts)], refs[len(parts) : len(refs) - len(out)]
-            folds, members = [], place.load(arrays)
+            others = refs[len(arrays) : len(refs) - len(out)]
+            folds, members = [], place.load(refs[: len(arrays)])
             for level in range(len(self.groups)):
                 columns = place.columns(members, level)
                 folds.append(place.running(columns, before=before or level > 0))
@@ -187,8 +193,13 @@ class _Tiles:
                 carry = place.carried(folds[level], carry, level, before=True)
             place.store(refs[-len(out) :], place.carried(folds[0], carry, 0, before=before))
 
-        arrays = (*parts, *(carries or ()))
-        return self._launched(kernel, out, arrays, self.shape, "scan_ordered_tiles")
+        operands = (*arrays, *(carries or ()))
+        return self._launched(kernel, out, operands, self.shape, "scan_ordered_tiles")
+
+    def _arrays(self, parts: Parts) -> Parts:
+        """Returns the arrays that hold the parts, of which several may be in one."""
+        count, flat = self.how.together, [part.reshape(-1) for part in parts]
+        return tuple(jnp.concatenate(flat[k : k + count]) for k in range(0, len(flat), count))
 
     def _launched(
         self,
@@ -236,10 +247,13 @@ class _Place:
         load, lagged, (_, n, inner) = self._how.launch.load, self._how.lagged, self._tiles.shape
         lag = -1 if self._how.reverse else 1
         known = inside & (step >= lag) & (step < n + lag)
+        # Of the parts that are in one array, each comes after the whole of the one before.
+        size, together = math.prod(self._tiles.shape), self._how.together
+        views = [(ref, offsets + k * size) for ref in refs for k in range(together)]
         parts = tuple(
-            load(ref.at[offsets - lag * inner], mask=known, other=0) for ref in refs[:lagged]
+            load(ref.at[place - lag * inner], mask=known, other=0) for ref, place in views[:lagged]
         )
-        parts += tuple(load(ref.at[offsets], mask=inside, other=0) for ref in refs[lagged:])
+        parts += tuple(load(ref.at[place], mask=inside, other=0) for ref, place in views[lagged:])
         parts = tuple(part.astype(self._how.widened(part.dtype)) for part in parts)
         return (*parts, jnp.broadcast_to(step, offsets.shape)) if self._how.positions else parts
 

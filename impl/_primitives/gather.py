@@ -15,6 +15,7 @@ from jax.interpreters import ad, batching, mlir, xla
 
 from impl._core import jax_internals
 from impl._core.jax_internals import Primitive
+from impl._core.jax_internals.lowering import Traced
 from impl._core.shard_axes import aligned, vary_like
 from impl._lowerings import _partitioning
 from impl._mode.decide import Decision
@@ -100,7 +101,7 @@ def _lower_as_bits(operand: jax.Array, indices: jax.Array) -> jax.Array:
 
 
 #: Traced once for a shape.
-_lowered, _lowered_as_bits = (jax.jit(each, inline=True) for each in (_lower, _lower_as_bits))
+_lowered, _lowered_as_bits = (Traced(each) for each in (_lower, _lower_as_bits))
 
 
 def _lowering_rule(context: Any, *args: Any, pullback: Decision) -> Any:

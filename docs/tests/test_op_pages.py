@@ -3,6 +3,7 @@
 import dataclasses
 import html
 import importlib
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import answers
+import cost_files
 import spec
 from conformance.reporting.report import Report
 from op_pages import _costs, _examples, _jax_names, _op, _primitive, _sections, _text
@@ -208,16 +210,39 @@ def test_costs_are_those_of_the_kept_files(monkeypatch: pytest.MonkeyPatch) -> N
     assert re.search(r"[\d.]+ to [\d.]+ times the time of plain", with_files)
     assert re.search(r"\d+ launches", with_files)
     monkeypatch.setattr(_costs, "_measured", tuple)
-    monkeypatch.setattr(_costs, "_counted", lambda: {"cases": {}})
+    monkeypatch.setattr(_costs, "_counted", tuple)
     without = " ".join(_costs.card("index_add"))
     assert not re.search(r"\d", without)
 
 
 def test_ratio_of_a_table_is_that_of_the_medians() -> None:
-    _, family, measurement = next(_costs.measurements("index_add"))
-    sides = measurement["sides"]
-    right = sides[family["ours"]]["median"] / sides[family["base"]]["median"]
+    each = _costs.measurements("index_add")[0]
+    sides = each.measurement.sides
+    right = sides[each.family.ours].median / sides[each.family.base].median
     assert f"- {right:.1f}\n" in "".join(_costs.section("index_add"))
+
+
+def test_a_primitive_costs_what_the_counted_calls_of_it_cost() -> None:
+    cells = answers.of_primitive("lax.scatter_add")
+    text = "".join(_costs.section_of_primitive("lax.scatter_add", cells))
+    for name in ("index_add-", "scatter_add-", "embedding-backward-"):
+        assert f"`{name}" in text
+    assert "`sort-" not in text
+    counts = json.loads(cost_files.COUNTED.read_text(encoding="utf-8"))["cases"]
+    shown = re.findall(r"\* - `([^`]+)`\n  - (\d+)\n", text)
+    assert shown == [(name, str(counts[name]["on"]["launches"])) for name, _ in shown]
+    assert any("nothing" in line for line in _costs.card_of_primitive("lax.scatter_add", cells))
+
+
+def test_a_primitive_that_the_mode_leaves_alone_costs_nothing() -> None:
+    cells = answers.of_primitive("lax.sort")
+    (line,) = _costs.card_of_primitive("lax.sort", cells)
+    assert line == "**on every device**: nothing, since the mode leaves it as it is"
+    assert "The mode leaves it as it is." in "".join(_costs.section_of_primitive("lax.sort", cells))
+
+
+def test_each_kept_count_is_of_a_case() -> None:
+    assert [each.name for each in cost_files.counted() if each.case is None] == []
 
 
 def test_each_order_of_an_op_that_varies_says_why() -> None:

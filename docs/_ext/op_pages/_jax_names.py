@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend import core as jax_core
 
 import impl
 import spec
@@ -72,7 +73,8 @@ def arrays() -> dict[str, Any]:
     }
 
 
-def _primitives(function: Callable[..., Any], *args: Any) -> set[str]:
+def primitives(function: Callable[..., Any], *args: Any) -> set[str]:
+    """Returns the names of the primitives in the program of a function, as JAX alone makes it."""
     with impl.deterministic(False):
         program = jax.make_jaxpr(function)(*args)
     return set(_names(program.jaxpr))
@@ -81,7 +83,7 @@ def _primitives(function: Callable[..., Any], *args: Any) -> set[str]:
 def _names(program: Any) -> Iterator[str]:
     for equation in program.eqns:
         yield equation.primitive.name
-        for inner in jax.core.jaxprs_in_params(equation.params):
+        for inner in jax_core.jaxprs_in_params(equation.params):
             yield from _names(inner)
 
 
@@ -94,14 +96,14 @@ def _traced(call: str) -> tuple[set[str], set[str]]:
     def run(inputs: dict[str, Any]) -> Any:
         return eval(code, {**known, **inputs})  # noqa: S307  # a line of our own file
 
-    forward = _primitives(run, inputs)
+    forward = primitives(run, inputs)
 
     def pulled(inputs: dict[str, Any]) -> Any:
         result, pullback = jax.vjp(run, inputs)
         return pullback(jax.tree.map(lambda leaf: leaf * 0 + 1, result))
 
     try:
-        return forward, _primitives(pulled, inputs) - forward if inputs else set()
+        return forward, primitives(pulled, inputs) - forward if inputs else set()
     except (TypeError, ValueError, NotImplementedError):
         return forward, set()  # Nothing to differentiate.
 

@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import jax
+import numpy as np
 import pytest
 
 import answers
@@ -120,11 +122,35 @@ def test_page_has_the_names_that_people_search_for(
 
 def test_names_of_jax_exist() -> None:
     for entry in _jax_names.table():
-        name = entry["name"].partition(" ")[0]
+        name = entry.name.partition(" ")[0]
         if not name.startswith("jax."):
             continue  # A method, or a function of another library.
         module, _, attribute = name.rpartition(".")
         assert hasattr(importlib.import_module(module), attribute), name
+
+
+def test_functions_of_jax_have_the_values_of_the_ops_that_name_them() -> None:
+    entries = [entry for entry in _jax_names.table() if entry.here]
+    libraries = {name: pytest.importorskip(name) for name in ("flax", "optax")}
+    pytest.importorskip("flax.linen")
+    calls = [call for entry in entries for call in (entry.call, *entry.here)]
+    inputs = {name: of for call in calls for name, of in _jax_names.inputs_of(call).items()}
+
+    def run(inputs: dict[str, jax.Array]) -> dict[str, list[jax.Array]]:
+        values = (_jax_names.value(call, inputs, libraries) for call in calls)
+        return dict(zip(calls, map(jax.tree.leaves, values), strict=True))
+
+    # One program compiles faster than each call.
+    options = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+    values = jax.jit(run).lower(inputs).compile(options)(inputs)
+    for entry in entries:
+        for here in entry.here:
+            # Some ops return indices besides.
+            for right, found in zip(values[entry.call], values[here], strict=False):
+                message = f"{entry.name}: {here}"
+                np.testing.assert_allclose(
+                    np.ravel(found), np.ravel(right), 1e-5, 1e-5, err_msg=message
+                )
 
 
 def test_functions_stand_on_the_page_of_the_primitive_that_they_contain(

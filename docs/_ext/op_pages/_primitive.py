@@ -151,7 +151,7 @@ def _reasons(rows: Sequence[spec.Primitive], rules: spec.Spec) -> Iterator[str]:
 def _functions(op: str) -> str:
     """Returns the functions of JAX whose programs have the primitive."""
     uses = _jax_names.uses().get(op, ())
-    if len(uses) > len(_jax_names.table()) / 2:
+    if len(uses) > len({entry.name for entry in _jax_names.table()}) / 2:
         return "Most functions of JAX contain it."
     own = [f"`{use.function}`" for use in uses if not use.in_gradient]
     gradients = [f"`{use.function}`" for use in uses if use.in_gradient]

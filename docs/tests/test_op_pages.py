@@ -141,7 +141,10 @@ def test_functions_of_jax_have_the_values_of_the_ops_that_name_them() -> None:
         return dict(zip(calls, map(jax.tree.leaves, values), strict=True))
 
     # One program compiles faster than each call.
-    options = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+    options: dict[str, str | bool] = {
+        "xla_backend_optimization_level": "0",
+        "xla_llvm_disable_expensive_passes": True,
+    }
     values = jax.jit(run).lower(inputs).compile(options)(inputs)
     for entry in entries:
         for here in entry.here:

@@ -8,7 +8,7 @@ call that was compiled for a GPU. ``measured_tables`` shows the tables behind th
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from docutils import nodes
@@ -24,7 +24,7 @@ def _ratio(value: float) -> str:
     return f"{value:.2g}"
 
 
-def _spread(ratios: list[float]) -> str:
+def _spread(ratios: Sequence[float]) -> str:
     """Returns the middle, the least and the greatest of some ratios, as cells of a table."""
     numbers = statistics.median(ratios), min(ratios), max(ratios)
     return " | ".join(_ratio(number) for number in numbers)
@@ -33,6 +33,10 @@ def _spread(ratios: list[float]) -> str:
 def of_benchmarks(path: Path) -> str:
     """Returns the ratios of a report of the benchmarks, a line for each family, as Markdown."""
     report = measurements.Report.read(path)
+    ratios: dict[str, list[float]] = {}
+    for each in cost_files.timed(path):
+        if (ratio := each.times()) is not None:
+            ratios.setdefault(each.family.title, []).append(ratio)
     lines = [
         f"Time in units of plain JAX's, on {machine.line(report.environment)}:",
         "",
@@ -40,35 +44,22 @@ def of_benchmarks(path: Path) -> str:
         "| --- | --- | ---: | ---: | ---: | ---: |",
     ]
     for family in report.families.values():
-        ratios = [
-            each.sides[family.ours].median / each.sides[family.base].median
-            for each in family.measurements
-            if family.ours in each.sides and family.base in each.sides
-        ]
-        if ratios and family.base != family.ours:
+        if own := ratios.get(family.title):
             sides = f"{family.ours} beside {family.base}"
-            lines.append(f"| {family.title} | {sides} | {len(ratios)} | {_spread(ratios)} |")
+            lines.append(f"| {family.title} | {sides} | {len(own)} | {_spread(own)} |")
     return "\n".join(lines)
 
 
 def of_gpu(path: Path) -> str:
     """Returns the ratios of the bytes of compiled calls, a line for each op, as Markdown."""
-    counts = cost_files.read_counts(path)
     groups: dict[str, list[float]] = {}
-    for name, case in cost_files.of_benchmarks(counts).items():
-        if case.get("plain"):
-            op = _op(name)
-            groups.setdefault(op, []).append(case["on"]["bytes"] / case["plain"]["bytes"])
-    return "\n".join(_gpu_lines(counts, groups))
+    for each in cost_files.of_benchmarks(path):
+        if (ratio := each.times_plain) is not None:
+            groups.setdefault(each.label, []).append(ratio)
+    return "\n".join(_gpu_lines(cost_files.read_counts(path), groups))
 
 
-def _op(case: str) -> str:
-    """Returns the op of a case: its name without the sizes."""
-    words = case.split("-")
-    return " ".join(word for word in words if not word[:1].isdigit())
-
-
-def _gpu_lines(counts: dict[str, str], groups: dict[str, list[float]]) -> Iterator[str]:
+def _gpu_lines(counts: Mapping[str, str], groups: Mapping[str, Sequence[float]]) -> Iterator[str]:
     target, release = counts["target"].upper(), counts["jax"]
     yield f"Bytes moved in units of plain JAX's, compiled for one {target} with jax {release};"
     yield "nothing ran:"

@@ -113,8 +113,8 @@ def _rows(dtype: DTypeLike) -> Iterator[KernelCall]:
     """Yields calls of the kernels of wide rows, with terms that take few instructions."""
     ints = functools.partial(Shape, dtype=jnp.int32)
     for width in (5, 300):
-        chunks = -(-500 // scatter_accumulate_rows.CHUNK)
-        runs = (ints((500,)), ints((500,)), ints((2 * chunks,)), Shape((500,), jnp.float32))
+        parts = -(-500 // scatter_accumulate_rows.PART)
+        runs = (ints((500,)), ints((500,)), ints((2 * parts,)), Shape((500,), jnp.float32))
         updates, operand = Shape((500, width), dtype), Shape((70, width), dtype)
         label = f"{width}-{jnp.dtype(dtype).name}"
         yield KernelCall(
@@ -129,7 +129,7 @@ def _rows(dtype: DTypeLike) -> Iterator[KernelCall]:
             label,
             True,
             _cut_runs,
-            (*runs, updates, ints((chunks, width))),
+            (*runs, updates, ints((parts, width))),
         )
 
 

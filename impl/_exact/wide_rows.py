@@ -2,8 +2,7 @@
 
 The plain form writes and reads the exponents and the digits of all destinations, and adds each
 element to memory twice. Here, keys are sorted, and a run of one destination is added in registers.
-Only a run that is cut by the chunks of programs has exponents and digits in memory, a row for each
-cut.
+Only a long run, which is cut into parts, has exponents and digits in memory, a row for each part.
 
 A contribution may be the product of a row and a factor, and several may be of one row. These
 products are computed where they are added, and are in no array.
@@ -22,7 +21,7 @@ from impl._exact import grid, rows
 from impl._exact.grid import Digits
 from impl._kernels import scatter_accumulate_rows as kernels
 from impl._kernels.launch import Launch
-from impl._kernels.scatter_accumulate_rows import CHUNK, Arithmetic, Runs
+from impl._kernels.scatter_accumulate_rows import PART, Arithmetic, Runs
 from impl._lowerings.scatter_accumulate_chains import sorted_keys, written
 
 #: The least width of rows, and the least number of them, for which a sort costs little.
@@ -76,7 +75,7 @@ def add(
     arithmetic = Arithmetic(
         _exponent,
         rows.integers,
-        functools.partial(total, count=CHUNK + 1),
+        functools.partial(total, count=PART + 1),
         Digits.of(dtype, 1).number,
         subtract,
     )
@@ -110,36 +109,40 @@ def _exponent(value: jax.Array) -> jax.Array:
 
 
 def _cuts(keys: jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
-    """Finds the runs that chunks cut, each of which has the number of the chunk it starts in.
+    """Finds the runs that are cut, each of which has the number of the part it starts in.
 
     Returns:
         The slots of ``Runs``; the destination of each cut run, and beyond the last for none, int32,
-        shape [chunks].
+        shape [parts].
     """
     n = keys.shape[0]
     position = jnp.arange(n, dtype=jnp.int32)
     is_first = jnp.concatenate([jnp.ones(1, bool), keys[1:] != keys[:-1]])
     starts = written(keys, is_first, size, position)
-    chunk = jnp.arange(-(-n // CHUNK), dtype=jnp.int32)
-    first = chunk * CHUNK
-    last = jnp.minimum(first + CHUNK, n) - 1
-    head, tail = keys[first], keys[last]
+    part = jnp.arange(-(-n // PART), dtype=jnp.int32)
+    first = part * PART
+    head, tail = keys[first], keys[jnp.minimum(first + PART, n) - 1]
+
+    def is_cut(key: jax.Array, start: jax.Array) -> jax.Array:
+        after = keys.at[start + PART].get(mode="fill", fill_value=size)
+        return (key < size) & (after == key)
+
     start = starts.at[head].get(mode="clip")
-    comes = (start < first) & (head < size)
+    comes = (start < first) & is_cut(head, start)
     following = jnp.concatenate([head[1:], jnp.full(1, size, jnp.int32)])
-    goes = (following == tail) & (tail < size)
+    goes = (following == tail) & is_cut(tail, starts.at[tail].get(mode="clip"))
     is_one = head == tail
-    none = len(chunk)
+    none = len(part)
     slots = [
-        jnp.where(comes, start // CHUNK, jnp.where(is_one & goes, chunk, none)),
-        jnp.where(goes & ~is_one, chunk, none),
+        jnp.where(comes, start // PART, jnp.where(is_one & goes, part, none)),
+        jnp.where(goes & ~is_one, part, none),
     ]
-    owners = jnp.where(goes & ~(is_one & comes), tail, size + chunk)
+    owners = jnp.where(goes & ~(is_one & comes), tail, size + part)
     return jnp.stack(slots, 1).reshape(-1), owners
 
 
 def _combined(initial: jax.Array, slots: jax.Array, parts: jax.Array, name: str) -> jax.Array:
-    """Returns rows combined with those of each chunk; no order changes the integers."""
+    """Returns rows combined with those of each part; no order changes the integers."""
 
     def scatter(initial: jax.Array, slots: jax.Array, parts: jax.Array) -> jax.Array:
         return getattr(initial.at[slots], name)(parts, mode="drop")  # type: ignore[no-any-return]

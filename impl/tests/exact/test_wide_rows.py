@@ -22,8 +22,9 @@ NUMBERS = lax.ScatterDimensionNumbers((1,), (0,), (0,))
 
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch):
+    monkeypatch.setattr(scatter_accumulate_rows, "CHUNK", 2)
     for module in (scatter_accumulate_rows, wide_rows):
-        monkeypatch.setattr(module, "CHUNK", 4)
+        monkeypatch.setattr(module, "PART", 4)
     monkeypatch.setattr(wide_rows, "_ROWS", 1)
     monkeypatch.setattr(wide_rows, "_WIDTH", 1)
     monkeypatch.setattr(wide_rows, "_CACHED", 0)

@@ -9,22 +9,23 @@ from impl._kernels import scatter_accumulate_rows
 from impl._kernels.scatter_accumulate_rows import Arithmetic, Runs
 from impl.tests.kernels._unwritten import assert_every_element_is_written, floats
 
-CHUNK = 8
-COUNT, SIZE, WIDTH = 2 * CHUNK + 3, 9, 6
-#: Two runs are cut: one at each end of a chunk.
-KEYS = np.repeat([1, 2, 5, 7], [CHUNK - 3, 5, CHUNK - 4, 5])
+PART = 8
+COUNT, SIZE, WIDTH = 2 * PART + 3, 9, 6
+#: One run is cut: it starts in the first part, and ends in the last.
+KEYS = np.repeat([1, 2, 7], [PART - 3, PART + 4, 2])
 
 
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch):
-    monkeypatch.setattr(scatter_accumulate_rows, "CHUNK", CHUNK)
+    monkeypatch.setattr(scatter_accumulate_rows, "CHUNK", 4)
+    monkeypatch.setattr(scatter_accumulate_rows, "PART", PART)
 
 
 def runs():
-    slots = [3, 0, 0, 1, 1, 3]
+    slots = [3, 0, 0, 3, 0, 3]
     arrays = (jnp.asarray(a, jnp.int32) for a in (KEYS, np.arange(COUNT), slots))
     found = Runs(*arrays, floats(COUNT))
-    assert found.chunks == 3
+    assert found.parts == 3
     return found
 
 

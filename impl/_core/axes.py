@@ -100,4 +100,29 @@ def rows_of_each(values: jax.Array, index: jax.Array) -> jax.Array:
     """
     if values.shape[0] == 1:
         return rows_at(values, index[0])
-    return jnp.take_along_axis(values, index[:, :, None], axis=1, mode="promise_in_bounds")
+    return elements_at(values, index[:, :, None])
+
+
+def elements_at(values: jax.Array, index: jax.Array) -> jax.Array:
+    """Returns ``values[a, index[a, i, b], b]`` of [outer, n, inner]; every index must be in [0, n).
+
+    Along an axis where the indices have one element, all values share it. This is one operation:
+    ``jnp.take_along_axis`` would wrap negative indices.
+
+    Args:
+        values: Shape [outer, n, inner].
+        index: Integers of at least 32 bits, shape [outer or 1, m, inner or 1].
+    """
+    outer, _, inner = values.shape
+    batch = tuple(axis for axis in (0, 2) if index.shape[axis] > 1)
+    numbers = jax.lax.GatherDimensionNumbers(
+        offset_dims=tuple(axis for axis in (0, 2) if axis not in batch),
+        collapsed_slice_dims=(1,),
+        start_index_map=(1,),
+        operand_batching_dims=batch,
+        start_indices_batching_dims=tuple(axis if 0 in batch else 1 for axis in batch),
+    )
+    shape = tuple(n for axis, n in enumerate(index.shape) if axis in (1, *batch))
+    sizes = (1 if 0 in batch else outer, 1, 1 if 2 in batch else inner)
+    starts = index.reshape(*shape, 1)
+    return jax.lax.gather(values, starts, numbers, sizes, mode="promise_in_bounds")

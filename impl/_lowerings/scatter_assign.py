@@ -12,7 +12,7 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from impl._core.axes import rows_at, within
+from impl._core.axes import elements_at, rows_at, within
 from impl._core.native_scatter import natively
 from impl._core.reductions import MAX
 from impl._core.shard_axes import vary_like
@@ -37,7 +37,7 @@ def take(values: jax.Array, positions: jax.Array) -> jax.Array:
         return rows_at(jnp.asarray(values), positions[0, :, 0])
     values = jnp.broadcast_to(values, (outer, values.shape[1], inner))
     positions = jnp.broadcast_to(positions, (outer, positions.shape[1], inner))
-    return jnp.take_along_axis(values, positions, axis=1, mode="promise_in_bounds")
+    return elements_at(values, positions)
 
 
 def atomic_xla(indices: jax.Array, *, size: int) -> jax.Array:

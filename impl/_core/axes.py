@@ -11,6 +11,8 @@ import math
 import jax
 import jax.numpy as jnp
 
+from impl._core.lax_functions import number
+
 
 def within(index: jax.Array, size: int) -> jax.Array:
     """Returns ``index`` with ``size`` for each element outside [0, size), in int32 if that fits.
@@ -20,9 +22,9 @@ def within(index: jax.Array, size: int) -> jax.Array:
     """
     index = _at_least_32_bits(index)
     # Nearly every op calls this. Each function of jax.numpy is a trace of its own.
-    low, end = jax.lax.full_like(index, 0), jax.lax.full_like(index, size)
+    low, end = number(index, 0), number(index, size)
     inside = jax.lax.bitwise_and(jax.lax.ge(index, low), jax.lax.lt(index, end))
-    replaced = jax.lax.select(inside, index, end)
+    replaced = jax.lax.select(inside, index, jax.lax.full_like(index, size))
     return replaced.astype(jnp.int32) if size < jnp.iinfo(jnp.int32).max else replaced
 
 
@@ -51,8 +53,8 @@ def wrapped(index: jax.Array, size: int) -> jax.Array:
         NotImplementedError: x64 is off, and 32 bits are too few to count to ``size``.
     """
     index = index.astype(jnp.promote_types(index.dtype, index_dtype(size)))
-    from_end = jax.lax.add(index, jax.lax.full_like(index, size))
-    return jax.lax.select(jax.lax.lt(index, jax.lax.full_like(index, 0)), from_end, index)
+    from_end = jax.lax.add(index, number(index, size))
+    return jax.lax.select(jax.lax.lt(index, number(index, 0)), from_end, index)
 
 
 def broadcasts_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:

@@ -154,6 +154,8 @@ def _flat(indices: Sequence[AxisIndex], sizes: list[int]) -> jax.Array:
         jnp.broadcast_to(within(wrapped(jnp.asarray(index.index), size), size), shape)
         for index, size in zip(indices, sizes, strict=True)
     ]
+    if len(traced) == 1:
+        return traced[0].astype(dtype).reshape(1, -1, 1)
     inside = [i < size for i, size in zip(traced, sizes, strict=True)]
     offset = _offset([i.astype(dtype) for i in traced], sizes)
     return where(functools.reduce(operator.and_, inside), offset, total).reshape(1, -1, 1)

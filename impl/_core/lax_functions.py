@@ -39,3 +39,11 @@ def _broadcast(value: Any, shape: tuple[int, ...], dtype: Any) -> Any:
         return value
     axes = range(len(shape) - value.ndim, len(shape))
     return lax.broadcast_in_dim(value, shape, [*axes])
+
+
+def number(like: jax.Array, value: Any) -> Any:
+    """Returns a number for an operation with ``like``; an array, if it is a size that is open.
+
+    JAX broadcasts a number within the operation, and an array by an equation of its own.
+    """
+    return like.dtype.type(value) if isinstance(value, int) else lax.full_like(like, value)

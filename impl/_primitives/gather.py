@@ -17,7 +17,7 @@ from impl._core import jax_internals
 from impl._core.axes import elements_at
 from impl._core.jax_internals import Primitive
 from impl._core.jax_internals.lowering import Traced
-from impl._core.lax_functions import where
+from impl._core.lax_functions import number, where
 from impl._core.shard_axes import aligned, vary_like
 from impl._lowerings import _partitioning
 from impl._mode.decide import Decision
@@ -59,10 +59,9 @@ def _lower(operand: jax.Array, indices: jax.Array) -> jax.Array:
         indices = jnp.ones_like(indices)
     # A narrow dtype may not hold the size.
     index = indices if indices.dtype.itemsize >= 4 else indices.astype(jnp.int32)
-    zeros = jax.lax.full_like(index, 0)
-    is_small = jax.lax.lt(index, jax.lax.full_like(index, size))
-    inside = jax.lax.bitwise_and(jax.lax.ge(index, zeros), is_small)
-    index = jax.lax.select(inside, index, zeros)
+    zero, end = number(index, 0), number(index, size)
+    inside = jax.lax.bitwise_and(jax.lax.ge(index, zero), jax.lax.lt(index, end))
+    index = jax.lax.select(inside, index, jax.lax.full_like(index, 0))
     if index.dtype.itemsize > 4 and size < jnp.iinfo(jnp.int32).max:
         index = index.astype(jnp.int32)
     # lax.gather itself would find what is out of range by a reduction.

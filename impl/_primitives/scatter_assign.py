@@ -11,6 +11,7 @@ from jax.interpreters import ad, batching, mlir, xla
 
 from impl._core import jax_internals
 from impl._core.jax_internals import Primitive
+from impl._core.jax_internals.lowering import Traced
 from impl._core.lax_functions import where
 from impl._core.shard_axes import aligned
 from impl._lowerings import _partitioning
@@ -87,9 +88,13 @@ def _lower(
     return where(writer >= 0, lowerings.take(updates, jnp.maximum(writer, 0)), operand)
 
 
+#: Traced once for a shape.
+_lowered, _lowered_as_bits = Traced(_lower), Traced(_partitioning.as_bits(_lower))
+
+
 def _lowering_rule(context: Any, *args: Any) -> Any:
     is_partitioned = _partitioning.is_partitioned(context)
-    function = _partitioning.as_bits(_lower) if is_partitioned else _lower
+    function = _lowered_as_bits if is_partitioned else _lowered
     return _partitioning.lower(
         function, _partitioning.LEFT_TO_XLA, context, *args, multiple_results=False
     )

@@ -1,6 +1,6 @@
 """Renders what determinism costs, from the report of the benchmarks and the counts of costs.
 
-The directive ``cost-summary`` has a line for each family of benchmarks: the middle, the least
+The directive ``cost-summary`` has a line for each family of benchmarks: the median, the least
 and the greatest ratio of the ordered side to plain JAX. ``cost-of-gpu`` has a line for each kind of
 call that was compiled for a GPU. ``measured_tables`` shows the tables behind them.
 """
@@ -25,7 +25,7 @@ def _ratio(value: float) -> str:
 
 
 def _spread(ratios: Sequence[float]) -> str:
-    """Returns the middle, the least and the greatest of some ratios, as cells of a table."""
+    """Returns the median, the least and the greatest of some ratios, as cells of a table."""
     numbers = statistics.median(ratios), min(ratios), max(ratios)
     return " | ".join(_ratio(number) for number in numbers)
 
@@ -40,7 +40,7 @@ def of_benchmarks(path: Path) -> str:
     lines = [
         f"Time in units of plain JAX's, on {machine.line(report.environment)}:",
         "",
-        "| Benchmarks | What is measured | Cases | Middle | Least | Greatest |",
+        "| Benchmarks | What is measured | Cases | Median | Least | Greatest |",
         "| --- | --- | ---: | ---: | ---: | ---: |",
     ]
     for family in report.families.values():
@@ -64,7 +64,7 @@ def _gpu_lines(counts: Mapping[str, str], groups: Mapping[str, Sequence[float]])
     yield f"Bytes moved in units of plain JAX's, compiled for one {target} with jax {release};"
     yield "nothing ran:"
     yield ""
-    yield "| Call | Cases | Middle | Least | Greatest |"
+    yield "| Call | Cases | Median | Least | Greatest |"
     yield "| --- | ---: | ---: | ---: | ---: |"
     for op, ratios in groups.items():
         yield f"| {op} | {len(ratios)} | {_spread(ratios)} |"

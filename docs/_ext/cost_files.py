@@ -47,6 +47,11 @@ class Timed:
         return self.measurement.case.get("op") or self.family.title.partition(",")[0]
 
     @property
+    def part(self) -> str:
+        """What of a program was measured, such as ``run`` or ``compile``; empty for all of it."""
+        return self.measurement.case.get("part") or self.measurement.case.get("work", "")
+
+    @property
     def ordered(self) -> float:
         """Milliseconds of the deterministic side."""
         return self.measurement.sides[self.family.ours].median

@@ -1,8 +1,8 @@
 """Renders what determinism costs, from the report of the benchmarks and the counts of costs.
 
-The directive ``cost-summary`` has a line for each family of benchmarks: the median, the least
-and the greatest ratio of the ordered side to plain JAX. ``cost-of-gpu`` has a line for each kind of
-call that was compiled for a GPU. ``measured_tables`` shows the tables behind them.
+The directive ``cost-summary`` has a line for each part of a family of benchmarks: the median, the
+least and the greatest ratio of the ordered side to plain JAX. ``cost-of-gpu`` has a line for each
+kind of call that was compiled for a GPU. ``measured_tables`` shows the tables behind them.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ def _spread(ratios: Sequence[float]) -> str:
 
 
 def of_benchmarks(path: Path) -> str:
-    """Returns the ratios of a report of the benchmarks, a line for each family, as Markdown."""
+    """Returns the ratios of a report, a line for each part of a family, as Markdown."""
     report = measurements.Report.read(path)
-    ratios: dict[str, list[float]] = {}
+    ratios: dict[tuple[str, str], list[float]] = {}
     for each in cost_files.timed(path):
         if (ratio := each.times()) is not None:
-            ratios.setdefault(each.family.title, []).append(ratio)
+            sides = f"{each.family.ours} beside {each.family.base}"
+            part = f"{each.part}, {sides}" if each.part else sides
+            ratios.setdefault((each.family.title, part), []).append(ratio)
     lines = [
         f"Time in units of plain JAX's, on {machine.line(report.environment)}:",
         "",
         "| Benchmarks | What is measured | Cases | Median | Least | Greatest |",
         "| --- | --- | ---: | ---: | ---: | ---: |",
     ]
-    for family in report.families.values():
-        if own := ratios.get(family.title):
-            sides = f"{family.ours} beside {family.base}"
-            lines.append(f"| {family.title} | {sides} | {len(own)} | {_spread(own)} |")
+    for (title, part), own in ratios.items():
+        lines.append(f"| {title} | {part} | {len(own)} | {_spread(own)} |")
     return "\n".join(lines)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from conformance.benchmarks.measurements import Family, Measurement, Report
 from conformance.machine_code.costs import command
 from conformance.machine_code.costs.case import CostCase
+from conformance.machine_code.costs.case import label as in_short
 
 ROOT = Path(__file__).parents[2]
 #: The folder of the reports of benchmarks, with their tables and plots.
@@ -44,6 +45,11 @@ class Timed:
     def name(self) -> str:
         """What was measured, as tables name it: ``max_pool2d(3, 2, 1)``."""
         return self.measurement.case.get("op") or self.family.title.partition(",")[0]
+
+    @property
+    def part(self) -> str:
+        """What of a program was measured, such as ``run`` or ``compile``; empty for all of it."""
+        return self.measurement.case.get("part") or self.measurement.case.get("work", "")
 
     @property
     def ordered(self) -> float:
@@ -92,7 +98,8 @@ class Counted:
     @property
     def label(self) -> str:
         """What was counted, without the size: ``conv2d, gradient of the weights``."""
-        words = re.split(r"-(?=\d)", self.name, maxsplit=1)[0].split("-")
+        words = re.split(r"-(?=\d)", self.name, maxsplit=1)[0].removeprefix(SAMPLE).split("-")
+        words = [word for word in words if word != "forward"]
         if "backward" not in words:
             return " ".join(words)
         at = words.index("backward")
@@ -102,6 +109,12 @@ class Counted:
     def launches(self, side: str) -> int | None:
         """Returns the launches of a side; None if it has no program."""
         return int(self.sides[side]["launches"]) if side in self.sides else None
+
+    @property
+    def inputs(self) -> list[str]:
+        """The arrays of the call: ``float32[100k, 64]``."""
+        shapes = self.case.inputs if self.case is not None else ()
+        return [f"{each.dtype.name}[{', '.join(map(in_short, each.shape))}]" for each in shapes]
 
     @property
     def floors(self) -> float:

@@ -1,8 +1,8 @@
 """Renders what determinism costs, from the report of the benchmarks and the counts of costs.
 
-The directive ``cost-summary`` has a line for each family of benchmarks: the middle, the least
-and the greatest ratio of the ordered side to plain JAX. ``cost-of-gpu`` has a line for each kind of
-call that was compiled for a GPU. ``measured_tables`` shows the tables behind them.
+The directive ``cost-summary`` has a line for each part of a family of benchmarks: the median, the
+least and the greatest ratio of the ordered side to plain JAX. ``cost-of-gpu`` has a line for each
+kind of call that was compiled for a GPU. ``measured_tables`` shows the tables behind them.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ def _ratio(value: float) -> str:
 
 
 def _spread(ratios: Sequence[float]) -> str:
-    """Returns the middle, the least and the greatest of some ratios, as cells of a table."""
+    """Returns the median, the least and the greatest of some ratios, as cells of a table."""
     numbers = statistics.median(ratios), min(ratios), max(ratios)
     return " | ".join(_ratio(number) for number in numbers)
 
 
 def of_benchmarks(path: Path) -> str:
-    """Returns the ratios of a report of the benchmarks, a line for each family, as Markdown."""
+    """Returns the ratios of a report, a line for each part of a family, as Markdown."""
     report = measurements.Report.read(path)
-    ratios: dict[str, list[float]] = {}
+    ratios: dict[tuple[str, str], list[float]] = {}
     for each in cost_files.timed(path):
         if (ratio := each.times()) is not None:
-            ratios.setdefault(each.family.title, []).append(ratio)
+            sides = f"{each.family.ours} beside {each.family.base}"
+            part = f"{each.part}, {sides}" if each.part else sides
+            ratios.setdefault((each.family.title, part), []).append(ratio)
     lines = [
         f"Time in units of plain JAX's, on {machine.line(report.environment)}:",
         "",
-        "| Benchmarks | What is measured | Cases | Middle | Least | Greatest |",
+        "| Benchmarks | What is measured | Cases | Median | Least | Greatest |",
         "| --- | --- | ---: | ---: | ---: | ---: |",
     ]
-    for family in report.families.values():
-        if own := ratios.get(family.title):
-            sides = f"{family.ours} beside {family.base}"
-            lines.append(f"| {family.title} | {sides} | {len(own)} | {_spread(own)} |")
+    for (title, part), own in ratios.items():
+        lines.append(f"| {title} | {part} | {len(own)} | {_spread(own)} |")
     return "\n".join(lines)
 
 
@@ -64,7 +64,7 @@ def _gpu_lines(counts: Mapping[str, str], groups: Mapping[str, Sequence[float]])
     yield f"Bytes moved in units of plain JAX's, compiled for one {target} with jax {release};"
     yield "nothing ran:"
     yield ""
-    yield "| Call | Cases | Middle | Least | Greatest |"
+    yield "| Call | Cases | Median | Least | Greatest |"
     yield "| --- | ---: | ---: | ---: | ---: |"
     for op, ratios in groups.items():
         yield f"| {op} | {len(ratios)} | {_spread(ratios)} |"

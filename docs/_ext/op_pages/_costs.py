@@ -49,7 +49,7 @@ def card(op: str) -> Iterator[str]:
     if not last:
         yield "**on a GPU**: no program of it was counted"
     for each in last.values():
-        yield f"**on a GPU**, counted in compiled code: {_launches(each)} (`{each.name}`)"
+        yield f"**on a GPU**, counted in compiled code: {_launches(each)} ({_of(each)})"
 
 
 def _on_cpu(timed: Sequence[Timed]) -> str:
@@ -79,6 +79,11 @@ def _launches(each: Counted) -> str:
     number = each.launches("on")
     launches = "1 launch" if number == 1 else f"{number} launches"
     return f"{launches}{beside}, and {each.floors:.1f} times the bytes of its arrays"
+
+
+def _of(each: Counted) -> str:
+    """Returns what was counted, in words: ``index_add of float32[1k], ...``."""
+    return f"{each.label} of {', '.join(each.inputs)}"
 
 
 def _case(timed: Timed) -> str:
@@ -133,7 +138,7 @@ def _counted_table(cases: Sequence[Counted]) -> Iterator[str]:
 def _row(each: Counted) -> list[str]:
     others = (each.launches(side) for side in ("off", "plain"))
     launches = ["" if number is None else str(number) for number in others]
-    return [f"`{each.name}`", str(each.launches("on")), f"{each.floors:.1f}", *launches]
+    return [_of(each), str(each.launches("on")), f"{each.floors:.1f}", *launches]
 
 
 def of_primitive(op: str) -> list[Counted]:
@@ -144,7 +149,8 @@ def of_primitive(op: str) -> list[Counted]:
     """
     rules = spec.load()
     orders = {row.order for row in rules.primitives if row.op == op and row.active}
-    last = {each.label: each for each in _counted()}
+    sized = (each for each in _counted() if not each.name.startswith(cost_files.SAMPLE))
+    last = {each.label: each for each in sized}
     return [
         each
         for each in last.values()
@@ -189,7 +195,7 @@ def card_of_primitive(op: str, cells: Sequence[answers.Cell]) -> Iterator[str]:
             f" of {len(ratios)} calls with the same order"
         )
     elif cases:
-        yield f"**{where}**, counted in compiled code: {_launches(cases[0])} (`{cases[0].name}`)"
+        yield f"**{where}**, counted in compiled code: {_launches(cases[0])} ({_of(cases[0])})"
     else:
         yield f"**{where}**: no program with it was counted"
 

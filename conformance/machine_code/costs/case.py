@@ -27,6 +27,7 @@ class Budget:
         off: The time with the mode off, in that of plain JAX, as ``ProgramCost`` estimates it.
         loads: The bytes that the kernel of a product loads for each of its products, with the mode
             on, in those that the library loads.
+        spilled: The bytes that a thread of a Pallas kernel spills, with the mode on.
     """
 
     launches: int | None = None
@@ -35,6 +36,7 @@ class Budget:
     serial: int | None = None
     off: float | None = 1.0
     loads: float | None = None
+    spilled: int | None = 0
 
 
 @dataclasses.dataclass(frozen=True)

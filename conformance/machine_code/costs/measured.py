@@ -99,6 +99,12 @@ class ProgramCost:
         return most if most and most.products and most.loaded else None
 
     @property
+    def spilled(self) -> int | None:
+        """The most bytes that a thread of a Pallas kernel spills; None if that is unknown."""
+        found = [kernel.spilled for launch, kernel in self.parts if launch.kind == "Pallas"]
+        return max((each for each in found if each is not None), default=None)
+
+    @property
     def serial(self) -> int:
         """The bytes that kernels with a loop move in a single program."""
         return sum(

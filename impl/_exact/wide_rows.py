@@ -17,11 +17,13 @@ import jax.numpy as jnp
 from jax import lax
 
 from impl._core.native_scatter import natively
+from impl._core.shard_axes import vary_like
 from impl._exact import grid, rows
 from impl._exact.grid import Digits
 from impl._kernels import scatter_accumulate_rows as kernels
+from impl._kernels._sorted_rows import PART, Runs
 from impl._kernels.launch import Launch
-from impl._kernels.scatter_accumulate_rows import PART, Arithmetic, Runs
+from impl._kernels.scatter_accumulate_rows import Arithmetic
 from impl._lowerings.scatter_accumulate_chains import sorted_keys, written
 
 #: The least width of rows, and the least number of them, for which a sort costs little.
@@ -54,6 +56,7 @@ def add(
     sources: jax.Array | None = None,
     factors: jax.Array | None = None,
     subtract: bool = False,
+    empty: bool = False,
 ) -> jax.Array:
     """Returns the operand with rows added to it, in the spec's order ``exact``.
 
@@ -66,6 +69,7 @@ def add(
         sources: The row of each contribution, int32, shape [n]; None if they are in order.
         factors: What each is multiplied by, of the accumulator's dtype, shape [n]; None for 1.
         subtract: Whether the updates are subtracted.
+        empty: Whether the operand is zeros, which are then neither written nor read.
 
     Returns:
         Shape and dtype of ``operand``.
@@ -81,16 +85,24 @@ def add(
     )
     count = keys.shape[0]
     keys, positions = sorted_keys(keys, size)
-    slots, owners = _cuts(keys, size)
+    starts = _starts(keys, size)
+    slots, owners = _cuts(keys, starts)
     runs = Runs(
         keys,
         positions if sources is None else sources[positions],
         slots,
         None if factors is None else factors[positions],
     )
-    out, most = kernels.add_whole_runs(runs, updates, _alone(operand), arithmetic, launch=launch)
-    # The rows of cut runs are still those of the operand.
-    initial = grid.at_least_float32(out.at[owners].get(mode="clip"))
+    if empty:
+        like = jax.ShapeDtypeStruct(operand.shape, dtype)
+        out, most = kernels.add_from_zeros(runs, updates, starts, like, arithmetic, launch=launch)
+        wide = grid.at_least_float32(jnp.zeros((), dtype)).dtype
+        initial = vary_like(jnp.zeros((len(owners), operand.shape[1]), wide), updates, keys)
+    else:
+        initial = _alone(operand)
+        out, most = kernels.add_whole_runs(runs, updates, initial, arithmetic, launch=launch)
+        # The rows of cut runs are still those of the operand.
+        initial = grid.at_least_float32(out.at[owners].get(mode="clip"))
     exponent = _combined(_exponent(initial), slots, most, "max")
     parts = kernels.add_cut_runs(runs, updates, exponent, arithmetic, launch=launch)
     pairs = zip(rows.integers(initial, exponent), parts, strict=True)
@@ -108,33 +120,37 @@ def _exponent(value: jax.Array) -> jax.Array:
     return grid.exponents(lax.abs(value))
 
 
-def _cuts(keys: jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
+def _starts(keys: jax.Array, size: int) -> jax.Array:
+    """Returns where the run of each destination starts, counted from 1, and 0 where there is none.
+
+    For a run that is not cut, it is negated.
+    """
+    n = keys.shape[0]
+    is_first = jnp.concatenate([jnp.ones(1, bool), keys[1:] != keys[:-1]])
+    after = jnp.concatenate([keys[PART:], jnp.full(min(PART, n), -1, jnp.int32)])
+    place = jnp.arange(1, n + 1, dtype=jnp.int32)
+    return written(keys, is_first, size, jnp.where(after == keys, place, -place))
+
+
+def _cuts(keys: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Finds the runs that are cut, each of which has the number of the part it starts in.
 
     Returns:
         The slots of ``Runs``; the destination of each cut run, and beyond the last for none, int32,
         shape [parts].
     """
-    n = keys.shape[0]
-    position = jnp.arange(n, dtype=jnp.int32)
-    is_first = jnp.concatenate([jnp.ones(1, bool), keys[1:] != keys[:-1]])
-    starts = written(keys, is_first, size, position)
+    n, size = keys.shape[0], starts.shape[0]
     part = jnp.arange(-(-n // PART), dtype=jnp.int32)
     first = part * PART
     head, tail = keys[first], keys[jnp.minimum(first + PART, n) - 1]
-
-    def is_cut(key: jax.Array, start: jax.Array) -> jax.Array:
-        after = keys.at[start + PART].get(mode="fill", fill_value=size)
-        return (key < size) & (after == key)
-
-    start = starts.at[head].get(mode="clip")
-    comes = (start < first) & is_cut(head, start)
+    of_head, of_tail = (starts.at[key].get(mode="fill", fill_value=0) for key in (head, tail))
+    comes = (of_head > 0) & (of_head <= first)
     following = jnp.concatenate([head[1:], jnp.full(1, size, jnp.int32)])
-    goes = (following == tail) & is_cut(tail, starts.at[tail].get(mode="clip"))
+    goes = (following == tail) & (of_tail > 0)
     is_one = head == tail
     none = len(part)
     slots = [
-        jnp.where(comes, start // PART, jnp.where(is_one & goes, part, none)),
+        jnp.where(comes, (of_head - 1) // PART, jnp.where(is_one & goes, part, none)),
         jnp.where(goes & ~is_one, part, none),
     ]
     owners = jnp.where(goes & ~(is_one & comes), tail, size + part)

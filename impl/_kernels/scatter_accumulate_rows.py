@@ -18,55 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from impl._core.numerics import accumulator
+from impl._kernels import _sorted_rows
 from impl._kernels import pallas as pl
+from impl._kernels._sorted_rows import ROWS, WARP, Program, Runs, columns_of
 from impl._kernels.launch import Launch
-
-#: Contributions of a chunk, and those of a part, which are at least as many.
-CHUNK, PART = 64, 256
-#: Columns that one program takes, and those of a warp.
-_COLUMNS, _WARP = 256, 64
-#: The rows of a part that are read at once.
-_ROWS = 8
-
-
-@dataclasses.dataclass(frozen=True)
-class Runs:
-    """Contributions sorted by destination.
-
-    Attributes:
-        keys: The destination of each, ascending, and the number of destinations for those that are
-            dropped; int32, shape [n].
-        rows: The row of the updates of each, int32, shape [n].
-        slots: For each part the number of the cut run that it starts with, and of the cut run that
-            it ends with if that is another; the number of parts for none. int32, shape [2 * parts].
-        factors: What each row is multiplied by, of the accumulator's dtype; None for 1.
-    """
-
-    keys: jax.Array
-    rows: jax.Array
-    slots: jax.Array
-    factors: jax.Array | None = None
-
-    @property
-    def arrays(self) -> tuple[jax.Array, ...]:
-        """The arrays, as a kernel takes them."""
-        factors = () if self.factors is None else (self.factors,)
-        return (self.keys, self.rows, self.slots, *factors)
-
-    @property
-    def count(self) -> int:
-        """The number of contributions."""
-        return self.keys.shape[0]
-
-    @property
-    def chunks(self) -> int:
-        """The number of chunks."""
-        return pl.cdiv(self.count, CHUNK)
-
-    @property
-    def parts(self) -> int:
-        """The number of parts."""
-        return pl.cdiv(self.count, PART)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,108 +41,6 @@ class Arithmetic:
     total: Callable[[Sequence[jax.Array], jax.Array], jax.Array]
     number: int = 1
     negates: bool = False
-
-
-class _Program:
-    """What a program reads and writes: some columns of rows."""
-
-    def __init__(
-        self, launch: Launch, runs: Runs, refs: Sequence[Any], width: int, *, negates: bool
-    ) -> None:
-        self._keys, self._rows, self._slots, *factors, self._updates = refs
-        self._factors = factors[0] if factors else None
-        self._launch, self._runs, self._width, self._negates = launch, runs, width, negates
-        across, columns = _columns(width)
-        self.column = launch.program_id(1, across) * columns + jnp.arange(columns, dtype=jnp.int32)
-        self._inside = self.column < width
-
-    def rows(self, place: jax.Array, where: jax.Array) -> jax.Array:
-        """Returns the values of contributions, [places, columns]; 0 where there is none."""
-        safe, load = jnp.where(where, place, 0), self._launch.load
-        row = load(self._rows.at[safe])[:, None]
-        mask = where[:, None] & self._inside[None, :]
-        loaded = load(
-            self._updates.at[row * self._width + self.column[None, :]], mask=mask, other=0
-        )
-        factor = None if self._factors is None else load(self._factors.at[safe])[:, None]
-        return self._signed(loaded, factor)
-
-    def row(self, place: jax.Array) -> jax.Array:
-        """Returns the values of a contribution."""
-        load = self._launch.load
-        view = self._updates.at[load(self._rows.at[place]) * self._width + self.column]
-        loaded = load(view, mask=self._inside, other=0)
-        return self._signed(
-            loaded, None if self._factors is None else load(self._factors.at[place])
-        )
-
-    def _signed(self, loaded: jax.Array, factor: jax.Array | None) -> jax.Array:
-        values = loaded.astype(accumulator(loaded.dtype))
-        if factor is not None:
-            values = self._launch.product(values, jnp.broadcast_to(factor, values.shape))
-        return -values if self._negates else values
-
-    def key(self, place: jax.Array) -> jax.Array:
-        """Returns the destination of a contribution; beyond the last, that of the last."""
-        return self._launch.load(self._keys.at[jnp.clip(place, 0, self._runs.count - 1)])
-
-    def keys(self, first: jax.Array, size: int) -> jax.Array:
-        """Returns the destinations of adjacent contributions, and -1 where there is none."""
-        place = first + jnp.arange(size, dtype=jnp.int32)
-        inside = place < self._runs.count
-        return self._launch.load(self._keys.at[jnp.where(inside, place, 0)], mask=inside, other=-1)
-
-    def load(self, ref: Any, row: jax.Array, *, where: jax.Array) -> jax.Array:
-        """Returns a row of an array, and 0 where there is none."""
-        view = ref.at[jnp.where(where, row, 0) * self._width + self.column]
-        return self._launch.load(view, mask=self._inside & where, other=0)
-
-    def store(self, ref: Any, row: jax.Array, values: jax.Array, *, where: jax.Array) -> None:
-        """Stores a row of an array where there is one."""
-        view = ref.at[jnp.where(where, row, 0) * self._width + self.column]
-        self._launch.store(view, values, mask=self._inside & where)
-
-    def cut_runs(self, part: jax.Array, where: jax.Array) -> list[_Cut]:
-        """Returns the cut runs of a part: that of its start, and that of its end."""
-        safe = jnp.where(where, part, 0)
-        first = safe * PART
-        end = jnp.minimum(first + PART, self._runs.count)
-        keys = self.keys(first, PART)
-        found = []
-        for slot, place in enumerate((first, end - 1)):
-            number = self._launch.load(self._slots.at[2 * safe + slot])
-            is_cut = where & (number < self._runs.parts)
-            # A loop that ends by a key, and adds, is beyond Triton.
-            same = jnp.sum(keys == self.key(place), dtype=jnp.int32)
-            count = jnp.where(is_cut, same, 0)
-            start = first if slot == 0 else end - count
-            found.append(_Cut(number, is_cut, start, count))
-        return found
-
-    def fold(self, cut: _Cut, step: Callable[[Any, jax.Array], Any], initial: Any) -> Any:
-        """Folds the rows of a cut run in a part, some at once."""
-
-        def some(number: jax.Array, state: Any) -> Any:
-            place = number * _ROWS + jnp.arange(_ROWS, dtype=jnp.int32)
-            return step(state, self.rows(cut.start + place, place < cut.count))
-
-        return jax.lax.fori_loop(0, (cut.count + _ROWS - 1) // _ROWS, some, initial)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Cut:
-    """The share of a part in a cut run: the run's number, whether it is one, start and count."""
-
-    number: jax.Array
-    is_cut: jax.Array
-    start: jax.Array
-    count: jax.Array
-
-
-def _columns(width: int) -> tuple[int, int]:
-    """Returns the programs side by side, and the columns of each."""
-    columns = min(_COLUMNS, pl.next_power_of_2(width))
-    return pl.cdiv(width, columns), columns
 
 
 def add_whole_runs(
@@ -211,66 +64,112 @@ def add_whole_runs(
         The operand with the sums. The greatest exponents of cut runs in each part, int32, shape
         [2 * parts, width]; the least exponent where there is none.
     """
-    size, width = operand.shape
-    across, columns = _columns(width)
-    programs = runs.chunks + runs.parts
+    arrays = (operand.reshape(-1),)
+    return _whole_runs(runs, updates, arrays, operand, arithmetic, launch, empty=False)
+
+
+def add_from_zeros(
+    runs: Runs,
+    updates: jax.Array,
+    starts: jax.Array,
+    out: jax.ShapeDtypeStruct,
+    arithmetic: Arithmetic,
+    *,
+    launch: Launch,
+) -> tuple[jax.Array, jax.Array]:
+    """Does the same where all elements of the operand are 0, which no array needs to hold.
+
+    Args:
+        runs: The contributions.
+        updates: Floats, shape [rows, width].
+        starts: For each destination a number, 0 if it has no contributions, int32.
+        out: The shape and the dtype of the operand.
+        arithmetic: What is computed.
+        launch: How to run.
+
+    Returns:
+        As ``add_whole_runs``. The rows of cut runs may have any values.
+    """
+    return _whole_runs(runs, updates, (starts,), out, arithmetic, launch, empty=True)
+
+
+def _whole_runs(
+    runs: Runs,
+    updates: jax.Array,
+    arrays: tuple[jax.Array, ...],
+    like: jax.Array | jax.ShapeDtypeStruct,
+    arithmetic: Arithmetic,
+    launch: Launch,
+    *,
+    empty: bool,
+) -> tuple[jax.Array, jax.Array]:
+    size, width = like.shape
+    across, columns = columns_of(width)
+    filled = pl.cdiv(size, _sorted_rows.CHUNK) if empty else 0
+    programs = runs.chunks + runs.parts + filled
     number = len(runs.arrays) + 1
 
     def kernel(*refs: Any) -> None:
-        out_ref, most_ref = refs[-2:]
-        program = _Program(launch, runs, refs[:number], width, negates=arithmetic.negates)
+        starts_ref, out_ref, most_ref = refs[number:]
+        program = Program(launch, runs, refs[:number], width, negates=arithmetic.negates)
         chunk = launch.program_id(0, programs)
-        # A program has a chunk or a part. Of the other it has none.
-        _add_chunk(program, runs, arithmetic, chunk, out_ref, size)
+        # A program has a chunk, or a part, or destinations. Of the others it has none.
+        _add_chunk(program, runs, arithmetic, chunk, out_ref, like, empty=empty)
         part = chunk - runs.chunks
-        for slot, cut in enumerate(program.cut_runs(part, part >= 0)):
+        is_part = (part >= 0) & (part < runs.parts)
+        for slot, cut in enumerate(program.cut_runs(part, is_part)):
 
             def greater(most: jax.Array, rows: jax.Array) -> jax.Array:
                 return jnp.maximum(most, jnp.max(arithmetic.exponent(rows), axis=0))
 
-            none = jnp.zeros(columns, accumulator(operand.dtype))
+            none = jnp.zeros(columns, accumulator(like.dtype))
             most = program.fold(cut, greater, arithmetic.exponent(none))
-            program.store(most_ref, 2 * part + slot, most, where=part >= 0)
+            program.store(most_ref, 2 * part + slot, most, where=is_part)
+        if empty:
+            program.fill(starts_ref, out_ref, part - runs.parts, like)
 
     out, most = launch(
         kernel,
         (programs, across),
         (
-            jax.ShapeDtypeStruct((operand.size,), operand.dtype),
+            jax.ShapeDtypeStruct((size * width,), like.dtype),
             jax.ShapeDtypeStruct((2 * runs.parts * width,), np.dtype(np.int32)),
         ),
         *runs.arrays,
         updates.reshape(-1),
-        operand.reshape(-1),
+        *arrays,
         name="scatter_rows_ordered_whole",
-        aliases={number: 0},
-        num_warps=pl.cdiv(columns, _WARP),
+        aliases={} if empty else {number: 0},
+        num_warps=pl.cdiv(columns, WARP),
     )
-    return out.reshape(operand.shape), most.reshape(-1, width)
+    return out.reshape(like.shape), most.reshape(-1, width)
 
 
 def _add_chunk(
-    program: _Program,
+    program: Program,
     runs: Runs,
     arithmetic: Arithmetic,
     chunk: jax.Array,
     out_ref: Any,
-    size: int,
+    like: jax.Array | jax.ShapeDtypeStruct,
+    *,
+    empty: bool,
 ) -> None:
     """Adds the runs that start in a chunk, and are no longer than a part."""
-    first = jnp.where(chunk < runs.chunks, chunk * CHUNK, runs.count)
-    end = jnp.minimum(first + CHUNK, runs.count)
+    first = jnp.where(chunk < runs.chunks, chunk * _sorted_rows.CHUNK, runs.count)
+    end = jnp.minimum(first + _sorted_rows.CHUNK, runs.count)
     # The run before may go on in this chunk.
     before = jnp.where(first > 0, program.key(first - 1), -2)
-    start = first + jnp.sum(program.keys(first, CHUNK) == before, dtype=jnp.int32)
+    start = first + jnp.sum(program.keys(first, _sorted_rows.CHUNK) == before, dtype=jnp.int32)
 
     def add_run(state: Any) -> Any:
         start, key = state
-        at_key = jnp.bool_(True)
-        initial = program.load(out_ref, key, where=at_key)
-        initial = initial.astype(accumulator(initial.dtype))
+        initial = jnp.zeros(program.column.shape, like.dtype)
+        if not empty:
+            initial = program.load(out_ref, key, where=jnp.bool_(True))
+        initial = initial.astype(accumulator(like.dtype))
         last, following, most = _greatest(program, runs, arithmetic, start, key, initial)
-        is_whole = last - start <= PART
+        is_whole = last - start <= _sorted_rows.PART
         sums = jax.lax.fori_loop(
             start,
             jnp.where(is_whole, last, start),
@@ -282,12 +181,14 @@ def _add_chunk(
         return last, following
 
     jax.lax.while_loop(
-        lambda state: (state[0] < end) & (state[1] < size), add_run, (start, program.key(start))
+        lambda state: (state[0] < end) & (state[1] < like.shape[0]),
+        add_run,
+        (start, program.key(start)),
     )
 
 
 def _greatest(
-    program: _Program,
+    program: Program,
     runs: Runs,
     arithmetic: Arithmetic,
     start: jax.Array,
@@ -298,7 +199,7 @@ def _greatest(
 
     Of a run that is longer than a part, it reads one contribution more than a part has.
     """
-    limit = jnp.minimum(start + PART + 1, runs.count)
+    limit = jnp.minimum(start + _sorted_rows.PART + 1, runs.count)
 
     def step(state: Any) -> Any:
         place, _, most = state
@@ -337,16 +238,16 @@ def add_cut_runs(
         The sums of each digit, int64, shape [2 * parts, width]; 0 where there is no cut run.
     """
     width = updates.shape[1]
-    across, columns = _columns(width)
+    across, columns = columns_of(width)
     number = len(runs.arrays) + 1
 
     def kernel(*refs: Any) -> None:
         exponents_ref, *out_refs = refs[number:]
-        program = _Program(launch, runs, refs[:number], width, negates=arithmetic.negates)
+        program = Program(launch, runs, refs[:number], width, negates=arithmetic.negates)
         part, always = launch.program_id(0, runs.parts), jnp.bool_(True)
         for slot, cut in enumerate(program.cut_runs(part, always)):
             own = program.load(exponents_ref, cut.number, where=cut.is_cut)
-            spread = jnp.broadcast_to(own[None, :], (_ROWS, columns))
+            spread = jnp.broadcast_to(own[None, :], (ROWS, columns))
 
             def add(sums: Any, rows: jax.Array, spread: jax.Array = spread) -> Any:
                 digits = arithmetic.digits(rows, spread)
@@ -366,6 +267,6 @@ def add_cut_runs(
         updates.reshape(-1),
         exponents.reshape(-1),
         name="scatter_rows_ordered_cut",
-        num_warps=pl.cdiv(columns, _WARP),
+        num_warps=pl.cdiv(columns, WARP),
     )
     return [total.reshape(-1, width) for total in sums]

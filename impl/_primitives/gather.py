@@ -112,11 +112,12 @@ def _transpose(cotangent: Any, operand: Any, indices: Any, *, pullback: Decision
         return ad.Zero(operand.aval), None
     initial = vary_like(ad.instantiate_zeros(ad.Zero(operand.aval)), cotangent)
     cotangent = alert(cotangent, pullback)
-    return scatter_accumulate(initial, indices, cotangent, decision=pullback), None
+    out = scatter_accumulate(initial, indices, cotangent, decision=pullback, empty=True)
+    return out, None
 
 
 def _transpose_scatter(
-    cotangent: Any, operand: Any, indices: Any, updates: Any, *, decision: Decision
+    cotangent: Any, operand: Any, indices: Any, updates: Any, *, decision: Decision, **_: Any
 ) -> Any:
     zero = type(cotangent) is ad.Zero
     of_operand: Any = None

@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 
 from impl._core.convolution_window import ConvolutionWindow
-from impl._core.numerics import accumulator, convert, product
+from impl._core.numerics import accumulator, convert, isolate, product
 from impl._core.shard_axes import vary_like
 from impl._kernels import convolution as kernels
 from impl._kernels.launch import MAX_ELEMENTS, Launch
@@ -120,6 +120,19 @@ def ordered_xla(
     functions = {"result": _result, "image": _image, "weights": _weights}
     dot = functools.partial(_dot, precision=precision)
     return convert(functions[role](*_in_accumulator_dtype(a, b), window, dot), a.dtype)
+
+
+def ordered_cpu(
+    a: jax.Array, b: jax.Array, *, role: Role, window: ConvolutionWindow, precision: str
+) -> jax.Array:
+    """Computes the same from operands that need not be rounded yet.
+
+    They are only multiplied, so no sum contracts them. A copy of each would take a quarter of the
+    time. Other dtypes than the accumulator's are converted, and complex products add.
+    """
+    if a.dtype != accumulator(a.dtype) or jnp.iscomplexobj(a):
+        a, b = isolate(a), isolate(b)
+    return ordered_xla(a, b, role=role, window=window, precision=precision)
 
 
 def ordered_kernel(

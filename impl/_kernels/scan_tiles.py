@@ -20,6 +20,7 @@ import numpy as np
 
 from impl._core.numerics import accumulator
 from impl._core.scan_combines import Parts
+from impl._kernels import _columns
 from impl._kernels import pallas as pl
 from impl._kernels.launch import Launch
 
@@ -259,24 +260,22 @@ class _Place:
     def store(self, refs: Any, parts: Parts) -> None:
         """Stores the results."""
         offsets, inside, _ = self._elements()
-        if self._how.launch.interpret:
-            # An interpreted store writes the old value where the mask is false, and here such an
-            # offset may be that of an element of another row.
-            offsets = jnp.where(inside, offsets, refs[0].shape[0])
         for ref, position in zip(refs, self._how.results, strict=True):
             part = parts[position].reshape(offsets.shape)
-            self._how.launch.store(ref.at[offsets], part.astype(ref.dtype), mask=inside)
+            self._how.launch.store_some(ref, offsets, part.astype(ref.dtype), inside)
 
     def _elements(self) -> tuple[jax.Array, jax.Array, jax.Array]:
         """Returns offsets of the elements, whether each is one, and its step along the axis."""
         tiles, (outer, n, inner) = self._tiles, self._tiles.shape
         group = tiles.groups[0]
         blocks = tiles.steps // group
-        number = _numbers(tiles.pieces * blocks, 0, self._axes)
+        number = _columns.numbers(tiles.pieces * blocks, 0, self._axes)
         row, piece = self._pieces(number // blocks)
         start = n - (piece + 1) * tiles.steps if self._how.reverse else piece * tiles.steps
-        step = start + number % blocks * group + _numbers(group, 1, self._axes)
-        lane = self._lane + _numbers(tiles.adjacent, 2, self._axes) if self._axes == 3 else 0
+        step = start + number % blocks * group + _columns.numbers(group, 1, self._axes)
+        lane = (
+            self._lane + _columns.numbers(tiles.adjacent, 2, self._axes) if self._axes == 3 else 0
+        )
         inside = (step >= 0) & (step < n) & (row < outer)
         if self._axes == 3:
             inside &= lane < inner
@@ -294,13 +293,13 @@ class _Place:
     def _piece_offsets(self) -> tuple[jax.Array, jax.Array]:
         """Returns the offsets of the totals and carries, and whether each is one."""
         tiles, (outer, _, inner) = self._tiles, self._tiles.shape
-        row, piece = self._pieces(_numbers(tiles.pieces, 0, self._axes - 1))
+        row, piece = self._pieces(_columns.numbers(tiles.pieces, 0, self._axes - 1))
         # Totals are in the order of memory, so that they are scanned in the same direction.
         place = tiles.count - 1 - piece if self._how.reverse else piece
         inside = row < outer
         offsets = (row * tiles.count + place) * inner
         if self._axes == 3:
-            lane = self._lane + _numbers(tiles.adjacent, 1, 2)
+            lane = self._lane + _columns.numbers(tiles.adjacent, 1, 2)
             offsets, inside = offsets + lane, inside & (lane < inner)
         return offsets, inside
 
@@ -320,8 +319,16 @@ class _Place:
         """Returns the members of all blocks by their place, in the direction of the scan."""
         group = self._tiles.groups[level]
         shape = (-1, group, self._tiles.adjacent)[: self._axes]
-        columns = zip(*(_columns(part.reshape(shape)) for part in members), strict=True)
+        cut = _columns.picked if self._is_short(level, len(members)) else _columns.cut
+        columns = zip(*(cut(part.reshape(shape)) for part in members), strict=True)
         return list(columns)[:: -1 if self._how.reverse else 1]
+
+    def _is_short(self, level: int, parts: int) -> bool:
+        """Returns whether columns are cut and joined as those that are short.
+
+        That takes more instructions, and with one part a thread has the registers for the other.
+        """
+        return level > 0 and parts > 1
 
     def running(self, columns: list[Parts], *, before: bool) -> list[Parts]:
         """Returns the running folds of columns; with ``before``, the first is anything."""
@@ -358,7 +365,8 @@ class _Place:
                     pairs = zip(combined, fold, strict=True)
                     folds[place] = tuple(jnp.where(has_carry, a, b) for a, b in pairs)
         in_memory = folds[:: -1 if self._how.reverse else 1]
-        parts = (_joined(list(part)) for part in zip(*in_memory, strict=True))
+        join = _columns.placed if self._is_short(level, len(folds[0])) else _columns.joined
+        parts = (join(list(part)) for part in zip(*in_memory, strict=True))
         shape = (-1, self._tiles.adjacent)[: self._axes - 1]
         return tuple(part.reshape(shape) for part in parts)
 
@@ -366,34 +374,7 @@ class _Place:
         """Returns whether anything of a row comes before the blocks of a level."""
         tiles = self._tiles
         blocks = tiles.steps // math.prod(tiles.groups[: level + 1])
-        number = _numbers(tiles.pieces * blocks, 0, self._axes - 1)
+        number = _columns.numbers(tiles.pieces * blocks, 0, self._axes - 1)
         first = number % blocks == (blocks - 1 if self._how.reverse else 0)
         _, piece = self._pieces(number // blocks)
         return ~first | (piece > 0)
-
-
-def _numbers(count: int, axis: int, axes: int) -> jax.Array:
-    """Returns 0, 1, 2 and so on along an axis of several."""
-    shape = [1] * axes
-    shape[axis] = count
-    return jnp.arange(count, dtype=jnp.int32).reshape(shape)
-
-
-def _columns(part: jax.Array) -> list[jax.Array]:
-    """Returns ``part[:, 0]``, ``part[:, 1]`` and so on; their number is a power of two."""
-    pieces = jax.lax.split(part, [1] * part.shape[1], 1)
-    return [piece.reshape(part.shape[:1] + part.shape[2:]) for piece in pieces]
-
-
-def _joined(columns: list[jax.Array]) -> jax.Array:
-    """Returns the array whose columns, along axis 1, are these."""
-    shape = columns[0].shape
-    count = len(columns)
-    while len(columns) > 1:
-        half = len(columns) // 2
-        pairs = zip(columns[:half], columns[half:], strict=True)
-        columns = [jnp.stack(pair, -1) for pair in pairs]
-    # Each stacked axis is a bit of the place, the highest bit first.
-    (part,) = columns
-    order = (0, *range(len(shape), part.ndim), *range(1, len(shape)))
-    return jnp.transpose(part, order).reshape(shape[0], count, *shape[1:])

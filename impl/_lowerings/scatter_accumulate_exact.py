@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jax.lax import GatherScatterMode, ScatterDimensionNumbers
 
 from impl._core.axes import within
+from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, by_parts, convert, fence
 from impl._core.reductions import ADD, Reduction
 from impl._core.shard_axes import vary_like
@@ -170,7 +171,7 @@ def _reduced(operand: jax.Array, indices: jax.Array, terms: jax.Array) -> jax.Ar
     """Adds to the one destination."""
     inside = jnp.broadcast_to(indices == 0, terms.shape)
     first = operand.astype(terms.dtype)
-    terms = jnp.concatenate([first, jnp.where(inside, terms, 0)], axis=1)
+    terms = jnp.concatenate([first, where(inside, terms, 0)], axis=1)
     # Without the fence, XLA would compute the terms again for each digit.
     return sums.reduce_sum(fence(terms), (1,), operand.dtype)[:, None]
 

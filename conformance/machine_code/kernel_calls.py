@@ -126,6 +126,13 @@ def _rows(dtype: DTypeLike) -> Iterator[KernelCall]:
             (*runs, updates, operand),
         )
         yield KernelCall(
+            "scatter_accumulate_rows.add_from_zeros",
+            label,
+            True,
+            _runs_from_zeros,
+            (*runs, updates, ints((70,))),
+        )
+        yield KernelCall(
             "scatter_accumulate_rows.add_cut_runs",
             label,
             True,
@@ -142,6 +149,19 @@ def _whole_runs(*arrays: jax.Array) -> tuple[jax.Array, jax.Array]:
             updates,
             operand,
             _arithmetic(operand.dtype),
+            launch=_LAUNCH,
+        )
+
+
+def _runs_from_zeros(*arrays: jax.Array) -> tuple[jax.Array, jax.Array]:
+    *runs, updates, starts = arrays
+    with arithmetic.wide():
+        return scatter_accumulate_rows.add_from_zeros(
+            _sorted_rows.Runs(*runs),
+            updates,
+            starts,
+            Shape((70, updates.shape[1]), updates.dtype),
+            _arithmetic(updates.dtype),
             launch=_LAUNCH,
         )
 

@@ -85,8 +85,8 @@ def site(request) -> str:
     return request.getfixturevalue("server") if request.param == "served" else HTML.as_uri()
 
 
-class Visit:
-    """Opens pages, and collects what the browser complains about.
+class Tab:
+    """A page of the browser that tests use one after the other, so that its files are kept.
 
     Attributes:
         complaints: Errors on the console, uncaught errors of scripts, and files that are absent.
@@ -94,8 +94,7 @@ class Visit:
 
     def __init__(self, browser: "Browser", **options: Any) -> None:
         self.complaints: list[str] = []
-        self.context = browser.new_context(**options)
-        self.page: Page = self.context.new_page()
+        self.page: Page = browser.new_context(**options).new_page()
         self.page.set_default_timeout(10_000)
         self.page.on("console", self._console)
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
@@ -110,21 +109,37 @@ class Visit:
         if request.failure != "net::ERR_ABORTED":
             self.complaints.append(f"{request.url}: {request.failure}")
 
+    def show(self, address: str, width: int, scheme: Scheme) -> None:
+        """Opens an address."""
+        self.page.set_viewport_size({"width": width, "height": 844})
+        self.page.emulate_media(color_scheme=scheme, media="screen")
+        self.page.goto(address)
+
+    def left(self) -> list[str]:
+        """Forgets what the pages have stored, leaves them, and returns their complaints."""
+        self.page.evaluate("localStorage.clear()")
+        self.page.goto("about:blank")
+        complaints, self.complaints = self.complaints, []
+        return complaints
+
+
+@pytest.fixture(scope="session")
+def tab(browser) -> Callable[..., Tab]:
+    """Returns a function that makes the tab of a browser with some options, once."""
+    return functools.cache(functools.partial(Tab, browser))
+
 
 @pytest.fixture
-def visit(browser) -> Iterator[Callable[..., "Page"]]:
+def visit(tab) -> Iterator[Callable[..., "Page"]]:
     """Returns a function that opens an address; in the end no page may have complained."""
-    visits: list[Visit] = []
+    visited: list[Tab] = []
 
     def opened(
         address: str, width: int = DESKTOP, scheme: Scheme = "light", **options: Any
     ) -> "Page":
-        viewport = {"width": width, "height": 844}
-        visits.append(Visit(browser, viewport=viewport, color_scheme=scheme, **options))
-        visits[-1].page.goto(address)
-        return visits[-1].page
+        visited.append(tab(**options))
+        visited[-1].show(address, width, scheme)
+        return visited[-1].page
 
     yield opened
-    for each in visits:
-        each.context.close()
-    assert [text for each in visits for text in each.complaints] == []
+    assert [text for each in visited for text in each.left()] == []

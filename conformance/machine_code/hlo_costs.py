@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from conformance.machine_code import hlo_loops, hlo_program, sorts
@@ -113,17 +113,36 @@ class Loop:
 
 
 @dataclasses.dataclass(frozen=True)
+class Conditional:
+    """A conditional of a program, and what its branches cost.
+
+    Attributes:
+        name: Its name in the program.
+        scope: The operation of JAX that it was made of.
+        counted: The cost of the branch that counts.
+        others: The costs of the other branches.
+    """
+
+    name: str
+    scope: str
+    counted: Cost
+    others: tuple[Cost, ...]
+
+
+@dataclasses.dataclass(frozen=True)
 class Account:
     """All that a run of a program starts.
 
     Attributes:
         launches: The instructions that start something, in their order.
         loops: The loops, in their order.
+        conditionals: The conditionals, in their order.
         floor: The bytes of the parameters that it uses and of its result, each once.
     """
 
     launches: tuple[Launch, ...]
     loops: tuple[Loop, ...]
+    conditionals: tuple[Conditional, ...]
     floor: int
 
     @property
@@ -153,46 +172,71 @@ def cost(text: str) -> Cost:
     return account.cost
 
 
-def account_of(text: str, bounds: Mapping[str, int] | None = None) -> Account:
+def account_of(
+    text: str, bounds: Mapping[str, int] | None = None, unlikely: Sequence[str] = ()
+) -> Account:
     """Returns all that a run of an optimised program starts.
 
     The rounds of a loop count each. Of the branches of a conditional, the one with the most
-    launches counts.
+    launches counts, unless it is unlikely.
 
     Args:
         text: The text of ``compiled.as_text()``.
         bounds: The rounds of loops that the program does not bound, by a part of their scope.
+        unlikely: Parts of the scopes of launches. A branch that has one does not count, if another
+            has none.
     """
     program = hlo_program.parse(text)
-    loops: list[Loop] = []
-    launches = tuple(_launches(program, program.entry, 1, bounds or {}, loops))
+    walk = _Walk(program, bounds or {}, tuple(unlikely), [], [])
+    launches = tuple(walk.launches(program.entry, 1))
     entry = program.computations[program.entry]
     used = {name for each in entry for name in each.operands}
     read = sum(each.bytes for each in entry if each.opcode == "parameter" and each.name in used)
-    return Account(launches, tuple(loops), read + program.root(program.entry).bytes)
+    floor = read + program.root(program.entry).bytes
+    return Account(launches, tuple(walk.loops), tuple(walk.conditionals), floor)
 
 
-def _launches(
-    program: Program, name: str, times: int, bounds: Mapping[str, int], loops: list[Loop]
-) -> Iterator[Launch]:
-    """Yields the launches of a computation that runs ``times`` times."""
-    for each in program.computations[name]:
-        if each.opcode == "while":
-            loop = _loop(program, name, each, bounds)
-            loops.append(loop)
-            rounds = 1 if loop.count is None else loop.count
-            for called in _called(each):
-                yield from _launches(program, called, times * rounds, bounds, loops)
-        elif each.opcode == "conditional":
-            branches = [
-                list(_launches(program, called, times, bounds, loops)) for called in _called(each)
-            ]
-            yield from max(branches, key=lambda branch: _sum(branch).launches)
-        elif each.opcode == "call":
-            for called in _called(each):
-                yield from _launches(program, called, times, bounds, loops)
-        elif each.opcode not in _NO_LAUNCH and not each.opcode.endswith(_WAITS):
-            yield dataclasses.replace(_launch(program, name, each), times=times)
+@dataclasses.dataclass(frozen=True)
+class _Walk:
+    """A walk through a program; the first attributes are arguments of ``account_of``."""
+
+    program: Program
+    bounds: Mapping[str, int]
+    unlikely: tuple[str, ...]
+    loops: list[Loop]
+    conditionals: list[Conditional]
+
+    def launches(self, name: str, times: int) -> Iterator[Launch]:
+        """Yields the launches of a computation that runs ``times`` times."""
+        for each in self.program.computations[name]:
+            if each.opcode == "while":
+                loop = _loop(self.program, name, each, self.bounds)
+                self.loops.append(loop)
+                rounds = 1 if loop.count is None else loop.count
+                for called in _called(each):
+                    yield from self.launches(called, times * rounds)
+            elif each.opcode == "conditional":
+                yield from self._branch(name, each, times)
+            elif each.opcode == "call":
+                for called in _called(each):
+                    yield from self.launches(called, times)
+            elif each.opcode not in _NO_LAUNCH and not each.opcode.endswith(_WAITS):
+                yield dataclasses.replace(_launch(self.program, name, each), times=times)
+
+    def _branch(self, name: str, conditional: Instruction, times: int) -> Iterator[Launch]:
+        """Yields the launches of the branch that counts, after the copy of the predicate."""
+        predicate = self.program.instruction(name, conditional.operands[0]).bytes
+        copied, scope = Cost(1, predicate), conditional.scope
+        yield Launch(conditional.name, "copy", copied, times, scope, note="the predicate")
+        branches = [list(self.launches(called, times)) for called in _called(conditional)]
+        likely = [branch for branch in branches if not self._is_unlikely(branch)]
+        taken = max(likely or branches, key=lambda branch: _sum(branch).launches)
+        others = tuple(_sum(branch) for branch in branches if branch is not taken)
+        self.conditionals.append(Conditional(conditional.name, scope, _sum(taken), others))
+        yield from taken
+
+    def _is_unlikely(self, branch: Iterable[Launch]) -> bool:
+        return any(part in each.scope for part in self.unlikely for each in branch)
 
 
 def _sum(launches: Iterable[Launch]) -> Cost:

@@ -29,6 +29,7 @@ from impl._core.scan_combines import COMBINES, Parts, Running
 from impl._core.window_table import WindowTable
 from impl._exact import arithmetic
 from impl._kernels import (
+    _sorted_rows,
     convolution,
     matmul,
     scan,
@@ -113,8 +114,8 @@ def _rows(dtype: DTypeLike) -> Iterator[KernelCall]:
     """Yields calls of the kernels of wide rows, with terms that take few instructions."""
     ints = functools.partial(Shape, dtype=jnp.int32)
     for width in (5, 300):
-        chunks = -(-500 // scatter_accumulate_rows.CHUNK)
-        runs = (ints((500,)), ints((500,)), ints((2 * chunks,)), Shape((500,), jnp.float32))
+        parts = -(-500 // _sorted_rows.PART)
+        runs = (ints((500,)), ints((500,)), ints((2 * parts,)), Shape((500,), jnp.float32))
         updates, operand = Shape((500, width), dtype), Shape((70, width), dtype)
         label = f"{width}-{jnp.dtype(dtype).name}"
         yield KernelCall(
@@ -125,11 +126,18 @@ def _rows(dtype: DTypeLike) -> Iterator[KernelCall]:
             (*runs, updates, operand),
         )
         yield KernelCall(
+            "scatter_accumulate_rows.add_from_zeros",
+            label,
+            True,
+            _runs_from_zeros,
+            (*runs, updates, ints((70,))),
+        )
+        yield KernelCall(
             "scatter_accumulate_rows.add_cut_runs",
             label,
             True,
             _cut_runs,
-            (*runs, updates, ints((chunks, width))),
+            (*runs, updates, ints((parts, width))),
         )
 
 
@@ -137,10 +145,23 @@ def _whole_runs(*arrays: jax.Array) -> tuple[jax.Array, jax.Array]:
     *runs, updates, operand = arrays
     with arithmetic.wide():
         return scatter_accumulate_rows.add_whole_runs(
-            scatter_accumulate_rows.Runs(*runs),
+            _sorted_rows.Runs(*runs),
             updates,
             operand,
             _arithmetic(operand.dtype),
+            launch=_LAUNCH,
+        )
+
+
+def _runs_from_zeros(*arrays: jax.Array) -> tuple[jax.Array, jax.Array]:
+    *runs, updates, starts = arrays
+    with arithmetic.wide():
+        return scatter_accumulate_rows.add_from_zeros(
+            _sorted_rows.Runs(*runs),
+            updates,
+            starts,
+            Shape((70, updates.shape[1]), updates.dtype),
+            _arithmetic(updates.dtype),
             launch=_LAUNCH,
         )
 
@@ -149,7 +170,7 @@ def _cut_runs(*arrays: jax.Array) -> list[jax.Array]:
     *runs, updates, exponents = arrays
     with arithmetic.wide():
         return scatter_accumulate_rows.add_cut_runs(
-            scatter_accumulate_rows.Runs(*runs),
+            _sorted_rows.Runs(*runs),
             updates,
             exponents,
             _arithmetic(updates.dtype),

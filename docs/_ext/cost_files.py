@@ -1,11 +1,22 @@
-"""The files in which the costs of calls are kept: reports of benchmarks, and counts of launches."""
+"""The files in which the costs of calls are kept: reports of benchmarks, and counts of launches.
+
+Tables, pictures and the pages of ops take their figures from here, so that an op has one name on
+all of them, and a ratio one meaning.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from conformance.benchmarks.measurements import Family, Measurement, Report
+from conformance.machine_code.costs import command
+from conformance.machine_code.costs.case import CostCase
+from conformance.machine_code.costs.case import label as in_short
 
 ROOT = Path(__file__).parents[2]
 #: The folder of the reports of benchmarks, with their tables and plots.
@@ -16,14 +27,137 @@ COUNTED = ROOT / "conformance/machine_code/costs.json"
 SAMPLE = "sample-"
 
 
+@dataclasses.dataclass(frozen=True)
+class Timed:
+    """A measurement of a benchmark.
+
+    Attributes:
+        report: The report that has it.
+        family: Its family.
+        measurement: The times of each side.
+    """
+
+    report: Report
+    family: Family
+    measurement: Measurement
+
+    @property
+    def name(self) -> str:
+        """What was measured, as tables name it: ``max_pool2d(3, 2, 1)``."""
+        return self.measurement.case.get("op") or self.family.title.partition(",")[0]
+
+    @property
+    def part(self) -> str:
+        """What of a program was measured, such as ``run`` or ``compile``; empty for all of it."""
+        return self.measurement.case.get("part") or self.measurement.case.get("work", "")
+
+    @property
+    def ordered(self) -> float:
+        """Milliseconds of the deterministic side."""
+        return self.measurement.sides[self.family.ours].median
+
+    def is_of(self, op: str) -> bool:
+        """Returns whether it measures an op, which its report names without the module."""
+        word = re.match(r"\w+", self.name)
+        return word is not None and word[0] == op.rpartition(".")[2]
+
+    def times(self, beside: str | None = None, side: str | None = None) -> float | None:
+        """Returns the time of a side in times of another; None if either was not measured.
+
+        Args:
+            beside: The other side; None for that with which the family compares.
+            side: The side; None for the deterministic one.
+        """
+        sides = self.measurement.sides
+        side, beside = side or self.family.ours, beside or self.family.base
+        if side == beside or side not in sides or beside not in sides:
+            return None
+        return sides[side].median / sides[beside].median
+
+
+@dataclasses.dataclass(frozen=True)
+class Counted:
+    """A call whose compiled programs were counted.
+
+    Attributes:
+        name: The name of the case.
+        sides: The counts with the mode ``on``, with it ``off``, and of ``plain`` JAX, as far as
+            there are such programs.
+        floor: The bytes of the operands and the results.
+    """
+
+    name: str
+    sides: Mapping[str, Mapping[str, Any]]
+    floor: int
+
+    @property
+    def case(self) -> CostCase | None:
+        """The call; None if no such case is counted any more."""
+        return command.by_name().get(self.name)
+
+    @property
+    def label(self) -> str:
+        """What was counted, without the size: ``conv2d, gradient of the weights``."""
+        words = re.split(r"-(?=\d)", self.name, maxsplit=1)[0].removeprefix(SAMPLE).split("-")
+        words = [word for word in words if word != "forward"]
+        if "backward" not in words:
+            return " ".join(words)
+        at = words.index("backward")
+        part = f" of the {' '.join(words[at + 1 :])}" if words[at + 1 :] else ""
+        return f"{' '.join(words[:at])}, gradient{part}"
+
+    def launches(self, side: str) -> int | None:
+        """Returns the launches of a side; None if it has no program."""
+        return int(self.sides[side]["launches"]) if side in self.sides else None
+
+    @property
+    def inputs(self) -> list[str]:
+        """The arrays of the call: ``float32[100k, 64]``."""
+        shapes = self.case.inputs if self.case is not None else ()
+        return [f"{each.dtype.name}[{', '.join(map(in_short, each.shape))}]" for each in shapes]
+
+    @property
+    def floors(self) -> float:
+        """The bytes that are moved with the mode on, in those of the arrays."""
+        return float(self.sides["on"]["bytes"] / max(1, self.floor))
+
+    @property
+    def plain_floors(self) -> float | None:
+        """The bytes that plain JAX moves, in those of the arrays; None without plain JAX."""
+        return self.sides["plain"]["bytes"] / max(1, self.floor) if "plain" in self.sides else None
+
+    @property
+    def times_plain(self) -> float | None:
+        """The bytes with the mode on, in those of plain JAX; None without plain JAX."""
+        return self.floors / self.plain_floors if self.plain_floors else None
+
+
 def reports() -> list[Path]:
     """Returns the reports of benchmarks."""
     return sorted(RESULTS.glob("*.json"))
 
 
-def of_benchmarks(counts: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the counted cases whose sizes are those of benchmarks, by name."""
-    return {name: case for name, case in counts["cases"].items() if not name.startswith(SAMPLE)}
+def timed(path: Path) -> Iterator[Timed]:
+    """Yields the measurements of a report."""
+    report = Report.read(path)
+    for family in report.families.values():
+        for measurement in family.measurements:
+            if family.ours in measurement.sides:
+                yield Timed(report, family, measurement)
+
+
+def counted(path: Path = COUNTED) -> Iterator[Counted]:
+    """Yields what was counted with the mode on; nothing without the file."""
+    cases = read_counts(path)["cases"] if path.exists() else {}
+    for name, case in cases.items():
+        sides = {side: case[side] for side in ("on", "off", "plain") if case.get(side)}
+        if "on" in sides:
+            yield Counted(name, sides, case["floor"])
+
+
+def of_benchmarks(path: Path = COUNTED) -> Iterator[Counted]:
+    """Yields what was counted at the sizes of benchmarks."""
+    yield from (each for each in counted(path) if not each.name.startswith(SAMPLE))
 
 
 def read_counts(path: Path = COUNTED) -> dict[str, Any]:

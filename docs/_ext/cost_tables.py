@@ -1,14 +1,14 @@
 """Renders what determinism costs, from the report of the benchmarks and the counts of costs.
 
-The directive ``cost-summary`` has a line for each family of benchmarks: the middle, the least
-and the greatest ratio of the ordered side to plain JAX. ``cost-of-gpu`` has a line for each kind of
-call that was compiled for a GPU. ``measured_tables`` shows the tables behind them.
+The directive ``cost-summary`` has a line for each part of a family of benchmarks: the median, the
+least and the greatest ratio of the ordered side to plain JAX. ``cost-of-gpu`` has a line for each
+kind of call that was compiled for a GPU. ``measured_tables`` shows the tables behind them.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from docutils import nodes
@@ -24,56 +24,49 @@ def _ratio(value: float) -> str:
     return f"{value:.2g}"
 
 
-def _spread(ratios: list[float]) -> str:
-    """Returns the middle, the least and the greatest of some ratios, as cells of a table."""
+def _spread(ratios: Sequence[float]) -> str:
+    """Returns the median, the least and the greatest of some ratios, as cells of a table."""
     numbers = statistics.median(ratios), min(ratios), max(ratios)
     return " | ".join(_ratio(number) for number in numbers)
 
 
 def of_benchmarks(path: Path) -> str:
-    """Returns the ratios of a report of the benchmarks, a line for each family, as Markdown."""
+    """Returns the ratios of a report, a line for each part of a family, as Markdown."""
     report = measurements.Report.read(path)
+    ratios: dict[tuple[str, str], list[float]] = {}
+    for each in cost_files.timed(path):
+        if (ratio := each.times()) is not None:
+            sides = f"{each.family.ours} beside {each.family.base}"
+            part = f"{each.part}, {sides}" if each.part else sides
+            ratios.setdefault((each.family.title, part), []).append(ratio)
     lines = [
         f"Time in units of plain JAX's, on {machine.line(report.environment)}:",
         "",
-        "| Benchmarks | What is measured | Cases | Middle | Least | Greatest |",
+        "| Benchmarks | What is measured | Cases | Median | Least | Greatest |",
         "| --- | --- | ---: | ---: | ---: | ---: |",
     ]
-    for family in report.families.values():
-        ratios = [
-            each.sides[family.ours].median / each.sides[family.base].median
-            for each in family.measurements
-            if family.ours in each.sides and family.base in each.sides
-        ]
-        if ratios and family.base != family.ours:
-            sides = f"{family.ours} beside {family.base}"
-            lines.append(f"| {family.title} | {sides} | {len(ratios)} | {_spread(ratios)} |")
+    for (title, part), own in ratios.items():
+        lines.append(f"| {title} | {part} | {len(own)} | {_spread(own)} |")
     return "\n".join(lines)
 
 
 def of_gpu(path: Path) -> str:
     """Returns the ratios of the bytes of compiled calls, a line for each op, as Markdown."""
-    counts = cost_files.read_counts(path)
     groups: dict[str, list[float]] = {}
-    for name, case in cost_files.of_benchmarks(counts).items():
-        if case.get("plain"):
-            op = _op(name)
-            groups.setdefault(op, []).append(case["on"]["bytes"] / case["plain"]["bytes"])
-    return "\n".join(_gpu_lines(counts, groups))
+    for each in cost_files.of_benchmarks(path):
+        if (ratio := each.times_plain) is not None:
+            groups.setdefault(each.label, []).append(ratio)
+    if not groups:
+        return "No program was counted."
+    return "\n".join(_gpu_lines(cost_files.read_counts(path), groups))
 
 
-def _op(case: str) -> str:
-    """Returns the op of a case: its name without the sizes."""
-    words = case.split("-")
-    return " ".join(word for word in words if not word[:1].isdigit())
-
-
-def _gpu_lines(counts: dict[str, str], groups: dict[str, list[float]]) -> Iterator[str]:
+def _gpu_lines(counts: Mapping[str, str], groups: Mapping[str, Sequence[float]]) -> Iterator[str]:
     target, release = counts["target"].upper(), counts["jax"]
     yield f"Bytes moved in units of plain JAX's, compiled for one {target} with jax {release};"
     yield "nothing ran:"
     yield ""
-    yield "| Call | Cases | Middle | Least | Greatest |"
+    yield "| Call | Cases | Median | Least | Greatest |"
     yield "| --- | ---: | ---: | ---: | ---: |"
     for op, ratios in groups.items():
         yield f"| {op} | {len(ratios)} | {_spread(ratios)} |"

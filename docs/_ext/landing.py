@@ -37,17 +37,13 @@ def evidence(folder: Path) -> str:
         folder: The folder of the reports.
     """
     reports = row_evidence.our_reports(folder)
-    found = row_evidence.by_row(reports)
+    active = spec.load().select(active=True)
+    by_device = row_evidence.by_device(active, row_evidence.by_row(reports))
     lines = [
         "| Device | Rows | Ran on it | Compiled for it | Devices |",
         "| --- | ---: | ---: | ---: | --- |",
     ]
-    for device in spec.DEVICES:
-        entries = [
-            found.get((row.id, device), row_evidence.NO_EVIDENCE)
-            for row in spec.load().select(active=True)
-            if device in row_evidence.deciding_devices(row)
-        ]
+    for device, entries in by_device.items():
         good = [entry.devices for entry in entries if not entry.failures]
         ran, compiled = ([e for e in good if level in e] for level in ("hardware", "compiled"))
         names = {name for each in good for level in each for name in each[level]}

@@ -238,14 +238,25 @@ def page(folder: Path, source: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+def by_device(
+    rows: Iterable[spec.Row], evidence: Mapping[tuple[str, str], RowEvidence]
+) -> dict[str, list[RowEvidence]]:
+    """Returns the evidence of each row on each device on which it decides, by device."""
+    result: dict[str, list[RowEvidence]] = {device: [] for device in spec.DEVICES}
+    for row in rows:
+        for device in deciding_devices(row):
+            result[device].append(evidence.get((row.id, device), NO_EVIDENCE))
+    return result
+
+
 def counts(
     rows: Iterable[spec.Row], evidence: Mapping[tuple[str, str], RowEvidence]
 ) -> dict[str, dict[str, int]]:
     """Returns the number of rows for each device and strongest evidence, the strongest first."""
-    result = {device: dict.fromkeys(LEVELS, 0) for device in spec.DEVICES}
-    for row in rows:
-        for device in deciding_devices(row):
-            entry = evidence.get((row.id, device), NO_EVIDENCE)
+    result = {}
+    for device, entries in by_device(rows, evidence).items():
+        result[device] = dict.fromkeys(LEVELS, 0)
+        for entry in entries:
             level: str = entry.strongest or (NO_BITS if entry.passed else NONE)
             result[device][FAILED if entry.failures else level] += 1
     return result

@@ -1,12 +1,23 @@
 "use strict";
-// Puts the page of an operation before lists in which it stands, when its name was searched for.
+const searched = new URLSearchParams(window.location.search).get("q") || "";
+const words = splitQuery(searched.toLowerCase().trim());
+
+// Puts the page of an operation before lists in which it stands, when its name was searched for. The
+// pages of operations have the same headings, such as "What it costs". So a word in a heading counts
+// no more there than one in the text, and a guide with the word in its headings comes first. Of two
+// guides, the one with the word in its title does.
 {
   const LISTS = /^(api|rows|architecture|contributing|profiles\/|decisions\/)/;
-  const NAMED = 10; // A hit in a title or a name has at least this score.
-  Scorer.score = ([page, , , , score]) => {
+  const FORMS = /^(ops|primitives)\//;
+  const NAMED = 10; // A hit in a title, a heading or a name has at least this score.
+  const TEXT = 5; // The score of a hit in a text.
+  Scorer.score = ([page, title, , , score, , kind]) => {
     if (LISTS.test(page)) return score - 3;
     if (score < NAMED) return score;
-    return score + (page.startsWith("ops/") ? 5 : page.startsWith("primitives/") ? 3 : 0);
+    const titled = words.some((word) => title.toLowerCase().includes(word));
+    if (!FORMS.test(page)) return score + (kind === "text" && titled ? 1 : 0);
+    if (kind === "text" && !titled) return TEXT;
+    return score + (page.startsWith("ops/") ? 5 : 3);
   };
 }
 
@@ -17,8 +28,6 @@
   const texts = new Map(); // By page: a promise of its sections.
   const resolvers = new Map();
   const root = document.documentElement.dataset.content_root;
-  const query = new URLSearchParams(window.location.search).get("q") || "";
-  const words = splitQuery(query.toLowerCase().trim());
 
   window.addExcerpts = ([page, sections]) => resolvers.get(page)(sections);
 

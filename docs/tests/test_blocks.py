@@ -29,6 +29,8 @@ GUIDES = {
     "the-same-bits-everywhere.md": None,
     "several-processes.md": None,
 }
+#: The characters of a line of code that a page shows without scrolling, at 1440 pixels.
+WIDTH = 92
 #: The names that the blocks of a page define.
 Names = dict[str, Any]
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -85,6 +87,22 @@ def test_the_blocks_run_and_print_what_the_page_shows(
     assert ran
     for check in CHECKS.get(name, ()):
         check(page.read_text(encoding="utf-8"), names)
+
+
+def test_the_lines_of_code_are_shown_whole() -> None:
+    wide = [
+        (page.name, line)
+        for page in DOCS.glob("*.md")
+        for language, _, text in blocks(page)
+        for line in text.splitlines()
+        if language in ("python", "javascript") and len(line) > WIDTH
+    ]
+    assert wide == []
+
+
+def test_the_program_of_the_first_page_has_six_lines() -> None:
+    programs = [text for language, _, text in blocks(DOCS / "index.md") if language == "python"]
+    assert [sum(map(bool, text.splitlines())) for text in programs] == [6]
 
 
 def test_the_tests_of_the_page_of_the_plugin_pass() -> None:

@@ -78,8 +78,16 @@ def test_the_summary_of_costs_has_each_family() -> None:
         if family.ours == family.base:
             assert f"| {family.title} |" not in text
             continue
-        ratios = [m.sides[family.ours].median / m.sides[family.base].median for m in compared]
-        assert f"| {len(ratios)} | {statistics.median(ratios):.2g} | " in text
+        parts: dict[str, list[float]] = {}
+        for each in compared:
+            part = each.case.get("part", each.case.get("work", ""))
+            ratio = each.sides[family.ours].median / each.sides[family.base].median
+            parts.setdefault(part, []).append(ratio)
+        for part, ratios in parts.items():
+            line = (
+                f"| {family.title} | {part}{', ' if part else ''}{family.ours} beside {family.base}"
+            )
+            assert f"{line} | {len(ratios)} | {statistics.median(ratios):.2g} | " in text
         assert f"| {family.title} |" in text
 
 

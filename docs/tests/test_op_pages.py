@@ -3,13 +3,17 @@
 import dataclasses
 import html
 import importlib
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
 
+import jax
+import numpy as np
 import pytest
 
 import answers
+import cost_files
 import spec
 from conformance.reporting.report import Report
 from op_pages import _costs, _examples, _jax_names, _op, _primitive, _sections, _text
@@ -118,11 +122,38 @@ def test_page_has_the_names_that_people_search_for(
 
 def test_names_of_jax_exist() -> None:
     for entry in _jax_names.table():
-        name = entry["name"].partition(" ")[0]
+        name = entry.name.partition(" ")[0]
         if not name.startswith("jax."):
             continue  # A method, or a function of another library.
         module, _, attribute = name.rpartition(".")
         assert hasattr(importlib.import_module(module), attribute), name
+
+
+def test_functions_of_jax_have_the_values_of_the_ops_that_name_them() -> None:
+    entries = [entry for entry in _jax_names.table() if entry.here]
+    libraries = {name: pytest.importorskip(name) for name in ("flax", "optax")}
+    pytest.importorskip("flax.linen")
+    calls = [call for entry in entries for call in (entry.call, *entry.here)]
+    inputs = {name: of for call in calls for name, of in _jax_names.inputs_of(call).items()}
+
+    def run(inputs: dict[str, jax.Array]) -> dict[str, list[jax.Array]]:
+        values = (_jax_names.value(call, inputs, libraries) for call in calls)
+        return dict(zip(calls, map(jax.tree.leaves, values), strict=True))
+
+    # One program compiles faster than each call.
+    options: dict[str, str | bool] = {
+        "xla_backend_optimization_level": "0",
+        "xla_llvm_disable_expensive_passes": True,
+    }
+    values = jax.jit(run).lower(inputs).compile(options)(inputs)
+    for entry in entries:
+        for here in entry.here:
+            # Some ops return indices besides.
+            for right, found in zip(values[entry.call], values[here], strict=False):
+                message = f"{entry.name}: {here}"
+                np.testing.assert_allclose(
+                    np.ravel(found), np.ravel(right), 1e-5, 1e-5, err_msg=message
+                )
 
 
 def test_functions_stand_on_the_page_of_the_primitive_that_they_contain(
@@ -208,16 +239,41 @@ def test_costs_are_those_of_the_kept_files(monkeypatch: pytest.MonkeyPatch) -> N
     assert re.search(r"[\d.]+ to [\d.]+ times the time of plain", with_files)
     assert re.search(r"\d+ launches", with_files)
     monkeypatch.setattr(_costs, "_measured", tuple)
-    monkeypatch.setattr(_costs, "_counted", lambda: {"cases": {}})
+    monkeypatch.setattr(_costs, "_counted", tuple)
     without = " ".join(_costs.card("index_add"))
     assert not re.search(r"\d", without)
 
 
 def test_ratio_of_a_table_is_that_of_the_medians() -> None:
-    _, family, measurement = next(_costs.measurements("index_add"))
-    sides = measurement["sides"]
-    right = sides[family["ours"]]["median"] / sides[family["base"]]["median"]
+    each = _costs.measurements("index_add")[0]
+    sides = each.measurement.sides
+    right = sides[each.family.ours].median / sides[each.family.base].median
     assert f"- {right:.1f}\n" in "".join(_costs.section("index_add"))
+
+
+def test_a_primitive_costs_what_the_counted_calls_of_it_cost() -> None:
+    cells = answers.of_primitive("lax.scatter_add")
+    text = "".join(_costs.section_of_primitive("lax.scatter_add", cells))
+    shown = re.findall(r"\* - (.+) of (.+)\n  - (\d+)\n", text)
+    counts = json.loads(cost_files.COUNTED.read_text(encoding="utf-8"))["cases"]
+    launches = str(counts["scatter_add-1M-10M"]["on"]["launches"])
+    assert ("scatter_add", "float32[1M], int32[10M], float32[10M]", launches) in shown
+    calls = {call for call, _, _ in shown}
+    assert {"index_add", "embedding, gradient"} <= calls
+    # Neither has the primitive in an order of the mode.
+    assert calls.isdisjoint({"sort", "interpolate nearest, gradient"})
+    assert any("nothing" in line for line in _costs.card_of_primitive("lax.scatter_add", cells))
+
+
+def test_a_primitive_that_the_mode_leaves_alone_costs_nothing() -> None:
+    cells = answers.of_primitive("lax.sort")
+    (line,) = _costs.card_of_primitive("lax.sort", cells)
+    assert line == "**on every device**: nothing, since the mode leaves it as it is"
+    assert "The mode leaves it as it is." in "".join(_costs.section_of_primitive("lax.sort", cells))
+
+
+def test_each_kept_count_is_of_a_case() -> None:
+    assert [each.name for each in cost_files.counted() if each.case is None] == []
 
 
 def test_each_order_of_an_op_that_varies_says_why() -> None:

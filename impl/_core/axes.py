@@ -11,6 +11,8 @@ import math
 import jax
 import jax.numpy as jnp
 
+from impl._core.lax_functions import number
+
 
 def within(index: jax.Array, size: int) -> jax.Array:
     """Returns ``index`` with ``size`` for each element outside [0, size), in int32 if that fits.
@@ -20,9 +22,9 @@ def within(index: jax.Array, size: int) -> jax.Array:
     """
     index = _at_least_32_bits(index)
     # Nearly every op calls this. Each function of jax.numpy is a trace of its own.
-    low, end = jax.lax.full_like(index, 0), jax.lax.full_like(index, size)
+    low, end = number(index, 0), number(index, size)
     inside = jax.lax.bitwise_and(jax.lax.ge(index, low), jax.lax.lt(index, end))
-    replaced = jax.lax.select(inside, index, end)
+    replaced = jax.lax.select(inside, index, jax.lax.full_like(index, size))
     return replaced.astype(jnp.int32) if size < jnp.iinfo(jnp.int32).max else replaced
 
 
@@ -51,8 +53,8 @@ def wrapped(index: jax.Array, size: int) -> jax.Array:
         NotImplementedError: x64 is off, and 32 bits are too few to count to ``size``.
     """
     index = index.astype(jnp.promote_types(index.dtype, index_dtype(size)))
-    from_end = jax.lax.add(index, jax.lax.full_like(index, size))
-    return jax.lax.select(jax.lax.lt(index, jax.lax.full_like(index, 0)), from_end, index)
+    from_end = jax.lax.add(index, number(index, size))
+    return jax.lax.select(jax.lax.lt(index, number(index, 0)), from_end, index)
 
 
 def broadcasts_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
@@ -100,4 +102,29 @@ def rows_of_each(values: jax.Array, index: jax.Array) -> jax.Array:
     """
     if values.shape[0] == 1:
         return rows_at(values, index[0])
-    return jnp.take_along_axis(values, index[:, :, None], axis=1, mode="promise_in_bounds")
+    return elements_at(values, index[:, :, None])
+
+
+def elements_at(values: jax.Array, index: jax.Array) -> jax.Array:
+    """Returns ``values[a, index[a, i, b], b]`` of [outer, n, inner]; every index must be in [0, n).
+
+    Along an axis where the indices have one element, all values share it. This is one operation:
+    ``jnp.take_along_axis`` would wrap negative indices.
+
+    Args:
+        values: Shape [outer, n, inner].
+        index: Integers of at least 32 bits, shape [outer or 1, m, inner or 1].
+    """
+    outer, _, inner = values.shape
+    batch = tuple(axis for axis in (0, 2) if index.shape[axis] > 1)
+    numbers = jax.lax.GatherDimensionNumbers(
+        offset_dims=tuple(axis for axis in (0, 2) if axis not in batch),
+        collapsed_slice_dims=(1,),
+        start_index_map=(1,),
+        operand_batching_dims=batch,
+        start_indices_batching_dims=tuple(axis if 0 in batch else 1 for axis in batch),
+    )
+    shape = tuple(n for axis, n in enumerate(index.shape) if axis in (1, *batch))
+    sizes = (1 if 0 in batch else outer, 1, 1 if 2 in batch else inner)
+    starts = index.reshape(*shape, 1)
+    return jax.lax.gather(values, starts, numbers, sizes, mode="promise_in_bounds")

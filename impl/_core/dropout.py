@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from impl._core import number_arguments
+from impl._core.lax_functions import where
 
 
 def share_of(function: str, name: str, value: Any) -> float:
@@ -45,4 +46,4 @@ def dropped(x: jax.Array, key: jax.Array, share: float) -> jax.Array:
     """Replaces a share of the elements by 0, and scales the others so that the mean stays."""
     stays = jax.random.bernoulli(key, 1 - share, x.shape)
     scale = 1 / (1 - share) if share < 1 else 0
-    return jnp.where(stays, x * jnp.asarray(scale, x.dtype), 0)
+    return where(stays, x * jnp.asarray(scale, x.dtype), 0)

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 
 import spec
 from impl._core import arguments, number_arguments
+from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, by_parts, convert, fence
 from impl._mode.decide import Action, Decision
 from impl._primitives.alert import alert_pullback
@@ -113,8 +114,8 @@ def read(
     scale = fence(divide(jnp.broadcast_to(bound, norm.shape), norm + _EPSILON))
     over = (norm > bound)[:, None]
     if jnp.iscomplexobj(rows):
-        return jnp.where(over, by_parts(lambda x: multiply(x, scale[:, None]), rows), rows)
-    return jnp.where(over, multiply(rows, scale[:, None]), rows)
+        return where(over, by_parts(lambda x: multiply(x, scale[:, None]), rows), rows)
+    return where(over, multiply(rows, scale[:, None]), rows)
 
 
 def _norm(rows: jax.Array, order: float, decision: Decision) -> jax.Array:
@@ -224,7 +225,7 @@ def _tangent_of_table(
         table_dot = by_parts(divided, table_dot) if complex_ else divided(table_dot)
     if padding is not None:
         is_padding = jnp.arange(tangent.shape[0])[:, None] == padding
-        table_dot = jnp.where(is_padding, 0, table_dot)
+        table_dot = where(is_padding, 0, table_dot)
     return table_dot
 
 

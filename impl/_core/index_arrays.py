@@ -16,6 +16,7 @@ import numpy as np
 from impl._core import arguments
 from impl._core.arguments import Array
 from impl._core.axes import index_dtype, within, wrapped
+from impl._core.lax_functions import where
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -153,9 +154,11 @@ def _flat(indices: Sequence[AxisIndex], sizes: list[int]) -> jax.Array:
         jnp.broadcast_to(within(wrapped(jnp.asarray(index.index), size), size), shape)
         for index, size in zip(indices, sizes, strict=True)
     ]
+    if len(traced) == 1:
+        return traced[0].astype(dtype).reshape(1, -1, 1)
     inside = [i < size for i, size in zip(traced, sizes, strict=True)]
     offset = _offset([i.astype(dtype) for i in traced], sizes)
-    return jnp.where(functools.reduce(operator.and_, inside), offset, total).reshape(1, -1, 1)
+    return where(functools.reduce(operator.and_, inside), offset, total).reshape(1, -1, 1)
 
 
 def _offset(indices: list[Any], sizes: list[int]) -> Any:

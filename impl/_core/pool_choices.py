@@ -17,6 +17,7 @@ import numpy.typing as npt
 from jax import lax
 
 from impl._core.jax_internals import Primitive
+from impl._core.lax_functions import where
 from impl._core.shard_axes import vary_like
 
 #: The largest number of elements of a window for which each gets operations of its own. With a few
@@ -62,7 +63,7 @@ class Pool:
 
 def sent(pool: Pool, number: int, values: jax.Array, chosen: jax.Array) -> jax.Array:
     """Returns what each element gets from the windows that have it at a tap."""
-    spread = pool.spread(jnp.where(chosen == number, values, jnp.zeros((), values.dtype)))
+    spread = pool.spread(where(chosen == number, values, jnp.zeros((), values.dtype)))
     # The partitioner of XLA aborts at a pad of a spread array whose padding is negative.
     starts, limits, sides = [], [], []
     for axis, tap in enumerate(pool.taps[number]):
@@ -108,7 +109,7 @@ def folded(
 
     def visit(position: jax.Array, states: list[jax.Array]) -> list[jax.Array]:
         number = order[position]
-        sent = pool.spread(jnp.where(chosen == number, values, zero))
+        sent = pool.spread(where(chosen == number, values, zero))
         starts = list(taps[number])
         parts, fixed = (
             [lax.dynamic_slice(array, starts, sent.shape) for array in arrays]
@@ -150,7 +151,7 @@ def _chosen_by_loop(pool: Pool, operand: jax.Array, select_prim: Primitive) -> j
             shape = [-1 if other == axis else 1 for other in range(window.ndim)]
             inside &= ((position >= 0) & (position < size)).reshape(shape)
         replaced = inside & (~select_prim.bind(best, value) | (chosen > last))
-        return jnp.where(replaced, value, best), jnp.where(replaced, number, chosen)
+        return where(replaced, value, best), where(replaced, number, chosen)
 
     best = vary_like(jnp.zeros(pool.outputs, operand.dtype), operand)
     none = vary_like(jnp.full(pool.outputs, last + 1, jnp.int32), operand)
@@ -172,15 +173,15 @@ def _chosen_unrolled(pool: Pool, operand: jax.Array, select_prim: Primitive) -> 
         inside = _inside(pool, tap)
         if best is None:
             best, has_best = value, inside
-            chosen = jnp.where(inside, number, chosen)
+            chosen = where(inside, number, chosen)
             continue
         replaced = ~select_prim.bind(best, value)
         if not has_best.all():
             replaced = replaced | ~has_best
         if not inside.all():
             replaced = replaced & inside
-        best = jnp.where(replaced, value, best)
-        chosen = jnp.where(replaced, number, chosen)
+        best = where(replaced, value, best)
+        chosen = where(replaced, number, chosen)
         has_best = has_best | inside
     return chosen
 

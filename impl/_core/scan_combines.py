@@ -14,6 +14,7 @@ from typing import Literal, Protocol, TypeAlias
 import jax
 import jax.numpy as jnp
 
+from impl._core.lax_functions import where
 from impl._core.reductions import ReductionName
 
 Parts: TypeAlias = tuple[jax.Array, ...]
@@ -70,28 +71,28 @@ def _logaddexp(earlier: Parts, later: Parts, product: Product) -> Parts:
     least, most = jnp.minimum(a, b), jnp.maximum(a, b)
     # The result of two equal infinities is that infinity; the formula would give NaN.
     infinite = (least == most) & (jnp.abs(most) == jnp.inf)
-    return (jnp.where(infinite, most, most + jnp.log1p(jnp.exp(least - most))),)
+    return (where(infinite, most, most + jnp.log1p(jnp.exp(least - most))),)
 
 
 def _complex_logaddexp(earlier: Parts, later: Parts) -> Parts:
     swap = earlier[0] < later[0]
-    most = [jnp.where(swap, b, a) for a, b in zip(earlier, later, strict=True)]
-    least = [jnp.where(swap, a, b) for a, b in zip(earlier, later, strict=True)]
+    most = [where(swap, b, a) for a, b in zip(earlier, later, strict=True)]
+    least = [where(swap, a, b) for a, b in zip(earlier, later, strict=True)]
     size = jnp.exp(least[0] - most[0])
     angle = least[1] - most[1]
     # The sum is exp(most) * (1 + re + i * im). An exponential of 0 contributes nothing, even if
     # its angle is infinite or NaN.
     none = least[0] == -jnp.inf
-    re = jnp.where(none, 0, size * jnp.cos(angle))
-    im = jnp.where(none, 0, size * jnp.sin(angle))
+    re = where(none, 0, size * jnp.cos(angle))
+    im = where(none, 0, size * jnp.sin(angle))
     # Each of the two forms of log|1 + re + i * im| cancels where the other is accurate.
     near = 0.5 * jnp.log1p(re * (2 + re) + im * im)
     far = 0.5 * jnp.log((1 + re) * (1 + re) + im * im)
-    grown = jnp.where(size < 0.5, near, far)
+    grown = where(size < 0.5, near, far)
     turned = jnp.arctan2(im, 1 + re)
     return (
-        most[0] + jnp.where(none, 0, grown),
-        most[1] + jnp.where(none, 0, turned),
+        most[0] + where(none, 0, grown),
+        most[1] + where(none, 0, turned),
     )
 
 
@@ -107,4 +108,4 @@ def later_extreme(earlier: Parts, later: Parts, *, by: ReductionName) -> Parts:
     """
     wins = later[0] <= earlier[0] if by == "min" else later[0] >= earlier[0]
     wins |= later[0] != later[0]
-    return tuple(jnp.where(wins, b, a) for a, b in zip(earlier, later, strict=True))
+    return tuple(where(wins, b, a) for a, b in zip(earlier, later, strict=True))

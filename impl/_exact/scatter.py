@@ -52,6 +52,7 @@ def scatter_add(
     place: Place = "anywhere",
     axis_names: Sequence[Any] = (),
     launch: Launch | None = None,
+    empty: bool = False,
 ) -> jax.Array:
     """Returns the operand with updates added to it, as ``lax.scatter_add`` does.
 
@@ -69,6 +70,7 @@ def scatter_add(
         axis_names: The mesh axes of a ``shard_map`` to sum over: operands and updates of all
             devices are added in one sum.
         launch: How kernels run, if the device is one that has them.
+        empty: Whether the operand is zeros, which kernels then neither write nor read.
 
     Returns:
         Shape and dtype of ``operand``.
@@ -102,7 +104,8 @@ def scatter_add(
             width = updates.size // keys.size
             if wide_rows.suits(original.size // width, width, keys.size, dtype):
                 arrays = original.reshape(-1, width), keys, given.reshape(-1, width)
-                return wide_rows.add(*arrays, launch, subtract=subtract).reshape(original.shape)
+                out = wide_rows.add(*arrays, launch, subtract=subtract, empty=empty)
+                return out.reshape(original.shape)
         if keys is not None:
             return rows.add_rows(operand, keys, updates, dtype, unique=unique_indices)
     return _by_digits(call, operand, indices, updates, digits, dtype, cut=is_cpu)

@@ -2,8 +2,7 @@
 
 The plain form writes and reads the exponents and the digits of all destinations, and adds each
 element to memory twice. Here, keys are sorted, and a run of one destination is added in registers.
-Only a run that is cut by the chunks of programs has exponents and digits in memory, a row for each
-cut.
+Only a long run, which is cut into parts, has exponents and digits in memory, a row for each part.
 
 A contribution may be the product of a row and a factor, and several may be of one row. These
 products are computed where they are added, and are in no array.
@@ -18,11 +17,13 @@ import jax.numpy as jnp
 from jax import lax
 
 from impl._core.native_scatter import natively
+from impl._core.shard_axes import vary_like
 from impl._exact import grid, rows
 from impl._exact.grid import Digits
 from impl._kernels import scatter_accumulate_rows as kernels
+from impl._kernels._sorted_rows import PART, Runs
 from impl._kernels.launch import Launch
-from impl._kernels.scatter_accumulate_rows import CHUNK, Arithmetic, Runs
+from impl._kernels.scatter_accumulate_rows import Arithmetic
 from impl._lowerings.scatter_accumulate_chains import sorted_keys, written
 
 #: The least width of rows, and the least number of them, for which a sort costs little.
@@ -55,6 +56,7 @@ def add(
     sources: jax.Array | None = None,
     factors: jax.Array | None = None,
     subtract: bool = False,
+    empty: bool = False,
 ) -> jax.Array:
     """Returns the operand with rows added to it, in the spec's order ``exact``.
 
@@ -67,6 +69,7 @@ def add(
         sources: The row of each contribution, int32, shape [n]; None if they are in order.
         factors: What each is multiplied by, of the accumulator's dtype, shape [n]; None for 1.
         subtract: Whether the updates are subtracted.
+        empty: Whether the operand is zeros, which are then neither written nor read.
 
     Returns:
         Shape and dtype of ``operand``.
@@ -76,22 +79,30 @@ def add(
     arithmetic = Arithmetic(
         _exponent,
         rows.integers,
-        functools.partial(total, count=CHUNK + 1),
+        functools.partial(total, count=PART + 1),
         Digits.of(dtype, 1).number,
         subtract,
     )
     count = keys.shape[0]
     keys, positions = sorted_keys(keys, size)
-    slots, owners = _cuts(keys, size)
+    starts = _starts(keys, size)
+    slots, owners = _cuts(keys, starts)
     runs = Runs(
         keys,
         positions if sources is None else sources[positions],
         slots,
         None if factors is None else factors[positions],
     )
-    out, most = kernels.add_whole_runs(runs, updates, _alone(operand), arithmetic, launch=launch)
-    # The rows of cut runs are still those of the operand.
-    initial = grid.at_least_float32(out.at[owners].get(mode="clip"))
+    if empty:
+        like = jax.ShapeDtypeStruct(operand.shape, dtype)
+        out, most = kernels.add_from_zeros(runs, updates, starts, like, arithmetic, launch=launch)
+        wide = grid.at_least_float32(jnp.zeros((), dtype)).dtype
+        initial = vary_like(jnp.zeros((len(owners), operand.shape[1]), wide), updates, keys)
+    else:
+        initial = _alone(operand)
+        out, most = kernels.add_whole_runs(runs, updates, initial, arithmetic, launch=launch)
+        # The rows of cut runs are still those of the operand.
+        initial = grid.at_least_float32(out.at[owners].get(mode="clip"))
     exponent = _combined(_exponent(initial), slots, most, "max")
     parts = kernels.add_cut_runs(runs, updates, exponent, arithmetic, launch=launch)
     pairs = zip(rows.integers(initial, exponent), parts, strict=True)
@@ -109,37 +120,45 @@ def _exponent(value: jax.Array) -> jax.Array:
     return grid.exponents(lax.abs(value))
 
 
-def _cuts(keys: jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
-    """Finds the runs that chunks cut, each of which has the number of the chunk it starts in.
+def _starts(keys: jax.Array, size: int) -> jax.Array:
+    """Returns where the run of each destination starts, counted from 1, and 0 where there is none.
+
+    For a run that is not cut, it is negated.
+    """
+    n = keys.shape[0]
+    is_first = jnp.concatenate([jnp.ones(1, bool), keys[1:] != keys[:-1]])
+    after = jnp.concatenate([keys[PART:], jnp.full(min(PART, n), -1, jnp.int32)])
+    place = jnp.arange(1, n + 1, dtype=jnp.int32)
+    return written(keys, is_first, size, jnp.where(after == keys, place, -place))
+
+
+def _cuts(keys: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Finds the runs that are cut, each of which has the number of the part it starts in.
 
     Returns:
         The slots of ``Runs``; the destination of each cut run, and beyond the last for none, int32,
-        shape [chunks].
+        shape [parts].
     """
-    n = keys.shape[0]
-    position = jnp.arange(n, dtype=jnp.int32)
-    is_first = jnp.concatenate([jnp.ones(1, bool), keys[1:] != keys[:-1]])
-    starts = written(keys, is_first, size, position)
-    chunk = jnp.arange(-(-n // CHUNK), dtype=jnp.int32)
-    first = chunk * CHUNK
-    last = jnp.minimum(first + CHUNK, n) - 1
-    head, tail = keys[first], keys[last]
-    start = starts.at[head].get(mode="clip")
-    comes = (start < first) & (head < size)
+    n, size = keys.shape[0], starts.shape[0]
+    part = jnp.arange(-(-n // PART), dtype=jnp.int32)
+    first = part * PART
+    head, tail = keys[first], keys[jnp.minimum(first + PART, n) - 1]
+    of_head, of_tail = (starts.at[key].get(mode="fill", fill_value=0) for key in (head, tail))
+    comes = (of_head > 0) & (of_head <= first)
     following = jnp.concatenate([head[1:], jnp.full(1, size, jnp.int32)])
-    goes = (following == tail) & (tail < size)
+    goes = (following == tail) & (of_tail > 0)
     is_one = head == tail
-    none = len(chunk)
+    none = len(part)
     slots = [
-        jnp.where(comes, start // CHUNK, jnp.where(is_one & goes, chunk, none)),
-        jnp.where(goes & ~is_one, chunk, none),
+        jnp.where(comes, (of_head - 1) // PART, jnp.where(is_one & goes, part, none)),
+        jnp.where(goes & ~is_one, part, none),
     ]
-    owners = jnp.where(goes & ~(is_one & comes), tail, size + chunk)
+    owners = jnp.where(goes & ~(is_one & comes), tail, size + part)
     return jnp.stack(slots, 1).reshape(-1), owners
 
 
 def _combined(initial: jax.Array, slots: jax.Array, parts: jax.Array, name: str) -> jax.Array:
-    """Returns rows combined with those of each chunk; no order changes the integers."""
+    """Returns rows combined with those of each part; no order changes the integers."""
 
     def scatter(initial: jax.Array, slots: jax.Array, parts: jax.Array) -> jax.Array:
         return getattr(initial.at[slots], name)(parts, mode="drop")  # type: ignore[no-any-return]

@@ -95,7 +95,8 @@ def kth_key(keys: jax.Array, ranks: jax.Array, bits: int) -> jax.Array:
 
     Args:
         keys: Shape [height, width], less than two to the power ``bits`` where they count.
-        ranks: int32, shape [height]; 1 for the least key.
+        ranks: int32, shape [height], or of any length for one row; 1 for the least key. Beyond the
+            least and the greatest rank, the key is the least and the greatest of those bits.
         bits: The number of bits.
     """
     one = keys.dtype.type(1)
@@ -106,5 +107,5 @@ def kth_key(keys: jax.Array, ranks: jax.Array, bits: int) -> jax.Array:
         count = jnp.sum(below, axis=1, dtype=jnp.int32)
         return jnp.where(count < ranks, known | bit, known)
 
-    known = jnp.zeros(keys.shape[:1], keys.dtype)
+    known = jnp.zeros(ranks.shape, keys.dtype)
     return jax.lax.fori_loop(0, bits, determine_bit, known)  # type: ignore[no-any-return]

@@ -149,6 +149,14 @@ class Launch:
         """
         backend.store(view, values, mask=mask)
 
+    def store_some(self, ref: Any, offsets: jax.Array, values: jax.Array, mask: jax.Array) -> None:
+        """Stores values at offsets into a flat ref where ``mask``; there no offset occurs twice."""
+        if self.interpret:
+            # An interpreted store writes the old value where the mask is false, and such an offset
+            # may be that of another value.
+            offsets = jnp.where(mask, offsets, ref.shape[0])
+        backend.store(ref.at[offsets], values, mask=mask)
+
     def store_any(self, ref: Any, offsets: jax.Array, values: jax.Array, mask: jax.Array) -> None:
         """Stores values at offsets into a flat ref; of several values for one offset any stays."""
         if self.interpret:

@@ -20,6 +20,7 @@ import numpy as np
 
 from impl._core.numerics import accumulator
 from impl._core.scan_combines import Parts
+from impl._kernels import _columns
 from impl._kernels import pallas as pl
 from impl._kernels.launch import Launch
 
@@ -34,11 +35,11 @@ _STEPS_APART, _ADJACENT = 256, 32
 _ELEMENTS, _OF_A_THREAD = 2048, 32
 
 
-def takes(parts: Parts) -> bool:
+def takes(parts: Parts, *, together: int = 1) -> bool:
     """Returns whether the offsets of arrays, and those of their last tiles, have 32 bits."""
     outer, n, inner = parts[0].shape
     beyond = n + _ELEMENTS + _STEPS if inner == 1 else _STEPS_APART * inner + _ADJACENT
-    return outer * n * inner + beyond < 2**31
+    return together * outer * n * inner + beyond < 2**31
 
 
 def scan(
@@ -52,6 +53,7 @@ def scan(
     positions: bool = False,
     widened: Widened = accumulator,
     lagged: int = 0,
+    together: int = 1,
 ) -> Parts:
     """Computes the blocked scan along the middle axis of [outer, n, inner].
 
@@ -65,11 +67,13 @@ def scan(
         positions: Whether the position of each element is one more part, as int32.
         widened: From the dtype of a part to that in which it is combined.
         lagged: How many of the parts come one step later than they are stored; the first is 0.
+        together: How many neighbouring parts one array holds, so that XLA makes them at once.
 
     Returns:
         These parts of the running folds.
     """
-    return _Scan(combine, block, reverse, results, positions, widened, lagged, launch).run(parts)
+    how = _Scan(combine, block, reverse, results, positions, widened, lagged, together, launch)
+    return how.run(parts)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,6 +87,7 @@ class _Scan:
     positions: bool
     widened: Widened
     lagged: int
+    together: int
     launch: Launch
 
     def run(self, parts: Parts) -> Parts:
@@ -95,7 +100,7 @@ class _Scan:
     def carries(self, members: Parts) -> Parts:
         """Returns what comes before each member of a level; for the first of all, anything."""
         plain = dataclasses.replace(
-            self, results=tuple(range(len(members))), positions=False, lagged=0
+            self, results=tuple(range(len(members))), positions=False, lagged=0, together=1
         )
         tiles = _Tiles.of(plain, members)
         carries = None if tiles.count == 1 else plain.carries(tiles.totals(members))
@@ -151,15 +156,16 @@ class _Tiles:
         types = [self.how.widened(part.dtype) for part in parts]
         types += [jnp.dtype(jnp.int32)] * self.how.positions
         out = tuple(jax.ShapeDtypeStruct((math.prod(shape),), dtype) for dtype in types)
+        arrays = self._arrays(parts)
 
         def kernel(*refs: Any) -> None:
             place = _Place(self)
-            members = place.load(refs[: len(parts)])
+            members = place.load(refs[: len(arrays)])
             for level in range(len(self.groups)):
                 members = place.last(place.columns(members, level))
-            place.store_totals(refs[len(parts) :], members)
+            place.store_totals(refs[len(arrays) :], members)
 
-        return self._launched(kernel, out, parts, shape, "scan_ordered_totals")
+        return self._launched(kernel, out, arrays, shape, "scan_ordered_totals")
 
     def scan(self, parts: Parts, carries: Parts | None, *, before: bool = False) -> Parts:
         """Scans each tile.
@@ -172,11 +178,12 @@ class _Tiles:
         types = [part.dtype for part in parts] + [jnp.dtype(jnp.int32)] * self.how.positions
         size = math.prod(self.shape)
         out = tuple(jax.ShapeDtypeStruct((size,), types[k]) for k in self.how.results)
+        arrays = self._arrays(parts)
 
         def kernel(*refs: Any) -> None:
             place = _Place(self)
-            arrays, others = refs[: len(parts)], refs[len(parts) : len(refs) - len(out)]
-            folds, members = [], place.load(arrays)
+            others = refs[len(arrays) : len(refs) - len(out)]
+            folds, members = [], place.load(refs[: len(arrays)])
             for level in range(len(self.groups)):
                 columns = place.columns(members, level)
                 folds.append(place.running(columns, before=before or level > 0))
@@ -186,8 +193,13 @@ class _Tiles:
                 carry = place.carried(folds[level], carry, level, before=True)
             place.store(refs[-len(out) :], place.carried(folds[0], carry, 0, before=before))
 
-        arrays = (*parts, *(carries or ()))
-        return self._launched(kernel, out, arrays, self.shape, "scan_ordered_tiles")
+        operands = (*arrays, *(carries or ()))
+        return self._launched(kernel, out, operands, self.shape, "scan_ordered_tiles")
+
+    def _arrays(self, parts: Parts) -> Parts:
+        """Returns the arrays that hold the parts, of which several may be in one."""
+        count, flat = self.how.together, [part.reshape(-1) for part in parts]
+        return tuple(jnp.concatenate(flat[k : k + count]) for k in range(0, len(flat), count))
 
     def _launched(
         self,
@@ -235,34 +247,35 @@ class _Place:
         load, lagged, (_, n, inner) = self._how.launch.load, self._how.lagged, self._tiles.shape
         lag = -1 if self._how.reverse else 1
         known = inside & (step >= lag) & (step < n + lag)
+        # Of the parts that are in one array, each comes after the whole of the one before.
+        size, together = math.prod(self._tiles.shape), self._how.together
+        views = [(ref, offsets + k * size) for ref in refs for k in range(together)]
         parts = tuple(
-            load(ref.at[offsets - lag * inner], mask=known, other=0) for ref in refs[:lagged]
+            load(ref.at[place - lag * inner], mask=known, other=0) for ref, place in views[:lagged]
         )
-        parts += tuple(load(ref.at[offsets], mask=inside, other=0) for ref in refs[lagged:])
+        parts += tuple(load(ref.at[place], mask=inside, other=0) for ref, place in views[lagged:])
         parts = tuple(part.astype(self._how.widened(part.dtype)) for part in parts)
         return (*parts, jnp.broadcast_to(step, offsets.shape)) if self._how.positions else parts
 
     def store(self, refs: Any, parts: Parts) -> None:
         """Stores the results."""
         offsets, inside, _ = self._elements()
-        if self._how.launch.interpret:
-            # An interpreted store writes the old value where the mask is false, and here such an
-            # offset may be that of an element of another row.
-            offsets = jnp.where(inside, offsets, refs[0].shape[0])
         for ref, position in zip(refs, self._how.results, strict=True):
             part = parts[position].reshape(offsets.shape)
-            self._how.launch.store(ref.at[offsets], part.astype(ref.dtype), mask=inside)
+            self._how.launch.store_some(ref, offsets, part.astype(ref.dtype), inside)
 
     def _elements(self) -> tuple[jax.Array, jax.Array, jax.Array]:
         """Returns offsets of the elements, whether each is one, and its step along the axis."""
         tiles, (outer, n, inner) = self._tiles, self._tiles.shape
         group = tiles.groups[0]
         blocks = tiles.steps // group
-        number = _numbers(tiles.pieces * blocks, 0, self._axes)
+        number = _columns.numbers(tiles.pieces * blocks, 0, self._axes)
         row, piece = self._pieces(number // blocks)
         start = n - (piece + 1) * tiles.steps if self._how.reverse else piece * tiles.steps
-        step = start + number % blocks * group + _numbers(group, 1, self._axes)
-        lane = self._lane + _numbers(tiles.adjacent, 2, self._axes) if self._axes == 3 else 0
+        step = start + number % blocks * group + _columns.numbers(group, 1, self._axes)
+        lane = (
+            self._lane + _columns.numbers(tiles.adjacent, 2, self._axes) if self._axes == 3 else 0
+        )
         inside = (step >= 0) & (step < n) & (row < outer)
         if self._axes == 3:
             inside &= lane < inner
@@ -280,13 +293,13 @@ class _Place:
     def _piece_offsets(self) -> tuple[jax.Array, jax.Array]:
         """Returns the offsets of the totals and carries, and whether each is one."""
         tiles, (outer, _, inner) = self._tiles, self._tiles.shape
-        row, piece = self._pieces(_numbers(tiles.pieces, 0, self._axes - 1))
+        row, piece = self._pieces(_columns.numbers(tiles.pieces, 0, self._axes - 1))
         # Totals are in the order of memory, so that they are scanned in the same direction.
         place = tiles.count - 1 - piece if self._how.reverse else piece
         inside = row < outer
         offsets = (row * tiles.count + place) * inner
         if self._axes == 3:
-            lane = self._lane + _numbers(tiles.adjacent, 1, 2)
+            lane = self._lane + _columns.numbers(tiles.adjacent, 1, 2)
             offsets, inside = offsets + lane, inside & (lane < inner)
         return offsets, inside
 
@@ -306,8 +319,16 @@ class _Place:
         """Returns the members of all blocks by their place, in the direction of the scan."""
         group = self._tiles.groups[level]
         shape = (-1, group, self._tiles.adjacent)[: self._axes]
-        columns = zip(*(_columns(part.reshape(shape)) for part in members), strict=True)
+        cut = _columns.picked if self._is_short(level, len(members)) else _columns.cut
+        columns = zip(*(cut(part.reshape(shape)) for part in members), strict=True)
         return list(columns)[:: -1 if self._how.reverse else 1]
+
+    def _is_short(self, level: int, parts: int) -> bool:
+        """Returns whether columns are cut and joined as those that are short.
+
+        That takes more instructions, and with one part a thread has the registers for the other.
+        """
+        return level > 0 and parts > 1
 
     def running(self, columns: list[Parts], *, before: bool) -> list[Parts]:
         """Returns the running folds of columns; with ``before``, the first is anything."""
@@ -344,7 +365,8 @@ class _Place:
                     pairs = zip(combined, fold, strict=True)
                     folds[place] = tuple(jnp.where(has_carry, a, b) for a, b in pairs)
         in_memory = folds[:: -1 if self._how.reverse else 1]
-        parts = (_joined(list(part)) for part in zip(*in_memory, strict=True))
+        join = _columns.placed if self._is_short(level, len(folds[0])) else _columns.joined
+        parts = (join(list(part)) for part in zip(*in_memory, strict=True))
         shape = (-1, self._tiles.adjacent)[: self._axes - 1]
         return tuple(part.reshape(shape) for part in parts)
 
@@ -352,34 +374,7 @@ class _Place:
         """Returns whether anything of a row comes before the blocks of a level."""
         tiles = self._tiles
         blocks = tiles.steps // math.prod(tiles.groups[: level + 1])
-        number = _numbers(tiles.pieces * blocks, 0, self._axes - 1)
+        number = _columns.numbers(tiles.pieces * blocks, 0, self._axes - 1)
         first = number % blocks == (blocks - 1 if self._how.reverse else 0)
         _, piece = self._pieces(number // blocks)
         return ~first | (piece > 0)
-
-
-def _numbers(count: int, axis: int, axes: int) -> jax.Array:
-    """Returns 0, 1, 2 and so on along an axis of several."""
-    shape = [1] * axes
-    shape[axis] = count
-    return jnp.arange(count, dtype=jnp.int32).reshape(shape)
-
-
-def _columns(part: jax.Array) -> list[jax.Array]:
-    """Returns ``part[:, 0]``, ``part[:, 1]`` and so on; their number is a power of two."""
-    pieces = jax.lax.split(part, [1] * part.shape[1], 1)
-    return [piece.reshape(part.shape[:1] + part.shape[2:]) for piece in pieces]
-
-
-def _joined(columns: list[jax.Array]) -> jax.Array:
-    """Returns the array whose columns, along axis 1, are these."""
-    shape = columns[0].shape
-    count = len(columns)
-    while len(columns) > 1:
-        half = len(columns) // 2
-        pairs = zip(columns[:half], columns[half:], strict=True)
-        columns = [jnp.stack(pair, -1) for pair in pairs]
-    # Each stacked axis is a bit of the place, the highest bit first.
-    (part,) = columns
-    order = (0, *range(len(shape), part.ndim), *range(1, len(shape)))
-    return jnp.transpose(part, order).reshape(shape[0], count, *shape[1:])

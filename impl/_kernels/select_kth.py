@@ -1,8 +1,9 @@
 """Kernels that find the element of a given rank in each row: at its first position, or at any.
 
-A row that fits the registers of a program is read once. A longer row is shared by programs, and
-each launch determines four bits of the key that is searched: programs count the keys up to each of
-15 thresholds, and those of the next launch add these counts up.
+A row that fits the registers of a program is read once. So is a longer one, most likely:
+``select_kth_sample`` finds the element, or that it cannot. Where it cannot, programs share each
+row, and each launch determines four bits of the key that is searched: programs count the keys up to
+each of 15 thresholds, and those of the next launch add these counts up.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import jax
 import jax.numpy as jnp
 
 from impl._core.sort_keys import as_sortable, constant
+from impl._kernels import select_kth_sample
+from impl._kernels._passes import levels
 from impl._kernels._rows import RowTiles, key_dtype, kth_key, load_keys, longest, power_of_two
 from impl._kernels.launch import Launch
 
@@ -52,7 +55,8 @@ def first_position(values: jax.Array, ranks: jax.Array, *, launch: Launch) -> ja
 def any_position(values: jax.Array, ranks: jax.Array, *, launch: Launch) -> jax.Array:
     """Finds a position of the element of the given rank: of several, the one stored last.
 
-    The arguments and the result are those of ``first_position``.
+    In a row that programs share it is the lowest. The arguments and the result are those of
+    ``first_position``.
     """
     return _position(as_sortable(values), ranks, launch, any_of_equals=True)
 
@@ -60,13 +64,25 @@ def any_position(values: jax.Array, ranks: jax.Array, *, launch: Launch) -> jax.
 def _position(
     values: jax.Array, ranks: jax.Array, launch: Launch, *, any_of_equals: bool
 ) -> jax.Array:
-    if values.shape[1] <= longest(_depth(values)):
+    rows, n = values.shape
+    most = longest(_depth(values))
+    if n <= most:
         return _in_registers(values, ranks, launch, any_of_equals=any_of_equals)
+    if not levels(rows, n, most):
+        return by_digits(values, ranks, launch=launch)
+    found = select_kth_sample.first_position(values, ranks, most, launch=launch)
+    exactly = functools.partial(by_digits, values, ranks, launch=launch)
+    # Made data may have no sample that helps.
+    return jax.lax.cond(jnp.all(found.certain), lambda: found.position, exactly)  # type: ignore[no-any-return]
+
+
+def by_digits(values: jax.Array, ranks: jax.Array, *, launch: Launch) -> jax.Array:
+    """Finds what ``first_position`` does, by one read for each digit, whatever the elements are."""
     shares = _Shares.of(values)
     counts = _count_digit(values, ranks, None, launch, shares, level=0)
     for level in range(1, shares.levels):
         counts = _count_digit(values, ranks, counts, launch, shares, level=level)
-    return _find(values, ranks, counts, launch, shares, any_of_equals=any_of_equals)
+    return _find(values, ranks, counts, launch, shares)
 
 
 def _depth(values: jax.Array) -> int:
@@ -87,44 +103,26 @@ def _in_registers(
         rank = launch.load(ranks_ref.at[row], mask=row < rows, other=1)
         equal = inside & (keys == kth_key(keys, rank, bits)[:, None])
         if any_of_equals:
-            lanes = jnp.broadcast_to(row[:, None], equal.shape), column[None, :], equal
-            _store_any(launch, refs[-1], *lanes)
+            cells = jnp.broadcast_to(row[:, None], equal.shape)
+            columns = jnp.broadcast_to(column[None, :], equal.shape)
+            launch.store_any(refs[-1], cells, columns, equal)
         else:
             lowest = jnp.min(jnp.where(equal, column[None, :], jnp.int32(n)), axis=1)
             launch.store(refs[-1].at[row], lowest, mask=row < rows)
 
-    return _launch_position(
-        launch, kernel, (tiles.programs,), (values, ranks), any_of_equals, num_warps=tiles.warps
-    )
-
-
-def _store_any(
-    launch: Launch, ref: Any, row: jax.Array, column: jax.Array, equal: jax.Array
-) -> None:
-    """Stores the columns of equal keys to their row; of several any stays."""
-    launch.store_any(ref, row, jnp.broadcast_to(column, equal.shape), equal)
-
-
-def _launch_position(
-    launch: Launch,
-    kernel: Any,
-    grid: tuple[int, ...],
-    operands: tuple[jax.Array, ...],
-    any_of_equals: bool,
-    *,
-    cells: int | None = None,
-    num_warps: int = 4,
-) -> jax.Array:
-    """Launches a kernel that finds positions: one of any equal elements in each row, or cells."""
-    rows = operands[0].shape[0]
-    operands = (operands[0].reshape(-1), *operands[1:])
+    operands: tuple[jax.Array, ...] = (values.reshape(-1), ranks)
+    aliases = {}
     if any_of_equals:
-        out = jax.ShapeDtypeStruct((rows,), jnp.int32)
         operands, aliases = (*operands, jnp.zeros((rows,), jnp.int32)), {len(operands): 0}
-    else:
-        out, aliases = jax.ShapeDtypeStruct((cells or rows,), jnp.int32), {}
-    name = "select_atomic_any" if any_of_equals else "select_ordered_first"
-    return launch(kernel, grid, out, *operands, name=name, aliases=aliases, num_warps=num_warps)
+    return launch(
+        kernel,
+        (tiles.programs,),
+        jax.ShapeDtypeStruct((rows,), jnp.int32),
+        *operands,
+        name="select_atomic_any" if any_of_equals else "select_ordered_first",
+        aliases=aliases,
+        num_warps=tiles.warps,
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -257,13 +255,11 @@ def _find(
     counts: jax.Array,
     launch: Launch,
     shares: _Shares,
-    *,
-    any_of_equals: bool,
 ) -> jax.Array:
-    """Finds the key that the last counts determine."""
+    """Finds the lowest position of the key that the last counts determine."""
     n = shares.n
 
-    def kernel(values_ref: Any, ranks_ref: Any, counts_ref: Any, *refs: Any) -> None:
+    def kernel(values_ref: Any, ranks_ref: Any, counts_ref: Any, out_ref: Any) -> None:
         row = launch.program_id(0, shares.rows)
         part = launch.program_id(1, shares.parts)
         rank = launch.load(ranks_ref.at[row])
@@ -273,17 +269,14 @@ def _find(
             column = shares.lanes(part, trip)
             inside = column < n
             equal = load_keys(launch, values_ref, row * n + column, inside) == target
-            equal &= inside
-            if any_of_equals:
-                _store_any(launch, refs[-1], jnp.broadcast_to(row, equal.shape), column, equal)
-            found = jnp.min(jnp.where(equal, column, jnp.int32(n)), axis=0)
+            found = jnp.min(jnp.where(equal & inside, column, jnp.int32(n)), axis=0)
             return jnp.minimum(lowest, found)
 
         lowest = jax.lax.fori_loop(0, shares.trips, visit, jnp.full(_TILE[1:], n, jnp.int32))
-        if not any_of_equals:
-            launch.store(refs[-1].at[row * shares.parts + part], jnp.min(lowest))
+        launch.store(out_ref.at[row * shares.parts + part], jnp.min(lowest))
 
-    grid, cells = (shares.rows, shares.parts), shares.rows * shares.parts
-    operands = (values, ranks, counts)
-    found = _launch_position(launch, kernel, grid, operands, any_of_equals, cells=cells)
-    return found if any_of_equals else jnp.min(found.reshape(grid), axis=1)
+    grid = (shares.rows, shares.parts)
+    out = jax.ShapeDtypeStruct((shares.rows * shares.parts,), jnp.int32)
+    operands = (values.reshape(-1), ranks, counts)
+    found = launch(kernel, grid, out, *operands, name="select_ordered_first")
+    return jnp.min(found.reshape(grid), axis=1)

@@ -148,7 +148,10 @@ def lower(
         *args: The operands of the lowering rule.
         multiple_results: Whether ``function`` returns several arrays.
     """
-    whole = mlir.lower_fun(function, multiple_results=multiple_results)
+    if isinstance(function, lowering.Traced):
+        whole = function.rule(multiple_results=multiple_results)
+    else:
+        whole = mlir.lower_fun(function, multiple_results=multiple_results)
     if shardings.is_local(context):
         return whole(context, *args)
     is_exact = _is_exact.get() and not lowering.is_native(context)

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Hashable
 from typing import Any
 
-import jax
+from impl._core.jax_internals.lowering import Traced
 
 #: The lowerings whose traces are kept. The one that was used longest ago goes first.
 KEPT = 1024
@@ -18,7 +18,8 @@ def traced_once(
     """Returns ``make(*args, **params)``, a function of arrays that is traced once for their types.
 
     JAX keys the trace by its trace context too, which has the mode and every other setting. The
-    equations become a part of the caller's: there is no call in the program.
+    equations become a part of the caller's: there is no call in the program. A lowering rule of
+    it lowers the kept equations as they are.
 
     Args:
         make: Makes the function. It may read nothing else that changes.
@@ -40,4 +41,4 @@ def _kept(
     params: tuple[tuple[str, Any], ...],
     _: str,
 ) -> Callable[..., Any]:
-    return jax.jit(make(*args, **dict(params)), inline=True)
+    return Traced(make(*args, **dict(params)))

@@ -13,6 +13,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from impl._core.axes import elements_at
+from impl._core.lax_functions import where
 from impl._core.numerics import identity, product
 from impl._core.reductions import ADD
 from impl._core.shard_axes import vary_like
@@ -46,7 +48,7 @@ def _sum_of_taps(
 
     def term(index: jax.Array, weight: jax.Array) -> jax.Array:
         inside, rows = _read(values, index, size)
-        return jnp.where(inside, product(rows, weight), 0)
+        return where(inside, product(rows, weight), 0)
 
     return functools.reduce(jnp.add, map(term, indices, weights))
 
@@ -64,7 +66,7 @@ def sums_cpu(
 
     def masked(indices: jax.Array, weights: jax.Array) -> tuple[jax.Array, jax.Array]:
         inside = (indices >= 0) & (indices < size)
-        return jnp.where(inside, indices, -1), jnp.where(inside, weights, 0)
+        return where(inside, indices, -1), where(inside, weights, 0)
 
     # One tap after another, so that a loop over positions reads neighbours.
     operands = (jnp.moveaxis(part, 2, 0) for part in (indices, weights))
@@ -144,14 +146,14 @@ def _weights(
 
         totals = jax.lax.fori_loop(0, (inner - first) // _UNROLLED, block, totals)
     inside = (indices >= 0) & (indices < size)
-    return jnp.where(inside, jnp.moveaxis(totals, 0, 2), 0)
+    return where(inside, jnp.moveaxis(totals, 0, 2), 0)
 
 
 def _read(values: jax.Array, index: jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
     """Returns whether each index [outer, n, 1] is a row of ``values``, and the row or any other."""
     inside = (index >= 0) & (index < size)
-    safe = jnp.where(inside, index, 0)
-    return inside, jnp.take_along_axis(values, safe, axis=1, mode="promise_in_bounds")
+    safe = where(inside, index, 0)
+    return inside, elements_at(values, safe)
 
 
 def _zeros(shape: tuple[int, ...], *operands: jax.Array) -> jax.Array:

@@ -15,13 +15,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import jax
 import jax.numpy as jnp
 
 from impl._core.convolution_window import ConvolutionWindow
-from impl._core.numerics import accumulator, convert, product
+from impl._core.numerics import accumulator, convert, isolate, product
 from impl._core.shard_axes import vary_like
 from impl._kernels import convolution as kernels
 from impl._kernels.launch import MAX_ELEMENTS, Launch
@@ -40,6 +40,8 @@ _UNROLLED = 64
 _KEPT_POSITIONS = 1024
 _KEPT = 2**22
 _WASTE = 1.25
+#: The most elements that are copied for one matrix product of the gradient of weights.
+_COLUMNS = 2**21
 
 
 def shape_of(role: Role, a: Any, b: Any, window: ConvolutionWindow) -> tuple[int, ...]:
@@ -120,6 +122,19 @@ def ordered_xla(
     return convert(functions[role](*_in_accumulator_dtype(a, b), window, dot), a.dtype)
 
 
+def ordered_cpu(
+    a: jax.Array, b: jax.Array, *, role: Role, window: ConvolutionWindow, precision: str
+) -> jax.Array:
+    """Computes the same from operands that need not be rounded yet.
+
+    They are only multiplied, so no sum contracts them. A copy of each would take a quarter of the
+    time. Other dtypes than the accumulator's are converted, and complex products add.
+    """
+    if a.dtype != accumulator(a.dtype) or jnp.iscomplexobj(a):
+        a, b = isolate(a), isolate(b)
+    return ordered_xla(a, b, role=role, window=window, precision=precision)
+
+
 def ordered_kernel(
     a: jax.Array,
     b: jax.Array,
@@ -161,15 +176,22 @@ def _in_accumulator_dtype(*values: jax.Array) -> tuple[jax.Array, ...]:
     return tuple(convert(v, accumulator(v.dtype)) if floats else v for v in values)
 
 
-Dot: TypeAlias = Callable[[jax.Array, jax.Array], jax.Array]
+class Dot(Protocol):
+    """A product of [groups, m, k] and [groups, k, n], or [groups, n, k] where it is ``by_rows``."""
+
+    def __call__(self, a: jax.Array, b: jax.Array, *, by_rows: bool = False) -> jax.Array: ...
 
 
-def _dot(a: jax.Array, b: jax.Array, precision: str) -> jax.Array:
-    """Computes the product of [groups, m, k] and [groups, k, n]."""
+def _dot(a: jax.Array, b: jax.Array, *, by_rows: bool = False, precision: str) -> jax.Array:
     if a.shape[2] == 1:
         # XLA turns such a product into a multiplication, and contracts it with a sum.
-        return product(a, b)
-    return jax.lax.dot_general(a, b, (((2,), (1,)), ((0,), (0,))), precision=precision)
+        return product(a, jnp.swapaxes(b, 1, 2) if by_rows else b)
+    if a.shape[0] > 1:
+        contracted = (2,), (2 if by_rows else 1,)
+        return jax.lax.dot_general(a, b, (contracted, ((0,), (0,))), precision=precision)
+    # With an axis of groups, XLA would transpose an operand that its product reads as it is.
+    contracted = (1,), (1 if by_rows else 0,)
+    return jax.lax.dot_general(a[0], b[0], (contracted, ((), ())), precision=precision)[None]
 
 
 def _result(x: jax.Array, w: jax.Array, window: ConvolutionWindow, dot: Dot) -> jax.Array:
@@ -273,24 +295,32 @@ def _image(y: jax.Array, w: jax.Array, window: ConvolutionWindow, dot: Dot) -> j
 
 def _weights(x: jax.Array, y: jax.Array, window: ConvolutionWindow, dot: Dot) -> jax.Array:
     """Computes a product over all positions for each tap; adds blocks of images in order."""
-    inputs, outputs = x.shape[1] // window.groups, y.shape[1] // window.groups
-    few, taps = window.taps_per_product(inputs), len(window.taps)
+    groups, taps = window.groups, len(window.taps)
+    inputs, outputs = x.shape[1] // groups, y.shape[1] // groups
+    size = _images_per_block(x.shape[0], window)
+    few = window.taps_per_product(inputs)
+    # Where a tap has few channels, many taps share a product: the wider it is, the faster. Their
+    # rows are joined, and read as they are. The rows of one tap are transposed while they are read.
+    joined = few > 1
+    if joined:
+        few = max(few, min(taps, _COLUMNS // (groups * inputs * size * window.positions)))
 
-    def block(total: jax.Array, images: jax.Array, results: jax.Array) -> jax.Array:
-        images, left = _padded(images, window), _channels_first(results, window.groups)
+    def step(total: jax.Array, number: Any) -> tuple[jax.Array, None]:
+        images, results = (_taken(part, number * size, size, 0) for part in (x, y))
+        images, left = _padded(images, window), _channels_first(results, groups)
 
         def put(total: jax.Array, first: Any, count: int) -> jax.Array:
-            right = jnp.swapaxes(_read(images, window, first, count), 1, 2)
-            before = jax.lax.dynamic_slice_in_dim(total, first * inputs, count * inputs, 2)
+            rows = _read(images, window, first, count)
+            right = rows if joined else jnp.swapaxes(rows, 1, 2)
+            before = _taken(total, first * inputs, count * inputs, 2)
             return jax.lax.dynamic_update_slice_in_dim(
-                total, before + dot(left, right), first * inputs, 2
+                total, before + dot(left, right, by_rows=joined), first * inputs, 2
             )
 
-        return _fold_taps(put, total, taps, few)
+        return _fold_taps(put, total, taps, few), None
 
-    zeros = vary_like(jnp.zeros((window.groups, outputs, taps * inputs), x.dtype), x, y)
-    blocks = [_blocks(part, window) for part in (x, y)]
-    total = jax.lax.scan(lambda total, parts: (block(total, *parts), None), zeros, tuple(blocks))[0]
+    zeros = vary_like(jnp.zeros((groups, outputs, taps * inputs), x.dtype), x, y)
+    total = jax.lax.scan(step, zeros, jnp.arange(x.shape[0] // size))[0]
     total = total.reshape(window.groups * outputs, taps, inputs)
     return jnp.swapaxes(total, 1, 2).reshape(-1, inputs, *window.kernel)
 
@@ -372,11 +402,6 @@ def _images_per_block(n: int, window: ConvolutionWindow, positions: int = _POSIT
     return next(size for size in range(min(most, n), 0, -1) if n % size == 0)
 
 
-def _blocks(images: jax.Array, window: ConvolutionWindow, positions: int = _POSITIONS) -> jax.Array:
-    size = _images_per_block(images.shape[0], window, positions)
-    return images.reshape(-1, size, *images.shape[1:])
-
-
 def _by_block(
     function: Callable[[jax.Array], jax.Array],
     images: jax.Array,
@@ -387,8 +412,12 @@ def _by_block(
 
     A block of images stays in the cache, and all images would not.
     """
-    blocks = _blocks(images, window, positions)
-    if blocks.shape[0] == 1:  # XLA would remove the loop.
+    size = _images_per_block(images.shape[0], window, positions)
+    count = images.shape[0] // size
+    if count == 1:  # XLA would remove the loop.
         return function(images)
-    out: jax.Array = jax.lax.map(function, blocks)
+    # Slices, because XLA copies an array whose images it is to loop over.
+    out: jax.Array = jax.lax.map(
+        lambda number: function(_taken(images, number * size, size, 0)), jnp.arange(count)
+    )
     return out.reshape(-1, *out.shape[2:])

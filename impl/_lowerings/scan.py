@@ -96,7 +96,9 @@ def ordered_kernel(
     parts: Parts, *, by: Running, reverse: bool = False, lagged: bool = False, launch: Launch
 ) -> Parts:
     """Computes the same by kernels, a tile of the array in each program."""
-    if not scan_tiles.takes(parts):
+    # Parts of complex numbers: an operand has two, and a recurrence has two operands.
+    together = 2 if len(parts) // (2 if by == "affine" else 1) == 2 else 1
+    if not scan_tiles.takes(parts, together=together):
         wide = tuple(convert(part, accumulator(part.dtype)) for part in parts)
         wide = _without_lag(wide, reverse=reverse) if lagged else wide
         out = _whole_arrays(wide, by, reverse=reverse)
@@ -112,6 +114,7 @@ def ordered_kernel(
         results=tuple(range(first, len(parts))),
         reverse=reverse,
         lagged=first if lagged else 0,
+        together=together,
         launch=launch,
     )
 

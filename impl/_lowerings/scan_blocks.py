@@ -18,6 +18,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
+from impl._core.lax_functions import where
 from impl._core.numerics import FENCES_HOLD, fence
 from impl._core.scan_combines import Parts
 from impl._core.shard_axes import vary_like
@@ -157,7 +158,7 @@ class _Levels:
         return like.shape[axis] - 1 - number if self.reverse else number
 
     def _where(self, condition: jax.Array, yes: Parts, no: Parts) -> Parts:
-        return tuple(jnp.where(condition, a, b) for a, b in zip(yes, no, strict=True))
+        return tuple(where(condition, a, b) for a, b in zip(yes, no, strict=True))
 
     def _folds(self, blocks: Parts, *, before: bool, with_totals: bool) -> tuple[Parts, Parts]:
         """Folds each block from its first member on.

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, convert, highest, lowest
 from impl._core.reductions import ReductionName
 from impl._core.scan_combines import Parts, later_extreme
@@ -28,7 +29,7 @@ def extreme_keys(by: ReductionName, values: jax.Array) -> jax.Array:
     keys = ~keys
     if not jnp.issubdtype(values.dtype, jnp.floating):
         return keys
-    return jnp.where(jnp.isnan(values), ~jnp.zeros_like(keys), keys)
+    return where(jnp.isnan(values), ~jnp.zeros_like(keys), keys)
 
 
 def extreme_cpu(values: jax.Array, *, by: ReductionName) -> tuple[jax.Array, jax.Array]:
@@ -73,7 +74,7 @@ def extreme_xla(values: jax.Array, *, by: ReductionName) -> tuple[jax.Array, jax
         return values, positions
     keys = extreme_keys(by, values)
     equals_extreme = keys == jax.lax.cummax(keys, axis=1)
-    last = jax.lax.cummax(jnp.where(equals_extreme, positions, 0), axis=1)
+    last = jax.lax.cummax(where(equals_extreme, positions, 0), axis=1)
     return jnp.take_along_axis(values, last, axis=1, mode="clip"), last
 
 

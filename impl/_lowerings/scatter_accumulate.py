@@ -21,6 +21,7 @@ import jax.numpy as jnp
 
 import spec
 from impl._core.axes import rows_at, rows_of_each, within
+from impl._core.lax_functions import where
 from impl._core.native_scatter import natively
 from impl._core.numerics import accumulator, by_parts, convert, fence, product
 from impl._core.reductions import ADD, Reduction
@@ -192,7 +193,7 @@ def flat_offsets(operand: jax.Array, indices: jax.Array) -> jax.Array:
     b = jnp.arange(lanes, dtype=jnp.int32)[None, None, :]
     inside = (indices >= 0) & (indices < size)
     offset = (a * size + indices.astype(jnp.int32)) * lanes + b
-    return jnp.where(inside, offset, outer * size * lanes).reshape(-1)
+    return where(inside, offset, outer * size * lanes).reshape(-1)
 
 
 @in_accumulator_dtype
@@ -255,7 +256,7 @@ def _add_integers(operand: jax.Array, indices: jax.Array, updates: jax.Array) ->
         size = operand.shape[1]
         keys = within(indices.reshape(-1), size).astype(jnp.int32)
         # As a sum of floats with these indices tells them, so that XLA computes them once.
-        keys = jnp.where((keys >= 0) & (keys <= size - 1), keys, size)
+        keys = where((keys >= 0) & (keys <= size - 1), keys, size)
     else:
         keys = flat_offsets(operand, indices)
     initial = operand.reshape(-1, *shape)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
+from impl._core.lax_functions import where
 from impl._core.native_scatter import natively
 from impl._core.reductions import Reduction
 from impl._core.shard_axes import vary_like
@@ -43,7 +44,7 @@ def chain_table(
     position = jnp.arange(n, dtype=jnp.int32)
     found, positions = sorted_keys(destination, destinations)
     keys = found.astype(jnp.uint32) * panels + panel_of(positions).astype(jnp.uint32)
-    keys = jnp.where(found < destinations, keys, chains)
+    keys = where(found < destinations, keys, chains)
     change = keys[1:] != keys[:-1]
     edge = jnp.ones(1, bool)
     heads = written(keys, jnp.concatenate([edge, change]), chains, position)
@@ -66,7 +67,7 @@ def sorted_keys(destination: jax.Array, destinations: int) -> tuple[jax.Array, j
     """
     n = destination.shape[0]
     position = jnp.arange(n, dtype=jnp.int32)
-    valid = jnp.where(destination < destinations, destination, destinations)
+    valid = where(destination < destinations, destination, destinations)
     bits = max(n - 1, 1).bit_length()
     if destinations.bit_length() + bits <= _WORD:
         word = jnp.uint16 if destinations.bit_length() + bits <= _WORD // 2 else jnp.uint32
@@ -89,7 +90,7 @@ def written(keys: jax.Array, is_written: jax.Array, size: int, values: jax.Array
     """
     # Beyond the end too, no two have one place.
     number = jnp.arange(keys.shape[0], dtype=jnp.uint32)
-    places = jnp.where(is_written & (keys < size), keys.astype(jnp.uint32), size + number)
+    places = where(is_written & (keys < size), keys.astype(jnp.uint32), size + number)
     zeros = vary_like(jnp.zeros(size, values.dtype), keys)
     out: jax.Array = natively(_store, zeros, places.astype(jnp.uint32), values)
     return out
@@ -111,8 +112,8 @@ def fold_chains(
 
     def step(t: jax.Array, total: jax.Array) -> jax.Array:
         alive = start + t < end
-        position = positions[jnp.where(alive, start + t, 0)]
-        return jnp.where(alive[:, None], reduction.combine(total, updates[position]), total)
+        position = positions[where(alive, start + t, 0)]
+        return where(alive[:, None], reduction.combine(total, updates[position]), total)
 
     initial = reduction.full((start.shape[0], updates.shape[1]), updates.dtype)
     longest = jnp.max(end - start, initial=0)

@@ -17,6 +17,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
+from impl._core.lax_functions import where
 from impl._core.numerics import fence
 from impl._core.reductions import Reduction
 from impl._core.shard_axes import vary_like
@@ -114,7 +115,7 @@ def _groups(
         values = take(start, count)
         panel = (jnp.arange(count, dtype=jnp.int32) // length)[None, :, None]
         inside = (rows >= 0) & (rows < size)
-        cells = jnp.where(inside, panel * size + rows.astype(jnp.int32), panels * size)
+        cells = where(inside, panel * size + rows.astype(jnp.int32), panels * size)
         if size <= _FEW_DESTINATIONS and count == panels * length:
             cells, values = (_interleaved(a, panels) for a in (cells, values))
         parts = _identities(reduction, (operand, indices, updates), panels * size)
@@ -154,7 +155,7 @@ def _chunks(
         rows = jax.lax.dynamic_slice_in_dim(indices, first, chunk, axis=1)
         values = take(first, chunk)
         repeated = jnp.arange(chunk, dtype=jnp.int32)[None, :, None] < start - first
-        return fence(xla_scatter(reduction, part, jnp.where(repeated, size, rows), values))
+        return fence(xla_scatter(reduction, part, where(repeated, size, rows), values))
 
     def add(panel: jax.Array, total: jax.Array) -> jax.Array:
         base = panel * length
@@ -164,7 +165,7 @@ def _chunks(
         # The operand is combined inside the loop, so that XLA keeps the total in the memory of the
         # result.
         is_last = panel == panels - 1
-        return jnp.where(is_last, _combine_with_operand(operand, total, reduction), total)
+        return where(is_last, _combine_with_operand(operand, total, reduction), total)
 
     return jax.lax.fori_loop(0, panels, add, identities())  # type: ignore[no-any-return]
 

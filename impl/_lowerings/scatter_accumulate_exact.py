@@ -7,6 +7,7 @@ is a reduction, in which no two contributions meet in memory.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -15,6 +16,7 @@ import jax.numpy as jnp
 from jax.lax import GatherScatterMode, ScatterDimensionNumbers
 
 from impl._core.axes import within
+from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, by_parts, convert, fence
 from impl._core.reductions import ADD, Reduction
 from impl._core.shard_axes import vary_like
@@ -39,6 +41,7 @@ def exact(
     launch: Launch | None = None,
     weights: jax.Array | None = None,
     sources: jax.Array | None = None,
+    empty: bool = False,
 ) -> jax.Array:
     """Adds exactly; float16 and bfloat16 are rounded once, at the end.
 
@@ -52,13 +55,14 @@ def exact(
             are permuted too.
         weights: As ``impl._lowerings.scatter_accumulate`` takes them.
         sources: As it takes them.
+        empty: Whether the operand is zeros, which kernels then neither write nor read.
 
     Returns:
         Shape and dtype of ``operand``.
     """
     if operand.size == 0:
         return operand
-    options: dict[str, Any] = {"place": place, "launch": launch}
+    options: dict[str, Any] = {"place": place, "launch": launch, "empty": empty}
     options |= {"weights": weights, "sources": sources}
     if jnp.issubdtype(operand.dtype, jnp.complexfloating):
         run = functools.partial(exact, reduction=reduction)
@@ -66,9 +70,11 @@ def exact(
     if updates.size == 0:
         none = jnp.zeros((operand.shape[0], 0, operand.shape[2]), accumulator(operand.dtype))
         nowhere = jnp.zeros((1, 0, 1), jnp.int32)
-        return _add(operand, nowhere, vary_like(none, operand, updates), place, launch)
+        how = _How(place, launch, empty)
+        return _add(operand, nowhere, vary_like(none, operand, updates), how)
     if weights is not None and launch is not None and _is_wide(operand, indices):
-        return _products(operand, indices, updates, weights, sources, launch)
+        products = functools.partial(_products, launch=launch, empty=empty)
+        return products(operand, indices, updates, weights, sources)
     wide = accumulator(updates.dtype)
     if weights is not None:
         updates, weights = convert(updates, wide), convert(weights, wide)
@@ -76,7 +82,16 @@ def exact(
     if launch is not None and launch.seed:
         order = scheduled(launch.seed, indices.shape[1], salt=0)
         indices, terms = (jnp.take(a, order, axis=1, mode="clip") for a in (indices, terms))
-    return _add(operand, indices, terms, place, launch)
+    return _add(operand, indices, terms, _How(place, launch, empty))
+
+
+@dataclasses.dataclass(frozen=True)
+class _How:
+    """How a sum is computed; the attributes are arguments of ``exact``."""
+
+    place: scatter.Place
+    launch: Launch | None
+    empty: bool
 
 
 def _is_wide(operand: jax.Array, indices: jax.Array) -> bool:
@@ -93,7 +108,9 @@ def _products(
     updates: jax.Array,
     weights: jax.Array,
     sources: jax.Array | None,
+    *,
     launch: Launch,
+    empty: bool,
 ) -> jax.Array:
     """Adds products of rows and weights, which are in no array."""
     outer, rows, width = updates.shape
@@ -114,6 +131,7 @@ def _products(
         launch,
         sources=flat_sources(sources, updates),
         factors=convert(weights, accumulator(weights.dtype)).reshape(-1),
+        empty=empty,
     )
     return out.reshape(operand.shape)
 
@@ -127,17 +145,16 @@ def _add(
     operand: jax.Array,
     indices: jax.Array,
     terms: jax.Array,
-    place: scatter.Place,
-    launch: Launch | None,
+    how: _How,
 ) -> jax.Array:
     """Adds contributions of shape [outer, n, inner]."""
     size = operand.shape[1]
     if size == 1:
         return _reduced(operand, indices, terms)
     if indices.shape[0] == indices.shape[2] == 1:
-        return _shared(operand, within(indices[0, :, 0], size), terms, place, launch)
-    if place == "anywhere" or max(operand.size, terms.size) > MAX_ELEMENTS:
-        return _by_axes(operand, within(indices, size), terms, place, launch)
+        return _shared(operand, within(indices[0, :, 0], size), terms, how)
+    if how.place == "anywhere" or max(operand.size, terms.size) > MAX_ELEMENTS:
+        return _by_axes(operand, within(indices, size), terms, how)
     width = row_width(operand, indices)
     numbers = ScatterDimensionNumbers((1,), (0,), (0,))
     out = _scatter(
@@ -145,8 +162,7 @@ def _add(
         flat_offsets(operand, indices),
         terms.reshape(-1, width),
         numbers,
-        place,
-        launch,
+        how,
     )
     return out.reshape(operand.shape)
 
@@ -155,7 +171,7 @@ def _reduced(operand: jax.Array, indices: jax.Array, terms: jax.Array) -> jax.Ar
     """Adds to the one destination."""
     inside = jnp.broadcast_to(indices == 0, terms.shape)
     first = operand.astype(terms.dtype)
-    terms = jnp.concatenate([first, jnp.where(inside, terms, 0)], axis=1)
+    terms = jnp.concatenate([first, where(inside, terms, 0)], axis=1)
     # Without the fence, XLA would compute the terms again for each digit.
     return sums.reduce_sum(fence(terms), (1,), operand.dtype)[:, None]
 
@@ -164,20 +180,17 @@ def _shared(
     operand: jax.Array,
     rows: jax.Array,
     terms: jax.Array,
-    place: scatter.Place,
-    launch: Launch | None,
+    how: _How,
 ) -> jax.Array:
     """Adds rows, whose destinations all elements of the outer and inner axes share."""
     outer, _, inner = operand.shape
     if outer > 1:
-        return _scatter(
-            operand, rows, terms, ScatterDimensionNumbers((0, 2), (1,), (1,)), place, launch
-        )
+        return _scatter(operand, rows, terms, ScatterDimensionNumbers((0, 2), (1,), (1,)), how)
     if inner > 1:
         numbers = ScatterDimensionNumbers((1,), (0,), (0,))
-        return _scatter(operand[0], rows, terms[0], numbers, place, launch)[None]
+        return _scatter(operand[0], rows, terms[0], numbers, how)[None]
     numbers = ScatterDimensionNumbers((), (0,), (0,))
-    out = _scatter(operand[0, :, 0], rows, terms[0, :, 0], numbers, place, launch)
+    out = _scatter(operand[0, :, 0], rows, terms[0, :, 0], numbers, how)
     return out[None, :, None]
 
 
@@ -185,8 +198,7 @@ def _by_axes(
     operand: jax.Array,
     indices: jax.Array,
     terms: jax.Array,
-    place: scatter.Place,
-    launch: Launch | None,
+    how: _How,
 ) -> jax.Array:
     """Adds along the middle axis, whose destinations differ along the outer or the inner axis."""
     has_outer, has_inner = (indices.shape[axis] > 1 for axis in (0, 2))
@@ -200,7 +212,7 @@ def _by_axes(
         scatter_indices_batching_dims=tuple(kept.index(axis) for axis in own),
     )
     rows = indices.reshape([indices.shape[axis] for axis in kept])
-    return _scatter(operand, rows, terms, numbers, place, launch)
+    return _scatter(operand, rows, terms, numbers, how)
 
 
 def _scatter(
@@ -208,8 +220,7 @@ def _scatter(
     rows: jax.Array,
     terms: jax.Array,
     numbers: ScatterDimensionNumbers,
-    place: scatter.Place,
-    launch: Launch | None,
+    how: _How,
 ) -> jax.Array:
     # No index is negative, and that of a contribution to drop is beyond the last row.
     return scatter.scatter_add(
@@ -218,6 +229,7 @@ def _scatter(
         terms,
         dimension_numbers=numbers,
         mode=GatherScatterMode.FILL_OR_DROP,
-        place=place,
-        launch=launch,
+        place=how.place,
+        launch=how.launch,
+        empty=how.empty,
     )

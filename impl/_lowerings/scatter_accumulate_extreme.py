@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from impl._core.lax_functions import where
 from impl._core.reductions import Reduction
 from impl._kernels.launch import Launch
 from impl._lowerings.scatter_accumulate import xla_scatter
@@ -33,7 +34,7 @@ def to_keys(values: jax.Array, reduction: Reduction) -> jax.Array:
         return to_keys(values.astype(jnp.float32), reduction)
     word, sign, rotation = _words(values.dtype, reduction)
     raw = jax.lax.bitcast_convert_type(values, word)
-    rising = jnp.where(raw >= sign, ~raw, raw | sign)
+    rising = where(raw >= sign, ~raw, raw | sign)
     return _signed(rising + rotation)
 
 
@@ -45,7 +46,7 @@ def from_keys(keys: jax.Array, dtype: jax.typing.DTypeLike, reduction: Reduction
         return from_keys(keys, jnp.float32, reduction).astype(dtype)
     word, sign, rotation = _words(dtype, reduction)
     rising = _unsigned(keys, word) - rotation
-    raw = jnp.where(rising >= sign, rising ^ sign, ~rising)
+    raw = where(rising >= sign, rising ^ sign, ~rising)
     return jax.lax.bitcast_convert_type(raw, jnp.dtype(dtype))
 
 

@@ -12,7 +12,7 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from impl._core.axes import rows_at, within
+from impl._core.axes import elements_at, rows_at, within
 from impl._core.native_scatter import natively
 from impl._core.reductions import MAX
 from impl._core.shard_axes import vary_like
@@ -37,7 +37,7 @@ def take(values: jax.Array, positions: jax.Array) -> jax.Array:
         return rows_at(jnp.asarray(values), positions[0, :, 0])
     values = jnp.broadcast_to(values, (outer, values.shape[1], inner))
     positions = jnp.broadcast_to(positions, (outer, positions.shape[1], inner))
-    return jnp.take_along_axis(values, positions, axis=1, mode="promise_in_bounds")
+    return elements_at(values, positions)
 
 
 def atomic_xla(indices: jax.Array, *, size: int) -> jax.Array:
@@ -53,8 +53,8 @@ def _atomic_xla(indices: jax.Array, *, size: int) -> jax.Array:
     if outer * inner == 1:
         index = within(indices[0, :, 0], size)
         position = jnp.arange(n, dtype=jnp.int32)
-        initial = _no_writers(indices, size)[0, :, 0]
-        return initial.at[index].set(position, mode="drop")[None, :, None]
+        initial = _no_writers(indices, size).reshape(size)
+        return _stored(initial, index, position).reshape(1, size, 1)
     initial = _no_writers(indices, size)
     if initial.size > MAX_ELEMENTS:
         a = jnp.arange(outer)[:, None, None]
@@ -62,8 +62,17 @@ def _atomic_xla(indices: jax.Array, *, size: int) -> jax.Array:
         destination = initial.at[a, within(indices, size), b]
         return destination.set(_positions(indices), mode="drop")
     flat = flat_offsets(initial, indices)
-    out = initial.reshape(-1).at[flat].set(_positions(indices).reshape(-1), mode="drop")
+    out = _stored(initial.reshape(-1), flat, _positions(indices).reshape(-1))
     return out.reshape(initial.shape)
+
+
+def _stored(initial: jax.Array, index: jax.Array, values: jax.Array) -> jax.Array:
+    """Returns what a store at each index leaves; an index is not negative, or drops its store.
+
+    This is one operation. Indexing in brackets would be a handful, for negative indices.
+    """
+    numbers = jax.lax.ScatterDimensionNumbers((), (0,), (0,))
+    return jax.lax.scatter(initial, index[:, None], values, numbers, mode="drop")
 
 
 #: On a CPU XLA's scatter writes in source order.

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
+from impl._core.lax_functions import where
 from impl._core.shard_axes import vary_like
 from impl._core.sort_keys import sort_keys
 from impl._kernels import select_kth as kernels
@@ -91,7 +92,7 @@ def _kth_key(keys: jax.Array, ranks: jax.Array) -> jax.Array:
     def determine_bit(step: jax.Array, known: jax.Array) -> jax.Array:
         bit = one << (bits - 1 - step).astype(keys.dtype)
         count = jnp.sum(keys <= (known | (bit - one))[:, None], axis=1, dtype=jnp.int32)
-        return jnp.where(count < ranks, known | bit, known)
+        return where(count < ranks, known | bit, known)
 
     initial = vary_like(jnp.zeros((keys.shape[0],), keys.dtype), keys)
     return jax.lax.fori_loop(0, bits, determine_bit, initial)  # type: ignore[no-any-return]

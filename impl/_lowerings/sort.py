@@ -14,6 +14,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
+from impl._core.lax_functions import where
 from impl._core.sort_keys import sort_keys
 from impl._kernels import sort_frequent, sort_top
 from impl._kernels.launch import MAX_ELEMENTS, Launch
@@ -165,7 +166,7 @@ def _top_by_group(rows: jax.Array, count: int, *, descending: bool) -> jax.Array
     positions = positions.reshape(rows.shape[0], count * length)
     # A position after the end is that of an element of the padding, which never comes first.
     candidates = keys_of(_at(rows, jnp.minimum(positions, n - 1)))
-    candidates = jnp.where(positions < n, candidates, jnp.zeros_like(candidates))
+    candidates = where(positions < n, candidates, jnp.zeros_like(candidates))
     return _at(positions, _top_positions(candidates, count))
 
 
@@ -179,9 +180,7 @@ def _top_positions(keys: jax.Array, count: int) -> jax.Array:
         numbers = keys.astype(jnp.float32)
     else:
         sign = jnp.uint32(1 << 31)
-        numbers = jax.lax.bitcast_convert_type(
-            jnp.where(keys >= sign, keys ^ sign, ~keys), jnp.float32
-        )
+        numbers = jax.lax.bitcast_convert_type(where(keys >= sign, keys ^ sign, ~keys), jnp.float32)
     return jax.lax.top_k(numbers, count)[1].astype(jnp.int32)
 
 
@@ -200,6 +199,6 @@ def _longest_run(keys: jax.Array, *, is_float: bool) -> jax.Array:
     if is_float:
         starts_run |= keys == ~keys.dtype.type(0)  # A NaN equals nothing.
     index = jax.lax.broadcasted_iota(jnp.int32, keys.shape, 1)
-    start = jax.lax.cummax(jnp.where(starts_run, index, 0), axis=1)
+    start = jax.lax.cummax(where(starts_run, index, 0), axis=1)
     end = jnp.argmax(index - start, axis=1)[:, None]
     return jnp.take_along_axis(start, end, axis=1)

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from impl._core.axes import rows_of_each, within
+from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, additive_identities, convert, fence, product
 from impl._core.reductions import ADD
 from impl._core.shard_axes import vary_like
@@ -93,8 +94,8 @@ def sample(
     def run(left: jax.Array, right: jax.Array) -> jax.Array:
         row, column = _in_range(rows, columns, left.shape[1], right.shape[1], like=left)
         inside = row < left.shape[1]
-        indices = jnp.where(inside, row, 0), column
-        return jnp.where(inside, dot(left, right, *indices), 0)
+        indices = where(inside, row, 0), column
+        return where(inside, dot(left, right, *indices), 0)
 
     return _in_accumulator_dtype(run, left, right)
 
@@ -197,7 +198,7 @@ def _in_range(
     Both are repeated to the length of the outer axis of ``like``.
     """
     row, column = within(rows, m), within(columns, k)
-    row, column = jnp.where(column < k, row, m), jnp.where(column < k, column, 0)
+    row, column = where(column < k, row, m), where(column < k, column, 0)
     times = like.shape[0] // rows.shape[0]
     return jnp.tile(row, (times, 1)), jnp.tile(column, (times, 1))
 

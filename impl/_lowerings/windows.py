@@ -7,9 +7,10 @@ another. A scatter writes: atomics add each element of the operand to all elemen
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from impl._core.axes import rows_at
+from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, by_parts, convert, fence, isolate, product
 from impl._core.shard_axes import vary_like
 from impl._core.window_table import WindowTable
@@ -34,6 +36,8 @@ _MANY_EQUAL = 4
 FEW_READERS = 2
 
 Tables = tuple[WindowTable, ...]
+#: The indices of one tap of every window.
+Column: TypeAlias = jax.Array | npt.NDArray[np.int32]
 #: From values to sums over windows of one dimension.
 Stage = Callable[[jax.Array], jax.Array]
 #: Computes a stage in such a way that its result is in memory before another operation reads it.
@@ -115,10 +119,13 @@ def store_by_branch(stage: Stage, values: jax.Array) -> jax.Array:
 
 
 def _read_along(values: jax.Array, axis: int, table: WindowTable) -> jax.Array:
-    """Computes ``_sum_along``; where nearly all windows copy neighbours, it shifts the last axis.
+    """Computes ``_sum_along``, without a table where windows are evenly spaced or copy neighbours.
 
-    XLA for a CPU makes vector code of a shift. Rows it copies fast by a table too.
+    XLA for a CPU makes vector code of slices, and of a shift of the last axis, and shares their
+    loops among all cores. Rows it copies fast by a table too.
     """
+    if _is_even(table) and values.size:
+        return _sum_slices(values, axis, table)
     index = table.index[:, 0]
     # The windows that are not the same distance from what they copy as most are.
     offset = index - np.arange(table.outputs)
@@ -140,8 +147,29 @@ def _read_along(values: jax.Array, axis: int, table: WindowTable) -> jax.Array:
         at = int(index[window])
         # A window without taps has 0.
         one = jax.lax.slice_in_dim(values, at, at + 1, axis=axis) if at >= 0 else zero
-        out = jnp.where(number == window, one, out)
+        out = where(number == window, one, out)
     return out
+
+
+def _is_even(table: WindowTable) -> bool:
+    """Returns whether windows are evenly spaced, and each has all of its few taps."""
+    steps = np.diff(table.index, axis=0)
+    full = table.weight is None and table.index.size > 0 and bool((table.index >= 0).all())
+    few = table.index.shape[1] <= 2 * UNROLLED
+    return (
+        full and few and (not steps.size or bool((steps == steps[0, 0]).all() and steps[0, 0] > 0))
+    )
+
+
+def _sum_slices(values: jax.Array, axis: int, table: WindowTable) -> jax.Array:
+    """Computes ``_sum_along`` for evenly spaced windows: a tap of all windows is one slice."""
+    step = int(table.index[1, 0] - table.index[0, 0]) if table.outputs > 1 else 1
+
+    def tap(first: int, last: int) -> jax.Array:
+        return jax.lax.slice_in_dim(values, first, last + 1, step, axis)
+
+    ends = zip(table.index[0].tolist(), table.index[-1].tolist(), strict=True)
+    return functools.reduce(jax.lax.add, itertools.starmap(tap, ends))
 
 
 def _sum_along(values: jax.Array, axis: int, table: WindowTable) -> jax.Array:
@@ -151,34 +179,45 @@ def _sum_along(values: jax.Array, axis: int, table: WindowTable) -> jax.Array:
     before, after = values.shape[:axis], values.shape[axis + 1 :]
     three = values.reshape(math.prod(before), values.shape[axis], math.prod(after))
 
-    def term(index: jax.Array, factor: jax.Array | None) -> jax.Array:
-        rows = rows_at(three, jnp.maximum(index, 0))
+    def term(index: Column, factor: jax.Array | None) -> jax.Array:
+        rows = rows_at(three, at_least_0(index))
         return rows if factor is None else product(rows, factor[None, :, None])
 
-    def add(total: jax.Array, index: jax.Array, factor: jax.Array | None) -> jax.Array:
-        return jnp.where((index >= 0)[None, :, None], total + term(index, factor), total)
+    def add(total: jax.Array, index: Column, factor: jax.Array | None) -> jax.Array:
+        added = total + term(index, factor)
+        if isinstance(index, np.ndarray) and (index >= 0).all():
+            return added
+        return where((index >= 0)[None, :, None], added, total)
 
     factor = None if factors is None else factors[0]
     if values.size == 0 or table.inputs == 0:
         return vary_like(jnp.zeros((*before, table.outputs, *after), values.dtype), values)
-    out = term(jnp.asarray(index[0]), factor)
+    out = term(index[0], factor)
     if not (index[0] >= 0).all():
-        out = jnp.where((index[0] >= 0)[None, :, None], out, jnp.zeros_like(out))
+        out = where((index[0] >= 0)[None, :, None], out, jnp.zeros_like(out))
     out = fold_taps(add, out, index, factors)
     return out.reshape(*before, table.outputs, *after)  # type: ignore[no-any-return]
+
+
+def at_least_0(index: Column) -> Column:
+    """Returns indices; those of taps that a window lacks, which are negative, are 0."""
+    return np.maximum(index, 0) if isinstance(index, np.ndarray) else jnp.maximum(index, 0)
 
 
 def fold_taps(
     add: Callable[..., Any], total: Any, index: npt.NDArray[Any], factors: jax.Array | None
 ) -> Any:
-    """Calls ``add`` for each tap from the second on, in order."""
+    """Calls ``add`` for each tap from the second on, in order.
+
+    The indices of a tap are known, but in a loop, where they are an array of JAX.
+    """
     taps = index.shape[0]
-    indices = jnp.asarray(index)
 
     def add_tap(total: Any, t: jax.Array | int) -> Any:
         # Plain indexing takes longer to trace than all other operations.
         row = functools.partial(jax.lax.dynamic_index_in_dim, index=t, keepdims=False)
-        return add(total, row(indices), None if factors is None else row(factors))
+        column = index[t] if isinstance(t, int) else row(jnp.asarray(index))
+        return add(total, column, None if factors is None else row(factors))
 
     def block(k: jax.Array, total: Any) -> Any:
         first = 1 + k * UNROLLED

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, convert
 from impl._core.window_table import WindowTable
 
@@ -67,7 +68,7 @@ def pick_transpose(
     blocks = table.inputs // step
     if not table.counts.all():
         nonempty = (table.counts > 0).reshape(1, windows, *(1 for _ in inner))
-        index = jnp.where(nonempty, index, -1)
+        index = where(nonempty, index, -1)
     values = convert(picked, accumulator(picked.dtype))
     first = step * jnp.arange(blocks, dtype=index.dtype).reshape(1, blocks, *(1 for _ in inner))
 
@@ -86,8 +87,8 @@ def pick_transpose(
             chosen, value = at(distance)
             is_term = chosen == first + number
             # The first term is selected, not added to 0: 0 + -0 is 0, which is another number.
-            total = value if has_terms is None else jnp.where(has_terms, out + value, value)
-            out = jnp.where(is_term, total, out)
+            total = value if has_terms is None else where(has_terms, out + value, value)
+            out = where(is_term, total, out)
             has_terms = is_term if has_terms is None else has_terms | is_term
         return out
 

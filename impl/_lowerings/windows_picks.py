@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
-from impl._core.axes import rows_at
+from impl._core.axes import elements_at, rows_at
+from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, convert, fence, lowest
 from impl._core.reductions import ADD
 from impl._core.shard_axes import vary_like
@@ -20,7 +21,14 @@ from impl._core.sort_keys import sort_keys
 from impl._core.window_table import WindowTable
 from impl._kernels.launch import MAX_ELEMENTS, Launch
 from impl._lowerings import scatter_accumulate, windows_phases
-from impl._lowerings.windows import FEW_READERS, UNROLLED, fold_taps, store_by_branch
+from impl._lowerings.windows import (
+    FEW_READERS,
+    UNROLLED,
+    Column,
+    at_least_0,
+    fold_taps,
+    store_by_branch,
+)
 
 #: The most elements that are read at once, as a multiple of the number of elements.
 _AT_ONCE = 4
@@ -40,8 +48,8 @@ def argmax(values: jax.Array, table: WindowTable) -> jax.Array:
     if many and (step := table.step):
         return _argmax_by_doubling(values, table, step)
 
-    def read(column: jax.Array) -> tuple[jax.Array, jax.Array]:
-        value = rows_at(values, jnp.maximum(column, 0))
+    def read(column: Column) -> tuple[jax.Array, Column]:
+        value = rows_at(values, at_least_0(column))
         return value, column[None, :, None]
 
     return _fold_argmax(read, table.index.T)
@@ -61,7 +69,7 @@ def argmax_cpu(values: jax.Array, table: WindowTable) -> jax.Array:
         keys = sort_keys(jax.lax.slice_in_dim(values, start, start + length, axis=1))
         position = start + jax.lax.broadcasted_iota(jnp.int32, keys.shape, 1)
         equal = keys == keys.max(axis=1, keepdims=True)
-        return jnp.where(equal, position, table.inputs).min(axis=1, keepdims=True)
+        return where(equal, position, table.inputs).min(axis=1, keepdims=True)
 
     windows = zip(index[:, 0].tolist(), counts.tolist(), strict=True)
     return fence(jnp.concatenate([first_greatest(*window) for window in windows], axis=1))
@@ -70,27 +78,27 @@ def argmax_cpu(values: jax.Array, table: WindowTable) -> jax.Array:
 def argmax_from(values: jax.Array, start: jax.Array, length: int) -> jax.Array:
     """Returns the same for windows of one length that begin at ``start``, [outer, outputs]."""
 
-    def read(step: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def read(step: Column) -> tuple[jax.Array, Column]:
         position = (start + step[None])[:, :, None]
-        value = jnp.take_along_axis(values, position, axis=1, mode="promise_in_bounds")
+        value = elements_at(values, position)
         return value, position
 
     return _fold_argmax(read, np.arange(length, dtype=np.int32)[:, None])
 
 
 def _fold_argmax(
-    read: Callable[[jax.Array], tuple[jax.Array, jax.Array]], columns: npt.NDArray[np.int32]
+    read: Callable[[Column], tuple[jax.Array, Column]], columns: npt.NDArray[np.int32]
 ) -> jax.Array:
     """Returns the position of the maximum of the elements that ``read`` returns for each column.
 
     ``read`` returns values and their positions, which are -1 for elements to leave out.
     """
 
-    def step(best: Any, column: jax.Array, _: None) -> Any:
+    def step(best: Any, column: Column, _: None) -> Any:
         value, position = read(column)
         return _greater(best, (value, position), position >= 0)
 
-    value, position = read(jnp.asarray(columns[0]))
+    value, position = read(columns[0])
     first = value, vary_like(jnp.broadcast_to(position, value.shape), value)
     # Without the fence XLA goes through the windows again for each operation that reads the result.
     return fence(fold_taps(step, first, columns, None)[1])
@@ -101,8 +109,11 @@ def _greater(before: Any, after: Any, valid: jax.typing.ArrayLike = True) -> Any
 
     Where ``valid`` is False it selects the first.
     """
-    greater = (after[0] > before[0]) | (jnp.isnan(after[0]) & ~jnp.isnan(before[0]))
-    return tuple(jnp.where(greater & valid, b, a) for a, b in zip(before, after, strict=True))
+    is_first_nan = jax.lax.ne(after[0], after[0]) & jax.lax.eq(before[0], before[0])
+    greater = (after[0] > before[0]) | is_first_nan
+    if isinstance(valid, jax.Array) or not np.all(valid):
+        greater &= valid
+    return tuple(where(greater, b, a) for a, b in zip(before, after, strict=True))
 
 
 def _argmax_at_once(values: jax.Array, table: WindowTable) -> jax.Array:
@@ -115,11 +126,11 @@ def _argmax_at_once(values: jax.Array, table: WindowTable) -> jax.Array:
     # NaNs are compared apart, since XLA may lose a NaN in a maximum on a CPU
     # (https://github.com/openxla/xla/issues/21461).
     inside, nan = (index >= 0)[None, :, :, None], jnp.isnan(taps)
-    number = jnp.where(inside & ~nan, taps, lowest(values.dtype))
+    number = where(inside & ~nan, taps, lowest(values.dtype))
     maximum = number.max(axis=2, keepdims=True)
-    equal = jnp.where((inside & nan).any(axis=2, keepdims=True), nan, number == maximum)
-    position = jnp.where(inside & equal, index[None, :, :, None], table.inputs).min(axis=2)
-    return fence(jnp.where(position < table.inputs, position, -1))
+    equal = where((inside & nan).any(axis=2, keepdims=True), nan, number == maximum)
+    position = where(inside & equal, index[None, :, :, None], table.inputs).min(axis=2)
+    return fence(where(position < table.inputs, position, -1))
 
 
 def _argmax_by_doubling(values: jax.Array, table: WindowTable, step: int) -> jax.Array:
@@ -141,7 +152,7 @@ def _argmax_by_doubling(values: jax.Array, table: WindowTable, step: int) -> jax
             starts = np.where(ends, table.index[:, 0], 0)
             lasts = np.where(ends, starts + (counts - length) * step, 0)
             halves = [tuple(rows_at(part, at) for part in best) for at in (starts, lasts)]
-            out = jnp.where(ends[None, :, None], _greater(halves[0], halves[1])[1], out)
+            out = where(ends[None, :, None], _greater(halves[0], halves[1])[1], out)
         if counts.max() < 2 * length:
             return fence(out)
         distance = length * step
@@ -153,7 +164,7 @@ def _argmax_by_doubling(values: jax.Array, table: WindowTable, step: int) -> jax
 
 def pick_xla(values: jax.Array, index: jax.Array) -> jax.Array:
     """Takes the elements of [outer, n, inner] at positions [outer, m, inner] of the middle axis."""
-    return fence(jnp.take_along_axis(values, index, axis=1, mode="promise_in_bounds"))
+    return fence(elements_at(values, index))
 
 
 def pick_cpu(values: jax.Array, index: jax.Array) -> jax.Array:
@@ -194,7 +205,7 @@ def _pick_transpose_by_distance(
     outer, windows, inner = picked.shape
     blocks = table.inputs // step
     if not table.counts.all():
-        index = jnp.where((table.counts > 0)[None, :, None], index, -1)
+        index = where((table.counts > 0)[None, :, None], index, -1)
     # A last axis of one element would have another layout, and the result would be copied.
     inners = () if inner == 1 else (inner,)
     picked, index = (part.reshape(outer, windows, *inners) for part in (picked, index))
@@ -217,7 +228,7 @@ def _pick_transpose_by_distance(
         )
         is_term = chosen == position
         # The first term is selected, not added to 0: 0 + -0 is 0, which is another number.
-        out = jnp.where(is_term, jnp.where(has_terms, out + value, value), out)
+        out = where(is_term, where(has_terms, out + value, value), out)
         has_terms |= is_term
     return fence(convert(out.reshape(outer, table.inputs, inner), picked.dtype))
 
@@ -238,19 +249,19 @@ def _pick_transpose_by_table(picked: jax.Array, index: jax.Array, table: WindowT
         return jnp.moveaxis(out, 2, 0)
     converted = convert(picked, accumulator(picked.dtype))
 
-    def add(state: Any, window: jax.Array, _: None) -> Any:
+    def add(state: Any, window: Column, _: None) -> Any:
         out, has_terms = state
-        safe = jnp.maximum(window, 0)
+        safe = at_least_0(window)
         chosen, value = (rows_at(a, safe) for a in (index, converted))
         is_term = (window >= 0)[None, :, None] & (chosen == position)
         # The first term is selected, not added to 0: 0 + -0 is 0, which is another number.
-        total = jnp.where(is_term, jnp.where(has_terms, out + value, value), out)
+        total = where(is_term, where(has_terms, out + value, value), out)
         return total, has_terms | is_term
 
     empty = jnp.zeros(shape, converted.dtype), jnp.zeros(shape, bool)
     initial = tuple(vary_like(part, picked, index) for part in empty)
     windows = inverse.index.T
-    out = fold_taps(add, add(initial, jnp.asarray(windows[0]), None), windows, None)[0]
+    out = fold_taps(add, add(initial, windows[0], None), windows, None)[0]
     return fence(convert(out, picked.dtype))
 
 

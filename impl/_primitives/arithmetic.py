@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax.interpreters import ad, batching, mlir, xla
 
 from impl._core.jax_internals import Primitive
+from impl._core.jax_internals.lowering import Traced
 from impl._core.numerics import accumulator, convert, isolate, product, quotient, square_root
 from impl._core.shard_axes import aligned
 from impl._primitives import _common
@@ -88,9 +89,7 @@ def _new_primitive(name: str, function: Callable[..., jax.Array]) -> Primitive:
     primitive = Primitive(name)
     primitive.def_impl(functools.partial(xla.apply_primitive, primitive))
     primitive.def_abstract_eval(lambda a, *_: a.update(weak_type=False))
-    mlir.register_lowering(
-        primitive, mlir.lower_fun(jax.jit(lower, inline=True), multiple_results=False)
-    )
+    mlir.register_lowering(primitive, Traced(lower).rule(multiple_results=False))
     batching.primitive_batchers[primitive] = functools.partial(_batch, primitive)
     return primitive
 

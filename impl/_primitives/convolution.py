@@ -117,9 +117,10 @@ convolution_p = _common.new_primitive(
             _without_pullback(lowerings.atomic_kernel),
         ),
         "ordered": _common.Lowerings(
-            _without_pullback(lowerings.ordered_xla),
+            _without_pullback(lowerings.ordered_cpu),
             _without_pullback(lowerings.ordered_xla),
             _without_pullback(lowerings.ordered_kernel),
+            cpu_isolates=True,
         ),
     },
     axes=_partitioning.LEFT_TO_XLA,

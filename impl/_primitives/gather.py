@@ -14,7 +14,10 @@ import jax.numpy as jnp
 from jax.interpreters import ad, batching, mlir, xla
 
 from impl._core import jax_internals
+from impl._core.axes import elements_at
 from impl._core.jax_internals import Primitive
+from impl._core.jax_internals.lowering import Traced
+from impl._core.lax_functions import number, where
 from impl._core.shard_axes import aligned, vary_like
 from impl._lowerings import _partitioning
 from impl._mode.decide import Decision
@@ -56,27 +59,13 @@ def _lower(operand: jax.Array, indices: jax.Array) -> jax.Array:
         indices = jnp.ones_like(indices)
     # A narrow dtype may not hold the size.
     index = indices if indices.dtype.itemsize >= 4 else indices.astype(jnp.int32)
-    zeros = jax.lax.full_like(index, 0)
-    is_small = jax.lax.lt(index, jax.lax.full_like(index, size))
-    inside = jax.lax.bitwise_and(jax.lax.ge(index, zeros), is_small)
-    index = jax.lax.select(inside, index, zeros)
+    zero, end = number(index, 0), number(index, size)
+    inside = jax.lax.bitwise_and(jax.lax.ge(index, zero), jax.lax.lt(index, end))
+    index = jax.lax.select(inside, index, jax.lax.full_like(index, 0))
     if index.dtype.itemsize > 4 and size < jnp.iinfo(jnp.int32).max:
         index = index.astype(jnp.int32)
-    # jnp.take and jnp.take_along_axis would wrap negative indices, and lax.gather would find what
-    # is out of range by a reduction. Along an axis where the indices have one element, all of the
-    # operand share it.
-    batch = tuple(axis for axis in (0, 2) if indices.shape[axis] > 1)
-    numbers = jax.lax.GatherDimensionNumbers(
-        offset_dims=tuple(axis for axis in (0, 2) if axis not in batch),
-        collapsed_slice_dims=(1,),
-        start_index_map=(1,),
-        operand_batching_dims=batch,
-        start_indices_batching_dims=tuple(axis if 0 in batch else 1 for axis in batch),
-    )
-    shape = tuple(n for axis, n in enumerate(index.shape) if axis in (1, *batch))
-    sizes = (1 if 0 in batch else outer, 1, 1 if 2 in batch else inner)
-    starts = index.reshape(*shape, 1)
-    out = jax.lax.gather(operand, starts, numbers, sizes, mode="promise_in_bounds")
+    # lax.gather itself would find what is out of range by a reduction.
+    out = elements_at(operand, index)
     fill = jax.lax.full_like(out, _fill_value(out.dtype))
     return jax.lax.select(jnp.broadcast_to(inside, out.shape), out, fill)
 
@@ -96,11 +85,11 @@ def _lower_as_bits(operand: jax.Array, indices: jax.Array) -> jax.Array:
     if not jnp.issubdtype(operand.dtype, jnp.inexact):
         return out
     inside = (indices >= 0) & (indices < operand.shape[1])
-    return jnp.where(inside, out, jnp.full((), jnp.nan, operand.dtype))
+    return where(inside, out, jnp.full((), jnp.nan, operand.dtype))
 
 
 #: Traced once for a shape.
-_lowered, _lowered_as_bits = (jax.jit(each, inline=True) for each in (_lower, _lower_as_bits))
+_lowered, _lowered_as_bits = (Traced(each) for each in (_lower, _lower_as_bits))
 
 
 def _lowering_rule(context: Any, *args: Any, pullback: Decision) -> Any:
@@ -123,11 +112,12 @@ def _transpose(cotangent: Any, operand: Any, indices: Any, *, pullback: Decision
         return ad.Zero(operand.aval), None
     initial = vary_like(ad.instantiate_zeros(ad.Zero(operand.aval)), cotangent)
     cotangent = alert(cotangent, pullback)
-    return scatter_accumulate(initial, indices, cotangent, decision=pullback), None
+    out = scatter_accumulate(initial, indices, cotangent, decision=pullback, empty=True)
+    return out, None
 
 
 def _transpose_scatter(
-    cotangent: Any, operand: Any, indices: Any, updates: Any, *, decision: Decision
+    cotangent: Any, operand: Any, indices: Any, updates: Any, *, decision: Decision, **_: Any
 ) -> Any:
     zero = type(cotangent) is ad.Zero
     of_operand: Any = None
@@ -148,7 +138,7 @@ def _cotangent_of_updates(
     """Returns the cotangent of each update: that of its destination, or 0 if it was dropped."""
     values = gather(cotangent, indices, pullback=decision)
     inside = (indices >= 0) & (indices < cotangent.shape[1])
-    return jnp.where(inside, values, jnp.zeros_like(values))
+    return where(inside, values, jnp.zeros_like(values))
 
 
 def _batch(args: Any, dims: Any, *, pullback: Decision) -> Any:

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax.interpreters import ad, batching
 
+from impl._core.lax_functions import where
 from impl._core.scan_combines import Running
 from impl._core.shard_axes import aligned
 from impl._lowerings import scan as lowerings
@@ -149,8 +150,8 @@ def _fraction(part: jax.Array, total: jax.Array) -> jax.Array:
     """Returns ``exp(part - total)``, and 0 for a part of minus infinity, whatever the total is."""
     is_zero = part.real == -jnp.inf
     # Both operands are masked too. Otherwise the derivative of the unused branch would be NaN.
-    difference = jnp.where(is_zero, 0, part) - jnp.where(is_zero, 0, total)
-    return jnp.where(is_zero, 0, jnp.exp(difference))
+    difference = where(is_zero, 0, part) - where(is_zero, 0, total)
+    return where(is_zero, 0, jnp.exp(difference))
 
 
 def _jvp_of_recurrence(

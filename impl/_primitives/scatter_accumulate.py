@@ -35,6 +35,7 @@ def scatter_accumulate(
     *,
     decision: Decision,
     by: ReductionName = "add",
+    empty: bool = False,
 ) -> jax.Array:
     """Combines ``updates`` with ``operand`` along its middle axis.
 
@@ -49,12 +50,15 @@ def scatter_accumulate(
         updates: Shape [outer, n, inner], of the operand's dtype.
         decision: The decision of this call. The caller gives its alert.
         by: The operation that combines.
+        empty: Whether ``operand`` is zeros; only for a sum. A kernel then neither writes nor reads
+            them.
 
     Returns:
         Shape [outer, size, inner].
     """
     operands = aligned(operand, indices, updates)
-    return primitives[by].bind(*operands, decision=decision)  # type: ignore[no-any-return]
+    known = {"empty": True} if empty else {}
+    return primitives[by].bind(*operands, decision=decision, **known)  # type: ignore[no-any-return]
 
 
 def merge_batches(
@@ -82,23 +86,26 @@ def merge_batches(
     return merged
 
 
-def _abstract(operand: Any, indices: Any, updates: Any, *, decision: Decision) -> Any:
+def _abstract(operand: Any, indices: Any, updates: Any, **_: Any) -> Any:
     return operand.update(weak_type=False)
 
 
-def _jvp_of_sum(primals: Any, tangents: Any, *, decision: Decision) -> Any:
+def _jvp_of_sum(primals: Any, tangents: Any, *, decision: Decision, empty: bool = False) -> Any:
     operand, indices, updates = primals
-    out = scatter_accumulate(operand, indices, updates, decision=decision)
+    out = scatter_accumulate(operand, indices, updates, decision=decision, empty=empty)
     if all(type(tangent) is ad.Zero for tangent in (tangents[0], tangents[2])):
         return out, _common.zero_tangent(out)
+    empty = type(tangents[0]) is ad.Zero
     operand_dot, _, updates_dot = map(ad.instantiate_zeros, tangents)
-    return out, scatter_accumulate(operand_dot, indices, updates_dot, decision=decision)
+    return out, scatter_accumulate(
+        operand_dot, indices, updates_dot, decision=decision, empty=empty
+    )
 
 
-def _batch(by: ReductionName, args: Any, dims: Any, *, decision: Decision) -> Any:
+def _batch(by: ReductionName, args: Any, dims: Any, **params: Any) -> Any:
     size = _common.batch_size(args, dims)
     operand, indices, updates = merge_batches(args, dims, size, batched=(0, 2))
-    out = scatter_accumulate(operand, indices, updates, decision=decision, by=by)
+    out = scatter_accumulate(operand, indices, updates, by=by, **params)
     return _common.split_batch(out, size, _common.outer_length(args[0], dims[0])), 0
 
 
@@ -108,6 +115,13 @@ def _fold_paths(reduction: Reduction) -> dict[Path, _common.Lowerings]:
     def with_reduction(function: Any) -> Any:
         return functools.partial(function, reduction=reduction)
 
+    def without_empty(function: Any) -> Any:
+        def run(*args: jax.Array, empty: bool = False, **options: Any) -> jax.Array:
+            del empty
+            return function(*args, reduction=reduction, **options)  # type: ignore[no-any-return]
+
+        return run
+
     def ordered_for_floats(ordered: Any, atomic: Any) -> Any:
         def run(operand: jax.Array, *args: jax.Array, **options: Any) -> jax.Array:
             exact = not jnp.issubdtype(operand.dtype, jnp.inexact)
@@ -115,7 +129,7 @@ def _fold_paths(reduction: Reduction) -> dict[Path, _common.Lowerings]:
 
         return run
 
-    xla, kernel = with_reduction(lowerings.atomic_xla), with_reduction(lowerings.atomic_kernel)
+    xla, kernel = without_empty(lowerings.atomic_xla), without_empty(lowerings.atomic_kernel)
     if reduction is reductions.ADD:
         ordered = _common.Lowerings(
             cpu=ordered_for_floats(scatter_accumulate_exact.exact_cpu, xla),
@@ -141,7 +155,8 @@ sums_of_products: dict[Path, _common.Lowerings] = {
     "ordered": _common.Lowerings(
         cpu=scatter_accumulate_exact.exact_cpu,
         xla=scatter_accumulate_exact.exact_anywhere,
-        kernel=scatter_accumulate_exact.exact_device,
+        # Sums of products start from zeros.
+        kernel=functools.partial(scatter_accumulate_exact.exact_device, empty=True),
         anywhere=scatter_accumulate_exact.exact_anywhere,
     ),
 }

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax.interpreters import ad
 
+from impl._core.lax_functions import where
 from impl._core.reductions import ReductionName
 from impl._mode.decide import Decision
 from impl._primitives import _common
@@ -56,9 +57,9 @@ def tangent_of_extreme(
     add = functools.partial(scatter_accumulate, decision=decision)
     count = add(first.astype(jnp.int32), indices, equal.astype(jnp.int32))
     total = add(
-        jnp.where(first, operand_dot, 0),
+        where(first, operand_dot, 0),
         indices,
-        jnp.where(equal, updates_dot, 0),
+        where(equal, updates_dot, 0),
     )
     return divide(total, jnp.maximum(count, 1).astype(total.dtype))
 
@@ -82,7 +83,7 @@ def _jvp_of_product(primals: Any, tangents: Any, *, decision: Decision) -> Any:
 
 
 def _replace_zero(factor: jax.Array) -> jax.Array:
-    return jnp.where(factor == 0, jnp.ones_like(factor), factor)
+    return where(factor == 0, jnp.ones_like(factor), factor)
 
 
 def _product_of_others(factor: jax.Array, nonzero: jax.Array, zeros: jax.Array) -> jax.Array:
@@ -91,7 +92,7 @@ def _product_of_others(factor: jax.Array, nonzero: jax.Array, zeros: jax.Array) 
     ``nonzero`` is the product of the factors that are not 0, and ``zeros`` the number of zeros.
     """
     others_are_nonzero = zeros == (factor == 0)
-    return jnp.where(others_are_nonzero, divide(nonzero, _replace_zero(factor)), 0)
+    return where(others_are_nonzero, divide(nonzero, _replace_zero(factor)), 0)
 
 
 for _by in ("min", "max"):

@@ -11,6 +11,8 @@ from jax.interpreters import ad, batching, mlir, xla
 
 from impl._core import jax_internals
 from impl._core.jax_internals import Primitive
+from impl._core.jax_internals.lowering import Traced
+from impl._core.lax_functions import where
 from impl._core.shard_axes import aligned
 from impl._lowerings import _partitioning
 from impl._lowerings import scatter_assign as lowerings
@@ -83,12 +85,16 @@ def _lower(
     operand: jax.Array, indices: jax.Array, updates: jax.Array, writer: jax.Array
 ) -> jax.Array:
     del indices
-    return jnp.where(writer >= 0, lowerings.take(updates, jnp.maximum(writer, 0)), operand)
+    return where(writer >= 0, lowerings.take(updates, jnp.maximum(writer, 0)), operand)
+
+
+#: Traced once for a shape.
+_lowered, _lowered_as_bits = Traced(_lower), Traced(_partitioning.as_bits(_lower))
 
 
 def _lowering_rule(context: Any, *args: Any) -> Any:
     is_partitioned = _partitioning.is_partitioned(context)
-    function = _partitioning.as_bits(_lower) if is_partitioned else _lower
+    function = _lowered_as_bits if is_partitioned else _lowered
     return _partitioning.lower(
         function, _partitioning.LEFT_TO_XLA, context, *args, multiple_results=False
     )
@@ -110,7 +116,7 @@ def _transpose(cotangent: Any, operand: Any, indices: Any, updates: Any, writer:
     if ad.is_undefined_primal(operand):
         of_operand = ad.Zero(operand.aval)
         if not zero:
-            of_operand = jnp.where(writer >= 0, jnp.zeros_like(cotangent), cotangent)
+            of_operand = where(writer >= 0, jnp.zeros_like(cotangent), cotangent)
     if ad.is_undefined_primal(updates):
         of_updates = ad.Zero(updates.aval)
         if not zero:
@@ -122,11 +128,11 @@ def _cotangent_of_updates(cotangent: jax.Array, indices: jax.Array, writer: jax.
     """Returns the cotangent of each update: that of its destination if it stayed there, else 0."""
     size = cotangent.shape[1]
     inside = (indices >= 0) & (indices < size)
-    destination = jnp.where(inside, indices, 0)
+    destination = where(inside, indices, 0)
     position = jnp.arange(indices.shape[1], dtype=jnp.int32)[None, :, None]
     stayed = inside & (lowerings.take(writer, destination) == position)
     values = lowerings.take(cotangent, destination)
-    return jnp.where(stayed, values, jnp.zeros_like(values))
+    return where(stayed, values, jnp.zeros_like(values))
 
 
 def _batch(args: Any, dims: Any) -> Any:

@@ -13,7 +13,7 @@ from impl._core import jax_internals
 from impl._core.jax_internals import Primitive
 from impl._core.shard_axes import aligned
 from impl._core.window_table import WindowTable
-from impl._lowerings import _partitioning, windows_picks
+from impl._lowerings import _partitioning, _traces, windows_picks
 from impl._lowerings import windows as lowerings
 from impl._lowerings._partitioning import Axes
 from impl._mode.decide import Decision
@@ -127,7 +127,7 @@ def _abstract_argmax(values: Any, *, table: WindowTable) -> Any:
 
 def _argmax_rule(platform: str | None, context: Any, values: Any, *, table: WindowTable) -> Any:
     lowering = windows_picks.argmax_cpu if platform == "cpu" else windows_picks.argmax
-    function = functools.partial(lowering, table=table)
+    function = _traces.traced_once(functools.partial, lowering, table=table)
     axes = Axes("o.i -> o.i")
     return _partitioning.lower(function, axes, context, values, multiple_results=False)
 

@@ -18,6 +18,7 @@ from jax.interpreters import mlir
 from impl._core.jax_internals import jaxprs, lowering
 from impl._core.numerics import fence
 from impl._exact import arithmetic, convolution, products, scatter, sums
+from impl._lowerings import _partitioning
 from impl.programs import _joined_equations, _joined_sums, _portable_functions
 from impl.programs._joined_equations import Names
 from impl.programs._part_rules import OTHER, State
@@ -56,7 +57,9 @@ _FUNCTIONS: Mapping[str, Callable[..., jax.Array]] = {
 def _lower_whole(context: Any, *operands: Any, name: str, params: Any, **names: Names) -> Any:
     function: Callable[..., Any] = functools.partial(_FUNCTIONS[name], **dict(params), **names)
     platforms = lowering.platforms(context)
-    function = _portable_functions.on_platforms(name, function, platforms)
+    function = _portable_functions.on_platforms(
+        name, function, platforms, is_partitioned=_partitioning.is_partitioned(context)
+    )
     are_kept = arithmetic.are_kept_on(platforms)
 
     def run(*operands: jax.Array) -> jax.Array:

@@ -28,6 +28,7 @@ TERMS = {field.name: field.name for field in dataclasses.fields(Budget)} | {
     "serial": "bytes moved by one program with a loop",
     "off": "of the estimated time of plain JAX",
     "loads": "of the bytes that the library loads for each product",
+    "spilled": "bytes that a thread spills",
 }
 _CONTRIBUTORS = 4
 _ENTRY = re.compile(r"^\[\[excess\]\]\n", re.MULTILINE)
@@ -197,6 +198,7 @@ def _terms(case: CostCase, cost: CaseCost) -> Iterator[tuple[str, float, float]]
             "floors": on.moved / max(1, cost.floor),
             "rounds": on.rounds,
             "serial": on.serial,
+            "spilled": on.spilled,
         }
         if case.library is not None and on.multiplication is not None:
             values["loads"] = case.library / on.multiplication.intensity
@@ -218,28 +220,36 @@ def _failure(case: CostCase, cost: CaseCost, term: str, value: float, bound: flo
     return "\n".join(
         [
             f"{case.name} for {cost.target}, {_mode(side)}: {found}",
-            f"the most {'launches' if term in {'launches', 'rounds'} else 'bytes'} are of:",
-            *_contributors(program, by_launches=term in {"launches", "rounds"}),
+            *(_spillers(program) if term == "spilled" else _contributors(program, term)),
             f"each launch: python -m conformance costs --explain {case.name}",
             _ADVICE,
         ]
     )
 
 
-def _contributors(program: ProgramCost, *, by_launches: bool) -> Iterator[str]:
+def _contributors(program: ProgramCost, term: str) -> Iterator[str]:
     """Yields the launches that cost the most."""
+    by_launches = term in {"launches", "rounds"}
     launches = [launch for launch, _ in program.parts]
     most = heapq.nlargest(
         _CONTRIBUTORS,
         launches,
         key=lambda each: each.total.launches if by_launches else each.total.moved,
     )
+    yield f"the most {'launches' if by_launches else 'bytes'} are of:"
     for launch in most:
         scope = launch.scope or "XLA's own"
         yield (
             f"  {launch.total.moved:>15,} bytes, {launch.total.launches:>4} launches: "
             f"{launch.name}, {launch.kind}, {scope}"
         )
+
+
+def _spillers(program: ProgramCost) -> Iterator[str]:
+    """Yields the kernels that spill."""
+    for launch, kernel in program.parts:
+        if launch.kind == "Pallas" and kernel.spilled:
+            yield f"  {kernel.spilled:,} bytes, {kernel.registers} registers: {launch.note}"
 
 
 def _number(value: float) -> str:

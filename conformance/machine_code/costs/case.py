@@ -27,6 +27,7 @@ class Budget:
         off: The time with the mode off, in that of plain JAX, as ``ProgramCost`` estimates it.
         loads: The bytes that the kernel of a product loads for each of its products, with the mode
             on, in those that the library loads.
+        spilled: The bytes that a thread of a Pallas kernel spills, with the mode on.
     """
 
     launches: int | None = None
@@ -35,6 +36,7 @@ class Budget:
     serial: int | None = None
     off: float | None = 1.0
     loads: float | None = None
+    spilled: int | None = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,6 +52,8 @@ class CostCase:
         plain: The same with JAX alone; None if JAX has nothing that does it.
         budget: The most that it may cost.
         rounds: The rounds of loops that XLA does not bound, by a part of their scope.
+        unlikely: Parts of the scopes of launches that only data takes which is made for it. Of a
+            conditional, another branch counts.
         library: The floating-point operations of a library for each byte that it loads; None for
             what is no product.
     """
@@ -62,6 +66,7 @@ class CostCase:
     plain: Callable[..., Any] | None = None
     budget: Budget = Budget()
     rounds: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    unlikely: tuple[str, ...] = ()
     library: float | None = None
 
 

@@ -60,6 +60,8 @@ def main(options: argparse.Namespace) -> int:
         for each in found
     }
     print("\n".join(["", *table.rows(made)]))
+    if any("other branches" in case for case in made.values()):
+        print("\n".join(["", *table.branches(made)]))
     if any("products" in case for case in made.values()):
         print("\n".join(["", *table.products(made)]))
     if options.write:

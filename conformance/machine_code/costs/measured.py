@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import impl
@@ -18,7 +18,7 @@ from conformance.machine_code import (
 )
 from conformance.machine_code.costs.case import CostCase
 from conformance.machine_code.device_programs import DeviceProgram, Dimensions
-from conformance.machine_code.hlo_costs import Account, Launch, Loop
+from conformance.machine_code.hlo_costs import Account, Conditional, Launch, Loop
 from conformance.machine_code.ptx_reader import Multiplication
 
 #: The profile with a deterministic path for every op.
@@ -64,6 +64,7 @@ class ProgramCost:
         floor: The bytes of the operands that it uses and of its results, each once.
         parts: Each instruction that starts something, and what its kernel takes.
         loops: The loops of XLA's.
+        conditionals: The conditionals, and what their branches cost.
         with_cub: Whether a sort is CUB's.
     """
 
@@ -72,6 +73,7 @@ class ProgramCost:
     floor: int
     parts: tuple[tuple[Launch, Kernel], ...]
     loops: tuple[Loop, ...]
+    conditionals: tuple[Conditional, ...]
     with_cub: bool
 
     @property
@@ -95,6 +97,12 @@ class ProgramCost:
         ]
         most = max(found, key=lambda each: each.products, default=None)
         return most if most and most.products and most.loaded else None
+
+    @property
+    def spilled(self) -> int | None:
+        """The most bytes that a thread of a Pallas kernel spills; None if that is unknown."""
+        found = [kernel.spilled for launch, kernel in self.parts if launch.kind == "Pallas"]
+        return max((each for each in found if each is not None), default=None)
 
     @property
     def serial(self) -> int:
@@ -140,7 +148,7 @@ def measure(case: CostCase, target: str) -> CaseCost:
         try:
             with impl.deterministic(side == "on", profile=PROFILE if side == "on" else None):
                 program = device_programs.compile_for_device(function, case.inputs, target, known)
-            sides[side] = cost_of(program, case.rounds, assembled=side == "on")
+            sides[side] = cost_of(program, case.rounds, case.unlikely, assembled=side == "on")
         except Exception as error:  # noqa: BLE001  # a compiler's error, whatever it is, is reported
             errors[side] = f"{type(error).__name__}: {error}"
     return CaseCost(case.name, target, sides, errors, time.perf_counter() - start)
@@ -154,16 +162,21 @@ def _sides(case: CostCase) -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 def cost_of(
-    program: DeviceProgram, rounds: Mapping[str, int], *, assembled: bool = False
+    program: DeviceProgram,
+    rounds: Mapping[str, int],
+    unlikely: Sequence[str] = (),
+    *,
+    assembled: bool = False,
 ) -> ProgramCost:
     """Returns the cost of a program.
 
     Args:
         program: The program.
         rounds: The rounds of loops that it does not bound, by a part of their scope.
+        unlikely: Parts of the scopes of launches, whose branches of conditionals do not count.
         assembled: Whether to assemble its kernels, which tells their registers.
     """
-    account: Account = hlo_costs.account_of(program.hlo, rounds)
+    account: Account = hlo_costs.account_of(program.hlo, rounds, unlikely)
     total = account.cost
     return ProgramCost(
         launches=total.launches,
@@ -173,6 +186,7 @@ def cost_of(
             (each, _kernel(each, program, assembled=assembled)) for each in account.launches
         ),
         loops=account.loops,
+        conditionals=account.conditionals,
         with_cub=program.with_cub,
     )
 

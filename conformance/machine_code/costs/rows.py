@@ -53,7 +53,7 @@ def cases() -> Iterator[CostCase]:
                 )
         yield from _other_scans(scaled(4096, times), 4096)
         yield from _selections(scaled(4096, times), 4096)
-        yield _one_row(scaled(10_000_000, times))
+        yield from _one_row(scaled(10_000_000, times))
 
 
 def _other_scans(rows: int, length: int) -> Iterator[CostCase]:
@@ -81,18 +81,23 @@ def _other_scans(rows: int, length: int) -> Iterator[CostCase]:
         )
 
 
-def _one_row(length: int) -> CostCase:
-    """Returns a selection in a row that programs share."""
-    rank = length // 4
-    return CostCase(
-        f"kthvalue-{label(1, length)}",
-        "kthvalue",
-        "forward",
-        lambda x: impl.kthvalue(x, rank, -1),
-        (floats(1, length),),
-        lambda x: _at(x, rank - 1),
-        SELECTION,
-    )
+def _one_row(length: int) -> Iterator[CostCase]:
+    """Yields selections in a row that programs share."""
+    calls = {
+        "kthvalue": (lambda x: impl.kthvalue(x, length // 4, -1), length // 4 - 1),
+        "median": (lambda x: impl.median(x, -1), (length - 1) // 2),
+    }
+    for name, (call, rank) in calls.items():
+        yield CostCase(
+            f"{name}-{label(1, length)}",
+            name,
+            "forward",
+            call,
+            (floats(1, length),),
+            lambda x, rank=rank: _at(x, rank),
+            SELECTION,
+            unlikely=("select_ordered_digit",),
+        )
 
 
 def _selections(rows: int, length: int) -> Iterator[CostCase]:

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 
 from conformance.machine_code.costs.measured import CaseCost, Kernel, ProgramCost
-from conformance.machine_code.hlo_costs import Launch, Loop
+from conformance.machine_code.hlo_costs import Cost, Launch, Loop
 from conformance.reporting import report
 
 _FOLDER = Path(__file__).parents[1]
@@ -30,6 +30,18 @@ _HEADINGS = (
 _PRODUCTS = (
     *("case", "flops for each byte loaded", "a library's", "instructions for 1,000 products"),
     *("registers", "exceeds"),
+)
+_BRANCHES = (
+    *("case", "launches", "bytes", "floors", "on the other branch: launches", "bytes", "floors"),
+)
+_ABOUT_BRANCHES = (
+    "## Programs that choose between branches",
+    "",
+    "- A program finds out itself whether its data needs the other branch. The bits are the same.",
+    "- All other tables count the first branch. For `kthvalue` and `median`, most data takes it:",
+    "  what is random or sorted, or has many equal elements. Data of which a sample misleads takes",
+    "  the other one.",
+    "",
 )
 _ABOUT_PRODUCTS = (
     "## The kernels of products",
@@ -64,6 +76,9 @@ def explanation(cost: CaseCost) -> Iterator[str]:
         yield f"{cost.case}, {side}: {_short(cost, program)} of {_bytes(cost.floor)}"
         for loop in program.loops:
             yield f"  loop {loop.name}: {_rounds(loop)} rounds; {loop.scope}"
+        for each in program.conditionals:
+            yield f"  conditional {each.name}, {each.scope}: counted {_branch(each.counted)}"
+            yield from (f"    not counted: {_branch(other)}" for other in each.others)
         yield (
             "  launches          bytes  kind       programs x warps  regs  spill  shared  loops  "
             "       loads  instruction"
@@ -87,6 +102,10 @@ def _launch_line(launch: Launch, kernel: Kernel) -> str:
         + (f" [{launch.note}]" if launch.note else "")
         + (f" {launch.scope}" if launch.scope else "")
     )
+
+
+def _branch(cost: Cost) -> str:
+    return f"a branch of {cost.launches} launches, {_bytes(cost.moved)}"
 
 
 def _rounds(loop: Loop) -> str:
@@ -124,9 +143,21 @@ def data(cost: CaseCost, exceeds: Collection[str], library: float | None = None)
             "of a library": round(library, 1),
             "instructions for 1,000": round(1000 * work.instructions / work.products),
         }
+    if "on" in cost.sides and cost.sides["on"].conditionals:
+        found["other branches"] = _with_other_branches(cost.sides["on"])
     if "on" in cost.sides:
         found["parts"] = [_part(*each) for each in cost.sides["on"].parts]
     return found
+
+
+def _with_other_branches(program: ProgramCost) -> dict[str, int]:
+    """Returns the cost of a program whose conditionals take the dearest of their other branches."""
+    launches, moved = program.launches, program.moved
+    for each in program.conditionals:
+        other = max(each.others, key=lambda cost: cost.launches, default=each.counted)
+        launches += other.launches - each.counted.launches
+        moved += other.moved - each.counted.moved
+    return {"launches": launches, "bytes": moved}
 
 
 def _part(launch: Launch, kernel: Kernel) -> list[Any]:
@@ -155,6 +186,23 @@ def products(cases: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
             exceeds = "loads" if "loads" in each["exceeds"] else ""
             cells = [*each["products"].values(), registers, exceeds]
             yield f"| {name} | {' | '.join(map(str, cells))} |"
+
+
+def branches(cases: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yields the table of programs with conditionals in Markdown, from the data of cases."""
+    yield f"| {' | '.join(_BRANCHES)} |"
+    yield "| --- |" + " ---: |" * (len(_BRANCHES) - 1)
+    for name, each in cases.items():
+        if "other branches" in each:
+            sides = (each["on"], each["other branches"])
+            cells = [cell for side in sides for cell in _of_branch(side, each["floor"])]
+            yield f"| {name} | {' | '.join(cells)} |"
+
+
+def _of_branch(side: Mapping[str, Any], floor: int) -> Iterator[str]:
+    yield str(side["launches"])
+    yield _bytes(side["bytes"])
+    yield f"{side['bytes'] / max(1, floor):.1f}"
 
 
 def _cells(case: Mapping[str, Any]) -> list[str]:
@@ -217,6 +265,8 @@ def write(made: Mapping[str, Mapping[str, Any]], names: Sequence[str], target: s
     ):
         shown = {name: cases[name] for name in cases if name.startswith(_SAMPLE) == is_sample}
         lines = [f"# {title}", "", *about_all, *rows(shown)]
+        if any("other branches" in case for case in shown.values()):
+            lines += ["", *_ABOUT_BRANCHES, *branches(shown)]
         if any("products" in case for case in shown.values()):
             lines += ["", *_ABOUT_PRODUCTS, *products(shown)]
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -46,10 +46,33 @@ def test_a_loop_counts_in_each_round_and_a_fusion_is_one_launch():
     assert hlo_costs.cost(TEXT) == round_ * 5 + library
 
 
-def test_the_longest_branch_counts():
-    text = TEXT.replace("while(%state), condition=%condition, body=%body", "conditional(%zero, ")
-    text = text.replace(', backend_config={"known', " branch_computations={%body, %condition}, b={")
-    assert hlo_costs.cost(text).launches == 2
+#: The same with a conditional, one branch of which has the scope "rare".
+CHOICE = (
+    TEXT.replace("while(%state), condition=%condition, body=%body", "conditional(%zero, ")
+    .replace(', backend_config={"known', " branch_computations={%body, %condition}, b={")
+    .replace("calls=%fused", 'calls=%fused, metadata={op_name="rare"}')
+)
+
+
+def test_the_longest_branch_counts_and_what_chooses_is_copied():
+    text = CHOICE.replace("tuple(%i, %next)", "tuple(%i, %one)").replace(
+        "  ROOT %both", "  %one = f32[8]{0} copy(%next)\n  ROOT %both"
+    )
+    account = hlo_costs.account_of(text)
+    assert account.cost.launches == 1 + 2 + 1
+    (conditional,) = account.conditionals
+    assert (conditional.counted.launches, [each.launches for each in conditional.others]) == (
+        2,
+        [1],
+    )
+
+
+def test_an_unlikely_branch_counts_only_without_another():
+    (conditional,) = hlo_costs.account_of(CHOICE, unlikely=("rare",)).conditionals
+    compared, negated = hlo_costs.Cost(1, 4 + 4 + 1), hlo_costs.Cost(1, 32 + 32)
+    assert (conditional.counted, conditional.others) == (compared, (negated,))
+    alone = CHOICE.replace("{%body, %condition}", "{%body}")
+    assert hlo_costs.account_of(alone, unlikely=("rare",)).conditionals[0].counted == negated
 
 
 def test_a_loop_of_unknown_length_is_no_silent_round():

@@ -160,7 +160,6 @@ def _without_mode(
     groups = _groups(op, direction, device, calls, profile, rules)
     words = [_word_without_mode(group, device, rules) for group in groups]
     for group, word in _joined(groups, words):
-        row = group.answer.row
         sentence = "With the mode off, each run gives the same bits."
         if group.is_memory:
             sentence = NOT_FILLED
@@ -168,19 +167,15 @@ def _without_mode(
             sentence = WORDS[word]
         elif word == "may vary":
             sentence = "With the mode off, two runs can give other bits."
-        yield Cell(
-            op,
-            "op",
-            direction,
-            device,
-            group.condition(rules),
-            group.calls,
-            None,
-            OFF,
-            word,
-            sentence,
-            row.id if row else None,
-        )
+        cell = _cell(op, direction, device, group, rules)
+        yield dataclasses.replace(cell, word=word, sentence=sentence)
+
+
+def _cell(op: str, direction: spec.Direction, device: str, group: _Group, rules: spec.Spec) -> Cell:
+    """Returns the cell of a group of calls with the mode off, whose answer is to be filled in."""
+    row = group.answer.row
+    condition, id = group.condition(rules), row.id if row else None
+    return Cell(op, "op", direction, device, condition, group.calls, None, OFF, "unknown", "", id)
 
 
 def _word_without_mode(group: _Group, device: str, rules: spec.Spec) -> Word:
@@ -218,19 +213,13 @@ def _with_mode(
     for group, word in _joined(groups, words):
         answer = group.answer
         order = _order(answer, device, guarantee, rules) if not group.free else None
-        yield Cell(
-            op,
-            "op",
-            direction,
-            device,
-            group.condition(rules),
-            group.calls,
-            profile,
-            guarantee,
-            word,
-            _sentence(word, group, profile, order, rules),
-            answer.row.id if answer.row else None,
-            order,
+        yield dataclasses.replace(
+            _cell(op, direction, device, group, rules),
+            profile=profile,
+            guarantee=guarantee,
+            word=word,
+            sentence=_sentence(word, group, profile, order, rules),
+            order=order,
         )
 
 

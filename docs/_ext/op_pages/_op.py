@@ -16,6 +16,7 @@ _CARD = """\
 {link}
 :::
 """
+_WORDS = "[What the words mean](../guarantees.md#evidence)"
 _PAGE = """\
 ---
 orphan: true
@@ -99,7 +100,7 @@ def _cards(subject: Subject) -> str:
             _card("By default", by_default, "[Every answer](#every-answer)"),
             _card(f"Under {own}", complete, "[The order](#the-order)"),
             _card("What it costs", costs, "[Every figure](#what-it-costs)"),
-            _card("How we know", evidence, "[The reports](#evidence)"),
+            _card("How we know", evidence, f"[The reports](#evidence) · {_WORDS}"),
         ]
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import answers
 import spec
-from op_pages import _jax_names, _text
+from op_pages import _costs, _jax_names, _text
 
 _PAGE = """\
 ---
@@ -26,18 +26,24 @@ orphan: true
 
 :::{{grid-item-card}} By default
 {default}
+
+[Every answer](#every-answer)
 :::
 
 :::{{grid-item-card}} Under `guarantee="portable"`
 {portable}
 :::
 
-:::{{grid-item-card}} What to do
-{remedies}
+:::{{grid-item-card}} What it costs
+{costs}
+
+[Every figure](#what-it-costs)
 :::
 
 :::{{grid-item-card}} How we know
 {evidence}
+
+[The reasons](#the-reasons)
 :::
 
 ::::
@@ -45,6 +51,14 @@ orphan: true
 ## Every answer
 
 {answers}
+
+## What to do
+
+{remedies}
+
+## What it costs
+
+{figures}
 
 ## The reasons
 
@@ -57,8 +71,7 @@ orphan: true
 ## Names
 
 In a jaxpr it is {names}. [Your program](../your-program.md) shows how to turn the mode on, and
-[reading an audit](../reading-an-audit.md) how to find the equations of a program. The benchmarks
-[measure whole programs](../cost.md).
+[reading an audit](../reading-an-audit.md) how to find the equations of a program.
 """
 
 
@@ -80,8 +93,10 @@ def page(op: str, rules: spec.Spec) -> str:
         summary=_summary(off, on),
         default=default,
         portable=_text.bullets([f"**{cell.word}**: {cell.sentence}" for cell in portable]),
-        remedies=_text.bullets([row.remedy for row in rows if row.remedy] or ["nothing"]),
-        evidence=_text.bullets([row.evidence for row in rows if row.evidence]),
+        costs=_text.bullets(_costs.card_of_primitive(op, cells)),
+        figures="\n".join(_costs.section_of_primitive(op, cells)),
+        remedies=_text.bullets([row.remedy for row in rows if row.remedy] or ["Nothing."]),
+        evidence=_text.bullets(_evidence(rows, off, on)),
         answers=_text.list_table(
             f"What happens to {op}",
             _text.ANSWER_HEADINGS,
@@ -91,6 +106,15 @@ def page(op: str, rules: spec.Spec) -> str:
         functions=_functions(op),
         names=", ".join(f"`{name}`" for name in names),
     )
+
+
+def _evidence(
+    rows: Sequence[spec.Primitive], off: Sequence[answers.Cell], on: Sequence[answers.Cell]
+) -> list[str]:
+    """Returns the evidence of the answers that a reader has to know; else that of all rows."""
+    told = {cell.row for cell in (*off, *on) if cell.word != "same bits anyway"}
+    texts = [row.evidence for row in rows if row.evidence and row.id in told]
+    return texts or [row.evidence for row in rows if row.evidence]
 
 
 def _summary(off: Sequence[answers.Cell], on: Sequence[answers.Cell]) -> str:
@@ -127,7 +151,7 @@ def _reasons(rows: Sequence[spec.Primitive], rules: spec.Spec) -> Iterator[str]:
 def _functions(op: str) -> str:
     """Returns the functions of JAX whose programs have the primitive."""
     uses = _jax_names.uses().get(op, ())
-    if len(uses) > len(_jax_names.table()) / 2:
+    if len(uses) > len({entry.name for entry in _jax_names.table()}) / 2:
         return "Most functions of JAX contain it."
     own = [f"`{use.function}`" for use in uses if not use.in_gradient]
     gradients = [f"`{use.function}`" for use in uses if use.in_gradient]

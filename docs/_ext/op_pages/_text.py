@@ -39,7 +39,9 @@ def digest(cells: Sequence[answers.Cell]) -> Iterator[str]:
             places.setdefault((direction, condition), []).append(device)
     for word in answers.WORDS:
         if word in found:
-            yield f"**{word}**: {'; '.join(_calls(found[word]))}"
+            kinds = {cell.kind for cell in cells}
+            subjects = SUBJECTS if "op" in kinds else {}
+            yield f"**{word}**: {'; '.join(_calls(found[word], subjects))}"
 
 
 def _by_place(
@@ -110,14 +112,16 @@ def _touched(cell: answers.Cell, others: Sequence[answers.Cell]) -> bool:
     )
 
 
-def _calls(found: Mapping[tuple[str, str], Sequence[str]]) -> Iterator[str]:
+def _calls(
+    found: Mapping[tuple[str, str], Sequence[str]], subjects: Mapping[str, str]
+) -> Iterator[str]:
     """Yields phrases such as ``its gradient on a CPU, when ...``, those of one place together."""
     places: dict[tuple[str, str], list[str]] = {}
     for (direction, condition), devices in found.items():
         place = where(dict.fromkeys(devices))
-        places.setdefault((place, condition), []).append(SUBJECTS[direction])
-    for (place, condition), subjects in places.items():
-        yield f"{' and '.join(dict.fromkeys(subjects))} {place}{condition}"
+        places.setdefault((place, condition), []).append(subjects.get(direction, ""))
+    for (place, condition), calls in places.items():
+        yield f"{' and '.join(dict.fromkeys(calls))} {place}{condition}".strip()
 
 
 def list_table(
@@ -166,9 +170,9 @@ def answer_rows(cells: Sequence[answers.Cell]) -> Iterator[list[str]]:
         condition = f"when {cell.condition}" if cell.condition else "always"
         answer = f"**{cell.word}**. {cell.sentence}{row}"
         found.setdefault((call, condition, _mode(cell), answer), []).append(cell.profile or "")
-    narrower = {call for call, condition, *_ in found if condition.startswith("when")}
+    narrower = {(call, mode) for call, when, mode, _ in found if when.startswith("when")}
     for (call, condition, mode, answer), profiles in found.items():
-        rest = "in all other cases" if call in narrower else "always"
+        rest = "in all other cases" if (call, mode) in narrower else "always"
         when = condition if condition.startswith("when") else rest
         yield [call, when, _under(mode, profiles), answer]
 

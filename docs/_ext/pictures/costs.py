@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,11 +10,8 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 import cost_files
-from conformance.benchmarks.measurements import Family, Report
 from pictures.themes import Theme
 
-#: The report of a CPU.
-MEASURED = cost_files.RESULTS / "cpu.json"
 _PEER = "PyTorch, deterministic"
 
 
@@ -37,27 +33,23 @@ class Line:
         return statistics.median(self.ours)
 
 
-def measured(path: Path = MEASURED) -> Mapping[str, Line]:
-    """Returns the times of a report as multiples of PyTorch's, by op, the dearest first."""
+def measured() -> Mapping[str, Line]:
+    """Returns the times of all reports as multiples of PyTorch's, by op, the dearest first."""
     lines: dict[str, list[tuple[float, float | None]]] = {}
-    for family in Report.read(path).families.values():
-        for each in family.measurements:
-            if _PEER in each.sides and family.ours in each.sides:
-                peer = each.sides[_PEER].median
-                plain = family.base if family.base != family.ours else None
-                other = each.sides[plain].median / peer if plain and plain in each.sides else None
-                name = each.case.get("op", _subject(family))
-                lines.setdefault(name, []).append((each.sides[family.ours].median / peer, other))
+    for each in (each for path in cost_files.reports() for each in cost_files.timed(path)):
+        ours = each.times(_PEER)
+        if ours is not None:
+            family = each.family
+            other = each.times(_PEER, family.base) if family.base != family.ours else None
+            lines.setdefault(each.name, []).append((ours, other))
     return _sorted(lines)
 
 
 def counted(path: Path = cost_files.COUNTED) -> Mapping[str, Line]:
     """Returns the bytes that programs move, as multiples of the least, by op, the dearest first."""
     lines: dict[str, list[tuple[float, float | None]]] = {}
-    for case, cost in cost_files.of_benchmarks(cost_files.read_counts(path)).items():
-        name = re.split(r"-(?=\d)", case, maxsplit=1)[0].replace("-backward", ", gradient")
-        plain = cost["plain"]["bytes"] / cost["floor"] if cost.get("plain") else None
-        lines.setdefault(name, []).append((cost["on"]["bytes"] / cost["floor"], plain))
+    for each in cost_files.of_benchmarks(path):
+        lines.setdefault(each.label, []).append((each.floors, each.plain_floors))
     return _sorted(lines)
 
 
@@ -81,10 +73,6 @@ def draw_counted(theme: Theme) -> Figure:
     return _draw(counted(), "bytes moved, as a multiple of operands and results", theme)
 
 
-def _subject(family: Family) -> str:
-    return family.title.partition(",")[0]
-
-
 def _sorted(lines: Mapping[str, Sequence[tuple[float, float | None]]]) -> Mapping[str, Line]:
     made = {
         name: Line(
@@ -98,7 +86,7 @@ def _sorted(lines: Mapping[str, Sequence[tuple[float, float | None]]]) -> Mappin
 
 def _description(lines: Mapping[str, Line], unit: str) -> str:
     texts = ", ".join(f"{name} {line.middle:.2g}" for name, line in lines.items())
-    return f"Medians of the ordered path, as multiples of {unit}: {texts}"
+    return f"Medians of the ordered path, as multiples of {unit}: {texts or 'no figure is kept'}"
 
 
 def _draw(lines: Mapping[str, Line], label: str, theme: Theme) -> Figure:
@@ -115,7 +103,7 @@ def _draw(lines: Mapping[str, Line], label: str, theme: Theme) -> Figure:
     axes.plot([], [], "D", color=theme.peer, markersize=4, label="plain JAX: each case")
     axes.axvline(1, color=theme.ink, linewidth=1)
     axes.set_yticks(range(len(lines)), list(lines))
-    axes.set_ylim(len(lines) - 0.5, -0.5)
+    axes.set_ylim(max(1, len(lines)) - 0.5, -0.5)  # Without any figure it is empty.
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter("{x:g}")
     axes.set_xlabel(label)

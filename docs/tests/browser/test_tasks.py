@@ -63,6 +63,13 @@ SEARCHES = {
     "segment_sum": "ops/index_add",
     "conv_general_dilated": "primitives/lax.conv_general_dilated",
 }
+#: Words of guides, and the guide whose title or headings have each.
+WORDS = {
+    "sharding": "your-program",
+    "attention": "not-covered",
+    "cost": "cost",
+    "gpu": "report-your-gpu",
+}
 
 
 @pytest.mark.parametrize("question", TASKS)
@@ -109,6 +116,16 @@ def test_search_finds_names_of_errors_and_of_jax(words, site, visit) -> None:
     page = visit(f"{site}/index.html")
     search(page, words)
     assert page.url.partition("#")[0].partition("?")[0] == f"{site}/{SEARCHES[words]}.html"
+
+
+def test_search_finds_the_guide_with_the_word_in_its_headings_first(site, visit) -> None:
+    found = {}
+    for word in WORDS:
+        page = visit(f"{site}/search.html?q={word}")
+        page.get_by_text("Search finished").wait_for()
+        first = page.locator("ul.search li a").first.get_attribute("href")
+        found[word] = first.partition("?")[0].partition("#")[0].removesuffix(".html")
+    assert found == WORDS
 
 
 def test_excerpt_shows_the_word(site, visit) -> None:

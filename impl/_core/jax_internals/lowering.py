@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
+from jax._src import config
 from jax._src.core import Primitive, jaxpr_as_fun
+from jax._src.interpreters import mlir as private_mlir
+from jax._src.lib import xla_client  # type: ignore[attr-defined]
 from jax._src.lib.mlir import ir  # type: ignore[attr-defined]
 from jax._src.lib.mlir.dialects import func
 from jax.interpreters import mlir
@@ -98,6 +102,74 @@ def called(context: Any, name: str, rule: Callable[..., Any], *operands: Any) ->
     kept = ir.DictAttr.get({"inlineable": ir.StringAttr.get("false")})
     call.operation.attributes["mhlo.frontend_attributes"] = kept
     return [*call.results]
+
+
+class Traced:
+    """A function of arrays, with the equations that it had for each types of its operands.
+
+    As a function it is traced by ``jax.jit``, and in a program its equations are those of the
+    caller. As a lowering rule, its equations are lowered as they were kept: they are not bound
+    again to values, and there is no function of their own around them.
+    """
+
+    def __init__(self, function: Callable[..., Any], kept: int = 64) -> None:
+        """Makes the function.
+
+        Args:
+            function: Takes arrays, and returns an array or a tuple of arrays. It reads nothing
+                else that changes but what is in JAX's trace context.
+            kept: The types whose equations are kept.
+        """
+        self._function = function
+        self._call = jax.jit(function, inline=True)
+        self._equations = functools.lru_cache(maxsize=kept)(self._trace)
+
+    def __call__(self, *arrays: Any) -> Any:
+        return self._call(*arrays)
+
+    def rule(self, *, multiple_results: bool) -> Callable[..., Any]:
+        """Returns the lowering rule.
+
+        Args:
+            multiple_results: Whether the function returns a tuple.
+        """
+        otherwise = mlir.lower_fun(self._call, multiple_results=multiple_results)
+
+        def lower(context: Any, *operands: Any) -> Any:
+            jaxpr = self._equations(tuple(context.avals_in), config.trace_context())
+            if jaxpr is None:
+                return otherwise(context, *operands)
+            return _lower_equations(context, jaxpr, *operands)
+
+        return lower
+
+    def _trace(self, avals: tuple[Any, ...], _: Any) -> Any:
+        """Returns the equations; None if they are more than values of arrays."""
+        closed = jax.make_jaxpr(self._function)(*avals)
+        plain: Any = getattr(closed, "jaxpr", closed)
+        return None if plain.effects or plain.is_high else closed
+
+
+def _lower_equations(context: Any, closed: Any, *operands: Any) -> Any:
+    """Lowers equations at the place of a rule's own, as ``lower_fun`` does after its trace."""
+    jaxpr: Any = getattr(closed, "jaxpr", closed)
+    module = context.module_context
+    if context.platforms is not None:
+        module = module.replace(platforms=context.platforms)
+    consts = private_mlir.ir_consts(closed.consts, [v.aval for v in jaxpr.constvars])
+    results, tokens = mlir.jaxpr_subcomp(
+        module,
+        jaxpr,
+        context.name_stack,
+        context.tokens_in,
+        consts,
+        *operands,
+        dim_var_values=context.dim_var_values,
+        const_lowering=context.const_lowering,
+        outer_traceback=xla_client.Traceback(),
+    )
+    context.set_tokens_out(tokens)
+    return results
 
 
 def platforms(context: Any) -> tuple[str, ...]:

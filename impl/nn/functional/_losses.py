@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from impl._core import arguments, eager
+from impl._core.lax_functions import where
 from impl._core.numerics import convert, fence
 from impl._mode.decide import Decision
 from impl._primitives.arithmetic import divide
@@ -136,7 +137,7 @@ def class_targets(
     if not limits.min <= ignore_index <= limits.max:
         return array, jnp.ones(array.shape, bool)
     counts = array != ignore_index
-    return jnp.where(counts, array, 0), counts
+    return where(counts, array, 0), counts
 
 
 def _check_shape(function: str, target: tuple[int, ...], input: tuple[int, ...]) -> None:
@@ -193,14 +194,14 @@ def pick(values: jax.Array, classes: jax.Array, counts: jax.Array) -> jax.Array:
     """
     operands = [array if array.ndim == 3 else array[:, :, None] for array in (values, classes)]
     picked = gather(*operands, pullback=Decision()).reshape(classes.shape)
-    return jnp.where(counts, picked, jnp.zeros_like(picked))
+    return where(counts, picked, jnp.zeros_like(picked))
 
 
 @pick.defjvp
 def _pick_jvp(primals: Any, tangents: Any) -> Any:
     values, classes, counts = primals
     picked = (jax.lax.broadcasted_iota(classes.dtype, values.shape, 1) == classes) & counts
-    tangent = jnp.where(picked, tangents[0], jnp.zeros_like(tangents[0])).sum(1, keepdims=True)
+    tangent = where(picked, tangents[0], jnp.zeros_like(tangents[0])).sum(1, keepdims=True)
     return pick(*primals), tangent
 
 

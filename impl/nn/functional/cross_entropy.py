@@ -14,6 +14,7 @@ import numpy as np
 
 from impl._core import arguments, eager
 from impl._core.arguments import Array
+from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, convert
 from impl._mode.decide import Decision, decide
 from impl._primitives.alert import alert, alert_pullback
@@ -97,11 +98,11 @@ def cross_entropy(
         terms, weights = _terms_of_classes(
             log_softmax, classes, counts, weight, smoothing, pullback
         )
-        terms = jnp.where(counts, terms, jnp.zeros((), wide))
+        terms = where(counts, terms, jnp.zeros((), wide))
         if weights is None:
             divisor = _losses.count(counts, wide)
         else:
-            weights = jnp.where(counts, weights, jnp.zeros((), wide))
+            weights = where(counts, weights, jnp.zeros((), wide))
             divisor = _losses.total(weights, decision=decision)
     return _losses.reduced(
         terms,

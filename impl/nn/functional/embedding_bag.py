@@ -16,6 +16,7 @@ import numpy as np
 
 from impl._core import arguments, eager, embedding_rows
 from impl._core.arguments import Array
+from impl._core.lax_functions import where
 from impl._core.numerics import convert, fence, lowest
 from impl._mode.decide import Decision, decide
 from impl._primitives.alert import alert
@@ -122,7 +123,7 @@ def embedding_bag(
         rows=embedding_rows.read(
             alert(weight, decision), indices, max_norm, norm_type, decision=decision
         ),
-        bags=jnp.where(in_bag, bags, count),
+        bags=where(in_bag, bags, count),
         count=count,
         in_bag=in_bag,
         taps=taps,
@@ -180,7 +181,7 @@ class _Contents:
 
     def sums_with_gradient(self, sums: jax.Array) -> jax.Array:
         """Returns the sums of bags with their gradient, where bags have one length."""
-        index = jnp.where(self.in_bag, self.indices, self.weight.shape[0])
+        index = where(self.in_bag, self.indices, self.weight.shape[0])
         return embedding_rows.sums_with_gradient(
             self.weight,
             sums,
@@ -205,9 +206,9 @@ def _sums(contents: _Contents, mode: str, factors: jax.Array | None) -> jax.Arra
     if not of_sums:
         rows = contents.with_gradient(rows, contents.indices)
     # Elements in no bag become 0 before the product, so that the gradient has no NaN from them.
-    rows = jnp.where(in_bag, rows, 0)
+    rows = where(in_bag, rows, 0)
     if factors is not None:
-        wide = jnp.where(contents.in_bag, convert(factors, rows.dtype), 0)
+        wide = where(contents.in_bag, convert(factors, rows.dtype), 0)
         # Broadcast by a gather, because the gradient of a gather is added in order.
         zeros = jnp.zeros((1, rows.shape[1], 1), jnp.int32)
         broadcast = gather(wide[:, None, None], zeros, pullback=contents.pullback)[:, :, 0]
@@ -232,14 +233,14 @@ def _greatest(contents: _Contents) -> jax.Array:
     destinations = contents.bags[None, :, None]
     greatest = gather(greatest[None], destinations, pullback=contents.pullback)[0]
     equal = in_bag & ((rows == greatest) | (jnp.isnan(rows) & jnp.isnan(greatest)))
-    position = jnp.where(equal, jnp.arange(n, dtype=jnp.int32)[:, None], n)
+    position = where(equal, jnp.arange(n, dtype=jnp.int32)[:, None], n)
     first = contents.combined(n, position, "min")
     nonempty = first < n
-    first = jnp.where(nonempty, first, 0)
+    first = where(nonempty, first, 0)
     # A bag without elements reads no row of the table: its index is out of range.
-    indices = jnp.where(nonempty, contents.indices[first], contents.weight.shape[0])
+    indices = where(nonempty, contents.indices[first], contents.weight.shape[0])
     values = jnp.take_along_axis(rows, first, axis=0)
-    return jnp.where(nonempty, contents.with_gradient(values, indices), 0)
+    return where(nonempty, contents.with_gradient(values, indices), 0)
 
 
 def _factors(per_sample_weights: Any, indices: jax.Array, weight: jax.Array) -> jax.Array | None:

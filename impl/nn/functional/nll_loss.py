@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from impl._core import arguments, eager
 from impl._core.arguments import Array
+from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, convert
 from impl._mode.decide import decide
 from impl._primitives.alert import alert, alert_pullback
@@ -81,11 +82,11 @@ def nll_loss(
         weights = convert(_losses.weights_of(weight, classes, decision=pullback), wide)
         terms = multiply(terms, weights)
         if reduction == "mean":
-            divisor = _losses.total(jnp.where(counts, weights, zero), decision=decision)
+            divisor = _losses.total(where(counts, weights, zero), decision=decision)
     elif reduction == "mean":
         divisor = _losses.count(counts, wide)
     return _losses.reduced(
-        jnp.where(counts, terms, zero),
+        where(counts, terms, zero),
         reduction,
         divisor,
         shape=input.shape[:1] + input.shape[2:] if input.ndim > 1 else (),

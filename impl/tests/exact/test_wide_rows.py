@@ -10,7 +10,7 @@ from jax import lax
 
 import impl
 from impl._exact import arithmetic, scatter, wide_rows
-from impl._kernels import scatter_accumulate_rows
+from impl._kernels import _sorted_rows, scatter_accumulate_rows
 from impl._kernels.launch import Launch
 from impl._lowerings import scatter_accumulate_exact
 from impl.tests.exact._sums import assert_same, rough
@@ -22,8 +22,9 @@ NUMBERS = lax.ScatterDimensionNumbers((1,), (0,), (0,))
 
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch):
-    for module in (scatter_accumulate_rows, wide_rows):
-        monkeypatch.setattr(module, "CHUNK", 4)
+    monkeypatch.setattr(_sorted_rows, "CHUNK", 2)
+    for module in (_sorted_rows, wide_rows):
+        monkeypatch.setattr(module, "PART", 4)
     monkeypatch.setattr(wide_rows, "_ROWS", 1)
     monkeypatch.setattr(wide_rows, "_WIDTH", 1)
     monkeypatch.setattr(wide_rows, "_CACHED", 0)
@@ -86,13 +87,42 @@ def test_products_of_rows_and_weights_are_rounded_and_added(rng):
                 weights=weights[None],
                 sources=sources[None],
                 launch=launch,
+                empty=True,
             )[0]
 
     def run(operand, keys, _):
         with arithmetic.wide():
             return function(operand, keys.astype(np.int32))
 
-    assert_rows_are_added(run, rough(rng, (SIZE, WIDTH)), rows[sources] * weights[:, None])
+    zeros = np.zeros((SIZE, WIDTH), np.float32)
+    assert_rows_are_added(run, zeros, rows[sources] * weights[:, None])
+
+
+@pytest.mark.once
+def test_gradients_of_reads_start_from_no_array(rng, monkeypatch):
+    calls = []
+    add = scatter_accumulate_rows.add_from_zeros
+    monkeypatch.setattr(
+        scatter_accumulate_rows,
+        "add_from_zeros",
+        lambda *args, **options: calls.append(args) or add(*args, **options),
+    )
+    table, cotangents = rough(rng, (SIZE, WIDTH)), rough(rng, (2, N, WIDTH))
+    cotangents[:, :, 0] = -0.0
+    index = np.concatenate([np.full(N - 8, 3), np.arange(8) % 3])
+
+    def gradients(cotangents):
+        read = jax.linear_transpose(lambda table: impl.index_select(table, 0, index), table)
+        return jax.vmap(lambda cotangent: read(cotangent)[0])(cotangents)
+
+    with impl.deterministic(), impl.testing.emulate("cuda", seed=5):
+        got, dot = jax.jvp(gradients, (cotangents,), (2 * cotangents,))
+    assert calls
+    for cotangent, total in zip(cotangents, np.asarray(got), strict=True):
+        zero = np.zeros((1, WIDTH), np.float32)
+        want = [oracles.exact(np.concatenate([zero, cotangent[index == d]])) for d in range(SIZE)]
+        assert_same(total, np.stack(want))
+    assert_same(np.asarray(dot), 2 * np.asarray(got))
 
 
 @pytest.mark.once
@@ -111,6 +141,19 @@ def test_portable_scatters_of_jax_take_the_kernels(rng, monkeypatch):
             rough(rng, (N, WIDTH)),
         )
     assert calls
+
+
+@pytest.mark.once
+def test_tangents_of_an_operand_are_read(rng):
+    index = np.arange(N) % SIZE
+    x, updates = rough(rng, (SIZE, WIDTH)), rough(rng, (N, WIDTH))
+
+    def add(x):
+        return impl.index_add(x, 0, index, updates)
+
+    assert "empty=True" not in str(jax.make_jaxpr(lambda x: jax.jvp(add, (x,), (x,)))(x))
+    pull = jax.vjp(lambda x: impl.index_select(x, 0, index), x)[1]
+    assert "empty=True" in str(jax.make_jaxpr(pull)(updates))
 
 
 def test_few_narrow_or_float64_rows_take_the_plain_form(monkeypatch):

@@ -69,9 +69,11 @@ def test_extremes_are_compared_in_a_dtype_that_has_them(dtype, by):
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("reverse", [False, True])
-def test_lagged_factors_are_those_of_the_step_before(reverse):
-    factors, terms = (spread(np.random.default_rng(seed), (3, 40, 1)) for seed in (1, 2))
+@pytest.mark.parametrize(
+    ("reverse", "dtype"), [(False, "float32"), (True, "float32"), (True, "complex64")]
+)
+def test_lagged_factors_are_those_of_the_step_before(reverse, dtype):
+    factors, terms = (near_one((3, 18 + seed, 1), np.dtype(dtype))[:, seed:] for seed in (1, 2))
     options = {"by": "affine", "reverse": reverse}
     run = functools.partial(scan_lowerings.ordered_kernel, launch=Launch(True, 3), **options)
     want = jax.jit(run)(scan_lowerings.shifted(jax.numpy.asarray(factors), reverse=reverse), terms)
@@ -82,8 +84,16 @@ def test_lagged_factors_are_those_of_the_step_before(reverse):
 
 def test_tiles_of_complex_numbers():
     values = near_one((3, 20, 1), np.complex64)
-    got = jax.jit(lambda x: tiles_of(x, "mul", values.shape))(values)
+    got = jax.jit(lambda x: tiles_of(x, "mul", values.shape, together=2))(values)
     assert_same_bits(got, along(cumulative_product, values, 1))
+
+
+@pytest.mark.once
+def test_totals_of_complex_numbers():
+    values = near_one((1, 260, 2), np.complex64)
+    got = jax.jit(lambda x: tiles_of(x, "add", values.shape, together=2))(values)
+    want = [along(oracles.blocked_scan, part, 1) for part in (values.real, values.imag)]
+    assert_same_bits(got, joined(want))
 
 
 def tiles_of(values, name, shape, **options):

@@ -1,30 +1,35 @@
 """The kernels of wide rows; `impl/tests/exact/test_wide_rows.py` compares their sums."""
 
+import dataclasses
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from impl._exact import arithmetic
-from impl._kernels import scatter_accumulate_rows
-from impl._kernels.scatter_accumulate_rows import Arithmetic, Runs
+from impl._kernels import _sorted_rows, scatter_accumulate_rows
+from impl._kernels._sorted_rows import Runs
+from impl._kernels.scatter_accumulate_rows import Arithmetic
 from impl.tests.kernels._unwritten import assert_every_element_is_written, floats
 
-CHUNK = 8
-COUNT, SIZE, WIDTH = 2 * CHUNK + 3, 9, 6
-#: Two runs are cut: one at each end of a chunk.
-KEYS = np.repeat([1, 2, 5, 7], [CHUNK - 3, 5, CHUNK - 4, 5])
+PART = 8
+COUNT, SIZE, WIDTH = 2 * PART + 3, 9, 6
+#: One run is cut: it starts in the first part, and ends in the last.
+KEYS = np.repeat([1, 2, 7], [PART - 3, PART + 4, 2])
 
 
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch):
-    monkeypatch.setattr(scatter_accumulate_rows, "CHUNK", CHUNK)
+    monkeypatch.setattr(_sorted_rows, "CHUNK", 4)
+    monkeypatch.setattr(_sorted_rows, "PART", PART)
 
 
 def runs():
-    slots = [3, 0, 0, 1, 1, 3]
+    slots = [3, 0, 0, 3, 0, 3]
     arrays = (jnp.asarray(a, jnp.int32) for a in (KEYS, np.arange(COUNT), slots))
     found = Runs(*arrays, floats(COUNT))
-    assert found.chunks == 3
+    assert found.parts == 3
     return found
 
 
@@ -41,6 +46,17 @@ def whole(launch, kernel):
         kernel(runs(), *operands, ARITHMETIC, launch=launch)
 
 
+def from_zeros(launch, kernel):
+    # No run is cut.
+    uncut = dataclasses.replace(
+        runs(), keys=jnp.asarray(np.arange(COUNT) // 3), slots=jnp.full(6, 3)
+    )
+    starts = jnp.zeros(2 * PART, jnp.int32).at[: COUNT // 3 + 1].set(-1)
+    with arithmetic.wide():
+        like = jax.ShapeDtypeStruct((2 * PART, WIDTH), jnp.float32)
+        kernel(uncut, floats(COUNT, WIDTH), starts, like, ARITHMETIC, launch=launch)
+
+
 def cut(launch, kernel):
     exponents = jnp.zeros((3, WIDTH), jnp.int32)
     with arithmetic.wide():
@@ -50,6 +66,7 @@ def cut(launch, kernel):
 #: Calls of each kernel, with sizes that fill no tile, and several chunks.
 CALLS = {
     scatter_accumulate_rows.add_whole_runs: [whole],
+    scatter_accumulate_rows.add_from_zeros: [from_zeros],
     scatter_accumulate_rows.add_cut_runs: [cut],
 }
 

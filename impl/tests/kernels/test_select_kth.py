@@ -31,11 +31,9 @@ def test_a_kernel_writes_every_element(kernel):
 
 
 @pytest.mark.once
-@pytest.mark.parametrize(("dtype", "programs"), [("float32", 2), ("bfloat16", 6)])
-def test_a_row_that_fits_no_registers_is_shared(monkeypatch, dtype, programs):
-    monkeypatch.setattr(select_kth, "_LANE_BYTES", 4)
-    monkeypatch.setattr(select_kth, "_PROGRAMS", programs)
-    x, ranks = numbers(2, 9000, dtype), jnp.asarray([4000, 8000], jnp.int32)
+def test_rows_are_shared_where_a_sample_finds_nothing(monkeypatch):
+    monkeypatch.setattr(select_kth, "_PROGRAMS", 6)
+    x, ranks = numbers(2, 9000), jnp.asarray([4000, 8000], jnp.int32)
     expected = lowerings.ordered_xla(x[:, :, None], ranks[:, None, None]).reshape(-1)
-    first = select_kth.first_position(x, ranks, launch=Launch(True, 3))
+    first = select_kth.by_digits(x, ranks, launch=Launch(True, 3))
     assert first.tolist() == expected.tolist()

@@ -36,3 +36,23 @@ def test_kept_products_are_added_in_tap_order():
         ]
         expected = oracles.taps(np.moveaxis(np.stack(terms), 2, 1))
         assert bits(call(image, weights)[:, output]) == bits(expected)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("inputs", [2, 32])
+def test_gradients_over_several_blocks_and_products_are_exact(inputs, monkeypatch):
+    # Sums of small whole numbers are the same in every order.
+    monkeypatch.setattr(convolution, "_COLUMNS", 20_000)
+    window = ConvolutionWindow((65, 72), (33, 36), (5, 5), (2, 2), (1, 1), (2, 2), 2)
+    rng = np.random.default_rng(0)
+    whole = [
+        rng.integers(-4, 5, shape).astype(np.float32)
+        for shape in ((2, 2 * inputs, 65, 72), (2, 4, 33, 36), (4, inputs, 5, 5))
+    ]
+    image, result, weights = whole
+    assert convolution._images_per_block(2, window) == 1
+    for role, operands in (("weights", (image, result)), ("image", (result, weights))):
+        params = {"role": role, "window": window, "precision": "highest"}
+        found = jax.jit(lambda *a, p=params: convolution.ordered_xla(*a, **p))(*operands)
+        expected = convolution.atomic_xla(*operands, **params)
+        assert bits(found) == bits(expected)

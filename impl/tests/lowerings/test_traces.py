@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.interpreters import mlir
 
 import impl
+from impl._core.jax_internals import Primitive
+from impl._core.jax_internals.lowering import Traced
 from impl._lowerings import _traces
 
 
@@ -62,3 +66,39 @@ def test_the_equations_become_those_of_the_caller() -> None:
     make, _ = _maker()
     jaxpr = jax.make_jaxpr(_traces.traced_once(make, value=2.0))(jnp.ones(3))
     assert [str(equation.primitive) for equation in jaxpr.eqns] == ["mul"]
+
+
+def _lowered(function: Any, *arrays: Any) -> str:
+    """Returns the program of a primitive that has the rule of a function."""
+    primitive = Primitive("test_traced")
+    primitive.def_abstract_eval(lambda *avals: avals[0])
+    rule = Traced(function).rule(multiple_results=False)
+    mlir.register_lowering(primitive, rule)
+    for _ in range(2):  # Each program has an equation of its own.
+        text = jax.jit(functools.partial(primitive.bind)).lower(*arrays).as_text()
+    return text
+
+
+def test_a_rule_lowers_kept_equations_without_a_call() -> None:
+    traced: list[Any] = []
+
+    def run(x: Any) -> Any:
+        traced.append(x)
+        return x * np.arange(3, dtype=np.float32)
+
+    text = _lowered(run, jnp.ones(3))
+    assert len(traced) == 1
+    assert "stablehlo.multiply" in text
+    assert "call" not in text
+
+
+def test_a_rule_keeps_no_equations_that_have_effects() -> None:
+    traced: list[Any] = []
+
+    def run(x: Any) -> Any:
+        traced.append(x)
+        jax.debug.callback(lambda _: None, x)
+        return x
+
+    assert "custom_call" in _lowered(run, jnp.ones(3))
+    assert traced

@@ -1,11 +1,13 @@
 """Data-parallel programs on 1, 2, 4 and 8 devices; ``impl/tests/exact/test_devices`` runs it."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import impl
@@ -78,6 +80,44 @@ def test_gradients_of_parameters(rng):
     assert_equal([on(n, inside, params, x, **options) for n in (1, 4)] + checked)
 
 
+def normed(params, x):
+    """Returns a product, normalized by the statistics of all devices, by the formula of Flax."""
+    x = x @ params["w"]
+    mean, square = lax.pmean((x.mean(0), (x**2).mean(0)), "d")
+    return (x - mean) * lax.rsqrt(square - mean**2 + 1e-5) * params["scale"]
+
+
+def mean_inside(params, x):
+    return lax.pmean(jnp.mean(normed(params, x) ** 3), "d")
+
+
+def gradients_of_batch_norm(rng, *, inside, check):
+    """Returns the gradients on 1 and 8 devices, with the mean in or outside of ``shard_map``."""
+    params = {"w": rng.normal(size=(3, 4)), "scale": rng.normal(size=4)}
+    params = jax.tree.map(jnp.float32, params)
+    x = jnp.float32(rng.normal(size=(64, 3)))
+    options = {"specs": (P(), P("d")), "check": check}
+
+    def loss(count, params):
+        if inside:
+            return on(count, mean_inside, params, x, **options)
+        return jnp.mean(on(count, normed, params, x, out=P("d"), **options) ** 3)
+
+    return [jax.jit(jax.grad(functools.partial(loss, n)))(params) for n in (1, 8)]
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_batch_norm_has_the_gradient_of_one_device(rng, inside):
+    assert_equal(gradients_of_batch_norm(rng, inside=inside, check=True))
+
+
+def test_batch_norm_without_check_vma_shows_the_number_of_devices(rng):
+    one, eight = gradients_of_batch_norm(rng, inside=False, check=False)
+    np.testing.assert_allclose(one["w"], eight["w"], 1e-3, 1e-5)
+    # docs/not-covered.md says so, and has to change if this does.
+    assert (np.asarray(one["w"]) != np.asarray(eight["w"])).any()
+
+
 def test_micro_batches(rng):
     params, x = network(rng)
 
@@ -106,6 +146,22 @@ def test_a_network_whose_weights_are_cut_has_the_bits_of_the_whole(rng):
     specs = (P("d"), P(None, "m"), P("m"))
     options = {"shape": (2, 4), "names": ("d", "m"), "out": P("d")}
     assert_equal([jax.jit(layers)(x, a, b), on(8, cut, x, a, b, specs=specs, **options)])
+
+
+def test_the_gradient_of_a_kernel_with_groups(rng):
+    # XLA's own partitioner adds its terms as often as there are devices along the other axis.
+    images, kernel = (jnp.asarray(rough(rng, shape)) for shape in ((4, 4, 7), (4, 1, 3)))
+
+    def loss(images, kernel):
+        result = lax.conv_general_dilated(images, kernel, (1,), "SAME", feature_group_count=4)
+        return jnp.sum(result)
+
+    def on_mesh(*shape):
+        devices = np.array(jax.devices()[: np.prod(shape)]).reshape(shape)
+        placed = jax.device_put(images, NamedSharding(Mesh(devices, ("d", "m")), P("d")))
+        return jax.jit(jax.grad(loss, 1))(placed, kernel)
+
+    assert_equal([on_mesh(1, 1), on_mesh(2, 4)])
 
 
 def test_the_extremes_of_devices():

@@ -9,6 +9,7 @@ from conformance.machine_code.costs.budgets import Excess
 from conformance.machine_code.costs.case import Budget, CostCase
 from conformance.machine_code.costs.measured import CaseCost
 from conformance.machine_code.device_programs import DeviceProgram, Dimensions
+from conformance.machine_code.hlo_costs import Cost, Launch
 from conformance.tests.machine_code.programs import CUB_SORT, LOOP
 
 #: The program of ``LOOP`` without its loop, as it would be after the loop was removed.
@@ -71,6 +72,21 @@ def test_the_mode_off_may_cost_no_more_than_plain_jax():
     assert failures(LOOP.replace(FUSED, ""), Budget(), off=STRAIGHT, plain=STRAIGHT) == []
     (failure,) = failures(STRAIGHT, Budget(), off=COPIED, plain=STRAIGHT)
     assert failure.startswith("f-8 for h200, the mode off: 2.00 of the estimated time of plain JAX")
+
+
+def test_a_kernel_that_spills_exceeds_the_budget():
+    launch = Launch("call", "Pallas", Cost(1, 64), note="scan_ordered_tiles")
+    kernels = [measured.Kernel(registers=32, spilled=number) for number in (0, None, 3064)]
+    side = dataclasses.replace(cost(STRAIGHT).sides["on"], parts=((launch, kernels[0]),))
+    one = CaseCost("f-8", "h200", {"on": side}, {}, 0.0)
+    assert list(budgets.failures(CASE, one, ())) == []
+    side = dataclasses.replace(side, parts=tuple((launch, kernel) for kernel in kernels))
+    one = dataclasses.replace(one, sides={"on": side})
+    (failure,) = budgets.failures(CASE, one, ())
+    assert "3,064 bytes that a thread spills, and the budget is 0" in failure
+    assert "3,064 bytes, 32 registers: scan_ordered_tiles" in failure
+    assert list(budgets.failures(CASE, one, [Excess("f-8", "spilled", "a reason", 3064)])) == []
+    assert len(list(budgets.failures(CASE, one, [Excess("f-8", "spilled", "a", 3000)]))) == 1
 
 
 def test_a_kernel_loads_at_most_twice_what_the_library_does_for_each_product():

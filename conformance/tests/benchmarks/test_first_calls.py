@@ -1,0 +1,40 @@
+"""Tests of what first calls take, against budgets."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from conformance.benchmarks import eager_calls, first_calls
+from conformance.benchmarks.eager_calls import Call
+
+pytestmark = [
+    pytest.mark.once,
+    pytest.mark.skipif(
+        jax.__version_info__ >= (0, 11), reason="budgets are of the operations of the oldest JAX"
+    ),
+]
+
+#: A budget beyond this multiple of what its call takes hides that a call becomes slow.
+SLACK = 1.25
+
+
+def test_no_first_call_takes_more_than_its_budget() -> None:
+    budgets = first_calls.budgets()
+    costs = {call.op: first_calls.cost(call) for call in eager_calls.calls()}
+    known = {op: cost for op, cost in costs.items() if cost is not None}
+    assert budgets.keys() == known.keys()
+    exceeded = {op: cost for op, cost in known.items() if cost > budgets[op]}
+    assert not exceeded, "these calls got slower to lower"
+    wide = {op: cost for op, cost in known.items() if budgets[op] > SLACK * cost + 1}
+    assert not wide, "these calls got faster; lower their budgets in first_calls.toml"
+
+
+def test_the_cost_counts_operations_and_functions() -> None:
+    ones = (jnp.ones(3),)
+    assert first_calls.cost(Call("add", lambda x: x + x, None, ones)) == 1
+    once = first_calls.cost(Call("function", jax.jit(jnp.negative), None, ones))
+    assert once == 1 + first_calls.FUNCTION + 1
+    assert first_calls.cost(Call("mask", lambda x: x[np.asarray(x) > 0], None, ones)) is None

@@ -8,6 +8,7 @@ other is refused by name. With the mode off, or another guarantee, JAX's own rul
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -138,6 +139,8 @@ def _computed(name: str, context: Any, operands: Sequence[Any], params: dict[str
     if not flushes and name == "div":
         function = _computed_once(function)
     function = _portable_functions.on_platforms(name, function, platforms)
+    if name == "conv_general_dilated" and _is_misread(context, params):
+        function = functools.partial(function, by_products=True)
     if name in _PLACED:
         function = _placed(function, context, params["dimension_numbers"], is_cpu=not flushes)
     within = lowering.natively(context)
@@ -206,6 +209,26 @@ def _placed(
     place = _place(context, is_cpu=is_cpu)
     has_kernels = lowering.platforms(context) == ("cuda",) and not jax_internals.exports(context)
     return functools.partial(function, place=place, launch=Launch() if has_kernels else None)
+
+
+def _is_misread(context: Any, params: dict[str, Any]) -> bool:
+    """Returns whether XLA may cut a convolution over devices, and then compute another result.
+
+    XLA does so, with plain JAX too, where an image has no more places than there are devices, and
+    where a dilated kernel has fewer. The latter is the cotangent of a strided convolution, in the
+    gradient for its kernel.
+    """
+    if not _partitioning.is_partitioned(context):
+        return False
+    devices = math.inf if jax_internals.exports(context) else shardings.devices_of(context)
+    numbers, dilations = params["dimension_numbers"], params["rhs_dilation"]
+    images, kernel = (aval.shape for aval in context.avals_in)
+    places = (images[dimension] for dimension in numbers.lhs_spec[2:])
+    taps = (kernel[dimension] for dimension in numbers.rhs_spec[2:])
+    return any(
+        image <= devices or (dilation > 1 and size < devices)
+        for image, size, dilation in zip(places, taps, dilations, strict=True)
+    )
 
 
 def _place(context: Any, *, is_cpu: bool) -> scatter.Place:

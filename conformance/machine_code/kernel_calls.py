@@ -212,7 +212,7 @@ def _products(dtype: DTypeLike) -> Iterator[KernelCall]:
 
 
 def _selects() -> Iterator[KernelCall]:
-    # A row that one program holds, and one that programs share.
+    # A row that one program holds, and one that programs share, which is ordered either way.
     for dtype, length in ((jnp.uint8, 50_000), (jnp.float16, 70), (jnp.float64, 5000)):
         inputs = (Shape((3, length), dtype), Shape((3,), jnp.int32))
         for function, ordered in (
@@ -220,8 +220,8 @@ def _selects() -> Iterator[KernelCall]:
             (select_kth.first_position, True),
         ):
             call = functools.partial(function, launch=_LAUNCH)
-            kernel = f"select_kth.{function.__name__}"
-            yield KernelCall(kernel, jnp.dtype(dtype).name, ordered, call, inputs)
+            kernel, is_shared = f"select_kth.{function.__name__}", dtype == jnp.uint8
+            yield KernelCall(kernel, jnp.dtype(dtype).name, ordered or is_shared, call, inputs)
     values, ranks = Shape((2, 50_000), jnp.float32), Shape((2,), jnp.int32)
     call = functools.partial(select_kth.by_digits, launch=_LAUNCH)
     yield KernelCall("select_kth.by_digits", "float32", True, call, (values, ranks))

@@ -233,7 +233,7 @@ def _products(dtype: DTypeLike) -> Iterator[KernelCall]:
 
 
 def _selects() -> Iterator[KernelCall]:
-    # A row that one program holds, and one that programs share.
+    # A row that one program holds, and one that programs share, which is ordered either way.
     for dtype, length in ((jnp.uint8, 50_000), (jnp.float16, 70), (jnp.float64, 5000)):
         inputs = (Shape((3, length), dtype), Shape((3,), jnp.int32))
         for function, ordered in (
@@ -241,16 +241,16 @@ def _selects() -> Iterator[KernelCall]:
             (select_kth.first_position, True),
         ):
             call = functools.partial(function, launch=_LAUNCH)
-            kernel = f"select_kth.{function.__name__}"
-            yield KernelCall(kernel, jnp.dtype(dtype).name, ordered, call, inputs)
+            kernel, is_shared = f"select_kth.{function.__name__}", dtype == jnp.uint8
+            yield KernelCall(kernel, jnp.dtype(dtype).name, ordered or is_shared, call, inputs)
     values, ranks = Shape((2, 50_000), jnp.float32), Shape((2,), jnp.int32)
     call = functools.partial(select_kth.by_digits, launch=_LAUNCH)
     yield KernelCall("select_kth.by_digits", "float32", True, call, (values, ranks))
     for dtype in (jnp.float32, jnp.float64):
-        call = functools.partial(select_kth_sample.first_position, most=4096, launch=_LAUNCH)
+        sampled = functools.partial(select_kth_sample.first_position, most=4096, launch=_LAUNCH)
         inputs = (Shape((2, 50_000), dtype), ranks)
         kernel = "select_kth_sample.first_position"
-        yield KernelCall(kernel, jnp.dtype(dtype).name, True, call, inputs)
+        yield KernelCall(kernel, jnp.dtype(dtype).name, True, sampled, inputs)
     for length, parts in ((5000, 1), (50_000, 7)):
         call = functools.partial(
             sort_top.top_positions, count=16, descending=True, parts=parts, launch=_LAUNCH

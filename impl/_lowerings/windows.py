@@ -29,6 +29,8 @@ from impl._kernels.launch import MAX_ELEMENTS, Launch
 UNROLLED = 16
 #: The most windows that copy another element than the shifted one.
 _FEW_EDGES = 8
+#: The most taps of evenly spaced windows that are slices, which make the program longer.
+_MOST_SLICES = 64
 #: The number of equal windows from which on one is computed and copied.
 _MANY_EQUAL = 4
 #: The most windows of an element whose transpose is read, not scattered, with the mode off too. The
@@ -155,7 +157,7 @@ def _is_even(table: WindowTable) -> bool:
     """Returns whether windows are evenly spaced, and each has all of its few taps."""
     steps = np.diff(table.index, axis=0)
     full = table.weight is None and table.index.size > 0 and bool((table.index >= 0).all())
-    few = table.index.shape[1] <= 2 * UNROLLED
+    few = table.index.shape[1] <= _MOST_SLICES
     return (
         full and few and (not steps.size or bool((steps == steps[0, 0]).all() and steps[0, 0] > 0))
     )

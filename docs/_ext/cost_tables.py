@@ -56,6 +56,8 @@ def of_gpu(path: Path) -> str:
     for each in cost_files.of_benchmarks(path):
         if (ratio := each.times_plain) is not None:
             groups.setdefault(each.label, []).append(ratio)
+    if not groups:
+        return "No program was counted."
     return "\n".join(_gpu_lines(cost_files.read_counts(path), groups))
 
 

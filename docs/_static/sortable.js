@@ -5,9 +5,6 @@ for (const table of document.querySelectorAll("table.sortable")) {
   const heads = [...table.querySelectorAll("thead th")];
   const body = table.querySelector("tbody");
   const text = (line, column) => line.cells[column].textContent.trim();
-  // A phone shows a line as a block, in which each cell has the name of its column.
-  const names = heads.map((head) => head.textContent.trim());
-  for (const line of body.rows) [...line.cells].forEach((cell, n) => (cell.dataset.heading = names[n]));
   heads.forEach((head, column) => {
     const button = document.createElement("button");
     button.type = "button";

@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 
+import cost_tables
 import pictures
 from pictures import costs, evidence, order_trees, orders, sums, themes
 from pictures.order_trees import Example, Fold
@@ -71,6 +72,9 @@ def test_costs_are_read_from_the_reports(tmp_path):
         "one": costs.Line((3.0, 2.0), (2.0, 20 / 15)),
     }
     assert costs.measured()  # The committed report has cases beside PyTorch.
+    assert costs.counted(tmp_path / "absent.json") == {}
+    path.unlink()
+    assert cost_tables.of_gpu(path) == "No program was counted."
 
 
 def test_the_bars_count_every_active_row_of_a_device(monkeypatch):

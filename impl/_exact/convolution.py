@@ -17,6 +17,7 @@ from impl._exact import arithmetic, engines, taps
 from impl._exact import product_grids as grids
 from impl._exact.cuts import Cuts
 from impl._exact.products import result_dtype, unless_finite
+from impl._exact.taps import spread_with_zeros
 
 #: From the operands and the dtype of the result to the convolution.
 Convolve = Callable[[jax.Array, jax.Array, Any], jax.Array]
@@ -282,20 +283,26 @@ def _window_sums(
     lhs_dilation: Sequence[int] | None,
     rhs_dilation: Sequence[int] | None,
 ) -> jax.Array:
-    """Adds float64 integers over the windows of a convolution."""
+    """Adds float64 integers over the windows of a convolution.
+
+    The zeros between and around are written first: XLA's partitioner fails at windows with them.
+    """
 
     def all_dimensions(values: Sequence[Any] | None, default: Any) -> tuple[Any, ...]:
         known = dict(zip(spatial, values, strict=True)) if values is not None else {}
         return tuple(known.get(d, default) for d in range(value.ndim))
 
+    spread = spread_with_zeros(
+        value, all_dimensions(padding, (0, 0)), all_dimensions(lhs_dilation, 1)
+    )
     sums: jax.Array = lax.reduce_window(
-        value,
+        spread,
         np.float64(0),
         lax.add,
         all_dimensions(taps, 1),
         all_dimensions(strides, 1),
-        all_dimensions(padding, (0, 0)),
-        all_dimensions(lhs_dilation, 1),
+        all_dimensions(None, (0, 0)),
+        all_dimensions(None, 1),
         all_dimensions(rhs_dilation, 1),
     )
     return sums

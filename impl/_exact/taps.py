@@ -60,6 +60,31 @@ def convolve(
     return lax.transpose(result, tuple(order.index(d) for d in range(len(order))))
 
 
+def spread_with_zeros(
+    value: jax.Array, padding: Sequence[tuple[int, int]], apart: Sequence[int]
+) -> jax.Array:
+    """Returns an array with zeros between its elements, and then at its borders.
+
+    One step after another, since XLA's partitioner aborts at an interior padding that crops.
+
+    Args:
+        value: The array.
+        padding: The low and the high padding of each dimension; negative ones crop.
+        apart: The distance of neighbours in each dimension.
+    """
+    zero = lax.full((), 0, value.dtype)
+    if any(step > 1 for step in apart):
+        value = lax.pad(value, zero, [(0, 0, step - 1) for step in apart])
+    if any(edge > 0 for edges in padding for edge in edges):
+        value = lax.pad(value, zero, [(max(low, 0), max(high, 0), 0) for low, high in padding])
+    if any(edge < 0 for edges in padding for edge in edges):
+        starts = [max(-low, 0) for low, _ in padding]
+        cut = [max(-high, 0) for _, high in padding]
+        ends = [size - less for size, less in zip(value.shape, cut, strict=True)]
+        value = lax.slice(value, starts, ends)
+    return value
+
+
 @dataclasses.dataclass(frozen=True)
 class Window:
     """How a kernel moves over images; each field has a value for each spatial dimension.
@@ -77,23 +102,11 @@ class Window:
     rhs_dilation: Sequence[int]
 
     def prepared(self, images: jax.Array) -> jax.Array:
-        """Returns images with their zeros between, and at the borders, of three other dimensions.
-
-        One step after another, since XLA's partitioner aborts at an interior padding that crops.
-        """
-        zero = lax.full((), 0, images.dtype)
-        others = [(0, 0, 0)] * 3
-        if any(step > 1 for step in self.lhs_dilation):
-            images = lax.pad(images, zero, [*others, *((0, 0, d - 1) for d in self.lhs_dilation)])
-        if any(edge > 0 for edges in self.padding for edge in edges):
-            edges = ((max(low, 0), max(high, 0), 0) for low, high in self.padding)
-            images = lax.pad(images, zero, [*others, *edges])
-        if any(edge < 0 for edges in self.padding for edge in edges):
-            starts = [0] * 3 + [max(-low, 0) for low, _ in self.padding]
-            cut = [0] * 3 + [max(-high, 0) for _, high in self.padding]
-            ends = [size - less for size, less in zip(images.shape, cut, strict=True)]
-            images = lax.slice(images, starts, ends)
-        return images
+        """Returns images with zeros between and around; their first three dimensions stay."""
+        others = [(0, 0)] * 3
+        return spread_with_zeros(
+            images, [*others, *self.padding], [1] * len(others) + [*self.lhs_dilation]
+        )
 
     def places(self, sizes: Sequence[int], taps: Sequence[int]) -> tuple[int, ...]:
         """Returns the spatial shape of the result, from those of prepared images and the kernel."""

@@ -10,26 +10,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax.numpy as jnp
 
 from impl._core import jax_internals
-from impl._core.jax_internals import Primitive, jaxprs
+from impl._core.jax_internals import jaxprs
 from impl.programs import _linear
+from impl.programs._joined_equations import Names, as_whole, part_p, same_p, whole_p
 from impl.programs._linear import Atom
 from impl.programs._part_rules import TERM, State
 from impl.programs._parts import Flow, state_of
-
-#: The names of mesh axes.
-Names: TypeAlias = tuple[str, ...]
-
-#: An operation on the parts that devices have of its operands, as if one device had them all.
-whole_p = Primitive("samebits_whole")
-#: A value that all devices have, with a type that says so.
-same_p = Primitive("samebits_same")
-#: The part of a value that a device gets of ``reduce_scatter``, where all devices have the value.
-part_p = Primitive("samebits_part")
 
 _PSUMS = frozenset({"psum", "psum_invariant"})
 #: The parameters with the jaxprs of an equation, in the order of ``Flow.bodies``.
@@ -51,24 +42,6 @@ def rewritten(jaxpr: Any, inputs: Sequence[State], sizes: Mapping[str, int]) -> 
         sizes: The size of each mesh axis.
     """
     return _Body(jaxpr, inputs, Flow(frozenset(sizes)), sizes, in_step=True).jaxpr()
-
-
-def _whole(equation: Any, like: Any, axes: Names, free: Names) -> Any:
-    """Returns an equation that computes on parts of operands what another does on them.
-
-    Args:
-        equation: The other.
-        like: One with the same effects.
-        axes: The mesh axes over which what is added is cut.
-        free: Those over which the free dimensions of the right operand of a product are cut.
-    """
-    params = {
-        "name": str(equation.primitive.name),
-        "params": tuple(equation.params.items()),
-        "axis_names": axes,
-        "free_names": free,
-    }
-    return equation.replace(primitive=whole_p, params=params, effects=like.effects)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,7 +175,7 @@ class _Body:
 
     def _add(self, equation: Any) -> None:
         free = self._free_cuts(equation)
-        self._items.append(_whole(equation, equation, (), free) if free else equation)
+        self._items.append(as_whole(equation, equation, (), free) if free else equation)
         self._made_by.update(dict.fromkeys(equation.outvars, equation))
 
     def _free_cuts(self, equation: Any, added: Sequence[str] = ()) -> Names:
@@ -351,7 +324,7 @@ class _Body:
             return out
         out = self._variable(made.outvars[0], over.axes)
         joined = made.replace(invars=operands, outvars=[out])
-        whole = _whole(joined, over.like, tuple(left), self._free_cuts(joined, left))
+        whole = as_whole(joined, over.like, tuple(left), self._free_cuts(joined, left))
         self._items.append(whole)
         self._made_by[out] = whole
         return out

@@ -137,7 +137,10 @@ def _computed(name: str, context: Any, operands: Sequence[Any], params: dict[str
         function = functools.partial(function, flushes=flushes)
     if not flushes and name == "div":
         function = _computed_once(function)
-    function = _portable_functions.on_platforms(name, function, platforms)
+    is_partitioned = _partitioning.is_partitioned(context)
+    function = _portable_functions.on_platforms(
+        name, function, platforms, is_partitioned=is_partitioned
+    )
     if name in _PLACED:
         function = _placed(function, context, params["dimension_numbers"], is_cpu=not flushes)
     within = lowering.natively(context)

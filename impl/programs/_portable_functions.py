@@ -35,7 +35,7 @@ def function(name: str) -> Callable[..., Any]:
 
 
 def on_platforms(
-    name: str, function: Callable[..., Any], platforms: Sequence[str]
+    name: str, function: Callable[..., Any], platforms: Sequence[str], *, is_partitioned: bool
 ) -> Callable[..., Any]:
     """Returns the function of a primitive as some platforms compute it, with the same bits.
 
@@ -43,12 +43,15 @@ def on_platforms(
         name: The name of the primitive.
         function: The function.
         platforms: The platforms that the program is for.
+        is_partitioned: Whether XLA may cut it over devices.
     """
     if name == "dot_general":
         return functools.partial(function, platforms=platforms)
     if name == "conv_general_dilated":
-        # The libraries of devices other than a CPU may compute it by a transform.
-        return functools.partial(function, by_products=arithmetic.are_kept_on(platforms))
+        # The libraries of devices other than a CPU may compute it by a transform. XLA's partitioner
+        # gives wrong values, or ends the process, where it cuts groups or the taps of a kernel.
+        by_products = is_partitioned or arithmetic.are_kept_on(platforms)
+        return functools.partial(function, by_products=by_products)
     return function
 
 

@@ -18,8 +18,9 @@ from jax.interpreters import mlir
 from impl._core.jax_internals import jaxprs, lowering
 from impl._core.numerics import fence
 from impl._exact import arithmetic, convolution, products, scatter, sums
-from impl.programs import _joined_sums, _portable_functions
-from impl.programs._joined_sums import Names
+from impl._lowerings import _partitioning
+from impl.programs import _joined_equations, _joined_sums, _portable_functions
+from impl.programs._joined_equations import Names
 from impl.programs._part_rules import OTHER, State
 
 
@@ -56,7 +57,9 @@ _FUNCTIONS: Mapping[str, Callable[..., jax.Array]] = {
 def _lower_whole(context: Any, *operands: Any, name: str, params: Any, **names: Names) -> Any:
     function: Callable[..., Any] = functools.partial(_FUNCTIONS[name], **dict(params), **names)
     platforms = lowering.platforms(context)
-    function = _portable_functions.on_platforms(name, function, platforms)
+    function = _portable_functions.on_platforms(
+        name, function, platforms, is_partitioned=_partitioning.is_partitioned(context)
+    )
     are_kept = arithmetic.are_kept_on(platforms)
 
     def run(*operands: jax.Array) -> jax.Array:
@@ -67,8 +70,8 @@ def _lower_whole(context: Any, *operands: Any, name: str, params: Any, **names: 
         return rule(lowering.natively(context), *operands)
 
 
-mlir.register_lowering(_joined_sums.whole_p, _lower_whole)
-mlir.register_lowering(_joined_sums.same_p, lambda _, value, **__: [value])
+mlir.register_lowering(_joined_equations.whole_p, _lower_whole)
+mlir.register_lowering(_joined_equations.same_p, lambda _, value, **__: [value])
 
 
 def _part(
@@ -86,7 +89,7 @@ def _lower_part(context: Any, value: Any, *, axis_index_groups: None, **params: 
     return rule(lowering.natively(context), value)
 
 
-mlir.register_lowering(_joined_sums.part_p, _lower_part)
+mlir.register_lowering(_joined_equations.part_p, _lower_part)
 
 
 def with_joined_sums(params: Mapping[str, Any]) -> dict[str, Any]:

@@ -170,9 +170,9 @@ def answer_rows(cells: Sequence[answers.Cell]) -> Iterator[list[str]]:
         condition = f"when {cell.condition}" if cell.condition else "always"
         answer = f"**{cell.word}**. {cell.sentence}{row}"
         found.setdefault((call, condition, _mode(cell), answer), []).append(cell.profile or "")
-    narrower = {call for call, condition, *_ in found if condition.startswith("when")}
+    narrower = {(call, mode) for call, when, mode, _ in found if when.startswith("when")}
     for (call, condition, mode, answer), profiles in found.items():
-        rest = "in all other cases" if call in narrower else "always"
+        rest = "in all other cases" if (call, mode) in narrower else "always"
         when = condition if condition.startswith("when") else rest
         yield [call, when, _under(mode, profiles), answer]
 

@@ -12,8 +12,6 @@ from matplotlib.figure import Figure
 import cost_files
 from pictures.themes import Theme
 
-#: The report of a CPU.
-MEASURED = cost_files.RESULTS / "cpu.json"
 _PEER = "PyTorch, deterministic"
 
 
@@ -35,10 +33,10 @@ class Line:
         return statistics.median(self.ours)
 
 
-def measured(path: Path = MEASURED) -> Mapping[str, Line]:
-    """Returns the times of a report as multiples of PyTorch's, by op, the dearest first."""
+def measured() -> Mapping[str, Line]:
+    """Returns the times of all reports as multiples of PyTorch's, by op, the dearest first."""
     lines: dict[str, list[tuple[float, float | None]]] = {}
-    for each in cost_files.timed(path):
+    for each in (each for path in cost_files.reports() for each in cost_files.timed(path)):
         ours = each.times(_PEER)
         if ours is not None:
             family = each.family
@@ -88,7 +86,7 @@ def _sorted(lines: Mapping[str, Sequence[tuple[float, float | None]]]) -> Mappin
 
 def _description(lines: Mapping[str, Line], unit: str) -> str:
     texts = ", ".join(f"{name} {line.middle:.2g}" for name, line in lines.items())
-    return f"Medians of the ordered path, as multiples of {unit}: {texts}"
+    return f"Medians of the ordered path, as multiples of {unit}: {texts or 'no figure is kept'}"
 
 
 def _draw(lines: Mapping[str, Line], label: str, theme: Theme) -> Figure:
@@ -105,7 +103,7 @@ def _draw(lines: Mapping[str, Line], label: str, theme: Theme) -> Figure:
     axes.plot([], [], "D", color=theme.peer, markersize=4, label="plain JAX: each case")
     axes.axvline(1, color=theme.ink, linewidth=1)
     axes.set_yticks(range(len(lines)), list(lines))
-    axes.set_ylim(len(lines) - 0.5, -0.5)
+    axes.set_ylim(max(1, len(lines)) - 0.5, -0.5)  # Without any figure it is empty.
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter("{x:g}")
     axes.set_xlabel(label)

@@ -19,7 +19,7 @@ RANKS = (1, N // 3, N // 2, N)
 
 
 @functools.cache
-def search():
+def compiled():
     launch = Launch(True, 3)
     return jax.jit(
         lambda x, ranks: select_kth_sample.first_position(
@@ -28,19 +28,9 @@ def search():
     )
 
 
-def first_pass():
-    return levels(len(RANKS), N, MOST)[0]
-
-
-def in_few_parts(x):
-    """Elements of which all that are near 0 are in three parts, which have slots for most."""
-    number = np.arange(N) // CHUNK
-    return np.where(number % first_pass().parts < 3, x / 1000, np.copysign(9, x))
-
-
-def not_in_the_sample(x):
-    """Elements of which the sample is the least."""
-    return np.where(np.isin(np.arange(N), first_pass().sampled()), -100, x)
+def search(rows, ranks):
+    with jax.enable_x64(True):  # Without it, no sum of int32 is int64.
+        return compiled()(rows, jnp.asarray(ranks, jnp.int32))
 
 
 #: Rows made of normal numbers.
@@ -79,27 +69,31 @@ def test_what_the_last_pass_leaves_fits_a_program(rows, most):
 def test_the_sample_finds_the_first_of_any_rank(name):
     x = ROWS[name](np.random.default_rng(0).standard_normal(N)).astype(np.float32)
     rows = np.broadcast_to(x, (len(RANKS), N))
-    found = search()(rows, jnp.asarray(RANKS, jnp.int32))
+    found = search(rows, RANKS)
     assert found.certain.all()
     want = [oracles.lowest_index(x, rank).item() for rank in RANKS]
     assert found.position.tolist() == want
 
 
-@pytest.mark.parametrize("make", [in_few_parts, not_in_the_sample])
-def test_a_sample_that_misleads_is_known(make):
-    x = make(np.random.default_rng(0).standard_normal(N)).astype(np.float32)
-    rows, ranks = np.broadcast_to(x, (len(RANKS), N)), jnp.full((len(RANKS),), N // 2, jnp.int32)
-    assert not search()(rows, ranks).certain.any()
+def test_a_sample_that_misleads_is_known():
+    (level, *_) = levels(len(RANKS), N, MOST)
+    x = np.random.default_rng(0).standard_normal(N).astype(np.float32)
+    x[level.sampled()] = -100
+    rows = np.broadcast_to(x, (len(RANKS), N))
+    assert not search(rows, [N // 2] * len(RANKS)).certain.any()
 
 
 @pytest.mark.once
-def test_a_sample_that_misleads_decides_of_no_result(monkeypatch):
+def test_neither_a_sample_nor_a_lack_of_slots_decides_of_a_result(monkeypatch):
     n, most = 10_000, 8192
     (level,) = levels(2, n, most)
     monkeypatch.setattr(select_kth, "_LANE_BYTES", 4 * most // 1024)
-    x = np.random.default_rng(0).integers(-90, 90, (2, n)).astype(np.int8)
-    x[1, level.sampled()] = -100
-    found = select_kth.first_position(
-        jnp.asarray(x), jnp.asarray([5, n // 2], jnp.int32), launch=Launch(True, 3)
-    )
-    assert found.tolist() == [oracles.lowest_index(x[0], 5), oracles.lowest_index(x[1], n // 2)]
+    x = np.random.default_rng(0).integers(-90, 90, n).astype(np.int8)
+    misleading = x.copy()
+    misleading[level.sampled()] = -100
+    in_one_part = np.arange(n) // CHUNK % level.parts == 0
+    too_many = np.where(in_one_part, x // 2, np.where(x < 0, -90, 90)).astype(np.int8)
+    find = jax.jit(functools.partial(select_kth.first_position, launch=Launch(True, 3)))
+    for other in (misleading, too_many):
+        found = find(jnp.stack([x, other]), jnp.asarray([5, n // 2], jnp.int32))
+        assert found.tolist() == [oracles.lowest_index(x, 5), oracles.lowest_index(other, n // 2)]

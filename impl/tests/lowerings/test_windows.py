@@ -9,6 +9,7 @@ from impl._lowerings import windows
 from impl.tests.support.bits import assert_same_bits
 
 ROW = WindowTable.of(4, np.arange(4)[:, None])
+EVEN = WindowTable.of(11, 1 + 3 * np.arange(3)[:, None] + [0, 2, 3])
 
 
 def parts(size, number):
@@ -23,6 +24,8 @@ def parts(size, number):
     [
         pytest.param((parts(23, 3), parts(24, 3)), True, id="equal windows are copied"),
         pytest.param((parts(17, 2), ROW, parts(13, 3)), True, id="equal windows of three axes"),
+        pytest.param((parts(24, 4), parts(21, 3)), False, id="even windows"),
+        pytest.param((ROW, EVEN), False, id="even windows that overlap"),
         pytest.param((WindowTable.of(5, [[1], [0], [1], [2], [3], [4], [3]]),), False, id="shift"),
         pytest.param((ROW, WindowTable.of(5, [[3], [4], [-1], [0]])), False, id="short shift"),
         pytest.param((WindowTable.of(5, [[-1]] * 3),), False, id="nothing is read"),

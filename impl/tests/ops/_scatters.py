@@ -2,11 +2,14 @@
 
 import functools
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 import impl
 from impl.testing import lower
 from impl.tests.support import references
+from impl.tests.support.bits import assert_all_same_bits
 from impl.tests.support.numbers import spread
 from impl.tests.support.programs import kernels
 
@@ -105,3 +108,39 @@ def reference(op):
     """Returns the reference of scatter, scatter_add or scatter_reduce."""
     options = {"reduce": "sum"} if op == "scatter_add" else {}
     return functools.partial(references.scattered, **options)
+
+
+def assert_dropped_updates_have_no_gradient(calls):
+    """Requires that updates out of range change no gradient, and have gradients of zero.
+
+    Args:
+        calls: A function of an input of ``SIZE`` rows, an index of rows, and updates, to the
+            results of several calls.
+    """
+    rng = np.random.default_rng(0)
+    input = rng.standard_normal((SIZE, 2)).astype(np.float32)
+    updates = rng.standard_normal((len(INDEX), 2)).astype(np.float32)
+
+    @jax.jit
+    def gradients(index, updates):
+        outs, pullback = jax.vjp(lambda x, u: calls(x, index, u), input, updates)
+        return pullback([jnp.ones_like(out) for out in outs])
+
+    of_input, of_updates = gradients(INDEX, updates)
+    assert not np.asarray(of_updates)[~IN_RANGE].any()
+    want = gradients(INDEX[IN_RANGE], updates[IN_RANGE])
+    np.testing.assert_allclose(of_input, want[0], rtol=1e-5)
+    np.testing.assert_allclose(np.asarray(of_updates)[IN_RANGE], want[1], rtol=1e-5)
+
+
+def assert_wide_indices_are_dropped(results_and_references):
+    """Requires that an index which int32 cannot hold is dropped, and not narrowed first.
+
+    Args:
+        results_and_references: A function of an input, an index, updates, and which of them are in
+            range, to results and references.
+    """
+    updates = np.array([[8.0, 8], [2, 2], [8, 8]])
+    with jax.enable_x64(True):
+        results = results_and_references(np.ones((3, 2)), WIDE, updates, WIDE == 1)
+    assert_all_same_bits(*results)

@@ -9,22 +9,17 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests.ops._bad_values import ONE, M, V, at
+from impl.tests.ops._bad_values import at
 from impl.tests.ops._scatters import (
-    IN_RANGE,
-    INDEX,
     SHAPES,
-    SIZE,
-    WIDE,
     assert_unique_indices_need_no_order,
     drawn,
 )
 from impl.tests.support import references
-from impl.tests.support.bits import assert_all_same_bits, assert_same_bits, bits
+from impl.tests.support.bits import assert_same_bits, bits
 from impl.tests.support.lowerings import LOWERINGS
-from impl.tests.support.numbers import small, spread, whole
+from impl.tests.support.numbers import small, spread
 from impl.tests.support.programs import run_together
-from impl.tests.support.refusals import BadArguments, Call
 from impl.tests.support.sums import in_order
 from impl.tests.support.values import assert_reference_is_pytorch, assert_values
 
@@ -368,83 +363,3 @@ def test_integers_are_differentiated_through():
     gradient = jax.jit(jax.grad(function))(jnp.ones(6), jnp.arange(6))
     assert gradient.dtype == np.float32
     assert gradient[5] == 10
-
-
-# Bad arguments of index_reduce, and indices that are out of range.
-
-I = ONE  # noqa: E741
-S = np.ones(1, np.float32)
-PAIR = np.ones((2, 2), np.float32)
-CALLS: list[Call] = [
-    ("index_reduce", (V, 0, I, S, "sum"), {}, RuntimeError, "'prod', 'mean', 'amax', 'amin', but"),
-    ("index_reduce", (V, 0, I, S, 1), {}, TypeError, "'reduce' must be str"),
-    ("index_reduce", (V, 0, I, S, "mean"), {"include_self": None}, TypeError, "must be bool"),
-    ("index_reduce", (V, 0, at(3), S, "mean"), {}, IndexError, "index 3 is out of bounds"),
-    ("index_reduce", (M, 0, at(0, -1), PAIR, "amax"), {}, IndexError, "index -1 is out of"),
-    ("index_reduce", (V, 0, I[None], S, "prod"), {}, IndexError, "to be a vector, but got dim: 2"),
-    ("index_reduce", (V, 0, I, PAIR[0], "prod"), {}, RuntimeError, "Number of indices (1)"),
-    ("index_reduce", (M, 0, I, S, "prod"), {}, RuntimeError, "source.shape = [1]"),
-    ("index_reduce", (V, 0, I, S.astype(np.int32), "prod"), {}, RuntimeError, "the same dtype"),
-]
-UNLIKE_TORCH: list[Call] = [
-    ("index_reduce", (V, 0, I, S, "mean"), {"unique_indices": 1}, TypeError, "unique_indices"),
-]
-
-
-class TestBadArguments(BadArguments):
-    calls = CALLS
-    unlike_torch = UNLIKE_TORCH
-
-
-#: The keywords of some reductions.
-SOME = [KEYWORDS[3], KEYWORDS[5], KEYWORDS[0]]
-
-
-def results_and_references(x, index, source, in_range):
-    """Returns some reductions for traced arrays, and those of the indices in range.
-
-    The arrays hold whole numbers, for which a reference has the bits of every order.
-    """
-    results = jax.jit(lambda x, i, s: [impl.index_reduce(x, 0, i, s, **o) for o in SOME])
-    wanted = [
-        references.scattered(x, 0, index[in_range], source[in_range], **options).astype(x.dtype)
-        for options in SOME
-    ]
-    return results(x, index, source), wanted
-
-
-@pytest.mark.usefixtures("path")
-def test_updates_out_of_range_are_dropped():
-    rng = np.random.default_rng(0)
-    input, source = whole(rng, (SIZE, 2)), whole(rng, (len(INDEX), 2))
-    assert_all_same_bits(*results_and_references(input, INDEX, source, IN_RANGE))
-
-
-@complete
-@pytest.mark.parametrize("name", ["native", "seed 1"])
-def test_a_wide_index_is_not_narrowed_first(name):
-    source = np.array([[8.0, 8], [2, 2], [8, 8]])
-    with LOWERINGS[name](), jax.enable_x64(True):
-        results = results_and_references(np.ones((3, 2)), WIDE, source, WIDE == 1)
-    assert_all_same_bits(*results)
-
-
-@complete
-def test_gradients_of_dropped_updates_are_zero():
-    rng = np.random.default_rng(0)
-    input = rng.standard_normal((SIZE, 2)).astype(np.float32)
-    updates = rng.standard_normal((len(INDEX), 2)).astype(np.float32)
-
-    @jax.jit
-    def gradients(i, s):
-        def calls(x, s):
-            return [impl.index_reduce(x, 0, i, s, **options) for options in SOME]
-
-        outs, pullback = jax.vjp(calls, input, s)
-        return pullback([jnp.ones_like(out) for out in outs])
-
-    of_input, of_source = gradients(INDEX, updates)
-    assert not np.asarray(of_source)[~IN_RANGE].any()
-    want = gradients(INDEX[IN_RANGE], updates[IN_RANGE])
-    np.testing.assert_allclose(of_input, want[0], rtol=1e-5)
-    np.testing.assert_allclose(np.asarray(of_source)[IN_RANGE], want[1], rtol=1e-5)

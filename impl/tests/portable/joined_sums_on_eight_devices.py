@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import impl
@@ -146,6 +146,22 @@ def test_a_network_whose_weights_are_cut_has_the_bits_of_the_whole(rng):
     specs = (P("d"), P(None, "m"), P("m"))
     options = {"shape": (2, 4), "names": ("d", "m"), "out": P("d")}
     assert_equal([jax.jit(layers)(x, a, b), on(8, cut, x, a, b, specs=specs, **options)])
+
+
+def test_the_gradient_of_a_kernel_with_groups(rng):
+    # XLA's own partitioner adds its terms as often as there are devices along the other axis.
+    images, kernel = (jnp.asarray(rough(rng, shape)) for shape in ((4, 4, 7), (4, 1, 3)))
+
+    def loss(images, kernel):
+        result = lax.conv_general_dilated(images, kernel, (1,), "SAME", feature_group_count=4)
+        return jnp.sum(result)
+
+    def on_mesh(*shape):
+        devices = np.array(jax.devices()[: np.prod(shape)]).reshape(shape)
+        placed = jax.device_put(images, NamedSharding(Mesh(devices, ("d", "m")), P("d")))
+        return jax.jit(jax.grad(loss, 1))(placed, kernel)
+
+    assert_equal([on_mesh(1, 1), on_mesh(2, 4)])
 
 
 def test_the_extremes_of_devices():

@@ -56,10 +56,10 @@ def test_every_op_takes_the_path_that_its_row_states(taken):
     assert {is_kept for _, is_kept in rows} == {True, False}
 
 
-@pytest.mark.once
-def test_on_eight_devices():
+def test_on_eight_devices(pytestconfig):
     # XLA contracts a product with a sum from this level on.
-    eight_devices.run(Path(__file__).with_name("ops_on_eight_devices.py"), level=1)
+    file = Path(__file__).with_name("ops_on_eight_devices.py")
+    eight_devices.run(file, level=1, marks=pytestconfig.option.markexpr)
 
 
 def test_a_path_of_primitives_is_refused_for_other_floats():

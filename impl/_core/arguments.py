@@ -236,10 +236,11 @@ def within(values: npt.NDArray[Any], low: int, end: int) -> bool:
         # Less than the half of a microsecond, where NumPy takes one or two.
         few = values.ravel().tolist()
         return not few or (min(few) >= low and max(few) < end)
-    if values.dtype.kind == "i" and values.dtype.isnative and -low <= np.iinfo(values.dtype).max:
+    dtype = values.dtype
+    if dtype.kind == "i" and dtype.isnative and -low < 1 << (8 * dtype.itemsize - 1):
         # A number below ``low`` is a large one here, so that one reduction does the work of two.
         above = np.subtract(values, low) if low else values
-        unsigned = above.view(f"u{values.dtype.itemsize}")
+        unsigned = above.view(f"u{dtype.itemsize}")
         return bool(np.maximum.reduce(unsigned, axis=None) < end - low)
     least, most = np.minimum.reduce(values, axis=None), np.maximum.reduce(values, axis=None)
     return bool(least >= low and most < end)

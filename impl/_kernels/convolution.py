@@ -117,6 +117,10 @@ def _weights(x: jax.Array, y: jax.Array, window: ConvolutionWindow, **options: A
     columns, rows = x.shape[1] // groups, y.shape[1] // groups
     images, inputs = _channels_last(x, groups)
     results, outputs = _channels_last(y, groups)
+    # Terms are positions, so that wide loads read results with their channels first too, if whole
+    # loads fill each channel.
+    as_they_are = padding_of(window.positions, y.dtype) == 0
+    results = y if as_they_are else results
     sizes = (groups, outputs, taps * inputs, n * window.positions)
     part = part_of(*sizes, x.dtype)
 
@@ -124,6 +128,10 @@ def _weights(x: jax.Array, y: jax.Array, window: ConvolutionWindow, **options: A
         group: jax.Array, row: jax.Array, number: jax.Array | int, term: jax.Array
     ) -> tuple[jax.Array, Any]:
         position = number * part + term
+        if as_they_are:
+            image, position = _divided(position, window.positions)
+            channel = image * (groups * rows) + group * rows + row
+            return channel * window.positions + position, below(row, rows)
         return position * (groups * outputs) + group * outputs + row, below(row, outputs)
 
     def image_at(

@@ -124,7 +124,8 @@ class _Totals(NamedTuple):
 
     def reduced(self) -> tuple[jax.Array, ...]:
         """Returns the numbers of all lanes."""
-        below, lows, highs = (jnp.sum(each) for each in (self.below, self.lows, self.highs))
+        counts = (self.below, self.lows, self.highs)
+        below, lows, highs = (jnp.sum(each, dtype=jnp.int32) for each in counts)
         firsts = (jnp.min(each) for each in (self.first_low, self.first_high))
         return (below, lows, self.between, highs, *firsts)
 
@@ -306,7 +307,8 @@ class _Search:
                 if before is not None:
                     wanted = from_low & (keys <= high)
                     position = self.launch.load(sources[1].at[offset], mask=wanted, other=0)
-                rising = jnp.cumsum(between.astype(jnp.int32).reshape(-1)).reshape(between.shape)
+                ones = between.astype(jnp.int32).reshape(-1)
+                rising = jnp.cumsum(ones, dtype=jnp.int32).reshape(between.shape)
                 slot = totals.between + rising - 1
                 kept = between & (slot < level.capacity)
                 self.launch.store_some(keys_ref, first + slot, keys, kept)

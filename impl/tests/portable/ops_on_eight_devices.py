@@ -1,5 +1,6 @@
-"""Scans, selections and windows on 1, 2, 4 and 8 devices; ``test_ops`` runs it.
+"""Scans, selections, windows and convolutions on 1, 2, 4 and 8 devices.
 
+``test_ops`` runs it.
 A product is fused into the arrays and the cotangents. The axis of the op is cut, or another one.
 Every release cuts the axis of the op.
 """
@@ -111,3 +112,30 @@ def test_the_bits_are_those_of_one_device(count, axes, scope):
     for name in shared.keys() - ({"logcumsumexp"} if scope != "portable" else set()):
         for position, (result, wanted) in enumerate(zip(shared[name], alone[name], strict=True)):
             assert_same_bits(result, wanted, f"{name} [{position}]")
+
+
+def strided(image, kernel):
+    """Convolves twice; the second image has fewer places than there are devices."""
+    numbers = ("NWC", "WIO", "NWC")
+    for _ in range(2):
+        image = jax.lax.conv_general_dilated(
+            jnp.sin(image), kernel, (2,), "SAME", dimension_numbers=numbers
+        )
+    return image
+
+
+def test_a_convolution_of_fewer_places_than_devices():
+    # XLA computes something else here without a word, in plain JAX too.
+    image, kernel = rough(RNG, (2, 8, 2)), rough(RNG, (3, 2, 2))
+
+    @jax.jit
+    def result_and_gradient(image, kernel):
+        result, pullback = jax.vjp(strided, image, kernel)
+        return result, *pullback(result * SCALE)
+
+    cut = NamedSharding(Mesh(np.array(jax.devices()), ("d",)), P(None, "d"))
+    with impl.deterministic(guarantee="portable"):
+        alone = result_and_gradient(image, kernel)
+        shared = result_and_gradient(jax.device_put(image, cut), kernel)
+    for one, another in zip(alone, shared, strict=True):
+        assert_same_bits(np.asarray(another), np.asarray(one))

@@ -247,10 +247,10 @@ def _selects() -> Iterator[KernelCall]:
     call = functools.partial(select_kth.by_digits, launch=_LAUNCH)
     yield KernelCall("select_kth.by_digits", "float32", True, call, (values, ranks))
     for dtype in (jnp.float32, jnp.float64):
-        call = functools.partial(select_kth_sample.first_position, most=4096, launch=_LAUNCH)
+        sampled = functools.partial(select_kth_sample.first_position, most=4096, launch=_LAUNCH)
         inputs = (Shape((2, 50_000), dtype), ranks)
         kernel = "select_kth_sample.first_position"
-        yield KernelCall(kernel, jnp.dtype(dtype).name, True, call, inputs)
+        yield KernelCall(kernel, jnp.dtype(dtype).name, True, sampled, inputs)
     for length, parts in ((5000, 1), (50_000, 7)):
         call = functools.partial(
             sort_top.top_positions, count=16, descending=True, parts=parts, launch=_LAUNCH

@@ -130,7 +130,7 @@ def docs(session: nox.Session) -> None:
     # The examples of the pages run while it is built.
     env = {"XLA_FLAGS": CHEAPEST} if "XLA_FLAGS" not in os.environ else {}
     session.run("sphinx-build", *options, "docs", "docs/_build/html", env=env)
-    # Each worker has a browser. The second core is idle at the end of `.ci/run` otherwise.
+    # Each worker has a browser.
     tests = ("docs/tests", "--ignore=docs/tests/test_examples.py")
     session.run("pytest", "-n", "auto", "--dist", "worksteal", *tests)
 

@@ -132,14 +132,15 @@ def tab(browser) -> Callable[..., Tab]:
 @pytest.fixture
 def visit(tab) -> Iterator[Callable[..., "Page"]]:
     """Returns a function that opens an address; in the end no page may have complained."""
-    visited: list[Tab] = []
+    visited: set[Tab] = set()
 
     def opened(
         address: str, width: int = DESKTOP, scheme: Scheme = "light", **options: Any
     ) -> "Page":
-        visited.append(tab(**options))
-        visited[-1].show(address, width, scheme)
-        return visited[-1].page
+        chosen = tab(**options)
+        visited.add(chosen)
+        chosen.show(address, width, scheme)
+        return chosen.page
 
     yield opened
     assert [text for each in visited for text in each.left()] == []

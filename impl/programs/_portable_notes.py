@@ -84,9 +84,9 @@ def _sentences(
         )
     if passed:
         yield (
-            f"A device passes values on at {', '.join(passed)}. A sum of what devices pass on, as a "
-            "ring adds it, is rounded at each of them: a mesh of another size gives other bits. What "
-            "is passed on and not added keeps its bits."
+            f"A device passes values on at {', '.join(passed)}. A sum of what devices pass on, as "
+            "a ring adds it, is rounded at each of them: a mesh of another size gives other bits. "
+            "What is passed on and not added keeps its bits."
         )
     if functions:
         yield (

@@ -11,6 +11,8 @@ from impl.programs._walk import Site
 
 #: Sums over the devices of a ``shard_map``.
 _SUMS = frozenset({"psum", "psum_invariant", "reduce_scatter"})
+#: What passes values on from device to device, which the program may then add.
+_PASSES = "ppermute"
 #: Functions of JAX that consist of other equations from release to release, by the name of their
 #: ``jit``.
 _OTHERWISE = frozenset(
@@ -52,28 +54,39 @@ def portability(name: str, equation: Any) -> spec.Portability | None:
 def notes(sites: Iterable[Site]) -> tuple[str, ...]:
     """Returns what no rule changes: sums of parts, and functions that differ between releases."""
     sums: dict[str, None] = {}
+    passed: dict[str, None] = {}
     functions: dict[str, None] = {}
     for site in sites:
         line = site.lines.user or site.lines.library or "an unknown line"
         if site.name in _SUMS and _has_floats(site):
             sums[line] = None
+        if site.name == _PASSES and _has_floats(site):
+            passed[line] = None
         for part in site.path:
             name = part.rpartition(" ")[2]
             if name in _OTHERWISE:
                 functions[f"{name.lstrip('_')} at {line}"] = None
-    return tuple(_sentences(list(sums), list(functions)))
+    return tuple(_sentences(list(sums), list(passed), list(functions)))
 
 
 def _has_floats(site: Site) -> bool:
     return any("float" in str(operand.aval.dtype) for operand in site.equation.invars)
 
 
-def _sentences(sums: Sequence[str], functions: Sequence[str]) -> Iterable[str]:
+def _sentences(
+    sums: Sequence[str], passed: Sequence[str], functions: Sequence[str]
+) -> Iterable[str]:
     if sums:
         yield (
             f"The sum over devices at {', '.join(sums)} is one with the sums of each device, if "
             "only linear operations are between them: then no bit depends on the mesh. Otherwise "
             "it adds what each device has rounded, and a mesh of another size gives other bits."
+        )
+    if passed:
+        yield (
+            f"A device passes values on at {', '.join(passed)}. A sum of what devices pass on, as "
+            "a ring adds it, is rounded at each of them: a mesh of another size gives other bits. "
+            "What is passed on and not added keeps its bits."
         )
     if functions:
         yield (

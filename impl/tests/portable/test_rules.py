@@ -117,15 +117,18 @@ def test_the_audit_points_at_sums_of_parts_and_at_what_releases_write_otherwise(
 
     def program(x):
         def local(x):
-            return lax.psum(x.sum(), "data"), lax.psum(1, "data")
+            passed = lax.ppermute(x, "data", [(0, 0)])
+            return lax.psum((x + passed).sum(), "data"), lax.psum(1, "data")
 
         whole = jax.sharding.PartitionSpec()
         total, _ = jax.shard_map(local, mesh=mesh, in_specs=parts, out_specs=whole)(x)
         return jnp.linspace(0, total, 5), jax.lax.empty((3,), "float32")
 
     report = impl.audit(program)(jnp.ones(4))
-    sums, functions = report.notes
+    sums, passed, functions = report.notes
     assert report.ok
+    assert "A device passes values on" in passed
+    assert f"{HERE}:" in passed
     assert f"{HERE}:" in sums
     assert "a mesh of another size gives other bits" in sums
     assert "linspace at " in functions

@@ -42,6 +42,11 @@ _MAPPED = "shard_map"
 #: Those that are faster where XLA does not partition them.
 _PLACED = frozenset({"scatter-add", "scatter-sub"})
 
+#: Those whose borders XLA of JAX before 0.12 may take from another of them. For two paddings of one
+#: array that devices share, it keeps one border, and forgets which number fills it.
+_BORDERED = frozenset({"pad", "reduce_window_max", "reduce_window_min"})
+_SHARES_BORDERS = jax.__version_info__ < (0, 12)
+
 #: Those whose operands may be scalars, or of length 1 along axes where others are longer.
 _ELEMENTWISE = frozenset({"add", "atan2", "div", "max", "min", "mul", "pow", "rem", "sub"})
 
@@ -60,7 +65,7 @@ def register() -> None:
         _known.add(primitive)
         found = classes.get(primitive.name)
         is_fixed = found is not None and found.answer == "exact" and found.dtypes is None
-        if is_fixed and primitive.name != _MAPPED:
+        if is_fixed and primitive.name not in {_MAPPED, *_BORDERED}:
             continue
         rules = jax_internals.lowering_rules(primitive)
         wrapped = {}
@@ -88,6 +93,8 @@ def _lower(
         return original(context, *operands, **_portable_psum.with_joined_sums(params))
     if name.startswith("samebits_") or isinstance(params.get("decision"), Decision):
         return _own(original, anywhere, context, *operands, **params)
+    if name in _BORDERED and _SHARES_BORDERS and _partitioning.is_partitioned(context):
+        operands = (_with_own_border(context, operands[0]), *operands[1:])
     found = class_of(name, (*context.avals_in, *context.avals_out))
     if found is None or found.answer == "exact" or found.name == _ELSEWHERE:
         return original(context, *operands, **params)
@@ -101,6 +108,18 @@ def _lower(
     if found.of_complex:
         return _of_complex(name, context, operands, params)
     return _computed(name, context, operands, params)
+
+
+def _with_own_border(context: Any, operand: Any) -> Any:
+    """Returns the operand of a padding as an array that no other padding has."""
+    within = shardings.without_shardings(
+        lowering.natively(context).replace(
+            avals_in=context.avals_in[:1], avals_out=context.avals_in[:1]
+        )
+    )
+    with shardings.no_mesh():
+        (fenced,) = mlir.lower_fun(fence, multiple_results=False)(within, operand)
+    return fenced
 
 
 def _own(

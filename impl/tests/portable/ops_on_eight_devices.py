@@ -139,3 +139,22 @@ def test_a_convolution_of_fewer_places_than_devices():
         shared = result_and_gradient(jax.device_put(image, cut), kernel)
     for one, another in zip(alone, shared, strict=True):
         assert_same_bits(np.asarray(another), np.asarray(one))
+
+
+def bordered(x):
+    """Pads one array with several numbers; XLA of JAX before 0.12 takes one border for all."""
+    padded = [jax.lax.pad(x, jnp.float32(fill), [(1, 1, 0)]) * 2 for fill in (0, 3, -jnp.inf)]
+    extremes = [
+        jax.lax.reduce_window(x, unit, reduction, (3,), (1,), "SAME")
+        for unit, reduction in ((-jnp.inf, jax.lax.max), (jnp.inf, jax.lax.min))
+    ]
+    return *padded, *extremes
+
+
+def test_paddings_of_one_array():
+    x = rough(RNG, (24,))
+    cut = NamedSharding(Mesh(np.array(jax.devices()), ("d",)), P("d"))
+    with impl.deterministic(guarantee="portable"):
+        alone, shared = (jax.jit(bordered)(each) for each in (x, jax.device_put(x, cut)))
+    for one, another in zip(alone, shared, strict=True):
+        assert_same_bits(np.asarray(another), np.asarray(one))

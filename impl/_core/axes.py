@@ -116,7 +116,7 @@ def elements_at(values: jax.Array, index: jax.Array) -> jax.Array:
         index: Integers of at least 32 bits, shape [outer or 1, m, inner or 1].
     """
     outer, _, inner = values.shape
-    batch = tuple(axis for axis in (0, 2) if index.shape[axis] > 1)
+    batch = tuple(axis for axis in (0, 2) if index.shape[axis] != 1)
     numbers = jax.lax.GatherDimensionNumbers(
         offset_dims=tuple(axis for axis in (0, 2) if axis not in batch),
         collapsed_slice_dims=(1,),

@@ -40,6 +40,13 @@ def assert_every_element_is_written(kernel, calls):
         assert launch.launched
 
 
+def assert_no_result_has_unwritten_elements(kernel, calls):
+    """Runs calls of a function whose kernels leave elements unwritten that no kernel reads."""
+    for call in calls:
+        filled, zeroed = (call(Launch(True, 1, fill), kernel) for fill in (True, False))
+        assert list(map(bits, filled)) == list(map(bits, zeroed))
+
+
 def floats(*shape):
     return jnp.asarray(spread(np.random.default_rng(shape), shape))
 

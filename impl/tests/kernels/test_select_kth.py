@@ -22,7 +22,11 @@ def find(launch, kernel):
 
 
 #: Calls of each kernel, with sizes that fill no block.
-CALLS = {select_kth.any_position: [find], select_kth.first_position: [find]}
+CALLS = {
+    select_kth.any_position: [find],
+    select_kth.by_digits: [find],
+    select_kth.first_position: [find],
+}
 
 
 @pytest.mark.parametrize("kernel", CALLS, ids=lambda kernel: kernel.__name__)

@@ -11,6 +11,7 @@ from impl._core.sort_keys import as_sortable
 from impl._kernels import select_kth, select_kth_sample
 from impl._kernels._passes import CHUNK, TILE, levels
 from impl._kernels.launch import MAX_ELEMENTS, Launch
+from impl.tests.kernels._unwritten import assert_no_result_has_unwritten_elements
 from spec import oracles
 
 #: The length of rows, and how many elements a program holds.
@@ -46,6 +47,22 @@ ROWS = {
     "regular": lambda x: np.arange(x.size) % 1024,
     "infinite": lambda x: np.where(abs(x) > 1, x * np.inf, x),
 }
+
+
+def find(launch, kernel):
+    x = as_sortable(jnp.asarray(np.random.default_rng(0).integers(-90, 90, (2, 9000)), jnp.int8))
+    with jax.enable_x64(True):
+        found = kernel(x, jnp.asarray([5, 4000], jnp.int32), 8192, launch=launch)
+    assert found.certain.all()
+    return found.position, found.certain
+
+
+CALLS = {select_kth_sample.first_position: [find]}
+
+
+def test_no_slot_is_read_that_was_not_written():
+    (kernel,) = CALLS
+    assert_no_result_has_unwritten_elements(kernel, CALLS[kernel])
 
 
 @pytest.mark.parametrize("rows", [1, 7, 1000])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -56,9 +56,13 @@ def _index_add(destinations: int, count: int, width: int) -> CostCase:
         "forward",
         lambda x, i, s: impl.index_add(x, 0, i, s),
         (floats(destinations, *widths), ints(count), floats(count, *widths)),
-        lambda x, i, s: x.at[i].add(s),
+        _plain_sum,
         NARROW,
     )
+
+
+def _plain_sum(x: jax.Array, i: jax.Array, s: jax.Array) -> jax.Array:
+    return x.at[i].add(s)
 
 
 def _rows(words: int, tokens: int, width: int) -> Iterator[CostCase]:
@@ -98,42 +102,19 @@ def _others(destinations: int, count: int) -> Iterator[CostCase]:
     """Yields other narrow sums and assignments by index."""
     size = label(destinations, count)
     inputs = (floats(destinations), ints(count), floats(count))
-    yield CostCase(
-        f"scatter_add-{size}",
-        "scatter_add",
-        "forward",
-        lambda x, i, s: impl.scatter_add(x, 0, i, s),
-        inputs,
-        lambda x, i, s: x.at[i].add(s),
-        NARROW,
-    )
-    yield CostCase(
-        f"index_put-accumulate-{size}",
-        "index_put",
-        "forward",
-        lambda x, i, s: impl.index_put(x, (i,), s, accumulate=True),
-        inputs,
-        lambda x, i, s: x.at[i].add(s),
-        NARROW,
-    )
-    yield CostCase(
-        f"scatter_reduce-mean-{size}",
-        "scatter_reduce",
-        "forward",
-        lambda x, i, s: impl.scatter_reduce(x, 0, i, s, "mean"),
-        inputs,
-        None,
-        NARROW,
-    )
-    yield CostCase(
-        f"index_copy-{size}",
-        "index_copy",
-        "forward",
-        lambda x, i, s: impl.index_copy(x, 0, i, s),
-        inputs,
-        lambda x, i, s: x.at[i].set(s),
-        NARROW,
-    )
+    calls: list[tuple[str, Callable[..., Any], Callable[..., Any] | None]] = [
+        ("scatter_add", lambda x, i, s: impl.scatter_add(x, 0, i, s), _plain_sum),
+        (
+            "index_put-accumulate",
+            lambda x, i, s: impl.index_put(x, (i,), s, accumulate=True),
+            _plain_sum,
+        ),
+        ("scatter_reduce-mean", lambda x, i, s: impl.scatter_reduce(x, 0, i, s, "mean"), None),
+        ("index_copy", lambda x, i, s: impl.index_copy(x, 0, i, s), lambda x, i, s: x.at[i].set(s)),
+    ]
+    for name, call, plain in calls:
+        op = name.partition("-")[0]
+        yield CostCase(f"{name}-{size}", op, "forward", call, inputs, plain, NARROW)
     yield CostCase(
         f"gather-backward-{size}",
         "gather",

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from impl._core.jax_internals.shardings import cut_as_the_operands
 from impl._exact import arithmetic, engines
 from impl._exact import product_grids as grids
 from impl._exact.cuts import Cuts
@@ -266,13 +267,14 @@ class _Blocks:
 
 
 def _plain(lhs: jax.Array, rhs: jax.Array, numbers: DimensionNumbers, dtype: Any) -> jax.Array:
-    return lax.dot_general(
+    product = lax.dot_general(
         lhs,
         rhs,
         numbers,
         precision=lax.Precision.HIGHEST if dtype == np.float64 else None,
         preferred_element_type=jnp.dtype(dtype),
     )
+    return cut_as_the_operands(product)
 
 
 def _in_blocks(

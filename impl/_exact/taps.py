@@ -18,6 +18,8 @@ import jax
 import numpy as np
 from jax import lax
 
+from impl._core.jax_internals.shardings import cut_as_the_operands
+
 #: The most products that are written one after another; more are a loop.
 _UNROLLED = 32
 
@@ -200,12 +202,14 @@ class _Call:
             The groups, the batch, the outputs, and the spatial dimensions that remain.
         """
         contracted = tuple(range(2, 2 + summed))
-        result: jax.Array = lax.dot_general(
-            kernel,
-            images,
-            ((contracted, contracted), ((0,), (0,))),
-            precision=lax.Precision.HIGHEST,
-            preferred_element_type=self.dtype,
+        result = cut_as_the_operands(
+            lax.dot_general(
+                kernel,
+                images,
+                ((contracted, contracted), ((0,), (0,))),
+                precision=lax.Precision.HIGHEST,
+                preferred_element_type=self.dtype,
+            )
         )
         return lax.transpose(result, (0, 2, 1, *range(3, result.ndim)))
 

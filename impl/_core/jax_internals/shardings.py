@@ -10,8 +10,9 @@ import jax
 import numpy as np
 from jax._src.core import Primitive
 from jax._src.lib import xla_client  # type: ignore[attr-defined]
+from jax._src.lib.mlir import ir  # type: ignore[attr-defined]
 from jax._src.lib.mlir.dialects import sdy  # type: ignore[attr-defined]
-from jax.interpreters import mlir
+from jax.interpreters import batching, mlir
 
 
 def no_mesh() -> contextlib.AbstractContextManager[Any]:
@@ -86,6 +87,37 @@ mlir.register_lowering(_without_sharding_p, lambda _, value: [value])
 def without_sharding(value: jax.Array) -> jax.Array:
     """Returns ``value`` with a type that has no sharding, inside a ``no_mesh()`` scope."""
     return _without_sharding_p.bind(value)  # type: ignore[no-any-return]  # a primitive is not typed
+
+
+def _cut_as_the_operands(context: Any, value: Any) -> list[Any]:
+    is_exported = context.module_context.lowering_parameters.for_export
+    uses_shardy = jax.config.jax_use_shardy_partitioner  # type: ignore[attr-defined]
+    if is_exported or is_local(context) or devices_of(context) < _DEVICES or not uses_shardy:
+        return [value]
+    forward = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), _FORWARD)
+    return [sdy.PropagationBarrierOp(value, forward).result]
+
+
+#: The least number of devices of a mesh with three axes. Over fewer axes no product was wrong.
+_DEVICES = 8
+#: The direction of Shardy from an operation to those that read its result.
+_FORWARD = 1
+_cut_as_the_operands_p = Primitive("samebits_cut_as_the_operands")
+_cut_as_the_operands_p.def_abstract_eval(lambda aval: aval)
+_cut_as_the_operands_p.def_impl(lambda value: value)
+batching.defvectorized(_cut_as_the_operands_p)
+mlir.register_lowering(_cut_as_the_operands_p, _cut_as_the_operands)
+
+
+def cut_as_the_operands(product: jax.Array) -> jax.Array:
+    """Returns the result of a product, which devices share as they share the operands.
+
+    Without this, Shardy may share it as what reads it does, and XLA's partitioner gives wrong
+    values: over three axes of a mesh, where the axis of a contracted dimension is that of another
+    dimension of the result.
+    """
+    cut: jax.Array = _cut_as_the_operands_p.bind(product)
+    return cut
 
 
 def replicated(value: Any) -> Any:

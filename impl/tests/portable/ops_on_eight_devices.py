@@ -158,3 +158,29 @@ def test_paddings_of_one_array():
         alone, shared = (jax.jit(bordered)(each) for each in (x, jax.device_put(x, cut)))
     for one, another in zip(alone, shared, strict=True):
         assert_same_bits(np.asarray(another), np.asarray(one))
+
+
+#: The shardings of two operands and of the result, for which XLA gives wrong values in plain JAX.
+PRODUCTS = [
+    (P(None, "a"), P("c", None), P(("b", "a"), "c")),
+    (P(None, "b"), P("b", "c"), P(("c", "a"), "b")),
+    (P("b", "c"), P(None, "a"), P(("b", "a"), "c")),
+    (P("c", "a"), P(None, "b"), P("a", ("c", "b"))),
+]
+
+
+@pytest.mark.parametrize("specs", PRODUCTS, ids=str)
+def test_a_product_over_three_axes(specs):
+    mesh = Mesh(np.array(jax.devices()).reshape(2, 2, 2), ("a", "b", "c"))
+    left, right, result = (NamedSharding(mesh, each) for each in specs)
+    a, b = rough(RNG, (8, 8)), rough(RNG, (8, 8))
+
+    def product(a, b):
+        return SCALE * jnp.dot(a * SCALE, b)
+
+    with impl.deterministic(guarantee="portable"):
+        alone = jax.jit(product)(a, b)
+        shared = jax.jit(product, out_shardings=result)(
+            jax.device_put(a, left), jax.device_put(b, right)
+        )
+    assert_same_bits(np.asarray(shared), np.asarray(alone))

@@ -327,8 +327,9 @@ class _Place:
         """Returns whether columns are cut and joined as those that are short.
 
         That takes more instructions, and with one part a thread has the registers for the other.
+        An interpreted kernel has no registers, and XLA takes minutes to compile such columns.
         """
-        return level > 0 and parts > 1
+        return level > 0 and parts > 1 and not self._how.launch.interpret
 
     def running(self, columns: list[Parts], *, before: bool) -> list[Parts]:
         """Returns the running folds of columns; with ``before``, the first is anything."""

@@ -21,10 +21,14 @@ def find(launch, kernel):
     kernel(numbers(3, 70), jnp.asarray([1, 30, 70], jnp.int32), launch=launch)
 
 
+def find_among_bytes(launch, kernel):
+    kernel(numbers(3, 70).astype(jnp.int8), jnp.asarray([1, 30, 70], jnp.int32), launch=launch)
+
+
 #: Calls of each kernel, with sizes that fill no block.
 CALLS = {
     select_kth.any_position: [find],
-    select_kth.by_digits: [find],
+    select_kth.by_digits: [find_among_bytes],
     select_kth.first_position: [find],
 }
 

@@ -103,17 +103,17 @@ def is_partitioned(context: Any) -> bool:
     return jax_internals.exports(context) or shardings.devices_of(context) > 1
 
 
-def as_bits(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
+def as_bits(function: Callable[..., Any]) -> Callable[..., Any]:
     """Returns ``function`` on unsigned integers with the bits of its operands.
 
     To read elements from another device, XLA adds zeros to them, which changes no integer.
 
     Args:
         function: Selects elements of its operands of inexact dtypes, which all have one dtype. The
-            others are indices.
+            others are indices. It returns an array, or several.
     """
 
-    def run(*args: jax.Array) -> jax.Array:
+    def run(*args: jax.Array) -> Any:
         selected = [jnp.issubdtype(arg.dtype, jnp.inexact) for arg in args]
         dtype = next((a.dtype for a, is_one in zip(args, selected, strict=True) if is_one), None)
         if dtype is None or jnp.finfo(dtype).bits < _NARROWEST:
@@ -123,13 +123,15 @@ def as_bits(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
                 [part(a) if is_one else a for a, is_one in zip(args, selected, strict=True)]
                 for part in (jnp.real, jnp.imag)
             )
-            return jax.lax.complex(*(run(*of_part) for of_part in parts))
+            return jax.tree.map(jax.lax.complex, *(run(*of_part) for of_part in parts))
         unsigned = f"uint{jnp.finfo(dtype).bits}"
         bits = (
             jax.lax.bitcast_convert_type(a, unsigned) if is_one else a
             for a, is_one in zip(args, selected, strict=True)
         )
-        return jax.lax.bitcast_convert_type(function(*bits), dtype)
+        return jax.tree.map(
+            lambda result: jax.lax.bitcast_convert_type(result, dtype), function(*bits)
+        )
 
     return run
 

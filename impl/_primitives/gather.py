@@ -81,7 +81,7 @@ def _fill_value(dtype: Any) -> Any:
 
 
 def _lower_as_bits(operand: jax.Array, indices: jax.Array) -> jax.Array:
-    out = _partitioning.as_bits(_lower)(operand, indices)
+    out: jax.Array = _partitioning.as_bits(_lower)(operand, indices)
     if not jnp.issubdtype(operand.dtype, jnp.inexact):
         return out
     inside = (indices >= 0) & (indices < operand.shape[1])

@@ -25,7 +25,7 @@ from impl._kernels.launch import Launch
 from impl._lowerings import _partitioning
 from impl._mode import emulation, modes
 from impl._mode.decide import Decision
-from impl.programs import _portable_functions, _portable_psum, _refusal, _rules, _schedule
+from impl.programs import _moves, _portable_functions, _portable_psum, _refusal, _rules, _schedule
 from impl.programs._portable_operations import OPERATIONS
 
 #: What is lowered by another module: scatters in a fixed order, by ``_rules``.
@@ -65,7 +65,7 @@ def register() -> None:
         _known.add(primitive)
         found = classes.get(primitive.name)
         is_fixed = found is not None and found.answer == "exact" and found.dtypes is None
-        if is_fixed and primitive.name not in {_MAPPED, *_BORDERED}:
+        if is_fixed and primitive.name not in {_MAPPED, *_BORDERED, *_moves.NAMES}:
             continue
         rules = jax_internals.lowering_rules(primitive)
         wrapped = {}
@@ -93,6 +93,8 @@ def _lower(
         return original(context, *operands, **_portable_psum.with_joined_sums(params))
     if name.startswith("samebits_") or isinstance(params.get("decision"), Decision):
         return _own(original, anywhere, context, *operands, **params)
+    if name in _moves.NAMES and _moves.is_shared(context):
+        return _moves.lower(name, context, operands, params)
     if name in _BORDERED and _SHARES_BORDERS and _partitioning.is_partitioned(context):
         operands = (_with_own_border(context, operands[0]), *operands[1:])
     found = class_of(name, (*context.avals_in, *context.avals_out))

@@ -184,3 +184,33 @@ def test_a_product_over_three_axes(specs):
             jax.device_put(a, left), jax.device_put(b, right)
         )
     assert_same_bits(np.asarray(shared), np.asarray(alone))
+
+
+MOVES = {
+    "lookup": lambda x: x[jnp.array([3, 1, 99])],
+    "fills": lambda x: jnp.take(x, jnp.array([2, -40]), axis=0, mode="fill"),
+    "row": lambda x: x[5],
+    "slice": lambda x: x[1:14:4],
+    "split": lambda x: jnp.split(x, [4, 9]),
+    "window": lambda x: jax.lax.dynamic_slice(x, (jnp.int32(3), 0), (3, x.shape[1])),
+    "update": lambda x: jax.lax.dynamic_update_slice(x, x[:3], (4, 0)),
+    "join": lambda x: jnp.concatenate([x, x[:3]]),
+}
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16, jnp.complex64])
+def test_zeros_that_devices_send_keep_their_sign(dtype):
+    x = jnp.asarray(np.where(rough(RNG, (16, 8)) > 0, -0.0, 1.0), dtype)
+    cut = NamedSharding(Mesh(np.array(jax.devices()), ("d",)), P("d"))
+
+    def moved(x):
+        return {name: move(x) for name, move in MOVES.items()}
+
+    with impl.deterministic(guarantee="portable"):
+        alone, shared = jax.jit(moved)(x), jax.jit(moved)(jax.device_put(x, cut))
+    plain = moved(x)
+    for name in MOVES:
+        leaves = (jax.tree.leaves(each[name]) for each in (alone, shared, plain))
+        for one, another, expected in zip(*leaves, strict=True):
+            assert_same_bits(np.asarray(another), np.asarray(one), name)
+            assert_same_bits(np.asarray(one), np.asarray(expected), name)

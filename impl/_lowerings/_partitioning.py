@@ -67,7 +67,7 @@ class Axes:
 
 
 #: The bits of the narrowest float that an unsigned integer stands for.
-_NARROWEST = 8
+NARROWEST = 8
 #: No axis is free: every device computes everything.
 NONE_FREE = Axes("")
 #: XLA partitions the lowering. Its result must not depend on the order of sums.
@@ -116,7 +116,7 @@ def as_bits(function: Callable[..., Any]) -> Callable[..., Any]:
     def run(*args: jax.Array) -> Any:
         selected = [jnp.issubdtype(arg.dtype, jnp.inexact) for arg in args]
         dtype = next((a.dtype for a, is_one in zip(args, selected, strict=True) if is_one), None)
-        if dtype is None or jnp.finfo(dtype).bits < _NARROWEST:
+        if dtype is None or jnp.finfo(dtype).bits < NARROWEST:
             return function(*args)
         if jnp.issubdtype(dtype, jnp.complexfloating):
             parts = (

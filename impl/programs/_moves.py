@@ -39,35 +39,40 @@ NAMES = frozenset(_PRIMITIVES)
 def is_shared(context: Any) -> bool:
     """Returns whether a rule moves floats that several devices may share."""
     dtype = context.avals_in[0].dtype
-    return jnp.issubdtype(dtype, jnp.inexact) and _partitioning.is_partitioned(context)
+    if not jnp.issubdtype(dtype, jnp.inexact) or jnp.finfo(dtype).bits < _partitioning.NARROWEST:
+        return False
+    return _partitioning.is_partitioned(context)
 
 
 def lower(name: str, context: Any, operands: Sequence[Any], params: dict[str, Any]) -> Any:
     """Lowers an operation on floats by that on unsigned integers with the same bits."""
     primitive = _PRIMITIVES[name]
-    function = _FUNCTIONS.get(name, primitive.bind)
-    if name in _FUNCTIONS:
-        function = functools.partial(function, devices=_devices(context))
-    moved = _partitioning.as_bits(functools.partial(function, **params))
-    if params.get("mode") == lax.GatherScatterMode.FILL_OR_DROP:
-        moved = functools.partial(_filled, primitive, params)
+    if name == "gather":
+        moved: Callable[..., Any] = functools.partial(_gather, params)
+    else:
+        function = functools.partial(primitive.bind, **params)
+        if name in _SLICES:
+            function = functools.partial(_SLICES[name], **params, devices=_devices(context))
+        moved = _partitioning.as_bits(function)
     rule = mlir.lower_fun(moved, multiple_results=primitive.multiple_results)
     with shardings.no_mesh():
         return rule(shardings.without_shardings(lowering.natively(context)), *operands)
 
 
-def _filled(
-    gather: Primitive, params: Mapping[str, Any], operand: jax.Array, indices: jax.Array
-) -> jax.Array:
-    """Gathers elements, and a number where an index is out of range."""
+def _gather(params: Mapping[str, Any], operand: jax.Array, indices: jax.Array) -> Any:
+    """Gathers elements; out of range, those of a mode that fills have the bits of a number."""
+    indices = _wide(indices)
+    if params["mode"] != lax.GatherScatterMode.FILL_OR_DROP:
+        return _partitioning.as_bits(functools.partial(lax.gather_p.bind, **params))(
+            operand, indices
+        )
     fill = np.asarray(np.nan if params["fill_value"] is None else params["fill_value"])
 
-    def part(value: jax.Array, number: Any) -> jax.Array:
+    def part(value: jax.Array, number: Any) -> Any:
         of_dtype = np.asarray(number).astype(value.dtype)
         bits = int(of_dtype.view(f"uint{8 * of_dtype.itemsize}"))
-        function = functools.partial(gather.bind, **{**params, "fill_value": bits})
-        result: jax.Array = _partitioning.as_bits(function)(value, _wide(indices))
-        return result
+        function = functools.partial(lax.gather_p.bind, **{**params, "fill_value": bits})
+        return _partitioning.as_bits(function)(value, indices)
 
     if jnp.issubdtype(operand.dtype, jnp.complexfloating):
         return lax.complex(part(lax.real(operand), fill.real), part(lax.imag(operand), fill.imag))
@@ -148,15 +153,9 @@ def _split(value: jax.Array, *, sizes: Sequence[int], axis: int, devices: float)
     return [part(start, end) for start, end in zip([0, *ends], ends, strict=False)]
 
 
-def _gather(value: jax.Array, indices: jax.Array, *, devices: float, **params: Any) -> Any:
-    del devices
-    return lax.gather_p.bind(value, _wide(indices), **params)
-
-
 #: Those that take the number of devices too.
-_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+_SLICES: Mapping[str, Callable[..., Any]] = {
     "dynamic_slice": _dynamic_slice,
-    "gather": _gather,
     "slice": _slice,
     "split": _split,
 }

@@ -42,10 +42,11 @@ _MAPPED = "shard_map"
 #: Those that are faster where XLA does not partition them.
 _PLACED = frozenset({"scatter-add", "scatter-sub"})
 
-#: Those whose borders XLA of JAX before 0.12 may take from another of them. For two paddings of one
-#: array that devices share, it keeps one border, and forgets which number fills it.
-_BORDERED = frozenset({"pad", "reduce_window_max", "reduce_window_min"})
-_SHARES_BORDERS = jax.__version_info__ < (0, 12)
+#: Those whose borders XLA may take from another of them, in JAX before 0.12. For two paddings of
+#: one array that devices share, it keeps one border, and forgets which number fills it.
+_BORDERED = frozenset(
+    {"pad", "reduce_window_max", "reduce_window_min"} if jax.__version_info__ < (0, 12) else ()
+)
 
 #: Those whose operands may be scalars, or of length 1 along axes where others are longer.
 _ELEMENTWISE = frozenset({"add", "atan2", "div", "max", "min", "mul", "pow", "rem", "sub"})
@@ -95,7 +96,7 @@ def _lower(
         return _own(original, anywhere, context, *operands, **params)
     if name in _moves.NAMES and _moves.is_shared(context):
         return _moves.lower(name, context, operands, params)
-    if name in _BORDERED and _SHARES_BORDERS and _partitioning.is_partitioned(context):
+    if name in _BORDERED and _partitioning.is_partitioned(context):
         operands = (_with_own_border(context, operands[0]), *operands[1:])
     found = class_of(name, (*context.avals_in, *context.avals_out))
     if found is None or found.answer == "exact" or found.name == _ELSEWHERE:

@@ -14,6 +14,8 @@ from jax._src.lib.mlir import ir  # type: ignore[attr-defined]
 from jax._src.lib.mlir.dialects import sdy  # type: ignore[attr-defined]
 from jax.interpreters import batching, mlir
 
+from impl._core.jax_internals import exports
+
 
 def no_mesh() -> contextlib.AbstractContextManager[Any]:
     """Returns a scope without a mesh, in which types have no sharding.
@@ -90,9 +92,8 @@ def without_sharding(value: jax.Array) -> jax.Array:
 
 
 def _cut_as_the_operands(context: Any, value: Any) -> list[Any]:
-    is_exported = context.module_context.lowering_parameters.for_export
     uses_shardy = jax.config.jax_use_shardy_partitioner  # type: ignore[attr-defined]
-    if is_exported or is_local(context) or devices_of(context) < _DEVICES or not uses_shardy:
+    if exports(context) or is_local(context) or devices_of(context) < _DEVICES or not uses_shardy:
         return [value]
     forward = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), _FORWARD)
     return [sdy.PropagationBarrierOp(value, forward).result]

@@ -10,6 +10,7 @@ import pytest
 from jax import lax
 
 import impl
+from impl.programs import _difference
 
 SIZES = np.array([1.0, 1e8, -1e8, 3.0, 1e-3, 7.0], np.float32)
 SAME = np.array([0, 0, 0, 0, 1, 1])
@@ -74,7 +75,7 @@ def arguments(**given):
 def run():
     """Returns the difference of ``everything``; each of the two schedules is compiled once."""
     seed = impl.testing.Seed()
-    program = impl.programs._difference._Program
+    program = _difference._Program
 
     @contextlib.contextmanager
     def scope(value):
@@ -98,7 +99,7 @@ def run():
 
     def difference(marks="equations", **given):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(impl.programs._difference, "_Program", Once)
+            patch.setattr(_difference, "_Program", Once)
             runs = scope(1), scope(3)
             return impl.first_difference(everything, arguments(**given), between=runs, marks=marks)
 

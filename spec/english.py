@@ -132,7 +132,8 @@ def phrase(fact: Fact, test: Test) -> str:
 
 def _filled(template: str, values: tuple[FactValue, ...]) -> str:
     plural = "" if values == (1,) else "s"
-    return template.replace("(s)", plural).format(_join(values))
+    code = [f"`{value!r}`" if isinstance(value, str) else str(value) for value in values]
+    return template.replace("(s)", plural).format(_join(code), words=_join([*map(str, values)]))
 
 
 def _call(device: Device | None, direction: Direction) -> str:
@@ -142,6 +143,5 @@ def _call(device: Device | None, direction: Direction) -> str:
     return f"called on {device.english} array" if device else ""
 
 
-def _join(values: tuple[FactValue, ...]) -> str:
-    words = [f"`{value!r}`" if isinstance(value, str) else str(value) for value in values]
+def _join(words: Sequence[str]) -> str:
     return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

@@ -37,6 +37,8 @@ def test_condition(when, device, direction, english):
         ("reduce", ("sum", "mean"), "`reduce` is `'sum'` or `'mean'`"),
         ("reduce", ("sum", "mean", "prod"), "`reduce` is `'sum'`, `'mean'` or `'prod'`"),
         ("reduce", {"not": ("sum", "mean")}, "`reduce` is not `'sum'` or `'mean'`"),
+        ("dtype", ("floating", "complex"), "the dtype is floating or complex"),
+        ("dtype", {"not": ("bool",)}, "the dtype is not bool"),
         ("spatial_ndim", 3, "`input` has 3 spatial dimensions"),
         ("spatial_ndim", 1, "`input` has 1 spatial dimension"),
         ("input_ndim", {"max": 1}, "`input` has at most 1 dimension"),

@@ -177,5 +177,5 @@ def index(rules: spec.Spec) -> str:
     )
     return (
         "# Primitives of JAX\n\nThe rows are about these primitives, of which every program of JAX"
-        f" is made. [JAX's own operations](../primitives.md) groups them by answer.\n\n{table}"
+        f" is made. [Plain JAX under the mode](../primitives.md) groups them by answer.\n\n{table}"
     )

@@ -16,14 +16,12 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from impl import _kernels
 from impl._core.native_scatter import natively
 from impl._core.shard_axes import vary_like
 from impl._exact import grid, rows
 from impl._exact.grid import Digits
-from impl._kernels import scatter_accumulate_rows as kernels
-from impl._kernels._sorted_rows import PART, Runs
 from impl._kernels.launch import Launch
-from impl._kernels.scatter_accumulate_rows import Arithmetic
 from impl._lowerings.scatter_accumulate_chains import sorted_keys, written
 
 #: The least width of rows, and the least number of them, for which a sort costs little.
@@ -76,10 +74,11 @@ def add(
     """
     size, dtype = operand.shape[0], operand.dtype
     total = functools.partial(rows.total, dtype=dtype)
-    arithmetic = Arithmetic(
+    kernels = _kernels.scatter_accumulate_rows
+    arithmetic = kernels.Arithmetic(
         _exponent,
         rows.integers,
-        functools.partial(total, count=PART + 1),
+        functools.partial(total, count=kernels.PART + 1),
         Digits.of(dtype, 1).number,
         subtract,
     )
@@ -87,7 +86,7 @@ def add(
     keys, positions = sorted_keys(keys, size)
     starts = _starts(keys, size)
     slots, owners = _cuts(keys, starts)
-    runs = Runs(
+    runs = kernels.Runs(
         keys,
         positions if sources is None else sources[positions],
         slots,
@@ -125,9 +124,9 @@ def _starts(keys: jax.Array, size: int) -> jax.Array:
 
     For a run that is not cut, it is negated.
     """
-    n = keys.shape[0]
+    n, length = keys.shape[0], _kernels.scatter_accumulate_rows.PART
     is_first = jnp.concatenate([jnp.ones(1, bool), keys[1:] != keys[:-1]])
-    after = jnp.concatenate([keys[PART:], jnp.full(min(PART, n), -1, jnp.int32)])
+    after = jnp.concatenate([keys[length:], jnp.full(min(length, n), -1, jnp.int32)])
     place = jnp.arange(1, n + 1, dtype=jnp.int32)
     return written(keys, is_first, size, jnp.where(after == keys, place, -place))
 
@@ -140,9 +139,10 @@ def _cuts(keys: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
         shape [parts].
     """
     n, size = keys.shape[0], starts.shape[0]
-    part = jnp.arange(-(-n // PART), dtype=jnp.int32)
-    first = part * PART
-    head, tail = keys[first], keys[jnp.minimum(first + PART, n) - 1]
+    length = _kernels.scatter_accumulate_rows.PART
+    part = jnp.arange(-(-n // length), dtype=jnp.int32)
+    first = part * length
+    head, tail = keys[first], keys[jnp.minimum(first + length, n) - 1]
     of_head, of_tail = (starts.at[key].get(mode="fill", fill_value=0) for key in (head, tail))
     comes = (of_head > 0) & (of_head <= first)
     following = jnp.concatenate([head[1:], jnp.full(1, size, jnp.int32)])
@@ -150,7 +150,7 @@ def _cuts(keys: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
     is_one = head == tail
     none = len(part)
     slots = [
-        jnp.where(comes, (of_head - 1) // PART, jnp.where(is_one & goes, part, none)),
+        jnp.where(comes, (of_head - 1) // length, jnp.where(is_one & goes, part, none)),
         jnp.where(goes & ~is_one, part, none),
     ]
     owners = jnp.where(goes & ~(is_one & comes), tail, size + part)

@@ -20,7 +20,9 @@ import numpy as np
 from impl._core.numerics import accumulator
 from impl._kernels import _sorted_rows
 from impl._kernels import pallas as pl
-from impl._kernels._sorted_rows import ROWS, WARP, Program, Runs, columns_of
+from impl._kernels._sorted_rows import PART as PART
+from impl._kernels._sorted_rows import ROWS, WARP, Program, columns_of
+from impl._kernels._sorted_rows import Runs as Runs
 from impl._kernels.launch import Launch
 
 

@@ -20,10 +20,10 @@ from typing import Any, Literal, Protocol, TypeAlias
 import jax
 import jax.numpy as jnp
 
+from impl import _kernels
 from impl._core.convolution_window import ConvolutionWindow
 from impl._core.numerics import accumulator, convert, isolate, product
 from impl._core.shard_axes import vary_like
-from impl._kernels import convolution as kernels
 from impl._kernels.launch import MAX_ELEMENTS, Launch
 from impl._lowerings.matmul import bilinear_by_parts, rounds_operands
 
@@ -166,7 +166,7 @@ def ordered_kernel(
         if role == "weights":
             return run(a[:half], b[:half]) + run(a[half:], b[half:])
         return jnp.concatenate([run(a[:half], b), run(a[half:], b)])
-    return kernels.convolution(
+    return _kernels.convolution.convolution(
         a, b, role=role, window=window, tf32=rounds_operands(precision), launch=launch
     )
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
+from impl import _kernels
 from impl._core.numerics import accumulator, convert
 from impl._core.shard_axes import vary_like
-from impl._kernels import matmul as kernels
 from impl._kernels.launch import MAX_ELEMENTS, Launch
 
 #: The values of jax_default_matmul_precision that let XLA round float32 to fewer bits before it
@@ -62,7 +62,7 @@ def ordered_kernel(a: jax.Array, b: jax.Array, *, precision: str, launch: Launch
         return ordered_xla(a, b, precision=precision)
     if max(a.size, b.size, batch * rows * columns) > MAX_ELEMENTS:
         return _halved(run, a, b)
-    return kernels.matrices(a, b, launch=launch, tf32=rounds_operands(precision))
+    return _kernels.matmul.matrices(a, b, launch=launch, tf32=rounds_operands(precision))
 
 
 def bilinear_by_parts(

@@ -10,10 +10,9 @@ import jax
 import jax.numpy as jnp
 
 import spec
+from impl import _kernels
 from impl._core.numerics import accumulator, convert, isolate, product
 from impl._core.scan_combines import COMBINES, Parts, Product, Running, joined, split
-from impl._kernels import scan as kernels
-from impl._kernels import scan_tiles
 from impl._kernels.launch import MAX_ELEMENTS, Launch
 from impl._lowerings import scan_blocks
 
@@ -98,7 +97,7 @@ def ordered_kernel(
     """Computes the same by kernels, a tile of the array in each program."""
     # Parts of complex numbers: an operand has two, and a recurrence has two operands.
     together = 2 if len(parts) // (2 if by == "affine" else 1) == 2 else 1
-    if not scan_tiles.takes(parts, together=together):
+    if not _kernels.scan_tiles.takes(parts, together=together):
         wide = tuple(convert(part, accumulator(part.dtype)) for part in parts)
         wide = _without_lag(wide, reverse=reverse) if lagged else wide
         out = _whole_arrays(wide, by, reverse=reverse)
@@ -107,7 +106,7 @@ def ordered_kernel(
         parts = tuple(map(isolate, parts))
     # The factors of a recurrence are not a part of its result.
     first = len(parts) // 2 if by == "affine" else 0
-    return scan_tiles.scan(
+    return _kernels.scan_tiles.scan(
         parts,
         _combine(by, parts, launch.product),
         block=block_length(),
@@ -143,5 +142,5 @@ def _atomic_sum(parts: Parts, *, by: Running, launch: Launch) -> Parts:
     del by
     outer, n, inner = parts[0].shape
     rows = jnp.moveaxis(jnp.stack(parts), 2, 3).reshape(-1, n)
-    out = kernels.atomic_carry(rows, launch=launch)
+    out = _kernels.scan.atomic_carry(rows, launch=launch)
     return tuple(jnp.moveaxis(out.reshape(len(parts), outer, inner, n), 3, 2))

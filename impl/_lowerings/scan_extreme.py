@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from impl import _kernels
 from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, convert, highest, lowest
 from impl._core.reductions import ReductionName
 from impl._core.scan_combines import Parts, later_extreme
 from impl._core.sort_keys import sort_keys
-from impl._kernels import scan_tiles
 from impl._kernels.launch import Launch
 from impl._lowerings import scan_blocks
 from impl._lowerings.scan import block_length
@@ -84,9 +84,9 @@ def extreme_kernel(
     """Returns the same by kernels, a tile of the array in each program."""
     # The backend loads no bools. The kernels widen other dtypes.
     parts = (values.astype(jnp.int8) if values.dtype == jnp.bool_ else values,)
-    if values.size == 0 or not scan_tiles.takes(parts):
+    if values.size == 0 or not _kernels.scan_tiles.takes(parts):
         return extreme_xla(values, by=by)
-    extremes, positions = scan_tiles.scan(
+    extremes, positions = _kernels.scan_tiles.scan(
         parts,
         functools.partial(later_extreme, by=by),
         block=block_length(),

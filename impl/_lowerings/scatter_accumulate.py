@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 
 import spec
+from impl import _kernels
 from impl._core.axes import rows_at, rows_of_each, within
 from impl._core.lax_functions import where
 from impl._core.native_scatter import natively
@@ -27,7 +28,6 @@ from impl._core.numerics import accumulator, by_parts, convert, fence, product
 from impl._core.reductions import ADD, Reduction
 from impl._core.replicas import Replicas
 from impl._core.shard_axes import vary_like
-from impl._kernels import scatter_accumulate as kernels
 from impl._kernels.launch import MAX_ELEMENTS, Launch
 from impl._lowerings import scatter_accumulate_chains
 
@@ -237,7 +237,7 @@ def atomic_kernel(
         if jnp.issubdtype(operand.dtype, jnp.integer) and reduction is ADD and not large:
             return _add_integers(operand, indices, values)
         return xla_scatter(reduction, operand, indices, values)
-    return kernels.atomic(
+    return _kernels.scatter_accumulate.atomic(
         operand,
         indices,
         updates,
@@ -289,8 +289,8 @@ def ordered_kernel(
         operand,
         indices,
         updates,
-        functools.partial(kernels.fold_chains, **options),
-        functools.partial(kernels.fold_panels, **options),
+        functools.partial(_kernels.scatter_accumulate.fold_chains, **options),
+        functools.partial(_kernels.scatter_accumulate.fold_panels, **options),
         reduction,
     )
 

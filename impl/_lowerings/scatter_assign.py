@@ -12,11 +12,11 @@ import functools
 import jax
 import jax.numpy as jnp
 
+from impl import _kernels
 from impl._core.axes import elements_at, rows_at, within
 from impl._core.native_scatter import natively
 from impl._core.reductions import MAX
 from impl._core.shard_axes import vary_like
-from impl._kernels import scatter_assign as kernels
 from impl._kernels.launch import MAX_ELEMENTS, Launch
 from impl._lowerings.scatter_accumulate import flat_offsets, xla_scatter
 
@@ -93,7 +93,7 @@ def atomic_kernel(indices: jax.Array, *, size: int, launch: Launch) -> jax.Array
         return initial
     if max(initial.size, indices.size) > MAX_ELEMENTS:
         return atomic_xla(indices, size=size)
-    return kernels.any_writer(indices, size, launch=launch)
+    return _kernels.scatter_assign.any_writer(indices, size, launch=launch)
 
 
 def ordered_kernel(indices: jax.Array, *, size: int, launch: Launch) -> jax.Array:

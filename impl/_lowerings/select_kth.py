@@ -12,10 +12,10 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
+from impl import _kernels
 from impl._core.lax_functions import where
 from impl._core.shard_axes import vary_like
 from impl._core.sort_keys import sort_keys
-from impl._kernels import select_kth as kernels
 from impl._kernels.launch import MAX_ELEMENTS, Launch
 from impl._lowerings._common import axis_to_rows, map_row_blocks
 
@@ -48,13 +48,15 @@ def ordered_xla(values: jax.Array, ranks: jax.Array) -> jax.Array:
 
 def ordered_kernel(values: jax.Array, ranks: jax.Array, *, launch: Launch) -> jax.Array:
     """Returns the lowest position of the element of the given rank."""
-    find = functools.partial(kernels.first_position, launch=launch)
+    find = functools.partial(_kernels.select_kth.first_position, launch=launch)
     return _position_of_kth(values, ranks, find)
 
 
 def atomic_kernel(values: jax.Array, ranks: jax.Array, *, launch: Launch) -> jax.Array:
     """Returns any position of the element of the given rank."""
-    return _position_of_kth(values, ranks, functools.partial(kernels.any_position, launch=launch))
+    return _position_of_kth(
+        values, ranks, functools.partial(_kernels.select_kth.any_position, launch=launch)
+    )
 
 
 def _position_of_kth(values: jax.Array, ranks: jax.Array, find: FindPosition) -> jax.Array:

@@ -14,9 +14,9 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
+from impl import _kernels
 from impl._core.lax_functions import where
 from impl._core.sort_keys import sort_keys
-from impl._kernels import sort_frequent, sort_top
 from impl._kernels.launch import MAX_ELEMENTS, Launch
 from impl._lowerings._common import axis_to_rows, map_row_blocks, rows_to_axis
 
@@ -67,16 +67,16 @@ def argsort_kernel(values: jax.Array, *, count: int, descending: bool, launch: L
     Where these are many it calls ``argsort_xla``, since XLA's own sort is a kernel already.
     """
     size, n = values.size, values.shape[1]
-    many = 2 * count > n or sort_top.parts_of(axis_to_rows(values), count) is None
+    many = 2 * count > n or _kernels.sort_top.parts_of(axis_to_rows(values), count) is None
     if count == 0 or size == 0 or size > MAX_ELEMENTS or many:
         return argsort_xla(values, count=count, descending=descending)
     rows = axis_to_rows(values)
-    find = functools.partial(sort_top.top_positions, descending=descending, launch=launch)
-    parts = sort_top.parts_of(rows, count) or 1
+    find = functools.partial(_kernels.sort_top.top_positions, descending=descending, launch=launch)
+    parts = _kernels.sort_top.parts_of(rows, count) or 1
     positions = find(rows, count, parts=parts)
     while parts > 1:
         left = _at(rows, positions)
-        parts = sort_top.parts_of(left, count) or 1
+        parts = _kernels.sort_top.parts_of(left, count) or 1
         positions = _at(positions, find(left, count, parts=parts))
     keys = sort_keys(_at(rows, positions))
     order = stable_argsort(~keys if descending else keys)
@@ -119,9 +119,9 @@ def most_frequent_kernel(values: jax.Array, *, launch: Launch) -> jax.Array:
     A kernel sorts rows that fit the registers of a program; others take XLA's own sort.
     """
     rows = axis_to_rows(values)
-    if not 0 < values.size <= MAX_ELEMENTS or not sort_frequent.takes(rows):
+    if not 0 < values.size <= MAX_ELEMENTS or not _kernels.sort_frequent.takes(rows):
         return most_frequent_xla(values)
-    return rows_to_axis(sort_frequent.first_position(rows, launch=launch)[:, None], values)
+    return rows_to_axis(_kernels.sort_frequent.first_position(rows, launch=launch)[:, None], values)
 
 
 def stable_argsort(keys: jax.Array) -> jax.Array:

@@ -17,12 +17,12 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
+from impl import _kernels
 from impl._core.axes import rows_at
 from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, by_parts, convert, fence, isolate, product
 from impl._core.shard_axes import vary_like
 from impl._core.window_table import WindowTable
-from impl._kernels import windows as kernels
 from impl._kernels.launch import MAX_ELEMENTS, Launch
 
 #: The number of taps that are unrolled; a loop goes through more, this many at a time.
@@ -249,11 +249,11 @@ def sum_atomic_kernel(
     if jnp.iscomplexobj(values):
         return by_parts(functools.partial(_scatter_parts, tables=tables, launch=launch), values)
     converted = convert(values, accumulator(values.dtype))
-    return convert(kernels.scatter(converted, tables, launch=launch), values.dtype)
+    return convert(_kernels.windows.scatter(converted, tables, launch=launch), values.dtype)
 
 
 def _scatter_parts(parts: jax.Array, *, tables: Tables, launch: Launch) -> jax.Array:
     """Computes the transpose of real and imaginary parts, which a leading axis holds."""
     lanes = parts.reshape(-1, *parts.shape[2:])
-    out = kernels.scatter(lanes, tables, launch=launch)
+    out = _kernels.windows.scatter(lanes, tables, launch=launch)
     return out.reshape(*parts.shape[:2], *out.shape[1:])

@@ -1,13 +1,22 @@
 """What ``import impl`` loads: nothing that most programs do without."""
 
 import json
+import pkgutil
 import subprocess
 import sys
 
 import pytest
 
+import impl._kernels
+
+#: What lowerings for a CPU read too: how a kernel is launched, and by what.
+LAUNCHES = {"launch", "pallas", "triton"}
+#: The files of kernels, which no CPU runs.
+KERNELS = {file.name for file in pkgutil.iter_modules(impl._kernels.__path__)} - LAUNCHES
+
 #: What takes long to import, and the use of it that may load it.
 LATER = [
+    *(f"impl._kernels.{file}" for file in KERNELS),
     "impl.diagnosis",
     "impl.nn.functional",
     "impl.programs._audit",

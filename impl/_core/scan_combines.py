@@ -101,6 +101,14 @@ COMBINES: Mapping[Running, Combine] = MappingProxyType(
 )
 
 
+def fraction(part: jax.Array, total: jax.Array) -> jax.Array:
+    """Returns ``exp(part - total)``, and 0 for a part of minus infinity, whatever the total is."""
+    is_zero = part.real == -jnp.inf
+    # Both operands are masked too. Otherwise the derivative of the unused branch would be NaN.
+    difference = where(is_zero, 0, part) - where(is_zero, 0, total)
+    return where(is_zero, 0, jnp.exp(difference))
+
+
 def later_extreme(earlier: Parts, later: Parts, *, by: ReductionName) -> Parts:
     """Returns the operand whose first part is the extreme; of equal ones, the later.
 

@@ -23,6 +23,7 @@ from impl._core.scan_combines import Parts
 from impl._kernels import _columns
 from impl._kernels import pallas as pl
 from impl._kernels.launch import Launch
+from impl._kernels.scan_source import Source, View
 
 Combine = Callable[[Parts, Parts], Parts]
 Widened = Callable[[jax.typing.DTypeLike], np.dtype[Any]]
@@ -52,7 +53,7 @@ def scan(
     reverse: bool = False,
     positions: bool = False,
     widened: Widened = accumulator,
-    lagged: int = 0,
+    source: Source | None = None,
     together: int = 1,
 ) -> Parts:
     """Computes the blocked scan along the middle axis of [outer, n, inner].
@@ -66,13 +67,14 @@ def scan(
         reverse: Whether to fold from right to left.
         positions: Whether the position of each element is one more part, as int32.
         widened: From the dtype of a part to that in which it is combined.
-        lagged: How many of the parts come one step later than they are stored; the first is 0.
+        source: What is scanned of ``parts``; None for all of them.
         together: How many neighbouring parts one array holds, so that XLA makes them at once.
 
     Returns:
         These parts of the running folds.
     """
-    how = _Scan(combine, block, reverse, results, positions, widened, lagged, together, launch)
+    source = source or Source.of_all(len(parts))
+    how = _Scan(combine, block, reverse, results, positions, widened, source, together, launch)
     return how.run(parts)
 
 
@@ -86,7 +88,7 @@ class _Scan:
     results: tuple[int, ...]
     positions: bool
     widened: Widened
-    lagged: int
+    source: Source
     together: int
     launch: Launch
 
@@ -99,8 +101,9 @@ class _Scan:
 
     def carries(self, members: Parts) -> Parts:
         """Returns what comes before each member of a level; for the first of all, anything."""
+        every = tuple(range(len(members)))
         plain = dataclasses.replace(
-            self, results=tuple(range(len(members))), positions=False, lagged=0, together=1
+            self, results=every, positions=False, source=Source.of_all(len(every)), together=1
         )
         tiles = _Tiles.of(plain, members)
         carries = None if tiles.count == 1 else plain.carries(tiles.totals(members))
@@ -129,7 +132,7 @@ class _Tiles:
     def of(cls, how: _Scan, parts: Parts) -> _Tiles:
         """Returns the tiles of arrays."""
         outer, n, inner = parts[0].shape
-        many = len(parts) + how.positions > 2
+        many = len(how.source.types) + how.positions > 2
         longest = _STEPS_APART if inner > 1 else _STEPS_OF_MANY if many else _STEPS
         steps = max(2, min(pl.next_power_of_2(n), longest))
         groups: list[int] = []
@@ -153,8 +156,7 @@ class _Tiles:
     def totals(self, parts: Parts) -> Parts:
         """Returns the folds of all tiles, of shape [outer, tiles, inner]."""
         shape = (self.shape[0], self.count, self.shape[2])
-        types = [self.how.widened(part.dtype) for part in parts]
-        types += [jnp.dtype(jnp.int32)] * self.how.positions
+        types = map(self.how.widened, self._types(parts))
         out = tuple(jax.ShapeDtypeStruct((math.prod(shape),), dtype) for dtype in types)
         arrays = self._arrays(parts)
 
@@ -175,8 +177,7 @@ class _Tiles:
             carries: What is combined with each tile but the first, of shape [outer, tiles, inner].
             before: Whether the fold of an element ends before it; that of the first is anything.
         """
-        types = [part.dtype for part in parts] + [jnp.dtype(jnp.int32)] * self.how.positions
-        size = math.prod(self.shape)
+        types, size = self._types(parts), math.prod(self.shape)
         out = tuple(jax.ShapeDtypeStruct((size,), types[k]) for k in self.how.results)
         arrays = self._arrays(parts)
 
@@ -191,10 +192,16 @@ class _Tiles:
             carry = place.load_carries(others) if others else None
             for level in reversed(range(1, len(self.groups))):
                 carry = place.carried(folds[level], carry, level, before=True)
-            place.store(refs[-len(out) :], place.carried(folds[0], carry, 0, before=before))
+            folded = place.carried(folds[0], carry, 0, before=before)
+            place.store(refs[-len(out) :], folded, refs[: len(arrays)])
 
         operands = (*arrays, *(carries or ()))
         return self._launched(kernel, out, operands, self.shape, "scan_ordered_tiles")
+
+    def _types(self, parts: Parts) -> list[np.dtype[Any]]:
+        """Returns the dtypes of what is scanned."""
+        positions = [jnp.dtype(jnp.int32)] * self.how.positions
+        return [parts[k].dtype for k in self.how.source.types] + positions
 
     def _arrays(self, parts: Parts) -> Parts:
         """Returns the arrays that hold the parts, of which several may be in one."""
@@ -243,25 +250,35 @@ class _Place:
 
     def load(self, refs: Any) -> Parts:
         """Returns the tile's elements as blocks of the lowest level."""
-        offsets, inside, step = self._elements()
-        load, lagged, (_, n, inner) = self._how.launch.load, self._how.lagged, self._tiles.shape
-        lag = -1 if self._how.reverse else 1
-        known = inside & (step >= lag) & (step < n + lag)
-        # Of the parts that are in one array, each comes after the whole of the one before.
-        size, together = math.prod(self._tiles.shape), self._how.together
-        views = [(ref, offsets + k * size) for ref in refs for k in range(together)]
-        parts = tuple(
-            load(ref.at[place - lag * inner], mask=known, other=0) for ref, place in views[:lagged]
-        )
-        parts += tuple(load(ref.at[place], mask=inside, other=0) for ref, place in views[lagged:])
-        parts = tuple(part.astype(self._how.widened(part.dtype)) for part in parts)
+        offsets, _, step = self._elements()
+        source = self._how.source
+        parts = source.parts(*self._views(refs, source.views))
         return (*parts, jnp.broadcast_to(step, offsets.shape)) if self._how.positions else parts
 
-    def store(self, refs: Any, parts: Parts) -> None:
-        """Stores the results."""
+    def _views(self, refs: Any, views: tuple[View, ...]) -> Parts:
+        offsets, inside, step = self._elements()
+        _, n, inner = self._tiles.shape
+        # Of the parts that are in one array, each comes after the whole of the one before.
+        size, together = math.prod(self._tiles.shape), self._how.together
+        parts = []
+        for view in views:
+            lag = -view.lag if self._how.reverse else view.lag
+            known = inside & (step >= lag) & (step < n + lag) if lag else inside
+            offset = offsets + (view.array % together * size - lag * inner)
+            ref = refs[view.array // together].at[offset]
+            part = self._how.launch.load(ref, mask=known, other=view.beyond)
+            parts.append(part.astype(self._how.widened(part.dtype)))
+        return tuple(parts)
+
+    def store(self, refs: Any, parts: Parts, arrays: Any) -> None:
+        """Stores the results, which may be made of the arrays too."""
         offsets, inside, _ = self._elements()
+        source = self._how.source
+        at_end = self._views(arrays, source.views_at_end)
         for ref, position in zip(refs, self._how.results, strict=True):
             part = parts[position].reshape(offsets.shape)
+            if source.result is not None:
+                part = source.result(part, *at_end)
             self._how.launch.store_some(ref, offsets, part.astype(ref.dtype), inside)
 
     def _elements(self) -> tuple[jax.Array, jax.Array, jax.Array]:

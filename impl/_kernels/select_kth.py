@@ -38,42 +38,61 @@ _HALF = 16
 _PROGRAMS = 264
 
 
-def first_position(values: jax.Array, ranks: jax.Array, *, launch: Launch) -> jax.Array:
+def first_position(
+    values: jax.Array, ranks: jax.Array, *, launch: Launch, nan_first: bool = False
+) -> jax.Array:
     """Finds the lowest position of the element of the given rank in each row.
 
     Args:
         values: Real numbers, shape [rows, n], which are ordered as ``sort_keys`` orders them.
         ranks: int32, shape [rows]; 1 for the smallest.
         launch: How to run.
+        nan_first: Whether a NaN of a row is found, if there is one, whatever the rank is.
 
     Returns:
         int32, shape [rows].
     """
-    return _position(as_sortable(values), ranks, launch, any_of_equals=False)
+    return _position(values, ranks, launch, nan_first=nan_first, any_of_equals=False)
 
 
-def any_position(values: jax.Array, ranks: jax.Array, *, launch: Launch) -> jax.Array:
+def any_position(
+    values: jax.Array, ranks: jax.Array, *, launch: Launch, nan_first: bool = False
+) -> jax.Array:
     """Finds a position of the element of the given rank: of several, the one stored last.
 
     In a row that programs share it is the lowest. The arguments and the result are those of
     ``first_position``.
     """
-    return _position(as_sortable(values), ranks, launch, any_of_equals=True)
+    return _position(values, ranks, launch, nan_first=nan_first, any_of_equals=True)
 
 
 def _position(
-    values: jax.Array, ranks: jax.Array, launch: Launch, *, any_of_equals: bool
+    values: jax.Array, ranks: jax.Array, launch: Launch, *, nan_first: bool, any_of_equals: bool
 ) -> jax.Array:
+    nan_first &= bool(jnp.issubdtype(values.dtype, jnp.floating))  # Others have no NaN.
+    values = as_sortable(values)
     rows, n = values.shape
     most = longest(_depth(values))
     if n <= most:
-        return _in_registers(values, ranks, launch, any_of_equals=any_of_equals)
+        kinds = {"nan_first": nan_first, "any_of_equals": any_of_equals}
+        return _in_registers(values, ranks, launch, **kinds)
+
+    def exactly() -> jax.Array:
+        certain = ranks_of_nans(values, ranks) if nan_first else ranks
+        return by_digits(values, certain, launch=launch)
+
     if not levels(rows, n, most):
-        return by_digits(values, ranks, launch=launch)
-    found = select_kth_sample.first_position(values, ranks, most, launch=launch)
-    exactly = functools.partial(by_digits, values, ranks, launch=launch)
+        return exactly()
+    found = select_kth_sample.first_position(
+        values, ranks, most, launch=launch, nan_first=nan_first
+    )
     # Made data may have no sample that helps.
     return jax.lax.cond(jnp.all(found.certain), lambda: found.position, exactly)  # type: ignore[no-any-return]
+
+
+def ranks_of_nans(values: jax.Array, ranks: jax.Array) -> jax.Array:
+    """Returns the ranks of rows, [rows]; that of a NaN, which is the greatest, if there is one."""
+    return jnp.where(jnp.isnan(values).any(1), values.shape[1], ranks)
 
 
 def by_digits(values: jax.Array, ranks: jax.Array, *, launch: Launch) -> jax.Array:
@@ -90,7 +109,7 @@ def _depth(values: jax.Array) -> int:
 
 
 def _in_registers(
-    values: jax.Array, ranks: jax.Array, launch: Launch, *, any_of_equals: bool
+    values: jax.Array, ranks: jax.Array, launch: Launch, *, nan_first: bool, any_of_equals: bool
 ) -> jax.Array:
     rows, n = values.shape
     tiles = RowTiles(rows, n, _depth(values))
@@ -101,6 +120,9 @@ def _in_registers(
         inside = (row < rows)[:, None] & (column < n)[None, :]
         keys = load_keys(launch, values_ref, row[:, None] * n + column[None, :], inside)
         rank = launch.load(ranks_ref.at[row], mask=row < rows, other=1)
+        if nan_first:  # The key of a NaN is the greatest.
+            nans = inside & (keys == constant((1 << bits) - 1, key_dtype(values)))
+            rank = jnp.where(jnp.max(nans.astype(jnp.int32), axis=1) > 0, jnp.int32(n), rank)
         equal = inside & (keys == kth_key(keys, rank, bits)[:, None])
         if any_of_equals:
             cells = jnp.broadcast_to(row[:, None], equal.shape)

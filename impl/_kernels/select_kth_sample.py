@@ -19,13 +19,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from impl._core.sort_keys import constant
 from impl._kernels._passes import TILE, Level, levels
 from impl._kernels._rows import key_dtype, kth_key, load_keys, power_of_two
 from impl._kernels.launch import Launch
 
 #: The numbers that a program writes for its part of a row: the keys below the lower pivot, equal
-#: to it, between the pivots, and equal to the upper pivot; and the first positions of equal ones.
-_BELOW, _LOWS, _BETWEEN, _HIGHS, _FIRST_LOW, _FIRST_HIGH = range(6)
+#: to it, between the pivots, and equal to the upper pivot; and the first positions of equal ones,
+#: and of a NaN.
+_BELOW, _LOWS, _BETWEEN, _HIGHS, _FIRST_LOW, _FIRST_HIGH, _FIRST_NAN = range(7)
 _COUNTS = 8
 #: What is known of a row: the rank that is left, the position if it is found, and whether it is
 #: certain so far.
@@ -54,7 +56,9 @@ def _warps(width: int) -> int:
     return min(_WARPS, max(1, width // (_OF_A_LANE * 32)))
 
 
-def first_position(values: jax.Array, ranks: jax.Array, most: int, *, launch: Launch) -> Found:
+def first_position(
+    values: jax.Array, ranks: jax.Array, most: int, *, launch: Launch, nan_first: bool = False
+) -> Found:
     """Finds the lowest position of the element of the given rank in each row.
 
     Args:
@@ -62,6 +66,7 @@ def first_position(values: jax.Array, ranks: jax.Array, most: int, *, launch: La
         ranks: int32, shape [rows]; 1 for the smallest.
         most: How many elements of a row a program holds.
         launch: How to run.
+        nan_first: Whether the first NaN of a row is found, if there is one, whatever the rank is.
 
     Returns:
         int32 and bools, shape [rows]; a position that is not certain is anything.
@@ -73,7 +78,8 @@ def first_position(values: jax.Array, ranks: jax.Array, most: int, *, launch: La
     passes = levels(rows, n, most)
     if not passes:
         raise ValueError(f"rows of {n} elements are not narrowed")
-    search = _Search(values.dtype.itemsize * 8, key_dtype(values), launch)
+    bits = values.dtype.itemsize * 8
+    search = _Search(bits, key_dtype(values), launch, passes[0] if nan_first else None)
     sample = jnp.take(values, passes[0].sampled(), axis=1, mode="clip")
     pivots, state = search.pivots_of_sample(passes[0], sample, ranks)
     left = search.narrowed(passes[0], (values.reshape(-1),), None, pivots)
@@ -92,13 +98,15 @@ class _Totals(NamedTuple):
     highs: jax.Array
     first_low: jax.Array
     first_high: jax.Array
+    first_nan: jax.Array | None
 
     @classmethod
-    def of_none(cls) -> _Totals:
-        """Returns the numbers of no elements."""
+    def of_none(cls, *, with_nans: bool) -> _Totals:
+        """Returns the numbers of no elements; without NaNs, these are not looked for."""
         lanes = (TILE[1] * TILE[2],)
         none, beyond = jnp.zeros(lanes, jnp.int32), jnp.full(lanes, _BEYOND, jnp.int32)
-        return cls(none, none, jnp.zeros((), jnp.int32), none, beyond, beyond)
+        first_nan = beyond if with_nans else None
+        return cls(none, none, jnp.zeros((), jnp.int32), none, beyond, beyond, first_nan)
 
     def with_tile(
         self,
@@ -106,6 +114,7 @@ class _Totals(NamedTuple):
         lows: jax.Array,
         between: jax.Array,
         highs: jax.Array,
+        nans: jax.Array,
         position: jax.Array,
     ) -> _Totals:
         """Returns the numbers with those of a tile."""
@@ -113,6 +122,9 @@ class _Totals(NamedTuple):
         firsts = (jnp.min(jnp.where(each, position, _BEYOND), axis=0) for each in (lows, highs))
         more_below, more_lows, more_highs = counts
         first_low, first_high = firsts
+        first_nan = self.first_nan
+        if first_nan is not None:
+            first_nan = jnp.minimum(first_nan, jnp.min(jnp.where(nans, position, _BEYOND), axis=0))
         return _Totals(
             self.below + more_below,
             self.lows + more_lows,
@@ -120,13 +132,15 @@ class _Totals(NamedTuple):
             self.highs + more_highs,
             jnp.minimum(self.first_low, first_low),
             jnp.minimum(self.first_high, first_high),
+            first_nan,
         )
 
     def reduced(self) -> tuple[jax.Array, ...]:
         """Returns the numbers of all lanes."""
         counts = (self.below, self.lows, self.highs)
         below, lows, highs = (jnp.sum(each, dtype=jnp.int32) for each in counts)
-        firsts = (jnp.min(each) for each in (self.first_low, self.first_high))
+        positions = (self.first_low, self.first_high, self.first_nan)
+        firsts = (jnp.min(each) for each in positions if each is not None)
         return (below, lows, self.between, highs, *firsts)
 
 
@@ -138,11 +152,13 @@ class _Search:
         bits: The bits of a key that count.
         dtype: The dtype of keys.
         launch: How to run.
+        nan_pass: The pass that finds the first NaN, which is the element then; None for none.
     """
 
     bits: int
     dtype: np.dtype[Any]
     launch: Launch
+    nan_pass: Level | None = None
 
     def pivots_of_sample(
         self, level: Level, sample: jax.Array, ranks: jax.Array
@@ -252,6 +268,9 @@ class _Search:
         is_low, is_between = beyond <= 0, (beyond > 0) & (beyond <= left)
         is_known = (rank > below) & (beyond <= left + highs) & (~is_between | has_slots)
         here = jnp.where(is_low, first_low, jnp.where(is_between, _NOT_FOUND, first_high))
+        if level is self.nan_pass:
+            first_nan = jnp.min(numbers(_FIRST_NAN, _BEYOND))
+            position = jnp.where(first_nan < _BEYOND, first_nan, position)
         is_found = position >= 0
         position = jnp.where(is_found | ~is_known, position, here)
         certain = jnp.where(is_found | is_known, certain, 0)
@@ -314,9 +333,11 @@ class _Search:
                 self.launch.store_some(keys_ref, first + slot, keys, kept)
                 self.launch.store_some(positions_ref, first + slot, position, kept)
                 below = inside & (keys < low)
-                return totals.with_tile(below, lows, between, highs, position)
+                nans = inside & (keys == constant((1 << self.bits) - 1, self.dtype))
+                return totals.with_tile(below, lows, between, highs, nans, position)
 
-            totals = jax.lax.fori_loop(0, level.trips, visit, _Totals.of_none())
+            none = _Totals.of_none(with_nans=level is self.nan_pass)
+            totals = jax.lax.fori_loop(0, level.trips, visit, none)
             self._empty_others(level, positions_ref, first, totals.between)
             place = (row * level.parts + part) * _COUNTS
             for number, total in enumerate(totals.reduced()):

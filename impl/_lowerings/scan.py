@@ -12,8 +12,17 @@ import jax.numpy as jnp
 import spec
 from impl import _kernels
 from impl._core.numerics import accumulator, convert, isolate, product
-from impl._core.scan_combines import COMBINES, Parts, Product, Running, joined, split
+from impl._core.scan_combines import (
+    COMBINES,
+    Parts,
+    Product,
+    Running,
+    fraction,
+    joined,
+    split,
+)
 from impl._kernels.launch import MAX_ELEMENTS, Launch
+from impl._kernels.scan_source import Source, View
 from impl._lowerings import scan_blocks
 
 Scan = Callable[..., Any]
@@ -112,10 +121,100 @@ def ordered_kernel(
         block=block_length(),
         results=tuple(range(first, len(parts))),
         reverse=reverse,
-        lagged=first if lagged else 0,
+        source=Source.of_all(len(parts), lagged=first if lagged else 0),
         together=together,
         launch=launch,
     )
+
+
+def tangents_xla(
+    values: jax.Array,
+    out: jax.Array,
+    dot: jax.Array,
+    *,
+    by: Running,
+    reverse: bool,
+    transposed: bool,
+    recurrence: Scan = ordered_xla,
+) -> jax.Array:
+    """Computes tangents of a fold by a recurrence of whole arrays."""
+    before = shifted(out, reverse=reverse)
+    if by == "mul":
+        factors, weights = values, before
+    else:
+        factors, weights = fraction(before, out), fraction(values, out)
+    if not transposed:
+        terms = _times(weights, dot)
+        return recurrence(factors, terms, by="affine", reverse=reverse)  # type: ignore[no-any-return]
+    folds = recurrence(factors, dot, by="affine", reverse=not reverse, lagged=True)
+    return _times(folds, weights)
+
+
+def _times(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Returns a product of real or complex numbers, rounded before a sum uses it."""
+    return joined(COMBINES["mul"](split(a), split(b), product))
+
+
+def tangents_kernel(
+    values: jax.Array,
+    out: jax.Array,
+    dot: jax.Array,
+    *,
+    by: Running,
+    reverse: bool,
+    transposed: bool,
+    launch: Launch,
+) -> jax.Array:
+    """Computes the same by kernels that make the factors and the products."""
+    how = {"by": by, "reverse": reverse, "transposed": transposed}
+    arrays = (values, out, dot)
+    if jnp.iscomplexobj(dot) or dot.size == 0 or not _kernels.scan_tiles.takes(arrays):
+        kernel = functools.partial(ordered_kernel, launch=launch)
+        return tangents_xla(*arrays, **how, recurrence=kernel)
+    if launch.interpret:
+        arrays = tuple(map(isolate, arrays))
+    (result,) = _kernels.scan_tiles.scan(
+        arrays,
+        _combine("affine", arrays[:2], launch.product),
+        block=block_length(),
+        results=(1,),
+        reverse=reverse != transposed,
+        source=_source(by, launch.product, transposed=transposed),
+        launch=launch,
+    )
+    return result
+
+
+def _source(by: Running, product: Product, *, transposed: bool) -> Source:
+    """Returns how a kernel makes the factors and terms of [values, out, dot]."""
+    values, out, dot = View(0), View(1), View(2)
+    other = View(1, lag=1, beyond=1)
+    types = (2, 2)
+    if by == "mul" and transposed:
+        after = View(1, lag=-1, beyond=1)
+        return Source((View(0, lag=1), dot), _as_they_are, types, (after,), product)
+    if by == "mul":
+        return Source((values, other, dot), lambda a, b, dot: (a, product(b, dot)), types)
+    if transposed:
+        return Source(
+            (out, other, dot),
+            lambda total, later, dot: (fraction(total, later), dot),
+            types,
+            (values, out),
+            lambda folds, part, total: product(folds, fraction(part, total)),
+        )
+    return Source(
+        (values, out, other, dot),
+        lambda part, total, before, dot: (
+            fraction(before, total),
+            product(fraction(part, total), dot),
+        ),
+        types,
+    )
+
+
+def _as_they_are(*parts: jax.Array) -> Parts:
+    return parts
 
 
 @on_parts
@@ -127,8 +226,10 @@ def atomic_xla(parts: Parts, *, by: Running, reverse: bool = False) -> Parts:
 
 def atomic_kernel(values: jax.Array, *, reverse: bool, launch: Launch, **options: Any) -> jax.Array:
     """Computes running sums, with the carries of chunks added by atomics."""
-    numbers = 2 if jnp.iscomplexobj(values) else 1
-    if jnp.issubdtype(values.dtype, jnp.integer) or numbers * values.size > MAX_ELEMENTS:
+    if jnp.iscomplexobj(values):
+        # Kernels take no complex numbers, and to cut them into parts costs more than they save.
+        return jax.lax.cumsum(values, axis=1, reverse=reverse)
+    if jnp.issubdtype(values.dtype, jnp.integer) or values.size > MAX_ELEMENTS:
         # The backend's atomics take floats alone. Integers have the same sum in every order.
         return atomic_xla(values, reverse=reverse, **options)  # type: ignore[no-any-return]
     if reverse:

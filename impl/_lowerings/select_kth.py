@@ -23,14 +23,15 @@ from impl._lowerings._common import axis_to_rows, map_row_blocks
 _FEW = 4096
 
 #: From values [rows, n] and a rank for each row to a position of the element of that rank.
-FindPosition = Callable[[jax.Array, jax.Array], jax.Array]
+FindPosition = Callable[..., jax.Array]
 
 
-def ordered_cpu(values: jax.Array, ranks: jax.Array) -> jax.Array:
+def ordered_cpu(values: jax.Array, ranks: jax.Array, *, nan_first: bool = False) -> jax.Array:
     """Returns the lowest position of the element of the given rank, one block of rows at a time."""
     outer, _, inner = values.shape
     if values.size == 0:
         return jnp.zeros((outer, 1, inner), jnp.int32)
+    ranks = _ranks(values, ranks, nan_first=nan_first)
     if values.size <= _FEW:
         return _position_of_kth(values, ranks, _by_sorting)
 
@@ -41,30 +42,52 @@ def ordered_cpu(values: jax.Array, ranks: jax.Array) -> jax.Array:
     return positions.reshape(outer, 1, inner)
 
 
-def ordered_xla(values: jax.Array, ranks: jax.Array) -> jax.Array:
+def ordered_xla(values: jax.Array, ranks: jax.Array, *, nan_first: bool = False) -> jax.Array:
     """Returns the lowest position of the element of the given rank."""
-    return _position_of_kth(values, ranks, _by_bits)
+    return _position_of_kth(values, _ranks(values, ranks, nan_first=nan_first), _by_bits)
 
 
-def ordered_kernel(values: jax.Array, ranks: jax.Array, *, launch: Launch) -> jax.Array:
+def ordered_kernel(
+    values: jax.Array, ranks: jax.Array, *, launch: Launch, nan_first: bool = False
+) -> jax.Array:
     """Returns the lowest position of the element of the given rank."""
-    find = functools.partial(_kernels.select_kth.first_position, launch=launch)
+    return _by_kernel(
+        _kernels.select_kth.first_position, values, ranks, launch, nan_first=nan_first
+    )
+
+
+def atomic_kernel(
+    values: jax.Array, ranks: jax.Array, *, launch: Launch, nan_first: bool = False
+) -> jax.Array:
+    """Returns any position of the element of the given rank."""
+    return _by_kernel(_kernels.select_kth.any_position, values, ranks, launch, nan_first=nan_first)
+
+
+def _by_kernel(
+    kernel: FindPosition,
+    values: jax.Array,
+    ranks: jax.Array,
+    launch: Launch,
+    *,
+    nan_first: bool,
+) -> jax.Array:
+    if values.size > MAX_ELEMENTS:
+        return ordered_xla(values, ranks, nan_first=nan_first)
+    find = functools.partial(kernel, launch=launch, nan_first=nan_first)
     return _position_of_kth(values, ranks, find)
 
 
-def atomic_kernel(values: jax.Array, ranks: jax.Array, *, launch: Launch) -> jax.Array:
-    """Returns any position of the element of the given rank."""
-    return _position_of_kth(
-        values, ranks, functools.partial(_kernels.select_kth.any_position, launch=launch)
-    )
+def _ranks(values: jax.Array, ranks: jax.Array, *, nan_first: bool) -> jax.Array:
+    """Returns the ranks, or with ``nan_first`` those of NaNs, which come last, where there are."""
+    if not nan_first or not jnp.issubdtype(values.dtype, jnp.floating):
+        return ranks
+    return where(jnp.isnan(values).any(1, keepdims=True), values.shape[1], ranks)
 
 
 def _position_of_kth(values: jax.Array, ranks: jax.Array, find: FindPosition) -> jax.Array:
     outer, _, inner = values.shape
     if values.size == 0:
         return jnp.zeros((outer, 1, inner), jnp.int32)
-    if values.size > MAX_ELEMENTS:
-        find = _by_bits
     position = find(axis_to_rows(values), axis_to_rows(ranks)[:, 0])
     return position.reshape(outer, 1, inner)
 

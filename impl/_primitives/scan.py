@@ -1,7 +1,8 @@
 """Running sums, products and logarithms of sums of exponentials along an axis, and a recurrence.
 
 The recurrence ``h[i] = factors[i] * h[i - 1] + terms[i]`` computes the derivatives of the others.
-It needs no division, so a product may have a zero among its factors.
+It needs no division, so a product may have a zero among its factors. ``tangents_p`` is the
+recurrence whose factors are made of a fold and its result, so that a kernel can make them.
 """
 
 from __future__ import annotations
@@ -10,11 +11,10 @@ import functools
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jax.interpreters import ad, batching
 
-from impl._core.lax_functions import where
-from impl._core.scan_combines import Running
+from impl._core.jax_internals import Primitive
+from impl._core.scan_combines import Running, fraction
 from impl._core.shard_axes import aligned
 from impl._lowerings import scan as lowerings
 from impl._lowerings._partitioning import Axes
@@ -74,10 +74,10 @@ def _abstract(values: Any, *others: Any, **_: Any) -> Any:
     return values.update(weak_type=False)
 
 
-def _batch(by: Running, args: Any, dims: Any, **params: Any) -> Any:
+def _batch(primitive: Primitive, args: Any, dims: Any, **params: Any) -> Any:
     size = _common.batch_size(args, dims)
     batched = [_common.batch_to_front(arg, dim, size) for arg, dim in zip(args, dims, strict=True)]
-    out = primitives[by].bind(*map(_common.merge_batch, batched), **params)
+    out = primitive.bind(*map(_common.merge_batch, batched), **params)
     return out.reshape(batched[0].shape), 0
 
 
@@ -108,8 +108,21 @@ primitives = {
     )
     for by, name in _NAMES.items()
 }
-for _by, _primitive in primitives.items():
-    batching.primitive_batchers[_primitive] = functools.partial(_batch, _by)
+_tangents = _common.Lowerings(
+    lowerings.tangents_xla, lowerings.tangents_xla, lowerings.tangents_kernel
+)
+#: The tangents of a running product or logarithm of a sum of exponentials: of [outer, n, inner]
+#: values, of the running folds ``by``, and of tangents of the values. With ``transposed``, the
+#: cotangents of the values, of those of the running folds.
+tangents_p = _common.new_primitive(
+    "samebits_scan_tangents",
+    _abstract,
+    {"atomic": _tangents, "ordered": _tangents},
+    axes=Axes("o.i, o.i, o.i -> o.i"),
+    adds=False,
+)
+for _primitive in (*primitives.values(), tangents_p):
+    batching.primitive_batchers[_primitive] = functools.partial(_batch, _primitive)
 
 
 def _jvp_of_sum(primals: Any, tangents: Any, **params: Any) -> Any:
@@ -126,32 +139,67 @@ def _transpose_sum(cotangent: Any, values: Any, *, decision: Decision, reverse: 
     return (scan(cotangent, decision=decision, reverse=not reverse),)
 
 
-def _jvp_of_product(primals: Any, tangents: Any, *, decision: Decision, reverse: bool) -> Any:
+def _jvp_of_fold(
+    by: Running, primals: Any, tangents: Any, *, decision: Decision, reverse: bool
+) -> Any:
     (values,), (dot,) = primals, tangents
-    out = scan(values, decision=decision, by="mul", reverse=reverse)
+    out = scan(values, decision=decision, by=by, reverse=reverse)
     if type(dot) is ad.Zero:
         return out, _common.zero_tangent(out)
-    terms = multiply(lowerings.shifted(out, reverse=reverse), dot)
-    return out, recurrence(values, terms, decision=decision, reverse=reverse)
+    operands = aligned(values, out, dot)
+    how = {"decision": decision, "by": by, "reverse": reverse, "transposed": False}
+    return out, tangents_p.bind(*operands, **how)
 
 
-def _jvp_of_logaddexp(primals: Any, tangents: Any, *, decision: Decision, reverse: bool) -> Any:
-    (values,), (dot,) = primals, tangents
-    out = scan(values, decision=decision, by="logaddexp", reverse=reverse)
-    if type(dot) is ad.Zero:
+def _tangents_by_equations(
+    values: jax.Array,
+    out: jax.Array,
+    dot: jax.Array,
+    *,
+    decision: Decision,
+    by: Running,
+    reverse: bool,
+    transposed: bool,
+) -> jax.Array:
+    """Computes what ``tangents_p`` does, by equations that can be differentiated."""
+    before = lowerings.shifted(out, reverse=reverse)
+    if by == "mul":
+        factors, weights = values, before
+    else:
+        # The fraction of each sum that comes from the sum before it, and from its own value.
+        factors, weights = fraction(before, out), fraction(values, out)
+    if not transposed:
+        return recurrence(factors, multiply(weights, dot), decision=decision, reverse=reverse)
+    out = recurrence(factors, dot, decision=decision, reverse=not reverse, lagged=True)
+    return multiply(out, weights)
+
+
+def _jvp_of_tangents(primals: Any, tangents: Any, **how: Any) -> Any:
+    out = tangents_p.bind(*primals, **how)
+    changed = [k for k, tangent in enumerate(tangents) if type(tangent) is not ad.Zero]
+    if not changed:
         return out, _common.zero_tangent(out)
-    # The fraction of each sum that comes from the sum before it, and from its own value.
-    factors = _fraction(lowerings.shifted(out, reverse=reverse), out)
-    terms = multiply(_fraction(values, out), dot)
-    return out, recurrence(factors, terms, decision=decision, reverse=reverse)
+    *fixed, _ = primals
+    if changed == [len(fixed)]:
+        return out, tangents_p.bind(*aligned(*fixed, tangents[-1]), **how)
+
+    def of_changed(*some: jax.Array) -> jax.Array:
+        arrays = list(primals)
+        for k, array in zip(changed, some, strict=True):
+            arrays[k] = array
+        return _tangents_by_equations(*arrays, **how)
+
+    return jax.jvp(of_changed, [primals[k] for k in changed], [tangents[k] for k in changed])
 
 
-def _fraction(part: jax.Array, total: jax.Array) -> jax.Array:
-    """Returns ``exp(part - total)``, and 0 for a part of minus infinity, whatever the total is."""
-    is_zero = part.real == -jnp.inf
-    # Both operands are masked too. Otherwise the derivative of the unused branch would be NaN.
-    difference = where(is_zero, 0, part) - where(is_zero, 0, total)
-    return where(is_zero, 0, jnp.exp(difference))
+def _transpose_tangents(
+    cotangent: Any, values: Any, out: Any, dot: Any, *, transposed: bool, **how: Any
+) -> Any:
+    if type(cotangent) is ad.Zero:
+        return None, None, ad.Zero(dot.aval)
+    cotangent = alert(cotangent, how["decision"])
+    operands = aligned(values, out, cotangent)
+    return None, None, tangents_p.bind(*operands, transposed=not transposed, **how)
 
 
 def _jvp_of_recurrence(
@@ -191,7 +239,9 @@ def _transpose_recurrence(
 scan_p = primitives["add"]
 ad.primitive_jvps[scan_p] = _jvp_of_sum
 ad.primitive_transposes[scan_p] = _transpose_sum
-ad.primitive_jvps[primitives["mul"]] = _jvp_of_product
-ad.primitive_jvps[primitives["logaddexp"]] = _jvp_of_logaddexp
+for _by in ("mul", "logaddexp"):
+    ad.primitive_jvps[primitives[_by]] = functools.partial(_jvp_of_fold, _by)
+ad.primitive_jvps[tangents_p] = _jvp_of_tangents
+ad.primitive_transposes[tangents_p] = _transpose_tangents
 ad.primitive_jvps[primitives["affine"]] = _jvp_of_recurrence
 ad.primitive_transposes[primitives["affine"]] = _transpose_recurrence

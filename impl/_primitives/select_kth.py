@@ -16,7 +16,13 @@ from impl._mode.decide import Decision
 from impl._primitives import _common
 
 
-def select_kth(values: jax.Array, ranks: int | jax.Array, *, decision: Decision) -> jax.Array:
+def select_kth(
+    values: jax.Array,
+    ranks: int | jax.Array,
+    *,
+    decision: Decision,
+    nan_first: bool = False,
+) -> jax.Array:
     """Finds the element of a given rank along the middle axis of [outer, n, inner].
 
     NaNs come after every number. Of several equal elements the ordered path takes the one with
@@ -26,13 +32,15 @@ def select_kth(values: jax.Array, ranks: int | jax.Array, *, decision: Decision)
         values: Real numbers.
         ranks: 1 for the smallest; one rank for all, or int32 of shape [outer, 1, inner].
         decision: The decision of this call.
+        nan_first: Whether a NaN of a row is found, if there is one, whatever the rank is.
 
     Returns:
         Its position, int32, shape [outer, 1, inner].
     """
     shape = (values.shape[0], 1, values.shape[2])
     ranks = jnp.broadcast_to(jnp.asarray(ranks, jnp.int32), shape)
-    return select_kth_p.bind(*aligned(values, ranks), decision=decision)  # type: ignore[no-any-return]
+    operands = aligned(values, ranks)
+    return select_kth_p.bind(*operands, decision=decision, nan_first=nan_first)  # type: ignore[no-any-return]
 
 
 def equal(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -40,21 +48,21 @@ def equal(a: jax.Array, b: jax.Array) -> jax.Array:
     return sort_keys(a) == sort_keys(b)
 
 
-def _abstract(values: Any, ranks: Any, *, decision: Decision) -> Any:
+def _abstract(values: Any, ranks: Any, **_: Any) -> Any:
     return ranks.update(weak_type=False)
 
 
-def _jvp(primals: Any, tangents: Any, *, decision: Decision) -> Any:
-    out = select_kth_p.bind(*primals, decision=decision)
+def _jvp(primals: Any, tangents: Any, **how: Any) -> Any:
+    out = select_kth_p.bind(*primals, **how)
     return out, _common.zero_tangent(out)
 
 
-def _batch(args: Any, dims: Any, *, decision: Decision) -> Any:
+def _batch(args: Any, dims: Any, **how: Any) -> Any:
     size = _common.batch_size(args, dims)
     values, ranks = (
         _common.batch_to_front(arg, dim, size) for arg, dim in zip(args, dims, strict=True)
     )
-    out = select_kth(_common.merge_batch(values), _common.merge_batch(ranks), decision=decision)
+    out = select_kth(_common.merge_batch(values), _common.merge_batch(ranks), **how)
     return _common.split_batch(out, *values.shape[:2]), 0
 
 

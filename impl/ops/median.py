@@ -7,6 +7,7 @@ a number, whose gradient is shared among the elements that equal it.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar, overload
 
 import jax
@@ -130,7 +131,7 @@ def nanmedian(input: Array, dim: int | None = None, keepdim: bool = False) -> ja
 def _median(
     function: str,
     pair: type[_Pair],
-    middle: Any,
+    middle: _Find,
     input: Array,
     dim: int | None,
     keepdim: bool,
@@ -147,22 +148,26 @@ def _median(
     values, dim = slices(function, input, dim, reduced=True)
     decision = decide(function, **facts)
     values = alert(values, decision)
-    position = select_kth(values, middle(values), decision=decision)
+    position = middle(values, decision)
     shape = reduced_shape(input, dim, keepdim)
     elements = picked(values, position).reshape(shape)
     return pair(elements, as_index(position).reshape(shape))
 
 
-def _middle(values: jax.Array) -> jax.Array:
-    """Returns the rank of the lower median, or the rank of a NaN if there is one."""
-    n = values.shape[1]
-    return jnp.where(jnp.isnan(values).any(1, keepdims=True), n, (n + 1) // 2)
+#: Finds the position of a median of [outer, n, inner] under a decision.
+_Find = Callable[[jax.Array, Decision], jax.Array]
 
 
-def _middle_number(values: jax.Array) -> jax.Array:
-    """Returns the rank of the lower median of the numbers, or the rank of a NaN if all are NaN."""
+def _middle(values: jax.Array, decision: Decision) -> jax.Array:
+    """Returns the position of the lower median, or of a NaN if there is one."""
+    middle = (values.shape[1] + 1) // 2
+    return select_kth(values, middle, decision=decision, nan_first=True)
+
+
+def _middle_number(values: jax.Array, decision: Decision) -> jax.Array:
+    """Returns the position of the lower median of the numbers, or of a NaN if all are NaN."""
     count = (~jnp.isnan(values)).sum(1, keepdims=True, dtype=jnp.int32)
-    return jnp.maximum((count + 1) // 2, 1)
+    return select_kth(values, jnp.maximum((count + 1) // 2, 1), decision=decision)
 
 
 def _of_empty(dtype: Any) -> jax.Array:
@@ -172,11 +177,11 @@ def _of_empty(dtype: Any) -> jax.Array:
     return jnp.full((), jnp.iinfo(dtype).min if dtype.itemsize >= 4 else 0, dtype)
 
 
-def _of_all(values: jax.Array, middle: Any, decision: Decision) -> jax.Array:
+def _of_all(values: jax.Array, middle: _Find, decision: Decision) -> jax.Array:
     # No index is returned, so no row decides between -0 and 0, or between two NaNs. The first of
     # equal elements is selected on every path.
     first = Decision(elsewhere=Action(path="ordered"), emulation=decision.emulation)
-    position = select_kth(values, middle(values), decision=first)
+    position = middle(values, first)
     return _shared(values, position, first).reshape(())
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -192,24 +191,29 @@ def cost_of(
 
 
 def _kernel(launch: Launch, program: DeviceProgram, *, assembled: bool) -> Kernel:
-    """Returns what the kernel of a launch takes."""
+    """Returns what the kernel of a launch takes; of several that it may be, the one that spills."""
     if launch.kind not in {"kernel", "Pallas"}:
         return Kernel()
-    name = _kernel_name(launch, program.dimensions)
-    text = program.kernels.get(name or "")
-    size = program.dimensions.get(name or "")
-    kernel = Kernel(launch.programs, launch.warps)
-    if size:
-        kernel = Kernel(size.programs, size.warps, shared=size.shared)
-    if name is None or text is None:
+    names = _kernel_names(launch, program.dimensions)
+    kernels = [_kernel_of_name(name, program, assembled=assembled) for name in names]
+    return max(
+        kernels,
+        key=lambda each: (each.spilled or 0, each.registers or 0),
+        default=Kernel(launch.programs, launch.warps),
+    )
+
+
+def _kernel_of_name(name: str, program: DeviceProgram, *, assembled: bool) -> Kernel:
+    text, size = program.kernels.get(name), program.dimensions[name]
+    kernel = Kernel(size.programs, size.warps, shared=size.shared)
+    if text is None:
         return kernel
     code = ptx_reader.entries(text)[name]
     once, repeated = ptx_reader.loads(code)
-    threads = 32 * (kernel.programs or 0) * (kernel.warps or 0)
     kernel = dataclasses.replace(
         kernel,
         loops=ptx_reader.loops(code),
-        loaded=once * threads,
+        loaded=once * 32 * size.programs * size.warps,
         repeated=repeated,
         multiplication=ptx_reader.multiplication(code),
     )
@@ -221,19 +225,22 @@ def _kernel(launch: Launch, program: DeviceProgram, *, assembled: bool) -> Kerne
         kernel,
         registers=taken.registers,
         spilled=taken.spilled,
-        shared=(kernel.shared or 0) + taken.shared,
+        shared=size.shared + taken.shared,
     )
 
 
-def _kernel_name(launch: Launch, dimensions: Mapping[str, Dimensions]) -> str | None:
-    """Returns XLA's name of the kernel of a launch; None if it cannot be told."""
+def _kernel_names(launch: Launch, dimensions: Mapping[str, Dimensions]) -> list[str]:
+    """Returns XLA's names of the kernels that a launch may be of; none if that cannot be told.
+
+    Kernels of Pallas that have one name, and one number of programs, cannot be told apart.
+    """
     if launch.kind == "kernel":
         name = re.sub(r"[.-]", "_", launch.name)
-        return name if name in dimensions else None
-    stem = launch.note
-    for name in itertools.chain([stem], sorted(dimensions)):
+        return [name] if name in dimensions else []
+    stem, found = launch.note, []
+    for name, size in sorted(dimensions.items()):
         number = name.removeprefix(stem).lstrip("_")
         same = name.startswith(stem) and (not number or number.isdigit())
-        if same and name in dimensions and dimensions[name].programs == launch.programs:
-            return name
-    return None
+        if same and size.programs == launch.programs:
+            found.append(name)
+    return found

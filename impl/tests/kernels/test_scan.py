@@ -82,6 +82,22 @@ def test_lagged_factors_are_those_of_the_step_before(reverse, dtype):
     assert_same_bits(jax.jit(whole)(factors, terms), want)
 
 
+@pytest.mark.once
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("by", ["mul", "logaddexp"])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_tangents_are_made_in_a_kernel_with_the_bits_of_whole_arrays(by, transposed, reverse):
+    for shape in ((2, 300, 1), (2, 19, 3)):
+        values = spread(np.random.default_rng(0), shape)
+        values[:, 4] = values[:, -1] = -np.inf if by == "logaddexp" else 0
+        dot = spread(np.random.default_rng(1), shape)
+        out = scan_lowerings.ordered_xla(values, by=by, reverse=reverse)
+        how = {"by": by, "reverse": reverse, "transposed": transposed}
+        whole = jax.jit(functools.partial(scan_lowerings.tangents_xla, **how))(values, out, dot)
+        run = functools.partial(scan_lowerings.tangents_kernel, launch=Launch(True, 3), **how)
+        assert_same_bits(jax.jit(run)(values, out, dot), whole)
+
+
 def test_tiles_of_complex_numbers():
     values = near_one((3, 20, 1), np.complex64)
     got = jax.jit(lambda x: tiles_of(x, "mul", values.shape, together=2))(values)

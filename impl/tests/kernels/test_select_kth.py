@@ -45,3 +45,20 @@ def test_rows_are_shared_where_a_sample_finds_nothing(monkeypatch):
     expected = lowerings.ordered_xla(x[:, :, None], ranks[:, None, None]).reshape(-1)
     first = select_kth.by_digits(x, ranks, launch=Launch(True, 3))
     assert first.tolist() == expected.tolist()
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("kernel", [select_kth.first_position, select_kth.any_position])
+def test_a_nan_is_found_before_any_rank(kernel):
+    x = np.array(numbers(4, 70, "float16"))
+    x[0] = np.abs(np.nan_to_num(x[0]))
+    x[2:] = np.nan_to_num(x[2:])
+    x[3, 69] = np.nan  # The last of all lanes that are inside.
+    for dtype in ("float16", "float32"):
+        ranks = jnp.asarray([1, 1, 30, 30], jnp.int32)
+        found = kernel(jnp.asarray(x, dtype), ranks, launch=Launch(True, 3), nan_first=True)
+        rows = x[np.arange(4), np.asarray(found)]
+        np.testing.assert_array_equal(rows, [x[0].min(), np.nan, np.sort(x[2])[29], np.nan])
+    values = jnp.arange(70, dtype=jnp.int8)[None]  # No NaN, so the greatest key is a number.
+    found = kernel(values, jnp.asarray([3], jnp.int32), launch=Launch(True, 3), nan_first=True)
+    assert found.tolist() == [2]

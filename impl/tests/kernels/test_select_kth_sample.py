@@ -114,3 +114,24 @@ def test_neither_a_sample_nor_a_lack_of_slots_decides_of_a_result(monkeypatch):
     for other in (misleading, too_many):
         found = find(jnp.stack([x, other]), jnp.asarray([5, n // 2], jnp.int32))
         assert found.tolist() == [oracles.lowest_index(x, 5), oracles.lowest_index(other, n // 2)]
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_the_first_nan_is_found_before_any_rank(monkeypatch, dtype):
+    n, most = 40_000, 8192  # The slots of a pass are narrowed once more.
+    monkeypatch.setattr(select_kth, "_LANE_BYTES", 4 * most // 1024)
+    rows = np.random.default_rng(0).standard_normal((4, n)).astype(dtype)
+    rows[1, [17, n - 1]] = np.nan
+    rows[2, n - 1] = -np.nan
+    rows[3, levels(4, n, most)[0].sampled()] = np.nan
+    rank = n // 2
+    find = functools.partial(select_kth.first_position, launch=Launch(True, 3), nan_first=True)
+    found = jax.jit(find)(jnp.asarray(rows), jnp.full(4, rank, jnp.int32))
+    want = [np.argmax(np.isnan(row)) for row in rows[1:]]
+    assert found.tolist() == [oracles.lowest_index(rows[0], rank), *want]
+    sampled = select_kth_sample.first_position(
+        jnp.asarray(rows), jnp.full(4, rank, jnp.int32), most, launch=Launch(True), nan_first=True
+    )
+    assert sampled.certain.all()
+    assert sampled.position.tolist() == found.tolist()

@@ -111,6 +111,23 @@ def test_kernels_of_a_gpu(op):
             assert "stablehlo.scatter" not in lowered.as_text()
 
 
+@pytest.mark.parametrize("op", ["cumprod", "logcumsumexp"])
+def test_gradients_of_rows_are_one_kernel_more(op):
+    x = jnp.ones((3, 4096))
+    text = lower(jax.grad(lambda x: getattr(impl, op)(x, 1).sum()), x).as_text()
+    assert text.count("scan_ordered_tiles") >= 2
+    # Nothing is computed, or moved by a step, outside of the two kernels.
+    for outside in ("exponential", "stablehlo.concatenate", "stablehlo.multiply", "totals"):
+        assert outside not in text
+
+
+def test_complex_sums_with_the_mode_off_are_those_of_jax():
+    x = jnp.ones((3, 40), jnp.complex64)
+    with impl.deterministic(False):
+        assert not kernels(lower(lambda x: impl.cumsum(x, 1), x))
+        assert kernels(lower(lambda x: impl.cumsum(x, 1), x.real))
+
+
 # Values, against PyTorch.
 
 SHAPES = [((), 0), ((4,), -1), ((3, 5), 0), ((2, 3, 4), 1), ((2, 1, 3, 2), -2), ((0, 3), 0)]

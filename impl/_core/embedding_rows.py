@@ -175,8 +175,8 @@ def with_gradient(
         pullback: The decision for the gradient.
 
     Returns:
-        ``values``. The gradient is a sum in the accumulator's dtype, or, if it is exact and not
-        divided, in that of ``values``; it is then divided and rounded.
+        ``values``. The gradient is a sum in the dtype of ``values``, or, if it is divided, in the
+        accumulator's; it is then divided and rounded.
     """
     if not jnp.issubdtype(weight.dtype, jnp.inexact):
         return values
@@ -200,11 +200,8 @@ def _with_gradient(
 @_with_gradient.defjvp
 def _jvp(padding: int | None, pullback: Decision, primals: Any, tangents: Any) -> Any:
     weight, values, index, divisors = primals
-    # An exact sum takes terms of 16 bits as they are, which are half of the bytes, and is rounded
-    # once. Any other converts its operand too, so it starts wide.
-    actions = (pullback.elsewhere, *(action for _, action in pullback.actions))
-    is_exact = divisors is None and any(action.path == "ordered" for action in actions)
-    dtype = values.dtype if is_exact else accumulator(weight.dtype)
+    # A sum takes terms of 16 bits as they are, which are half of the bytes.
+    dtype = values.dtype if divisors is None else accumulator(weight.dtype)
     table_dot = _tangent_of_table(tangents[0], divisors, padding, dtype)
     # Through this function again, so that the primal result can be differentiated a second time.
     values = _with_gradient(*primals, padding, pullback)

@@ -122,7 +122,7 @@ def _weights(x: jax.Array, y: jax.Array, window: ConvolutionWindow, **options: A
     as_they_are = padding_of(window.positions, y.dtype) == 0
     results = y if as_they_are else results
     sizes = (groups, outputs, taps * inputs, n * window.positions)
-    part = part_of(*sizes, x.dtype)
+    part = part_of(*sizes, x.dtype, operands=(x.size + y.size) * x.dtype.itemsize)
 
     def result_at(
         group: jax.Array, row: jax.Array, number: jax.Array | int, term: jax.Array

@@ -127,11 +127,29 @@ def tile_of(
     return tile
 
 
-def part_of(batch: int, rows: int, columns: int, terms: int, dtype: Any) -> int:
-    """Returns a number of terms for each part that leaves enough parts to occupy a GPU."""
+def part_of(
+    batch: int, rows: int, columns: int, terms: int, dtype: Any, operands: int | None = None
+) -> int:
+    """Returns a number of terms for each part that leaves enough parts to occupy a GPU.
+
+    Args:
+        batch: As ``Product`` has it.
+        rows: As ``Product`` has it.
+        columns: As ``Product`` has it.
+        terms: As ``Product`` has it.
+        dtype: The dtype of the operands.
+        operands: Their bytes. The sums of parts, which are written and read, are no more bytes;
+            None for no such bound.
+    """
     most = max(1, min(_PARTS, terms // _PART))
+    programs = _PROGRAMS
+    if operands is not None:
+        sums = 2 * batch * rows * columns * accumulator(dtype).itemsize
+        if most * sums > operands:
+            most, programs = max(1, operands // sums), _FEW_PROGRAMS
     tile = tile_of(batch, rows, columns, terms, dtype, most)
-    parts = max(1, min(most, _PROGRAMS // max(tile.programs(batch, rows, columns), 1)))
+    tiles = max(tile.programs(batch, rows, columns), 1)
+    parts = max(1, min(most, pl.cdiv(programs, tiles) if programs < _PROGRAMS else programs // tiles))
     return pl.cdiv(pl.cdiv(terms, parts), tile.depth) * tile.depth
 
 

@@ -35,8 +35,11 @@ Scatter = Callable[..., jax.Array]
 
 #: Whether XLA adds float32 on a GPU by one instruction. With jax 0.10.2 to 0.11.0, LLVM makes it a
 #: loop of compare and swap (https://github.com/openxla/xla/issues/46225); of later releases, 0.11.2
-#: is the first whose code was read. Integers and float64 take one instruction with all.
+#: is the first whose code was read. Integers and float64 take one instruction with all. With 0.11.2
+#: float16 takes one too, and bfloat16 on a Hopper or newer; on an Ampere it is such a loop.
 _ADDS_FLOAT32 = jax.__version_info__ >= (0, 11, 2)
+#: The bytes of floats whose sums are rounded from a wider dtype.
+_NARROW = 2
 #: Elements of panel results that a GPU keeps at once, unless one panel has more.
 _PARTS = 1 << 22
 
@@ -211,7 +214,6 @@ def ordered_xla(
     )
 
 
-@in_accumulator_dtype
 def atomic_kernel(
     operand: jax.Array,
     indices: jax.Array,
@@ -221,6 +223,37 @@ def atomic_kernel(
     launch: Launch,
     weights: jax.Array | None = None,
     sources: jax.Array | None = None,
+) -> jax.Array:
+    """Combines all contributions in one pass of atomics.
+
+    Sums of float16 and bfloat16 are added in their own dtype, as plain JAX and PyTorch add them on
+    a GPU. In float32 they would be filled, and converted after, which doubles the bytes.
+    """
+    narrow = jnp.issubdtype(operand.dtype, jnp.floating) and operand.dtype.itemsize == _NARROW
+    own = narrow and reduction is ADD and weights is None and _ADDS_FLOAT32
+    if own and not launch.interpret and updates.size and operand.size:
+        return xla_scatter(reduction, operand, indices, updates)
+    return _atomic_kernel(
+        operand,
+        indices,
+        updates,
+        reduction=reduction,
+        launch=launch,
+        weights=weights,
+        sources=sources,
+    )
+
+
+@in_accumulator_dtype
+def _atomic_kernel(
+    operand: jax.Array,
+    indices: jax.Array,
+    updates: jax.Array,
+    *,
+    reduction: Reduction,
+    launch: Launch,
+    weights: jax.Array | None,
+    sources: jax.Array | None,
 ) -> jax.Array:
     """Combines all contributions in one pass of atomics, as XLA's scatter does if it has them.
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, cast
 
 import jax
 import jax.numpy as jnp
@@ -65,14 +65,15 @@ def sum_xla(
         values = isolate(values)
     out = values if only_read else convert(values, wide)
     stages, copies = stages_and_copies(stages) if store else (stages, [])
+    if store is None and _are_joined(out, [table for _, table in stages]):
+        return convert(_sum_jointly(out, stages), values.dtype)
     for number, (dim, table) in enumerate(stages, 1):
         stage = functools.partial(_read_along if store else _sum_along, axis=dim + 1, table=table)
         # Without a store XLA computes a dimension again for each tap of the next. That is faster if
         # the dimension is cheap. Otherwise it is up to fifty times slower, in a layout that suits
         # neither dimension.
-        cheap = table.factors is None and table.shape[1] <= 2
         last = number == len(stages)
-        if out.size and (copies if last else not cheap):
+        if out.size and (copies if last else not _is_cheap(table)):
             out = (store or _store_by_fence)(stage, out)
         else:
             # What a store computes is in memory, and so is what it reads.
@@ -81,6 +82,52 @@ def sum_xla(
     for dim, table in copies:
         out = _sum_along(out, axis=dim + 1, table=table)
     return convert(out, values.dtype)
+
+
+def _is_cheap(table: WindowTable) -> bool:
+    """Returns whether XLA may compute a window again wherever it is read."""
+    return table.factors is None and table.shape[1] <= FEW_READERS
+
+
+def _are_joined(values: jax.Array, tables: Sequence[WindowTable]) -> bool:
+    """Returns whether sums over windows of several dimensions are computed from one operand."""
+    fits = math.prod(values.shape[1:]) <= MAX_ELEMENTS and values.size > 0
+    return fits and len(tables) > 1 and all(map(_is_cheap, tables))
+
+
+def _sum_jointly(values: jax.Array, stages: Sequence[tuple[int, WindowTable]]) -> jax.Array:
+    """Computes stages of few taps from their operand, with the same additions.
+
+    A tap of the last stage reads sums of the stage before it, which are computed where they are
+    read. As an operation of their own XLA for a GPU may write them to memory, and read them twice.
+    """
+    sizes = values.shape[1:]
+    flat = values.reshape(values.shape[0], -1, 1)
+
+    def along(column: npt.NDArray[Any], dim: int) -> jax.Array:
+        axes = [k for k in range(len(sizes)) if k != dim]
+        return jax.lax.expand_dims(jnp.asarray(column), axes)
+
+    def sums(number: int, taps: dict[int, npt.NDArray[np.int32]]) -> jax.Array:
+        if number < 0:
+            columns = [
+                taps.get(dim, np.arange(size, dtype=np.int32)) * np.int32(math.prod(sizes[dim + 1 :]))
+                for dim, size in enumerate(sizes)
+            ]
+            offsets = (along(column, dim) for dim, column in enumerate(columns))
+            return rows_at(flat, functools.reduce(jnp.add, offsets))[..., 0]
+        dim, table = stages[number]
+        total: jax.Array | None = None
+        for index in table.index.T:
+            term = sums(number - 1, {**taps, dim: np.maximum(index, 0)})
+            added = term if total is None else total + term
+            if (index < 0).any():
+                is_tap = along(index >= 0, dim)[None]
+                added = where(is_tap, added, jnp.zeros_like(added) if total is None else total)
+            total = added
+        return cast("jax.Array", total)
+
+    return sums(len(stages) - 1, {})
 
 
 def stages_and_copies(

@@ -113,8 +113,12 @@ def conv_general_dilated(
     if layout.terms == 0 or 0 in shape:
         return lax.full(shape, 0, dtype)
     level = grids.level_of(layout.terms, (lhs.dtype, rhs.dtype, dtype), precision)
-    adds = products if by_products else plain
-    result = _sums(*factors, level, layout, adds, window, dtype, engine)
+    # Of a group of one feature, XLA makes a kernel with zeros for the features of other groups, and
+    # multiplies these by NaNs and infinities. Products of matrices have no such zeros.
+    by_group = products if max(groups) > 1 else plain
+    adds = products if by_products else by_group if layout.terms == 1 else plain
+    specials = products if by_products else by_group
+    result = _sums(*factors, level, layout, adds, specials, window, dtype, engine)
     return _without_special_kernels(result, factors[1], layout)
 
 
@@ -148,6 +152,7 @@ def _sums(
     level: grids.Level,
     layout: _Layout,
     plain: Convolve,
+    specials: Convolve,
     window: Callable[..., jax.Array],
     dtype: Any,
     engine: str,
@@ -158,14 +163,16 @@ def _sums(
         return engines.rounded(engines.Total(plain(left, right, np.float64)), None, dtype)
     left, right, unit = _on_grid(lhs, rhs, level, layout, window)
     right = grids.finite(right)
+    spread, repairs = left, specials is not plain
+    left = grids.finite(left) if repairs else left
     total = engines.ENGINES[engine](left, right, level, _Whole(layout.terms, plain, layout.cuts))
     result = engines.rounded(total, unit, dtype)
-    if total.high.dtype == np.float64:
+    if total.high.dtype == np.float64 and not repairs:
         return result
-    repair = functools.partial(_with_specials, layout.cuts, plain)
+    repair = functools.partial(_with_specials, layout.cuts, specials)
     if layout.cuts.summed:  # Devices that share a sum have to branch alike.
-        return repair(result, left, right)
-    return unless_finite(repair, result, left, right)
+        return repair(result, spread, right)
+    return unless_finite(repair, result, spread, right)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,6 +19,7 @@ from jax.interpreters import mlir
 
 from impl._core import jax_internals
 from impl._core.jax_internals import Primitive, lowering, shardings
+from impl._core.numerics import fence
 from impl._lowerings import _partitioning
 
 _PRIMITIVES: Mapping[str, Primitive] = {
@@ -28,6 +29,7 @@ _PRIMITIVES: Mapping[str, Primitive] = {
         lax.dynamic_slice_p,
         lax.dynamic_update_slice_p,
         lax.gather_p,
+        lax.pad_p,
         lax.slice_p,
         lax.split_p,
     )
@@ -57,6 +59,32 @@ def lower(name: str, context: Any, operands: Sequence[Any], params: dict[str, An
     rule = mlir.lower_fun(moved, multiple_results=primitive.multiple_results)
     with shardings.no_mesh():
         return rule(shardings.without_shardings(lowering.natively(context)), *operands)
+
+
+def shortens(context: Any) -> bool:
+    """Returns whether a result has an axis of which devices that share the operand have nothing."""
+    before, after = context.avals_in[0].shape, context.avals_out[0].shape
+    devices = shardings.devices_of(context)
+    return is_shared(context) and any(
+        new < old and shardings.sends_zeros(new, devices)
+        for old, new in zip(before, after, strict=False)
+    )
+
+
+def sent_as_bits(context: Any, results: Sequence[Any]) -> Any:
+    """Returns results of a lowering rule that devices share anew, as integers."""
+
+    def sent(bits: jax.Array) -> jax.Array:
+        # XLA would drop a conversion to integers and back, if there were nothing in between.
+        return fence(shardings.not_cut_as_the_operands(bits))
+
+    rule = mlir.lower_fun(_partitioning.as_bits(sent), multiple_results=False)
+    found = []
+    with shardings.no_mesh():
+        for aval, result in zip(context.avals_out, results, strict=True):
+            within = lowering.natively(context).replace(avals_in=[aval], avals_out=[aval])
+            found += rule(shardings.without_shardings(within), result)
+    return found
 
 
 def _gather(params: Mapping[str, Any], operand: jax.Array, indices: jax.Array) -> Any:

@@ -39,6 +39,10 @@ _NAMED = frozenset({"pmax", "pmin", "psum", "psum_invariant", "reduce_scatter"})
 
 #: The primitive whose sums over devices are joined with those of each device.
 _MAPPED = "shard_map"
+#: The primitive that says how devices share an array.
+_CONSTRAINED = "sharding_constraint"
+#: Those whose results are shorter than their operand, and rounded no more.
+_WINDOWED = frozenset({"reduce_window_max", "reduce_window_min"})
 #: Those that are faster where XLA does not partition them.
 _PLACED = frozenset({"scatter-add", "scatter-sub"})
 
@@ -47,6 +51,9 @@ _PLACED = frozenset({"scatter-add", "scatter-sub"})
 _BORDERED = frozenset(
     {"pad", "reduce_window_max", "reduce_window_min"} if jax.__version_info__ < (0, 12) else ()
 )
+
+#: Exact ones that have a rule nevertheless.
+_EXACT_WITH_RULES = frozenset({_MAPPED, _CONSTRAINED, *_BORDERED, *_WINDOWED, *_moves.NAMES})
 
 #: Those whose operands may be scalars, or of length 1 along axes where others are longer.
 _ELEMENTWISE = frozenset({"add", "atan2", "div", "max", "min", "mul", "pow", "rem", "sub"})
@@ -66,7 +73,7 @@ def register() -> None:
         _known.add(primitive)
         found = classes.get(primitive.name)
         is_fixed = found is not None and found.answer == "exact" and found.dtypes is None
-        if is_fixed and primitive.name not in {_MAPPED, *_BORDERED, *_moves.NAMES}:
+        if is_fixed and primitive.name not in _EXACT_WITH_RULES:
             continue
         rules = jax_internals.lowering_rules(primitive)
         wrapped = {}
@@ -94,10 +101,15 @@ def _lower(
         return original(context, *operands, **_portable_psum.with_joined_sums(params))
     if name.startswith("samebits_") or isinstance(params.get("decision"), Decision):
         return _own(original, anywhere, context, *operands, **params)
-    if name in _moves.NAMES and _moves.is_shared(context):
-        return _moves.lower(name, context, operands, params)
+    if name == _CONSTRAINED and _moves.is_shared(context):
+        shape = context.avals_in[0].shape
+        params["sharding"] = shardings.with_data_on_devices(params["sharding"], shape)
     if name in _BORDERED and _partitioning.is_partitioned(context):
         operands = (_with_own_border(context, operands[0]), *operands[1:])
+    if name in _moves.NAMES and _moves.is_shared(context):
+        return _moves.lower(name, context, operands, params)
+    if name in _WINDOWED and _moves.shortens(context):
+        return _moves.sent_as_bits(context, original(context, *operands, **params))
     found = class_of(name, (*context.avals_in, *context.avals_out))
     if found is None or found.answer == "exact" or found.name == _ELSEWHERE:
         return original(context, *operands, **params)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -119,6 +121,51 @@ def cut_as_the_operands(product: jax.Array) -> jax.Array:
     """
     cut: jax.Array = _cut_as_the_operands_p.bind(product)
     return cut
+
+
+def sends_zeros(length: int, tiles: int) -> bool:
+    """Returns whether XLA sends an axis from device to device by adding zeros to its elements.
+
+    It does where at least half of the devices have nothing of the axis.
+    """
+    return 0 < 2 * length <= tiles
+
+
+def with_data_on_devices(sharding: Any, shape: Sequence[int]) -> Any:
+    """Returns a sharding that cuts no axis so that XLA sends it by adding zeros.
+
+    A sharding that is a hint changes no value, so it may cut less.
+    """
+    if not isinstance(sharding, jax.sharding.NamedSharding):
+        return sharding
+    cut, axes = sharding.mesh.shape, []
+    for axis, length in zip(sharding.spec, shape, strict=False):
+        names = axis if isinstance(axis, tuple) else (axis,) if isinstance(axis, str) else ()
+        while names and sends_zeros(length, math.prod(cut[name] for name in names)):
+            names = names[:-1]
+            axis = names
+        axes.append(axis)
+    return sharding.update(spec=sharding.spec.update(partitions=axes))
+
+
+def _not_cut_as_the_operands(context: Any, value: Any) -> list[Any]:
+    if not jax.config.jax_use_shardy_partitioner:  # type: ignore[attr-defined]
+        return [value]
+    backward = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), _BACKWARD)
+    return [sdy.PropagationBarrierOp(value, backward).result]
+
+
+#: The direction of Shardy from an operation to what it reads.
+_BACKWARD = 2
+_not_cut_as_the_operands_p = Primitive("samebits_not_cut_as_the_operands")
+_not_cut_as_the_operands_p.def_abstract_eval(lambda aval: aval)
+mlir.register_lowering(_not_cut_as_the_operands_p, _not_cut_as_the_operands)
+
+
+def not_cut_as_the_operands(result: jax.Array) -> jax.Array:
+    """Returns a result, which devices do not share because they share what it is made of."""
+    value: jax.Array = _not_cut_as_the_operands_p.bind(result)
+    return value
 
 
 def replicated(value: Any) -> Any:

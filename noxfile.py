@@ -19,6 +19,9 @@ nox.options.sessions = ["tests", "conformance", "docs", "lint"]
 # A session is skipped if its interpreter is not installed. `.ci/run` requires both interpreters.
 nox.options.error_on_missing_interpreters = False
 os.environ.setdefault("UV_PYTHON_DOWNLOADS", "never")
+# uv compiles no modules. Tests start many processes, and each would compile JAX anew, in two
+# seconds, if none kept what it compiles.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 PYPROJECT = nox.project.load_toml("pyproject.toml")
 

@@ -346,7 +346,7 @@ def _with_specials(
 ) -> jax.Array:
     """Puts the NaNs and infinities of the images into a result."""
     factors = grids.special_factor(left), grids.special_factor(right)
-    return grids.with_specials(result, cuts.sum(plain(*factors, None)))
+    return grids.with_specials(result, cuts.sum(plain(*factors, np.float32)))
 
 
 def _without_special_kernels(result: jax.Array, rhs: jax.Array, layout: _Layout) -> jax.Array:

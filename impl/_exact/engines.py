@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from impl._core.jax_internals.shardings import cut_as_the_operands
 from impl._exact import arithmetic
 from impl._exact import product_grids as grids
 
@@ -135,6 +136,22 @@ CHOICE: Mapping[str, tuple[str, str]] = MappingProxyType(
         "tpu": ("bfloat16", "bfloat16"),
     }
 )
+
+
+def plain_product(lhs: jax.Array, rhs: jax.Array, numbers: Any, dtype: Any) -> jax.Array:
+    """Returns a product of a library whose sums are exact, in the dtype in which they are added.
+
+    Float64 asks for the highest precision. Digits and signs are exact in any.
+    """
+    return cut_as_the_operands(
+        lax.dot_general(
+            lhs,
+            rhs,
+            numbers,
+            precision=lax.Precision.HIGHEST if dtype == np.float64 else None,
+            preferred_element_type=jnp.dtype(dtype),
+        )
+    )
 
 
 def rounded(total: Total, unit: jax.Array | None, dtype: Any) -> jax.Array:

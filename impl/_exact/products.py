@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from impl._core.jax_internals.shardings import cut_as_the_operands
 from impl._exact import arithmetic, engines
 from impl._exact import product_grids as grids
 from impl._exact.cuts import Cuts
@@ -255,26 +254,15 @@ class _Blocks:
     def _local(self, lhs: jax.Array, rhs: jax.Array, dtype: Any, limit: int) -> jax.Array:
         layout = self.layout
         if layout.terms <= limit:
-            return _plain(lhs, rhs, layout.numbers, dtype)
+            return engines.plain_product(lhs, rhs, layout.numbers, dtype)
         (lhs_sum, rhs_sum), (lhs_batch, rhs_batch) = layout.numbers
         lhs = _in_blocks(lhs, [*lhs_batch, *layout.lhs_free], lhs_sum, limit)
         rhs = _in_blocks(rhs, [*rhs_batch, *layout.rhs_free], rhs_sum, limit)
         batch = tuple(range(len(lhs_batch)))
         both = (*batch, lhs.ndim - 2), (*batch, rhs.ndim - 2)
         numbers = (((lhs.ndim - 1,), (rhs.ndim - 1,)), both)
-        sums = _plain(lhs, rhs, numbers, dtype)
+        sums = engines.plain_product(lhs, rhs, numbers, dtype)
         return lax.reduce_sum(lax.convert_element_type(sums, np.int64), (len(batch),))
-
-
-def _plain(lhs: jax.Array, rhs: jax.Array, numbers: DimensionNumbers, dtype: Any) -> jax.Array:
-    product = lax.dot_general(
-        lhs,
-        rhs,
-        numbers,
-        precision=lax.Precision.HIGHEST if dtype == np.float64 else None,
-        preferred_element_type=jnp.dtype(dtype),
-    )
-    return cut_as_the_operands(product)
 
 
 def _in_blocks(
@@ -312,5 +300,5 @@ def _with_specials(layout: _Layout, result: jax.Array, lhs: jax.Array, rhs: jax.
     left, right = (
         lax.convert_element_type(grids.special_factor(value), jnp.bfloat16) for value in (lhs, rhs)
     )
-    signs = layout.cuts.sum(_plain(left, right, layout.numbers, np.float32))
+    signs = layout.cuts.sum(engines.plain_product(left, right, layout.numbers, np.float32))
     return grids.with_specials(result, signs)

@@ -18,7 +18,7 @@ import jax
 import numpy as np
 from jax import lax
 
-from impl._core.jax_internals.shardings import cut_as_the_operands
+from impl._exact import engines
 
 #: The most products that are written one after another; more are a loop.
 _UNROLLED = 32
@@ -202,15 +202,8 @@ class _Call:
             The groups, the batch, the outputs, and the spatial dimensions that remain.
         """
         contracted = tuple(range(2, 2 + summed))
-        result = cut_as_the_operands(
-            lax.dot_general(
-                kernel,
-                images,
-                ((contracted, contracted), ((0,), (0,))),
-                precision=lax.Precision.HIGHEST,
-                preferred_element_type=self.dtype,
-            )
-        )
+        numbers = (contracted, contracted), ((0,), (0,))
+        result = engines.plain_product(kernel, images, numbers, self.dtype)
         return lax.transpose(result, (0, 2, 1, *range(3, result.ndim)))
 
 

@@ -78,6 +78,18 @@ def test_without_required_options_it_is_plain_jit(monkeypatch):
     assert passed == [None]
 
 
+def test_the_options_are_those_of_the_mode_at_each_call(monkeypatch):
+    impl.backends.cudnn.benchmark = True
+    with impl.deterministic():
+        required = impl.compile_options()
+    passed = passed_options(monkeypatch)
+    jitted = impl.jit(lambda x: x + 1)
+    for mode in (False, True, False):
+        with impl.deterministic(mode):
+            jitted(1.0)
+    assert passed == [None, required]
+
+
 def test_an_option_that_contradicts_a_row_is_refused():
     (setting,) = compilation.settings()
     other = impl.jit(lambda x: x, compiler_options={setting.option: 3})

@@ -21,6 +21,9 @@ def ones(*shape, dtype=np.float32):
     return np.ones(shape, dtype)
 
 
+#: A source of one element, and one that is too large for it.
+S = ones(1)
+PAIR = ones(2, 2)
 #: A mask that is too long for V, and a column of indices for M.
 TALL = ones(4, dtype=bool)
 COLUMN = np.zeros((3, 1), int)

@@ -1,6 +1,9 @@
 """Arrays for the tests of getitem, index_put, take, put and their relatives."""
 
+import jax
 import numpy as np
+
+from impl.tests.support.bits import assert_same_bits
 
 #: An array to index, with every element different.
 X = np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5)
@@ -26,3 +29,28 @@ def along_the_second(function, *arrays):
     """Applies an oracle along the second of three dimensions."""
     moved = [np.moveaxis(array, 1, 0) if array.ndim > 1 else array for array in arrays]
     return np.moveaxis(function(*moved), 0, 1)
+
+
+def assert_reads_out_of_range_are_filled(calls):
+    """Asserts what each call ``(x, index)`` reads of the rows of an array, and its gradient.
+
+    A row out of range is NaN, and its gradient goes nowhere.
+    """
+    x = np.arange(2 * SIZE, dtype=np.float32).reshape(SIZE, 2)
+    weight = np.arange(1, 2 * len(INDEX) + 1, dtype=np.float32).reshape(-1, 2)
+    rows = np.full((len(INDEX), 2), np.nan, np.float32)
+    rows[IN_RANGE] = x[WRAPPED[IN_RANGE]]
+    gradient = np.zeros_like(x)
+    np.add.at(gradient, WRAPPED[IN_RANGE], weight[IN_RANGE])
+
+    @jax.jit
+    def reads(x, i, w):
+        def read(call):
+            out, pullback = jax.vjp(lambda x: call(x, i), x)
+            return out, pullback(w)[0]
+
+        return [read(call) for call in calls]
+
+    for out, back in reads(x, INDEX, weight):
+        np.testing.assert_array_equal(out, rows)
+        assert_same_bits(back, gradient)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests.ops._bad_values import ONE, SCALAR, M, V, at
+from impl.tests.ops._bad_values import ONE, PAIR, SCALAR, M, S, V, at
 from impl.tests.ops._scatters import (
     IN_RANGE,
     INDEX,
@@ -138,8 +138,6 @@ def test_the_gradient_belongs_to_the_write_that_stayed():
 # Bad arguments, and indices that are out of range.
 
 I = ONE  # noqa: E741
-S = np.ones(1, np.float32)
-PAIR = np.ones((2, 2), np.float32)
 CALLS: list[Call] = [
     ("index_copy", (V, 0, at(0, 3), PAIR[0]), {}, IndexError, "index 3 is out of bounds"),
     ("index_copy", (M, 0, at(-1), PAIR[:1]), {}, IndexError, "index -1 is out of bounds"),

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests.ops._bad_values import ONE, M, V, at
+from impl.tests.ops._bad_values import ONE, PAIR, M, S, V, at
 from impl.tests.ops._scatters import (
     IN_RANGE,
     INDEX,
@@ -22,8 +22,6 @@ from impl.tests.support.refusals import BadArguments, Call
 complete = pytest.mark.usefixtures("complete")
 
 I = ONE  # noqa: E741
-S = np.ones(1, np.float32)
-PAIR = np.ones((2, 2), np.float32)
 CALLS: list[Call] = [
     ("index_reduce", (V, 0, I, S, "sum"), {}, RuntimeError, "'prod', 'mean', 'amax', 'amin', but"),
     ("index_reduce", (V, 0, I, S, 1), {}, TypeError, "'reduce' must be str"),

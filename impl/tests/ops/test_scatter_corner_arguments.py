@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests.ops._bad_values import ONE, POINT, SHORT, SQUARE, M, V, at, ones
+from impl.tests.ops._bad_values import ONE, PAIR, POINT, SHORT, SQUARE, M, S, V, at, ones
 from impl.tests.ops._scatters import (
     IN_RANGE,
     INDEX,
@@ -27,8 +27,6 @@ from impl.tests.support.refusals import BadArguments, Call
 complete = pytest.mark.usefixtures("complete")
 
 I = ONE  # noqa: E741
-S = np.ones(1, np.float32)
-PAIR = np.ones((2, 2), np.float32)
 CALLS: list[Call] = [
     ("scatter_add", (V, 1, ONE, ones(1)), {}, IndexError, "range of [-1, 0], but got 1"),
     ("scatter_add", (V, "0", ONE, ones(1)), {}, TypeError, "'dim' must be int, not str"),

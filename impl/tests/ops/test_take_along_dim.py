@@ -8,15 +8,12 @@ import pytest
 import impl
 from impl.tests.ops._bad_values import COLUMN, POINT, SCALAR, M, V, at
 from impl.tests.ops._indices import (
-    IN_RANGE,
-    INDEX,
     MANY,
     MANY_WRAPPED,
-    SIZE,
     WIDE,
-    WRAPPED,
     X,
     along_the_second,
+    assert_reads_out_of_range_are_filled,
 )
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.numbers import spread
@@ -173,24 +170,12 @@ class TestBadArguments(BadArguments):
 
 @pytest.mark.usefixtures("path")
 def test_reads_out_of_range_give_the_fill_value_and_no_gradient():
-    x = np.arange(2 * SIZE, dtype=np.float32).reshape(SIZE, 2)
-    weight = np.arange(1, 2 * len(INDEX) + 1, dtype=np.float32).reshape(-1, 2)
-    rows = np.full((len(INDEX), 2), np.nan, np.float32)
-    rows[IN_RANGE] = x[WRAPPED[IN_RANGE]]
-    gradient = np.zeros_like(x)
-    np.add.at(gradient, WRAPPED[IN_RANGE], weight[IN_RANGE])
-
-    @jax.jit
-    def reads(x, i, w):
-        calls = [
-            lambda x: impl.take_along_dim(x, i[:, None], 0),
-            lambda x: impl.take_along_dim(x.T[None], i[None, None], -1)[0].T,
+    assert_reads_out_of_range_are_filled(
+        [
+            lambda x, index: impl.take_along_dim(x, index[:, None], 0),
+            lambda x, index: impl.take_along_dim(x.T[None], index[None, None], -1)[0].T,
         ]
-        return [(call(x), jax.vjp(call, x)[1](w)[0]) for call in calls]
-
-    for out, back in reads(x, INDEX, weight):
-        np.testing.assert_array_equal(out, rows)
-        assert_same_bits(back, gradient)
+    )
 
 
 def test_a_wide_index_is_not_narrowed_first():

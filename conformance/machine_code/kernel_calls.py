@@ -44,6 +44,7 @@ from impl._kernels import (
     windows,
 )
 from impl._kernels.launch import Launch
+from impl._lowerings import scan as scan_lowerings
 
 Shape: TypeAlias = jax.ShapeDtypeStruct
 FLOATS: tuple[DTypeLike, ...] = (jnp.float32, jnp.float16, jnp.bfloat16)
@@ -198,6 +199,17 @@ def _scans(dtype: DTypeLike) -> Iterator[KernelCall]:
             folded = functools.partial(_scan, by=by, results=(count - 1,))
             inputs = (Shape(shape, dtype),) * count
             yield KernelCall("scan_tiles.scan", f"{by}-{shape[-1]}-{name}", True, folded, inputs)
+        for transposed in (False, True):
+            made = functools.partial(
+                scan_lowerings.tangents_kernel,
+                by="mul",
+                reverse=False,
+                transposed=transposed,
+                launch=_LAUNCH,
+            )
+            label = f"tangents{'-transposed' if transposed else ''}-{name}"
+            inputs = (Shape((2, 300, 1), dtype),) * 3
+            yield KernelCall("scan_tiles.scan", label, True, made, inputs)
     for length in (2000, 5000):  # both have several chunks: a row of one chunk has no carry
         call = functools.partial(scan.atomic_carry, launch=_LAUNCH)
         yield KernelCall(
@@ -240,14 +252,16 @@ def _selects() -> Iterator[KernelCall]:
             (select_kth.any_position, False),
             (select_kth.first_position, True),
         ):
-            call = functools.partial(function, launch=_LAUNCH)
+            call = functools.partial(function, launch=_LAUNCH, nan_first=True)
             kernel, is_shared = f"select_kth.{function.__name__}", dtype == jnp.uint8
             yield KernelCall(kernel, jnp.dtype(dtype).name, ordered or is_shared, call, inputs)
     values, ranks = Shape((2, 50_000), jnp.float32), Shape((2,), jnp.int32)
     call = functools.partial(select_kth.by_digits, launch=_LAUNCH)
     yield KernelCall("select_kth.by_digits", "float32", True, call, (values, ranks))
     for dtype in (jnp.float32, jnp.float64):
-        sampled = functools.partial(select_kth_sample.first_position, most=4096, launch=_LAUNCH)
+        sampled = functools.partial(
+            select_kth_sample.first_position, most=4096, launch=_LAUNCH, nan_first=True
+        )
         inputs = (Shape((2, 50_000), dtype), ranks)
         kernel = "select_kth_sample.first_position"
         yield KernelCall(kernel, jnp.dtype(dtype).name, True, sampled, inputs)

@@ -22,8 +22,12 @@ from conformance.machine_code.costs.case import (
 
 #: Blocks of blocks, their totals, and carries: no loop of XLA, and no fold by a single program.
 CUMULATIVE = Budget(launches=MANY // 2, floors=3, rounds=0, serial=16_384)
-#: A row is read at most twice, and little else is moved.
-SELECTION = Budget(launches=MANY, floors=2.01, rounds=0)
+#: The running folds, and a kernel that makes what their derivatives are folded of.
+GRADIENT = Budget(launches=2, floors=2.01, rounds=0, serial=16_384)
+#: A row is read once, and little else is moved.
+SELECTION = Budget(launches=6, floors=1.2, rounds=0)
+#: What lies between pivots is copied and read once more.
+SHARED_ROW = Budget(launches=11, floors=1.9, rounds=0)
 #: A sort has to move its rows more often.
 SORT = Budget()
 
@@ -67,7 +71,7 @@ def _other_scans(rows: int, length: int) -> Iterator[CostCase]:
             gradient(lambda x, name=name: getattr(impl, name)(x, -1)),
             (floats(rows, length), floats(rows, length)),
             gradient(_CUMULATIVE[name]),  # type: ignore[arg-type]
-            CUMULATIVE,
+            GRADIENT,
         )
     for name, dtype in (("cumsum", jnp.complex64), ("cummax", jnp.bfloat16)):
         yield CostCase(
@@ -95,7 +99,7 @@ def _one_row(length: int) -> Iterator[CostCase]:
             call,
             (floats(1, length),),
             lambda x, rank=rank: _at(x, rank),
-            SELECTION,
+            SHARED_ROW,
             unlikely=("select_ordered_digit",),
         )
 

@@ -83,19 +83,27 @@ def test_lagged_factors_are_those_of_the_step_before(reverse, dtype):
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("by", ["mul", "logaddexp"])
-@pytest.mark.parametrize("reverse", [False, True])
-def test_tangents_are_made_in_a_kernel_with_the_bits_of_whole_arrays(by, transposed, reverse):
-    for shape in ((2, 300, 1), (2, 19, 3)):
-        values = spread(np.random.default_rng(0), shape)
-        values[:, 4] = values[:, -1] = -np.inf if by == "logaddexp" else 0
-        dot = spread(np.random.default_rng(1), shape)
-        out = scan_lowerings.ordered_xla(values, by=by, reverse=reverse)
-        how = {"by": by, "reverse": reverse, "transposed": transposed}
-        whole = jax.jit(functools.partial(scan_lowerings.tangents_xla, **how))(values, out, dot)
-        run = functools.partial(scan_lowerings.tangents_kernel, launch=Launch(True, 3), **how)
-        assert_same_bits(jax.jit(run)(values, out, dot), whole)
+@pytest.mark.parametrize(
+    ("by", "transposed", "reverse", "shape"),
+    [
+        ("mul", False, True, (2, 19, 1)),
+        ("mul", True, False, (2, 19, 1)),
+        ("logaddexp", False, False, (2, 19, 1)),
+        ("logaddexp", True, True, (2, 19, 1)),
+        ("logaddexp", True, False, (1, 260, 2)),  # with totals
+    ],
+)
+def test_tangents_are_made_in_a_kernel_with_the_bits_of_whole_arrays(
+    by, transposed, reverse, shape
+):
+    values, dot = (spread(np.random.default_rng(seed), shape) for seed in (0, 1))
+    values[:, 4] = values[:, -1] = -np.inf if by == "logaddexp" else 0
+    how = {"by": by, "reverse": reverse}
+    out = jax.jit(functools.partial(scan_lowerings.ordered_xla, **how))(values)
+    how["transposed"] = transposed
+    whole = jax.jit(functools.partial(scan_lowerings.tangents_xla, **how))(values, out, dot)
+    run = functools.partial(scan_lowerings.tangents_kernel, launch=Launch(True, 3), **how)
+    assert_same_bits(jax.jit(run)(values, out, dot), whole)
 
 
 def test_tiles_of_complex_numbers():

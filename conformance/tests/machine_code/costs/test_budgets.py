@@ -1,9 +1,11 @@
 """Budgets, on programs that were compiled before."""
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 
+from conformance.machine_code import assembler
 from conformance.machine_code.costs import budgets, measured
 from conformance.machine_code.costs.budgets import Excess
 from conformance.machine_code.costs.case import Budget, CostCase
@@ -87,6 +89,29 @@ def test_a_kernel_that_spills_exceeds_the_budget():
     assert "3,064 bytes, 32 registers: scan_ordered_tiles" in failure
     assert list(budgets.failures(CASE, one, [Excess("f-8", "spilled", "a reason", 3064)])) == []
     assert len(list(budgets.failures(CASE, one, [Excess("f-8", "spilled", "a", 3000)]))) == 1
+
+
+def test_of_kernels_of_one_name_the_one_that_spills_counts(monkeypatch):
+    call = """
+ENTRY %main (x: f32[8]) -> f32[8] {
+  %x = f32[8]{0} parameter(0)
+  ROOT %call = f32[8]{0} custom-call(%x), custom_call_target="__gpu$xla.gpu.triton", \
+backend_config={name = "scan", grid_x = 1 : i32, num_warps = 4 : i32}
+}
+"""
+    names = ("scan", "scan_1", "scan_2", "scanned")
+    codes = {name: f".visible .entry {name}(\n)\n{{\n}}\n" for name in names}
+    spilled = dict(zip(codes.values(), (0, 472, 900, 900), strict=True))
+    monkeypatch.setattr(measured.assembler, "find_assembler", lambda: Path("ptxas"))
+    monkeypatch.setattr(
+        measured.assembler,
+        "kernel_resources",
+        lambda text, _: assembler.Resources(32, spilled[text]),
+    )
+    # Another number of programs, or another name, tells kernels apart.
+    sizes = {name: Dimensions(1 + (name == "scan_2"), 4, 0) for name in names}
+    program = DeviceProgram(call, codes, sizes, with_cub=False)
+    assert measured.cost_of(program, {}, assembled=True).spilled == 472
 
 
 def test_a_kernel_loads_at_most_twice_what_the_library_does_for_each_product():

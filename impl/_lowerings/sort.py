@@ -1,4 +1,4 @@
-"""Lowerings of ``sort``, ``argsort`` and ``most_frequent`` along the middle axis of [outer, n, inner].
+"""Lowerings of sorts, and of ``most_frequent``, along the middle axis of [outer, n, inner].
 
 Sorting is exact and stable here, so both paths and all devices share one result. Only the sorting
 algorithm of a CPU differs.

@@ -132,7 +132,14 @@ def _rows(dtype: DTypeLike) -> Iterator[KernelCall]:
             label,
             True,
             _runs_from_zeros,
-            (*runs, updates, ints((70,))),
+            (*runs, updates),
+        )
+        yield KernelCall(
+            "scatter_accumulate_rows.cuts",
+            label,
+            True,
+            _cuts,
+            (Shape((500,), jnp.uint16 if width == 5 else jnp.int32),),
         )
         yield KernelCall(
             "scatter_accumulate_rows.add_cut_runs",
@@ -143,29 +150,35 @@ def _rows(dtype: DTypeLike) -> Iterator[KernelCall]:
         )
 
 
-def _whole_runs(*arrays: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _cuts(keys: jax.Array) -> tuple[jax.Array, jax.Array]:
+    with arithmetic.wide():
+        return scatter_accumulate_rows.cuts(keys, 70, launch=_LAUNCH)
+
+
+def _whole_runs(*arrays: jax.Array) -> tuple[jax.Array, ...]:
     *runs, updates, operand = arrays
     with arithmetic.wide():
-        return scatter_accumulate_rows.add_whole_runs(
+        whole = scatter_accumulate_rows.add_whole_runs(
             _sorted_rows.Runs(*runs),
             updates,
             operand,
             _arithmetic(operand.dtype),
             launch=_LAUNCH,
         )
+    return whole.out, whole.most, whole.exponents, *whole.digits
 
 
-def _runs_from_zeros(*arrays: jax.Array) -> tuple[jax.Array, jax.Array]:
-    *runs, updates, starts = arrays
+def _runs_from_zeros(*arrays: jax.Array) -> tuple[jax.Array, ...]:
+    *runs, updates = arrays
     with arithmetic.wide():
-        return scatter_accumulate_rows.add_from_zeros(
+        whole = scatter_accumulate_rows.add_from_zeros(
             _sorted_rows.Runs(*runs),
             updates,
-            starts,
             Shape((70, updates.shape[1]), updates.dtype),
             _arithmetic(updates.dtype),
             launch=_LAUNCH,
         )
+    return whole.out, whole.most, whole.exponents, *whole.digits
 
 
 def _cut_runs(*arrays: jax.Array) -> list[jax.Array]:

@@ -18,14 +18,15 @@ from jax import lax
 
 from impl import _kernels
 from impl._core.native_scatter import natively
-from impl._core.shard_axes import vary_like
 from impl._exact import grid, rows
 from impl._exact.grid import Digits
 from impl._kernels.launch import Launch
-from impl._lowerings.scatter_accumulate_chains import sorted_keys, written
+from impl._lowerings.scatter_accumulate_chains import sorted_keys
 
 #: The least width of rows, and the least number of them, for which a sort costs little.
 _WIDTH, _ROWS = 16, 4096
+#: The contributions up to which XLA's own sort takes fewer launches than CUB's.
+_BITONIC = 1 << 14
 #: Elements whose exponents and digits, 12 bytes each, fill half of the cache of a GPU. The plain
 #: form reads and writes fewer there, with fewer launches.
 _CACHED = 1 << 21
@@ -83,78 +84,61 @@ def add(
         subtract,
     )
     count = keys.shape[0]
-    keys, positions = sorted_keys(keys, size)
-    starts = _starts(keys, size)
-    slots, owners = _cuts(keys, starts)
-    runs = kernels.Runs(
-        keys,
-        positions if sources is None else sources[positions],
-        slots,
-        None if factors is None else factors[positions],
-    )
+    keys, of_rows, of_factors = _sorted(keys, size, sources, factors)
+    slots, owners = kernels.cuts(keys, size, launch=launch)
+    runs = kernels.Runs(keys, of_rows, slots, of_factors)
     if empty:
         like = jax.ShapeDtypeStruct(operand.shape, dtype)
-        out, most = kernels.add_from_zeros(runs, updates, starts, like, arithmetic, launch=launch)
-        wide = grid.at_least_float32(jnp.zeros((), dtype)).dtype
-        initial = vary_like(jnp.zeros((len(owners), operand.shape[1]), wide), updates, keys)
+        whole = kernels.add_from_zeros(runs, updates, like, arithmetic, launch=launch)
     else:
-        initial = _alone(operand)
-        out, most = kernels.add_whole_runs(runs, updates, initial, arithmetic, launch=launch)
-        # The rows of cut runs are still those of the operand.
-        initial = grid.at_least_float32(out.at[owners].get(mode="clip"))
-    exponent = _combined(_exponent(initial), slots, most, "max")
-    parts = kernels.add_cut_runs(runs, updates, exponent, arithmetic, launch=launch)
-    pairs = zip(rows.integers(initial, exponent), parts, strict=True)
+        whole = kernels.add_whole_runs(runs, updates, _alone(operand), arithmetic, launch=launch)
+    exponent = _combined(whole.exponents, slots, whole.most, "max")
+    parts = kernels.add_cut_runs(
+        runs,
+        updates,
+        exponent,
+        arithmetic,
+        launch=launch,
+        operand=None if empty else whole.out,
+    )
+    pairs = zip(whole.digits, parts, strict=True)
     sums = [_combined(first, slots, part, "add") for first, part in pairs]
     results = total(sums, exponent, count=count + 1)
 
     def store(out: jax.Array, owners: jax.Array, results: jax.Array) -> jax.Array:
         return out.at[owners].set(results, mode="drop", unique_indices=True)
 
-    stored: jax.Array = natively(store, out, owners, results)
+    stored: jax.Array = natively(store, whole.out, owners, results)
     return stored
+
+
+def _sorted(
+    keys: jax.Array, size: int, sources: jax.Array | None, factors: jax.Array | None
+) -> tuple[jax.Array, jax.Array, jax.Array | None]:
+    """Returns sorted keys, and the row and the factor of each, in few launches.
+
+    Equal keys are in any order.
+    """
+    count = keys.shape[0]
+    if count <= _BITONIC:
+        keys, positions = sorted_keys(keys, size)
+        carried = False
+    else:
+        # Without factors, the sort moves rows in place of positions.
+        carried = sources is not None and factors is None
+        number = sources if carried else jnp.arange(count, dtype=jnp.int32)
+        keys = jnp.minimum(keys, size)
+        # XLA computes both in one launch, since they share an operand: no key has the bit.
+        number = number + lax.shift_right_logical(keys, jnp.int32(31))
+        # CUB sorts 16 bits with three launches less than 32.
+        keys = keys.astype(jnp.uint16) if size < 1 << 16 else keys
+        keys, positions = lax.sort((keys, number), num_keys=1, is_stable=False)
+    rows = positions if sources is None or carried else sources[positions]
+    return keys, rows, None if factors is None else factors[positions]
 
 
 def _exponent(value: jax.Array) -> jax.Array:
     return grid.exponents(lax.abs(value))
-
-
-def _starts(keys: jax.Array, size: int) -> jax.Array:
-    """Returns where the run of each destination starts, counted from 1, and 0 where there is none.
-
-    For a run that is not cut, it is negated.
-    """
-    n, length = keys.shape[0], _kernels.scatter_accumulate_rows.PART
-    is_first = jnp.concatenate([jnp.ones(1, bool), keys[1:] != keys[:-1]])
-    after = jnp.concatenate([keys[length:], jnp.full(min(length, n), -1, jnp.int32)])
-    place = jnp.arange(1, n + 1, dtype=jnp.int32)
-    return written(keys, is_first, size, jnp.where(after == keys, place, -place))
-
-
-def _cuts(keys: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Finds the runs that are cut, each of which has the number of the part it starts in.
-
-    Returns:
-        The slots of ``Runs``; the destination of each cut run, and beyond the last for none, int32,
-        shape [parts].
-    """
-    n, size = keys.shape[0], starts.shape[0]
-    length = _kernels.scatter_accumulate_rows.PART
-    part = jnp.arange(-(-n // length), dtype=jnp.int32)
-    first = part * length
-    head, tail = keys[first], keys[jnp.minimum(first + length, n) - 1]
-    of_head, of_tail = (starts.at[key].get(mode="fill", fill_value=0) for key in (head, tail))
-    comes = (of_head > 0) & (of_head <= first)
-    following = jnp.concatenate([head[1:], jnp.full(1, size, jnp.int32)])
-    goes = (following == tail) & (of_tail > 0)
-    is_one = head == tail
-    none = len(part)
-    slots = [
-        jnp.where(comes, (of_head - 1) // length, jnp.where(is_one & goes, part, none)),
-        jnp.where(goes & ~is_one, part, none),
-    ]
-    owners = jnp.where(goes & ~(is_one & comes), tail, size + part)
-    return jnp.stack(slots, 1).reshape(-1), owners
 
 
 def _combined(initial: jax.Array, slots: jax.Array, parts: jax.Array, name: str) -> jax.Array:

@@ -28,7 +28,7 @@ class Runs:
 
     Attributes:
         keys: The destination of each, ascending, and the number of destinations for those that are
-            dropped; int32, shape [n].
+            dropped; int32 or uint16, shape [n].
         rows: The row of the updates of each, int32, shape [n].
         slots: For each part the number of the cut run that it starts with, and of the cut run that
             it ends with if that is another; the number of parts for none. int32, shape [2 * parts].
@@ -64,10 +64,15 @@ class Runs:
 
 @dataclasses.dataclass(frozen=True)
 class Cut:
-    """The share of a part in a cut run: the run's number, whether it is one, start and count."""
+    """The share of a part in a cut run: the run's number, whether it is one, start and count.
+
+    ``is_owner`` tells whether the run starts in this part, and ``key`` is its destination.
+    """
 
     number: jax.Array
     is_cut: jax.Array
+    is_owner: jax.Array
+    key: jax.Array
     start: jax.Array
     count: jax.Array
 
@@ -113,13 +118,16 @@ class Program:
 
     def key(self, place: jax.Array) -> jax.Array:
         """Returns the destination of a contribution; beyond the last, that of the last."""
-        return self._launch.load(self._keys.at[jnp.clip(place, 0, self._runs.count - 1)])
+        key = self._launch.load(self._keys.at[jnp.clip(place, 0, self._runs.count - 1)])
+        return key.astype(jnp.int32)
 
     def keys(self, first: jax.Array, size: int) -> jax.Array:
         """Returns the destinations of adjacent contributions, and -1 where there is none."""
         place = first + jnp.arange(size, dtype=jnp.int32)
         inside = place < self._runs.count
-        return self._launch.load(self._keys.at[jnp.where(inside, place, 0)], mask=inside, other=-1)
+        view = self._keys.at[jnp.where(inside, place, 0)]
+        key = self._launch.load(view, mask=inside, other=0).astype(jnp.int32)
+        return jnp.where(inside, key, -1)
 
     def load(self, ref: Any, row: jax.Array, *, where: jax.Array) -> jax.Array:
         """Returns a row of an array, and 0 where there is none."""
@@ -131,22 +139,27 @@ class Program:
         view = ref.at[jnp.where(where, row, 0) * self._width + self.column]
         self._launch.store(view, values, mask=self._inside & where)
 
-    def fill(
-        self, starts_ref: Any, out_ref: Any, chunk: jax.Array, out: jax.ShapeDtypeStruct | jax.Array
-    ) -> None:
+    def fill(self, out_ref: Any, chunk: jax.Array, out: jax.ShapeDtypeStruct | jax.Array) -> None:
         """Stores zeros in the rows of a chunk of destinations that have no contributions."""
         first = jnp.where(chunk < 0, out.shape[0], chunk * CHUNK)
         count = jnp.minimum(out.shape[0] - first, CHUNK)
+        lane = jnp.arange(CHUNK, dtype=jnp.int32)
+        start = first_place(self._launch, self._keys, self._runs.count, first + lane)
+        is_empty = (start == self._runs.count) | (self.key(start) != first + lane)
+        is_empty &= lane < count
+        # One number holds all, since a program takes no part of an array that it computed.
+        one = jnp.ones(CHUNK, jnp.int64)
+        empty = jnp.sum(jnp.where(is_empty, one << lane.astype(jnp.int64), 0))
 
         def some(number: jax.Array, _: None) -> None:
             place = number * ROWS + jnp.arange(ROWS, dtype=jnp.int32)
-            row = jnp.where(place < count, first + place, 0)
-            start = self._launch.load(starts_ref.at[row], mask=place < count, other=1)
-            mask = (start == 0)[:, None] & self._inside[None, :]
+            bits = jnp.broadcast_to(empty, place.shape) >> place.astype(jnp.int64)
+            mask = ((bits & 1) == 1)[:, None] & self._inside[None, :]
             # An interpreted store writes the old value where the mask is false, so that no other
             # row may be written there.
             beyond = jnp.int32(math.prod(out.shape)) if self._launch.interpret else 0
-            offsets = jnp.where(mask, row[:, None] * self._width + self.column[None, :], beyond)
+            row = (first + place)[:, None]
+            offsets = jnp.where(mask, row * self._width + self.column[None, :], beyond)
             zeros = jnp.zeros(offsets.shape, out.dtype)
             self._launch.store(out_ref.at[offsets], zeros, mask=mask)
 
@@ -163,10 +176,11 @@ class Program:
             number = self._launch.load(self._slots.at[2 * safe + slot])
             is_cut = where & (number < self._runs.parts)
             # A loop that ends by a key, and adds, is beyond Triton.
-            same = jnp.sum(keys == self.key(place), dtype=jnp.int32)
+            key = self.key(place)
+            same = jnp.sum(keys == key, dtype=jnp.int32)
             count = jnp.where(is_cut, same, 0)
             start = first if slot == 0 else end - count
-            found.append(Cut(number, is_cut, start, count))
+            found.append(Cut(number, is_cut, is_cut & (number == safe), key, start, count))
         return found
 
     def fold(self, cut: Cut, step: Callable[[Any, jax.Array], Any], initial: Any) -> Any:
@@ -177,6 +191,19 @@ class Program:
             return step(state, self.rows(cut.start + place, place < cut.count))
 
         return jax.lax.fori_loop(0, (cut.count + ROWS - 1) // ROWS, some, initial)
+
+
+def first_place(launch: Launch, keys_ref: Any, count: int, key: jax.Array) -> jax.Array:
+    """Returns the place of the first of the sorted keys that is no less; ``count`` for none."""
+
+    def halve(step: jax.Array, low: jax.Array) -> jax.Array:
+        probe = low + (jnp.int32(1) << (count.bit_length() - 1 - step))
+        inside = probe <= count
+        other = launch.load(keys_ref.at[jnp.where(inside, probe, 1) - 1]).astype(jnp.int32)
+        return jnp.where(inside & (other < key), probe, low)
+
+    none = jnp.zeros(key.shape, jnp.int32)
+    return jax.lax.fori_loop(0, count.bit_length(), halve, none)  # type: ignore[no-any-return]
 
 
 def columns_of(width: int) -> tuple[int, int]:

@@ -149,7 +149,9 @@ def part_of(
             most, programs = max(1, operands // sums), _FEW_PROGRAMS
     tile = tile_of(batch, rows, columns, terms, dtype, most)
     tiles = max(tile.programs(batch, rows, columns), 1)
-    parts = max(1, min(most, pl.cdiv(programs, tiles) if programs < _PROGRAMS else programs // tiles))
+    parts = max(
+        1, min(most, pl.cdiv(programs, tiles) if programs < _PROGRAMS else programs // tiles)
+    )
     return pl.cdiv(pl.cdiv(terms, parts), tile.depth) * tile.depth
 
 

@@ -1,4 +1,4 @@
-"""Lowerings of ``argsort`` and ``most_frequent`` along the middle axis of [outer, n, inner].
+"""Lowerings of sorts, and of ``most_frequent``, along the middle axis of [outer, n, inner].
 
 Sorting is exact and stable here, so both paths and all devices share one result. Only the sorting
 algorithm of a CPU differs.
@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from impl import _kernels
+from impl._core.axes import elements_at
 from impl._core.lax_functions import where
 from impl._core.sort_keys import sort_keys
 from impl._kernels.launch import MAX_ELEMENTS, Launch
@@ -25,6 +26,8 @@ Argsort = Callable[[jax.Array], jax.Array]
 
 #: A CPU selects the first positions with a heap, if they are at most this fraction of a row.
 _TOP_FRACTION = 16
+#: The bits of the least integers that XLA sorts as they are. Floats have more.
+_WHOLE = 8
 #: The parts into which it cuts rows of at least this many elements together.
 _PARTS, _PARALLEL = 8, 1 << 16
 
@@ -59,6 +62,49 @@ def argsort_xla(values: jax.Array, *, count: int, descending: bool) -> jax.Array
         return jnp.zeros((outer, count, inner), jnp.int32)
     keys = sort_keys(axis_to_rows(values))
     return rows_to_axis(stable_argsort(~keys if descending else keys)[:, :count], values)
+
+
+def sort_cpu(values: jax.Array, *, descending: bool) -> tuple[jax.Array, jax.Array]:
+    """Returns the elements in sorted order, and their positions."""
+    positions = argsort_cpu(values, count=values.shape[1], descending=descending)
+    return elements_at(values, positions), positions
+
+
+def sort_xla(values: jax.Array, *, descending: bool) -> tuple[jax.Array, jax.Array]:
+    """Returns the elements in sorted order, and their positions."""
+    positions = argsort_xla(values, count=values.shape[1], descending=descending)
+    return elements_at(values, positions), positions
+
+
+def sort_kernel(
+    values: jax.Array, *, descending: bool, launch: Launch
+) -> tuple[jax.Array, jax.Array]:
+    """Calls ``sort_xla``, since XLA's own sort is a kernel already."""
+    del launch
+    return sort_xla(values, descending=descending)
+
+
+def sort_without_keys(
+    values: jax.Array, *, descending: bool, launch: Launch
+) -> tuple[jax.Array, jax.Array]:
+    """Calls XLA's sort as plain JAX does, with the mode off: in one launch, which writes no keys.
+
+    Its comparison orders NaNs and zeros as keys do, but may flush subnormals, if XLA is told to.
+    """
+    if descending or launch.interpret or values.size == 0 or not _is_compared(values):
+        return sort_xla(values, descending=descending)
+    rows = axis_to_rows(values)
+    positions = jax.lax.broadcasted_iota(jnp.int32, rows.shape, 1)
+    found = jax.lax.sort((rows, positions), dimension=1, num_keys=1, is_stable=True)
+    return rows_to_axis(found[0], values), rows_to_axis(found[1], values)
+
+
+def _is_compared(values: jax.Array) -> bool:
+    """Returns whether XLA sorts a dtype on every GPU as it is."""
+    if jnp.issubdtype(values.dtype, jnp.integer):
+        return jnp.iinfo(values.dtype).bits >= _WHOLE  # type: ignore[no-any-return]
+    floating = jnp.issubdtype(values.dtype, jnp.floating)
+    return bool(floating) and jnp.finfo(values.dtype).bits > _WHOLE
 
 
 def argsort_kernel(values: jax.Array, *, count: int, descending: bool, launch: Launch) -> jax.Array:

@@ -111,7 +111,8 @@ def _sum_jointly(values: jax.Array, stages: Sequence[tuple[int, WindowTable]]) -
     def sums(number: int, taps: dict[int, npt.NDArray[np.int32]]) -> jax.Array:
         if number < 0:
             columns = [
-                taps.get(dim, np.arange(size, dtype=np.int32)) * np.int32(math.prod(sizes[dim + 1 :]))
+                taps.get(dim, np.arange(size, dtype=np.int32))
+                * np.int32(math.prod(sizes[dim + 1 :]))
                 for dim, size in enumerate(sizes)
             ]
             offsets = (along(column, dim) for dim, column in enumerate(columns))

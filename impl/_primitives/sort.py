@@ -1,7 +1,8 @@
-"""Positions in sorted order along an axis, and the position of the most frequent element."""
+"""Sorting along an axis, positions in sorted order, and that of the most frequent element."""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -14,6 +15,7 @@ from impl._lowerings import sort as lowerings
 from impl._lowerings._partitioning import Axes
 from impl._mode.decide import Decision
 from impl._primitives import _common
+from impl._primitives.gather import gather
 
 
 def argsort(
@@ -34,6 +36,24 @@ def argsort(
         int32, shape [outer, count, inner].
     """
     return argsort_p.bind(values, count=count, descending=descending, decision=decision)  # type: ignore[no-any-return]
+
+
+def sort(
+    values: jax.Array, *, descending: bool = False, decision: Decision
+) -> tuple[jax.Array, jax.Array]:
+    """Sorts along the middle axis of [outer, n, inner], in the order of ``argsort``.
+
+    Args:
+        values: Real numbers.
+        descending: Whether the greatest comes first.
+        decision: The decision of this call.
+
+    Returns:
+        The elements, and their positions as int32, both of the shape of ``values``. Gradients go
+        to the elements at the positions.
+    """
+    elements, positions = sort_p.bind(values, descending=descending, decision=decision)
+    return elements, positions
 
 
 def most_frequent(values: jax.Array, *, decision: Decision) -> jax.Array:
@@ -80,6 +100,42 @@ def _new_primitive(name: str, cpu: Any, xla: Any, kernel: Any) -> Primitive:
     return primitive
 
 
+def _abstract_sort(values: Any, **_: Any) -> Any:
+    values = values.update(weak_type=False)
+    return values, values.update(dtype=jnp.dtype(jnp.int32))
+
+
+def _jvp_of_sort(primals: Any, tangents: Any, **params: Any) -> Any:
+    out = sort(*primals, **params)
+    zero = _common.zero_tangent(out[1])
+    if type(tangents[0]) is ad.Zero:
+        return out, (_common.zero_tangent(out[0]), zero)
+    # Each element is read once, so the gradient is the same in every order.
+    return out, (gather(tangents[0], out[1], pullback=Decision()), zero)
+
+
+def _batch_sort(args: Any, dims: Any, **params: Any) -> Any:
+    values = _common.batch_to_front(args[0], dims[0], args[0].shape[dims[0]])
+    out = sort(_common.merge_batch(values), **params)
+    return tuple(part.reshape(values.shape) for part in out), (0, 0)
+
+
+_ordered_sort = _common.Lowerings(
+    cpu=lowerings.sort_cpu, xla=lowerings.sort_xla, kernel=lowerings.sort_kernel
+)
+sort_p = _common.new_primitive(
+    "samebits_sort",
+    _abstract_sort,
+    {
+        "atomic": dataclasses.replace(_ordered_sort, kernel=lowerings.sort_without_keys),
+        "ordered": _ordered_sort,
+    },
+    axes=Axes("o.i -> o.i, o.i"),
+    multiple_results=True,
+    adds=False,
+)
+ad.primitive_jvps[sort_p] = _jvp_of_sort
+batching.primitive_batchers[sort_p] = _batch_sort
 argsort_p = _new_primitive(
     "samebits_argsort",
     lowerings.argsort_cpu,

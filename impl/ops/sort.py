@@ -8,10 +8,11 @@ import jax
 
 from impl._core import arguments, eager
 from impl._core.arguments import Array
-from impl._mode.decide import decide
+from impl._mode.decide import Decision, decide
 from impl._primitives.alert import alert
 from impl._primitives.sort import argsort as argsort_along
-from impl.ops._selection import as_index, picked, real, slices
+from impl._primitives.sort import sort as sort_along
+from impl.ops._selection import as_index, real, slices
 
 
 class Sort(NamedTuple):
@@ -51,8 +52,8 @@ def sort(input: Array, dim: int = -1, descending: bool = False, *, stable: bool 
 
     Source: ``torch.sort``. The spec's rows state what the mode does, and the guarantee.
     """
-    input, values, positions = _sorted("sort", input, dim, descending, stable)
-    elements = picked(values, positions)
+    input, values, decision = _prepared("sort", input, dim, descending, stable)
+    elements, positions = sort_along(values, descending=descending, decision=decision)
     return Sort(elements.reshape(input.shape), as_index(positions).reshape(input.shape))
 
 
@@ -79,19 +80,18 @@ def argsort(
 
     Source: ``torch.argsort``. The spec's rows state what the mode does, and the guarantee.
     """
-    input, _, positions = _sorted("argsort", input, dim, descending, stable)
+    input, values, decision = _prepared("argsort", input, dim, descending, stable)
+    positions = argsort_along(values, values.shape[1], descending=descending, decision=decision)
     return as_index(positions).reshape(input.shape)
 
 
-def _sorted(
+def _prepared(
     function: str, input: Array, dim: int, descending: bool, stable: bool
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Returns the input, its elements on three axes, and the positions that sort them."""
+) -> tuple[jax.Array, jax.Array, Decision]:
+    """Returns the input, its elements on three axes, and the decision of the call."""
     input = real(function, input, bools=True, error=RuntimeError)
     arguments.flag(function, "descending", descending)
     arguments.flag(function, "stable", stable)
     values, _ = slices(function, input, dim, reduced=False)
     decision = decide(function, **arguments.facts(input))
-    values = alert(values, decision)
-    positions = argsort_along(values, values.shape[1], descending=descending, decision=decision)
-    return input, values, positions
+    return input, alert(values, decision), decision

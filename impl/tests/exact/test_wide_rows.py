@@ -98,6 +98,44 @@ def test_products_of_rows_and_weights_are_rounded_and_added(rng):
     assert_rows_are_added(run, zeros, rows[sources] * weights[:, None])
 
 
+@pytest.mark.parametrize("size", [SIZE, 1 << 16])
+@pytest.mark.parametrize("kind", ["positions", "sources", "factors"])
+def test_many_contributions_have_keys_of_their_own(rng, monkeypatch, size, kind):
+    monkeypatch.setattr(wide_rows, "_BITONIC", 0)
+    keys = rng.integers(0, size + 1, N).astype(np.int32)
+    sources = None if kind == "positions" else rng.integers(0, 8, N).astype(np.int32)
+    factors = rough(rng, N) if kind == "factors" else None
+    found = wide_rows._sorted(*map(_on_device, (keys, size, sources, factors)))
+    assert found[0].dtype == (np.uint16 if size == SIZE else np.int32)
+    order = np.argsort(keys, kind="stable")
+    rows = order if sources is None else sources[order]
+    parts = [keys[order], rows, np.zeros(N) if factors is None else factors[order]]
+    got = [found[0], found[1], np.zeros(N) if found[2] is None else found[2]]
+    # Equal keys may be in any order.
+    assert sorted(zip(*map(np.asarray, got), strict=True)) == sorted(zip(*parts, strict=True))
+    assert (np.diff(np.asarray(found[0]).astype(int)) >= 0).all()
+
+
+def _on_device(value):
+    return jnp.asarray(value) if isinstance(value, np.ndarray) else value
+
+
+def test_keys_of_16_bits_have_the_bits_of_the_oracle(rng, monkeypatch):
+    monkeypatch.setattr(wide_rows, "_BITONIC", 0)
+    launch = Launch(interpret=True, seed=3)
+
+    @jax.jit
+    def function(operand, keys, updates):
+        with arithmetic.wide(), arithmetic.where_subnormals(are_kept=False):
+            return wide_rows.add(operand, keys, updates, launch)
+
+    def run(operand, keys, updates):
+        with arithmetic.wide():
+            return function(operand, np.where(keys < 0, SIZE, keys).astype(np.int32), updates)
+
+    assert_rows_are_added(run, rough(rng, (SIZE, WIDTH)), rough(rng, (N, WIDTH)))
+
+
 @pytest.mark.once
 def test_gradients_of_reads_start_from_no_array(rng, monkeypatch):
     calls = []

@@ -60,6 +60,20 @@ def test_tiles_have_half_of_the_arithmetic_intensity_of_a_library(sizes, least, 
         assert intensity >= height * width / (height + width) / 2
 
 
+@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("images", [7, 64])
+def test_sums_of_parts_are_no_more_bytes_than_the_operands(images, size):
+    dtype = {2: jnp.bfloat16, 4: jnp.float32}[size]
+    terms, operands = images * 56 * 56, 2 * images * 64 * 56 * 56 * size
+    parts = -(-terms // matmul.part_of(1, 64, 576, terms, dtype, operands))
+    assert 2 * parts * 64 * 576 * 4 <= operands
+    tile = matmul.tile_of(1, 64, 576, terms // parts, dtype, parts)
+    assert tile.programs(1, 64, 576) * parts >= 128
+    # Many images have as many parts as without a bound.
+    if images == 64:
+        assert parts == -(-terms // matmul.part_of(1, 64, 576, terms, dtype))
+
+
 def test_a_tile_of_terms_fits_into_shared_memory():
     for dtype in (jnp.bfloat16, jnp.float32):
         tile = matmul.tile_of(1, 4096, 4096, 4096, dtype)

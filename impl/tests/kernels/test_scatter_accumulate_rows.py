@@ -51,10 +51,9 @@ def from_zeros(launch, kernel):
     uncut = dataclasses.replace(
         runs(), keys=jnp.asarray(np.arange(COUNT) // 3), slots=jnp.full(6, 3)
     )
-    starts = jnp.zeros(2 * PART, jnp.int32).at[: COUNT // 3 + 1].set(-1)
     with arithmetic.wide():
         like = jax.ShapeDtypeStruct((2 * PART, WIDTH), jnp.float32)
-        kernel(uncut, floats(COUNT, WIDTH), starts, like, ARITHMETIC, launch=launch)
+        kernel(uncut, floats(COUNT, WIDTH), like, ARITHMETIC, launch=launch)
 
 
 def cut(launch, kernel):
@@ -63,11 +62,16 @@ def cut(launch, kernel):
         kernel(runs(), floats(COUNT, WIDTH), exponents, ARITHMETIC, launch=launch)
 
 
+def cuts(launch, kernel):
+    kernel(jnp.asarray(KEYS, jnp.int32), SIZE, launch=launch)
+
+
 #: Calls of each kernel, with sizes that fill no tile, and several chunks.
 CALLS = {
     scatter_accumulate_rows.add_whole_runs: [whole],
     scatter_accumulate_rows.add_from_zeros: [from_zeros],
     scatter_accumulate_rows.add_cut_runs: [cut],
+    scatter_accumulate_rows.cuts: [cuts],
 }
 
 

@@ -115,3 +115,22 @@ def test_integers_with_replicas(monkeypatch, kind):
         operand, indices, updates
     )
     assert_same_bits(got, in_panel_order(operand, indices, updates, np.add))
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16], ids=["float16", "bfloat16"])
+def test_sums_of_16_bits_with_the_mode_off_are_of_no_wider_arrays(monkeypatch, dtype):
+    monkeypatch.setattr(scatter_accumulate, "_ADDS_FLOAT32", True)
+    arrays = jnp.ones((1, 5, 2), dtype), jnp.asarray([[[1], [1], [9]]]), jnp.ones((1, 3, 2), dtype)
+
+    def add(*arrays, by=reductions.ADD, launch=None, **options):
+        options |= {"reduction": by, "launch": launch or Launch()}
+        return scatter_accumulate.atomic_kernel(*arrays, **options)
+
+    assert "f32" not in str(jax.make_jaxpr(add)(*arrays))
+    want = jnp.ones((1, 5, 2), dtype).at[0, 1].set(3)
+    assert_same_bits(add(*arrays), want)
+    assert_same_bits(add(*arrays, launch=SCHEDULED), want)
+    # Products are rounded once, as those of sparse matrices are stated to be.
+    weights = jnp.ones((1, 3), dtype)
+    assert "f32" in str(jax.make_jaxpr(lambda *arrays: add(*arrays, weights=weights))(*arrays))

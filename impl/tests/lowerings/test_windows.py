@@ -1,5 +1,8 @@
 """What a CPU computes otherwise than other devices, with the same bits."""
 
+import functools
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -18,6 +21,11 @@ def parts(size, number):
     return WindowTable.intervals(size, window * size // number, -(-(window + 1) * size // number))
 
 
+def reflected(size, before, after):
+    position = np.arange(-before, size + after)
+    return WindowTable.of(size, size - 1 - np.abs(size - 1 - np.abs(position))[:, None])
+
+
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("tables", "transposed"),
@@ -29,6 +37,12 @@ def parts(size, number):
         pytest.param((WindowTable.of(5, [[1], [0], [1], [2], [3], [4], [3]]),), False, id="shift"),
         pytest.param((ROW, WindowTable.of(5, [[3], [4], [-1], [0]])), False, id="short shift"),
         pytest.param((WindowTable.of(5, [[-1]] * 3),), False, id="nothing is read"),
+        pytest.param((reflected(5, 2, 0), reflected(4, 1, 1)), True, id="few taps of two axes"),
+        pytest.param(
+            (reflected(5, 2, 0), ROW, reflected(6, 1, -2)), True, id="few taps of outer axes"
+        ),
+        pytest.param((reflected(3, 2, 1),) * 3, True, id="few taps of three axes"),
+        pytest.param((parts(7, 5), parts(6, 5)), False, id="one or two taps, or none"),
     ],
 )
 def test_a_cpu_has_the_same_bits(tables, transposed):
@@ -40,3 +54,14 @@ def test_a_cpu_has_the_same_bits(tables, transposed):
         for compute in (windows.sum_cpu, windows.sum_xla)
     ]
     assert_same_bits(*results)
+
+
+@pytest.mark.once
+def test_few_taps_of_several_axes_read_their_operand():
+    tables = (reflected(5, 2, 0), reflected(4, 1, 1))
+    values = jnp.ones((2, *(table.outputs for table in tables)))
+    program = jax.make_jaxpr(functools.partial(windows.sum_xla, tables=tables, transposed=True))
+    gathers = [each for each in program(values).eqns if each.primitive.name == "gather"]
+    # Of each two taps of an axis, all read the one array, which is reshaped.
+    assert len(gathers) == 4
+    assert len({each.invars[0] for each in gathers}) == 1

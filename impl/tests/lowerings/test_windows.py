@@ -1,5 +1,6 @@
 """What a CPU computes otherwise than other devices, with the same bits."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -40,3 +41,17 @@ def test_a_cpu_has_the_same_bits(tables, transposed):
         for compute in (windows.sum_cpu, windows.sum_xla)
     ]
     assert_same_bits(*results)
+
+
+def test_what_is_summed_is_computed_once():
+    # A sum over overlapping windows reads each value several times. In one loop with these reads,
+    # XLA would compute the value again for each.
+    table = WindowTable.intervals(27, np.arange(13) * 2, np.arange(13) * 2 + 3)
+
+    def sums(values):
+        return windows.sum_cpu(jnp.exp(values), tables=(table, table), transposed=True)
+
+    text = jax.jit(sums).lower(jnp.ones((4, 13, 13))).compile().as_text()
+    loops = [part for part in text.split("\n\n") if " exponential(" in part]
+    assert loops
+    assert not any(" gather(" in part for part in loops)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from impl import _kernels
-from impl._core.numerics import accumulator, convert
+from impl._core.numerics import accumulator, convert, isolate
 from impl._core.shard_axes import vary_like
 from impl._kernels.launch import MAX_ELEMENTS, Launch
 
@@ -39,6 +39,17 @@ def ordered_xla(a: jax.Array, b: jax.Array, *, precision: str) -> jax.Array:
     On a CPU the order of its terms depends only on the sizes and on the number of threads.
     """
     return convert(dot(a, b, precision), a.dtype)
+
+
+def ordered_cpu(a: jax.Array, b: jax.Array, *, precision: str) -> jax.Array:
+    """Computes the same from operands that need not be rounded yet.
+
+    They are only multiplied, so no sum contracts them. Other dtypes than the accumulator's are
+    converted, and complex products add.
+    """
+    if a.dtype != accumulator(a.dtype) or jnp.iscomplexobj(a):
+        a, b = isolate(a), isolate(b)
+    return ordered_xla(a, b, precision=precision)
 
 
 def atomic_xla(a: jax.Array, b: jax.Array, *, precision: str) -> jax.Array:

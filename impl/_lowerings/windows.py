@@ -73,11 +73,13 @@ def sum_xla(
         # the dimension is cheap. Otherwise it is up to fifty times slower, in a layout that suits
         # neither dimension.
         last = number == len(stages)
-        if out.size and (copies if last else not _is_cheap(table)):
+        is_open = store is not None and number == 1 and not only_read
+        # What a store computes is in memory, and so is what it reads. XLA would compute a value
+        # that is not in memory again for each tap, and for each tap of the next dimension.
+        shared = is_open and table.shape[1] > 1
+        if out.size and (shared or (copies if last else not _is_cheap(table))):
             out = (store or _store_by_fence)(stage, out)
         else:
-            # What a store computes is in memory, and so is what it reads.
-            is_open = store is not None and number == 1 and not only_read
             out = stage(isolate(out) if is_open else out)
     for dim, table in copies:
         out = _sum_along(out, axis=dim + 1, table=table)

@@ -72,14 +72,15 @@ def _batch(args: Any, dims: Any, **params: Any) -> Any:
 
 _without_pullback = functools.partial(_common.drop_parameter, "pullback")
 _ordered = _without_pullback(lowerings.ordered_xla)
+_cpu = _without_pullback(lowerings.ordered_cpu)
 _atomic = _without_pullback(lowerings.atomic_xla)
 matmul_p = _common.new_primitive(
     jax_internals.PRODUCT,
     _abstract,
     {
-        "atomic": _common.Lowerings.without_kernel(_ordered, _atomic),
+        "atomic": _common.Lowerings.without_kernel(_cpu, _atomic, cpu_isolates=True),
         "ordered": _common.Lowerings(
-            _ordered, _ordered, _without_pullback(lowerings.ordered_kernel)
+            _cpu, _ordered, _without_pullback(lowerings.ordered_kernel), cpu_isolates=True
         ),
     },
     axes=_partitioning.LEFT_TO_XLA,

@@ -65,3 +65,17 @@ def test_few_taps_of_several_axes_read_their_operand():
     # Of each two taps of an axis, all read the one array, which is reshaped.
     assert len(gathers) == 4
     assert len({each.invars[0] for each in gathers}) == 1
+
+
+def test_what_is_summed_is_computed_once():
+    # A sum over overlapping windows reads each value several times. In one loop with these reads,
+    # XLA would compute the value again for each.
+    table = WindowTable.intervals(27, np.arange(13) * 2, np.arange(13) * 2 + 3)
+
+    def sums(values):
+        return windows.sum_cpu(jnp.exp(values), tables=(table, table), transposed=True)
+
+    text = jax.jit(sums).lower(jnp.ones((4, 13, 13))).compile().as_text()
+    loops = [part for part in text.split("\n\n") if " exponential(" in part]
+    assert loops
+    assert not any(" gather(" in part for part in loops)

@@ -55,6 +55,12 @@ _BORDERED = frozenset(
 #: Exact ones that have a rule nevertheless.
 _EXACT_WITH_RULES = frozenset({_MAPPED, _CONSTRAINED, *_BORDERED, *_WINDOWED, *_moves.NAMES})
 
+#: Those whose steps go through a matrix. XLA may compute others where devices share it: their
+#: values were wrong over three axes of a mesh.
+_ELIMINATIONS = frozenset(
+    {"cholesky", "geqrf", "householder_product", "lu", "triangular_solve"}
+)
+
 #: Those whose operands may be scalars, or of length 1 along axes where others are longer.
 _ELEMENTWISE = frozenset({"add", "atan2", "div", "max", "min", "mul", "pow", "rem", "sub"})
 
@@ -120,9 +126,26 @@ def _lower(
         return original(lowering.natively(context), *operands, **params)
     if found.name == _WRITTEN:
         return anywhere(context, *operands, **params)
+    if name in _ELIMINATIONS and _partitioning.is_partitioned(context):
+        return _of_whole_matrices(name, context, operands, params)
     if found.of_complex:
         return _of_complex(name, context, operands, params)
     return _computed(name, context, operands, params)
+
+
+def _of_whole_matrices(
+    name: str, context: Any, operands: Sequence[Any], params: dict[str, Any]
+) -> Any:
+    """Lowers a decomposition of matrices, of each of which a device has the whole or nothing."""
+    first = context.avals_in[0].ndim - 2
+
+    def whole(values: Sequence[Any]) -> list[Any]:
+        return [
+            shardings.whole_along(context, value, range(first, value.type.rank))
+            for value in values
+        ]
+
+    return whole(_computed(name, context, whole(operands), params))
 
 
 def _with_own_border(context: Any, operand: Any) -> Any:

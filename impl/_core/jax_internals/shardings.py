@@ -168,6 +168,22 @@ def not_cut_as_the_operands(result: jax.Array) -> jax.Array:
     return value
 
 
+def whole_along(context: Any, value: Any, axes: Sequence[int]) -> Any:
+    """Returns a value of a lowering rule, of which no device has a part along some axes.
+
+    How devices share the other axes is left to the partitioner.
+    """
+    rank = value.type.rank
+    if jax.config.jax_use_shardy_partitioner:  # type: ignore[attr-defined]
+        kinds = [sdy.DimensionShardingAttr.get([], is_closed=axis in axes) for axis in range(rank)]
+        sharding = sdy.TensorShardingAttr.get(sdy.MeshAttr.get([]), kinds)
+        return sdy.ShardingConstraintOp(value, sharding).result
+    aval = jax.core.ShapedArray(value.type.shape, np.float32)
+    others = {axis for axis in range(rank) if axis not in axes}
+    sharding = xla_client.HloSharding.replicate().to_proto()
+    return mlir.wrap_with_sharding_op(context, value, aval, sharding, unspecified_dims=others)
+
+
 def replicated(value: Any) -> Any:
     """Returns a value of a lowering rule, of which every device of Shardy then has the whole."""
     axes = [sdy.DimensionShardingAttr.get([], is_closed=True)] * value.type.rank

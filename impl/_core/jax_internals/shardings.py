@@ -123,7 +123,7 @@ def cut_as_the_operands(product: jax.Array) -> jax.Array:
     return cut
 
 
-def sends_zeros(length: int, tiles: int) -> bool:
+def sends_zeros(length: int, tiles: float) -> bool:
     """Returns whether XLA sends an axis from device to device by adding zeros to its elements.
 
     It does where at least half of the devices have nothing of the axis.
@@ -146,26 +146,6 @@ def with_data_on_devices(sharding: Any, shape: Sequence[int]) -> Any:
             axis = names
         axes.append(axis)
     return sharding.update(spec=sharding.spec.update(partitions=axes))
-
-
-def _not_cut_as_the_operands(context: Any, value: Any) -> list[Any]:
-    if not jax.config.jax_use_shardy_partitioner:  # type: ignore[attr-defined]
-        return [value]
-    backward = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), _BACKWARD)
-    return [sdy.PropagationBarrierOp(value, backward).result]
-
-
-#: The direction of Shardy from an operation to what it reads.
-_BACKWARD = 2
-_not_cut_as_the_operands_p = Primitive("samebits_not_cut_as_the_operands")
-_not_cut_as_the_operands_p.def_abstract_eval(lambda aval: aval)
-mlir.register_lowering(_not_cut_as_the_operands_p, _not_cut_as_the_operands)
-
-
-def not_cut_as_the_operands(result: jax.Array) -> jax.Array:
-    """Returns a result, which devices do not share because they share what it is made of."""
-    value: jax.Array = _not_cut_as_the_operands_p.bind(result)
-    return value
 
 
 def whole_along(context: Any, value: Any, axes: Sequence[int]) -> Any:

@@ -19,7 +19,6 @@ from jax.interpreters import mlir
 
 from impl._core import jax_internals
 from impl._core.jax_internals import Primitive, lowering, shardings
-from impl._core.numerics import fence
 from impl._lowerings import _partitioning
 
 _PRIMITIVES: Mapping[str, Primitive] = {
@@ -61,30 +60,25 @@ def lower(name: str, context: Any, operands: Sequence[Any], params: dict[str, An
         return rule(shardings.without_shardings(lowering.natively(context)), *operands)
 
 
-def shortens(context: Any) -> bool:
-    """Returns whether a result has an axis of which devices that share the operand have nothing."""
-    before, after = context.avals_in[0].shape, context.avals_out[0].shape
-    devices = shardings.devices_of(context)
-    return is_shared(context) and any(
-        new < old and shardings.sends_zeros(new, devices)
-        for old, new in zip(before, after, strict=False)
-    )
+def short_axes(context: Any, aval: Any) -> list[int]:
+    """Returns the axes of an operand or a result that devices may share as a longer one of another.
+
+    Half of the devices, or more, would then have nothing of them.
+    """
+    devices = _devices(context)
+    shapes = [each.shape for each in (*context.avals_in, *context.avals_out)]
+    shapes = [shape for shape in shapes if len(shape) == aval.ndim]
+    return [
+        axis
+        for axis, length in enumerate(aval.shape)
+        if shardings.sends_zeros(length, devices) and length < max(s[axis] for s in shapes)
+    ]
 
 
-def sent_as_bits(context: Any, results: Sequence[Any]) -> Any:
-    """Returns results of a lowering rule that devices share anew, as integers."""
-
-    def sent(bits: jax.Array) -> jax.Array:
-        # XLA would drop a conversion to integers and back, if there were nothing in between.
-        return fence(shardings.not_cut_as_the_operands(bits))
-
-    rule = mlir.lower_fun(_partitioning.as_bits(sent), multiple_results=False)
-    found = []
-    with shardings.no_mesh():
-        for aval, result in zip(context.avals_out, results, strict=True):
-            within = lowering.natively(context).replace(avals_in=[aval], avals_out=[aval])
-            found += rule(shardings.without_shardings(within), result)
-    return found
+def whole_where_short(context: Any, values: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
+    """Returns operands or results, each with the whole of its short axes on every device."""
+    pairs = ((value, short_axes(context, aval)) for value, aval in zip(values, avals, strict=True))
+    return [shardings.whole_along(context, value, axes) if axes else value for value, axes in pairs]
 
 
 def _gather(params: Mapping[str, Any], operand: jax.Array, indices: jax.Array) -> Any:

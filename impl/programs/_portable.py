@@ -41,8 +41,17 @@ _NAMED = frozenset({"pmax", "pmin", "psum", "psum_invariant", "reduce_scatter"})
 _MAPPED = "shard_map"
 #: The primitive that says how devices share an array.
 _CONSTRAINED = "sharding_constraint"
-#: Those whose results are shorter than their operand, and rounded no more.
-_WINDOWED = frozenset({"reduce_window_max", "reduce_window_min"})
+#: Those whose results may have other lengths than their operands.
+_WINDOWED = frozenset(
+    {
+        "pad",
+        "reduce_window_max",
+        "reduce_window_min",
+        "reduce_window_sum",
+        "select_and_gather_add",
+        "select_and_scatter_add",
+    }
+)
 #: Those that are faster where XLA does not partition them.
 _PLACED = frozenset({"scatter-add", "scatter-sub"})
 
@@ -54,6 +63,12 @@ _BORDERED = frozenset(
 
 #: Exact ones that have a rule nevertheless.
 _EXACT_WITH_RULES = frozenset({_MAPPED, _CONSTRAINED, *_BORDERED, *_WINDOWED, *_moves.NAMES})
+
+#: Those whose steps go through a matrix. XLA may compute others where devices share it: their
+#: values were wrong over three axes of a mesh.
+_ELIMINATIONS = frozenset(
+    {"cholesky", "geqrf", "householder_product", "lu", "triangular_solve"}
+)
 
 #: Those whose operands may be scalars, or of length 1 along axes where others are longer.
 _ELEMENTWISE = frozenset({"add", "atan2", "div", "max", "min", "mul", "pow", "rem", "sub"})
@@ -97,6 +112,24 @@ def _lower(
     mode = modes.current()
     if not (mode.portable and _rules.switch.value) or lowering.is_native(context):
         return original(context, *operands, **params)
+    if name in _WINDOWED and _moves.is_shared(context):
+        operands = _moves.whole_where_short(context, operands, context.avals_in)
+        results = _answered(name, original, anywhere, context, *operands, **params)
+        return _moves.whole_where_short(context, results, context.avals_out)
+    return _answered(name, original, anywhere, context, *operands, **params)
+
+
+def _answered(
+    name: str,
+    original: Callable[..., Any],
+    anywhere: Callable[..., Any],
+    context: Any,
+    /,
+    *operands: Any,
+    **params: Any,
+) -> Any:
+    """Lowers an equation as the class of its primitive says."""
+    mode = modes.current()
     if name == _MAPPED:
         return original(context, *operands, **_portable_psum.with_joined_sums(params))
     if name.startswith("samebits_") or isinstance(params.get("decision"), Decision):
@@ -108,8 +141,6 @@ def _lower(
         operands = (_with_own_border(context, operands[0]), *operands[1:])
     if name in _moves.NAMES and _moves.is_shared(context):
         return _moves.lower(name, context, operands, params)
-    if name in _WINDOWED and _moves.shortens(context):
-        return _moves.sent_as_bits(context, original(context, *operands, **params))
     found = class_of(name, (*context.avals_in, *context.avals_out))
     if found is None or found.answer == "exact" or found.name == _ELSEWHERE:
         return original(context, *operands, **params)
@@ -120,9 +151,26 @@ def _lower(
         return original(lowering.natively(context), *operands, **params)
     if found.name == _WRITTEN:
         return anywhere(context, *operands, **params)
+    if name in _ELIMINATIONS and _partitioning.is_partitioned(context):
+        return _of_whole_matrices(name, context, operands, params)
     if found.of_complex:
         return _of_complex(name, context, operands, params)
     return _computed(name, context, operands, params)
+
+
+def _of_whole_matrices(
+    name: str, context: Any, operands: Sequence[Any], params: dict[str, Any]
+) -> Any:
+    """Lowers a decomposition of matrices, of each of which a device has the whole or nothing."""
+    first = context.avals_in[0].ndim - 2
+
+    def whole(values: Sequence[Any]) -> list[Any]:
+        return [
+            shardings.whole_along(context, value, range(first, value.type.rank))
+            for value in values
+        ]
+
+    return whole(_computed(name, context, whole(operands), params))
 
 
 def _with_own_border(context: Any, operand: Any) -> Any:

@@ -123,7 +123,7 @@ def cut_as_the_operands(product: jax.Array) -> jax.Array:
     return cut
 
 
-def sends_zeros(length: int, tiles: int) -> bool:
+def sends_zeros(length: int, tiles: float) -> bool:
     """Returns whether XLA sends an axis from device to device by adding zeros to its elements.
 
     It does where at least half of the devices have nothing of the axis.
@@ -148,24 +148,20 @@ def with_data_on_devices(sharding: Any, shape: Sequence[int]) -> Any:
     return sharding.update(spec=sharding.spec.update(partitions=axes))
 
 
-def _not_cut_as_the_operands(context: Any, value: Any) -> list[Any]:
-    if not jax.config.jax_use_shardy_partitioner:  # type: ignore[attr-defined]
-        return [value]
-    backward = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), _BACKWARD)
-    return [sdy.PropagationBarrierOp(value, backward).result]
+def whole_along(context: Any, value: Any, axes: Sequence[int]) -> Any:
+    """Returns a value of a lowering rule, of which no device has a part along some axes.
 
-
-#: The direction of Shardy from an operation to what it reads.
-_BACKWARD = 2
-_not_cut_as_the_operands_p = Primitive("samebits_not_cut_as_the_operands")
-_not_cut_as_the_operands_p.def_abstract_eval(lambda aval: aval)
-mlir.register_lowering(_not_cut_as_the_operands_p, _not_cut_as_the_operands)
-
-
-def not_cut_as_the_operands(result: jax.Array) -> jax.Array:
-    """Returns a result, which devices do not share because they share what it is made of."""
-    value: jax.Array = _not_cut_as_the_operands_p.bind(result)
-    return value
+    How devices share the other axes is left to the partitioner.
+    """
+    rank = value.type.rank
+    if jax.config.jax_use_shardy_partitioner:  # type: ignore[attr-defined]
+        kinds = [sdy.DimensionShardingAttr.get([], is_closed=axis in axes) for axis in range(rank)]
+        sharding = sdy.TensorShardingAttr.get(sdy.MeshAttr.get([]), kinds)
+        return sdy.ShardingConstraintOp(value, sharding).result
+    aval = jax.core.ShapedArray(value.type.shape, np.float32)
+    others = {axis for axis in range(rank) if axis not in axes}
+    sharding = xla_client.HloSharding.replicate().to_proto()
+    return mlir.wrap_with_sharding_op(context, value, aval, sharding, unspecified_dims=others)
 
 
 def replicated(value: Any) -> Any:

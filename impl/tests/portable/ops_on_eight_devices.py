@@ -195,6 +195,7 @@ MOVES = {
     "window": lambda x: jax.lax.dynamic_slice(x, (jnp.int32(3), 0), (3, x.shape[1])),
     "update": lambda x: jax.lax.dynamic_update_slice(x, x[:3], (4, 0)),
     "join": lambda x: jnp.concatenate([x, x[:3]]),
+    "border": lambda x: jax.lax.pad(x, jnp.asarray(-0.0, x.dtype), [(0, 3, 0), (1, 0, 0)]),
 }
 
 
@@ -214,3 +215,63 @@ def test_zeros_that_devices_send_keep_their_sign(dtype):
         for one, another, expected in zip(*leaves, strict=True):
             assert_same_bits(np.asarray(another), np.asarray(one), name)
             assert_same_bits(np.asarray(one), np.asarray(expected), name)
+
+
+def constrained(x):
+    cut = NamedSharding(Mesh(np.array(jax.devices()), ("d",)), P("d"))
+    return jax.lax.with_sharding_constraint(-x, cut)
+
+
+def pooled(x):
+    """Has fewer windows than devices; the gradient shares them as it does the elements."""
+    pool, pullback = jax.vjp(
+        lambda x: jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (2,), (2,), "VALID"), x
+    )
+    return pool, *pullback(pool * SCALE)
+
+
+@pytest.mark.parametrize(("function", "shape"), [(constrained, (3, 4)), (pooled, (8,))])
+def test_zeros_of_few_elements_keep_their_sign(function, shape):
+    x = np.full(shape, 0.0 if function is constrained else -0.0, np.float32)
+    whole = NamedSharding(Mesh(np.array(jax.devices()), ("d",)), P())
+    given = x if function is constrained else jax.device_put(x, whole.update(spec=P("d")))
+    with impl.deterministic(guarantee="portable"):
+        alone, shared = jax.jit(function)(x), jax.jit(function, out_shardings=whole)(given)
+    for one, another in zip(jax.tree.leaves(alone), jax.tree.leaves(shared), strict=True):
+        assert_same_bits(np.asarray(another), np.asarray(one))
+
+
+def test_a_nan_stays_in_its_group_of_features():
+    # XLA writes a kernel of all groups for one device, if a group has one feature.
+    image, kernel = rough(RNG, (8, 8, 6)), rough(RNG, (3, 1, 6))
+    image[1, 3, 0], image[5, 2, 1] = np.nan, np.inf
+
+    def convolve(image, kernel):
+        numbers = ("NWC", "WIO", "NWC")
+        return jax.lax.conv_general_dilated(
+            image, kernel, (1,), "SAME", dimension_numbers=numbers, feature_group_count=6
+        )
+
+    cut = NamedSharding(Mesh(np.array(jax.devices()), ("d",)), P("d"))
+    with impl.deterministic(guarantee="portable"):
+        alone = jax.jit(convolve)(image, kernel)
+        shared = jax.jit(convolve)(jax.device_put(image, cut), kernel)
+    assert np.array_equal(np.isfinite(alone), np.isfinite(convolve(image, kernel)))
+    assert_same_bits(np.asarray(shared), np.asarray(alone))
+
+
+def test_a_decomposition_over_three_axes():
+    mesh = Mesh(np.array(jax.devices()).reshape(2, 2, 2), ("a", "b", "c"))
+    cut, *results = (
+        NamedSharding(mesh, spec) for spec in (P(None, ("b", "a")), P("b", ("c", "a")), P())
+    )
+    matrix = rough(RNG, (8, 8))
+
+    def decomposed(matrix):
+        return tuple(jnp.linalg.qr(matrix))
+
+    with impl.deterministic(guarantee="portable"):
+        alone = jax.jit(decomposed)(matrix)
+        shared = jax.jit(decomposed, out_shardings=tuple(results))(jax.device_put(matrix, cut))
+    for one, another in zip(alone, shared, strict=True):
+        assert_same_bits(np.asarray(another), np.asarray(one))

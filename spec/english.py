@@ -132,8 +132,12 @@ def phrase(fact: Fact, test: Test) -> str:
 
 def _filled(template: str, values: tuple[FactValue, ...]) -> str:
     plural = "" if values == (1,) else "s"
-    code = [f"`{value!r}`" if isinstance(value, str) else str(value) for value in values]
-    return template.replace("(s)", plural).format(_join(code), words=_join([*map(str, values)]))
+    # What has a name in a program has values that a program writes.
+    is_code = "`" in template
+    words = [
+        f"`{value!r}`" if is_code and isinstance(value, str) else str(value) for value in values
+    ]
+    return template.replace("(s)", plural).format(_join(words))
 
 
 def _call(device: Device | None, direction: Direction) -> str:

@@ -157,6 +157,13 @@ def test_a_function_jitted_with_the_mode_off_goes_by_the_mode_later():
     assert jitted(X)[0] == plain[0]
 
 
+def test_an_exported_program_has_no_kernel():
+    program = jax.jit(lambda x: impl.cumsum(x, 0))
+    with impl.deterministic(profile="complete"):
+        exported = jax.export.export(program, platforms=("cpu", "cuda"))(X)
+        assert_all_same_bits([exported.call(X)], [program(X)])
+
+
 def test_an_exported_program_takes_the_path_of_each_platform():
     platforms = ("cpu", "cuda")
     program = jax.jit(lambda x, u: (jax.grad(pool)(x, u), x.at[INDEX].set(u)))

@@ -10,6 +10,7 @@ import math
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from impl._core.lax_functions import number
 
@@ -87,7 +88,8 @@ def rows_at(values: jax.Array, index: jax.typing.ArrayLike) -> jax.Array:
     This is one operation of XLA. Indexing in brackets would be a dozen, most of them for negative
     indices.
     """
-    index = jnp.asarray(index)
+    if not isinstance(index, jax.Array):
+        index = np.asarray(index)
     numbers = jax.lax.GatherDimensionNumbers(
         offset_dims=(0, index.ndim + 1), collapsed_slice_dims=(1,), start_index_map=(1,)
     )

@@ -8,6 +8,8 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import spec
 
@@ -68,3 +70,29 @@ class ConvolutionWindow:
         """Returns how many taps one matrix product covers, for a number of channels in a group."""
         least = spec.load().orders["taps"].parameters["terms"]
         return min(len(self.taps), max(1, -(-least // max(channels, 1))))
+
+    def tap_offset(self, tap: Any) -> list[Any]:
+        """Returns the position that a tap of the first window reads in the padded image.
+
+        Args:
+            tap: The number of the tap in row-major order; it may be an array of JAX.
+        """
+        offset: list[Any] = []
+        for size, dilation in zip(reversed(self.kernel), reversed(self.dilation), strict=True):
+            offset.insert(0, tap % size * dilation)
+            tap = tap // size
+        return offset
+
+    def by_steps(self, steps: Sequence[Any], within: Sequence[Any]) -> list[Any]:
+        """Returns what belongs to the dimensions of an image that is split into steps.
+
+        A step is as long as the stride. One of a single position has no dimension within.
+
+        Args:
+            steps: What belongs to the steps of each spatial dimension.
+            within: What belongs to the positions within a step of each.
+        """
+        triples = zip(steps, within, self.stride, strict=True)
+        return [
+            each for step, inner, s in triples for each in ((step, inner) if s > 1 else (step,))
+        ]

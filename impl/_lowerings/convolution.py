@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol, TypeAlias
 
 import jax
@@ -248,9 +249,10 @@ def _result_of_kept_products(
         products = products.reshape(groups, taps, outputs, n, *window.padded_sizes)
         total = vary_like(jnp.zeros((groups, outputs, n, *window.result), x.dtype), x, w)
         for tap in range(taps):
-            offset = _tap_offset(window, tap)
-            read = [slice(o, o + size) for o, size in zip(offset, window.result, strict=True)]
-            total = total + products[(slice(None), tap, ..., *read)]
+            offset = window.tap_offset(tap)
+            start = [0, tap, 0, 0, *offset]
+            part = _block_at(products, start, (groups, 1, outputs, n, *window.result))
+            total = jax.lax.add(total, jax.lax.squeeze(part, (1,)))
         return _images_first(total.reshape(groups, outputs, -1), n, window.result)
 
     return _by_block(block, x, window, _KEPT_POSITIONS)
@@ -261,11 +263,12 @@ def _image(y: jax.Array, w: jax.Array, window: ConvolutionWindow, dot: Dot) -> j
     inputs = w.shape[1]
     few = window.taps_per_product(inputs)
     factors = jnp.swapaxes(_flat_weights(w, window), 1, 2)
-    # Each spatial dimension is split into a dimension of steps, as long as the stride, and a
-    # dimension within a step. A tap then reads one block of steps, at one position within a step.
+    # A spatial dimension is split into a dimension of steps, as long as the stride, and a dimension
+    # within a step. A tap then reads one block of steps, at one position within a step. A step of
+    # one position has no dimension within.
     steps = [-(-n // s) for n, s in zip(window.padded_sizes, window.stride, strict=True)]
-    sizes = [size for pair in zip(steps, window.stride, strict=True) for size in pair]
-    block_sizes = [size for o in window.result for size in (o, 1)]
+    sizes = window.by_steps(steps, window.stride)
+    block_sizes = window.by_steps(window.result, [1] * len(steps))
 
     def block(results: jax.Array) -> jax.Array:
         n = results.shape[0]
@@ -273,17 +276,18 @@ def _image(y: jax.Array, w: jax.Array, window: ConvolutionWindow, dot: Dot) -> j
 
         def add(total: jax.Array, first: Any, count: int) -> jax.Array:
             factor = _taken(factors, first * inputs, count * inputs, 1)
-            products = dot(factor, columns).reshape(window.groups, count, inputs, n, *block_sizes)
+            products = dot(factor, columns)
+            products = products.reshape(window.groups, count, inputs * n, *block_sizes)
             for number in range(count):
-                start: list[Any] = [0, 0, 0]
-                for o, s in zip(_tap_offset(window, first + number), window.stride, strict=True):
-                    start += [o // s, o % s]
-                term = products[:, number]
-                before = jax.lax.dynamic_slice(total, start, term.shape)
-                total = jax.lax.dynamic_update_slice(total, before + term, start)
+                pairs = zip(window.tap_offset(first + number), window.stride, strict=True)
+                step, within = zip(*(((o // s), o % s) for o, s in pairs), strict=True)
+                start = [0, 0, *window.by_steps(step, within)]
+                term = jax.lax.index_in_dim(products, number, 1, keepdims=False)
+                before = _block_at(total, start, term.shape)
+                total = jax.lax.dynamic_update_slice(total, jax.lax.add(before, term), start)
             return total
 
-        zeros = vary_like(jnp.zeros((window.groups, inputs, n, *sizes), y.dtype), y, w)
+        zeros = vary_like(jnp.zeros((window.groups, inputs * n, *sizes), y.dtype), y, w)
         total = _fold_taps(add, zeros, len(window.taps), few)
         padded_sizes = [a * b for a, b in zip(steps, window.stride, strict=True)]
         total = total.reshape(window.groups * inputs, n, *padded_sizes)
@@ -291,6 +295,13 @@ def _image(y: jax.Array, w: jax.Array, window: ConvolutionWindow, dot: Dot) -> j
         return jnp.moveaxis(total[(..., *inside)], 1, 0)
 
     return _by_block(block, y, window)
+
+
+def _block_at(array: jax.Array, start: Sequence[Any], shape: Sequence[int]) -> jax.Array:
+    """Returns a part of an array, by an operation without operands for indices that are known."""
+    if all(isinstance(first, int) for first in start):
+        return jax.lax.slice(array, start, [*map(operator.add, start, shape)])
+    return jax.lax.dynamic_slice(array, start, shape)
 
 
 def _weights(x: jax.Array, y: jax.Array, window: ConvolutionWindow, dot: Dot) -> jax.Array:
@@ -340,22 +351,13 @@ def _padded(x: jax.Array, window: ConvolutionWindow) -> jax.Array:
     return jax.lax.pad(x, jnp.zeros((), x.dtype), [(0, 0, 0), (0, 0, 0), *sides])
 
 
-def _tap_offset(window: ConvolutionWindow, tap: Any) -> list[Any]:
-    """Returns the position that a tap of the first window reads in the padded image."""
-    offset: list[Any] = []
-    for size, dilation in zip(reversed(window.kernel), reversed(window.dilation), strict=True):
-        offset.insert(0, tap % size * dilation)
-        tap = tap // size
-    return offset
-
-
 def _read(images: jax.Array, window: ConvolutionWindow, first: Any, count: int) -> jax.Array:
     """Reads a few taps of padded images: [groups, taps * inputs, n * positions]."""
     sizes = [(o - 1) * s + 1 for o, s in zip(window.result, window.stride, strict=True)]
     strides = (1, 1, *window.stride)
     parts = []
     for number in range(count):
-        start = [0, 0, *_tap_offset(window, first + number)]
+        start = [0, 0, *window.tap_offset(first + number)]
         if isinstance(first, int):
             end = [*images.shape[:2], *map(sum, zip(start[2:], sizes, strict=True))]
             part = jax.lax.slice(images, start, end, strides)

@@ -164,9 +164,9 @@ def store_by_branch(stage: Stage, values: jax.Array) -> jax.Array:
 
     The condition is never true, so the stage always runs, but XLA cannot know that.
     """
-    first = values[(0,) * values.ndim].real
+    first = jax.lax.slice(values, (0,) * values.ndim, (1,) * values.ndim).reshape(()).real
     zeros = jnp.zeros(jax.eval_shape(stage, values).shape, values.dtype)
-    never = jnp.isnan(first) & (first > 0)
+    never = jax.lax.bitwise_and(jax.lax.ne(first, first), jax.lax.gt(first, first.dtype.type(0)))
     return jax.lax.cond(never, lambda _: vary_like(zeros, values), stage, values)  # type: ignore[no-any-return]
 
 

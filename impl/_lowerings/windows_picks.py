@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
+from jax import lax
 
 from impl._core.axes import elements_at, rows_at
 from impl._core.lax_functions import where
@@ -66,8 +67,8 @@ def argmax_cpu(values: jax.Array, table: WindowTable) -> jax.Array:
     def first_greatest(start: int, length: int) -> jax.Array:
         # XLA for a CPU computes maxima of integers side by side, and may lose a NaN of floats
         # (https://github.com/openxla/xla/issues/21461).
-        keys = sort_keys(jax.lax.slice_in_dim(values, start, start + length, axis=1))
-        position = start + jax.lax.broadcasted_iota(jnp.int32, keys.shape, 1)
+        keys = sort_keys(lax.slice_in_dim(values, start, start + length, axis=1))
+        position = start + lax.broadcasted_iota(jnp.int32, keys.shape, 1)
         equal = keys == keys.max(axis=1, keepdims=True)
         return where(equal, position, table.inputs).min(axis=1, keepdims=True)
 
@@ -109,8 +110,9 @@ def _greater(before: Any, after: Any, valid: jax.typing.ArrayLike = True) -> Any
 
     Where ``valid`` is False it selects the first.
     """
-    is_first_nan = jax.lax.ne(after[0], after[0]) & jax.lax.eq(before[0], before[0])
-    greater = (after[0] > before[0]) | is_first_nan
+    old, new = before[0], after[0]
+    is_first_nan = lax.bitwise_and(lax.ne(new, new), lax.eq(old, old))
+    greater = lax.bitwise_or(lax.gt(new, old), is_first_nan)
     if isinstance(valid, jax.Array) or not np.all(valid):
         greater &= valid
     return tuple(where(greater, b, a) for a, b in zip(before, after, strict=True))
@@ -157,7 +159,7 @@ def _argmax_by_doubling(values: jax.Array, table: WindowTable, step: int) -> jax
             return fence(out)
         distance = length * step
         shift = ((0, 0, 0), (-distance, distance, 0), (0, 0, 0))
-        later = tuple(jax.lax.pad(part, jnp.zeros((), part.dtype), shift) for part in best)
+        later = tuple(lax.pad(part, jnp.zeros((), part.dtype), shift) for part in best)
         best = fence(_greater(best, later))
         length *= 2
 
@@ -213,8 +215,8 @@ def _pick_transpose_by_distance(
     along = before, blocks + max(0, greatest) - windows, 0
     edges = ((0, 0, 0), along, *((0, 0, 0) for _ in inners))
     wide = accumulator(picked.dtype)
-    index = jax.lax.pad(index, jnp.full((), -1, index.dtype), edges)
-    values = jax.lax.pad(convert(picked, wide), jnp.zeros((), wide), edges)
+    index = lax.pad(index, jnp.full((), -1, index.dtype), edges)
+    values = lax.pad(convert(picked, wide), jnp.zeros((), wide), edges)
     position = jnp.arange(table.inputs, dtype=index.dtype).reshape(
         1, blocks, step, *(1 for _ in inners)
     )
@@ -223,7 +225,7 @@ def _pick_transpose_by_distance(
     for distance in range(least, greatest + 1):
         start = before + distance
         chosen, value = (
-            jax.lax.slice_in_dim(part, start, start + blocks, axis=1)[:, :, None]
+            lax.slice_in_dim(part, start, start + blocks, axis=1)[:, :, None]
             for part in (index, values)
         )
         is_term = chosen == position

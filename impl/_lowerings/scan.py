@@ -166,11 +166,12 @@ def tangents_kernel(
     launch: Launch,
 ) -> jax.Array:
     """Computes the same by kernels that make the factors and the products."""
-    how = {"by": by, "reverse": reverse, "transposed": transposed}
-    arrays = (values, out, dot)
+    arrays: Parts = (values, out, dot)
     if jnp.iscomplexobj(dot) or dot.size == 0 or not _kernels.scan_tiles.takes(arrays):
         kernel = functools.partial(ordered_kernel, launch=launch)
-        return tangents_xla(*arrays, **how, recurrence=kernel)
+        return tangents_xla(
+            values, out, dot, by=by, reverse=reverse, transposed=transposed, recurrence=kernel
+        )
     if launch.interpret:
         arrays = tuple(map(isolate, arrays))
     (result,) = _kernels.scan_tiles.scan(

@@ -125,8 +125,10 @@ def _sorted(
         carried = False
     else:
         # Without factors, the sort moves rows in place of positions.
+        number = jnp.arange(count, dtype=jnp.int32)
         carried = sources is not None and factors is None
-        number = sources if carried else jnp.arange(count, dtype=jnp.int32)
+        if sources is not None and factors is None:
+            number = sources
         keys = jnp.minimum(keys, size)
         # XLA computes both in one launch, since they share an operand: no key has the bit.
         number = number + lax.shift_right_logical(keys, jnp.int32(31))

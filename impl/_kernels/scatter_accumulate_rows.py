@@ -127,7 +127,7 @@ def _whole_runs(
     filled = pl.cdiv(size, _sorted_rows.CHUNK) if empty else 0
     programs = runs.chunks + runs.parts + filled
     number = len(runs.arrays) + 1
-    operands = () if empty else (like.reshape(-1),)
+    operands = (like.reshape(-1),) if isinstance(like, jax.Array) else ()
 
     def kernel(*refs: Any) -> None:
         out_ref, most_ref, exponents_ref, *digit_refs = refs[number + len(operands) :]

@@ -102,7 +102,7 @@ def sort_without_keys(
 def _is_compared(values: jax.Array) -> bool:
     """Returns whether XLA sorts a dtype on every GPU as it is."""
     if jnp.issubdtype(values.dtype, jnp.integer):
-        return jnp.iinfo(values.dtype).bits >= _WHOLE  # type: ignore[no-any-return]
+        return bool(jnp.iinfo(values.dtype).bits >= _WHOLE)
     floating = jnp.issubdtype(values.dtype, jnp.floating)
     return bool(floating) and jnp.finfo(values.dtype).bits > _WHOLE
 

@@ -51,30 +51,13 @@ def with_own_sizes(context: Any) -> Any:
     element = ir.IntegerType.get_signless(64 if enables_x64() else 32)
     if not sizes or ir.RankedTensorType(sizes[0].type).element_type == element:
         return context
-    if not _is_visible(sizes[0]):
+    if not any(getattr(aval, "shape", ()) for aval in (*context.avals_in, *context.avals_out)):
+        # The function of a reduction, of numbers, sees no value around it, and needs no size.
         return context
     kind = ir.RankedTensorType.get((), element)
     own = tuple(hlo.convert(kind, size) for size in sizes)
     marks = {_NATIVE: None} if is_native(context) else {}
     return _with_caches(context, _SCOPE, marks).replace(dim_var_values=own)
-
-
-def _is_visible(value: Any) -> bool:
-    """Returns whether an operation may be made here that reads a value.
-
-    It may not in the function of a reduction, which sees nothing around it.
-    """
-    owner, block = value.owner, ir.InsertionPoint.current.block
-    home = owner if isinstance(owner, ir.Block) else owner.block
-    while block != home:
-        if block.owner.operation.name not in _OPEN:
-            return False
-        block = block.owner.operation.block
-    return True
-
-
-#: The operations with regions that see the values around them.
-_OPEN = frozenset({"stablehlo.case", "stablehlo.if", "stablehlo.while"})
 
 
 def _with_caches(context: Any, name: str, marks: dict[str, None]) -> Any:

@@ -154,6 +154,7 @@ def lower(
         whole = function.rule(multiple_results=multiple_results)
     else:
         whole = mlir.lower_fun(function, multiple_results=multiple_results)
+    context = lowering.with_own_sizes(context)
     if shardings.is_local(context):
         return whole(context, *args)
     is_exact = _is_exact.get() and not lowering.is_native(context)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import numpy as np
 from jax import lax
 from jax.interpreters import mlir
 
@@ -66,12 +65,13 @@ _EXACT_WITH_RULES = frozenset({_MAPPED, _CONSTRAINED, *_BORDERED, *_WINDOWED, *_
 
 #: Those whose steps go through a matrix. XLA may compute others where devices share it: their
 #: values were wrong over three axes of a mesh.
-_ELIMINATIONS = frozenset(
-    {"cholesky", "geqrf", "householder_product", "lu", "triangular_solve"}
-)
+_ELIMINATIONS = frozenset({"cholesky", "geqrf", "householder_product", "lu", "triangular_solve"})
 
 #: Those whose operands may be scalars, or of length 1 along axes where others are longer.
 _ELEMENTWISE = frozenset({"add", "atan2", "div", "max", "min", "mul", "pow", "rem", "sub"})
+
+#: What JAX and NumPy raise where a number is needed, and there is a symbolic size.
+_NEEDS_SIZES = (jax.errors.InconclusiveDimensionOperation, TypeError)
 
 _known: set[Primitive] = set()
 
@@ -144,9 +144,28 @@ def _answered(
     found = class_of(name, (*context.avals_in, *context.avals_out))
     if found is None or found.answer == "exact" or found.name == _ELSEWHERE:
         return original(context, *operands, **params)
-    if found.answer == "refused":
-        _refusal.emit(name, context.avals_in, found, warn_only=mode.warn_only)
-        return original(context, *operands, **params)
+    if found.answer == "rule":
+        try:
+            return _by_rule(found, name, original, anywhere, context, *operands, **params)
+        except _NEEDS_SIZES:
+            if not _has_unknown_sizes(context):
+                raise
+        found = _refusal.of_unknown_sizes(found)
+    _refusal.emit(name, context.avals_in, found, warn_only=mode.warn_only)
+    return original(context, *operands, **params)
+
+
+def _by_rule(
+    found: spec.Portability,
+    name: str,
+    original: Callable[..., Any],
+    anywhere: Callable[..., Any],
+    context: Any,
+    /,
+    *operands: Any,
+    **params: Any,
+) -> Any:
+    """Lowers an equation of a class that has a rule."""
     if found.name == _SELECTIONS:
         return original(lowering.natively(context), *operands, **params)
     if found.name == _WRITTEN:
@@ -166,11 +185,16 @@ def _of_whole_matrices(
 
     def whole(values: Sequence[Any]) -> list[Any]:
         return [
-            shardings.whole_along(context, value, range(first, value.type.rank))
-            for value in values
+            shardings.whole_along(context, value, range(first, value.type.rank)) for value in values
         ]
 
     return whole(_computed(name, context, whole(operands), params))
+
+
+def _has_unknown_sizes(context: Any) -> bool:
+    """Returns whether a rule is about arrays whose sizes an exported program leaves open."""
+    shapes = (getattr(a, "shape", ()) for a in (*context.avals_in, *context.avals_out))
+    return any(not isinstance(size, int) for shape in shapes for size in shape)
 
 
 def _with_own_border(context: Any, operand: Any) -> Any:
@@ -225,9 +249,9 @@ def _computed(name: str, context: Any, operands: Sequence[Any], params: dict[str
     )
     if name in _PLACED:
         function = _placed(function, context, params["dimension_numbers"], is_cpu=not flushes)
-    within = lowering.natively(context)
     rule = mlir.lower_fun(function, multiple_results=name in _portable_functions.SEVERAL)
     with arithmetic.wide(), arithmetic.where_subnormals(are_kept=flushes):
+        within = lowering.natively(context)
         if name in _NAMED:
             return rule(within, *operands)
         with shardings.no_mesh():
@@ -251,7 +275,7 @@ def _of_one_shape(function: Callable[..., jax.Array]) -> Callable[..., jax.Array
     """Returns a function that repeats its operands to one shape, which the equation need not do."""
 
     def run(*operands: jax.Array, **params: Any) -> jax.Array:
-        shape = np.broadcast_shapes(*(operand.shape for operand in operands))
+        shape = lax.broadcast_shapes(*(operand.shape for operand in operands))
         axes = range(len(shape))
         return function(
             *(

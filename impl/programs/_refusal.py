@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -34,6 +35,23 @@ def text(name: str, avals: Sequence[Any], found: spec.Portability, source: str) 
         f"{found.reason}. You set guarantee='portable'. {found.remedy} Or pass "
         "guarantee='run_to_run', for the same bits on this machine alone, or warn_only=True to be "
         "warned instead."
+    )
+
+
+def of_unknown_sizes(found: spec.Portability) -> spec.Portability:
+    """Returns the class of an equation whose rule needs the sizes of its operands.
+
+    Args:
+        found: The class of the equation if its sizes are known.
+    """
+    return dataclasses.replace(
+        found,
+        answer="refused",
+        reason="its steps depend on the sizes of its operands, and a symbolic size is unknown",
+        remedy=(
+            "Export the program with known sizes, or add constraints, such as `n <= 1024`, to "
+            "`jax.export.symbolic_shape`."
+        ),
     )
 
 

@@ -14,11 +14,13 @@ from jax._src.core import Primitive, jaxpr_as_fun
 from jax._src.interpreters import mlir as private_mlir
 from jax._src.lib import xla_client  # type: ignore[attr-defined]
 from jax._src.lib.mlir import ir  # type: ignore[attr-defined]
-from jax._src.lib.mlir.dialects import func
+from jax._src.lib.mlir.dialects import func, hlo
 from jax.interpreters import mlir
 
+from impl._core.jax_internals import enables_x64
+
 #: The keys that this module adds to JAX's caches, which are otherwise keyed by equations.
-_NATIVE, _CACHES = "samebits_native", "samebits_caches"
+_NATIVE, _CACHES, _SCOPE = "samebits_native", "samebits_caches", "samebits_scope"
 
 
 def is_native(context: Any) -> bool:
@@ -32,10 +34,36 @@ def natively(context: Any) -> Any:
     JAX keeps what it lowered, by equation, for each module. Equations within have caches of their
     own, which also tell that they are within.
     """
-    module = context.module_context
+    context = with_own_sizes(context)
     if is_native(context):
         return context
-    lowered, called = module.lowering_cache.setdefault(_CACHES, ({_NATIVE: None}, {}))
+    return _with_caches(context, _CACHES, {_NATIVE: None})
+
+
+def with_own_sizes(context: Any) -> Any:
+    """Returns the context of a lowering rule whose sizes have the integers of this scope.
+
+    A program for several platforms, or with unknown dimensions, passes their number to each of its
+    functions, as integers of 32 bits. JAX lowers a function as one that takes 64 bits inside
+    ``jax.enable_x64``, and keeps it for the whole module, so such a scope has caches of its own.
+    """
+    sizes = context.dim_var_values
+    element = ir.IntegerType.get_signless(64 if enables_x64() else 32)
+    if not sizes or ir.RankedTensorType(sizes[0].type).element_type == element:
+        return context
+    if not any(getattr(aval, "shape", ()) for aval in (*context.avals_in, *context.avals_out)):
+        # The function of a reduction, of numbers, sees no value around it, and needs no size.
+        return context
+    kind = ir.RankedTensorType.get((), element)
+    own = tuple(hlo.convert(kind, size) for size in sizes)
+    marks = {_NATIVE: None} if is_native(context) else {}
+    return _with_caches(context, _SCOPE, marks).replace(dim_var_values=own)
+
+
+def _with_caches(context: Any, name: str, marks: dict[str, None]) -> Any:
+    """Returns the context with other caches, which the present ones keep by a name."""
+    module = context.module_context
+    lowered, called = module.lowering_cache.setdefault(name, ({**marks}, {}))
     within = module.replace(lowering_cache=lowered, cached_primitive_lowerings=called)
     return context.replace(module_context=within)
 

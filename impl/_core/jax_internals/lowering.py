@@ -14,7 +14,7 @@ from jax._src.core import Primitive, jaxpr_as_fun
 from jax._src.interpreters import mlir as private_mlir
 from jax._src.lib import xla_client  # type: ignore[attr-defined]
 from jax._src.lib.mlir import ir  # type: ignore[attr-defined]
-from jax._src.lib.mlir.dialects import func, hlo
+from jax._src.lib.mlir.dialects import func, hlo  # type: ignore[attr-defined]
 from jax.interpreters import mlir
 
 from impl._core.jax_internals import enables_x64

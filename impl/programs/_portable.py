@@ -66,9 +66,7 @@ _EXACT_WITH_RULES = frozenset({_MAPPED, _CONSTRAINED, *_BORDERED, *_WINDOWED, *_
 
 #: Those whose steps go through a matrix. XLA may compute others where devices share it: their
 #: values were wrong over three axes of a mesh.
-_ELIMINATIONS = frozenset(
-    {"cholesky", "geqrf", "householder_product", "lu", "triangular_solve"}
-)
+_ELIMINATIONS = frozenset({"cholesky", "geqrf", "householder_product", "lu", "triangular_solve"})
 
 #: Those whose operands may be scalars, or of length 1 along axes where others are longer.
 _ELEMENTWISE = frozenset({"add", "atan2", "div", "max", "min", "mul", "pow", "rem", "sub"})
@@ -166,8 +164,7 @@ def _of_whole_matrices(
 
     def whole(values: Sequence[Any]) -> list[Any]:
         return [
-            shardings.whole_along(context, value, range(first, value.type.rank))
-            for value in values
+            shardings.whole_along(context, value, range(first, value.type.rank)) for value in values
         ]
 
     return whole(_computed(name, context, whole(operands), params))

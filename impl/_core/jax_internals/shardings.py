@@ -138,13 +138,17 @@ def with_data_on_devices(sharding: Any, shape: Sequence[int]) -> Any:
     """
     if not isinstance(sharding, jax.sharding.NamedSharding):
         return sharding
-    cut, axes = sharding.mesh.shape, []
-    for axis, length in zip(sharding.spec, shape, strict=False):
-        names = axis if isinstance(axis, tuple) else (axis,) if isinstance(axis, str) else ()
-        while names and sends_zeros(length, math.prod(cut[name] for name in names)):
+    cut = sharding.mesh.shape
+
+    def kept(axis: Any, length: int) -> Any:
+        names = axis if isinstance(axis, tuple) else (axis,)
+        if axis is None or axis is jax.sharding.PartitionSpec.UNCONSTRAINED:
+            return axis
+        while sends_zeros(length, math.prod(cut[name] for name in names)):
             names = names[:-1]
-            axis = names
-        axes.append(axis)
+        return names or None
+
+    axes = [kept(axis, length) for axis, length in zip(sharding.spec, shape, strict=False)]
     return sharding.update(spec=sharding.spec.update(partitions=axes))
 
 

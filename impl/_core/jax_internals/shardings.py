@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax._src.core import Primitive
+from jax._src.interpreters import mlir as private_mlir
 from jax._src.lib import xla_client  # type: ignore[attr-defined]
 from jax._src.lib.mlir import ir  # type: ignore[attr-defined]
 from jax._src.lib.mlir.dialects import sdy  # type: ignore[attr-defined]
@@ -165,7 +166,9 @@ def whole_along(context: Any, value: Any, axes: Sequence[int]) -> Any:
     aval = jax.core.ShapedArray(value.type.shape, np.float32)
     others = {axis for axis in range(rank) if axis not in axes}
     sharding = xla_client.HloSharding.replicate().to_proto()
-    return mlir.wrap_with_sharding_op(context, value, aval, sharding, unspecified_dims=others)
+    return private_mlir.wrap_with_sharding_op(
+        context, value, aval, sharding, unspecified_dims=others
+    )
 
 
 def replicated(value: Any) -> Any:

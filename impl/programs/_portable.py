@@ -113,8 +113,8 @@ def _lower(
     if not (mode.portable and _rules.switch.value) or lowering.is_native(context):
         return original(context, *operands, **params)
     if name in _WINDOWED and _moves.is_shared(context):
-        operands = _moves.whole_where_short(context, operands, context.avals_in)
-        results = _answered(name, original, anywhere, context, *operands, **params)
+        whole = _moves.whole_where_short(context, operands, context.avals_in)
+        results = _answered(name, original, anywhere, context, *whole, **params)
         return _moves.whole_where_short(context, results, context.avals_out)
     return _answered(name, original, anywhere, context, *operands, **params)
 

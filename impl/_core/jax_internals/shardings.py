@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax._src.core import Primitive
+from jax._src.interpreters import mlir as private_mlir
 from jax._src.lib import xla_client  # type: ignore[attr-defined]
 from jax._src.lib.mlir import ir  # type: ignore[attr-defined]
 from jax._src.lib.mlir.dialects import sdy  # type: ignore[attr-defined]
@@ -138,13 +139,17 @@ def with_data_on_devices(sharding: Any, shape: Sequence[int]) -> Any:
     """
     if not isinstance(sharding, jax.sharding.NamedSharding):
         return sharding
-    cut, axes = sharding.mesh.shape, []
-    for axis, length in zip(sharding.spec, shape, strict=False):
-        names = axis if isinstance(axis, tuple) else (axis,) if isinstance(axis, str) else ()
-        while names and sends_zeros(length, math.prod(cut[name] for name in names)):
+    cut = sharding.mesh.shape
+
+    def kept(axis: Any, length: int) -> Any:
+        names = axis if isinstance(axis, tuple) else (axis,)
+        if axis is None or axis is jax.sharding.PartitionSpec.UNCONSTRAINED:
+            return axis
+        while sends_zeros(length, math.prod(cut[name] for name in names)):
             names = names[:-1]
-            axis = names
-        axes.append(axis)
+        return names or None
+
+    axes = [kept(axis, length) for axis, length in zip(sharding.spec, shape, strict=False)]
     return sharding.update(spec=sharding.spec.update(partitions=axes))
 
 
@@ -161,7 +166,9 @@ def whole_along(context: Any, value: Any, axes: Sequence[int]) -> Any:
     aval = jax.core.ShapedArray(value.type.shape, np.float32)
     others = {axis for axis in range(rank) if axis not in axes}
     sharding = xla_client.HloSharding.replicate().to_proto()
-    return mlir.wrap_with_sharding_op(context, value, aval, sharding, unspecified_dims=others)
+    return private_mlir.wrap_with_sharding_op(
+        context, value, aval, sharding, unspecified_dims=others
+    )
 
 
 def replicated(value: Any) -> Any:

@@ -195,7 +195,7 @@ MOVES = {
     "window": lambda x: jax.lax.dynamic_slice(x, (jnp.int32(3), 0), (3, x.shape[1])),
     "update": lambda x: jax.lax.dynamic_update_slice(x, x[:3], (4, 0)),
     "join": lambda x: jnp.concatenate([x, x[:3]]),
-    "border": lambda x: jax.lax.pad(x, jnp.asarray(-0.0, x.dtype), [(0, 3, 0), (1, 0, 0)]),
+    "border": lambda x: jax.lax.pad(x, jnp.asarray(-0.0, x.dtype), [(0, 8, 0), (0, 0, 0)]),
 }
 
 
@@ -218,8 +218,9 @@ def test_zeros_that_devices_send_keep_their_sign(dtype):
 
 
 def constrained(x):
-    cut = NamedSharding(Mesh(np.array(jax.devices()), ("d",)), P("d"))
-    return jax.lax.with_sharding_constraint(-x, cut)
+    mesh = Mesh(np.array(jax.devices()), ("d",))
+    cut = jax.lax.with_sharding_constraint(-x, NamedSharding(mesh, P("d")))
+    return jax.lax.with_sharding_constraint(cut, NamedSharding(mesh, P()))
 
 
 def pooled(x):
@@ -234,7 +235,7 @@ def pooled(x):
 def test_zeros_of_few_elements_keep_their_sign(function, shape):
     x = np.full(shape, 0.0 if function is constrained else -0.0, np.float32)
     whole = NamedSharding(Mesh(np.array(jax.devices()), ("d",)), P())
-    given = x if function is constrained else jax.device_put(x, whole.update(spec=P("d")))
+    given = jax.device_put(x, whole if function is constrained else whole.update(spec=P("d")))
     with impl.deterministic(guarantee="portable"):
         alone, shared = jax.jit(function)(x), jax.jit(function, out_shardings=whole)(given)
     for one, another in zip(jax.tree.leaves(alone), jax.tree.leaves(shared), strict=True):

@@ -43,7 +43,7 @@ class UNet(nn.Module):
 def build(scale: int = 1) -> Any:
     """Returns a step of training by AdamW, and its arguments."""
     net = UNet()
-    images, labels = normal(0, 2 * scale, 12, 12, 3), integers(1, 3, 2 * scale, 12, 12)
+    images, labels = normal(0, 12 * scale, 12, 12, 3), integers(1, 3, 12 * scale, 12, 12)
     params = weights(jax.eval_shape(net.init, jax.random.key(0), images))
 
     def loss(params: Any, images: Any, labels: Any) -> Any:

@@ -22,7 +22,7 @@ from impl._core.scan_combines import (
     split,
 )
 from impl._kernels.launch import MAX_ELEMENTS, Launch
-from impl._kernels.scan_source import Source, View
+from impl._core.scan_source import Source, View
 from impl._lowerings import scan_blocks
 
 Scan = Callable[..., Any]

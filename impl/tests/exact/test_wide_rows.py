@@ -23,7 +23,7 @@ NUMBERS = lax.ScatterDimensionNumbers((1,), (0,), (0,))
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch):
     monkeypatch.setattr(_sorted_rows, "CHUNK", 2)
-    for module in (_sorted_rows, wide_rows):
+    for module in (_sorted_rows, scatter_accumulate_rows):
         monkeypatch.setattr(module, "PART", 4)
     monkeypatch.setattr(wide_rows, "_ROWS", 1)
     monkeypatch.setattr(wide_rows, "_WIDTH", 1)

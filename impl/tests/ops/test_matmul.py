@@ -91,9 +91,9 @@ def test_a_schedule_changes_no_bits(rng):
 def test_operands_too_large_for_offsets_are_halved(left, right, monkeypatch, rng):
     a, b = whole(rng, left), whole(rng, right)
     products = []
-    run = lowerings.kernels.products
+    run = lowerings._kernels.matmul.products
     monkeypatch.setattr(
-        lowerings.kernels,
+        lowerings._kernels.matmul,
         "products",
         lambda *args, **rest: products.append(0) or run(*args, **rest),
     )

@@ -163,9 +163,9 @@ def test_a_loop_over_many_taps_has_the_bits_of_the_unrolled_program(monkeypatch,
 def test_images_of_conv1d_with_too_many_elements_for_an_offset_are_split(monkeypatch, rng):
     x, w = whole(rng, (3, 2, 9)), whole(rng, (4, 2, 3))
     monkeypatch.setattr(lowerings, "MAX_ELEMENTS", 40)
-    kernel, launches = lowerings.kernels.convolution, []
+    kernel, launches = lowerings._kernels.convolution.convolution, []
     monkeypatch.setattr(
-        lowerings.kernels,
+        lowerings._kernels.convolution,
         "convolution",
         lambda *args, **rest: launches.append(0) or kernel(*args, **rest),
     )

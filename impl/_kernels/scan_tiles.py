@@ -20,10 +20,10 @@ import numpy as np
 
 from impl._core.numerics import accumulator
 from impl._core.scan_combines import Parts
+from impl._core.scan_source import Source, View
 from impl._kernels import _columns
 from impl._kernels import pallas as pl
 from impl._kernels.launch import Launch
-from impl._core.scan_source import Source, View
 
 Combine = Callable[[Parts, Parts], Parts]
 Widened = Callable[[jax.typing.DTypeLike], np.dtype[Any]]

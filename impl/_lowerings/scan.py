@@ -21,8 +21,8 @@ from impl._core.scan_combines import (
     joined,
     split,
 )
-from impl._kernels.launch import MAX_ELEMENTS, Launch
 from impl._core.scan_source import Source, View
+from impl._kernels.launch import MAX_ELEMENTS, Launch
 from impl._lowerings import scan_blocks
 
 Scan = Callable[..., Any]

@@ -17,7 +17,7 @@ from jax._src.lib.mlir import ir  # type: ignore[attr-defined]
 from jax._src.lib.mlir.dialects import func, hlo  # type: ignore[attr-defined]
 from jax.interpreters import mlir
 
-from impl._core.jax_internals import enables_x64
+from impl._core.jax_internals import enables_x64, exports
 
 #: The keys that this module adds to JAX's caches, which are otherwise keyed by equations.
 _NATIVE, _CACHES, _SCOPE = "samebits_native", "samebits_caches", "samebits_scope"
@@ -100,7 +100,8 @@ def called(context: Any, name: str, rule: Callable[..., Any], *operands: Any) ->
     """Lowers a rule as a function of its own, which XLA calls and does not inline.
 
     XLA fuses nothing across the call, and optimises equal functions once. It partitions the
-    function as it does what is around it. A program with unknown dimensions has no such functions.
+    function as it does what is around it. A program with unknown dimensions has no such functions,
+    nor has an exported one, in which the layouts of the function cannot be pinned.
 
     Args:
         context: The context of the rule.
@@ -109,7 +110,7 @@ def called(context: Any, name: str, rule: Callable[..., Any], *operands: Any) ->
             result.
         operands: The operands, an array each.
     """
-    if context.dim_var_values:
+    if context.dim_var_values or exports(context):
         return [*rule(context, *operands)]
     module, types = context.module_context, [operand.type for operand in operands]
     with ir.InsertionPoint(module.module.body):
@@ -120,7 +121,7 @@ def called(context: Any, name: str, rule: Callable[..., Any], *operands: Any) ->
     within = context.replace(const_lowering={})
     block = made.add_entry_block()  # type: ignore[attr-defined]  # of a decorator
     with ir.InsertionPoint(block):
-        results = [*rule(within, *block.arguments)]
+        results = [*map(_pinned, rule(within, *map(_pinned, block.arguments)))]
         func.ReturnOp(results)
     returned = [result.type for result in results]
     whole = ir.FunctionType.get(types, returned)
@@ -130,6 +131,36 @@ def called(context: Any, name: str, rule: Callable[..., Any], *operands: Any) ->
     kept = ir.DictAttr.get({"inlineable": ir.StringAttr.get("false")})
     call.operation.attributes["mhlo.frontend_attributes"] = kept
     return [*call.results]
+
+
+#: Whether XLA partitions what has its layout pinned as any other operation: it gathered it before.
+_PINS_LAYOUTS = jax.__version_info__ >= (0, 11)
+
+
+def _pinned(value: Any) -> Any:
+    """Returns a value that XLA keeps in the order of its axes.
+
+    With jax 0.12, XLA may choose another order for a parameter of a function, where collectives of
+    several axes of a mesh are in it, after it has chosen that of the operand of a call. It then
+    passes the operand as it is, and the function reads each element at the place of another.
+    """
+    rank = value.type.rank
+    if rank < _FEWEST_AXES or not _PINS_LAYOUTS:
+        return value
+    order = [*reversed(range(rank))]
+    made = private_mlir.custom_call(
+        "LayoutConstraint",
+        result_types=[value.type],
+        operands=[value],
+        api_version=1,
+        operand_layouts=[order],
+        result_layouts=[order],
+    )
+    return made.result
+
+
+#: The fewest axes that have two orders.
+_FEWEST_AXES = 2
 
 
 class Traced:

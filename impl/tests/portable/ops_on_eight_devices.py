@@ -186,6 +186,29 @@ def test_a_product_over_three_axes(specs):
     assert_same_bits(np.asarray(shared), np.asarray(alone))
 
 
+def test_a_product_reads_its_operands_in_the_order_of_their_axes():
+    # With jax 0.12, XLA called the last product with an array in another order than it read.
+    mesh = Mesh(np.array(jax.devices()).reshape(2, 2, 2), ("a", "b", "c"))
+    first, second, matrix = rough(RNG, (8, 16, 8)), rough(RNG, (8, 16, 8)), rough(RNG, (8, 8))
+
+    def product(first, second, matrix, *cuts):
+        x = jnp.einsum("abi,ij->abj", first, matrix) - second
+        for cut in cuts:
+            x = jax.lax.with_sharding_constraint(x, NamedSharding(mesh, cut))
+        return jnp.einsum("abi,abj->ij", x, second).T
+
+    def shared(*arrays):
+        return product(*arrays, P("a"), P("c", None, "b"))
+
+    second_cut, matrix_cut = (NamedSharding(mesh, s) for s in (P("a", None, "b"), P("a", "c")))
+    with impl.deterministic(guarantee="portable"):
+        alone = jax.jit(product)(first, second, matrix)
+        several = jax.jit(shared)(
+            first, jax.device_put(second, second_cut), jax.device_put(matrix, matrix_cut)
+        )
+    assert_same_bits(np.asarray(several), np.asarray(alone))
+
+
 MOVES = {
     "lookup": lambda x: x[jnp.array([3, 1, 99])],
     "fills": lambda x: jnp.take(x, jnp.array([2, -40]), axis=0, mode="fill"),

@@ -101,7 +101,7 @@ def called(context: Any, name: str, rule: Callable[..., Any], *operands: Any) ->
 
     XLA fuses nothing across the call, and optimises equal functions once. It partitions the
     function as it does what is around it. A program with unknown dimensions has no such functions,
-    nor has an exported one, in which the layouts of the function cannot be pinned.
+    nor has an exported one where layouts have to be pinned: JAX exports no such pin.
 
     Args:
         context: The context of the rule.
@@ -110,7 +110,7 @@ def called(context: Any, name: str, rule: Callable[..., Any], *operands: Any) ->
             result.
         operands: The operands, an array each.
     """
-    if context.dim_var_values or exports(context):
+    if context.dim_var_values or (exports(context) and _PINS_LAYOUTS):
         return [*rule(context, *operands)]
     module, types = context.module_context, [operand.type for operand in operands]
     with ir.InsertionPoint(module.module.body):

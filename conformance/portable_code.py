@@ -49,7 +49,8 @@ _OF_LIBRARIES = frozenset(
 )
 #: Functions that a GPU rounds to nearest in float64 alone.
 _ROUNDED_IN_FLOAT64 = frozenset({"divide", "sqrt"})
-_CALLS = frozenset({"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"})
+#: Calls that say where an array is, or in which order of axes, and compute nothing.
+_CALLS = frozenset({"LayoutConstraint", "Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"})
 
 
 def violations(module: Any, platform: str) -> list[str]:

@@ -96,8 +96,25 @@ def register() -> None:
             # One object for one rule: JAX lowers platforms that share a rule together.
             if original not in wrapped:
                 anywhere = rules.get(None, (original, inline))[0]
-                wrapped[original] = functools.partial(_lower, primitive.name, original, anywhere)
+                rule = functools.partial(_lower, primitive.name, original, anywhere)
+                is_windowed = primitive.name in _WINDOWED
+                wrapped[original] = functools.partial(_windowed, rule) if is_windowed else rule
             mlir.register_lowering(primitive, wrapped[original], platform=platform, inline=inline)
+
+
+def _applies(context: Any) -> bool:
+    """Returns whether a rule of this module decides how an equation is lowered."""
+    is_on = modes.current().portable and _rules.switch.value
+    return is_on and not lowering.is_native(context)
+
+
+def _windowed(rule: Callable[..., Any], context: Any, /, *operands: Any, **params: Any) -> Any:
+    """Lowers an equation whose results have other lengths; a device has the whole short axes."""
+    if not (_applies(context) and _moves.is_shared(context)):
+        return rule(context, *operands, **params)
+    whole = _moves.whole_where_short(context, operands, context.avals_in)
+    results = rule(context, *whole, **params)
+    return _moves.whole_where_short(context, results, context.avals_out)
 
 
 def _lower(
@@ -109,27 +126,9 @@ def _lower(
     *operands: Any,
     **params: Any,
 ) -> Any:
-    mode = modes.current()
-    if not (mode.portable and _rules.switch.value) or lowering.is_native(context):
-        return original(context, *operands, **params)
-    if name in _WINDOWED and _moves.is_shared(context):
-        whole = _moves.whole_where_short(context, operands, context.avals_in)
-        results = _answered(name, original, anywhere, context, *whole, **params)
-        return _moves.whole_where_short(context, results, context.avals_out)
-    return _answered(name, original, anywhere, context, *operands, **params)
-
-
-def _answered(
-    name: str,
-    original: Callable[..., Any],
-    anywhere: Callable[..., Any],
-    context: Any,
-    /,
-    *operands: Any,
-    **params: Any,
-) -> Any:
     """Lowers an equation as the class of its primitive says."""
-    mode = modes.current()
+    if not _applies(context):
+        return original(context, *operands, **params)
     if name == _MAPPED:
         return original(context, *operands, **_portable_psum.with_joined_sums(params))
     if name.startswith("samebits_") or isinstance(params.get("decision"), Decision):
@@ -151,7 +150,7 @@ def _answered(
             if not _has_unknown_sizes(context):
                 raise
         found = _refusal.of_unknown_sizes(found)
-    _refusal.emit(name, context.avals_in, found, warn_only=mode.warn_only)
+    _refusal.emit(name, context.avals_in, found, warn_only=modes.current().warn_only)
     return original(context, *operands, **params)
 
 

@@ -174,7 +174,8 @@ def select_and_scatter_add(
         -(-size // stride) for size, stride in zip(window_dimensions, window_strides, strict=True)
     )
     digits = Digits.of(values.dtype, count)
-    unrolled = len(taps) <= (pool_choices.UNROLLED if FENCES_HOLD else _UNROLLED_WITHOUT_FENCES)
+    most_taps = len(taps) if FENCES_HOLD else _UNROLLED_WITHOUT_FENCES
+    unrolled = len(taps) <= min(pool_choices.UNROLLED, most_taps)
     # Else XLA computes the choices again for each tap: 64 taps took minutes to compile.
     chosen = fence(pool_choices.chosen_taps(pool, operand, select_prim, unrolled=unrolled))
     order = lax.iota(np.int32, len(taps))

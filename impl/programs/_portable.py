@@ -24,7 +24,15 @@ from impl._kernels.launch import Launch
 from impl._lowerings import _partitioning
 from impl._mode import emulation, modes
 from impl._mode.decide import Decision
-from impl.programs import _exported, _moves, _portable_functions, _portable_psum, _refusal, _rules, _schedule
+from impl.programs import (
+    _exported,
+    _moves,
+    _portable_functions,
+    _portable_psum,
+    _refusal,
+    _rules,
+    _schedule,
+)
 from impl.programs._portable_operations import OPERATIONS
 
 #: What is lowered by another module: scatters in a fixed order, by ``_rules``.
@@ -340,9 +348,7 @@ def portable_function(name: str) -> Callable[..., Any]:
     return _portable_functions.function(name) if found is None else found
 
 
-def class_of(
-    name: str, avals: Sequence[Any], params: Mapping[str, Any]
-) -> spec.Portability | None:
+def class_of(name: str, avals: Sequence[Any], params: Mapping[str, Any]) -> spec.Portability | None:
     """Returns the class that decides about an equation; None if no rule is about it.
 
     Args:

@@ -86,11 +86,11 @@ def test_one_that_was_exported_without_it_is_refused(x, mode):
 def test_a_call_on_many_devices_is_refused(x, monkeypatch):
     exported = export.export(jax.jit(scaled))(x)
     monkeypatch.setattr("impl.programs._exported._DEVICES", 1)
-    with pytest.raises(RuntimeError, match="call_exported of .*wrong values .*`jax.shard_map`"):
+    with pytest.raises(RuntimeError, match=r"call_exported of .* wrong values .*`jax.shard_map`"):
         jax.jit(exported.call)(x)
     mesh = jax.make_mesh((1,), ("a",), devices=jax.devices()[:1])
-    P = jax.sharding.PartitionSpec
-    inside = jax.shard_map(exported.call, mesh=mesh, in_specs=P(), out_specs=P(), check_vma=False)
+    specs = {"in_specs": jax.sharding.PartitionSpec(), "out_specs": jax.sharding.PartitionSpec()}
+    inside = jax.shard_map(exported.call, mesh=mesh, check_vma=False, **specs)
     assert np.asarray(jax.jit(inside)(x)).tobytes() == np.asarray(jax.jit(scaled)(x)).tobytes()
 
 

@@ -8,7 +8,7 @@ other is refused by name. With the mode off, or another guarantee, JAX's own rul
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -24,7 +24,15 @@ from impl._kernels.launch import Launch
 from impl._lowerings import _partitioning
 from impl._mode import emulation, modes
 from impl._mode.decide import Decision
-from impl.programs import _moves, _portable_functions, _portable_psum, _refusal, _rules, _schedule
+from impl.programs import (
+    _exported,
+    _moves,
+    _portable_functions,
+    _portable_psum,
+    _refusal,
+    _rules,
+    _schedule,
+)
 from impl.programs._portable_operations import OPERATIONS
 
 #: What is lowered by another module: scatters in a fixed order, by ``_rules``.
@@ -129,6 +137,7 @@ def _lower(
     """Lowers an equation as the class of its primitive says."""
     if not _applies(context):
         return original(context, *operands, **params)
+    _exported.mark(context, modes.current())
     if name == _MAPPED:
         return original(context, *operands, **_portable_psum.with_joined_sums(params))
     if name.startswith("samebits_") or isinstance(params.get("decision"), Decision):
@@ -140,7 +149,9 @@ def _lower(
         operands = (_with_own_border(context, operands[0]), *operands[1:])
     if name in _moves.NAMES and _moves.is_shared(context):
         return _moves.lower(name, context, operands, params)
-    found = class_of(name, (*context.avals_in, *context.avals_out))
+    found = class_of(name, (*context.avals_in, *context.avals_out), params)
+    if name == _exported.NAME and found is not None:
+        found = _exported.on_devices(context, found)
     if found is None or found.answer == "exact" or found.name == _ELSEWHERE:
         return original(context, *operands, **params)
     if found.answer == "rule":
@@ -336,16 +347,20 @@ def portable_function(name: str) -> Callable[..., Any]:
     return _portable_functions.function(name) if found is None else found
 
 
-def class_of(name: str, avals: Sequence[Any]) -> spec.Portability | None:
+def class_of(name: str, avals: Sequence[Any], params: Mapping[str, Any]) -> spec.Portability | None:
     """Returns the class that decides about an equation; None if no rule is about it.
 
     Args:
         name: The name of its primitive.
         avals: The types of its operands and results. If devices hold the terms of one, which JAX
             adds later in any order, the class is that of such sums.
+        params: Its parameters.
     """
     is_left = any(map(shardings.is_unreduced, avals))
-    return spec.portability("unreduced_psum" if is_left else name, dtypes(avals))
+    found = spec.portability("unreduced_psum" if is_left else name, dtypes(avals))
+    if name == _exported.NAME and found is not None:
+        return _exported.portability(found, params)
+    return found
 
 
 def dtypes(avals: Sequence[Any]) -> frozenset[str]:

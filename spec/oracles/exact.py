@@ -123,9 +123,7 @@ def _nearest(values: Array) -> Array:
     return whole + np.where(away, np.copysign(1.0, values), 0.0)
 
 
-def _total(
-    values: Array, total: int, unit: int, dtype: np.dtype[np.generic]
-) -> float | np.generic:
+def _total(values: Array, total: int, unit: int, dtype: np.dtype[np.generic]) -> float | np.generic:
     """Returns a sum of terms, whose finite values are ``total * 2**unit`` together."""
     special = set(values[~np.isfinite(values)].tolist())
     if special:

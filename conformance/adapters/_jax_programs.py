@@ -6,6 +6,7 @@ same program. Lowering and compiling take most of the time of a run, so the resu
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, TypeAlias
@@ -41,6 +42,11 @@ _SERVING: Mapping[bool | None, tuple[bool | None, ...]] = {
 #: The compiled programs by their text. The second part of a key is None for a program compiled with
 #: the default options, and otherwise whether the bits of a stand-in's result count.
 _executables: dict[tuple[str, bool | None], Any] = {}
+#: The programs that were lowered last, by their text. Each keeps a context of MLIR, and MLIR visits
+#: every context that lives when it makes another, so that those of a whole run would slow it down.
+_lowered: collections.OrderedDict[str, Any] = collections.OrderedDict()
+#: The tests of one sample share this number of programs at most.
+_MOST_LOWERED = 32
 #: The action of a platform for a call, and the stand-in for the platform.
 _Answer: TypeAlias = tuple[Action, Emulation | None]
 #: For each key: the questions that ops asked the spec, the answers, and the result.
@@ -119,12 +125,15 @@ def prepare(
     arrays = _on_device(inputs)
 
     def compiled() -> Any:
-        lowered, text = _lowered_for_process(function, arrays, key)
+        text = _lowered_for_process(function, arrays, key)
         kind = None if emulation.current() is None else exact
         for known in _SERVING[kind]:
             if (text, known) in _executables:
                 return _executables[text, known]
         options = None if kind is None else dict(_STAND_IN_OPTIONS[kind])
+        lowered = _lowered.get(text)
+        if lowered is None:
+            lowered, text = _lower(function, arrays)
         _executables[text, kind] = lowered.compile(options)
         return _executables[text, kind]
 
@@ -146,7 +155,7 @@ def lower(
     """
     arrays = _on_device(inputs)
     if device == device_of_process():
-        return _lowered_for_process(function, arrays, key)[1]
+        return _lowered_for_process(function, arrays, key)
 
     def lowered() -> str:
         return impl.testing.lower(function, *arrays, platform=device).as_text()
@@ -162,13 +171,17 @@ def _on_device(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _lowered_for_process(
     function: Callable[..., Any], arrays: tuple[Any, ...], key: Hashable
-) -> tuple[Any, str]:
-    """Returns the program lowered for the device of this process, and its text."""
-
-    def lowered() -> tuple[Any, str]:
-        program = jax.jit(function).lower(*arrays)
-        return program, program.as_text()
-
+) -> str:
+    """Returns the text of the program lowered for the device of this process."""
     keys = None if key is None else (key, "lowered here")
-    program, text = remembered(lowered, device_of_process(), keys)
+    return str(remembered(lambda: _lower(function, arrays)[1], device_of_process(), keys))
+
+
+def _lower(function: Callable[..., Any], arrays: tuple[Any, ...]) -> tuple[Any, str]:
+    """Returns a program lowered for the device of this process, and its text."""
+    program = jax.jit(function).lower(*arrays)
+    text = program.as_text()
+    _lowered[text] = program
+    if len(_lowered) > _MOST_LOWERED:
+        _lowered.popitem(last=False)
     return program, text

@@ -46,7 +46,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Gives each test with the argument ``cell`` the cells that it is about.
 
     A test names behaviours in its mark ``about``, and a device if it is about one alone.
-    ``profiles="one"`` takes each call under one profile alone.
+    ``profiles="one"`` takes each call under one profile alone, and ``alike``, of cells with the
+    same key, the first.
     """
     if "calls" in metafunc.fixturenames:
         _generate_calls(metafunc)
@@ -60,13 +61,21 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     assert mark is not None, f"{metafunc.function.__name__} names no behaviour"
     profile = metafunc.config.getoption("--profile") or spec.load().default_profile
     only_profile = profile if mark.kwargs.get("profiles") == "one" else None
-    parameters = [
-        pytest.param(cell, marks=_one_worker(cell))
+    of_test = [
+        cell
         for cell in _cells_of_run(metafunc.config)
         if cell.behaviour in mark.args
         and mark.kwargs.get("device") in (None, cell.device)
         and (only_profile or cell.profile) == cell.profile
     ]
+    adapter = options.implementation(metafunc.config)
+    # Nothing is known of which calls another implementation treats alike.
+    if "alike" in mark.kwargs and adapter.of_this_project:
+        first: dict[Hashable, Cell] = {}
+        for cell in of_test:
+            first.setdefault(mark.kwargs["alike"](adapter, cell), cell)
+        of_test = list(first.values())
+    parameters = [pytest.param(cell, marks=_one_worker(cell)) for cell in of_test]
     metafunc.parametrize("cell", parameters, ids=str)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import pytest
@@ -86,6 +86,24 @@ def beginning(implementation: Adapter, cell: Cell) -> str:
     return f"{caller} {ALERT}" if caller else ""
 
 
+def path(implementation: Adapter, cell: Cell) -> Hashable:
+    """Returns a key of the code that computes a call on the device of a cell.
+
+    For a device that another one stands in for, it is the row, with the words among the facts: what
+    an op does before it reaches the path of that device is the same on every device.
+    """
+    if "native" in implementation.lowerings(cell.device):
+        return cell.device, cell.call()
+    words = frozenset(fact for fact in cell.sample.facts.items() if isinstance(fact[1], str))
+    row = cell.answer.row and cell.answer.row.id
+    return cell.device, cell.op, cell.direction, row, words
+
+
+def alert_of(_: Adapter, cell: Cell) -> Hashable:
+    """Returns a key of the alert of a call, which names a row and a caller."""
+    return cell.device, cell.call(), cell.row and cell.row.id, cell.caller
+
+
 @pytest.mark.again
 @pytest.mark.about("deterministic")
 def test_bits(
@@ -147,7 +165,7 @@ def test_bits_under_portable(implementation: Adapter, serial_cell: Cell, record:
     )
 
 
-@pytest.mark.about(*EVERY, profiles="one")  # with the mode off the profiles do not differ
+@pytest.mark.about(*EVERY, profiles="one", alike=path)  # with the mode off no profile differs
 def test_off(implementation: Adapter, cell: Cell, record: Any) -> None:
     """With the mode off the op runs, and its result is right up to rounding.
 
@@ -237,7 +255,7 @@ def test_raise(implementation: Adapter, cell: Cell, record: Any) -> None:
         implementation.attempt(function, inputs, cell.device, cell.call())
 
 
-@pytest.mark.about("raise")
+@pytest.mark.about("raise", alike=alert_of)
 def test_warn_only(implementation: Adapter, cell: Cell, record: Any) -> None:
     """With ``warn_only``, the call warns, and its result is right."""
     record(cell, "warn only")

@@ -10,6 +10,8 @@ import sys
 import jax
 import numpy as np
 import pytest
+from jax._src import pjit
+from jax._src.interpreters import pxla
 
 from impl import random
 from impl._mode import emulation, modes, switches
@@ -51,6 +53,26 @@ def jax_settings():
         for name, value in dict(jax.config.values).items():
             if value != before[name]:
                 jax.config.update(name, before[name])
+
+
+#: The caches in which JAX keeps the MLIR of programs that it has compiled.
+_LOWERED = (pjit._pjit_lower, pxla._cached_lowering_to_hlo)
+#: The number of programs that may stay, so that the tests of a file share theirs.
+_FEW = 64
+
+
+@contextlib.contextmanager
+def lowered_programs():
+    """Forgets the MLIR of compiled programs, so that those of all tests do not add up.
+
+    JAX keeps the last 2,048, each in a context of MLIR with a megabyte. Whenever MLIR makes a
+    context, it visits what every other context has in the cache of the thread
+    (``ThreadLocalCache::clearExpiredEntries``). Lowering would take twice as long after a thousand.
+    """
+    yield
+    if _LOWERED[-1].cache_info().currsize > _FEW:
+        for cache in _LOWERED:
+            cache.cache_clear()
 
 
 @contextlib.contextmanager
@@ -114,10 +136,13 @@ def pytorch():
             _restore_torch(torch, before)
 
 
+PARTS = (python, mode, generators, jax_settings, lowered_programs, numpy_settings, pytorch)
+
+
 @contextlib.contextmanager
 def everything():
     with contextlib.ExitStack() as stack:
-        for part in (python, mode, generators, jax_settings, numpy_settings, pytorch):
+        for part in PARTS:
             stack.enter_context(part())
         yield
 

@@ -95,3 +95,12 @@ def test_the_state_of_pytorch_is_restored():
         torch.manual_seed(before[-1] + 1)
         assert not any(map(eq, state(), before))
     assert state() == before
+
+
+def test_the_programs_of_tests_do_not_add_up(monkeypatch):
+    monkeypatch.setattr(_state, "_FEW", 0)
+    with _state.everything():
+        program = jax.jit(lambda x: x + 1)
+        program(np.float32(1))
+        assert all(cache.cache_info().currsize > 0 for cache in _state._LOWERED)
+    assert not any(cache.cache_info().currsize for cache in _state._LOWERED)

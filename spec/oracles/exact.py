@@ -1,16 +1,15 @@
-"""Oracles of exact sums and of products, in integers and fractions of any size."""
+"""Oracles of exact sums and of products, in integers of any size."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Sequence
-from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
 from spec.loader import load
-from spec.oracles._numerics import Array
+from spec.oracles._numerics import Array, nearest_even
 
 #: The bits of a significand, and the exponents of the least and of the greatest normal number.
 _FORMATS = {
@@ -33,126 +32,118 @@ def exact(terms: Array, dtype: npt.DTypeLike | None = None) -> Array:
     """
     dtype = np.dtype(dtype or terms.dtype)
     out = np.zeros(terms.shape[1:], dtype)
+    values = _values(terms)
+    counts, units = _counts(values, terms.dtype.name, again=terms.dtype.name == "float64")
     for column in np.ndindex(out.shape):
-        values = _values(terms[(slice(None), *column)])
-        out[column] = _sum(values, terms.dtype.name, dtype)
+        place = (slice(None), *column)
+        total = sum(counts[place].tolist())
+        out[column] = _total(values[place], total, units[column], dtype)
     return out
 
 
 def exact_running(terms: Array) -> Array:
     """Returns the running sums along the first axis, of the shape and dtype of ``terms``."""
     out = np.zeros_like(terms)
+    values = _values(terms)
+    counts, units = _counts(values, terms.dtype.name, again=True)
     for column in np.ndindex(terms.shape[1:]):
         place = (slice(None), *column)
-        values = _values(terms[place])
-        grid = _grid(values, terms.dtype.name)
-        sums = [_sum(values[: i + 1], "float64", terms.dtype, grid) for i in range(len(values))]
-        out[place] = np.array(sums, terms.dtype)
+        totals = itertools.accumulate(counts[place].tolist())
+        out[place] = np.array(
+            [
+                _total(values[: i + 1][place], total, units[column], terms.dtype)
+                for i, total in enumerate(totals)
+            ],
+            terms.dtype,
+        )
     return out
 
 
 def doubling(factors: Array) -> Array:
     """Returns the running products along the first axis, of the shape and dtype of ``factors``."""
+    # An exponent beside each significand has no limit. Zeros, infinities and NaNs need none.
+    significand, exponent = np.frexp(_values(factors))
+    distance = 1
+    while distance < len(factors):
+        with np.errstate(invalid="ignore"):
+            products = significand[distance:] * significand[:-distance]
+        significand[distance:], more = np.frexp(products)
+        exponent[distance:] = exponent[distance:] + exponent[:-distance] + more
+        distance *= 2
     out = np.zeros_like(factors)
-    for column in np.ndindex(factors.shape[1:]):
-        place = (slice(None), *column)
-        running = [_Factor.of(value) for value in _values(factors[place])]
-        distance = 1
-        while distance < len(running):
-            earlier = [None] * distance + running[:-distance]
-            running = [
-                b if a is None else a.times(b) for a, b in zip(earlier, running, strict=True)
-            ]
-            distance *= 2
-        out[place] = np.array([factor.rounded(factors.dtype) for factor in running], out.dtype)
+    for place in np.ndindex(factors.shape):
+        value = float(significand[place])
+        if math.isfinite(value):
+            rounded = _round(int(value * 2.0**53), int(exponent[place]) - 53, factors.dtype)
+            value = math.copysign(rounded, value)
+        out[place] = value
     return out
 
 
-def _values(column: Array) -> list[float]:
-    """Returns numbers without subnormals, which become zeros of their sign."""
-    lowest = 2.0 ** (-24 if column.dtype.name == "float16" else _FORMATS[column.dtype.name][1])
-    wide = column.astype(np.float64)
-    return [float(x) if not abs(x) < lowest else math.copysign(0, x) for x in wide]
+def _values(terms: Array) -> Array:
+    """Returns numbers in float64, without subnormals, which become zeros of their sign."""
+    lowest = 2.0 ** (-24 if terms.dtype.name == "float16" else _FORMATS[terms.dtype.name][1])
+    wide = terms.astype(np.float64)
+    return np.where(abs(wide) < lowest, np.copysign(0.0, wide), wide)
 
 
-def _grid(values: Iterable[float], name: str) -> Fraction:
+def _counts(values: Array, name: str, *, again: bool) -> tuple[Array, Array]:
+    """Returns each term as an integer, and the exponents of the units that the integers count.
+
+    Args:
+        values: Shape [n, ...]; of what is not finite the integer is 0.
+        name: The name of the dtype of the terms.
+        again: Whether what is left of a term is rounded too.
+
+    Returns:
+        Integers of the shape of ``values``, and exponents of the shape [...].
+    """
     parameters = load().orders["exact"].parameters
-    exponents = [math.frexp(x)[1] for x in values if x and math.isfinite(x)]
-    exponent = max(exponents, default=0)
+    bits = parameters["bits"]
+    finite = np.where(np.isfinite(values), values, 0.0)
+    least = np.iinfo(np.int32).min
+    exponents = np.where(finite == 0, least, np.frexp(finite)[1])
+    exponent = exponents.max(0, initial=least)
+    exponent = np.where(exponent == least, 0, exponent)
     if name == "float64":
-        exponent = max(exponent, parameters["lowest"])
-    return Fraction(2) ** (exponent - parameters["bits"])
+        exponent = np.maximum(exponent, parameters["lowest"])
+    units = exponent - bits
+    scaled = np.ldexp(finite, -units)
+    counts = _nearest(scaled)
+    if not again:
+        return counts.astype(np.int64), units
+    left = _nearest(np.ldexp(scaled - counts, bits))
+    return (counts.astype(np.int64) << bits) + left.astype(np.int64), units - bits
 
 
-def _sum(
-    values: Sequence[float], name: str, dtype: np.dtype[np.generic], grid: Fraction | None = None
-) -> float | np.generic:
-    special = [x for x in values if not math.isfinite(x)]
+def _nearest(values: Array) -> Array:
+    """Returns the nearest integers; of two, the one farther from 0."""
+    whole = np.trunc(values)
+    away = abs(values - whole) >= 0.5
+    return whole + np.where(away, np.copysign(1.0, values), 0.0)
+
+
+def _total(values: Array, total: int, unit: int, dtype: np.dtype[np.generic]) -> float | np.generic:
+    """Returns a sum of terms, whose finite values are ``total * 2**unit`` together."""
+    special = set(values[~np.isfinite(values)].tolist())
     if special:
-        return special[0] if len(set(special)) == 1 else math.nan
-    grid = _grid(values, name) if grid is None else grid
-    total = Fraction(0)
-    for x in map(Fraction, values):
-        rounded = _nearest(x / grid) * grid
-        if name == "float64":
-            finer = grid / 2 ** load().orders["exact"].parameters["bits"]
-            rounded += _nearest((x - rounded) / finer) * finer
-        total += rounded
-    return _round(total, dtype)
+        return special.pop() if len(special) == 1 else math.nan
+    return _round(total, int(unit), dtype)
 
 
-def _nearest(x: Fraction) -> int:
-    """Returns the nearest integer; of two, the one farther from 0."""
-    size = math.floor(abs(x) + Fraction(1, 2))
-    return size if x > 0 else -size
-
-
-def _round(x: Fraction, dtype: np.dtype[np.generic]) -> float:
-    """Returns a number rounded to a dtype, as a float that converts to it without error."""
-    bits, least, greatest = _FORMATS[dtype.name]
-    if x == 0:
+def _round(total: int, unit: int, dtype: np.dtype[np.generic]) -> float:
+    """Returns ``total * 2**unit`` rounded to a dtype, as a float that converts without error."""
+    if total == 0:
         return 0.0
-    exponent = _exponent(x)
+    bits, least, greatest = _FORMATS[dtype.name]
+    exponent = total.bit_length() - 1 + unit
     # A float16 has its subnormals, since XLA computes it in float32.
-    quantum = Fraction(2) ** (max(exponent, least if bits == 11 else exponent) - bits + 1)
-    rounded = round(x / quantum) * quantum
-    if abs(rounded) >= Fraction(2) ** (greatest + 1):
-        return math.inf if x > 0 else -math.inf
+    quantum = max(exponent, least if bits == 11 else exponent) - bits + 1
+    rounded = nearest_even(total, quantum - unit)
+    leading = rounded.bit_length() - 1 + quantum
+    if leading > greatest:
+        return math.copysign(math.inf, total)
     # A float32 is flushed once it is rounded, and a bfloat16 as the float32 that it comes from.
-    if abs(rounded if bits in (11, 24) else x) < Fraction(2) ** (-24 if bits == 11 else least):
-        return 0.0 if x > 0 else -0.0
-    return float(rounded)
-
-
-def _exponent(x: Fraction) -> int:
-    """Returns the exponent of the leading bit."""
-    size = abs(x)
-    guess = size.numerator.bit_length() - size.denominator.bit_length()
-    return guess if size >= Fraction(2) ** guess else guess - 1
-
-
-class _Factor:
-    """A factor: a number without limits of its exponent, or what has no significand."""
-
-    def __init__(self, number: Fraction, special: float | None) -> None:
-        self.number, self.special = number, special
-
-    @staticmethod
-    def of(value: float) -> _Factor:
-        if value == 0 or not math.isfinite(value):
-            return _Factor(Fraction(0), value)
-        return _Factor(Fraction(value), None)
-
-    def times(self, other: _Factor) -> _Factor:
-        if self.special is None and other.special is None:
-            product = self.number * other.number
-            quantum = Fraction(2) ** (_exponent(product) - 52)
-            return _Factor(round(product / quantum) * quantum, None)
-        signs = [
-            f.special if f.special is not None else (1.0 if f.number > 0 else -1.0)
-            for f in (self, other)
-        ]
-        return _Factor(Fraction(0), signs[0] * signs[1])
-
-    def rounded(self, dtype: np.dtype[np.generic]) -> float:
-        return _round(self.number, dtype) if self.special is None else self.special
+    if (leading if bits in (11, 24) else exponent) < (-24 if bits == 11 else least):
+        return math.copysign(0.0, total)
+    return math.ldexp(rounded, quantum)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from spec.loader import load
-from spec.oracles._numerics import Array
+from spec.oracles._numerics import Array, nearest_even
 
 #: The bits of a float, and the exponent of the least one, by dtype.
 _FLOATS = {
@@ -173,15 +173,7 @@ def _floor(value: Array, exponent: Array) -> Array:
 def _nearest(value: Array, exponent: Array) -> Array:
     """Returns the nearest multiples of 2**exponent, as counts of it; of two, the even one."""
     pairs = zip(value.flat, np.broadcast_to(exponent, value.shape).flat, strict=True)
-    return np.array([_quotient(x, e) for x, e in pairs], object).reshape(value.shape)
-
-
-def _quotient(value: int, exponent: int) -> int:
-    if exponent <= 0:
-        return value << -exponent
-    down, rest = divmod(value, 1 << exponent)
-    half = 1 << (exponent - 1)
-    return down + (rest > half or (rest == half and down % 2 == 1))
+    return np.array([nearest_even(x, e) for x, e in pairs], object).reshape(value.shape)
 
 
 def _rounded(total: int, exponent: int, dtype: Any) -> float:
@@ -190,8 +182,8 @@ def _rounded(total: int, exponent: int, dtype: Any) -> float:
     above = total.bit_length() + exponent
     if above <= _TINY and np.dtype(dtype) != np.float64:
         # A float32 is flushed once it is rounded, and one of 16 bits as the float32 it comes from.
-        is_normal = bits == 24 and _quotient(abs(total), _TINY - 24 - exponent) == 1 << 24
+        is_normal = bits == 24 and nearest_even(abs(total), _TINY - 24 - exponent) == 1 << 24
         return math.copysign(2.0**_TINY if is_normal else 0.0, total)
     unit = max(above - bits, least)
     # A float64 holds the rounded value, also where it is too great for the dtype.
-    return math.ldexp(_quotient(total, unit - exponent), unit)
+    return math.ldexp(nearest_even(total, unit - exponent), unit)

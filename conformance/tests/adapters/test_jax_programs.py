@@ -1,5 +1,6 @@
 """Programs of JAX functions are lowered and compiled once."""
 
+import collections
 import contextlib
 import functools
 
@@ -25,6 +26,21 @@ def test_equal_programs_are_compiled_once_and_others_are_not():
     assert len(_jax_programs._executables) == before + 1
     assert prepare(lambda x: x * 4.5, x)().tolist() == [4.5] * 5
     assert len(_jax_programs._executables) == before + 2
+
+
+def test_few_lowered_programs_are_kept(monkeypatch):
+    monkeypatch.setattr(_jax_programs, "_lowered", collections.OrderedDict())
+    monkeypatch.setattr(_jax_programs, "_MOST_LOWERED", 2)
+    x = (np.ones(3, np.float32),)
+    calls = [functools.partial(lambda x, i: impl.cumsum(x * i, 0), i=i) for i in range(4)]
+    for number, call in enumerate(calls):
+        text = _jax_programs.lower(call, x, "cpu", ("of this test", number))
+        assert list(_jax_programs._lowered)[-1] == text
+        assert len(_jax_programs._lowered) == min(number + 1, 2)
+    # A program that is no longer kept is lowered again before it is compiled.
+    for number, call in enumerate(calls):
+        run = prepare(call, x, ("of this test", number))
+        assert run().tolist() == [number, 2 * number, 3 * number]
 
 
 @pytest.mark.parametrize(

@@ -125,14 +125,14 @@ def transformed(sample):
 
 
 @functools.cache
-def sharded(sample):
-    """Runs the op inside ``shard_map``, by variant, all in one program.
+def sharded(sample, check_vma):
+    """Runs the op inside ``shard_map``, by which arrays vary, all in one program.
 
     The results have a leading axis, since a number cannot vary over a mesh.
     """
     mesh = Mesh(np.array(jax.devices()[:1]), ("d",))
 
-    def mapped(function, arrays, varying, check_vma):
+    def mapped(function, arrays, varying):
         """Maps the arrays at the positions ``varying``; the others are the same on all devices."""
         specs = tuple(
             PartitionSpec("d") if position in varying and np.ndim(array) else PartitionSpec()
@@ -150,13 +150,8 @@ def sharded(sample):
 
     @jax.jit
     def program(arrays):
-        results = {}
-        for check_vma in (True, False):
-            choices = {tuple(range(len(arrays))): "all", tuple(positions[-1:]): "last"}
-            for varying, name in choices.items():
-                results[name, check_vma] = mapped(
-                    functools.partial(outputs_and_gradient, sample), arrays, varying, check_vma
-                )
-        return {f"{name}, check_vma={check}": out for (name, check), out in results.items()}
+        choices = {tuple(range(len(arrays))): "all", tuple(positions[-1:]): "last"}
+        function = functools.partial(outputs_and_gradient, sample)
+        return {name: mapped(function, arrays, varying) for varying, name in choices.items()}
 
     return program(sample.arrays)

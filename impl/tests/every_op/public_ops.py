@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -58,27 +60,52 @@ def parametrize_by_primitives(condition: Callable[[Sample], bool]) -> Any:
     The rules of a primitive may depend on the release of JAX. Ops are made of primitives, so that
     one op for each primitive tries another release.
     """
-    found: set[str] = set()
-    parameters = []
-    for name, sample in named_samples().items():
-        if condition(sample):
-            primitives = set(_primitives_of(sample))
-            marks = () if primitives - found else pytest.mark.once
-            parameters.append(pytest.param(sample, id=name, marks=marks))
-            found |= primitives
+    samples = named_samples()
+    parameters = [
+        pytest.param(samples[name], id=name, marks=() if adds else pytest.mark.once)
+        for name, adds in _samples_by_primitives(condition)
+    ]
     return pytest.mark.parametrize("sample", parameters)
 
 
-def _primitives_of(sample: Sample) -> Iterator[str]:
-    """Yields the names of the core primitives of a call."""
+def parametrize_pairs(name: str, values: Sequence[Any], condition: Callable[[Sample], bool]) -> Any:
+    """Parametrizes a test by samples, and by an option of which every primitive meets all values.
+
+    A sample that adds no core primitive has one of the values, in turn, and the marker ``once``.
+    """
+    samples, parameters, others = named_samples(), [], itertools.cycle(values)
+    for sample, adds in _samples_by_primitives(condition):
+        marks = () if adds else pytest.mark.once
+        parameters += [
+            pytest.param(samples[sample], value, id=f"{sample}-{value}", marks=marks)
+            for value in (values if adds else (next(others),))
+        ]
+    return pytest.mark.parametrize(("sample", name), parameters)
+
+
+def _samples_by_primitives(condition: Callable[[Sample], bool]) -> Iterator[tuple[str, bool]]:
+    """Yields the name of each sample, and whether it has a primitive that none before it has."""
+    found: set[str] = set()
+    for name, sample in named_samples().items():
+        if condition(sample):
+            primitives = _primitives_of(sample)
+            yield name, bool(primitives - found)
+            found |= primitives
+
+
+@functools.cache
+def _primitives_of(sample: Sample) -> frozenset[str]:
+    """Returns the names of the core primitives of a call."""
+    names = set()
     with impl.deterministic(profile="complete"):
         closed = jax.make_jaxpr(lambda *arrays: sample.call(impl, *arrays))(*sample.arrays)
     jaxprs = [closed.jaxpr]
     while jaxprs:
         for equation in jaxprs.pop().eqns:
             if equation.primitive.name.startswith("samebits_"):
-                yield equation.primitive.name
+                names.add(equation.primitive.name)
             jaxprs += _facts.inner_jaxprs(equation.params)
+    return frozenset(names)
 
 
 def samples_of(op: str) -> tuple[Sample, ...]:

@@ -6,7 +6,7 @@ import pytest
 from jax.sharding import Mesh, PartitionSpec
 
 from impl.tests.every_op.programs import assert_agree, outputs_and_gradient, plain, sharded
-from impl.tests.every_op.public_ops import parametrize_by_primitives
+from impl.tests.every_op.public_ops import parametrize_by_primitives, parametrize_pairs
 
 
 @parametrize_by_primitives(lambda sample: sample.transformed)
@@ -17,10 +17,12 @@ def test_an_eager_call_and_a_compiled_one(sample):
     assert_agree(sample, gradient, eager_gradient, "gradient")
 
 
-@parametrize_by_primitives(lambda sample: sample.transformed and bool(sample.floats))
-def test_shard_map(sample):
+@parametrize_pairs(
+    "check_vma", [True, False], lambda sample: sample.transformed and bool(sample.floats)
+)
+def test_shard_map(sample, check_vma):
     outputs, gradient = plain(sample)(*sample.arrays)
-    for label, (mapped_outputs, mapped_gradient) in sharded(sample).items():
+    for label, (mapped_outputs, mapped_gradient) in sharded(sample, check_vma).items():
         assert_agree(sample, [out[0] for out in mapped_outputs], outputs, label)
         assert_agree(sample, [out[0] for out in mapped_gradient], gradient, label)
 

@@ -8,10 +8,9 @@ import functools
 
 import jax
 import numpy as np
-import pytest
 
 from impl.tests.every_op.programs import smooth_outputs
-from impl.tests.every_op.public_ops import parametrize_by_primitives
+from impl.tests.every_op.public_ops import parametrize_pairs
 from impl.tests.support.bits import assert_all_same_bits
 
 
@@ -31,8 +30,7 @@ def by_one(arrays):
 
 
 # XLA contracts nothing at level 0.
-@pytest.mark.parametrize("level", [1, 3])
-@parametrize_by_primitives(lambda sample: sample.same_bits and bool(sample.floats))
+@parametrize_pairs("level", [1, 3], lambda sample: sample.same_bits and bool(sample.floats))
 def test_operands_and_cotangents(sample, level, rng):
     smooth = functools.partial(smooth_outputs, sample)
 

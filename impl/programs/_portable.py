@@ -347,18 +347,20 @@ def portable_function(name: str) -> Callable[..., Any]:
     return _portable_functions.function(name) if found is None else found
 
 
-def class_of(name: str, avals: Sequence[Any], params: Mapping[str, Any]) -> spec.Portability | None:
+def class_of(
+    name: str, avals: Sequence[Any], params: Mapping[str, Any] | None = None
+) -> spec.Portability | None:
     """Returns the class that decides about an equation; None if no rule is about it.
 
     Args:
         name: The name of its primitive.
         avals: The types of its operands and results. If devices hold the terms of one, which JAX
             adds later in any order, the class is that of such sums.
-        params: Its parameters.
+        params: Its parameters; None for the class of its primitive.
     """
     is_left = any(map(shardings.is_unreduced, avals))
     found = spec.portability("unreduced_psum" if is_left else name, dtypes(avals))
-    if name == _exported.NAME and found is not None:
+    if name == _exported.NAME and found is not None and params is not None:
         return _exported.portability(found, params)
     return found
 

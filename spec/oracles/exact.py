@@ -128,7 +128,7 @@ def _total(values: Array, total: int, unit: int, dtype: np.dtype[np.generic]) ->
     special = set(values[~np.isfinite(values)].tolist())
     if special:
         return special.pop() if len(special) == 1 else math.nan
-    return _round(total, int(unit), dtype)
+    return _round(total, unit, dtype)
 
 
 def _round(total: int, unit: int, dtype: np.dtype[np.generic]) -> float:

@@ -49,7 +49,7 @@ def last_marked(marks: Callable[[Parts], jax.Array], parts: Parts) -> jax.Array:
         return _up_to_each(of_blocks, members, -1).reshape(shape)
     last = _last(of_blocks, -1)
     rows = last.reshape(*last.shape[:2], -1)
-    (running,) = scan_blocks.scan((rows,), _later, _BITS, identity=jnp.asarray(-1, jnp.int32))
+    (running,) = scan_blocks.scan((rows,), _later, _BITS)
     running = running.reshape(last.shape)
     # Nothing is before the first block, but the first element of a row has a mark.
     ends = (

@@ -94,7 +94,7 @@ def cut(part: jax.Array, block: int, *, reverse: bool = False) -> jax.Array:
 
 
 def joined(part: jax.Array, shape: tuple[int, ...], *, reverse: bool = False) -> jax.Array:
-    """Returns the array of ``shape`` that ``_cut`` has cut."""
+    """Returns the array of ``shape`` that ``cut`` has cut."""
     whole = part.reshape(shape[0], -1, *shape[2:])
     rest = whole.shape[1] - shape[1]
     if not rest:

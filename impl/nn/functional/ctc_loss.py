@@ -98,7 +98,7 @@ def ctc_loss(
     pullback = decide(_OP, "backward", **arguments.facts(log_probs))
     rules = _ctc.Rules(blank, zero_infinity, pullback)
     labels = arguments.array(_NAME, "targets", targets)
-    loss = _reduced(values, labels, of_inputs, of_targets, longest, rules, reduction)
+    loss: jax.Array = _reduced(values, labels, of_inputs, of_targets, longest, rules, reduction)
     return loss.reshape(()) if reduction == "none" and log_probs.ndim == 2 else loss
 
 

@@ -34,7 +34,6 @@ def scan(
     *,
     reverse: bool = False,
     dear: bool = False,
-    identity: jax.Array | None = None,
     fences_hold: bool = FENCES_HOLD,
 ) -> Parts:
     """Computes the blocked scan along the middle axis of [outer, n, inner].
@@ -45,14 +44,12 @@ def scan(
         block: The members of a block.
         reverse: Whether to fold from right to left.
         dear: Whether combining costs much more than loading.
-        identity: What changes no part that it is combined with, if there is such a number. Where a
-            member takes no part, it then takes this, which is faster for some operations.
         fences_hold: Whether the compiler fuses nothing across a fence.
 
     Returns:
         The running folds.
     """
-    levels = _Levels(combine, block, reverse, dear, identity, fences_hold)
+    levels = _Levels(combine, block, reverse, dear, fences_hold)
     shape = parts[0].shape
     # XLA might copy an array to drop a last axis of length 1, so it is dropped here.
     arrays = tuple(part.reshape(shape[: 2 + (shape[2] > 1)]) for part in parts)
@@ -97,7 +94,7 @@ def cut(part: jax.Array, block: int, *, reverse: bool = False) -> jax.Array:
 
 
 def joined(part: jax.Array, shape: tuple[int, ...], *, reverse: bool = False) -> jax.Array:
-    """Returns the array of ``shape`` that ``_cut`` has cut."""
+    """Returns the array of ``shape`` that ``cut`` has cut."""
     whole = part.reshape(shape[0], -1, *shape[2:])
     rest = whole.shape[1] - shape[1]
     if not rest:
@@ -113,7 +110,6 @@ class _Levels:
     block: int
     reverse: bool
     dear: bool
-    identity: jax.Array | None
     fences_hold: bool
 
     def scan(self, parts: Parts) -> Parts:
@@ -179,11 +175,7 @@ class _Levels:
         for place, column in enumerate(columns[1:], 1):
             takes_part = number > place if before else number >= place
             wide = tuple(jnp.broadcast_to(part, shape) for part in column)
-            if self.identity is None:
-                fold = self._where(takes_part, self.combine(fold, wide), fold)
-            else:
-                none = (jnp.broadcast_to(self.identity, shape),) * len(wide)
-                fold = self.combine(fold, self._where(takes_part, wide, none))
+            fold = self._where(takes_part, self.combine(fold, wide), fold)
         if not with_totals:
             return fold, ()
         totals = functools.reduce(self.combine, columns)

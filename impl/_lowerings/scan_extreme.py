@@ -11,7 +11,7 @@ import numpy as np
 
 from impl import _kernels
 from impl._core.lax_functions import where
-from impl._core.numerics import accumulator, convert, highest, lowest
+from impl._core.numerics import accumulator, convert
 from impl._core.reductions import ReductionName
 from impl._core.scan_combines import Parts, later_extreme
 from impl._core.sort_keys import sort_keys
@@ -44,12 +44,7 @@ def extreme_cpu(values: jax.Array, *, by: ReductionName) -> tuple[jax.Array, jax
     if values.size == 0:
         return values, jnp.zeros(values.shape, jnp.int32)
     wide = _wide(values)
-    (extremes,) = scan_blocks.scan(
-        (wide,),
-        functools.partial(later_extreme, by=by),
-        _BLOCK,
-        identity=lowest(wide.dtype) if by == "max" else highest(wide.dtype),
-    )
+    (extremes,) = scan_blocks.scan((wide,), functools.partial(later_extreme, by=by), _BLOCK)
     return convert(extremes, values.dtype), last_marked(_reached, (wide, extremes))
 
 

@@ -49,12 +49,10 @@ def last_marked(marks: Callable[[Parts], jax.Array], parts: Parts) -> jax.Array:
         return _up_to_each(of_blocks, members, -1).reshape(shape)
     last = _last(of_blocks, -1)
     rows = last.reshape(*last.shape[:2], -1)
-    (running,) = scan_blocks.scan((rows,), _later, _BITS, identity=jnp.asarray(-1, jnp.int32))
+    (running,) = scan_blocks.scan((rows,), _later, _BITS)
     running = running.reshape(last.shape)
     # Nothing is before the first block, but the first element of a row has a mark.
-    ends = (
-        jax.lax.slice_in_dim(running, start, end, axis=1) for start, end in ((0, 1), (0, -1))
-    )
+    ends = (jax.lax.slice_in_dim(running, start, end, axis=1) for start, end in ((0, 1), (0, -1)))
     before = jax.lax.concatenate(tuple(ends), 1)
 
     def positions(both: Parts) -> Parts:
@@ -82,7 +80,7 @@ def _up_to_each(words: jax.Array, members: int, none: jax.Array | int) -> jax.Ar
 
 
 def _last(words: jax.Array, none: jax.Array | int) -> jax.Array:
-    """Returns the position of the highest bit of each word of a row, or ``none`` for a word of 0."""
+    """Returns the position of the highest bit of each word of a row; ``none`` for a word of 0."""
     fills = functools.partial(jax.lax.full_like, words)
     raw = jax.lax.bitcast_convert_type(words.astype(jnp.float32), jnp.int32)
     exponent = jax.lax.sub(jax.lax.shift_right_logical(raw, fills(23)), fills(127))

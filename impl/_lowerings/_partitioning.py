@@ -49,7 +49,7 @@ class Axes:
         """Returns the names of the axes of all operands, then of all results."""
         words = []
         for side, arrays in zip(f"{self.rule}->".split("->"), (operands, results), strict=False):
-            given = [word.strip() for word in side.split(",")]
+            given = [word.strip() for word in side.split(",")] if side or arrays else []
             words += given + given[-1:] * (len(arrays) - len(given))
         shapes = [array.shape for array in (*operands, *results)]
         words = [

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,18 +28,22 @@ def identity(dtype: jax.typing.DTypeLike) -> float | int:
     return -0.0 if jnp.issubdtype(dtype, jnp.inexact) else 0
 
 
-def lowest(dtype: jax.typing.DTypeLike) -> jax.Array:
+def lowest(dtype: jax.typing.DTypeLike) -> np.generic:
     """Returns the least value of a real dtype: minus infinity, if the dtype has it."""
     if not jnp.issubdtype(dtype, jnp.floating):
-        return jnp.asarray(jnp.iinfo(dtype).min, dtype)
-    return jnp.asarray(-jnp.inf if _has_infinity(dtype) else jnp.finfo(dtype).min, dtype)
+        return _scalar(jnp.iinfo(dtype).min, dtype)
+    return _scalar(-np.inf if _has_infinity(dtype) else jnp.finfo(dtype).min, dtype)
 
 
-def highest(dtype: jax.typing.DTypeLike) -> jax.Array:
+def highest(dtype: jax.typing.DTypeLike) -> np.generic:
     """Returns the greatest value of a real dtype: infinity, if the dtype has it."""
     if not jnp.issubdtype(dtype, jnp.floating):
-        return jnp.asarray(jnp.iinfo(dtype).max, dtype)
-    return jnp.asarray(jnp.inf if _has_infinity(dtype) else jnp.finfo(dtype).max, dtype)
+        return _scalar(jnp.iinfo(dtype).max, dtype)
+    return _scalar(np.inf if _has_infinity(dtype) else jnp.finfo(dtype).max, dtype)
+
+
+def _scalar(value: Any, dtype: jax.typing.DTypeLike) -> np.generic:
+    return np.dtype(dtype).type(value)  # type: ignore[no-any-return]
 
 
 def _has_infinity(dtype: jax.typing.DTypeLike) -> bool:
@@ -92,7 +97,7 @@ def seal(value: jax.Array) -> jax.Array:
         return value
     bound = jnp.inf if _has_infinity(value.dtype) else float(jnp.finfo(value.dtype).max)
     # Nearly every lowering calls this. Each function of jax.numpy is a trace of its own.
-    is_number = lax.le(lax.abs(value), lax.full_like(value, bound))
+    is_number = lax.le(lax.abs(value), value.dtype.type(bound))
     return lax.select(is_number, value, lax.add(value, value))
 
 
@@ -108,7 +113,8 @@ def isolate(value: jax.Array) -> jax.Array:
 
 def product(a: jax.Array, b: jax.typing.ArrayLike) -> jax.Array:
     """Returns the real product ``a * b``, rounded before any sum that it is a term of."""
-    return seal(a * b)
+    alike = isinstance(b, jax.Array) and b.shape == a.shape and b.dtype == a.dtype
+    return seal(lax.mul(a, b) if alike else a * b)
 
 
 @jax.named_scope(MENDED)
@@ -275,7 +281,7 @@ def convert(value: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
         return value
     if accumulator(value.dtype) != value.dtype:
         value = fence(value)
-    out = value.astype(dtype)
+    out = lax.convert_element_type(value, dtype)
     return fence(out) if accumulator(dtype) != dtype else out
 
 

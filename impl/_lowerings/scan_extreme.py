@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from impl import _kernels
-from impl._core.lax_functions import where
+from impl._core.lax_functions import filled, where
 from impl._core.numerics import accumulator, convert, highest, lowest
 from impl._core.reductions import ReductionName
 from impl._core.scan_combines import Parts, later_extreme
@@ -46,7 +46,9 @@ def extreme_cpu(values: jax.Array, *, by: ReductionName) -> tuple[jax.Array, jax
         block_length(),
         identity=lowest(wide.dtype) if by == "max" else highest(wide.dtype),
     )
-    (positions,) = scan_blocks.scan((wide, extremes), _later, block_length(), prepare=_reached)
+    (positions,) = scan_blocks.scan(
+        (wide, extremes), _later, block_length(), identity=np.int32(-1), prepare=_reached
+    )
     return convert(extremes, values.dtype), positions
 
 
@@ -57,13 +59,12 @@ def _reached(parts: Parts) -> Parts:
     if jnp.issubdtype(values.dtype, jnp.floating):
         reached = jax.lax.bitwise_or(reached, jax.lax.ne(values, values))
     positions = jax.lax.broadcasted_iota(jnp.int32, values.shape, 1)
-    return (jax.lax.select(reached, positions, jax.lax.full_like(positions, -1)),)
+    return (jax.lax.select(reached, positions, filled(positions, -1)),)
 
 
 def _later(earlier: Parts, later: Parts) -> Parts:
     """Returns the later of two positions, of which -1 is none."""
-    is_none = jax.lax.lt(later[0], jax.lax.full_like(later[0], 0))
-    return (jax.lax.select(is_none, earlier[0], later[0]),)
+    return (jax.lax.max(earlier[0], later[0]),)
 
 
 def extreme_xla(values: jax.Array, *, by: ReductionName) -> tuple[jax.Array, jax.Array]:

@@ -211,7 +211,7 @@ def _result(x: jax.Array, w: jax.Array, window: ConvolutionWindow, dot: Dot) -> 
     factors = _flat_weights(w, window)
 
     def block(images: jax.Array) -> jax.Array:
-        padded = _padded(images, window)
+        padded = _padded(_swapped(images), window)
 
         def add(total: jax.Array, first: Any, count: int) -> jax.Array:
             columns = _read(padded, window, first, count)
@@ -311,13 +311,17 @@ def _are_known(start: Sequence[Any]) -> bool:
     return all(isinstance(first, int) for first in start)
 
 
-def _block_at(array: jax.Array, start: Sequence[Any], shape: Sequence[int]) -> jax.Array:
+def _block_at(
+    array: jax.Array, start: Sequence[Any], shape: Sequence[int], strides: Sequence[int] = ()
+) -> jax.Array:
     """Returns a part of an array, by an operation without operands for indices that are known."""
-    if _are_known(start) and array.shape == tuple(shape):
+    strides = strides if any(stride > 1 for stride in strides) else ()
+    if not _are_known(start):
+        part = jax.lax.dynamic_slice(array, start, shape)
+        return jax.lax.slice(part, [0] * part.ndim, part.shape, strides) if strides else part
+    if array.shape == tuple(shape) and not strides:
         return array
-    if _are_known(start):
-        return jax.lax.slice(array, start, [*map(operator.add, start, shape)])
-    return jax.lax.dynamic_slice(array, start, shape)
+    return jax.lax.slice(array, start, [*map(operator.add, start, shape)], strides or None)
 
 
 def _weights(x: jax.Array, y: jax.Array, window: ConvolutionWindow, dot: Dot) -> jax.Array:
@@ -334,7 +338,7 @@ def _weights(x: jax.Array, y: jax.Array, window: ConvolutionWindow, dot: Dot) ->
 
     def step(total: jax.Array, number: Any) -> tuple[jax.Array, None]:
         images, results = (_taken(part, number * size, size, 0) for part in (x, y))
-        images, left = _padded(images, window), _channels_first(results, groups)
+        images, left = _padded(_swapped(images), window), _channels_first(results, groups)
 
         def put(total: jax.Array, first: Any, count: int) -> jax.Array:
             rows = _read(images, window, first, count)
@@ -382,20 +386,30 @@ def _padded(x: jax.Array, window: ConvolutionWindow) -> jax.Array:
 
 
 def _read(images: jax.Array, window: ConvolutionWindow, first: Any, count: int) -> jax.Array:
-    """Reads a few taps of padded images: [groups, taps * inputs, n * positions]."""
+    """Reads a few taps of padded images, which have their channels first.
+
+    Args:
+        images: Shape [groups * inputs, n, *sizes].
+        window: The geometry.
+        first: The number of the first tap.
+        count: The number of taps.
+
+    Returns:
+        Shape [groups, taps * inputs, n * positions].
+    """
+    channels, n = images.shape[:2]
     sizes = [(o - 1) * s + 1 for o, s in zip(window.result, window.stride, strict=True)]
-    strides = (1, 1, *window.stride)
     parts = []
     for number in range(count):
         start = [0, 0, *window.tap_offset(first + number)]
-        if isinstance(first, int):
-            end = [*images.shape[:2], *map(sum, zip(start[2:], sizes, strict=True))]
-            part = jax.lax.slice(images, start, end, strides)
-        else:
-            part = jax.lax.dynamic_slice(images, start, (*images.shape[:2], *sizes))
-            part = jax.lax.slice(part, [0] * part.ndim, part.shape, strides)
-        parts.append(_channels_first(part, window.groups))
-    return parts[0] if count == 1 else jax.lax.concatenate(parts, 1)
+        part = _block_at(images, start, (channels, n, *sizes), (1, 1, *window.stride))
+        if window.groups > 1:
+            shape = (window.groups, channels // window.groups, *part.shape[1:])
+            part = jax.lax.reshape(part, shape)
+        parts.append(part)
+    axis = 0 if window.groups == 1 else 1
+    part = parts[0] if count == 1 else jax.lax.concatenate(parts, axis)
+    return jax.lax.reshape(part, (window.groups, count * channels // window.groups, n * window.positions))
 
 
 def _taken(array: jax.Array, start: Any, count: int, axis: int) -> jax.Array:

@@ -37,8 +37,9 @@ def filled(like: jax.Array, value: Any) -> jax.Array:
     """Returns an array of one number, of the shape and dtype of ``like``.
 
     It is one equation, as that of ``lax.full_like`` is, but takes a fifth of its time to trace.
+    That function gives the array the sharding of ``like``, and takes a size that is open.
     """
-    if not jax.sharding.get_abstract_mesh().empty:
+    if not (np.isscalar(value) and jax.sharding.get_abstract_mesh().empty):
         return lax.full_like(like, value)
     return lax.broadcast(like.dtype.type(value), like.shape)
 

@@ -16,6 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from impl._core.lax_functions import filled
+
 #: The scope of divisions and roots that may be approximate, since integer arithmetic corrects them.
 #: Instructions of compiled programs have it in their metadata.
 MENDED = "samebits_mended"
@@ -140,7 +142,7 @@ def quotient(a: jax.Array, b: jax.Array) -> jax.Array:
     # may overflow a word, but their difference, the remainder, is small and therefore exact.
     wide_d = lax.convert_element_type(d, a.dtype)
     near = lax.div(lax.convert_element_type(m, a.dtype), wide_d)
-    near = lax.mul(near, lax.full_like(a, 2 << form.fraction))
+    near = lax.mul(near, a.dtype.type(2 << form.fraction))
     q = lax.sub(lax.convert_element_type(near, form.word), fills(16))
     rest = lax.sub(lax.shift_left(m, fills(form.fraction + 1)), lax.mul(q, d))
     # The remainder is at most 32 times the divisor, so this second quotient is off by at most 1.
@@ -185,7 +187,7 @@ def square_root(
     # more to round by. It starts 16 too low. The products may overflow a word, but the remainder,
     # which is their difference, is small and therefore exact.
     scaled = lax.convert_element_type(m, value.dtype)
-    scaled = approximate(lax.mul(scaled, lax.full_like(value, 4 << form.fraction)))
+    scaled = approximate(lax.mul(scaled, value.dtype.type(4 << form.fraction)))
     q = lax.sub(lax.convert_element_type(scaled, form.word), fills(16))
     rest = lax.sub(lax.shift_left(m, fills(form.fraction + 2)), lax.mul(q, q))
     # What q lacks is at most 32, so its square is small beside q: this is off by at most 1.
@@ -243,7 +245,7 @@ class _Form:
 
     def fills(self, like: jax.Array) -> _Fills:
         """Returns what makes arrays of one integer, each integer once."""
-        return functools.cache(functools.partial(lax.full_like, like))
+        return functools.cache(functools.partial(filled, like))
 
     def exponent(self, raw: jax.Array, fills: _Fills) -> jax.Array:
         """Returns the exponents of words, from 0 to ``top``."""

@@ -24,7 +24,9 @@ def where(condition: Any, a: Any, b: Any) -> jax.Array:
     """
     if not jax.sharding.get_abstract_mesh().empty:
         return jnp.where(condition, a, b)  # Its results are sharded as its operands are.
-    if all(isinstance(each, jax.Array) for each in (condition, a, b)) and _are_alike(condition, a, b):
+    if all(isinstance(each, jax.Array) for each in (condition, a, b)) and _are_alike(
+        condition, a, b
+    ):
         return lax.select(condition, a, b)
     shape = jnp.broadcast_shapes(*map(np.shape, (condition, a, b)))
     dtype = jnp.result_type(a, b)

@@ -409,7 +409,9 @@ def _read(images: jax.Array, window: ConvolutionWindow, first: Any, count: int) 
         parts.append(part)
     axis = 0 if window.groups == 1 else 1
     part = parts[0] if count == 1 else jax.lax.concatenate(parts, axis)
-    return jax.lax.reshape(part, (window.groups, count * channels // window.groups, n * window.positions))
+    return jax.lax.reshape(
+        part, (window.groups, count * channels // window.groups, n * window.positions)
+    )
 
 
 def _taken(array: jax.Array, start: Any, count: int, axis: int) -> jax.Array:

@@ -1,13 +1,17 @@
 """What a first call of an op takes, as a number that is the same on every machine.
 
 To lower a program takes JAX about as long for each operation. A function in the program, which a
-call of many a function of ``jax.numpy`` is, takes as long as several.
+call of many a function of ``jax.numpy`` is, takes as long as several. To trace it takes longer
+where operators or functions of ``jax.numpy`` stand for one operation: each is a function that JAX
+traces for each type, and then writes into the program. The calls of Python count that too.
 """
 
 from __future__ import annotations
 
+import gc
+import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import jax
@@ -38,6 +42,52 @@ def cost(call: Call) -> int | None:
     return operations + FUNCTION * (text.count("func.func") - 1)
 
 
+def python_calls(call: Call) -> int:
+    """Returns how often Python calls a function in a first call with the mode on.
+
+    All traces are forgotten before. The call must be one that can be lowered.
+    """
+
+    def lower() -> None:
+        def program(*arrays: jax.Array) -> object:
+            return call.ours(*arrays)
+
+        jax.jit(program).lower(*call.arrays)
+
+    with impl.deterministic(profile="complete"):
+        lower()  # Modules are imported now, and decisions are made.
+        jax.clear_caches()
+        return _calls_in(lower)
+
+
+def _calls_in(function: Callable[[], None]) -> int:
+    number, collects = 0, gc.isenabled()
+
+    def count(_: object, event: str, __: object) -> None:
+        nonlocal number
+        number += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    gc.disable()  # What Python collects calls functions too.
+    sys.setprofile(count)
+    try:
+        function()
+    finally:
+        sys.setprofile(before)
+        if collects:
+            gc.enable()
+    return number
+
+
 def budgets() -> Mapping[str, int]:
-    """Returns the most that a call may take, by the name of the call."""
+    """Returns the most operations that a call may take, by the name of the call."""
+    return _tables()["operations"]
+
+
+def python_budgets() -> Mapping[str, int]:
+    """Returns the most thousands of calls of Python that a call may take, by its name."""
+    return _tables()["thousands_of_python_calls"]
+
+
+def _tables() -> Mapping[str, Mapping[str, int]]:
     return tomllib.loads(_BUDGETS.read_text(encoding="utf-8"))

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core.lax_functions import number
+from impl._core.lax_functions import filled, number
 
 
 def within(index: jax.Array, size: int) -> jax.Array:
@@ -25,7 +25,7 @@ def within(index: jax.Array, size: int) -> jax.Array:
     # Nearly every op calls this. Each function of jax.numpy is a trace of its own.
     low, end = number(index, 0), number(index, size)
     inside = jax.lax.bitwise_and(jax.lax.ge(index, low), jax.lax.lt(index, end))
-    replaced = jax.lax.select(inside, index, jax.lax.full_like(index, size))
+    replaced = jax.lax.select(inside, index, filled(index, size))
     return replaced.astype(jnp.int32) if size < jnp.iinfo(jnp.int32).max else replaced
 
 
@@ -79,7 +79,8 @@ def corner_slices(shape: tuple[int, ...], dim: int) -> tuple[slice, ...]:
 def three_axes(value: jax.Array, dim: int) -> jax.Array:
     """Returns ``value`` as [outer, n, inner], where n is the length of ``dim``; 1 if it is 0-d."""
     shape = value.shape or (1,)
-    return value.reshape(math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :]))
+    sizes = (math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :]))
+    return jax.lax.reshape(value, sizes)
 
 
 def rows_at(values: jax.Array, index: jax.typing.ArrayLike) -> jax.Array:
@@ -128,5 +129,5 @@ def elements_at(values: jax.Array, index: jax.Array) -> jax.Array:
     )
     shape = tuple(n for axis, n in enumerate(index.shape) if axis in (1, *batch))
     sizes = (1 if 0 in batch else outer, 1, 1 if 2 in batch else inner)
-    starts = index.reshape(*shape, 1)
+    starts = jax.lax.reshape(index, (*shape, 1))
     return jax.lax.gather(values, starts, numbers, sizes, mode="promise_in_bounds")

@@ -24,11 +24,30 @@ def where(condition: Any, a: Any, b: Any) -> jax.Array:
     """
     if not jax.sharding.get_abstract_mesh().empty:
         return jnp.where(condition, a, b)  # Its results are sharded as its operands are.
+    if all(isinstance(each, jax.Array) for each in (condition, a, b)) and _are_alike(
+        condition, a, b
+    ):
+        return lax.select(condition, a, b)
     shape = jnp.broadcast_shapes(*map(np.shape, (condition, a, b)))
     dtype = jnp.result_type(a, b)
     if np.ndim(condition):
         condition = _broadcast(condition, shape, np.dtype(bool))
     return lax.select(condition, *(_broadcast(each, shape, dtype) for each in (a, b)))
+
+
+def filled(like: jax.Array, value: Any) -> jax.Array:
+    """Returns an array of one number, of the shape and dtype of ``like``.
+
+    It is one equation, as that of ``lax.full_like`` is, but takes a fifth of its time to trace.
+    That function gives the array the sharding of ``like``, and takes a size that is open.
+    """
+    if not (np.isscalar(value) and jax.sharding.get_abstract_mesh().empty):
+        return lax.full_like(like, value)
+    return lax.broadcast(like.dtype.type(value), like.shape)
+
+
+def _are_alike(condition: jax.Array, a: jax.Array, b: jax.Array) -> bool:
+    return condition.shape == a.shape == b.shape and a.dtype == b.dtype
 
 
 def _broadcast(value: Any, shape: tuple[int, ...], dtype: Any) -> Any:

@@ -9,11 +9,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+
+from impl._core.lax_functions import filled
 
 #: The scope of divisions and roots that may be approximate, since integer arithmetic corrects them.
 #: Instructions of compiled programs have it in their metadata.
@@ -27,18 +30,22 @@ def identity(dtype: jax.typing.DTypeLike) -> float | int:
     return -0.0 if jnp.issubdtype(dtype, jnp.inexact) else 0
 
 
-def lowest(dtype: jax.typing.DTypeLike) -> jax.Array:
+def lowest(dtype: jax.typing.DTypeLike) -> np.generic:
     """Returns the least value of a real dtype: minus infinity, if the dtype has it."""
     if not jnp.issubdtype(dtype, jnp.floating):
-        return jnp.asarray(jnp.iinfo(dtype).min, dtype)
-    return jnp.asarray(-jnp.inf if _has_infinity(dtype) else jnp.finfo(dtype).min, dtype)
+        return _scalar(jnp.iinfo(dtype).min, dtype)
+    return _scalar(-np.inf if _has_infinity(dtype) else jnp.finfo(dtype).min, dtype)
 
 
-def highest(dtype: jax.typing.DTypeLike) -> jax.Array:
+def highest(dtype: jax.typing.DTypeLike) -> np.generic:
     """Returns the greatest value of a real dtype: infinity, if the dtype has it."""
     if not jnp.issubdtype(dtype, jnp.floating):
-        return jnp.asarray(jnp.iinfo(dtype).max, dtype)
-    return jnp.asarray(jnp.inf if _has_infinity(dtype) else jnp.finfo(dtype).max, dtype)
+        return _scalar(jnp.iinfo(dtype).max, dtype)
+    return _scalar(np.inf if _has_infinity(dtype) else jnp.finfo(dtype).max, dtype)
+
+
+def _scalar(value: Any, dtype: jax.typing.DTypeLike) -> np.generic:
+    return np.dtype(dtype).type(value)
 
 
 def _has_infinity(dtype: jax.typing.DTypeLike) -> bool:
@@ -92,7 +99,7 @@ def seal(value: jax.Array) -> jax.Array:
         return value
     bound = jnp.inf if _has_infinity(value.dtype) else float(jnp.finfo(value.dtype).max)
     # Nearly every lowering calls this. Each function of jax.numpy is a trace of its own.
-    is_number = lax.le(lax.abs(value), lax.full_like(value, bound))
+    is_number = lax.le(lax.abs(value), value.dtype.type(bound))
     return lax.select(is_number, value, lax.add(value, value))
 
 
@@ -108,7 +115,8 @@ def isolate(value: jax.Array) -> jax.Array:
 
 def product(a: jax.Array, b: jax.typing.ArrayLike) -> jax.Array:
     """Returns the real product ``a * b``, rounded before any sum that it is a term of."""
-    return seal(a * b)
+    alike = isinstance(b, jax.Array) and b.shape == a.shape and b.dtype == a.dtype
+    return seal(lax.mul(a, b) if alike else a * b)
 
 
 @jax.named_scope(MENDED)
@@ -134,7 +142,7 @@ def quotient(a: jax.Array, b: jax.Array) -> jax.Array:
     # may overflow a word, but their difference, the remainder, is small and therefore exact.
     wide_d = lax.convert_element_type(d, a.dtype)
     near = lax.div(lax.convert_element_type(m, a.dtype), wide_d)
-    near = lax.mul(near, lax.full_like(a, 2 << form.fraction))
+    near = lax.mul(near, a.dtype.type(2 << form.fraction))
     q = lax.sub(lax.convert_element_type(near, form.word), fills(16))
     rest = lax.sub(lax.shift_left(m, fills(form.fraction + 1)), lax.mul(q, d))
     # The remainder is at most 32 times the divisor, so this second quotient is off by at most 1.
@@ -179,7 +187,7 @@ def square_root(
     # more to round by. It starts 16 too low. The products may overflow a word, but the remainder,
     # which is their difference, is small and therefore exact.
     scaled = lax.convert_element_type(m, value.dtype)
-    scaled = approximate(lax.mul(scaled, lax.full_like(value, 4 << form.fraction)))
+    scaled = approximate(lax.mul(scaled, value.dtype.type(4 << form.fraction)))
     q = lax.sub(lax.convert_element_type(scaled, form.word), fills(16))
     rest = lax.sub(lax.shift_left(m, fills(form.fraction + 2)), lax.mul(q, q))
     # What q lacks is at most 32, so its square is small beside q: this is off by at most 1.
@@ -237,7 +245,7 @@ class _Form:
 
     def fills(self, like: jax.Array) -> _Fills:
         """Returns what makes arrays of one integer, each integer once."""
-        return functools.cache(functools.partial(lax.full_like, like))
+        return functools.cache(functools.partial(filled, like))
 
     def exponent(self, raw: jax.Array, fills: _Fills) -> jax.Array:
         """Returns the exponents of words, from 0 to ``top``."""
@@ -275,7 +283,7 @@ def convert(value: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
         return value
     if accumulator(value.dtype) != value.dtype:
         value = fence(value)
-    out = value.astype(dtype)
+    out = lax.convert_element_type(value, dtype)
     return fence(out) if accumulator(dtype) != dtype else out
 
 

@@ -13,6 +13,7 @@ from typing import Literal, Protocol, TypeAlias
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from impl._core.lax_functions import where
 from impl._core.reductions import ReductionName
@@ -42,21 +43,22 @@ def joined(parts: Parts) -> jax.Array:
 
 def _add(earlier: Parts, later: Parts, product: Product) -> Parts:
     del product
-    return tuple(a + b for a, b in zip(earlier, later, strict=True))
+    return tuple(map(lax.add, earlier, later))
 
 
 def _multiply(earlier: Parts, later: Parts, product: Product) -> Parts:
     if len(earlier) == 1:
         return (product(earlier[0], later[0]),)
     (a, b), (c, d) = earlier, later
-    return product(a, c) - product(b, d), product(a, d) + product(b, c)
+    real = lax.sub(product(a, c), product(b, d))
+    return real, lax.add(product(a, d), product(b, c))
 
 
 def _affine(earlier: Parts, later: Parts, product: Product) -> Parts:
     """Composes maps x -> factor * x + term; the factor is the first half of the parts."""
     half = len(earlier) // 2
     # No sum follows a product of real factors.
-    alone = jnp.multiply if half == 1 else product
+    alone = lax.mul if half == 1 else product
     factor = _multiply(earlier[:half], later[:half], alone)
     carried = _multiply(earlier[half:], later[:half], product)
     return (*factor, *_add(carried, later[half:], product))
@@ -68,10 +70,12 @@ def _logaddexp(earlier: Parts, later: Parts, product: Product) -> Parts:
     if len(earlier) == 2:
         return _complex_logaddexp(earlier, later)
     (a,), (b,) = earlier, later
-    least, most = jnp.minimum(a, b), jnp.maximum(a, b)
+    least, most = lax.min(a, b), lax.max(a, b)
     # The result of two equal infinities is that infinity; the formula would give NaN.
-    infinite = (least == most) & (jnp.abs(most) == jnp.inf)
-    return (where(infinite, most, most + jnp.log1p(jnp.exp(least - most))),)
+    infinity = lax.full_like(most, jnp.inf)
+    infinite = lax.bitwise_and(lax.eq(least, most), lax.eq(lax.abs(most), infinity))
+    grown = lax.add(most, lax.log1p(lax.exp(lax.sub(least, most))))
+    return (lax.select(infinite, most, grown),)
 
 
 def _complex_logaddexp(earlier: Parts, later: Parts) -> Parts:
@@ -114,6 +118,7 @@ def later_extreme(earlier: Parts, later: Parts, *, by: ReductionName) -> Parts:
 
     A NaN is more extreme than every number.
     """
-    wins = later[0] <= earlier[0] if by == "min" else later[0] >= earlier[0]
-    wins |= later[0] != later[0]
-    return tuple(where(wins, b, a) for a, b in zip(earlier, later, strict=True))
+    wins = (lax.le if by == "min" else lax.ge)(later[0], earlier[0])
+    if jnp.issubdtype(later[0].dtype, jnp.floating):
+        wins = lax.bitwise_or(wins, lax.ne(later[0], later[0]))
+    return tuple(lax.select(wins, b, a) for a, b in zip(earlier, later, strict=True))

@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from impl._core.lax_functions import filled
+
 
 def as_sortable(values: jax.Array) -> jax.Array:
     """Returns real numbers or bools in a dtype whose bits JAX and a GPU can take."""
@@ -39,17 +41,22 @@ def sort_keys(values: jax.Array) -> jax.Array:
         return values
     bits = np.dtype(values.dtype).itemsize * 8
     unsigned = np.dtype(f"uint{bits}")
-    sign, ones = constant(1 << (bits - 1), unsigned), constant((1 << bits) - 1, unsigned)
     raw = jax.lax.bitcast_convert_type(values, unsigned)
+
+    def words(value: int) -> jax.Array:
+        word = constant(value, unsigned)
+        return filled(raw, word) if value < 1 << 63 else jnp.broadcast_to(word, raw.shape)
+
+    # Each operation is of ``lax``: one of ``jax.numpy``, or an operator, is a trace of its own.
+    signs = words(1 << (bits - 1))
     if jnp.issubdtype(values.dtype, jnp.integer):
-        return raw ^ sign  # type: ignore[no-any-return]
-    magnitude = raw & (sign - unsigned.type(1))
-    infinity = np.array(np.inf, values.dtype).view(unsigned)[()]
-    # Not jnp.where: each would be a function of its own in the program.
-    ones, signs = (jnp.broadcast_to(word, raw.shape) for word in (ones, sign))
-    keys = jax.lax.select(raw == magnitude, raw | signs, raw ^ ones)
-    keys = jax.lax.select(magnitude == 0, signs, keys)
-    return jax.lax.select(magnitude > infinity, ones, keys)
+        return jax.lax.bitwise_xor(raw, signs)
+    ones, infinity = words((1 << bits) - 1), np.array(np.inf, values.dtype).view(unsigned)[()]
+    magnitude = jax.lax.bitwise_and(raw, unsigned.type((1 << (bits - 1)) - 1))
+    positive, negative = jax.lax.bitwise_or(raw, signs), jax.lax.bitwise_xor(raw, ones)
+    keys = jax.lax.select(jax.lax.eq(raw, magnitude), positive, negative)
+    keys = jax.lax.select(jax.lax.eq(magnitude, unsigned.type(0)), signs, keys)
+    return jax.lax.select(jax.lax.gt(magnitude, infinity), ones, keys)
 
 
 def constant(value: int, dtype: np.dtype[Any]) -> Any:

@@ -17,16 +17,17 @@ def axis_to_rows(values: jax.Array) -> jax.Array:
     """Moves the middle axis of [outer, n, inner] to the end: [outer * inner, n]."""
     outer, n, inner = values.shape
     if inner == 1:
-        return values.reshape(outer, n)
-    return jnp.moveaxis(values, 1, 2).reshape(outer * inner, n)
+        return jax.lax.reshape(values, (outer, n))
+    return jax.lax.reshape(jax.lax.transpose(values, (0, 2, 1)), (outer * inner, n))
 
 
 def rows_to_axis(rows: jax.Array, like: jax.Array) -> jax.Array:
     """Moves [outer * inner, m] to [outer, m, inner], with the outer and inner axes of ``like``."""
     outer, _, inner = like.shape
     if inner == 1:
-        return rows[:, :, None]
-    return jnp.moveaxis(rows.reshape(outer, inner, rows.shape[1]), 2, 1)
+        return jax.lax.expand_dims(rows, (2,))
+    cut = jax.lax.reshape(rows, (outer, inner, rows.shape[1]))
+    return jax.lax.transpose(cut, (0, 2, 1))
 
 
 def map_row_blocks(

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from impl._core.jax_internals import forgotten
 from impl._core.jax_internals.lowering import Traced
 
 #: The lowerings whose traces are kept. The one that was used longest ago goes first.
@@ -34,6 +35,7 @@ def traced_once(
         return make(*args, **params)
 
 
+@forgotten
 @functools.lru_cache(maxsize=KEPT)
 def _kept(
     make: Callable[..., Callable[..., Any]],

@@ -20,6 +20,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from impl import _kernels
 from impl._core.convolution_window import ConvolutionWindow
@@ -192,7 +193,9 @@ def _dot(a: jax.Array, b: jax.Array, *, by_rows: bool = False, precision: str) -
         return jax.lax.dot_general(a, b, (contracted, ((0,), (0,))), precision=precision)
     # With an axis of groups, XLA would transpose an operand that its product reads as it is.
     contracted = (1,), (1 if by_rows else 0,)
-    return jax.lax.dot_general(a[0], b[0], (contracted, ((), ())), precision=precision)[None]
+    a, b = (jax.lax.squeeze(each, (0,)) for each in (a, b))
+    out = jax.lax.dot_general(a, b, (contracted, ((), ())), precision=precision)
+    return jax.lax.expand_dims(out, (0,))
 
 
 def _result(x: jax.Array, w: jax.Array, window: ConvolutionWindow, dot: Dot) -> jax.Array:
@@ -208,16 +211,15 @@ def _result(x: jax.Array, w: jax.Array, window: ConvolutionWindow, dot: Dot) -> 
     factors = _flat_weights(w, window)
 
     def block(images: jax.Array) -> jax.Array:
-        images = _padded(images, window)
+        padded = _padded(_swapped(images), window)
 
         def add(total: jax.Array, first: Any, count: int) -> jax.Array:
-            columns = _read(images, window, first, count)
+            columns = _read(padded, window, first, count)
             factor = _taken(factors, first * inputs, count * inputs, 2)
-            return total + dot(factor, columns)
+            return jax.lax.add(total, dot(factor, columns))
 
         shape = (window.groups, outputs, images.shape[0] * window.positions)
-        zeros = jnp.zeros(shape, x.dtype)
-        total = _fold_taps(add, vary_like(zeros, x, w), len(window.taps), few)
+        total = _fold_taps(add, _zeros(shape, x, w), len(window.taps), few)
         return _images_first(total, images.shape[0], window.result)
 
     return _by_block(block, x, window)
@@ -240,20 +242,22 @@ def _result_of_kept_products(
     """
     groups, inputs, taps = window.groups, w.shape[1], len(window.taps)
     outputs = w.shape[0] // groups
-    factors = jnp.transpose(w.reshape(groups, outputs, inputs, taps), (0, 3, 1, 2))
-    factors = factors.reshape(groups, taps * outputs, inputs)
+    factors = jax.lax.reshape(w, (groups, outputs, inputs, taps))
+    factors = jax.lax.transpose(factors, (0, 3, 1, 2))
+    factors = jax.lax.reshape(factors, (groups, taps * outputs, inputs))
 
     def block(images: jax.Array) -> jax.Array:
         n = images.shape[0]
         products = dot(factors, _channels_first(_padded(images, window), groups))
-        products = products.reshape(groups, taps, outputs, n, *window.padded_sizes)
-        total = vary_like(jnp.zeros((groups, outputs, n, *window.result), x.dtype), x, w)
+        sizes = (groups, taps, outputs, n, *window.padded_sizes)
+        products = jax.lax.reshape(products, sizes)
+        total = _zeros((groups, outputs, n, *window.result), x, w)
         for tap in range(taps):
             offset = window.tap_offset(tap)
             start = [0, tap, 0, 0, *offset]
             part = _block_at(products, start, (groups, 1, outputs, n, *window.result))
             total = jax.lax.add(total, jax.lax.squeeze(part, (1,)))
-        return _images_first(total.reshape(groups, outputs, -1), n, window.result)
+        return _images_first(total, n, window.result)
 
     return _by_block(block, x, window, _KEPT_POSITIONS)
 
@@ -262,7 +266,7 @@ def _image(y: jax.Array, w: jax.Array, window: ConvolutionWindow, dot: Dot) -> j
     """Adds the product of each tap, one after another, to the positions that the tap reads."""
     inputs = w.shape[1]
     few = window.taps_per_product(inputs)
-    factors = jnp.swapaxes(_flat_weights(w, window), 1, 2)
+    factors = jax.lax.transpose(_flat_weights(w, window), (0, 2, 1))
     # A spatial dimension is split into a dimension of steps, as long as the stride, and a dimension
     # within a step. A tap then reads one block of steps, at one position within a step. A step of
     # one position has no dimension within.
@@ -277,31 +281,47 @@ def _image(y: jax.Array, w: jax.Array, window: ConvolutionWindow, dot: Dot) -> j
         def add(total: jax.Array, first: Any, count: int) -> jax.Array:
             factor = _taken(factors, first * inputs, count * inputs, 1)
             products = dot(factor, columns)
-            products = products.reshape(window.groups, count, inputs * n, *block_sizes)
+            shape = (window.groups, count, inputs * n, *block_sizes)
+            terms = jax.lax.split(jax.lax.reshape(products, shape), (1,) * count, 1)
             for number in range(count):
                 pairs = zip(window.tap_offset(first + number), window.stride, strict=True)
                 step, within = zip(*(((o // s), o % s) for o, s in pairs), strict=True)
                 start = [0, 0, *window.by_steps(step, within)]
-                term = jax.lax.index_in_dim(products, number, 1, keepdims=False)
-                before = _block_at(total, start, term.shape)
-                total = jax.lax.dynamic_update_slice(total, jax.lax.add(before, term), start)
+                term = jax.lax.squeeze(terms[number], (1,))
+                after = jax.lax.add(_block_at(total, start, term.shape), term)
+                total = jax.lax.dynamic_update_slice(total, after, _unsigned(start))
             return total
 
-        zeros = vary_like(jnp.zeros((window.groups, inputs * n, *sizes), y.dtype), y, w)
+        zeros = _zeros((window.groups, inputs * n, *sizes), y, w)
         total = _fold_taps(add, zeros, len(window.taps), few)
         padded_sizes = [a * b for a, b in zip(steps, window.stride, strict=True)]
-        total = total.reshape(window.groups * inputs, n, *padded_sizes)
-        inside = [slice(p, p + size) for p, size in zip(window.before, window.image, strict=True)]
-        return jnp.moveaxis(total[(..., *inside)], 1, 0)
+        total = jax.lax.reshape(total, (window.groups * inputs, n, *padded_sizes))
+        start = [0, 0, *window.before]
+        return _swapped(_block_at(total, start, (*total.shape[:2], *window.image)))
 
     return _by_block(block, y, window)
 
 
-def _block_at(array: jax.Array, start: Sequence[Any], shape: Sequence[int]) -> jax.Array:
+def _unsigned(start: Sequence[Any]) -> Sequence[Any]:
+    """Returns indices that are known as unsigned numbers, which JAX checks and converts no more."""
+    return [np.uint32(each) for each in start] if _are_known(start) else start
+
+
+def _are_known(start: Sequence[Any]) -> bool:
+    return all(isinstance(first, int) for first in start)
+
+
+def _block_at(
+    array: jax.Array, start: Sequence[Any], shape: Sequence[int], strides: Sequence[int] = ()
+) -> jax.Array:
     """Returns a part of an array, by an operation without operands for indices that are known."""
-    if all(isinstance(first, int) for first in start):
-        return jax.lax.slice(array, start, [*map(operator.add, start, shape)])
-    return jax.lax.dynamic_slice(array, start, shape)
+    strides = strides if any(stride > 1 for stride in strides) else ()
+    if not _are_known(start):
+        part = jax.lax.dynamic_slice(array, start, shape)
+        return jax.lax.slice(part, [0] * part.ndim, part.shape, strides) if strides else part
+    if array.shape == tuple(shape) and not strides:
+        return array
+    return jax.lax.slice(array, start, [*map(operator.add, start, shape)], strides or None)
 
 
 def _weights(x: jax.Array, y: jax.Array, window: ConvolutionWindow, dot: Dot) -> jax.Array:
@@ -318,28 +338,40 @@ def _weights(x: jax.Array, y: jax.Array, window: ConvolutionWindow, dot: Dot) ->
 
     def step(total: jax.Array, number: Any) -> tuple[jax.Array, None]:
         images, results = (_taken(part, number * size, size, 0) for part in (x, y))
-        images, left = _padded(images, window), _channels_first(results, groups)
+        images, left = _padded(_swapped(images), window), _channels_first(results, groups)
 
         def put(total: jax.Array, first: Any, count: int) -> jax.Array:
             rows = _read(images, window, first, count)
-            right = rows if joined else jnp.swapaxes(rows, 1, 2)
+            right = rows if joined else jax.lax.transpose(rows, (0, 2, 1))
             before = _taken(total, first * inputs, count * inputs, 2)
             return jax.lax.dynamic_update_slice_in_dim(
-                total, before + dot(left, right, by_rows=joined), first * inputs, 2
+                total,
+                jax.lax.add(before, dot(left, right, by_rows=joined)),
+                first * inputs,
+                2,
             )
 
         return _fold_taps(put, total, taps, few), None
 
-    zeros = vary_like(jnp.zeros((groups, outputs, taps * inputs), x.dtype), x, y)
+    zeros = _zeros((groups, outputs, taps * inputs), x, y)
     total = jax.lax.scan(step, zeros, jnp.arange(x.shape[0] // size))[0]
-    total = total.reshape(window.groups * outputs, taps, inputs)
-    return jnp.swapaxes(total, 1, 2).reshape(-1, inputs, *window.kernel)
+    total = jax.lax.reshape(total, (groups * outputs, taps, inputs))
+    shape = (groups * outputs, inputs, *window.kernel)
+    return jax.lax.reshape(jax.lax.transpose(total, (0, 2, 1)), shape)
 
 
 def _flat_weights(w: jax.Array, window: ConvolutionWindow) -> jax.Array:
     """Returns the weights as [groups, outputs, taps * inputs], with taps before inputs."""
-    flat = w.reshape(window.groups, -1, w.shape[1], len(window.taps))
-    return jnp.swapaxes(flat, 2, 3).reshape(*flat.shape[:2], -1)
+    groups, taps = window.groups, len(window.taps)
+    outputs, inputs = w.shape[0] // groups, w.shape[1]
+    flat = jax.lax.reshape(w, (groups, outputs, inputs, taps))
+    flat = jax.lax.transpose(flat, (0, 1, 3, 2))
+    return jax.lax.reshape(flat, (groups, outputs, taps * inputs))
+
+
+def _zeros(shape: tuple[int, ...], a: jax.Array, b: jax.Array) -> jax.Array:
+    """Returns zeros of the dtype of the operands, that vary as both do."""
+    return vary_like(jax.lax.broadcast(a.dtype.type(0), shape), a, b)
 
 
 def _padded(x: jax.Array, window: ConvolutionWindow) -> jax.Array:
@@ -348,28 +380,44 @@ def _padded(x: jax.Array, window: ConvolutionWindow) -> jax.Array:
         (p, r - n - p, 0)
         for p, r, n in zip(window.before, window.padded_sizes, window.image, strict=True)
     ]
-    return jax.lax.pad(x, jnp.zeros((), x.dtype), [(0, 0, 0), (0, 0, 0), *sides])
+    if not any(map(any, sides)):
+        return x
+    return jax.lax.pad(x, x.dtype.type(0), [(0, 0, 0), (0, 0, 0), *sides])
 
 
 def _read(images: jax.Array, window: ConvolutionWindow, first: Any, count: int) -> jax.Array:
-    """Reads a few taps of padded images: [groups, taps * inputs, n * positions]."""
+    """Reads a few taps of padded images, which have their channels first.
+
+    Args:
+        images: Shape [groups * inputs, n, *sizes].
+        window: The geometry.
+        first: The number of the first tap.
+        count: The number of taps.
+
+    Returns:
+        Shape [groups, taps * inputs, n * positions].
+    """
+    channels, n = images.shape[:2]
     sizes = [(o - 1) * s + 1 for o, s in zip(window.result, window.stride, strict=True)]
-    strides = (1, 1, *window.stride)
     parts = []
     for number in range(count):
         start = [0, 0, *window.tap_offset(first + number)]
-        if isinstance(first, int):
-            end = [*images.shape[:2], *map(sum, zip(start[2:], sizes, strict=True))]
-            part = jax.lax.slice(images, start, end, strides)
-        else:
-            part = jax.lax.dynamic_slice(images, start, (*images.shape[:2], *sizes))
-            part = jax.lax.slice(part, [0] * part.ndim, part.shape, strides)
-        parts.append(_channels_first(part, window.groups))
-    return parts[0] if count == 1 else jnp.concatenate(parts, 1)
+        part = _block_at(images, start, (channels, n, *sizes), (1, 1, *window.stride))
+        if window.groups > 1:
+            shape = (window.groups, channels // window.groups, *part.shape[1:])
+            part = jax.lax.reshape(part, shape)
+        parts.append(part)
+    axis = 0 if window.groups == 1 else 1
+    part = parts[0] if count == 1 else jax.lax.concatenate(parts, axis)
+    return jax.lax.reshape(
+        part, (window.groups, count * channels // window.groups, n * window.positions)
+    )
 
 
 def _taken(array: jax.Array, start: Any, count: int, axis: int) -> jax.Array:
     """Returns a part of an axis."""
+    if count == array.shape[axis]:
+        return array
     if isinstance(start, int):
         return jax.lax.slice_in_dim(array, start, start + count, axis=axis)
     return jax.lax.dynamic_slice_in_dim(array, start, count, axis)
@@ -377,13 +425,20 @@ def _taken(array: jax.Array, start: Any, count: int, axis: int) -> jax.Array:
 
 def _channels_first(images: jax.Array, groups: int) -> jax.Array:
     """Reorders [n, groups * channels, *sizes] to [groups, channels, n * positions]."""
-    channels = images.shape[1] // groups
-    return jnp.swapaxes(images, 0, 1).reshape(groups, channels, -1)
+    n, channels, *sizes = images.shape
+    shape = (groups, channels // groups, n * math.prod(sizes))
+    return jax.lax.reshape(_swapped(images), shape)
+
+
+def _swapped(array: jax.Array) -> jax.Array:
+    """Returns an array with its first two axes in the other order."""
+    return jax.lax.transpose(array, (1, 0, *range(2, array.ndim)))
 
 
 def _images_first(columns: jax.Array, n: int, sizes: tuple[int, ...]) -> jax.Array:
     """Reorders [groups, channels, n * positions] to [n, groups * channels, *sizes]."""
-    return jnp.swapaxes(columns.reshape(-1, n, *sizes), 0, 1)
+    channels = columns.size // (n * math.prod(sizes))
+    return _swapped(jax.lax.reshape(columns, (channels, n, *sizes)))
 
 
 def _fold_taps(

@@ -95,7 +95,7 @@ def _without_lag(parts: Parts, *, reverse: bool) -> Parts:
 def _combine(by: Running, parts: Parts, product: Product) -> scan_blocks.Combine:
     """Returns the operation that multiplies by ``product``."""
     # No sum follows the products of real numbers, so a compiler has nothing to contract them with.
-    rounded = jnp.multiply if by == "mul" and len(parts) == 1 else product
+    rounded = jax.lax.mul if by == "mul" and len(parts) == 1 else product
     return functools.partial(COMBINES[by], product=rounded)
 
 

@@ -14,11 +14,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from impl._core.lax_functions import where
 from impl._core.numerics import FENCES_HOLD, fence
 from impl._core.scan_combines import Parts
 from impl._core.shard_axes import vary_like
@@ -54,7 +55,9 @@ def scan(
     # XLA might copy an array to drop a last axis of length 1, so it is dropped here.
     arrays = tuple(part.reshape(shape[: 2 + (shape[2] > 1)]) for part in parts)
 
-    out = apart(levels.scan, arrays, fences_hold)
+    # The folds have the types of the blocks. To trace them all would take as long again.
+    like = jax.eval_shape(levels.cut, arrays)
+    out = apart(levels.scan, arrays, like, fences_hold)
     # In blocks until here: XLA finds the place of an element in its block by arithmetic if one
     # operation computes the folds and joins blocks, which takes a third of its time.
     whole = (joined(part, arrays[0].shape, reverse=reverse) for part in out)
@@ -62,20 +65,32 @@ def scan(
 
 
 def apart(
-    function: Callable[[Parts], Parts], parts: Parts, fences_hold: bool = FENCES_HOLD
+    function: Callable[[Parts], Parts],
+    parts: Parts,
+    like: Any = None,
+    fences_hold: bool = FENCES_HOLD,
 ) -> Parts:
-    """Calls a function that XLA fuses with nothing outside: in fences, or in a conditional."""
+    """Calls a function that XLA fuses with nothing outside: in fences, or in a conditional.
+
+    Args:
+        function: Takes and returns arrays.
+        parts: What it takes.
+        like: Types of what it returns; None to find them by a trace.
+        fences_hold: Whether the compiler fuses nothing across a fence.
+    """
     if fences_hold:
         return tuple(map(fence, function(tuple(map(fence, parts)))))
     corner = jax.lax.slice(parts[0], (0,) * parts[0].ndim, (1,) * parts[0].ndim)
-    number = corner.reshape(()).astype(jnp.int32)
+    number = jax.lax.convert_element_type(jax.lax.reshape(corner, ()), jnp.int32)
+    one = np.int32(1)
     # The product of neighbours is even, which XLA does not know.
-    always = (number * (number + 1)) & 1 == 0
+    product = jax.lax.mul(number, jax.lax.add(number, one))
+    always = jax.lax.eq(jax.lax.bitwise_and(product, one), np.int32(0))
 
     def never(parts: Parts) -> Parts:
-        like = jax.eval_shape(function, parts)
         return tuple(vary_like(jnp.zeros(part.shape, part.dtype), *parts) for part in like)
 
+    like = jax.eval_shape(function, parts) if like is None else like
     out: Parts = jax.lax.cond(always, function, never, tuple(vary_like(p, *parts) for p in parts))
     return out
 
@@ -112,47 +127,60 @@ class _Levels:
     dear: bool
     fences_hold: bool
 
+    def cut(self, parts: Parts) -> Parts:
+        """Returns the blocks of the elements."""
+        return tuple(cut(part, self.block, reverse=self.reverse) for part in parts)
+
     def scan(self, parts: Parts) -> Parts:
         """Returns the running folds of the elements, in blocks."""
-        blocks = tuple(cut(part, self.block, reverse=self.reverse) for part in parts)
+        blocks = self.cut(parts)
         if blocks[0].shape[1] == 1:
             local, _ = self._folds(blocks, before=False, with_totals=False)
         else:
             local, totals = self._folds(blocks, before=False, with_totals=True)
             carries = self._above(totals)
             combined = self.combine(self._spread(carries, blocks[0]), local)
-            local = self._where(self._number(blocks[0], 1) == 0, local, combined)
+            local = self._where(self._is_first(blocks[0], 1), local, combined)
         return local
 
     def _above(self, totals: Parts) -> Parts:
         """Returns the carries of blocks; XLA computes their totals once."""
-        return self._carries(totals) if self.fences_hold else apart(self._carries, totals, False)
+        if self.fences_hold:
+            return self._carries(totals)
+        return apart(self._carries, totals, totals, fences_hold=False)
 
     def _carries(self, members: Parts) -> Parts:
         """Returns what is combined with each member; for the first of all, anything."""
         shape = members[0].shape
-        blocks = tuple(cut(part, self.block, reverse=self.reverse) for part in members)
+        blocks = self.cut(members)
         if blocks[0].shape[1] == 1:
             before, _ = self._folds(blocks, before=True, with_totals=False)
         else:
             before, totals = self._folds(blocks, before=True, with_totals=True)
             carries = self._spread(self._above(totals), blocks[0])
             combined = self.combine(carries, before)
-            combined = self._where(self._number(blocks[0], 1) == 0, before, combined)
-            before = self._where(self._number(blocks[0], 2) == 0, carries, combined)
+            combined = self._where(self._is_first(blocks[0], 1), before, combined)
+            before = self._where(self._is_first(blocks[0], 2), carries, combined)
         return tuple(fence(joined(part, shape, reverse=self.reverse)) for part in before)
 
     def _spread(self, carries: Parts, like: jax.Array) -> Parts:
         """Returns the carry of each block at each of its members."""
-        return tuple(jnp.broadcast_to(part[:, :, None], like.shape) for part in carries)
+        axes = [axis for axis in range(like.ndim) if axis != 2]
+        return tuple(jax.lax.broadcast_in_dim(part, like.shape, axes) for part in carries)
 
     def _number(self, like: jax.Array, axis: int) -> jax.Array:
         """Returns the numbers of blocks (axis 1) or members (axis 2) in the scan's direction."""
         number = jax.lax.broadcasted_iota(jnp.int32, like.shape, axis)
-        return like.shape[axis] - 1 - number if self.reverse else number
+        if not self.reverse:
+            return number
+        return jax.lax.sub(np.int32(like.shape[axis] - 1), number)
+
+    def _is_first(self, like: jax.Array, axis: int) -> jax.Array:
+        """Returns where the number of a block or member is 0."""
+        return jax.lax.eq(self._number(like, axis), np.int32(0))
 
     def _where(self, condition: jax.Array, yes: Parts, no: Parts) -> Parts:
-        return tuple(where(condition, a, b) for a, b in zip(yes, no, strict=True))
+        return tuple(jax.lax.select(condition, a, b) for a, b in zip(yes, no, strict=True))
 
     def _folds(self, blocks: Parts, *, before: bool, with_totals: bool) -> tuple[Parts, Parts]:
         """Folds each block from its first member on.
@@ -168,13 +196,18 @@ class _Levels:
         if self.dear:
             return self._folds_by_loop(blocks, before=before)
         shape = blocks[0].shape
-        apart = [jax.lax.split(part, (1,) * shape[2], 2) for part in blocks]
-        columns = list(zip(*apart, strict=True))[:: -1 if self.reverse else 1]
+        members = [jax.lax.split(part, (1,) * shape[2], 2) for part in blocks]
+        columns = list(zip(*members, strict=True))[:: -1 if self.reverse else 1]
         number = self._number(blocks[0], 2)
-        fold = tuple(jnp.broadcast_to(part, shape) for part in columns[0])
-        for place, column in enumerate(columns[1:], 1):
-            takes_part = number > place if before else number >= place
-            wide = tuple(jnp.broadcast_to(part, shape) for part in column)
+        axes = [*range(len(shape))]
+        fold, *others = (
+            tuple(jax.lax.broadcast_in_dim(part, shape, axes) for part in column)
+            for column in columns
+        )
+        # Each operation is of ``lax``: an operator, or one of ``jax.numpy``, is a trace of its own.
+        is_after = jax.lax.gt if before else jax.lax.ge
+        for place, wide in enumerate(others, 1):
+            takes_part = is_after(number, np.int32(place))
             fold = self._where(takes_part, self.combine(fold, wide), fold)
         if not with_totals:
             return fold, ()
@@ -187,10 +220,13 @@ class _Levels:
         ) -> tuple[tuple[Parts, jax.Array], Parts]:
             fold, place = state
             # Combining with an identity could change a bit, for example the sign of a zero.
-            after = self._where(place == 0, column, self.combine(fold, column))
-            return (after, place + 1), fold if before else after
+            after = self._where(jax.lax.eq(place, zero), column, self.combine(fold, column))
+            return (after, jax.lax.add(place, one)), fold if before else after
 
-        columns = tuple(jnp.moveaxis(part, 2, 0) for part in blocks)
-        first = (tuple(part[0] for part in columns), jnp.zeros((), jnp.int32))
+        zero: Any = np.int32(0)
+        one = np.int32(1)
+        axes = [*range(3, blocks[0].ndim)]
+        columns = tuple(jax.lax.transpose(part, (2, 0, 1, *axes)) for part in blocks)
+        first = (tuple(jax.lax.index_in_dim(part, 0, 0, False) for part in columns), zero)
         (totals, _), folds = jax.lax.scan(step, first, columns, reverse=self.reverse)
-        return tuple(jnp.moveaxis(part, 0, 2) for part in folds), totals
+        return tuple(jax.lax.transpose(part, (1, 2, 0, *axes)) for part in folds), totals

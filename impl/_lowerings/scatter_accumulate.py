@@ -159,11 +159,14 @@ def _xla_scatter(
     outer, size, inner = operand.shape
     if indices.shape == (1, updates.shape[1], 1):
         # No index is negative. JAX does not wrap unsigned indices around.
-        rows = within(indices[0, :, 0], size).astype(jnp.uint32)
+        # Brackets would take several times as long to trace.
+        squeeze, expand = jax.lax.squeeze, jax.lax.expand_dims
+        rows = jax.lax.convert_element_type(within(squeeze(indices, (0, 2)), size), jnp.uint32)
         if outer == inner == 1:
-            return scatter(operand[0, :, 0].at[rows], updates[0, :, 0])[None, :, None]
+            out = scatter(squeeze(operand, (0, 2)).at[rows], squeeze(updates, (0, 2)))
+            return expand(out, (0, 2))
         if outer == 1:
-            return scatter(operand[0].at[rows], updates[0])[None]
+            return expand(scatter(squeeze(operand, (0,)).at[rows], squeeze(updates, (0,))), (0,))
         return scatter(operand.at[:, rows], updates)
     if operand.size > MAX_ELEMENTS:
         index = jnp.broadcast_to(within(indices, size), updates.shape)

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from impl import _kernels
-from impl._core.lax_functions import where
+from impl._core.lax_functions import filled, where
 from impl._core.shard_axes import vary_like
 from impl._core.sort_keys import sort_keys
 from impl._kernels.launch import MAX_ELEMENTS, Launch
@@ -88,8 +88,8 @@ def _position_of_kth(values: jax.Array, ranks: jax.Array, find: FindPosition) ->
     outer, _, inner = values.shape
     if values.size == 0:
         return jnp.zeros((outer, 1, inner), jnp.int32)
-    position = find(axis_to_rows(values), axis_to_rows(ranks)[:, 0])
-    return position.reshape(outer, 1, inner)
+    position = find(axis_to_rows(values), jax.lax.squeeze(axis_to_rows(ranks), (1,)))
+    return jax.lax.reshape(position, (outer, 1, inner))
 
 
 def _by_bits(rows: jax.Array, ranks: jax.Array) -> jax.Array:
@@ -103,9 +103,9 @@ def _by_sorting(rows: jax.Array, ranks: jax.Array) -> jax.Array:
     # The k-th key is the greatest of the first k.
     is_before = jax.lax.lt(place, jax.lax.broadcast_in_dim(ranks, keys.shape, (0,)))
     ordered = jax.lax.sort(keys, dimension=1)
-    kept = jax.lax.select(is_before, ordered, jax.lax.full_like(ordered, 0))
+    kept = jax.lax.select(is_before, ordered, filled(ordered, 0))
     target = jax.lax.broadcast_in_dim(jax.lax.reduce_max(kept, (1,)), keys.shape, (0,))
-    beyond = jax.lax.full_like(place, keys.shape[1])
+    beyond = filled(place, keys.shape[1])
     return jax.lax.reduce_min(jax.lax.select(jax.lax.eq(keys, target), place, beyond), (1,))
 
 

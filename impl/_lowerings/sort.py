@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from impl import _kernels
 from impl._core.axes import elements_at
@@ -50,7 +51,8 @@ def argsort_cpu(values: jax.Array, *, count: int, descending: bool) -> jax.Array
 
     def block(rows: jax.Array) -> jax.Array:
         keys = sort_keys(rows)
-        return packed_argsort(~keys if descending else keys)[:, :count]
+        order = packed_argsort(jax.lax.bitwise_not(keys) if descending else keys)
+        return order if count == keys.shape[1] else jax.lax.slice_in_dim(order, 0, count, axis=1)
 
     return rows_to_axis(map_row_blocks(block, count, rows), values)
 
@@ -186,9 +188,11 @@ def packed_argsort(keys: jax.Array) -> jax.Array:
         return stable_argsort(keys)
     with jax.enable_x64(True):
         positions = jax.lax.broadcasted_iota(jnp.uint64, keys.shape, 1)
-        packed = (keys.astype(jnp.uint64) << jnp.uint64(32)) | positions
+        wide = jax.lax.convert_element_type(keys, jnp.uint64)
+        packed = jax.lax.bitwise_or(jax.lax.shift_left(wide, np.uint64(32)), positions)
         # No two integers are equal, but XLA's stable algorithm is the faster one.
-        low = jax.lax.sort(packed, dimension=1, is_stable=True).astype(jnp.uint32)
+        ordered = jax.lax.sort(packed, dimension=1, is_stable=True)
+        low = jax.lax.convert_element_type(ordered, jnp.uint32)
         return jax.lax.convert_element_type(low, jnp.int32)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -156,7 +156,8 @@ def _taps(values: jax.Array, axis: int, table: WindowTable) -> list[jax.Array]:
     if before or after:
         edges = [(0, 0, 0)] * values.ndim
         edges[axis] = before, after, 0
-        values = lax.pad(values, lowest(values.dtype), edges)
+        least: Any = lowest(values.dtype)
+        values = lax.pad(values, least, edges)
     starts = (even.start + before + tap * even.spacing for tap in range(even.taps))
     reach = last - even.start + 1
     return [lax.slice_in_dim(values, first, first + reach, even.step, axis) for first in starts]

@@ -17,7 +17,7 @@ from impl._core import jax_internals
 from impl._core.axes import elements_at
 from impl._core.jax_internals import Primitive
 from impl._core.jax_internals.lowering import Traced
-from impl._core.lax_functions import number, where
+from impl._core.lax_functions import filled, number, where
 from impl._core.shard_axes import aligned, vary_like
 from impl._lowerings import _partitioning
 from impl._mode.decide import Decision
@@ -61,13 +61,14 @@ def _lower(operand: jax.Array, indices: jax.Array) -> jax.Array:
     index = indices if indices.dtype.itemsize >= 4 else indices.astype(jnp.int32)
     zero, end = number(index, 0), number(index, size)
     inside = jax.lax.bitwise_and(jax.lax.ge(index, zero), jax.lax.lt(index, end))
-    index = jax.lax.select(inside, index, jax.lax.full_like(index, 0))
+    index = jax.lax.select(inside, index, filled(index, 0))
     if index.dtype.itemsize > 4 and size < jnp.iinfo(jnp.int32).max:
         index = index.astype(jnp.int32)
     # lax.gather itself would find what is out of range by a reduction.
     out = elements_at(operand, index)
-    fill = jax.lax.full_like(out, _fill_value(out.dtype))
-    return jax.lax.select(jnp.broadcast_to(inside, out.shape), out, fill)
+    fill = filled(out, _fill_value(out.dtype))
+    inside = jax.lax.broadcast_in_dim(inside, out.shape, (0, 1, 2))
+    return jax.lax.select(inside, out, fill)
 
 
 def _fill_value(dtype: Any) -> Any:

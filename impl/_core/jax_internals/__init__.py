@@ -10,11 +10,11 @@ import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
-from jax._src import array, config, core, xla_bridge
+from jax._src import array, config, core, util, xla_bridge
 
 # The same as those of jax.extend.core, whose package imports Pallas.
 from jax._src.core import Primitive as Primitive
@@ -51,6 +51,8 @@ NAMES: Mapping[str, str] = MappingProxyType(
 #: first operand for the batch, as it is here.
 PRODUCT = "scaled_matmul_wrapper"
 
+
+_Cache = TypeVar("_Cache")
 
 #: The type of a jaxpr with its constants.
 ClosedJaxpr: Any = getattr(core, "ClosedJaxpr", core.Jaxpr)
@@ -214,6 +216,16 @@ def evaluated(equation: Any, operands: Sequence[Any]) -> list[Any]:
     return list(outputs) if primitive.multiple_results else [outputs]
 
 
+def forgotten(cache: _Cache) -> _Cache:
+    """Returns a cache of traces, which ``jax.clear_caches`` empties as it empties those of JAX.
+
+    Its traces take memory too, and a measurement of a first call has to make them again.
+    """
+    util.register_cache(cache, "samebits")
+    return cache
+
+
+@forgotten
 @functools.lru_cache(maxsize=256)
 def _expanded(primitive: Any) -> Any:
     shapes = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in primitive.in_avals_flat]

@@ -17,7 +17,7 @@ from jax._src.lib.mlir import ir  # type: ignore[attr-defined]
 from jax._src.lib.mlir.dialects import func, hlo  # type: ignore[attr-defined]
 from jax.interpreters import mlir
 
-from impl._core.jax_internals import enables_x64, exports
+from impl._core.jax_internals import enables_x64, exports, forgotten
 
 #: The keys that this module adds to JAX's caches, which are otherwise keyed by equations.
 _NATIVE, _CACHES, _SCOPE = "samebits_native", "samebits_caches", "samebits_scope"
@@ -181,7 +181,7 @@ class Traced:
         """
         self._function = function
         self._call = jax.jit(function, inline=True)
-        self._equations = functools.lru_cache(maxsize=kept)(self._trace)
+        self._equations = forgotten(functools.lru_cache(maxsize=kept)(self._trace))
 
     def __call__(self, *arrays: Any) -> Any:
         return self._call(*arrays)

@@ -14,7 +14,7 @@ from jax.interpreters import mlir
 import impl
 from impl._core.jax_internals import Primitive
 from impl._core.jax_internals.lowering import Traced
-from impl._lowerings import _traces
+from impl._lowerings import _traces, scan_blocks
 
 
 def _maker() -> tuple[Any, list[Any]]:
@@ -102,3 +102,23 @@ def test_a_rule_keeps_no_equations_that_have_effects() -> None:
 
     assert "custom_call" in _lowered(run, jnp.ones(3))
     assert traced
+
+
+@pytest.mark.once
+def test_jax_forgets_kept_traces_with_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    traced: list[int] = []
+    scan = scan_blocks.scan
+
+    def counted(*args: Any, **options: Any) -> Any:
+        traced.append(1)
+        return scan(*args, **options)
+
+    monkeypatch.setattr(scan_blocks, "scan", counted)
+    with impl.deterministic(profile="complete"):
+        jax.jit(lambda x: impl.cumsum(x, 0)).lower(jnp.ones((3, 37)))
+        before = len(traced)
+        jax.jit(lambda x: impl.cumsum(x, 0)).lower(jnp.ones((3, 37)))
+        assert len(traced) == before
+        jax.clear_caches()
+        jax.jit(lambda x: impl.cumsum(x, 0)).lower(jnp.ones((3, 37)))
+        assert len(traced) > before

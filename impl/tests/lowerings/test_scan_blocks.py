@@ -16,7 +16,7 @@ def test_running_extremes_are_computed_once_for_their_positions():
     run = jax.jit(functools.partial(scan_extreme.extreme_cpu, by="max"))
     compiled = run.lower(jax.ShapeDtypeStruct(shape, jnp.float32)).compile()
     # A scan combines each element with 8 members, by about five operations each, and the bits of a
-    # word take a few more: 60 in all. It is 90 and more if extremes are computed again for the bits.
+    # word take a few more: 60 in all. It is 90 or more if bits compute extremes again.
     assert compiled.cost_analysis()["flops"] < 75 * 4 * 4096
 
 

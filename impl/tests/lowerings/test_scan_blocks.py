@@ -16,13 +16,13 @@ def test_running_extremes_are_computed_once_for_their_positions():
     run = jax.jit(functools.partial(scan_extreme.extreme_cpu, by="max"))
     compiled = run.lower(jax.ShapeDtypeStruct(shape, jnp.float32)).compile()
     # A scan combines each element with 8 members, by about five operations each, and the bits of a
-    # word take a few more. Extremes that are computed again for each bit take 16 times as many.
-    assert compiled.cost_analysis()["flops"] < 100 * 4 * 4096
+    # word take a few more: 60 in all. It is 90 or more if bits compute extremes again.
+    assert compiled.cost_analysis()["flops"] < 75 * 4 * 4096
 
 
 def test_no_operation_joins_blocks_that_it_folds():
-    run = jax.jit(functools.partial(scan.ordered_xla, by="add"))
-    compiled = run.lower(jax.ShapeDtypeStruct((4, 4096, 1), jnp.float32)).compile()
+    run = jax.jit(lambda rows: scan.ordered_xla(rows[..., None], by="add")[..., 0])
+    compiled = run.lower(jax.ShapeDtypeStruct((4, 4096), jnp.float32)).compile()
     # XLA would find the place of each element in its block by arithmetic.
     folds = [line for line in compiled.as_text().splitlines() if " fusion(" in line]
     assert any("f32[4,256,16]" in line.split(" fusion(")[0] for line in folds)

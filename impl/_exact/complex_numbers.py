@@ -138,7 +138,8 @@ def reduce_sum(a: jax.Array, *, axes: Sequence[int], **_: Any) -> jax.Array:
 def dot_general(
     a: jax.Array, b: jax.Array, *, dimension_numbers: Any, precision: Any, **_: Any
 ) -> jax.Array:
-    """Returns products of matrices: four products of their parts."""
+    """Returns products of matrices, one of which may be real: four products of their parts."""
+    a, b = (lax.convert_element_type(each, np.complex64) for each in (a, b))
 
     def multiply(left: Callable[..., Any], right: Callable[..., Any]) -> jax.Array:
         return products.dot_general(

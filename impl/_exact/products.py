@@ -67,6 +67,7 @@ def dot_general(
     layout = _Layout.of(lhs.shape, rhs.shape, dimension_numbers, cuts)
     if layout.terms == 0 or 0 in layout.shape:
         return lax.full(layout.shape, 0, dtype)
+    lhs, rhs = _of_one_kind(lhs, rhs)
     dtypes = (lhs.dtype, rhs.dtype, dtype)
     lhs, rhs = grids.factor(lhs), grids.factor(rhs)
     if layout.terms == 1:
@@ -74,6 +75,19 @@ def dot_general(
     level = grids.level_of(layout.terms, dtypes, precision)
     left, right, unit = _on_grid(lhs, rhs, level, layout)
     return _sums(left, right, unit, level, layout, dtypes, engine, platforms)
+
+
+def _of_one_kind(lhs: jax.Array, rhs: jax.Array) -> list[jax.Array]:
+    """Returns the operands, integers of more than 16 bits as floats of the other's dtype.
+
+    JAX multiplies an integer and a float so, and rounds the integer.
+    """
+    common = jnp.promote_types(lhs.dtype, rhs.dtype)
+    is_long = [jnp.issubdtype(x.dtype, jnp.integer) and x.dtype.itemsize > 2 for x in (lhs, rhs)]
+    return [
+        lax.convert_element_type(x, common) if long else x
+        for x, long in zip((lhs, rhs), is_long, strict=True)
+    ]
 
 
 def unless_finite(

@@ -74,8 +74,10 @@ class Scope:
         closed = called(equation)
         if closed is None:
             return None
-        arguments = {position: position for position in range(len(equation.invars))}
-        return self.inner(equation, closed, arguments)
+        inputs = len(getattr(closed, "jaxpr", closed).invars)
+        # Of other numbers of operands, such as those of a function's parts, no order is known.
+        known = inputs if inputs == len(equation.invars) else 0
+        return self.inner(equation, closed, {position: position for position in range(known)})
 
     def value(self, atom: Any, depth: int = _DEPTH) -> Array | None:
         """Returns the value of a variable or literal of integers or bools; None if unknown."""

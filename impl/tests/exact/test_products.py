@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from jax import lax
+from jax.extend.core import Primitive
 
 import spec.oracles
 from impl._exact import arithmetic, engines, products
@@ -194,7 +195,7 @@ def test_the_order_and_the_company_of_terms_change_no_bit():
 def test_a_product_within_a_lowering_rule_without_64_bits():
     rng = np.random.default_rng(4)
     lhs, rhs = rough(rng, (5, 60)), rough(rng, (60, 7))
-    primitive = jax.extend.core.Primitive("exact_dot")
+    primitive = Primitive("exact_dot")
     primitive.def_abstract_eval(
         lambda a, b: jax.core.ShapedArray((a.shape[0], b.shape[1]), a.dtype)
     )
@@ -238,12 +239,17 @@ def test_products_of_integers_are_those_of_jax():
     assert_same_bits(mixed, np.array([[3]], np.float32))
 
 
+def test_long_integers_are_rounded_to_the_float_that_they_meet():
+    lhs = np.array([[2**24 + 1, -7]], np.int32)
+    for result in (dot(lhs, np.float32([[1], [0]])), dot(np.float32([[1, 0]]), lhs.T)):
+        assert_same_bits(result, np.array([[2**24]], np.float32))
+
+
 @pytest.mark.parametrize(
     ("lhs", "rhs", "result", "message"),
     [
         (np.float64, np.float32, None, "takes floats of 32 bits or fewer, not float64"),
         (np.complex64, np.float32, np.float32, "not complex64"),
-        (np.float32, np.int32, np.float32, "not int32"),
         (np.float32, np.float32, np.complex64, "not to complex64"),
     ],
 )

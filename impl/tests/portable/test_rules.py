@@ -288,3 +288,18 @@ def test_terms_that_devices_hold_are_refused():
         assert [finding.primitive for finding in found] == ["lax.dot_general", "jax.reshard"]
         with pytest.raises(RuntimeError, match="in parts that a program joins later"):
             total.trace(array).lower(lowering_platforms=("cpu",))
+
+
+def test_products_of_operands_of_two_kinds(rng):
+    x = rng.normal(size=(5, 4)).astype(np.float32)
+    z = (x + 1j * x[::-1]).astype(np.complex64)
+    whole = rng.integers(-(10**6), 10**6, (4, 5)).astype(np.int32)
+
+    def program(x, z, whole):
+        return z @ x.T, x @ z.T, x @ whole, whole @ x, whole @ z, z @ whole
+
+    with impl.deterministic(False):
+        expected = jax.jit(program)(x, z, whole)
+    for got, want in zip(jax.jit(program)(x, z, whole), expected, strict=True):
+        assert got.dtype == want.dtype
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)

@@ -358,3 +358,10 @@ def test_no_profile_is_advised_for_an_op_of_another_library():
     assert "complete" in ours.remedy
     assert other.verdict == "raises"
     assert "complete" not in other.remedy
+
+
+def test_a_function_that_jax_writes_as_one_equation_with_more_operands_than_its_steps():
+    def program(x):
+        return jnp.setxor1d(x, x[:3], size=9), jnp.intersect1d(x, x[:3], size=3)
+
+    assert impl.audit(program, device="cpu")(X).ok

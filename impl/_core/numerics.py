@@ -45,7 +45,7 @@ def highest(dtype: jax.typing.DTypeLike) -> np.generic:
 
 
 def _scalar(value: Any, dtype: jax.typing.DTypeLike) -> np.generic:
-    return np.dtype(dtype).type(value)  # type: ignore[no-any-return]
+    return np.dtype(dtype).type(value)
 
 
 def _has_infinity(dtype: jax.typing.DTypeLike) -> bool:

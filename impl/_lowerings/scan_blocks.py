@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -229,7 +230,8 @@ class _Levels:
             after = self._where(jax.lax.eq(place, zero), column, self.combine(fold, column))
             return (after, jax.lax.add(place, one)), fold if before else after
 
-        zero, one = np.int32(0), np.int32(1)
+        zero: Any = np.int32(0)
+        one = np.int32(1)
         axes = [*range(3, blocks[0].ndim)]
         columns = tuple(jax.lax.transpose(part, (2, 0, 1, *axes)) for part in blocks)
         first = (tuple(jax.lax.index_in_dim(part, 0, 0, False) for part in columns), zero)

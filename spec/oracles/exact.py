@@ -37,7 +37,7 @@ def exact(terms: Array, dtype: npt.DTypeLike | None = None) -> Array:
     for column in np.ndindex(out.shape):
         place = (slice(None), *column)
         total = sum(counts[place].tolist())
-        out[column] = _total(values[place], total, units[column], dtype)
+        out[column] = _total(values[place], total, int(units[column]), dtype)
     return out
 
 
@@ -51,7 +51,7 @@ def exact_running(terms: Array) -> Array:
         totals = itertools.accumulate(counts[place].tolist())
         out[place] = np.array(
             [
-                _total(values[: i + 1][place], total, units[column], terms.dtype)
+                _total(values[: i + 1][place], total, int(units[column]), terms.dtype)
                 for i, total in enumerate(totals)
             ],
             terms.dtype,
@@ -128,7 +128,7 @@ def _total(values: Array, total: int, unit: int, dtype: np.dtype[np.generic]) ->
     special = set(values[~np.isfinite(values)].tolist())
     if special:
         return special.pop() if len(special) == 1 else math.nan
-    return _round(total, int(unit), dtype)
+    return _round(total, unit, dtype)
 
 
 def _round(total: int, unit: int, dtype: np.dtype[np.generic]) -> float:

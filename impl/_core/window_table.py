@@ -15,6 +15,23 @@ import numpy.typing as npt
 
 
 @dataclasses.dataclass(frozen=True)
+class EvenWindows:
+    """Evenly spaced windows of equal length; those at the ends may reach beyond the inputs.
+
+    Attributes:
+        start: The position of the first tap of the first window; negative if it is no input.
+        step: The distance between two windows.
+        spacing: The distance between two taps.
+        taps: The number of taps of a window.
+    """
+
+    start: int
+    step: int
+    spacing: int
+    taps: int
+
+
+@dataclasses.dataclass(frozen=True)
 class WindowTable:
     """A table of windows; hashable, so that it can be a static parameter of a primitive.
 
@@ -112,6 +129,25 @@ class WindowTable:
         return int(gaps[0]) if gaps.size and gaps[0] > 0 and (gaps == gaps[0]).all() else 0
 
     @functools.cached_property
+    def even(self) -> EvenWindows | None:
+        """The windows, if they are evenly spaced, each has a tap and none has factors."""
+        index, counts = self.index, self.counts
+        spacing = self.step or 1
+        if self.factors is not None or not counts.all() or not self.outputs:
+            return None
+        first, last = index[:, 0], index[np.arange(self.outputs), counts - 1]
+        # A window at the beginning may lack its first taps, and one at the end its last.
+        steps = {1} if self.outputs == 1 else {int(first[-1] - first[-2]), int(last[1] - last[0])}
+        whole = int(counts.argmax())
+        for step in (step for step in steps if step > 0):
+            start = int(first[whole]) - whole * step
+            windows = start + step * np.arange(self.outputs)
+            taps = spacing * np.arange(self.shape[1])
+            if WindowTable.of(self.inputs, windows[:, None] + taps) == self:
+                return EvenWindows(start, step, spacing, self.shape[1])
+        return None
+
+    @functools.cached_property
     def period(self) -> tuple[int, int, int]:
         """How far windows are from the inputs they read: a step, the least and greatest distance.
 
@@ -144,7 +180,8 @@ class WindowTable:
     @property
     def overlapping(self) -> bool:
         """True if two taps read one position."""
-        return self.inverse.shape[1] > 1
+        read = self.index[self.index >= 0]
+        return bool(np.bincount(read).max(initial=0) > 1)
 
     @functools.cached_property
     def inverse(self) -> WindowTable:

@@ -21,6 +21,8 @@ from impl._exact.grid import Digits, at_least_float32, exponents, finite
 Names: TypeAlias = Sequence[Any]
 #: Groups of positions along a named axis that are each summed by themselves.
 Groups: TypeAlias = Sequence[Sequence[int]] | None
+#: The least length of an axis that is cut into blocks, if devices share it.
+_LONG = 1024
 
 
 def reduce_sum(
@@ -124,13 +126,16 @@ def reduce_scatter(
     return digits.total(sums, lax.div(of_part, lax.full_like(of_part, count)), x.dtype)
 
 
-def cumsum(x: jax.Array, axis: int, *, reverse: bool = False) -> jax.Array:
+def cumsum(
+    x: jax.Array, axis: int, *, reverse: bool = False, is_partitioned: bool = False
+) -> jax.Array:
     """Returns the running sums along an axis.
 
     Args:
         x: float16, bfloat16, float32 or float64.
         axis: The axis.
         reverse: Whether the sums start at the end.
+        is_partitioned: Whether XLA may cut the axis over devices.
 
     Returns:
         Shape and dtype of ``x``.
@@ -142,8 +147,37 @@ def cumsum(x: jax.Array, axis: int, *, reverse: bool = False) -> jax.Array:
     magnitude = finite(lax.abs(at_least_float32(x)))
     exponent = along(exponents(lax.reduce_max(magnitude, (axis,))), x.shape, without=(axis,))
     digits = Digits.of(x.dtype, x.shape[axis], running=True)
-    sums = [lax.cumsum(digit, axis, reverse=reverse) for digit in digits.split(x, exponent)]
+    # A size that an exported program leaves open is no integer.
+    is_long = isinstance(x.shape[axis], int) and x.shape[axis] >= _LONG
+    add = _running_in_blocks if is_partitioned and is_long else lax.cumsum
+    sums = [add(digit, axis, reverse=reverse) for digit in digits.split(x, exponent)]
     return digits.total(sums, exponent, x.dtype)
+
+
+def _running_in_blocks(digit: jax.Array, axis: int, *, reverse: bool) -> jax.Array:
+    """Returns running sums of whole numbers, by those of blocks and of the sums of blocks.
+
+    Of an axis that devices share, XLA adds all terms before each element again for each of them:
+    four times as long takes sixteen times as long.
+    """
+    *before, length = digit.shape[: axis + 1]
+    after = digit.shape[axis + 1 :]
+    size = 1 << (length.bit_length() // 2)
+    count = -(-length // size)
+    missing = [(0, count * size - length if each == axis else 0, 0) for each in range(digit.ndim)]
+    padded = lax.pad(digit, lax.full((), 0, digit.dtype), missing)
+    blocks = lax.reshape(padded, (*before, count, size, *after))
+    within = lax.cumsum(blocks, axis + 1, reverse=reverse)
+    ends = lax.index_in_dim(within, 0 if reverse else size - 1, axis + 1)
+    # An infinite sum of a block cannot be taken away again, so the blocks move by one.
+    step = (-1, 1, 0) if reverse else (1, -1, 0)
+    moves = [step if each == axis else (0, 0, 0) for each in range(ends.ndim)]
+    others = lax.cumsum(lax.pad(ends, lax.full((), 0, ends.dtype), moves), axis, reverse=reverse)
+    whole = lax.reshape(
+        lax.add(within, lax.broadcast_in_dim(others, within.shape, range(within.ndim))),
+        padded.shape,
+    )
+    return lax.slice_in_dim(whole, 0, length, axis=axis)
 
 
 def along(value: jax.Array, shape: Sequence[int], *, without: Sequence[int]) -> jax.Array:

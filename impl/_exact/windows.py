@@ -17,10 +17,14 @@ from jax import lax
 
 from impl._core import pool_choices
 from impl._core.jax_internals import Primitive
+from impl._core.numerics import FENCES_HOLD, fence
 from impl._core.pool_choices import Padding, Pool
 from impl._core.shard_axes import vary_like
 from impl._exact.grid import Digits, at_least_float32, exponents
 from impl._exact.sums import reduce_sum
+
+#: The taps of a max pool's gradient that get operations of their own where XLA drops fences.
+_UNROLLED_WITHOUT_FENCES = 32
 
 
 def reduce_window_sum(
@@ -170,8 +174,10 @@ def select_and_scatter_add(
         -(-size // stride) for size, stride in zip(window_dimensions, window_strides, strict=True)
     )
     digits = Digits.of(values.dtype, count)
-    unrolled = len(taps) <= pool_choices.UNROLLED
-    chosen = pool_choices.chosen_taps(pool, operand, select_prim, unrolled=unrolled)
+    most_taps = len(taps) if FENCES_HOLD else _UNROLLED_WITHOUT_FENCES
+    unrolled = len(taps) <= min(pool_choices.UNROLLED, most_taps)
+    # Else XLA computes the choices again for each tap: 64 taps took minutes to compile.
+    chosen = fence(pool_choices.chosen_taps(pool, operand, select_prim, unrolled=unrolled))
     order = lax.iota(np.int32, len(taps))
 
     def folded(step: _Step, states: list[jax.Array], others: list[jax.Array]) -> list[jax.Array]:

@@ -142,16 +142,15 @@ def part_of(
             None for no such bound.
     """
     most = max(1, min(_PARTS, terms // _PART))
-    programs = _PROGRAMS
-    if operands is not None:
-        sums = 2 * batch * rows * columns * accumulator(dtype).itemsize
-        if most * sums > operands:
-            most, programs = max(1, operands // sums), _FEW_PROGRAMS
+    sums = 2 * batch * rows * columns * accumulator(dtype).itemsize
+    bound = operands // sums if operands is not None and sums else most
+    is_bound = bound < most
+    most = max(1, min(most, bound))
     tile = tile_of(batch, rows, columns, terms, dtype, most)
     tiles = max(tile.programs(batch, rows, columns), 1)
-    parts = max(
-        1, min(most, pl.cdiv(programs, tiles) if programs < _PROGRAMS else programs // tiles)
-    )
+    # Where bytes bound the parts, few programs suffice, and no fewer.
+    enough = pl.cdiv(_FEW_PROGRAMS, tiles) if is_bound else _PROGRAMS // tiles
+    parts = max(1, min(most, enough))
     return pl.cdiv(pl.cdiv(terms, parts), tile.depth) * tile.depth
 
 

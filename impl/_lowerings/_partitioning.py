@@ -38,16 +38,19 @@ class Axes:
     Attributes:
         rule: A word for each operand, an arrow, and a word for each result. A letter of a word
             names a free axis, and a point stands for an axis that is gathered. Axes beyond the
-            word are gathered too. A star stands for any number of free axes. An axis with one
-            element is shared by the whole free axis of its name. None leaves everything to XLA.
+            word are gathered too. The last word of a side is also that of all arrays after it.
+            A star stands for any number of free axes. An axis with one element is shared by the
+            whole free axis of its name. None leaves everything to XLA.
     """
 
     rule: str | None = None
 
     def names(self, operands: Sequence[Any], results: Sequence[Any]) -> list[Names]:
         """Returns the names of the axes of all operands, then of all results."""
-        words = [word.strip() for side in str(self.rule).split("->") for word in side.split(",")]
-        words = words if any(words) else [""] * (len(operands) + len(results))
+        words = []
+        for side, arrays in zip(f"{self.rule}->".split("->"), (operands, results), strict=False):
+            given = [word.strip() for word in side.split(",")] if side or arrays else []
+            words += given + given[-1:] * (len(arrays) - len(given))
         shapes = [array.shape for array in (*operands, *results)]
         words = [
             word.replace("*", string.ascii_uppercase[: len(shape) - len(word) + 1])

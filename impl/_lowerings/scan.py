@@ -127,7 +127,7 @@ def ordered_kernel(
     )
 
 
-def tangents_xla(
+def tangents(
     values: jax.Array,
     out: jax.Array,
     dot: jax.Array,
@@ -135,19 +135,25 @@ def tangents_xla(
     by: Running,
     reverse: bool,
     transposed: bool,
-    recurrence: Scan = ordered_xla,
+    recurrence: Scan,
+    times: Callable[[jax.Array, jax.Array], jax.Array],
 ) -> jax.Array:
-    """Computes tangents of a fold by a recurrence of whole arrays."""
+    """Computes tangents of a fold by a recurrence, which takes factors and terms, and products."""
     before = shifted(out, reverse=reverse)
     if by == "mul":
         factors, weights = values, before
     else:
+        # The fraction of each sum that comes from the sum before it, and from its own value.
         factors, weights = fraction(before, out), fraction(values, out)
     if not transposed:
-        terms = _times(weights, dot)
-        return recurrence(factors, terms, by="affine", reverse=reverse)  # type: ignore[no-any-return]
-    folds = recurrence(factors, dot, by="affine", reverse=not reverse, lagged=True)
-    return _times(folds, weights)
+        return recurrence(factors, times(weights, dot), reverse=reverse)  # type: ignore[no-any-return]
+    return times(recurrence(factors, dot, reverse=not reverse, lagged=True), weights)
+
+
+def tangents_xla(values: jax.Array, out: jax.Array, dot: jax.Array, **how: Any) -> jax.Array:
+    """Computes tangents of a fold by operations on whole arrays."""
+    recurrence = functools.partial(ordered_xla, by="affine")
+    return tangents(values, out, dot, recurrence=recurrence, times=_times, **how)
 
 
 def _times(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -168,10 +174,9 @@ def tangents_kernel(
     """Computes the same by kernels that make the factors and the products."""
     arrays: Parts = (values, out, dot)
     if jnp.iscomplexobj(dot) or dot.size == 0 or not _kernels.scan_tiles.takes(arrays):
-        kernel = functools.partial(ordered_kernel, launch=launch)
-        return tangents_xla(
-            values, out, dot, by=by, reverse=reverse, transposed=transposed, recurrence=kernel
-        )
+        how: dict[str, Any] = {"by": by, "reverse": reverse, "transposed": transposed}
+        recurrence = functools.partial(ordered_kernel, by="affine", launch=launch)
+        return tangents(values, out, dot, recurrence=recurrence, times=_times, **how)
     if launch.interpret:
         arrays = tuple(map(isolate, arrays))
     (result,) = _kernels.scan_tiles.scan(

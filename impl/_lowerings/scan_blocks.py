@@ -34,8 +34,6 @@ def scan(
     *,
     reverse: bool = False,
     dear: bool = False,
-    identity: jax.Array | None = None,
-    prepare: Callable[[Parts], Parts] | None = None,
     fences_hold: bool = FENCES_HOLD,
 ) -> Parts:
     """Computes the blocked scan along the middle axis of [outer, n, inner].
@@ -46,28 +44,26 @@ def scan(
         block: The members of a block.
         reverse: Whether to fold from right to left.
         dear: Whether combining costs much more than loading.
-        identity: What changes no part that it is combined with, if there is such a number. Where a
-            member takes no part, it then takes this, which is faster for some operations.
-        prepare: Makes what is scanned of the parts, where it is used, so that no array holds it. It
-            takes and returns arrays [outer, n] or [outer, n, inner].
         fences_hold: Whether the compiler fuses nothing across a fence.
 
     Returns:
         The running folds.
     """
-    levels = _Levels(combine, block, reverse, dear, identity, fences_hold)
+    levels = _Levels(combine, block, reverse, dear, fences_hold)
     shape = parts[0].shape
     # XLA might copy an array to drop a last axis of length 1, so it is dropped here.
     arrays = tuple(part.reshape(shape[: 2 + (shape[2] > 1)]) for part in parts)
 
-    def folds(parts: Parts) -> Parts:
-        return levels.scan(parts if prepare is None else prepare(parts))
+    out = apart(levels.scan, arrays, fences_hold)
+    # In blocks until here: XLA finds the place of an element in its block by arithmetic if one
+    # operation computes the folds and joins blocks, which takes a third of its time.
+    whole = (joined(part, arrays[0].shape, reverse=reverse) for part in out)
+    return tuple(part.reshape(shape) for part in whole)
 
-    out = _apart(folds, arrays, fences_hold)
-    return tuple(part.reshape(shape) for part in out)
 
-
-def _apart(function: Callable[[Parts], Parts], parts: Parts, fences_hold: bool) -> Parts:
+def apart(
+    function: Callable[[Parts], Parts], parts: Parts, fences_hold: bool = FENCES_HOLD
+) -> Parts:
     """Calls a function that XLA fuses with nothing outside: in fences, or in a conditional."""
     if fences_hold:
         return tuple(map(fence, function(tuple(map(fence, parts)))))
@@ -84,7 +80,7 @@ def _apart(function: Callable[[Parts], Parts], parts: Parts, fences_hold: bool) 
     return out
 
 
-def _cut(part: jax.Array, block: int, *, reverse: bool = False) -> jax.Array:
+def cut(part: jax.Array, block: int, *, reverse: bool = False) -> jax.Array:
     """Returns [outer, n] or [outer, n, inner] with blocks as axis 1, the last one padded.
 
     A single block has n members.
@@ -97,8 +93,8 @@ def _cut(part: jax.Array, block: int, *, reverse: bool = False) -> jax.Array:
     return padded.reshape(outer, -1, block, *inner)
 
 
-def _joined(part: jax.Array, shape: tuple[int, ...], *, reverse: bool = False) -> jax.Array:
-    """Returns the array of ``shape`` that ``_cut`` has cut."""
+def joined(part: jax.Array, shape: tuple[int, ...], *, reverse: bool = False) -> jax.Array:
+    """Returns the array of ``shape`` that ``cut`` has cut."""
     whole = part.reshape(shape[0], -1, *shape[2:])
     rest = whole.shape[1] - shape[1]
     if not rest:
@@ -114,13 +110,11 @@ class _Levels:
     block: int
     reverse: bool
     dear: bool
-    identity: jax.Array | None
     fences_hold: bool
 
     def scan(self, parts: Parts) -> Parts:
-        """Returns the running folds of the elements."""
-        shape = parts[0].shape
-        blocks = tuple(_cut(part, self.block, reverse=self.reverse) for part in parts)
+        """Returns the running folds of the elements, in blocks."""
+        blocks = tuple(cut(part, self.block, reverse=self.reverse) for part in parts)
         if blocks[0].shape[1] == 1:
             local, _ = self._folds(blocks, before=False, with_totals=False)
         else:
@@ -128,16 +122,16 @@ class _Levels:
             carries = self._above(totals)
             combined = self.combine(self._spread(carries, blocks[0]), local)
             local = self._where(self._number(blocks[0], 1) == 0, local, combined)
-        return tuple(_joined(part, shape, reverse=self.reverse) for part in local)
+        return local
 
     def _above(self, totals: Parts) -> Parts:
         """Returns the carries of blocks; XLA computes their totals once."""
-        return self._carries(totals) if self.fences_hold else _apart(self._carries, totals, False)
+        return self._carries(totals) if self.fences_hold else apart(self._carries, totals, False)
 
     def _carries(self, members: Parts) -> Parts:
         """Returns what is combined with each member; for the first of all, anything."""
         shape = members[0].shape
-        blocks = tuple(_cut(part, self.block, reverse=self.reverse) for part in members)
+        blocks = tuple(cut(part, self.block, reverse=self.reverse) for part in members)
         if blocks[0].shape[1] == 1:
             before, _ = self._folds(blocks, before=True, with_totals=False)
         else:
@@ -146,7 +140,7 @@ class _Levels:
             combined = self.combine(carries, before)
             combined = self._where(self._number(blocks[0], 1) == 0, before, combined)
             before = self._where(self._number(blocks[0], 2) == 0, carries, combined)
-        return tuple(fence(_joined(part, shape, reverse=self.reverse)) for part in before)
+        return tuple(fence(joined(part, shape, reverse=self.reverse)) for part in before)
 
     def _spread(self, carries: Parts, like: jax.Array) -> Parts:
         """Returns the carry of each block at each of its members."""
@@ -181,11 +175,7 @@ class _Levels:
         for place, column in enumerate(columns[1:], 1):
             takes_part = number > place if before else number >= place
             wide = tuple(jnp.broadcast_to(part, shape) for part in column)
-            if self.identity is None:
-                fold = self._where(takes_part, self.combine(fold, wide), fold)
-            else:
-                none = (jnp.broadcast_to(self.identity, shape),) * len(wide)
-                fold = self.combine(fold, self._where(takes_part, wide, none))
+            fold = self._where(takes_part, self.combine(fold, wide), fold)
         if not with_totals:
             return fold, ()
         totals = functools.reduce(self.combine, columns)

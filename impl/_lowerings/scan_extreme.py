@@ -11,13 +11,17 @@ import numpy as np
 
 from impl import _kernels
 from impl._core.lax_functions import where
-from impl._core.numerics import accumulator, convert, highest, lowest
+from impl._core.numerics import accumulator, convert
 from impl._core.reductions import ReductionName
 from impl._core.scan_combines import Parts, later_extreme
 from impl._core.sort_keys import sort_keys
 from impl._kernels.launch import Launch
 from impl._lowerings import scan_blocks
 from impl._lowerings.scan import block_length
+from impl._lowerings.scan_positions import last_marked
+
+#: The members of a block on a CPU. Each element combines all of its block, so a short one is fast.
+_BLOCK = 8
 
 
 def extreme_keys(by: ReductionName, values: jax.Array) -> jax.Array:
@@ -33,37 +37,24 @@ def extreme_keys(by: ReductionName, values: jax.Array) -> jax.Array:
 
 
 def extreme_cpu(values: jax.Array, *, by: ReductionName) -> tuple[jax.Array, jax.Array]:
-    """Returns running extremes and the last position of each, by two blocked scans.
+    """Returns running extremes by a blocked scan, and the last position of each.
 
-    The second finds the last position of an element that equals the extreme at its place.
+    That is the last position of an element that equals the extreme at its place.
     """
     if values.size == 0:
         return values, jnp.zeros(values.shape, jnp.int32)
     wide = _wide(values)
-    (extremes,) = scan_blocks.scan(
-        (wide,),
-        functools.partial(later_extreme, by=by),
-        block_length(),
-        identity=lowest(wide.dtype) if by == "max" else highest(wide.dtype),
-    )
-    (positions,) = scan_blocks.scan((wide, extremes), _later, block_length(), prepare=_reached)
-    return convert(extremes, values.dtype), positions
+    (extremes,) = scan_blocks.scan((wide,), functools.partial(later_extreme, by=by), _BLOCK)
+    return convert(extremes, values.dtype), last_marked(_reached, (wide, extremes))
 
 
-def _reached(parts: Parts) -> Parts:
-    """Returns the position of each element that equals the extreme at its place, else -1."""
+def _reached(parts: Parts) -> jax.Array:
+    """Returns whether each element equals the extreme at its place."""
     values, extremes = parts
     reached = jax.lax.eq(values, extremes)
     if jnp.issubdtype(values.dtype, jnp.floating):
         reached = jax.lax.bitwise_or(reached, jax.lax.ne(values, values))
-    positions = jax.lax.broadcasted_iota(jnp.int32, values.shape, 1)
-    return (jax.lax.select(reached, positions, jax.lax.full_like(positions, -1)),)
-
-
-def _later(earlier: Parts, later: Parts) -> Parts:
-    """Returns the later of two positions, of which -1 is none."""
-    is_none = jax.lax.lt(later[0], jax.lax.full_like(later[0], 0))
-    return (jax.lax.select(is_none, earlier[0], later[0]),)
+    return reached
 
 
 def extreme_xla(values: jax.Array, *, by: ReductionName) -> tuple[jax.Array, jax.Array]:

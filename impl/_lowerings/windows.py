@@ -20,7 +20,15 @@ import numpy.typing as npt
 from impl import _kernels
 from impl._core.axes import rows_at
 from impl._core.lax_functions import where
-from impl._core.numerics import accumulator, by_parts, convert, fence, isolate, product
+from impl._core.numerics import (
+    FENCES_HOLD,
+    accumulator,
+    by_parts,
+    convert,
+    fence,
+    isolate,
+    product,
+)
 from impl._core.shard_axes import vary_like
 from impl._core.window_table import WindowTable
 from impl._kernels.launch import MAX_ELEMENTS, Launch
@@ -41,9 +49,10 @@ Tables = tuple[WindowTable, ...]
 #: The indices of one tap of every window.
 Column: TypeAlias = jax.Array | npt.NDArray[np.int32]
 #: From values to sums over windows of one dimension.
-Stage = Callable[[jax.Array], jax.Array]
-#: Computes a stage in such a way that its result is in memory before another operation reads it.
-Store = Callable[[Stage, jax.Array], jax.Array]
+Stage = Callable[..., Any]
+#: Computes a stage in such a way that its results are in memory before another operation reads
+#: them. It takes the stage, the shapes of the results and the operands.
+Store = Callable[..., Any]
 
 
 def sum_xla(
@@ -78,7 +87,9 @@ def sum_xla(
         # that is not in memory again for each tap, and for each tap of the next dimension.
         shared = is_open and table.shape[1] > 1
         if out.size and (shared or (copies if last else not _is_cheap(table))):
-            out = (store or _store_by_fence)(stage, out)
+            sizes = (*out.shape[: dim + 1], table.outputs, *out.shape[dim + 2 :])
+            result = jax.ShapeDtypeStruct(sizes, out.dtype)
+            out = (store or store_by_fence)(stage, result, out)
         else:
             out = stage(isolate(out) if is_open else out)
     for dim, table in copies:
@@ -155,19 +166,40 @@ def sum_cpu(values: jax.Array, *, tables: Tables, transposed: bool) -> jax.Array
     return sum_xla(values, tables=tables, transposed=transposed, store=store_by_branch)
 
 
-def _store_by_fence(stage: Stage, values: jax.Array) -> jax.Array:
-    return fence(stage(values))
+def store_by_fence(stage: Stage, _: Any, *operands: jax.Array) -> Any:
+    """Computes a stage whose results XLA stores, since a fence follows."""
+    return fence(stage(*operands))
 
 
-def store_by_branch(stage: Stage, values: jax.Array) -> jax.Array:
-    """Computes a stage inside a branch, whose operands and result XLA stores.
+def store_by_branch(stage: Stage, results: Any, *operands: jax.Array) -> Any:
+    """Computes a stage inside a branch, whose operands and results XLA stores.
 
     The condition is never true, so the stage always runs, but XLA cannot know that.
+
+    Args:
+        stage: Takes the operands; returns an array, or a tuple of arrays.
+        results: The shapes and dtypes of what it returns.
+        *operands: Arrays, of which the first has an element.
     """
+    values = operands[0]
     first = jax.lax.slice(values, (0,) * values.ndim, (1,) * values.ndim).reshape(()).real
-    zeros = jnp.zeros(jax.eval_shape(stage, values).shape, values.dtype)
+
+    def zeros(*operands: jax.Array) -> Any:
+        return jax.tree.map(
+            lambda of: vary_like(jax.lax.full(of.shape, 0, of.dtype), *operands), results
+        )
+
     never = jax.lax.bitwise_and(jax.lax.ne(first, first), jax.lax.gt(first, first.dtype.type(0)))
-    return jax.lax.cond(never, lambda _: vary_like(zeros, values), stage, values)  # type: ignore[no-any-return]
+    return jax.lax.cond(never, zeros, stage, *operands)
+
+
+def _store_between_fences(stage: Stage, _: Any, *operands: jax.Array) -> Any:
+    """Computes a stage whose operands and results XLA stores."""
+    return fence(stage(*map(fence, operands)))
+
+
+#: Stores operands and results on a CPU, where XLA fused past every fence before jax 0.11.
+store_on_cpu: Store = _store_between_fences if FENCES_HOLD else store_by_branch
 
 
 def _read_along(values: jax.Array, axis: int, table: WindowTable) -> jax.Array:

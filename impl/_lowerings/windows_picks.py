@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from jax import lax
 
-from impl._core.axes import elements_at, rows_at
+from impl._core.axes import elements_at, rows_at, three_axes
 from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, convert, fence, lowest
 from impl._core.reductions import ADD
@@ -21,14 +21,17 @@ from impl._core.shard_axes import vary_like
 from impl._core.sort_keys import sort_keys
 from impl._core.window_table import WindowTable
 from impl._kernels.launch import MAX_ELEMENTS, Launch
-from impl._lowerings import scatter_accumulate, windows_phases
+from impl._lowerings import scatter_accumulate, windows_even, windows_phases
 from impl._lowerings.windows import (
     FEW_READERS,
     UNROLLED,
     Column,
+    Store,
+    Tables,
     at_least_0,
     fold_taps,
-    store_by_branch,
+    store_by_fence,
+    store_on_cpu,
 )
 
 #: The most elements that are read at once, as a multiple of the number of elements.
@@ -36,6 +39,8 @@ _AT_ONCE = 4
 #: The most windows that a CPU reads one by one, which makes the program longer, and the taps from
 #: which on that is faster.
 _FEW_WINDOWS, _LONG_WINDOW = 16, 8
+#: The least windows of a row along which XLA for a CPU makes fast code of phases.
+_LONG_ROW = 56
 
 
 def argmax(values: jax.Array, table: WindowTable) -> jax.Array:
@@ -59,9 +64,7 @@ def argmax(values: jax.Array, table: WindowTable) -> jax.Array:
 def argmax_cpu(values: jax.Array, table: WindowTable) -> jax.Array:
     """Computes ``argmax``; reads each of a few windows of neighbours as a whole."""
     index, counts = table.index, table.counts
-    neighbours = table.step == 1 and counts.all()
-    few = table.outputs <= _FEW_WINDOWS and table.shape[1] >= _LONG_WINDOW
-    if not (neighbours and few) or values.size == 0:
+    if not reads_whole(table) or values.size == 0:
         return argmax(values, table)
 
     def first_greatest(start: int, length: int) -> jax.Array:
@@ -74,6 +77,12 @@ def argmax_cpu(values: jax.Array, table: WindowTable) -> jax.Array:
 
     windows = zip(index[:, 0].tolist(), counts.tolist(), strict=True)
     return fence(jnp.concatenate([first_greatest(*window) for window in windows], axis=1))
+
+
+def reads_whole(table: WindowTable) -> bool:
+    """Returns whether a CPU reads each of a few long windows of neighbours as a whole."""
+    few = table.outputs <= _FEW_WINDOWS and table.shape[1] >= _LONG_WINDOW
+    return few and table.step == 1 and bool(table.counts.all())
 
 
 def argmax_from(values: jax.Array, start: jax.Array, length: int) -> jax.Array:
@@ -164,16 +173,58 @@ def _argmax_by_doubling(values: jax.Array, table: WindowTable, step: int) -> jax
         length *= 2
 
 
-def pick_xla(values: jax.Array, index: jax.Array) -> jax.Array:
-    """Takes the elements of [outer, n, inner] at positions [outer, m, inner] of the middle axis."""
-    return fence(elements_at(values, index))
+def pick_along(
+    values: jax.Array, axis: int, index: jax.Array, store: Store = store_by_fence
+) -> jax.Array:
+    """Takes elements at positions along an axis, whose length is that of ``index``."""
+    result = jax.ShapeDtypeStruct(index.shape, values.dtype)
+
+    def stage(values: jax.Array, index: jax.Array) -> jax.Array:
+        picked = elements_at(three_axes(values, axis), three_axes(index, axis))
+        return picked.reshape(index.shape)
+
+    return (store if values.size else store_by_fence)(stage, result, values, index)  # type: ignore[no-any-return]
 
 
-def pick_cpu(values: jax.Array, index: jax.Array) -> jax.Array:
-    """Computes the same where XLA fuses past every fence, as it does on a CPU before jax 0.11."""
-    if values.size == 0:
-        return pick_xla(values, index)
-    return store_by_branch(functools.partial(pick_xla, index=index), values)
+def picks(
+    values: jax.Array, *indices: jax.Array, tables: Tables, store: Store = store_by_fence
+) -> jax.Array:
+    """Takes one element of each window, [lanes, *inputs] to [lanes, *outputs].
+
+    Args:
+        values: Shape [lanes, *inputs].
+        *indices: Positions along each dimension, as ``windows_maxima.places`` returns them.
+        tables: The table of windows of each dimension.
+        store: Computes a stage whose result is then in memory.
+    """
+    for axis, index in zip(reversed(range(1, 1 + len(tables))), indices, strict=True):
+        values = pick_along(values, axis, index, store)
+    return values
+
+
+#: Computes the same on a CPU.
+picks_cpu = functools.partial(picks, store=store_on_cpu)
+
+
+def picks_transpose(
+    picked: jax.Array,
+    *indices: jax.Array,
+    tables: Tables,
+    along: Callable[..., jax.Array] | None = None,
+) -> jax.Array:
+    """Computes the transpose of ``picks``, along the first dimension first.
+
+    Args:
+        picked: Shape [lanes, *outputs].
+        *indices: Positions along each dimension, as ``windows_maxima.places`` returns them.
+        tables: The table of windows of each dimension.
+        along: Computes the transpose along the middle axis; None means ``pick_transpose_xla``.
+    """
+    for axis, (table, index) in enumerate(zip(tables, reversed(indices), strict=True), 1):
+        shape = (*picked.shape[:axis], table.inputs, *picked.shape[axis + 1 :])
+        three = (three_axes(part, axis) for part in (picked, index))
+        picked = (along or pick_transpose_xla)(*three, table=table).reshape(shape)
+    return picked
 
 
 def pick_transpose_xla(picked: jax.Array, index: jax.Array, *, table: WindowTable) -> jax.Array:
@@ -268,23 +319,31 @@ def _pick_transpose_by_table(picked: jax.Array, index: jax.Array, table: WindowT
 
 
 def pick_transpose_cpu(picked: jax.Array, index: jax.Array, *, table: WindowTable) -> jax.Array:
-    """Computes the same where XLA fuses past every fence, as it does on a CPU before jax 0.11."""
+    """Computes the same in loops that are fast on a CPU, with each operand and result in memory."""
     if picked.size == 0:
         return pick_transpose_xla(picked, index, table=table)
     outer, windows, inner = picked.shape
-    shape = outer, table.inputs, inner
-    phases = None if _from_slices(table) else windows_phases.phases(table)
+    # Of an array with a last axis of one element a branch would return a copy.
+    inners = () if inner == 1 else (inner,)
+    steps = phases = None
+    if not _from_slices(table):
+        steps, phases = windows_even.reads(table), windows_phases.phases(table)
+    if steps is not None and phases is not None:
+        # In long rows it takes longer to copy windows than to read the two over an element.
+        by_phase = inner == 1 and len(steps) == 2 and windows >= _LONG_ROW
+        steps, phases = (None, phases) if by_phase else (steps, None)
 
-    def stage(picked: jax.Array) -> jax.Array:
-        # Of an array with a last axis of one element a branch would return a copy.
-        inners = () if inner == 1 else (inner,)
-        if phases is None:
-            out = pick_transpose_xla(picked, index, table=table)
-            return out.reshape(outer, table.inputs, *inners)
-        one, other = (part.reshape(outer, windows, *inners) for part in (picked, index))
-        return windows_phases.pick_transpose(one, other, table, phases)
+    def stage(picked: jax.Array, index: jax.Array) -> jax.Array:
+        parts = [part.reshape(outer, windows, *inners) for part in (picked, index)]
+        if steps is not None:
+            return windows_even.pick_transpose(parts[0], parts[1], table, steps, store_on_cpu)
+        if phases is not None:
+            return windows_phases.pick_transpose(parts[0], parts[1], table, phases)
+        out = pick_transpose_xla(picked, index, table=table)
+        return out.reshape(outer, table.inputs, *inners)
 
-    return store_by_branch(stage, picked).reshape(shape)
+    result = jax.ShapeDtypeStruct((outer, table.inputs, *inners), picked.dtype)
+    return store_on_cpu(stage, result, picked, index).reshape(outer, table.inputs, inner)  # type: ignore[no-any-return]
 
 
 def pick_transpose_atomic_kernel(
@@ -302,3 +361,16 @@ def pick_transpose_atomic_kernel(
         return pick_transpose_xla(picked, index, table=table)
     zeros = vary_like(jnp.zeros(shape, picked.dtype), picked, index)
     return scatter_accumulate.atomic_kernel(zeros, index, picked, reduction=ADD, launch=launch)
+
+
+def picks_transpose_cpu(picked: jax.Array, *indices: jax.Array, tables: Tables) -> jax.Array:
+    """Computes ``picks_transpose`` on a CPU."""
+    return picks_transpose(picked, *indices, tables=tables, along=pick_transpose_cpu)
+
+
+def picks_transpose_atomic_kernel(
+    picked: jax.Array, *indices: jax.Array, tables: Tables, launch: Launch
+) -> jax.Array:
+    """Computes ``picks_transpose`` by a pass of atomics along each dimension."""
+    along = functools.partial(pick_transpose_atomic_kernel, launch=launch)
+    return picks_transpose(picked, *indices, tables=tables, along=along)

@@ -14,7 +14,7 @@ import jax
 from jax.interpreters import ad, batching
 
 from impl._core.jax_internals import Primitive
-from impl._core.scan_combines import Running, fraction
+from impl._core.scan_combines import Running
 from impl._core.shard_axes import aligned
 from impl._lowerings import scan as lowerings
 from impl._lowerings._partitioning import Axes
@@ -151,45 +151,25 @@ def _jvp_of_fold(
     return out, tangents_p.bind(*operands, **how)
 
 
-def _tangents_by_equations(
-    values: jax.Array,
-    out: jax.Array,
-    dot: jax.Array,
-    *,
-    decision: Decision,
-    by: Running,
-    reverse: bool,
-    transposed: bool,
-) -> jax.Array:
-    """Computes what ``tangents_p`` does, by equations that can be differentiated."""
-    before = lowerings.shifted(out, reverse=reverse)
-    if by == "mul":
-        factors, weights = values, before
-    else:
-        # The fraction of each sum that comes from the sum before it, and from its own value.
-        factors, weights = fraction(before, out), fraction(values, out)
-    if not transposed:
-        return recurrence(factors, multiply(weights, dot), decision=decision, reverse=reverse)
-    out = recurrence(factors, dot, decision=decision, reverse=not reverse, lagged=True)
-    return multiply(out, weights)
-
-
-def _jvp_of_tangents(primals: Any, tangents: Any, **how: Any) -> Any:
-    out = tangents_p.bind(*primals, **how)
+def _jvp_of_tangents(primals: Any, tangents: Any, *, decision: Decision, **how: Any) -> Any:
+    bind = functools.partial(tangents_p.bind, decision=decision, **how)
+    out = bind(*primals)
     changed = [k for k, tangent in enumerate(tangents) if type(tangent) is not ad.Zero]
     if not changed:
         return out, _common.zero_tangent(out)
     *fixed, _ = primals
     if changed == [len(fixed)]:
-        return out, tangents_p.bind(*aligned(*fixed, tangents[-1]), **how)
+        return out, bind(*aligned(*fixed, tangents[-1]))
 
-    def of_changed(*some: jax.Array) -> jax.Array:
+    def by_equations(*some: jax.Array) -> jax.Array:
+        # Other than ``tangents_p``, these can be differentiated by each operand.
         arrays = list(primals)
         for k, array in zip(changed, some, strict=True):
             arrays[k] = array
-        return _tangents_by_equations(*arrays, **how)
+        by_decision = functools.partial(recurrence, decision=decision)
+        return lowerings.tangents(*arrays, recurrence=by_decision, times=multiply, **how)
 
-    return jax.jvp(of_changed, [primals[k] for k in changed], [tangents[k] for k in changed])
+    return jax.jvp(by_equations, [primals[k] for k in changed], [tangents[k] for k in changed])
 
 
 def _transpose_tangents(

@@ -1,22 +1,24 @@
-"""Windows: weighted sums over them, and one element picked from each; both are linear."""
+"""Windows: weighted sums over them, their maxima, and one element picked from each.
+
+Sums and picks are linear. A tangent of maxima is a pick at their positions.
+"""
 
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, get_args
 
 import jax
 import jax.numpy as jnp
-from jax.interpreters import ad, batching, xla
+from jax.interpreters import ad, batching
 
-from impl._core import jax_internals
 from impl._core.jax_internals import Primitive
 from impl._core.shard_axes import aligned
 from impl._core.window_table import WindowTable
-from impl._lowerings import _partitioning, _traces, windows_picks
 from impl._lowerings import windows as lowerings
+from impl._lowerings import windows_maxima, windows_picks
 from impl._lowerings._partitioning import Axes
-from impl._mode.decide import Decision
+from impl._mode.decide import Decision, Path
 from impl._primitives import _common
 
 
@@ -36,39 +38,35 @@ def window_sum(
     return _sum(values, tables=tables, decision=decision, transposed=False)
 
 
-def pick(
-    values: jax.Array, index: jax.Array, table: WindowTable, *, decision: Decision
-) -> jax.Array:
-    """Reads one element of each window along an axis.
+def maxima(values: jax.Array, tables: tuple[WindowTable, ...], *, decision: Decision) -> jax.Array:
+    """Computes the maximum of each window.
+
+    A NaN is greater than any number, and all NaNs are equal. Of several equal elements the first
+    in row-major order is taken, on every path. The maximum of a window without taps is any element.
 
     Args:
-        values: Shape [outer, inputs, inner].
-        index: The position of the element, which the window reads; int32, shape
-            [outer, outputs, inner].
-        table: The table of windows.
+        values: Shape [lanes, *inputs], with up to three dimensions beside the lanes.
+        tables: The table of windows of each of these dimensions.
         decision: The decision of the gradient. The caller gives its alert.
 
     Returns:
-        Shape [outer, outputs, inner].
+        Shape [lanes, *outputs].
     """
-    operands = aligned(values, index)
-    return pick_p.bind(*operands, table=table, decision=decision)  # type: ignore[no-any-return]
+    return maxima_p.bind(values, tables=tables, decision=decision)  # type: ignore[no-any-return]
 
 
-def argmax(values: jax.Array, table: WindowTable) -> jax.Array:
-    """Finds the maximum of each window along an axis.
-
-    A NaN is greater than any number, and all NaNs are equal. Of several equal elements the lowest
-    position is returned, on every path. A window without taps has the position -1.
-
-    Args:
-        values: Shape [outer, inputs, inner].
-        table: The table of windows.
+def places(
+    values: jax.Array, tables: tuple[WindowTable, ...], *, decision: Decision
+) -> tuple[jax.Array, list[jax.Array]]:
+    """Computes ``maxima``, and the positions of the maxima.
 
     Returns:
-        Its position, int32, shape [outer, outputs, inner].
+        The maxima, and their positions along each dimension, the last dimension first; int32. This
+        dimension and those after it have the sizes of the result, and those before it have the
+        sizes of the operand. A window without taps has 0.
     """
-    return argmax_p.bind(values, table=table)  # type: ignore[no-any-return]
+    out, *indices = places_p.bind(values, tables=tables, decision=decision)
+    return out, indices
 
 
 @functools.partial(jax.jit, static_argnames="length")
@@ -117,48 +115,62 @@ def _batch(primitive: Primitive, args: Any, dims: Any, **params: Any) -> Any:
     size = _common.batch_size(args, dims)
     batched = [_common.batch_to_front(arg, dim, size) for arg, dim in zip(args, dims, strict=True)]
     out = primitive.bind(*map(_common.merge_batch, batched), **params)
-    return _common.split_batch(out, size, batched[0].shape[1]), 0
+    split = functools.partial(_common.split_batch, size=size, outer=batched[0].shape[1])
+    return jax.tree.map(split, out), jax.tree.map(lambda _: 0, out)
 
 
-def _abstract_argmax(values: Any, *, table: WindowTable) -> Any:
-    int32 = jnp.dtype(jnp.int32)
-    return jax_internals.type_of(values, (values, 0), table.outputs, (values, 2), dtype=int32)
+def _abstract_maxima(values: Any, *, tables: Any, decision: Decision) -> Any:
+    sizes = [table.outputs for table in tables]
+    return values.update(shape=(values.shape[0], *sizes), weak_type=False)
 
 
-def _argmax_rule(platform: str | None, context: Any, values: Any, *, table: WindowTable) -> Any:
-    lowering = windows_picks.argmax_cpu if platform == "cpu" else windows_picks.argmax
-    function = _traces.traced_once(functools.partial, lowering, table=table)
-    axes = Axes("o.i -> o.i")
-    return _partitioning.lower(function, axes, context, values, multiple_results=False)
+def _abstract_places(values: Any, *, tables: Any, decision: Decision) -> Any:
+    sizes, indices = [*values.shape], []
+    for axis, table in reversed([*enumerate(tables, 1)]):
+        sizes[axis] = table.outputs
+        dtype = jnp.dtype(jnp.int32)
+        indices.append(values.update(shape=tuple(sizes), dtype=dtype, weak_type=False))
+    return [values.update(shape=tuple(sizes), weak_type=False), *indices]
 
 
-def _argmax_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
-    out = argmax_p.bind(*primals, **params)
-    return out, _common.zero_tangent(out)
+def _maxima_jvp(primals: Any, tangents: Any, *, tables: Any, decision: Decision) -> Any:
+    if type(tangents[0]) is ad.Zero:
+        out = maxima(primals[0], tables, decision=decision)
+        return out, _common.zero_tangent(out)
+    outs, of_outs = _places_jvp(primals, tangents, tables=tables, decision=decision)
+    return outs[0], of_outs[0]
 
 
-def _abstract_pick(values: Any, index: Any, *, table: WindowTable, decision: Decision) -> Any:
-    return values.update(shape=index.shape, weak_type=False)
+def _places_jvp(primals: Any, tangents: Any, *, tables: Any, decision: Decision) -> Any:
+    out, indices = places(primals[0], tables, decision=decision)
+    zeros = map(_common.zero_tangent, indices)
+    if type(tangents[0]) is ad.Zero:
+        return [out, *indices], [_common.zero_tangent(out), *zeros]
+    operands = aligned(tangents[0], *indices)
+    return [out, *indices], [picks_p.bind(*operands, tables=tables, decision=decision), *zeros]
 
 
-def _abstract_pick_transpose(
-    picked: Any, index: Any, *, table: WindowTable, decision: Decision
-) -> Any:
-    outer, _, inner = picked.shape
-    return picked.update(shape=(outer, table.inputs, inner), weak_type=False)
+def _abstract_picks(values: Any, *indices: Any, tables: Any, decision: Decision) -> Any:
+    return values.update(shape=indices[-1].shape, weak_type=False)
+
+
+def _abstract_picks_transpose(picked: Any, *indices: Any, tables: Any, decision: Decision) -> Any:
+    sizes = [table.inputs for table in tables]
+    return picked.update(shape=(picked.shape[0], *sizes), weak_type=False)
 
 
 def _transpose_into(
-    other: Primitive, cotangent: Any, operand: Any, index: Any, **params: Any
+    other: Primitive, cotangent: Any, operand: Any, *indices: Any, **params: Any
 ) -> Any:
     """Computes the transpose of a primitive, which the other primitive computes."""
+    nones = (None,) * len(indices)
     if type(cotangent) is ad.Zero:
-        return ad.Zero(operand.aval), None
-    return other.bind(*aligned(cotangent, index), **params), None
+        return ad.Zero(operand.aval), *nones
+    return other.bind(*aligned(cotangent, *indices), **params), *nones
 
 
-# A table is a parameter of ``pick`` for the sake of its transpose.
-_without_table = functools.partial(_common.drop_parameter, "table")
+#: Maxima and picks have the same bits on each path.
+_PATHS: tuple[Path, ...] = get_args(Path)
 
 sum_p = _common.new_primitive(
     "samebits_window_sum",
@@ -174,44 +186,65 @@ sum_p = _common.new_primitive(
     },
     axes=Axes("l -> l"),
 )
-#: Every path and every device finds the same position, so it has no decision.
-argmax_p = Primitive("samebits_window_argmax")
-argmax_p.def_impl(functools.partial(xla.apply_primitive, argmax_p))
-argmax_p.def_abstract_eval(_abstract_argmax)
-_common.register_per_platform(argmax_p, _argmax_rule)
-_pick = _common.Lowerings.without_kernel(
-    _without_table(windows_picks.pick_cpu), _without_table(windows_picks.pick_xla)
-)
-pick_p = _common.new_primitive(
-    "samebits_window_pick",
-    _abstract_pick,
-    {"atomic": _pick, "ordered": _pick},
-    axes=Axes("o.i, o.i -> o.i"),
+#: The maxima alone. Without a gradient nobody needs their positions.
+maxima_p = _common.new_primitive(
+    "samebits_window_maxima",
+    _abstract_maxima,
+    dict.fromkeys(
+        _PATHS,
+        _common.Lowerings.without_kernel(
+            functools.partial(windows_maxima.maxima, on_cpu=True), windows_maxima.maxima
+        ),
+    ),
+    axes=Axes("l -> l"),
     adds=False,
 )
-#: The transpose of ``pick_p``.
-pick_transpose_p = _common.new_primitive(
-    "samebits_window_pick_transpose",
-    _abstract_pick_transpose,
+places_p = _common.new_primitive(
+    "samebits_window_places",
+    _abstract_places,
+    dict.fromkeys(
+        _PATHS,
+        _common.Lowerings.without_kernel(
+            functools.partial(windows_maxima.places, on_cpu=True), windows_maxima.places
+        ),
+    ),
+    axes=Axes("l -> l"),
+    multiple_results=True,
+    adds=False,
+)
+picks_p = _common.new_primitive(
+    "samebits_window_picks",
+    _abstract_picks,
+    dict.fromkeys(
+        _PATHS, _common.Lowerings.without_kernel(windows_picks.picks_cpu, windows_picks.picks)
+    ),
+    axes=Axes("l, l -> l"),
+    adds=False,
+)
+#: The transpose of ``picks_p``.
+picks_transpose_p = _common.new_primitive(
+    "samebits_window_picks_transpose",
+    _abstract_picks_transpose,
     {
         "atomic": _common.Lowerings(
-            windows_picks.pick_transpose_cpu,
-            windows_picks.pick_transpose_xla,
-            windows_picks.pick_transpose_atomic_kernel,
+            windows_picks.picks_transpose_cpu,
+            windows_picks.picks_transpose,
+            windows_picks.picks_transpose_atomic_kernel,
             cpu_isolates=True,
         ),
         "ordered": _common.Lowerings.without_kernel(
-            windows_picks.pick_transpose_cpu, windows_picks.pick_transpose_xla, cpu_isolates=True
+            windows_picks.picks_transpose_cpu, windows_picks.picks_transpose, cpu_isolates=True
         ),
     },
-    axes=Axes("o.i, o.i -> o.i"),
+    axes=Axes("l, l -> l"),
 )
 
 ad.primitive_jvps[sum_p] = functools.partial(_linear_jvp, _sum)
 ad.primitive_transposes[sum_p] = _transpose_sum
-for _primitive, _other in ((pick_p, pick_transpose_p), (pick_transpose_p, pick_p)):
+for _primitive, _other in ((picks_p, picks_transpose_p), (picks_transpose_p, picks_p)):
     ad.primitive_jvps[_primitive] = functools.partial(_linear_jvp, _primitive.bind)
     ad.primitive_transposes[_primitive] = functools.partial(_transpose_into, _other)
-ad.primitive_jvps[argmax_p] = _argmax_jvp
-for _primitive in (sum_p, pick_p, pick_transpose_p, argmax_p):
+ad.primitive_jvps[maxima_p] = _maxima_jvp
+ad.primitive_jvps[places_p] = _places_jvp
+for _primitive in (sum_p, maxima_p, places_p, picks_p, picks_transpose_p):
     batching.primitive_batchers[_primitive] = functools.partial(_batch, _primitive)

@@ -8,7 +8,7 @@ other is refused by name. With the mode off, or another guarantee, JAX's own rul
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -24,7 +24,15 @@ from impl._kernels.launch import Launch
 from impl._lowerings import _partitioning
 from impl._mode import emulation, modes
 from impl._mode.decide import Decision
-from impl.programs import _moves, _portable_functions, _portable_psum, _refusal, _rules, _schedule
+from impl.programs import (
+    _exported,
+    _moves,
+    _portable_functions,
+    _portable_psum,
+    _refusal,
+    _rules,
+    _schedule,
+)
 from impl.programs._portable_operations import OPERATIONS
 
 #: What is lowered by another module: scatters in a fixed order, by ``_rules``.
@@ -96,8 +104,25 @@ def register() -> None:
             # One object for one rule: JAX lowers platforms that share a rule together.
             if original not in wrapped:
                 anywhere = rules.get(None, (original, inline))[0]
-                wrapped[original] = functools.partial(_lower, primitive.name, original, anywhere)
+                rule = functools.partial(_lower, primitive.name, original, anywhere)
+                is_windowed = primitive.name in _WINDOWED
+                wrapped[original] = functools.partial(_windowed, rule) if is_windowed else rule
             mlir.register_lowering(primitive, wrapped[original], platform=platform, inline=inline)
+
+
+def _applies(context: Any) -> bool:
+    """Returns whether a rule of this module decides how an equation is lowered."""
+    is_on = modes.current().portable and _rules.switch.value
+    return is_on and not lowering.is_native(context)
+
+
+def _windowed(rule: Callable[..., Any], context: Any, /, *operands: Any, **params: Any) -> Any:
+    """Lowers an equation whose results have other lengths; a device has the whole short axes."""
+    if not (_applies(context) and _moves.is_shared(context)):
+        return rule(context, *operands, **params)
+    whole = _moves.whole_where_short(context, operands, context.avals_in)
+    results = rule(context, *whole, **params)
+    return _moves.whole_where_short(context, results, context.avals_out)
 
 
 def _lower(
@@ -109,27 +134,10 @@ def _lower(
     *operands: Any,
     **params: Any,
 ) -> Any:
-    mode = modes.current()
-    if not (mode.portable and _rules.switch.value) or lowering.is_native(context):
-        return original(context, *operands, **params)
-    if name in _WINDOWED and _moves.is_shared(context):
-        whole = _moves.whole_where_short(context, operands, context.avals_in)
-        results = _answered(name, original, anywhere, context, *whole, **params)
-        return _moves.whole_where_short(context, results, context.avals_out)
-    return _answered(name, original, anywhere, context, *operands, **params)
-
-
-def _answered(
-    name: str,
-    original: Callable[..., Any],
-    anywhere: Callable[..., Any],
-    context: Any,
-    /,
-    *operands: Any,
-    **params: Any,
-) -> Any:
     """Lowers an equation as the class of its primitive says."""
-    mode = modes.current()
+    if not _applies(context):
+        return original(context, *operands, **params)
+    _exported.mark(context, modes.current())
     if name == _MAPPED:
         return original(context, *operands, **_portable_psum.with_joined_sums(params))
     if name.startswith("samebits_") or isinstance(params.get("decision"), Decision):
@@ -141,7 +149,9 @@ def _answered(
         operands = (_with_own_border(context, operands[0]), *operands[1:])
     if name in _moves.NAMES and _moves.is_shared(context):
         return _moves.lower(name, context, operands, params)
-    found = class_of(name, (*context.avals_in, *context.avals_out))
+    found = class_of(name, (*context.avals_in, *context.avals_out), params)
+    if name == _exported.NAME and found is not None:
+        found = _exported.on_devices(context, found)
     if found is None or found.answer == "exact" or found.name == _ELSEWHERE:
         return original(context, *operands, **params)
     if found.answer == "rule":
@@ -151,7 +161,7 @@ def _answered(
             if not _has_unknown_sizes(context):
                 raise
         found = _refusal.of_unknown_sizes(found)
-    _refusal.emit(name, context.avals_in, found, warn_only=mode.warn_only)
+    _refusal.emit(name, context.avals_in, found, warn_only=modes.current().warn_only)
     return original(context, *operands, **params)
 
 
@@ -337,16 +347,22 @@ def portable_function(name: str) -> Callable[..., Any]:
     return _portable_functions.function(name) if found is None else found
 
 
-def class_of(name: str, avals: Sequence[Any]) -> spec.Portability | None:
+def class_of(
+    name: str, avals: Sequence[Any], params: Mapping[str, Any] | None = None
+) -> spec.Portability | None:
     """Returns the class that decides about an equation; None if no rule is about it.
 
     Args:
         name: The name of its primitive.
         avals: The types of its operands and results. If devices hold the terms of one, which JAX
             adds later in any order, the class is that of such sums.
+        params: Its parameters; None for the class of its primitive.
     """
     is_left = any(map(shardings.is_unreduced, avals))
-    return spec.portability("unreduced_psum" if is_left else name, dtypes(avals))
+    found = spec.portability("unreduced_psum" if is_left else name, dtypes(avals))
+    if name == _exported.NAME and found is not None and params is not None:
+        return _exported.portability(found, params)
+    return found
 
 
 def dtypes(avals: Sequence[Any]) -> frozenset[str]:

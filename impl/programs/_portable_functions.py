@@ -45,6 +45,8 @@ def on_platforms(
         platforms: The platforms that the program is for.
         is_partitioned: Whether XLA may cut it over devices.
     """
+    if name == "cumsum":
+        return functools.partial(function, is_partitioned=is_partitioned)
     if name == "dot_general":
         return functools.partial(function, platforms=platforms)
     if name == "conv_general_dilated":
@@ -157,8 +159,8 @@ def _cumprod(value: jax.Array, *, axis: int, reverse: bool) -> jax.Array:
     return running_products.cumprod(value, axis, reverse=reverse)
 
 
-def _cumsum(value: jax.Array, *, axis: int, reverse: bool) -> jax.Array:
-    return sums.cumsum(value, axis, reverse=reverse)
+def _cumsum(value: jax.Array, *, axis: int, reverse: bool, is_partitioned: bool) -> jax.Array:
+    return sums.cumsum(value, axis, reverse=reverse, is_partitioned=is_partitioned)
 
 
 #: Those that return several arrays.

@@ -48,7 +48,7 @@ def portability(name: str, equation: Any) -> spec.Portability | None:
         kind = getattr(getattr(getattr(aval, "dtype", None), "_impl", None), "name", None)
         if name in _OF_A_DEVICE.get(str(kind), ()):
             return spec.portability("rng_bit_generator", ())
-    return _portable.class_of(name, avals)
+    return _portable.class_of(name, avals, equation.params)
 
 
 def notes(sites: Iterable[Site]) -> tuple[str, ...]:

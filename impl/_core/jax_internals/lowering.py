@@ -264,3 +264,22 @@ def equations() -> list[Any]:
                 found.append(equation)
         frame = frame.f_back
     return found[::-1]
+
+
+def mark_module(context: Any, name: str, value: str) -> None:
+    """Gives the module that a lowering rule is called for an attribute, which ``jax.export`` keeps.
+
+    Args:
+        context: The context of the rule.
+        name: The name of the attribute, with a prefix and a dot.
+        value: Its value.
+    """
+    module = context.module_context.module.operation
+    module.attributes[name] = ir.StringAttr.get(value, module.context)
+
+
+def mark_of_module(exported: Any, name: str) -> str | None:
+    """Returns the value of an attribute of an exported program; None if it has none."""
+    with private_mlir.make_ir_context():
+        attributes = exported.mlir_module(serialized=False).operation.attributes
+        return ir.StringAttr(attributes[name]).value if name in attributes else None

@@ -19,13 +19,13 @@ import numpy.typing as npt
 
 import spec
 from impl._core import arguments
-from impl._core.axes import index_dtype, three_axes
+from impl._core.axes import elements_at, index_dtype, three_axes
 from impl._core.numerics import accumulator, convert, lowest
 from impl._core.window_table import WindowTable
 from impl._mode.decide import Decision, decide
 from impl._primitives.alert import alert, alert_pullback
 from impl._primitives.arithmetic import multiply
-from impl._primitives.windows import argmax, pick, window_sum
+from impl._primitives.windows import maxima, places, window_sum
 
 
 @dataclasses.dataclass(frozen=True)
@@ -267,12 +267,12 @@ def max_pool(
     stated = arguments.facts(input, overlapping=overlapping(tables), **facts)
     input = alert(input, decide(op, **stated))
     decision = decide(op, "backward", **stated)
-    out, indices = _greatest(input, tables, decision)
-    out = alert_pullback(out, decision)
     if not return_indices:
-        return out
+        return alert_pullback(greatest(input, tables, decision=decision), decision)
+    out, indices = places(_wide_lanes(input, tables), tuple(tables), decision=decision)
     position = flat_position(indices, [table.inputs for table in tables])
-    return out, _filled(tables, position, -1)
+    out = alert_pullback(_as_input(out, input, tables), decision)
+    return out, _filled(tables, position.reshape(out.shape), -1)
 
 
 def greatest(input: jax.Array, tables: Sequence[WindowTable], *, decision: Decision) -> jax.Array:
@@ -286,7 +286,8 @@ def greatest(input: jax.Array, tables: Sequence[WindowTable], *, decision: Decis
         tables: The window table of each dimension.
         decision: The decision of the gradient. The caller adds the alert.
     """
-    return _greatest(input, tables, decision)[0]
+    out = maxima(_wide_lanes(input, tables), tuple(tables), decision=decision)
+    return _as_input(out, input, tables)
 
 
 def flat_position(indices: Sequence[jax.Array], sizes: Sequence[int]) -> jax.Array:
@@ -302,26 +303,26 @@ def flat_position(indices: Sequence[jax.Array], sizes: Sequence[int]) -> jax.Arr
     position = indices[0].astype(index_dtype(math.prod(sizes)))
     for done, index in enumerate(indices[1:], 1):
         dim = dims - 1 - done
-        within = jnp.take_along_axis(position, index, axis=dim - dims, mode="promise_in_bounds")
+        within, at = (three_axes(part, part.ndim - dims + dim) for part in (position, index))
+        within = elements_at(within, at).reshape(index.shape)
         position = index.astype(position.dtype) * math.prod(sizes[dim + 1 :]) + within
     return position.astype(jnp.result_type(int))
 
 
-def _greatest(
-    input: jax.Array, tables: Sequence[WindowTable], decision: Decision
-) -> tuple[jax.Array, list[jax.Array]]:
-    """Returns the greatest elements, and their indices as ``flat_position`` takes them."""
-    indices = []
-    # In the wider dtype, so that a gradient is rounded once, after all dimensions.
+def _wide_lanes(input: jax.Array, tables: Sequence[WindowTable]) -> jax.Array:
+    """Returns the lanes of an input, in the dtype in which its gradient is added up.
+
+    The gradient is then rounded once, after all dimensions.
+    """
+    values = lanes(input, len(tables))
     floating = jnp.issubdtype(input.dtype, jnp.floating)
-    out = convert(input, accumulator(input.dtype)) if floating else input
-    for axis, table in reversed(list(enumerate(tables, input.ndim - len(tables)))):
-        three = three_axes(out, axis)
-        index = jnp.maximum(argmax(three, table), 0)
-        shape = (*out.shape[:axis], table.outputs, *out.shape[axis + 1 :])
-        out = pick(three, index, table, decision=decision).reshape(shape)
-        indices.append(index.reshape(shape))
-    return convert(_filled(tables, out, lowest(out.dtype)), input.dtype), indices
+    return convert(values, accumulator(input.dtype)) if floating else values
+
+
+def _as_input(maxima: jax.Array, input: jax.Array, tables: Sequence[WindowTable]) -> jax.Array:
+    """Returns maxima of lanes in the axes and the dtype of an input."""
+    out = maxima.reshape(*input.shape[: -len(tables)], *maxima.shape[1:])
+    return convert(_filled(tables, out, lowest(out.dtype)), input.dtype)
 
 
 def _filled(tables: Sequence[WindowTable], values: jax.Array, fill: Any) -> jax.Array:

@@ -6,6 +6,7 @@ their gradient.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -93,17 +94,34 @@ def ctc_loss(
     arguments.flag(_NAME, "zero_infinity", zero_infinity)
     of_inputs = _lengths("input_lengths", input_lengths, n, times)
     of_targets = _lengths("target_lengths", target_lengths, n, np.iinfo(np.int32).max)
-    labels, of_targets = _labels(targets, of_targets, times=times, n=n, classes=classes)
+    longest = _longest(targets, of_targets, times=times, n=n, classes=classes)
     pullback = decide(_OP, "backward", **arguments.facts(log_probs))
     rules = _ctc.Rules(blank, zero_infinity, pullback)
-    wide = convert(values, accumulator(log_probs.dtype))
-    loss = _ctc.losses(wide, labels, jnp.asarray(of_inputs), jnp.asarray(of_targets), rules)
+    labels = arguments.array(_NAME, "targets", targets)
+    loss: jax.Array = _reduced(values, labels, of_inputs, of_targets, longest, rules, reduction)
+    return loss.reshape(()) if reduction == "none" and log_probs.ndim == 2 else loss
+
+
+# A call whose lengths are known is not compiled as a whole, since its shapes depend on them. Each
+# call would compile the recursion anew.
+@functools.partial(jax.jit, static_argnums=(4, 5, 6), inline=True)
+def _reduced(
+    log_probs: jax.Array,
+    targets: jax.Array,
+    of_inputs: jax.Array,
+    of_targets: jax.Array,
+    longest: int,
+    rules: _ctc.Rules,
+    reduction: str,
+) -> jax.Array:
+    """Returns the reduced loss of ``log_probs``, [times, n, classes]."""
+    labels, of_targets = _labels(targets, of_targets, longest, log_probs.shape)
+    wide = convert(log_probs, accumulator(log_probs.dtype))
+    loss = _ctc.losses(wide, labels, of_inputs, of_targets, rules)
     if reduction == "mean":
         loss = (loss / jnp.maximum(of_targets, 1).astype(loss.dtype)).mean()
     elif reduction == "sum":
         loss = loss.sum()
-    elif log_probs.ndim == 2:
-        loss = loss.reshape(())
     return convert(loss, log_probs.dtype)
 
 
@@ -138,10 +156,10 @@ def _lengths(name: str, value: Any, n: int, most: int) -> jax.Array | np.ndarray
     return jnp.where((wide >= 0) & (wide <= most), wide.astype(jnp.int32), -1)
 
 
-def _labels(
+def _longest(
     targets: Any, lengths: jax.Array | np.ndarray[Any, Any], *, times: int, n: int, classes: int
-) -> tuple[jax.Array, jax.Array | np.ndarray[Any, Any]]:
-    """Returns labels of shape [n, S], and lengths, with -1 for targets that lack labels."""
+) -> int:
+    """Checks targets, and returns how many labels of a target are read."""
     array = arguments.array(_NAME, "targets", targets)
     if not jnp.issubdtype(array.dtype, jnp.integer):
         raise RuntimeError(f"{_NAME}(): targets must be integral, but got {array.dtype}")
@@ -150,24 +168,39 @@ def _labels(
             f"{_NAME}(): Expected targets of shape [{n}, S], or one after another in 1 dimension, "
             f"but got shape {list(array.shape)}"
         )
+    # If lengths are unknown, one target may have all labels.
+    longest = array.shape[-1]
     if isinstance(lengths, np.ndarray):
         _check_fit(array.shape, lengths)
         _check_labels(targets, lengths, classes)
-    inside = within(array.astype(jnp.promote_types(array.dtype, jnp.int32)), classes)
-    if array.ndim == 2:
-        fits = (lengths >= 0) & (lengths <= array.shape[1])
-        return inside[:, :times], jnp.where(fits, lengths, -1)
-    # If lengths are unknown, one target may have all labels.
-    longest = array.shape[0]
-    if isinstance(lengths, np.ndarray):
         longest = int(lengths.max(initial=0))
-    if array.size == 0:  # jnp.take refuses an empty array.
+    # A target that is longer than the input has the probability 0.
+    return times if array.ndim == 2 else min(longest, times)
+
+
+def _labels(
+    targets: jax.Array, lengths: jax.Array, longest: int, shape: tuple[int, ...]
+) -> tuple[jax.Array, jax.Array]:
+    """Returns labels of shape [n, S], and lengths, with -1 for targets that lack labels.
+
+    Args:
+        targets: The argument of the op.
+        lengths: Their lengths, int32.
+        longest: The most labels of a target that are read.
+        shape: The shape of the logarithms of probabilities.
+    """
+    _, n, classes = shape
+    inside = within(targets.astype(jnp.promote_types(targets.dtype, jnp.int32)), classes)
+    if targets.ndim == 2:
+        fits = (lengths >= 0) & (lengths <= targets.shape[1])
+        return inside[:, :longest], jnp.where(fits, lengths, -1)
+    if targets.size == 0:  # jnp.take refuses an empty array.
         return jnp.zeros((n, 0), jnp.int32), jnp.where(lengths > 0, -1, lengths)
     ends = jnp.cumsum(jnp.maximum(lengths, 0), dtype=jnp.int32)
     starts = ends - jnp.maximum(lengths, 0)
-    indices = starts[:, None] + jnp.arange(min(longest, times), dtype=jnp.int32)[None]
+    indices = starts[:, None] + jnp.arange(longest, dtype=jnp.int32)[None]
     labels = jnp.take(inside, indices, mode="fill", fill_value=classes)
-    return labels, jnp.where(ends <= array.shape[0], lengths, -1)
+    return labels, jnp.where(ends <= targets.shape[0], lengths, -1)
 
 
 def _check_fit(shape: tuple[int, ...], lengths: np.ndarray[Any, Any]) -> None:

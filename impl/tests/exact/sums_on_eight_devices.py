@@ -1,6 +1,7 @@
 """Exact sums on 1, 2, 4 and 8 devices; ``test_devices`` runs it."""
 
 import functools
+import re
 
 import jax
 import numpy as np
@@ -159,3 +160,21 @@ def test_a_lowering_rule_in_a_shard_map():
 
     over = jax.shard_map(local, mesh=mesh_of(8), in_specs=P("d"), out_specs=P("d"), check_vma=False)
     assert_same(jax.jit(over)(x), want)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_running_sums_of_a_long_axis_that_devices_share_are_added_in_blocks(reverse):
+    x = rough(np.random.default_rng(2), (2500, 2))
+    x[:3], x[1100, 0], x[1700, 1] = -0.0, np.inf, -np.inf
+    function = functools.partial(sums.cumsum, axis=0, reverse=reverse)
+    rows = NamedSharding(mesh_of(8), P("d"))
+
+    def shared(x):
+        x = lax.with_sharding_constraint(x, rows)
+        return lowered(functools.partial(function, is_partitioned=True), x)
+
+    compiled = jax.jit(shared).lower(x).compile()
+    assert_same(np.asarray(compiled(x)), np.asarray(lowered(function, x)))
+    # XLA's windows are as long as the axis otherwise, for each of its elements.
+    windows = re.findall(r"reduce-window\(.*window={size=([0-9x]+)", compiled.as_text())
+    assert max(int(size) for window in windows for size in window.split("x")) < 256

@@ -29,12 +29,14 @@ def sums(x):
 
 
 def assert_same(exported, program, x):
-    """Compares an exported program, whose calls the mode would refuse, with the program."""
+    """Compares an exported program with the program, with the mode off and on."""
     expected = jax.jit(program)(x)
     with impl.deterministic(False):
-        result = jax.jit(exported.call)(x)
-    for one, other in zip(jax.tree.leaves(result), jax.tree.leaves(expected), strict=True):
-        assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
+        results = [jax.jit(exported.call)(x)]
+    results.append(jax.jit(exported.call)(x))
+    for result in results:
+        for one, other in zip(jax.tree.leaves(result), jax.tree.leaves(expected), strict=True):
+            assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
 
 
 def test_a_program_for_several_platforms_has_the_bits_of_one(x):
@@ -51,6 +53,45 @@ def test_ordered_functions_of_ours_are_exported_for_several_platforms(x):
         with impl.deterministic(profile="complete", guarantee=guarantee):
             exported = export.export(jax.jit(program), platforms=("cpu", "cuda"))(x)
             assert_same(exported, program, x)
+
+
+def scaled(x):
+    """Returns the gradient of a sum."""
+    return jax.grad(lambda x: jnp.tanh(x * 3).std())(x)
+
+
+def test_a_program_that_was_exported_with_the_guarantee_has_it(x):
+    exported = export.export(jax.jit(scaled))(x)
+    assert_same(exported, scaled, x)
+    assert impl.audit(exported.call, device="cpu")(x).ok
+    again = export.export(jax.jit(exported.call))(x)
+    assert_same(again, scaled, x)
+
+
+@pytest.mark.parametrize(
+    "mode", [{"mode": False}, {"warn_only": True}, {"guarantee": "run_to_run"}], ids=str
+)
+def test_one_that_was_exported_without_it_is_refused(x, mode):
+    with impl.deterministic(**{"guarantee": "portable", **mode}):
+        exported = export.export(jax.jit(scaled))(x)
+    (finding,) = impl.audit(exported.call, device="cpu")(x).findings
+    assert finding.verdict == "raises"
+    refused = r"call_exported of .* was exported without this .* Export it with `guarantee="
+    with pytest.raises(RuntimeError, match=refused):
+        jax.jit(exported.call)(x)
+    with pytest.raises(RuntimeError, match=refused):
+        export.export(jax.jit(exported.call))(x)
+
+
+def test_a_call_on_many_devices_is_refused(x, monkeypatch):
+    exported = export.export(jax.jit(scaled))(x)
+    monkeypatch.setattr("impl.programs._exported._DEVICES", 1)
+    with pytest.raises(RuntimeError, match=r"call_exported of .* wrong values .*`jax.shard_map`"):
+        jax.jit(exported.call)(x)
+    mesh = jax.make_mesh((1,), ("a",), devices=jax.devices()[:1])
+    specs = {"in_specs": jax.sharding.PartitionSpec(), "out_specs": jax.sharding.PartitionSpec()}
+    inside = jax.shard_map(exported.call, mesh=mesh, check_vma=False, **specs)
+    assert np.asarray(jax.jit(inside)(x)).tobytes() == np.asarray(jax.jit(scaled)(x)).tobytes()
 
 
 def of_any_length(function, *, constraints=()):

@@ -1,10 +1,11 @@
 """adaptive_max_pool1d, 2d and 3d; ``test_pooling`` has the properties of all pools."""
 
+import functools
 import os
 import re
 from typing import Any
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 import pytest
 
@@ -147,11 +148,45 @@ def test_the_gradient_of_many_windows(size, windows, kernel):
     picked, index = picked.astype(np.float32), np.zeros((2, windows, 3), np.int32)
     index[0] = np.clip(size // 2, start, start + kernel - 1)[:, None]
     index[1], picked[1] = start[:, None], -0.0
-    results = [
-        transpose(jnp.asarray(picked), jnp.asarray(index), table=table)
-        for transpose in (windows_picks.pick_transpose_cpu, by_the_table)
-    ]
-    assert_same_bits(*results)
+    assert_the_transpose_adds_in_order(picked, index, table)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("inner", [1, 3])
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride", "padding", "dilation"),
+    [
+        (9, 3, 2, 1, 1),  # Two windows over an element, in a short row.
+        (120, 3, 2, 1, 1),  # In a long row.
+        (11, 3, 1, 1, 1),
+        (13, 5, 2, 2, 1),
+        (14, 7, 4, 3, 1),
+        (12, 3, 2, -1, 1),  # The first input is in no window.
+        (13, 2, 1, 0, 3),
+        (7, 2, 3, 1, 2),
+    ],
+)
+def test_the_gradient_of_evenly_spaced_windows(size, kernel, stride, padding, dilation, inner):
+    windows = (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+    start = stride * np.arange(windows) - padding
+    table = WindowTable.of(size, start[:, None] + dilation * np.arange(kernel))
+    even = table.even
+    assert even is not None
+    assert (even.start, even.step, even.taps) == (-padding, stride, kernel)
+    rng = np.random.default_rng(size)
+    shape = 5, windows, inner
+    tap = rng.integers(0, table.counts[:, None], shape)
+    index = np.take_along_axis(table.index[None, :, :, None], tap[:, :, None], 2)[:, :, 0]
+    magnitude = 10.0 ** rng.integers(-6, 7, shape)
+    picked = (rng.uniform(-1, 1, shape) * magnitude).astype(np.float32)
+    picked[rng.random(shape) < 0.3] = -0.0
+    assert_the_transpose_adds_in_order(picked, index, table)
+
+
+def assert_the_transpose_adds_in_order(picked, index, table):
+    for transpose in (windows_picks.pick_transpose_cpu, windows_picks.pick_transpose_xla):
+        got = jax.jit(functools.partial(transpose, table=table))(picked, index)
+        assert_same_bits(got, by_the_table(picked, index, table=table))
 
 
 def by_the_table(picked, index, *, table):

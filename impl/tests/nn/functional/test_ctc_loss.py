@@ -348,3 +348,14 @@ def test_memory_for_long_inputs():
     # Four arrays of states, and two of classes.
     of_states, of_classes = times * n * (2 * longest + 1) * 4, times * n * classes * 4
     assert memory.temp_size_in_bytes < 4.5 * of_states + 2.5 * of_classes
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 2)])
+def test_a_further_call_with_known_lengths_compiles_nothing(shape, caplog):
+    log_probs = jnp.zeros((5, 2, 4))
+    targets, inputs = jnp.ones(shape, jnp.int32), jnp.asarray([5, 4])
+    lengths = jnp.asarray([1, 2])
+    F.ctc_loss(log_probs, targets, inputs, lengths)
+    with jax.log_compiles():
+        F.ctc_loss(log_probs, targets, inputs, lengths)
+    assert not [record for record in caplog.records if "ompil" in record.getMessage()]

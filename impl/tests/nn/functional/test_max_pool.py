@@ -178,6 +178,15 @@ def test_equal_elements_and_nan():
     assert F.max_pool2d(plane, 2, 1, return_indices=True)[1].tolist() == [[[1, 2], [6, 5]]]
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.int8])
+def test_the_padding_is_no_maximum_of_the_least_values(dtype):
+    lowest = -np.inf if dtype == np.float32 else np.iinfo(dtype).min
+    x = np.full((1, 4, 5), lowest, dtype)
+    out, indices = F.max_pool2d(x, 3, 2, 1, return_indices=True)
+    assert_same_bits(out, np.full((1, 2, 3), lowest, dtype))
+    assert indices.tolist() == [[[0, 1, 3], [5, 6, 8]]]
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.int32, np.int8])
 def test_max_pool2d_of_a_window_that_reads_no_element(dtype):
     x = np.ones((1, 2, 3), dtype)

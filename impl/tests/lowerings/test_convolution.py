@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from impl._core.convolution_window import ConvolutionWindow
-from impl._lowerings import convolution
+from impl._lowerings import convolution, convolution_products
 from impl.tests.support.bits import bits
 from spec import oracles
 
@@ -22,7 +22,7 @@ def test_kept_products_are_added_in_tap_order():
         -2, 3, (3, 2, 22, 20)
     )
     weights[:, 0] = rng.normal(size=(4, 3, 1))
-    assert convolution._keeps_products(3, 4, WINDOW)
+    assert convolution_products._keeps_products(3, 4, WINDOW)
     call = jax.jit(
         lambda a, b: convolution.ordered_xla(
             a, b, role="result", window=WINDOW, precision="highest"
@@ -42,7 +42,7 @@ def test_kept_products_are_added_in_tap_order():
 @pytest.mark.parametrize("inputs", [2, 32])
 def test_gradients_over_several_blocks_and_products_are_exact(inputs, monkeypatch):
     # Sums of small whole numbers are the same in every order.
-    monkeypatch.setattr(convolution, "_COLUMNS", 20_000)
+    monkeypatch.setattr(convolution_products, "_COLUMNS", 20_000)
     window = ConvolutionWindow((65, 72), (33, 36), (5, 5), (2, 2), (1, 1), (2, 2), 2)
     rng = np.random.default_rng(0)
     whole = [
@@ -50,7 +50,7 @@ def test_gradients_over_several_blocks_and_products_are_exact(inputs, monkeypatc
         for shape in ((2, 2 * inputs, 65, 72), (2, 4, 33, 36), (4, inputs, 5, 5))
     ]
     image, result, weights = whole
-    assert convolution._images_per_block(2, window) == 1
+    assert convolution_products._images_per_block(2, window) == 1
     for role, operands in (("weights", (image, result)), ("image", (result, weights))):
         params = {"role": role, "window": window, "precision": "highest"}
         found = jax.jit(lambda *a, p=params: convolution.ordered_xla(*a, **p))(*operands)

@@ -13,6 +13,7 @@ from jax.sharding import Mesh, PartitionSpec
 import impl
 from impl._core.convolution_window import ConvolutionWindow
 from impl._lowerings import convolution as lowerings
+from impl._lowerings import convolution_products
 from impl.tests.nn.support import convolutions
 from impl.tests.nn.support.arrays import ones
 from impl.tests.nn.support.derivatives import assert_derivatives
@@ -154,7 +155,7 @@ def test_a_loop_over_many_taps_has_the_bits_of_the_unrolled_program(monkeypatch,
     unrolled = jax.jit(functools.partial(results))
     want = unrolled()
     text = unrolled.lower().as_text()
-    monkeypatch.setattr(lowerings, "_UNROLLED", 1)
+    monkeypatch.setattr(convolution_products, "_UNROLLED", 1)
     looped = jax.jit(functools.partial(results))
     assert looped.lower().as_text().count("stablehlo.while") > text.count("stablehlo.while")
     jax.tree.map(assert_same_bits, looped(), want)

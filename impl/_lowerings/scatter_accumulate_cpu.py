@@ -21,12 +21,8 @@ from impl._core.lax_functions import where
 from impl._core.numerics import fence
 from impl._core.reductions import Reduction
 from impl._core.shard_axes import vary_like
-from impl._lowerings.scatter_accumulate import (
-    contributions,
-    in_accumulator_dtype,
-    panel_length,
-    xla_scatter,
-)
+from impl._lowerings.scatter_accumulate import contributions, in_accumulator_dtype, xla_scatter
+from impl._lowerings.scatter_accumulate_ordered import panel_length
 
 #: Elements of panel results that are kept at once, unless one panel has more, and the most rows of
 #: contributions that are read at once.

@@ -22,6 +22,7 @@ from impl._lowerings import (
     scatter_accumulate_cpu,
     scatter_accumulate_exact,
     scatter_accumulate_extreme,
+    scatter_accumulate_ordered,
 )
 from impl._lowerings._partitioning import Axes
 from impl._mode.decide import Decision, Path
@@ -140,8 +141,10 @@ def _fold_paths(reduction: Reduction) -> dict[Path, _common.Lowerings]:
     else:
         ordered = _common.Lowerings(
             cpu=ordered_for_floats(with_reduction(scatter_accumulate_cpu.ordered_cpu), xla),
-            xla=ordered_for_floats(with_reduction(lowerings.ordered_xla), xla),
-            kernel=ordered_for_floats(with_reduction(lowerings.ordered_kernel), kernel),
+            xla=ordered_for_floats(with_reduction(scatter_accumulate_ordered.ordered_xla), xla),
+            kernel=ordered_for_floats(
+                with_reduction(scatter_accumulate_ordered.ordered_kernel), kernel
+            ),
         )
     return {"atomic": _common.Lowerings(xla, xla, kernel), "ordered": ordered}
 

@@ -12,7 +12,7 @@ import pytest
 from impl._core import reductions
 from impl._core.convolution_window import ConvolutionWindow
 from impl._kernels.launch import MAX_ELEMENTS, Launch
-from impl._lowerings import convolution, scan, scatter_accumulate, select_kth
+from impl._lowerings import convolution, scan, scatter_accumulate_ordered, select_kth
 
 LAUNCH = Launch(interpret=True)
 
@@ -49,7 +49,7 @@ def test_selections(kernel, rows, small):
 
 def test_scatters_to_more_destinations_than_the_longest_panel_of_int32():
     run = functools.partial(
-        scatter_accumulate.ordered_kernel, reduction=reductions.ADD, launch=LAUNCH
+        scatter_accumulate_ordered.ordered_kernel, reduction=reductions.ADD, launch=LAUNCH
     )
     shapes = [((1, 2**30 + 1, 1), jnp.float32), ((1, 5, 1), jnp.int32), ((1, 5, 1), jnp.float32)]
     assert launches(run, *shapes)

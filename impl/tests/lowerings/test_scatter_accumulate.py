@@ -14,6 +14,7 @@ from impl._lowerings import (
     scatter_accumulate,
     scatter_accumulate_cpu,
     scatter_accumulate_exact,
+    scatter_accumulate_ordered,
 )
 from impl.tests.lowerings._contributions import (
     KINDS,
@@ -29,8 +30,8 @@ SCHEDULED = Launch(interpret=True, seed=1)
 
 PRODUCTS = {
     "cpu": scatter_accumulate_cpu.ordered_cpu,
-    "xla": scatter_accumulate.ordered_xla,
-    "kernel": functools.partial(scatter_accumulate.ordered_kernel, launch=SCHEDULED),
+    "xla": scatter_accumulate_ordered.ordered_xla,
+    "kernel": functools.partial(scatter_accumulate_ordered.ordered_kernel, launch=SCHEDULED),
 }
 SUMS = {
     "cpu": scatter_accumulate_exact.exact_cpu,
@@ -101,7 +102,7 @@ def test_atomics_of_updates_with_several_weights(name):
 def test_rows_of_lanes_are_sorted_by_row():
     """As many keys are sorted as there are indices, not as there are contributions."""
     args = contributions(2, 5, 64, 100, kind="rows")
-    ordered = functools.partial(scatter_accumulate.ordered_xla, reduction=reductions.ADD)
+    ordered = functools.partial(scatter_accumulate_ordered.ordered_xla, reduction=reductions.ADD)
     assert "[200] = sort[" in str(jax.make_jaxpr(ordered)(*map(jnp.asarray, args)))
 
 

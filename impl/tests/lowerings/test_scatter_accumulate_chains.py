@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from impl._core import reductions
-from impl._lowerings import scatter_accumulate, scatter_accumulate_chains
+from impl._lowerings import scatter_accumulate_chains, scatter_accumulate_ordered
 from impl.tests.lowerings._contributions import contributions, in_panel_order
 from impl.tests.support.bits import assert_same_bits
 
@@ -20,9 +20,9 @@ def test_chains_are_found_by_words_and_by_pairs_and_folded_a_few_at_a_time(
     monkeypatch, word, parts, kind
 ):
     monkeypatch.setattr(scatter_accumulate_chains, "_WORD", word)
-    monkeypatch.setattr(scatter_accumulate, "_PARTS", parts)
+    monkeypatch.setattr(scatter_accumulate_ordered, "_PARTS", parts)
     args = contributions(2, 3, 2, 2100, kind=kind)
-    ordered = functools.partial(scatter_accumulate.ordered_xla, reduction=reductions.ADD)
+    ordered = functools.partial(scatter_accumulate_ordered.ordered_xla, reduction=reductions.ADD)
     assert_same_bits(jax.jit(ordered)(*args), in_panel_order(*args, np.add))
 
 
@@ -52,7 +52,7 @@ def test_keys_are_as_narrow_as_they_can_be(n):
 
 def test_no_loop_looks_for_the_bounds_of_chains():
     args = contributions(2, 3, 2, 2100, kind="shared")
-    ordered = functools.partial(scatter_accumulate.ordered_xla, reduction=reductions.MUL)
+    ordered = functools.partial(scatter_accumulate_ordered.ordered_xla, reduction=reductions.MUL)
     program = str(jax.make_jaxpr(ordered)(*map(jnp.asarray, args)))
     assert "searchsorted" not in program
     # The loops fold chains and panels.

@@ -1,4 +1,7 @@
-"""kthvalue, median, nanmedian, mode, topk, sort and argsort."""
+"""kthvalue, median, nanmedian, mode, topk, sort and argsort.
+
+The lowerings of sort have tests in ``test_sort.py``.
+"""
 
 import functools
 import zlib
@@ -10,8 +13,6 @@ import pytest
 from ml_dtypes import bfloat16
 
 import impl
-from impl._kernels.launch import Launch
-from impl._lowerings import sort as sort_lowerings
 from impl.tests.ops._bad_values import BOOLS, COMPLEX, SCALAR, V, ones
 from impl.tests.support.bits import assert_all_same_bits, assert_same_bits
 from impl.tests.support.lowerings import LOWERINGS
@@ -233,42 +234,9 @@ def test_bits(names):
         assert_all_same_bits(got, wants[label], label)
 
 
-def test_the_sort_of_a_cpu_is_the_one_of_other_devices():
-    for dtype in (np.float32, np.int16, np.uint8):
-        keys = jnp.asarray(drawn((3, 200), dtype).view(f"u{np.dtype(dtype).itemsize}"))
-        want = np.argsort(np.asarray(keys), 1, kind="stable").astype(np.int32)
-        for function in (sort_lowerings.stable_argsort, sort_lowerings.packed_argsort):
-            assert_same_bits(jax.jit(function)(keys), want)
-
-
 # Derivatives.
 
 APART = np.random.default_rng(1).permutation(np.arange(24, dtype=np.float32)).reshape(6, 4)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int8", "uint32", "bool"])
-@pytest.mark.parametrize("descending", [False, True])
-def test_a_sort_without_keys_has_the_bits_of_one_with_keys(dtype, descending):
-    rng = np.random.default_rng(3)
-    values = jnp.asarray(rng.integers(-4, 5, (2, 40, 3)), dtype)
-    if jnp.issubdtype(values.dtype, jnp.floating):
-        special = jnp.asarray([np.nan, -np.nan, np.inf, -np.inf, -0.0, 0.0], dtype)
-        values = values.at[:, ::2].set(special[rng.integers(0, 6, (2, 20, 3))])
-    want = sort_lowerings.sort_xla(values, descending=descending)
-    got = sort_lowerings.sort_without_keys(values, descending=descending, launch=Launch())
-    for one, other in zip(got, want, strict=True):
-        assert_same_bits(one, other)
-
-
-def test_a_sort_with_the_mode_off_is_one_operation_on_a_gpu():
-    def lowered(*, mode):
-        with impl.deterministic(mode, profile="complete" if mode else None):
-            traced = jax.jit(lambda x: impl.sort(x, -1)).trace(jnp.ones((40, 30)))
-            return traced.lower(lowering_platforms=("cuda",)).as_text()
-
-    assert lowered(mode=False).count("stablehlo.sort") == 1
-    assert "gather" not in lowered(mode=False)
-    assert "gather" in lowered(mode=True)
 
 
 @every_pick

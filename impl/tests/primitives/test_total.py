@@ -1,5 +1,7 @@
 """The primitive ``total``: sums along an axis in the order of halves."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -47,6 +49,26 @@ def test_bits_of_the_sums_and_of_their_transposes():
         assert_same_bits(out, expected(x))
         assert_same_bits(of_batch, expected(x))
         assert_same_bits(gradient, expected(-x))
+
+
+@pytest.mark.parametrize("level", [1, 3])  # XLA contracts nothing at level 0.
+def test_products_are_rounded_before_they_are_added(level):
+    rng = np.random.default_rng(1)
+    shapes = [(3, count) for count in COUNTS]
+    factors = [rng.uniform(-1, 1, (2, *shape)).astype(np.float32) for shape in shapes]
+    others = [rng.uniform(-1, 1, (2, *shape)).astype(np.float32) for shape in shapes]
+
+    @functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": level})
+    def run(factors, others):
+        results = []
+        for (a, b), (c, d) in zip(factors, others, strict=True):
+            out, pullback = jax.vjp(lambda x: total(x, decision=decision()), a * b)
+            results.append((out, *pullback(c * d)))
+        return results
+
+    for (a, b), (c, d), (out, gradient) in zip(factors, others, run(factors, others), strict=True):
+        assert_same_bits(out, expected(a * b))
+        assert_same_bits(gradient, expected(c * d))
 
 
 def test_the_mode_off_takes_a_reduction_of_xla():

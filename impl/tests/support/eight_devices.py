@@ -30,6 +30,6 @@ def run(*files, level=None, marks=""):
         cwd=Path(impl.__file__).parents[1],
         env={**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags.strip()},
         text=True,
-        timeout=300,
+        timeout=600,
     )
     assert process.returncode == 0, process.stdout + process.stderr

@@ -2,22 +2,22 @@
 
 An op is a Python function that checks its arguments, asks for a decision and binds several
 primitives. Outside of ``jit`` each of these steps took time at each call. ``compiled`` keeps one
-``jax.jit`` program for each signature: for the function, the shapes and dtypes of arrays, the other
-arguments, and JAX's trace context, which holds the mode and every other setting that a trace reads.
+function in ``jax.jit`` for each op and each set of arguments that are no arrays. JAX itself tells
+apart shapes, dtypes, shardings, the mode and every other setting that a trace reads.
 
 What depends on values stays outside of the program. A check of values is recorded while the
-program is traced, and runs at each call (``when_known``). An op whose result depends on values in
-another way, and a call that warns, is not compiled (``refuse``): it runs as it is written. So does
-a call whose program raises, so that an error is the one that the op raises.
+program is traced; it comes with the result of the program, and runs at each call (``when_known``).
+An op whose result depends on values in another way, and a call that warns, is not compiled
+(``refuse``): it runs as it is written. So does a call whose program raises, so that an error is the
+one that the op raises.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from types import EllipsisType
 from typing import Any, ParamSpec, TypeVar
@@ -32,12 +32,18 @@ Result = TypeVar("Result")
 
 #: A check of the values of arrays; it raises if one is wrong.
 Check = Callable[..., None]
+#: A faster test of an array as it was given; where it returns False, the check decides.
+Test = Callable[[Any], bool]
+#: Returns the test of arrays like a traced one; None if no test is faster.
+MakesTest = Callable[[Any], Test | None]
+#: All checks of a program, as one function of its operands.
+Checks = Callable[[Sequence[Any]], None]
 
-#: The signatures that are kept. The one that was used longest ago goes first.
-SIGNATURES = 2048
-#: The signatures of one op that differ in their numbers, flags and names alone. A call in a loop
-#: whose argument differs in each step would compile a program for each; beyond this many, it runs
-#: as it is written.
+#: The most functions that are kept. The one that was used longest ago goes first.
+FUNCTIONS = 2048
+#: The calls of one op, with arrays of the same types, that differ in their numbers, flags and names
+#: alone. A call in a loop whose argument differs in each step would compile a program for each;
+#: beyond this many, it runs as it is written.
 VARIANTS = 64
 
 _PLAIN = frozenset({int, bool, str, type(None), EllipsisType})
@@ -55,9 +61,9 @@ class _Trace:
 
     def __init__(self, operands: tuple[Any, ...]) -> None:
         self._operands = operands
-        self.checks: list[tuple[Check, tuple[int, ...]]] = []
+        self._checks: list[Checks] = []
 
-    def defer(self, check: Check, values: tuple[Any, ...]) -> None:
+    def defer(self, check: Check, values: tuple[Any, ...], faster: MakesTest | None) -> None:
         """Records a check of operands, for each call.
 
         Raises:
@@ -69,7 +75,41 @@ class _Trace:
             if not found:
                 raise _Refused
             positions.append(found[0])
-        self.checks.append((check, tuple(positions)))
+        test = None if faster is None else faster(values[0])
+        self._checks.append(_check_of_operands(check, tuple(positions), test))
+
+    def checks(self) -> Checks | None:
+        """Returns all recorded checks as one function; None if there are none."""
+        if len(self._checks) <= 1:
+            return self._checks[0] if self._checks else None
+        checks = tuple(self._checks)
+
+        def run(operands: Sequence[Any]) -> None:
+            for check in checks:
+                check(operands)
+
+        return run
+
+
+def _check_of_operands(check: Check, positions: tuple[int, ...], test: Test | None) -> Checks:
+    """Returns a check of the values at some positions among the operands of a program."""
+
+    def run(operands: Sequence[Any]) -> None:
+        try:
+            values = [np.asarray(operands[position]) for position in positions]
+        except RuntimeError:  # Parts of the array are in another process.
+            return
+        check(*values)
+
+    if test is None:
+        return run
+    first = positions[0]
+
+    def run_if_it_may_raise(operands: Sequence[Any]) -> None:
+        if not test(operands[first]):
+            run(operands)
+
+    return run_if_it_may_raise
 
 
 class _Thread(threading.local):
@@ -117,7 +157,7 @@ def compiled(
         for value in args:
             kind = type(value)
             if kind is _array_type:
-                key += (value.shape, value.dtype)
+                key.append(kind)
                 leaves.append(value)
             elif kind in _PLAIN:
                 key += (kind, value)
@@ -129,23 +169,23 @@ def compiled(
                 return function(*args, **kwargs)
         if setting is not None:
             key += ("", setting())
-        program = _program(function, jax_internals.trace_context(), tuple(key))
-        if program.refused:
+        program = _program(function, tuple(key))
+        if program.refused and program.refuses(leaves):
             return function(*args, **kwargs)
         try:
-            out = program.run(*leaves)
+            result = program.run(*leaves)
         except Exception:  # noqa: BLE001, S110  # The function itself raises what it should raise.
             pass
         else:
-            if program.checks:
-                program.check(leaves)
-            return out
-        return program.instead(args, kwargs)
+            if result.checks is not None:
+                result.checks(leaves)
+            return result.out
+        return program.instead(leaves, args, kwargs)
 
     return call
 
 
-def when_known(check: Check, *values: Any) -> None:
+def when_known(check: Check, *values: Any, faster: MakesTest | None = None) -> None:
     """Calls a check with the values of arrays, as NumPy arrays, if they are known.
 
     In an eager call they are: the check then runs at each call. Under ``jit`` they are not.
@@ -153,9 +193,11 @@ def when_known(check: Check, *values: Any) -> None:
     Args:
         check: The check; it raises if a value is wrong. It may keep no array.
         *values: The arrays.
+        faster: Makes a test of arrays like the first. In an eager call, the check is not called if
+            the test returns True for that array, as it was given.
     """
     if _thread.trace is not None and any(isinstance(v, jax.core.Tracer) for v in values):
-        _thread.trace.defer(check, values)
+        _thread.trace.defer(check, values, faster)
     elif all(map(is_known, values)):
         check(*map(np.asarray, values))
 
@@ -174,20 +216,38 @@ def is_known(value: Any) -> bool:
     return not isinstance(value, jax.core.Tracer) and getattr(value, "is_fully_addressable", True)
 
 
-class _Program:
-    """The program of one signature.
+class _Result:
+    """What a program returns. JAX keeps the checks with the program that they belong to.
 
     Attributes:
-        run: The compiled function of the arrays alone.
-        checks: The checks of values that each call makes, and the positions of their arrays.
-        refused: Whether the op runs as it is written.
+        out: The result of the op.
+        checks: The checks of values that each call makes; None if there are none.
+    """
+
+    __slots__ = ("checks", "out")
+
+    def __init__(self, checks: Checks | None, children: tuple[Any]) -> None:
+        self.checks = checks
+        (self.out,) = children
+
+
+jax.tree_util.register_pytree_node(
+    _Result, lambda result: ((result.out,), result.checks), _Result
+)
+
+
+class _Program:
+    """The programs of an op for one set of arguments that are no arrays.
+
+    Attributes:
+        run: The function of the arrays alone, in ``jax.jit``. It returns a ``_Result``.
+        refused: The signatures for which the op runs as it is written.
     """
 
     def __init__(self, function: Callable[..., Any], key: tuple[Any, ...]) -> None:
         self._function = function
         self._key = key
-        self.checks: list[tuple[Check, tuple[int, ...]]] = []
-        self.refused = False
+        self.refused: set[Any] = set()
 
         def run(*leaves: Any) -> Any:
             return self._traced(leaves)
@@ -195,53 +255,56 @@ class _Program:
         run.__name__ = run.__qualname__ = function.__name__
         self.run = jax.jit(run)
 
-    def _traced(self, leaves: tuple[Any, ...]) -> Any:
+    def _traced(self, leaves: tuple[Any, ...]) -> _Result:
         if not all(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
             raise _Refused  # under jax.disable_jit
+        variants = _variants(self._function, tuple(map(jax.typeof, leaves)))
+        if self._key not in variants and len(variants) >= VARIANTS:
+            raise _Refused
         args, kwargs = _arguments(self._key, iter(leaves))
         outer, _thread.trace = _thread.trace, _Trace(leaves)
         try:
             out = self._function(*args, **kwargs)
-            self.checks = _thread.trace.checks
+            checks = _thread.trace.checks()
         finally:
             _thread.trace = outer
-        return out
+        variants.add(self._key)
+        return _Result(checks, (out,))
 
-    def check(self, leaves: list[Any]) -> None:
-        """Runs the checks of a call, on the arrays that this process can read."""
-        for check, positions in self.checks:
-            try:
-                values = [np.asarray(leaves[position]) for position in positions]
-            except RuntimeError:  # Parts of the array are in another process.
-                continue
-            check(*values)
+    def refuses(self, leaves: list[Any]) -> bool:
+        """Returns whether the op runs as it is written for these arrays."""
+        return _signature(leaves) in self.refused
 
-    def instead(self, args: Any, kwargs: Any) -> Any:
+    def instead(self, leaves: list[Any], args: Any, kwargs: Any) -> Any:
         """Runs the function as it is written, after the program raised."""
         out = self._function(*args, **kwargs)
-        self.refused = True
+        if len(self.refused) >= FUNCTIONS:
+            self.refused.clear()
+        self.refused.add(_signature(leaves))
         return out
 
 
-@functools.lru_cache(maxsize=SIGNATURES)
-def _program(function: Callable[..., Any], context: Any, key: tuple[Any, ...]) -> _Program:
-    """Returns the program of a signature; ``context`` is a part of it."""
-    program = _Program(function, key)
-    arrays = tuple(part for part in key if isinstance(part, tuple))
-    program.refused = next(_counter((function, context, arrays))) >= VARIANTS
-    return program
+def _signature(leaves: list[Any]) -> Any:
+    """Returns what JAX's trace of a program of these arrays depends on, as a hashable value."""
+    return jax_internals.trace_context(), tuple((leaf.shape, leaf.dtype) for leaf in leaves)
 
 
-@functools.lru_cache(maxsize=SIGNATURES)
-def _counter(_: Any) -> Iterator[int]:
-    """Returns the counter of what signatures with the same function and shapes have in common."""
-    return itertools.count()
+@functools.lru_cache(maxsize=FUNCTIONS)
+def _program(function: Callable[..., Any], key: tuple[Any, ...]) -> _Program:
+    """Returns the programs of an op for the arguments that a key stands for."""
+    return _Program(function, key)
+
+
+@functools.lru_cache(maxsize=FUNCTIONS)
+def _variants(_: Callable[..., Any], __: tuple[Any, ...]) -> set[tuple[Any, ...]]:
+    """Returns the keys with which an op was compiled for arrays of these types."""
+    return set()
 
 
 def clear() -> None:
     """Forgets all programs."""
     _program.cache_clear()
-    _counter.cache_clear()
+    _variants.cache_clear()
 
 
 def _add(value: Any, key: list[Any], leaves: list[Any]) -> bool:
@@ -251,7 +314,7 @@ def _add(value: Any, key: list[Any], leaves: list[Any]) -> bool:
     """
     kind = type(value)
     if kind is _array_type:
-        key += (value.shape, value.dtype)
+        key.append(kind)
         leaves.append(value)
     elif kind in _PLAIN:
         key += (kind, value)
@@ -267,7 +330,7 @@ def _add(value: Any, key: list[Any], leaves: list[Any]) -> bool:
         # JAX narrows other dtypes, and an op may look at what they were.
         if not jax_internals.keeps_dtype(value.dtype):
             return False
-        key += (value.shape, value.dtype)
+        key.append(_array_type)
         leaves.append(value)
     elif isinstance(value, np.dtype | type) and jax_internals.keeps_dtype(value):
         key += (np.dtype, value)
@@ -295,8 +358,7 @@ def _arguments(key: tuple[Any, ...], leaves: Iterator[Any]) -> tuple[list[Any], 
 
 
 def _argument(part: Any, parts: Iterator[Any], leaves: Iterator[Any]) -> Any:
-    if isinstance(part, tuple):
-        next(parts)
+    if part is _array_type:
         return next(leaves)
     if part is slice:
         return slice(*(_argument(next(parts), parts, leaves) for _ in range(3)))

@@ -173,7 +173,7 @@ def test_programs_are_bounded_and_hold_no_array(monkeypatch):
         counted.op(array, n)
     assert counted.runs == 6
     assert len(jax.live_arrays()) <= before
-    assert eager._program.cache_info().maxsize == eager.SIGNATURES
+    assert eager._program.cache_info().maxsize == eager.FUNCTIONS
 
 
 def test_the_setting_of_a_library_is_read_at_each_call(monkeypatch):

@@ -7,7 +7,8 @@ apart shapes, dtypes, shardings, the mode and every other setting that a trace r
 
 What depends on values stays outside of the program. A check of values is recorded while the
 program is traced; it comes with the result of the program, and runs at each call (``when_known``).
-An op whose result depends on values in another way, and a call that warns, is not compiled
+A number that shapes depend on is read at each call, and the op is compiled for each (``ask``). An
+op whose result depends on values in another way, and a call that warns, is not compiled
 (``refuse``): it runs as it is written. So does a call whose program raises, so that an error is the
 one that the op raises.
 """
@@ -17,15 +18,15 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextvars import ContextVar
-from types import EllipsisType
 from typing import Any, ParamSpec, TypeVar
 
 import jax
 import numpy as np
 
-from impl._core import jax_internals
+from impl._core import eager_keys, jax_internals
+from impl._core.eager_keys import ARRAY, PLAIN
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -36,6 +37,8 @@ Check = Callable[..., None]
 Test = Callable[[Any], bool]
 #: Returns the test of arrays like a traced one; None if no test is faster.
 MakesTest = Callable[[Any], Test | None]
+#: Reads from the values of an array, and from nothing else, what a program depends on.
+Read = Callable[[Any], Hashable]
 #: All checks of a program, as one function of its operands.
 Checks = Callable[[Sequence[Any]], None]
 
@@ -46,22 +49,37 @@ FUNCTIONS = 2048
 #: beyond this many, it runs as it is written.
 VARIANTS = 64
 
-_PLAIN = frozenset({int, bool, str, type(None), EllipsisType})
-#: Stands in a key before the structure of a sparse matrix; it is no type of an argument.
-_STRUCTURE = jax.tree_util.PyTreeDef
-_array_type = jax_internals.ARRAY
-
 
 class _Refused(Exception):  # noqa: N818  # It tells the caller, and is no error.
     """The op cannot be compiled for this signature."""
 
 
+class _Asks(Exception):  # noqa: N818  # It tells the caller, and is no error.
+    """The program depends on something that is read from the values of an operand."""
+
+    def __init__(self, read: Read, position: int) -> None:
+        self.question = (read, position)
+
+
 class _Trace:
     """The trace of a program: its operands, and the checks of values that it recorded."""
 
-    def __init__(self, operands: tuple[Any, ...]) -> None:
+    def __init__(self, operands: tuple[Any, ...], answers: tuple[Hashable, ...]) -> None:
         self._operands = operands
+        self._answers = iter(answers)
         self._checks: list[Checks] = []
+
+    def ask(self, read: Read, value: Any) -> Any:
+        """Returns what is read from the values of an operand.
+
+        Raises:
+            _Asks: This trace does not know it.
+            _Refused: The value is no operand.
+        """
+        (position,) = self._positions((value,))
+        for answer in self._answers:
+            return answer
+        raise _Asks(read, position)
 
     def defer(self, check: Check, values: tuple[Any, ...], faster: MakesTest | None) -> None:
         """Records a check of operands, for each call.
@@ -69,14 +87,15 @@ class _Trace:
         Raises:
             _Refused: A value is no operand, but computed from operands.
         """
-        positions = []
-        for value in values:
-            found = [i for i, operand in enumerate(self._operands) if operand is value]
-            if not found:
-                raise _Refused
-            positions.append(found[0])
         test = None if faster is None else faster(values[0])
-        self._checks.append(_check_of_operands(check, tuple(positions), test))
+        self._checks.append(_check_of_operands(check, self._positions(values), test))
+
+    def _positions(self, values: tuple[Any, ...]) -> tuple[int, ...]:
+        """Returns the positions of values among the operands."""
+        operands = {id(operand): i for i, operand in enumerate(self._operands)}
+        if any(id(value) not in operands for value in values):
+            raise _Refused
+        return tuple(operands[id(value)] for value in values)
 
     def checks(self) -> Checks | None:
         """Returns all recorded checks as one function; None if there are none."""
@@ -156,20 +175,22 @@ def compiled(
         leaves: list[Any] = []
         for value in args:
             kind = type(value)
-            if kind is _array_type:
+            if kind is ARRAY:
                 key.append(kind)
                 leaves.append(value)
-            elif kind in _PLAIN:
+            elif kind in PLAIN:
                 key += (kind, value)
-            elif not _add(value, key, leaves):
+            elif not eager_keys.add(value, key, leaves):
                 return function(*args, **kwargs)
         for name, value in kwargs.items():
             key.append(name)
-            if not _add(value, key, leaves):
+            if not eager_keys.add(value, key, leaves):
                 return function(*args, **kwargs)
         if setting is not None:
             key += ("", setting())
         program = _program(function, tuple(key))
+        while program.question is not None:
+            program = program.answered(program.question, leaves)
         if program.refused and program.refuses(leaves):
             return function(*args, **kwargs)
         try:
@@ -180,6 +201,8 @@ def compiled(
             if result.checks is not None:
                 result.checks(leaves)
             return result.out
+        if program.question is not None:  # It was asked just now.
+            return call(*args, **kwargs)
         return program.instead(leaves, args, kwargs)
 
     return call
@@ -200,6 +223,20 @@ def when_known(check: Check, *values: Any, faster: MakesTest | None = None) -> N
         _thread.trace.defer(check, values, faster)
     elif all(map(is_known, values)):
         check(*map(np.asarray, values))
+
+
+def ask(read: Read, value: Any) -> Any:
+    """Returns what is read from the values of an array; None if they are not known.
+
+    In an eager call they are: the op is compiled for each thing that is read.
+
+    Args:
+        read: Reads it, which is hashable, from the values as a NumPy array.
+        value: The array.
+    """
+    if _thread.trace is not None and isinstance(value, jax.core.Tracer):
+        return _thread.trace.ask(read, value)
+    return read(np.asarray(value)) if is_known(value) else None
 
 
 def refuse() -> None:
@@ -231,22 +268,30 @@ class _Result:
         (self.out,) = children
 
 
-jax.tree_util.register_pytree_node(
-    _Result, lambda result: ((result.out,), result.checks), _Result
-)
+jax.tree_util.register_pytree_node(_Result, lambda result: ((result.out,), result.checks), _Result)
 
 
 class _Program:
     """The programs of an op for one set of arguments that are no arrays.
 
+    Args:
+        function: The op.
+        key: The arguments.
+        answers: What the op asked for.
+
     Attributes:
+        question: What the op asks for next, and the position of the array; None if it does not ask.
         run: The function of the arrays alone, in ``jax.jit``. It returns a ``_Result``.
         refused: The signatures for which the op runs as it is written.
     """
 
-    def __init__(self, function: Callable[..., Any], key: tuple[Any, ...]) -> None:
+    def __init__(
+        self, function: Callable[..., Any], key: tuple[Any, ...], answers: tuple[Hashable, ...]
+    ) -> None:
         self._function = function
         self._key = key
+        self._answers = answers
+        self.question: tuple[Read, int] | None = None
         self.refused: set[Any] = set()
 
         def run(*leaves: Any) -> Any:
@@ -259,17 +304,30 @@ class _Program:
         if not all(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
             raise _Refused  # under jax.disable_jit
         variants = _variants(self._function, tuple(map(jax.typeof, leaves)))
-        if self._key not in variants and len(variants) >= VARIANTS:
+        variant = (self._key, self._answers)
+        if variant not in variants and len(variants) >= VARIANTS:
             raise _Refused
-        args, kwargs = _arguments(self._key, iter(leaves))
-        outer, _thread.trace = _thread.trace, _Trace(leaves)
+        args, kwargs = eager_keys.arguments(self._key, iter(leaves))
+        outer, _thread.trace = _thread.trace, _Trace(leaves, self._answers)
         try:
             out = self._function(*args, **kwargs)
             checks = _thread.trace.checks()
+        except _Asks as asks:
+            self.question = asks.question
+            raise
         finally:
             _thread.trace = outer
-        variants.add(self._key)
+        variants.add(variant)
         return _Result(checks, (out,))
+
+    def answered(self, question: tuple[Read, int], leaves: list[Any]) -> _Program:
+        """Returns the programs of the op for the answer to its question."""
+        read, position = question
+        try:
+            answer = read(np.asarray(leaves[position]))
+        except RuntimeError:  # Parts of the array are in another process.
+            answer = None
+        return _program(self._function, self._key, (*self._answers, answer))
 
     def refuses(self, leaves: list[Any]) -> bool:
         """Returns whether the op runs as it is written for these arrays."""
@@ -290,14 +348,16 @@ def _signature(leaves: list[Any]) -> Any:
 
 
 @functools.lru_cache(maxsize=FUNCTIONS)
-def _program(function: Callable[..., Any], key: tuple[Any, ...]) -> _Program:
+def _program(
+    function: Callable[..., Any], key: tuple[Any, ...], answers: tuple[Hashable, ...] = ()
+) -> _Program:
     """Returns the programs of an op for the arguments that a key stands for."""
-    return _Program(function, key)
+    return _Program(function, key, answers)
 
 
 @functools.lru_cache(maxsize=FUNCTIONS)
 def _variants(_: Callable[..., Any], __: tuple[Any, ...]) -> set[tuple[Any, ...]]:
-    """Returns the keys with which an op was compiled for arrays of these types."""
+    """Returns the keys and answers with which an op was compiled for arrays of these types."""
     return set()
 
 
@@ -305,69 +365,3 @@ def clear() -> None:
     """Forgets all programs."""
     _program.cache_clear()
     _variants.cache_clear()
-
-
-def _add(value: Any, key: list[Any], leaves: list[Any]) -> bool:
-    """Adds one argument to the key and its arrays to the leaves; returns whether that is possible.
-
-    Equal keys stand for equal calls: a number comes with its type, and a float with all its bits.
-    """
-    kind = type(value)
-    if kind is _array_type:
-        key.append(kind)
-        leaves.append(value)
-    elif kind in _PLAIN:
-        key += (kind, value)
-    elif kind is float:
-        key += (float, value.hex())
-    elif kind is tuple or kind is list:
-        key += (kind, len(value))
-        return all(_add(item, key, leaves) for item in value)
-    elif kind is slice:
-        key.append(slice)
-        return all(_add(item, key, leaves) for item in (value.start, value.stop, value.step))
-    elif kind is np.ndarray:
-        # JAX narrows other dtypes, and an op may look at what they were.
-        if not jax_internals.keeps_dtype(value.dtype):
-            return False
-        key.append(_array_type)
-        leaves.append(value)
-    elif isinstance(value, np.dtype | type) and jax_internals.keeps_dtype(value):
-        key += (np.dtype, value)
-    elif kind.__module__.startswith("jax.experimental.sparse"):
-        parts, structure = jax.tree.flatten(value)
-        key += (_STRUCTURE, (structure, len(parts)))
-        return all(_add(part, key, leaves) for part in parts)
-    else:
-        return False
-    return True
-
-
-def _arguments(key: tuple[Any, ...], leaves: Iterator[Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Returns the arguments of a call from its key and its arrays."""
-    args, kwargs = [], {}
-    parts = iter(key)
-    for part in parts:
-        if not isinstance(part, str):
-            args.append(_argument(part, parts, leaves))
-        elif part:
-            kwargs[part] = _argument(next(parts), parts, leaves)
-        else:
-            next(parts)
-    return args, kwargs
-
-
-def _argument(part: Any, parts: Iterator[Any], leaves: Iterator[Any]) -> Any:
-    if part is _array_type:
-        return next(leaves)
-    if part is slice:
-        return slice(*(_argument(next(parts), parts, leaves) for _ in range(3)))
-    value = next(parts)
-    if part is _STRUCTURE:
-        structure, count = value
-        return structure.unflatten(_argument(next(parts), parts, leaves) for _ in range(count))
-    if part is float:
-        return float.fromhex(value)
-    if part is tuple or part is list:
-        return part([_argument(next(parts), parts, leaves) for _ in range(value)])
-    return value

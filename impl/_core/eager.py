@@ -154,7 +154,7 @@ def as_written() -> Iterator[None]:
 def compiled(
     function: Callable[Parameters, Result],
     *,
-    setting: Callable[[], str] | None = None,
+    setting: Callable[[], Hashable] | None = None,
 ) -> Callable[Parameters, Result]:
     """Returns an op that compiles its calls outside of any trace, and keeps the programs.
 
@@ -191,13 +191,13 @@ def compiled(
         program = _program(function, tuple(key))
         while program.question is not None:
             program = program.answered(program.question, leaves)
-        if program.refused and program.refuses(leaves):
-            return function(*args, **kwargs)
         try:
             result = program.run(*leaves)
         except Exception:  # noqa: BLE001, S110  # The function itself raises what it should raise.
             pass
         else:
+            if result.checks is _run_as_written:
+                return function(*args, **kwargs)
             if result.checks is not None:
                 result.checks(leaves)
             return result.out
@@ -268,6 +268,10 @@ class _Result:
         (self.out,) = children
 
 
+def _run_as_written(_: Sequence[Any]) -> None:
+    """Stands, among the results of a program, for the checks of an op that is not compiled."""
+
+
 jax.tree_util.register_pytree_node(_Result, lambda result: ((result.out,), result.checks), _Result)
 
 
@@ -282,7 +286,6 @@ class _Program:
     Attributes:
         question: What the op asks for next, and the position of the array; None if it does not ask.
         run: The function of the arrays alone, in ``jax.jit``. It returns a ``_Result``.
-        refused: The signatures for which the op runs as it is written.
     """
 
     def __init__(
@@ -292,7 +295,7 @@ class _Program:
         self._key = key
         self._answers = answers
         self.question: tuple[Read, int] | None = None
-        self.refused: set[Any] = set()
+        self._refused: set[Any] = set()
 
         def run(*leaves: Any) -> Any:
             return self._traced(leaves)
@@ -303,6 +306,8 @@ class _Program:
     def _traced(self, leaves: tuple[Any, ...]) -> _Result:
         if not all(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
             raise _Refused  # under jax.disable_jit
+        if _signature(leaves) in self._refused:
+            return _Result(_run_as_written, (None,))  # A program, which JAX finds the next time.
         variants = _variants(self._function, tuple(map(jax.typeof, leaves)))
         variant = (self._key, self._answers)
         if variant not in variants and len(variants) >= VARIANTS:
@@ -329,20 +334,16 @@ class _Program:
             answer = None
         return _program(self._function, self._key, (*self._answers, answer))
 
-    def refuses(self, leaves: list[Any]) -> bool:
-        """Returns whether the op runs as it is written for these arrays."""
-        return _signature(leaves) in self.refused
-
     def instead(self, leaves: list[Any], args: Any, kwargs: Any) -> Any:
         """Runs the function as it is written, after the program raised."""
         out = self._function(*args, **kwargs)
-        if len(self.refused) >= FUNCTIONS:
-            self.refused.clear()
-        self.refused.add(_signature(leaves))
+        if len(self._refused) >= FUNCTIONS:
+            self._refused.clear()
+        self._refused.add(_signature(leaves))
         return out
 
 
-def _signature(leaves: list[Any]) -> Any:
+def _signature(leaves: Sequence[Any]) -> Any:
     """Returns what JAX's trace of a program of these arrays depends on, as a hashable value."""
     return jax_internals.trace_context(), tuple((leaf.shape, leaf.dtype) for leaf in leaves)
 

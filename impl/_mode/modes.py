@@ -9,6 +9,7 @@ Source: PyTorch's ``torch.use_deterministic_algorithms`` and ``torch.set_determi
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Literal, TypeAlias, TypeVar, get_args
 
@@ -239,16 +240,28 @@ def _checked(
             f"{function}(): argument 'warn_only' must be bool, not {type(warn_only).__name__}"
         )
     profiles = tuple(spec.load().profiles)
-    found = Mode(
-        mode,
-        warn_only,
-        _one_of(function, "profile", profile, profiles, "the spec has") or before.profile,
-        _one_of(function, "guarantee", guarantee, GUARANTEES, "allowed:") or before.guarantee,
+    found = _only(
+        Mode(
+            mode,
+            warn_only,
+            _one_of(function, "profile", profile, profiles, "the spec has") or before.profile,
+            _one_of(function, "guarantee", guarantee, GUARANTEES, "allowed:") or before.guarantee,
+        )
     )
     if found.portable:
         for callback in _when_portable:
             callback()
     return found
+
+
+@functools.cache
+def _only(mode: Mode) -> Mode:
+    """Returns one object for all equal modes.
+
+    JAX compares the mode of each call of a jitted function with that of its programs. For one
+    object it calls no Python.
+    """
+    return mode
 
 
 def _one_of(

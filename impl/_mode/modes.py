@@ -8,10 +8,8 @@ Source: PyTorch's ``torch.use_deterministic_algorithms`` and ``torch.set_determi
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 from collections.abc import Callable
-from typing import Literal, TypeAlias, TypeVar, get_args
+from typing import Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import jax
 
@@ -26,9 +24,11 @@ GUARANTEES: tuple[Guarantee, ...] = get_args(Guarantee)
 Name = TypeVar("Name", bound=str)
 
 
-@dataclasses.dataclass(frozen=True)
-class Mode:
+class Mode(NamedTuple):
     """The state that ``use_deterministic_algorithms`` sets.
+
+    At each call of a jitted function, JAX compares the mode with those of its programs. That of two
+    tuples calls no Python.
 
     Attributes:
         enabled: Whether the mode is on.
@@ -39,7 +39,7 @@ class Mode:
 
     enabled: bool = False
     warn_only: bool = False
-    profile: str = dataclasses.field(default_factory=spec.default_profile)
+    profile: str = spec.default_profile()
     guarantee: Guarantee = "run_to_run"
 
     @property
@@ -240,28 +240,16 @@ def _checked(
             f"{function}(): argument 'warn_only' must be bool, not {type(warn_only).__name__}"
         )
     profiles = tuple(spec.load().profiles)
-    found = _only(
-        Mode(
-            mode,
-            warn_only,
-            _one_of(function, "profile", profile, profiles, "the spec has") or before.profile,
-            _one_of(function, "guarantee", guarantee, GUARANTEES, "allowed:") or before.guarantee,
-        )
+    found = Mode(
+        mode,
+        warn_only,
+        _one_of(function, "profile", profile, profiles, "the spec has") or before.profile,
+        _one_of(function, "guarantee", guarantee, GUARANTEES, "allowed:") or before.guarantee,
     )
     if found.portable:
         for callback in _when_portable:
             callback()
     return found
-
-
-@functools.cache
-def _only(mode: Mode) -> Mode:
-    """Returns one object for all equal modes.
-
-    JAX compares the mode of each call of a jitted function with that of its programs. For one
-    object it calls no Python.
-    """
-    return mode
 
 
 def _one_of(

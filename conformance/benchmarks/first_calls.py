@@ -57,10 +57,11 @@ def python_calls(call: Call) -> int:
     with impl.deterministic(profile="complete"):
         lower()  # Modules are imported now, and decisions are made.
         jax.clear_caches()
-        return _calls_in(lower)
+        return calls_in(lower)
 
 
-def _calls_in(function: Callable[[], None]) -> int:
+def calls_in(function: Callable[[], object]) -> int:
+    """Returns how often Python calls a function while one runs."""
     number, collects = 0, gc.isenabled()
 
     def count(_: object, event: str, __: object) -> None:

@@ -6,6 +6,7 @@ allowed and what was given.
 
 from __future__ import annotations
 
+import functools
 import numbers
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -16,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 import spec
-from impl._core import eager, symbolic_sizes
+from impl._core import eager, few_integers, symbolic_sizes
 
 #: Up to so many numbers, Python finds the least and the greatest faster than NumPy.
 _FEW = 128
@@ -227,7 +228,8 @@ def index_range(
             f"{list(position)} of argument '{name}'; {allowed}"
         )
 
-    eager.when_known(check, index)
+    test = functools.partial(few_integers.range_test, low, size)
+    eager.when_known(check, index, faster=test)
 
 
 def within(values: npt.NDArray[Any], low: int, end: int) -> bool:

@@ -8,9 +8,8 @@ Source: PyTorch's ``torch.use_deterministic_algorithms`` and ``torch.set_determi
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from typing import Literal, TypeAlias, TypeVar, get_args
+from typing import Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import jax
 
@@ -25,9 +24,11 @@ GUARANTEES: tuple[Guarantee, ...] = get_args(Guarantee)
 Name = TypeVar("Name", bound=str)
 
 
-@dataclasses.dataclass(frozen=True)
-class Mode:
+class Mode(NamedTuple):
     """The state that ``use_deterministic_algorithms`` sets.
+
+    At each call of a jitted function, JAX compares the mode with those of its programs. That of two
+    tuples calls no Python.
 
     Attributes:
         enabled: Whether the mode is on.
@@ -38,7 +39,7 @@ class Mode:
 
     enabled: bool = False
     warn_only: bool = False
-    profile: str = dataclasses.field(default_factory=spec.default_profile)
+    profile: str = spec.default_profile()
     guarantee: Guarantee = "run_to_run"
 
     @property

@@ -143,7 +143,7 @@ class Recorder:
             return
         mode = own_mode = modes.current()
         if not programs.are_enabled():
-            mode = dataclasses.replace(mode, enabled=False)
+            mode = mode._replace(enabled=False)
         program = Program(lowered, _source.caller(), own_mode, mode)
         with self._lock:
             self.programs.append(program)

@@ -162,8 +162,13 @@ def is_plain_call() -> bool:
 
     ``jax_debug_nans`` looks at each result that is computed outside of a program.
     """
-    settings: Any = jax.config
-    return core.trace_state_clean() and not (settings.jax_debug_nans or settings.jax_debug_infs)
+    # What core.trace_state_clean reads, without its four Python calls: an eager call asks this.
+    trace = core.trace_state_strong_ref.value
+    return (
+        (trace is core.eval_trace or trace is None)
+        and core.axis_env_state.value is core.top_axis_env
+        and not (config.debug_nans.value or config.debug_infs.value)
+    )
 
 
 #: Returns every setting that JAX's traces depend on, user contexts included, as a hashable value.

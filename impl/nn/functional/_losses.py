@@ -5,6 +5,7 @@ It checks arguments, reads the value of the class of each element, and adds the 
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from typing import Any
@@ -13,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core import arguments, eager
+from impl._core import arguments, eager, few_integers
 from impl._core.lax_functions import where
 from impl._core.numerics import convert, fence
 from impl._mode.decide import Decision
@@ -174,7 +175,8 @@ def _check_range(function: str, target: Any, classes: int, ignore_index: int) ->
                 f"{ignore_index}"
             )
 
-    eager.when_known(check, target)
+    test = functools.partial(few_integers.range_test, 0, classes)
+    eager.when_known(check, target, faster=test)
 
 
 @jax.custom_jvp

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core import arguments, eager
+from impl._core import arguments, eager, few_integers
 from impl._core.arguments import Array
 from impl._core.axes import within
 from impl._core.numerics import accumulator, convert
@@ -23,6 +23,8 @@ from impl.nn.functional import _ctc, _losses
 
 _NAME = "ctc_loss"
 _OP = f"nn.functional.{_NAME}"
+#: The greatest length of a target.
+_MOST = np.iinfo(np.int32).max
 
 
 @eager.compiled
@@ -92,9 +94,11 @@ def ctc_loss(
             f"{_NAME}(): blank must be in label range, 0 to {classes - 1}, but got {blank}"
         )
     arguments.flag(_NAME, "zero_infinity", zero_infinity)
-    of_inputs = _lengths("input_lengths", input_lengths, n, times)
-    of_targets = _lengths("target_lengths", target_lengths, n, np.iinfo(np.int32).max)
-    longest = _longest(targets, of_targets, times=times, n=n, classes=classes)
+    of_inputs, _ = _lengths("input_lengths", input_lengths, n, times)
+    of_targets, extent = _lengths("target_lengths", target_lengths, n, _MOST, targets)
+    longest = _longest(
+        targets, of_targets, target_lengths, extent, times=times, n=n, classes=classes
+    )
     pullback = decide(_OP, "backward", **arguments.facts(log_probs))
     rules = _ctc.Rules(blank, zero_infinity, pullback)
     labels = arguments.array(_NAME, "targets", targets)
@@ -102,8 +106,7 @@ def ctc_loss(
     return loss.reshape(()) if reduction == "none" and log_probs.ndim == 2 else loss
 
 
-# A call whose lengths are known is not compiled as a whole, since its shapes depend on them. Each
-# call would compile the recursion anew.
+# Where the op runs as it is written, each call would compile the recursion anew.
 @functools.partial(jax.jit, static_argnums=(4, 5, 6), inline=True)
 def _reduced(
     log_probs: jax.Array,
@@ -125,10 +128,26 @@ def _reduced(
     return convert(loss, log_probs.dtype)
 
 
-def _lengths(name: str, value: Any, n: int, most: int) -> jax.Array | np.ndarray[Any, Any]:
-    """Returns lengths as int32, with -1 for those out of range.
+class _Extent(NamedTuple):
+    """What checks and shapes depend on, of the lengths of targets one after another."""
 
-    The result is a NumPy array if the values are known.
+    negative: bool
+    greatest: int
+    total: int
+
+
+def _extent(lengths: np.ndarray[Any, Any]) -> _Extent:
+    numbers = lengths.ravel().tolist()
+    return _Extent(min(numbers, default=0) < 0, max(numbers, default=0), sum(numbers))
+
+
+def _lengths(
+    name: str, value: Any, n: int, most: int, targets: Any = None
+) -> tuple[jax.Array | np.ndarray[Any, Any], _Extent | None]:
+    """Returns lengths as int32, with -1 for those out of range, and their extent.
+
+    The lengths are a NumPy array if the values are known. The extent is None if they are not, or
+    if nothing depends on it: if ``targets`` are not one after another.
     """
     if isinstance(value, Sequence) and not isinstance(value, str):
         ints = [arguments.integer(_NAME, f"{name}[{i}]", item) for i, item in enumerate(value)]
@@ -140,26 +159,53 @@ def _lengths(name: str, value: Any, n: int, most: int) -> jax.Array | np.ndarray
         raise RuntimeError(
             f"{_NAME}(): {name} must be of size batch_size, {n}, but got {array.size}"
         )
-    known = arguments.known(value)
+    extent = eager.ask(_extent, value) if getattr(targets, "ndim", 0) == 1 else None
+    if extent is None:
+        test = functools.partial(few_integers.range_test, 0, most + 1)
+        eager.when_known(functools.partial(_check_lengths, name, most), value, faster=test)
+    elif extent.negative or extent.greatest > most:
+        eager.refuse()
+        _check_lengths(name, most, np.asarray(value))
+    known = arguments.if_known(value)
     if known is not None:
-        known = known.reshape(n)
-        wrong = (known < 0) | (known > most)
-        if np.any(wrong):
-            position = int(np.argmax(wrong))
-            rule = f"at most {most}" if known[position] >= 0 else "at least 0"
-            raise RuntimeError(
-                f"{_NAME}(): Expected {name} to have value {rule}, but got value {known[position]} "
-                f"at position {position}"
-            )
-        return known.astype(np.int32)
+        return known.reshape(n).astype(np.int32), extent
     wide = array.reshape(n).astype(jnp.promote_types(array.dtype, jnp.int32))
-    return jnp.where((wide >= 0) & (wide <= most), wide.astype(jnp.int32), -1)
+    return jnp.where((wide >= 0) & (wide <= most), wide.astype(jnp.int32), -1), extent
+
+
+def _check_lengths(name: str, most: int, values: np.ndarray[Any, Any]) -> None:
+    if arguments.within(values, 0, most + 1):
+        return
+    lengths = values.reshape(-1)
+    position = int(np.argmax((lengths < 0) | (lengths > most)))
+    rule = f"at most {most}" if lengths[position] >= 0 else "at least 0"
+    raise RuntimeError(
+        f"{_NAME}(): Expected {name} to have value {rule}, but got value {lengths[position]} "
+        f"at position {position}"
+    )
 
 
 def _longest(
-    targets: Any, lengths: jax.Array | np.ndarray[Any, Any], *, times: int, n: int, classes: int
+    targets: Any,
+    lengths: jax.Array | np.ndarray[Any, Any],
+    given: Any,
+    extent: _Extent | None,
+    *,
+    times: int,
+    n: int,
+    classes: int,
 ) -> int:
-    """Checks targets, and returns how many labels of a target are read."""
+    """Checks targets, and returns how many labels of a target are read.
+
+    Args:
+        targets: The targets.
+        lengths: Their lengths, checked.
+        given: Their lengths, as they were given.
+        extent: That of the lengths, if targets are one after another and values are known.
+        times: The length of the input.
+        n: The number of targets.
+        classes: The number of classes.
+    """
     array = arguments.array(_NAME, "targets", targets)
     if not jnp.issubdtype(array.dtype, jnp.integer):
         raise RuntimeError(f"{_NAME}(): targets must be integral, but got {array.dtype}")
@@ -168,14 +214,23 @@ def _longest(
             f"{_NAME}(): Expected targets of shape [{n}, S], or one after another in 1 dimension, "
             f"but got shape {list(array.shape)}"
         )
-    # If lengths are unknown, one target may have all labels.
-    longest = array.shape[-1]
-    if isinstance(lengths, np.ndarray):
-        _check_fit(array.shape, lengths)
-        _check_labels(targets, lengths, classes)
-        longest = int(lengths.max(initial=0))
-    # A target that is longer than the input has the probability 0.
-    return times if array.ndim == 2 else min(longest, times)
+    test = functools.partial(few_integers.range_test, 0, classes)
+    if array.ndim == 2:
+        of_targets = lengths if isinstance(lengths, np.ndarray) else given
+        eager.when_known(functools.partial(_check_fit, array.shape[1]), of_targets)
+        check = functools.partial(_check_rows, classes)
+        eager.when_known(check, targets, of_targets, faster=test)
+        # A target that is longer than the input has the probability 0.
+        return times
+    if extent is None:  # One target may have all labels.
+        return min(array.shape[0], times)
+    if extent.total != array.shape[0]:
+        raise RuntimeError(
+            f"{_NAME}(): Expected targets to have size {extent.total}, the sum of target_lengths, "
+            f"at dimension 0, but got size {array.shape[0]}"
+        )
+    eager.when_known(functools.partial(_check_labels, classes), targets, faster=test)
+    return min(extent.greatest, times)
 
 
 def _labels(
@@ -203,29 +258,24 @@ def _labels(
     return labels, jnp.where(ends <= targets.shape[0], lengths, -1)
 
 
-def _check_fit(shape: tuple[int, ...], lengths: np.ndarray[Any, Any]) -> None:
-    """Refuses lengths that do not fit targets of this shape."""
-    total, longest = int(lengths.sum(dtype=np.int64)), int(lengths.max(initial=0))
-    if len(shape) == 1 and total != shape[0]:
-        raise RuntimeError(
-            f"{_NAME}(): Expected targets to have size {total}, the sum of target_lengths, at "
-            f"dimension 0, but got size {shape[0]}"
-        )
-    if len(shape) == 2 and longest > shape[1]:
+def _check_fit(most: int, lengths: np.ndarray[Any, Any]) -> None:
+    """Refuses lengths that are greater than rows of targets."""
+    longest = max(lengths.ravel().tolist(), default=0)
+    if longest > most:
         raise RuntimeError(
             f"{_NAME}(): Expected targets to have size at least {longest}, the greatest of "
-            f"target_lengths, at dimension 1, but got size {shape[1]}"
+            f"target_lengths, at dimension 1, but got size {most}"
         )
 
 
-def _check_labels(targets: Any, lengths: np.ndarray[Any, Any], classes: int) -> None:
-    """Refuses labels out of range, if their values are known."""
-    values = arguments.known(targets)
-    if values is None:
-        return
-    wrong = (values < 0) | (values >= classes)
-    if values.ndim == 2:
-        wrong &= np.arange(values.shape[1]) < lengths[:, None]
+def _check_rows(classes: int, values: np.ndarray[Any, Any], lengths: np.ndarray[Any, Any]) -> None:
+    """Refuses labels out of range, in rows of which the first ones are read."""
+    _check_labels(classes, values, np.arange(values.shape[1]) < lengths.reshape(-1, 1))
+
+
+def _check_labels(classes: int, values: np.ndarray[Any, Any], read: Any = True) -> None:
+    """Refuses labels out of range."""
+    wrong = ((values < 0) | (values >= classes)) & read
     if np.any(wrong):
         position = tuple(int(i) for i in np.argwhere(wrong)[0])
         raise IndexError(

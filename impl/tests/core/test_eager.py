@@ -1,5 +1,8 @@
 """Calls outside of any trace: one program for each signature, and what that may not change."""
 
+import contextlib
+import os
+import threading
 import warnings
 
 import jax
@@ -173,10 +176,13 @@ def test_programs_are_bounded_and_hold_no_array(monkeypatch):
         counted.op(array, n)
     assert counted.runs == 6
     assert len(jax.live_arrays()) <= before
-    assert eager._program.cache_info().maxsize == eager.SIGNATURES
+    assert eager._program.cache_info().maxsize == eager.FUNCTIONS
 
 
-def test_the_setting_of_a_library_is_read_at_each_call(monkeypatch):
+@pytest.mark.parametrize("variables", [None, {}])
+def test_the_setting_of_a_library_is_read_at_each_call(monkeypatch, variables):
+    if variables is not None:  # A program may put a dictionary there.
+        monkeypatch.setattr(os, "environ", variables)
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     with impl.deterministic(profile="torch-1.10"), impl.testing.emulate("cuda", lowering="native"):
         for _ in range(2):
@@ -184,6 +190,123 @@ def test_the_setting_of_a_library_is_read_at_each_call(monkeypatch):
         monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG")
         with pytest.raises(RuntimeError, match="row R0137"):
             impl.mm(X, X.T)
+
+
+def test_a_toggled_mode_is_seen_in_every_thread():
+    asked = Counted(lambda x: x * 0 + impl.are_deterministic_algorithms_enabled())
+    wrong = []
+
+    def toggle(first):
+        for step in range(20):
+            enabled = (step + first) % 2 == 0
+            with impl.deterministic(not enabled), impl.deterministic(enabled):
+                inside = asked.op(X)[0, 0].item()
+            if inside != enabled or asked.op(X)[0, 0].item() != 0:
+                wrong.append((first, step))
+
+    threads = [threading.Thread(target=toggle, args=(first,)) for first in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_checks_belong_to_the_types_of_each_call():
+    wide, narrow, index = jnp.arange(5.0), jnp.arange(2.0), jnp.array([0, 4])
+    strided = jax.jit(lambda x: x + 0)(wide)
+    for _ in range(2):
+        for x in (wide, strided, wide.astype(int)):
+            np.testing.assert_array_equal(impl.index_select(x, 0, index), [0, 4])
+        with pytest.raises(IndexError, match="dimension 0 with size 2"):
+            impl.index_select(narrow, 0, index)
+        jax.clear_caches()
+    with jax.enable_x64(True):
+        far = np.array([0, 2**40])
+        with pytest.raises(IndexError, match="index 1099511627776 is out of bounds"):
+            impl.index_select(wide, 0, far)
+        np.testing.assert_array_equal(impl.index_select(wide, 0, far[:1]), [0])
+
+
+@pytest.mark.parametrize("toggled", [False, True])
+def test_a_program_is_that_of_weak_types_and_of_numbers(toggled):
+    weak = jnp.asarray(2.0) * 1.0
+    values = [
+        jnp.asarray(1.5),
+        weak,
+        jnp.float16(1),
+        np.float32(3),
+        np.float64(3),
+        np.int64(1),
+        2.0,
+    ]
+    assert weak.weak_type != jnp.float32(2).weak_type
+    add = Counted(lambda x, y: x + y)
+    context = jax.enable_x64(True) if toggled else contextlib.nullcontext()
+    for _ in range(2):
+        for value in values:
+            half = jnp.ones(2, jnp.float16)
+            assert add.op(half, value).dtype == (half + value).dtype
+            with context if toggled else contextlib.nullcontext():
+                assert add.op(half, value).dtype == (half + value).dtype
+
+
+NO_LABELS = np.zeros(0, np.int32)
+#: Each takes indices of 0, and refuses some of 5.
+OF_INDICES = [
+    lambda index: impl.gather(X, 0, index),
+    lambda index: impl.take(X, index + 2),
+    lambda index: impl.take_along_dim(X[:, :2], index, 0),
+    lambda index: impl.scatter(X, 0, index, X[:, :2]),
+    lambda index: impl.index_select(X, 0, index[1]),
+    lambda index: impl.getitem(X, index),
+    lambda index: impl.nn.functional.embedding(index, X),
+    lambda index: impl.nn.functional.max_unpool1d(X[None, :, :2], index[None], 2),
+    lambda index: impl.nn.functional.nll_loss(X[:, :2], index[1]),
+    lambda index: impl.nn.functional.ctc_loss(X[:, None], index[1:], [2], [1]),
+    lambda index: impl.nn.functional.ctc_loss(X[:, None], index[1], [2], [2]),
+    lambda index: impl.nn.functional.ctc_loss(X[:, None], NO_LABELS, index[1, :1], [0]),
+    lambda index: impl.nn.functional.ctc_loss(X[:, None], NO_LABELS, [2], index[1, :1]),
+]
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("array", [jnp.asarray, np.asarray])
+@pytest.mark.parametrize("call", OF_INDICES)
+@pytest.mark.parametrize("wrong", [5, -9])
+def test_an_index_out_of_range_gives_the_error_of_the_op_as_it_is_written(
+    call, wrong, array, dtype
+):
+    def error(index):
+        with pytest.raises((IndexError, RuntimeError)) as caught:
+            call(index)
+        return repr(caught.value)
+
+    with jax.enable_x64(dtype is np.int64):
+        inside = array(np.zeros((2, 2), dtype))
+        outside = array(np.array([[0, 0], [wrong, 0]], dtype))
+        with eager.as_written():
+            expected = error(outside)
+        assert error(outside) == expected
+        call(inside)
+        assert error(outside) == expected
+
+
+def test_a_number_that_is_asked_for_makes_a_program_each():
+    def body(x, counts):
+        number = eager.ask(lambda values: int(values.sum()), counts)
+        other = eager.ask(lambda values: int(values.min()), counts)
+        return x[: len(x) if number is None else number], other
+
+    counted = Counted(body)
+    for counts, runs in [([1, 1], 3), ([0, 2], 4), ([1, 1], 4), ([2, 2], 6)]:
+        out, least = counted.op(jnp.arange(5.0), jnp.array(counts))
+        assert (out.size, int(least)) == (sum(counts), min(counts))
+        assert counted.runs == runs
+    shapes = jax.eval_shape(lambda *a: body(*a)[0], jnp.arange(5.0), jnp.array([1, 1]))
+    assert shapes.shape == (5,)
+    with eager.as_written():
+        assert counted.op(jnp.arange(5.0), jnp.array([1, 2]))[0].size == 3
 
 
 def test_a_sparse_matrix_is_part_of_the_signature():

@@ -54,7 +54,7 @@ def result(x: jax.Array, w: jax.Array, window: ConvolutionWindow, dot: Dot) -> j
     factors = _flat_weights(w, window)
 
     def block(images: jax.Array) -> jax.Array:
-        padded = _padded(_swapped(images), window)
+        padded = _swapped(_padded(images, window))
 
         def add(total: jax.Array, first: Any, count: int) -> jax.Array:
             columns = _read(padded, window, first, count)
@@ -181,7 +181,7 @@ def weights(x: jax.Array, y: jax.Array, window: ConvolutionWindow, dot: Dot) -> 
 
     def step(total: jax.Array, number: Any) -> tuple[jax.Array, None]:
         images, results = (_taken(part, number * size, size, 0) for part in (x, y))
-        images, left = _padded(_swapped(images), window), _channels_first(results, groups)
+        images, left = _swapped(_padded(images, window)), _channels_first(results, groups)
 
         def put(total: jax.Array, first: Any, count: int) -> jax.Array:
             rows = _read(images, window, first, count)
@@ -218,7 +218,11 @@ def _zeros(shape: tuple[int, ...], a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def _padded(x: jax.Array, window: ConvolutionWindow) -> jax.Array:
-    """Pads the image with zeros as far as windows read."""
+    """Pads the image with zeros as far as windows read.
+
+    Of an image whose axes are in another order, XLA for a CPU would pad each tap anew. So images
+    are padded before their axes are swapped.
+    """
     sides = [
         (p, r - n - p, 0)
         for p, r, n in zip(window.before, window.padded_sizes, window.image, strict=True)

@@ -39,8 +39,6 @@ _AT_ONCE = 4
 #: The most windows that a CPU reads one by one, which makes the program longer, and the taps from
 #: which on that is faster.
 _FEW_WINDOWS, _LONG_WINDOW = 16, 8
-#: The least windows of a row along which XLA for a CPU makes fast code of phases.
-_LONG_ROW = 56
 
 
 def argmax(values: jax.Array, table: WindowTable) -> jax.Array:
@@ -218,12 +216,16 @@ def picks_transpose(
         picked: Shape [lanes, *outputs].
         *indices: Positions along each dimension, as ``windows_maxima.places`` returns them.
         tables: The table of windows of each dimension.
-        along: Computes the transpose along the middle axis; None means ``pick_transpose_xla``.
+        along: Computes the transpose along the middle axis, and takes the size of the axis before
+            as ``before``; None means ``pick_transpose_xla``.
     """
     for axis, (table, index) in enumerate(zip(tables, reversed(indices), strict=True), 1):
         shape = (*picked.shape[:axis], table.inputs, *picked.shape[axis + 1 :])
         three = (three_axes(part, axis) for part in (picked, index))
-        picked = (along or pick_transpose_xla)(*three, table=table).reshape(shape)
+        if along is None:
+            picked = pick_transpose_xla(*three, table=table).reshape(shape)
+        else:
+            picked = along(*three, table=table, before=picked.shape[axis - 1]).reshape(shape)
     return picked
 
 
@@ -318,27 +320,33 @@ def _pick_transpose_by_table(picked: jax.Array, index: jax.Array, table: WindowT
     return fence(convert(out, picked.dtype))
 
 
-def pick_transpose_cpu(picked: jax.Array, index: jax.Array, *, table: WindowTable) -> jax.Array:
-    """Computes the same in loops that are fast on a CPU, with each operand and result in memory."""
+def pick_transpose_cpu(
+    picked: jax.Array, index: jax.Array, *, table: WindowTable, before: int = 1
+) -> jax.Array:
+    """Computes the same in loops that are fast on a CPU, with each operand and result in memory.
+
+    ``before`` is the size of the last axis that was merged into the first.
+    """
     if picked.size == 0:
         return pick_transpose_xla(picked, index, table=table)
     outer, windows, inner = picked.shape
     # Of an array with a last axis of one element a branch would return a copy.
     inners = () if inner == 1 else (inner,)
     steps = phases = None
+    rows: int | None = 1
     if not _from_slices(table):
         steps, phases = windows_even.reads(table), windows_phases.phases(table)
-    if steps is not None and phases is not None:
-        # In long rows it takes longer to copy windows than to read the two over an element.
-        by_phase = inner == 1 and len(steps) == 2 and windows >= _LONG_ROW
-        steps, phases = (None, phases) if by_phase else (steps, None)
+    if steps is not None:
+        # Along the last axis it takes longer to copy windows than to read the two over an element.
+        rows = windows_phases.joined_rows(table, before) if inner == 1 else None
+        steps, phases = (steps, None) if rows is None else (None, phases)
 
     def stage(picked: jax.Array, index: jax.Array) -> jax.Array:
         parts = [part.reshape(outer, windows, *inners) for part in (picked, index)]
         if steps is not None:
             return windows_even.pick_transpose(parts[0], parts[1], table, steps, store_on_cpu)
         if phases is not None:
-            return windows_phases.pick_transpose(parts[0], parts[1], table, phases)
+            return windows_phases.pick_transpose(parts[0], parts[1], table, phases, rows or 1)
         out = pick_transpose_xla(picked, index, table=table)
         return out.reshape(outer, table.inputs, *inners)
 
@@ -347,13 +355,14 @@ def pick_transpose_cpu(picked: jax.Array, index: jax.Array, *, table: WindowTabl
 
 
 def pick_transpose_atomic_kernel(
-    picked: jax.Array, index: jax.Array, *, table: WindowTable, launch: Launch
+    picked: jax.Array, index: jax.Array, *, table: WindowTable, before: int, launch: Launch
 ) -> jax.Array:
     """Computes the transpose of ``pick`` by one pass of atomics.
 
     Where no two windows overlap it calls ``pick_transpose_xla``, which needs no atomics. Where few
     do, that reads and writes less.
     """
+    del before
     shape = (picked.shape[0], table.inputs, picked.shape[2])
     large = max(picked.size, math.prod(shape)) > MAX_ELEMENTS
     few = table.inverse.shape[1] <= FEW_READERS

@@ -158,6 +158,9 @@ def test_the_gradient_of_many_windows(size, windows, kernel):
     [
         (9, 3, 2, 1, 1),  # Two windows over an element, in a short row.
         (120, 3, 2, 1, 1),  # In a long row.
+        (24, 3, 2, 1, 1),  # In short rows that are joined.
+        (28, 4, 2, 1, 1),
+        (60, 2, 1, 1, 1),  # Two windows over each element, and one window more.
         (11, 3, 1, 1, 1),
         (13, 5, 2, 2, 1),
         (14, 7, 4, 3, 1),
@@ -184,7 +187,8 @@ def test_the_gradient_of_evenly_spaced_windows(size, kernel, stride, padding, di
 
 
 def assert_the_transpose_adds_in_order(picked, index, table):
-    for transpose in (windows_picks.pick_transpose_cpu, windows_picks.pick_transpose_xla):
+    on_cpu = functools.partial(windows_picks.pick_transpose_cpu, before=picked.shape[0])
+    for transpose in (on_cpu, windows_picks.pick_transpose_xla):
         got = jax.jit(functools.partial(transpose, table=table))(picked, index)
         assert_same_bits(got, by_the_table(picked, index, table=table))
 

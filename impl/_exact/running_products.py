@@ -14,6 +14,7 @@ import jax
 import numpy as np
 from jax import lax
 
+from impl._core.numerics import fence
 from impl._exact import arithmetic
 from impl._exact.grid import at_least_float32, is_long, without_subnormals
 
@@ -97,7 +98,8 @@ def doubled(combine: Callable[[Pair, Pair], Pair], pair: Pair) -> Pair:
         earlier = _each(lax.slice_in_dim, pair, 0, n - distance)
         later = _each(lax.slice_in_dim, pair, distance, None)
         first = _each(lax.slice_in_dim, pair, 0, distance)
-        pair = _joined(first, combine(earlier, later))
+        # XLA for a CPU would compute a round again in each fusion that reads it.
+        pair = _each(fence, _joined(first, combine(earlier, later)))
         distance *= 2
     return pair
 

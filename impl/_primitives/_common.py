@@ -88,7 +88,7 @@ def new_primitive(
     """Makes a primitive whose static parameter ``decision`` chooses a path on each platform.
 
     The ordered path is partitioned over devices by its free ``axes``; XLA partitions the atomic
-    path. The caller registers rules of differentiation and batching.
+    path, if it is another one. The caller registers rules of differentiation and batching.
 
     Args:
         name: The name in a jaxpr.
@@ -103,6 +103,8 @@ def new_primitive(
     primitive.multiple_results = multiple_results
     primitive.def_impl(functools.partial(xla.apply_primitive, primitive))
     primitive.def_abstract_eval(abstract_eval)
+    # One that only selects has its bits on every path. XLA would lose the signs of zeros.
+    is_one_path = all(path is paths["ordered"] for path in paths.values())
 
     def rule(
         platform: str | None, context: Any, *args: Any, decision: Decision, **params: Any
@@ -123,7 +125,7 @@ def new_primitive(
         is_kernel = "launch" in getattr(chosen, "keywords", ())
         once = _whole if is_kernel else functools.partial(_traces.traced_once, _whole)
         function: Function = once(chosen, op, isolates, **params)
-        is_shared = action.path == "ordered" and path.anywhere is None
+        is_shared = (action.path == "ordered" or is_one_path) and path.anywhere is None
         with _exact_arithmetic(name) if is_exact else contextlib.nullcontext():
             return _partitioning.lower(
                 function,

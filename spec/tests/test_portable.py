@@ -41,6 +41,7 @@ def test_the_class_of_an_equation(primitive, dtypes, answer, name):
 def test_a_refusal_of_a_dtype_names_it():
     assert "complex128" in spec.portability("add", {"complex128", "float32"}).reason
     assert "float32" not in spec.portability("add", {"complex128", "float32"}).reason
+    assert "imaginary" in spec.portability("sin", {"complex64"}).remedy
 
 
 def test_a_primitive_in_two_classes_is_a_problem(root):

@@ -315,6 +315,21 @@ def test_a_program_exported_on_one_device_and_called_on_eight(name):
     assert_all_same_bits([got], [alone()[name]])
 
 
+@pytest.mark.parametrize("spec", [AXES["outer"], AXES["n"]])
+def test_what_has_one_path_has_the_bits_of_one_device_with_the_mode_off(spec):
+    def program(values):
+        highest = gradient(lambda v: impl.cummax(v, 1)[0], values, values)
+        pooled = functional.max_pool1d(jnp.swapaxes(values, 1, 2)[..., :SIZE], 3, 2)
+        return impl.cummax(values, 1), highest, impl.topk(values, 3, 1), pooled
+
+    mapped = jax.jit(program)
+    with impl.deterministic(False):
+        for name in ("values", "minus_zeros"):
+            want = jax.tree.leaves(mapped(getattr(PLAIN, name)))
+            got = jax.tree.leaves(mapped(getattr(sharded(mesh_of(8), spec), name)))
+            assert_all_same_bits(got, want, f"{name} {spec}")
+
+
 def test_with_the_mode_off_nothing_is_gathered():
     with impl.deterministic(False):
         program = jax.jit(OPS["index_add"])

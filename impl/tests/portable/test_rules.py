@@ -79,6 +79,20 @@ def test_other_modes_are_not_affected():
     assert "f64" not in plain
 
 
+def test_a_ragged_product_has_the_bits_of_the_products_of_its_groups(rng):
+    sizes = np.array([3, 0, 8, 5], np.int32)
+    rows, groups = (rng.normal(size=s).astype(np.float32) for s in ((16, 8), (4, 8, 6)))
+    got = jax.jit(lax.ragged_dot)(rows, groups, sizes)
+    parts = zip(np.split(rows, np.cumsum(sizes)[:-1]), groups, strict=True)
+    assert digest(got) == digest(np.concatenate([part @ group for part, group in map(_put, parts)]))
+    gradient = jax.grad(lambda rows: (lax.ragged_dot(rows, groups, sizes) ** 2).sum())
+    assert "ragged" not in text(gradient, rows, platform="cuda")
+
+
+def _put(arrays):
+    return map(jnp.asarray, arrays)
+
+
 REFUSED = {
     "lax.linalg.eigh": (lambda: jnp.linalg.eigvalsh(jnp.eye(3)), "decompose a matrix"),
     "lax.igamma": (lambda: lax.igamma(jnp.ones(3), jnp.ones(3)), "other approximations"),

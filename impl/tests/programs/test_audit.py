@@ -365,3 +365,17 @@ def test_a_function_that_jax_writes_as_one_equation_with_more_operands_than_its_
         return jnp.setxor1d(x, x[:3], size=9), jnp.intersect1d(x, x[:3], size=3)
 
     assert impl.audit(program, device="cpu")(X).ok
+
+
+def test_what_jax_writes_for_gradients_and_for_sizes_has_a_row():
+    def body(carry, value):
+        return jax.lax.cond(value > 0, lambda: jnp.sin(carry) + value, lambda: carry * value), carry
+
+    def of_condition(values):
+        return jax.grad(lambda v: lax.scan(body, v[0], v)[1].sum())(values)
+
+    (size,) = jax.export.symbolic_shape("n")
+    values = jax.ShapeDtypeStruct((size,), "float32")
+    with impl.deterministic():
+        assert impl.audit(of_condition)(jnp.ones(3)).ok
+        assert impl.audit(lambda x: x * x.shape[0])(values).ok

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from impl._core.lax_functions import where
-from impl._core.numerics import accumulator, convert
+from impl._core.numerics import FENCES_HOLD, accumulator, convert
 from impl._core.window_table import WindowTable
 
 #: The most phases, and the most slices of windows, which make the program longer.
@@ -68,6 +68,9 @@ def joined_rows(table: WindowTable, before: int) -> int | None:
     long = 1 if table.outputs >= _LONG_ROW else None
     blocks, even = table.inputs // len(of_phases), table.even
     if len(of_phases) > _JOINED_STEP or table.outputs != blocks or not isinstance(before, int):
+        return long
+    # Before jax 0.11 XLA is slower with joined rows where each element may have two windows.
+    if not FENCES_HOLD and sum(map(len, of_phases)) > len(of_phases) + 1:
         return long
     # An element also looks for its position in a window of the next row, which must not have it.
     if even is None or (even.taps - 1) * even.spacing >= table.inputs:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import jax
@@ -26,8 +26,6 @@ Result = TypeVar("Result")
 #: A left operand, dense or sparse.
 Left: TypeAlias = "Array | Sparse"
 _VARIABLE = "CUBLAS_WORKSPACE_CONFIG"
-#: The name as the operating system has it: bytes, or text in capitals.
-_ENCODED = os.environ.encodekey(_VARIABLE)
 
 
 def left(function: str, input: Any) -> jax.Array | Sparse:
@@ -144,13 +142,6 @@ def _workspace() -> str:
     return os.environ.get(_VARIABLE, "")
 
 
-def _workspace_setting() -> Hashable:
-    """Returns something that changes where ``_workspace`` changes, in a tenth of its time."""
-    # To read os.environ encodes the name and decodes the value: 2 us, a tenth of a small product.
-    variables = getattr(os.environ, "_data", None)
-    return _workspace() if variables is None else variables.get(_ENCODED)
-
-
 def compiled(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """Returns an op with ``library_facts`` that compiles its calls outside of any trace."""
-    return eager.compiled(function, setting=_workspace_setting)
+    return eager.compiled(function, setting=_workspace)

@@ -1,7 +1,6 @@
 """Calls outside of any trace: one program for each signature, and what that may not change."""
 
 import contextlib
-import os
 import threading
 import warnings
 

@@ -162,6 +162,17 @@ def quotient(a: jax.Array, b: jax.Array) -> jax.Array:
     return lax.select(ordinary, exact, lax.div(a, b))
 
 
+def quotient_by_division(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Returns the bits of ``quotient`` where the device rounds divisions to nearest, as a CPU does.
+
+    XLA would turn ``a / b / c`` into ``a / (b * c)``, and a division by a broadcast value into a
+    multiplication. Here it sees no division in the operands and none in the result.
+    """
+    result = lax.div(*lax.optimization_barrier((a, b)))
+    is_subnormal = lax.lt(lax.abs(result), jnp.finfo(a.dtype).tiny)
+    return lax.select(is_subnormal, lax.mul(result, a.dtype.type(0)), result)
+
+
 @jax.named_scope(MENDED)
 def square_root(
     value: jax.Array, approximate: Callable[[jax.Array], jax.Array] = lax.sqrt

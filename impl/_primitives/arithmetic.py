@@ -16,7 +16,15 @@ from jax.interpreters import ad, batching, mlir, xla
 
 from impl._core.jax_internals import Primitive
 from impl._core.jax_internals.lowering import Traced
-from impl._core.numerics import accumulator, convert, isolate, product, quotient, square_root
+from impl._core.numerics import (
+    accumulator,
+    convert,
+    isolate,
+    product,
+    quotient,
+    quotient_by_division,
+    square_root,
+)
 from impl._core.shard_axes import aligned
 from impl._primitives import _common
 
@@ -80,18 +88,33 @@ def _bind(primitive: Primitive, a: jax.Array, b: jax.Array) -> jax.Array:
     return primitive.bind(*aligned(a, jnp.broadcast_to(b, a.shape)))  # type: ignore[no-any-return]
 
 
-def _new_primitive(name: str, function: Callable[..., jax.Array]) -> Primitive:
+def _new_primitive(
+    name: str, function: Callable[..., jax.Array], cpu: Callable[..., jax.Array] | None = None
+) -> Primitive:
+    """Returns a primitive of arrays of one shape.
+
+    Args:
+        name: Its name.
+        function: Its lowering, which gets operands of the dtype of accumulators.
+        cpu: The lowering for a CPU, if there is another one.
+    """
+    primitive = Primitive(name)
+    primitive.def_impl(functools.partial(xla.apply_primitive, primitive))
+    primitive.def_abstract_eval(lambda a, *_: a.update(weak_type=False))
+    mlir.register_lowering(primitive, _rule(function))
+    if cpu is not None:
+        mlir.register_lowering(primitive, _rule(cpu), platform="cpu")
+    batching.primitive_batchers[primitive] = functools.partial(_batch, primitive)
+    return primitive
+
+
+def _rule(function: Callable[..., jax.Array]) -> Callable[..., Any]:
     def lower(*operands: jax.Array) -> jax.Array:
         dtype = operands[0].dtype
         wide = (convert(operand, accumulator(dtype)) for operand in operands)
         return convert(function(*wide), dtype)
 
-    primitive = Primitive(name)
-    primitive.def_impl(functools.partial(xla.apply_primitive, primitive))
-    primitive.def_abstract_eval(lambda a, *_: a.update(weak_type=False))
-    mlir.register_lowering(primitive, Traced(lower).rule(multiple_results=False))
-    batching.primitive_batchers[primitive] = functools.partial(_batch, primitive)
-    return primitive
+    return Traced(lower).rule(multiple_results=False)
 
 
 def _product(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -142,7 +165,7 @@ def _transpose_isolated(cotangent: Any, value: Any) -> Any:
 isolate_p = _new_primitive("samebits_isolate", isolate)
 sqrt_p = _new_primitive("samebits_sqrt", square_root)
 multiply_p = _new_primitive("samebits_multiply", _product)
-divide_p = _new_primitive("samebits_divide", quotient)
+divide_p = _new_primitive("samebits_divide", quotient, cpu=quotient_by_division)
 ad.defbilinear(multiply_p, lambda ct, _, b: multiply(ct, b), lambda ct, a, _: multiply(ct, a))
 ad.primitive_jvps[divide_p] = _jvp_of_quotient
 ad.primitive_transposes[divide_p] = _transpose_quotient

@@ -58,6 +58,25 @@ def test_a_broadcast_divisor_does_not_become_a_reciprocal():
         assert_same_bits(got, values / np.float32(divisor))
 
 
+def test_quotients_in_a_row_are_rounded_one_by_one():
+    a, b, c, d = np.random.default_rng(0).uniform(1, 2, (4, 10_000)).astype(np.float32)
+    got = jax.jit(lambda a, b, c, d: divide(a / b, c) / d)(a, b, c, d)
+    assert_same_bits(got, a / b / c / d)
+
+
+def test_the_division_of_a_device_has_the_bits_of_integer_arithmetic():
+    with jax.enable_x64(True):
+        for dtype in (np.float32, np.float64):
+            rng = np.random.default_rng(0)
+            a = normal_floats(rng, 100_000, dtype)
+            tiny = np.finfo(dtype).tiny
+            special = np.array([0.0, -0.0, tiny, -tiny, tiny / 4, np.inf, -np.inf, np.nan], dtype)
+            near = (rng.integers(1, 2**20, a.size) * tiny).astype(dtype)
+            pairs = [np.meshgrid(special, special), (a, rng.permutation(a)), (near, near[::-1])]
+            a, b = (np.concatenate([pair[i].ravel() for pair in pairs]) for i in (0, 1))
+            assert_same_bits(jax.jit(divide)(a, b), jax.jit(numerics.quotient)(a, b))
+
+
 def test_a_product_is_rounded_before_it_is_added():
     rng = np.random.default_rng(0)
     a, b, c = rng.standard_normal((3, 10_000)).astype(np.float32)

@@ -18,10 +18,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from impl import _kernels
 from impl._core.axes import rows_at, rows_of_each, within
-from impl._core.lax_functions import where
+from impl._core.lax_functions import filled, number, where
 from impl._core.native_scatter import natively
 from impl._core.numerics import accumulator, by_parts, convert, product
 from impl._core.reductions import ADD, Reduction
@@ -113,12 +114,12 @@ def contributions(
     if weights is None:
         if count == updates.shape[1]:
             return updates
-        return jax.lax.dynamic_slice_in_dim(updates, start, count, axis=1)
-    factors = jax.lax.dynamic_slice_in_dim(weights, start, count, axis=1)
+        return lax.dynamic_slice_in_dim(updates, start, count, axis=1)
+    factors = lax.dynamic_slice_in_dim(weights, start, count, axis=1)
     if sources is None:
         row = (start + jnp.arange(count, dtype=jnp.int32)) // (weights.shape[1] // updates.shape[1])
         return product(rows_at(updates, row), factors[:, :, None])
-    rows = jax.lax.dynamic_slice_in_dim(sources, start, count, axis=1)
+    rows = lax.dynamic_slice_in_dim(sources, start, count, axis=1)
     return product(rows_of_each(updates, rows), factors[:, :, None])
 
 
@@ -142,34 +143,43 @@ def xla_scatter(
 def _xla_scatter(
     reduction: Reduction, operand: jax.Array, indices: jax.Array, updates: jax.Array
 ) -> jax.Array:
-    def scatter(target: Any, values: jax.Array) -> jax.Array:
-        return getattr(target, reduction.name)(values, mode="drop")  # type: ignore[no-any-return]
-
     outer, size, inner = operand.shape
     if indices.shape == (1, updates.shape[1], 1):
-        # No index is negative. JAX does not wrap unsigned indices around.
-        # Brackets would take several times as long to trace.
-        squeeze, expand = jax.lax.squeeze, jax.lax.expand_dims
-        rows = jax.lax.convert_element_type(within(squeeze(indices, (0, 2)), size), jnp.uint32)
+        rows = within(lax.squeeze(indices, (0, 2)), size)
         if outer == inner == 1:
-            out = scatter(squeeze(operand, (0, 2)).at[rows], squeeze(updates, (0, 2)))
-            return expand(out, (0, 2))
+            initial, terms = (lax.squeeze(each, (0, 2)) for each in (operand, updates))
+            return lax.expand_dims(_into_rows(reduction, initial, rows, terms, 0), (0, 2))
         if outer == 1:
-            return expand(scatter(squeeze(operand, (0,)).at[rows], squeeze(updates, (0,))), (0,))
-        return scatter(operand.at[:, rows], updates)
+            initial, terms = (lax.squeeze(each, (0,)) for each in (operand, updates))
+            return lax.expand_dims(_into_rows(reduction, initial, rows, terms, 0), (0,))
+        return _into_rows(reduction, operand, rows, updates, 1)
     if operand.size > MAX_ELEMENTS:
         index = jnp.broadcast_to(within(indices, size), updates.shape)
         a = jnp.arange(outer)[:, None, None]
         b = jnp.arange(inner)[None, None, :]
-        return scatter(operand.at[a, index, b], updates)
+        method = getattr(operand.at[a, index, b], reduction.name)
+        return method(updates, mode="drop")  # type: ignore[no-any-return]
     # The scatter of a CPU is the fastest with flat offsets, of rows if possible, else of scalars.
     width = row_width(operand, indices)
-    flat = flat_offsets(operand, indices).astype(jnp.uint32)
-    if width == 1:
-        out = scatter(operand.reshape(-1).at[flat], updates.reshape(-1))
-    else:
-        out = scatter(operand.reshape(-1, width).at[flat], updates.reshape(-1, width))
-    return out.reshape(operand.shape)
+    shape = (-1,) if width == 1 else (-1, width)
+    initial, terms = (each.reshape(shape) for each in (operand, updates))
+    rows = flat_offsets(operand, indices)
+    return _into_rows(reduction, initial, rows, terms, 0).reshape(operand.shape)
+
+
+def _into_rows(
+    reduction: Reduction, operand: jax.Array, rows: jax.Array, updates: jax.Array, axis: int
+) -> jax.Array:
+    """Combines the operand with updates at rows of an axis; a row beyond the last is dropped.
+
+    This is one operation. Brackets would take several times as long to trace. No row is negative,
+    which unsigned ones tell XLA.
+    """
+    windows = tuple(each for each in range(operand.ndim) if each != axis)
+    numbers = lax.ScatterDimensionNumbers(windows, (axis,), (axis,))
+    places = lax.expand_dims(lax.convert_element_type(rows, jnp.uint32), (1,))
+    scatter = getattr(lax, f"scatter_{reduction.name}")
+    return scatter(operand, places, updates, numbers, mode="drop")  # type: ignore[no-any-return]
 
 
 def row_width(operand: jax.Array, indices: jax.Array) -> int:
@@ -184,11 +194,17 @@ def flat_offsets(operand: jax.Array, indices: jax.Array) -> jax.Array:
     """
     outer, size, _ = operand.shape
     lanes = indices.shape[2]
-    a = jnp.arange(outer, dtype=jnp.int32)[:, None, None]
-    b = jnp.arange(lanes, dtype=jnp.int32)[None, None, :]
-    inside = (indices >= 0) & (indices < size)
-    offset = (a * size + indices.astype(jnp.int32)) * lanes + b
-    return where(inside, offset, outer * size * lanes).reshape(-1)
+    shape = (outer, *indices.shape[1:])
+    index = jnp.broadcast_to(within(indices, size), shape)
+    if outer == lanes == 1:
+        return index.reshape(-1)
+    outside = lax.ge(index, number(index, size))
+    a = lax.broadcasted_iota(index.dtype, shape, 0)
+    offset = lax.add(lax.mul(a, number(a, size)), index)
+    if lanes != 1:
+        b = lax.broadcasted_iota(index.dtype, shape, 2)
+        offset = lax.add(lax.mul(offset, number(b, lanes)), b)
+    return lax.select(outside, filled(offset, outer * size * lanes), offset).reshape(-1)
 
 
 def atomic_kernel(

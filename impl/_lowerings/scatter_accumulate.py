@@ -135,14 +135,6 @@ def xla_scatter(
     reduction: Reduction, operand: jax.Array, indices: jax.Array, updates: jax.Array
 ) -> jax.Array:
     """Calls XLA's scatter, in the form that is the fastest on a CPU."""
-    function = functools.partial(_xla_scatter, reduction)
-    out: jax.Array = natively(function, operand, indices, updates)
-    return out
-
-
-def _xla_scatter(
-    reduction: Reduction, operand: jax.Array, indices: jax.Array, updates: jax.Array
-) -> jax.Array:
     outer, size, inner = operand.shape
     if indices.shape == (1, updates.shape[1], 1):
         rows = within(lax.squeeze(indices, (0, 2)), size)
@@ -155,10 +147,7 @@ def _xla_scatter(
         return _into_rows(reduction, operand, rows, updates, 1)
     if operand.size > MAX_ELEMENTS:
         index = jnp.broadcast_to(within(indices, size), updates.shape)
-        a = jnp.arange(outer)[:, None, None]
-        b = jnp.arange(inner)[None, None, :]
-        method = getattr(operand.at[a, index, b], reduction.name)
-        return method(updates, mode="drop")  # type: ignore[no-any-return]
+        return _into_elements(reduction, operand, index, updates)
     # The scatter of a CPU is the fastest with flat offsets, of rows if possible, else of scalars.
     width = row_width(operand, indices)
     shape = (-1,) if width == 1 else (-1, width)
@@ -179,7 +168,24 @@ def _into_rows(
     numbers = lax.ScatterDimensionNumbers(windows, (axis,), (axis,))
     places = lax.expand_dims(lax.convert_element_type(rows, jnp.uint32), (1,))
     scatter = getattr(lax, f"scatter_{reduction.name}")
-    return scatter(operand, places, updates, numbers, mode="drop")  # type: ignore[no-any-return]
+    scatter = functools.partial(scatter, dimension_numbers=numbers, mode="drop")
+    out: jax.Array = natively(scatter, operand, places, updates)
+    return out
+
+
+def _into_elements(
+    reduction: Reduction, operand: jax.Array, indices: jax.Array, updates: jax.Array
+) -> jax.Array:
+    """Combines elements of an operand with too many of them for flat offsets of 32 bits."""
+
+    def scatter(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
+        a = jnp.arange(operand.shape[0])[:, None, None]
+        b = jnp.arange(operand.shape[2])[None, None, :]
+        method = getattr(operand.at[a, indices, b], reduction.name)
+        return method(updates, mode="drop")  # type: ignore[no-any-return]
+
+    out: jax.Array = natively(scatter, operand, indices, updates)
+    return out
 
 
 def row_width(operand: jax.Array, indices: jax.Array) -> int:

@@ -11,6 +11,7 @@ import functools
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from impl import _kernels
 from impl._core.axes import elements_at, rows_at, within
@@ -42,25 +43,16 @@ def take(values: jax.Array, positions: jax.Array) -> jax.Array:
 
 def atomic_xla(indices: jax.Array, *, size: int) -> jax.Array:
     """Calls XLA's own scatter: the last writer stays on a CPU, any writer on a GPU."""
-    out: jax.Array = natively(functools.partial(_atomic_xla, size=size), indices)
-    return out
-
-
-def _atomic_xla(indices: jax.Array, *, size: int) -> jax.Array:
     outer, n, inner = indices.shape
     if indices.size == 0 or size == 0:
         return _no_writers(indices, size)
     if outer * inner == 1:
-        index = within(indices[0, :, 0], size)
-        position = jnp.arange(n, dtype=jnp.int32)
-        initial = _no_writers(indices, size).reshape(size)
-        return _stored(initial, index, position).reshape(1, size, 1)
+        index = within(lax.squeeze(indices, (0, 2)), size)
+        initial = lax.squeeze(_no_writers(indices, size), (0, 2))
+        return lax.expand_dims(_stored(initial, index, lax.iota(jnp.int32, n)), (0, 2))
     initial = _no_writers(indices, size)
     if initial.size > MAX_ELEMENTS:
-        a = jnp.arange(outer)[:, None, None]
-        b = jnp.arange(inner)[None, None, :]
-        destination = initial.at[a, within(indices, size), b]
-        return destination.set(_positions(indices), mode="drop")
+        return _stored_by_axes(initial, within(indices, size), _positions(indices))
     flat = flat_offsets(initial, indices)
     out = _stored(initial.reshape(-1), flat, _positions(indices).reshape(-1))
     return out.reshape(initial.shape)
@@ -71,8 +63,22 @@ def _stored(initial: jax.Array, index: jax.Array, values: jax.Array) -> jax.Arra
 
     This is one operation. Indexing in brackets would be a handful, for negative indices.
     """
-    numbers = jax.lax.ScatterDimensionNumbers((), (0,), (0,))
-    return jax.lax.scatter(initial, index[:, None], values, numbers, mode="drop")
+    numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
+    store = functools.partial(lax.scatter, dimension_numbers=numbers, mode="drop")
+    out: jax.Array = natively(store, initial, lax.expand_dims(index, (1,)), values)
+    return out
+
+
+def _stored_by_axes(initial: jax.Array, indices: jax.Array, values: jax.Array) -> jax.Array:
+    """Returns what stores along the middle axis leave, of an array with many elements."""
+
+    def store(initial: jax.Array, indices: jax.Array, values: jax.Array) -> jax.Array:
+        a = jnp.arange(initial.shape[0])[:, None, None]
+        b = jnp.arange(initial.shape[2])[None, None, :]
+        return initial.at[a, indices, b].set(values, mode="drop")
+
+    out: jax.Array = natively(store, initial, indices, values)
+    return out
 
 
 #: On a CPU XLA's scatter writes in source order.
@@ -103,11 +109,10 @@ def ordered_kernel(indices: jax.Array, *, size: int, launch: Launch) -> jax.Arra
 
 
 def _positions(indices: jax.Array) -> jax.Array:
-    position = jnp.arange(indices.shape[1], dtype=jnp.int32)[None, :, None]
-    return jnp.broadcast_to(position, indices.shape)
+    return lax.broadcasted_iota(jnp.int32, indices.shape, 1)
 
 
 def _no_writers(indices: jax.Array, size: int) -> jax.Array:
     """Returns the result for elements that no contribution writes to."""
     outer, _, inner = indices.shape
-    return vary_like(jnp.full((outer, size, inner), -1, jnp.int32), indices)
+    return vary_like(lax.full((outer, size, inner), -1, jnp.int32), indices)

@@ -7,12 +7,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jax.interpreters import ad, batching, mlir, xla
 
 from impl._core import jax_internals
 from impl._core.jax_internals import Primitive
 from impl._core.jax_internals.lowering import Traced
-from impl._core.lax_functions import where
+from impl._core.lax_functions import number, where
 from impl._core.shard_axes import aligned
 from impl._lowerings import _partitioning
 from impl._lowerings import scatter_assign as lowerings
@@ -85,7 +86,9 @@ def _lower(
     operand: jax.Array, indices: jax.Array, updates: jax.Array, writer: jax.Array
 ) -> jax.Array:
     del indices
-    return where(writer >= 0, lowerings.take(updates, jnp.maximum(writer, 0)), operand)
+    none = number(writer, 0)
+    taken = lowerings.take(updates, lax.max(writer, none))
+    return where(lax.ge(writer, none), taken, operand)
 
 
 #: Traced once for a shape.

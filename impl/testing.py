@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import jax
-from jax.sharding import AbstractDevice, AbstractMesh
+from jax.sharding import AbstractDevice, AbstractMesh, AxisType
 
 import spec
 from impl._mode import compilation, emulation
@@ -121,4 +121,5 @@ def _mesh(device_kind: str) -> AbstractMesh:
         device = AbstractDevice(**kind, platform="gpu")
     except TypeError:  # jax 0.10 does not have the argument `platform`
         device = AbstractDevice(**kind)
-    return AbstractMesh((1,), ("_",), abstract_device=device)
+    # Of explicit axes, which are JAX 0.12's default, mutable arrays take no value without a mesh.
+    return AbstractMesh((1,), ("_",), axis_types=(AxisType.Auto,), abstract_device=device)

@@ -66,16 +66,21 @@ def terms(
 ) -> dict[tuple[int, ...], tuple[str, ...]]:
     """Returns the operands of which devices have terms, with the mesh axes of the terms.
 
+    What adds no two elements of a device has terms as soon as its operands do, whatever their
+    states say.
+
     Args:
         equation: One of ``ADDING``.
         states: The states of its operands.
         axes: The mesh axes in question.
     """
     name = str(equation.primitive.name)
+    shape = equation.invars[0].aval.shape
+    is_one = name == "reduce_sum" and all(shape[axis] == 1 for axis in equation.params["axes"])
     result: dict[tuple[int, ...], tuple[str, ...]] = {}
     for axis in axes:
         having = [i for i, state in enumerate(states) if axis in state]
         linear = ADDING[name] if name not in _BILINEAR else tuple(having[:1])
-        if all(i in linear and states[i][axis] == TERM for i in having):
+        if all(i in linear and (is_one or states[i][axis] == TERM) for i in having):
             result[linear] = (*result.get(linear, ()), axis)
     return result

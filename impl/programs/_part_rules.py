@@ -98,8 +98,11 @@ def _kept(gone: Iterable[int], rank: int) -> dict[int, int]:
 
 
 def _squeeze(equation: Any, operands: Sequence[State]) -> list[State]:
-    rank = len(equation.invars[0].aval.shape)
-    return [_moved(operands[0], _kept(equation.params["dimensions"], rank))]
+    rank, left = (len(atom.aval.shape) for atom in (*equation.invars, *equation.outvars))
+    places = _kept(equation.params["dimensions"], rank)
+    # pmap gives a device one row of [devices, rows, ...], which cuts the rows of all of them.
+    first = {d: 0 for d in range(rank) if left and not any(kept <= d for kept in places)}
+    return [_moved(operands[0], first | places)]
 
 
 def _reshape(equation: Any, operands: Sequence[State]) -> list[State]:

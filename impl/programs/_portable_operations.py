@@ -8,7 +8,7 @@ Floats of 16 bits are computed in float32 and rounded twice, in the same way eve
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -80,6 +80,32 @@ def product(a: jax.Array, b: jax.Array, *, flushes: bool, **_: Any) -> jax.Array
 def square(value: jax.Array, *, flushes: bool, **_: Any) -> jax.Array:
     """Returns ``value * value``, rounded before anything else uses it."""
     return product(value, value, flushes=flushes)
+
+
+def simplest(name: str, shape: Sequence[Any], params: Mapping[str, Any]) -> str:
+    """Returns the name of an operation that gives what an equation does with fewer steps.
+
+    Optax writes a gradient to the power of 1, and the gradient of a bias is added once more along
+    an axis of length 1.
+
+    Args:
+        name: The name of the primitive.
+        shape: The shape of the first operand.
+        params: The parameters of the equation.
+    """
+    if name == "integer_pow":
+        return {1: "first_power", 2: "square"}.get(params["y"], name)
+    if name == "reduce_sum" and all(shape[axis] == 1 for axis in params["axes"]):
+        return "sum_of_one"
+    return name
+
+
+def sum_of_one(value: jax.Array, *, axes: Any, flushes: bool, **_: Any) -> jax.Array:
+    """Returns the sums along axes of length 1, of which none is -0."""
+    (wide,) = _operands((value,), flushes=flushes)
+    zero = lax.full_like(wide, 0)
+    result = lax.squeeze(lax.select(lax.eq(wide, zero), zero, wide), tuple(axes))
+    return lax.convert_element_type(result, value.dtype)
 
 
 def picked(function: Function, *operands: jax.Array, flushes: bool, **params: Any) -> jax.Array:
@@ -273,6 +299,7 @@ OPERATIONS: Mapping[str, Function] = {
     "clamp": clamp,
     "convert_element_type": convert,
     "div": quotient,
+    "first_power": functools.partial(picked, lambda value, **_: value),
     "floor": functools.partial(picked, lax.floor),
     "max": functools.partial(picked, maximum),
     "min": functools.partial(picked, minimum),
@@ -288,4 +315,5 @@ OPERATIONS: Mapping[str, Function] = {
     "sqrt": root,
     "square": square,
     "sub": functools.partial(rounded, lax.sub),
+    "sum_of_one": sum_of_one,
 }

@@ -13,6 +13,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import spec
 from impl._core import jax_internals
+from impl._core.jax_internals import jaxprs
 from impl._mode import compilation, modes
 from impl._mode.modes import Mode
 from spec import gpus
@@ -39,6 +40,7 @@ def trace(
         else:
             of_arrays, arrays, _ = arrays_of(function, args, kwargs)
             closed, options = jax.make_jaxpr(of_arrays)(*arrays), {}
+    closed = jaxprs.without_refs(closed)
     return closed.replace(jaxpr=jax_internals.without_dead_code(closed.jaxpr)), options
 
 

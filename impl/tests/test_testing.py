@@ -36,6 +36,7 @@ def test_a_program_is_lowered_for_a_platform_that_is_not_here():
     shape = jax.ShapeDtypeStruct((3,), jnp.float32)
     with impl.deterministic(profile="complete"):
         assert EXACT in kernels(impl.testing.lower(add, shape))
+    impl.testing.lower(lambda x: jax.ref.addupdate(jax.new_ref(jnp.zeros(3)), (0,), x[0]), X)
 
 
 def test_lowering_gives_the_alerts_of_the_platform():

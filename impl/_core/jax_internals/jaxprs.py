@@ -7,7 +7,9 @@ from typing import Any
 
 import jax
 from jax._src import core
+from jax._src.interpreters import pxla
 from jax._src.lax.parallel import psum_p
+from jax._src.state.types import RefEffect
 
 #: The primitives that only call a jaxpr, once, with their own operands, and the parameter it is in.
 _CALLS: Mapping[str, tuple[str, ...]] = {
@@ -28,6 +30,19 @@ def opened(jaxpr: Any) -> Any:
 def reclosed(old: Any, new: Any) -> Any:
     """Returns ``new``, with the constants of ``old`` if that has any."""
     return new if opened(old) is old else old.replace(jaxpr=new)
+
+
+def without_refs(closed: Any) -> Any:
+    """Returns a program whose mutable arrays are values, as JAX writes it before it lowers it.
+
+    Args:
+        closed: The program. Mutable arrays that it gets become values, and further outputs.
+    """
+    has_refs = any(
+        isinstance(effect, (RefEffect, core.InternalMutableArrayEffect))
+        for effect in closed.effects
+    )
+    return pxla._discharge_refs(closed)[0] if has_refs else closed  # noqa: SLF001  # No other way.
 
 
 def is_literal(atom: Any) -> bool:

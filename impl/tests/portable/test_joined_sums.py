@@ -84,6 +84,18 @@ def test_moves_are_passed():
     assert set(left) == {"d"}  # Of zeros, which all devices have.
 
 
+def test_the_row_of_a_device_of_pmap_is_a_cut_of_all_rows():
+    def total(x, w):
+        return lax.psum(x.squeeze(0).sum(0) @ w, "d")
+
+    assert sums(total, X.reshape(4, 2, 4), W, specs=(P("d"), P())) == (["reduce_sum d"], [])
+
+    def bias(x):  # The gradient of an addition of a row adds once more, along an axis of length 1.
+        return lax.psum((x.squeeze(1).T @ x.squeeze(1))[None].sum(0), "d")
+
+    assert sums(bias, X.reshape(2, 4, 4), specs=P(None, "d")) == (["dot_general d"], [])
+
+
 def test_a_value_that_is_used_elsewhere_stays():
     def both(x):
         local = x.sum()

@@ -185,6 +185,19 @@ def test_a_cpu_calls_what_has_many_equations_as_a_function_of_its_own(rng):
     assert "inlineable" not in text(f, w, x, platform="cuda")
 
 
+def test_a_sum_of_one_element_and_a_first_power_are_no_functions():
+    def both(x):
+        return lax.reduce_sum(x, (1,)), lax.integer_pow(x, 1)
+
+    x = jnp.float32([[-0.0], [0.1], [np.inf], [np.nan]])
+    assert "portable_" not in text(both, x)
+    total, power = jax.jit(both)(x)
+    np.testing.assert_array_equal(total, x[:, 0])
+    np.testing.assert_array_equal(power, x)
+    assert not np.signbit(total[0])
+    assert np.signbit(power[0])
+
+
 def test_products_are_rounded_before_they_are_added(rng):
     a, b, c = (jnp.asarray(rng.normal(size=512), jnp.float32) for _ in range(3))
     product = np.asarray(a) * np.asarray(b)

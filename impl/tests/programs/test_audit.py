@@ -379,3 +379,18 @@ def test_what_jax_writes_for_gradients_and_for_sizes_has_a_row():
     with impl.deterministic():
         assert impl.audit(of_condition)(jnp.ones(3)).ok
         assert impl.audit(lambda x: x * x.shape[0])(values).ok
+
+
+def test_mutable_arrays_are_judged_as_the_values_that_they_are_lowered_as():
+    def added(into, updates):
+        made = jax.new_ref(X)
+        jax.ref.addupdate(made, (INDEX,), updates)
+        jax.ref.addupdate(into, (INDEX,), updates)
+        return made[...]
+
+    args = jax.new_ref(X), UPDATES
+    assert verdicts(added, *args) == ["varies"] * 2
+    with impl.deterministic():
+        assert verdicts(jax.jit(added), *args) == ["deterministic"] * 2
+    with impl.deterministic(guarantee="portable"):
+        assert verdicts(added, *args) == []

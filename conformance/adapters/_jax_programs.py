@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import re
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, TypeAlias
 
@@ -20,9 +21,10 @@ from impl._mode import emulation
 from impl._mode.decide import Action, Question, decide, questions
 from impl._mode.emulation import Emulation
 
-#: The options of XLA for the program of a stand-in, by whether the bits of its result count. Both
-#: compile faster than the default. At level 0, LLVM does not fuse a product and a sum into one
-#: operation, so a missing guard against that fusion would not be found.
+#: The options of XLA for the program of a stand-in, by whether a contraction would be an error: the
+#: bits of its result count, and it has products. Both compile faster than the default. At level 0,
+#: which compiles in half the time, LLVM does not fuse a product and a sum into one operation, so a
+#: missing guard against that fusion would not be found.
 _FOR_OLD_JAX = (
     # A program compiles in half the time without emitters, and in a quarter less in one piece.
     {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
@@ -33,6 +35,13 @@ _STAND_IN_OPTIONS: Mapping[bool, Mapping[str, Any]] = {
     True: {"xla_backend_optimization_level": 1, **_FOR_OLD_JAX},
     False: {"xla_backend_optimization_level": 0, **_FOR_OLD_JAX},
 }
+#: Operations that are products of floats, or that XLA replaces with some. A quotient by a constant
+#: is a product, and functions such as ``exp`` are polynomials.
+_PRODUCT = re.compile(
+    r"(?:stablehlo|chlo)\.(?:multiply|divide|remainder|power|sqrt|rsqrt|cbrt|exponential\w*|log\w*|"
+    r"sine|cosine|tan|tanh|a?sinh?|a?cosh?|atan\w*|erf\w*|lgamma|digamma|dot\w*|convolution)\b"
+    r".*[x<]b?f\d",
+)
 #: The programs that serve a call, by what it needs: one with the right bits has the right values.
 _SERVING: Mapping[bool | None, tuple[bool | None, ...]] = {
     None: (None,),
@@ -126,7 +135,7 @@ def prepare(
 
     def compiled() -> Any:
         text = _lowered_for_process(function, arrays, key)
-        kind = None if emulation.current() is None else exact
+        kind = None if emulation.current() is None else exact and bool(_PRODUCT.search(text))
         for known in _SERVING[kind]:
             if (text, known) in _executables:
                 return _executables[text, known]

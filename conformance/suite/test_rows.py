@@ -99,9 +99,12 @@ def path(implementation: Adapter, cell: Cell) -> Hashable:
     return cell.device, cell.op, cell.direction, row, words
 
 
-def alert_of(_: Adapter, cell: Cell) -> Hashable:
-    """Returns a key of the alert of a call, which names a row and a caller."""
-    return cell.device, cell.call(), cell.row and cell.row.id, cell.caller
+def alert_of(implementation: Adapter, cell: Cell) -> Hashable:
+    """Returns a key of the alert of a call, which names a row and a caller, and of the call's code.
+
+    ``test_raise`` reads the alert of every call.
+    """
+    return path(implementation, cell), cell.row and cell.row.id, cell.caller
 
 
 @pytest.mark.again
@@ -211,8 +214,9 @@ def test_no_silent_race(
         if cell.listed == "raise":
             continue
         function, inputs = call(implementation, cell)
-        # The keys of ``test_no_race`` and ``test_unlisted``, whose programs these are.
-        key = cell.call() if cell.listed else (*cell.call(), "on")
+        # The keys of ``test_no_race`` and ``test_unlisted``, whose programs these are. The latter
+        # shows that the mode reaches a program only through the answers of the spec.
+        key = cell.call() if cell.answer.row else (*cell.call(), "on")
         with mode(implementation, cell):
             races = _races_of(implementation.program(function, inputs, cell.device, key))
             if races and cell.answer.row is None and not _varies(implementation, cell):
@@ -272,7 +276,18 @@ def test_warn_only(implementation: Adapter, cell: Cell, record: Any) -> None:
             judge(implementation, cell, result)
 
 
-@pytest.mark.about(None)
+def unlisted_path(implementation: Adapter, cell: Cell) -> Hashable:
+    """Returns a key of a profile, and of the code of a call that it does not list.
+
+    Calls that no row is about may have nothing in common.
+    """
+    return cell.profile, path(implementation, cell) if cell.answer.row else (
+        cell.device,
+        cell.call(),
+    )
+
+
+@pytest.mark.about(None, alike=unlisted_path)
 def test_unlisted(implementation: Adapter, cell: Cell, record: Any) -> None:
     """A call that the profile does not list has the program that our own profile gives it.
 

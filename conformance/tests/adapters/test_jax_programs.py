@@ -43,12 +43,23 @@ def test_few_lowered_programs_are_kept(monkeypatch):
         assert run().tolist() == [number, 2 * number, 3 * number]
 
 
+# A contraction needs a product of floats.
+SUM, PRODUCT = (lambda x: x + x), (lambda x: x * 2.0)
+
+
 @pytest.mark.parametrize(
-    ("emulated", "exact", "level"),
-    [(False, True, 3), (False, False, 3), (True, True, 1), (True, False, 0)],
+    ("emulated", "exact", "function", "level"),
+    [
+        (False, True, PRODUCT, 3),
+        (False, False, PRODUCT, 3),
+        (False, True, SUM, 3),
+        (True, True, PRODUCT, 1),
+        (True, False, PRODUCT, 0),
+        (True, True, SUM, 0),
+    ],
 )
 def test_a_program_of_the_device_itself_is_compiled_as_for_users(
-    monkeypatch, emulated, exact, level
+    monkeypatch, emulated, exact, function, level
 ):
     options_of_compile = []
     compile_ = jax.stages.Lowered.compile
@@ -60,10 +71,32 @@ def test_a_program_of_the_device_itself_is_compiled_as_for_users(
     monkeypatch.setattr(jax.stages.Lowered, "compile", compiles)
     monkeypatch.setattr(_jax_programs, "_executables", {})
     with impl.testing.emulate("cuda") if emulated else contextlib.nullcontext():
-        assert prepare(lambda x: x * 5.5, (np.ones(2),), exact=exact)().tolist() == [5.5] * 2
+        run = prepare(lambda x: function(x), (np.ones(2),), exact=exact)  # noqa: PLW0108  # traced
+        assert run().tolist() == [2] * 2
     levels = [options["xla_backend_optimization_level"] for options in options_of_compile]
     assert levels == [level]
     assert emulated or len(options_of_compile[0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype", "has_products"),
+    [
+        (lambda x: x * x, "float16", True),
+        (lambda x: x * x, "bfloat16", True),
+        (lambda x: x * x, "complex64", True),
+        (lambda x: x * x, "int32", False),
+        (lambda x: x / 3, "float32", True),
+        (lambda x: x @ x, "float32", True),
+        (lambda x: x.at[:2].multiply(x[1:3]), "float32", True),
+        (lambda x: jnp.prod(x), "float32", True),  # noqa: PLW0108  # a new function is traced anew
+        (lambda x: jax.nn.softmax(x), "float32", True),  # noqa: PLW0108
+        (lambda x: jax.lax.erf_inv(x), "float32", True),  # noqa: PLW0108
+        (lambda x: jnp.cumsum(jnp.sort(x)) - x.max(), "float32", False),
+    ],
+)
+def test_products_of_floats_are_found_in_a_program(function, dtype, has_products):
+    text = jax.jit(function).lower(jnp.ones(4, dtype)).as_text()
+    assert bool(_jax_programs._PRODUCT.search(text)) is has_products
 
 
 @pytest.mark.parametrize(("backend", "device"), [("cpu", "cpu"), ("gpu", "cuda"), ("cuda", "cuda")])

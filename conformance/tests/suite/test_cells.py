@@ -32,10 +32,29 @@ def test_every_path_of_a_stand_in_is_tried_once():
     assert len({test_rows.path(loading.load("impl"), cell) for cell in native}) == len(native)
 
 
-def test_an_alert_is_that_of_a_row_and_a_caller():
+def test_cells_with_one_alert_have_an_op_a_row_and_a_caller_in_common():
+    on_a_cpu()
     refused = [cell for cell in cells() if cell.behaviour == "raise"]
-    first = {test_rows.alert_of(loading.load("impl"), cell): cell for cell in refused}
-    assert len(first) < len(refused)
-    for cell in refused:
-        like = first[test_rows.alert_of(loading.load("impl"), cell)]
-        assert (cell.call(), cell.row, cell.caller) == (like.call(), like.row, like.caller)
+    assert_alike(test_rows.alert_of, refused, lambda c: (c.op, c.direction, c.row, c.caller))
+
+
+def test_unlisted_calls_of_one_path_have_an_op_a_row_and_a_profile_in_common():
+    on_a_cpu()
+    unlisted = [cell for cell in cells() if cell.behaviour is None]
+    with_row = [cell for cell in unlisted if cell.answer.row]
+    others = [cell for cell in unlisted if not cell.answer.row]
+    assert_alike(
+        test_rows.unlisted_path,
+        with_row,
+        lambda c: (c.op, c.direction, c.device, c.answer.row, c.profile),
+    )
+    assert len({test_rows.unlisted_path(loading.load("impl"), c) for c in others}) == len(others)
+
+
+def assert_alike(key, several, common):
+    """Compares what the cells of one key have in common; some key has several cells."""
+    first = {}
+    for cell in several:
+        like = first.setdefault(key(loading.load("impl"), cell), cell)
+        assert common(cell) == common(like)
+    assert len(first) < len(several)

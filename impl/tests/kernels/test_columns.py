@@ -1,5 +1,6 @@
 """Columns of a tile, in both ways of cutting and joining them."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -13,8 +14,13 @@ from impl.tests.support.bits import bits
 def test_both_ways_have_the_same_bits(dtype, shape):
     whole = np.random.default_rng(0).integers(-(2**31), 2**31, shape).astype(np.int32)
     part = jnp.asarray(whole.view(np.float32) if dtype != "int32" else whole).astype(dtype)
-    expected = [part[:, k] for k in range(shape[1])]
-    for cut in (_columns.cut, _columns.picked):
-        assert list(map(bits, cut(part))) == list(map(bits, expected))
-    for joined in (_columns.joined, _columns.placed):
-        assert bits(joined(expected)) == bits(part)
+    columns = [part[:, k] for k in range(shape[1])]
+
+    @jax.jit
+    def both_ways(part, columns):
+        cut = [list(cut(part)) for cut in (_columns.cut, _columns.picked)]
+        return cut, [joined(columns) for joined in (_columns.joined, _columns.placed)]
+
+    for cut, joined in zip(*both_ways(part, columns), strict=True):
+        assert list(map(bits, cut)) == list(map(bits, columns))
+        assert bits(joined) == bits(part)

@@ -1,7 +1,6 @@
 """The kernel of the first elements in sorted order."""
 
-import functools
-
+import jax
 import numpy as np
 import pytest
 
@@ -32,6 +31,11 @@ def test_a_kernel_writes_every_element(kernel):
 def test_the_first_of_equals_come_first(monkeypatch, rows, n, count, descending):
     monkeypatch.setattr(sort_top, "_LANE_BYTES", 4)  # One key: a program holds 1024 of them.
     x = numbers(rows, n)[:, :, None]
-    run = functools.partial(sort.argsort_kernel, count=count, descending=descending)
-    expected = sort.argsort_xla(x, count=count, descending=descending)
-    np.testing.assert_array_equal(run(x, launch=Launch(True, 3)), expected)
+    options = {"count": count, "descending": descending}
+    results = jax.jit(
+        lambda x: (
+            sort.argsort_kernel(x, **options, launch=Launch(True, 3)),
+            sort.argsort_xla(x, **options),
+        )
+    )(x)
+    np.testing.assert_array_equal(*results)

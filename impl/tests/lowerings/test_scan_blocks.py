@@ -41,5 +41,5 @@ def test_running_extremes_are_elements_with_their_bits(by, shape, scale):
     extremes, positions = jax.jit(functools.partial(scan_extreme.extreme_cpu, by=by))(values)
     assert_same_bits(extremes, np.take_along_axis(values, np.asarray(positions), 1))
     if scale == 1:
-        want = scan_extreme.extreme_xla(jnp.asarray(values), by=by)
+        want = jax.jit(functools.partial(scan_extreme.extreme_xla, by=by))(values)
         assert_same_bits(positions, want[1])

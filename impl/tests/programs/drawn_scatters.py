@@ -63,7 +63,7 @@ def draw(rng, dtype="float32", name="scatter_add"):
     return Drawn(
         name,
         _numbers(rng, shape, dtype),
-        jnp.asarray(indices, index_dtype),
+        indices.astype(index_dtype),
         _numbers(rng, update_shape, dtype),
         numbers,
         mode,
@@ -74,4 +74,5 @@ def _numbers(rng, shape, dtype):
     values = rng.integers(-1, 3, shape)
     if np.issubdtype(dtype, np.complexfloating):
         values = values + 1j * rng.integers(-1, 3, shape)
-    return jnp.asarray(values).astype(dtype)
+    # Of NumPy: JAX would compile a conversion for each shape.
+    return values.astype(jnp.dtype(dtype))

@@ -18,6 +18,7 @@ from impl._core.lax_functions import where
 from impl._core.numerics import identity, product
 from impl._core.reductions import ADD
 from impl._core.shard_axes import vary_like
+from impl._lowerings.scan_blocks import apart
 from impl._lowerings.scatter_accumulate import Scatter
 
 #: The number of columns that are unrolled; a loop goes through more, this many at a time.
@@ -34,45 +35,40 @@ def sums_xla(
     # Without the barrier XLA computes indices and weights again for every column.
     indices, weights = jax.lax.optimization_barrier((indices, weights))
 
-    of_taps = [jnp.split(part, taps, axis=2) for part in (indices, weights)]
-    return _sum_of_taps(values, of_taps[0], of_taps[1], size)
+    of_taps = [jnp.split(part, taps, axis=2) for part in (*_rows(indices, size), weights)]
+    return _sum_of_taps(values, *of_taps)
 
 
 def _sum_of_taps(
     values: jax.Array,
-    indices: Sequence[jax.Array],
+    rows: Sequence[jax.Array],
+    inside: Sequence[jax.Array],
     weights: Sequence[jax.Array],
-    size: int,
 ) -> jax.Array:
-    """Computes the sums from the indices and weights of each tap, of shape [outer, n, 1]."""
+    """Computes the sums from the rows and weights of each tap, of shape [outer, n, 1]."""
 
-    def term(index: jax.Array, weight: jax.Array) -> jax.Array:
-        inside, rows = _read(values, index, size)
-        return where(inside, product(rows, weight), 0)
+    def term(row: jax.Array, counts: jax.Array, weight: jax.Array) -> jax.Array:
+        return where(counts, product(elements_at(values, row), weight), 0)
 
-    return functools.reduce(jnp.add, map(term, indices, weights))
+    return functools.reduce(jnp.add, map(term, rows, inside, weights))
 
 
 def sums_cpu(
     values: jax.Array, weights: jax.Array, indices: jax.Array, *, size: int, **_: Any
 ) -> jax.Array:
-    """Computes the sums where XLA ignores a barrier, as it does on a CPU before jax 0.12.
+    """Computes the same from what XLA stores first, since it depends on no column.
 
-    XLA does not fuse past a branch. Both branches return weights and indices of the same meaning,
-    so it does not matter which one runs.
+    XLA on a CPU would compute it again for each column. The arrays that it stores have one
+    dimension: it would store others in the order in which it computed them. Here one tap follows
+    another, so that a loop over positions reads neighbours.
     """
     if values.size == 0 or indices.size == 0:
         return sums_xla(values, weights, indices, size=size)
-
-    def masked(indices: jax.Array, weights: jax.Array) -> tuple[jax.Array, jax.Array]:
-        inside = (indices >= 0) & (indices < size)
-        return where(inside, indices, -1), where(inside, weights, 0)
-
-    # One tap after another, so that a loop over positions reads neighbours.
-    operands = (jnp.moveaxis(part, 2, 0) for part in (indices, weights))
-    by_tap = jax.lax.cond(indices[0, 0, 0] < size, lambda *both: both, masked, *operands)
-    of_taps = [[tap[..., None] for tap in part] for part in by_tap]
-    return _sum_of_taps(values, of_taps[0], of_taps[1], size)
+    outer, n, taps = indices.shape
+    parts = (*_rows(indices, size), weights)
+    flat = tuple(jnp.moveaxis(part, 2, 0).reshape(-1) for part in parts)
+    stored = apart(lambda parts: parts, flat, flat)
+    return _sum_of_taps(values, *(list(part.reshape(taps, outer, n, 1)) for part in stored))
 
 
 def values_by_scatter(
@@ -130,7 +126,7 @@ def _weights(
         factors = jax.lax.dynamic_slice_in_dim(sums, start, count, axis=2)
 
         def tap(index: jax.Array, total: jax.Array) -> jax.Array:
-            rows = _read(columns, index, size)[1]
+            rows = elements_at(columns, _rows(index, size)[0])
             terms = (product(rows[..., c], factors[..., c]) for c in range(count))
             return functools.reduce(jnp.add, terms, total)
 
@@ -145,15 +141,13 @@ def _weights(
             return add(first + step * _UNROLLED, _UNROLLED, totals)
 
         totals = jax.lax.fori_loop(0, (inner - first) // _UNROLLED, block, totals)
+    return where(_rows(indices, size)[1], jnp.moveaxis(totals, 0, 2), 0)
+
+
+def _rows(indices: jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
+    """Returns a row for each index, any row for one outside, and whether it is inside."""
     inside = (indices >= 0) & (indices < size)
-    return where(inside, jnp.moveaxis(totals, 0, 2), 0)
-
-
-def _read(values: jax.Array, index: jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
-    """Returns whether each index [outer, n, 1] is a row of ``values``, and the row or any other."""
-    inside = (index >= 0) & (index < size)
-    safe = where(inside, index, 0)
-    return inside, elements_at(values, safe)
+    return where(inside, indices, 0), inside
 
 
 def _zeros(shape: tuple[int, ...], *operands: jax.Array) -> jax.Array:

@@ -31,12 +31,13 @@ def ordered_cpu(values: jax.Array, ranks: jax.Array, *, nan_first: bool = False)
     outer, _, inner = values.shape
     if values.size == 0:
         return jnp.zeros((outer, 1, inner), jnp.int32)
-    ranks = _ranks(values, ranks, nan_first=nan_first)
     if values.size <= _FEW:
-        return _position_of_kth(values, ranks, _by_sorting)
+        wanted = _ranks(values, ranks, nan_first=nan_first)
+        return _position_of_kth(values, wanted, _by_sorting)
 
     def block(rows: jax.Array, ranks: jax.Array) -> jax.Array:
-        return _by_bits(rows, ranks[:, 0])[:, None]
+        wanted = _ranks(rows, ranks, nan_first=nan_first)
+        return _by_bits(rows, wanted[:, 0])[:, None]
 
     positions = map_row_blocks(block, 1, axis_to_rows(values), axis_to_rows(ranks))
     return positions.reshape(outer, 1, inner)

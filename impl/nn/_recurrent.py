@@ -9,13 +9,15 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
+from jax.ad_checkpoint import checkpoint_name
+from jax.custom_derivatives import SymbolicZero
 
 from impl._core.dropout import dropped
-from impl._core.numerics import accumulator, convert
+from impl._core.numerics import accumulator, convert, fence
 from impl._core.shard_axes import vary_like
 from impl._mode.decide import Decision
 from impl._primitives.matmul import matmul
@@ -25,7 +27,9 @@ State: TypeAlias = tuple[jax.Array, ...]
 
 #: A step of a cell. Its first argument is the part of the gates that the input decides, of shape
 #: [directions, batch, gates * hidden] in the accumulator's dtype. It returns the next state.
-Advance: TypeAlias = "Callable[[jax.Array, State, Layer, Rules], State]"
+Advance: TypeAlias = "Callable[[jax.Array, State, Repeated, Rules], State]"
+#: The name of the products that a gradient keeps. It computes the rest of a step again.
+_KEPT = "samebits_of_h"
 
 
 class Layer(NamedTuple):
@@ -47,6 +51,25 @@ class Layer(NamedTuple):
     projection: jax.Array | None
 
 
+class Repeated(NamedTuple):
+    """The weights of a layer that each step reads, with the shapes that they have in ``Layer``.
+
+    Attributes:
+        hidden: The weights of h.
+        inner: The bias inside the product with a reset gate, or None.
+        projection: The weights of the projection, or None.
+        turned: The weights of h with their last two axes swapped, if there are derivatives.
+        beside: What the derivative adds to the tangent of the product with h; its value is not
+            used. None if there is nothing to add.
+    """
+
+    hidden: jax.Array
+    inner: jax.Array | None
+    projection: jax.Array | None
+    turned: jax.Array | None = None
+    beside: jax.Array | None = None
+
+
 @dataclasses.dataclass(frozen=True)
 class Rules:
     """The rules of a net's computation.
@@ -64,6 +87,19 @@ class Rules:
     pullback: Decision
     dropout: float
     key: jax.Array | None
+
+    @property
+    def add(self) -> bool:
+        """Whether a step reads its gates only in a sum with the product with h."""
+        return self.advance is not gru
+
+    def of_h(self, h: jax.Array, weights: Repeated) -> jax.Array:
+        """Multiplies h by its weights; the result is in the accumulator's dtype."""
+        if weights.turned is None:
+            return self.product(h, weights.hidden)
+        out = _of_h(self, h, weights.hidden, weights.turned, weights.beside)
+        kept: jax.Array = checkpoint_name(out, _KEPT)
+        return kept
 
     def product(self, a: jax.Array, b: jax.Array) -> jax.Array:
         """Multiplies [n, m, k] by [n, k, l]; the result is in the accumulator's dtype."""
@@ -129,20 +165,111 @@ def _layer_output(
     weights = [part for part in layer if part is not None]
     state = tuple(vary_like(part, gates, *state, *weights) for part in state)
 
-    def step(state: State, inputs: tuple[jax.Array, jax.Array | None]) -> tuple[State, jax.Array]:
-        gates, mask = inputs
-        after = rules.advance(convert(gates, accumulator_of(gates)), state, layer, rules)
+    repeated = Repeated(layer.hidden, layer.inner, layer.projection)
+    final, outputs = _steps(dataclasses.replace(rules, key=None), gates, masks, state, repeated)
+    return jnp.concatenate(_split_directions(outputs, 1), 2), final
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _steps(
+    rules: Rules, gates: jax.Array, masks: jax.Array | None, state: State, weights: Repeated
+) -> tuple[State, jax.Array]:
+    """Takes the steps of a layer; returns the final state and each h.
+
+    The gradient of the weights of h is one product of all steps. The transpose of the loop would
+    add a matrix in each step.
+    """
+    return _loop(rules, gates, masks, state, weights)[0]
+
+
+def _steps_jvp(rules: Rules, primals: Any, tangents: Any) -> Any:
+    gates, masks, state, weights = primals
+    of_gates, _, of_state, of_weights = tangents
+    hidden = weights.hidden
+    # XLA on a CPU would copy the weights in each step of the gradient, to swap their axes.
+    turned = fence(jnp.swapaxes(hidden, 1, 2))
+
+    def loop(gates: jax.Array, state: State, weights: Repeated) -> Any:
+        return _loop(rules, gates, masks, state, weights._replace(hidden=hidden, turned=turned))
+
+    shape = (*gates.shape[:3], hidden.shape[2])
+    beside = None if rules.add else vary_like(jnp.zeros(shape, accumulator_of(gates)), gates)
+    arguments = (gates, state, weights._replace(hidden=None, beside=beside))
+    out, derivative, before = jax.linearize(loop, *arguments, has_aux=True)
+    if not isinstance(of_weights.hidden, SymbolicZero):
+        directions, size = hidden.shape[:2]
+        rows = jnp.moveaxis(before, 1, 0).reshape(directions, -1, size)
+        products = rules.product(rows, of_weights.hidden)
+        products = jnp.moveaxis(products.reshape(directions, *shape[::2], shape[3]), 0, 1)
+        if rules.add:
+            of_gates = convert(_instantiated(of_gates, gates) + products, gates.dtype)
+        else:
+            beside = products
+    of_all = (of_gates, of_state, of_weights._replace(hidden=None, beside=beside))
+    leaves, tree = jax.tree.flatten(arguments)
+    return out, derivative(
+        *jax.tree.unflatten(tree, map(_instantiated, jax.tree.leaves(of_all), leaves))
+    )
+
+
+_steps.defjvp(_steps_jvp, symbolic_zeros=True)
+
+
+def _loop(
+    rules: Rules, gates: jax.Array, masks: jax.Array | None, state: State, weights: Repeated
+) -> tuple[tuple[State, jax.Array], jax.Array]:
+    """Takes the steps; returns the final state and each h, and the h before each step.
+
+    What stands beside the products, if anything, has one part for each step.
+    """
+
+    def step(state: State, inputs: Any) -> tuple[State, tuple[jax.Array, jax.Array]]:
+        gates, mask, beside = inputs
+        of_step = weights._replace(beside=beside)
+        after = rules.advance(convert(gates, accumulator_of(gates)), state, of_step, rules)
         after = tuple(
             convert(new, old.dtype)
             if mask is None
             else jnp.where(mask[..., None], convert(new, old.dtype), old)
             for new, old in zip(after, state, strict=True)
         )
-        out = after[0]
-        return after, out if mask is None else jnp.where(mask[..., None], out, 0)
+        out = after[0] if mask is None else jnp.where(mask[..., None], after[0], 0)
+        return after, (out, state[0])
 
-    final, outputs = jax.lax.scan(step, state, (gates, masks))
-    return jnp.concatenate(_split_directions(outputs, 1), 2), final
+    if weights.turned is not None:
+        # To compute a step again takes less time than to store all that its gradient reads.
+        kept = jax.checkpoint_policies.save_only_these_names(_KEPT)
+        step = jax.checkpoint(step, policy=kept, prevent_cse=False)
+    final, (outputs, before) = jax.lax.scan(step, state, (gates, masks, weights.beside))
+    return (final, outputs), before
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _of_h(
+    rules: Rules, h: jax.Array, weights: jax.Array, turned: jax.Array, beside: jax.Array | None
+) -> jax.Array:
+    """Multiplies h by its weights. The tangent of ``beside`` is added to that of the product."""
+    del turned, beside
+    return rules.product(h, weights)
+
+
+def _of_h_jvp(rules: Rules, primals: Any, tangents: Any) -> Any:
+    h, _, turned, beside = primals
+    of_h, of_weights, _, of_beside = tangents
+    # The transpose multiplies by the weights as they are stored in ``turned``.
+    total = rules.product(_instantiated(of_h, h), jnp.swapaxes(turned, 1, 2))
+    if beside is not None:
+        total = _instantiated(of_beside, beside) + total
+    if not isinstance(of_weights, SymbolicZero):
+        total = total + rules.product(h, of_weights)
+    return _of_h(rules, *primals), total
+
+
+_of_h.defjvp(_of_h_jvp, symbolic_zeros=True)
+
+
+def _instantiated(tangent: Any, primal: jax.Array) -> Any:
+    return jnp.zeros_like(primal) if isinstance(tangent, SymbolicZero) else tangent
 
 
 def _by_direction(values: jax.Array) -> jax.Array:
@@ -171,19 +298,19 @@ def _split_directions(values: jax.Array, axis: int) -> list[jax.Array]:
 def elman(
     gates: jax.Array,
     state: State,
-    layer: Layer,
+    weights: Repeated,
     rules: Rules,
     *,
     function: Callable[[jax.Array], jax.Array],
 ) -> State:
     """Computes a step of ``rnn_tanh`` or ``rnn_relu``."""
-    return (function(gates + rules.product(state[0], layer.hidden)),)
+    return (function(gates + rules.of_h(state[0], weights)),)
 
 
-def lstm(gates: jax.Array, state: State, layer: Layer, rules: Rules) -> State:
+def lstm(gates: jax.Array, state: State, weights: Repeated, rules: Rules) -> State:
     """Computes a step with an input gate, a forget gate, a cell gate and an output gate."""
     h, c = state
-    inputs = gates + rules.product(h, layer.hidden)
+    inputs = gates + rules.of_h(h, weights)
     # Of all blocks, though it uses three: XLA on a CPU then computes it first, in vector code.
     # Otherwise one loop reads so many parts of arrays that XLA cannot tell whether they overlap.
     input_gate, forget_gate, _, output_gate = _blocks(jax.nn.sigmoid(inputs), 4)
@@ -192,18 +319,18 @@ def lstm(gates: jax.Array, state: State, layer: Layer, rules: Rules) -> State:
     # The loop carries c in its own dtype, so h must come from the rounded c.
     c_rounded = convert(convert(c_new, c.dtype), gates.dtype)
     h_new = convert(output_gate * jnp.tanh(c_rounded), h.dtype)
-    if layer.projection is not None:
-        h_new = rules.product(h_new, layer.projection)
+    if weights.projection is not None:
+        h_new = rules.product(h_new, weights.projection)
     return h_new, c_new
 
 
-def gru(gates: jax.Array, state: State, layer: Layer, rules: Rules) -> State:
+def gru(gates: jax.Array, state: State, weights: Repeated, rules: Rules) -> State:
     """Computes a step with a reset gate, an update gate and a new gate."""
     (h,) = state
     of_input = _blocks(gates, 3)
-    of_hidden = _blocks(rules.product(h, layer.hidden), 3)
+    of_hidden = _blocks(rules.of_h(h, weights), 3)
     reset, update = (jax.nn.sigmoid(of_input[i] + of_hidden[i]) for i in (0, 1))
-    inner = of_hidden[2] if layer.inner is None else of_hidden[2] + layer.inner
+    inner = of_hidden[2] if weights.inner is None else of_hidden[2] + weights.inner
     new = jnp.tanh(of_input[2] + reset * inner)
     return ((1 - update) * new + update * convert(h, gates.dtype),)
 

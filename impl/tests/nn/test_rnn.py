@@ -14,7 +14,7 @@ import impl
 from impl.tests.nn.support.derivatives import assert_derivatives
 from impl.tests.nn.support.recurrent_nets import Net, drawn_net
 from impl.tests.support.bits import assert_same_bits
-from impl.tests.support.programs import gpu_program
+from impl.tests.support.programs import equations, gpu_program
 from spec import oracles
 
 pytestmark = pytest.mark.usefixtures("complete")
@@ -180,24 +180,44 @@ def test_gru_inside_shard_map():
 
 
 @pytest.mark.parametrize("bidirectional", [False, True])
-def test_gradients_of_weights_of_rnn_relu_add_the_last_step_first(bidirectional):
+def test_gradients_of_projections_of_lstm_add_the_last_step_first(bidirectional):
     # A step contributes one product with 1, so the bits of the sum show the order of the steps.
     terms = np.array([2.0**25, 1, -(2.0**25), 1, 1], np.float32)
     steps = len(terms)
-    net = Net("rnn_relu", steps, 1, 1, 1, bidirectional=bidirectional, biases=False)
-    one, zero = np.ones((1, 1), np.float32), np.zeros((1, 1), np.float32)
-    h = np.ones((net.directions, 1, 1), np.float32)
+    net = Net("lstm", steps, 1, 1, 2, size=1, bidirectional=bidirectional, biases=False)
+    # Gates and tanh are 0 or 1: the old c stays, and is the output before the projection.
+    of_gates = np.repeat(np.array([-200, 200, 0, 200], np.float32), 2)[:, None]
+    no_h, zero = np.zeros((8, 1), np.float32), np.zeros((1, 2), np.float32)
+    states = (np.zeros((1, 1), np.float32), np.full((1, 2), 100, np.float32))
+    h, c = (np.stack([state] * net.directions) for state in states)
     cotangent = np.stack([terms, terms[::-1]][: net.directions], 1).reshape(steps, 1, -1)
 
-    def output(*of_hidden):
-        weights = [weight for of_h in of_hidden for weight in (one, of_h)]
-        return net.call(np.ones((steps, 1, 1), np.float32), h, *weights)[0]
+    def output(*projections):
+        weights = [part for last in projections for part in (of_gates, no_h, last)]
+        return net.call(np.ones((steps, 1, 1), np.float32), h, c, *weights)[0]
 
     gradients = jax.jit(lambda *w: jax.vjp(output, *w)[1](cotangent))(*[zero] * net.directions)
     want = oracles.steps(terms)
     assert [want, oracles.steps(terms[::-1])] == [4, 2]
     for gradient in gradients:
-        assert_same_bits(gradient[0, 0], want)
+        assert_same_bits(gradient, np.full((1, 2), want))
+
+
+@pytest.mark.parametrize("op", ["rnn_relu", "lstm", "gru"])
+def test_the_gradient_of_the_weights_of_h_is_one_product_of_all_steps(op):
+    # Each size occurs once.
+    net = Net(op, steps=7, batch=3, features=11, hidden=5)
+    arrays = net.arrays()
+
+    def total(*arrays):
+        return net.call(*arrays)[0].sum()
+
+    jaxpr = jax.make_jaxpr(jax.grad(total, tuple(range(len(arrays)))))(*arrays)
+    loops = [eqn for eqn in equations(jaxpr) if eqn.primitive.name == "scan"]
+    assert len(loops) == 2
+    weights = sorted((1, *arrays[2 + net.states].shape))
+    for loop in loops:
+        assert all(sorted(result.aval.shape) != weights for result in loop.outvars)
 
 
 @pytest.mark.parametrize("share", [0.25, 1.0])

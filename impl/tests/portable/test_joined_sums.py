@@ -9,20 +9,12 @@ from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 
 from impl.programs._portable_psum import with_joined_sums
+from impl.tests.support.programs import equations
 
 AUTO = AxisType.Auto
 MESH = AbstractMesh((4, 2), ("d", "m"), axis_types=(AUTO, AUTO))
 SAME = P()
 X, W = jnp.ones((8, 4)), jnp.ones((4, 6))
-
-
-def equations(jaxpr):
-    for equation in getattr(jaxpr, "jaxpr", jaxpr).eqns:
-        yield equation
-        for value in equation.params.values():
-            for inner in value if isinstance(value, tuple) else (value,):
-                if hasattr(getattr(inner, "jaxpr", inner), "eqns"):
-                    yield from equations(inner)
 
 
 def sums(function, *args, specs, check=False, out=SAME):

@@ -1,6 +1,7 @@
 """The primitive ``blend``, which only grid_sample uses."""
 
 import functools
+import re
 
 import jax
 import jax.numpy as jnp
@@ -50,6 +51,24 @@ def test_blend_adds_products_in_the_order_of_their_weights(count):
         with LOWERINGS[name]():
             results = run(values, weights, cotangent)
         jax.tree.map(assert_same_bits, tuple(results), (out, *gradients))
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_rows_are_chosen_once_for_all_columns(count):
+    """XLA on a CPU computes whatever is fused with the reads again for each column."""
+    _, _, _, function = blend_operands()
+    values, weights = jnp.ones((2, 50, 64)), jnp.ones((2, 90, count))
+    indices = jax.ShapeDtypeStruct((2, 90, count), np.int32)
+
+    @jax.jit
+    def run(indices):
+        return functools.partial(function, indices=indices + 1)(values, weights)
+
+    computations = run.lower(indices).compile().as_text().split("\n\n")
+    reading = [text for text in computations if " gather(" in text]
+    assert reading
+    for text in reading:
+        assert not re.search(r"s32\[[^ ]* (add|compare|select)\(|compare\([^)]*s32", text), text
 
 
 @pytest.mark.parametrize("path", ["ordered", "atomic"])

@@ -37,6 +37,16 @@ XLA_ADDS = jax.__version_info__ >= (0, 11, 2)
 ATOMIC_SUM = frozenset() if XLA_ADDS else frozenset({"scatter_add_atomic"})
 
 
+def equations(jaxpr):
+    """Yields the equations of a jaxpr, and of all that its equations call."""
+    for equation in getattr(jaxpr, "jaxpr", jaxpr).eqns:
+        yield equation
+        for value in equation.params.values():
+            for inner in value if isinstance(value, tuple) else (value,):
+                if hasattr(getattr(inner, "jaxpr", inner), "eqns"):
+                    yield from equations(inner)
+
+
 def scatters_floats(text):
     """Returns whether a lowered program scatters floats, of which XLA leaves the order open."""
     # A combine within a scatter returns scalars.

@@ -21,7 +21,7 @@ def within(index: jax.Array, size: int) -> jax.Array:
     The replacement comes before the conversion: in 32 bits, a wide index out of range could equal
     one in range. A narrow index becomes wide first: its dtype may not hold ``size``.
     """
-    index = _at_least_32_bits(index)
+    index = at_least_32_bits(index)
     # Nearly every op calls this. Each function of jax.numpy is a trace of its own.
     low, end = number(index, 0), number(index, size)
     inside = jax.lax.bitwise_and(jax.lax.ge(index, low), jax.lax.lt(index, end))
@@ -29,7 +29,8 @@ def within(index: jax.Array, size: int) -> jax.Array:
     return replaced.astype(jnp.int32) if size < jnp.iinfo(jnp.int32).max else replaced
 
 
-def _at_least_32_bits(index: jax.Array) -> jax.Array:
+def at_least_32_bits(index: jax.Array) -> jax.Array:
+    """Returns ``index``, in int32 if its dtype may not hold a size."""
     return index.astype(jnp.int32) if index.dtype.itemsize < 4 else index
 
 

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from impl import _kernels
-from impl._core.axes import rows_at, rows_of_each, within
+from impl._core.axes import at_least_32_bits, rows_at, rows_of_each, within
 from impl._core.lax_functions import filled, number, where
 from impl._core.native_scatter import natively
 from impl._core.numerics import accumulator, by_parts, convert, product
@@ -200,17 +200,16 @@ def flat_offsets(operand: jax.Array, indices: jax.Array) -> jax.Array:
     """
     outer, size, _ = operand.shape
     lanes = indices.shape[2]
-    shape = (outer, *indices.shape[1:])
-    index = jnp.broadcast_to(within(indices, size), shape)
-    if outer == lanes == 1:
-        return index.reshape(-1)
-    outside = lax.ge(index, number(index, size))
-    a = lax.broadcasted_iota(index.dtype, shape, 0)
-    offset = lax.add(lax.mul(a, number(a, size)), index)
+    index = jnp.broadcast_to(at_least_32_bits(indices), (outer, *indices.shape[1:]))
+    inside = lax.bitwise_and(lax.ge(index, number(index, 0)), lax.lt(index, number(index, size)))
+    offset = lax.convert_element_type(index, jnp.int32)
+    if outer != 1:
+        a = lax.broadcasted_iota(jnp.int32, index.shape, 0)
+        offset = lax.add(lax.mul(a, number(a, size)), offset)
     if lanes != 1:
-        b = lax.broadcasted_iota(index.dtype, shape, 2)
+        b = lax.broadcasted_iota(jnp.int32, index.shape, 2)
         offset = lax.add(lax.mul(offset, number(b, lanes)), b)
-    return lax.select(outside, filled(offset, outer * size * lanes), offset).reshape(-1)
+    return lax.select(inside, offset, filled(offset, outer * size * lanes)).reshape(-1)
 
 
 def atomic_kernel(

@@ -12,9 +12,9 @@ import jax
 import pytest
 
 import impl
-from impl.programs import _facts
 from impl.tests.every_op import samples_of_nn, samples_of_ops
 from impl.tests.every_op.sample import Sample
+from impl.tests.support.programs import equations
 
 #: The namespaces of ops, by the prefix of their ops' names.
 _NAMESPACES = {
@@ -96,16 +96,10 @@ def _samples_by_primitives(condition: Callable[[Sample], bool]) -> Iterator[tupl
 @functools.cache
 def _primitives_of(sample: Sample) -> frozenset[str]:
     """Returns the names of the core primitives of a call."""
-    names = set()
     with impl.deterministic(profile="complete"):
         closed = jax.make_jaxpr(lambda *arrays: sample.call(impl, *arrays))(*sample.arrays)
-    jaxprs = [closed.jaxpr]
-    while jaxprs:
-        for equation in jaxprs.pop().eqns:
-            if equation.primitive.name.startswith("samebits_"):
-                names.add(equation.primitive.name)
-            jaxprs += _facts.inner_jaxprs(equation.params)
-    return frozenset(names)
+    names = (equation.primitive.name for equation in equations(closed))
+    return frozenset(name for name in names if name.startswith("samebits_"))
 
 
 def samples_of(op: str) -> tuple[Sample, ...]:

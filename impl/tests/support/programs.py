@@ -6,6 +6,7 @@ import types
 import jax
 
 import impl
+from impl.programs import _facts
 
 _KERNEL = re.compile(r"(?:scatter_(?:add|mul|assign)|scan|select)_(?:atomic|ordered)_?\w*")
 
@@ -41,10 +42,8 @@ def equations(jaxpr):
     """Yields the equations of a jaxpr, and of all that its equations call."""
     for equation in getattr(jaxpr, "jaxpr", jaxpr).eqns:
         yield equation
-        for value in equation.params.values():
-            for inner in value if isinstance(value, tuple) else (value,):
-                if hasattr(getattr(inner, "jaxpr", inner), "eqns"):
-                    yield from equations(inner)
+        for inner in _facts.inner_jaxprs(equation.params):
+            yield from equations(inner)
 
 
 def scatters_floats(text):

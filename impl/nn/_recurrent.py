@@ -89,7 +89,7 @@ class Rules:
     key: jax.Array | None
 
     @property
-    def add(self) -> bool:
+    def adds_gates(self) -> bool:
         """Whether a step reads its gates only in a sum with the product with h."""
         return self.advance is not gru
 
@@ -193,7 +193,7 @@ def _steps_jvp(rules: Rules, primals: Any, tangents: Any) -> Any:
         return _loop(rules, gates, masks, state, weights._replace(hidden=hidden, turned=turned))
 
     shape = (*gates.shape[:3], hidden.shape[2])
-    beside = None if rules.add else vary_like(jnp.zeros(shape, accumulator_of(gates)), gates)
+    beside = None if rules.adds_gates else vary_like(jnp.zeros(shape, accumulator_of(gates)), gates)
     arguments = (gates, state, weights._replace(hidden=None, beside=beside))
     out, derivative, before = jax.linearize(loop, *arguments, has_aux=True)
     if not isinstance(of_weights.hidden, SymbolicZero):
@@ -201,7 +201,7 @@ def _steps_jvp(rules: Rules, primals: Any, tangents: Any) -> Any:
         rows = jnp.moveaxis(before, 1, 0).reshape(directions, -1, size)
         products = rules.product(rows, of_weights.hidden)
         products = jnp.moveaxis(products.reshape(directions, *shape[::2], shape[3]), 0, 1)
-        if rules.add:
+        if rules.adds_gates:
             of_gates = convert(_instantiated(of_gates, gates) + products, gates.dtype)
         else:
             beside = products

@@ -25,7 +25,6 @@ Result = TypeVar("Result")
 
 #: A left operand, dense or sparse.
 Left: TypeAlias = "Array | Sparse"
-_VARIABLE = "CUBLAS_WORKSPACE_CONFIG"
 
 
 def left(function: str, input: Any) -> jax.Array | Sparse:
@@ -139,7 +138,7 @@ def library_facts(input: jax.Array | Sparse) -> dict[str, spec.FactValue]:
 
 def _workspace() -> str:
     # The environment is read when a program is traced. A compiled program does not read it again.
-    return os.environ.get(_VARIABLE, "")
+    return os.environ.get("CUBLAS_WORKSPACE_CONFIG", "")
 
 
 def compiled(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:

@@ -22,11 +22,15 @@ def within(index: jax.Array, size: int) -> jax.Array:
     one in range. A narrow index becomes wide first: its dtype may not hold ``size``.
     """
     index = at_least_32_bits(index)
-    # Nearly every op calls this. Each function of jax.numpy is a trace of its own.
-    low, end = number(index, 0), number(index, size)
-    inside = jax.lax.bitwise_and(jax.lax.ge(index, low), jax.lax.lt(index, end))
-    replaced = jax.lax.select(inside, index, filled(index, size))
+    replaced = jax.lax.select(is_inside(index, size), index, filled(index, size))
     return replaced.astype(jnp.int32) if size < jnp.iinfo(jnp.int32).max else replaced
+
+
+def is_inside(index: jax.Array, size: int) -> jax.Array:
+    """Returns whether each element is in [0, size), which the dtype of ``index`` must hold."""
+    # Nearly every op calls this. Each function of jax.numpy is a trace of its own.
+    not_before = jax.lax.ge(index, number(index, 0))
+    return jax.lax.bitwise_and(not_before, jax.lax.lt(index, number(index, size)))
 
 
 def at_least_32_bits(index: jax.Array) -> jax.Array:

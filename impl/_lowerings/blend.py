@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from impl._core.axes import elements_at
+from impl._core.axes import elements_at, is_inside
 from impl._core.lax_functions import where
 from impl._core.numerics import identity, product
 from impl._core.reductions import ADD
@@ -146,7 +146,7 @@ def _weights(
 
 def _rows(indices: jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
     """Returns a row for each index, any row for one outside, and whether it is inside."""
-    inside = (indices >= 0) & (indices < size)
+    inside = is_inside(indices, size)
     return where(inside, indices, 0), inside
 
 

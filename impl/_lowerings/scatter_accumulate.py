@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from impl import _kernels
-from impl._core.axes import at_least_32_bits, rows_at, rows_of_each, within
+from impl._core.axes import at_least_32_bits, is_inside, rows_at, rows_of_each, within
 from impl._core.lax_functions import filled, number, where
 from impl._core.native_scatter import natively
 from impl._core.numerics import accumulator, by_parts, convert, product
@@ -136,53 +136,70 @@ def xla_scatter(
 ) -> jax.Array:
     """Calls XLA's scatter, in the form that is the fastest on a CPU."""
     outer, size, inner = operand.shape
+    scatter = getattr(lax, f"scatter_{reduction.name}")
     if indices.shape == (1, updates.shape[1], 1):
-        rows = within(lax.squeeze(indices, (0, 2)), size)
+        rows = _unsigned(within(lax.squeeze(indices, (0, 2)), size))
         if outer == inner == 1:
             initial, terms = (lax.squeeze(each, (0, 2)) for each in (operand, updates))
-            return lax.expand_dims(_into_rows(reduction, initial, rows, terms, 0), (0, 2))
+            return lax.expand_dims(into_rows(scatter, initial, rows, terms, 0), (0, 2))
         if outer == 1:
             initial, terms = (lax.squeeze(each, (0,)) for each in (operand, updates))
-            return lax.expand_dims(_into_rows(reduction, initial, rows, terms, 0), (0,))
-        return _into_rows(reduction, operand, rows, updates, 1)
+            return lax.expand_dims(into_rows(scatter, initial, rows, terms, 0), (0,))
+        return into_rows(scatter, operand, rows, updates, 1)
     if operand.size > MAX_ELEMENTS:
         index = jnp.broadcast_to(within(indices, size), updates.shape)
-        return _into_elements(reduction, operand, index, updates)
+        return into_elements(reduction.name, operand, index, updates)
     # The scatter of a CPU is the fastest with flat offsets, of rows if possible, else of scalars.
     width = row_width(operand, indices)
     shape = (-1,) if width == 1 else (-1, width)
     initial, terms = (each.reshape(shape) for each in (operand, updates))
-    rows = flat_offsets(operand, indices)
-    return _into_rows(reduction, initial, rows, terms, 0).reshape(operand.shape)
+    rows = _unsigned(flat_offsets(operand, indices))
+    return into_rows(scatter, initial, rows, terms, 0).reshape(operand.shape)
 
 
-def _into_rows(
-    reduction: Reduction, operand: jax.Array, rows: jax.Array, updates: jax.Array, axis: int
+def _unsigned(rows: jax.Array) -> jax.Array:
+    """Returns rows in a dtype that tells XLA that none is negative."""
+    return lax.convert_element_type(rows, jnp.uint32)
+
+
+def into_rows(
+    scatter: Scatter, operand: jax.Array, rows: jax.Array, updates: jax.Array, axis: int
 ) -> jax.Array:
     """Combines the operand with updates at rows of an axis; a row beyond the last is dropped.
 
-    This is one operation. Brackets would take several times as long to trace. No row is negative,
-    which unsigned ones tell XLA.
+    This is one operation. Brackets would be a handful, for negative rows, of which there are none.
+
+    Args:
+        scatter: JAX's function, which says how elements are combined.
+        operand: Any array.
+        rows: Shape [n].
+        updates: As ``operand``, but of length n along the axis.
+        axis: The axis.
     """
     windows = tuple(each for each in range(operand.ndim) if each != axis)
     numbers = lax.ScatterDimensionNumbers(windows, (axis,), (axis,))
-    places = lax.expand_dims(lax.convert_element_type(rows, jnp.uint32), (1,))
-    scatter = getattr(lax, f"scatter_{reduction.name}")
-    scatter = functools.partial(scatter, dimension_numbers=numbers, mode="drop")
-    out: jax.Array = natively(scatter, operand, places, updates)
+    function = functools.partial(scatter, dimension_numbers=numbers, mode="drop")
+    out: jax.Array = natively(function, operand, lax.expand_dims(rows, (1,)), updates)
     return out
 
 
-def _into_elements(
-    reduction: Reduction, operand: jax.Array, indices: jax.Array, updates: jax.Array
+def into_elements(
+    method: str, operand: jax.Array, indices: jax.Array, updates: jax.Array
 ) -> jax.Array:
-    """Combines elements of an operand with too many of them for flat offsets of 32 bits."""
+    """Combines elements of an operand with too many of them for flat offsets of 32 bits.
+
+    Args:
+        method: The name of a method of ``jax.numpy.ndarray.at[...]``.
+        operand: Shape [outer, size, inner].
+        indices: Places along the middle axis, of the shape of ``updates``.
+        updates: Shape [outer, n, inner].
+    """
 
     def scatter(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
         a = jnp.arange(operand.shape[0])[:, None, None]
         b = jnp.arange(operand.shape[2])[None, None, :]
-        method = getattr(operand.at[a, indices, b], reduction.name)
-        return method(updates, mode="drop")  # type: ignore[no-any-return]
+        combine = getattr(operand.at[a, indices, b], method)
+        return combine(updates, mode="drop")  # type: ignore[no-any-return]
 
     out: jax.Array = natively(scatter, operand, indices, updates)
     return out
@@ -201,7 +218,7 @@ def flat_offsets(operand: jax.Array, indices: jax.Array) -> jax.Array:
     outer, size, _ = operand.shape
     lanes = indices.shape[2]
     index = jnp.broadcast_to(at_least_32_bits(indices), (outer, *indices.shape[1:]))
-    inside = lax.bitwise_and(lax.ge(index, number(index, 0)), lax.lt(index, number(index, size)))
+    inside = is_inside(index, size)
     offset = lax.convert_element_type(index, jnp.int32)
     if outer != 1:
         a = lax.broadcasted_iota(jnp.int32, index.shape, 0)

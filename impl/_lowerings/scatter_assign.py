@@ -7,19 +7,21 @@ updates.
 
 from __future__ import annotations
 
-import functools
-
 import jax
 import jax.numpy as jnp
 from jax import lax
 
 from impl import _kernels
 from impl._core.axes import elements_at, rows_at, within
-from impl._core.native_scatter import natively
 from impl._core.reductions import MAX
 from impl._core.shard_axes import vary_like
 from impl._kernels.launch import MAX_ELEMENTS, Launch
-from impl._lowerings.scatter_accumulate import flat_offsets, xla_scatter
+from impl._lowerings.scatter_accumulate import (
+    flat_offsets,
+    into_elements,
+    into_rows,
+    xla_scatter,
+)
 
 
 def take(values: jax.Array, positions: jax.Array) -> jax.Array:
@@ -49,36 +51,14 @@ def atomic_xla(indices: jax.Array, *, size: int) -> jax.Array:
     if outer * inner == 1:
         index = within(lax.squeeze(indices, (0, 2)), size)
         initial = lax.squeeze(_no_writers(indices, size), (0, 2))
-        return lax.expand_dims(_stored(initial, index, lax.iota(jnp.int32, n)), (0, 2))
+        out = into_rows(lax.scatter, initial, index, lax.iota(jnp.int32, n), 0)
+        return lax.expand_dims(out, (0, 2))
     initial = _no_writers(indices, size)
     if initial.size > MAX_ELEMENTS:
-        return _stored_by_axes(initial, within(indices, size), _positions(indices))
+        return into_elements("set", initial, within(indices, size), _positions(indices))
     flat = flat_offsets(initial, indices)
-    out = _stored(initial.reshape(-1), flat, _positions(indices).reshape(-1))
+    out = into_rows(lax.scatter, initial.reshape(-1), flat, _positions(indices).reshape(-1), 0)
     return out.reshape(initial.shape)
-
-
-def _stored(initial: jax.Array, index: jax.Array, values: jax.Array) -> jax.Array:
-    """Returns what a store at each index leaves; an index is not negative, or drops its store.
-
-    This is one operation. Indexing in brackets would be a handful, for negative indices.
-    """
-    numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
-    store = functools.partial(lax.scatter, dimension_numbers=numbers, mode="drop")
-    out: jax.Array = natively(store, initial, lax.expand_dims(index, (1,)), values)
-    return out
-
-
-def _stored_by_axes(initial: jax.Array, indices: jax.Array, values: jax.Array) -> jax.Array:
-    """Returns what stores along the middle axis leave, of an array with many elements."""
-
-    def store(initial: jax.Array, indices: jax.Array, values: jax.Array) -> jax.Array:
-        a = jnp.arange(initial.shape[0])[:, None, None]
-        b = jnp.arange(initial.shape[2])[None, None, :]
-        return initial.at[a, indices, b].set(values, mode="drop")
-
-    out: jax.Array = natively(store, initial, indices, values)
-    return out
 
 
 #: On a CPU XLA's scatter writes in source order.

@@ -14,10 +14,10 @@ import jax.numpy as jnp
 from jax.interpreters import ad, batching, mlir, xla
 
 from impl._core import jax_internals
-from impl._core.axes import elements_at
+from impl._core.axes import at_least_32_bits, elements_at, is_inside
 from impl._core.jax_internals import Primitive
 from impl._core.jax_internals.lowering import Traced
-from impl._core.lax_functions import filled, number, where
+from impl._core.lax_functions import filled, where
 from impl._core.shard_axes import aligned, vary_like
 from impl._lowerings import _partitioning
 from impl._mode.decide import Decision
@@ -57,10 +57,8 @@ def _lower(operand: jax.Array, indices: jax.Array) -> jax.Array:
         operand = jnp.zeros((operand.shape[0], 1, operand.shape[2]), operand.dtype)
         size = 1
         indices = jnp.ones_like(indices)
-    # A narrow dtype may not hold the size.
-    index = indices if indices.dtype.itemsize >= 4 else indices.astype(jnp.int32)
-    zero, end = number(index, 0), number(index, size)
-    inside = jax.lax.bitwise_and(jax.lax.ge(index, zero), jax.lax.lt(index, end))
+    index = at_least_32_bits(indices)
+    inside = is_inside(index, size)
     index = jax.lax.select(inside, index, filled(index, 0))
     if index.dtype.itemsize > 4 and size < jnp.iinfo(jnp.int32).max:
         index = index.astype(jnp.int32)

@@ -116,7 +116,8 @@ def first_difference(
         The first difference; None if all bits are equal. Its string is a message.
 
     Raises:
-        ValueError: ``between`` has not two runs, ``marks`` is unknown, or a recording has others.
+        ValueError: ``between`` has not two runs, or a device of another process, ``marks`` is
+            unknown, or a recording has others.
         TypeError: ``function`` cannot be called, ``between`` is no tuple, a run is none of the
             above, or an argument is a shape without values.
     """
@@ -200,6 +201,12 @@ class _Program:
             raise TypeError(
                 "first_difference(): argument 'between' takes context managers, callables that "
                 f"make one, devices, recordings and None, not {type(scope).__name__}"
+            )
+        if isinstance(scope, jax.Device) and scope.process_index != jax.process_index():
+            raise ValueError(
+                f"first_difference(): argument 'between' has {scope}, which is a device of process "
+                f"{scope.process_index}, and this is {jax.process_index()}: pass one of "
+                "jax.local_devices()"
             )
         self._function = function
         self._leaves, self._tree = jax.tree_util.tree_flatten_with_path(args)

@@ -248,9 +248,7 @@ def _on_grid(
     wide_lhs = layout.split(lhs, of_lhs.dimension)
 
     column_at = sorted((of_rhs.group, of_rhs.place(1)))
-    column = layout.cuts.max_of_free(
-        grids.power_below(wide_rhs, _others(wide_rhs, column_at))
-    )
+    column = layout.cuts.max_of_free(grids.power_below(wide_rhs, _others(wide_rhs, column_at)))
     to_lhs = {of_rhs.group: of_lhs.group, of_rhs.place(1): of_lhs.place(1)}
     where = {i: to_lhs[d] for i, d in enumerate(column_at)}
     moved = grids.spread(column, wide_lhs.shape, where)

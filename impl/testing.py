@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from typing import Any, get_args
 
 import jax
 from jax.sharding import AbstractDevice, AbstractMesh, AxisType
@@ -16,7 +16,7 @@ from jax.sharding import AbstractDevice, AbstractMesh, AxisType
 import spec
 from impl._mode import compilation, emulation
 from impl._mode.decide import Question, questions
-from impl._mode.emulation import Emulation, Seed
+from impl._mode.emulation import Emulation, Lowering, Seed
 from impl.diagnosis._processes import assert_processes_agree
 from impl.programs._assertion import assert_deterministic
 
@@ -33,29 +33,39 @@ __all__ = [
 ]
 
 
-@contextlib.contextmanager
+#: The platforms of JAX that a program is lowered for.
+_PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
+
+
 def emulate(
     platform: str,
     *,
-    lowering: Literal["kernel", "xla", "native"] = "kernel",
+    lowering: Lowering = "kernel",
     seed: int | Seed | None = None,
-) -> Iterator[None]:
+) -> contextlib.AbstractContextManager[None]:
     """Makes the CPU stand in for a platform, with its rows, alerts and lowerings.
 
     It is a scope for this thread only, as ``impl.deterministic`` is.
 
     Args:
-        platform: "cuda", "rocm" or "cpu".
+        platform: "cuda", "rocm", "tpu" or "cpu".
         lowering: "kernel" interprets the Pallas kernels for CUDA, "xla" takes the XLA operations
             for a platform without kernels, "native" takes those for a CPU.
         seed: Permutes the sequence of kernel instances and of atomic updates, unless it is 0 or
             None. A ``Seed`` is read whenever a compiled program runs.
 
-    Yields:
-        None.
+    Returns:
+        A context manager, for this thread only.
+
+    Raises:
+        ValueError: There is no such platform or lowering.
+        TypeError: ``seed`` is neither an int nor a ``Seed``.
     """
-    with emulation.scope(Emulation(platform, lowering, seed)):
-        yield
+    _check("emulate", "platform", platform, _PLATFORMS)
+    _check("emulate", "lowering", lowering, get_args(Lowering))
+    if seed is not None:
+        _check_seed("emulate", seed)
+    return _emulated(Emulation(platform, lowering, seed))
 
 
 def schedule(seed: int | Seed) -> contextlib.AbstractContextManager[None]:
@@ -71,7 +81,11 @@ def schedule(seed: int | Seed) -> contextlib.AbstractContextManager[None]:
 
     Returns:
         A context manager, for this thread only.
+
+    Raises:
+        TypeError: ``seed`` is neither an int nor a ``Seed``.
     """
+    _check_seed("schedule", seed)
     return emulate("cuda", seed=seed)
 
 
@@ -86,7 +100,7 @@ def lower(
     Args:
         function: The function.
         *args: Its arguments: arrays, or ``jax.ShapeDtypeStruct``.
-        platform: Name of a JAX platform, such as "cuda".
+        platform: "cuda", "rocm", "tpu" or "cpu".
         device_kind: The kind of device, as JAX names it; kernels may depend on it.
 
     Returns:
@@ -95,7 +109,11 @@ def lower(
     Raises:
         RuntimeError: The mode is on, and an op has no deterministic implementation for the
             platform.
+        TypeError: ``function`` cannot be called.
+        ValueError: There is no such platform.
     """
+    compilation.check_callable("lower", "function", function)
+    _check("lower", "platform", platform, _PLATFORMS)
     with jax.sharding.use_abstract_mesh(_mesh(device_kind)):
         # jax 0.11 and later lower Triton kernels only if a mesh has a device of a known kind.
         lowered: jax.stages.Lowered = (
@@ -113,6 +131,28 @@ def unknown_compile_options() -> dict[str, spec.OptionValue]:
         The value of each option, by its name. Empty if jaxlib knows all that are required.
     """
     return {setting.option: setting.value for setting in compilation.unknown_options()}
+
+
+@contextlib.contextmanager
+def _emulated(stand_in: Emulation) -> Iterator[None]:
+    with emulation.scope(stand_in):
+        yield
+
+
+def _check(function: str, name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(
+            f"{function}(): argument {name!r} got {value!r}; allowed: "
+            f"{', '.join(map(repr, allowed))}"
+        )
+
+
+def _check_seed(function: str, seed: int | Seed) -> None:
+    if isinstance(seed, bool) or not isinstance(seed, int | Seed):
+        raise TypeError(
+            f"{function}(): argument 'seed' must be int or impl.testing.Seed, not "
+            f"{type(seed).__name__}"
+        )
 
 
 def _mesh(device_kind: str) -> AbstractMesh:

@@ -38,6 +38,7 @@ def conv_general_dilated(
     preferred_element_type: jax.typing.DTypeLike | None = None,
     engine: str = "float64",
     axis_names: Sequence[Any] = (),
+    free_names: Sequence[Any] = (),
     by_products: bool = False,
 ) -> jax.Array:
     """Returns what ``jax.lax.conv_general_dilated`` does, in the order ``exact_product``.
@@ -62,6 +63,8 @@ def conv_general_dilated(
             more terms than they hold.
         axis_names: The mesh axes of a ``shard_map`` over which the features that are added are cut.
             The result is that of the whole operands.
+        free_names: Those over which the features of the result are cut. The result has the bits
+            that the whole kernel gives.
         by_products: Whether to write it as products of matrices, as devices need it whose library
             may transform a convolution. The bits are the same.
 
@@ -108,7 +111,7 @@ def conv_general_dilated(
     dtype = result_dtype(lhs, rhs, preferred_element_type)
     factors = grids.factor(lhs), grids.factor(rhs)
     shape = jax.eval_shape(functools.partial(plain, dtype=None), *factors).shape
-    cuts = Cuts(tuple(axis_names))
+    cuts = Cuts(tuple(axis_names), tuple(free_names))
     layout = _Layout(dimension_numbers, groups, lhs.shape, rhs.shape, shape, cuts)
     if layout.terms == 0 or 0 in shape:
         return lax.full(shape, 0, dtype)
@@ -200,7 +203,7 @@ class _Layout:
         lhs_shape: The shape of the images.
         rhs_shape: The shape of the kernel.
         out_shape: The shape of the result.
-        cuts: The mesh axes over which the features that are added are cut.
+        cuts: The mesh axes over which the operands are cut.
     """
 
     numbers: lax.ConvDimensionNumbers
@@ -245,7 +248,7 @@ def _on_grid(
     wide_lhs = layout.split(lhs, of_lhs.dimension)
 
     column_at = sorted((of_rhs.group, of_rhs.place(1)))
-    column = grids.power_below(wide_rhs, _others(wide_rhs, column_at))
+    column = layout.cuts.max_of_free(grids.power_below(wide_rhs, _others(wide_rhs, column_at)))
     to_lhs = {of_rhs.group: of_lhs.group, of_rhs.place(1): of_lhs.place(1)}
     where = {i: to_lhs[d] for i, d in enumerate(column_at)}
     moved = grids.spread(column, wide_lhs.shape, where)

@@ -152,9 +152,15 @@ def jit(fun: Callable[..., Any] | None = None, **jit_kwargs: Any) -> Any:
     """
     if fun is None:
         return functools.partial(jit, **jit_kwargs)
-    if not callable(fun):
-        raise TypeError(f"jit(): argument 'fun' must be callable, not {type(fun).__name__}")
+    check_callable("jit", "fun", fun)
     return Jitted(fun, jit_kwargs)
+
+
+def check_callable(function: str, name: str, value: object) -> None:
+    """Raises a TypeError, which names a function and its argument, unless a value can be called."""
+    if not callable(value):
+        kind = type(value).__name__
+        raise TypeError(f"{function}(): argument {name!r} must be callable, not {kind}")
 
 
 class Jitted(Generic[P, R]):

@@ -7,9 +7,12 @@ the mode is.
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import jax
+
+#: How a CPU stands in for a platform: see ``Emulation``.
+Lowering: TypeAlias = Literal["kernel", "xla", "native"]
 
 
 class Seed:
@@ -37,7 +40,7 @@ class Emulation:
     """
 
     platform: str
-    lowering: Literal["kernel", "xla", "native"] = "kernel"
+    lowering: Lowering = "kernel"
     seed: int | Seed | None = None
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import jax
+import numpy as np
 
 import spec
 from impl._mode.scopes import Scope, ThreadState
@@ -231,14 +232,8 @@ def _checked(
     before: Mode,
 ) -> Mode:
     """Returns the mode of checked arguments; what is None is taken from the mode before."""
-    if not isinstance(mode, bool):
-        raise TypeError(
-            f"{function}(): argument 'mode' (position 1) must be bool, not {type(mode).__name__}"
-        )
-    if not isinstance(warn_only, bool):
-        raise TypeError(
-            f"{function}(): argument 'warn_only' must be bool, not {type(warn_only).__name__}"
-        )
+    _check_bool(function, "argument 'mode' (position 1)", mode)
+    _check_bool(function, "argument 'warn_only'", warn_only)
     profiles = tuple(spec.load().profiles)
     found = Mode(
         mode,
@@ -250,6 +245,19 @@ def _checked(
         for callback in _when_portable:
             callback()
     return found
+
+
+def _check_bool(function: str, argument: str, value: object) -> None:
+    if isinstance(value, bool):
+        return
+    # NumPy's bools have a type that is called as Python's is.
+    kind = f"{'numpy.' * isinstance(value, np.generic)}{type(value).__name__}"
+    hint = ""
+    if isinstance(value, str) and value in GUARANTEES:
+        hint = f"; pass guarantee={value!r}"
+    elif callable(value):
+        hint = f"; a decorator needs its brackets: @impl.{function}()"
+    raise TypeError(f"{function}(): {argument} must be bool, not {kind}{hint}")
 
 
 def _one_of(

@@ -91,6 +91,9 @@ class Scope(Generic[Value]):
 
     def __call__(self, function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
         """Returns ``function``, with its body inside the scope."""
+        if not callable(function):
+            kind = type(function).__name__
+            raise TypeError(f"a scope decorates a function, not {kind}; write 'with' around a call")
         wrapper: Any = _in_scope
         if inspect.iscoroutinefunction(function):
             wrapper = _coroutine_in_scope

@@ -57,6 +57,7 @@ def assert_deterministic(
         ValueError: An argument has a value that is not allowed.
         TypeError: An argument has a type that is not allowed.
     """
+    compilation.check_callable("assert_deterministic", "function", function)
     _check(schedules, level)
     if level == "off":
         return

@@ -15,7 +15,7 @@ import jax
 
 import spec
 from impl._core import native_scatter
-from impl._mode import flags, modes
+from impl._mode import compilation, flags, modes
 from impl._mode.decide import Decision
 from impl._mode.modes import Mode
 from impl.programs import _compiled, _facts, _portable_notes, _refusal, _rules
@@ -102,10 +102,7 @@ def audit(
         RuntimeError: ``level`` is "compiled", and the device at hand is another one, or this
             process cannot compile for ``gpu``.
     """
-    if not callable(function):
-        raise TypeError(
-            f"audit(): argument 'function' must be callable, not {type(function).__name__}"
-        )
+    compilation.check_callable("audit", "function", function)
     if device not in spec.DEVICES:
         raise ValueError(
             f"audit(): argument 'device' got {device!r}; allowed: "

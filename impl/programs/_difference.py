@@ -19,6 +19,7 @@ from impl._mode import compilation
 from impl.programs import _digests
 from impl.programs._comparison import Comparison, Difference, Words, unmarked
 from impl.programs._marks import Mark, Marks, Node, Planner
+from impl.programs._tracing import is_array
 
 #: One of the two runs: see ``first_difference``.
 Run: TypeAlias = Any
@@ -115,9 +116,17 @@ def first_difference(
         The first difference; None if all bits are equal. Its string is a message.
 
     Raises:
-        ValueError: ``between`` has not two runs, ``marks`` is unknown, or a recording has others.
-        TypeError: A run is none of the above.
+        ValueError: ``between`` has not two runs, or a device of another process, ``marks`` is
+            unknown, or a recording has others.
+        TypeError: ``function`` cannot be called, ``between`` is no tuple, a run is none of the
+            above, or an argument is a shape without values.
     """
+    compilation.check_callable("first_difference", "function", function)
+    if not isinstance(between, tuple | list):
+        raise TypeError(
+            "first_difference(): argument 'between' must be a tuple of two runs, not "
+            f"{type(between).__name__}; None is a plain run"
+        )
     if len(between) != len(("first", "second")):
         raise ValueError(f"first_difference(): argument 'between' must have two runs: {between!r}")
     given = [Recording.load(run) if isinstance(run, str | os.PathLike) else run for run in between]
@@ -154,7 +163,9 @@ def record(function: Callable[..., Any], *args: Any, marks: Marks = "equations")
 
     Raises:
         ValueError: ``marks`` is unknown.
+        TypeError: ``function`` cannot be called, or an argument is a shape without values.
     """
+    compilation.check_callable("record", "function", function)
     program = _Program(function, args, None)
     recording = program.marked(_chosen(marks, []))
     return dataclasses.replace(recording, outputs=program.plain())
@@ -191,8 +202,19 @@ class _Program:
                 "first_difference(): argument 'between' takes context managers, callables that "
                 f"make one, devices, recordings and None, not {type(scope).__name__}"
             )
+        if isinstance(scope, jax.Device) and scope.process_index != jax.process_index():
+            raise ValueError(
+                f"first_difference(): argument 'between' has {scope}, which is a device of process "
+                f"{scope.process_index}, and this is {jax.process_index()}: pass one of "
+                "jax.local_devices()"
+            )
         self._function = function
         self._leaves, self._tree = jax.tree_util.tree_flatten_with_path(args)
+        if any(isinstance(leaf, jax.ShapeDtypeStruct) for _, leaf in self._leaves):
+            raise TypeError(
+                "first_difference(): an argument is a jax.ShapeDtypeStruct, with which a program "
+                "can be audited, not run. Pass arrays"
+            )
         self._scope = scope
 
     def marked(self, marks: Marks, starts: Mapping[int, int] | None = None) -> Recording:
@@ -277,7 +299,8 @@ class _Program:
 
 
 def _is_array(leaf: Any) -> bool:
-    return isinstance(leaf, jax.Array | np.ndarray)
+    # A scalar of NumPy may be an argument that ``jax.jit`` got as a static one.
+    return is_array(leaf) and not isinstance(leaf, np.generic)
 
 
 def _whole(kind: Literal["argument", "output"], names: tuple[str, ...]) -> Node:

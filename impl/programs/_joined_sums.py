@@ -179,15 +179,17 @@ class _Body:
         self._made_by.update(dict.fromkeys(equation.outvars, equation))
 
     def _free_cuts(self, equation: Any, added: Sequence[str] = ()) -> Names:
-        """Returns the axes that cut free dimensions of the right operand of a product.
+        """Returns the axes that cut free dimensions of the right operand, also of a convolution.
 
         The scale of a contracted index is that of the whole right operand. Where the left operand
         is the same on all devices, nothing else than a free dimension can be cut, whatever the
         state says: gradients outside of a ``shard_map`` get values whose cuts are not told.
         """
-        if str(equation.primitive.name) != "dot_general" or not self._in_step:
+        name = str(equation.primitive.name)
+        if name not in ("dot_general", "conv_general_dilated") or not self._in_step:
             return ()
-        _, (_, batch) = equation.params["dimension_numbers"]
+        numbers = equation.params["dimension_numbers"]
+        batch = numbers[1][1] if name == "dot_general" else ()
         lhs, rhs = (self._state(atom) for atom in equation.invars)
         free = (a for a, d in rhs.items() if d != TERM and d not in batch and a not in lhs)
         return tuple(sorted(a for a in free if a not in added and self._sizes[a] > 1))

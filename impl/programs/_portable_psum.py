@@ -29,10 +29,8 @@ def _product(*operands: jax.Array, out_sharding: Any = None, **params: Any) -> j
     return products.dot_general(*operands, **params)
 
 
-def _convolution(
-    *operands: jax.Array, free_names: Names, out_sharding: Any = None, **params: Any
-) -> jax.Array:
-    del free_names, out_sharding
+def _convolution(*operands: jax.Array, out_sharding: Any = None, **params: Any) -> jax.Array:
+    del out_sharding
     return convolution.conv_general_dilated(*operands, **params)
 
 

@@ -21,6 +21,9 @@ from spec import gpus
 #: Options without autotuning: on a GPU that is absent, XLA cannot time kernels.
 NO_AUTOTUNING: Mapping[str, Any] = {"xla_gpu_autotune_level": 0}
 
+#: The kinds of NumPy's arrays that JAX does not take: of texts, bytes, objects, times and spans.
+_NOT_NUMBERS = "USOMm"
+
 
 def trace(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], mode: Mode
@@ -70,8 +73,10 @@ def arrays_of(
 
 
 def is_array(leaf: Any) -> bool:
-    """Returns whether a leaf of the arguments is an array, or stands for one."""
-    return isinstance(leaf, jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct)
+    """Returns whether a leaf of the arguments is an array that JAX takes, or stands for one."""
+    if isinstance(leaf, np.ndarray | np.generic):
+        return leaf.dtype.kind not in _NOT_NUMBERS
+    return isinstance(leaf, jax.Array | jax.ShapeDtypeStruct)
 
 
 def check_device(device: str) -> None:

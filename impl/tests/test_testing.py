@@ -30,6 +30,23 @@ def test_a_schedule_is_a_stand_in_for_cuda():
         assert emulation.current() == emulation.Emulation("cuda", seed=5)
 
 
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda t: t.emulate("gpu"), ValueError, r"emulate\(\): argument 'platform' got 'gpu'; .*"),
+        (lambda t: t.emulate("cuda", lowering="pallas"), ValueError, "allowed: 'kernel', 'xla', "),
+        (lambda t: t.emulate("cuda", seed="a"), TypeError, "'seed' must be int or .*, not str"),
+        (lambda t: t.schedule(1.5), TypeError, r"schedule\(\): argument 'seed' .*, not float"),
+        (lambda t: t.schedule(None), TypeError, "'seed' must be int or .*, not NoneType"),
+        (lambda t: t.lower(add, X, platform="gpu"), ValueError, "allowed: 'cpu', 'cuda', 'rocm'"),
+        (lambda t: t.lower(X, X), TypeError, "'function' must be callable, not ArrayImpl"),
+    ],
+)
+def test_wrong_arguments_are_refused_by_name_before_the_scope(call, error, message):
+    with pytest.raises(error, match=message):
+        call(impl.testing)
+
+
 def test_a_program_is_lowered_for_a_platform_that_is_not_here():
     assert kernels(impl.testing.lower(add, X)) == ATOMIC_SUM
     assert kernels(impl.testing.lower(add, X, platform="cpu")) == set()

@@ -206,3 +206,8 @@ def test_a_decorated_asynchronous_generator():
     assert inspect.isasyncgenfunction(items)
     assert asyncio.run(collected()) == [(True, False), (True, False), True, ("handled", True)]
     assert not enabled()
+
+
+def test_a_scope_decorates_what_can_be_called():
+    with pytest.raises(TypeError, match="a scope decorates a function, not int; write 'with'"):
+        impl.deterministic()(3)

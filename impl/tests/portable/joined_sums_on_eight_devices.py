@@ -164,6 +164,22 @@ def test_the_gradient_of_a_kernel_with_groups(rng):
     assert_equal([on_mesh(1, 1), on_mesh(2, 4)])
 
 
+@pytest.mark.parametrize("check", [True, False])
+def test_a_convolution_whose_features_are_cut_has_the_bits_of_the_whole(rng, check):
+    shapes = (3, 4, 7), (8, 4, 3), (3, 8, 7)
+    images, kernel, cotangent = (jnp.asarray(rough(rng, shape)) for shape in shapes)
+
+    def convolved(images, kernel, cotangent):
+        result, pull = jax.vjp(
+            lambda *a: lax.conv_general_dilated(*a, (1,), "SAME"), images, kernel
+        )
+        return result, pull(cotangent)[1]
+
+    parts = {"specs": (SAME, P("d"), P(None, "d")), "out": (P(None, "d"), P("d"))}
+    args = (images, kernel, cotangent)
+    assert_equal([on(n, convolved, *args, check=check, **parts) for n in (1, 2, 8)])
+
+
 def test_the_extremes_of_devices():
     x = np.array([-0.0, 0.0, 1.0, np.inf, -1.0, -np.inf, 2.0, np.nan], np.float32)
 

@@ -129,6 +129,15 @@ def test_a_product_that_is_cut_over_both_axes():
     assert found == (["dot_general d free m", "dot_general free m"], [])
 
 
+def test_a_convolution_whose_features_are_cut_has_the_scales_of_all_of_them():
+    def convolved(images, kernel):
+        return lax.conv(images, kernel, (1, 1), "SAME")
+
+    args = jnp.ones((8, 3, 5, 5)), jnp.ones((4, 3, 3, 3))
+    found = sums(convolved, *args, specs=(P("d"), P("m")), out=P("d", "m"))
+    assert found == (["conv_general_dilated free m"], [])
+
+
 def test_an_axis_that_does_not_cut_is_added_by_itself():
     def total(x):
         return lax.psum(x.sum(), ("d", "m"))

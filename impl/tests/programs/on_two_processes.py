@@ -61,7 +61,7 @@ def failure(call):
     """Returns the type and the text of the error that a call raises."""
     try:
         call()
-    except (RuntimeError, TypeError) as error:
+    except (RuntimeError, TypeError, ValueError) as error:
         return [type(error).__name__, str(error)]
     return None
 
@@ -76,7 +76,9 @@ def main():
     facts["digests"], tokens = digests("jit", "shard_map")
     flat = jax.jit(jnp.ravel)(tokens)
     double = jax.jit(lambda x: 2 * x)
+    away = next(each for each in jax.devices() if each.process_index != jax.process_index())
     facts |= {
+        "away": failure(lambda: impl.first_difference(double, 1.0, between=(None, away))),
         "shared": not flat.is_fully_addressable,
         "length": failure(lambda: impl.bincount(flat)),
         "counts": np.asarray(impl.bincount(flat, length=8)).tolist(),

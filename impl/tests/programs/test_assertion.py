@@ -127,3 +127,5 @@ def test_a_shape_can_be_audited_and_not_run():
 def test_bad_arguments_are_refused(options, error, message):
     with pytest.raises(error, match=message):
         assert_deterministic(add, X, UPDATES, **options)
+    with pytest.raises(TypeError, match=r"assert_deterministic\(\): argument 'function' must be"):
+        assert_deterministic(X)

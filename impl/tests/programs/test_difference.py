@@ -268,5 +268,18 @@ def test_bad_arguments_are_named():
     ):
         with pytest.raises(ValueError, match=message):
             impl.first_difference(jnp.sin, 1.0, **given)
-    with pytest.raises(TypeError, match="devices, recordings and None, not int"):
-        impl.first_difference(jnp.sin, 1.0, between=(None, 3))
+    for function, argument, given, message in (
+        (jnp.sin, 1.0, {"between": (None, 3)}, "devices, recordings and None, not int"),
+        (jnp.sin, 1.0, {"between": None}, "'between' must be a tuple of two runs, not NoneType"),
+        (jnp.sin, 1.0, {"between": impl.deterministic()}, "a tuple of two runs, not Scope"),
+        (3, 1.0, {}, "'function' must be callable, not int"),
+        (jnp.sin, jax.ShapeDtypeStruct((2,), "float32"), {}, "audited, not run. Pass arrays"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            impl.first_difference(function, argument, **given)
+
+
+def test_texts_among_the_arguments_are_constants():
+    names = np.array(["a", "b"])
+    assert impl.first_difference(lambda x, names: x * len(names), jnp.ones(3), names) is None
+    assert impl.audit(lambda x, names: x * len(names))(jnp.ones(3), names).ok

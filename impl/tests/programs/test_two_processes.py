@@ -43,5 +43,12 @@ def test_a_value_of_which_another_process_has_a_part_is_unknown(facts):
         assert each["same"] is None
 
 
+def test_a_device_of_another_process_is_refused_by_name(facts):
+    for number, each in enumerate(facts):
+        kind, text = each["away"]
+        assert kind == "ValueError"
+        assert f"a device of process {1 - number}, and this is {number}: pass one of" in text
+
+
 def test_a_process_alone_agrees_with_itself():
     impl.testing.assert_processes_agree()

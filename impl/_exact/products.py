@@ -245,9 +245,13 @@ def _sums_by(
         return result
     # A device with units for digits adds signs faster than it branches. Devices that share a sum
     # have to branch alike.
-    if name != "float64" or layout.cuts.summed:
-        return _with_specials(layout, result, left, right)
-    return unless_finite(functools.partial(_with_specials, layout), result, left, right)
+    has_digits = name != "float64"
+    # XLA for a CPU does not compile each product of bfloat16 (UNIMPLEMENTED: DotThunk).
+    signs = jnp.bfloat16 if has_digits else jnp.float32
+    with_specials = functools.partial(_with_specials, layout, signs)
+    if has_digits or layout.cuts.summed:
+        return with_specials(result, left, right)
+    return unless_finite(with_specials, result, left, right)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -308,11 +312,12 @@ def _single(lhs: jax.Array, rhs: jax.Array, layout: _Layout, dtype: Any) -> jax.
     return engines.rounded(engines.Total(value), None, dtype)
 
 
-def _with_specials(layout: _Layout, result: jax.Array, lhs: jax.Array, rhs: jax.Array) -> jax.Array:
-    """Puts the NaNs and infinities of the sums into a result."""
-    # Bfloat16 holds signs, and tensor cores take it.
+def _with_specials(
+    layout: _Layout, dtype: Any, result: jax.Array, lhs: jax.Array, rhs: jax.Array
+) -> jax.Array:
+    """Puts the NaNs and infinities of the sums into a result; any ``dtype`` holds their signs."""
     left, right = (
-        lax.convert_element_type(grids.special_factor(value), jnp.bfloat16) for value in (lhs, rhs)
+        lax.convert_element_type(grids.special_factor(value), dtype) for value in (lhs, rhs)
     )
     signs = layout.cuts.sum(engines.plain_product(left, right, layout.numbers, np.float32))
     return grids.with_specials(result, signs)

@@ -14,7 +14,7 @@ import jax
 from jax.sharding import AbstractDevice, AbstractMesh, AxisType
 
 import spec
-from impl._mode import compilation, emulation
+from impl._mode import checks, compilation, emulation
 from impl._mode.decide import Question, questions
 from impl._mode.emulation import Emulation, Lowering, Seed
 from impl.diagnosis._processes import assert_processes_agree
@@ -61,8 +61,8 @@ def emulate(
         ValueError: There is no such platform or lowering.
         TypeError: ``seed`` is neither an int nor a ``Seed``.
     """
-    _check("emulate", "platform", platform, _PLATFORMS)
-    _check("emulate", "lowering", lowering, get_args(Lowering))
+    checks.check_choice("emulate", "platform", platform, _PLATFORMS)
+    checks.check_choice("emulate", "lowering", lowering, get_args(Lowering))
     if seed is not None:
         _check_seed("emulate", seed)
     return _emulated(Emulation(platform, lowering, seed))
@@ -112,8 +112,8 @@ def lower(
         TypeError: ``function`` cannot be called.
         ValueError: There is no such platform.
     """
-    compilation.check_callable("lower", "function", function)
-    _check("lower", "platform", platform, _PLATFORMS)
+    checks.check_callable("lower", "function", function)
+    checks.check_choice("lower", "platform", platform, _PLATFORMS)
     with jax.sharding.use_abstract_mesh(_mesh(device_kind)):
         # jax 0.11 and later lower Triton kernels only if a mesh has a device of a known kind.
         lowered: jax.stages.Lowered = (
@@ -137,14 +137,6 @@ def unknown_compile_options() -> dict[str, spec.OptionValue]:
 def _emulated(stand_in: Emulation) -> Iterator[None]:
     with emulation.scope(stand_in):
         yield
-
-
-def _check(function: str, name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise ValueError(
-            f"{function}(): argument {name!r} got {value!r}; allowed: "
-            f"{', '.join(map(repr, allowed))}"
-        )
 
 
 def _check_seed(function: str, seed: int | Seed) -> None:

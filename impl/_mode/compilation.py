@@ -18,7 +18,7 @@ import jax
 
 import spec
 from impl._core import jax_internals
-from impl._mode import modes, switches
+from impl._mode import checks, modes, switches
 from impl._mode.modes import Mode
 from impl._mode.switches import Switches
 
@@ -152,15 +152,8 @@ def jit(fun: Callable[..., Any] | None = None, **jit_kwargs: Any) -> Any:
     """
     if fun is None:
         return functools.partial(jit, **jit_kwargs)
-    check_callable("jit", "fun", fun)
+    checks.check_callable("jit", "fun", fun)
     return Jitted(fun, jit_kwargs)
-
-
-def check_callable(function: str, name: str, value: object) -> None:
-    """Raises a TypeError, which names a function and its argument, unless a value can be called."""
-    if not callable(value):
-        kind = type(value).__name__
-        raise TypeError(f"{function}(): argument {name!r} must be callable, not {kind}")
 
 
 class Jitted(Generic[P, R]):

@@ -11,7 +11,7 @@ import numpy as np
 
 import impl
 import spec
-from impl._mode import compilation, emulation
+from impl._mode import checks, compilation, emulation
 from impl._mode.emulation import Emulation, Seed
 from impl.programs._audit import audit
 from impl.programs._report import Finding
@@ -57,7 +57,7 @@ def assert_deterministic(
         ValueError: An argument has a value that is not allowed.
         TypeError: An argument has a type that is not allowed.
     """
-    compilation.check_callable("assert_deterministic", "function", function)
+    checks.check_callable("assert_deterministic", "function", function)
     _check(schedules, level)
     if level == "off":
         return
@@ -94,11 +94,7 @@ def _check(schedules: int, level: str) -> None:
             f"assert_deterministic(): argument 'schedules' got {schedules}; at least 2 runs are "
             "compared"
         )
-    if level not in LEVELS:
-        raise ValueError(
-            f"assert_deterministic(): argument 'level' got {level!r}; allowed: "
-            f"{', '.join(map(repr, LEVELS))}"
-        )
+    checks.check_choice("assert_deterministic", "level", level, LEVELS)
 
 
 def _scheduled(

@@ -15,7 +15,7 @@ import jax
 
 import spec
 from impl._core import native_scatter
-from impl._mode import compilation, flags, modes
+from impl._mode import checks, flags, modes
 from impl._mode.decide import Decision
 from impl._mode.modes import Mode
 from impl.programs import _compiled, _facts, _portable_notes, _refusal, _rules
@@ -102,16 +102,9 @@ def audit(
         RuntimeError: ``level`` is "compiled", and the device at hand is another one, or this
             process cannot compile for ``gpu``.
     """
-    compilation.check_callable("audit", "function", function)
-    if device not in spec.DEVICES:
-        raise ValueError(
-            f"audit(): argument 'device' got {device!r}; allowed: "
-            f"{', '.join(map(repr, spec.DEVICES))}"
-        )
-    if level not in LEVELS:
-        raise ValueError(
-            f"audit(): argument 'level' got {level!r}; allowed: {', '.join(map(repr, LEVELS))}"
-        )
+    checks.check_callable("audit", "function", function)
+    checks.check_choice("audit", "device", device, spec.DEVICES)
+    checks.check_choice("audit", "level", level, LEVELS)
     if gpu is not None:
         check_gpu(device, level, gpu)
     elif level == "compiled":

@@ -15,7 +15,7 @@ import numpy as np
 
 from impl._core import jax_internals
 from impl._core.jax_internals import jaxpr_as_fun
-from impl._mode import compilation
+from impl._mode import checks, compilation
 from impl.programs import _digests
 from impl.programs._comparison import Comparison, Difference, Words, unmarked
 from impl.programs._marks import Mark, Marks, Node, Planner
@@ -121,7 +121,7 @@ def first_difference(
         TypeError: ``function`` cannot be called, ``between`` is no tuple, a run is none of the
             above, or an argument is a shape without values.
     """
-    compilation.check_callable("first_difference", "function", function)
+    checks.check_callable("first_difference", "function", function)
     if not isinstance(between, tuple | list):
         raise TypeError(
             "first_difference(): argument 'between' must be a tuple of two runs, not "
@@ -165,25 +165,21 @@ def record(function: Callable[..., Any], *args: Any, marks: Marks = "equations")
         ValueError: ``marks`` is unknown.
         TypeError: ``function`` cannot be called, or an argument is a shape without values.
     """
-    compilation.check_callable("record", "function", function)
+    checks.check_callable("record", "function", function)
     program = _Program(function, args, None)
     recording = program.marked(_chosen(marks, []))
     return dataclasses.replace(recording, outputs=program.plain())
 
 
 def _chosen(marks: Marks | None, recorded: Sequence[Marks]) -> Marks:
-    allowed = {marks or "equations"} if marks or not recorded else {recorded[0]}
-    if not allowed <= set(_MARKS):
-        raise ValueError(
-            f"first_difference(): argument 'marks' got {marks!r}; allowed: "
-            f"{', '.join(map(repr, _MARKS))}"
-        )
-    if not set(recorded) <= allowed:
+    chosen: Marks = marks or (recorded[0] if recorded else "equations")
+    checks.check_choice("first_difference", "marks", chosen, _MARKS)
+    if any(each != chosen for each in recorded):
         raise ValueError(
             f"first_difference(): a recording has the marks {recorded[-1]!r}, and the other run "
-            f"{allowed.pop()!r}: record it again, or leave out 'marks'"
+            f"{chosen!r}: record it again, or leave out 'marks'"
         )
-    return allowed.pop()
+    return chosen
 
 
 class _Program:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Literal, TypeAlias, get_args
 
 import jax
@@ -14,12 +14,18 @@ import spec
 from impl._mode import checks, compilation, emulation
 from impl._mode.emulation import Emulation, Seed
 from impl.programs._audit import audit
-from impl.programs._report import Finding
+from impl.programs._report import FAULTS, Finding, Verdict
 from impl.programs._tracing import arrays_of, is_array
 
 #: The checks, each of which includes those before it.
 Level: TypeAlias = Literal["off", "audit", "schedules", "repeat"]
 LEVELS: tuple[Level, ...] = get_args(Level)
+
+_IN_WORDS: Mapping[Verdict, str] = {
+    "varies": "varies from run to run",
+    "unknown": "may vary: unknown",
+    "raises": "raises an error",
+}
 
 #: The bits of the outputs of one run, by the path of each output.
 _Bits: TypeAlias = dict[str, bytes]
@@ -52,24 +58,25 @@ def assert_deterministic(
         level: The last check: "audit", "schedules" or "repeat"; "off" checks nothing.
 
     Raises:
-        AssertionError: The audit has a finding that varies or is unknown, or the bits of two runs
-            differ. The message names the first finding or the first output.
+        AssertionError: The audit has a finding that varies, is unknown or raises, or the bits of
+            two runs differ. The message names the first finding or the first output.
         ValueError: An argument has a value that is not allowed.
         TypeError: An argument has a type that is not allowed.
     """
+    __tracebackhide__ = True  # pytest shows the caller's line.
     checks.check_callable("assert_deterministic", "function", function)
     _check(schedules, level)
     if level == "off":
         return
     report = audit(function, device=device)(*args)
-    found = (*report.select("varies"), *report.select("unknown"))
+    found = [finding for verdict in FAULTS for finding in report.select(verdict)]
     faults = [f for f in found if not {f.primitive, f.row} & set(allow)]
     name = getattr(function, "__name__", type(function).__name__)
     where = f"on {device}, with {report.mode}"
     if faults:
-        raise AssertionError(
-            f"{name} is not deterministic {where}: {_in_words(faults[0])}\n\n{report}"
-        )
+        refused = faults[0].verdict == "raises"
+        is_bad = "is refused" if refused else "is not deterministic"
+        raise AssertionError(f"{name} {is_bad} {where}: {_in_words(faults[0])}\n\n{report}")
     if level == "audit":
         return
     if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in jax.tree.leaves(args)):
@@ -158,6 +165,7 @@ def _compare(
     args: tuple[Any, ...],
 ) -> None:
     """Raises if the bits of a run are not those of the first one."""
+    __tracebackhide__ = True
     label, expected = next(runs)
     for other, bits in runs:
         differing = [path for path, value in expected.items() if bits.get(path) != value]
@@ -189,7 +197,6 @@ def _first_difference(
 
 
 def _in_words(finding: Finding) -> str:
-    varies = "varies from run to run" if finding.verdict == "varies" else "may vary: unknown"
     by = f" (by {finding.library})" if finding.library else ""
     remedy = f"\nTo do: {finding.remedy}" if finding.remedy else ""
-    return f"{finding.primitive} at {finding.source}{by} {varies}.{remedy}"
+    return f"{finding.primitive} at {finding.source}{by} {_IN_WORDS[finding.verdict]}.{remedy}"

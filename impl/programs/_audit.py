@@ -91,7 +91,8 @@ def audit(
 
     Returns:
         A function of the program's arguments, which may be arrays or ``jax.ShapeDtypeStruct``. It
-        returns a ``Report`` with the attributes ``findings`` and ``ok``. Each finding has the
+        returns a ``Report`` with the attributes ``findings`` and ``ok``, which is True if nothing
+        varies, is unknown or raises. Each finding has the
         attributes ``primitive``, ``row``, ``verdict``, ``source``, ``shapes``, ``remedy`` and
         ``count``. ``str()`` of the report is a table, and ``as_dict()`` returns plain data.
 

@@ -19,6 +19,8 @@ _HEADINGS: dict[Verdict, str] = {
     "raises": "Raises",
     "deterministic": "Deterministic, because the mode is on",
 }
+#: The verdicts of a program that is not fine, in the order of the report.
+FAULTS: tuple[Verdict, ...] = ("varies", "unknown", "raises")
 #: The heading of deterministic findings that would not race with the mode off.
 _NEEDLESS = "Ordered although nothing races"
 
@@ -79,8 +81,8 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """True if nothing varies and nothing is unknown."""
-        return not any(f.verdict in ("varies", "unknown") for f in self.findings)
+        """True if nothing varies, nothing is unknown and nothing raises."""
+        return all(f.verdict == "deterministic" for f in self.findings)
 
     def select(self, verdict: Verdict) -> tuple[Finding, ...]:
         """Returns the findings that have a verdict.
@@ -134,11 +136,13 @@ class Report:
         noun = "instruction" if self.level == "compiled" else "equation"
         every = _times(self.equations, noun)
         if self.ok:
-            return f"Of {every} none varies and none is unknown."
-        varying = sum(f.count for f in self.select("varies"))
-        unknown = sum(f.count for f in self.select("unknown"))
+            return f"Of {every} none varies, none is unknown and none raises."
+        varying, unknown, raising = (
+            sum(f.count for f in self.select(verdict)) for verdict in FAULTS
+        )
         vary, are = "varies" if varying == 1 else "vary", "is" if unknown == 1 else "are"
-        return f"Of {every} {varying} {vary} and {unknown} {are} unknown."
+        raises = "raises" if raising == 1 else "raise"
+        return f"Of {every} {varying} {vary}, {unknown} {are} unknown and {raising} {raises}."
 
 
 def grouped(findings: list[Finding]) -> tuple[Finding, ...]:

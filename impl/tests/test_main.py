@@ -64,6 +64,10 @@ def ordered():
     impl.use_deterministic_algorithms(True)
     return racing()
 
+def refused():
+    impl.use_deterministic_algorithms(True)
+    return lambda x: impl.cumsum(x, 0), (jnp.ones(3),)
+
 def unknown():
     return lambda x: jax.pure_callback(lambda x: x, x, x), (jnp.ones(3),)
 
@@ -93,6 +97,8 @@ def program(tmp_path):
         ("safe", [], 0),
         ("ordered", [], 0),
         ("unknown", [], 1),
+        ("refused", [], 1),
+        ("refused", ["--device", "cpu"], 0),
         ("racing", ["--device", "tpu"], 2),
         ("racing", ["--level", "hlo"], 2),
         ("wrong", [], 2),

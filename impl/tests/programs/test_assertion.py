@@ -46,6 +46,27 @@ def test_what_is_unknown_fails_too():
         assert_deterministic(counted(), X)
 
 
+@pytest.mark.parametrize("level", ["audit", "repeat"])
+def test_a_refused_program_fails_with_the_line_and_the_remedy(level):
+    def program(x):
+        return impl.cumsum(x, 0)
+
+    with impl.deterministic(profile="torch-2.12"):
+        with pytest.raises(AssertionError) as failure:
+            assert_deterministic(program, X, level=level)
+        report = impl.audit(program)(X)
+        assert_deterministic(program, X, device="cpu", level=level)
+    first, advice, *_ = str(failure.value).splitlines()
+    line = f"impl/tests/programs/test_assertion.py:{program.__code__.co_firstlineno + 1}"
+    assert first.startswith("program is refused on cuda, with the mode on")
+    assert f" at {line} (by impl/ops/cumsum.py:" in first
+    assert first.endswith(" raises an error.")
+    assert advice.startswith("To do: Pass `profile=")
+    assert str(report) in str(failure.value)
+    assert not report.ok
+    assert failure.value.__cause__ is failure.value.__context__ is None
+
+
 def test_schedules_find_what_the_audit_was_told_to_accept():
     for accepted in ("lax.scatter_add", "R0400"):
         assert_deterministic(add, X, UPDATES, allow=[accepted], level="audit")

@@ -91,6 +91,8 @@ def tests(session: nox.Session) -> None:
     more = ["bench", "peer", "example", "programs"] if session.python == OLDEST else []
     install(session, "test", *more)
     chosen = session.posargs or (RELEASES if with_oldest(session) else [])
+    # An editable installation has both names of the package.
+    session.run("python", "-c", "import samebits, impl; assert samebits is impl")
     speed = ["-n", "auto", "--dist", "worksteal", "--durations", "10"]
     environment = flags(session, oldest=CHEAPEST, newest=f"{_LEAST} {ONE_PIECE}")
     # PyTorch's threads wait in a loop, which takes longer than work on the small arrays of tests.
@@ -159,7 +161,8 @@ def wheel(session: nox.Session) -> None:
     (built,) = pathlib.Path(folder).glob("*.whl")
     session.install(f"samebits[conformance] @ {built.resolve().as_uri()}")
     session.chdir(folder)
-    for package in ("spec", "impl", "conformance"):
+    session.run("samebits", "--version")
+    for package in ("spec", "impl", "conformance", "samebits"):
         code = f"import sys, {package}; assert {package}.__file__.startswith(sys.prefix)"
         session.run("python", "-c", code)
     session.run("python", "-m", "spec", "export", "--format", "json", silent=True)

@@ -108,6 +108,8 @@ else:
         },
     )
 
+__version__ = "0.1.0.dev0"
+
 __all__ = [
     "Generator",
     "Jitted",

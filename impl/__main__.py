@@ -1,4 +1,7 @@
-"""The command line: ``demo``, ``doctor``, ``flags`` and ``audit`` after ``python -m impl``."""
+"""The command line: ``demo``, ``doctor``, ``flags`` and ``audit`` after ``python -m impl``.
+
+An installation has it as the command ``samebits`` too.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from impl import __version__
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,9 +34,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
+    is_script = Path(sys.argv[0]).stem == "samebits"
     parser = argparse.ArgumentParser(
-        prog="python -m impl", description="Deterministic operations for JAX."
+        prog="samebits" if is_script else "python -m impl",
+        description="Deterministic operations for JAX.",
     )
+    parser.add_argument("--version", action="version", version=f"samebits {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     demo = commands.add_parser("demo", help="show the mode at work, in under a minute")
     demo.set_defaults(run=_demo)

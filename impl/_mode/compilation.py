@@ -12,7 +12,7 @@ import threading
 import types
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 import jax
 
@@ -23,6 +23,7 @@ from impl._mode.modes import Mode
 from impl._mode.switches import Switches
 
 P = ParamSpec("P")
+Q = ParamSpec("Q")
 R = TypeVar("R")
 
 
@@ -116,9 +117,7 @@ def _unknown(required: tuple[Setting, ...]) -> frozenset[str]:
 @overload
 def jit(fun: Callable[P, R], **jit_kwargs: Any) -> Jitted[P, R]: ...
 @overload
-def jit(
-    fun: None = None, **jit_kwargs: Any
-) -> Callable[[Callable[..., Any]], Jitted[..., Any]]: ...
+def jit(fun: None = None, **jit_kwargs: Any) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 def jit(fun: Callable[..., Any] | None = None, **jit_kwargs: Any) -> Any:
     """Compiles a function as ``jax.jit`` does, with the options of ``impl.compile_options``.
 
@@ -179,6 +178,12 @@ class Jitted(Generic[P, R]):
         result: R = self._do("__call__", args, kwargs)
         return result
 
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> Jitted[P, R]: ...
+    @overload
+    def __get__(
+        self: Jitted[Concatenate[Any, Q], R], instance: object, owner: type | None = None
+    ) -> Callable[Q, R]: ...
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """Binds a method, as a function in a class does."""
         return self if instance is None else types.MethodType(self, instance)

@@ -10,6 +10,8 @@ import pytest
 import impl
 
 ROOT = Path(impl.__file__).parents[1]
+#: Those of an editable installation. A wheel has no folder impl/_alias, and samebits beside impl.
+PATHS = os.pathsep.join(map(str, (ROOT, ROOT / "impl" / "_alias")))
 #: It must not run: only the import system may look at the file.
 FOREIGN = "raise SystemExit('the module of the user ran')\n"
 
@@ -21,7 +23,7 @@ def run(folder, *arguments):
         capture_output=True,
         check=False,
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": PATHS},
         text=True,
         timeout=120,
     )
@@ -52,6 +54,8 @@ def assert_explained(done, package, file):
         ("conformance", "spec", "spec/__init__.py"),
         ("conformance", "impl", "impl.py"),
         ("conformance", "impl", "impl/__init__.py"),
+        ("samebits", "spec", "spec.py"),
+        ("samebits", "impl", "impl.py"),
     ],
 )
 def test_a_file_in_the_way_is_named(tmp_path, imported, package, name):

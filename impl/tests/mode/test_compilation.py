@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from typing import TYPE_CHECKING, assert_type
 
 import jax
 import jax.numpy as jnp
@@ -231,3 +232,31 @@ def test_rows_that_disagree_on_an_option_are_found():
     wrong = dataclasses.replace(row, id="R9999", op="other", options={name: "otherwise"})
     broken = dataclasses.replace(rules, rows=(*rules.rows, wrong))
     assert [key for key, text in coherence.findings(broken) if name in text] == ["R9999"]
+
+
+def test_types_are_kept() -> None:
+    def scaled(x: float, *, by: str) -> bytes:
+        return f"{x}{by}".encode()
+
+    class Model:
+        @impl.jit
+        def method(self, x: float) -> bytes:
+            return scaled(x, by="")
+
+        @impl.jit(static_argnums=0)
+        def other(self, x: float) -> bytes:
+            return scaled(x, by="")
+
+    @impl.jit(static_argnames=("by",))
+    def decorated(x: float, *, by: str) -> bytes:
+        return scaled(x, by=by)
+
+    if TYPE_CHECKING:  # `nox -s lint` checks the types; a wrong argument has to be an error.
+        assert_type(impl.jit(scaled)(1.0, by="a"), bytes)
+        assert_type(decorated(1.0, by="a"), bytes)
+        assert_type(Model().method(1.0), bytes)
+        assert_type(Model().other(1.0), bytes)
+        impl.jit(scaled)(1.0)  # type: ignore[call-arg]
+        decorated("a", by="a")  # type: ignore[arg-type]
+        Model().method()  # type: ignore[call-arg]
+        Model().other("a")  # type: ignore[arg-type]

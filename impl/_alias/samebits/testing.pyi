@@ -1,0 +1,1 @@
+from impl.testing import *

@@ -1,0 +1,1 @@
+from impl.utils.data import *

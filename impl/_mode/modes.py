@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 import spec
+from impl._core.jax_internals import tags
 from impl._mode.scopes import Scope, ThreadState
 
 #: The guarantees that a user can ask for: the same bits in each run on this machine, or on every
@@ -48,6 +49,10 @@ class Mode(NamedTuple):
         """Whether the mode is on and asks for the same bits on every device."""
         return self.enabled and self.guarantee == "portable"
 
+    def __str__(self) -> str:
+        """Returns the mode in few words, as the operations of a program have it for an attribute."""
+        return f"{self.guarantee} {self.profile}" if self.enabled else "off"
+
 
 # At import, because jax.make_user_context is not thread-safe.
 _mode = jax.make_user_context(Mode())
@@ -59,8 +64,9 @@ _DEBUG_MODES = ("default", "warn", "error")
 
 
 def current() -> Mode:
-    """Returns the mode of this thread."""
-    return _mode.value  # type: ignore[no-any-return]  # a user context is not typed
+    """Returns the mode of this thread, or of the equation that JAX transforms or lowers in it."""
+    tagged: Mode | None = tags.current()
+    return _mode.value if tagged is None else tagged  # type: ignore[no-any-return]  # not typed
 
 
 def when_portable(callback: Callable[[], None]) -> None:

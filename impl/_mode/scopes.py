@@ -7,6 +7,7 @@ or of generators. A thread here keeps a list of its open scopes, and the last on
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import threading
@@ -14,9 +15,27 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, TypeVar
 
+from impl._core import jax_internals
+from impl._core.jax_internals import tags
+
 Value = TypeVar("Value")
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
+
+
+@dataclasses.dataclass
+class _Opening(Generic[Value]):
+    """A scope that is open in this thread.
+
+    Attributes:
+        scope: The scope.
+        value: Its value.
+        tag_before: The tag of equations that holds again when the scope ends.
+    """
+
+    scope: Scope[Value]
+    value: Value
+    tag_before: Any
 
 
 class ThreadState(threading.local, Generic[Value]):
@@ -28,18 +47,21 @@ class ThreadState(threading.local, Generic[Value]):
 
     def __init__(self, context: Any) -> None:
         self._context = context
-        self._open: list[tuple[Scope[Value], Value]] = []
+        self._open: list[_Opening[Value]] = []
         self._outermost: Any = None
 
     def begin(self, scope: Scope[Value], value: Value) -> None:
         """Adds a scope, whose value holds from now on."""
         entered = self._context(value)
         entered.__enter__()
+        tag = tags.current()
+        if jax_internals.is_tracing():
+            tags.swap(value)
         if not self._open:
             # Only the exit of this one removes the value of the thread, so that the value of the
             # process holds again. The others are entered and never left.
             self._outermost = entered
-        self._open.append((scope, value))
+        self._open.append(_Opening(scope, value, tag))
 
     def end(self, scope: Scope[Value]) -> None:
         """Removes the last opening of a scope, wherever it stands in the list.
@@ -48,16 +70,20 @@ class ThreadState(threading.local, Generic[Value]):
             RuntimeError: The scope is not open in this thread.
         """
         for position in reversed(range(len(self._open))):
-            if self._open[position][0] is scope:
-                del self._open[position]
+            if self._open[position].scope is scope:
                 break
         else:
             raise RuntimeError(
                 "a scope has to end in the thread in which it began, but this one is not open in "
                 f"the thread {threading.current_thread().name!r}"
             )
+        ended = self._open.pop(position)
+        if position < len(self._open):
+            self._open[position].tag_before = ended.tag_before
+        else:
+            tags.swap(ended.tag_before)
         if self._open:
-            self._context(self._open[-1][1]).__enter__()
+            self._context(self._open[-1].value).__enter__()
         else:
             self._outermost.__exit__(None, None, None)
 

@@ -43,7 +43,8 @@ def evaluate(closed: Any, arguments: Sequence[Any], nodes: Sequence[Node]) -> tu
 
     words = digests(constants) if nodes[0].marked else []
     for equation, node in zip(jaxpr.eqns, nodes[1:], strict=True):
-        outputs, inner = _step(equation, [read(operand) for operand in equation.invars], node)
+        with equation.ctx.manager:  # Equations within may have no tag of their own.
+            outputs, inner = _step(equation, [read(operand) for operand in equation.invars], node)
         if node.marked:
             outputs = _behind_barrier(outputs)
         words += inner

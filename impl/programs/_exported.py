@@ -12,7 +12,7 @@ from typing import Any
 
 import spec
 from impl._core import jax_internals
-from impl._core.jax_internals import lowering, shardings
+from impl._core.jax_internals import lowering, shardings, tags
 from impl._mode.modes import Mode
 
 #: The primitive that calls an exported program, and its parameter with the program.
@@ -20,22 +20,30 @@ NAME = "call_exported"
 _PROGRAM = "exported"
 #: The attribute of a module that names the guarantee of all its operations.
 _MARK = "samebits.guarantee"
+#: The value of the attribute where a scope lets a part of the program have no guarantee.
+_OF_PARTS = "of parts"
 #: The least number of devices of a mesh with three axes, over which XLA computes wrong values for
 #: some products. An exported program has nothing against that.
 _DEVICES = 8
 
 
 def mark(context: Any, mode: Mode) -> None:
-    """Marks a program that is exported now, all of whose operations have the guarantee.
+    """Marks a program that is exported now, if all of its operations have the guarantee.
 
-    An operation without it raises an error, unless the mode only warns.
+    An operation without it raises an error, unless the mode only warns, or a scope inside of the
+    program has another mode.
 
     Args:
-        context: That of a lowering rule, under the guarantee ``portable``.
-        mode: The mode.
+        context: That of a lowering rule.
+        mode: The mode of its equation.
     """
-    if jax_internals.exports(context) and not mode.warn_only:
-        lowering.mark_module(context, _MARK, mode.guarantee)
+    if not jax_internals.exports(context):
+        return
+    is_scoped = tags.current() is not None
+    if is_scoped and not mode.portable:
+        lowering.mark_module(context, _MARK, _OF_PARTS)
+    elif not is_scoped and mode.portable and not mode.warn_only:
+        lowering.mark_module(context, _MARK, mode.guarantee, unless=True)
 
 
 def portability(found: spec.Portability, params: Mapping[str, Any]) -> spec.Portability:

@@ -15,7 +15,9 @@ from typing import Any
 import jax.numpy as jnp
 
 from impl._core import jax_internals
-from impl._core.jax_internals import jaxprs
+from impl._core.jax_internals import jaxprs, tags
+from impl._mode import modes
+from impl._mode.modes import Mode
 from impl.programs import _linear
 from impl.programs._joined_equations import Names, as_whole, part_p, same_p, whole_p
 from impl.programs._linear import Atom
@@ -41,7 +43,8 @@ def rewritten(jaxpr: Any, inputs: Sequence[State], sizes: Mapping[str, int]) -> 
         inputs: The state of each of its inputs.
         sizes: The size of each mesh axis.
     """
-    return _Body(jaxpr, inputs, Flow(frozenset(sizes)), sizes, in_step=True).jaxpr()
+    flow, mode = Flow(frozenset(sizes)), modes.current()
+    return _Body(jaxpr, inputs, flow, sizes, mode, in_step=True).jaxpr()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,6 +101,7 @@ class _Body:
         inputs: The state of each of its inputs.
         flow: Follows the states.
         sizes: The size of each mesh axis.
+        mode: The mode of equations without one of their own.
         in_step: Whether all devices run it, and equally often.
     """
 
@@ -107,10 +111,12 @@ class _Body:
         inputs: Sequence[State],
         flow: Flow,
         sizes: Mapping[str, int],
+        mode: Mode,
         *,
         in_step: bool,
     ) -> None:
         self._old = jaxprs.inlined(jaxpr)
+        self._mode = mode
         self._sizes, self._flow, self._in_step = sizes, flow, in_step
         self._states = flow.states(self._old, inputs)
         self._items: list[Any] = []
@@ -164,6 +170,10 @@ class _Body:
     def _state(self, atom: Atom) -> State:
         return state_of(self._states, atom)
 
+    def _mode_of(self, equation: Any) -> Mode:
+        own: Mode | None = tags.of(equation)
+        return own or self._mode
+
     def _is_same(self, atom: Atom, axes: Names) -> bool:
         return not set(self._state(atom)) & set(axes)
 
@@ -188,6 +198,8 @@ class _Body:
         name = str(equation.primitive.name)
         if name not in ("dot_general", "conv_general_dilated") or not self._in_step:
             return ()
+        if not self._mode_of(equation).portable:
+            return ()
         numbers = equation.params["dimension_numbers"]
         batch = numbers[1][1] if name == "dot_general" else ()
         lhs, rhs = (self._state(atom) for atom in equation.invars)
@@ -211,7 +223,13 @@ class _Body:
             return
         is_fixed = not self._flow.choice(equation, states)
         bodies = [
-            _Body(*part, self._flow, self._sizes, in_step=self._in_step and is_fixed)
+            _Body(
+                *part,
+                self._flow,
+                self._sizes,
+                self._mode_of(equation),
+                in_step=self._in_step and is_fixed,
+            )
             for part in held
         ]
         carried = jax_internals.scan_carried(equation.params) if name == "scan" else 0
@@ -236,6 +254,8 @@ class _Body:
         axes, (operand,) = equation.params["axes"], equation.invars
         is_plain = all(isinstance(axis, str) and axis in self._sizes for axis in axes)
         if not is_plain or equation.params.get("axis_index_groups") is not None:
+            return None
+        if not self._mode_of(equation).portable:
             return None
         if not jnp.issubdtype(operand.aval.dtype, jnp.floating):
             return None
@@ -272,7 +292,10 @@ class _Body:
         made = self._made_by.get(atom)
         if made is None:
             return None
-        if isinstance(made, _Held):
+        is_held = isinstance(made, _Held)
+        if not self._mode_of(made.equation if is_held else made).portable:
+            return None
+        if is_held:
             return self._out_of(made, atom, over)
         name = str(made.primitive.name)
         if name in _linear.ADDING:

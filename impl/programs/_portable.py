@@ -25,6 +25,7 @@ from impl._lowerings import _partitioning
 from impl._mode import emulation, modes
 from impl._mode.decide import Decision
 from impl.programs import (
+    _entries,
     _exported,
     _moves,
     _portable_functions,
@@ -112,8 +113,11 @@ def register() -> None:
 
 def _applies(context: Any) -> bool:
     """Returns whether a rule of this module decides how an equation is lowered."""
-    is_on = modes.current().portable and _rules.switch.value
-    return is_on and not lowering.is_native(context)
+    if not _rules.switch.value or lowering.is_native(context):
+        return False
+    mode = modes.current()
+    _exported.mark(context, mode)
+    return mode.portable
 
 
 def _windowed(rule: Callable[..., Any], context: Any, /, *operands: Any, **params: Any) -> Any:
@@ -135,11 +139,12 @@ def _lower(
     **params: Any,
 ) -> Any:
     """Lowers an equation as the class of its primitive says."""
+    if name == _MAPPED and _rules.switch.value and not lowering.is_native(context):
+        params = _portable_psum.with_joined_sums(params)
     if not _applies(context):
         return original(context, *operands, **params)
-    _exported.mark(context, modes.current())
     if name == _MAPPED:
-        return original(context, *operands, **_portable_psum.with_joined_sums(params))
+        return original(context, *operands, **params)
     if name.startswith("samebits_") or isinstance(params.get("decision"), Decision):
         return _own(original, anywhere, context, *operands, **params)
     if name == _CONSTRAINED and _moves.is_shared(context):
@@ -155,6 +160,7 @@ def _lower(
     if found is None or found.answer == "exact" or found.name == _ELSEWHERE:
         return original(context, *operands, **params)
     if found.answer == "rule":
+        operands = tuple(_entries.sealed(context, operands))
         try:
             return _by_rule(found, name, original, anywhere, context, *operands, **params)
         except _NEEDS_SIZES:

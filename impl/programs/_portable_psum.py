@@ -15,11 +15,13 @@ import jax
 from jax import lax
 from jax.interpreters import mlir
 
-from impl._core.jax_internals import jaxprs, lowering
+from impl._core.jax_internals import jaxprs, lowering, tags
 from impl._core.numerics import fence
 from impl._exact import arithmetic, convolution, products, scatter, sums
 from impl._lowerings import _partitioning
-from impl.programs import _joined_equations, _joined_sums, _portable_functions
+from impl._mode import modes
+from impl._mode.modes import Mode
+from impl.programs import _entries, _facts, _joined_equations, _joined_sums, _portable_functions
 from impl.programs._joined_equations import Names
 from impl.programs._part_rules import OTHER, State
 
@@ -64,6 +66,7 @@ def _lower_whole(context: Any, *operands: Any, name: str, params: Any, **names: 
         return fence(function(*operands))
 
     rule = mlir.lower_fun(run, multiple_results=False)
+    operands = tuple(_entries.sealed(context, operands))
     with arithmetic.wide(), arithmetic.where_subnormals(are_kept=are_kept):
         return rule(lowering.natively(context), *operands)
 
@@ -90,12 +93,28 @@ def _lower_part(context: Any, value: Any, *, axis_index_groups: None, **params: 
 mlir.register_lowering(_joined_equations.part_p, _lower_part)
 
 
+def _asks(jaxpr: Any) -> bool:
+    """Returns whether a scope inside of a jaxpr asks for the guarantee ``portable``."""
+    for equation in jaxprs.opened(jaxpr).eqns:
+        mode: Mode | None = tags.of(equation)
+        if mode is not None and mode.portable:
+            return True
+        if any(map(_asks, _facts.inner_jaxprs(equation.params))):
+            return True
+    return False
+
+
 def with_joined_sums(params: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the parameters of a ``shard_map`` whose sums over devices are joined with others.
 
     Args:
         params: The parameters of its equation.
+
+    Returns:
+        The parameters as they are, if neither the mode nor a scope inside asks for ``portable``.
     """
+    if not (modes.current().portable or _asks(params["jaxpr"])):
+        return dict(params)
     mesh, jaxpr = params["mesh"], params["jaxpr"]
     own = params["newly_manual_axes"]
     manual = own | set(mesh.manual_axes)

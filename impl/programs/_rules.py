@@ -34,6 +34,13 @@ switch = jax.make_user_context(True)
 #: Facts that are proven here, from which it follows that no index occurs twice.
 _DISTINCT = ("one_update", "iota_indices")
 
+#: Primitives of equations that hold jaxprs, which may have been traced outside of their scope.
+_HOLDERS = frozenset(
+    {"call", "closed_call", "composite", "cond", "custom_jvp_call", "custom_linear_solve"}
+    | {"custom_vjp_call", "custom_vmap_call", "jit", "linear_call", "remat2", "remat_opt"}
+    | {"run_state", "scan", "shard_map", "while", "xla_metadata_call"}
+)
+
 
 def holds() -> bool:
     """Returns whether the mode holds for JAX's own primitives."""
@@ -71,6 +78,17 @@ def register() -> None:
         for platform, (original, inline) in rules.items():
             rule = functools.partial(_lower, primitive, original)
             mlir.register_lowering(primitive, rule, platform=platform, inline=inline)
+    for primitive in lowering.primitives():
+        if primitive.name not in _HOLDERS:
+            continue
+        for platform, (original, inline) in jax_internals.lowering_rules(primitive).items():
+            rule = functools.partial(_held, original)
+            mlir.register_lowering(primitive, rule, platform=platform, inline=inline)
+
+
+def _held(original: Callable[..., Any], context: Any, *operands: Any, **params: Any) -> Any:
+    """Lowers an equation that holds jaxprs, whose equations have the mode of its scope."""
+    return original(lowering.with_own_equations(context), *operands, **params)
 
 
 def _lower(

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from impl._core import jax_internals
+from impl._core.jax_internals import tags
+from impl._mode.modes import Mode
 from impl.programs import _facts, _source
 from impl.programs._source import Lines
 from impl.programs._values import Operands, Scope, called
@@ -21,12 +23,14 @@ class Site:
         operands: The knowledge of its operands' values.
         lines: The lines of source that it comes from.
         path: The names of the equations that it is inside of, the outermost first.
+        mode: The mode of the scope that it was traced in; None if that began outside of the program.
     """
 
     equation: Any
     operands: Operands
     lines: Lines
     path: tuple[str, ...]
+    mode: Mode | None = None
 
     @property
     def name(self) -> str:
@@ -48,6 +52,7 @@ def walk(
     platform: str | None = None,
     path: tuple[str, ...] = (),
     outside: Lines | None = None,
+    mode: Mode | None = None,
 ) -> Iterator[Site]:
     """Yields the equations of a program, in order; each call of a function counts.
 
@@ -62,16 +67,19 @@ def walk(
             the branches of all platforms.
         path: The names of the equations that the jaxpr is inside of.
         outside: The lines of the innermost of them.
+        mode: The mode of the innermost of them that has one.
     """
     for equation in scope.jaxpr.eqns:
         found = _source.lines(equation, outside)
         leaf = is_leaf(equation.primitive.name)
+        own = tags.of(equation) or mode
         inner = [] if leaf else inner_scopes(scope, equation, platform)
         if not inner or not only_runs(equation):
-            yield Site(equation, Operands(scope, equation), found, path)
+            yield Site(equation, Operands(scope, equation), found, path, own)
+        within = (*path, label(equation))
         for part in inner:
             yield from walk(
-                part, is_leaf, platform=platform, path=(*path, label(equation)), outside=found
+                part, is_leaf, platform=platform, path=within, outside=found, mode=own
             )
 
 

@@ -11,6 +11,8 @@ from jax._src.interpreters import pxla
 from jax._src.lax.parallel import psum_p
 from jax._src.state.types import RefEffect
 
+from impl._core.jax_internals import tags
+
 #: The primitives that only call a jaxpr, once, with their own operands, and the parameter it is in.
 _CALLS: Mapping[str, tuple[str, ...]] = {
     "jit": ("jaxpr",),
@@ -127,7 +129,8 @@ def _written_out(jaxpr: Any, known: dict[Any, Any]) -> list[Any]:
             equations.append(equation.replace(invars=operands, outvars=results))
             continue
         within = dict(zip(inner.invars, operands, strict=True))
-        equations += _written_out(inner, within)
+        tag = tags.of(equation)
+        equations += [tags.tagged(each, tag) for each in _written_out(inner, within)]
         results = [_read(within, atom) for atom in inner.outvars]
         known.update(zip(equation.outvars, results, strict=True))
     return equations

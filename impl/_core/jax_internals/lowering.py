@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 import jax
@@ -17,7 +17,7 @@ from jax._src.lib.mlir import ir  # type: ignore[attr-defined]
 from jax._src.lib.mlir.dialects import func, hlo  # type: ignore[attr-defined]
 from jax.interpreters import mlir
 
-from impl._core.jax_internals import enables_x64, exports, forgotten
+from impl._core.jax_internals import enables_x64, exports, forgotten, tags
 
 #: The keys that this module adds to JAX's caches, which are otherwise keyed by equations.
 _NATIVE, _CACHES, _SCOPE = "samebits_native", "samebits_caches", "samebits_scope"
@@ -60,7 +60,20 @@ def with_own_sizes(context: Any) -> Any:
     return _with_caches(context, _SCOPE, marks).replace(dim_var_values=own)
 
 
-def _with_caches(context: Any, name: str, marks: dict[str, None]) -> Any:
+def with_own_equations(context: Any) -> Any:
+    """Returns the context of a lowering rule whose jaxprs get the tag of this thread.
+
+    JAX lowers two equal equations without a tag once for a module. Inside of an equation with a
+    tag they are lowered by it, so each tag has caches of its own.
+    """
+    tag = tags.current()
+    if tag is None:
+        return context
+    marks = {_NATIVE: None} if is_native(context) else {}
+    return _with_caches(context, (tags.NAME, tag), marks)
+
+
+def _with_caches(context: Any, name: Hashable, marks: dict[str, None]) -> Any:
     """Returns the context with other caches, which the present ones keep by a name."""
     module = context.module_context
     lowered, called = module.lowering_cache.setdefault(name, ({**marks}, {}))
@@ -266,15 +279,18 @@ def equations() -> list[Any]:
     return found[::-1]
 
 
-def mark_module(context: Any, name: str, value: str) -> None:
+def mark_module(context: Any, name: str, value: str, *, unless: bool = False) -> None:
     """Gives the module that a lowering rule is called for an attribute, which ``jax.export`` keeps.
 
     Args:
         context: The context of the rule.
         name: The name of the attribute, with a prefix and a dot.
         value: Its value.
+        unless: Whether a value that the attribute has already stays.
     """
     module = context.module_context.module.operation
+    if unless and name in module.attributes:
+        return
     module.attributes[name] = ir.StringAttr.get(value, module.context)
 
 

@@ -1,0 +1,69 @@
+"""Tags of equations: a value that JAX keeps in each equation which it traces while the value holds.
+
+JAX keeps the metadata of ``jax.experimental.xla_metadata.set_xla_metadata`` in each equation, and
+lets it hold again where it differentiates, batches, copies or lowers the equation. A tag is one
+entry of these metadata, so it reaches what JAX derives from an equation, outside of the scope too::
+
+    with_tag = tags.swap(value)       # equations that are traced from now on have the value
+    tags.swap(with_tag)               # and from now on that from before
+
+JAX writes the entry as an attribute of the operations that the equation is lowered to.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jax._src import config, core, xla_metadata_lib
+from jax._src.lib import _jax
+
+
+#: The name of the entry, and of the attribute.
+NAME = "samebits_mode"
+
+_metadata: Any = config.xla_metadata_context_manager
+
+
+def current() -> Any:
+    """Returns the tag that equations get in this thread now; None for no tag.
+
+    While JAX transforms or lowers an equation, it is the tag of the equation. Of one without a tag,
+    it is that of the innermost equation around it that has one.
+    """
+    metadata = _metadata.value
+    return None if metadata is None else metadata.val.get(NAME)
+
+
+def swap(tag: Any) -> Any:
+    """Sets the tag that equations get in this thread, and returns the one before.
+
+    Args:
+        tag: A hashable value; None for no tag.
+    """
+    before = current()
+    updated = xla_metadata_lib.update_metadata(_metadata.get_local(), {NAME: tag})
+    # Metadata without an entry would be another key of JAX's caches than no metadata.
+    _metadata.set_local(updated if updated.val else _jax.config.unset)
+    return before
+
+
+def of(equation: Any) -> Any:
+    """Returns the tag of an equation; None if it has none."""
+    return (equation.ctx.xla_metadata or {}).get(NAME)
+
+
+def tagged(equation: Any, tag: Any) -> Any:
+    """Returns an equation with a tag, unless it has one of its own.
+
+    Args:
+        equation: The equation.
+        tag: The tag of an equation around it; None for no tag.
+    """
+    if tag is None or of(equation) is not None:
+        return equation
+    with equation.ctx.manager:
+        before = swap(tag)
+        try:
+            return equation.replace(ctx=core.JaxprEqnContext())
+        finally:
+            swap(before)

@@ -64,7 +64,13 @@ _DEBUG_MODES = ("default", "warn", "error")
 
 
 def current() -> Mode:
-    """Returns the mode of this thread, or of the equation that JAX transforms or lowers in it."""
+    """Returns the mode of this thread, or of the equation that JAX transforms or lowers in it.
+
+    Raises:
+        RuntimeError: Another task of asyncio awaits inside of a scope.
+    """
+    if _scopes.in_tasks:
+        _scopes.check()
     tagged: Mode | None = tags.current()
     return _mode.value if tagged is None else tagged  # type: ignore[no-any-return]  # not typed
 
@@ -179,9 +185,16 @@ def deterministic(
     Use it as ``with deterministic(): ...`` or as a decorator. Scopes nest, and the object can be
     used again. The end of a scope restores the mode from before it, also if an exception ends it.
 
-    The mode holds for the thread. While a task of asyncio awaits inside ``with``, it holds for the
-    other tasks of the thread too; decorate the ``async def`` instead. The decorator of a generator
-    or of an ``async def`` sets the mode while the body runs, and not while the body is suspended.
+    The mode holds for the thread, also for programs that are compiled inside. In a function that
+    JAX traces, inside of ``jax.jit`` or any other transformation, it holds for the equations that
+    are traced inside of the scope, and for what JAX derives from them: gradients, batches, copies.
+    The innermost scope decides about an equation. Compiler options hold for a whole program, and
+    are those of the mode in which it is called.
+
+    A task of asyncio must not await inside ``with``: the mode would hold for the other tasks of the
+    thread. They raise an error when they read the mode, and the scope raises one at its end. The
+    decorator of a generator or of an ``async def`` sets the mode while the body runs, and not while
+    the body is suspended.
 
     Args:
         mode: True to turn the mode on inside, False to turn it off inside.
@@ -197,6 +210,8 @@ def deterministic(
         TypeError: ``mode`` or ``warn_only`` is not a bool, or ``profile`` or ``guarantee`` is not
             a string.
         ValueError: There is no such profile or guarantee.
+        RuntimeError: At the end of a scope: its task awaited inside of it, or the scope began in
+            another thread.
     """
 
     def inside() -> Mode:

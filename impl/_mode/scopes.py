@@ -1,15 +1,23 @@
 """Scopes: a state of one thread, set by ``with`` or by a decorator, and ended in any sequence.
 
 A user context of JAX restores, at the end of a scope, the value from before it. That is wrong where
-scopes do not end in the reverse of the sequence in which they began, as those of asyncio tasks do,
-or of generators. A thread here keeps a list of its open scopes, and the last one of them holds.
+scopes do not end in the reverse of the sequence in which they began, as scopes of generators do. A
+thread here keeps a list of its open scopes, and the last one of them holds.
+
+A scope that begins while JAX traces tags the equations that are traced in it. Lowering rules read
+the mode when the scope has ended already; the tag tells them the mode of an equation.
+
+A user context is a state of the thread, so a scope would hold for other tasks of asyncio while its
+task awaits. The scope then raises an error: in each task that reads the mode, and at its end.
 """
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import functools
 import inspect
+import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from types import TracebackType
@@ -31,11 +39,40 @@ class _Opening(Generic[Value]):
         scope: The scope.
         value: Its value.
         tag_before: The tag of equations that holds again when the scope ends.
+        task: The task of asyncio that it belongs to; None outside of tasks.
+        line: The line of source where it began, for messages about tasks.
+        suspension: A callback of the task's loop, which runs if the task awaits before the end.
+        was_suspended: Whether it has run.
     """
 
     scope: Scope[Value]
     value: Value
     tag_before: Any
+    task: asyncio.Task[Any] | None = None
+    line: str = ""
+    suspension: asyncio.Handle | None = None
+    was_suspended: bool = False
+
+    def watch(self, task: asyncio.Task[Any]) -> None:
+        """Notices when a task awaits while the scope is open."""
+        frame = sys._getframe(3)  # noqa: SLF001  # no other access
+        self.task, self.line = task, f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        # The loop runs its callbacks in the order in which they were passed, and those that resume
+        # the task come later.
+        self.suspension = task.get_loop().call_soon(self._suspended)
+
+    def _suspended(self) -> None:
+        self.was_suspended = True
+
+    def message(self) -> str:
+        """Returns the error where the scope holds for other tasks."""
+        name = "" if self.task is None else self.task.get_name()
+        return (
+            f"the scope of impl.deterministic that began at {self.line} is open while its task "
+            f"{name!r} awaits. It would hold for the other tasks of the thread too. End the scope before each `await`, or decorate the function: "
+            "@impl.deterministic(...) above `async def` holds while its body runs, and not while "
+            "the body awaits"
+        )
 
 
 class ThreadState(threading.local, Generic[Value]):
@@ -49,9 +86,29 @@ class ThreadState(threading.local, Generic[Value]):
         self._context = context
         self._open: list[_Opening[Value]] = []
         self._outermost: Any = None
+        #: How many of the open scopes belong to a task of asyncio.
+        self.in_tasks = 0
+
+    def check(self) -> None:
+        """Raises where a scope of another task is open.
+
+        Raises:
+            RuntimeError: The other task awaits inside of a scope.
+        """
+        task = _task()
+        for opening in self._open:
+            if opening.task not in (None, task):
+                raise RuntimeError(opening.message())
 
     def begin(self, scope: Scope[Value], value: Value) -> None:
-        """Adds a scope, whose value holds from now on."""
+        """Adds a scope, whose value holds from now on.
+
+        Raises:
+            RuntimeError: Another task of asyncio awaits inside of a scope.
+        """
+        task = _task()
+        if self.in_tasks:
+            self.check()
         entered = self._context(value)
         entered.__enter__()
         tag = tags.current()
@@ -61,13 +118,22 @@ class ThreadState(threading.local, Generic[Value]):
             # Only the exit of this one removes the value of the thread, so that the value of the
             # process holds again. The others are entered and never left.
             self._outermost = entered
-        self._open.append(_Opening(scope, value, tag))
+        opening = _Opening(scope, value, tag)
+        if task is not None:
+            opening.watch(task)
+            self.in_tasks += 1
+        self._open.append(opening)
 
-    def end(self, scope: Scope[Value]) -> None:
+    def end(self, scope: Scope[Value], error: BaseException | None = None) -> None:
         """Removes the last opening of a scope, wherever it stands in the list.
 
+        Args:
+            scope: The scope.
+            error: The error that ends the scope; None if none does.
+
         Raises:
-            RuntimeError: The scope is not open in this thread.
+            RuntimeError: The scope is not open in this thread, or its task awaited inside of it,
+                and there is no other error. An error gets a note.
         """
         for position in reversed(range(len(self._open))):
             if self._open[position].scope is scope:
@@ -86,13 +152,33 @@ class ThreadState(threading.local, Generic[Value]):
             self._context(self._open[-1].value).__enter__()
         else:
             self._outermost.__exit__(None, None, None)
+        if ended.suspension is not None:
+            self._end_in_task(ended, ended.suspension, error)
+
+    def _end_in_task(
+        self, ended: _Opening[Value], watch: asyncio.Handle, error: BaseException | None
+    ) -> None:
+        self.in_tasks -= 1
+        watch.cancel()
+        if ended.was_suspended and error is None:
+            raise RuntimeError(ended.message())
+        if ended.was_suspended and error is not None:
+            error.add_note(ended.message())
+
+
+def _task() -> asyncio.Task[Any] | None:
+    """Returns the task of asyncio that runs in this thread; None outside of tasks."""
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None
 
 
 class Scope(Generic[Value]):
     """A context manager and decorator, which can be used any number of times, also inside itself.
 
-    It holds for the thread. While a task of asyncio awaits inside ``with``, it therefore holds for
-    the other tasks of the thread too. As the decorator of a generator, of an ``async def`` or of an
+    It holds for the thread, and for the equations of a program that JAX traces inside of it. A task
+    of asyncio must not await inside ``with``. As the decorator of a generator, of an ``async def`` or of an
     asynchronous generator, it holds while the body runs, and not while the body is suspended.
 
     Args:
@@ -113,7 +199,7 @@ class Scope(Generic[Value]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._state.end(self)
+        self._state.end(self, error)
 
     def __call__(self, function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
         """Returns ``function``, with its body inside the scope."""

@@ -36,11 +36,66 @@ def assert_the_setter_holds():
         assert enabled() is mode
 
 
-@pytest.mark.parametrize("pauses", [(1, 3), (3, 1), (2, 2)])
-def test_interleaved_tasks_leave_the_thread_as_it_was(pauses):
-    run(*(awaits_inside(impl.deterministic(), count) for count in pauses))
+LEAKS = "scope of impl.deterministic that began at .*test_scopes.py:.* task 'first' awaits"
+
+
+async def reads():
+    enabled()
+
+
+async def begins_a_scope():
+    with impl.deterministic(False):
+        pass
+
+
+@pytest.mark.parametrize("other", [reads, begins_a_scope])
+def test_other_tasks_do_not_get_the_scope_of_a_task_that_awaits(other):
+    async def together():
+        first = asyncio.create_task(awaits_inside(impl.deterministic(), 3), name="first")
+        await asyncio.sleep(0)
+        with pytest.raises(RuntimeError, match=LEAKS):
+            await other()
+        with pytest.raises(RuntimeError, match=LEAKS):
+            await first
+        await other()
+
+    asyncio.run(together())
     assert not enabled()
     assert_the_setter_holds()
+
+
+def test_a_scope_whose_task_awaits_raises_although_no_other_task_reads_the_mode():
+    with pytest.raises(RuntimeError, match=r"decorate the function: @impl.deterministic"):
+        run(awaits_inside(impl.deterministic(), 1))
+    assert_the_setter_holds()
+
+
+def test_a_task_has_scopes_that_end_before_it_awaits():
+    async def in_turn(mode, pauses):
+        seen = []
+        for _ in range(pauses):
+            with impl.deterministic(mode), impl.deterministic(profile="complete", mode=mode):
+                await awaits_nothing()
+                seen.append(enabled())
+            await asyncio.sleep(0)
+        return seen
+
+    async def awaits_nothing():
+        pass
+
+    with impl.deterministic(profile="complete"):
+        assert run(in_turn(True, 2), in_turn(False, 3)) == [[True] * 2, [False] * 3]
+        assert enabled()
+    assert_the_setter_holds()
+
+
+def test_tasks_inside_of_a_scope_of_the_thread_have_its_mode():
+    async def awaits_and_reads():
+        await asyncio.sleep(0)
+        return enabled()
+
+    with impl.deterministic():
+        assert run(awaits_and_reads(), awaits_and_reads()) == [True, True]
 
 
 def test_the_last_of_the_open_scopes_holds():
@@ -56,16 +111,16 @@ def test_the_last_of_the_open_scopes_holds():
     assert_the_setter_holds()
 
 
-def test_a_cancelled_task_ends_its_scope():
+def test_a_cancelled_task_ends_its_scope_and_its_error_has_a_note():
     async def cancels():
-        task = asyncio.create_task(awaits_inside(impl.deterministic(), 1000))
-        other = asyncio.create_task(awaits_inside(impl.deterministic(), 2))
+        task = asyncio.create_task(awaits_inside(impl.deterministic(), 1000), name="first")
+        await asyncio.sleep(0)
         await asyncio.sleep(0)
         task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
+        with pytest.raises(asyncio.CancelledError) as cancelled:
             await task
-        assert enabled()
-        await other
+        assert "task 'first' awaits" in cancelled.value.__notes__[0]
+        assert not enabled()
 
     asyncio.run(cancels())
     assert_the_setter_holds()
@@ -74,7 +129,10 @@ def test_a_cancelled_task_ends_its_scope():
 def test_a_program_is_traced_again_after_interleaved_scopes():
     traced = []
     program = jax.jit(lambda x: traced.append(enabled()) or x)
-    run(*(awaits_inside(impl.deterministic(), count) for count in (1, 3)))
+    scopes = impl.deterministic(), impl.deterministic()
+    for action in ("__enter__", "__exit__"):
+        for scope in scopes:
+            getattr(scope, action)(*[None] * 3 * (action == "__exit__"))
     program(jnp.ones(2))
     with impl.deterministic():
         program(jnp.ones(2))

@@ -49,6 +49,10 @@ _OF_ANOTHER_LIBRARY = (
     "`with impl.deterministic(False)`, to let it vary."
 )
 _MADE_OFF = "Call the op outside of `with impl.deterministic(False)`."
+_LEFT = (
+    "Nothing, if it may vary: it is inside of `with impl.deterministic(False)`, which lets it. "
+    "Otherwise end the scope before it."
+)
 
 
 def audit(
@@ -129,10 +133,11 @@ def audit(
             text = compiled_text(function, args, kwargs, gpu)
             made, count = _compiled.instructions(text, timed_kernels=timed)
             findings += [f for each in made if (f := judge.of_instruction(each)) is not None]
-        if mode.portable and _rules.holds():
-            notes = _portable_notes.notes(sites)
-        else:
-            notes = () if level == "compiled" else _notes(args, kwargs)
+        notes: tuple[str, ...] = ()
+        if not mode.portable and level != "compiled":
+            notes = _notes(args, kwargs)
+        if _rules.holds():
+            notes += _portable_notes.notes(sites, mode)
         return Report(device, in_words(mode), grouped(findings), count, level, notes)
 
     return run
@@ -163,7 +168,8 @@ class Judge:
 
     Args:
         device: The device.
-        mode: The mode that holds when the program is compiled.
+        mode: The mode that holds when the program is compiled. A scope inside of the program has a
+            mode of its own.
         timed_kernels: Whether XLA may pick kernels by timing.
     """
 
@@ -180,7 +186,7 @@ class Judge:
             return self._of_own(site)
         rules = spec.load()
         own = isinstance(site.equation.params.get("decision"), Decision)
-        portable = self._mode.portable and _rules.holds() and not own
+        portable = self._mode_of(site).portable and _rules.holds() and not own
         if portable:
             found = _portable_notes.portability(site.name, site.equation)
             if found is not None and found.answer == "refused":
@@ -207,7 +213,9 @@ class Judge:
         if answer.row is None:
             return _finding(site, op, None, "unknown", _NO_ROW)
         remedy = answer.remedy
-        if answer.effect == "ordered" and not _rules.holds():
+        if site.mode is not None and not site.mode.enabled:
+            remedy = _LEFT
+        elif answer.effect == "ordered" and not _rules.holds():
             remedy = f"{_rules.how_to_enable()} {remedy}"
         return _finding(site, op, answer.row.id, "varies" if races else "unknown", remedy)
 
@@ -216,7 +224,11 @@ class Judge:
         op = _refusal.shown(site.name)
         reason = str(found.reason)
         remedy = f"{reason[0].upper()}{reason[1:]}. {found.remedy}"
-        return _finding(site, op, None, "varies" if self._mode.warn_only else "raises", remedy)
+        refused: Verdict = "varies" if self._mode_of(site).warn_only else "raises"
+        return _finding(site, op, None, refused, remedy)
+
+    def _mode_of(self, site: Site) -> Mode:
+        return site.mode or self._mode
 
     def _facts(self, site: Site, *, with_values: bool = True) -> dict[str, spec.FactValue]:
         equation = site.equation
@@ -226,11 +238,12 @@ class Judge:
 
     def _lowered(self, site: Site) -> spec.Answer | None:
         """Returns what the lowering rule does, which sees no values; None if it does nothing."""
-        if not (self._mode.enabled and _rules.holds() and site.name in self._replaced):
+        mode = self._mode_of(site)
+        if not (mode.enabled and _rules.holds() and site.name in self._replaced):
             return None
-        device = _rules.device_of(self._platform, self._mode)
+        device = _rules.device_of(self._platform, mode)
         answer = spec.resolve_primitive(site.name, device, self._facts(site, with_values=False))
-        if answer.effect == "same" or (answer.effect == "raises" and self._mode.warn_only):
+        if answer.effect == "same" or (answer.effect == "raises" and mode.warn_only):
             return None
         return answer
 
@@ -275,7 +288,7 @@ class Judge:
         row = rules.row(action.row)
         if not spec.varies(row, self._device, rules):
             return None
-        if self._mode.enabled:
+        if self._mode_of(site).enabled:
             return _finding(site, row.op, row.id, "deterministic", None)
         return _finding(site, row.op, row.id, "varies", _TURN_ON)
 

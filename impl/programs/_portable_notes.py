@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import spec
+from impl._mode.modes import Mode
 from impl.programs import _portable
 from impl.programs._walk import Site
 
@@ -51,13 +52,23 @@ def portability(name: str, equation: Any) -> spec.Portability | None:
     return _portable.class_of(name, avals, equation.params)
 
 
-def notes(sites: Iterable[Site]) -> tuple[str, ...]:
-    """Returns what no rule changes: sums of parts, and functions that differ between releases."""
+def notes(sites: Iterable[Site], mode: Mode) -> tuple[str, ...]:
+    """Returns what no rule changes: sums of parts, and functions that differ between releases.
+
+    Args:
+        sites: The equations of a program, each perhaps in a scope with another mode.
+        mode: The mode of the program.
+    """
+    exempt: dict[str, None] = {}
     sums: dict[str, None] = {}
     passed: dict[str, None] = {}
     functions: dict[str, None] = {}
     for site in sites:
         line = site.lines.user or site.lines.library or "an unknown line"
+        if not (site.mode or mode).portable:
+            if mode.portable:
+                exempt[line] = None
+            continue
         if site.name in _SUMS and _has_floats(site):
             sums[line] = None
         if site.name == _PASSES and _has_floats(site):
@@ -66,7 +77,7 @@ def notes(sites: Iterable[Site]) -> tuple[str, ...]:
             name = part.rpartition(" ")[2]
             if name in _OTHERWISE:
                 functions[f"{name.lstrip('_')} at {line}"] = None
-    return tuple(_sentences(list(sums), list(passed), list(functions)))
+    return tuple(_sentences(list(sums), list(passed), list(functions), list(exempt)))
 
 
 def _has_floats(site: Site) -> bool:
@@ -74,8 +85,13 @@ def _has_floats(site: Site) -> bool:
 
 
 def _sentences(
-    sums: Sequence[str], passed: Sequence[str], functions: Sequence[str]
+    sums: Sequence[str], passed: Sequence[str], functions: Sequence[str], exempt: Sequence[str]
 ) -> Iterable[str]:
+    if exempt:
+        yield (
+            f"A scope has another mode at {', '.join(exempt)}: this, and what is computed from it, "
+            "may have other bits on another device, or on another number of devices."
+        )
     if sums:
         yield (
             f"The sum over devices at {', '.join(sums)} is one with the sums of each device, if "

@@ -34,7 +34,8 @@ def text(name: str, avals: Sequence[Any], found: spec.Portability, source: str) 
         f"{shown(name)} of {shapes or 'no array'} at {source} has no portable path: "
         f"{found.reason}. You set guarantee='portable'. {found.remedy} Or pass "
         "guarantee='run_to_run', for the same bits on this machine alone, or warn_only=True to be "
-        "warned instead."
+        "warned instead. A value that is only logged may be computed inside `with "
+        "impl.deterministic(False):`."
     )
 
 

@@ -12,4 +12,5 @@ def test_on_eight_devices():
         HERE / "sums_on_eight_devices.py",
         HERE / "products_on_eight_devices.py",
         HERE.parent / "portable" / "joined_sums_on_eight_devices.py",
+        HERE.parent / "portable" / "scopes_on_eight_devices.py",
     )

@@ -5,9 +5,11 @@ import jax.numpy as jnp
 import pytest
 from jax import lax
 from jax.ad_checkpoint import checkpoint_name
+from jax.extend.core import jaxpr_as_fun
 from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 
+import impl
 from impl.programs._portable_psum import with_joined_sums
 from impl.tests.support.programs import equations
 
@@ -29,6 +31,12 @@ def sums(function, *args, specs, check=False, out=SAME):
     ]
     left = [e for e in found if e.primitive.name in ("psum", "psum_invariant")]
     return sorted(joined), [" ".join(e.params["axes"]) for e in left]
+
+
+@pytest.fixture(autouse=True)
+def portable():
+    with impl.deterministic(guarantee="portable"):
+        yield
 
 
 def loss(w, x):
@@ -200,3 +208,50 @@ def test_one_device_has_nothing_to_join():
     )
     (equation,) = jax.make_jaxpr(mapped)(X).eqns
     assert with_joined_sums(equation.params) == equation.params
+
+
+def test_sums_are_not_joined_across_the_border_of_a_scope():
+    def outside(x):
+        with impl.deterministic(False):
+            part = x.sum(0)
+        return lax.psum(part, "d")
+
+    def inside(x):
+        part = x.sum(0)
+        with impl.deterministic(False):
+            return lax.psum(part, "d")
+
+    def both(x):
+        with impl.deterministic(False):
+            return lax.psum(x.sum(0), "d")
+
+    def through(x):
+        with impl.deterministic(False):
+            part = 2 * (x.sum(0)).reshape(2, 2)
+        return lax.psum(part, "d")
+
+    def in_a_loop(x):
+        with impl.deterministic(False):
+            part, _ = lax.scan(lambda c, row: (c + row.sum(), ()), 0.0, x)
+        return lax.psum(part + 2, "d")
+
+    traced = jaxpr_as_fun(jax.make_jaxpr(jax.jit(lambda x: x.sum(0)))(X[:2]))
+
+    def traced_before(x):
+        with impl.deterministic(False):
+            (part,) = traced(x)
+        return lax.psum(part, "d")
+
+    for function in (outside, inside, both, through, in_a_loop, traced_before):
+        assert sums(function, X, specs=P("d")) == ([], ["d"])
+
+
+@pytest.mark.parametrize("call", [jax.jit, jax.checkpoint, lambda f: f])
+def test_sums_are_joined_in_a_scope_that_asks_for_it(call):
+    def scoped(x):
+        with impl.deterministic(guarantee="portable"):
+            return call(lambda x: lax.psum(x.sum(0), "d"))(x)
+
+    with impl.deterministic(False):
+        assert sums(scoped, X, specs=P("d")) == (["reduce_sum d"], [])
+        assert sums(lambda x: lax.psum(x.sum(0), "d"), X, specs=P("d")) == ([], ["d"])

@@ -394,3 +394,43 @@ def test_mutable_arrays_are_judged_as_the_values_that_they_are_lowered_as():
         assert verdicts(jax.jit(added), *args) == ["deterministic"] * 2
     with impl.deterministic(guarantee="portable"):
         assert verdicts(added, *args) == []
+
+
+def scoped(x):
+    first = add(x)
+    with impl.deterministic(False):
+        return first + add(x), jnp.linalg.svd(jnp.outer(x, x), compute_uv=False)
+
+
+def test_each_equation_is_judged_by_its_own_scope():
+    with impl.deterministic():
+        report = impl.audit(scoped)(X)
+    assert [f.verdict for f in report.findings] == ["deterministic", "varies", "unknown"]
+    assert [f.races for f in report.findings] == [True] * 3
+    assert all("which lets it" in f.remedy for f in report.findings[1:])
+    assert not report.ok
+    with impl.deterministic(False):
+        assert verdicts(impl.deterministic()(add)) == ["deterministic"]
+        remedies = [f.remedy for f in impl.audit(scoped)(X).findings]
+    assert ["which lets it" in remedy for remedy in remedies] == [False, True, True]
+
+
+def test_a_scope_inside_of_calls_and_loops_is_seen():
+    def inner(x):
+        with impl.deterministic(False):
+            return jax.jit(lambda x: lax.scan(lambda c, _: (add(c), ()), x, length=2)[0])(x)
+
+    with impl.deterministic():
+        assert verdicts(jax.grad(lambda x: inner(x).sum() + inner(x * x).sum())) == []
+        assert verdicts(inner) == ["varies"]
+        assert verdicts(jax.vmap(inner), X[None]) == ["varies"]
+
+
+def test_a_scope_under_the_guarantee_portable_is_noted():
+    with impl.deterministic(guarantee="portable"):
+        report = impl.audit(scoped, device="cpu")(X)
+        assert impl.audit(add)(X).notes == ()
+    line = f"{HERE}:{scoped.__code__.co_firstlineno + 3}"
+    assert report.notes[0].startswith("A scope has another mode at ")
+    assert line in report.notes[0]
+    assert report.ok, "on a CPU neither races"

@@ -5,18 +5,21 @@ on, nothing races although the mode is off; where it turns the mode off, it race
 """
 
 import functools
+import re
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import jaxpr_as_fun
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 import impl
-from impl.tests.programs.texts import races
+from impl._core.jax_internals import tags
+from impl.tests.programs.texts import races, text
 
 RNG = np.random.default_rng(0)
 INDEX = RNG.integers(0, 5, 24, np.int32)
@@ -162,3 +165,137 @@ def test_a_scope_exempts_what_the_guarantee_refuses(transform):
         lowered(part)
     lowered(impl.deterministic(False)(part))
     lowered(impl.deterministic(guarantee="run_to_run")(part))
+
+
+def test_the_innermost_scope_decides():
+    impl.use_deterministic_algorithms(True)
+
+    def nested(x, u):
+        with impl.deterministic(False):
+            first = loss(x, u)
+            with impl.deterministic(profile="complete"):
+                second = loss(x, u)
+            return first + second + loss(x, u)
+
+    found = races(text(jax.grad(nested), X, UPDATES, platform="cuda"))
+    assert len(found) == 2 * races_on_gpus(jax.grad, mode=False)
+
+
+@pytest.mark.parametrize("hidden", [jax.jit, lambda f: f], ids=["inner jit", "equations"])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_equal_equations_inside_and_outside_of_a_scope_are_lowered_apart(is_first, hidden):
+    """JAX keeps what it lowered; the program was traced before, so that no equation has a tag."""
+    traced = jaxpr_as_fun(jax.make_jaxpr(hidden(loss))(X, UPDATES))
+    impl.use_deterministic_algorithms(True)
+
+    def both(x, u):
+        outside = traced(x, u) if not is_first else None
+        with impl.deterministic(False):
+            inside = traced(x, u)
+        return inside, outside or traced(x, u)
+
+    assert len(races(text(both, X, UPDATES, platform="cuda"))) == 1
+
+
+def test_warn_only_in_a_scope_warns_and_does_not_raise():
+    impl.use_deterministic_algorithms(True, guarantee="portable")
+    scope = impl.deterministic(warn_only=True)
+    with pytest.warns(UserWarning, match=SINGULAR):
+        text(scope(singular_values), MATRIX, X)
+    assert not impl.is_deterministic_algorithms_warn_only_enabled()
+
+
+def test_rules_of_derivatives_have_the_mode_of_the_scope():
+    """The rule for the backward pass runs when the scope has ended."""
+    seen = []
+
+    @jax.custom_vjp
+    def double(x):
+        return 2 * x
+
+    def backward(_, cotangent):
+        seen.append(impl.are_deterministic_algorithms_enabled())
+        return (2 * cotangent,)
+
+    double.defvjp(lambda x: (2 * x, None), backward)
+
+    def program(x):
+        with impl.deterministic(False):
+            first = double(x)
+        with impl.deterministic():
+            second = double(first)
+        return double(second).sum()
+
+    for mode in (True, False):
+        impl.use_deterministic_algorithms(mode)
+        seen.clear()
+        jax.make_jaxpr(jax.grad(program))(X)
+        assert seen == [mode, True, False]
+
+
+def test_a_scope_around_a_call_leaves_the_program_as_it_is():
+    plain = text(jax.grad(loss), X, UPDATES, platform="cuda")
+    impl.use_deterministic_algorithms(True)
+    with impl.deterministic(False):
+        assert text(jax.grad(loss), X, UPDATES, platform="cuda") == plain
+    impl.use_deterministic_algorithms(False)
+    assert "samebits" not in plain
+
+
+def test_a_scope_in_a_program_is_over_when_it_ends():
+    """No tag stays in the thread, also where an error ends the scope or JAX's own metadata hold."""
+    calls = []
+
+    @jax.jit
+    def program(x):
+        calls.append(1)
+        with set_xla_metadata(own="1"), impl.deterministic(), set_xla_metadata(other="2"):
+            first = x * 2
+        with pytest.raises(KeyError), impl.deterministic(False):
+            raise KeyError
+        return first + x
+
+    for _ in range(2):
+        program(X)
+    operations = program.lower(X).as_text()
+    assert len(calls) == 1
+    assert [name in operations for name in ("own", "other")] == [True, True]
+    assert re.findall(r'stablehlo\.(\w+) .*samebits_mode = "([^"]*)"', operations) == [
+        ("multiply", "run_to_run torch-2.12")
+    ]
+    assert tags.current() is None
+
+
+def test_scopes_that_end_in_another_order_tag_what_the_last_of_them_says():
+    first, second = impl.deterministic(), impl.deterministic(False)
+
+    def program(x, u):
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        raced = loss(x, u)
+        first.__enter__()
+        second.__exit__(None, None, None)
+        ordered = loss(x, u)
+        first.__exit__(None, None, None)
+        return raced, ordered, loss(x, u)
+
+    assert len(races(text(program, X, UPDATES, platform="cuda"))) == 2
+
+
+def test_first_difference_and_recordings_keep_scopes():
+    """Under a schedule, what races has other bits; what a scope orders has not."""
+
+    def program(x, u):
+        with impl.deterministic():
+            ordered = x.at[INDEX].add(u)
+        return ordered, jaxpr_as_fun(called)(x, u)
+
+    u = (UPDATES * 10.0 ** RNG.integers(-6, 6, 24)).astype(np.float32)
+    called = jax.make_jaxpr(jax.jit(lambda x, u: x.at[INDEX].multiply(u)))(X, u)
+    schedules = impl.testing.schedule(1), impl.testing.schedule(2)
+    difference = impl.first_difference(program, X, u, between=schedules)
+    assert difference is not None
+    assert "scatter_mul" in str(difference)
+    scoped = impl.deterministic()(program)
+    assert impl.first_difference(scoped, X, u, between=schedules) is None

@@ -1,0 +1,113 @@
+"""Scopes inside of programs on 1, 2 and 8 devices; ``impl/tests/exact/test_devices`` runs it."""
+
+import hashlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import impl
+
+COUNTS = (1, 2, 8)
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(5)
+
+
+def digest(tree):
+    whole = hashlib.sha256()
+    for leaf in jax.tree.leaves(tree):
+        assert np.isfinite(leaf).all()
+        assert np.any(leaf)
+        whole.update(np.asarray(leaf).tobytes())
+    return whole.hexdigest()
+
+
+def metrics(hidden):
+    """Returns what no rule makes portable, and what XLA may compute with the program's own values."""
+    return (
+        jnp.linalg.svd(hidden, compute_uv=False),
+        jnp.abs(jnp.fft.rfft(hidden, axis=0)),
+        (hidden * hidden + hidden).sum(),
+        hidden @ hidden.T,
+    )
+
+
+@pytest.mark.parametrize("guarantee", ["run_to_run", None])
+def test_metrics_that_are_logged_leave_the_bits_of_a_portable_step(rng, guarantee):
+    scope = impl.deterministic(guarantee is not None, guarantee=guarantee)
+    weights = (rng.normal(size=(5, 6)), rng.normal(size=(6, 3)))
+    weights = jax.tree.map(lambda w: w.astype(np.float32), weights)
+    batch = rng.normal(size=(16, 5)).astype(np.float32)
+
+    def loss(weights, batch, logs):
+        hidden = jnp.tanh(batch @ weights[0])
+        return jnp.mean((hidden @ weights[1]) ** 2), scope(metrics)(hidden) if logs else ()
+
+    def step(weights, batch, logs):
+        gradients, logged = jax.grad(loss, has_aux=True)(weights, batch, logs)
+        if logs:
+            logged = (logged, scope(metrics)(gradients[0]))
+        return jax.tree.map(lambda w, g: w - g / 8, weights, gradients), logged
+
+    digests = set()
+    for count in COUNTS:
+        sharding = NamedSharding(Mesh(np.array(jax.devices()[:count]), ("d",)), P("d"))
+        parts = jax.device_put(batch, sharding)
+        for logs in (False, True):
+            with impl.deterministic(guarantee="portable"):
+                new, logged = jax.jit(step, static_argnums=2)(weights, parts, logs)
+            assert bool(jax.tree.leaves(logged)) is logs
+            digests.add(digest(new))
+    assert len(digests) == 1
+
+
+def summed(x, z):
+    return lax.psum((jnp.tanh(x) * z[:, None]).sum(0), "d")
+
+
+def test_a_sum_over_devices_in_a_scope_is_joined_and_one_outside_is_not(rng):
+    x, z = (rng.normal(size=shape).astype(np.float32) for shape in ((32, 5), 32))
+
+    def logs(x, z):
+        result = summed(x, z)
+        with impl.deterministic(False):
+            return result, lax.psum((x * z[:, None]).sum(0), "d")
+
+    def in_scope(x, z):
+        with impl.deterministic(guarantee="portable"):
+            return summed(x, z)
+
+    def on(count, function):
+        mesh = Mesh(np.array(jax.devices()[:count]), ("d",))
+        return jax.jit(jax.shard_map(function, mesh=mesh, in_specs=P("d"), out_specs=P()))(x, z)
+
+    with impl.deterministic(guarantee="portable"):
+        digests = {digest(on(count, summed)) for count in COUNTS}
+        digests |= {digest(on(count, logs)[0]) for count in COUNTS}
+        exempt = {digest(on(count, logs)[1]) for count in COUNTS}
+    digests |= {digest(on(count, in_scope)) for count in COUNTS}
+    assert len(digests) == 1
+    assert len(exempt) > 1
+    assert len({digest(on(count, summed)) for count in COUNTS}) > 1
+
+
+def test_what_enters_a_portable_scope_is_rounded(rng):
+    a, b, c = (rng.normal(size=1000).astype(np.float32) for _ in range(3))
+
+    def added(a, b, c):
+        product = a * b
+        with impl.deterministic(guarantee="portable"):
+            return product + c
+
+    # With no optimisation, XLA contracts nothing.
+    options = {"xla_backend_optimization_level": 3}
+    result = jax.jit(added).lower(a, b, c).compile(compiler_options=options)(a, b, c)
+    plain = jax.jit(lambda a, b, c: a * b + c).lower(a, b, c).compile(compiler_options=options)
+    assert digest(result) == digest(a * b + c) != digest(plain(a, b, c))

@@ -147,3 +147,22 @@ def test_a_bound_of_a_size_is_enough_for_a_sum(x):
 def test_other_errors_of_types_are_not_about_sizes():
     with pytest.raises(TypeError):
         jax.jit(lambda x: lax.add(x, jnp.ones(3, int)))(jnp.ones(3))
+
+
+@pytest.mark.parametrize("mode", [True, False], ids=["portable", "off"])
+def test_a_program_with_a_part_in_another_scope_is_not_marked(mode, x):
+    """Wherever the part is, before equations with the guarantee or after them."""
+
+    def program(x, inside):
+        first = jnp.tanh(x)
+        with impl.deterministic(inside, guarantee="portable"):
+            return jnp.tanh(first * x) + jnp.tanh(jnp.tanh(x) - first)
+
+    def exported(inside):
+        with impl.deterministic(mode, guarantee="portable"):
+            return export.export(jax.jit(program, static_argnums=1))(x, inside)
+
+    with pytest.raises(RuntimeError, match="call_exported"):
+        jax.jit(exported(not mode).call).lower(x)
+    if mode:
+        jax.jit(exported(True).call).lower(x)

@@ -145,11 +145,12 @@ def _flags(options: argparse.Namespace) -> int:
 
     try:
         with impl.deterministic(profile=options.profile):
-            required = impl.xla_flags()
+            required = impl.xla_flags().split()
     except ValueError as error:
         print(f"python -m impl flags: {error}", file=sys.stderr)
         return 2
-    print(" ".join([*os.environ.get("XLA_FLAGS", "").split(), required]))
+    given = os.environ.get("XLA_FLAGS", "").split()
+    print(" ".join([*given, *(flag for flag in required if flag not in given)]))
     return 0
 
 

@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    is_script = Path(sys.argv[0]).stem == "samebits"
+    is_script = Path(*sys.argv[:1]).stem == "samebits"
     parser = argparse.ArgumentParser(
         prog="samebits" if is_script else "python -m impl",
         description="Deterministic operations for JAX.",

@@ -17,6 +17,7 @@ import typing as _typing
 from impl import _shadowing as _shadowing  # first: it raises where another package named spec is
 from impl import backends, ops, programs, quantized, random, sparse
 from impl._core import later as _later
+from impl._mode import variables as _variables
 from impl._mode.alerts import alert_not_deterministic
 from impl._mode.compilation import Jitted, compile_options, jit
 from impl._mode.flags import set_xla_flags, xla_flags
@@ -196,3 +197,7 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return __all__
+
+
+# When all names are there: the guarantee portable imports what uses them.
+_variables.turn_on()

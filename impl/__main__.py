@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    is_script = Path(sys.argv[0]).stem == "samebits"
+    is_script = Path(*sys.argv[:1]).stem == "samebits"
     parser = argparse.ArgumentParser(
         prog="samebits" if is_script else "python -m impl",
         description="Deterministic operations for JAX.",
@@ -45,6 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     demo.set_defaults(run=_demo)
     doctor = commands.add_parser("doctor", help="show what here can change bits, and what to do")
     doctor.add_argument("--json", action="store_true", help="as data: see diagnosis/schema.json")
+    doctor.add_argument("--all", action="store_true", help="list what is fixed too")
     doctor.add_argument(
         "--strict",
         action="store_true",
@@ -115,7 +116,7 @@ def _doctor(options: argparse.Namespace) -> int:
         file, arguments = options.after
         ran = _after.ran(file, arguments, options.device)
     report = diagnosis.report(ran)
-    _print(report, options.json)
+    _print(report, options.json, every=options.all)
     if ran is None and not options.json:
         print("The mode and the seeds are a new process's: --after FILE runs your file first.")
     if ran is not None and ran.failure is not None:
@@ -133,11 +134,11 @@ def _twice(options: argparse.Namespace) -> int:
     return 0 if comparison.equal else 1
 
 
-def _print(report: Any, as_json: bool) -> None:
+def _print(report: Any, as_json: bool, **how: bool) -> None:
     if as_json:
         print(json.dumps(report.as_dict(), indent=2))
     else:
-        print(report.text(shutil.get_terminal_size((100, 24)).columns))
+        print(report.text(shutil.get_terminal_size((100, 24)).columns, **how))
 
 
 def _flags(options: argparse.Namespace) -> int:
@@ -145,11 +146,12 @@ def _flags(options: argparse.Namespace) -> int:
 
     try:
         with impl.deterministic(profile=options.profile):
-            required = impl.xla_flags()
+            required = impl.xla_flags().split()
     except ValueError as error:
         print(f"python -m impl flags: {error}", file=sys.stderr)
         return 2
-    print(" ".join([*os.environ.get("XLA_FLAGS", "").split(), required]))
+    given = os.environ.get("XLA_FLAGS", "").split()
+    print(" ".join([*given, *(flag for flag in required if flag not in given)]))
     return 0
 
 

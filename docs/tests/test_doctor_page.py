@@ -34,6 +34,7 @@ def test_the_page_shows_what_the_doctor_prints(
     option: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
+    monkeypatch.delenv("PYTHONHASHSEED", raising=False)
     monkeypatch.setattr(sys, "argv", [])
     monkeypatch.setattr(sys, "path", [*sys.path])
     command.main(["doctor", option, EXAMPLE])

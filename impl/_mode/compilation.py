@@ -72,6 +72,11 @@ def settings() -> tuple[Setting, ...]:
     return _settings(modes.current(), switches.current())
 
 
+def settings_of_process() -> tuple[Setting, ...]:
+    """Returns the settings that the mode and the switches of the process require."""
+    return _settings(modes.of_process(), switches.of_process())
+
+
 @functools.cache
 def _settings(mode: Mode, state: Switches) -> tuple[Setting, ...]:
     rules = spec.load()

@@ -1,20 +1,26 @@
 """The options of XLA that the mode requires, as flags for every program of a process.
 
 ``impl.jit`` gives the options to one program. Programs that a library compiles by itself get them
-from the environment variable ``XLA_FLAGS``, which XLA reads once, as JAX's backend starts.
+from the environment variable ``XLA_FLAGS``, which XLA reads once, as JAX's backend starts. The mode
+sets them when it is turned on for the process.
 """
 
 from __future__ import annotations
 
 import os
 import shlex
+import warnings
+from collections.abc import Iterable
 from pathlib import Path
 
+import spec
 from impl._core import jax_internals
 from impl._mode import compilation
 from impl._mode.compilation import Setting
 
 VARIABLE = "XLA_FLAGS"
+#: The warnings that this process has had.
+_warned: set[str] = set()
 
 
 def xla_flags() -> str:
@@ -29,41 +35,84 @@ def xla_flags() -> str:
 def set_xla_flags() -> None:
     """Adds the flags of ``impl.xla_flags`` to ``XLA_FLAGS``, for every program of this process.
 
-    The options then hold for programs that a library compiles with a ``jax.jit`` of its own, such
-    as ``nnx.jit`` and ``eqx.filter_jit``, and for operations outside of ``jit``. Turn the mode on
-    first, and call this before JAX computes anything. Processes that this one starts inherit the
-    flags. They stay when the mode changes.
+    ``impl.use_deterministic_algorithms(True)`` does it too. The options then hold for programs that
+    a library compiles with a ``jax.jit`` of its own, such as ``nnx.jit`` and ``eqx.filter_jit``,
+    and for operations outside of ``jit``. Call this inside ``with impl.deterministic():`` to have
+    the flags without the mode, before JAX computes anything. Processes that this one starts inherit
+    the flags. They stay when the mode changes.
 
     Raises:
         RuntimeError: JAX's backend has started, so that XLA has read its flags already, and one of
             them is missing.
-        ValueError: ``XLA_FLAGS`` has another value for a required flag, or names a file.
+        ValueError: ``XLA_FLAGS`` has another value for a required flag, or names a file that lacks
+            one.
     """
-    text = os.environ.get(VARIABLE, "").strip()
-    if text and not text.startswith("--"):
-        raise ValueError(
-            f"set_xla_flags(): {VARIABLE} names the file {text!r}: add the flags there"
+    required = compilation.settings()
+    error = _contradiction(required) or _add(required)
+    if error is not None:
+        raise type(error)(f"set_xla_flags(): {error}")
+
+
+def set_for_process() -> None:
+    """Adds the flags that the mode of the process requires, or warns where that cannot be.
+
+    It warns once in a process, and only where a device may be to which the flags apply.
+    """
+    required = compilation.settings_of_process()
+    for error in (_add(required), _contradiction(required)):
+        if error is None or str(error) in _warned or not _may_apply(required):
+            continue
+        _warned.add(str(error))
+        warnings.warn(
+            "impl.use_deterministic_algorithms(True): the mode is on, but XLA may pick kernels of "
+            f"products and convolutions by timing them, outside of impl.jit. {error}",
+            RuntimeWarning,
+            stacklevel=3,
         )
-    given = parsed(text)
-    missing = []
-    for setting in compilation.settings():
+
+
+def _contradiction(required: Iterable[Setting]) -> ValueError | None:
+    """Returns an error if XLA_FLAGS has another value for a flag."""
+    given = parsed(os.environ.get(VARIABLE, ""))
+    for setting in required:
         value = given.get(setting.option)
-        if value is None:
-            missing.append(setting)
-        elif one_spelling(value) != one_spelling(_text(setting)):
-            raise ValueError(
-                f"set_xla_flags(): {VARIABLE} sets {setting.option} to {value!r}, and the row "
-                f"{setting.row} to {_text(setting)!r}: take it out of {VARIABLE}"
+        if value is not None and one_spelling(value) != one_spelling(_text(setting)):
+            return ValueError(
+                f"{VARIABLE} sets {setting.option} to {value!r}, and the row {setting.row} to "
+                f"{_text(setting)!r}: take it out of {VARIABLE}"
             )
+    return None
+
+
+def _add(required: Iterable[Setting]) -> Exception | None:
+    """Adds the flags that XLA_FLAGS lacks, or returns the reason why it cannot."""
+    text = os.environ.get(VARIABLE, "").strip()
+    given = parsed(text)
+    missing = [_flag(setting) for setting in required if setting.option not in given]
     if not missing:
-        return
+        return None
+    if text and not text.startswith("--"):
+        return ValueError(f"{VARIABLE} names the file {text!r}: add {' '.join(missing)} there")
     if jax_internals.backend_has_started():
-        raise RuntimeError(
-            "set_xla_flags(): JAX's backend has started, and XLA reads its flags only then. Call "
-            "this before anything is computed, or start the program with "
-            'XLA_FLAGS="$(python -m impl flags)"'
+        return RuntimeError(
+            "JAX's backend has started, and XLA reads its flags only then. Call this before "
+            "anything is computed, or start the program with "
+            f'{VARIABLE}="$(python -m impl flags)"'
         )
-    os.environ[VARIABLE] = " ".join([*([text] if text else []), *map(_flag, missing)])
+    os.environ[VARIABLE] = " ".join([*([text] if text else []), *missing])
+    return None
+
+
+def _may_apply(required: Iterable[Setting]) -> bool:
+    """Returns whether a platform that the flags are about is in use, or may be."""
+    rules = spec.load()
+    rows = [rules.row(setting.row) for setting in required]
+    about = [
+        device for device in rules.devices.values() if any(row.covers(device.name) for row in rows)
+    ]
+    names = {name for device in about for name in (*device.platforms, *device.backends)}
+    used = jax_internals.platforms_in_use()
+    return used is None or not names.isdisjoint(used)
 
 
 def parsed(text: str) -> dict[str, str]:

@@ -75,6 +75,11 @@ def current() -> Mode:
     return _mode.value if tagged is None else tagged  # type: ignore[no-any-return]  # not typed
 
 
+def of_process() -> Mode:
+    """Returns the mode of threads that are in no scope."""
+    return _mode.get_global()  # type: ignore[no-any-return]  # as above
+
+
 def when_portable(callback: Callable[[], None]) -> None:
     """Has a function called each time that the guarantee ``portable`` is asked for.
 
@@ -97,6 +102,10 @@ def use_deterministic_algorithms(
     according to its row. It raises only if the profile lists it so. A thread inside a
     ``deterministic(...)`` scope keeps the mode of that scope.
 
+    Turning the mode on also adds XLA's flags to ``XLA_FLAGS``, as ``set_xla_flags`` does: products
+    and convolutions then keep the kernel that XLA picks without timing. XLA reads its flags once,
+    so call this before anything is computed. They stay when the mode is turned off.
+
     Args:
         mode: True to turn the mode on, False to turn it off.
         warn_only: True to warn where an operation would raise. Stored even if ``mode`` is False.
@@ -110,12 +119,21 @@ def use_deterministic_algorithms(
         TypeError: ``mode`` or ``warn_only`` is not a bool, or ``profile`` or ``guarantee`` is not
             a string.
         ValueError: There is no such profile or guarantee.
+
+    Warns:
+        RuntimeWarning: Where a GPU is in use, JAX's backend has started already, and a flag is
+            missing; or ``XLA_FLAGS`` has another value for one. The warning comes once in a
+            process, and the mode is on nevertheless.
     """
-    # Not that of this thread, which may be inside a scope with a mode of its own.
-    of_process = _mode.get_global()
+    # This thread may be inside a scope with a mode of its own.
+    before = of_process()
     _mode.set_global(
-        _checked("use_deterministic_algorithms", mode, warn_only, profile, guarantee, of_process)
+        _checked("use_deterministic_algorithms", mode, warn_only, profile, guarantee, before)
     )
+    if mode:
+        from impl._mode import flags  # noqa: PLC0415  # It imports this module.
+
+        flags.set_for_process()
 
 
 def are_deterministic_algorithms_enabled() -> bool:

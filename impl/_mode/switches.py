@@ -49,13 +49,18 @@ def current() -> Switches:
     return _switches.value  # type: ignore[no-any-return]  # a user context is not typed
 
 
+def of_process() -> Switches:
+    """Returns the switches of threads that are in no scope."""
+    return _switches.get_global()  # type: ignore[no-any-return]  # as above
+
+
 def turn(name: str, value: bool) -> None:
     """Sets a switch for the whole process; a thread inside a ``scope`` keeps its own switches.
 
     Raises:
         RuntimeError: ``value`` is not a bool (PyTorch's choice of exception).
     """
-    _switches.set_global(dataclasses.replace(_switches.get_global(), **_checked({name: value})))
+    _switches.set_global(dataclasses.replace(of_process(), **_checked({name: value})))
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Watches NumPy's and Python's generators of random numbers: which have no seed, and who uses them.
+"""Watches generators of random numbers: which have no seed, and who uses the global ones.
 
 A generator of NumPy without a seed asks ``numpy.random.bit_generator.randbits`` for one, and one of
 Python its method ``seed``. So the classes can stay as they are, apart from ``RandomState``, which
@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from impl import random as impl_random
 from impl.programs import _source
 
 # The functions of a module are methods of its global generator.
@@ -63,12 +64,15 @@ class Watch:
         made: The generators that were made without a seed, and the number of each.
         states: The global generators, by the name of their module.
         before: The state of each after the last use that does not count.
+        unseeded_draw: The line of the first draw from ``impl.default_generator`` before it had a
+            seed; None if there was none.
     """
 
     def __init__(self) -> None:
         self.made: dict[Made, int] = {}
         self.states = {"random": Global(), "numpy.random": Global()}
         self.before = _states()
+        self.unseeded_draw: str | None = None
         self._lock = threading.Lock()
         self._thread = threading.local()
 
@@ -102,6 +106,12 @@ class Watch:
         if state.unseeded_use is None:
             self.before[name] = _states()[name]
 
+    def draw(self, generator: impl_random.Generator) -> None:
+        """Notes a draw from a generator of impl, which is about to be made."""
+        if generator is impl_random.default_generator and not generator.seeded:
+            lines = _source.caller()
+            self.unseeded_draw = self.unseeded_draw or lines.user or lines.library or "The program"
+
 
 def _line() -> str | None:
     """Returns the line that uses a generator; None if the use does not count.
@@ -133,6 +143,7 @@ def watched() -> Iterator[Watch]:
             _wrap(patches, watch, np.random, name, _GLOBAL_OF_NUMPY)
         _patch(patches, np.random, "RandomState", _told_of_random_state(watch))
         _patch(patches, random.Random, "seed", _told_of_seed(watch, random.Random.seed))
+        _patch(patches, impl_random.Generator, "_draw", _told_of_draw(watch))
         bits = getattr(np.random.bit_generator, "randbits", None)
         if bits is not None:
             told = _first(lambda: watch.make("numpy.random"), bits)
@@ -226,6 +237,17 @@ def _told_of_random_state(watch: Watch) -> type:
 
     RandomState.__module__, RandomState.__qualname__ = "numpy.random", "RandomState"
     return RandomState
+
+
+def _told_of_draw(watch: Watch) -> Callable[..., Any]:
+    draw = impl_random.Generator._draw  # noqa: SLF001  # The draws of all methods.
+
+    @functools.wraps(draw)
+    def told(self: impl_random.Generator, make: Callable[[int], Any]) -> Any:
+        watch.draw(self)
+        return draw(self, make)
+
+    return told
 
 
 def _told_of_default_rng(watch: Watch) -> Callable[..., Any]:

@@ -170,8 +170,13 @@ def seeds(watch: Watch | None = None) -> Iterator[Item]:
     """
     section, generator = "Seeds", _random.default_generator
     name, seed = "impl.default_generator", str(generator.initial_seed())
-    if generator.seeded:
+    if watch is not None and watch.unseeded_draw is not None:
+        reason = f"{watch.unseeded_draw} draws from it, and nothing has seeded it before."
+        yield Item(section, name, seed, "varies per process", reason, _SEED)
+    elif generator.seeded:
         yield Item(section, name, seed, "fixed", "The program chose its seed.")
+    elif watch is not None:
+        yield Item(section, name, None, "fixed", "The program drew nothing from it.")
     else:
         reason = "Its seed came from the operating system."
         yield Item(section, name, seed, "varies per process", reason, _SEED)

@@ -10,6 +10,11 @@ from typing import Any, Literal, TypeAlias
 
 Verdict: TypeAlias = Literal["fixed", "varies per process", "varies per machine", "unknown"]
 
+#: The verdicts on what is not fixed, in the sequence of the text.
+_URGENT: tuple[Verdict, ...] = ("varies per process", "unknown", "varies per machine")
+#: The sections about a file that ran, and those that come before the settings of the process.
+_OF_A_FILE = ("Programs", "Generators")
+_IMPORTANT = (*_OF_A_FILE, "Mode", "Seeds", "Compiler options of impl.jit")
 #: The first entry of ``Report.as_dict()``: it changes when ``schema.json`` does.
 SCHEMA = 2
 
@@ -86,30 +91,46 @@ class Report:
             "items": [dataclasses.asdict(item) for item in self.items],
         }
 
-    def text(self, width: int = 100) -> str:
-        """Returns the report as a table.
+    def text(self, width: int = 100, *, every: bool = False) -> str:
+        """Returns the report as a table: first what varies, by importance, then what a file did.
 
         Args:
             width: Greatest length of a line in characters; a long value makes a line longer.
+            every: True for the settings and facts that are fixed too.
         """
-        names = max((len(item.name) for item in self.items), default=0)
+        varies = sorted((item for item in self.items if item.varies), key=_importance)
+        fixed = [i for i in self.items if not i.varies and (every or i.section in _OF_A_FILE)]
+        names = max((len(item.name) for item in (*varies, *fixed)), default=0)
         lines = []
-        for section, items in itertools.groupby(self.items, key=lambda item: item.section):
-            lines.append(section)
-            # Neighbours with one explanation share it: it follows the last of them.
-            for explanation, neighbours in itertools.groupby(items, key=_explanation):
-                lines += [_line(item, names) for item in neighbours]
-                lines += wrapped(explanation, width)
-            lines.append("")
-        return "\n".join([*lines, _summary(self)])
+        for verdict, items in itertools.groupby(varies, key=lambda item: item.verdict):
+            lines += _lines(verdict.capitalize(), list(items), names, width)
+        for section, items in itertools.groupby(fixed, key=lambda item: item.section):
+            lines += _lines(f"Fixed: {section}", list(items), names, width)
+        return "\n".join([*lines, _summary(self, len(varies) + len(fixed))])
 
     def __str__(self) -> str:
         return self.text()
 
 
+def _importance(item: Item) -> tuple[int, int]:
+    """Returns the position of an item that varies; equal items keep their order."""
+    of_section = _IMPORTANT.index(item.section) if item.section in _IMPORTANT else len(_IMPORTANT)
+    return _URGENT.index(item.verdict), of_section
+
+
+def _lines(title: str, items: list[Item], names: int, width: int) -> list[str]:
+    """Returns the lines of items under a title with their number."""
+    lines = [f"{title} ({len(items)})"]
+    # Neighbours with one explanation share it: it follows the last of them.
+    for explanation, neighbours in itertools.groupby(items, key=_explanation):
+        lines += [_line(item, names) for item in neighbours]
+        lines += wrapped(explanation, width)
+    return [*lines, ""]
+
+
 def _line(item: Item, names: int) -> str:
     value = "not set" if item.value is None else item.value
-    return f"  {item.name:<{names}}  {item.verdict:<18}  {value}"
+    return f"  {item.name:<{names}}  {value}"
 
 
 def _explanation(item: Item) -> str:
@@ -128,15 +149,18 @@ def wrapped(text: str, width: int, indent: str = "      ") -> list[str]:
     )
 
 
-def _summary(report: Report) -> str:
+def _summary(report: Report, shown: int) -> str:
     varies = [item for item in report.items if item.varies]
     if not varies:
-        return "Nothing here varies."
-    counts = [
-        f"{sum(item.verdict == verdict for item in varies)} {verdict.removeprefix('varies ')}"
-        for verdict in ("varies per process", "varies per machine")
-    ]
-    unknown = sum(item.verdict == "unknown" for item in varies)
-    also = f" and {unknown} {'is' if unknown == 1 else 'are'} unknown" if unknown else ""
-    text = f"Of {len(report.items)} items {' and '.join(counts)} vary{also}; "
-    return f"{text}{len(report.varying)} have a remedy."
+        text = f"None of {len(report.items)} items varies."
+    else:
+        counts = [
+            f"{sum(item.verdict == verdict for item in varies)} {verdict.removeprefix('varies ')}"
+            for verdict in ("varies per process", "varies per machine")
+        ]
+        unknown = sum(item.verdict == "unknown" for item in varies)
+        also = f" and {unknown} {'is' if unknown == 1 else 'are'} unknown" if unknown else ""
+        text = f"Of {len(report.items)} items {' and '.join(counts)} vary{also}; "
+        text += f"{len(report.varying)} {'has' if len(report.varying) == 1 else 'have'} a remedy."
+    fixed = len(report.items) - shown
+    return f"{text} {fixed} more are fixed: --all lists them." if fixed else text

@@ -134,6 +134,17 @@ def backend_has_started() -> bool:
     return bool(xla_bridge.backends_are_initialized())
 
 
+def platforms_in_use() -> frozenset[str] | None:
+    """Returns the names of the platforms that JAX has started, or is told to start.
+
+    None if it has started none, and is free to choose. It starts none.
+    """
+    if backend_has_started():
+        return frozenset(xla_bridge.backends())
+    chosen = platforms()
+    return frozenset(chosen.split(",")) if chosen else None
+
+
 def settings() -> dict[str, object]:
     """Returns the value of every setting of ``jax.config`` in this thread, by name."""
     values: Mapping[str, object] = jax.config.values

@@ -5,7 +5,7 @@ import pytest
 import impl
 from impl import random as impl_random
 from impl._mode import compilation, modes
-from impl.diagnosis import _program
+from impl.diagnosis import _generators, _program
 from impl.tests.diagnosis._verdicts import FIXED, MACHINE, PROCESS
 
 
@@ -75,6 +75,27 @@ def test_verdicts_of_seeds(monkeypatch):
         monkeypatch.setattr(impl_random, "_libraries_seed", 2**32 + 3)
         assert [item.verdict for item in _program.seeds()] == [FIXED] * 3
         assert [item.value for item in _program.seeds()] == ["3", str(2**32 + 3), "3"]
+
+
+@pytest.mark.parametrize(
+    ("program", "verdict"),
+    [
+        (lambda: None, FIXED),
+        (impl.default_generator.key, PROCESS),
+        (impl.default_generator.draw_seed, PROCESS),
+        (lambda: (impl.default_generator.draw_seed(), impl.manual_seed(3)), PROCESS),
+        (lambda: (impl.manual_seed(3), impl.default_generator.draw_seed()), FIXED),
+        (lambda: impl.Generator().key(), FIXED),
+    ],
+)
+def test_a_default_generator_without_a_seed_counts_once_a_program_draws_from_it(program, verdict):
+    impl.seed()
+    with _generators.watched() as watch:
+        program()
+    item = next(_program.seeds(watch))
+    assert (item.name, item.verdict) == ("impl.default_generator", verdict)
+    if verdict == PROCESS:
+        assert "test_program.py:" in item.reason
 
 
 def test_threads_are_fixed_by_the_variables_that_xla_reads():

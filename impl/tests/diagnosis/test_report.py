@@ -1,7 +1,7 @@
 """The report as text."""
 
 from impl.diagnosis._report import Item, Report
-from impl.tests.diagnosis._verdicts import FIXED, MACHINE
+from impl.tests.diagnosis._verdicts import FIXED, MACHINE, PROCESS, UNKNOWN
 
 
 def test_neighbours_in_the_text_share_an_explanation():
@@ -10,18 +10,33 @@ def test_neighbours_in_the_text_share_an_explanation():
     fact = Item("T", "d", "x", MACHINE, "A fact.")
     report = Report("cpu", (*alike, other, fact))
     assert report.varying == (other,)
-    assert str(report).splitlines() == [
-        "S",
-        "  a   fixed               1",
-        "  bb  fixed               1",
-        "      Alike.",
-        "",
-        "T",
-        "  c   varies per machine  not set",
+    varying = [
+        "Varies per machine (2)",
+        "  c   not set",
         "      It differs. To do: Set it.",
-        "  d   varies per machine  x",
+        "  d   x",
         "      A fact.",
         "",
-        "Of 4 items 0 per process and 2 per machine vary; 1 have a remedy.",
     ]
-    assert "Nothing here varies." in str(Report("cpu", tuple(alike)))
+    fixed = ["Fixed: S (2)", "  a   1", "  bb  1", "      Alike.", ""]
+    last = "Of 4 items 0 per process and 2 per machine vary; 1 has a remedy."
+    assert report.text(every=True).splitlines() == [*varying, *fixed, last]
+    assert str(report).replace("  c ", "  c  ").replace("  d ", "  d  ").splitlines() == [
+        *varying,
+        f"{last} 2 more are fixed: --all lists them.",
+    ]
+    assert "None of 2 items varies. 2 more" in str(Report("cpu", tuple(alike)))
+
+
+def test_the_text_begins_with_what_matters_most():
+    sections = ("Versions", "Environment variables", "Seeds", "Mode", "Generators", "Programs")
+    verdicts = (FIXED, MACHINE, UNKNOWN, PROCESS)
+    items = [Item(s, f"{s} {v}", "1", v, f"Because of {s}.") for s in sections for v in verdicts]
+    lines = [line.strip() for line in str(Report("gpu", tuple(items))).splitlines()]
+    shown = [line.removesuffix("1").strip() for line in lines if line.endswith("  1")]
+    order = ("Programs", "Generators", "Mode", "Seeds", "Versions", "Environment variables")
+    assert shown == [
+        *(f"{section} {verdict}" for verdict in (PROCESS, UNKNOWN, MACHINE) for section in order),
+        f"Generators {FIXED}",
+        f"Programs {FIXED}",
+    ]

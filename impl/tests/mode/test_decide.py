@@ -8,6 +8,7 @@ import pytest
 import impl
 import spec
 from impl._mode import decide as module
+from impl._mode import flags
 from impl._mode.decide import Action, Alert, Decision, decide
 
 
@@ -95,6 +96,7 @@ SMALL = spec.Spec(
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     monkeypatch.setattr(spec, "load", lambda: SMALL)
+    monkeypatch.setattr(flags, "set_for_process", lambda: None)  # The small spec has no options.
     forget()
     impl.use_deterministic_algorithms(True, profile="strict")
     yield

@@ -1,8 +1,12 @@
-"""``impl.set_xla_flags``: the options that the mode requires, for every program of a process."""
+"""The options that the mode requires, for every program of a process.
+
+``impl.use_deterministic_algorithms(True)`` sets them, and so does ``impl.set_xla_flags``.
+"""
 
 import os
 import subprocess
 import sys
+import warnings
 
 import pytest
 
@@ -13,7 +17,6 @@ from impl._mode import flags
 LATE = """
 import jax, impl
 impl.use_deterministic_algorithms(True)
-impl.set_xla_flags()
 import os
 os.environ["XLA_FLAGS"] += " --xla_force_host_platform_device_count=3"
 print(jax.jit(lambda x: x @ x)(jax.numpy.ones((2, 2)))[0, 0], jax.device_count())
@@ -33,7 +36,8 @@ def not_started(monkeypatch):
 
 
 def test_a_process_whose_backend_has_not_started_compiles_everything_with_the_flags():
-    done = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True, check=True)
+    command = [sys.executable, "-W", "error", "-c", LATE]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["2.0", "3", "True"]
 
 
@@ -51,6 +55,111 @@ def test_it_is_too_late_after_the_backend_has_started():
     jax_internals.jax.devices()
     with impl.deterministic(), pytest.raises(RuntimeError, match="before anything is computed"):
         impl.set_xla_flags()
+
+
+TURN_ON = {
+    "the mode": lambda: impl.use_deterministic_algorithms(True),
+    "warn_only": lambda: impl.use_deterministic_algorithms(True, warn_only=True),
+    "level 1": lambda: impl.set_deterministic_debug_mode(1),
+    "level error": lambda: impl.set_deterministic_debug_mode("error"),
+}
+
+
+@pytest.mark.usefixtures("not_started")
+@pytest.mark.parametrize("line", TURN_ON)
+def test_turning_the_mode_on_adds_the_flags_and_turning_it_off_keeps_them(line):
+    with impl.deterministic():
+        required = impl.xla_flags()
+    with impl.deterministic(profile="complete"):  # The mode of the process counts.
+        TURN_ON[line]()
+    assert os.environ["XLA_FLAGS"] == f"--xla_cpu_max_isa=AVX2 {required}"
+    impl.use_deterministic_algorithms(False)
+    assert os.environ["XLA_FLAGS"] == f"--xla_cpu_max_isa=AVX2 {required}"
+
+
+@pytest.mark.usefixtures("not_started")
+def test_neither_a_scope_nor_turning_the_mode_off_adds_flags():
+    with impl.deterministic(True):
+        impl.use_deterministic_algorithms(False)
+    assert os.environ["XLA_FLAGS"] == "--xla_cpu_max_isa=AVX2"
+
+
+@pytest.fixture
+def platforms(monkeypatch):
+    """Sets the names of the platforms that JAX has started, or may start."""
+    flags._warned.clear()
+
+    def use(*names, started=True):
+        monkeypatch.setattr(jax_internals, "backend_has_started", lambda: started)
+        used = frozenset(names) or None
+        monkeypatch.setattr(jax_internals, "platforms_in_use", lambda: used)
+
+    return use
+
+
+def messages(turn_on):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        turn_on()
+    return [str(each.message) for each in caught]
+
+
+@pytest.mark.parametrize("platform", ["cuda", "rocm"])
+@pytest.mark.parametrize("line", TURN_ON)
+def test_it_warns_once_where_a_gpu_has_started(platforms, platform, line):
+    platforms("cpu", platform)
+    (message,) = messages(TURN_ON[line])
+    assert 'XLA_FLAGS="$(python -m impl flags)"' in message
+    assert "before anything is computed" in message
+    assert impl.are_deterministic_algorithms_enabled()
+    assert messages(TURN_ON[line]) == []
+    assert os.environ["XLA_FLAGS"] == "--xla_cpu_max_isa=AVX2"
+
+
+@pytest.mark.parametrize("platform", ["cpu", "tpu"])
+def test_it_does_not_warn_where_the_flags_have_no_effect(platforms, platform, monkeypatch):
+    platforms(platform)
+    assert messages(TURN_ON["the mode"]) == []
+    monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_autotune_level=4")
+    assert messages(TURN_ON["the mode"]) == []
+
+
+def test_it_does_not_warn_where_the_flags_are_set(platforms, monkeypatch):
+    platforms("cuda")
+    with impl.deterministic():
+        monkeypatch.setenv("XLA_FLAGS", impl.xla_flags())
+    assert messages(TURN_ON["the mode"]) == []
+
+
+def test_another_value_of_a_user_stays_with_a_warning(platforms, monkeypatch):
+    platforms(started=False)
+    monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_autotune_level=4")
+    (message,) = messages(TURN_ON["the mode"])
+    assert "xla_gpu_autotune_level to '4', and the row R" in message
+    assert flags.parsed(os.environ["XLA_FLAGS"])["xla_gpu_autotune_level"] == "4"
+    assert "--xla_gpu_exclude_nondeterministic_ops=true" in os.environ["XLA_FLAGS"].split()
+    assert messages(TURN_ON["the mode"]) == []
+
+
+def test_a_file_of_flags_is_not_written(platforms, monkeypatch, tmp_path):
+    platforms(started=False)
+    (tmp_path / "flags").write_text("--xla_gpu_autotune_level=0")
+    monkeypatch.setenv("XLA_FLAGS", str(tmp_path / "flags"))
+    (message,) = messages(TURN_ON["the mode"])
+    assert "add --xla_gpu_exclude_nondeterministic_ops=true" in message
+    with impl.deterministic():
+        (tmp_path / "flags").write_text(impl.xla_flags())
+        impl.set_xla_flags()
+
+
+@pytest.mark.parametrize(("chosen", "platforms"), [(None, None), ("cuda,cpu", {"cuda", "cpu"})])
+def test_the_platforms_in_use_are_those_that_jax_may_start(chosen, platforms, monkeypatch):
+    assert jax_internals.platforms_in_use() == set(
+        jax_internals.jax.local_devices()[0].platform.split()
+    )
+    monkeypatch.setattr(jax_internals, "backend_has_started", lambda: False)
+    monkeypatch.setattr(jax_internals, "platforms", lambda: chosen)
+    assert jax_internals.platforms_in_use() == platforms
 
 
 @pytest.mark.usefixtures("not_started")

@@ -44,7 +44,8 @@ def portability(found: Portability) -> str:
         return f"Refused, because {found.reason}."
     way = "as it is" if found.answer == "exact" else "by a rule"
     only = f" The floats are {', '.join(sorted(found.dtypes))}." if found.dtypes else ""
-    return f"Computed {way}. {found.statement}{only}"
+    others = f" Others are refused, because {found.reason}." if found.limits else ""
+    return f"Computed {way}. {found.statement}{only}{others}"
 
 
 def portabilities(names: Sequence[str], classes: Sequence[Portability]) -> list[str]:

@@ -214,16 +214,17 @@ def _device(name: str, table: dict[str, Any]) -> Device:
 
 
 def _portability(name: str, table: Mapping[str, Any]) -> Portability:
-    dtypes = table.get("dtypes")
+    dtypes, limits = table.get("dtypes"), table.get("limits", {})
     return Portability(
         name=name,
         answer=table["answer"],
-        reason=table.get("reason"),
+        reason=table["reason"].format(**limits) if limits else table.get("reason"),
         remedy=table.get("remedy"),
         dtypes=None if dtypes is None else frozenset(dtypes),
         integers=table.get("integers", False),
         primitives=tuple(table.get("primitives", ())),
         statement=table.get("statement"),
+        limits=MappingProxyType(limits),
     )
 
 

@@ -330,12 +330,13 @@ class Portability:
         name: Its name; empty for what is in no class.
         answer: ``exact`` if they give the same bits everywhere as they are, ``rule`` if they do
             because they are computed in another way, ``refused`` if nothing does.
-        reason: The reason of a refusal, as a part of a sentence; None for other answers.
-        remedy: Advice on a refusal; None for other answers.
+        reason: The reason of a refusal, as a part of a sentence; None if nothing is refused.
+        remedy: Advice on a refusal; None if nothing is refused.
         dtypes: The floats that the answer holds for; None for all of them.
         integers: Whether it is also about equations without floats.
         primitives: The names of the primitives, as in a jaxpr.
         statement: A sentence on why the bits are the same; None for refusals.
+        limits: The greatest sizes that a rule is for, by the names that ``reason`` has in braces.
     """
 
     name: str
@@ -346,6 +347,7 @@ class Portability:
     integers: bool = False
     primitives: tuple[str, ...] = ()
     statement: str | None = None
+    limits: Mapping[str, int] = dataclasses.field(default_factory=dict, hash=False)
 
     @property
     def of_complex(self) -> bool:

@@ -27,6 +27,7 @@ from impl._mode.decide import Decision
 from impl.programs import (
     _entries,
     _exported,
+    _limits,
     _moves,
     _portable_functions,
     _portable_psum,
@@ -72,9 +73,9 @@ _BORDERED = frozenset(
 #: Exact ones that have a rule nevertheless.
 _EXACT_WITH_RULES = frozenset({_MAPPED, _CONSTRAINED, *_BORDERED, *_WINDOWED, *_moves.NAMES})
 
-#: Those whose steps go through a matrix. XLA may compute others where devices share it: their
-#: values were wrong over three axes of a mesh.
-_ELIMINATIONS = frozenset({"cholesky", "geqrf", "householder_product", "lu", "triangular_solve"})
+#: The classes whose steps go through the last axes. XLA may compute others where devices share
+#: these: the values of decompositions were wrong over three axes of a mesh.
+_WHOLE = frozenset({"eliminations", "transforms"})
 
 #: Those whose operands may be scalars, or of length 1 along axes where others are longer.
 _ELEMENTWISE = frozenset({"add", "atan2", "div", "max", "min", "mul", "pow", "rem", "sub"})
@@ -186,18 +187,16 @@ def _by_rule(
         return original(lowering.natively(context), *operands, **params)
     if found.name == _WRITTEN:
         return anywhere(context, *operands, **params)
-    if name in _ELIMINATIONS and _partitioning.is_partitioned(context):
-        return _of_whole_matrices(name, context, operands, params)
+    if found.name in _WHOLE and _partitioning.is_partitioned(context):
+        return _of_whole(name, context, operands, params)
     if found.of_complex:
         return _of_complex(name, context, operands, params)
     return _computed(name, context, operands, params)
 
 
-def _of_whole_matrices(
-    name: str, context: Any, operands: Sequence[Any], params: dict[str, Any]
-) -> Any:
-    """Lowers a decomposition of matrices, of each of which a device has the whole or nothing."""
-    first = context.avals_in[0].ndim - 2
+def _of_whole(name: str, context: Any, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Lowers steps through the last axes, of which a device has the whole or nothing."""
+    first = context.avals_in[0].ndim - len(params.get("fft_lengths", "mn"))
 
     def whole(values: Sequence[Any]) -> list[Any]:
         return [
@@ -366,9 +365,11 @@ def class_of(
     """
     is_left = any(map(shardings.is_unreduced, avals))
     found = spec.portability("unreduced_psum" if is_left else name, dtypes(avals))
-    if name == _exported.NAME and found is not None and params is not None:
+    if found is None or params is None:
+        return found
+    if name == _exported.NAME:
         return _exported.portability(found, params)
-    return found
+    return _limits.within(found, avals, params)
 
 
 def dtypes(avals: Sequence[Any]) -> frozenset[str]:

@@ -20,6 +20,7 @@ from impl._exact import (
     running_products,
     scatter,
     sums,
+    transforms,
     windows,
 )
 from impl._kernels.launch import Launch
@@ -173,6 +174,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "cumsum": _cumsum,
     "digamma": gamma_functions.digamma,
     "dot_general": _dot_general,
+    "fft": transforms.fft,
     "geqrf": reflections.geqrf,
     "householder_product": reflections.householder_product,
     "lgamma": gamma_functions.lgamma,

@@ -191,3 +191,16 @@ def test_running_products_are_made_in_rounds():
     fours = [*pairs[:2], *(pairs[i - 2] * pairs[i] for i in range(2, 6))]
     assert oracles.doubling(x)[5] == fours[1] * fours[5]
     assert oracles.doubling(np.array([1e200, 1e200, 1e-300])).tolist() == [1e200, np.inf, 1e100]
+
+
+def test_a_transform_is_numpys():
+    real, imaginary = np.random.default_rng(0).normal(size=(2, 3, 60))
+    for inverse, function in ((False, np.fft.fft), (True, lambda z: np.fft.ifft(z) * 60)):
+        parts = oracles.transform(real, imaginary, inverse=inverse)
+        assert np.allclose(parts[0] + 1j * parts[1], function(real + 1j * imaginary), rtol=1e-13)
+
+
+def test_the_last_sum_of_a_transform_is_over_the_greatest_prime_factor():
+    a, b, c, d, e, f = 0.1, 0.7, 1e-17, 0.3, -0.1, 0.2
+    found, _ = oracles.transform(np.array([a, b, c, d, e, f]), np.zeros(6))
+    assert found[0] == ((a + d) + (b + e)) + (c + f)

@@ -23,7 +23,8 @@ RULES = spec.load()
         ("tanh", {"float64"}, "refused", ""),
         ("tanh", {"bfloat16"}, "rule", "functions"),
         ("convert_element_type", {"int32", "float8_e4m3fn"}, "refused", ""),
-        ("svd", {"float32"}, "refused", "decompositions"),
+        ("fft", {"float32", "complex64"}, "rule", "transforms"),
+        ("eig", {"float32"}, "refused", "decompositions"),
         ("rng_bit_generator", {"uint32"}, "refused", "bits_of_a_device"),
         ("somebody_elses", {"float32"}, "refused", ""),
         ("somebody_elses", {"int32"}, None, None),
@@ -35,13 +36,20 @@ def test_the_class_of_an_equation(primitive, dtypes, answer, name):
         assert answer is None
         return
     assert (found.answer, found.name) == (answer, name)
-    assert bool(found.reason) == bool(found.remedy) == (answer == "refused")
+    refuses = answer == "refused" or bool(found.limits)
+    assert bool(found.reason) == bool(found.remedy) == refuses
 
 
 def test_a_refusal_of_a_dtype_names_it():
     assert "complex128" in spec.portability("add", {"complex128", "float32"}).reason
     assert "float32" not in spec.portability("add", {"complex128", "float32"}).reason
     assert "imaginary" in spec.portability("sin", {"complex64"}).remedy
+
+
+def test_limits_are_in_the_reason(root):
+    assert "at most 65536" in RULES.portable["transforms"].reason
+    edit(root / "portable.toml", 'limits = { length = 65536, prime = 127 }\n', "")
+    assert any("portable.toml" in report and "transforms" in report for report in reports(root))
 
 
 def test_a_primitive_in_two_classes_is_a_problem(root):

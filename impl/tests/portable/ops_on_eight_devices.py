@@ -284,18 +284,22 @@ def test_a_nan_stays_in_its_group_of_features():
     assert_same_bits(np.asarray(shared), np.asarray(alone))
 
 
-def test_a_decomposition_over_three_axes():
+def transformed(matrix):
+    return jnp.fft.fft(matrix * SCALE).T, jnp.fft.fft2(matrix)
+
+
+@pytest.mark.parametrize("decomposed", [jnp.linalg.qr, transformed])
+def test_a_decomposition_over_three_axes(decomposed):
     mesh = Mesh(np.array(jax.devices()).reshape(2, 2, 2), ("a", "b", "c"))
     cut, *results = (
         NamedSharding(mesh, spec) for spec in (P(None, ("b", "a")), P("b", ("c", "a")), P())
     )
     matrix = rough(RNG, (8, 8))
 
-    def decomposed(matrix):
-        return tuple(jnp.linalg.qr(matrix))
-
     with impl.deterministic(guarantee="portable"):
-        alone = jax.jit(decomposed)(matrix)
-        shared = jax.jit(decomposed, out_shardings=tuple(results))(jax.device_put(matrix, cut))
+        alone = tuple(jax.jit(decomposed)(matrix))
+        shared = jax.jit(lambda matrix: tuple(decomposed(matrix)), out_shardings=tuple(results))(
+            jax.device_put(matrix, cut)
+        )
     for one, another in zip(alone, shared, strict=True):
         assert_same_bits(np.asarray(another), np.asarray(one))

@@ -255,3 +255,10 @@ def test_sums_are_joined_in_a_scope_that_asks_for_it(call):
     with impl.deterministic(False):
         assert sums(scoped, X, specs=P("d")) == (["reduce_sum d"], [])
         assert sums(lambda x: lax.psum(x.sum(0), "d"), X, specs=P("d")) == ([], ["d"])
+
+
+def test_a_product_in_an_exempt_scope_stays_as_it_is():
+    specs = {"specs": (P(), P(None, "d")), "out": P(None, "d")}
+    for mode, joined in ((True, ["dot_general free d"]), (False, [])):
+        product = impl.deterministic(mode, guarantee="portable")(lambda x, w: x @ w)
+        assert sums(product, X, jnp.ones((4, 8)), **specs) == (joined, [])

@@ -69,6 +69,19 @@ def pulled_back_outside(f):
     return run
 
 
+def with_mutable_array(f):
+    def run(x, u):
+        total = jax.new_ref(x)
+
+        @functools.partial(lax.fori_loop, 0, 3, init_val=None)
+        def _(i, _):
+            total[...] += f(total[...], u)
+
+        return total[...]
+
+    return run
+
+
 def called_elsewhere(f):
     """A program that was traced before, which the scope of ``f`` is in."""
     return jaxpr_as_fun(jax.make_jaxpr(jax.jit(f))(X, UPDATES))
@@ -124,6 +137,13 @@ TRANSFORMED = {
     "custom_linear_solve": lambda f: (
         lambda x, u: lax.custom_linear_solve(lambda v: v, x, lambda _, b: b * f(x, u))
     ),
+    "custom_root": lambda f: jax.grad(
+        lambda x, u: lax.custom_root(
+            lambda y: y - f(x, u), x[0], lambda g, y: y - g(y), lambda g, y: y / g(1.0)
+        )
+    ),
+    "composite": lambda f: lambda x, u: lax.composite(f, "own.f")(x, u),
+    "mutable array": with_mutable_array,
     "eval_jaxpr": called_elsewhere,
 }
 each_transformation = pytest.mark.parametrize("transform", TRANSFORMED.values(), ids=TRANSFORMED)
@@ -283,6 +303,7 @@ def test_scopes_that_end_in_another_order_tag_what_the_last_of_them_says():
     assert len(races(text(program, X, UPDATES, platform="cuda"))) == 2
 
 
+@pytest.mark.once
 def test_first_difference_and_recordings_keep_scopes():
     """Under a schedule, what races has other bits; what a scope orders has not."""
 

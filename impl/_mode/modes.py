@@ -50,7 +50,7 @@ class Mode(NamedTuple):
         return self.enabled and self.guarantee == "portable"
 
     def __str__(self) -> str:
-        """Returns the mode in few words, as the operations of a program have it for an attribute."""
+        """Returns the mode in few words: the attribute of operations that a scope tags."""
         return f"{self.guarantee} {self.profile}" if self.enabled else "off"
 
 
@@ -72,7 +72,7 @@ def current() -> Mode:
     if _scopes.in_tasks:
         _scopes.check()
     tagged: Mode | None = tags.current()
-    return _mode.value if tagged is None else tagged  # type: ignore[no-any-return]  # not typed
+    return _mode.value if tagged is None else tagged
 
 
 def of_process() -> Mode:

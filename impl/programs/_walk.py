@@ -23,7 +23,7 @@ class Site:
         operands: The knowledge of its operands' values.
         lines: The lines of source that it comes from.
         path: The names of the equations that it is inside of, the outermost first.
-        mode: The mode of the scope that it was traced in; None if that began outside of the program.
+        mode: The mode of the scope inside of the program that it was traced in; None for no scope.
     """
 
     equation: Any
@@ -78,9 +78,7 @@ def walk(
             yield Site(equation, Operands(scope, equation), found, path, own)
         within = (*path, label(equation))
         for part in inner:
-            yield from walk(
-                part, is_leaf, platform=platform, path=within, outside=found, mode=own
-            )
+            yield from walk(part, is_leaf, platform=platform, path=within, outside=found, mode=own)
 
 
 #: Primitives that do nothing but run the jaxprs that they hold.

@@ -21,6 +21,8 @@ from jax._src.core import Primitive as Primitive
 from jax._src.core import jaxpr_as_fun as jaxpr_as_fun
 from jax.interpreters import mlir, partial_eval
 
+from impl._core.jax_internals import tags
+
 #: Modules of JAX without documents, or documented in part: NAMES has each name used from them.
 MODULES = ("jax._src", "jax.core", "jax.extend", "jax.interpreters", "jaxlib")
 
@@ -245,7 +247,8 @@ def forgotten(cache: _Cache) -> _Cache:
 @functools.lru_cache(maxsize=256)
 def _expanded(primitive: Any) -> Any:
     shapes = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in primitive.in_avals_flat]
-    return jax.make_jaxpr(primitive.expand)(*jax.tree.unflatten(primitive.in_tree, shapes))
+    with tags.tagging(None):  # The equations are kept, for other scopes too.
+        return jax.make_jaxpr(primitive.expand)(*jax.tree.unflatten(primitive.in_tree, shapes))
 
 
 def expanded(equation: Any) -> Any:

@@ -4,19 +4,21 @@ JAX keeps the metadata of ``jax.experimental.xla_metadata.set_xla_metadata`` in 
 lets it hold again where it differentiates, batches, copies or lowers the equation. A tag is one
 entry of these metadata, so it reaches what JAX derives from an equation, outside of the scope too::
 
-    with_tag = tags.swap(value)       # equations that are traced from now on have the value
-    tags.swap(with_tag)               # and from now on that from before
+    with tags.tagging(value):
+        jaxpr = jax.make_jaxpr(function)(x).jaxpr
+    tags.of(jaxpr.eqns[0])  # value
 
 JAX writes the entry as an attribute of the operations that the equation is lowered to.
 """
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 from jax._src import config, core, xla_metadata_lib
-from jax._src.lib import _jax
-
+from jax._src.lib import _jax  # type: ignore[attr-defined]
 
 #: The name of the entry, and of the attribute.
 NAME = "samebits_mode"
@@ -47,6 +49,20 @@ def swap(tag: Any) -> Any:
     return before
 
 
+@contextlib.contextmanager
+def tagging(tag: Any) -> Iterator[None]:
+    """Sets the tag that equations get inside, in this thread.
+
+    Args:
+        tag: A hashable value; None for no tag.
+    """
+    before = swap(tag)
+    try:
+        yield
+    finally:
+        swap(before)
+
+
 def of(equation: Any) -> Any:
     """Returns the tag of an equation; None if it has none."""
     return (equation.ctx.xla_metadata or {}).get(NAME)
@@ -61,9 +77,5 @@ def tagged(equation: Any, tag: Any) -> Any:
     """
     if tag is None or of(equation) is not None:
         return equation
-    with equation.ctx.manager:
-        before = swap(tag)
-        try:
-            return equation.replace(ctx=core.JaxprEqnContext())
-        finally:
-            swap(before)
+    with equation.ctx.manager, tagging(tag):
+        return equation.replace(ctx=core.JaxprEqnContext())

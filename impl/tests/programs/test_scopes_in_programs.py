@@ -39,7 +39,7 @@ def with_own_backward(f):
     def g(x, u):
         return f(x, u)
 
-    g.defvjp(lambda x, u: (f(x, u), (x, u)), lambda saved, c: jax.grad(f, (0, 1))(*saved))
+    g.defvjp(lambda x, u: (f(x, u), (x, u)), lambda saved, _: jax.grad(f, (0, 1))(*saved))
     return jax.grad(g)
 
 
@@ -51,7 +51,7 @@ def with_own_tangents(f):
 
 def with_own_batches(f):
     g = jax.custom_batching.custom_vmap(f)
-    g.def_vmap(lambda size, in_batched, x, u: (jax.vmap(f, (0, None))(x, u), True))
+    g.def_vmap(lambda _, __, x, u: (jax.vmap(f, (0, None))(x, u), True))
     return lambda x, u: jax.vmap(g, (0, None))(jnp.outer(u[:3], x), u)
 
 
@@ -74,7 +74,7 @@ def with_mutable_array(f):
         total = jax.new_ref(x)
 
         @functools.partial(lax.fori_loop, 0, 3, init_val=None)
-        def _(i, _):
+        def add(*_):
             total[...] += f(total[...], u)
 
         return total[...]
@@ -112,10 +112,8 @@ TRANSFORMED = {
     "condition of while": lambda f: (
         lambda x, u: lax.while_loop(lambda s: f(s, u) < 9, lambda s: s + 1, x)
     ),
-    "cond": lambda f: lambda x, u: lax.cond(x[0] > 0, f, lambda x, u: x[0], x, u),
-    "grad of cond": lambda f: jax.grad(
-        lambda x, u: lax.cond(x[0] > 0, f, lambda x, u: x[0], x, u)
-    ),
+    "cond": lambda f: lambda x, u: lax.cond(x[0] > 0, f, lambda x, _: x[0], x, u),
+    "grad of cond": lambda f: jax.grad(lambda x, u: lax.cond(x[0] > 0, f, lambda x, _: x[0], x, u)),
     "remat": lambda f: jax.grad(jax.checkpoint(f)),
     "remat of jit in scan": lambda f: jax.grad(
         lambda x, u: lax.scan(
@@ -129,7 +127,7 @@ TRANSFORMED = {
     "linearize": lambda f: lambda x, u: jax.linearize(lambda x: f(x, u), x)[1](x),
     "shard_map": in_shards,
     "grad of shard_map": lambda f: jax.grad(in_shards(f)),
-    "fori_loop": lambda f: lambda x, u: lax.fori_loop(0, 3, lambda i, c: c + f(c, u), x),
+    "fori_loop": lambda f: lambda x, u: lax.fori_loop(0, 3, lambda _, c: c + f(c, u), x),
     "map": lambda f: lambda x, u: lax.map(lambda x: f(x, u), jnp.outer(u[:3], x), batch_size=2),
     "associative_scan": lambda f: (
         lambda x, u: lax.associative_scan(jax.vmap(lambda a, b: a + b * f(x, u)), u)
@@ -142,7 +140,7 @@ TRANSFORMED = {
             lambda y: y - f(x, u), x[0], lambda g, y: y - g(y), lambda g, y: y / g(1.0)
         )
     ),
-    "composite": lambda f: lambda x, u: lax.composite(f, "own.f")(x, u),
+    "composite": lambda f: lax.composite(f, "own.f"),
     "mutable array": with_mutable_array,
     "eval_jaxpr": called_elsewhere,
 }

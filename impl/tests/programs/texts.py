@@ -19,7 +19,9 @@ def races(text):
     Minima and maxima are the same in every order, and so are sums and products of integers.
     Windows of one element do not meet.
     """
-    found = re.findall(r'"stablehlo\.(?:select_and_)?scatter".*?\}\) (?:\{[^\n]*\} )?:', text, re.DOTALL)
+    found = re.findall(
+        r'"stablehlo\.(?:select_and_)?scatter".*?\}\) (?:\{[^\n]*\} )?:', text, re.DOTALL
+    )
     return [
         scatter
         for scatter in found

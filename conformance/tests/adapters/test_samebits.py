@@ -1,5 +1,7 @@
 """The adapter of this project."""
 
+import os
+
 import jax
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ import pytest
 import impl
 import spec
 from conformance.adapters import loading, samebits
+from impl._core import jax_internals
 from impl._mode import emulation
 
 
@@ -19,6 +22,15 @@ def test_a_stand_in_runs_the_lowering_of_the_device(lowering):
     options = samebits.STAND_INS["cuda"][lowering]
     assert {name: getattr(current, name) for name in options} == options
     assert emulation.current() is None
+
+
+def test_the_mode_of_the_adapter_gives_xla_no_flags(monkeypatch):
+    # The suite compares with the mode off in the same process.
+    monkeypatch.delenv("XLA_FLAGS", raising=False)
+    monkeypatch.setattr(jax_internals, "backend_has_started", lambda: False)
+    samebits.Samebits().set_mode(True)
+    assert impl.are_deterministic_algorithms_enabled()
+    assert "XLA_FLAGS" not in os.environ
 
 
 def test_this_implementation_is_held_to_all_that_the_spec_says():

@@ -13,6 +13,7 @@ from spec.model import (
     Device,
     Document,
     Fact,
+    Hint,
     Kind,
     Order,
     Portability,
@@ -34,7 +35,8 @@ class Spec:
     ``primitives`` are the rows about the primitives of JAX; ``rows`` are all others.
     ``portable`` has the classes of JAX's primitives under the guarantee ``portable``, by name;
     ``unlisted`` is about primitives in no class, and ``other_dtypes`` about floats that a class
-    does not have.
+    does not have. ``refused_platforms`` are the platforms of JAX that it refuses any program on.
+    ``hints`` have advice on the equations of libraries.
     """
 
     rows: tuple[Row, ...]
@@ -49,6 +51,8 @@ class Spec:
     portable: Mapping[str, Portability] = dataclasses.field(default_factory=dict)
     unlisted: Portability = _REFUSED
     other_dtypes: Portability = _REFUSED
+    refused_platforms: Mapping[str, Portability] = dataclasses.field(default_factory=dict)
+    hints: tuple[Hint, ...] = ()
 
     @functools.cached_property
     def class_of_primitive(self) -> Mapping[str, Portability]:
@@ -69,6 +73,16 @@ class Spec:
         """The op that rows have for each primitive, by the name of the primitive in a jaxpr."""
         names = {name: row.op for row in self.primitives for name in row.primitives}
         return MappingProxyType(names)
+
+    def hint(self, primitive: str, package: str | None) -> str | None:
+        """Returns the advice on an equation that a library makes; None if there is none.
+
+        Args:
+            primitive: The name of its primitive, as in a jaxpr.
+            package: The library; None for an equation that the user's own code makes.
+        """
+        found = (h for h in self.hints if h.library == package and primitive in h.primitives)
+        return next((hint.remedy for hint in found), None)
 
     @property
     def default_profile(self) -> str:

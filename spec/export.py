@@ -52,7 +52,12 @@ def document(spec: Spec) -> dict[str, Any]:
             "classes": {name: _class(found) for name, found in spec.portable.items()},
             "unlisted": _class(spec.unlisted),
             "other_dtypes": _class(spec.other_dtypes),
+            "refused_platforms": {
+                name: {"reason": found.reason, "remedy": found.remedy}
+                for name, found in spec.refused_platforms.items()
+            },
         },
+        "hints": [_plain(hint) for hint in spec.hints],
     }
 
 

@@ -23,6 +23,7 @@ from spec.model import (
     Document,
     Erratum,
     Fact,
+    Hint,
     Order,
     Portability,
     Primitive,
@@ -48,6 +49,7 @@ _TABLES = (
     "releases",
     "data",
     "portable",
+    "hints",
 )
 
 
@@ -111,6 +113,16 @@ def assemble(tables: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]]) 
             _portability("", {"answer": "refused", **tables["portable"][name]})
             for name in ("unlisted", "other_dtypes")
         )
+        refused = tables["portable"].get("platform", {})
+        refused_platforms = {
+            name: _portability("", {"answer": "refused", **table})
+            for name, table in refused.items()
+        }
+    with _reading("hints.toml"):
+        hints = tuple(
+            Hint(table["library"], tuple(table["primitives"]), table["remedy"])
+            for table in tables["hints"].get("hint", [])
+        )
     rows: list[Row] = []
     for file, table in _rows(files):
         with _reading(f"{file}: {table.get('id', 'a row without id')}"):
@@ -129,6 +141,8 @@ def assemble(tables: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]]) 
         portable=MappingProxyType(portable),
         unlisted=unlisted,
         other_dtypes=other_dtypes,
+        refused_platforms=MappingProxyType(refused_platforms),
+        hints=hints,
     )
 
 

@@ -323,6 +323,21 @@ class Data:
 
 
 @dataclasses.dataclass(frozen=True)
+class Hint:
+    """Advice on equations that a library makes.
+
+    Attributes:
+        library: The package whose line makes them.
+        primitives: The names of their primitives, as in a jaxpr.
+        remedy: The advice, in sentences.
+    """
+
+    library: str
+    primitives: tuple[str, ...]
+    remedy: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Portability:
     """A class of ``portable.toml``: what the guarantee ``portable`` does to some primitives of JAX.
 

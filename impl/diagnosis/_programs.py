@@ -184,7 +184,8 @@ def audited(program: Program, device: str) -> tuple[list[Finding], int]:
     constants = getattr(program.lowered.closed, "consts", ())
     jaxpr = jax_internals.without_dead_code(program.jaxpr)
     scope = Scope(jaxpr, dict(zip(jaxpr.constvars, constants, strict=False)))
-    sites = list(walk(scope, lambda name: name in rules.op_of_primitive, outside=program.caller))
+    is_leaf = rules.op_of_primitive.__contains__
+    sites = list(walk(scope, is_leaf, computed=judge.computed, outside=program.caller))
     found = [
         (own_judge if site.name.startswith("samebits_") else judge).finding(site) for site in sites
     ]

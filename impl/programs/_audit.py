@@ -18,7 +18,7 @@ from impl._core import native_scatter
 from impl._mode import checks, flags, modes
 from impl._mode.decide import Decision
 from impl._mode.modes import Mode
-from impl.programs import _compiled, _facts, _portable_notes, _refusal, _rules
+from impl.programs import _compiled, _facts, _portable_notes, _refusal, _rules, _unknown
 from impl.programs._compiled import Instruction
 from impl.programs._report import Finding, Report, Verdict, grouped
 from impl.programs._source import Lines
@@ -124,7 +124,8 @@ def audit(
         judge = Judge(device, mode, timed)
         scope = Scope(closed.jaxpr, dict(zip(closed.jaxpr.constvars, closed.consts, strict=False)))
         platform = rules.devices[device].platforms[0]
-        sites = list(walk(scope, rules.op_of_primitive.__contains__, platform=platform))
+        is_leaf = rules.op_of_primitive.__contains__
+        sites = list(walk(scope, is_leaf, platform=platform, computed=judge.computed))
         if level == "compiled":
             sites = [site for site in sites if site.name.startswith(_KERNELS)]
         findings = [finding for site in sites if (finding := judge.finding(site)) is not None]
@@ -180,6 +181,18 @@ class Judge:
         self._timed = timed_kernels
         self._replaced = {primitive.name for primitive in native_scatter.replaced_primitives()}
 
+    def computed(self, equation: Any, mode: Mode | None) -> Any:
+        """Returns the closed jaxpr that is lowered for a primitive that no row or class is about.
+
+        It is None for any other, and where nothing tells what the primitive computes.
+
+        Args:
+            equation: The equation.
+            mode: The mode of the scope inside of the program that it is in; None for no scope.
+        """
+        portable = (mode or self._mode).portable and _rules.holds()
+        return _unknown.equations(equation, self._platform, portable=portable)
+
     def finding(self, site: Site) -> Finding | None:
         """Returns the finding about an equation; None if it gives the same bits anyway."""
         if site.name.startswith("samebits_"):
@@ -188,7 +201,7 @@ class Judge:
         own = isinstance(site.equation.params.get("decision"), Decision)
         portable = self._mode_of(site).portable and _rules.holds() and not own
         if portable:
-            found = _portable_notes.portability(site.name, site.equation)
+            found = _portable_notes.portability(site.name, site.equation, self._platform)
             if found is not None and found.answer == "refused":
                 return self._of_refusal(site, found)
             if found is not None and found.answer == "rule":
@@ -212,7 +225,7 @@ class Judge:
             return None
         if answer.row is None:
             return _finding(site, op, None, "unknown", _NO_ROW)
-        remedy = answer.remedy
+        remedy = _refusal.remedy(site.name, site.lines, answer.remedy)
         if site.mode is not None and not site.mode.enabled:
             remedy = _LEFT
         elif answer.effect == "ordered" and not _rules.holds():
@@ -223,7 +236,8 @@ class Judge:
         """Returns the finding about an equation that the guarantee ``portable`` refuses."""
         op = _refusal.shown(site.name)
         reason = str(found.reason)
-        remedy = f"{reason[0].upper()}{reason[1:]}. {found.remedy}"
+        remedy = _refusal.remedy(site.name, site.lines, str(found.remedy))
+        remedy = f"{reason[0].upper()}{reason[1:]}. {remedy}"
         refused: Verdict = "varies" if self._mode_of(site).warn_only else "raises"
         return _finding(site, op, None, refused, remedy)
 

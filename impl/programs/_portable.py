@@ -17,7 +17,7 @@ from jax.interpreters import mlir
 
 import spec
 from impl._core import jax_internals
-from impl._core.jax_internals import Primitive, lowering, shardings
+from impl._core.jax_internals import Primitive, lowering, rules, shardings
 from impl._core.numerics import fence
 from impl._exact import arithmetic, complex_numbers, scatter
 from impl._kernels.launch import Launch
@@ -34,6 +34,7 @@ from impl.programs import (
     _refusal,
     _rules,
     _schedule,
+    _unknown,
 )
 from impl.programs._portable_operations import OPERATIONS, simplest
 
@@ -83,33 +84,27 @@ _ELEMENTWISE = frozenset({"add", "atan2", "div", "max", "min", "mul", "pow", "re
 #: What JAX and NumPy raise where a number is needed, and there is a symbolic size.
 _NEEDS_SIZES = (jax.errors.InconclusiveDimensionOperation, TypeError)
 
-_known: set[Primitive] = set()
-
 
 def register() -> None:
-    """Gives each primitive of JAX that is not exact a rule that reads the mode.
+    """Replaces the rules of each primitive, whenever it was registered, by one that reads the mode."""
+    rules.replace(_replacement)
 
-    It is called again when the guarantee is asked for, for what another library made since.
-    """
-    classes = spec.load().class_of_primitive
-    for primitive in lowering.primitives():
-        if primitive in _known:
-            continue
-        _known.add(primitive)
-        found = classes.get(primitive.name)
-        is_fixed = found is not None and found.answer == "exact" and found.dtypes is None
-        if is_fixed and primitive.name not in _EXACT_WITH_RULES:
-            continue
-        rules = jax_internals.lowering_rules(primitive)
-        wrapped = {}
-        for platform, (original, inline) in rules.items():
-            # One object for one rule: JAX lowers platforms that share a rule together.
-            if original not in wrapped:
-                anywhere = rules.get(None, (original, inline))[0]
-                rule = functools.partial(_lower, primitive.name, original, anywhere)
-                is_windowed = primitive.name in _WINDOWED
-                wrapped[original] = functools.partial(_windowed, rule) if is_windowed else rule
-            mlir.register_lowering(primitive, wrapped[original], platform=platform, inline=inline)
+
+def _replacement(
+    primitive: Primitive, original: rules.Rule, anywhere: rules.Rule | None
+) -> rules.Rule:
+    """Returns the rule by which JAX lowers an equation in place of the one that it found."""
+    if primitive.name in _WINDOWED:
+        return functools.partial(_windowed, primitive, original, anywhere)
+    return functools.partial(_lower, primitive, original, anywhere)
+
+
+@functools.cache
+def _is_fixed(name: str) -> bool:
+    """Returns whether equations with a primitive of this name are lowered as JAX lowers them."""
+    found = spec.load().class_of_primitive.get(name)
+    is_exact = found is not None and found.answer == "exact" and found.dtypes is None
+    return is_exact and name not in _EXACT_WITH_RULES
 
 
 def _applies(context: Any) -> bool:
@@ -121,8 +116,17 @@ def _applies(context: Any) -> bool:
     return mode.portable
 
 
-def _windowed(rule: Callable[..., Any], context: Any, /, *operands: Any, **params: Any) -> Any:
+def _windowed(
+    primitive: Primitive,
+    original: rules.Rule,
+    anywhere: rules.Rule | None,
+    context: Any,
+    /,
+    *operands: Any,
+    **params: Any,
+) -> Any:
     """Lowers an equation whose results have other lengths; a device has the whole short axes."""
+    rule = functools.partial(_lower, primitive, original, anywhere)
     if not (_applies(context) and _moves.is_shared(context)):
         return rule(context, *operands, **params)
     whole = _moves.whole_where_short(context, operands, context.avals_in)
@@ -131,23 +135,27 @@ def _windowed(rule: Callable[..., Any], context: Any, /, *operands: Any, **param
 
 
 def _lower(
-    name: str,
-    original: Callable[..., Any],
-    anywhere: Callable[..., Any],
+    primitive: Primitive,
+    original: rules.Rule,
+    anywhere: rules.Rule | None,
     context: Any,
     /,
     *operands: Any,
     **params: Any,
 ) -> Any:
     """Lowers an equation as the class of its primitive says."""
+    name = primitive.name
     if name == _MAPPED and _rules.switch.value and not lowering.is_native(context):
         params = _portable_psum.with_joined_sums(params)
     if not _applies(context):
         return original(context, *operands, **params)
-    if name == _MAPPED:
-        return original(context, *operands, **params)
+    _refusal.of_platforms(context, warn_only=modes.current().warn_only)
     if name.startswith("samebits_") or isinstance(params.get("decision"), Decision):
-        return _own(original, anywhere, context, *operands, **params)
+        return _own(original, anywhere or original, context, *operands, **params)
+    if _unknown.is_unknown(primitive, original):
+        return _of_unknown(primitive, original, anywhere, context, *operands, **params)
+    if name == _MAPPED or _is_fixed(name):
+        return original(context, *operands, **params)
     if name == _CONSTRAINED and _moves.is_shared(context):
         shape = context.avals_in[0].shape
         params["sharding"] = shardings.with_data_on_devices(params["sharding"], shape)
@@ -163,13 +171,36 @@ def _lower(
     if found.answer == "rule":
         operands = tuple(_entries.sealed(context, operands))
         try:
-            return _by_rule(found, name, original, anywhere, context, *operands, **params)
+            rule = anywhere or original
+            return _by_rule(found, name, original, rule, context, *operands, **params)
         except _NEEDS_SIZES:
             if not _has_unknown_sizes(context):
                 raise
         found = _refusal.of_unknown_sizes(found)
     _refusal.emit(name, context.avals_in, found, warn_only=modes.current().warn_only)
     return original(context, *operands, **params)
+
+
+def _of_unknown(
+    primitive: Primitive,
+    original: rules.Rule,
+    anywhere: rules.Rule | None,
+    context: Any,
+    /,
+    *operands: Any,
+    **params: Any,
+) -> Any:
+    """Lowers an equation that no class is about as the equations that compute it."""
+    avals = context.avals_in, context.avals_out
+    found = _unknown.portability(dtypes([*context.avals_in, *context.avals_out]))
+    if found is None:
+        return original(context, *operands, **params)
+    rule = _unknown.portable_rule(primitive, anywhere, avals, params)
+    if rule is None:
+        warn_only = modes.current().warn_only
+        _refusal.emit(primitive.name, context.avals_in, found, warn_only=warn_only)
+        rule = original
+    return rule(context, *operands, **params)
 
 
 def _by_rule(

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import spec
+from impl._core.jax_internals import rules
 from impl._mode.modes import Mode
-from impl.programs import _portable
+from impl.programs import _portable, _unknown
 from impl.programs._walk import Site
 
 #: Sums over the devices of a ``shard_map``.
@@ -37,14 +38,17 @@ _OF_A_DEVICE = {
 }
 
 
-def portability(name: str, equation: Any) -> spec.Portability | None:
+def portability(name: str, equation: Any, platform: str) -> spec.Portability | None:
     """Returns the class that decides about an equation of a program.
 
     Args:
         name: The name of its primitive.
         equation: The equation. One that draws from a key is lowered as another primitive.
+        platform: The platform that it is lowered for.
     """
     avals = [variable.aval for variable in (*equation.invars, *equation.outvars)]
+    if _unknown.is_unknown(equation.primitive, rules.registered(equation.primitive, platform)[0]):
+        return _unknown.portability(_portable.dtypes(avals))
     for aval in avals:
         kind = getattr(getattr(getattr(aval, "dtype", None), "_impl", None), "name", None)
         if name in _OF_A_DEVICE.get(str(kind), ()):

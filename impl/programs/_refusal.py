@@ -32,11 +32,50 @@ def text(name: str, avals: Sequence[Any], found: spec.Portability, source: str) 
     )
     return (
         f"{shown(name)} of {shapes or 'no array'} at {source} has no portable path: "
-        f"{found.reason}. You set guarantee='portable'. {found.remedy} Or pass "
-        "guarantee='run_to_run', for the same bits on this machine alone, or warn_only=True to be "
-        "warned instead. A value that is only logged may be computed inside `with "
-        "impl.deterministic(False):`."
+        f"{found.reason}. You set guarantee='portable'. {found.remedy} `impl.audit` lists every "
+        f"refused equation at once. {_OTHERWISE} A value that is only logged may be computed inside "
+        "`with impl.deterministic(False):`."
     )
+
+
+def of_platforms(context: Any, *, warn_only: bool) -> None:
+    """Raises or warns, once for each module, where a platform is refused that it is lowered for.
+
+    Args:
+        context: That of a lowering rule.
+        warn_only: Whether to warn.
+
+    Raises:
+        RuntimeError: ``warn_only`` is False.
+    """
+    refused = spec.load().refused_platforms
+    for platform in lowering.platforms(context):
+        if platform not in refused or not lowering.is_first(context, f"samebits_{platform}"):
+            continue
+        found = refused[platform]
+        _tell(
+            f"a program for the platform {platform!r} has no portable path: {found.reason}. You "
+            f"set guarantee='portable'. {found.remedy} {_OTHERWISE}",
+            warn_only=warn_only,
+        )
+
+
+def remedy(name: str, lines: _source.Lines, otherwise: str) -> str:
+    """Returns the advice on an equation: of the library that makes it, if there is some.
+
+    Args:
+        name: The name of its primitive.
+        lines: The lines that it comes from.
+        otherwise: The advice that does not depend on them.
+    """
+    return spec.load().hint(name, lines.package_name) or otherwise
+
+
+#: What else a user can do about any refusal.
+_OTHERWISE = (
+    "Or pass guarantee='run_to_run', for the same bits on this machine alone, or warn_only=True to "
+    "be warned instead."
+)
 
 
 def of_unknown_sizes(found: spec.Portability) -> spec.Portability:
@@ -72,7 +111,11 @@ def emit(name: str, avals: Sequence[Any], found: spec.Portability, *, warn_only:
     for equation in lowering.equations():
         lines = _source.lines(equation, lines)
     source = lines.user or _source.caller().user or lines.library or "an unknown line"
-    message = text(name, avals, found, source)
+    advised = dataclasses.replace(found, remedy=remedy(name, lines, str(found.remedy)))
+    _tell(text(name, avals, advised, source), warn_only=warn_only)
+
+
+def _tell(message: str, *, warn_only: bool) -> None:
     if not warn_only:
         raise RuntimeError(message)
-    warnings.warn(message, UserWarning, stacklevel=2)
+    warnings.warn(message, UserWarning, stacklevel=3)

@@ -19,7 +19,7 @@ from jax.interpreters import mlir
 
 import spec
 from impl._core import jax_internals, native_scatter
-from impl._core.jax_internals import Primitive, lowering
+from impl._core.jax_internals import Primitive, lowering, rules
 from impl._lowerings import _partitioning
 from impl._mode import emulation, modes
 from impl._mode.decide import Alert
@@ -59,10 +59,12 @@ def how_to_enable() -> str:
 
 
 def register() -> None:
-    """Replaces JAX's lowering rules of its scatters; warns if this release does not allow it."""
+    """Replaces the lowering rules of JAX's scatters; warns if this release does not allow it."""
     primitives = native_scatter.replaced_primitives()
     try:
-        found = {primitive: jax_internals.lowering_rules(primitive) for primitive in primitives}
+        for primitive in primitives:
+            jax_internals.lowering_rules(primitive)
+        rules.replace(_replacement)
     except LookupError as error:
         warnings.warn(
             f"impl: {error}. The mode therefore holds for the functions of impl only: JAX's own "
@@ -74,16 +76,16 @@ def register() -> None:
         return
     for primitive in primitives:
         native_scatter.add_twin(primitive)
-    for primitive, rules in found.items():
-        for platform, (original, inline) in rules.items():
-            rule = functools.partial(_lower, primitive, original)
-            mlir.register_lowering(primitive, rule, platform=platform, inline=inline)
-    for primitive in lowering.primitives():
-        if primitive.name not in _HOLDERS:
-            continue
-        for platform, (original, inline) in jax_internals.lowering_rules(primitive).items():
-            rule = functools.partial(_held, original)
-            mlir.register_lowering(primitive, rule, platform=platform, inline=inline)
+
+
+def _replacement(primitive: Primitive, original: rules.Rule, _: rules.Rule | None) -> rules.Rule:
+    """Returns the rule by which JAX lowers an equation in place of the one that it found."""
+    rule = original
+    if primitive in native_scatter.twins:
+        rule = functools.partial(_lower, primitive, original)
+    elif primitive.name in _HOLDERS or rules.function_of(original) is not None:
+        rule = functools.partial(_held, original)
+    return rule if rule is original else functools.update_wrapper(rule, original)
 
 
 def _held(original: Callable[..., Any], context: Any, *operands: Any, **params: Any) -> Any:

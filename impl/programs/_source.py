@@ -41,6 +41,11 @@ class Lines:
         """The line of a library, with the function: of another library than JAX if there is one."""
         return self.package or self.called
 
+    @property
+    def package_name(self) -> str | None:
+        """The name of the library that ``package`` is a line of."""
+        return None if self.package is None else Path(self.package).parts[0]
+
 
 def lines(equation: Any, outside: Lines | None = None) -> Lines:
     """Returns the lines of an equation.

@@ -50,6 +50,7 @@ def walk(
     is_leaf: Callable[[str], bool],
     *,
     platform: str | None = None,
+    computed: Callable[[Any, Mode | None], Any] = lambda *_: None,
     path: tuple[str, ...] = (),
     outside: Lines | None = None,
     mode: Mode | None = None,
@@ -65,6 +66,8 @@ def walk(
             go into the jaxprs of the equation. An equation without jaxprs is a leaf anyway.
         platform: The platform, of which ``jax.lax.platform_dependent`` takes the branch; None for
             the branches of all platforms.
+        computed: Returns the closed jaxpr that is lowered in place of an equation with a mode; None
+            for an equation that is lowered as it is.
         path: The names of the equations that the jaxpr is inside of.
         outside: The lines of the innermost of them.
         mode: The mode of the innermost of them that has one.
@@ -73,12 +76,25 @@ def walk(
         found = _source.lines(equation, outside)
         leaf = is_leaf(equation.primitive.name)
         own = tags.of(equation) or mode
-        inner = [] if leaf else inner_scopes(scope, equation, platform)
-        if not inner or not only_runs(equation):
+        made = computed(equation, own)
+        if made is None:
+            inner = [] if leaf else inner_scopes(scope, equation, platform)
+        else:
+            operands = range(len(equation.invars))
+            inner = [scope.inner(equation, made, {i: i for i in operands})]
+        if not inner or (made is None and not only_runs(equation)):
             yield Site(equation, Operands(scope, equation), found, path, own)
         within = (*path, label(equation))
         for part in inner:
-            yield from walk(part, is_leaf, platform=platform, path=within, outside=found, mode=own)
+            yield from walk(
+                part,
+                is_leaf,
+                platform=platform,
+                computed=computed,
+                path=within,
+                outside=found,
+                mode=own,
+            )
 
 
 #: Primitives that do nothing but run the jaxprs that they hold.

@@ -30,6 +30,7 @@ VOCABULARIES = (
     "locks",
     "data",
     "portable",
+    "hints",
 )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from spec import conditions, loader
@@ -27,6 +27,7 @@ def findings(rows: list[FileRow], tables: Mapping[str, Any]) -> Iterator[Finding
     yield from _devices(tables["devices"])
     yield from _orders(tables["orders"], tables["facts"])
     yield from _portable(tables["portable"]["class"])
+    yield from _hints(tables["hints"]["hint"], tables["portable"]["class"])
     for file, row in rows:
         for text in itertools.chain(_row(row, tables), _device(row, tables["devices"])):
             yield file, row["id"], text
@@ -64,6 +65,21 @@ def _portable(classes: Mapping[str, Any]) -> Iterator[Finding]:
             if owner.setdefault(primitive, name) != name:
                 text = f"{primitive!r} is in {owner[primitive]!r} already; keep it in one of them"
                 yield "portable.toml", name, text
+
+
+def _hints(hints: Sequence[Mapping[str, Any]], classes: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yields primitives of hints that are in no class, and those that a library has two hints on."""
+    known = {name for entry in classes.values() for name in entry["primitives"]}
+    seen: set[tuple[str, str]] = set()
+    for hint in hints:
+        library = hint["library"]
+        for primitive in hint["primitives"]:
+            if primitive not in known:
+                text = f"{primitive!r} is in no class of portable.toml; correct it, or add it there"
+                yield "hints.toml", library, text
+            if (library, primitive) in seen:
+                yield "hints.toml", library, f"{primitive!r} has a hint already; keep one of them"
+            seen.add((library, primitive))
 
 
 def _row(row: Mapping[str, Any], tables: Mapping[str, Any]) -> Iterator[str]:

@@ -211,7 +211,7 @@ class Traced:
             jaxpr = self._equations(tuple(context.avals_in), config.trace_context())
             if jaxpr is None:
                 return otherwise(context, *operands)
-            return _lower_equations(context, jaxpr, *operands)
+            return lower_equations(context, jaxpr, *operands)
 
         return lower
 
@@ -222,7 +222,7 @@ class Traced:
         return None if plain.effects or plain.is_high else closed
 
 
-def _lower_equations(context: Any, closed: Any, *operands: Any) -> Any:
+def lower_equations(context: Any, closed: Any, *operands: Any) -> Any:
     """Lowers equations at the place of a rule's own, as ``lower_fun`` does after its trace."""
     jaxpr: Any = getattr(closed, "jaxpr", closed)
     module = context.module_context
@@ -277,6 +277,14 @@ def equations() -> list[Any]:
                 found.append(equation)
         frame = frame.f_back
     return found[::-1]
+
+
+def is_first(context: Any, name: str) -> bool:
+    """Returns whether this is the first call with a name for the module that a rule lowers."""
+    caches = context.module_context.lowering_cache
+    is_new = name not in caches
+    caches[name] = None
+    return is_new
 
 
 def mark_module(context: Any, name: str, value: str, *, unless: bool = False) -> None:

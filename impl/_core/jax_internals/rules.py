@@ -1,0 +1,153 @@
+"""The lowering rules that JAX finds for an equation, and what they are made of.
+
+JAX has tables of rules, to which any library adds at any time. Whoever replaces the rules in the
+tables misses those that come later. So a function replaces what JAX finds there, each time that it
+lowers an equation: ``replace`` registers it.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import jax
+from jax._src.interpreters import mlir as private_mlir
+from jax.interpreters import mlir
+
+from impl._core import jax_internals
+from impl._core.jax_internals import ClosedJaxpr, Primitive
+
+Rule: TypeAlias = Callable[..., Any]
+#: A function of a primitive, a rule, and the rule for any platform if there is one. It returns the
+#: rule that an equation is lowered by.
+Replacement: TypeAlias = Callable[[Primitive, Rule, Rule | None], Rule]
+
+#: The functions that replace rules, each what the one before it returned.
+replacements: list[Replacement] = []
+
+#: JAX's function that finds the rules of an equation, and its parameters.
+_FINDS, _PARAMETERS = "_get_lowering_rules", ("ctx", "primitive", "eqn_ctx")
+#: The name by which a function with other parameters tells that it is of this module.
+_OURS = "samebits_finds"
+
+
+def replace(replacement: Replacement) -> None:
+    """Has a function replace each rule that JAX finds from now on, whenever it was registered.
+
+    Args:
+        replacement: The function. A second call with it changes nothing.
+
+    Raises:
+        LookupError: This release of JAX finds its rules in another way.
+    """
+    original = getattr(private_mlir, _FINDS, None)
+    if not hasattr(original, _OURS):
+        if not callable(original) or tuple(inspect.signature(original).parameters) != _PARAMETERS:
+            raise LookupError(f"JAX {jax.__version__} finds lowering rules in another way")
+        setattr(private_mlir, _FINDS, _finding(original))
+    if replacement not in replacements:
+        replacements.append(replacement)
+
+
+def _finding(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns JAX's function that finds rules, whose rules are replaced."""
+
+    @functools.wraps(original)
+    def find(ctx: Any, primitive: Primitive, eqn_ctx: Any) -> Any:
+        by_platform, default, inline = original(ctx, primitive, eqn_ctx)
+        for replacement in replacements:
+            # JAX takes rules that are one object for one rule.
+            made = {
+                id(rule): replacement(primitive, rule, default)
+                for rule in (*by_platform.values(), default)
+                if rule is not None
+            }
+            by_platform = {platform: made[id(rule)] for platform, rule in by_platform.items()}
+            default = default and made[id(default)]
+        return by_platform, default, inline
+
+    setattr(find, _OURS, True)
+    return find
+
+
+def registered(primitive: Primitive, platform: str) -> tuple[Rule | None, Rule | None]:
+    """Returns the rule that JAX has of a primitive on a platform, and the one for any platform."""
+    try:
+        rules = jax_internals.lowering_rules(primitive)
+    except LookupError:
+        return None, None
+    anywhere = rules[None][0] if None in rules else None
+    return (rules[platform][0] if platform in rules else anywhere), anywhere
+
+
+def is_of(rule: Rule, packages: Sequence[str]) -> bool:
+    """Returns whether the code of a rule is in one of some packages.
+
+    Args:
+        rule: The rule. One that ``mlir.lower_fun`` made is of JAX.
+        packages: The names of the packages.
+    """
+    while True:
+        inner = inspect.unwrap(rule)
+        inner = inner.func if isinstance(inner, functools.partial) else inner
+        if inner is rule:
+            module = getattr(rule, "__module__", None) or type(rule).__module__
+            return str(module).partition(".")[0] in packages
+        rule = inner
+
+
+#: The package of rules that replace others, and call them in turn.
+_PACKAGE = __name__.partition(".")[0]
+#: The code of each rule that ``mlir.lower_fun`` makes, whose closure has the function.
+_LOWERED_FUNCTION = mlir.lower_fun(lambda: ()).__code__
+
+
+def function_of(rule: Rule | None) -> Callable[..., list[Any]] | None:
+    """Returns the function of arrays that a rule lowers; None if it writes operations by hand.
+
+    Args:
+        rule: The rule.
+
+    Returns:
+        The function, which takes the parameters of an equation as keywords.
+    """
+    while isinstance(rule, functools.partial) and is_of(rule.func, [_PACKAGE]):
+        rule = getattr(rule, "__wrapped__", None)  # That which one of ours calls.
+    if rule is None or getattr(rule, "__code__", None) is not _LOWERED_FUNCTION:
+        return None
+    found = inspect.getclosurevars(rule).nonlocals
+    if not {"fun", "multiple_results"} <= set(found):
+        return None
+    return _listed(found["fun"], multiple_results=found["multiple_results"])
+
+
+def implementation_of(primitive: Primitive) -> Callable[..., list[Any]]:
+    """Returns the function by which JAX evaluates a primitive outside of programs."""
+    return _listed(primitive.impl, multiple_results=primitive.multiple_results)
+
+
+def _listed(function: Callable[..., Any], *, multiple_results: bool) -> Callable[..., list[Any]]:
+    def run(*arrays: Any, **params: Any) -> list[Any]:
+        results = function(*arrays, **params)
+        return [*results] if multiple_results else [results]
+
+    return run
+
+
+def traced(
+    function: Callable[..., list[Any]], avals: Sequence[Any], params: Mapping[str, Any]
+) -> ClosedJaxpr | None:
+    """Returns the equations of a function; None if JAX cannot trace it, or it has effects.
+
+    Args:
+        function: A function as ``function_of`` returns it.
+        avals: The types of its arrays.
+        params: Its keywords.
+    """
+    try:
+        closed = jax.make_jaxpr(functools.partial(function, **params))(*avals)
+    except Exception:  # noqa: BLE001  # The code of another library may raise anything.
+        return None
+    return None if closed.effects else closed

@@ -19,7 +19,7 @@ import jax
 import impl
 from conformance import portable_programs
 
-PLATFORMS = ("cpu", "cuda", "tpu")
+PLATFORMS = ("cpu", "cuda")
 #: The operations that combine terms in an order of their own, if their bodies add or multiply.
 _FOLDS = ("reduce", "reduce_window", "scatter", "all_reduce", "reduce_scatter", "scan")
 _PRODUCTS = ("dot_general", "dot", "convolution")

@@ -7,11 +7,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.interpreters import mlir
 
 import impl
 from conformance import programs
-from impl._core import jax_internals, native_scatter
+from impl._core.jax_internals import rules
 
 #: Schedule 0 keeps the order of the updates.
 SEEDS = range(5)
@@ -47,23 +46,12 @@ def lowered(step, args):
 
 def lowered_by_jax(step, args):
     """The same, with the lowering rules that JAX has before ``impl`` is imported."""
-    ours = {primitive: _rules(primitive) for primitive in native_scatter.replaced_primitives()}
+    ours = list(rules.replacements)
+    rules.replacements.clear()
     try:
-        for primitive in ours:
-            _register(primitive, _rules(native_scatter.twins[primitive]))
         return lowered(step, args)
     finally:
-        for primitive, rules in ours.items():
-            _register(primitive, rules)
-
-
-def _rules(primitive):
-    return jax_internals.lowering_rules(primitive)
-
-
-def _register(primitive, rules):
-    for platform, (rule, inline) in rules.items():
-        mlir.register_lowering(primitive, rule, platform=platform, inline=inline)
+        rules.replacements.extend(ours)
 
 
 def run(step, args):

@@ -31,7 +31,7 @@ def found(function, platform, *operands):
     ("name", "platforms"),
     [
         # `nox -s gpu_compile` reads every program for every platform.
-        ("mixed_precision", ("tpu",)),
+        ("mixed_precision", ("cuda",)),
         ("recurrent", ("cpu", "cuda")),
         ("conv_net", ("cuda",)),
     ],

@@ -8,7 +8,7 @@ from jax import export, lax
 
 import impl
 
-PLATFORMS = ("cpu", "cuda", "tpu")
+PLATFORMS = ("cpu", "cuda", "rocm")
 
 
 @pytest.fixture(autouse=True)

@@ -236,7 +236,7 @@ class Judge:
         """Returns the finding about an equation that the guarantee ``portable`` refuses."""
         op = _refusal.shown(site.name)
         reason = str(found.reason)
-        remedy = _refusal.remedy(site.name, site.lines, str(found.remedy))
+        remedy = _refusal.remedy(site.name, site.lines, found.remedy)
         remedy = f"{reason[0].upper()}{reason[1:]}. {remedy}"
         refused: Verdict = "varies" if self._mode_of(site).warn_only else "raises"
         return _finding(site, op, None, refused, remedy)

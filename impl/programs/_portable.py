@@ -86,7 +86,7 @@ _NEEDS_SIZES = (jax.errors.InconclusiveDimensionOperation, TypeError)
 
 
 def register() -> None:
-    """Replaces the rules of each primitive, whenever it was registered, by one that reads the mode."""
+    """Replaces each rule, whenever it was registered, by one that reads the mode."""
     rules.replace(_replacement)
 
 

@@ -33,8 +33,8 @@ def text(name: str, avals: Sequence[Any], found: spec.Portability, source: str) 
     return (
         f"{shown(name)} of {shapes or 'no array'} at {source} has no portable path: "
         f"{found.reason}. You set guarantee='portable'. {found.remedy} `impl.audit` lists every "
-        f"refused equation at once. {_OTHERWISE} A value that is only logged may be computed inside "
-        "`with impl.deterministic(False):`."
+        f"refused equation at once. {_OTHERWISE} A value that is only logged may be computed "
+        "inside `with impl.deterministic(False):`."
     )
 
 
@@ -60,7 +60,7 @@ def of_platforms(context: Any, *, warn_only: bool) -> None:
         )
 
 
-def remedy(name: str, lines: _source.Lines, otherwise: str) -> str:
+def remedy(name: str, lines: _source.Lines, otherwise: str | None) -> str | None:
     """Returns the advice on an equation: of the library that makes it, if there is some.
 
     Args:
@@ -111,7 +111,7 @@ def emit(name: str, avals: Sequence[Any], found: spec.Portability, *, warn_only:
     for equation in lowering.equations():
         lines = _source.lines(equation, lines)
     source = lines.user or _source.caller().user or lines.library or "an unknown line"
-    advised = dataclasses.replace(found, remedy=remedy(name, lines, str(found.remedy)))
+    advised = dataclasses.replace(found, remedy=remedy(name, lines, found.remedy))
     _tell(text(name, avals, advised, source), warn_only=warn_only)
 
 

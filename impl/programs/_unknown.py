@@ -137,7 +137,9 @@ def _ends(equation: Any, seen: frozenset[Primitive]) -> bool:
     _, anywhere = rules.registered(primitive, "")
     if not is_unknown(primitive, anywhere) or rules.function_of(anywhere) is not None:
         return True
-    operands, results = ([atom.aval for atom in each] for each in (equation.invars, equation.outvars))
+    operands, results = (
+        [atom.aval for atom in each] for each in (equation.invars, equation.outvars)
+    )
     return _of_implementation(primitive, (operands, results), equation.params, seen) is not None
 
 

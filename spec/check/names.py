@@ -68,7 +68,7 @@ def _portable(classes: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _hints(hints: Sequence[Mapping[str, Any]], classes: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yields primitives of hints that are in no class, and those that a library has two hints on."""
+    """Yields primitives of hints that no class has, or that a library has two hints on."""
     known = {name for entry in classes.values() for name in entry["primitives"]}
     seen: set[tuple[str, str]] = set()
     for hint in hints:

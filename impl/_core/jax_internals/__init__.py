@@ -266,6 +266,17 @@ def without_dead_code(jaxpr: Any) -> Any:
     return live
 
 
+def is_jitted(function: Any) -> bool:
+    """Returns whether ``jax.jit`` itself returned a function, and not a library's wrapper of it.
+
+    Its ``__wrapped__`` then takes what the function takes.
+    """
+    return isinstance(function, _JITTED)
+
+
+_JITTED = type(jax.jit(len))
+
+
 def traced_options(traced: jax.stages.Traced) -> dict[str, Any]:
     """Returns the compiler options that ``jax.jit`` got, of a function that it traced."""
     return dict(traced._params.get("compiler_options_kvs", ()))  # noqa: SLF001  # No other access.

@@ -75,7 +75,7 @@ def arguments(**given):
 def run():
     """Returns the difference of ``everything``; each of the two schedules is compiled once."""
     seed = impl.testing.Seed()
-    program = _difference._Program
+    program = _difference.Program
 
     @contextlib.contextmanager
     def scope(value):
@@ -86,11 +86,10 @@ def run():
     compiled = {}
 
     class Once(program):
-        def _compiled(self, marks, starts):
-            key = marks, *starts.items()
-            if key not in compiled:
-                compiled[key] = super()._compiled(marks, starts)
-            return compiled[key]
+        def _executable(self, function, *arrays, text):
+            if text not in compiled:
+                compiled[text] = super()._executable(function, *arrays, text=text)
+            return compiled[text]
 
         def plain(self):
             return np.zeros(
@@ -99,7 +98,7 @@ def run():
 
     def difference(marks="equations", **given):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(_difference, "_Program", Once)
+            patch.setattr(_difference, "Program", Once)
             runs = scope(1), scope(3)
             return impl.first_difference(everything, arguments(**given), between=runs, marks=marks)
 
@@ -205,7 +204,7 @@ def test_a_difference_of_the_plain_runs_alone_is_stated():
 def test_a_recording_is_compared_with_a_run_and_a_long_loop_is_searched_again(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("impl.programs._marks._WORDS", 60)
+    monkeypatch.setattr("impl.programs._marks._WORDS", 30)
     values, path = {"now": 0}, tmp_path / "run.npz"
 
     def long(x):
@@ -230,7 +229,7 @@ def test_a_recording_is_compared_with_a_run_and_a_long_loop_is_searched_again(
     assert "or later" in str(found)
     again = impl.first_difference(long, 0.0, between=(scope(1), scope(2)))
     assert (again.iterations, again.exact) == ((17,), True)
-    with pytest.raises(ValueError, match="has the marks 'equations', and the other run 'calls'"):
+    with pytest.raises(ValueError, match="has the marks 'arithmetic', and the other run 'calls'"):
         impl.first_difference(long, 0.0, between=(loaded, None), marks="calls")
 
 
@@ -264,7 +263,7 @@ def test_runs_on_two_devices_are_compared():
 def test_bad_arguments_are_named():
     for given, message in (
         ({"between": (None,)}, "'between' must have two runs"),
-        ({"marks": "all"}, "'marks' got 'all'; allowed: 'equations', 'calls'"),
+        ({"marks": "all"}, "'marks' got 'all'; allowed: 'arithmetic', 'equations', 'calls'"),
     ):
         with pytest.raises(ValueError, match=message):
             impl.first_difference(jnp.sin, 1.0, **given)

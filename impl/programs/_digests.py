@@ -68,6 +68,8 @@ def _step(equation: Any, operands: Values, node: Node, windows: Any) -> tuple[Va
         return _scan(equation.params, operands, node, windows)
     if name == "while":
         return _while(equation.params, operands, node, windows)
+    if name == "shard_map":
+        return _shard_map(equation.params, operands, node, windows)
     if name == "cond":
         return _cond(parts, operands, node, windows)
     return evaluate(parts[0], operands, node.inner, windows)
@@ -139,6 +141,30 @@ def _cond(parts: Sequence[Any], operands: Values, node: Node, windows: Any) -> t
     index = jnp.asarray(operands[0], jnp.int32)
     outputs, words = lax.switch(index, [branch(i) for i in range(len(parts))], *operands[1:])
     return outputs, [words]
+
+
+def _shard_map(
+    params: Mapping[str, Any], operands: Values, node: Node, windows: Any
+) -> tuple[Values, Words]:
+    mesh, axes = params["mesh"], params["newly_manual_axes"]
+    along = jax.P(tuple(name for name in mesh.axis_names if name in axes))
+
+    def body(rows: jax.Array, *values: Any) -> Any:
+        outputs, words = evaluate(params["jaxpr"], values, node.inner, rows)
+        return tuple(outputs), joined(words)[None]
+
+    local = jax.shard_map(
+        body,
+        mesh=mesh,
+        in_specs=(jax.P(), *params["in_specs"]),
+        out_specs=(tuple(params["out_specs"]), along),
+        axis_names=axes,
+        check_vma=False,
+    )
+    outputs, words = local(windows, *operands)
+    device = lax.broadcasted_iota(jnp.uint32, words.shape, 0) + np.uint32(1)
+    # One word for all devices: which of them differs is seen in the outputs.
+    return list(outputs), [jnp.sum(_mixed(words ^ _mixed(device)), axis=0, dtype=jnp.uint32)]
 
 
 def _no_rows(node: Node) -> jax.Array:

@@ -9,6 +9,7 @@ share one compilation.
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -110,9 +111,12 @@ class Program:
             options = {**jax_internals.traced_options(function.trace(*args, **kwargs)), **options}
             function = function.__wrapped__  # type: ignore[attr-defined]
 
+        # ``nnx.jit`` changes the state of a model that is no tree of arrays.
+        constant = copy.deepcopy if isinstance(function, jax.stages.Wrapped) else _itself
+
         def of_arrays(*values: Any) -> Any:
             given = iter(values)
-            leaves = [next(given) if _is_array(leaf) else leaf for leaf in full]
+            leaves = [next(given) if _is_array(leaf) else constant(leaf) for leaf in full]
             args, kwargs = jax.tree.unflatten(self._tree, leaves)
             outputs = jax.tree.leaves(function(*args, **kwargs))
             # Flax's ``nnx.jit`` changes the state of its arguments, which are copies here.
@@ -186,6 +190,10 @@ def _check(scope: Run) -> None:
             f"{scope.process_index}, and this is {jax.process_index()}: pass one of "
             "jax.local_devices()"
         )
+
+
+def _itself(leaf: Any) -> Any:
+    return leaf
 
 
 def _is_array(leaf: Any) -> bool:

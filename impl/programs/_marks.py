@@ -213,8 +213,8 @@ def parts_of(equation: Any) -> tuple[Any, ...]:
         return (whole,)
     if not all(isinstance(v.aval, jax.core.ShapedArray) for v in equation.invars):
         return ()  # A loop over a mutable array is one unit.
-    if name == "scan":
-        return (params["jaxpr"],)
+    if name == "scan" or (name == "shard_map" and not params["check_vma"]):
+        return (params["jaxpr"],)  # With the check, JAX wants types of what each device computes.
     if name == "while":
         return (params["cond_jaxpr"], params["body_jaxpr"])
     return tuple(params["branches"]) if name == "cond" else ()

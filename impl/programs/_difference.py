@@ -20,9 +20,10 @@ _MARKS: tuple[Marks, ...] = ("arithmetic", "equations", "calls")
 #: How often the runs are repeated to find the iteration of long loops.
 _REPETITIONS = 4
 _BY_DESIGN = (
-    "  the modes differ: {} in the first run, {} in the second. Their bits differ by design. To look "
-    "for a fault, compare one mode with itself: on two devices, or by impl.programs.record in "
-    "another process or on another machine."
+    "  The first run had {}, the second\n"
+    "  {}: their bits differ by design.\n"
+    "  To look for a fault, compare one mode with itself: on two devices, or with\n"
+    "  impl.programs.record on two machines."
 )
 
 

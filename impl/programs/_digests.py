@@ -75,7 +75,9 @@ def _step(equation: Any, operands: Values, node: Node, windows: Any) -> tuple[Va
     return evaluate(parts[0], operands, node.inner, windows)
 
 
-def _scan(params: Mapping[str, Any], operands: Values, node: Node, windows: Any) -> tuple[Values, Words]:
+def _scan(
+    params: Mapping[str, Any], operands: Values, node: Node, windows: Any
+) -> tuple[Values, Words]:
     constants = jax_internals.scan_constants(params)
     carried = jax_internals.scan_carried(params)
     fixed, carry, elements = (
@@ -97,7 +99,9 @@ def _scan(params: Mapping[str, Any], operands: Values, node: Node, windows: Any)
     return [*carry, *stacked], [rows.reshape(-1)]
 
 
-def _while(params: Mapping[str, Any], operands: Values, node: Node, windows: Any) -> tuple[Values, Words]:
+def _while(
+    params: Mapping[str, Any], operands: Values, node: Node, windows: Any
+) -> tuple[Values, Words]:
     first, second = params["cond_nconsts"], params["body_nconsts"]
     of_test, of_body = operands[:first], operands[first : first + second]
     test, body = params["cond_jaxpr"], params["body_jaxpr"]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias, TypeVar
 

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from types import TracebackType
+from typing import Self
 
 #: The seconds after which a call counts as long.
 PATIENCE = 5.0
@@ -33,7 +34,7 @@ class Progress:
         self._begun = time.monotonic()
         self._later: threading.Timer | None = None
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Self:
         if self._shown and self._patience:
             self._later = threading.Timer(self._patience, self._print)
             self._later.daemon = True
@@ -41,7 +42,10 @@ class Progress:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
     ) -> None:
         if self._later is not None:
             self._later.cancel()
@@ -54,4 +58,5 @@ class Progress:
 
     def _print(self) -> None:
         seconds = time.monotonic() - self._begun
-        print(f"{self._name}: {self._step} ({seconds:.0f} s)", file=sys.stderr, flush=True)
+        sys.stderr.write(f"{self._name}: {self._step} ({seconds:.0f} s)\n")
+        sys.stderr.flush()

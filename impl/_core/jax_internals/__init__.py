@@ -10,7 +10,7 @@ import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import jax
 import numpy as np
@@ -266,7 +266,7 @@ def without_dead_code(jaxpr: Any) -> Any:
     return live
 
 
-def is_jitted(function: Any) -> bool:
+def is_jitted(function: Any) -> TypeGuard[jax.stages.Wrapped]:
     """Returns whether ``jax.jit`` itself returned a function, and not a library's wrapper of it.
 
     Its ``__wrapped__`` then takes what the function takes.

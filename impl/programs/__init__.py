@@ -22,7 +22,8 @@ from impl.programs import _pins, _rules
 
 if TYPE_CHECKING:
     from impl.programs._comparison import Difference
-    from impl.programs._difference import Recording, record
+    from impl.programs._difference import record
+    from impl.programs._recording import Recording
     from impl.programs._report import Finding, Report
 
 __all__ = [
@@ -40,7 +41,7 @@ __all__ = [
 _LATER = {
     "Difference": "_comparison",
     "Finding": "_report",
-    "Recording": "_difference",
+    "Recording": "_recording",
     "Report": "_report",
     "record": "_difference",
 }

@@ -35,7 +35,8 @@ class Difference:
             loop has more iterations than are marked one by one.
         shapes: The dtypes and shapes of its operands.
         outputs: What differs: the position, and the dtype and shape, of each such output.
-        marks: The marks that the runs had: "equations" or "calls".
+        marks: The marks that the runs had: "arithmetic", "equations" or "calls".
+        note: What the two runs differ in by design, such as their modes; None if in nothing.
     """
 
     kind: Kind
@@ -48,6 +49,7 @@ class Difference:
     shapes: str
     outputs: tuple[str, ...]
     marks: Marks
+    note: str | None = None
 
     def __str__(self) -> str:
         lines = [f"{_SENTENCES[self.kind].format(self)}"]
@@ -55,7 +57,8 @@ class Difference:
         lines += [f"  differs: {', '.join(self.outputs)}"] if self.outputs else []
         lines += [f"  by {self.library}"] if self.library else []
         lines += [f"  in {' > '.join(self._path())}"] if self.inside else []
-        return "\n".join([*lines, f"  compared: the outputs of {_COMPARED[self.marks]}"])
+        lines += [f"  compared: the outputs of {_COMPARED[self.marks]}"]
+        return "\n".join([*lines, *([self.note] if self.note else [])])
 
     def _path(self) -> list[str]:
         numbers = iter(self.iterations)
@@ -68,6 +71,7 @@ class Difference:
 
 
 _COMPARED = {
+    "arithmetic": "each equation that can round or race",
     "equations": "each equation",
     "calls": "each jitted function, loop and condition that the program calls",
 }
@@ -173,7 +177,7 @@ class Comparison:
             mark.primitive,
             mark.source,
             mark.library,
-            _without_jits(mark.inside) if self._marks == "equations" else mark.inside,
+            _without_jits(mark.inside) if self._marks != "calls" else mark.inside,
             self._iterations,
             self.unsure is None,
             mark.shapes,

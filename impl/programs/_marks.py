@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
 import jax
@@ -12,19 +12,19 @@ import numpy as np
 from jax import lax
 
 import spec
-from impl.programs import _source
+from impl.programs import _facts, _portable_notes, _source
 from impl.programs._values import called
 from impl.programs._walk import label
 
-Marks: TypeAlias = Literal["equations", "calls"]
+Marks: TypeAlias = Literal["arithmetic", "equations", "calls"]
 Kind: TypeAlias = Literal["equation", "argument", "constant", "output"]
 
 #: The most words of digests of one loop. A longer loop has several iterations in each row.
 _WORDS = 2**21
 #: The rows of a ``while``, whose number of iterations is not known before it runs.
 _ROWS_OF_WHILE = 1024
-#: The words of one digest.
-WIDTH = 2
+#: The words of one digest: two other values have one digest once in 4 billion.
+WIDTH = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Planner:
     """
 
     def __init__(self, marks: Marks, starts: Mapping[int, int]) -> None:
-        self._every = marks == "equations"
+        self._marks = marks
         self._starts = starts
         self._loops = 0
         self._names = spec.load().op_of_primitive
@@ -156,9 +156,7 @@ class Planner:
     ) -> Node:
         found, parts = _source.lines(equation, outside), parts_of(equation)
         mark = self._mark(equation, found, inside)
-        # A call has no outputs that an equation inside it has not.
-        is_own = called(equation) is None if self._every else bool(parts)
-        marked = bool(mark.outputs) and is_own
+        marked = bool(mark.outputs) and self._is_marked(equation, parts)
         path, line = (*inside, label(equation)), found
         if not parts or equation.primitive.name not in ("scan", "while"):
             inner = [n for part in parts for n in self.nodes(part, path, line, copies)]
@@ -174,6 +172,14 @@ class Planner:
         inner = [n for part in parts for n in self.nodes(part, path, line, copies * rows)]
         start = self._starts.get(number, 0)
         return Node(mark, marked, tuple(inner), rows, steps, start, number, length)
+
+    def _is_marked(self, equation: Any, parts: tuple[Any, ...]) -> bool:
+        if self._marks == "calls":
+            return bool(parts)
+        # A call has no outputs that an equation inside it has not.
+        if self._marks == "equations":
+            return called(equation) is None
+        return not parts and _may_differ(equation)
 
     def _shown(self, name: str) -> str:
         """Returns the name of a primitive as users know it, without those of its neighbours."""
@@ -207,11 +213,49 @@ def parts_of(equation: Any) -> tuple[Any, ...]:
         return (whole,)
     if not all(isinstance(v.aval, jax.core.ShapedArray) for v in equation.invars):
         return ()  # A loop over a mutable array is one unit.
-    if name == "scan":
-        return (params["jaxpr"],)
+    if name == "scan" or (name == "shard_map" and not params["check_vma"]):
+        return (params["jaxpr"],)  # With the check, JAX wants types of what each device computes.
     if name == "while":
         return (params["cond_jaxpr"], params["body_jaxpr"])
     return tuple(params["branches"]) if name == "cond" else ()
+
+
+def _may_differ(equation: Any) -> bool:
+    """Returns whether an equation may give other bits for equal inputs, if XLA has no fault.
+
+    One that moves elements, compares them or computes with whole numbers does not, unless its
+    writes race.
+    """
+    name = equation.primitive.name
+    if name in _racing() or any(_facts.inner_jaxprs(equation.params)):
+        return True
+    found = _portable_notes.portability(name, equation)
+    return found is not None and found.answer != "exact"
+
+
+@functools.cache
+def _racing() -> frozenset[str]:
+    """Returns the names of the primitives that have a row of equations that race."""
+    rows = spec.load().primitives
+    return frozenset(name for row in rows if row.mode_off is not None for name in row.primitives)
+
+
+def windows(nodes: Iterable[Node]) -> np.ndarray[Any, np.dtype[np.int32]]:
+    """Returns the first iteration of the rows of each loop, and the number of those in a row.
+
+    Returns:
+        An array of [loops, 2], in the order of the numbers of the loops.
+    """
+    found: dict[int, tuple[int, int]] = {}
+
+    def collect(nodes: Iterable[Node]) -> None:
+        for node in nodes:
+            if node.loop is not None:
+                found[node.loop] = node.start, node.steps
+            collect(node.inner)
+
+    collect(nodes)
+    return np.array([found[loop] for loop in sorted(found)], np.int32).reshape(-1, 2)
 
 
 def opened(closed: Any) -> Any:

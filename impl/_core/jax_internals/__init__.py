@@ -10,7 +10,7 @@ import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import jax
 import numpy as np
@@ -267,6 +267,17 @@ def without_dead_code(jaxpr: Any) -> Any:
     """
     live, _ = partial_eval.dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars), instantiate=True)
     return live
+
+
+def is_jitted(function: Any) -> TypeGuard[jax.stages.Wrapped]:
+    """Returns whether ``jax.jit`` itself returned a function, and not a library's wrapper of it.
+
+    Its ``__wrapped__`` then takes what the function takes.
+    """
+    return isinstance(function, _JITTED)
+
+
+_JITTED = type(jax.jit(len))
 
 
 def traced_options(traced: jax.stages.Traced) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def arguments(**given):
 def run():
     """Returns the difference of ``everything``; each of the two schedules is compiled once."""
     seed = impl.testing.Seed()
-    program = _difference._Program
+    program = _difference.Program
 
     @contextlib.contextmanager
     def scope(value):
@@ -86,11 +86,10 @@ def run():
     compiled = {}
 
     class Once(program):
-        def _compiled(self, marks, starts):
-            key = marks, *starts.items()
-            if key not in compiled:
-                compiled[key] = super()._compiled(marks, starts)
-            return compiled[key]
+        def _executable(self, function, *arrays, text):
+            if text not in compiled:
+                compiled[text] = super()._executable(function, *arrays, text=text)
+            return compiled[text]
 
         def plain(self):
             return np.zeros(
@@ -99,7 +98,7 @@ def run():
 
     def difference(marks="equations", **given):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(_difference, "_Program", Once)
+            patch.setattr(_difference, "Program", Once)
             runs = scope(1), scope(3)
             return impl.first_difference(everything, arguments(**given), between=runs, marks=marks)
 
@@ -205,7 +204,7 @@ def test_a_difference_of_the_plain_runs_alone_is_stated():
 def test_a_recording_is_compared_with_a_run_and_a_long_loop_is_searched_again(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("impl.programs._marks._WORDS", 60)
+    monkeypatch.setattr("impl.programs._marks._WORDS", 30)
     values, path = {"now": 0}, tmp_path / "run.npz"
 
     def long(x):
@@ -230,8 +229,182 @@ def test_a_recording_is_compared_with_a_run_and_a_long_loop_is_searched_again(
     assert "or later" in str(found)
     again = impl.first_difference(long, 0.0, between=(scope(1), scope(2)))
     assert (again.iterations, again.exact) == ((17,), True)
-    with pytest.raises(ValueError, match="has the marks 'equations', and the other run 'calls'"):
+    with pytest.raises(ValueError, match="has the marks 'arithmetic', and the other run 'calls'"):
         impl.first_difference(long, 0.0, between=(loaded, None), marks="calls")
+
+
+def steps(capsys):
+    """Returns the steps that were printed, without the time."""
+    return [line.partition(" (")[0] for line in capsys.readouterr().err.splitlines()]
+
+
+def test_each_side_is_compiled_once_and_sides_of_one_text_together(monkeypatch, capsys):
+    monkeypatch.setattr("impl.programs._marks._WORDS", 60)
+    number = {"now": 0}
+
+    def program(x):
+        def step(carry, n):
+            meet = jnp.where((n == 13) & (number["now"] > 0), SAME, OTHER)
+            return sums(meet, carry), n
+
+        return lax.scan(step, x, jnp.arange(40))
+
+    def scope(value):
+        number["now"] = 1
+        return impl.testing.schedule(value)
+
+    runs = (lambda: scope(1)), (lambda: scope(3))
+    found = impl.first_difference(program, jnp.asarray(SIZES), between=runs, progress=True)
+    assert (found.iterations, found.exact) == ((13,), True)
+    assert [line for line in steps(capsys) if "compiles" in line] == [
+        f"first_difference: compiles run {n} of 2 with 2 marks" for n in (1, 2)
+    ]
+    number["now"] = 0
+    modes = impl.deterministic(False), impl.deterministic()
+    assert impl.first_difference(program, jnp.ones(6), between=modes, progress=True) is None
+    assert steps(capsys) == [
+        "first_difference: traces run 1 of 2",
+        "first_difference: compiles run 1 of 2 with 2 marks",
+        "first_difference: runs run 1 of 2",
+        "first_difference: traces run 2 of 2",
+        "first_difference: runs run 2 of 2",
+        "first_difference: compiles run 1 of 2 without marks",
+        "first_difference: runs run 1 of 2 without marks",
+        "first_difference: runs run 2 of 2 without marks",
+    ]
+    impl.programs.record(jnp.sin, 1.0)
+    assert steps(capsys) == []  # Quiet, unless stderr is a terminal.
+
+
+def test_programs_that_call_the_host_are_compiled_apart():
+    held = {}
+
+    def program(x):
+        value = held["value"]
+        return jax.pure_callback(lambda x: np.float32(x + value), x, x)
+
+    def scope(value):
+        return lambda: contextlib.nullcontext(held.update(value=value))
+
+    found = impl.first_difference(program, jnp.float32(1), between=(scope(1), scope(2)))
+    assert found.primitive == "pure_callback"
+
+
+def test_two_modes_differ_by_design_and_the_answer_says_so():
+    x = jnp.linspace(0.1, 9, 5000)
+    modes = impl.deterministic(False), impl.deterministic(guarantee="portable")
+    found = impl.first_difference(jnp.sin, x, between=modes)
+    assert found.primitive == "lax.sin"
+    assert "The first run had the mode off, the second\n  the mode on (" in found.note
+    assert "guarantee='portable'): their bits differ by design." in str(found)
+    assert "compare one mode with itself" in str(found)
+    same = impl.first_difference(sums, SAME, SIZES, between=schedules())
+    assert same.note is None
+
+
+def test_arithmetic_marks_what_can_round_or_race_alone():
+    def program(x, index):
+        moved = lax.pad(lax.rev(x, (0,)).reshape(2, 3), 0.0, [(1, 1, 0)] * 2).astype(jnp.bfloat16)
+        ranks = jnp.arange(6) * 3 + jnp.argmax(moved)
+        whole = jnp.zeros(6, jnp.int32).at[index].set(ranks)  # An assignment races.
+        return whole, lax.cond(x[0] > 0, jnp.sin, jnp.negative, moved)
+
+    args = jnp.asarray(SIZES), jnp.asarray(SAME)
+
+    def of(node):
+        return [node, *(each for part in node.inner for each in of(part))]
+
+    recording = impl.programs.record(program, *args)
+    marked = [node for whole in recording.nodes for node in of(whole) if node.marked]
+    assert [node.mark.primitive for node in marked if node.mark.kind == "equation"] == [
+        "lax.convert_element_type",
+        "lax.argmax",
+        "lax.scatter",
+        "lax.sin",
+    ]
+    every = impl.programs.record(program, *args, marks="equations")
+    assert len(every.words) > 2 * len(recording.words)
+    found = impl.first_difference(program, *args, between=schedules())
+    assert (found.primitive, found.marks) == ("lax.scatter", "arithmetic")
+    assert "compared: the outputs of each equation that can round or race" in str(found)
+
+
+def test_static_donated_and_named_arguments_are_those_of_the_function():
+    @functools.partial(jax.jit, donate_argnums=0, static_argnames="kind")
+    def program(x, *, kind, by):
+        assert kind == "sum"
+        return sums(SAME, x) * by["scale"]
+
+    x = jnp.asarray(SIZES)
+    named = {"kind": "sum", "by": {"scale": jnp.float32(2)}}
+    for function in (program, impl.jit(program.__wrapped__, static_argnames="kind")):
+        found = impl.first_difference(function, x, **named, between=schedules())
+        assert found.source.endswith(LINE)
+        recording = impl.programs.record(function, x, **named)
+        assert recording.nodes[0].mark.outputs == ("argument 0", "argument 'by'['scale']")
+    assert not x.is_deleted()
+
+
+def test_what_pmap_maps_is_entered():
+    mapped = jax.pmap(
+        lambda x, times: lax.psum(sums(SAME, x) * times, "i"),
+        "i",
+        donate_argnums=0,
+        static_broadcasted_argnums=1,
+    )
+    x = jnp.asarray(SIZES)[None]
+    found = impl.first_difference(mapped, x, 2, between=schedules())
+    assert (found.primitive, found.inside) == ("lax.scatter_add", ("shard_map",))
+    assert found.source.endswith(LINE)
+    assert impl.first_difference(mapped, x, 2) is None
+    impl.programs.record(mapped, x, 2)
+    assert not x.is_deleted()
+
+
+class Model:
+    """A model that is no tree of arrays: it counts its calls, as that of Flax may."""
+
+    def __init__(self):
+        self.calls = jnp.zeros(())
+
+
+class Wrapper:
+    """A wrapper of ``jax.jit`` as a library makes it, such as ``nnx.jit``.
+
+    Its ``__wrapped__`` does not take what it takes, and what it traces is its own.
+    """
+
+    def __init__(self):
+        self._jitted = jax.jit(lambda calls, x: (calls + 1, sums(SAME, x)))
+        self.__wrapped__ = None
+
+    def trace(self, *_):
+        return object()
+
+    lower = trace
+
+    def __call__(self, model, x):
+        model.calls, total = self._jitted(model.calls, x)
+        return total
+
+
+def test_a_wrapper_of_jit_is_called_with_a_copy_of_what_it_changes():
+    model, x = Model(), jnp.asarray(SIZES)
+    found = impl.first_difference(Wrapper(), model, x, between=schedules())
+    assert found.source.endswith(LINE)
+    assert impl.programs.record(Wrapper(), model, x).outputs.size == 1
+    assert isinstance(model.calls, jax.Array)
+    assert not isinstance(model.calls, jax.core.Tracer)
+    assert model.calls == 0
+
+
+def test_state_that_a_function_changes_is_an_output():
+    def program(state, x):
+        state["total"] = sums(SAME, x)
+
+    state = {"total": jnp.zeros(6), "kept": jnp.ones(3)}
+    assert impl.programs.record(program, state, jnp.asarray(SIZES)).outputs.size == 1
+    assert not state["total"].any()
 
 
 def test_arguments_of_a_recording_are_compared():
@@ -264,7 +437,7 @@ def test_runs_on_two_devices_are_compared():
 def test_bad_arguments_are_named():
     for given, message in (
         ({"between": (None,)}, "'between' must have two runs"),
-        ({"marks": "all"}, "'marks' got 'all'; allowed: 'equations', 'calls'"),
+        ({"marks": "all"}, "'marks' got 'all'; allowed: 'arithmetic', 'equations', 'calls'"),
     ):
         with pytest.raises(ValueError, match=message):
             impl.first_difference(jnp.sin, 1.0, **given)

@@ -1,0 +1,71 @@
+"""``impl.first_difference`` of what ``nnx.jit`` and ``eqx.filter_jit`` return."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import impl
+
+MEET = jnp.array([0, 0, 0, 0, 1, 1])
+SIZES = jnp.array([1.0, 1e8, -1e8, 3.0, 1e-3, 7.0])
+
+
+def schedules():
+    return impl.testing.schedule(1), impl.testing.schedule(3)
+
+
+def sums(values):
+    return jnp.zeros(6).at[MEET].add(values)  # The line that both tests look for.
+
+
+LINE = f"conformance/tests/test_difference.py:{sums.__code__.co_firstlineno + 1}"
+
+
+def test_a_step_of_nnx_is_compared_and_its_state_stays():
+    nnx = pytest.importorskip("flax.nnx")
+
+    class Model(nnx.Module):
+        def __init__(self):
+            self.weight = nnx.Param(jnp.ones(6))
+            self.calls = nnx.BatchStat(jnp.zeros(()))
+
+        def __call__(self, x):
+            self.calls[...] += 1
+            return sums(self.weight[...] * x)
+
+    def loss(model, x, scale):
+        return model(x * scale).sum()
+
+    @nnx.jit(donate_argnums=0, static_argnames="scale")
+    def step(model, x, *, scale):
+        value, gradients = nnx.value_and_grad(loss)(model, x, scale)
+        state = nnx.state(model, nnx.Param)
+        nnx.update(model, jax.tree.map(lambda p, g: p - 0.1 * g, state, gradients))
+        return value
+
+    model = Model()
+    found = impl.first_difference(step, model, SIZES, scale=2, between=schedules())
+    assert (found.primitive, found.source) == ("lax.scatter_add", LINE)
+    assert impl.first_difference(step, model, SIZES, scale=2) is None
+    recording = impl.programs.record(step, model, SIZES, scale=2)
+    assert recording.outputs.size == 3  # The loss, the weight and the number of calls.
+    assert model.calls[...] == 0
+    assert (model.weight[...] == 1).all()
+    step(model, SIZES, scale=2)
+    assert model.calls[...] == 1
+
+
+def test_a_step_of_equinox_is_compared_and_nothing_is_donated():
+    eqx = pytest.importorskip("equinox")
+    layer = eqx.nn.Linear(6, 6, key=jax.random.key(0))
+
+    @eqx.filter_jit(donate="all")
+    def step(layer, x, kind):
+        values = sums(x) if kind == "sum" else x
+        return layer(values), kind
+
+    found = impl.first_difference(step, layer, SIZES, kind="sum", between=schedules())
+    assert (found.primitive, found.source) == ("lax.scatter_add", LINE)
+    assert impl.programs.record(step, layer, SIZES, "sum").outputs.size == 1
+    assert not SIZES.is_deleted()
+    assert not layer.weight.is_deleted()

@@ -1,0 +1,29 @@
+"""The lines by which a long call says what it does."""
+
+import sys
+
+from impl.programs import _progress
+from impl.programs._progress import Progress
+
+
+def test_steps_are_printed_where_they_are_asked_for(capsys):
+    with Progress("record", True) as progress:
+        progress.step("traces")
+    assert capsys.readouterr().err == "record: traces (0 s)\n"
+    for shown in (False, None):  # The stderr of a test is no terminal.
+        with Progress("record", shown) as progress:
+            progress.step("traces")
+    assert capsys.readouterr().err == ""
+
+
+def test_a_terminal_shows_the_step_of_a_long_call_and_those_that_follow(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with Progress("record", None) as progress:
+        progress.step("traces")
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(_progress, "PATIENCE", 0.01)
+    with Progress("record", None) as progress:
+        progress.step("compiles")
+        progress._later.join()
+        progress.step("runs")
+    assert capsys.readouterr().err == "record: compiles (0 s)\nrecord: runs (0 s)\n"

@@ -48,7 +48,7 @@ def test_a_refusal_of_a_dtype_names_it():
 
 def test_limits_are_in_the_reason(root):
     assert "at most 65536" in RULES.portable["transforms"].reason
-    edit(root / "portable.toml", 'limits = { length = 65536, prime = 127 }\n', "")
+    edit(root / "portable.toml", "limits = { length = 65536, prime = 127 }\n", "")
     assert any("portable.toml" in report and "transforms" in report for report in reports(root))
 
 

@@ -1,7 +1,6 @@
 """Scopes that end in any sequence, scopes of suspended bodies, and a scope that is used again."""
 
 import asyncio
-import contextlib
 import inspect
 import threading
 import types

@@ -90,8 +90,9 @@ from impl.random import (
 )
 
 if _typing.TYPE_CHECKING:
-    from impl import diagnosis, nn, testing, utils
+    from impl import diagnosis, digests, nn, testing, utils
     from impl.diagnosis import doctor
+    from impl.digests import DigestLog, digest
     from impl.programs._audit import audit
     from impl.programs._difference import first_difference
 else:
@@ -99,8 +100,11 @@ else:
     __getattr__ = _later.names(
         __name__,
         {
+            "DigestLog": "impl.digests",
             "audit": "impl.programs._audit",
             "diagnosis": "impl.diagnosis",
+            "digest": "impl.digests",
+            "digests": "impl.digests",
             "doctor": "impl.diagnosis",
             "first_difference": "impl.programs._difference",
             "nn": "impl.nn",
@@ -112,6 +116,7 @@ else:
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "DigestLog",
     "Generator",
     "Jitted",
     "QuantizedArray",
@@ -131,6 +136,8 @@ __all__ = [
     "dequantize",
     "deterministic",
     "diagnosis",
+    "digest",
+    "digests",
     "doctor",
     "empty",
     "empty_like",

@@ -1,6 +1,6 @@
-"""The command line: ``demo``, ``doctor``, ``flags`` and ``audit`` after ``python -m impl``.
+"""The command line: ``demo``, ``doctor``, ``flags``, ``audit`` and ``compare``.
 
-An installation has it as the command ``samebits`` too.
+Each is a word after ``python -m impl``, or after the installed command ``samebits``.
 """
 
 from __future__ import annotations
@@ -96,6 +96,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     audit.add_argument("--json", action="store_true", help="as data")
     audit.set_defaults(run=_audit)
+    compare = commands.add_parser("compare", help="name the first bits in which two runs differ")
+    compare.add_argument("first", metavar="A.jsonl", help="a file of impl.DigestLog")
+    compare.add_argument("second", metavar="B.jsonl", help="another")
+    compare.add_argument(
+        "--common", action="store_true", help="leave out steps and trees that one log does not have"
+    )
+    compare.add_argument("--json", action="store_true", help="as data")
+    compare.set_defaults(run=_compare)
     return parser
 
 
@@ -177,6 +185,18 @@ def _audit(options: argparse.Namespace) -> int:
         return _failed(f"{name}() in {file} could not be audited: {type(error).__name__}")
     _print(report, options.json)
     return 0 if report.ok else 1
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from impl import digests  # noqa: PLC0415  # As above.
+
+    try:
+        comparison = digests.compare(options.first, options.second, common=options.common)
+    except (OSError, ValueError) as error:  # Status 1 is for differences.
+        print(f"python -m impl compare: {error}", file=sys.stderr)
+        return 2
+    print(json.dumps(comparison.as_dict(), indent=2) if options.json else comparison.text())
+    return 0 if comparison.equal else 1
 
 
 def _failed(message: str) -> int:

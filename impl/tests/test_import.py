@@ -18,6 +18,7 @@ KERNELS = {file.name for file in pkgutil.iter_modules(impl._kernels.__path__)} -
 LATER = [
     *(f"impl._kernels.{file}" for file in KERNELS),
     "impl.diagnosis",
+    "impl.digests",
     "impl.nn.functional",
     "impl.programs._audit",
     "impl.programs._portable",

@@ -69,9 +69,9 @@ class _Opening(Generic[Value]):
         name = "" if self.task is None else self.task.get_name()
         return (
             f"the scope of impl.deterministic that began at {self.line} is open while its task "
-            f"{name!r} awaits. It would hold for the other tasks of the thread too. End the scope before each `await`, or decorate the function: "
-            "@impl.deterministic(...) above `async def` holds while its body runs, and not while "
-            "the body awaits"
+            f"{name!r} awaits. It would hold for the other tasks of the thread too. End the scope "
+            "before each `await`, or decorate the function: @impl.deterministic(...) above "
+            "`async def` holds while its body runs, and not while the body awaits"
         )
 
 
@@ -178,8 +178,9 @@ class Scope(Generic[Value]):
     """A context manager and decorator, which can be used any number of times, also inside itself.
 
     It holds for the thread, and for the equations of a program that JAX traces inside of it. A task
-    of asyncio must not await inside ``with``. As the decorator of a generator, of an ``async def`` or of an
-    asynchronous generator, it holds while the body runs, and not while the body is suspended.
+    of asyncio must not await inside ``with``. As the decorator of a generator, of an ``async def``
+    or of an asynchronous generator, it holds while the body runs, and not while the body is
+    suspended.
 
     Args:
         state: The open scopes of each thread.

@@ -171,9 +171,9 @@ def _difference(logs: tuple[LogFile, LogFile], step: int, common: bool) -> Diffe
 
 def _leaves(logs: tuple[LogFile, LogFile], step: int, name: str) -> Iterator[Difference]:
     """Yields the leaves of a tree that differ, in the order of the first log."""
-    records = [log.steps[step].get(name) for log in logs]
-    if records[0] is None or records[1] is None:
-        present: tuple[Any, Any] = tuple("" if record else None for record in records)
+    records = tuple(log.steps[step].get(name, []) for log in logs)
+    if not all(records):
+        present = ("" if records[0] else None, "" if records[1] else None)
         yield Difference(step, name, None, present, (None, None), None, ())
         return
     sides = [_side(log, of_tree[-1], name) for log, of_tree in zip(logs, records, strict=True)]

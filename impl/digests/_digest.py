@@ -68,7 +68,7 @@ class Pending:
     @property
     def is_ready(self) -> bool:
         """True if no device computes any more."""
-        return all(words.is_ready() for _, words in self._computed)
+        return all(words.is_ready() for _, words in self._computed)  # type: ignore[attr-defined]  # untyped in JAX
 
     def result(self) -> Digest:
         """Waits for the devices, and returns the digest."""

@@ -12,6 +12,9 @@ import numpy as np
 
 NumpyArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
+#: The bits of a byte.
+_BYTE = 8
+
 
 @dataclasses.dataclass(frozen=True)
 class Leaf:
@@ -102,7 +105,7 @@ def bits_of(dtype: Any) -> int:
     """Returns the number of bits of an element, which may be fewer than its byte in memory has."""
     dtype = np.dtype(dtype)
     if dtype.itemsize > 1 or dtype.kind == "b":
-        return int(dtype.itemsize) * 8
+        return int(dtype.itemsize) * _BYTE
     info = jnp.finfo if jnp.issubdtype(dtype, jnp.floating) else jnp.iinfo
     return int(info(dtype).bits)
 
@@ -113,6 +116,8 @@ def on_host(leaf: Leaf) -> memoryview:
     order = array.dtype.byteorder
     if order == ">" or (order == "=" and sys.byteorder == "big"):
         array = array.astype(array.dtype.newbyteorder("<"))
-    data = array.view(np.uint8)
+    data: NumpyArray = array.view(np.uint8)
     bits = bits_of(array.dtype)
-    return memoryview(data if bits >= 8 else data & np.uint8((1 << bits) - 1))
+    if bits < _BYTE:
+        data = np.bitwise_and(data, (1 << bits) - 1, dtype=np.uint8)
+    return memoryview(data)

@@ -30,7 +30,7 @@ def digest(tree):
 
 
 def metrics(hidden):
-    """Returns what no rule makes portable, and what XLA may compute with the program's own values."""
+    """Returns values that no rule makes portable, of arrays that the program computes too."""
     return (
         jnp.linalg.svd(hidden, compute_uv=False),
         jnp.abs(jnp.fft.rfft(hidden, axis=0)),

@@ -120,4 +120,4 @@ def on_host(leaf: Leaf) -> memoryview:
     bits = bits_of(array.dtype)
     if bits < _BYTE:
         data = np.bitwise_and(data, (1 << bits) - 1, dtype=np.uint8)
-    return memoryview(data)
+    return data.data

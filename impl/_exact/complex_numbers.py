@@ -39,8 +39,8 @@ def _rounded(parts: Parts) -> jax.Array:
 
 
 def _product(a: Parts, b: Parts) -> Parts:
-    real = lax.sub(product(a[0], b[0]), product(a[1], b[1]))
-    return seal(real), seal(lax.add(product(a[0], b[1]), product(a[1], b[0])))
+    real = arithmetic.subtract(product(a[0], b[0]), product(a[1], b[1]))
+    return real, arithmetic.add(product(a[0], b[1]), product(a[1], b[0]))
 
 
 def _square_of_magnitude(a: Parts) -> jax.Array:
@@ -56,13 +56,12 @@ def _quotient(a: Parts, b: Parts) -> Parts:
 def add(a: jax.Array, b: jax.Array, **_: Any) -> jax.Array:
     """Returns ``a + b``."""
     first, second = _parts(a), _parts(b)
-    return _rounded((lax.add(first[0], second[0]), lax.add(first[1], second[1])))
+    return _rounded((arithmetic.add(first[0], second[0]), arithmetic.add(first[1], second[1])))
 
 
 def sub(a: jax.Array, b: jax.Array, **_: Any) -> jax.Array:
     """Returns ``a - b``."""
-    first, second = _parts(a), _parts(b)
-    return _rounded((lax.sub(first[0], second[0]), lax.sub(first[1], second[1])))
+    return add(a, lax.neg(b))
 
 
 def mul(a: jax.Array, b: jax.Array, **_: Any) -> jax.Array:

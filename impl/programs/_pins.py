@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 from jax.interpreters import ad
 
@@ -68,6 +69,43 @@ DERIVATIVES: Mapping[str, Derivative] = {
 }
 
 
+def _cholesky(original: Callable[..., Any], primals: Any, tangents: Any, **params: Any) -> Any:
+    """Takes a tangent as that of a symmetric matrix, whose lower triangle counts.
+
+    JAX 0.12 does so, and JAX 0.10 does not: their gradients have other values. It changes nothing
+    where it is done twice.
+    """
+    (tangent,) = tangents
+    lower, rows, columns = (jnp.tril(tangent), tangent.ndim - 2, tangent.ndim - 1)
+    axes = (*range(rows), columns, rows)
+    tangent = lax.add(lower, lax.transpose(jnp.tril(tangent, -1), axes))
+    return original(primals, (tangent,), **params)
+
+
+def _polynomial(original: Callable[..., Any], primals: Any, tangents: Any, **_: Any) -> Any:
+    """Differentiates the steps of ``jnp.polyval``, as JAX before 0.12 does, which has no primitive.
+
+    JAX 0.12 evaluates the derivative as a polynomial of its own, with other roundings.
+    """
+    active = [i for i, tangent in enumerate(tangents) if type(tangent) is not ad.Zero]
+
+    def steps(*chosen: jax.Array) -> jax.Array:
+        operands = list(primals)
+        for i, value in zip(active, chosen, strict=True):
+            operands[i] = value
+        shape = jnp.broadcast_shapes(*(operand.shape for operand in operands))
+        x, *coefficients = (jnp.broadcast_to(operand, shape) for operand in operands)
+        zeros = jnp.zeros(shape, x.dtype)
+        rows = jnp.stack(coefficients[::-1])
+        return lax.scan(lambda y, row: (y * x + row, None), zeros, rows, unroll=16)[0]
+
+    return jax.jvp(steps, *([each[i] for i in active] for each in (primals, tangents)))
+
+
+#: The rules of derivatives that take the place of JAX's, by the name of the primitive.
+RULES: Mapping[str, Callable[..., Any]] = {"cholesky": _cholesky, "polynomial": _polynomial}
+
+
 def register() -> None:
     """Gives these functions a derivative that reads the mode when a program is traced.
 
@@ -81,6 +119,24 @@ def register() -> None:
             original = ad.primitive_jvps[primitive]
             rule = functools.partial(_jvp, primitive, original, derivative)
             ad.primitive_jvps[primitive] = rule
+    for name, replacement in RULES.items():
+        primitive = found.get(name)
+        if primitive is not None:
+            original = ad.primitive_jvps[primitive]
+            ad.primitive_jvps[primitive] = functools.partial(_rule, original, replacement)
+
+
+def _rule(
+    original: Callable[..., Any],
+    replacement: Callable[..., Any],
+    primals: Any,
+    tangents: Any,
+    **params: Any,
+) -> Any:
+    is_pinned = _holds() and all(map(_is_real, primals))
+    if not is_pinned or all(type(tangent) is ad.Zero for tangent in tangents):
+        return original(primals, tangents, **params)
+    return replacement(original, primals, tangents, **params)
 
 
 def _holds() -> bool:

@@ -44,6 +44,8 @@ _ELSEWHERE = "sequences"
 _WRITTEN = "written"
 #: The class of primitives that JAX lowers as others, which are left to JAX too.
 _SELECTIONS = "selections"
+#: The class of primitives whose equal elements keep their order.
+_SORTS = "sorting"
 #: Those whose names of axes are those of a mesh.
 _NAMED = frozenset({"pmax", "pmin", "psum", "psum_invariant", "reduce_scatter"})
 
@@ -216,6 +218,8 @@ def _by_rule(
     """Lowers an equation of a class that has a rule."""
     if found.name == _SELECTIONS:
         return original(lowering.natively(context), *operands, **params)
+    if found.name == _SORTS:
+        return original(lowering.natively(context), *operands, **{**params, "is_stable": True})
     if found.name == _WRITTEN:
         return anywhere(context, *operands, **params)
     if found.name in _WHOLE and _partitioning.is_partitioned(context):

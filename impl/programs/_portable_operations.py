@@ -52,8 +52,8 @@ def _operands(operands: tuple[jax.Array, ...], *, flushes: bool) -> list[jax.Arr
 
 
 def rounded(function: Function, *operands: jax.Array, flushes: bool, **_: Any) -> jax.Array:
-    """Returns one operation on floats of one dtype, rounded before anything else uses it."""
-    result = arithmetic.seal(function(*_operands(operands, flushes=flushes)))
+    """Returns one operation on floats of one dtype, which ``function`` seals."""
+    result = function(*_operands(operands, flushes=flushes))
     if flushes:
         result = _flushed(result)
     if result.dtype == operands[0].dtype:
@@ -67,7 +67,7 @@ def product(a: jax.Array, b: jax.Array, *, flushes: bool, **_: Any) -> jax.Array
     A CPU that flushes rounds to all bits, and then decides what is subnormal. Where subnormals are
     kept, they have fewer bits, so a product with a greater exponent decides.
     """
-    result = rounded(lax.mul, a, b, flushes=flushes)
+    result = rounded(arithmetic.product, a, b, flushes=flushes)
     if not flushes:
         return result
     left, right = _operands((a, b), flushes=True)
@@ -112,6 +112,61 @@ def picked(function: Function, *operands: jax.Array, flushes: bool, **params: An
     """Returns an operation that rounds nothing."""
     result = function(*_operands(operands, flushes=flushes), **params)
     return lax.convert_element_type(result, operands[0].dtype)
+
+
+def remainder(a: jax.Array, b: jax.Array, *, flushes: bool, **_: Any) -> jax.Array:
+    """Returns the remainder of ``a / b``; the function of a CPU returns subnormal ones too."""
+    result = _flushed(lax.rem(*_operands((a, b), flushes=flushes)))
+    return lax.convert_element_type(result, a.dtype)
+
+
+def ordered(function: Function, a: jax.Array, b: jax.Array, **_: Any) -> jax.Array:
+    """Returns a comparison in one order of all floats, where -0 comes before 0, and NaN last.
+
+    XLA compares constants as if they were in no such order.
+    """
+    return function(_ordered_bits(1, a), _ordered_bits(1, b))
+
+
+def running_extreme(
+    function: Function, sign: int, value: jax.Array, *, flushes: bool, **params: Any
+) -> jax.Array:
+    """Returns running extremes along an axis, as ``extreme`` finds those along whole axes.
+
+    Args:
+        function: ``lax.cummax`` or ``lax.cummin``.
+        sign: 1 for the greatest, -1 for the lowest.
+        value: Floats.
+        flushes: Whether the device keeps subnormals, which are dropped.
+        params: The axis and the direction.
+    """
+    (wide,) = _operands((value,), flushes=flushes)
+    found = _in_order(function(_ordered_bits(sign, wide), **params))
+    return lax.convert_element_type(lax.bitcast_convert_type(found, wide.dtype), value.dtype)
+
+
+def extreme_of_windows(
+    function: Function, sign: int, value: jax.Array, *, flushes: bool, **params: Any
+) -> jax.Array:
+    """Returns the greatest or lowest elements of windows, as ``extreme`` finds those along axes.
+
+    Args:
+        function: ``lax.max`` or ``lax.min``.
+        sign: 1 for the greatest, -1 for the lowest.
+        value: Floats.
+        flushes: Whether the device keeps subnormals, which are dropped.
+        params: The windows, as ``lax.reduce_window`` takes them.
+    """
+    (wide,) = _operands((value,), flushes=flushes)
+    bits = _ordered_bits(sign, wide)
+    limits = jnp.iinfo(bits.dtype)
+    border = limits.min if sign > 0 else limits.max
+    found = lax.reduce_window(bits, bits.dtype.type(border), function, **params)
+    # A window of nothing but borders is infinite, and no NaN.
+    infinity = lax.full(found.shape, -sign * np.inf, wide.dtype)
+    found = function(found, _in_order(lax.bitcast_convert_type(infinity, bits.dtype)))
+    result = lax.bitcast_convert_type(_in_order(found), wide.dtype)
+    return lax.convert_element_type(result, value.dtype)
 
 
 def maximum(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -279,7 +334,7 @@ def root(value: jax.Array, *, flushes: bool, **_: Any) -> jax.Array:
     """Returns the square root, rounded once; a GPU approximates its own of float32."""
     if flushes:
         return elementary.FUNCTIONS["sqrt"](value)
-    return rounded(lax.sqrt, value, flushes=False)
+    return rounded(lambda wide: arithmetic.seal(lax.sqrt(wide)), value, flushes=False)
 
 
 def reduce_precision(value: jax.Array, *, flushes: bool, **params: Any) -> jax.Array:
@@ -291,16 +346,21 @@ def reduce_precision(value: jax.Array, *, flushes: bool, **params: Any) -> jax.A
 
 #: The operation of each primitive, by name.
 OPERATIONS: Mapping[str, Function] = {
-    "add": functools.partial(rounded, lax.add),
-    "add_any": functools.partial(rounded, lax.add),
+    "add": functools.partial(rounded, arithmetic.add),
+    "add_any": functools.partial(rounded, arithmetic.add),
     "argmax": functools.partial(place, lax.reduce_max, 1),
     "argmin": functools.partial(place, lax.reduce_min, -1),
     "ceil": functools.partial(picked, lax.ceil),
     "clamp": clamp,
     "convert_element_type": convert,
+    "cummax": functools.partial(running_extreme, lax.cummax, 1),
+    "cummin": functools.partial(running_extreme, lax.cummin, -1),
     "div": quotient,
+    "eq_to": functools.partial(ordered, lax.eq),
     "first_power": functools.partial(picked, lambda value, **_: value),
     "floor": functools.partial(picked, lax.floor),
+    "le_to": functools.partial(ordered, lax.le),
+    "lt_to": functools.partial(ordered, lax.lt),
     "max": functools.partial(picked, maximum),
     "min": functools.partial(picked, minimum),
     "mul": product,
@@ -310,10 +370,12 @@ OPERATIONS: Mapping[str, Function] = {
     "reduce_max": functools.partial(extreme, lax.reduce_max, 1),
     "reduce_min": functools.partial(extreme, lax.reduce_min, -1),
     "reduce_precision": reduce_precision,
-    "rem": functools.partial(picked, lax.rem),
+    "reduce_window_max": functools.partial(extreme_of_windows, lax.max, 1),
+    "reduce_window_min": functools.partial(extreme_of_windows, lax.min, -1),
+    "rem": remainder,
     "round": functools.partial(picked, lax.round),
     "sqrt": root,
     "square": square,
-    "sub": functools.partial(rounded, lax.sub),
+    "sub": functools.partial(rounded, arithmetic.subtract),
     "sum_of_one": sum_of_one,
 }

@@ -107,6 +107,20 @@ def _of_jnp(name):
     return lambda x: function(x, **options)
 
 
+def _triangle(x):
+    """Returns the triangles of two matrices, whose upper halves nobody has made symmetric."""
+    halves = jnp.stack([x.T @ x, 2 * x.T @ x]) + jnp.eye(4)
+    return lax.linalg.cholesky(halves.at[:, 0].multiply(3), symmetrize_input=False)
+
+
+def _polynomial(x):
+    return jnp.polyval(X[0], x)
+
+
+def _gradient(function):
+    return jax.grad(lambda x: jnp.sum(function(x) ** 2))
+
+
 #: The functions of one array.
 FUNCTIONS = {
     **{f"lax.{name}": getattr(lax, name) for name in _LAX},
@@ -124,6 +138,10 @@ FUNCTIONS = {
     "mean_pool": lambda x: lax.reduce_window(x, 0.0, lax.add, (1, 2), (1, 1), "SAME"),
     "convolution": lambda x: lax.conv(x[None, None], x[None, None, :2, :2], (1, 1), "SAME"),
     "image.resize": lambda x: jax.image.resize(x, (6, 8), "bilinear"),
+    "lax.linalg.cholesky": _triangle,
+    "gradient of lax.linalg.cholesky": _gradient(_triangle),
+    "lax.polynomial": _polynomial,
+    "gradient of lax.polynomial": _gradient(_polynomial),
     "segment_sum": lambda x: jax.ops.segment_sum(x, np.array([0, 0, 1]), 2),
 }
 #: The functions of a key.

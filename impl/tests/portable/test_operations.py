@@ -1,0 +1,182 @@
+"""Operations on special values give the same bits, whatever XLA knows of their operands.
+
+XLA removes an operation that it proves to do nothing, and it can prove more where a number is a
+constant, or where a mesh has one device. Each primitive of the spec's classes that takes one float
+or two, and gives one for each, is tried.
+"""
+
+import functools
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
+
+import impl
+import spec
+from impl._core.jax_internals import lowering
+
+VALUES = (0.0, -0.0, 1.0, -1.0, 2.0, -1.5, 6e4, -1e-4, np.inf, -np.inf, np.nan)
+CONSTANTS = (0.0, -0.0, 1.0, -1.0)
+#: The answers whose primitives compute something, by their dtypes.
+CLASSES = [
+    found
+    for found in spec.load().portable.values()
+    if found.answer != "refused" and found.dtypes is not None
+]
+#: NumPy's names of what rounds as IEEE 754 says.
+IEEE = {
+    "add": "add",
+    "add_any": "add",
+    "div": "divide",
+    "mul": "multiply",
+    "rem": "fmod",
+    "sqrt": "sqrt",
+    "sub": "subtract",
+}
+
+
+@pytest.fixture(autouse=True)
+def portable():
+    with impl.deterministic(guarantee="portable"):
+        yield
+
+
+@functools.cache
+def elementwise(dtype, number):
+    """Returns functions of so many arrays of a dtype that give an array of their shape, by name."""
+    primitives = {primitive.name: primitive for primitive in lowering.primitives()}
+    found = {}
+    for each in CLASSES:
+        if each.dtypes is not None and dtype not in each.dtypes:
+            continue
+        for name in each.primitives & primitives.keys():
+            function = getattr(lax, name, primitives[name].bind)
+            if is_elementwise(function, dtype, number):
+                found[name] = function
+    return found
+
+
+def is_elementwise(function, dtype, number):
+    array = jax.ShapeDtypeStruct((3,), dtype)
+    try:
+        result = jax.eval_shape(function, *[array] * number)
+    except Exception:  # noqa: BLE001  # A primitive may raise anything for operands that it does not take.
+        return False
+    return getattr(result, "shape", None) == (3,)
+
+
+def bits(value):
+    """Returns an array with one NaN, as bytes that can be compared."""
+    array = np.asarray(value)
+    if array.dtype.kind == "c":
+        return bits(array.real) + bits(array.imag)
+    wide = array.astype(np.float64)
+    return np.where(np.isnan(wide), np.nan, wide).tobytes()
+
+
+def with_constants(functions, x, known=lax.full_like):
+    """Returns what functions of two give for values beside each constant, on both sides."""
+    return {
+        (name, number): (function(x, known(x, number)), function(known(x, number), x))
+        for name, function in functions.items()
+        for number in CONSTANTS
+    }
+
+
+def on_one_device(function):
+    mesh = Mesh(np.array(jax.devices()[:1]), ("a",))
+    shard = jax.shard_map(function, mesh=mesh, in_specs=P(), out_specs=P(), check_vma=False)
+    return jax.jit(shard)
+
+
+def proved(value, number):
+    """Returns a number that XLA knows where a mesh has one device."""
+    other = lax.full_like(value, 3)
+    return jnp.where(lax.axis_index("a") >= 8, other, lax.full_like(value, number))
+
+
+def different(found, expected):
+    pairs = {name: zip(found[name], expected[name], strict=True) for name in expected}
+    return {name for name, both in pairs.items() if any(bits(a) != bits(b) for a, b in both)}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "complex64"])
+def test_what_xla_knows_of_an_operand_changes_no_bit(dtype):
+    functions = elementwise(dtype, 2)
+    assert {"add", "sub", "mul", "add_any"} <= functions.keys()
+    x = jnp.array(VALUES, dtype)
+    # The constants are arguments here, so that nobody knows them.
+    tried = jax.jit(lambda x, known: with_constants(functions, x, lambda _, n: known[n]))
+    expected = tried(x, {n: jnp.full(x.shape, n, dtype) for n in CONSTANTS})
+    constant = jax.jit(functools.partial(with_constants, functions))
+    assert different(constant(x), expected) == set()
+    local = functools.partial(with_constants, functions, known=proved)
+    assert different(on_one_device(local)(x), expected) == set()
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_constants_have_the_bits_of_arguments(number):
+    functions = elementwise("float32", number)
+    values = [
+        np.array(each, np.float32)
+        for each in zip(*itertools.product(VALUES, repeat=number), strict=True)
+    ]
+
+    def tried(*operands):
+        return {name: [function(*operands)] for name, function in functions.items()}
+
+    expected = jax.jit(tried)(*values)
+    found = jax.jit(lambda: tried(*map(jnp.asarray, values)))()
+    assert different(found, expected) == set()
+    with np.errstate(all="ignore"):
+        for name in IEEE.keys() & expected.keys():
+            by_numpy = getattr(np, IEEE[name])(*values)
+            assert bits(expected[name][0]) == bits(by_numpy), name
+
+
+def test_extremes_of_windows_have_one_sign_of_zero():
+    values = np.array(list(itertools.product(VALUES, repeat=2)), np.float32)
+
+    def tried(x):
+        window = {"window_dimensions": (1, 2), "window_strides": (1, 1), "padding": "VALID"}
+        greatest = lax.reduce_window(x, -np.inf, lax.max, **window)
+        return greatest, lax.reduce_window(x, np.inf, lax.min, **window)
+
+    expected = jax.jit(tried)(values)
+    found = jax.jit(lambda: tried(jnp.asarray(values)))()
+    for got, want, function in zip(found, expected, (jnp.maximum, jnp.minimum), strict=True):
+        assert bits(got) == bits(want)
+        assert bits(want[:, 0]) == bits(function(values[:, 0], values[:, 1]))
+    nothing = lax.reduce_window(jnp.ones(2), -np.inf, lax.max, (1,), (1,), [(2, 0)])
+    assert nothing.tolist() == [-np.inf, -np.inf, 1, 1]
+
+
+def test_a_loop_of_one_step_adds_to_its_first_value():
+    total = jax.jit(lambda x: lax.scan(lambda c, r: (c + r, None), jnp.zeros(()), x)[0])
+    assert not np.signbit(total(jnp.array([-0.0])))
+    assert np.signbit(jax.jit(lambda x: x + -0.0)(jnp.array([-0.0])))
+
+
+def test_elements_that_are_equal_keep_their_order(rng):
+    keys = rng.integers(0, 3, 300).astype(np.int32)
+    zeros = np.where(keys > 0, np.float32(0), np.float32(-0.0))
+    order = jax.jit(lambda k: jnp.argsort(k, stable=False))
+    for each in (keys, keys.astype(np.float32)):
+        assert np.array_equal(order(each), np.argsort(keys, kind="stable"))
+    both = jax.jit(lambda *x: lax.sort(x, num_keys=1, is_stable=False))(keys, np.arange(300))
+    assert np.array_equal(both[1], np.argsort(keys, kind="stable"))
+    assert bits(jax.jit(lambda x: jnp.sort(x, stable=False))(zeros)) == bits(zeros)
+    traced = jax.jit(lambda k: jnp.argsort(k, stable=False)).trace(keys)
+    assert "is_stable = false" not in traced.lower(lowering_platforms=("cuda",)).as_text()
+
+
+def test_a_remainder_is_no_subnormal():
+    a, b = np.float32(1.5e-38), np.float32(1.2e-38)
+    assert 0 < np.fmod(a, b) < np.finfo(np.float32).tiny
+    assert bits(jax.jit(lax.rem)(a, b)) == bits(np.float32(0))
+    assert bits(jax.jit(lax.rem)(-a, b)) == bits(np.float32(-0.0))

@@ -72,14 +72,14 @@ def add(a: jax.Array, b: jax.Array) -> jax.Array:
     """Returns ``a + b``, rounded before anything else uses it.
 
     XLA takes ``a`` for the sum where it proves that ``b`` is 0, which can depend on the number of
-    devices. If both are zeros, -0 + 0 would be -0 then. A zero gets the sign that both operands
-    have, by their bits. XLA cannot look through the choice, which therefore is a seal too.
+    devices: -0 + 0 would be -0 then. So the bits of two zeros decide the sign of their sum. XLA
+    cannot look through the choice, which therefore is a seal too.
     """
     word = jnp.dtype(f"int{8 * a.dtype.itemsize}")
     raw, of_a, of_b = (lax.bitcast_convert_type(each, word) for each in (lax.add(a, b), a, b))
-    negative_zero = lax.full_like(raw, jnp.iinfo(word).min)
-    signed = lax.bitwise_and(raw, lax.bitwise_and(of_a, of_b))
-    chosen = lax.select(lax.eq(raw, negative_zero), signed, raw)
+    magnitudes = lax.shift_left(lax.bitwise_or(of_a, of_b), lax.full_like(raw, 1))
+    are_zeros = lax.eq(magnitudes, lax.full_like(raw, 0))
+    chosen = lax.select(are_zeros, lax.bitwise_and(of_a, of_b), raw)
     return lax.bitcast_convert_type(chosen, a.dtype)
 
 

@@ -175,6 +175,12 @@ def test_elements_that_are_equal_keep_their_order(rng):
     assert "is_stable = false" not in traced.lower(lowering_platforms=("cuda",)).as_text()
 
 
+def test_a_sum_below_the_normal_numbers_has_its_own_sign():
+    a, b = np.float32(1.2e-38), np.float32(1.3e-38)
+    assert bits(jax.jit(lax.sub)(a, b)) == bits(np.float32(-0.0))
+    assert bits(jax.jit(lax.sub)(b, a)) == bits(np.float32(0))
+
+
 def test_a_remainder_is_no_subnormal():
     a, b = np.float32(1.5e-38), np.float32(1.2e-38)
     assert 0 < np.fmod(a, b) < np.finfo(np.float32).tiny

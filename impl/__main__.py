@@ -94,7 +94,14 @@ def _parser() -> argparse.ArgumentParser:
     audit.add_argument(
         "--gpu", help="with --level compiled: the GPU to compile for, such as h100, if it is absent"
     )
-    audit.add_argument("--json", action="store_true", help="as data")
+    form = audit.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="as data")
+    form.add_argument(
+        "--summary", action="store_true", help="a line for each primitive, and what to do"
+    )
+    form.add_argument(
+        "--all", action="store_true", help="a line for each finding, however many are alike"
+    )
     audit.set_defaults(run=_audit)
     compare = commands.add_parser("compare", help="name the first bits in which two runs differ")
     compare.add_argument("first", metavar="A.jsonl", help="a file of impl.DigestLog")
@@ -183,7 +190,10 @@ def _audit(options: argparse.Namespace) -> int:
     except Exception as error:  # noqa: BLE001  # Status 1 is for findings.
         traceback.print_exception(error)
         return _failed(f"{name}() in {file} could not be audited: {type(error).__name__}")
-    _print(report, options.json)
+    if options.summary:
+        print(report.summary(shutil.get_terminal_size((100, 24)).columns))
+    else:
+        _print(report, options.json, every=options.all)
     return 0 if report.ok else 1
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
-import textwrap
 from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias
+
+from impl.programs import _report_text
 
 Verdict: TypeAlias = Literal["deterministic", "raises", "varies", "unknown"]
 
@@ -107,19 +107,30 @@ class Report:
             ],
         }
 
-    def text(self, width: int = 100) -> str:
+    def text(self, width: int = 100, *, every: bool = False) -> str:
         """Returns the report as a table.
 
         Args:
             width: Greatest length of a line of advice in characters.
+            every: Whether each finding gets a line with its shapes. If not, findings of which many
+                share their advice are named by their lines of source alone.
         """
-        read = ", as compiled" if self.level == "compiled" else ""
-        parts = [f"On {self.device}, with {self.mode}{read}:"]
+        parts = [self._setting()]
         for heading, findings in self._sections():
             if findings:
                 parts += ["", f"{heading} ({_times(sum(f.count for f in findings))})"]
-                parts += _table(findings, width)
-        return "\n".join([*parts, "", self._summary(), *self.notes])
+                parts += _report_text.table(findings, width, every=every)
+        return "\n".join([*parts, "", self._counts(), *self.notes])
+
+    def summary(self, width: int = 100) -> str:
+        """Returns a few lines: how many equations of each primitive have a verdict, and the advice.
+
+        Args:
+            width: Greatest length of a line of advice in characters.
+        """
+        findings = [f for verdict in _HEADINGS for f in self.select(verdict)]
+        lines = _report_text.summary(findings, width)
+        return "\n".join([self._setting(), *lines, self._counts(), *self.notes])
 
     def __str__(self) -> str:
         return self.text()
@@ -132,7 +143,11 @@ class Report:
         yield _HEADINGS["deterministic"], tuple(f for f in ordered if f.races)
         yield _NEEDLESS, tuple(f for f in ordered if not f.races)
 
-    def _summary(self) -> str:
+    def _setting(self) -> str:
+        read = ", as compiled" if self.level == "compiled" else ""
+        return f"On {self.device}, with {self.mode}{read}:"
+
+    def _counts(self) -> str:
         noun = "instruction" if self.level == "compiled" else "equation"
         every = _times(self.equations, noun)
         if self.ok:
@@ -151,47 +166,6 @@ def grouped(findings: list[Finding]) -> tuple[Finding, ...]:
     for finding in findings:
         counts[finding] = counts.get(finding, 0) + 1
     return tuple(dataclasses.replace(f, count=count) for f, count in counts.items())
-
-
-def _table(findings: tuple[Finding, ...], width: int) -> list[str]:
-    """Returns a line for each finding. Findings with one advice share it."""
-    advice = [f.remedy for f in findings]
-    findings = tuple(sorted(findings, key=lambda f: advice.index(f.remedy)))
-    sources = max(len(f.source) for f in findings)
-    names = max(len(_name(f)) for f in findings)
-    lines = []
-    for remedy, advised in itertools.groupby(findings, key=lambda f: f.remedy):
-        for notes, neighbours in itertools.groupby(advised, key=_notes):
-            for finding in neighbours:
-                row = finding.row or "no row"
-                line = f"  {finding.source:<{sources}}  {_name(finding):<{names}}  {row:<6}"
-                lines.append(f"{line}  {finding.shapes}".rstrip())
-            lines += [f"      {note}" for note in notes]
-        lines += _wrapped(remedy, width)
-    return lines
-
-
-def _name(finding: Finding) -> str:
-    return finding.primitive if finding.count == 1 else f"{finding.count} x {finding.primitive}"
-
-
-def _notes(finding: Finding) -> list[str]:
-    notes = [f"by {finding.library}"] if finding.library else []
-    return [*notes, f"in {' > '.join(finding.inside)}"] if finding.inside else notes
-
-
-def _wrapped(remedy: str | None, width: int) -> list[str]:
-    if remedy is None:
-        return []
-    indent = "      "
-    return textwrap.wrap(
-        f"To do: {remedy}",
-        max(width, 60),
-        initial_indent=indent,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
 
 
 def _times(count: int, noun: str = "equation") -> str:

@@ -88,11 +88,25 @@ def program(tmp_path):
     return lambda name: f"{file}:{name}"
 
 
+def test_the_form_of_an_audit(program, capsys):
+    names = program("racing")
+    forms = [[], ["--summary"], ["--all"]]
+    texts = []
+    for form in forms:
+        command.main(["audit", names, *form])
+        texts.append(capsys.readouterr().out)
+    assert "Varies from run to run (1 equation)" in texts[0]
+    assert "  varies     1  lax.scatter_add\n" in texts[1]
+    assert texts[2] == texts[0]  # There is one finding.
+
+
 @pytest.mark.parametrize(
     ("name", "options", "status"),
     [
         ("racing", [], 1),
         ("racing", ["--device", "cpu"], 0),
+        ("racing", ["--summary"], 1),
+        ("racing", ["--all"], 1),
         ("racing", ["--device", "cpu", "--level", "compiled"], 0),
         ("safe", [], 0),
         ("ordered", [], 0),

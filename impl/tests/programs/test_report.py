@@ -1,5 +1,6 @@
 """The report of an audit: its verdicts, its table, and its data."""
 
+import dataclasses
 import json
 
 import pytest
@@ -80,6 +81,57 @@ def test_the_table_has_what_a_person_acts_on():
 def test_one_advice_is_given_once():
     text = report(finding(), finding(source="a.py:1", remedy="Other."), finding(source="b.py:1"))
     assert text.text().count("To do: Turn the mode on.") == 1
+
+
+MANY = tuple(
+    finding("unknown", f"{file}.py:{line}", "Compile it.", row="R0458", shapes=f"f32[{line}]")
+    for file, line in (("train", 9), ("train", 10), ("model", 4), ("train", 10), ("model", 2))
+)
+
+
+def test_many_findings_with_one_advice_are_named_by_their_lines():
+    first = dataclasses.replace(MANY[0], count=6, inside=("scan",))
+    other = finding("unknown", remedy="Compile it.", row=None)
+    varied = report(*MANY[1:], first, other, finding(), equations=99)
+    assert varied.text() == (
+        "On cuda, with the mode off:\n"
+        "\n"
+        "Varies from run to run (1 equation)\n"
+        "  train.py:3  lax.scatter_add  R0400   f32[4] i32[9,1]\n"
+        "      To do: Turn the mode on.\n"
+        "\n"
+        "Unknown (11 equations)\n"
+        "  10 x lax.scatter_add  R0458\n"
+        "      train.py:9 (6), 10 (2), model.py:2, 4\n"
+        "  1 x lax.scatter_add  no row\n"
+        "      train.py:3\n"
+        "      To do: Compile it.\n"
+        "\n"
+        "Of 99 equations 1 varies, 11 are unknown and 0 raise."
+    )
+    every = varied.text(every=True)
+    assert all(f"{f.source:<10}" in every and f.shapes in every for f in MANY)
+    assert "in scan" in every
+    assert len(report(*MANY).as_dict()["findings"]) == len(MANY)
+    few = report(*MANY)
+    assert few.text() == few.text(every=True)
+
+
+def test_the_summary_has_a_line_for_each_primitive_and_the_advice():
+    product = dataclasses.replace(MANY[0], primitive="lax.dot_general", count=45)
+    fine = finding("deterministic", remedy=None)
+    assert report(*MANY, product, finding(), finding("raises"), fine).summary() == (
+        "On cuda, with the mode off:\n"
+        "  varies            1  lax.scatter_add\n"
+        "      To do: Turn the mode on.\n"
+        "  unknown           5  lax.scatter_add\n"
+        "  unknown          45  lax.dot_general\n"
+        "      To do: Compile it.\n"
+        "  raises            1  lax.scatter_add\n"
+        "      To do: Turn the mode on.\n"
+        "  deterministic     1  lax.scatter_add\n"
+        "Of 9 equations 1 varies, 50 are unknown and 1 raises."
+    )
 
 
 def test_advice_is_wrapped_at_the_width():

@@ -126,7 +126,7 @@ def docs(session: nox.Session) -> None:
     The argument `serve` serves it instead, and builds it again after each change.
     """
     serve = session.posargs == ["serve"]
-    install(session, "docs", "programs", *(["serve"] if serve else ["browser"]))
+    install(session, "docs", "programs", "guides", *(["serve"] if serve else ["browser"]))
     if serve:
         session.run(*SERVE)
         return

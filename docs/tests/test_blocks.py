@@ -28,6 +28,10 @@ GUIDES = {
     "first-difference.md": None,
     "the-same-bits-everywhere.md": None,
     "several-processes.md": None,
+    "comparing-runs.md": None,
+    "resuming.md": None,
+    "continuous-integration.md": None,
+    "recipes.md": None,
 }
 #: The characters of a line of code that a page shows without scrolling, at 1440 pixels.
 WIDTH = 92
@@ -105,16 +109,30 @@ def test_the_program_of_the_first_page_has_six_lines() -> None:
     assert [sum(map(bool, text.splitlines())) for text in programs] == [6]
 
 
-def test_the_tests_of_the_page_of_the_plugin_pass() -> None:
-    page = DOCS / "testing.md"
-    names: dict[str, Any] = {}
+def tests_of(page: Path) -> Names:
+    """Runs the program of a page about tests, and those of its tests that pass; returns its names."""
+    names: Names = {}
     for language, _, text in blocks(page):
         if language == "python":
             exec(compile(text, "test_step.py", "exec"), names)
-    tests = [name for name in names if name.startswith("test_")]
-    assert len(tests) == 2
-    for name in tests:
-        names[name](impl.testing.assert_deterministic)
+    for name in [name for name in names if name.startswith("test_")]:
+        arguments = names[name].__code__.co_varnames[: names[name].__code__.co_argcount]
+        names[name](*(getattr(impl.testing, argument) for argument in arguments))
+    return names
+
+
+def test_the_tests_of_the_page_of_the_plugin_pass() -> None:
+    page = DOCS / "testing.md"
+    names = tests_of(page)
+    assert len([name for name in names if name.startswith("test_")]) == 2
     with pytest.raises(AssertionError) as failure:
         impl.testing.assert_deterministic(names["step"], names["jnp"].ones(4))
     assert "\n".join(str(failure.value).splitlines()[:2]) in page.read_text(encoding="utf-8")
+
+
+def test_the_tests_of_the_page_of_continuous_integration_pass() -> None:
+    names = tests_of(DOCS / "continuous-integration.md")
+    assert len([name for name in names if name.startswith("test_")]) == 2
+    function, arguments = names["step"]()
+    with impl.deterministic():
+        assert impl.audit(function)(*arguments).ok

@@ -110,7 +110,7 @@ def test_the_program_of_the_first_page_has_six_lines() -> None:
 
 
 def tests_of(page: Path) -> Names:
-    """Runs the program of a page about tests, and those of its tests that pass; returns its names."""
+    """Runs the program of a page and each of its tests, and returns the names that it defines."""
     names: Names = {}
     for language, _, text in blocks(page):
         if language == "python":

@@ -1,8 +1,9 @@
 """Compares how two releases of JAX write its functions, and their first two derivatives.
 
 Each function of one to three arrays is traced by the interpreter that runs this and by another,
-which has another release of JAX. Programs whose equations differ are run, on ordinary arguments and on
-borders. What differs is kept in ``spec/releases_of_jax.toml``, which the audit and the site read:
+which has another release of JAX. Programs whose equations differ are run, on ordinary arguments
+and on borders. What differs is kept in ``spec/releases_of_jax.toml``, which the audit and the site
+read:
 
     python -m conformance.releases --python OTHER/bin/python
 """

@@ -45,8 +45,12 @@ class Otherwise:
 def functions() -> tuple[Otherwise, ...]:
     """Returns the functions, in the order of their names."""
     tables = loader.read_table(loader.ROOT, "releases_of_jax.toml").get("function", [])
+    orders = ("bits", "borders", "text", "untried")
     return tuple(
-        Otherwise(**{k: tuple(v) if isinstance(v, list) else v for k, v in table.items()})
+        Otherwise(
+            *(table[key] for key in ("name", "file", "function")),
+            **{key: tuple(table.get(key, ())) for key in orders},
+        )
         for table in tables
     )
 

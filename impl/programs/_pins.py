@@ -99,7 +99,8 @@ def _polynomial(_: Callable[..., Any], primals: Any, tangents: Any, **__: Any) -
         rows = jnp.stack(coefficients[::-1])
         return lax.scan(lambda y, row: (y * x + row, None), zeros, rows, unroll=16)[0]
 
-    return jax.jvp(steps, *([each[i] for i in active] for each in (primals, tangents)))
+    values, changes = ([each[i] for i in active] for each in (primals, tangents))
+    return jax.jvp(steps, values, changes)
 
 
 #: The rules of derivatives that take the place of JAX's, by the name of the primitive.

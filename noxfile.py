@@ -210,6 +210,18 @@ def mutants(session: nox.Session) -> None:
 
 
 @nox.session(python=OLDEST, default=False)
+def releases(session: nox.Session) -> None:
+    """Lists the functions of JAX that the oldest and the newest release write otherwise.
+
+    The newest is that of `nox -s tests`. The argument `--python OTHER` names another interpreter.
+    """
+    install(session, "test")
+    other = pathlib.Path(".nox", f"tests-{NEWEST.replace('.', '-')}", "bin", "python")
+    chosen = session.posargs or ["--python", str(other)]
+    session.run("python", "-m", "conformance.releases", *chosen, env={"XLA_FLAGS": _LEAST})
+
+
+@nox.session(python=OLDEST, default=False)
 def bench(session: nox.Session) -> None:
     """Measures the cost of the ordered path, beside plain JAX and PyTorch."""
     install(session, "bench", "peer", "programs")

@@ -10,7 +10,7 @@ from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata, OptionSpec
 
 import spec
-from spec import english
+from spec import english, releases_of_jax
 from spec_nodes import SpecDirective, field, field_list_of_sources, paragraph
 
 #: The effects that a page can list.
@@ -103,8 +103,27 @@ class PortablePrimitives(SpecDirective):
         return nodes.definition_list_item("", nodes.term("", title), body)
 
 
+class ReleasesOfJax(SpecDirective):
+    """A list of JAX's functions that have other bits in another release."""
+
+    def run(self) -> list[nodes.Node]:
+        """Makes a list with the derivatives that differ, and those that do at borders."""
+        items = nodes.bullet_list()
+        for found in releases_of_jax.functions():
+            if found.orders:
+                items += nodes.list_item("", paragraph(f"`{found.name}`: {_orders(found)}"))
+        return [items]
+
+
+def _orders(found: releases_of_jax.Otherwise) -> str:
+    """Returns the orders of the derivatives of a function that differ, in English."""
+    kinds = {"": found.bits, " at borders": found.borders, " not tried": found.untried}
+    return "; ".join(", ".join(map(str, orders)) + kind for kind, orders in kinds.items() if orders)
+
+
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Registers the directives."""
     app.add_directive("spec-primitives", SpecPrimitives)
     app.add_directive("portable-primitives", PortablePrimitives)
+    app.add_directive("releases-of-jax", ReleasesOfJax)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

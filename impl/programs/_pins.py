@@ -82,8 +82,8 @@ def _cholesky(original: Callable[..., Any], primals: Any, tangents: Any, **param
     return original(primals, (tangent,), **params)
 
 
-def _polynomial(original: Callable[..., Any], primals: Any, tangents: Any, **_: Any) -> Any:
-    """Differentiates the steps of ``jnp.polyval``, as JAX before 0.12 does, which has no primitive.
+def _polynomial(_: Callable[..., Any], primals: Any, tangents: Any, **__: Any) -> Any:
+    """Differentiates the steps of ``jnp.polyval``, as JAX before 0.12 does without a primitive.
 
     JAX 0.12 evaluates the derivative as a polynomial of its own, with other roundings.
     """
@@ -99,7 +99,8 @@ def _polynomial(original: Callable[..., Any], primals: Any, tangents: Any, **_: 
         rows = jnp.stack(coefficients[::-1])
         return lax.scan(lambda y, row: (y * x + row, None), zeros, rows, unroll=16)[0]
 
-    return jax.jvp(steps, *([each[i] for i in active] for each in (primals, tangents)))
+    values, changes = ([each[i] for i in active] for each in (primals, tangents))
+    return jax.jvp(steps, values, changes)
 
 
 #: The rules of derivatives that take the place of JAX's, by the name of the primitive.

@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import spec
+from impl._core import jax_internals
 from impl._core.jax_internals import rules
 from impl._mode.modes import Mode
 from impl.programs import _portable, _unknown
 from impl.programs._walk import Site
+from spec import releases_of_jax
 
 #: Sums over the devices of a ``shard_map``.
 _SUMS = frozenset({"psum", "psum_invariant", "reduce_scatter"})
 #: What passes values on from device to device, which the program may then add.
 _PASSES = "ppermute"
-#: Functions of JAX that consist of other equations from release to release, by the name of their
-#: ``jit``.
-_OTHERWISE = frozenset(
-    {
-        "_linspace",
-        "_logspace",
-        "_rel_entr",
-        "hypot",
-        "kl_div",
-        "linspace",
-        "logspace",
-        "ndtri",
-        "rel_entr",
-        "sinc",
-    }
-)
 #: The equations that make other random bits on each device, by the implementation of the key.
 _OF_A_DEVICE = {
     "rbg": frozenset({"random_bits"}),
@@ -77,11 +63,21 @@ def notes(sites: Iterable[Site], mode: Mode) -> tuple[str, ...]:
             sums[line] = None
         if site.name == _PASSES and _has_floats(site):
             passed[line] = None
-        for part in site.path:
-            name = part.rpartition(" ")[2]
-            if name in _OTHERWISE:
-                functions[f"{name.lstrip('_')} at {line}"] = None
+        for found in _written_otherwise(site):
+            functions[f"{found} at {line}"] = None
     return tuple(_sentences(list(sums), list(passed), list(functions), list(exempt)))
+
+
+def _written_otherwise(site: Site) -> Iterator[str]:
+    """Yields the functions that made an equation, and that may have other bits in a release."""
+    frames = [(file, function) for file, _, function in jax_internals.frames(site.equation)]
+    # An equation inside of a function that JAX compiles has no frame of its caller.
+    file, _, rest = (site.lines.called or "").partition(":")
+    places = releases_of_jax.places()
+    for path, function in [*frames, (file, rest.partition("(")[2].rstrip(")"))]:
+        found = places.get((path.rpartition("site-packages/")[2], function))
+        if found is not None:
+            yield found.name if 0 in found.orders else f"the derivative of {found.name}"
 
 
 def _has_floats(site: Site) -> bool:

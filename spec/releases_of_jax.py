@@ -48,8 +48,10 @@ def functions() -> tuple[Otherwise, ...]:
     orders = ("bits", "borders", "text", "untried")
     return tuple(
         Otherwise(
-            *(table[key] for key in ("name", "file", "function")),
-            **{key: tuple(table.get(key, ())) for key in orders},
+            table["name"],
+            table["file"],
+            table["function"],
+            *(tuple(table.get(key, ())) for key in orders),
         )
         for table in tables
     )

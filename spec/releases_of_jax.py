@@ -45,13 +45,11 @@ class Otherwise:
 def functions() -> tuple[Otherwise, ...]:
     """Returns the functions, in the order of their names."""
     tables = loader.read_table(loader.ROOT, "releases_of_jax.toml").get("function", [])
-    orders = ("bits", "borders", "text", "untried")
+    keys = [field.name for field in dataclasses.fields(Otherwise)]
+    found = ([table.get(key, ()) for key in keys] for table in tables)
     return tuple(
-        Otherwise(
-            *(table[key] for key in ("name", "file", "function")),
-            **{key: tuple(table.get(key, ())) for key in orders},
-        )
-        for table in tables
+        Otherwise(name, file, function, *map(tuple, orders))
+        for name, file, function, *orders in found
     )
 
 

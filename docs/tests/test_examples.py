@@ -119,3 +119,32 @@ def test_the_example_counts_the_results(
     out = capsys.readouterr().out
     assert "portable   1 cuda  cuda  loss 1" in out
     assert "portable: 2 results of 2 runs" in out
+
+
+def test_a_run_resumed_on_other_devices_has_the_log_of_the_whole_run(tmp_path: Path) -> None:
+    pytest.importorskip("orbax.checkpoint", reason="the example needs it")
+    # One process has two devices, of which each part of a run takes some.
+    code = """
+import sys
+import resume as example
+whole, cut = sys.argv[1:]
+example.main([whole, "--steps", "4", "--devices", "1"])
+example.main([cut, "--steps", "2", "--devices", "1"])
+example.main([cut, "--steps", "4", "--devices", "2"])
+"""
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2"
+    folders = tmp_path / "whole", tmp_path / "cut"
+    subprocess.run(
+        [sys.executable, "-c", code, *folders],
+        env={
+            **os.environ,
+            "XLA_FLAGS": flags.strip(),
+            "JAX_PLATFORMS": "cpu",
+            "PYTHONPATH": str(PORTABLE.parents[2]),
+        },
+        check=True,
+        cwd=PORTABLE.parent,
+    )
+    compared = impl.digests.compare(*(folder / "log.jsonl" for folder in folders))
+    assert compared.equal, compared.text()
+    assert compared.steps == 4

@@ -18,7 +18,7 @@ from impl._exact import arithmetic
 from impl._exact.decompositions import column, indices, reduced, row, spread, steps, widened
 
 
-def _total(terms: jax.Array) -> jax.Array:
+def total(terms: jax.Array) -> jax.Array:
     """Returns the sums of columns, as matrices of one row."""
     axis = terms.ndim - 2
     while terms.shape[axis] > 1:
@@ -33,7 +33,7 @@ def _total(terms: jax.Array) -> jax.Array:
 
 def _reflected(a: jax.Array, v: jax.Array, tau: jax.Array, where: jax.Array) -> jax.Array:
     """Returns the reflection of a matrix, at some elements."""
-    across = _total(arithmetic.product(spread(v, a), a))
+    across = total(arithmetic.product(spread(v, a), a))
     across = arithmetic.product(across, spread(tau, across))
     return reduced(a, v, across, where)
 
@@ -64,7 +64,7 @@ def _reflection(k: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.A
     at = indices(x, -2)
     zero, one = lax.full_like(x, 0), lax.full_like(x, 1)
     below = lax.select(lax.gt(at, k), x, zero)
-    rest = _total(arithmetic.product(below, below))
+    rest = total(arithmetic.product(below, below))
     first = row(x, k)
     length = arithmetic.seal(lax.sqrt(lax.add(arithmetic.product(first, first), rest)))
     beta = lax.select(lax.lt(first, lax.full_like(first, 0)), length, lax.neg(length))

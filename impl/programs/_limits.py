@@ -26,6 +26,11 @@ def within(
     return dataclasses.replace(found, answer="refused")
 
 
+def _of_matrix(avals: Sequence[Any], _: Mapping[str, Any]) -> Mapping[str, int]:
+    sides = [n for n in avals[0].shape[-2:] if isinstance(n, int)]
+    return {"side": min(sides, default=0)}
+
+
 def _of_transform(_: Sequence[Any], params: Mapping[str, Any]) -> Mapping[str, int]:
     lengths = [n for n in params["fft_lengths"] if isinstance(n, int)]
     primes = [prime for n in lengths for prime in prime_factors(n)]
@@ -34,5 +39,6 @@ def _of_transform(_: Sequence[Any], params: Mapping[str, Any]) -> Mapping[str, i
 
 #: The sizes of an equation that its class has limits of. A symbolic size is none.
 _SIZES: Mapping[str, Callable[[Sequence[Any], Mapping[str, Any]], Mapping[str, int]]] = {
+    "rotations": _of_matrix,
     "transforms": _of_transform,
 }

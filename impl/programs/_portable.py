@@ -78,7 +78,7 @@ _EXACT_WITH_RULES = frozenset({_MAPPED, _CONSTRAINED, *_BORDERED, *_WINDOWED, *_
 
 #: The classes whose steps go through the last axes. XLA may compute others where devices share
 #: these: the values of decompositions were wrong over three axes of a mesh.
-_WHOLE = frozenset({"eliminations", "transforms"})
+_WHOLE = frozenset({"eliminations", "rotations", "transforms"})
 
 #: Those whose operands may be scalars, or of length 1 along axes where others are longer.
 _ELEMENTWISE = frozenset({"add", "atan2", "div", "max", "min", "mul", "pow", "rem", "sub"})

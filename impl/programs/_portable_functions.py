@@ -17,6 +17,7 @@ from impl._exact import (
     log_sums,
     products,
     reflections,
+    rotations,
     running_products,
     scatter,
     sums,
@@ -165,7 +166,7 @@ def _cumsum(value: jax.Array, *, axis: int, reverse: bool, is_partitioned: bool)
 
 
 #: Those that return several arrays.
-SEVERAL = frozenset({"geqrf", "lu"})
+SEVERAL = frozenset({"eigh", "geqrf", "lu", "svd"})
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "cholesky": decompositions.cholesky,
     "conv_general_dilated": _without("out_sharding", function=convolution.conv_general_dilated),
@@ -174,6 +175,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "cumsum": _cumsum,
     "digamma": gamma_functions.digamma,
     "dot_general": _dot_general,
+    "eigh": rotations.eigh,
     "fft": transforms.fft,
     "geqrf": reflections.geqrf,
     "householder_product": reflections.householder_product,
@@ -189,5 +191,6 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "scatter-add": _scatter_add,
     "scatter-sub": functools.partial(_scatter_add, subtract=True),
     "select_and_scatter_add": windows.select_and_scatter_add,
+    "svd": rotations.svd,
     "triangular_solve": decompositions.triangular_solve,
 }

@@ -10,6 +10,7 @@ from spec.oracles.exact import exact as exact
 from spec.oracles.exact import exact_running as exact_running
 from spec.oracles.exact_products import exact_convolution as exact_convolution
 from spec.oracles.exact_products import exact_product as exact_product
+from spec.oracles.rotations import rotations as rotations
 from spec.oracles.scans import affine as affine
 from spec.oracles.scans import blocked_scan as blocked_scan
 from spec.oracles.scans import complex_product as complex_product

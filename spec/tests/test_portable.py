@@ -81,7 +81,7 @@ def test_a_row_about_a_primitive_has_its_classes():
 
     assert names("R0400") == names("R0515") == ["sums"]
     assert names("R0498") == ["sums", "asynchronous_sums"]
-    assert names("R0486") == ["decompositions"]
+    assert names("R0486") == ["rotations"]
 
 
 def test_the_export_has_the_classes():

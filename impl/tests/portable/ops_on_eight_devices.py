@@ -288,7 +288,12 @@ def transformed(matrix):
     return jnp.fft.fft(matrix * SCALE).T, jnp.fft.fft2(matrix)
 
 
-@pytest.mark.parametrize("decomposed", [jnp.linalg.qr, transformed])
+def rotated(matrix):
+    left, values, right = jnp.linalg.svd(matrix * SCALE)
+    return left * values, right
+
+
+@pytest.mark.parametrize("decomposed", [jnp.linalg.qr, transformed, rotated])
 def test_a_decomposition_over_three_axes(decomposed):
     mesh = Mesh(np.array(jax.devices()).reshape(2, 2, 2), ("a", "b", "c"))
     cut, *results = (

@@ -103,8 +103,26 @@ def _polynomial(_: Callable[..., Any], primals: Any, tangents: Any, **__: Any) -
     return jax.jvp(steps, values, changes)
 
 
+def _eigh(original: Callable[..., Any], primals: Any, tangents: Any, **params: Any) -> Any:
+    """Subtracts eigenvalues before it adds ones to the diagonal, as JAX 0.12 does.
+
+    JAX 0.10 adds the ones first, and so rounds the eigenvalues.
+    """
+    (vectors, values), (_, slopes) = original(primals, tangents, **params)
+    multiply = functools.partial(jnp.matmul, precision=lax.Precision.HIGHEST)
+    turned = multiply(multiply(jnp.matrix_transpose(vectors), tangents[0]), vectors)
+    ones = jnp.eye(values.shape[-1], dtype=values.dtype)
+    gaps = values[..., None, :] - values[..., :, None]
+    factors = lax.integer_pow(gaps + ones, -1) - ones
+    return (vectors, values), (multiply(vectors, factors * turned), slopes)
+
+
 #: The rules of derivatives that take the place of JAX's, by the name of the primitive.
-RULES: Mapping[str, Callable[..., Any]] = {"cholesky": _cholesky, "polynomial": _polynomial}
+RULES: Mapping[str, Callable[..., Any]] = {
+    "cholesky": _cholesky,
+    "eigh": _eigh,
+    "polynomial": _polynomial,
+}
 
 
 def register() -> None:

@@ -113,6 +113,11 @@ def _triangle(x):
     return lax.linalg.cholesky(halves.at[:, 0].multiply(3), symmetrize_input=False)
 
 
+def _vectors(x):
+    """Returns the eigenvectors of a matrix whose eigenvalues are apart."""
+    return jnp.linalg.eigh(x.T @ x + jnp.diag(jnp.arange(4.0)))[1]
+
+
 def _polynomial(x):
     return jnp.polyval(X[0], x)
 
@@ -140,6 +145,9 @@ FUNCTIONS = {
     "image.resize": lambda x: jax.image.resize(x, (6, 8), "bilinear"),
     "lax.linalg.cholesky": _triangle,
     "gradient of lax.linalg.cholesky": _gradient(_triangle),
+    "lax.linalg.eigh": _vectors,
+    "lax.linalg.svd": lambda x: jnp.linalg.svd(x, full_matrices=False)[0],
+    "lax.fft": lambda x: jnp.fft.rfft(x).real,
     "lax.polynomial": _polynomial,
     "gradient of lax.polynomial": _gradient(_polynomial),
     "segment_sum": lambda x: jax.ops.segment_sum(x, np.array([0, 0, 1]), 2),

@@ -114,9 +114,7 @@ def _vector(a: jax.Array, k: jax.Array) -> jax.Array:
     return lax.select(lax.eq(at, k), lax.full_like(x, 1), v)
 
 
-def ormqr(
-    a: jax.Array, taus: jax.Array, c: jax.Array, *, left: bool, transpose: bool
-) -> jax.Array:
+def ormqr(a: jax.Array, taus: jax.Array, c: jax.Array, *, left: bool, transpose: bool) -> jax.Array:
     """Returns products with the product of reflections, as ``jax.lax.linalg.ormqr`` does.
 
     Args:

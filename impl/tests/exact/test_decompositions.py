@@ -116,7 +116,9 @@ def test_products_with_reflections_are_those_of_numpy(rng):
     turned, taus = jnp.linalg.qr(rng.normal(size=(2, 6, 4)).astype(np.float32), mode="raw")
     a = np.asarray(np.swapaxes(turned, 1, 2))
     c = rng.normal(size=(2, 6, 3)).astype(np.float32)
-    whole = np.stack([oracle_of_reflections(*each, np.eye(6)) for each in zip(a, taus, strict=True)])
+    whole = np.stack(
+        [oracle_of_reflections(*each, np.eye(6)) for each in zip(a, taus, strict=True)]
+    )
 
     @jax.jit
     def products(c):
@@ -126,7 +128,12 @@ def test_products_with_reflections_are_those_of_numpy(rng):
             for left, transpose in sides
         ]
 
-    expected = [np.swapaxes(whole, 1, 2) @ c, whole @ c, np.swapaxes(c, 1, 2) @ np.swapaxes(whole, 1, 2), np.swapaxes(c, 1, 2) @ whole]
+    expected = [
+        np.swapaxes(whole, 1, 2) @ c,
+        whole @ c,
+        np.swapaxes(c, 1, 2) @ np.swapaxes(whole, 1, 2),
+        np.swapaxes(c, 1, 2) @ whole,
+    ]
     for found, exact in zip(products(c), expected, strict=True):
         assert np.allclose(found, exact, atol=1e-6)
 

@@ -127,11 +127,11 @@ def test_a_primitive_that_is_lowered_as_a_function_is_as_good_as_the_function():
 
 
 def test_what_is_inside_is_judged():
-    primitive = made(lambda x: jnp.linalg.eigh(x.T @ x)[0][0], shape=scalar)
+    primitive = made(lambda x: lax.bessel_i0e(x).sum(), shape=scalar)
     with PORTABLE():
-        with pytest.raises(RuntimeError, match="eigh"):
+        with pytest.raises(RuntimeError, match="bessel_i0e"):
             jax.jit(primitive.bind)(X)
-        assert verdicts(primitive.bind) == {("lax.linalg.eigh", "raises")}
+        assert verdicts(primitive.bind) == {("lax.bessel_i0e", "raises")}
     scattered = made(lambda x: jnp.zeros(5).at[jnp.array([0, 0])].add(x[:2, 0]).sum(), shape=scalar)
     assert ("lax.scatter_add", "varies") in verdicts(scattered.bind)
     with impl.deterministic():

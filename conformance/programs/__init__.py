@@ -1,4 +1,4 @@
-"""Programs as users write them, with Flax, Equinox, Jraph, NumPyro, BlackJAX and Optax.
+"""Programs as users write them, with Flax, Equinox, Diffrax, Jraph, NumPyro, BlackJAX and Optax.
 
 None of them mentions this project. The tests and a benchmark run them with the mode off and on.
 Each module has a function ``build``, which returns a step of a training or of a sampler, and its
@@ -14,8 +14,12 @@ The libraries are in the dependency group ``programs``.
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable
 from typing import Any, TypeAlias
+
+# Equinox reads it when it is imported: a check that fails gives NaN, and needs no callback.
+os.environ.setdefault("EQX_ON_ERROR", "nan")
 
 #: A step, and its arguments.
 Program: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
@@ -31,6 +35,7 @@ NAMES = (
     "equinox_gru",
     "equinox_mnist",
     "equinox_vision",
+    "diffrax_spring",
     "jraph_attention",
     "optax_adversarial",
     "numpyro_regression",
@@ -38,7 +43,7 @@ NAMES = (
     "blackjax_tempered",
 )
 #: The packages that the programs import.
-REQUIREMENTS = ("blackjax", "equinox", "flax", "jraph", "numpyro", "optax")
+REQUIREMENTS = ("blackjax", "diffrax", "equinox", "flax", "jraph", "numpyro", "optax")
 
 
 def build(name: str, scale: int = 1) -> Program:

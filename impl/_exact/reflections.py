@@ -101,10 +101,42 @@ def householder_product(a: jax.Array, taus: jax.Array, **_: Any) -> jax.Array:
 
     def step(i: jax.Array, q: jax.Array) -> jax.Array:
         k = lax.sub(lax.full_like(i, count - 1), i)
-        x = column(a, k)
-        at = indices(x, -2)
-        v = lax.select(lax.gt(at, k), x, lax.full_like(x, 0))
-        v = lax.select(lax.eq(at, k), lax.full_like(x, 1), v)
-        return _reflected(q, v, column(taus, k), lax.ge(rows, k))
+        return _reflected(q, _vector(a, k), column(taus, k), lax.ge(rows, k))
 
     return arithmetic.narrow(steps(count, step, identity), dtype)
+
+
+def _vector(a: jax.Array, k: jax.Array) -> jax.Array:
+    """Returns the vector of a reflection, which is below the diagonal of column ``k``."""
+    x = column(a, k)
+    at = indices(x, -2)
+    v = lax.select(lax.gt(at, k), x, lax.full_like(x, 0))
+    return lax.select(lax.eq(at, k), lax.full_like(x, 1), v)
+
+
+def ormqr(a: jax.Array, taus: jax.Array, c: jax.Array, *, left: bool, transpose: bool) -> jax.Array:
+    """Returns products with the product of reflections, as ``jax.lax.linalg.ormqr`` does.
+
+    Args:
+        a: Matrices whose columns have the reflections below the diagonal.
+        taus: The factor of each reflection.
+        c: The other factors.
+        left: Whether the reflections are on the left of ``c``.
+        transpose: Whether their product is transposed.
+    """
+    if not left:
+        turned = (*range(c.ndim - 2), c.ndim - 1, c.ndim - 2)
+        c = ormqr(a, taus, lax.transpose(c, turned), left=True, transpose=not transpose)
+        return lax.transpose(c, turned)
+    dtype, count = c.dtype, taus.shape[-1]
+    if not c.size or not count:
+        return c
+    a, c = widened(a), widened(c)
+    taus = lax.expand_dims(widened(taus), (taus.ndim - 1,))
+    everywhere = lax.full_like(c, True, dtype=bool)
+
+    def step(i: jax.Array, c: jax.Array) -> jax.Array:
+        k = i if transpose else lax.sub(lax.full_like(i, count - 1), i)
+        return _reflected(c, _vector(a, k), column(taus, k), everywhere)
+
+    return arithmetic.narrow(steps(count, step, c), dtype)

@@ -95,7 +95,7 @@ def _register_portable() -> None:
     """Registers the rules of the guarantee when it is asked for, since they take long to import.
 
     Programs that were compiled before are lowered again, because the guarantee is part of the key
-    of JAX's caches. It is called each time, for what another library made since.
+    of JAX's caches.
     """
     with _registering:
         importlib.import_module("impl.programs._portable").register()

@@ -155,7 +155,9 @@ def _lower(
     if name.startswith("samebits_") or isinstance(params.get("decision"), Decision):
         return _own(original, anywhere or original, context, *operands, **params)
     if _unknown.is_unknown(primitive, original):
-        return _of_unknown(primitive, original, anywhere, context, *operands, **params)
+        found = _unknown.portability(dtypes((*context.avals_in, *context.avals_out)))
+        rule = _unknown.rule(found, primitive, original, anywhere, context, params)
+        return rule(context, *operands, **params)
     if name == _MAPPED or _is_fixed(name):
         return original(context, *operands, **params)
     if name == _CONSTRAINED and _moves.is_shared(context):
@@ -181,28 +183,6 @@ def _lower(
         found = _refusal.of_unknown_sizes(found)
     _refusal.emit(name, context.avals_in, found, warn_only=modes.current().warn_only)
     return original(context, *operands, **params)
-
-
-def _of_unknown(
-    primitive: Primitive,
-    original: rules.Rule,
-    anywhere: rules.Rule | None,
-    context: Any,
-    /,
-    *operands: Any,
-    **params: Any,
-) -> Any:
-    """Lowers an equation that no class is about as the equations that compute it."""
-    avals = context.avals_in, context.avals_out
-    found = _unknown.portability(dtypes([*context.avals_in, *context.avals_out]))
-    if found is None:
-        return original(context, *operands, **params)
-    rule = _unknown.portable_rule(primitive, anywhere, avals, params)
-    if rule is None:
-        warn_only = modes.current().warn_only
-        _refusal.emit(primitive.name, context.avals_in, found, warn_only=warn_only)
-        rule = original
-    return rule(context, *operands, **params)
 
 
 def _by_rule(

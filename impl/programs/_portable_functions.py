@@ -179,6 +179,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "fft": transforms.fft,
     "geqrf": reflections.geqrf,
     "householder_product": reflections.householder_product,
+    "ormqr": reflections.ormqr,
     "lgamma": gamma_functions.lgamma,
     "log2": _log2,
     "lu": decompositions.lu,

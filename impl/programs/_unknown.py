@@ -21,7 +21,8 @@ from jax import lax
 
 import spec
 from impl._core.jax_internals import Primitive, lowering, rules
-from impl.programs import _facts
+from impl._mode import modes
+from impl.programs import _facts, _refusal
 
 #: The packages whose rules are what the classes of the spec are about.
 _PACKAGES = ("jax", "jaxlib", __name__.partition(".")[0])
@@ -56,27 +57,42 @@ def portability(dtypes: Collection[str]) -> spec.Portability | None:
     return spec.portability("", dtypes)
 
 
-def portable_rule(
-    primitive: Primitive, anywhere: rules.Rule | None, avals: Sequence[Any], params: Any
-) -> rules.Rule | None:
-    """Returns the rule that lowers an unknown primitive as equations; None if there is none.
+def rule(
+    found: spec.Portability | None,
+    primitive: Primitive,
+    original: rules.Rule,
+    anywhere: rules.Rule | None,
+    context: Any,
+    params: Mapping[str, Any],
+) -> rules.Rule:
+    """Returns the rule that lowers an unknown primitive under ``portable``: by equations.
 
     Args:
+        found: What ``portability`` returns of it. None leaves it to its own rule.
         primitive: The primitive.
+        original: The rule that JAX found.
         anywhere: Its rule for any platform; None if it has none.
-        avals: The types of the operands of the equation, and of its results.
+        context: The context of the rule.
         params: The parameters of the equation.
+
+    Raises:
+        RuntimeError: Nothing tells what it computes, and the mode does not only warn.
     """
+    if found is None:
+        return original
     if rules.function_of(anywhere) is not None:
-        return anywhere
+        return anywhere or original
+    avals = context.avals_in, context.avals_out
     closed = _of_implementation(primitive, avals, params, frozenset())
     if closed is None:
-        return None
+        warn_only = modes.current().warn_only
+        _refusal.emit(primitive.name, context.avals_in, found, warn_only=warn_only)
+        return original
 
-    def rule(context: Any, *arrays: Any, **_: Any) -> Any:
+    def lower(context: Any, *arrays: Any, **_: Any) -> Any:
         return lowering.lower_equations(lowering.with_own_equations(context), closed, *arrays)
 
-    return rule
+    return lower
 
 
 def equations(equation: Any, platform: str, *, portable: bool) -> Any:

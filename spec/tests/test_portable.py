@@ -57,6 +57,35 @@ def test_a_primitive_in_two_classes_is_a_problem(root):
     assert any("'add' is in 'operations' already" in report for report in reports(root))
 
 
+def test_a_platform_is_refused_with_a_reason_and_a_remedy(root):
+    assert RULES.refused_platforms["tpu"].answer == "refused"
+    edit(root / "portable.toml", 'remedy = "Run the program on a CPU or a GPU."', "")
+    assert any("portable.toml" in report and "tpu" in report for report in reports(root))
+
+
+def test_a_hint_is_about_a_library_and_its_primitives():
+    (hint,) = RULES.hints
+    (primitive,) = hint.primitives
+    assert RULES.hint(primitive, hint.library) == hint.remedy
+    assert RULES.hint(primitive, "another") is RULES.hint("sin", hint.library) is None
+    assert RULES.hint(primitive, None) is None
+
+
+@pytest.mark.parametrize(
+    ("primitives", "problem"),
+    [
+        ('["pure_callback", "nobodys"]', "'nobodys' is in no class"),
+        ('["pure_callback"]', "'pure_callback' has a hint already"),
+    ],
+)
+def test_a_hint_on_a_wrong_primitive_is_a_problem(root, primitives, problem):
+    path = root / "hints.toml"
+    text = path.read_text()
+    entry = text[text.index("[[hint]]") :].replace('["pure_callback"]', primitives)
+    path.write_text(f"{text}\n{entry}" if "already" in problem else text.replace(text, entry))
+    assert any(problem in report for report in reports(root))
+
+
 def test_a_refusal_without_a_remedy_is_a_problem(root):
     edit(root / "portable.toml", 'remedy = "Use `jax.lax.top_k`."\n', "")
     assert any("portable.toml" in r and "remedy" in r for r in reports(root))

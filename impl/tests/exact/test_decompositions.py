@@ -102,6 +102,42 @@ def test_reflections_are_those_of_numpy(rng, shape):
     assert np.allclose(r, expected_r, atol=1e-5)
 
 
+def oracle_of_reflections(a, taus, c):
+    """The product of all reflections, from the last to the first, in NumPy's float64."""
+    c = c.astype(np.float64)
+    for k in range(len(taus))[::-1]:
+        v = np.concatenate([np.zeros(k), [1.0], a[k + 1 :, k]])
+        c -= np.outer(v, taus[k] * (v @ c))
+    return c
+
+
+@pytest.mark.once
+def test_products_with_reflections_are_those_of_numpy(rng):
+    turned, taus = jnp.linalg.qr(rng.normal(size=(2, 6, 4)).astype(np.float32), mode="raw")
+    a = np.asarray(np.swapaxes(turned, 1, 2))
+    c = rng.normal(size=(2, 6, 3)).astype(np.float32)
+    whole = np.stack(
+        [oracle_of_reflections(*each, np.eye(6)) for each in zip(a, taus, strict=True)]
+    )
+
+    @jax.jit
+    def products(c):
+        sides = itertools.product([True, False], repeat=2)
+        return [
+            lax.linalg.ormqr(a, taus, c if left else c.mT, left=left, transpose=transpose)
+            for left, transpose in sides
+        ]
+
+    expected = [
+        np.swapaxes(whole, 1, 2) @ c,
+        whole @ c,
+        np.swapaxes(c, 1, 2) @ np.swapaxes(whole, 1, 2),
+        np.swapaxes(c, 1, 2) @ whole,
+    ]
+    for found, exact in zip(products(c), expected, strict=True):
+        assert np.allclose(found, exact, atol=1e-6)
+
+
 def test_a_matrix_that_is_not_positive_has_no_triangle():
     a = np.stack([np.eye(3), np.diag([1.0, -1, 1]), np.diag([1.0, 0, 1])]).astype(np.float32)
     found = np.isnan(jnp.linalg.cholesky(a)).any((1, 2))

@@ -30,7 +30,8 @@ class Progress:
         self._name = name
         self._shown = sys.stderr.isatty() if shown is None else shown
         self._patience = 0.0 if shown else PATIENCE
-        self._step = ""
+        self._step = self._printed = ""
+        self._lock = threading.Lock()
         self._begun = time.monotonic()
         self._later: threading.Timer | None = None
 
@@ -57,6 +58,11 @@ class Progress:
             self._print()
 
     def _print(self) -> None:
+        """Prints the step, unless the timer or the call has printed it already."""
         seconds = time.monotonic() - self._begun
-        sys.stderr.write(f"{self._name}: {self._step} ({seconds:.0f} s)\n")
-        sys.stderr.flush()
+        with self._lock:
+            if self._step == self._printed:
+                return
+            self._printed = self._step
+            sys.stderr.write(f"{self._name}: {self._step} ({seconds:.0f} s)\n")
+            sys.stderr.flush()

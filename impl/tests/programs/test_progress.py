@@ -1,6 +1,7 @@
 """The lines by which a long call says what it does."""
 
 import sys
+import time
 
 from impl.programs import _progress
 from impl.programs._progress import Progress
@@ -23,6 +24,7 @@ def test_a_terminal_shows_the_step_of_a_long_call_and_those_that_follow(monkeypa
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(_progress, "PATIENCE", 0.01)
     with Progress("record", None) as progress:
+        time.sleep(0.02)  # The timer and the step both find the call long.
         progress.step("compiles")
         progress._later.join()
         progress.step("runs")

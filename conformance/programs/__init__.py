@@ -42,6 +42,8 @@ NAMES = (
     "numpyro_annotation",
     "blackjax_tempered",
 )
+#: The modules whose steps are compared on one device and on eight, under ``portable``.
+WHOLE = ("nnx_gpt", "flax_augmented", "equinox_graph_ode", "optax_ppo")
 #: The packages that the programs import.
 REQUIREMENTS = ("blackjax", "diffrax", "equinox", "flax", "jraph", "numpyro", "optax")
 
@@ -50,7 +52,7 @@ def build(name: str, scale: int = 1) -> Program:
     """Returns the step of a program, and its arguments.
 
     Args:
-        name: One of ``NAMES``.
+        name: One of ``NAMES`` or ``WHOLE``.
         scale: The factor of the number of examples, nodes, points or particles.
     """
     program: Program = importlib.import_module(f"{__name__}.{name}").build(scale)

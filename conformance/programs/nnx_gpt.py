@@ -1,4 +1,4 @@
-"""A language model of Flax NNX in bfloat16: it is trained, and then continues texts with a cache."""
+"""A language model of Flax NNX in bfloat16, which is trained and continues texts with a cache."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Model(nnx.Module):
 
 
 def continued(model: Model, prompt: Any, key: Any) -> Any:
-    """Returns texts that begin with a prompt, drawn word by word with a cache of keys and values."""
+    """Returns texts that begin with a prompt, drawn word by word with a cache."""
     graph, stacked = nnx.split(model.blocks)
     count, given = prompt.shape
     cache = jnp.zeros((2, LAYERS, count, LENGTH, HEADS, WIDTH // HEADS), jnp.bfloat16)

@@ -18,7 +18,7 @@ def started(key: Any) -> Any:
 
 
 def moved(cart: Any, push: Any, key: Any) -> Any:
-    """Returns the next state of a cart, its reward, and whether its pole fell and it starts anew."""
+    """Returns the next state of a cart, its reward, and whether it starts anew."""
     _, speed, angle, turn = cart
     sine, cosine = jnp.sin(angle), jnp.cos(angle)
     force = (jnp.where(push == 1, 10.0, -10.0) + 0.05 * turn**2 * sine) / 1.1

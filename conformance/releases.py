@@ -106,7 +106,7 @@ def _traced(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
 
 
 def text(jaxpr: Any) -> str:
-    """Returns the equations of a program, those of functions in the place of their calls."""
+    """Returns the equations of a program, with those of a function in place of its call."""
     numbers: dict[Any, int] = {}
 
     def word(operand: Any) -> str:

@@ -308,7 +308,9 @@ class _Program:
         if not all(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
             raise _Refused  # under jax.disable_jit
         if _signature(leaves) in self._refused:
-            return _Result(_run_as_written, (None,))  # A program, which JAX finds the next time.
+            return _Result(
+                _run_as_written, (None,)
+            )  # Cached like a program, so that the next call is fast.
         variants = _variants(self._function, tuple(map(jax.typeof, leaves)))
         variant = (self._key, self._answers)
         if variant not in variants and len(variants) >= VARIANTS:

@@ -246,7 +246,7 @@ class _Form:
 
     @property
     def infinity(self) -> int:
-        """The word of infinity."""
+        """The bit pattern of infinity."""
         return self.top << self.fraction
 
     @property

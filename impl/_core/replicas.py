@@ -160,7 +160,7 @@ def _hot(keys: jax.Array, size: int) -> jax.Array:
     places = starts + np.random.default_rng(0).integers(0, max(1, n // _SAMPLE), _SAMPLE)
     sample = _at(keys, lax.full_like(keys, 0, shape=(_SAMPLE,)) + places.astype(np.int32))
     sample = lax.sort(sample)
-    # A key that is there often is that of another place, as many places on.
+    # In the sorted sample, a key that occurs k times equals the entry k - 1 further on.
     later = lax.pad(sample[_OFTEN - 1 :], np.int32(size), [(0, _OFTEN - 1, 0)])
     is_hot = lax.bitwise_and(lax.eq(sample, later), lax.lt(sample, lax.full_like(sample, size)))
     hot = lax.select(is_hot, sample, lax.full_like(sample, -1))

@@ -232,7 +232,7 @@ def _as_int64(value: jax.Array) -> jax.Array:
 
 
 def _total(parts: list[tuple[int, jax.Array]], shift: int) -> Total:
-    """Adds ``value * 2**exponent`` over parts. What overflows in between comes back."""
+    """Adds ``value * 2**exponent`` over parts. Intermediate overflow is harmless: int64 wraps."""
     high = _shifted_sum([(by - shift, part) for by, part in parts if by >= shift])
     if shift == 0:
         return Total(high)

@@ -25,7 +25,7 @@ from impl._core.replicas import Replicas
 from impl._exact import grid
 from impl._exact.grid import Digits
 
-#: Beyond so many elements, numbers of rows may not fit 32 bits.
+#: Larger arrays may need row numbers of 64 bits.
 _MOST = 2**31 - 2**18
 #: The bits below a count of negative infinities, which hold that of the positive ones.
 _COUNT = 32

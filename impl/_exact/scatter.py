@@ -1,6 +1,6 @@
 """A scatter that adds exactly, in the spec's order ``exact``, in any form of ``lax.scatter_add``.
 
-There are two ways to the same bits. The first takes any platform and any sharding: a scatter finds
+Two algorithms give the same bits. The first works on any platform and any sharding: a scatter finds
 the largest term of each destination, a gather brings the exponents to the updates, and a scatter
 adds their digits. The second needs no gather and no digits. Each destination starts at a float64
 so large that its last place is the grid, so that an addition to it rounds to the grid. It is for a

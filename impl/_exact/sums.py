@@ -147,7 +147,7 @@ def cumsum(
     magnitude = finite(lax.abs(at_least_float32(x)))
     exponent = along(exponents(lax.reduce_max(magnitude, (axis,))), x.shape, without=(axis,))
     digits = Digits.of(x.dtype, x.shape[axis], running=True)
-    # A size that an exported program leaves open is no integer.
+    # A symbolic size (jax.export) is not an int.
     is_long = isinstance(x.shape[axis], int) and x.shape[axis] >= _LONG
     add = _running_in_blocks if is_partitioned and is_long else lax.cumsum
     sums = [add(digit, axis, reverse=reverse) for digit in digits.split(x, exponent)]

@@ -100,7 +100,7 @@ def roots_of_unity(n: int) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 def _pi() -> int:
     def arctangent(k: int) -> int:
-        """Returns that of 1 / k."""
+        """Returns the arctangent of 1 / k, by its series."""
         term, total, odd = (1 << _BITS + 16) // k, 0, 1
         while term:
             total += term // odd if odd % 4 == 1 else -(term // odd)
@@ -128,7 +128,7 @@ def _without_ends(imaginary: jax.Array, n: int) -> jax.Array:
 
 
 def _mirrored(part: jax.Array, n: int, sign: int) -> jax.Array:
-    """Returns the parts of all frequencies of real numbers, from those of the first half."""
+    """Returns the parts of all frequencies of real numbers, from the parts of the first half."""
     axis = part.ndim - 1
     part = lax.slice_in_dim(part, 0, n // 2 + 1, axis=axis)
     rest = lax.rev(lax.slice_in_dim(part, 1, (n + 1) // 2, axis=axis), (axis,))

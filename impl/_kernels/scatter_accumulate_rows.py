@@ -133,7 +133,7 @@ def _whole_runs(
         out_ref, most_ref, exponents_ref, *digit_refs = refs[number + len(operands) :]
         program = Program(launch, runs, refs[:number], width, negates=arithmetic.negates)
         chunk = launch.program_id(0, programs)
-        # A program has a chunk, or a part, or destinations. Of the others it has none.
+        # Each kernel instance handles one chunk, or one part, or one block of destinations.
         _add_chunk(program, runs, arithmetic, chunk, out_ref, like, empty=empty)
         part = chunk - runs.chunks
         is_part = (part >= 0) & (part < runs.parts)

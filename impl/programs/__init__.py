@@ -16,7 +16,9 @@ import warnings
 from typing import TYPE_CHECKING
 
 from impl._core import later, native_scatter
-from impl._exact import arithmetic as arithmetic  # It makes a user context, which no thread may.
+from impl._exact import (
+    arithmetic as arithmetic,
+)  # A user context has to be made before threads start.
 from impl._mode import modes
 from impl.programs import _pins, _rules
 

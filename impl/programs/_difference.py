@@ -141,7 +141,7 @@ def record(
         function: The program, as ``impl.first_difference`` takes it.
         *args: Its arguments.
         marks: What is digested: "arithmetic", "equations" or "calls".
-        progress: As that of ``impl.first_difference``.
+        progress: As for ``impl.first_difference``.
         **kwargs: Named arguments of the program.
 
     Raises:

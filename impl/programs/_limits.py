@@ -37,7 +37,7 @@ def _of_transform(_: Sequence[Any], params: Mapping[str, Any]) -> Mapping[str, i
     return {"length": max(lengths, default=1), "prime": max(primes, default=1)}
 
 
-#: The sizes of an equation that its class has limits of. A symbolic size is none.
+#: The sizes of an equation that its class limits; symbolic sizes are left out.
 _SIZES: Mapping[str, Callable[[Sequence[Any], Mapping[str, Any]], Mapping[str, int]]] = {
     "rotations": _of_matrix,
     "transforms": _of_transform,

@@ -67,8 +67,8 @@ _WINDOWED = frozenset(
 #: Those that are faster where XLA does not partition them.
 _PLACED = frozenset({"scatter-add", "scatter-sub"})
 
-#: Those whose borders XLA may take from another of them, in JAX before 0.12. For two paddings of
-#: one array that devices share, it keeps one border, and forgets which number fills it.
+#: Paddings whose border XLA may take from another padding of the same array, in JAX before 0.12:
+#: of two paddings of an array that devices share, it keeps one border and forgets the other number.
 _BORDERED = frozenset(
     {"pad", "reduce_window_max", "reduce_window_min"} if jax.__version_info__ < (0, 12) else ()
 )

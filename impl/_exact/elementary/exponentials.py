@@ -49,7 +49,7 @@ def exp(x: jax.Array, **_: object) -> jax.Array:
     x = lax.convert_element_type(x, np.float32)
     n, r = reduce(lax.convert_element_type(x, np.float64))
     y = lax.add(plus(r, 1.0), more(r, product=lax.mul))
-    # The exponent of y is increased by n. Whatever this gives out of range is replaced below.
+    # The exponent of y is increased by n. Results out of range are replaced below.
     raw = lax.bitcast_convert_type(y, np.int64)
     shift = lax.full_like(raw, 52)
     raw = lax.add(raw, lax.shift_left(integer_in_last_bits(n), shift))

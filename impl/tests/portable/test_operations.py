@@ -1,4 +1,4 @@
-"""Operations on special values give the same bits, whatever XLA knows of their operands.
+"""Operations on special values give the same bits, however much XLA knows of their operands.
 
 XLA removes an operation that it proves to do nothing, and it can prove more where a number is a
 constant, or where a mesh has one device. Each primitive of the spec's classes that takes one float

@@ -1,4 +1,4 @@
-"""Platforms on which ``portable`` refuses any program: their arithmetic is not that of others."""
+"""Platforms on which ``portable`` refuses any program, because they have no float64."""
 
 import functools
 import warnings

@@ -109,7 +109,7 @@ def test_the_program_of_the_first_page_has_six_lines() -> None:
     assert [sum(map(bool, text.splitlines())) for text in programs] == [6]
 
 
-def tests_of(page: Path) -> Names:
+def run_tests_of(page: Path) -> Names:
     """Runs the program of a page and each of its tests, and returns the names that it defines."""
     names: Names = {}
     for language, _, text in blocks(page):
@@ -123,7 +123,7 @@ def tests_of(page: Path) -> Names:
 
 def test_the_tests_of_the_page_of_the_plugin_pass() -> None:
     page = DOCS / "testing.md"
-    names = tests_of(page)
+    names = run_tests_of(page)
     assert len([name for name in names if name.startswith("test_")]) == 2
     with pytest.raises(AssertionError) as failure:
         impl.testing.assert_deterministic(names["step"], names["jnp"].ones(4))
@@ -131,7 +131,7 @@ def test_the_tests_of_the_page_of_the_plugin_pass() -> None:
 
 
 def test_the_tests_of_the_page_of_continuous_integration_pass() -> None:
-    names = tests_of(DOCS / "continuous-integration.md")
+    names = run_tests_of(DOCS / "continuous-integration.md")
     assert len([name for name in names if name.startswith("test_")]) == 2
     function, arguments = names["step"]()
     with impl.deterministic():

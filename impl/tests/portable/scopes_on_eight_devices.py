@@ -98,8 +98,9 @@ def test_a_sum_over_devices_in_a_scope_is_joined_and_one_outside_is_not(rng):
     assert len({digest(on(count, summed)) for count in COUNTS}) > 1
 
 
-def test_what_enters_a_portable_scope_is_rounded(rng):
-    a, b, c = (rng.normal(size=1000).astype(np.float32) for _ in range(3))
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_what_enters_a_portable_scope_is_rounded(rng, dtype):
+    a, b, c = (jnp.asarray(rng.normal(size=1000), dtype) for _ in range(3))
 
     def added(a, b, c):
         product = a * b
@@ -108,6 +109,12 @@ def test_what_enters_a_portable_scope_is_rounded(rng):
 
     # With no optimisation, XLA contracts nothing.
     options = {"xla_backend_optimization_level": 3}
-    result = jax.jit(added).lower(a, b, c).compile(compiler_options=options)(a, b, c)
-    plain = jax.jit(lambda a, b, c: a * b + c).lower(a, b, c).compile(compiler_options=options)
-    assert digest(result) == digest(a * b + c) != digest(plain(a, b, c))
+    result, plain = (
+        jax.jit(function).lower(a, b, c).compile(compiler_options=options)(a, b, c)
+        for function in (added, lambda a, b, c: a * b + c)
+    )
+    with jax.disable_jit():
+        expected = a * b + c
+    assert digest(result) == digest(expected)
+    if dtype == "float32":  # Of bfloat16, a rule would leave out the rounding of what enters.
+        assert digest(plain) != digest(expected)

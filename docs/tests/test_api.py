@@ -12,6 +12,7 @@ NAMESPACES = (
     "impl",
     "impl.backends",
     "impl.diagnosis",
+    "impl.digests",
     "impl.nn",
     "impl.nn.functional",
     "impl.quantized",

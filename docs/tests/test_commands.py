@@ -32,7 +32,7 @@ def commands(page: Path) -> set[tuple[str, str]]:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes a folder with the files that the commands of the pages name the current one."""
-    for name in ("train.py", "docs/examples/unseeded.py", "step.py"):
+    for name in ("train.py", "test_train.py", "docs/examples/unseeded.py", "step.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     (tmp_path / "gpu.json").symlink_to(REPORTS / "cpu.json")

@@ -35,7 +35,6 @@ NAMES = (
     "equinox_gru",
     "equinox_mnist",
     "equinox_vision",
-    "diffrax_spring",
     "jraph_attention",
     "optax_adversarial",
     "numpyro_regression",

@@ -1,4 +1,4 @@
-"""Prints the digest of what programs compute on all devices of JAX, with one added line.
+"""Prints the digests of what programs compute on one device and on all, with one added line.
 
 The arguments of this script are a guarantee, or ``off``, and names of programs.
 """
@@ -13,11 +13,11 @@ import impl
 from conformance import programs
 
 
-def shared(leaf):
-    """A leaf over all devices, whose rows are cut where eight devices have as many."""
+def shared(leaf, devices):
+    """A leaf over some devices, whose rows are cut where all devices have as many."""
     shape = np.shape(leaf)
-    cut = bool(shape) and shape[0] % 8 == 0
-    mesh = Mesh(np.array(jax.devices()), ("data",))
+    cut = bool(shape) and shape[0] % jax.device_count() == 0
+    mesh = Mesh(np.array(devices), ("data",))
     return jax.device_put(leaf, NamedSharding(mesh, PartitionSpec(*["data"] * cut)))
 
 
@@ -26,7 +26,10 @@ def main(guarantee, *names):
         impl.use_deterministic_algorithms(True, guarantee=guarantee)
     for name in names:
         step, args = programs.build(name)
-        print(name, impl.digest(jax.jit(step)(*jax.tree.map(shared, args))))
+        compiled = jax.jit(step)
+        for devices in (jax.devices()[:1], jax.devices()):
+            arrays = jax.tree.map(lambda leaf, among=devices: shared(leaf, among), args)
+            print(name, len(devices), impl.digest(compiled(*arrays)))
 
 
 if __name__ == "__main__":

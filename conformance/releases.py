@@ -106,7 +106,7 @@ def _traced(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
 
 
 def text(jaxpr: Any) -> str:
-    """Returns the equations of a program, with those of a function in place of its call."""
+    """Returns the equations of a program, a function written out in place of its call."""
     numbers: dict[Any, int] = {}
 
     def word(operand: Any) -> str:

@@ -73,7 +73,7 @@ def advantages(last: Any, values: Any, rewards: Any, fell: Any) -> Any:
 
 
 def loss(params: Any, part: Any) -> Any:
-    """Returns the clipped loss of the policy, that of the value, and the entropy."""
+    """Returns the sum of the clipped loss of the policy, the loss of the value, and the entropy."""
     carts, push, old, advantage, target = part
     logits, value = NET.apply(params, carts)
     logs = jax.nn.log_softmax(logits)

@@ -70,7 +70,7 @@ DERIVATIVES: Mapping[str, Derivative] = {
 
 
 def _cholesky(original: Callable[..., Any], primals: Any, tangents: Any, **params: Any) -> Any:
-    """Takes a tangent as that of a symmetric matrix, whose lower triangle counts.
+    """Takes a tangent for symmetric, and only its lower triangle counts.
 
     JAX 0.12 does so, and JAX 0.10 does not: their gradients have other values. It changes nothing
     where it is done twice.

@@ -141,8 +141,7 @@ def running_extreme(
         params: The axis and the direction.
     """
     (wide,) = _operands((value,), flushes=flushes)
-    found = _in_order(function(_ordered_bits(sign, wide), **params))
-    return lax.convert_element_type(lax.bitcast_convert_type(found, wide.dtype), value.dtype)
+    return _of_ordered_bits(function(_ordered_bits(sign, wide), **params), wide, value)
 
 
 def extreme_of_windows(
@@ -165,8 +164,7 @@ def extreme_of_windows(
     # A window of nothing but borders is infinite, and no NaN.
     infinity = lax.full(found.shape, -sign * np.inf, wide.dtype)
     found = function(found, _in_order(lax.bitcast_convert_type(infinity, bits.dtype)))
-    result = lax.bitcast_convert_type(_in_order(found), wide.dtype)
-    return lax.convert_element_type(result, value.dtype)
+    return _of_ordered_bits(found, wide, value)
 
 
 def maximum(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -221,8 +219,7 @@ def extreme(
         found = _in_order(
             lax.bitcast_convert_type(lax.full(found.shape, -sign * np.inf, wide.dtype), word)
         )
-    result = lax.bitcast_convert_type(_in_order(found), wide.dtype)
-    return lax.convert_element_type(result, value.dtype)
+    return _of_ordered_bits(found, wide, value)
 
 
 def extreme_of_devices(
@@ -251,6 +248,18 @@ def _ordered_bits(sign: int, value: jax.Array) -> jax.Array:
     bits = _in_order(lax.bitcast_convert_type(value, word))
     of_nan = lax.full_like(bits, limits.max if sign > 0 else limits.min)
     return lax.select(lax.ne(value, value), of_nan, bits)
+
+
+def _of_ordered_bits(bits: jax.Array, wide: jax.Array, value: jax.Array) -> jax.Array:
+    """Returns the floats that ``_ordered_bits`` made integers of.
+
+    Args:
+        bits: The integers.
+        wide: The floats that were compared.
+        value: An array of the dtype of the result.
+    """
+    found = lax.bitcast_convert_type(_in_order(bits), wide.dtype)
+    return lax.convert_element_type(found, value.dtype)
 
 
 def place(

@@ -1,8 +1,5 @@
 """``samebits``: another name of ``impl``, with the same modules, functions and classes."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_type
 
@@ -12,7 +9,7 @@ import pytest
 
 import impl
 from impl.tests.test_api import OPS, PUBLIC, is_package
-from impl.tests.test_shadowing import PATHS
+from impl.tests.test_shadowing import run
 
 if TYPE_CHECKING:
     import samebits
@@ -51,34 +48,21 @@ else:
 """
 
 
-def run(*arguments, folder=None):
-    """Runs Python with the paths of an editable installation, or of a wheel."""
-    return subprocess.run(
-        [sys.executable, *arguments],
-        capture_output=True,
-        check=False,
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": PATHS},
-        text=True,
-        timeout=120,
-    )
-
-
 @pytest.mark.parametrize("program", [FIRST, SECOND], ids=["first", "second"])
 def test_no_module_is_imported_twice(program):
-    done = run("-c", program + SAME)
+    done = run(None, "-c", program + SAME)
     assert done.returncode == 0, done.stderr
 
 
 def test_a_folder_of_that_name_is_not_in_the_way(tmp_path):
     # A clone of the repository may be such a folder.
     (tmp_path / "samebits").mkdir()
-    done = run("-c", "import samebits; print(samebits.__version__)", folder=tmp_path)
+    done = run(tmp_path, "-c", "import samebits; print(samebits.__version__)")
     assert done.stdout.strip() == impl.__version__, done.stderr
 
 
 def test_the_module_is_a_command():
-    done = run("-m", "samebits", "--version")
+    done = run(None, "-m", "samebits", "--version")
     assert done.stdout.strip() == f"samebits {impl.__version__}", done.stderr
 
 

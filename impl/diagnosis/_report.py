@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import textwrap
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
+
+from impl.programs._report_text import wrapped
 
 Verdict: TypeAlias = Literal["fixed", "varies per process", "varies per machine", "unknown"]
 
@@ -135,18 +136,6 @@ def _line(item: Item, names: int) -> str:
 
 def _explanation(item: Item) -> str:
     return item.reason if item.remedy is None else f"{item.reason} To do: {item.remedy}"
-
-
-def wrapped(text: str, width: int, indent: str = "      ") -> list[str]:
-    """Returns the lines of a text, which are at least 60 characters wide."""
-    return textwrap.wrap(
-        text,
-        max(width, 60),
-        initial_indent=indent,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
 
 
 def _summary(report: Report, shown: int) -> str:

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from impl.diagnosis._after import source_code
-from impl.diagnosis._report import SCHEMA, wrapped
+from impl.diagnosis._report import SCHEMA
 from impl.programs import _source
+from impl.programs._report_text import wrapped
 
 _ROOT = Path(__file__).resolve().parents[2]
 #: The program of a process. This package may be in no folder that a new process searches.

@@ -38,8 +38,8 @@ def table(findings: Sequence[Finding], width: int, *, every: bool) -> list[str]:
         else:
             for (name, row), alike in _by(advised, lambda f: (f.primitive, f.row)):
                 lines.append(f"  {sum(f.count for f in alike)} x {name}  {row or 'no row'}")
-                lines += _wrapped(", ".join(_places(alike)), width)
-        lines += [] if remedy is None else _wrapped(f"To do: {remedy}", width)
+                lines += wrapped(", ".join(_places(alike)), width)
+        lines += [] if remedy is None else wrapped(f"To do: {remedy}", width)
     return lines
 
 
@@ -55,7 +55,7 @@ def summary(findings: Sequence[Finding], width: int) -> list[str]:
     for (verdict, remedy), advised in _by(findings, lambda f: (f.verdict, f.remedy)):
         for name, alike in _by(advised, lambda f: f.primitive):
             lines.append(f"  {verdict:<{verdicts}}  {sum(f.count for f in alike):>4}  {name}")
-        lines += [] if remedy is None else _wrapped(f"To do: {remedy}", width)
+        lines += [] if remedy is None else wrapped(f"To do: {remedy}", width)
     return lines
 
 
@@ -104,12 +104,13 @@ def _notes(finding: Finding) -> list[str]:
     return [*notes, f"in {' > '.join(finding.inside)}"] if finding.inside else notes
 
 
-def _wrapped(text: str, width: int) -> list[str]:
+def wrapped(text: str, width: int, indent: str = _INDENT) -> list[str]:
+    """Returns the lines of a text, which are at least 60 characters wide."""
     return textwrap.wrap(
         text,
         max(width, 60),
-        initial_indent=_INDENT,
-        subsequent_indent=_INDENT,
+        initial_indent=indent,
+        subsequent_indent=indent,
         break_long_words=False,
         break_on_hyphens=False,
     )

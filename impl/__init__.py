@@ -18,7 +18,6 @@ from impl import _shadowing as _shadowing  # first: it raises where another pack
 from impl import backends, ops, programs, quantized, random, sparse
 from impl._core import later as _later
 from impl._mode import variables as _variables
-from impl._mode.alerts import alert_not_deterministic
 from impl._mode.compilation import Jitted, compile_options, jit
 from impl._mode.flags import set_xla_flags, xla_flags
 from impl._mode.modes import (
@@ -31,6 +30,7 @@ from impl._mode.modes import (
     set_deterministic_debug_mode,
     use_deterministic_algorithms,
 )
+from impl._primitives.alert_not_deterministic import alert_not_deterministic
 from impl.ops.bincount import bincount
 from impl.ops.bmm import bmm
 from impl.ops.cummax import cummax
@@ -93,20 +93,20 @@ if _typing.TYPE_CHECKING:
     from impl import diagnosis, digests, nn, testing, utils
     from impl.diagnosis import doctor
     from impl.digests import DigestLog, digest
-    from impl.programs._audit import audit
-    from impl.programs._difference import first_difference
+    from impl.programs._auditing.audit import audit
+    from impl.programs._differences.first_difference import first_difference
 else:
     # A program that trains needs none of them, and they double the time of the import.
     __getattr__ = _later.names(
         __name__,
         {
             "DigestLog": "impl.digests",
-            "audit": "impl.programs._audit",
+            "audit": "impl.programs._auditing.audit",
             "diagnosis": "impl.diagnosis",
             "digest": "impl.digests",
             "digests": "impl.digests",
             "doctor": "impl.diagnosis",
-            "first_difference": "impl.programs._difference",
+            "first_difference": "impl.programs._differences.first_difference",
             "nn": "impl.nn",
             "testing": "impl.testing",
             "utils": "impl.utils",

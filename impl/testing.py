@@ -18,7 +18,7 @@ from impl._mode import checks, compilation, emulation
 from impl._mode.decide import Question, questions
 from impl._mode.emulation import Emulation, Lowering, Seed
 from impl.diagnosis._processes import assert_processes_agree
-from impl.programs._assertion import assert_deterministic
+from impl.programs._auditing.assertion import assert_deterministic
 
 __all__ = [
     "Question",

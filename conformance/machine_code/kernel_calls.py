@@ -23,11 +23,11 @@ from conformance.machine_code.row_programs import (
     compile_program,
     is_selected,
 )
-from impl._core.convolution_window import ConvolutionWindow
-from impl._core.reductions import ADD, MUL
-from impl._core.scan_combines import COMBINES, Parts, Running
-from impl._core.window_table import WindowTable
 from impl._exact import arithmetic
+from impl._families.convolution_window import ConvolutionWindow
+from impl._families.reductions import ADD, MUL
+from impl._families.scan_combines import COMBINES, Parts, Running
+from impl._families.window_table import WindowTable
 from impl._kernels import (
     _sorted_rows,
     convolution,

@@ -8,7 +8,7 @@ import pytest
 
 import impl
 from conformance.pytest_plugin import determinism
-from impl.programs import _assertion
+from impl.programs._auditing import assertion
 
 pytest_plugins = ["pytester"]
 
@@ -98,4 +98,4 @@ def test_a_session_without_the_fixture_does_not_import_jax():
 
 
 def test_the_levels_are_those_of_the_function():
-    assert determinism._LEVELS == _assertion.LEVELS
+    assert determinism._LEVELS == assertion.LEVELS

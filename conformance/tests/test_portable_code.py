@@ -9,9 +9,10 @@ from jax import lax
 
 import impl
 from conformance import portable_code
-from impl._exact import arithmetic, convolution
+from impl._exact import arithmetic
 from impl._exact.elementary import FUNCTIONS
-from impl.programs import _portable
+from impl._exact.products import convolution
+from impl._portable import lower
 
 X, INDEX = jnp.ones((4, 3)), jnp.array([1, 1])
 #: The elementary functions of two operands, and the options of others.
@@ -106,11 +107,11 @@ BROKEN = {
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_rule_is_found(name, monkeypatch):
     broken, function, operands, operation = BROKEN[name]
-    right = _portable.portable_function
+    right = lower.portable_function
 
     def rule(primitive):
         return broken if primitive == name else right(primitive)
 
     assert found(function, "cuda", *operands) == []
-    monkeypatch.setattr(_portable, "portable_function", rule)
+    monkeypatch.setattr(lower, "portable_function", rule)
     assert [line for line in found(function, "cuda", *operands) if f".{operation} to" in line]

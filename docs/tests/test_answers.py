@@ -12,8 +12,10 @@ import answers
 import impl
 import spec
 from impl._mode.decide import Action, decide
-from impl.programs import _audit, _compiled, _portable
-from impl.programs._source import Lines
+from impl._portable import lower
+from impl.programs._auditing import audit
+from impl.programs._reading import hlo
+from impl.programs._reading.source import Lines
 
 SPEC = spec.load()
 CELLS = list(answers.every())
@@ -91,9 +93,9 @@ def test_the_sentence_of_a_refusal_names_the_caller_of_the_alert() -> None:
         assert [caller for caller in alerts if f"`{caller}`" not in cell.sentence] == []
 
 
-def instruction(cell: answers.Cell, facts: spec.Facts) -> _compiled.Instruction:
+def instruction(cell: answers.Cell, facts: spec.Facts) -> hlo.Instruction:
     """Returns an instruction of a compiled program with some facts."""
-    return _compiled.Instruction(cell.primitives[0], facts, Lines(None, None), "")
+    return hlo.Instruction(cell.primitives[0], facts, Lines(None, None), "")
 
 
 def test_each_cell_of_a_primitive_without_the_mode_is_the_verdict_of_the_audit() -> None:
@@ -101,7 +103,7 @@ def test_each_cell_of_a_primitive_without_the_mode_is_the_verdict_of_the_audit()
     cells = [c for c in CELLS if c.kind == "primitive" and c.guarantee is answers.OFF]
     assert cells
     for cell in cells:
-        judge = _audit.Judge(cell.device, impl._mode.modes.Mode(), True)
+        judge = audit.Judge(cell.device, impl._mode.modes.Mode(), True)
         for facts in cell.calls:
             finding = judge.of_instruction(instruction(cell, facts))
             assert cell.word == words[finding.verdict if finding else None], (cell, facts)
@@ -112,7 +114,9 @@ def path(cell: answers.Cell, facts: spec.Facts) -> str:
     """Returns the word for what the lowering rule of ``impl`` does with an equation."""
     answer = spec.resolve_primitive(cell.primitives[0], cell.device, facts)
     try:
-        taken = impl.programs._rules._path(answer, impl._mode.modes.current(), None, unique=False)
+        taken = impl.programs._scatters.rules._path(
+            answer, impl._mode.modes.current(), None, unique=False
+        )
     except RuntimeError:
         return "raises"
     return "same bits anyway" if taken.row is None else "deterministic"
@@ -145,7 +149,7 @@ def test_each_cell_of_a_primitive_under_portable_is_the_class_of_its_rule() -> N
         for device, name in pairs:
             others = [c for c in cells if c.device == device and name in c.primitives]
             kinds = ("float32", "complex64")
-            found = {_portable.class_of(name, [jax.ShapeDtypeStruct((), kind)]) for kind in kinds}
+            found = {lower.class_of(name, [jax.ShapeDtypeStruct((), kind)]) for kind in kinds}
             right = {
                 "refused" if each and each.answer == "refused" else "exact everywhere"
                 for each in found

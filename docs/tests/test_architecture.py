@@ -114,12 +114,16 @@ QUESTIONS = [
     (
         "the mode should order one more scatter of jax.lax",
         "What the mode does to a primitive of JAX",
-        ["spec/rows/jax/scatter.toml", "impl/programs/_rules.py", "impl/programs/_ordered.py"],
+        [
+            "spec/rows/jax/scatter.toml",
+            "impl/programs/_scatters/rules.py",
+            "impl/programs/_scatters/ordered.py",
+        ],
     ),
     (
         "the audit should see that indices from jnp.unique differ",
         "A fact that the audit or a rule should prove",
-        ["impl/programs/_facts.py", "impl/programs/_values.py"],
+        ["impl/programs/_reading/facts.py", "impl/programs/_reading/values.py"],
     ),
     (
         "the tests should run with a newer JAX",

@@ -16,13 +16,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from impl._core.jax_internals.releases import FENCES_HOLD
 from impl._core.lax_functions import filled
 
 #: The scope of divisions and roots that may be approximate, since integer arithmetic corrects them.
 #: Instructions of compiled programs have it in their metadata.
 MENDED = "samebits_mended"
-#: Whether XLA on a CPU fuses nothing across a fence.
-FENCES_HOLD = jax.__version_info__ >= (0, 11)
 
 
 def identity(dtype: jax.typing.DTypeLike) -> float | int:

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core.sort_keys import constant, sort_keys
+from impl._families.sort_keys import constant, sort_keys
 from impl._kernels.launch import Launch
 
 #: The keys of a program, where rows are short.

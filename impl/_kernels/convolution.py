@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 
-from impl._core.convolution_window import ConvolutionWindow
+from impl._families.convolution_window import ConvolutionWindow
 from impl._kernels.launch import MAX_ELEMENTS, Launch
 from impl._kernels.matmul import ElementAt, Product, below, both, padding_of, part_of, products
 

@@ -19,8 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from impl._core import jax_internals, numerics
-from impl._core.reductions import Reduction
 from impl._core.shard_axes import aligned
+from impl._families.reductions import Reduction
 from impl._kernels import triton as backend
 from impl._mode.emulation import Seed
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from impl._core.numerics import additive_identities
-from impl._core.reductions import ADD
+from impl._families.reductions import ADD
 from impl._kernels import pallas as pl
 from impl._kernels.launch import Launch
 

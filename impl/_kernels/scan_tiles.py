@@ -19,8 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from impl._core.numerics import accumulator
-from impl._core.scan_combines import Parts
-from impl._core.scan_source import Source, View
+from impl._families.scan_combines import Parts
+from impl._families.scan_source import Source, View
 from impl._kernels import _columns
 from impl._kernels import pallas as pl
 from impl._kernels.launch import Launch

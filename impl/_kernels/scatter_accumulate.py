@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from impl._core.reductions import Reduction
+from impl._families.reductions import Reduction
 from impl._kernels import pallas as pl
 from impl._kernels._contributions import Contributions
 from impl._kernels.launch import Launch

@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from impl._core.sort_keys import as_sortable, constant
+from impl._families.sort_keys import as_sortable, constant
 from impl._kernels import select_kth_sample
 from impl._kernels._passes import levels
 from impl._kernels._rows import RowTiles, key_dtype, kth_key, load_keys, longest, power_of_two

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core.sort_keys import constant
+from impl._families.sort_keys import constant
 from impl._kernels._passes import TILE, Level, levels
 from impl._kernels._rows import key_dtype, kth_key, load_keys, power_of_two
 from impl._kernels.launch import Launch

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from impl._core.sort_keys import as_sortable
+from impl._families.sort_keys import as_sortable
 from impl._kernels._rows import RowTiles, greatest_key, key_dtype, load_keys, longest
 from impl._kernels.launch import Launch
 

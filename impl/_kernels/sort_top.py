@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from impl._core.sort_keys import as_sortable
+from impl._families.sort_keys import as_sortable
 from impl._kernels._rows import RowTiles, key_dtype, kth_key, load_keys, longest
 from impl._kernels.launch import Launch
 

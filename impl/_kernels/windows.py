@@ -8,8 +8,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from impl._core.reductions import ADD
-from impl._core.window_table import WindowTable
+from impl._families.reductions import ADD
+from impl._families.window_table import WindowTable
 from impl._kernels import pallas as pl
 from impl._kernels.launch import Launch
 

@@ -16,8 +16,8 @@ import jax.numpy as jnp
 from impl._core.axes import elements_at, is_inside
 from impl._core.lax_functions import where
 from impl._core.numerics import identity, product
-from impl._core.reductions import ADD
 from impl._core.shard_axes import vary_like
+from impl._families.reductions import ADD
 from impl._lowerings.scan_blocks import apart
 from impl._lowerings.scatter_accumulate import Scatter
 

@@ -17,9 +17,9 @@ import jax
 import jax.numpy as jnp
 
 from impl import _kernels
-from impl._core.convolution_window import ConvolutionWindow
 from impl._core.numerics import accumulator, convert, isolate, product
 from impl._core.shard_axes import vary_like
+from impl._families.convolution_window import ConvolutionWindow
 from impl._kernels.launch import MAX_ELEMENTS, Launch
 from impl._lowerings import convolution_products
 from impl._lowerings.matmul import bilinear_by_parts, rounds_operands

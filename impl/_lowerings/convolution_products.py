@@ -18,8 +18,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core.convolution_window import ConvolutionWindow
 from impl._core.shard_axes import vary_like
+from impl._families.convolution_window import ConvolutionWindow
 
 #: The most positions of the images of a block, unless one image has more.
 _POSITIONS = 2048

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import spec
 from impl import _kernels
 from impl._core.numerics import accumulator, convert, isolate, product
-from impl._core.scan_combines import (
+from impl._families.scan_combines import (
     COMBINES,
     Parts,
     Product,
@@ -21,7 +21,7 @@ from impl._core.scan_combines import (
     joined,
     split,
 )
-from impl._core.scan_source import Source, View
+from impl._families.scan_source import Source, View
 from impl._kernels.launch import MAX_ELEMENTS, Launch
 from impl._lowerings import scan_blocks
 

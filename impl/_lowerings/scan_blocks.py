@@ -20,9 +20,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core.numerics import FENCES_HOLD, fence
-from impl._core.scan_combines import Parts
+from impl._core.jax_internals.releases import FENCES_HOLD
+from impl._core.numerics import fence
 from impl._core.shard_axes import vary_like
+from impl._families.scan_combines import Parts
 
 #: An associative operation: combines earlier parts with later ones.
 Combine = Callable[[Parts, Parts], Parts]

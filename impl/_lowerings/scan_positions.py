@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core.scan_combines import Parts
+from impl._families.scan_combines import Parts
 from impl._lowerings import scan_blocks
 
 #: The marks in a word. A float32 holds such a word without rounding.

@@ -22,20 +22,16 @@ from jax import lax
 
 from impl import _kernels
 from impl._core.axes import at_least_32_bits, is_inside, rows_at, rows_of_each, within
+from impl._core.jax_internals.releases import FLOAT32_HAS_ATOMIC_ADD
 from impl._core.lax_functions import filled, number, where
 from impl._core.native_scatter import natively
 from impl._core.numerics import accumulator, by_parts, convert, product
-from impl._core.reductions import ADD, Reduction
-from impl._core.replicas import Replicas
+from impl._families.reductions import ADD, Reduction
+from impl._families.replicas import Replicas
 from impl._kernels.launch import MAX_ELEMENTS, Launch
 
 Scatter = Callable[..., jax.Array]
 
-#: Whether XLA adds float32 on a GPU by one instruction. With jax 0.10.2 to 0.11.0, LLVM makes it a
-#: loop of compare and swap (https://github.com/openxla/xla/issues/46225); of later releases, 0.11.2
-#: is the first whose code was read. Integers and float64 take one instruction with all. With 0.11.2
-#: float16 takes one too, and bfloat16 on a Hopper or newer; on an Ampere it is such a loop.
-_ADDS_FLOAT32 = jax.__version_info__ >= (0, 11, 2)
 #: The bytes of floats whose sums are rounded from a wider dtype.
 _NARROW = 2
 
@@ -245,7 +241,7 @@ def atomic_kernel(
     a GPU. In float32 they would be filled, and converted after, which doubles the bytes.
     """
     narrow = jnp.issubdtype(operand.dtype, jnp.floating) and operand.dtype.itemsize == _NARROW
-    own = narrow and reduction is ADD and weights is None and _ADDS_FLOAT32
+    own = narrow and reduction is ADD and weights is None and FLOAT32_HAS_ATOMIC_ADD
     if own and not launch.interpret and updates.size and operand.size:
         return xla_scatter(reduction, operand, indices, updates)
     return _atomic_kernel(
@@ -319,4 +315,4 @@ def _has_atomics(dtype: jax.typing.DTypeLike, reduction: Reduction) -> bool:
     """
     if jnp.issubdtype(dtype, jnp.integer):
         return True
-    return reduction is ADD and (dtype == jnp.float64 or _ADDS_FLOAT32)
+    return reduction is ADD and (dtype == jnp.float64 or FLOAT32_HAS_ATOMIC_ADD)

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 
 from impl._core.lax_functions import where
 from impl._core.native_scatter import natively
-from impl._core.reductions import Reduction
 from impl._core.shard_axes import vary_like
+from impl._families.reductions import Reduction
 
 #: Bits of the widest integer that holds a key together with its position.
 _WORD = 32

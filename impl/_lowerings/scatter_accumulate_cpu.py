@@ -19,8 +19,8 @@ import jax.numpy as jnp
 
 from impl._core.lax_functions import where
 from impl._core.numerics import fence
-from impl._core.reductions import Reduction
 from impl._core.shard_axes import vary_like
+from impl._families.reductions import Reduction
 from impl._lowerings.scatter_accumulate import contributions, in_accumulator_dtype, xla_scatter
 from impl._lowerings.scatter_accumulate_ordered import panel_length
 

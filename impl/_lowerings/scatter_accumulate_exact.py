@@ -1,6 +1,6 @@
 """Sums of scatter-accumulate in the spec's order ``exact``, which needs no order of contributions.
 
-``impl._exact.scatter`` adds. What is here gives it a scatter in the form that suits the place:
+``impl._exact.sums.scatter`` adds. What is here gives it a scatter in the form that suits the place:
 flat rows on one device, and axes of their own where XLA cuts the arrays. A sum with one destination
 is a reduction, in which no two contributions meet in memory.
 """
@@ -18,9 +18,10 @@ from jax.lax import GatherScatterMode, ScatterDimensionNumbers
 from impl._core.axes import within
 from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, by_parts, convert, fence
-from impl._core.reductions import ADD, Reduction
 from impl._core.shard_axes import vary_like
-from impl._exact import scatter, sums, wide_rows
+from impl._exact.sums import reduction as sums
+from impl._exact.sums import scatter, scatter_sorted
+from impl._families.reductions import ADD, Reduction
 from impl._kernels.launch import MAX_ELEMENTS, Launch, scheduled
 from impl._lowerings.scatter_accumulate import (
     contributions,
@@ -49,7 +50,7 @@ def exact(
         operand: Floats or complex numbers, shape [outer, size, inner].
         indices: As ``impl._lowerings.scatter_accumulate`` takes them.
         updates: As it takes them.
-        place: Where it runs, as ``impl._exact.scatter`` takes it. All give the same bits.
+        place: Where it runs, as ``impl._exact.sums.scatter`` takes it. All give the same bits.
         reduction: The addition.
         launch: How kernels run; None if there are none. In a schedule of tests, the contributions
             are permuted too.
@@ -99,7 +100,7 @@ def _is_wide(operand: jax.Array, indices: jax.Array) -> bool:
     width = row_width(operand, indices)
     size, count = operand.size // width, operand.shape[0] * indices.shape[1]
     fits = max(operand.size, count) <= MAX_ELEMENTS
-    return fits and wide_rows.suits(size, width, count, operand.dtype)
+    return fits and scatter_sorted.suits(size, width, count, operand.dtype)
 
 
 def _products(
@@ -124,7 +125,7 @@ def _products(
         indices, weights, sources = (
             jnp.take(a, order, axis=1, mode="clip") for a in (indices, weights, sources)
         )
-    out = wide_rows.add(
+    out = scatter_sorted.add(
         operand.reshape(-1, width),
         flat_offsets(operand, indices),
         updates.reshape(-1, width),

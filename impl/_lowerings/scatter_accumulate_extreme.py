@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from impl._core.lax_functions import where
-from impl._core.reductions import Reduction
+from impl._families.reductions import Reduction
 from impl._kernels.launch import Launch
 from impl._lowerings.scatter_accumulate import xla_scatter
 

@@ -17,8 +17,8 @@ import spec
 from impl import _kernels
 from impl._core.axes import within
 from impl._core.numerics import fence
-from impl._core.reductions import Reduction
 from impl._core.shard_axes import vary_like
+from impl._families.reductions import Reduction
 from impl._kernels.launch import MAX_ELEMENTS, Launch
 from impl._lowerings import scatter_accumulate_chains
 from impl._lowerings.scatter_accumulate import flat_offsets, in_accumulator_dtype, row_width

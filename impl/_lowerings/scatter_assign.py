@@ -13,8 +13,8 @@ from jax import lax
 
 from impl import _kernels
 from impl._core.axes import elements_at, rows_at, within
-from impl._core.reductions import MAX
 from impl._core.shard_axes import vary_like
+from impl._families.reductions import MAX
 from impl._kernels.launch import MAX_ELEMENTS, Launch
 from impl._lowerings.scatter_accumulate import (
     flat_offsets,

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from impl import _kernels
 from impl._core.lax_functions import filled, where
 from impl._core.shard_axes import vary_like
-from impl._core.sort_keys import sort_keys
+from impl._families.sort_keys import sort_keys
 from impl._kernels.launch import MAX_ELEMENTS, Launch
 from impl._lowerings._common import axis_to_rows, map_row_blocks
 

@@ -18,7 +18,7 @@ import numpy as np
 from impl import _kernels
 from impl._core.axes import elements_at
 from impl._core.lax_functions import where
-from impl._core.sort_keys import sort_keys
+from impl._families.sort_keys import sort_keys
 from impl._kernels.launch import MAX_ELEMENTS, Launch
 from impl._lowerings._common import axis_to_rows, map_row_blocks, rows_to_axis
 

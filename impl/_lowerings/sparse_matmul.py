@@ -18,9 +18,9 @@ import jax.numpy as jnp
 from impl._core.axes import rows_of_each, within
 from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, additive_identities, convert, fence, product
-from impl._core.reductions import ADD
 from impl._core.shard_axes import vary_like
-from impl._exact import sums
+from impl._exact.sums import reduction
+from impl._families.reductions import ADD
 from impl._lowerings.scatter_accumulate import Scatter
 
 #: The number of columns of a product that are unrolled; a loop goes through more.
@@ -146,7 +146,7 @@ def _from_left_to_right(a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def _exactly(a: jax.Array, b: jax.Array) -> jax.Array:
-    return sums.reduce_sum(product(a, b), (2,))
+    return reduction.reduce_sum(product(a, b), (2,))
 
 
 def _sample_exactly(

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 from jax.interpreters import ad, batching
 
 from impl._core import jax_internals
-from impl._core.convolution_window import ConvolutionWindow
 from impl._core.shard_axes import aligned
+from impl._families.convolution_window import ConvolutionWindow
 from impl._lowerings import _partitioning
 from impl._lowerings import convolution as lowerings
 from impl._lowerings.convolution import Role as Role

@@ -14,8 +14,8 @@ import jax
 from jax.interpreters import ad, batching
 
 from impl._core.jax_internals import Primitive
-from impl._core.scan_combines import Running
 from impl._core.shard_axes import aligned
+from impl._families.scan_combines import Running
 from impl._lowerings import scan as lowerings
 from impl._lowerings._partitioning import Axes
 from impl._mode.decide import Decision

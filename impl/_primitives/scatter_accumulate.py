@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 from jax.interpreters import ad, batching
 
-from impl._core import reductions
-from impl._core.reductions import Reduction, ReductionName
 from impl._core.shard_axes import aligned
+from impl._families import reductions
+from impl._families.reductions import Reduction, ReductionName
 from impl._lowerings import scatter_accumulate as lowerings
 from impl._lowerings import (
     scatter_accumulate_cpu,

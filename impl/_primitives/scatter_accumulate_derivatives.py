@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.interpreters import ad
 
 from impl._core.lax_functions import where
-from impl._core.reductions import ReductionName
+from impl._families.reductions import ReductionName
 from impl._mode.decide import Decision
 from impl._primitives import _common
 from impl._primitives.arithmetic import divide, multiply

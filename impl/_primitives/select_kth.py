@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.interpreters import ad, batching
 
 from impl._core.shard_axes import aligned
-from impl._core.sort_keys import sort_keys
+from impl._families.sort_keys import sort_keys
 from impl._lowerings import select_kth as lowerings
 from impl._lowerings._partitioning import Axes
 from impl._mode.decide import Decision

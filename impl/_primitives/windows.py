@@ -14,10 +14,11 @@ from jax.interpreters import ad, batching
 
 from impl._core.jax_internals import Primitive
 from impl._core.shard_axes import aligned
-from impl._core.window_table import WindowTable
-from impl._lowerings import windows as lowerings
-from impl._lowerings import windows_maxima, windows_picks
+from impl._families.window_table import WindowTable
 from impl._lowerings._partitioning import Axes
+from impl._lowerings.windows import maxima as windows_maxima
+from impl._lowerings.windows import picks
+from impl._lowerings.windows import sums as lowerings
 from impl._mode.decide import Decision, Path
 from impl._primitives import _common
 
@@ -82,7 +83,7 @@ def argmax_from(values: jax.Array, start: jax.Array, length: int) -> jax.Array:
     Returns:
         Its position, int32, shape [outer, outputs, inner].
     """
-    return windows_picks.argmax_from(jax.lax.stop_gradient(values), start, length)
+    return picks.argmax_from(jax.lax.stop_gradient(values), start, length)
 
 
 def _sum(values: jax.Array, **params: Any) -> jax.Array:
@@ -215,9 +216,7 @@ places_p = _common.new_primitive(
 picks_p = _common.new_primitive(
     "samebits_window_picks",
     _abstract_picks,
-    dict.fromkeys(
-        _PATHS, _common.Lowerings.without_kernel(windows_picks.picks_cpu, windows_picks.picks)
-    ),
+    dict.fromkeys(_PATHS, _common.Lowerings.without_kernel(picks.picks_cpu, picks.picks)),
     axes=Axes("l, l -> l"),
     adds=False,
 )
@@ -227,13 +226,13 @@ picks_transpose_p = _common.new_primitive(
     _abstract_picks_transpose,
     {
         "atomic": _common.Lowerings(
-            windows_picks.picks_transpose_cpu,
-            windows_picks.picks_transpose,
-            windows_picks.picks_transpose_atomic_kernel,
+            picks.picks_transpose_cpu,
+            picks.picks_transpose,
+            picks.picks_transpose_atomic_kernel,
             cpu_isolates=True,
         ),
         "ordered": _common.Lowerings.without_kernel(
-            windows_picks.picks_transpose_cpu, windows_picks.picks_transpose, cpu_isolates=True
+            picks.picks_transpose_cpu, picks.picks_transpose, cpu_isolates=True
         ),
     },
     axes=Axes("l, l -> l"),

@@ -20,7 +20,7 @@ import numpy as np
 
 from impl._core.jax_internals import watching
 from impl.diagnosis import _generators, _programs, _running
-from impl.programs import _source
+from impl.programs._reading import source
 
 
 class CallRecorder:
@@ -50,7 +50,7 @@ class CallRecorder:
             results = [(f"output {number}", *_read(v)) for number, v in enumerate(outputs)]
         self.write(
             main=threading.current_thread() is threading.main_thread(),
-            line=_source.caller().user,
+            line=source.caller().user,
             function=call.function,
             arguments=arguments,
             outputs=results,

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from impl import random as impl_random
-from impl.programs import _source
+from impl.programs._reading import source
 
 # The functions of a module are methods of its global generator.
 _GLOBAL_OF_NUMPY: Any = np.random.rand.__self__  # type: ignore[attr-defined]
@@ -109,7 +109,7 @@ class Watch:
     def draw(self, generator: impl_random.Generator) -> None:
         """Notes a draw from a generator of impl, which is about to be made."""
         if generator is impl_random.default_generator and not generator.seeded:
-            lines = _source.caller()
+            lines = source.caller()
             self.unseeded_draw = self.unseeded_draw or lines.user or lines.library or "The program"
 
 
@@ -119,8 +119,8 @@ def _line() -> str | None:
     Python's own modules name files with generators, and libraries name objects while they are
     imported. Neither has an effect on results.
     """
-    files = [file for file, _, _ in _source.running() if not file.startswith(_OWN)]
-    kinds = [_source.kind_of(file) for file in files]
+    files = [file for file, _, _ in source.running() if not file.startswith(_OWN)]
+    kinds = [source.kind_of(file) for file in files]
     if not kinds or kinds[0] not in ("user", "library"):
         return None
     before_user = itertools.takewhile(
@@ -128,7 +128,7 @@ def _line() -> str | None:
     )
     if any(file.startswith("<frozen importlib") for file, _ in before_user):
         return None
-    lines = _source.caller()
+    lines = source.caller()
     return lines.user or lines.library
 
 

@@ -15,11 +15,12 @@ from impl._core import jax_internals
 from impl._core.jax_internals import watching
 from impl._mode import modes
 from impl._mode.modes import Mode
-from impl.programs import Finding, _facts, _source
-from impl.programs._audit import Judge, times_kernels
-from impl.programs._source import Lines
-from impl.programs._values import Scope
-from impl.programs._walk import walk
+from impl.programs import Finding
+from impl.programs._auditing.audit import Judge, times_kernels
+from impl.programs._reading import facts, source
+from impl.programs._reading.source import Lines
+from impl.programs._reading.values import Scope
+from impl.programs._reading.walk import walk
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,16 +58,16 @@ class Program:
     def is_operation(self) -> bool:
         """True if it is an operation of JAX that ran outside of ``jit``."""
         files = {self.lowered.function.partition(" at ")[2].rpartition(":")[0], *_files(self.jaxpr)}
-        return not any(_source.kind_of(file) in ("user", "library") for file in files)
+        return not any(source.kind_of(file) in ("user", "library") for file in files)
 
 
 def _files(jaxpr: Any) -> Iterator[str]:
     """Yields the files that the equations of a jaxpr, and of those inside, come from."""
     for equation in jaxpr.eqns:
         yield from (file for file, _, _ in jax_internals.frames(equation))
-        if equation.primitive.name in _facts.SCATTERS:
+        if equation.primitive.name in facts.SCATTERS:
             continue  # JAX traces the sum of two updates once, for the first program that has it.
-        for inner in _facts.inner_jaxprs(equation.params):
+        for inner in facts.inner_jaxprs(equation.params):
             yield from _files(getattr(inner, "jaxpr", inner))
 
 
@@ -144,7 +145,7 @@ class Recorder:
         mode = own_mode = modes.current()
         if not programs.are_enabled():
             mode = mode._replace(enabled=False)
-        program = Program(lowered, _source.caller(), own_mode, mode)
+        program = Program(lowered, source.caller(), own_mode, mode)
         with self._lock:
             self.programs.append(program)
 

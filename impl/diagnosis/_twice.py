@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 from impl.diagnosis._after import source_code
 from impl.diagnosis._report import SCHEMA
-from impl.programs import _source
-from impl.programs._report_text import wrapped
+from impl.programs._auditing.report_text import wrapped
+from impl.programs._reading import source
 
 _ROOT = Path(__file__).resolve().parents[2]
 #: The program of a process. This package may be in no folder that a new process searches.
@@ -330,6 +330,6 @@ def _function(call: dict[str, Any]) -> str:
     """Returns the name of a function; that of a user's with its line."""
     name, _, place = call["function"].partition(" at ")
     file, _, number = place.rpartition(":")
-    if file and _source.kind_of(file) == "user":
-        return f"{name} ({_source.shown(file)}:{number})"
+    if file and source.kind_of(file) == "user":
+        return f"{name} ({source.shown(file)}:{number})"
     return str(name)

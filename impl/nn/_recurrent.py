@@ -16,11 +16,11 @@ import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
 from jax.custom_derivatives import SymbolicZero
 
-from impl._core.dropout import dropped
 from impl._core.numerics import accumulator, convert, fence
 from impl._core.shard_axes import vary_like
 from impl._mode.decide import Decision
 from impl._primitives.matmul import matmul
+from impl.nn._dropout import dropped
 
 #: The arrays that the loop carries, each of shape [directions, batch, size]: h, and for some c.
 State: TypeAlias = tuple[jax.Array, ...]

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from impl._core import arguments, eager
-from impl._core import dropout as dropout_arguments
+from impl.nn import _dropout as dropout_arguments
 from impl.nn._recurrent import Layer, State, accumulator_of
 
 

@@ -16,7 +16,7 @@ from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.axes import three_axes
 from impl._core.numerics import accumulator, convert
-from impl._core.scan_combines import Running
+from impl._families.scan_combines import Running
 from impl._mode.decide import Decision, decide
 from impl._primitives.alert import alert
 from impl._primitives.scan import scan

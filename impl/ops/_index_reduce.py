@@ -15,10 +15,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from impl._core import reductions
 from impl._core.arguments import dtype_kind
 from impl._core.numerics import accumulator, convert, highest, lowest
-from impl._core.reductions import ReductionName
+from impl._families import reductions
+from impl._families.reductions import ReductionName
 from impl._mode.decide import Decision
 from impl._primitives.arithmetic import divide
 from impl._primitives.scatter_accumulate import scatter_accumulate

@@ -15,11 +15,11 @@ import jax.numpy as jnp
 from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.axes import broadcasts_to
-from impl._core.subscripts import arrays_alone, check_mask, is_mask
 from impl._mode.decide import decide
 from impl._primitives.alert import alert
 from impl._primitives.scatter_accumulate import scatter_accumulate
 from impl._primitives.scatter_assign import scatter_assign
+from impl.ops._subscripts import arrays_alone, check_mask, is_mask
 from impl.quantized import QuantizedArray, to_be_written
 
 _NAME = "index_put"

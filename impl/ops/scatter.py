@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from impl._core import arguments, eager, number_arguments
 from impl._core.arguments import Array
-from impl._core.reductions import ReductionName
+from impl._families.reductions import ReductionName
 from impl._mode.decide import decide
 from impl._primitives.scatter_accumulate import scatter_accumulate
 from impl._primitives.scatter_assign import scatter_assign

@@ -20,13 +20,14 @@ from impl._exact import (
     arithmetic as arithmetic,
 )  # A user context has to be made before threads start.
 from impl._mode import modes
-from impl.programs import _pins, _rules
+from impl._portable import pins
+from impl.programs._scatters import rules
 
 if TYPE_CHECKING:
-    from impl.programs._comparison import Difference
-    from impl.programs._difference import record
-    from impl.programs._recording import Recording
-    from impl.programs._report import Finding, Report
+    from impl.programs._auditing.report import Finding, Report
+    from impl.programs._differences.comparison import Difference
+    from impl.programs._differences.first_difference import record
+    from impl.programs._differences.recording import Recording
 
 __all__ = [
     "Difference",
@@ -41,11 +42,11 @@ __all__ = [
 
 #: The modules of names that few programs use.
 _LATER = {
-    "Difference": "_comparison",
-    "Finding": "_report",
-    "Recording": "_recording",
-    "Report": "_report",
-    "record": "_difference",
+    "Difference": "_differences.comparison",
+    "Finding": "_auditing.report",
+    "Recording": "_differences.recording",
+    "Report": "_auditing.report",
+    "record": "_differences.first_difference",
 }
 
 
@@ -59,7 +60,7 @@ def disable() -> None:
     The functions of ``impl`` keep to the mode. Programs that are compiled already are compiled
     again when they are called.
     """
-    _rules.switch.set_global(False)
+    rules.switch.set_global(False)
 
 
 def enable() -> None:
@@ -74,20 +75,20 @@ def enable() -> None:
             "the rules for JAX's primitives are not registered: SAMEBITS_PROGRAMS=0 was set when "
             "impl was imported, or this release of JAX lacks what they need"
         )
-    _rules.switch.set_global(True)
+    rules.switch.set_global(True)
 
 
 def are_enabled() -> bool:
     """Returns whether the mode holds for JAX's own primitives."""
-    return _rules.holds()
+    return rules.holds()
 
 
 def _warn_of_no_rules() -> None:
     """Warns where the guarantee ``portable`` is asked for and JAX's primitives have no rules."""
-    if not _rules.holds():
+    if not rules.holds():
         warnings.warn(
             "impl: guarantee='portable' has no effect on JAX's own primitives, so that programs "
-            f"may give other bits on another device. {_rules.how_to_enable()}",
+            f"may give other bits on another device. {rules.how_to_enable()}",
             RuntimeWarning,
             stacklevel=4,
         )
@@ -100,13 +101,13 @@ def _register_portable() -> None:
     of JAX's caches.
     """
     with _registering:
-        importlib.import_module("impl.programs._portable").register()
+        importlib.import_module("impl._portable.lower").register()
 
 
 _registering = threading.Lock()
 modes.when_portable(_warn_of_no_rules)
 if os.environ.get("SAMEBITS_PROGRAMS", "1") != "0":
-    _rules.register()
+    rules.register()
     if native_scatter.twins:
         modes.when_portable(_register_portable)
-        _pins.register()
+        pins.register()

@@ -11,7 +11,8 @@ import numpy as np
 from jax import lax
 
 from conformance.benchmarks.case import Case, Setting, Side, run
-from impl._exact import arithmetic, convolution, products
+from impl._exact import arithmetic
+from impl._exact.products import convolution, dot_general
 
 TITLE = "Exact products, float32"
 BASE = "plain"
@@ -69,7 +70,7 @@ def _dot(kind: str, lhs: jax.Array, rhs: jax.Array) -> jax.Array:
         plain: jax.Array = lax.dot_general(lhs, rhs, numbers)
         return plain
     precision = lax.Precision.HIGHEST if kind == "fine" else None
-    return products.dot_general(lhs, rhs, dimension_numbers=numbers, precision=precision)
+    return dot_general.dot_general(lhs, rhs, dimension_numbers=numbers, precision=precision)
 
 
 def _convolve(kind: str, lhs: jax.Array, rhs: jax.Array) -> jax.Array:

@@ -12,7 +12,8 @@ import numpy as np
 from jax import lax
 
 from conformance.benchmarks.case import Case, Setting, on_cpu, run
-from impl._exact import arithmetic, scatter, sums
+from impl._exact import arithmetic
+from impl._exact.sums import reduction, scatter
 
 #: The destinations, the updates, and the width of each.
 SCATTERS = (
@@ -52,7 +53,7 @@ def cases(setting: Setting) -> Iterator[Case]:
         yield _case(
             name,
             functools.partial(lax.reduce_sum, axes=axes),
-            functools.partial(sums.reduce_sum, axes=axes),
+            functools.partial(reduction.reduce_sum, axes=axes),
             (values,),
         )
 

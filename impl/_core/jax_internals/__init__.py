@@ -29,7 +29,6 @@ MODULES = ("jax._src", "jax.core", "jax.extend", "jax.interpreters", "jaxlib")
 #: The use of each name. JAX's tutorial on primitives has most of them.
 NAMES: Mapping[str, str] = MappingProxyType(
     {
-        "jax.__version_info__": "to tell releases of XLA apart, which JAX requires one of",
         "jax.core.ShapedArray": "the abstract value of a primitive without operands",
         "jax.core.Tracer": "to tell a traced value from a known one",
         "jax.interpreters.ad.Zero": "the symbolic zero of JVP and transpose rules",

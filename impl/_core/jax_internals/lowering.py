@@ -18,6 +18,7 @@ from jax._src.lib.mlir.dialects import func, hlo  # type: ignore[attr-defined]
 from jax.interpreters import mlir
 
 from impl._core.jax_internals import enables_x64, exports, forgotten, tags
+from impl._core.jax_internals.releases import PINNED_LAYOUTS_ARE_PARTITIONED
 
 #: The keys that this module adds to JAX's caches, which are otherwise keyed by equations.
 _NATIVE, _CACHES, _SCOPE = "samebits_native", "samebits_caches", "samebits_scope"
@@ -123,7 +124,7 @@ def called(context: Any, name: str, rule: Callable[..., Any], *operands: Any) ->
             result.
         operands: The operands, an array each.
     """
-    if context.dim_var_values or (exports(context) and _PINS_LAYOUTS):
+    if context.dim_var_values or (exports(context) and PINNED_LAYOUTS_ARE_PARTITIONED):
         return [*rule(context, *operands)]
     module, types = context.module_context, [operand.type for operand in operands]
     with ir.InsertionPoint(module.module.body):
@@ -146,10 +147,6 @@ def called(context: Any, name: str, rule: Callable[..., Any], *operands: Any) ->
     return [*call.results]
 
 
-#: Whether XLA partitions what has its layout pinned as any other operation: it gathered it before.
-_PINS_LAYOUTS = jax.__version_info__ >= (0, 11)
-
-
 def _pinned(value: Any) -> Any:
     """Returns a value that XLA keeps in the order of its axes.
 
@@ -158,7 +155,7 @@ def _pinned(value: Any) -> Any:
     passes the operand as it is, and the function reads each element at the place of another.
     """
     rank = value.type.rank
-    if rank < _FEWEST_AXES or not _PINS_LAYOUTS:
+    if rank < _FEWEST_AXES or not PINNED_LAYOUTS_ARE_PARTITIONED:
         return value
     order = [*reversed(range(rank))]
     made = private_mlir.custom_call(

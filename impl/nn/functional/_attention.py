@@ -14,11 +14,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from impl._core.dropout import dropped
 from impl._mode.decide import Decision
 from impl._primitives.arithmetic import multiply
 from impl._primitives.matmul import matmul
 from impl._primitives.total import total
+from impl.nn._dropout import dropped
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 
 from impl._core import arguments
-from impl._core.convolution_window import ConvolutionWindow
 from impl._core.numerics import accumulator, convert
+from impl._families.convolution_window import ConvolutionWindow
 from impl._mode.decide import Decision, decide
 from impl._primitives.alert import alert
 from impl._primitives.convolution import Role, convolution

@@ -21,7 +21,7 @@ import spec
 from impl._core import arguments
 from impl._core.axes import elements_at, index_dtype, three_axes
 from impl._core.numerics import accumulator, convert, lowest
-from impl._core.window_table import WindowTable
+from impl._families.window_table import WindowTable
 from impl._mode.decide import Decision, decide
 from impl._primitives.alert import alert, alert_pullback
 from impl._primitives.arithmetic import multiply

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from impl._core.axes import index_dtype
-from impl._core.window_table import WindowTable
+from impl._families.window_table import WindowTable
 from impl._mode.decide import Action, Decision
 from impl._primitives.arithmetic import isolated, multiply
 from impl._primitives.windows import window_sum

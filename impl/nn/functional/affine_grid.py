@@ -13,7 +13,7 @@ import numpy as np
 from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.numerics import accumulator, convert
-from impl._core.window_table import WindowTable
+from impl._families.window_table import WindowTable
 from impl._mode.decide import Action, Decision, decide
 from impl._primitives.alert import alert
 from impl._primitives.windows import window_sum

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from impl._core import arguments, eager
 from impl._core.arguments import Array
-from impl._core.window_table import WindowTable
+from impl._families.window_table import WindowTable
 from impl._mode.decide import decide
 from impl._primitives.alert import alert_pullback
 from impl.nn.functional import _pooling

@@ -13,7 +13,7 @@ import jax
 
 from impl._core import arguments, eager
 from impl._core.arguments import Array
-from impl._core.convolution_window import ConvolutionWindow
+from impl._families.convolution_window import ConvolutionWindow
 from impl.nn.functional import _convolution
 
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import jax
 
-from impl._core import arguments, eager, embedding_rows
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.numerics import convert
 from impl._mode.decide import decide
 from impl._primitives.alert import alert
+from impl.nn.functional import _embedding_rows
 
 _NAME = "embedding"
 _OP = f"nn.functional.{_NAME}"
@@ -65,22 +66,22 @@ def embedding(
     if weight.ndim != 2:
         raise RuntimeError(f"{_NAME}(): 'weight' must be 2-D, but got shape {list(weight.shape)}")
     rows, width = weight.shape
-    padding = embedding_rows.padding_row(_NAME, padding_idx, rows, AssertionError, empty=True)
+    padding = _embedding_rows.padding_row(_NAME, padding_idx, rows, AssertionError, empty=True)
     arguments.flag(_NAME, "scale_grad_by_freq", scale_grad_by_freq)
     arguments.flag(_NAME, "sparse", sparse)
-    facts = embedding_rows.facts(_NAME, indices, weight, max_norm, norm_type)
+    facts = _embedding_rows.facts(_NAME, indices, weight, max_norm, norm_type)
     of = f"a weight of {rows} rows"
     arguments.index_range(_NAME, input, rows, None, IndexError, name="input", of=of)
     decision, pullback = decide(_OP, **facts), decide(_OP, "backward", **facts)
     flat = indices.reshape(-1)
-    read = embedding_rows.read(
+    read = _embedding_rows.read(
         alert(weight, decision), flat, max_norm, norm_type, decision=decision
     )
-    out = embedding_rows.with_gradient(
+    out = _embedding_rows.with_gradient(
         weight,
         convert(read, weight.dtype),
         flat,
-        divisors=embedding_rows.frequencies(flat, rows, decision=pullback)
+        divisors=_embedding_rows.frequencies(flat, rows, decision=pullback)
         if scale_grad_by_freq
         else None,
         padding=padding,

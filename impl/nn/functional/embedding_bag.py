@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core import arguments, eager, embedding_rows
+from impl._core import arguments, eager
 from impl._core.arguments import Array
 from impl._core.lax_functions import where
 from impl._core.numerics import convert, fence, lowest
@@ -23,6 +23,7 @@ from impl._primitives.alert import alert
 from impl._primitives.arithmetic import divide, multiply
 from impl._primitives.gather import gather
 from impl._primitives.scatter_accumulate import scatter_accumulate
+from impl.nn.functional import _embedding_rows
 
 #: Up to so many pairs of an offset and an index, each pair is compared.
 _FEW_PAIRS = 1 << 14
@@ -108,8 +109,8 @@ def embedding_bag(
     rows = weight.shape[0]
     of = f"a weight of {rows} rows"
     arguments.index_range(_NAME, input, rows, None, name="input", of=of)
-    padding = embedding_rows.padding_row(_NAME, padding_idx, rows, RuntimeError)
-    facts = {**embedding_rows.facts(_NAME, indices, weight, max_norm, norm_type), "mode": mode}
+    padding = _embedding_rows.padding_row(_NAME, padding_idx, rows, RuntimeError)
+    facts = {**_embedding_rows.facts(_NAME, indices, weight, max_norm, norm_type), "mode": mode}
     decision, pullback = decide(_OP, **facts), decide(_OP, "backward", **facts)
     has_taps = indices.ndim == 2 and indices.size > 0 and indices.shape[1] <= _TAPS
     taps = indices.shape[1] if has_taps else None
@@ -120,14 +121,14 @@ def embedding_bag(
     contents = _Contents(
         weight=weight,
         indices=indices,
-        rows=embedding_rows.read(
+        rows=_embedding_rows.read(
             alert(weight, decision), indices, max_norm, norm_type, decision=decision
         ),
         bags=where(in_bag, bags, count),
         count=count,
         in_bag=in_bag,
         taps=taps,
-        divisors=embedding_rows.frequencies(indices, rows, decision=pullback)
+        divisors=_embedding_rows.frequencies(indices, rows, decision=pullback)
         if scale_grad_by_freq
         else None,
         padding=padding,
@@ -170,7 +171,7 @@ class _Contents:
 
     def with_gradient(self, rows: jax.Array, indices: jax.Array) -> jax.Array:
         """Returns ``rows``, which are the table's rows at ``indices``, with their gradient."""
-        return embedding_rows.with_gradient(
+        return _embedding_rows.with_gradient(
             self.weight,
             rows,
             indices,
@@ -182,7 +183,7 @@ class _Contents:
     def sums_with_gradient(self, sums: jax.Array) -> jax.Array:
         """Returns the sums of bags with their gradient, where bags have one length."""
         index = where(self.in_bag, self.indices, self.weight.shape[0])
-        return embedding_rows.sums_with_gradient(
+        return _embedding_rows.sums_with_gradient(
             self.weight,
             sums,
             index.reshape(self.count, self.taps),

@@ -17,7 +17,7 @@ import numpy as np
 
 from impl._core import arguments, eager
 from impl._core.arguments import Array
-from impl._core.window_table import WindowTable
+from impl._families.window_table import WindowTable
 from impl._mode.decide import Decision, decide
 from impl._primitives.alert import alert_pullback
 from impl._primitives.windows import window_sum

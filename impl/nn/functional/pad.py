@@ -15,7 +15,7 @@ import numpy as np
 
 from impl._core import arguments, eager, number_arguments
 from impl._core.arguments import Array
-from impl._core.window_table import WindowTable
+from impl._families.window_table import WindowTable
 from impl._mode.decide import decide
 from impl._primitives.alert import alert_pullback
 from impl._primitives.windows import window_sum

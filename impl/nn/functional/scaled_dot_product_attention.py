@@ -11,12 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core import arguments, dropout, eager, number_arguments
+from impl._core import arguments, eager, number_arguments
 from impl._core.arguments import Array
 from impl._core.axes import broadcasts_to
 from impl._core.numerics import accumulator, convert
 from impl._mode.decide import decide
 from impl._primitives.alert import alert
+from impl.nn import _dropout
 from impl.nn.functional._attention import Rules, attention
 
 _NAME = "scaled_dot_product_attention"
@@ -205,9 +206,9 @@ def _mask(
 
 def _share(dropout_p: Any, dropout_key: Any) -> float:
     """Returns the share of the weights to drop."""
-    share = dropout.share_of(_NAME, "dropout_p", dropout_p)
+    share = _dropout.share_of(_NAME, "dropout_p", dropout_p)
     if dropout_key is not None:
-        dropout.check_key(_NAME, "dropout_key", dropout_key)
+        _dropout.check_key(_NAME, "dropout_key", dropout_key)
     elif share > 0:
         raise TypeError(
             f"{_NAME}(): argument 'dropout_key' is missing: dropout_p={dropout_p} draws the "

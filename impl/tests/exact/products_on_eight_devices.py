@@ -7,7 +7,8 @@ from jax import lax
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from impl._exact import arithmetic, convolution, products
+from impl._exact import arithmetic
+from impl._exact.products import convolution, dot_general
 from impl.tests.exact._products import MATRICES, rough
 from impl.tests.support.bits import assert_all_same_bits
 
@@ -20,8 +21,8 @@ def program(lhs, rhs, images, kernel):
     numbers = lax.conv_dimension_numbers(images.shape, kernel.shape, CHANNELS_LAST)
     gradient = lax.conv_dimension_numbers(images.shape, images.shape, ("CHWN", "IHWO", "HWNC"))
     return (
-        products.dot_general(lhs, rhs, dimension_numbers=MATRICES),
-        products.dot_general(lhs, rhs, dimension_numbers=MATRICES, precision="highest"),
+        dot_general.dot_general(lhs, rhs, dimension_numbers=MATRICES),
+        dot_general.dot_general(lhs, rhs, dimension_numbers=MATRICES, precision="highest"),
         convolution.conv_general_dilated(images, kernel, dimension_numbers=numbers, **WINDOW),
         convolution.conv_general_dilated(images, images, dimension_numbers=gradient, **WINDOW),
     )

@@ -10,7 +10,9 @@ from jax import lax
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from impl._exact import arithmetic, running_products, scatter, sums, windows
+from impl._exact import arithmetic
+from impl._exact.running import cumprod
+from impl._exact.sums import reduction, scatter, windows
 from impl.tests.exact._sums import assert_same, lowered, rough
 from spec import oracles
 
@@ -30,8 +32,8 @@ def inputs():
 
 def cheap(x, index, operand):
     return {
-        "sum": sums.reduce_sum(x, (0,)),
-        "sum of all": sums.reduce_sum(x, (0, 1)),
+        "sum": reduction.reduce_sum(x, (0,)),
+        "sum of all": reduction.reduce_sum(x, (0, 1)),
         "scatter": scatter.scatter_add(operand, index, x, dimension_numbers=ROWS, mode="drop"),
     }
 
@@ -43,10 +45,10 @@ def program(x, index, operand):
     pooled = windows.reduce_window_sum(image, **size, **plain)
     return {
         **cheap(x, index, operand),
-        "running": sums.cumsum(image, 0),
+        "running": reduction.cumsum(image, 0),
         "windows": pooled,
         "pool": windows.select_and_scatter_add(pooled, image, select_prim=lax.ge_p, **size),
-        "product": running_products.reduce_prod(image, (0,)),
+        "product": cumprod.reduce_prod(image, (0,)),
     }
 
 
@@ -85,9 +87,9 @@ def test_sharding_changes_no_bit(count, spec, function):
 
 def named(x):
     return (
-        sums.reduce_sum(x, (0,), axis_names=("d",)),
-        sums.reduce_scatter(x[:8], "d", scatter_dimension=0, tiled=True),
-        sums.psum(x[:8], ("d",)),
+        reduction.reduce_sum(x, (0,), axis_names=("d",)),
+        reduction.reduce_scatter(x[:8], "d", scatter_dimension=0, tiled=True),
+        reduction.psum(x[:8], ("d",)),
     )
 
 
@@ -114,7 +116,7 @@ def test_groups_of_a_named_axis():
     groups = [[0, 1, 2, 3], [4, 5, 6, 7]]
     with arithmetic.wide():
         over = jax.shard_map(
-            lambda x: sums.psum(x, ("d",), groups),
+            lambda x: reduction.psum(x, ("d",), groups),
             mesh=mesh_of(8),
             in_specs=P("d"),
             out_specs=P("d"),
@@ -156,7 +158,7 @@ def test_a_lowering_rule_in_a_shard_map():
     want = np.tile(oracles.exact(x.reshape(8, 8, 8)), (8, 1))
 
     def local(x):
-        return lowered(lambda x: sums.psum(x, ("d",)), x)
+        return lowered(lambda x: reduction.psum(x, ("d",)), x)
 
     over = jax.shard_map(local, mesh=mesh_of(8), in_specs=P("d"), out_specs=P("d"), check_vma=False)
     assert_same(jax.jit(over)(x), want)
@@ -166,7 +168,7 @@ def test_a_lowering_rule_in_a_shard_map():
 def test_running_sums_of_a_long_axis_that_devices_share_are_added_in_blocks(reverse):
     x = rough(np.random.default_rng(2), (2500, 2))
     x[:3], x[1100, 0], x[1700, 1] = -0.0, np.inf, -np.inf
-    function = functools.partial(sums.cumsum, axis=0, reverse=reverse)
+    function = functools.partial(reduction.cumsum, axis=0, reverse=reverse)
     rows = NamedSharding(mesh_of(8), P("d"))
 
     def shared(x):

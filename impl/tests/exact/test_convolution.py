@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from jax import lax
 
-from impl._exact import arithmetic, convolution, taps
+from impl._exact import arithmetic
+from impl._exact.products import convolution, convolution_by_dots
 from impl.tests.exact._products import convolve, expected_convolution, rough
 from impl.tests.support.bits import assert_same_bits
 
@@ -74,14 +75,16 @@ def test_the_bits_are_those_of_the_oracle(left, right, numbers, window, groups, 
     ],
 )
 def test_products_of_matrices_convolve(left, right, numbers, window, groups, unrolled, monkeypatch):
-    monkeypatch.setattr(taps, "_UNROLLED", unrolled)
+    monkeypatch.setattr(convolution_by_dots, "_UNROLLED", unrolled)
     rng = np.random.default_rng(5)
     lhs, rhs = (np.float32(rng.integers(-9, 9, shape)) for shape in (left, right))
     if numbers[1] == "HWIO":
         rhs = np.float32(rng.integers(-9, 9, (3, 2, 2, 6)))
     numbers = lax.conv_dimension_numbers(lhs.shape, rhs.shape, numbers)
     run = jax.jit(
-        lambda lhs, rhs: taps.convolve(lhs, rhs, taps.Window(*window), numbers, groups, np.float32)
+        lambda lhs, rhs: convolution_by_dots.convolve(
+            lhs, rhs, convolution_by_dots.Window(*window), numbers, groups, np.float32
+        )
     )
     plain = jax.jit(
         lambda lhs, rhs: lax.conv_general_dilated(

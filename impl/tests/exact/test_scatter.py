@@ -9,8 +9,9 @@ import pytest
 from jax import lax
 
 import impl
-from impl._core import replicas
-from impl._exact import arithmetic, grid, rows, scatter
+from impl._exact import arithmetic
+from impl._exact.sums import grid, scatter, scatter_rows
+from impl._families import replicas
 from impl.tests.exact._sums import DTYPES, assert_same, lowered, rough, run
 from impl.tests.programs.drawn_scatters import draw
 from spec import oracles
@@ -195,6 +196,6 @@ def test_integers_that_no_float64_holds_are_rounded_once():
 
     def function(sums):
         exponent = jnp.zeros(3, np.int32)
-        return rows.total([sums], exponent, np.float32, 1 << 24)
+        return scatter_rows.total([sums], exponent, np.float32, 1 << 24)
 
     assert_same(run(function, sums), np.array(want, np.float32))

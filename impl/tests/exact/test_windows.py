@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from impl._core import pool_choices
-from impl._exact import windows
+from impl._exact.sums import pool_choices, windows
 from impl.tests.exact._sums import assert_same, lowered, rough, run
 from spec import oracles
 

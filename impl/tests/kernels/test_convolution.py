@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from impl._core.convolution_window import ConvolutionWindow
+from impl._families.convolution_window import ConvolutionWindow
 from impl._kernels import convolution
 from impl._kernels.launch import Launch
 from impl._lowerings.convolution import ordered_xla

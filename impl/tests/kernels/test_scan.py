@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from impl._core.scan_combines import COMBINES, joined, split
+from impl._families.scan_combines import COMBINES, joined, split
 from impl._kernels import scan, scan_tiles
 from impl._kernels.launch import Launch
 from impl._lowerings import scan as scan_lowerings

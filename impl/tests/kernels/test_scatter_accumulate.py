@@ -5,7 +5,7 @@ import functools
 import jax.numpy as jnp
 import pytest
 
-from impl._core import reductions
+from impl._families import reductions
 from impl._kernels import scatter_accumulate
 from impl.tests.kernels._unwritten import assert_every_element_is_written, floats, indices
 

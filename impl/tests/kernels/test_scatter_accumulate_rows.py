@@ -1,4 +1,4 @@
-"""The kernels of wide rows; `impl/tests/exact/test_wide_rows.py` compares their sums."""
+"""The kernels of wide rows; `impl/tests/exact/test_scatter_sorted.py` compares their sums."""
 
 import dataclasses
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from impl._core.sort_keys import as_sortable
+from impl._families.sort_keys import as_sortable
 from impl._kernels import select_kth, select_kth_sample
 from impl._kernels._passes import CHUNK, TILE, levels
 from impl._kernels.launch import MAX_ELEMENTS, Launch

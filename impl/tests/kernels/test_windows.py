@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from impl._core.window_table import WindowTable
+from impl._families.window_table import WindowTable
 from impl._kernels import windows
 from impl.tests.kernels._unwritten import assert_every_element_is_written, floats
 

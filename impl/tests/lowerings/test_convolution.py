@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from impl._core.convolution_window import ConvolutionWindow
+from impl._families.convolution_window import ConvolutionWindow
 from impl._lowerings import convolution, convolution_products
 from impl.tests.support.bits import bits
 from spec import oracles

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from impl._core import reductions
-from impl._core.convolution_window import ConvolutionWindow
+from impl._families import reductions
+from impl._families.convolution_window import ConvolutionWindow
 from impl._kernels.launch import MAX_ELEMENTS, Launch
 from impl._lowerings import convolution, scan, scatter_accumulate_ordered, select_kth
 

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from impl._core import reductions, replicas
 from impl._exact import arithmetic
+from impl._families import reductions, replicas
 from impl._kernels.launch import Launch
 from impl._lowerings import (
     scatter_accumulate,

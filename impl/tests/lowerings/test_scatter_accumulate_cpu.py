@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from impl._core import reductions
+from impl._families import reductions
 from impl._lowerings import scatter_accumulate_cpu
 from impl.tests.lowerings._contributions import contributions, in_panel_order
 from impl.tests.support.bits import assert_same_bits

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from impl._core.window_table import WindowTable
-from impl._lowerings import windows
+from impl._families.window_table import WindowTable
+from impl._lowerings.windows import sums as windows
 from impl.tests.support.bits import assert_same_bits
 
 ROW = WindowTable.of(4, np.arange(4)[:, None])

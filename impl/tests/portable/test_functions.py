@@ -2,7 +2,7 @@
 
 import tomllib
 
-from impl.programs import _pins
+from impl._portable import pins
 from impl.tests.portable import functions
 
 
@@ -15,4 +15,4 @@ def test_the_bits_of_functions_and_of_their_derivatives():
 
 def test_each_derivative_that_is_pinned_is_among_them():
     known = {name.rpartition(".")[2] for name in functions.FUNCTIONS}
-    assert {*_pins.DERIVATIVES, *_pins.RULES} <= known
+    assert {*pins.DERIVATIVES, *pins.RULES} <= known

@@ -8,7 +8,7 @@ import pytest
 
 import impl
 import spec
-from impl.programs import _portable
+from impl._portable import lower as _portable
 from impl.tests.every_op.public_ops import named_samples, public_ops
 from impl.tests.support import eight_devices
 

@@ -13,8 +13,8 @@ from jax.interpreters import mlir
 
 import impl
 import spec
-from impl._exact.complex_numbers import OPERATIONS
-from impl.programs import _portable
+from impl._exact.elementary.complex_numbers import OPERATIONS
+from impl._portable import lower
 
 CLASSES = spec.load().class_of_primitive
 #: Prints the names of the primitives of JAX, also of those that its modules make when they are
@@ -56,7 +56,7 @@ def test_every_rule_has_a_function():
             "sorting",
             "written",
         ):
-            assert callable(_portable.portable_function(name)), name
+            assert callable(lower.portable_function(name)), name
 
 
 def test_a_primitive_that_another_library_makes_later_gets_a_rule():

@@ -9,7 +9,7 @@ from jax import lax
 
 import impl
 from impl._core.native_scatter import natively
-from impl.programs import _portable
+from impl._portable import lower
 
 ORDERS = 21
 
@@ -45,7 +45,7 @@ def test_exact_atomics_have_one_result_in_every_order_of_their_updates():
 def test_schedules_reach_the_atomics_of_a_portable_program(monkeypatch):
     _, results = by_schedule(mode=False)
     assert len(results) > 1
-    right = _portable.portable_function
+    right = lower.portable_function
 
     def rounding(name):
         """Returns the atomics with terms that are not whole numbers, whose sums are rounded."""
@@ -59,6 +59,6 @@ def test_schedules_reach_the_atomics_of_a_portable_program(monkeypatch):
         )
         return lax.convert_element_type(sums, operand.dtype)
 
-    monkeypatch.setattr(_portable, "portable_function", rounding)
+    monkeypatch.setattr(lower, "portable_function", rounding)
     _, results = by_schedule(guarantee="portable")
     assert len(results) > 1

@@ -3,8 +3,8 @@
 import sys
 import time
 
-from impl.programs import _progress
-from impl.programs._progress import Progress
+from impl.programs._differences import progress as _progress
+from impl.programs._differences.progress import Progress
 
 
 def test_steps_are_printed_where_they_are_asked_for(capsys):

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from impl.programs._report import Finding, Report, grouped
+from impl.programs._auditing.report import Finding, Report, grouped
 
 
 def finding(verdict="varies", source="train.py:3", remedy="Turn the mode on.", **rest):

@@ -12,7 +12,7 @@ import pytest
 from jax import lax
 
 import impl
-from impl.programs import _rules
+from impl.programs._scatters import rules
 from impl.tests.programs.texts import races, text
 
 X = jnp.zeros(5)
@@ -266,11 +266,11 @@ def test_a_release_without_a_rule_is_told_loudly(monkeypatch):
     def none(primitive):
         raise LookupError(f"JAX has no lowering rule of {primitive}")
 
-    monkeypatch.setattr(_rules.jax_internals, "lowering_rules", none)
+    monkeypatch.setattr(rules.jax_internals, "lowering_rules", none)
     with pytest.warns(
         RuntimeWarning, match="JAX has no lowering rule of scatter. The mode therefore"
     ):
-        _rules.register()
+        rules.register()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert impl.programs.are_enabled()

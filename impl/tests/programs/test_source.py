@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import pytest
 
 import impl
-from impl.programs import _source
+from impl.programs._reading import source
 
 HERE = "impl/tests/programs/test_source.py"
 
@@ -22,7 +22,7 @@ def test_the_users_line_comes_before_the_librarys():
         return jnp.histogram(x, weights=x)[0]  # The line of the test.
 
     scatter = [e for e in equations(function, jnp.ones(3)) if e.primitive.name == "scatter-add"]
-    found = _source.lines(scatter[0])
+    found = source.lines(scatter[0])
     assert found.user == f"{HERE}:{function.__code__.co_firstlineno + 1}"
     assert "jax/_src/numpy/" in found.library
     assert "(histogram)" in found.library
@@ -34,7 +34,7 @@ def test_without_a_library_there_is_the_users_line_only():
 
     (equation,) = equations(function, 1.0)
     here = function.__code__.co_firstlineno + 1
-    assert _source.lines(equation) == _source.Lines(f"{HERE}:{here}")
+    assert source.lines(equation) == source.Lines(f"{HERE}:{here}")
 
 
 def test_a_function_that_a_library_traced_has_the_line_outside():
@@ -44,10 +44,10 @@ def test_a_function_that_a_library_traced_has_the_line_outside():
     jax.make_jaxpr(first)(jnp.ones((3, 2)))  # The inner equations are those of this call.
     (call,) = [e for e in equations(first, jnp.ones((3, 2))) if e.primitive.name == "jit"]
     inner = getattr(call.params["jaxpr"], "jaxpr", call.params["jaxpr"]).eqns
-    found = _source.lines(inner[0], _source.Lines("their.py:3"))
+    found = source.lines(inner[0], source.Lines("their.py:3"))
     assert found.user == "their.py:3"
     assert "(take_along_axis)" in found.library
-    found = _source.lines(inner[0], _source.Lines("their.py:3", "net.py:8 (Embed)", "(f)"))
+    found = source.lines(inner[0], source.Lines("their.py:3", "net.py:8 (Embed)", "(f)"))
     assert found.library == "net.py:8 (Embed)"
     assert "(take_along_axis)" in found.called
 
@@ -104,18 +104,18 @@ SITE = "/usr/lib/python3/site-packages"
         (f"{SITE}/jax/_src/random.py", "ours"),
         (f"{SITE}/jax/_src/interpreters/ad.py", "none"),
         (f"{SITE}/jaxlib/xla_client.py", "none"),
-        (_source.__file__, "ours"),
+        (source.__file__, "ours"),
         (__file__, "user"),
         (sys.modules["functools"].__file__, "none"),
         ("<frozen runpy>", "none"),
     ],
 )
 def test_whose_code_a_file_is(file, kind):
-    assert _source.kind_of(file) == kind
+    assert source.kind_of(file) == kind
 
 
 def test_a_path_is_shown_as_short_as_it_can_be(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    assert _source.shown(str(tmp_path / "models" / "net.py")) == str(Path("models", "net.py"))
-    assert _source.shown(f"{SITE}/flax/linen/linear.py") == str(Path("flax/linen/linear.py"))
-    assert _source.shown("/elsewhere/net.py") == "/elsewhere/net.py"
+    assert source.shown(str(tmp_path / "models" / "net.py")) == str(Path("models", "net.py"))
+    assert source.shown(f"{SITE}/flax/linen/linear.py") == str(Path("flax/linen/linear.py"))
+    assert source.shown("/elsewhere/net.py") == "/elsewhere/net.py"

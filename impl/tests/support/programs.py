@@ -6,7 +6,7 @@ import types
 import jax
 
 import impl
-from impl.programs import _facts
+from impl.programs._reading import facts
 
 _KERNEL = re.compile(r"(?:scatter_(?:add|mul|assign)|scan|select)_(?:atomic|ordered)_?\w*")
 
@@ -42,7 +42,7 @@ def equations(jaxpr):
     """Yields the equations of a jaxpr, and of all that its equations call."""
     for equation in getattr(jaxpr, "jaxpr", jaxpr).eqns:
         yield equation
-        for inner in _facts.inner_jaxprs(equation.params):
+        for inner in facts.inner_jaxprs(equation.params):
             yield from equations(inner)
 
 

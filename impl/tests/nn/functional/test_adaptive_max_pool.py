@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import impl
-from impl._core.window_table import WindowTable
-from impl._lowerings import windows_picks
+from impl._families.window_table import WindowTable
+from impl._lowerings.windows import picks
 from impl.tests.nn.support import window_sums
 from impl.tests.nn.support.arrays import ones
 from impl.tests.nn.support.maxima import (
@@ -187,8 +187,8 @@ def test_the_gradient_of_evenly_spaced_windows(size, kernel, stride, padding, di
 
 
 def assert_the_transpose_adds_in_order(picked, index, table):
-    on_cpu = functools.partial(windows_picks.pick_transpose_cpu, before=picked.shape[0])
-    for transpose in (on_cpu, windows_picks.pick_transpose_xla):
+    on_cpu = functools.partial(picks.pick_transpose_cpu, before=picked.shape[0])
+    for transpose in (on_cpu, picks.pick_transpose_xla):
         got = jax.jit(functools.partial(transpose, table=table))(picked, index)
         assert_same_bits(got, by_the_table(picked, index, table=table))
 

@@ -11,7 +11,7 @@ import pytest
 from jax.sharding import Mesh, PartitionSpec
 
 import impl
-from impl._core.convolution_window import ConvolutionWindow
+from impl._families.convolution_window import ConvolutionWindow
 from impl._lowerings import convolution as lowerings
 from impl._lowerings import convolution_products
 from impl.tests.nn.support import convolutions

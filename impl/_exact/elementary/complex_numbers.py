@@ -1,0 +1,178 @@
+"""Operations on complex numbers of two float32, with the same bits on every device.
+
+The parts of a result are computed in float64 from the parts of the operands, where a product of two
+of them is exact, and are rounded once. Call them inside ``arithmetic.wide()``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from impl._core import numerics
+from impl._exact import arithmetic
+from impl._exact.arithmetic import product, seal, widen
+from impl._exact.elementary._words import constant
+from impl._exact.elementary.exponentials import wide_exp
+from impl._exact.elementary.inverse_trigonometric import atan2
+from impl._exact.elementary.logarithms import wide_log
+from impl._exact.elementary.trigonometric import cos_and_sin
+from impl._exact.products import dot_general as products
+from impl._exact.sums import reduction
+
+#: The real and the imaginary part, float64.
+Parts: TypeAlias = tuple[jax.Array, jax.Array]
+
+
+def _parts(value: jax.Array) -> Parts:
+    if not jnp.issubdtype(value.dtype, jnp.complexfloating):
+        return widen(value), lax.full(value.shape, 0, np.float64)
+    return widen(lax.real(value)), widen(lax.imag(value))
+
+
+def _rounded(parts: Parts) -> jax.Array:
+    return lax.complex(*(arithmetic.narrow(part, np.float32) for part in parts))
+
+
+def _product(a: Parts, b: Parts) -> Parts:
+    real = arithmetic.subtract(product(a[0], b[0]), product(a[1], b[1]))
+    return real, arithmetic.add(product(a[0], b[1]), product(a[1], b[0]))
+
+
+def _square_of_magnitude(a: Parts) -> jax.Array:
+    return seal(lax.add(product(a[0], a[0]), product(a[1], a[1])))
+
+
+def _quotient(a: Parts, b: Parts) -> Parts:
+    below = _square_of_magnitude(b)
+    above = _product(a, (b[0], lax.neg(b[1])))
+    return numerics.quotient(above[0], below), numerics.quotient(above[1], below)
+
+
+def add(a: jax.Array, b: jax.Array, **_: Any) -> jax.Array:
+    """Returns ``a + b``."""
+    first, second = _parts(a), _parts(b)
+    return _rounded((arithmetic.add(first[0], second[0]), arithmetic.add(first[1], second[1])))
+
+
+def sub(a: jax.Array, b: jax.Array, **_: Any) -> jax.Array:
+    """Returns ``a - b``."""
+    return add(a, lax.neg(b))
+
+
+def mul(a: jax.Array, b: jax.Array, **_: Any) -> jax.Array:
+    """Returns ``a * b``."""
+    return _rounded(_product(_parts(a), _parts(b)))
+
+
+def div(a: jax.Array, b: jax.Array, **_: Any) -> jax.Array:
+    """Returns ``a / b``."""
+    return _rounded(_quotient(_parts(a), _parts(b)))
+
+
+def square(a: jax.Array, **_: Any) -> jax.Array:
+    """Returns ``a * a``."""
+    return mul(a, a)
+
+
+def integer_pow(a: jax.Array, *, y: int, **_: Any) -> jax.Array:
+    """Returns a power, by repeated products in float64."""
+    factor = _parts(a)
+    one = constant(factor[0], 1), constant(factor[0], 0)
+    result = one
+    for _unused in range(abs(y)):
+        result = _product(result, factor)
+    return _rounded(result if y >= 0 else _quotient(one, result))
+
+
+def absolute(a: jax.Array, **_: Any) -> jax.Array:
+    """Returns magnitudes, float32; that of an infinite part is infinite."""
+    real, imaginary = _parts(a)
+    infinity = constant(real, np.inf)
+    is_infinite = lax.bitwise_or(
+        lax.eq(lax.abs(real), infinity), lax.eq(lax.abs(imaginary), infinity)
+    )
+    root = seal(lax.sqrt(_square_of_magnitude((real, imaginary))))
+    return arithmetic.narrow(lax.select(is_infinite, infinity, root), np.float32)
+
+
+def exp(a: jax.Array, **_: Any) -> jax.Array:
+    """Returns the exponential."""
+    real, imaginary = _parts(a)
+    scale = seal(wide_exp(real))
+    cosine, sine = cos_and_sin(imaginary)
+    return _rounded((product(scale, cosine), product(scale, sine)))
+
+
+def log(a: jax.Array, **_: Any) -> jax.Array:
+    """Returns the principal logarithm. That of zero is -infinity."""
+    square = _square_of_magnitude(_parts(a))
+    is_usual = lax.bitwise_and(
+        lax.gt(square, constant(square, 0)), lax.lt(square, constant(square, np.inf))
+    )
+    real = seal(wide_log(lax.select(is_usual, square, constant(square, 1))))
+    otherwise = lax.select(lax.eq(square, constant(square, 0)), constant(square, -np.inf), square)
+    real = lax.select(is_usual, product(real, constant(real, 0.5)), otherwise)
+    return lax.complex(arithmetic.narrow(real, np.float32), atan2(lax.imag(a), lax.real(a)))
+
+
+def convert_element_type(a: jax.Array, **_: Any) -> jax.Array:
+    """Returns a float32, an integer or a bool as a complex number."""
+    if jnp.issubdtype(a.dtype, jnp.complexfloating):
+        return a
+    real = lax.convert_element_type(a, np.float64)
+    real = widen(a) if a.dtype == np.float32 else real
+    return _rounded((real, constant(real, 0)))
+
+
+def reduce_sum(a: jax.Array, *, axes: Sequence[int], **_: Any) -> jax.Array:
+    """Returns sums over axes, of each part in the order ``exact``."""
+    return lax.complex(
+        *(reduction.reduce_sum(part(a), tuple(axes)) for part in (lax.real, lax.imag))
+    )
+
+
+def dot_general(
+    a: jax.Array, b: jax.Array, *, dimension_numbers: Any, precision: Any, **_: Any
+) -> jax.Array:
+    """Returns products of matrices, one of which may be real: four products of their parts."""
+    a, b = (lax.convert_element_type(each, np.complex64) for each in (a, b))
+
+    def multiply(left: Callable[..., Any], right: Callable[..., Any]) -> jax.Array:
+        return products.dot_general(
+            left(a),
+            right(b),
+            dimension_numbers=dimension_numbers,
+            precision=precision,
+            preferred_element_type=np.float64,
+        )
+
+    real = lax.sub(multiply(lax.real, lax.real), multiply(lax.imag, lax.imag))
+    imaginary = lax.add(multiply(lax.real, lax.imag), multiply(lax.imag, lax.real))
+    return _rounded((real, imaginary))
+
+
+#: The operation of each primitive, by its name.
+OPERATIONS: Mapping[str, Callable[..., jax.Array]] = MappingProxyType(
+    {
+        "abs": absolute,
+        "add": add,
+        "add_any": add,
+        "convert_element_type": convert_element_type,
+        "div": div,
+        "dot_general": dot_general,
+        "exp": exp,
+        "integer_pow": integer_pow,
+        "log": log,
+        "mul": mul,
+        "reduce_sum": reduce_sum,
+        "square": square,
+        "sub": sub,
+    }
+)

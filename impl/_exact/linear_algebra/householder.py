@@ -1,0 +1,150 @@
+"""Orthogonal decompositions by reflections, with the same bits on every device.
+
+They are computed in float64. A sum adds one half of the terms to the other, and so on: these are
+additions of whole arrays, which no device orders otherwise. Call the functions inside
+``arithmetic.wide()``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+
+from impl._core import numerics
+from impl._exact import arithmetic
+from impl._exact.linear_algebra.triangular import (
+    column,
+    indices,
+    reduced,
+    row,
+    spread,
+    steps,
+    widened,
+)
+
+
+def total(terms: jax.Array) -> jax.Array:
+    """Returns the sums of columns, as matrices of one row."""
+    axis = terms.ndim - 2
+    while terms.shape[axis] > 1:
+        half = terms.shape[axis] // 2
+        first, second, rest = (
+            lax.slice_in_dim(terms, start, stop, axis=axis)
+            for start, stop in ((0, half), (half, 2 * half), (2 * half, None))
+        )
+        terms = lax.concatenate([arithmetic.seal(lax.add(first, second)), rest], axis)
+    return terms
+
+
+def _reflected(a: jax.Array, v: jax.Array, tau: jax.Array, where: jax.Array) -> jax.Array:
+    """Returns the reflection of a matrix, at some elements."""
+    across = total(arithmetic.product(spread(v, a), a))
+    across = arithmetic.product(across, spread(tau, across))
+    return reduced(a, v, across, where)
+
+
+def geqrf(a: jax.Array, **_: Any) -> tuple[jax.Array, jax.Array]:
+    """Returns the triangle and the reflections of matrices, as ``jax.lax.linalg`` has them.
+
+    Args:
+        a: Matrices, float32 or float64.
+
+    Returns:
+        Matrices of the shape of ``a``, and a factor for each reflection.
+    """
+    dtype = a.dtype
+    *batch, m, n = a.shape
+    least = min(m, n)
+    factors = lax.full((*batch, least), 0, np.float64)
+    if not a.size:
+        return a, lax.convert_element_type(factors, dtype)
+    a, factors = steps(least, _reflection, (widened(a), factors))
+    return arithmetic.narrow(a, dtype), arithmetic.narrow(factors, dtype)
+
+
+def _reflection(k: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+    """Makes column ``k`` zero below its diagonal, as LAPACK's ``larfg`` does."""
+    a, factors = state
+    x = column(a, k)
+    at = indices(x, -2)
+    zero, one = lax.full_like(x, 0), lax.full_like(x, 1)
+    below = lax.select(lax.gt(at, k), x, zero)
+    rest = total(arithmetic.product(below, below))
+    first = row(x, k)
+    length = arithmetic.seal(lax.sqrt(lax.add(arithmetic.product(first, first), rest)))
+    beta = lax.select(lax.lt(first, lax.full_like(first, 0)), length, lax.neg(length))
+    is_done = lax.eq(rest, lax.full_like(rest, 0))
+    unit = lax.full_like(beta, 1)
+    safe = lax.select(is_done, unit, beta)
+    tau = numerics.quotient(lax.sub(safe, first), safe)
+    tau = lax.select(is_done, lax.full_like(tau, 0), tau)
+    scale = lax.select(is_done, unit, lax.sub(first, safe))
+    v = numerics.quotient(below, spread(scale, below))
+    v = lax.select(lax.eq(at, k), one, v)
+    a = _reflected(a, v, tau, lax.bitwise_and(lax.ge(indices(a, -2), k), lax.gt(indices(a, -1), k)))
+    beta = lax.select(is_done, first, beta)
+    kept = lax.select(lax.eq(at, k), spread(beta, x), v)
+    kept = lax.select(lax.lt(at, k), x, kept)
+    a = lax.select(lax.eq(indices(a, -1), k), spread(kept, a), a)
+    tau = lax.reshape(tau, (*factors.shape[:-1], 1))
+    return a, lax.dynamic_update_slice_in_dim(factors, tau, k, factors.ndim - 1)
+
+
+def householder_product(a: jax.Array, taus: jax.Array, **_: Any) -> jax.Array:
+    """Returns the products of reflections, as ``jax.lax.linalg.householder_product`` does.
+
+    Args:
+        a: Matrices whose columns have the reflections below the diagonal.
+        taus: The factor of each reflection.
+    """
+    dtype, count = a.dtype, taus.shape[-1]
+    if not a.size:
+        return a
+    a, taus = widened(a), lax.expand_dims(widened(taus), (taus.ndim - 1,))
+    rows = indices(a, -2)
+    identity = lax.convert_element_type(lax.eq(rows, indices(a, -1)), np.float64)
+
+    def step(i: jax.Array, q: jax.Array) -> jax.Array:
+        k = lax.sub(lax.full_like(i, count - 1), i)
+        return _reflected(q, _vector(a, k), column(taus, k), lax.ge(rows, k))
+
+    return arithmetic.narrow(steps(count, step, identity), dtype)
+
+
+def _vector(a: jax.Array, k: jax.Array) -> jax.Array:
+    """Returns the vector of a reflection, which is below the diagonal of column ``k``."""
+    x = column(a, k)
+    at = indices(x, -2)
+    v = lax.select(lax.gt(at, k), x, lax.full_like(x, 0))
+    return lax.select(lax.eq(at, k), lax.full_like(x, 1), v)
+
+
+def ormqr(a: jax.Array, taus: jax.Array, c: jax.Array, *, left: bool, transpose: bool) -> jax.Array:
+    """Returns products with the product of reflections, as ``jax.lax.linalg.ormqr`` does.
+
+    Args:
+        a: Matrices whose columns have the reflections below the diagonal.
+        taus: The factor of each reflection.
+        c: The other factors.
+        left: Whether the reflections are on the left of ``c``.
+        transpose: Whether their product is transposed.
+    """
+    if not left:
+        turned = (*range(c.ndim - 2), c.ndim - 1, c.ndim - 2)
+        c = ormqr(a, taus, lax.transpose(c, turned), left=True, transpose=not transpose)
+        return lax.transpose(c, turned)
+    dtype, count = c.dtype, taus.shape[-1]
+    if not c.size or not count:
+        return c
+    a, c = widened(a), widened(c)
+    taus = lax.expand_dims(widened(taus), (taus.ndim - 1,))
+    everywhere = lax.full_like(c, True, dtype=bool)
+
+    def step(i: jax.Array, c: jax.Array) -> jax.Array:
+        k = i if transpose else lax.sub(lax.full_like(i, count - 1), i)
+        return _reflected(c, _vector(a, k), column(taus, k), everywhere)
+
+    return arithmetic.narrow(steps(count, step, c), dtype)

@@ -1,0 +1,231 @@
+"""Triangular solutions and decompositions of matrices, with the same bits on every device.
+
+A step of elimination changes each element of what is left by one product and one subtraction, so
+that no sum has terms whose order a device could choose. All steps are computed in float64, each
+operation rounded, and results are rounded once. Call the functions inside ``arithmetic.wide()``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
+
+import jax
+import numpy as np
+from jax import lax
+
+from impl._core import numerics
+from impl._exact import arithmetic
+from impl._exact.sums.grid import at_least_float32
+
+#: A matrix, its pivots and its permutation.
+_Triangles: TypeAlias = tuple[jax.Array, jax.Array, jax.Array]
+
+_State = TypeVar("_State")
+
+
+def widened(matrix: jax.Array) -> jax.Array:
+    """Returns a matrix of floats as float64, in which subnormals of float32 count as zero."""
+    return matrix if matrix.dtype == np.float64 else arithmetic.widen(at_least_float32(matrix))
+
+
+def column(matrix: jax.Array, k: jax.Array) -> jax.Array:
+    """Returns column ``k`` of each matrix, as a matrix of one column."""
+    return lax.dynamic_slice_in_dim(matrix, k, 1, matrix.ndim - 1)
+
+
+def row(matrix: jax.Array, k: jax.Array) -> jax.Array:
+    """Returns row ``k`` of each matrix, as a matrix of one row."""
+    return lax.dynamic_slice_in_dim(matrix, k, 1, matrix.ndim - 2)
+
+
+def spread(part: jax.Array, matrix: jax.Array) -> jax.Array:
+    """Returns columns or rows repeated to the shape of ``matrix``."""
+    return lax.broadcast_in_dim(part, matrix.shape, tuple(range(matrix.ndim)))
+
+
+def indices(matrix: jax.Array, axis: int) -> jax.Array:
+    """Returns the index of each element of a matrix along an axis, -2 or -1."""
+    return lax.broadcasted_iota(np.int32, matrix.shape, matrix.ndim + axis)
+
+
+def reduced(matrix: jax.Array, left: jax.Array, right: jax.Array, where: jax.Array) -> jax.Array:
+    """Returns a matrix less the products of a column and a row, at some elements."""
+    step = arithmetic.product(spread(left, matrix), spread(right, matrix))
+    return lax.select(where, lax.sub(matrix, step), matrix)
+
+
+def steps(count: int, step: Callable[[jax.Array, _State], _State], state: _State) -> _State:
+    """Returns the state after a number of steps.
+
+    Args:
+        count: The number.
+        step: Takes the index of a step, int32, and a state, and returns the next state.
+        state: The first state.
+    """
+
+    def run(i: jax.Array, state: _State) -> _State:
+        return step(lax.convert_element_type(i, np.int32), state)
+
+    last: _State = lax.fori_loop(0, count, run, state)
+    return last
+
+
+def triangular_solve(
+    a: jax.Array,
+    b: jax.Array,
+    *,
+    left_side: bool,
+    lower: bool,
+    transpose_a: bool,
+    unit_diagonal: bool,
+    **_: Any,
+) -> jax.Array:
+    """Returns the solution of a triangular system, as ``jax.lax.linalg.triangular_solve`` does.
+
+    Args:
+        a: Square matrices, float32 or float64. What is beyond the triangle is not read.
+        b: The right-hand sides.
+        left_side: Whether the solution is multiplied by ``a`` from the left.
+        lower: Whether ``a`` is a lower triangle.
+        transpose_a: Whether ``a`` is transposed.
+        unit_diagonal: Whether the diagonal of ``a`` counts as ones.
+    """
+    dtype, n = b.dtype, a.shape[-1]
+    axes = (*range(a.ndim - 2), a.ndim - 1, a.ndim - 2)
+    if transpose_a == left_side:
+        a, lower = lax.transpose(a, axes), not lower
+    x = b if left_side else lax.transpose(b, axes)
+    if x.size:
+        x = _eliminated(widened(a), widened(x), n, lower=lower, unit_diagonal=unit_diagonal)
+    return arithmetic.narrow(x if left_side else lax.transpose(x, axes), dtype)
+
+
+def _eliminated(
+    a: jax.Array, b: jax.Array, n: int, *, lower: bool, unit_diagonal: bool
+) -> jax.Array:
+    """Returns the solution x of a x = b, row by row."""
+    at = indices(b, -2)
+
+    def step(i: jax.Array, x: jax.Array) -> jax.Array:
+        k = i if lower else lax.sub(lax.full_like(i, n - 1), i)
+        here, factors = row(x, k), column(a, k)
+        if not unit_diagonal:
+            pivot = row(factors, k)
+            here = numerics.quotient(here, spread(pivot, here))
+        left = lax.gt(at, k) if lower else lax.lt(at, k)
+        x = reduced(x, factors, here, left)
+        return lax.select(lax.eq(at, k), spread(here, x), x)
+
+    return steps(n, step, b)
+
+
+def cholesky(a: jax.Array, **_: Any) -> jax.Array:
+    """Returns the lower triangles whose squares are ``a``; NaN where a matrix is not positive.
+
+    Args:
+        a: Square matrices, float32 or float64, of which the lower triangle is read.
+    """
+    dtype, n = a.dtype, a.shape[-1]
+    if not a.size:
+        return a
+    a = widened(a)
+    rows, columns = indices(a, -2), indices(a, -1)
+
+    def step(k: jax.Array, a: jax.Array) -> jax.Array:
+        factors = column(a, k)
+        root = spread(arithmetic.seal(lax.sqrt(row(factors, k))), factors)
+        at = indices(factors, -2)
+        below = lax.gt(at, k)
+        factors = lax.select(below, numerics.quotient(factors, root), root)
+        across = lax.transpose(factors, (*range(a.ndim - 2), a.ndim - 1, a.ndim - 2))
+        left = lax.bitwise_and(lax.gt(rows, k), lax.gt(columns, k))
+        a = reduced(a, factors, across, left)
+        here = lax.bitwise_and(lax.eq(columns, k), lax.ge(rows, k))
+        return lax.select(here, spread(factors, a), a)
+
+    a = steps(n, step, a)
+    # The root of a pivot is NaN if the pivot is negative, and 0 if it is zero.
+    worst = lax.select(lax.eq(rows, columns), a, lax.full_like(a, 1))
+    bad = lax.reduce_or(
+        lax.bitwise_not(lax.gt(worst, lax.full_like(a, 0))), (a.ndim - 2, a.ndim - 1)
+    )
+    bad = lax.broadcast_in_dim(bad, a.shape, tuple(range(a.ndim - 2)))
+    a = lax.select(bad, lax.full_like(a, np.nan), a)
+    kept = lax.ge(rows, columns)
+    return arithmetic.narrow(lax.select(kept, a, lax.full_like(a, 0)), dtype)
+
+
+def lu(a: jax.Array, **_: Any) -> _Triangles:
+    """Returns triangles, pivots and permutation, as ``jax.lax.linalg.lu`` does.
+
+    Of several greatest magnitudes of a column, the first is the pivot.
+
+    Args:
+        a: Matrices, float32 or float64.
+    """
+    dtype = a.dtype
+    *batch, m, n = a.shape
+    least = min(m, n)
+    pivots = lax.full((*batch, least), 0, np.int32)
+    permutation = lax.broadcasted_iota(np.int32, (*batch, m), len(batch))
+    if not a.size:
+        return a, pivots, permutation
+    a, pivots, permutation = steps(least, _eliminated_column, (widened(a), pivots, permutation))
+    return arithmetic.narrow(a, dtype), pivots, permutation
+
+
+def _eliminated_column(k: jax.Array, state: _Triangles) -> _Triangles:
+    a, pivots, permutation = state
+    last = a.ndim - 2
+    below = column(a, k)
+    at = indices(below, -2)
+    magnitude = lax.select(lax.ge(at, k), lax.abs(below), lax.full_like(below, -1))
+    best = lax.broadcast_in_dim(
+        lax.reduce_max(magnitude, (last,)), magnitude.shape, (*range(last), last + 1)
+    )
+    is_best = lax.bitwise_and(lax.eq(magnitude, best), lax.ge(at, k))
+    # A column with a NaN has no greatest magnitude; it keeps its place.
+    place = lax.select(is_best, at, lax.full_like(at, at.shape[last]))
+    place = lax.reduce_min(place, (last,))
+    place = lax.select(
+        lax.lt(place, lax.full_like(place, at.shape[last])), place, lax.broadcast(k, place.shape)
+    )
+    pivots = lax.dynamic_update_slice_in_dim(pivots, place, k, last)
+    a = _swapped(a, k, place, last)
+    permutation = _swapped(permutation, k, place, last)
+    factors = column(a, k)
+    pivot = spread(row(factors, k), factors)
+    used = lax.bitwise_and(lax.gt(at, k), lax.ne(pivot, lax.full_like(pivot, 0)))
+    factors = lax.select(used, numerics.quotient(factors, pivot), factors)
+    rows, columns = indices(a, -2), indices(a, -1)
+    left = lax.bitwise_and(lax.gt(rows, k), lax.gt(columns, k))
+    a = reduced(a, factors, row(a, k), left)
+    return lax.select(lax.eq(columns, k), spread(factors, a), a), pivots, permutation
+
+
+def _swapped(array: jax.Array, k: jax.Array, place: jax.Array, axis: int) -> jax.Array:
+    """Returns an array in which index ``k`` and another index of an axis have changed places.
+
+    Args:
+        array: Any shape.
+        k: An index.
+        place: The other one: of each leading index, with an axis of length 1 if ``array`` has one
+            after ``axis``.
+        axis: The axis.
+    """
+    leading = tuple(range(axis))
+    place = lax.reshape(place, array.shape[:axis])
+    at = lax.broadcasted_iota(np.int32, array.shape, axis)
+    is_place = lax.eq(at, lax.broadcast_in_dim(place, array.shape, leading))
+    first = lax.dynamic_slice_in_dim(array, k, 1, axis)
+    # Of each line, one element is not zero.
+    word = array if array.dtype == np.int32 else lax.bitcast_convert_type(array, np.int64)
+    nothing = lax.full_like(word, 0)
+    second = lax.reduce_sum(lax.select(is_place, word, nothing), (axis,))
+    second = lax.expand_dims(second, (axis,))
+    if array.dtype != np.int32:
+        second = lax.bitcast_convert_type(second, array.dtype)
+    every = tuple(range(array.ndim))
+    array = lax.select(is_place, lax.broadcast_in_dim(first, array.shape, every), array)
+    return lax.select(lax.eq(at, k), lax.broadcast_in_dim(second, array.shape, every), array)

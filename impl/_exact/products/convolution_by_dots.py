@@ -1,0 +1,231 @@
+"""Convolutions as sums of products of matrices, for devices whose library may transform them.
+
+A library may compute a convolution by a Fourier transform or by Winograd's products, which round
+even where the sums of the products would be exact. cuDNN has such an algorithm for float64 and
+kernels of one dimension, and XLA has no option against it. A product of matrices has none.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+
+from impl._exact.products import engines
+
+#: The most products that are written one after another; more are a loop.
+_UNROLLED = 32
+
+
+def convolve(
+    lhs: jax.Array,
+    rhs: jax.Array,
+    window: Window,
+    numbers: lax.ConvDimensionNumbers,
+    groups: tuple[int, int],
+    dtype: Any,
+) -> jax.Array:
+    """Returns what ``lax.conv_general_dilated`` does, of terms whose sums are exact.
+
+    There is a product for each element of the kernel, or for each place of the result, whichever
+    are fewer. The latter are so in the gradient for a kernel.
+
+    Args:
+        lhs: The images.
+        rhs: The kernel, of the same dtype.
+        window: How the kernel moves.
+        numbers: The dimension numbers.
+        groups: The number of groups of features, and that of groups of the batch; one is 1.
+        dtype: The dtype in which products are added.
+    """
+    images, kernel = _grouped(lhs, rhs, numbers, groups)
+    images = window.prepared(images)
+    taps = kernel.shape[3:]
+    places = window.places(images.shape[3:], taps)
+    call = _Call(window, places, taps, dtype)
+    if math.prod(taps) <= math.prod(places):
+        result = call.by_taps(images, kernel)
+    else:
+        result = call.by_places(images, kernel)
+    # From groups, outputs and images to the dimensions of the result.
+    result = lax.transpose(result, (1, 0, 2, *range(3, result.ndim)))
+    batch, number, outputs, *_ = result.shape
+    result = lax.reshape(result, (batch, number * outputs, *places))
+    order = numbers.out_spec
+    return lax.transpose(result, tuple(order.index(d) for d in range(len(order))))
+
+
+def spread_with_zeros(
+    value: jax.Array, padding: Sequence[tuple[int, int]], apart: Sequence[int]
+) -> jax.Array:
+    """Returns an array with zeros between its elements, and then at its borders.
+
+    One step after another, since XLA's partitioner aborts at an interior padding that crops.
+
+    Args:
+        value: The array.
+        padding: The low and the high padding of each dimension; negative ones crop.
+        apart: The distance of neighbours in each dimension.
+    """
+    zero = lax.full((), 0, value.dtype)
+    if any(step > 1 for step in apart):
+        value = lax.pad(value, zero, [(0, 0, step - 1) for step in apart])
+    if any(edge > 0 for edges in padding for edge in edges):
+        value = lax.pad(value, zero, [(max(low, 0), max(high, 0), 0) for low, high in padding])
+    if any(edge < 0 for edges in padding for edge in edges):
+        starts = [max(-low, 0) for low, _ in padding]
+        cut = [max(-high, 0) for _, high in padding]
+        ends = [size - less for size, less in zip(value.shape, cut, strict=True)]
+        value = lax.slice(value, starts, ends)
+    return value
+
+
+@dataclasses.dataclass(frozen=True)
+class Window:
+    """How a kernel moves over images; each field has a value for each spatial dimension.
+
+    Attributes:
+        strides: The steps of the kernel.
+        padding: The low and the high padding; negative ones crop.
+        lhs_dilation: The distance of neighbours of the image, once it is padded.
+        rhs_dilation: That of the kernel.
+    """
+
+    strides: Sequence[int]
+    padding: Sequence[tuple[int, int]]
+    lhs_dilation: Sequence[int]
+    rhs_dilation: Sequence[int]
+
+    def prepared(self, images: jax.Array) -> jax.Array:
+        """Returns images with zeros between and around; their first three dimensions stay."""
+        others = [(0, 0)] * 3
+        return spread_with_zeros(
+            images, [*others, *self.padding], [1] * len(others) + [*self.lhs_dilation]
+        )
+
+    def places(self, sizes: Sequence[int], taps: Sequence[int]) -> tuple[int, ...]:
+        """Returns the spatial shape of the result, from those of prepared images and the kernel."""
+        reach = ((tap - 1) * by + 1 for tap, by in zip(taps, self.rhs_dilation, strict=True))
+        return tuple(
+            (size - far) // step + 1
+            for size, far, step in zip(sizes, reach, self.strides, strict=True)
+        )
+
+
+def _grouped(
+    lhs: jax.Array, rhs: jax.Array, numbers: lax.ConvDimensionNumbers, groups: tuple[int, int]
+) -> tuple[jax.Array, jax.Array]:
+    """Returns both operands as they are multiplied: with the groups as their first dimension.
+
+    Then come the batch and the features of the images, the outputs and the features of the kernel.
+    """
+    images = lax.transpose(lhs, numbers.lhs_spec)
+    kernel = lax.transpose(rhs, numbers.rhs_spec)
+    number = max(groups)
+    batch, features, *sizes = images.shape
+    if groups[1] > 1:
+        images = lax.reshape(images, (number, batch // number, features, *sizes))
+    else:
+        images = lax.reshape(images, (batch, number, features // number, *sizes))
+        images = lax.transpose(images, (1, 0, *range(2, images.ndim)))
+    outputs, *others = kernel.shape
+    return images, lax.reshape(kernel, (number, outputs // number, *others))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Call:
+    """The products of a convolution.
+
+    Attributes:
+        window: How the kernel moves.
+        places: The spatial shape of the result.
+        taps: The spatial shape of the kernel.
+        dtype: The dtype in which products are added.
+    """
+
+    window: Window
+    places: tuple[int, ...]
+    taps: tuple[int, ...]
+    dtype: Any
+
+    def by_taps(self, images: jax.Array, kernel: jax.Array) -> jax.Array:
+        """Adds the products of each element of the kernel with all the images that it meets."""
+
+        def term(*tap: Any) -> jax.Array:
+            starts = [at * by for at, by in zip(tap, self.window.rhs_dilation, strict=True)]
+            met = _part(images, starts, self.places, self.window.strides)
+            element = lax.reshape(
+                _part(kernel, tap, (1,) * len(tap), (1,) * len(tap)), kernel.shape[:3]
+            )
+            return self._product(element, met, 1)
+
+        if math.prod(self.taps) <= _UNROLLED:
+            return functools.reduce(lax.add, itertools.starmap(term, np.ndindex(self.taps)))
+        first = jax.eval_shape(lambda: term(*(0 for _ in self.taps)))
+        result: jax.Array = lax.fori_loop(
+            0,
+            math.prod(self.taps),
+            lambda i, total: lax.add(total, term(*_position(i, self.taps))),
+            lax.full(first.shape, 0, first.dtype),
+        )
+        return result
+
+    def by_places(self, images: jax.Array, kernel: jax.Array) -> jax.Array:
+        """Returns each place of the result, the product of the kernel and the images there."""
+
+        def place(*at: Any) -> jax.Array:
+            starts = [i * by for i, by in zip(at, self.window.strides, strict=True)]
+            met = _part(images, starts, self.taps, self.window.rhs_dilation)
+            return self._product(kernel, met, 1 + len(self.taps))
+
+        count = math.prod(self.places)
+        if count <= _UNROLLED:
+            found = list(itertools.starmap(place, np.ndindex(self.places)))
+            stacked = lax.concatenate([lax.expand_dims(each, (0,)) for each in found], 0)
+        else:
+            positions = lax.iota(np.int32, count)
+            stacked = lax.map(lambda i: place(*_position(i, self.places)), positions)
+        last = lax.transpose(stacked, (1, 2, 3, 0))
+        return lax.reshape(last, (*last.shape[:3], *self.places))
+
+    def _product(self, kernel: jax.Array, images: jax.Array, summed: int) -> jax.Array:
+        """Contracts the features, and the spatial dimensions if there are more than one.
+
+        Returns:
+            The groups, the batch, the outputs, and the spatial dimensions that remain.
+        """
+        contracted = tuple(range(2, 2 + summed))
+        numbers = (contracted, contracted), ((0,), (0,))
+        result = engines.plain_product(kernel, images, numbers, self.dtype)
+        return lax.transpose(result, (0, 2, 1, *range(3, result.ndim)))
+
+
+def _part(
+    value: jax.Array, starts: Sequence[Any], sizes: Sequence[int], steps: Sequence[int]
+) -> jax.Array:
+    """Returns every element at ``steps`` of the spatial dimensions, which are the last ones."""
+    extents = [(size - 1) * step + 1 for size, step in zip(sizes, steps, strict=True)]
+    others = list(value.shape[:3])
+    if all(isinstance(start, int) for start in starts):
+        ends = [start + extent for start, extent in zip(starts, extents, strict=True)]
+        return lax.slice(value, [0, 0, 0, *starts], [*others, *ends], [1, 1, 1, *steps])
+    zeros = [np.int32(0)] * 3
+    met = lax.dynamic_slice(value, [*zeros, *starts], [*others, *extents])
+    return lax.slice(met, [0] * met.ndim, met.shape, [1, 1, 1, *steps])
+
+
+def _position(index: jax.Array, sizes: Sequence[int]) -> list[jax.Array]:
+    """Returns the place of an element in an array of ``sizes``, from its number."""
+    index = lax.convert_element_type(index, np.int32)
+    found: list[jax.Array] = []
+    for size in reversed(sizes):
+        found.append(lax.rem(index, lax.full_like(index, size)))
+        index = lax.div(index, lax.full_like(index, size))
+    return found[::-1]

@@ -1,0 +1,274 @@
+"""Engines: ways to add products of integers exactly. All give the same bits.
+
+An engine cuts the integers of each operand into parts, takes the products of parts on the units
+of a device, and adds these as integers. A part is narrow enough that no unit rounds its sums.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from impl._core.jax_internals.shardings import cut_as_the_operands
+from impl._exact import arithmetic
+from impl._exact.products import levels as grids
+
+#: The bits of an integer that float64 holds.
+FLOAT64_BITS = 53
+#: The bits of a digit of the engines of digits; a digit is from -128 to 127.
+_DIGIT = 8
+
+
+class Product(Protocol):
+    """A product whose operands are integers as floats."""
+
+    @property
+    def terms(self) -> int:
+        """The number of terms of each sum."""
+
+    @property
+    def can_cut(self) -> bool:
+        """Whether a sum may be cut into blocks."""
+
+    def __call__(self, lhs: jax.Array, rhs: jax.Array, dtype: Any, limit: int) -> jax.Array:
+        """Returns the exact sums, of ``dtype``, or of int64 if there are more terms than ``limit``.
+
+        Args:
+            lhs: The left operand, of a dtype that the unit takes.
+            rhs: The right operand.
+            dtype: The dtype in which the unit adds.
+            limit: The number of terms whose sum that dtype holds. ``can_cut`` is false only for
+                products that have no more.
+        """
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Total:
+    """Exact integers: ``high * 2**shift + low``, with ``0 <= low < 2**shift``.
+
+    Attributes:
+        high: int64, of finite terms alone; or float64 of all terms, where ``low`` is None.
+        low: int64, or None for zero.
+        shift: The bits of ``low``.
+    """
+
+    high: jax.Array
+    low: jax.Array | None = None
+    shift: int = 0
+
+
+#: Takes the left and the right operand, their level, and the product.
+Engine = Callable[[jax.Array, jax.Array, grids.Level, Product], Total]
+
+
+def float64(lhs: jax.Array, rhs: jax.Array, level: grids.Level, product: Product) -> Total:
+    """Adds products of limbs in float64, of one limb where that is exact.
+
+    Raises:
+        NotImplementedError: A sum that cannot be cut is too long.
+    """
+    width, lhs_limbs, rhs_limbs, limit = _limbs_of(level, product)
+    if product.terms > limit and not product.can_cut:
+        raise NotImplementedError(
+            f"an exact convolution adds at most {limit:,} terms, not {product.terms:,}"
+        )
+    if lhs_limbs == 1 and product.terms <= limit:
+        return Total(product(lhs, rhs, np.float64, limit))
+    left = _limbs(grids.finite(lhs), width, lhs_limbs)
+    right = _limbs(grids.finite(rhs), width, rhs_limbs)
+    parts = [
+        (width * (i + j), _as_int64(product(a, b, np.float64, limit)))
+        for i, a in enumerate(left)
+        for j, b in enumerate(right)
+    ]
+    return _total(parts, width if _is_wide(level) else 0)
+
+
+def _limbs_of(level: grids.Level, product: Product) -> tuple[int, int, int, int]:
+    """Returns the bits of a limb, the limbs of both operands, and the terms that are exact.
+
+    Integers whose sum is bounded, and their high limbs, are exact in any number; the limits are
+    those of integers of ``level.least`` bits, and of low limbs.
+    """
+    if _is_wide(level):
+        if product.terms <= 1 << 11 or product.can_cut:
+            return 14, 2, 1, 1 << 11
+        return 14, 2, 2, 1 << 22
+    limit = 1 << max(FLOAT64_BITS - level.column - level.least, 13)
+    if product.terms <= limit or product.can_cut:
+        return 0, 1, 1, limit
+    return 9, 2, 1, 1 << 22
+
+
+def int8(lhs: jax.Array, rhs: jax.Array, level: grids.Level, product: Product) -> Total:
+    """Adds products of digits in int32, as integer tensor cores do."""
+    return _by_digits(lhs, rhs, level, product, np.int8, np.int32, limit=1 << 16)
+
+
+def bfloat16(lhs: jax.Array, rhs: jax.Array, level: grids.Level, product: Product) -> Total:
+    """Adds products of digits in float32, as tensor cores do.
+
+    A sum is at most 2**23, so a unit may truncate what is below the last of 24 bits.
+    """
+    return _by_digits(lhs, rhs, level, product, jnp.bfloat16, np.float32, limit=1 << 9)
+
+
+#: All engines, by name.
+ENGINES: Mapping[str, Engine] = MappingProxyType(
+    {"float64": float64, "int8": int8, "bfloat16": bfloat16}
+)
+#: The engine of each platform for products of matrices: for operands and results of at most 16
+#: bits, and for others. A convolution takes float64, since it cannot be cut into blocks.
+CHOICE: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "cpu": ("float64", "float64"),
+        "cuda": ("bfloat16", "float64"),
+        "rocm": ("bfloat16", "float64"),
+        "tpu": ("bfloat16", "bfloat16"),
+    }
+)
+
+
+def plain_product(lhs: jax.Array, rhs: jax.Array, numbers: Any, dtype: Any) -> jax.Array:
+    """Returns a product of a library whose sums are exact, in the dtype in which they are added.
+
+    Float64 asks for the highest precision. Digits and signs are exact in any.
+    """
+    return cut_as_the_operands(
+        lax.dot_general(
+            lhs,
+            rhs,
+            numbers,
+            precision=lax.Precision.HIGHEST if dtype == np.float64 else None,
+            preferred_element_type=jnp.dtype(dtype),
+        )
+    )
+
+
+def rounded(total: Total, unit: jax.Array | None, dtype: Any) -> jax.Array:
+    """Returns ``total * unit``, rounded once to ``dtype``. A total of zero gives +0.
+
+    Args:
+        total: The integers.
+        unit: A power of two, float64, of the same shape; None for 1.
+        dtype: float16, bfloat16, float32 or float64.
+    """
+    if total.high.dtype == np.float64:
+        value = total.high
+    else:
+        value = _as_float64(total, is_wide=jnp.dtype(dtype) == np.float64)
+    # A library may give -0 for a sum of one term, and +0 for the same sum in another shape.
+    zero = lax.full_like(value, 0)
+    value = lax.select(lax.eq(value, zero), zero, value)
+    return arithmetic.narrow(value if unit is None else lax.mul(value, unit), dtype)
+
+
+def _limbs(value: jax.Array, width: int, count: int) -> list[jax.Array]:
+    """Returns one limb, or the low and the high one: ``value == low + high * 2**width``."""
+    if count == 1:
+        return [value]
+    unit = lax.full_like(value, 2.0**width)
+    high = arithmetic.nearest_integer(lax.mul(value, lax.full_like(value, 2.0**-width)))
+    return [lax.sub(value, lax.mul(high, unit)), high]
+
+
+def _digits(value: jax.Array, count: int, dtype: Any) -> list[jax.Array]:
+    """Returns the digits of integers, from the last to the first, each from -128 to 127."""
+    rest = lax.convert_element_type(value, np.int32)
+    half, mask = lax.full_like(rest, 1 << (_DIGIT - 1)), lax.full_like(rest, (1 << _DIGIT) - 1)
+    digits = []
+    for _ in range(count - 1):
+        digit = lax.sub(lax.bitwise_and(lax.add(rest, half), mask), half)
+        rest = lax.shift_right_arithmetic(lax.sub(rest, digit), lax.full_like(rest, _DIGIT))
+        digits.append(digit)
+    return [lax.convert_element_type(digit, dtype) for digit in [*digits, rest]]
+
+
+def _by_digits(
+    lhs: jax.Array,
+    rhs: jax.Array,
+    level: grids.Level,
+    product: Product,
+    dtype: Any,
+    accumulator: Any,
+    *,
+    limit: int,
+) -> Total:
+    if product.terms > limit and not product.can_cut:
+        return float64(lhs, rhs, level, product)
+    left, right = (
+        _digits(grids.finite(value), _digits_of(bits), dtype)
+        for value, bits in ((lhs, level.row), (rhs, level.column))
+    )
+    parts = [
+        (_DIGIT * (i + j), _as_int64(product(a, b, accumulator, limit)))
+        for i, a in enumerate(left)
+        for j, b in enumerate(right)
+    ]
+    return _total(parts, 2 * _DIGIT if _is_wide(level) else 0)
+
+
+def _digits_of(bits: int) -> int:
+    """Returns the number of digits whose greatest value, 127 * (1 + 256 + ...), is 2**bits."""
+    return (bits + 1) // _DIGIT + 1
+
+
+def _is_wide(level: grids.Level) -> bool:
+    """Returns whether int64 does not hold every sum."""
+    return level.total + level.column > FLOAT64_BITS
+
+
+def _as_int64(value: jax.Array) -> jax.Array:
+    return lax.convert_element_type(value, np.int64)
+
+
+def _total(parts: list[tuple[int, jax.Array]], shift: int) -> Total:
+    """Adds ``value * 2**exponent`` over parts. Intermediate overflow is harmless: int64 wraps."""
+    high = _shifted_sum([(by - shift, part) for by, part in parts if by >= shift])
+    if shift == 0:
+        return Total(high)
+    low = _shifted_sum([(by, part) for by, part in parts if by < shift])
+    carry = lax.shift_right_arithmetic(low, lax.full_like(low, shift))
+    low = lax.bitwise_and(low, lax.full_like(low, (1 << shift) - 1))
+    return Total(lax.add(high, carry), low, shift)
+
+
+def _shifted_sum(parts: list[tuple[int, jax.Array]]) -> jax.Array:
+    terms = [lax.shift_left(part, lax.full_like(part, by)) for by, part in parts]
+    return functools.reduce(lax.add, terms)
+
+
+def _as_float64(total: Total, *, is_wide: bool) -> jax.Array:
+    """Returns integers as float64: the nearest if ``is_wide``, and otherwise rounded to odd.
+
+    What is rounded to odd, at bit 26 or below, gives in a second rounding to 24 bits or fewer what
+    one rounding gives.
+    """
+    high, shift = total.high, total.shift
+    low = lax.full_like(high, 0) if total.low is None else total.low
+    cut = lax.full_like(high, 11)
+    top = lax.shift_right_arithmetic(high, cut)
+    middle = lax.sub(high, lax.shift_left(top, cut))
+    bottom = lax.add(lax.shift_left(middle, lax.full_like(high, shift)), low)
+    if is_wide:
+        return _nearest(top, bottom, 11 + shift)
+    sticky = lax.convert_element_type(lax.ne(bottom, lax.full_like(bottom, 0)), np.int64)
+    odd = _nearest(lax.bitwise_or(top, sticky), lax.full_like(top, 0), 11 + shift)
+    is_small = lax.lt(lax.abs(top), lax.full_like(top, 1 << 26))
+    return lax.select(is_small, _nearest(top, bottom, 11 + shift), odd)
+
+
+def _nearest(high: jax.Array, low: jax.Array, shift: int) -> jax.Array:
+    """Returns ``high * 2**shift + low``, rounded once, of integers that float64 holds."""
+    wide = lax.convert_element_type(high, np.float64)
+    wide = lax.mul(wide, lax.full_like(wide, 2.0**shift))
+    return lax.add(wide, lax.convert_element_type(low, np.float64))

@@ -1,0 +1,161 @@
+"""Products of an axis, and running ones, in the spec's order ``doubling``.
+
+A factor is a significand, float64, and an exponent, so that no product overflows on the way. Which
+factors are multiplied, and when, depends on their positions alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import jax
+import numpy as np
+from jax import lax
+
+from impl._core.numerics import fence
+from impl._exact import arithmetic
+from impl._exact.sums.grid import at_least_float32, is_long, without_subnormals
+
+#: Two arrays of one shape. Those of a factor are a significand, which may be a zero, an infinity or
+#: a NaN, and an exponent. The significand is the bits of a float64: where XLA reads a float from
+#: another device, it loses the sign of a zero.
+Pair: TypeAlias = tuple[jax.Array, jax.Array]
+
+
+def reduce_prod(x: jax.Array, axes: Sequence[int]) -> jax.Array:
+    """Returns the product over axes, whose elements are taken in row-major order.
+
+    Args:
+        x: float16, bfloat16, float32 or float64.
+        axes: The axes.
+
+    Returns:
+        Shape of ``x`` without ``axes``, dtype of ``x``.
+    """
+    if not axes:
+        return x
+    axes = tuple(sorted(axis % x.ndim for axis in axes))
+    kept = [axis for axis in range(x.ndim) if axis not in axes]
+    shape = [x.shape[axis] for axis in kept]
+    n = math.prod(x.shape[axis] for axis in axes)
+    if n == 0 or x.size == 0:
+        return lax.full(shape, 1, x.dtype)
+    factors = _each(lax.transpose, _factors(x), (*axes, *kept))
+    factors = _each(lax.reshape, factors, (n, *shape))
+    while n > 1:
+        # Pairs are made from the end, as in the last running product.
+        odd, n = n % 2, -(-n // 2)
+        earlier, later = (_each(lax.slice_in_dim, factors, odd + k, None, 2) for k in (0, 1))
+        products = _product(earlier, later)
+        first = _each(lax.slice_in_dim, factors, 0, odd)
+        factors = _joined(first, products)
+    return _whole(_each(lax.reshape, factors, shape), x.dtype)
+
+
+def cumprod(x: jax.Array, axis: int, *, reverse: bool = False) -> jax.Array:
+    """Returns the running products along an axis.
+
+    Args:
+        x: float16, bfloat16, float32 or float64.
+        axis: The axis.
+        reverse: Whether the products start at the end.
+
+    Returns:
+        Shape and dtype of ``x``.
+    """
+    if x.size == 0:
+        return x
+    factors = doubled(_product, _each(axis_first, _factors(x), axis, reverse))
+    return _whole(_each(axis_back, factors, axis, reverse), x.dtype)
+
+
+def axis_first(x: jax.Array, axis: int, reverse: bool) -> jax.Array:
+    """Returns ``x`` with an axis as the first one, in the direction of a scan."""
+    order = (axis, *(other for other in range(x.ndim) if other != axis % x.ndim))
+    rows = lax.transpose(x, [number % x.ndim for number in order])
+    return lax.rev(rows, (0,)) if reverse else rows
+
+
+def axis_back(rows: jax.Array, axis: int, reverse: bool) -> jax.Array:
+    """Returns the array that ``axis_first`` gave these rows for."""
+    order = list(range(1, rows.ndim))
+    order.insert(axis % rows.ndim, 0)
+    return lax.transpose(lax.rev(rows, (0,)) if reverse else rows, order)
+
+
+def doubled(combine: Callable[[Pair, Pair], Pair], pair: Pair) -> Pair:
+    """Returns what all elements up to each one combine to, in rounds of doubled distance.
+
+    Args:
+        combine: Takes an earlier pair and a later one.
+        pair: Two arrays of one shape, whose first axis is scanned.
+    """
+    n = pair[0].shape[0]
+    distance = 1
+    while distance < n:
+        earlier = _each(lax.slice_in_dim, pair, 0, n - distance)
+        later = _each(lax.slice_in_dim, pair, distance, None)
+        first = _each(lax.slice_in_dim, pair, 0, distance)
+        # XLA for a CPU would compute a round again in each fusion that reads it.
+        pair = _each(fence, _joined(first, combine(earlier, later)))
+        distance *= 2
+    return pair
+
+
+def _factors(x: jax.Array) -> Pair:
+    wide = without_subnormals(x) if is_long(x.dtype) else arithmetic.widen(at_least_float32(x))
+    raw = lax.bitcast_convert_type(wide, np.int64)
+    field = lax.full_like(raw, 0x7FF << 52)
+    biased = lax.shift_right_logical(lax.bitwise_and(raw, field), lax.full_like(raw, 52))
+    one = lax.bitwise_or(
+        lax.bitwise_and(raw, lax.bitwise_not(field)), lax.full_like(raw, 1023 << 52)
+    )
+    is_special = lax.bitwise_or(
+        lax.eq(wide, lax.full_like(wide, 0)), lax.bitwise_not(lax.is_finite(wide))
+    )
+    exponent = lax.sub(
+        lax.convert_element_type(biased, np.int32), lax.full(raw.shape, 1023, np.int32)
+    )
+    return (
+        lax.select(is_special, lax.bitcast_convert_type(wide, np.int64), one),
+        lax.select(is_special, lax.full_like(exponent, 0), exponent),
+    )
+
+
+def _product(a: Pair, b: Pair) -> Pair:
+    significand = lax.mul(_significand(a), _significand(b))
+    exponent = lax.add(a[1], b[1])
+    is_large = lax.ge(lax.abs(significand), lax.full_like(significand, 2))
+    half = lax.mul(significand, lax.full_like(significand, 0.5))
+    significand = lax.select(is_large, half, significand)
+    more = lax.convert_element_type(is_large, np.int32)
+    return lax.bitcast_convert_type(significand, np.int64), lax.add(exponent, more)
+
+
+def _significand(factor: Pair) -> jax.Array:
+    return lax.bitcast_convert_type(factor[0], np.float64)
+
+
+def _whole(factor: Pair, dtype: jax.typing.DTypeLike) -> jax.Array:
+    """Returns the number that a factor stands for, rounded once to a dtype."""
+    significand, exponent = _significand(factor), factor[1]
+    # A power of two beyond the range of float64 has two parts.
+    bounded = lax.clamp(np.int32(-2000), exponent, np.int32(2000))
+    first = lax.shift_right_arithmetic(bounded, lax.full_like(bounded, 1))
+    result = lax.mul(significand, arithmetic.power_of_two(first))
+    result = lax.mul(result, arithmetic.power_of_two(lax.sub(bounded, first)))
+    is_small = lax.lt(exponent, lax.full_like(exponent, arithmetic.MIN_EXPONENT))
+    is_small = lax.bitwise_and(is_small, lax.is_finite(significand))
+    zero = lax.mul(significand, lax.full_like(significand, 0))
+    return arithmetic.narrow(lax.select(is_small, zero, result), dtype)
+
+
+def _each(function: Callable[..., jax.Array], factor: Pair, *args: Any) -> Pair:
+    return function(factor[0], *args), function(factor[1], *args)
+
+
+def _joined(first: Pair, second: Pair) -> Pair:
+    joined = [lax.concatenate(pair, 0) for pair in zip(first, second, strict=True)]
+    return joined[0], joined[1]

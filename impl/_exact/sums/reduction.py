@@ -1,0 +1,193 @@
+"""Sums that are exact, in the spec's order ``exact``: over axes, over devices, and running ones.
+
+The maximum of the terms and the sum of their digits do not depend on an order, so XLA may cut these
+sums and add them up as it likes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import jax
+import numpy as np
+from jax import lax
+
+from impl._core.numerics import fence
+from impl._exact.sums.grid import Digits, at_least_float32, exponents, finite
+
+#: The names of mesh axes.
+Names: TypeAlias = Sequence[Any]
+#: Groups of positions along a named axis that are each summed by themselves.
+Groups: TypeAlias = Sequence[Sequence[int]] | None
+#: The least length of an axis that is cut into blocks, if devices share it.
+_LONG = 1024
+
+
+def reduce_sum(
+    x: jax.Array,
+    axes: Sequence[int],
+    dtype: jax.typing.DTypeLike | None = None,
+    *,
+    axis_names: Names = (),
+    axis_index_groups: Groups = None,
+) -> jax.Array:
+    """Returns the sum over axes and over named axes, all in one.
+
+    Args:
+        x: float16, bfloat16, float32 or float64, any shape.
+        axes: The axes to sum over.
+        dtype: The dtype of the result; None for that of ``x``.
+        axis_names: The mesh axes of a ``shard_map`` to sum over.
+        axis_index_groups: As ``lax.psum`` takes them.
+
+    Returns:
+        Shape of ``x`` without ``axes``. If there is nothing to sum over, ``x`` itself.
+    """
+    dtype = x.dtype if dtype is None else dtype
+    if not axes and not axis_names:
+        return lax.convert_element_type(x, dtype)
+    axes = tuple(axis % x.ndim for axis in axes)
+    shape = tuple(size for axis, size in enumerate(x.shape) if axis not in axes)
+    count = math.prod(x.shape[axis] for axis in axes)
+    if x.size == 0:
+        return lax.full(shape, 0, dtype)
+    groups = axis_index_groups
+    magnitude = lax.reduce_max(lax.abs(at_least_float32(x)), axes)
+    if axis_names:
+        count *= _members(axis_names, groups)
+        magnitude = lax.pmax(magnitude, tuple(axis_names), axis_index_groups=groups)
+    exponent = exponents(magnitude)
+    digits = Digits.of(x.dtype, count)
+    sums = [
+        fence(lax.reduce_sum(digit, axes))
+        for digit in digits.split(x, along(exponent, x.shape, without=axes))
+    ]
+    if axis_names:
+        sums = [lax.psum(part, tuple(axis_names), axis_index_groups=groups) for part in sums]
+    return digits.total(sums, exponent, dtype)
+
+
+def psum(x: jax.Array, axis_names: Names, axis_index_groups: Groups = None) -> jax.Array:
+    """Returns the sum of ``x`` over named axes.
+
+    Args:
+        x: float16, bfloat16, float32 or float64, any shape.
+        axis_names: The mesh axes of a ``shard_map``.
+        axis_index_groups: As ``lax.psum`` takes them.
+
+    Returns:
+        Shape and dtype of ``x``.
+    """
+    return reduce_sum(x, (), axis_names=axis_names, axis_index_groups=axis_index_groups)
+
+
+def reduce_scatter(
+    x: jax.Array,
+    axis_name: Any,
+    *,
+    scatter_dimension: int,
+    axis_index_groups: Groups = None,
+    tiled: bool = False,
+) -> jax.Array:
+    """Returns one part of the sum of ``x`` over a named axis, as ``lax.psum_scatter`` does.
+
+    Args:
+        x: float16, bfloat16, float32 or float64.
+        axis_name: The mesh axis, or several.
+        scatter_dimension: The axis of ``x`` of which each device gets a part.
+        axis_index_groups: As ``lax.psum_scatter`` takes them.
+        tiled: Whether the axis stays, with a part of its elements.
+
+    Returns:
+        The device's part of the sum, of the dtype of ``x``.
+    """
+    names = tuple(axis_name) if isinstance(axis_name, (tuple, list)) else (axis_name,)
+    groups = axis_index_groups
+
+    def scattered(value: jax.Array) -> jax.Array:
+        part: jax.Array = lax.psum_scatter(
+            value,
+            axis_name,
+            scatter_dimension=scatter_dimension,
+            axis_index_groups=groups,
+            tiled=tiled,
+        )
+        return part
+
+    count = _members(names, groups)
+    magnitude = lax.pmax(lax.abs(at_least_float32(x)), names, axis_index_groups=groups)
+    exponent = exponents(magnitude)
+    digits = Digits.of(x.dtype, count)
+    sums = [scattered(digit) for digit in digits.split(x, exponent)]
+    # All devices have the same exponents, so the sum of them is a multiple of each.
+    of_part = scattered(exponent)
+    return digits.total(sums, lax.div(of_part, lax.full_like(of_part, count)), x.dtype)
+
+
+def cumsum(
+    x: jax.Array, axis: int, *, reverse: bool = False, is_partitioned: bool = False
+) -> jax.Array:
+    """Returns the running sums along an axis.
+
+    Args:
+        x: float16, bfloat16, float32 or float64.
+        axis: The axis.
+        reverse: Whether the sums start at the end.
+        is_partitioned: Whether XLA may cut the axis over devices.
+
+    Returns:
+        Shape and dtype of ``x``.
+    """
+    if x.size == 0:
+        return x
+    axis %= x.ndim
+    # A sum that ends before an infinity is finite, so an infinity must not move the grid.
+    magnitude = finite(lax.abs(at_least_float32(x)))
+    exponent = along(exponents(lax.reduce_max(magnitude, (axis,))), x.shape, without=(axis,))
+    digits = Digits.of(x.dtype, x.shape[axis], running=True)
+    # A symbolic size (jax.export) is not an int.
+    is_long = isinstance(x.shape[axis], int) and x.shape[axis] >= _LONG
+    add = _running_in_blocks if is_partitioned and is_long else lax.cumsum
+    sums = [add(digit, axis, reverse=reverse) for digit in digits.split(x, exponent)]
+    return digits.total(sums, exponent, x.dtype)
+
+
+def _running_in_blocks(digit: jax.Array, axis: int, *, reverse: bool) -> jax.Array:
+    """Returns running sums of whole numbers, by those of blocks and of the sums of blocks.
+
+    Of an axis that devices share, XLA adds all terms before each element again for each of them:
+    four times as long takes sixteen times as long.
+    """
+    *before, length = digit.shape[: axis + 1]
+    after = digit.shape[axis + 1 :]
+    size = 1 << (length.bit_length() // 2)
+    count = -(-length // size)
+    missing = [(0, count * size - length if each == axis else 0, 0) for each in range(digit.ndim)]
+    padded = lax.pad(digit, lax.full((), 0, digit.dtype), missing)
+    blocks = lax.reshape(padded, (*before, count, size, *after))
+    within = lax.cumsum(blocks, axis + 1, reverse=reverse)
+    ends = lax.index_in_dim(within, 0 if reverse else size - 1, axis + 1)
+    # An infinite sum of a block cannot be taken away again, so the blocks move by one.
+    step = (-1, 1, 0) if reverse else (1, -1, 0)
+    moves = [step if each == axis else (0, 0, 0) for each in range(ends.ndim)]
+    others = lax.cumsum(lax.pad(ends, lax.full((), 0, ends.dtype), moves), axis, reverse=reverse)
+    whole = lax.reshape(
+        lax.add(within, lax.broadcast_in_dim(others, within.shape, range(within.ndim))),
+        padded.shape,
+    )
+    return lax.slice_in_dim(whole, 0, length, axis=axis)
+
+
+def along(value: jax.Array, shape: Sequence[int], *, without: Sequence[int]) -> jax.Array:
+    """Returns a value of the axes of ``shape`` except some, repeated along these."""
+    kept = [axis for axis in range(len(shape)) if axis not in without]
+    return lax.broadcast_in_dim(value, tuple(shape), kept)
+
+
+def _members(axis_names: Names, groups: Groups) -> int:
+    """Returns how many devices are summed over."""
+    if groups is not None:
+        return max(map(len, groups))
+    return int(np.prod([lax.axis_size(name) for name in axis_names], dtype=np.int64))

@@ -1,0 +1,219 @@
+"""A scatter of any form as one of rows, which is how a GPU adds exactly.
+
+The axes that every window covers to the end, from the last on, are those of a row. All others have
+a coordinate for each update, so a row has one number, and no array is transposed.
+
+A sum of digits is of int64 here. XLA's scatter adds these by one instruction, as it does float64,
+and they hold the digit of a float32 whole for any number of terms. A NaN and an infinity have no
+digit. They are known by the exponent of their destination, whose sum then counts the infinities; a
+NaN counts as one of each sign.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+from jax.lax import GatherScatterMode, ScatterDimensionNumbers
+
+from impl._exact.sums import grid
+from impl._exact.sums.grid import Digits
+from impl._families.replicas import Replicas
+
+#: Larger arrays may need row numbers of 64 bits.
+_MOST = 2**31 - 2**18
+#: The bits below a count of negative infinities, which hold that of the positive ones.
+_COUNT = 32
+
+
+def keys_of(
+    operand: jax.Array,
+    indices: jax.Array,
+    updates: jax.Array,
+    numbers: ScatterDimensionNumbers,
+    mode: Any,
+) -> jax.Array | None:
+    """Returns the row that each row of updates is added to.
+
+    Args:
+        operand: The array that is added to.
+        indices: As ``lax.scatter_add`` takes them.
+        updates: The windows.
+        numbers: The dimension numbers.
+        mode: The treatment of windows that are out of bounds.
+
+    Returns:
+        int32, shape [n]; the number of rows for an update that is dropped. None if the arrays are
+        too large, or without updates.
+    """
+    if max(operand.size, updates.size) > _MOST or updates.size == 0:
+        return None
+    indexed = list(numbers.scatter_dims_to_operand_dims)
+    batch = list(numbers.operand_batching_dims)
+    hidden = {*numbers.inserted_window_dims, *batch}
+    windowed = [axis for axis in range(operand.ndim) if axis not in hidden]
+    window = dict(zip(windowed, numbers.update_window_dims, strict=True))
+    width = _width_axes(operand, updates, indexed, window)
+    outer = updates.shape[: updates.ndim - width]
+    of_index = [axis for axis in range(updates.ndim) if axis not in numbers.update_window_dims]
+    rows, inside = lax.full(outer, 0, np.int32), lax.full(outer, True)
+    for axis, length in enumerate(operand.shape[: operand.ndim - width]):
+        place = lax.full(outer, 0, np.int32)
+        if axis in indexed:
+            start = indices[..., indexed.index(axis)]
+            last = length - (updates.shape[window[axis]] if axis in window else 1)
+            if GatherScatterMode.from_any(mode) == GatherScatterMode.CLIP:
+                start = start.clip(0, last)
+            is_inside = (start >= 0) & (start <= last)
+            inside = lax.bitwise_and(inside, lax.broadcast_in_dim(is_inside, outer, of_index))
+            place = lax.broadcast_in_dim(start.astype(np.int32), outer, of_index)
+        if axis in batch:
+            of_batch = numbers.scatter_indices_batching_dims[batch.index(axis)]
+            place = lax.broadcasted_iota(np.int32, outer, of_index[of_batch])
+        if axis in window:
+            place = lax.add(place, lax.broadcasted_iota(np.int32, outer, window[axis]))
+        rows = lax.add(lax.mul(rows, lax.full_like(rows, length)), place)
+    size = math.prod(operand.shape[: operand.ndim - width])
+    return lax.select(inside, rows, lax.full_like(rows, size)).reshape(-1)
+
+
+def _width_axes(
+    operand: jax.Array, updates: jax.Array, indexed: Sequence[int], window: dict[int, int]
+) -> int:
+    """Returns how many of the last axes are those of a row."""
+    count = 0
+    while count < operand.ndim:
+        axis, of_update = operand.ndim - 1 - count, updates.ndim - 1 - count
+        is_whole = window.get(axis) == of_update and axis not in indexed
+        if not is_whole or operand.shape[axis] != updates.shape[of_update]:
+            break
+        count += 1
+    return count
+
+
+def add_rows(
+    operand: jax.Array,
+    keys: jax.Array,
+    updates: jax.Array,
+    dtype: jax.typing.DTypeLike,
+    *,
+    unique: bool,
+) -> jax.Array:
+    """Returns the operand with rows added to it, in the spec's order ``exact``.
+
+    Args:
+        operand: float32 or float64, any shape whose first axes are the destinations.
+        keys: As ``keys_of`` returns them.
+        updates: The dtype of ``operand``, of any shape with as many elements as keys and width.
+        dtype: The dtype of the result.
+        unique: Whether no two updates have one destination.
+
+    Returns:
+        The shape of ``operand``.
+    """
+    width = updates.size // keys.shape[0]
+    size = operand.size // width
+    shape = () if width == 1 else (width,)
+    initial, updates = operand.reshape(size, *shape), updates.reshape(-1, *shape)
+    replicas = Replicas.of(keys, size, width=width, unique=unique)
+    most, added = (grid.exponents(lax.abs(value)) for value in (initial, updates))
+    exponent = replicas.scatter(most, added, "max")
+    # What is dropped may take any exponent.
+    own = exponent.at[keys].get(mode="clip")
+    pairs = zip(_integers(initial, exponent), _integers(updates, own), strict=True)
+    sums = [replicas.scatter(total, digit, "add") for total, digit in pairs]
+    return total(sums, exponent, dtype, keys.shape[0] + 1).reshape(operand.shape)
+
+
+def _integers(terms: jax.Array, exponent: jax.Array) -> list[jax.Array]:
+    """Returns the digits of terms, int64; the first is of infinities where there are some."""
+    finite = Digits.of(terms.dtype, 1).split(grid.finite(terms), exponent)
+    first, *others = (lax.convert_element_type(digit, np.int64) for digit in finite)
+    return [_with_infinities(terms, exponent, first), *others]
+
+
+def integers(terms: jax.Array, exponent: jax.Array) -> list[jax.Array]:
+    """Returns the digits of terms as ``add_rows`` adds them, int64; kernels can compute them.
+
+    Args:
+        terms: float32 or float64, any shape.
+        exponent: The exponents of their destinations, int32, of that shape.
+    """
+    digits = Digits.of(terms.dtype, 1)
+    units = digits.scaled(grid.finite(terms), exponent)
+    found = [_nearest(units)]
+    for _ in range(digits.number - 1):
+        rest = lax.sub(units, lax.convert_element_type(found[-1], np.float64))
+        units = lax.mul(rest, lax.full_like(rest, 2.0**digits.width))
+        found.append(_nearest(units))
+    return [_with_infinities(terms, exponent, found[0]), *found[1:]]
+
+
+def _nearest(units: jax.Array) -> jax.Array:
+    """Returns the nearest integer; of two, the one farther from 0."""
+    # A conversion to integers drops what follows the point. The rest is exact.
+    whole = lax.convert_element_type(units, np.int64)
+    rest = lax.sub(units, lax.convert_element_type(whole, np.float64))
+    up = lax.convert_element_type(lax.ge(rest, lax.full_like(rest, 0.5)), np.int64)
+    down = lax.convert_element_type(lax.le(rest, lax.full_like(rest, -0.5)), np.int64)
+    return lax.add(whole, lax.sub(up, down))
+
+
+def _with_infinities(terms: jax.Array, exponent: jax.Array, first: jax.Array) -> jax.Array:
+    infinity = lax.full_like(terms, np.inf)
+    one, none = lax.full_like(first, 1), lax.full_like(first, 0)
+    # A comparison with a NaN is false.
+    positive = lax.select(lax.lt(terms, infinity), none, one)
+    negative = lax.select(lax.gt(terms, lax.neg(infinity)), none, one)
+    negative = lax.shift_left(negative, lax.full_like(negative, _COUNT))
+    special = _is_special(exponent, terms.dtype)
+    return lax.select(special, lax.add(positive, negative), first)
+
+
+def _is_special(exponent: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
+    """Returns whether a destination has a term that is not finite."""
+    return lax.ge(exponent, lax.full_like(exponent, 1025 if grid.is_long(dtype) else 129))
+
+
+def total(
+    sums: Sequence[jax.Array], exponent: jax.Array, dtype: jax.typing.DTypeLike, count: int
+) -> jax.Array:
+    """Returns the numbers that sums of digits stand for, rounded once.
+
+    Args:
+        sums: The sums of each digit, int64.
+        exponent: The exponents of their destinations, int32.
+        dtype: The dtype of the result.
+        count: The most terms of a sum.
+    """
+    digits, parts = Digits.of(dtype, 1), list(sums)
+    own = exponent
+    if digits != Digits.of(dtype, count):
+        # More than a float64 holds.
+        digits = dataclasses.replace(digits, number=2)
+        width = lax.full_like(parts[0], digits.width)
+        low = lax.bitwise_and(parts[0], lax.full_like(parts[0], (1 << digits.width) - 1))
+        parts = [lax.shift_right_arithmetic(parts[0], width), low]
+        own = lax.add(exponent, lax.full_like(exponent, digits.width))
+    elif len(parts) > 1:
+        width = lax.full_like(parts[1], digits.width)
+        half = lax.full_like(parts[1], 1 << (digits.width - 1))
+        over = lax.shift_right_arithmetic(lax.add(parts[1], half), width)
+        parts = [lax.add(parts[0], over), lax.sub(parts[1], lax.shift_left(over, width))]
+    wide = [lax.convert_element_type(part, np.float64) for part in parts]
+    finite = digits.joined(wide, own, dtype)
+    counts, none = sums[0], lax.full_like(sums[0], 0)
+    positive = lax.bitwise_and(counts, lax.full_like(counts, (1 << _COUNT) - 1))
+    negative = lax.shift_right_arithmetic(counts, lax.full_like(counts, _COUNT))
+    infinity = lax.full_like(finite, np.inf)
+    special = lax.select(
+        lax.eq(negative, none),
+        infinity,
+        lax.select(lax.eq(positive, none), lax.neg(infinity), lax.full_like(finite, np.nan)),
+    )
+    return lax.select(_is_special(exponent, dtype), special, finite)

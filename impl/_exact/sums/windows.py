@@ -1,0 +1,207 @@
+"""Exact sums over windows, and the gradient of a max pool, in the spec's order ``exact``.
+
+Each result takes the terms of its window, one tap of all windows after another, and has a grid of
+its own. The maxima and the sums are elementwise, so XLA may cut them along every axis.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import jax
+import numpy as np
+from jax import lax
+
+from impl._core.jax_internals import Primitive
+from impl._core.jax_internals.releases import FENCES_HOLD
+from impl._core.numerics import fence
+from impl._core.shard_axes import vary_like
+from impl._exact.sums import pool_choices
+from impl._exact.sums.grid import Digits, at_least_float32, exponents
+from impl._exact.sums.pool_choices import Padding, Pool
+from impl._exact.sums.reduction import reduce_sum
+
+#: The taps of a max pool's gradient that get operations of their own where XLA drops fences.
+_UNROLLED_WITHOUT_FENCES = 32
+
+
+def reduce_window_sum(
+    x: jax.Array,
+    *,
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int],
+    padding: Padding,
+    base_dilation: Sequence[int],
+    window_dilation: Sequence[int],
+) -> jax.Array:
+    """Returns the sum of each window, as ``lax.reduce_window_sum`` does.
+
+    Args:
+        x: float16, bfloat16, float32 or float64.
+        window_dimensions: The shape of a window.
+        window_strides: The distance between windows.
+        padding: Zeros before and after each axis.
+        base_dilation: The distance to which the elements of ``x`` are spread, with zeros between.
+        window_dilation: The distance between the elements of a window.
+
+    Returns:
+        A sum for each window, of the dtype of ``x``.
+    """
+    windows = _Windows(tuple(window_dimensions), tuple(window_strides), tuple(window_dilation))
+    zero = lax.full((), 0, x.dtype)
+    sides = zip(padding, base_dilation, strict=True)
+    spread = lax.pad(x, zero, [(low, high, apart - 1) for (low, high), apart in sides])
+    outputs = windows.outputs(spread.shape)
+    if 0 in outputs or spread.size == 0:
+        return lax.full(outputs, 0, x.dtype)
+    summed = [axis for axis, size in enumerate(windows.sizes) if size > 1]
+    if all(outputs[axis] == 1 for axis in summed):
+        only = windows.only(spread, outputs)
+        return lax.reshape(reduce_sum(only, summed), outputs)
+    return _summed(windows, spread, outputs)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Windows:
+    """Windows over an array that has its padding already."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilation: tuple[int, ...]
+
+    def outputs(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """Returns how many windows there are along each axis."""
+        return tuple(
+            max(0, (length - (size - 1) * apart - 1) // stride + 1)
+            for length, size, stride, apart in zip(
+                shape, self.sizes, self.strides, self.dilation, strict=True
+            )
+        )
+
+    def reach(self, outputs: Sequence[int]) -> list[int]:
+        """Returns how far it is from the first element at a tap to the last, and one more."""
+        return [(n - 1) * stride + 1 for n, stride in zip(outputs, self.strides, strict=True)]
+
+    def only(self, spread: jax.Array, outputs: Sequence[int]) -> jax.Array:
+        """Returns the elements of windows where axes that are summed have one window."""
+        limits = [
+            (size - 1) * apart + reach
+            for size, apart, reach in zip(
+                self.sizes, self.dilation, self.reach(outputs), strict=True
+            )
+        ]
+        pairs = zip(self.sizes, self.dilation, self.strides, strict=True)
+        steps = [apart if size > 1 else stride for size, apart, stride in pairs]
+        return lax.slice(spread, [0] * spread.ndim, limits, steps)
+
+    def starts(self) -> list[tuple[int, ...]]:
+        """Returns the offset of each tap."""
+        return [
+            tuple(position * apart for position, apart in zip(tap, self.dilation, strict=True))
+            for tap in np.ndindex(*self.sizes)
+        ]
+
+
+def _summed(windows: _Windows, spread: jax.Array, outputs: Sequence[int]) -> jax.Array:
+    starts, reach = windows.starts(), windows.reach(outputs)
+    digits = Digits.of(spread.dtype, len(starts))
+
+    def folded(
+        step: Callable[[list[jax.Array], jax.Array], list[jax.Array]], states: list[jax.Array]
+    ) -> list[jax.Array]:
+        if len(starts) <= pool_choices.UNROLLED:
+            for start in starts:
+                limits = [first + length for first, length in zip(start, reach, strict=True)]
+                states = step(states, lax.slice(spread, start, limits, windows.strides))
+            return states
+        table = lax.convert_element_type(np.array(starts), np.int32)
+
+        def visit(number: jax.Array, states: list[jax.Array]) -> list[jax.Array]:
+            row = lax.dynamic_index_in_dim(table, number, keepdims=False)
+            begin = [lax.index_in_dim(row, axis, keepdims=False) for axis in range(spread.ndim)]
+            part = lax.dynamic_slice(spread, begin, reach)
+            return step(states, lax.slice(part, [0] * part.ndim, part.shape, windows.strides))
+
+        states = [vary_like(state, spread) for state in states]
+        result: list[jax.Array] = lax.fori_loop(0, len(starts), visit, states)
+        return result
+
+    def most(states: list[jax.Array], terms: jax.Array) -> list[jax.Array]:
+        return [lax.max(states[0], lax.abs(at_least_float32(terms)))]
+
+    wide = at_least_float32(lax.full((), 0, spread.dtype)).dtype
+    (magnitude,) = folded(most, [lax.full(outputs, 0, wide)])
+    exponent = exponents(magnitude)
+
+    def add(states: list[jax.Array], terms: jax.Array) -> list[jax.Array]:
+        parts = digits.split(terms, exponent)
+        return [lax.add(state, part) for state, part in zip(states, parts, strict=True)]
+
+    sums = folded(add, [lax.full(outputs, 0, np.float64)] * digits.number)
+    return digits.total(sums, exponent, spread.dtype)
+
+
+def select_and_scatter_add(
+    source: jax.Array,
+    operand: jax.Array,
+    *,
+    select_prim: Primitive,
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int],
+    padding: Padding,
+) -> jax.Array:
+    """Returns the gradient of a max pool, as ``lax.select_and_scatter_add`` does.
+
+    Args:
+        source: The cotangent of each window: float16, bfloat16, float32 or float64.
+        operand: The input of the pool.
+        select_prim: The comparison by which a window keeps the element that it has.
+        window_dimensions: The shape of a window.
+        window_strides: The distance between windows.
+        padding: Elements before and after each axis, which no window chooses.
+
+    Returns:
+        The cotangent of the operand, of the dtype of ``source``.
+    """
+    if 0 in (*operand.shape, *source.shape):
+        return lax.full(operand.shape, 0, source.dtype)
+    taps = list(np.ndindex(*window_dimensions))[::-1]
+    pool = Pool(taps, operand.shape, source.shape, window_strides, padding)
+    values = at_least_float32(source)
+    count = math.prod(
+        -(-size // stride) for size, stride in zip(window_dimensions, window_strides, strict=True)
+    )
+    digits = Digits.of(values.dtype, count)
+    most_taps = len(taps) if FENCES_HOLD else _UNROLLED_WITHOUT_FENCES
+    unrolled = len(taps) <= min(pool_choices.UNROLLED, most_taps)
+    # Else XLA computes the choices again for each tap: 64 taps took minutes to compile.
+    chosen = fence(pool_choices.chosen_taps(pool, operand, select_prim, unrolled=unrolled))
+    order = lax.iota(np.int32, len(taps))
+
+    def folded(step: _Step, states: list[jax.Array], others: list[jax.Array]) -> list[jax.Array]:
+        if not unrolled:
+            return pool_choices.folded(pool, order, step, states, others, values, chosen)
+        for number in range(len(taps)):
+            states = step(states, others, pool_choices.sent(pool, number, values, chosen))
+        return states
+
+    def most(states: list[jax.Array], others: list[jax.Array], terms: jax.Array) -> list[jax.Array]:
+        del others
+        return [lax.max(states[0], lax.abs(terms))]
+
+    def add(states: list[jax.Array], others: list[jax.Array], terms: jax.Array) -> list[jax.Array]:
+        parts = digits.split(terms, others[0])
+        return [lax.add(state, part) for state, part in zip(states, parts, strict=True)]
+
+    (magnitude,) = folded(most, [lax.full(operand.shape, 0, values.dtype)], [])
+    exponent = exponents(magnitude)
+    zeros = lax.full(operand.shape, 0, np.float64)
+    sums = folded(add, [zeros] * digits.number, [exponent])
+    return digits.total(sums, exponent, source.dtype)
+
+
+#: Takes states, other arrays and terms, and returns the states.
+_Step: TypeAlias = Callable[[list[jax.Array], list[jax.Array], jax.Array], list[jax.Array]]

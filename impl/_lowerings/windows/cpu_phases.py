@@ -1,0 +1,138 @@
+"""The transpose of picks from windows, in loops that XLA makes vector code of on a CPU.
+
+Where windows are evenly spaced, elements as far apart as windows have the same place among the
+windows over them. Elements of one such phase are computed together, from whole slices of windows.
+The phases are then stacked, which XLA writes as neighbours without a copy. Short rows of the last
+axis are joined to longer ones, since LLVM makes vector code of long loops only.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from impl._core.jax_internals.releases import FENCES_HOLD
+from impl._core.lax_functions import where
+from impl._core.numerics import accumulator, convert
+from impl._families.window_table import WindowTable
+
+#: The most phases, and the most slices of windows, which make the program longer.
+_MOST_PHASES, _MOST_SLICES = 7, 32
+#: The most windows over an element. Each is a step that reads the last total twice, and XLA without
+#: its fusion emitters computes the steps before it anew for each read.
+_MOST_READS = 8
+#: The length of a row and of joined rows. The longest step and the most windows over an element of
+#: rows that are joined: with more, XLA before its fusion emitters makes slow code.
+_LONG_ROW, _JOINED_ROW = 56, 2048
+_JOINED_STEP, _JOINED_READS = 2, 2
+
+#: For each phase, how far the windows over an element are from the element's block, in ascending
+#: order. A block has one element of each phase.
+Phases: TypeAlias = tuple[tuple[int, ...], ...]
+
+
+@functools.lru_cache(maxsize=1024)
+def phases(table: WindowTable) -> Phases | None:
+    """Returns the phases if windows are evenly spaced, and None if not.
+
+    Their number divides that of the elements: what is stacked is otherwise copied.
+    """
+    window, tap = np.nonzero(table.index >= 0)
+    position = table.index[window, tap]
+    if table.inverse.shape[1] > _MOST_READS:
+        return None
+    for step in range(1, _MOST_PHASES + 1 if position.size else 1):
+        if table.inputs % step:
+            continue
+        pairs = np.unique(np.stack([position % step, window - position // step], 1), axis=0)
+        # Each element reads only the windows over it, but those at the edges.
+        if len(pairs) <= min(_MOST_SLICES, step * table.inverse.shape[1]):
+            return tuple(tuple(pairs[pairs[:, 0] == s, 1].tolist()) for s in range(step))
+    return None
+
+
+def joined_rows(table: WindowTable, before: int) -> int | None:
+    """Returns how many rows of the last axis are joined to one, or None if phases would be slow.
+
+    Args:
+        table: The table of windows, which are evenly spaced.
+        before: The size of the axis before, whose rows are joined. XLA divides to find an element
+            where joined rows are of several such axes.
+    """
+    of_phases = phases(table)
+    if of_phases is None or not 1 < max(map(len, of_phases)) <= _JOINED_READS:
+        return None
+    long = 1 if table.outputs >= _LONG_ROW else None
+    blocks, even = table.inputs // len(of_phases), table.even
+    if len(of_phases) > _JOINED_STEP or table.outputs != blocks or not isinstance(before, int):
+        return long
+    # Before jax 0.11 XLA is slower with joined rows where each element may have two windows.
+    if not FENCES_HOLD and sum(map(len, of_phases)) > len(of_phases) + 1:
+        return long
+    # An element also looks for its position in a window of the next row, which must not have it.
+    if even is None or (even.taps - 1) * even.spacing >= table.inputs:
+        return long
+    most = min(before, _JOINED_ROW // blocks)
+    rows = next((rows for rows in range(most, 1, -1) if before % rows == 0), 1)
+    return rows if rows * blocks >= _LONG_ROW else long
+
+
+def pick_transpose(
+    picked: jax.Array, index: jax.Array, table: WindowTable, of_phases: Phases, rows: int = 1
+) -> jax.Array:
+    """Computes the transpose of a pick.
+
+    Args:
+        picked: Shape [outer, outputs, ...].
+        index: Of the same shape.
+        table: The table of windows.
+        of_phases: Its phases.
+        rows: The number of rows to join, which divides ``outer``; of more than one, ``outputs`` is
+            the number of blocks and the last axis.
+
+    Returns:
+        Shape [outer, inputs, ...].
+    """
+    outer, windows, *inner = picked.shape
+    step = len(of_phases)
+    blocks = table.inputs // step
+    if not table.counts.all():
+        nonempty = (table.counts > 0).reshape(1, windows, *(1 for _ in inner))
+        index = where(nonempty, index, -1)
+    values = convert(picked, accumulator(picked.dtype))
+    first: Any = step * jnp.arange(blocks, dtype=index.dtype)
+    if rows > 1:
+        joined = functools.partial(jax.lax.reshape, new_sizes=(outer // rows, rows * blocks))
+        values, index = joined(values), joined(index)
+        # XLA for a CPU reads constants faster than it computes remainders.
+        first = np.tile(step * np.arange(blocks, dtype=index.dtype), rows)
+        windows = blocks = first.size
+    first = first.reshape(1, blocks, *(1 for _ in inner))
+
+    def at(distance: int) -> tuple[jax.Array, jax.Array]:
+        along = -distance, blocks + distance - windows, 0
+        edges = ((0, 0, 0), along, *((0, 0, 0) for _ in inner))
+        none = jnp.full((), -1, index.dtype)
+        return jax.lax.pad(index, none, edges), jax.lax.pad(
+            values, jnp.zeros((), values.dtype), edges
+        )
+
+    def phase(number: int, distances: tuple[int, ...]) -> jax.Array:
+        out = jnp.zeros((values.shape[0], blocks, *inner), values.dtype)
+        has_terms: jax.Array | None = None
+        for distance in distances:
+            chosen, value = at(distance)
+            is_term = chosen == first + number
+            # The first term is selected, not added to 0: 0 + -0 is 0, which is another number.
+            total = value if has_terms is None else where(has_terms, out + value, value)
+            out = where(is_term, total, out)
+            has_terms = is_term if has_terms is None else has_terms | is_term
+        return out
+
+    parts = [phase(number, distances) for number, distances in enumerate(of_phases)]
+    out = parts[0] if step == 1 else jnp.stack(parts, axis=2)
+    return convert(out, picked.dtype).reshape(outer, table.inputs, *inner)

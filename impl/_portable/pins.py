@@ -1,0 +1,182 @@
+"""Derivatives of JAX's functions that JAX writes in another way from release to release.
+
+Under the guarantee ``portable`` they are written here, with primitives that every supported release
+has, so that a program and its gradients are the same equations on all of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.interpreters import ad
+
+from impl._core.jax_internals import Primitive, initializers
+from impl._mode import modes
+from impl.programs._scatters import rules
+
+#: The derivative of a function, from a tangent, the operand and the result.
+Derivative: TypeAlias = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
+
+
+def _like(value: jax.Array, number: float) -> jax.Array:
+    return lax.full_like(value, number)
+
+
+def _complement(value: jax.Array) -> jax.Array:
+    """Returns 1 - x * x, without the loss of digits near 1."""
+    one = _like(value, 1)
+    return lax.mul(lax.sub(one, value), lax.add(one, value))
+
+
+def _erf(tangent: jax.Array, value: jax.Array, _: jax.Array) -> jax.Array:
+    slope = lax.exp(lax.neg(lax.mul(value, value)))
+    return lax.mul(tangent, lax.mul(_like(value, 2 / math.sqrt(math.pi)), slope))
+
+
+def _acosh(tangent: jax.Array, value: jax.Array, _: jax.Array) -> jax.Array:
+    one = _like(value, 1)
+    below, above = lax.rsqrt(lax.sub(value, one)), lax.rsqrt(lax.add(value, one))
+    return lax.mul(tangent, lax.mul(below, above))
+
+
+def _asinh(tangent: jax.Array, value: jax.Array, _: jax.Array) -> jax.Array:
+    return lax.mul(tangent, lax.rsqrt(lax.add(lax.mul(value, value), _like(value, 1))))
+
+
+def _log2(tangent: jax.Array, value: jax.Array, _: jax.Array) -> jax.Array:
+    return lax.div(lax.div(tangent, value), lax.log(_like(value, 2)))
+
+
+#: The derivative of each function, by the name of its primitive.
+DERIVATIVES: Mapping[str, Derivative] = {
+    "acos": lambda t, x, _: lax.mul(t, lax.neg(lax.rsqrt(_complement(x)))),
+    "acosh": _acosh,
+    "asin": lambda t, x, _: lax.mul(t, lax.rsqrt(_complement(x))),
+    "asinh": _asinh,
+    "atanh": lambda t, x, _: lax.div(t, _complement(x)),
+    "erf": _erf,
+    "erfc": lambda t, x, y: lax.neg(_erf(t, x, y)),
+    "expm1": lambda t, x, _: lax.mul(t, lax.exp(x)),
+    "log2": _log2,
+    "logistic": lambda t, _, y: lax.mul(t, lax.mul(y, lax.sub(_like(y, 1), y))),
+    "tanh": lambda t, _, y: lax.mul(t, _complement(y)),
+}
+
+
+def _cholesky(original: Callable[..., Any], primals: Any, tangents: Any, **params: Any) -> Any:
+    """Takes a tangent for symmetric, and only its lower triangle counts.
+
+    JAX 0.12 does so, and JAX 0.10 does not: their gradients have other values. It changes nothing
+    where it is done twice.
+    """
+    (tangent,) = tangents
+    lower, rows, columns = (jnp.tril(tangent), tangent.ndim - 2, tangent.ndim - 1)
+    axes = (*range(rows), columns, rows)
+    tangent = lax.add(lower, lax.transpose(jnp.tril(tangent, -1), axes))
+    return original(primals, (tangent,), **params)
+
+
+def _polynomial(_: Callable[..., Any], primals: Any, tangents: Any, **__: Any) -> Any:
+    """Differentiates the steps of ``jnp.polyval``, as JAX before 0.12 does without a primitive.
+
+    JAX 0.12 evaluates the derivative as a polynomial of its own, with other roundings.
+    """
+    active = [i for i, tangent in enumerate(tangents) if type(tangent) is not ad.Zero]
+
+    def steps(*chosen: jax.Array) -> jax.Array:
+        operands = list(primals)
+        for i, value in zip(active, chosen, strict=True):
+            operands[i] = value
+        shape = jnp.broadcast_shapes(*(operand.shape for operand in operands))
+        x, *coefficients = (jnp.broadcast_to(operand, shape) for operand in operands)
+        zeros = jnp.zeros(shape, x.dtype)
+        rows = jnp.stack(coefficients[::-1])
+        return lax.scan(lambda y, row: (y * x + row, None), zeros, rows, unroll=16)[0]
+
+    values, changes = ([each[i] for i in active] for each in (primals, tangents))
+    return jax.jvp(steps, values, changes)
+
+
+def _eigh(original: Callable[..., Any], primals: Any, tangents: Any, **params: Any) -> Any:
+    """Subtracts eigenvalues before it adds ones to the diagonal, as JAX 0.12 does.
+
+    JAX 0.10 adds the ones first, and so rounds the eigenvalues.
+    """
+    (vectors, values), (_, slopes) = original(primals, tangents, **params)
+    multiply = functools.partial(jnp.matmul, precision=lax.Precision.HIGHEST)
+    turned = multiply(multiply(jnp.matrix_transpose(vectors), tangents[0]), vectors)
+    ones = jnp.eye(values.shape[-1], dtype=values.dtype)
+    gaps = values[..., None, :] - values[..., :, None]
+    factors = lax.integer_pow(gaps + ones, -1) - ones
+    return (vectors, values), (multiply(vectors, factors * turned), slopes)
+
+
+#: The rules of derivatives that take the place of JAX's, by the name of the primitive.
+RULES: Mapping[str, Callable[..., Any]] = {
+    "cholesky": _cholesky,
+    "eigh": _eigh,
+    "polynomial": _polynomial,
+}
+
+
+def register() -> None:
+    """Gives these functions a derivative that reads the mode when a program is traced.
+
+    The initializers of normal numbers get one order of their factors.
+    """
+    initializers.pin_scaled_normal(_holds)
+    found = {primitive.name: primitive for primitive in ad.primitive_jvps}
+    for name, derivative in DERIVATIVES.items():
+        primitive = found.get(name)
+        if primitive is not None:
+            original = ad.primitive_jvps[primitive]
+            rule = functools.partial(_jvp, primitive, original, derivative)
+            ad.primitive_jvps[primitive] = rule
+    for name, replacement in RULES.items():
+        primitive = found.get(name)
+        if primitive is not None:
+            original = ad.primitive_jvps[primitive]
+            ad.primitive_jvps[primitive] = functools.partial(_rule, original, replacement)
+
+
+def _rule(
+    original: Callable[..., Any],
+    replacement: Callable[..., Any],
+    primals: Any,
+    tangents: Any,
+    **params: Any,
+) -> Any:
+    is_pinned = _holds() and all(map(_is_real, primals))
+    if not is_pinned or all(type(tangent) is ad.Zero for tangent in tangents):
+        return original(primals, tangents, **params)
+    return replacement(original, primals, tangents, **params)
+
+
+def _holds() -> bool:
+    """Returns whether programs are traced for the guarantee ``portable`` now."""
+    return modes.current().portable and bool(rules.switch.value)
+
+
+def _jvp(
+    primitive: Primitive,
+    original: Callable[..., Any],
+    derivative: Derivative,
+    primals: Any,
+    tangents: Any,
+    **params: Any,
+) -> Any:
+    (value,), (tangent,) = primals, tangents
+    if not _holds() or type(tangent) is ad.Zero or not _is_real(value):
+        return original(primals, tangents, **params)
+    result = primitive.bind(value, **params)
+    return result, derivative(tangent, value, result)
+
+
+def _is_real(value: jax.Array) -> bool:
+    return bool(jax.numpy.issubdtype(value.dtype, jax.numpy.floating))

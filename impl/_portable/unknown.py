@@ -1,0 +1,166 @@
+"""Primitives that no class of ``spec/portable.toml`` is about: what they compute decides.
+
+Libraries make primitives of their own, for example an identity that refuses ``vmap``. Most of them
+are lowered by a function of arrays, whose equations JAX lowers one by one: each is then known or
+unknown itself. What a primitive computes is this, in the order of preference:
+
+- the function that its rule for any platform lowers (``mlir.lower_fun``);
+- under the guarantee ``portable`` alone, its ``impl``, by which JAX evaluates it outside of
+  programs. The equation is then lowered as the trace of that function. With another guarantee the
+  rule itself is lowered, which is no such function: nothing tells what it does.
+
+No primitive of a library is named here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from jax import lax
+
+import spec
+from impl._core.jax_internals import Primitive, lowering, rules
+from impl._mode import modes
+from impl._portable import refusal
+from impl.programs._reading import facts
+
+#: The packages whose rules are what the classes of the spec are about.
+_PACKAGES = ("jax", "jaxlib", __name__.partition(".")[0])
+#: The classes with a rule that calls JAX's own rule of the same primitive.
+_CALLING = frozenset({"selections", "sequences", "written"})
+
+
+def is_unknown(primitive: Primitive, rule: rules.Rule | None) -> bool:
+    """Returns whether no class of the spec is about the equations of a primitive.
+
+    Args:
+        primitive: The primitive. One of another library may have the name of one of JAX.
+        rule: The rule that JAX lowers it by; None if it has none. If another library has replaced
+            JAX's own, the class holds only where this project computes the equation itself.
+    """
+    entries, name = spec.load(), primitive.name
+    found = entries.class_of_primitive.get(name) or entries.class_of_complex.get(name)
+    if found is None:
+        return not name.startswith("samebits_")
+    if getattr(lax, f"{name.replace('-', '_')}_p", primitive) is not primitive:
+        return True
+    calls_it = found.answer == "exact" or found.name in _CALLING
+    return calls_it and rule is not None and not rules.is_of(rule, _PACKAGES)
+
+
+def portability(dtypes: Collection[str]) -> spec.Portability | None:
+    """Returns what the guarantee ``portable`` says of an unknown primitive that is no equations.
+
+    Args:
+        dtypes: The names of the dtypes of its operands and results.
+    """
+    return spec.portability("", dtypes)
+
+
+def rule(
+    found: spec.Portability | None,
+    primitive: Primitive,
+    original: rules.Rule,
+    anywhere: rules.Rule | None,
+    context: Any,
+    params: Mapping[str, Any],
+) -> rules.Rule:
+    """Returns the rule that lowers an unknown primitive under ``portable``: by equations.
+
+    Args:
+        found: What ``portability`` returns of it. None leaves it to its own rule.
+        primitive: The primitive.
+        original: The rule that JAX found.
+        anywhere: Its rule for any platform; None if it has none.
+        context: The context of the rule.
+        params: The parameters of the equation.
+
+    Raises:
+        RuntimeError: Nothing tells what it computes, and the mode does not only warn.
+    """
+    if found is None:
+        return original
+    if rules.function_of(anywhere) is not None:
+        return anywhere or original
+    avals = context.avals_in, context.avals_out
+    closed = _of_implementation(primitive, avals, params, frozenset())
+    if closed is None:
+        warn_only = modes.current().warn_only
+        refusal.emit(primitive.name, context.avals_in, found, warn_only=warn_only)
+        return original
+
+    def lower(context: Any, *arrays: Any, **_: Any) -> Any:
+        return lowering.lower_equations(lowering.with_own_equations(context), closed, *arrays)
+
+    return lower
+
+
+def equations(equation: Any, platform: str, *, portable: bool) -> Any:
+    """Returns the closed jaxpr that an unknown primitive computes; None if it cannot be told.
+
+    Args:
+        equation: The equation.
+        platform: The platform that it is lowered for.
+        portable: Whether the guarantee ``portable`` holds.
+    """
+    primitive = equation.primitive
+    own, anywhere = rules.registered(primitive, platform)
+    if not is_unknown(primitive, own):
+        return None
+    avals = [atom.aval for atom in equation.invars]
+    with equation.ctx.manager:
+        function = rules.function_of(anywhere if portable else own)
+        if function is not None:
+            return rules.traced(function, avals, equation.params)
+        if not portable:
+            return None
+        results = [atom.aval for atom in equation.outvars]
+        return _of_implementation(primitive, (avals, results), equation.params, frozenset())
+
+
+def _of_implementation(
+    primitive: Primitive,
+    avals: Sequence[Any],
+    params: Mapping[str, Any],
+    outside: frozenset[Primitive],
+) -> Any:
+    """Returns the equations of an ``impl``; None if it needs values, or calls its own primitive.
+
+    Args:
+        primitive: The primitive.
+        avals: The types of its operands, and those of its results.
+        params: The parameters of its equation.
+        outside: The primitives whose ``impl`` calls this one.
+    """
+    operands, results = avals
+    closed = rules.traced(rules.implementation_of(primitive), operands, params)
+    if closed is None or not _are_equal(closed.out_avals, results):
+        return None
+    seen = outside | {primitive}
+    return closed if all(_ends(each, seen) for each in _all_equations(closed.jaxpr)) else None
+
+
+def _are_equal(found: Sequence[Any], stated: Sequence[Any]) -> bool:
+    """Returns whether arrays have the shapes and dtypes that an equation states."""
+    return [(a.shape, a.dtype) for a in found] == [(a.shape, a.dtype) for a in stated]
+
+
+def _ends(equation: Any, seen: frozenset[Primitive]) -> bool:
+    """Returns whether an equation is lowered without the primitives that it is inside of."""
+    primitive = equation.primitive
+    if primitive in seen:
+        return False
+    _, anywhere = rules.registered(primitive, "")
+    if not is_unknown(primitive, anywhere) or rules.function_of(anywhere) is not None:
+        return True
+    operands, results = (
+        [atom.aval for atom in each] for each in (equation.invars, equation.outvars)
+    )
+    return _of_implementation(primitive, (operands, results), equation.params, seen) is not None
+
+
+def _all_equations(jaxpr: Any) -> list[Any]:
+    """Returns the equations of a jaxpr, and of those inside them."""
+    inner = (_all_equations(each) for eqn in jaxpr.eqns for each in facts.inner_jaxprs(eqn.params))
+    return [*jaxpr.eqns, *(equation for equations in inner for equation in equations)]

@@ -1,0 +1,282 @@
+"""Index expressions with PyTorch's meaning: ``input[indices]`` and ``index_put``.
+
+An expression is read into slices, which are taken first, and arrays of indices into the result of
+the slices.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import numbers
+import operator
+from collections.abc import Sequence
+from types import EllipsisType
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+
+from impl._core import arguments
+from impl._core.arguments import Array
+from impl.ops._index_arrays import AxisIndex, FlatIndex, flat_index
+
+_ALLOWED = "allowed are ints, slices, None, ..., bools, and arrays or lists of int32, int64 or bool"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Indices:
+    """An array of integers; a traced 0-d array may stand for an int (``number``)."""
+
+    values: Array
+    name: str
+    number: bool = False
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Mask:
+    values: npt.NDArray[np.bool_]
+
+
+_Entry: TypeAlias = EllipsisType | bool | int | slice | _Indices | _Mask | None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Subscript:
+    """An index expression for an array of known shape: first slices, then arrays of indices.
+
+    Attributes:
+        slices: Start, end and step for each dimension.
+        shape: Shape of the result of the slices: without dimensions of ints, with those of None.
+        index: Arrays of indices into the result of the slices; None if there are none.
+        has_arrays: Whether there are arrays of indices that do not stand for an int.
+        unique: Whether no element can be indexed twice, for any values of the indices.
+    """
+
+    slices: tuple[tuple[int, int, int], ...]
+    shape: tuple[int, ...]
+    index: FlatIndex | None
+    has_arrays: bool
+    unique: bool
+
+    def sliced(self, input: jax.Array) -> jax.Array:
+        """Returns the result of the slices, of shape ``shape``."""
+        if any(
+            part != (0, length, 1) for part, length in zip(self.slices, input.shape, strict=True)
+        ):
+            input = jax.lax.slice(input, *zip(*self.slices, strict=True))
+        return input.reshape(self.shape)
+
+
+def subscript(function: str, shape: tuple[int, ...], indices: Any) -> Subscript:
+    """Reads an index expression.
+
+    Args:
+        function: Name of the op.
+        shape: Shape of the indexed array.
+        indices: One entry, or a tuple of entries; a list counts as a tuple if one of its elements
+            is not a number.
+
+    Raises:
+        IndexError: An entry is out of range, of a wrong type, or one too many; or arrays of
+            indices do not broadcast.
+        TypeError: A bound of a slice is not an int, or a mask is not known under ``jit``.
+        ValueError: A step is below 1, or a list is ragged.
+    """
+    parts = list(indices) if _is_tuple(indices) else [indices]
+    several = len(parts) > 1
+    entries = [
+        _entry(function, part, f"indices[{position}]" if several else "indices")
+        for position, part in enumerate(parts)
+    ]
+    return _read(function, shape, entries)
+
+
+def arrays_alone(
+    function: str, shape: tuple[int, ...], indices: Sequence[Array | None]
+) -> tuple[FlatIndex, bool]:
+    """Reads one array for each leading dimension; None stands for all of a dimension.
+
+    Returns:
+        The index, and whether no element can be indexed twice, for any values of the indices.
+
+    Raises:
+        IndexError: An index is out of range, or an array is one too many or of a wrong dtype.
+        RuntimeError: There is no array, or a mask has no dimensions.
+        TypeError: An entry is not an array, or a mask is not known under ``jit``.
+    """
+    entries: list[_Entry] = []
+    for position, given in enumerate(indices):
+        name = f"indices[{position}]"
+        if given is None:
+            entries.append(slice(None))
+            continue
+        index = arguments.native(function, name, given)
+        if is_mask(index) and index.ndim == 0:
+            raise RuntimeError(
+                f"{function}(): argument '{name}' is a mask without dimensions; it needs one"
+            )
+        entries.append(_of_array(function, index, name, as_number=False))
+    expression = _read(function, shape, entries)
+    if expression.index is None:
+        raise RuntimeError(f"{function}(): argument 'indices' must hold at least one array")
+    return expression.index, expression.unique
+
+
+def is_mask(index: Any) -> bool:
+    """Returns whether an array of indices is a mask: of bool, or, as in PyTorch, of uint8."""
+    return isinstance(index, jax.Array | np.ndarray | np.generic) and index.dtype in (
+        np.bool_,
+        np.uint8,
+    )
+
+
+def check_mask(function: str, mask: tuple[int, ...], shape: tuple[int, ...], dim: int) -> None:
+    """Raises if a mask does not have the shape of the dimensions of an array from ``dim`` on.
+
+    Raises:
+        IndexError: The shapes differ.
+    """
+    if shape[dim : dim + len(mask)] != mask:
+        raise IndexError(
+            f"{function}(): The shape of the mask {list(mask)} does not match the shape of the "
+            f"indexed array {list(shape)} from dimension {dim}"
+        )
+
+
+def _is_tuple(indices: Any) -> bool:
+    """Returns whether PyTorch reads it as a tuple: a list with anything but numbers is one too."""
+    if not isinstance(indices, list):
+        return isinstance(indices, tuple)
+    not_numbers = (list, tuple, range, slice, EllipsisType, jax.Array, np.ndarray)
+    return any(entry is None or isinstance(entry, not_numbers) for entry in indices)
+
+
+def _entry(function: str, entry: Any, name: str) -> _Entry:
+    if entry is None or isinstance(entry, EllipsisType | slice | bool):
+        return entry
+    if isinstance(entry, np.bool_):
+        return bool(entry)
+    if isinstance(entry, numbers.Integral):
+        return int(entry)
+    if isinstance(entry, list | tuple | range):
+        entry = _from_list(function, entry, name)
+    if isinstance(entry, jax.Array | np.ndarray | np.generic):
+        native = arguments.native(function, name, entry)
+        return _of_array(function, native, name, as_number=True)
+    raise IndexError(
+        f"{function}(): argument '{name}' is of type {type(entry).__name__}; {_ALLOWED}"
+    )
+
+
+def _from_list(function: str, entry: Sequence[Any], name: str) -> Array:
+    values = list(entry)
+    try:
+        if any(arguments.known(leaf) is None for leaf in jax.tree.leaves(values)):
+            return jnp.asarray(values)
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{function}(): argument '{name}' is no array: {error}") from None
+    return array if array.size else array.astype(np.int64)
+
+
+def _of_array(function: str, index: Array, name: str, *, as_number: bool) -> _Entry:
+    values = arguments.if_known(index)
+    if is_mask(index):
+        if values is None:
+            raise TypeError(
+                f"{function}(): argument '{name}' is a mask whose values are not known under "
+                "jit, or where other processes have a part of it, and the shape of the result "
+                "depends on them; index outside of jit, use jax.numpy.where(mask, ...), or pass "
+                "the positions, as jax.numpy.nonzero(mask, size=..., fill_value=mask.size) gives "
+                "them"
+            )
+        return _Mask(values != 0) if values.ndim else bool(values)
+    if as_number and index.ndim == 0 and jnp.issubdtype(index.dtype, jnp.integer):
+        if values is not None:
+            return int(values)
+        if jnp.issubdtype(index.dtype, jnp.signedinteger):
+            return _Indices(index, name, number=True)
+    if np.dtype(index.dtype) not in (np.int32, np.int64):
+        raise IndexError(f"{function}(): argument '{name}' is of {index.dtype}; {_ALLOWED}")
+    return _Indices(index, name)
+
+
+def _span(entry: _Entry) -> int:
+    """Returns the number of dimensions that an entry indexes."""
+    if entry is None or isinstance(entry, bool | EllipsisType):
+        return 0
+    return entry.values.ndim if isinstance(entry, _Mask) else 1
+
+
+def _read(function: str, shape: tuple[int, ...], entries: list[_Entry]) -> Subscript:
+    indexed = sum(map(_span, entries))
+    if indexed > len(shape):
+        raise IndexError(
+            f"{function}(): too many indices for an array of dimension {len(shape)} (got {indexed})"
+        )
+    whole: list[_Entry] = [slice(None)] * (len(shape) - indexed)
+    # The first ... stands for all dimensions that no entry indexes; a further ... for none.
+    ellipsis = entries.index(...) if ... in entries else len(entries)
+    slices: list[tuple[int, int, int]] = []
+    sliced_shape: list[int] = []
+    indices: list[AxisIndex] = []
+    for entry in [*entries[:ellipsis], *whole, *entries[ellipsis:]]:
+        dim = len(slices)
+        if entry is None:
+            sliced_shape.append(1)
+        elif isinstance(entry, bool):
+            indices.append(AxisIndex(len(sliced_shape), np.zeros(int(entry), np.int64)))
+            sliced_shape.append(1)
+        elif isinstance(entry, int | slice):
+            slices.append(_slice(function, entry, shape[dim], dim))
+            if isinstance(entry, slice):
+                sliced_shape.append(len(range(*slices[-1])))
+        elif not isinstance(entry, EllipsisType):
+            arrays = _axis_indices(function, entry, shape, dim)
+            first = len(sliced_shape)
+            indices.extend(dataclasses.replace(a, axis=first + a.axis) for a in arrays)
+            slices.extend((0, shape[dim + a.axis], 1) for a in arrays)
+            sliced_shape.extend(shape[dim + a.axis] for a in arrays)
+    return Subscript(
+        slices=tuple(slices),
+        shape=tuple(sliced_shape),
+        index=flat_index(function, tuple(sliced_shape), indices) if indices else None,
+        has_arrays=any(not index.number for index in indices),
+        unique=all(entry.number for entry in entries if isinstance(entry, _Indices)),
+    )
+
+
+def _slice(function: str, entry: int | slice, size: int, dim: int) -> tuple[int, int, int]:
+    if isinstance(entry, int):
+        position = np.asarray(entry)
+        arguments.index_range(function, position, size, dim, IndexError, wrap=True, name="indices")
+        start = entry % size
+        return start, start + 1, 1
+    try:
+        step = 1 if entry.step is None else operator.index(entry.step)
+        start, end, _ = slice(entry.start, entry.stop).indices(size)
+    except TypeError:
+        raise TypeError(
+            f"{function}(): argument 'indices' has the slice {entry}; its parts must be ints that "
+            "are known, or None"
+        ) from None
+    if step < 1:
+        raise ValueError(
+            f"{function}(): argument 'indices' has a slice of step {step}; it must be greater "
+            "than zero"
+        )
+    return start, max(start, end), step
+
+
+def _axis_indices(
+    function: str, entry: _Indices | _Mask, shape: tuple[int, ...], dim: int
+) -> list[AxisIndex]:
+    """Returns the arrays of an entry, one for each axis that it indexes, counted from ``dim``."""
+    if isinstance(entry, _Mask):
+        check_mask(function, entry.values.shape, shape, dim)
+        return [AxisIndex(axis, index) for axis, index in enumerate(np.nonzero(entry.values))]
+    index = entry.values
+    arguments.index_range(function, index, shape[dim], dim, IndexError, wrap=True, name=entry.name)
+    return [AxisIndex(0, index, entry.number)]

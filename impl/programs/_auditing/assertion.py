@@ -1,0 +1,202 @@
+"""``impl.testing.assert_deterministic``: an audit, then runs whose bits are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, Literal, TypeAlias, get_args
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import impl
+import spec
+from impl._mode import checks, compilation, emulation
+from impl._mode.emulation import Emulation, Seed
+from impl.programs._auditing.audit import audit
+from impl.programs._auditing.report import FAULTS, Finding, Verdict
+from impl.programs._reading.tracing import arrays_of, is_array
+
+#: The checks, each of which includes those before it.
+Level: TypeAlias = Literal["off", "audit", "schedules", "repeat"]
+LEVELS: tuple[Level, ...] = get_args(Level)
+
+_IN_WORDS: Mapping[Verdict, str] = {
+    "varies": "varies from run to run",
+    "unknown": "may vary: unknown",
+    "raises": "raises an error",
+}
+
+#: The bits of the outputs of one run, by the path of each output.
+_Bits: TypeAlias = dict[str, bytes]
+
+
+def assert_deterministic(
+    function: Callable[..., Any],
+    *args: Any,
+    device: str = "cuda",
+    schedules: int = 5,
+    allow: Collection[str] = (),
+    level: Level = "repeat",
+) -> None:
+    """Raises unless a program gives the same bits in every run, as far as this machine can tell.
+
+    It holds for the mode of the calling thread. First ``impl.audit`` reads the program. Then a CPU
+    runs it in several schedules of a GPU, in which the updates of scatters, the taps of pools and
+    the instances of kernels have other orders. Last, the default device runs it again and again.
+    Arguments are copied for each run, so that functions may donate or change them. Where several
+    processes have parts of them, each process has to call it. ::
+
+        impl.testing.assert_deterministic(train_step, params, batch)
+
+    Args:
+        function: The program: as ``impl.audit`` takes it.
+        *args: Its arguments.
+        device: The device that the program is to be deterministic on: "cpu" or "cuda".
+        schedules: The number of schedules, and of repeated runs.
+        allow: The findings to accept, each by the name of its primitive or the id of its row.
+        level: The last check: "audit", "schedules" or "repeat"; "off" checks nothing.
+
+    Raises:
+        AssertionError: The audit has a finding that varies, is unknown or raises, or the bits of
+            two runs differ. The message names the first finding or the first output.
+        ValueError: An argument has a value that is not allowed.
+        TypeError: An argument has a type that is not allowed.
+    """
+    __tracebackhide__ = True  # pytest shows the caller's line.
+    checks.check_callable("assert_deterministic", "function", function)
+    _check(schedules, level)
+    if level == "off":
+        return
+    report = audit(function, device=device)(*args)
+    found = [finding for verdict in FAULTS for finding in report.select(verdict)]
+    faults = [f for f in found if not {f.primitive, f.row} & set(allow)]
+    name = getattr(function, "__name__", type(function).__name__)
+    where = f"on {device}, with {report.mode}"
+    if faults:
+        refused = faults[0].verdict == "raises"
+        is_bad = "is refused" if refused else "is not deterministic"
+        raise AssertionError(f"{name} {is_bad} {where}: {_in_words(faults[0])}\n\n{report}")
+    if level == "audit":
+        return
+    if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in jax.tree.leaves(args)):
+        raise TypeError(
+            "assert_deterministic(): an argument is a jax.ShapeDtypeStruct, with which a program "
+            "can be audited, not run. Pass arrays, or level='audit'"
+        )
+    if spec.load().devices[device].races:
+        _compare(name, where, _scheduled(function, args, device, schedules), function, args)
+    if level == "repeat":
+        runs = _runs(function, args)
+        repeated = ((f"run {number}", next(runs)) for number in range(1, schedules + 1))
+        _compare(name, where, repeated, function, args)
+
+
+def _check(schedules: int, level: str) -> None:
+    if isinstance(schedules, bool) or not isinstance(schedules, int):
+        kind = type(schedules).__name__
+        raise TypeError(f"assert_deterministic(): argument 'schedules' must be int, not {kind}")
+    if schedules < 2:
+        raise ValueError(
+            f"assert_deterministic(): argument 'schedules' got {schedules}; at least 2 runs are "
+            "compared"
+        )
+    checks.check_choice("assert_deterministic", "level", level, LEVELS)
+
+
+def _scheduled(
+    function: Callable[..., Any], args: tuple[Any, ...], device: str, count: int
+) -> Iterator[tuple[str, _Bits]]:
+    """Yields the bits of a program in schedules of a GPU, through one compiled program."""
+    seed, cpu = Seed(), jax.local_devices(backend="cpu")[0]
+    platform = spec.load().devices[device].platforms[0]
+    with emulation.scope(Emulation(platform, seed=seed)), jax.default_device(cpu):
+        runs = _runs(function, jax.tree.map(lambda leaf: _moved(leaf, cpu), args))
+        for value in range(count):
+            seed.value = value
+            yield f"schedule {value}", next(runs)
+
+
+def _runs(function: Callable[..., Any], args: tuple[Any, ...]) -> Iterator[_Bits]:
+    """Yields the bits of the outputs of one run after another. It does not end."""
+    if isinstance(function, jax.stages.Wrapped | compilation.Jitted):
+        while True:
+            yield _bits(function(*jax.tree.map(_copied, args)))
+    inner, arrays, names = arrays_of(function, args, {})
+    compiled = jax.jit(inner)
+    while True:
+        outputs = compiled(*map(_copied, arrays))
+        yield {name: _bytes(leaf) for name, leaf in zip(names, outputs, strict=True)}
+
+
+def _moved(leaf: Any, device: jax.Device) -> Any:
+    return jax.device_put(_whole(leaf), device) if isinstance(leaf, jax.Array) else leaf
+
+
+def _whole(array: Any) -> Any:
+    """Returns an array, or its values if other processes have a part of it, which all then ask."""
+    if getattr(array, "is_fully_addressable", True):
+        return array
+    from jax.experimental import multihost_utils  # noqa: PLC0415  # Few programs need it.
+
+    return multihost_utils.process_allgather(array, tiled=True)
+
+
+def _copied(leaf: Any) -> Any:
+    return leaf.copy() if isinstance(leaf, jax.Array | np.ndarray) else leaf
+
+
+def _bits(outputs: Any) -> _Bits:
+    leaves = jax.tree_util.tree_leaves_with_path(outputs)
+    return {jax.tree_util.keystr(path): _bytes(x) for path, x in leaves if is_array(x)}
+
+
+def _bytes(array: Any) -> bytes:
+    if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
+        array = jax.random.key_data(array)
+    return np.asarray(_whole(array)).tobytes()
+
+
+def _compare(
+    name: str,
+    where: str,
+    runs: Iterator[tuple[str, _Bits]],
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+) -> None:
+    """Raises if the bits of a run are not those of the first one."""
+    __tracebackhide__ = True
+    label, expected = next(runs)
+    for other, bits in runs:
+        differing = [path for path, value in expected.items() if bits.get(path) != value]
+        if differing or len(bits) != len(expected):
+            output = f"output{differing[0]}" if differing else "number of outputs"
+            raise AssertionError(
+                f"{name} is not deterministic {where}: its {output} differs between {label} and "
+                f"{other} ({len(differing)} of {len(expected)} outputs differ)"
+                f"{_first_difference(function, args, label, other)}"
+            )
+
+
+def _first_difference(
+    function: Callable[..., Any], args: tuple[Any, ...], first: str, second: str
+) -> str:
+    """Returns what ``impl.first_difference`` finds, after two line breaks, or nothing."""
+    if not hasattr(impl, "first_difference"):
+        return ""
+    between: tuple[Any, Any] = (None, None)
+    if first.startswith("schedule"):
+        numbers = (int(label.rpartition(" ")[2]) for label in (first, second))
+        scopes = [emulation.scope(Emulation("cuda", seed=number)) for number in numbers]
+        between = scopes[0], scopes[1]
+    try:
+        difference = impl.first_difference(function, *args, between=between)
+    except Exception as error:  # noqa: BLE001  # The failure itself must be shown.
+        return f"\n\n(impl.first_difference could not find the equation: {error})"
+    return "" if difference is None else f"\n\n{difference}"
+
+
+def _in_words(finding: Finding) -> str:
+    by = f" (by {finding.library})" if finding.library else ""
+    remedy = f"\nTo do: {finding.remedy}" if finding.remedy else ""
+    return f"{finding.primitive} at {finding.source}{by} {_IN_WORDS[finding.verdict]}.{remedy}"

@@ -1,0 +1,111 @@
+"""What the audit says of a program under the guarantee ``portable``, beside its findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import spec
+from impl._core import jax_internals
+from impl._core.jax_internals import rules
+from impl._mode.modes import Mode
+from impl._portable import lower, unknown
+from impl.programs._reading.walk import Site
+from spec import releases_of_jax
+
+#: Sums over the devices of a ``shard_map``.
+_SUMS = frozenset({"psum", "psum_invariant", "reduce_scatter"})
+#: What passes values on from device to device, which the program may then add.
+_PASSES = "ppermute"
+#: The equations that make other random bits on each device, by the implementation of the key.
+_OF_A_DEVICE = {
+    "rbg": frozenset({"random_bits"}),
+    "unsafe_rbg": frozenset({"random_bits", "random_fold_in", "random_split"}),
+}
+
+
+def portability(name: str, equation: Any, platform: str) -> spec.Portability | None:
+    """Returns the class that decides about an equation of a program.
+
+    Args:
+        name: The name of its primitive.
+        equation: The equation. One that draws from a key is lowered as another primitive.
+        platform: The platform that it is lowered for.
+    """
+    avals = [variable.aval for variable in (*equation.invars, *equation.outvars)]
+    if unknown.is_unknown(equation.primitive, rules.registered(equation.primitive, platform)[0]):
+        return unknown.portability(lower.dtypes(avals))
+    for aval in avals:
+        kind = getattr(getattr(getattr(aval, "dtype", None), "_impl", None), "name", None)
+        if name in _OF_A_DEVICE.get(str(kind), ()):
+            return spec.portability("rng_bit_generator", ())
+    return lower.class_of(name, avals, equation.params)
+
+
+def notes(sites: Iterable[Site], mode: Mode) -> tuple[str, ...]:
+    """Returns what no rule changes: sums of parts, and functions that differ between releases.
+
+    Args:
+        sites: The equations of a program, each perhaps in a scope with another mode.
+        mode: The mode of the program.
+    """
+    exempt: dict[str, None] = {}
+    sums: dict[str, None] = {}
+    passed: dict[str, None] = {}
+    functions: dict[str, None] = {}
+    for site in sites:
+        line = site.lines.user or site.lines.library or "an unknown line"
+        if not (site.mode or mode).portable:
+            if mode.portable:
+                exempt[line] = None
+            continue
+        if site.name in _SUMS and _has_floats(site):
+            sums[line] = None
+        if site.name == _PASSES and _has_floats(site):
+            passed[line] = None
+        for found in _written_otherwise(site):
+            functions[f"{found} at {line}"] = None
+    return tuple(_sentences(list(sums), list(passed), list(functions), list(exempt)))
+
+
+def _written_otherwise(site: Site) -> Iterator[str]:
+    """Yields the functions that made an equation, and that may have other bits in a release."""
+    frames = [(file, function) for file, _, function in jax_internals.frames(site.equation)]
+    # An equation inside of a function that JAX compiles has no frame of its caller.
+    file, _, rest = (site.lines.called or "").partition(":")
+    places = releases_of_jax.places()
+    for path, function in [*frames, (file, rest.partition("(")[2].rstrip(")"))]:
+        found = places.get((path.rpartition("site-packages/")[2], function))
+        if found is not None:
+            yield found.name if 0 in found.orders else f"the derivative of {found.name}"
+
+
+def _has_floats(site: Site) -> bool:
+    return any("float" in str(operand.aval.dtype) for operand in site.equation.invars)
+
+
+def _sentences(
+    sums: Sequence[str], passed: Sequence[str], functions: Sequence[str], exempt: Sequence[str]
+) -> Iterable[str]:
+    if exempt:
+        yield (
+            f"A scope has another mode at {', '.join(exempt)}: this, and what is computed from it, "
+            "may have other bits on another device, or on another number of devices."
+        )
+    if sums:
+        yield (
+            f"The sum over devices at {', '.join(sums)} is one with the sums of each device, if "
+            "only linear operations are between them: then no bit depends on the mesh. Otherwise "
+            "it adds what each device has rounded, and a mesh of another size gives other bits."
+        )
+    if passed:
+        yield (
+            f"A device passes values on at {', '.join(passed)}. A sum of what devices pass on, as "
+            "a ring adds it, is rounded at each of them: a mesh of another size gives other bits. "
+            "What is passed on and not added keeps its bits."
+        )
+    if functions:
+        yield (
+            f"Releases of JAX write these functions with other equations: {', '.join(functions)}. "
+            "The bits are the same on every device, but not with every release."
+        )

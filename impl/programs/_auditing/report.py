@@ -1,0 +1,172 @@
+"""The report of an audit: findings with a verdict each, as data, as text and for JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any, Literal, TypeAlias
+
+from impl.programs._auditing import report_text
+
+Verdict: TypeAlias = Literal["deterministic", "raises", "varies", "unknown"]
+
+#: The first entry of ``Report.as_dict()``: it changes when the form of the data does.
+SCHEMA = 1
+#: The verdicts in the order of the report, with a heading each.
+_HEADINGS: dict[Verdict, str] = {
+    "varies": "Varies from run to run",
+    "unknown": "Unknown",
+    "raises": "Raises",
+    "deterministic": "Deterministic, because the mode is on",
+}
+#: The verdicts of a program that is not fine, in the order of the report.
+FAULTS: tuple[Verdict, ...] = ("varies", "unknown", "raises")
+#: The heading of deterministic findings that would not race with the mode off.
+_NEEDLESS = "Ordered although nothing races"
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One or more equal equations of a program that can vary from run to run.
+
+    Attributes:
+        primitive: The name of the primitive, as users know it: ``lax.scatter_add``.
+        row: The id of the row that decides; None if no row is about the equation.
+        verdict: ``deterministic`` if the mode makes it so, ``raises`` if the mode refuses the
+            program because of it, ``varies`` if two runs may differ because of it, ``unknown`` if
+            nothing tells.
+        source: The line of the user's own code, as ``file:line``. If no line of the program is
+            the user's, the line of the library.
+        library: The line and function of the library that the user's line calls, if one does.
+        inside: The equations that it is inside of, such as ``scan``; the outermost first.
+        shapes: The dtypes and shapes of its operands.
+        remedy: Advice, in a sentence or two; None if nothing has to be done.
+        races: Whether it could vary with the mode off. If it is False, the values of the operands
+            show that it could not: the mode, which does not see values, orders it or refuses it
+            nevertheless.
+        count: The number of equal equations in the program. The body of a loop counts once.
+    """
+
+    primitive: str
+    row: str | None
+    verdict: Verdict
+    source: str
+    library: str | None
+    inside: tuple[str, ...]
+    shapes: str
+    remedy: str | None
+    races: bool = True
+    count: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """The result of an audit.
+
+    Attributes:
+        device: The device that the verdicts are about.
+        mode: The mode that they hold under, in words.
+        findings: The equations that could vary, or that nothing is known of.
+        equations: The number of equations that were looked at.
+        level: What was read: "program", or "compiled" for the instructions that XLA made.
+        notes: What this report cannot show of the program, in sentences.
+    """
+
+    device: str
+    mode: str
+    findings: tuple[Finding, ...]
+    equations: int
+    level: str = "program"
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """True if nothing varies, nothing is unknown and nothing raises."""
+        return all(f.verdict == "deterministic" for f in self.findings)
+
+    def select(self, verdict: Verdict) -> tuple[Finding, ...]:
+        """Returns the findings that have a verdict.
+
+        Args:
+            verdict: The verdict.
+        """
+        return tuple(f for f in self.findings if f.verdict == verdict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the report as plain data, which ``json.dumps`` takes."""
+        return {
+            "schema": SCHEMA,
+            "device": self.device,
+            "level": self.level,
+            "mode": self.mode,
+            "ok": self.ok,
+            "equations": self.equations,
+            "notes": list(self.notes),
+            "findings": [
+                {**dataclasses.asdict(f), "inside": list(f.inside)} for f in self.findings
+            ],
+        }
+
+    def text(self, width: int = 100, *, every: bool = False) -> str:
+        """Returns the report as a table.
+
+        Args:
+            width: Greatest length of a line of advice in characters.
+            every: Whether each finding gets a line with its shapes. If not, findings of which many
+                share their advice are named by their lines of source alone.
+        """
+        parts = [self._setting()]
+        for heading, findings in self._sections():
+            if findings:
+                parts += ["", f"{heading} ({_times(sum(f.count for f in findings))})"]
+                parts += report_text.table(findings, width, every=every)
+        return "\n".join([*parts, "", self._counts(), *self.notes])
+
+    def summary(self, width: int = 100) -> str:
+        """Returns a few lines: how many equations of each primitive have a verdict, and the advice.
+
+        Args:
+            width: Greatest length of a line of advice in characters.
+        """
+        findings = [f for verdict in _HEADINGS for f in self.select(verdict)]
+        lines = report_text.summary(findings, width)
+        return "\n".join([self._setting(), *lines, self._counts(), *self.notes])
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _sections(self) -> Iterator[tuple[str, tuple[Finding, ...]]]:
+        ordered = self.select("deterministic")
+        for verdict, heading in _HEADINGS.items():
+            if verdict != "deterministic":
+                yield heading, self.select(verdict)
+        yield _HEADINGS["deterministic"], tuple(f for f in ordered if f.races)
+        yield _NEEDLESS, tuple(f for f in ordered if not f.races)
+
+    def _setting(self) -> str:
+        read = ", as compiled" if self.level == "compiled" else ""
+        return f"On {self.device}, with {self.mode}{read}:"
+
+    def _counts(self) -> str:
+        noun = "instruction" if self.level == "compiled" else "equation"
+        every = _times(self.equations, noun)
+        if self.ok:
+            return f"Of {every} none varies, none is unknown and none raises."
+        varying, unknown, raising = (
+            sum(f.count for f in self.select(verdict)) for verdict in FAULTS
+        )
+        vary, are = "varies" if varying == 1 else "vary", "is" if unknown == 1 else "are"
+        raises = "raises" if raising == 1 else "raise"
+        return f"Of {every} {varying} {vary}, {unknown} {are} unknown and {raising} {raises}."
+
+
+def grouped(findings: list[Finding]) -> tuple[Finding, ...]:
+    """Returns the findings with equal ones counted, in the order in which they first occur."""
+    counts: dict[Finding, int] = {}
+    for finding in findings:
+        counts[finding] = counts.get(finding, 0) + 1
+    return tuple(dataclasses.replace(f, count=count) for f, count in counts.items())
+
+
+def _times(count: int, noun: str = "equation") -> str:
+    return f"1 {noun}" if count == 1 else f"{count} {noun}s"

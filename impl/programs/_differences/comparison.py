@@ -1,0 +1,196 @@
+"""Compares the digests of two runs of a program, and describes the first that differs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from impl.programs._differences.marks import WIDTH, Mark, Marks, Node
+
+Words: TypeAlias = np.ndarray[Any, np.dtype[np.uint32]]
+Kind: TypeAlias = Literal["equation", "argument", "constant", "program", "output", "unmarked"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """The first difference between two runs of a program.
+
+    Attributes:
+        kind: "equation": an equation had equal inputs, and outputs with other bits. "argument" or
+            "constant": the two runs did not begin with the same values, or the programs have
+            another number in them. "program": the two programs have another equation here.
+            "output": the outputs of the marked program differ, and no mark before them does.
+            "unmarked": the outputs of the plain program differ, and no mark does.
+        primitive: The name of the primitive, as in an audit, such as ``lax.scatter_add``; the kind,
+            if no equation differs.
+        source: The line of the user's own code, as ``file:line``.
+        library: The line and function of the library that the user's line calls, if one does.
+        inside: The equations that it is inside of, such as ``scan``; the outermost first.
+        iterations: The iteration of each loop among them, counted from 0 in the order in which they
+            run.
+        exact: Whether it is just this iteration. If not, the iteration is at least this one: the
+            loop has more iterations than are marked one by one.
+        shapes: The dtypes and shapes of its operands.
+        outputs: What differs: the position, and the dtype and shape, of each such output.
+        marks: The marks that the runs had: "arithmetic", "equations" or "calls".
+        note: What the two runs differ in by design, such as their modes; None if in nothing.
+    """
+
+    kind: Kind
+    primitive: str
+    source: str
+    library: str | None
+    inside: tuple[str, ...]
+    iterations: tuple[int, ...]
+    exact: bool
+    shapes: str
+    outputs: tuple[str, ...]
+    marks: Marks
+    note: str | None = None
+
+    def __str__(self) -> str:
+        lines = [f"{_SENTENCES[self.kind].format(self)}"]
+        lines += [f"  operands: {self.shapes}"] if self.shapes else []
+        lines += [f"  differs: {', '.join(self.outputs)}"] if self.outputs else []
+        lines += [f"  by {self.library}"] if self.library else []
+        lines += [f"  in {' > '.join(self._path())}"] if self.inside else []
+        lines += [f"  compared: the outputs of {_COMPARED[self.marks]}"]
+        return "\n".join([*lines, *([self.note] if self.note else [])])
+
+    def _path(self) -> list[str]:
+        numbers = iter(self.iterations)
+        path = []
+        for name in self.inside:
+            number = next(numbers, None) if name.split(" ")[0] in ("scan", "while") else None
+            more = "" if self.exact else " or later"
+            path.append(name if number is None else f"{name} (iteration {number}{more})")
+        return path
+
+
+_COMPARED = {
+    "arithmetic": "each equation that can round or race",
+    "equations": "each equation",
+    "calls": "each jitted function, loop and condition that the program calls",
+}
+_SENTENCES = {
+    "equation": "{0.source}: {0.primitive} gives other bits for equal inputs.",
+    "argument": "An argument of the program differs, before anything is computed.",
+    "constant": "{0.source}: a number that is written in the program differs.",
+    "program": "{0.source}: from {0.primitive} on, the two runs are not the same program.",
+    "output": (
+        "The outputs of the program differ, and the outputs of no call in it do: the difference is "
+        "outside of them. marks='equations' names the equation."
+    ),
+    "unmarked": (
+        "The outputs of the program differ, but no mark does. The marks change which equations XLA "
+        "fuses, and the difference is gone with that. Coarser marks may keep it: marks='calls'."
+    ),
+}
+
+
+class Comparison:
+    """Finds the first mark that differs, in the order in which the marks were made.
+
+    Args:
+        marks: The marks that the runs had.
+
+    Attributes:
+        unsure: The number and the first iteration of the loop in which the difference is, if the
+            digests of several iterations are one; else None.
+    """
+
+    def __init__(self, marks: Marks) -> None:
+        self.unsure: tuple[int, int] | None = None
+        self._marks = marks
+        self._iterations: tuple[int, ...] = ()
+
+    def first(
+        self, left: Sequence[Node], right: Sequence[Node], words: tuple[Words, Words]
+    ) -> Difference | None:
+        """Returns the first difference.
+
+        Args:
+            left: The nodes of one run.
+            right: The nodes of the other run.
+            words: The words of both.
+        """
+        mine, theirs = words
+        for one, other in zip(left, right, strict=False):
+            found = self._at(one, other, mine[: one.words], theirs[: other.words])
+            if found is not None:
+                return found
+            mine, theirs = mine[one.words :], theirs[other.words :]
+        if len(left) == len(right):
+            return None
+        longer = max(left, right, key=len)
+        return self._difference("program", longer[min(len(left), len(right))].mark)
+
+    def _at(self, one: Node, other: Node, mine: Words, theirs: Words) -> Difference | None:
+        alike = one.is_like(other)
+        if alike and np.array_equal(mine, theirs):
+            return None
+        ends = one.rows * one.row, other.rows * other.row
+        rows = (
+            mine[: ends[0]].reshape(one.rows, one.row),
+            theirs[: ends[1]].reshape(other.rows, other.row),
+        )
+        found = self._inside(one, other, rows, alike=alike)
+        if found is not None:
+            return found
+        if not alike:
+            literal = one.mark.literals != other.mark.literals
+            return self._difference("constant" if literal else "program", one.mark)
+        own = mine[ends[0] :].reshape(-1, WIDTH) != theirs[ends[1] :].reshape(-1, WIDTH)
+        which = np.flatnonzero(own.any(axis=1)).tolist()
+        return self._of_outputs(one.mark, which) if which else None
+
+    def _inside(
+        self, one: Node, other: Node, rows: tuple[Words, Words], *, alike: bool
+    ) -> Difference | None:
+        """Returns the first difference inside an equation."""
+        row = 0
+        if alike:
+            differ = np.flatnonzero((rows[0] != rows[1]).any(axis=1))
+            if not len(differ):
+                return None
+            row = int(differ[0])
+        before = self._iterations
+        if one.loop is not None:
+            iteration = one.start + row * one.steps
+            self._iterations = (*before, iteration)
+            is_last = row == one.rows - 1 and one.start + one.rows != one.length
+            if self.unsure is None and (one.steps > 1 or is_last):
+                self.unsure = one.loop, iteration
+        found = self.first(one.inner, other.inner, (rows[0][row], rows[1][row]))
+        self._iterations = before
+        return found
+
+    def _of_outputs(self, mark: Mark, which: Sequence[int]) -> Difference:
+        return self._difference(mark.kind, mark, tuple(mark.outputs[i] for i in which))
+
+    def _difference(self, kind: Kind, mark: Mark, outputs: tuple[str, ...] = ()) -> Difference:
+        return Difference(
+            kind,
+            mark.primitive,
+            mark.source,
+            mark.library,
+            _without_jits(mark.inside) if self._marks != "calls" else mark.inside,
+            self._iterations,
+            self.unsure is None,
+            mark.shapes,
+            outputs,
+            self._marks,
+        )
+
+
+def unmarked(marks: Marks) -> Difference:
+    """Returns the difference of two runs whose marks are equal, and whose plain outputs are not."""
+    return Difference("unmarked", "none", "unknown source", None, (), (), True, "", (), marks)
+
+
+def _without_jits(path: Sequence[str]) -> tuple[str, ...]:
+    """Returns the path without equations that only call a function."""
+    return tuple(part for part in path if part.partition(" ")[0] not in ("jit", "pjit"))

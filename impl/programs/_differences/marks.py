@@ -1,0 +1,285 @@
+"""Plans the marks of a JAX program: which equations get a digest of their outputs, and where."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, TypeAlias
+
+import jax
+import numpy as np
+from jax import lax
+
+import spec
+from impl.programs._auditing import notes
+from impl.programs._reading import facts
+from impl.programs._reading import source as _source
+from impl.programs._reading.values import called
+from impl.programs._reading.walk import label
+
+Marks: TypeAlias = Literal["arithmetic", "equations", "calls"]
+Kind: TypeAlias = Literal["equation", "argument", "constant", "output"]
+
+#: The most words of digests of one loop. A longer loop has several iterations in each row.
+_WORDS = 2**21
+#: The rows of a ``while``, whose number of iterations is not known before it runs.
+_ROWS_OF_WHILE = 1024
+#: The words of one digest: two other values have one digest once in 4 billion.
+WIDTH = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Mark:
+    """What is digested together: the outputs of an equation, or values of the whole program.
+
+    Attributes:
+        kind: What it is.
+        primitive: The name of the primitive, as users know it.
+        source: The line of the user's own code, or else of the library.
+        library: The line of the library that the user's line calls, if one does.
+        inside: The equations that it is inside of, the outermost first.
+        shapes: The dtypes and shapes of its operands.
+        literals: The values of the operands that are written in the program.
+        outputs: The name, or dtype and shape, of each value that is digested.
+    """
+
+    kind: Kind
+    primitive: str
+    source: str
+    library: str | None
+    inside: tuple[str, ...]
+    shapes: str
+    literals: str
+    outputs: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Node:
+    """The marks of one equation: first those inside it, then its own.
+
+    Attributes:
+        mark: What the equation is.
+        marked: Whether its outputs are digested.
+        inner: The nodes of the jaxprs that it holds, one after another.
+        rows: How often the digests of the inner nodes are kept: once, or for iterations of a loop.
+        steps: The number of iterations in a row. The last row has the rest of them.
+        start: The iteration that the first row begins with.
+        loop: The number of the loop whose iterations the rows are; None for another equation.
+        length: The number of its iterations; None if nothing tells before it runs.
+    """
+
+    mark: Mark
+    marked: bool
+    inner: tuple[Node, ...] = ()
+    rows: int = 1
+    steps: int = 1
+    start: int = 0
+    loop: int | None = None
+    length: int | None = None
+
+    @property
+    def own(self) -> int:
+        """The words of its own outputs."""
+        return WIDTH * len(self.mark.outputs) if self.marked else 0
+
+    @functools.cached_property
+    def row(self) -> int:
+        """The words of a row."""
+        return sum(node.words for node in self.inner)
+
+    @property
+    def words(self) -> int:
+        """All its words."""
+        return self.rows * self.row + self.own
+
+    def is_like(self, other: Node) -> bool:
+        """Returns whether another node stands for the same equation, wherever its source is."""
+        return self._kept() == other._kept() and all(
+            mine.is_like(theirs) for mine, theirs in zip(self.inner, other.inner, strict=True)
+        )
+
+    def _kept(self) -> tuple[Any, ...]:
+        mark = self.mark
+        same = (mark.kind, mark.primitive, mark.shapes, mark.literals, mark.outputs, self.marked)
+        return (*same, self.rows, self.steps, self.start, self.length, len(self.inner))
+
+
+class Planner:
+    """Makes the nodes of a jaxpr.
+
+    Args:
+        marks: What gets a digest.
+        starts: The iteration that the rows of a loop begin with, by the number of the loop.
+    """
+
+    def __init__(self, marks: Marks, starts: Mapping[int, int]) -> None:
+        self._marks = marks
+        self._starts = starts
+        self._loops = 0
+        self._names = spec.load().op_of_primitive
+
+    def nodes(
+        self,
+        closed: Any,
+        inside: tuple[str, ...] = (),
+        outside: _source.Lines | None = None,
+        copies: int = 1,
+    ) -> tuple[Node, ...]:
+        """Returns a node for the constants of a jaxpr, and one for each equation.
+
+        Args:
+            closed: The jaxpr with its constants.
+            inside: The names of the equations that it is inside of.
+            outside: The lines of the innermost of them.
+            copies: How often the digests of this jaxpr are kept.
+        """
+        equations = opened(closed).eqns
+        nodes = [self._node(equation, inside, outside, copies) for equation in equations]
+        return (self._constants(closed, inside, outside), *nodes)
+
+    def _constants(
+        self, closed: Any, inside: tuple[str, ...], outside: _source.Lines | None
+    ) -> Node:
+        jaxpr = opened(closed)
+        source = (outside and outside.user) or "unknown source"
+        constants = {id(variable) for variable in jaxpr.constvars}
+        for equation in jaxpr.eqns:
+            if any(id(operand) in constants for operand in equation.invars):
+                found = _source.lines(equation, outside)
+                source = found.user or found.library or source
+                break
+        types = tuple(f"{i}: {_short(constant)}" for i, constant in enumerate(jaxpr.constvars))
+        mark = Mark("constant", "constant", source, None, inside, "", "", types)
+        return Node(mark, marked=bool(types))
+
+    def _node(
+        self, equation: Any, inside: tuple[str, ...], outside: _source.Lines | None, copies: int
+    ) -> Node:
+        found, parts = _source.lines(equation, outside), parts_of(equation)
+        mark = self._mark(equation, found, inside)
+        marked = bool(mark.outputs) and self._is_marked(equation, parts)
+        path, line = (*inside, label(equation)), found
+        if not parts or equation.primitive.name not in ("scan", "while"):
+            inner = [n for part in parts for n in self.nodes(part, path, line, copies)]
+            return Node(mark, marked, tuple(inner))
+        number, self._loops = self._loops, self._loops + 1
+        length = equation.params.get("length")
+        body = WIDTH * sum(map(_outputs, parts))
+        most = _ROWS_OF_WHILE if length is None else length
+        rows = max(1, min(most, _WORDS // max(copies * body, 1)))
+        steps = max(1, -(-(length or 1) // rows))
+        if number in self._starts:
+            steps = 1
+        inner = [n for part in parts for n in self.nodes(part, path, line, copies * rows)]
+        start = self._starts.get(number, 0)
+        return Node(mark, marked, tuple(inner), rows, steps, start, number, length)
+
+    def _is_marked(self, equation: Any, parts: tuple[Any, ...]) -> bool:
+        if self._marks == "calls":
+            return bool(parts)
+        # A call has no outputs that an equation inside it has not.
+        if self._marks == "equations":
+            return called(equation) is None
+        return not parts and _may_differ(equation)
+
+    def _shown(self, name: str) -> str:
+        """Returns the name of a primitive as users know it, without those of its neighbours."""
+        public = name.replace("-", "_")
+        op = self._names.get(name, "")
+        if op.endswith(f".{public}"):
+            return op
+        return f"lax.{public}" if hasattr(lax, public) else name
+
+    def _mark(self, equation: Any, found: _source.Lines, inside: tuple[str, ...]) -> Mark:
+        name = equation.primitive.name
+        literals = [atom for atom in equation.invars if hasattr(atom, "val")]
+        outputs = enumerate(equation.outvars)
+        return Mark(
+            "equation",
+            self._shown(name),
+            found.user or found.library or "unknown source",
+            found.library if found.user else None,
+            inside,
+            " ".join(map(_short, equation.invars)),
+            " ".join(str(np.asarray(atom.val).tolist()) for atom in literals),
+            tuple(f"{i}: {_short(out)}" for i, out in outputs if is_digested(out)),
+        )
+
+
+def parts_of(equation: Any) -> tuple[Any, ...]:
+    """Returns the jaxprs of an equation that are marked inside; none if it is one unit."""
+    params, name = equation.params, equation.primitive.name
+    whole = called(equation)
+    if whole is not None:
+        return (whole,)
+    if not all(isinstance(v.aval, jax.core.ShapedArray) for v in equation.invars):
+        return ()  # A loop over a mutable array is one unit.
+    if name == "scan" or (name == "shard_map" and not params["check_vma"]):
+        return (params["jaxpr"],)  # With the check, JAX wants types of what each device computes.
+    if name == "while":
+        return (params["cond_jaxpr"], params["body_jaxpr"])
+    return tuple(params["branches"]) if name == "cond" else ()
+
+
+def _may_differ(equation: Any) -> bool:
+    """Returns whether an equation may give other bits for equal inputs, if XLA has no fault.
+
+    One that moves elements, compares them or computes with whole numbers does not, unless its
+    writes race.
+    """
+    name = equation.primitive.name
+    if name in _racing() or any(facts.inner_jaxprs(equation.params)):
+        return True
+    found = notes.portability(name, equation, jax.default_backend())
+    return found is not None and found.answer != "exact"
+
+
+@functools.cache
+def _racing() -> frozenset[str]:
+    """Returns the names of the primitives that have a row of equations that race."""
+    rows = spec.load().primitives
+    return frozenset(name for row in rows if row.mode_off is not None for name in row.primitives)
+
+
+def windows(nodes: Iterable[Node]) -> np.ndarray[Any, np.dtype[np.int32]]:
+    """Returns the first iteration of the rows of each loop, and the number of those in a row.
+
+    Returns:
+        An array of [loops, 2], in the order of the numbers of the loops.
+    """
+    found: dict[int, tuple[int, int]] = {}
+
+    def collect(nodes: Iterable[Node]) -> None:
+        for node in nodes:
+            if node.loop is not None:
+                found[node.loop] = node.start, node.steps
+            collect(node.inner)
+
+    collect(nodes)
+    return np.array([found[loop] for loop in sorted(found)], np.int32).reshape(-1, 2)
+
+
+def opened(closed: Any) -> Any:
+    """Returns a jaxpr without its constants."""
+    return getattr(closed, "jaxpr", closed)
+
+
+def _outputs(closed: Any) -> int:
+    """Returns the number of outputs of all equations, each of which counts once."""
+    return sum(
+        len(equation.outvars) + sum(map(_outputs, parts_of(equation)))
+        for equation in opened(closed).eqns
+    )
+
+
+def is_digested(variable: Any) -> bool:
+    """Returns whether a variable is an array, and no token, mutable array or zero without bits."""
+    aval = variable.aval
+    return isinstance(aval, jax.core.ShapedArray) and aval.dtype != jax.dtypes.float0
+
+
+def _short(variable: Any) -> str:
+    aval = variable.aval
+    short = getattr(aval, "str_short", None)
+    return str(aval) if short is None else str(short(short_dtypes=True))

@@ -1,0 +1,203 @@
+"""Lowering rules for JAX's own scatters, which read the mode when a program is lowered.
+
+With the mode off a rule calls that of JAX. With the mode on it asks the rows about the equation:
+the equation is left alone, computed in order, or refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import warnings
+from collections.abc import Callable
+from typing import Any, Literal
+
+import jax
+from jax import lax
+from jax.interpreters import mlir
+
+import spec
+from impl._core import jax_internals, native_scatter
+from impl._core.jax_internals import Primitive, lowering, rules
+from impl._lowerings import _partitioning
+from impl._mode import emulation, modes
+from impl._mode.decide import Alert
+from impl._mode.emulation import Emulation, Seed
+from impl._mode.modes import Mode
+from impl._primitives.alert import emit
+from impl.programs._reading import facts as _facts
+from impl.programs._scatters import ordered, schedule
+
+#: Whether the rules look at the mode. It is part of the key of every cache of ``jax.jit``.
+switch = jax.make_user_context(True)
+
+#: Facts that are proven here, from which it follows that no index occurs twice.
+_DISTINCT = ("one_update", "iota_indices")
+
+#: Primitives of equations that hold jaxprs, which may have been traced outside of their scope.
+_HOLDERS = frozenset(
+    {"call", "closed_call", "composite", "cond", "custom_jvp_call", "custom_linear_solve"}
+    | {"custom_vjp_call", "custom_vmap_call", "jit", "linear_call", "remat2", "remat_opt"}
+    | {"run_state", "scan", "shard_map", "while", "xla_metadata_call"}
+)
+
+
+def holds() -> bool:
+    """Returns whether the mode holds for JAX's own primitives."""
+    return bool(native_scatter.twins) and bool(switch.value)
+
+
+def how_to_enable() -> str:
+    """Returns advice where the mode does not hold for JAX's own primitives."""
+    if native_scatter.twins:
+        return "Call `impl.programs.enable()`: the rules for JAX's primitives are disabled."
+    if os.environ.get("SAMEBITS_PROGRAMS", "1") == "0":
+        return (
+            "Start Python without SAMEBITS_PROGRAMS=0, which keeps the mode from JAX's primitives."
+        )
+    return "Install a samebits that knows this release of JAX: its primitives have no rules."
+
+
+def register() -> None:
+    """Replaces the lowering rules of JAX's scatters; warns if this release does not allow it."""
+    primitives = native_scatter.replaced_primitives()
+    try:
+        for primitive in primitives:
+            jax_internals.lowering_rules(primitive)
+        rules.replace(_replacement)
+    except LookupError as error:
+        warnings.warn(
+            f"impl: {error}. The mode therefore holds for the functions of impl only: JAX's own "
+            "scatters can differ from run to run. Install a newer samebits. The environment "
+            "variable SAMEBITS_PROGRAMS=0 silences this warning.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return
+    for primitive in primitives:
+        native_scatter.add_twin(primitive)
+
+
+def _replacement(primitive: Primitive, original: rules.Rule, _: rules.Rule | None) -> rules.Rule:
+    """Returns the rule by which JAX lowers an equation in place of the one that it found."""
+    rule = original
+    if primitive in native_scatter.twins:
+        rule = functools.partial(_lower, primitive, original)
+    elif primitive.name in _HOLDERS or rules.function_of(original) is not None:
+        rule = functools.partial(_held, original)
+    return rule if rule is original else functools.update_wrapper(rule, original)
+
+
+def _held(original: Callable[..., Any], context: Any, *operands: Any, **params: Any) -> Any:
+    """Lowers an equation that holds jaxprs, whose equations have the mode of its scope."""
+    return original(lowering.with_own_equations(context), *operands, **params)
+
+
+def _lower(
+    primitive: Primitive,
+    original: Callable[..., Any],
+    context: Any,
+    *operands: Any,
+    **params: Any,
+) -> Any:
+    mode, stand_in = modes.current(), emulation.current()
+    seed = None if stand_in is None else stand_in.seed
+    if not switch.value or not (mode.enabled or seed) or lowering.is_native(context):
+        return original(context, *operands, **params)
+    facts = _facts.facts(primitive.name, context.avals_in, params)
+    devices = {p: device_of(p, mode, stand_in) for p in lowering.platforms(context)}
+    by_device: dict[str, _Path] = {}
+    for device in dict.fromkeys(devices.values()):
+        answer = spec.resolve_primitive(primitive.name, device, facts)
+        unique = mode.enabled and any(map(facts.get, _DISTINCT)) and _may_race(device)
+        by_device[device] = _path(answer, mode, seed, unique=unique)
+    first, *others = by_device.values()
+    if all(path == first for path in others):
+        if first.row is None and first.seed is None:
+            return original(context, *operands, **first.completed(params))
+        function = functools.partial(first.compute, primitive, **params)
+    else:
+        functions = {
+            platform: functools.partial(by_device[device].compute, primitive, **params)
+            for platform, device in devices.items()
+        }
+        function = functools.partial(lax.platform_dependent, **functions)
+    context = lowering.natively(context) if mode.portable else context
+    if primitive is lax.select_and_scatter_add_p:
+        # Its sums are of shifted arrays, which XLA may cut. It is computed without shardings.
+        axes = _partitioning.LEFT_TO_XLA
+        return _partitioning.lower(function, axes, context, *operands, multiple_results=False)
+    return mlir.lower_fun(function, multiple_results=False)(context, *operands)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Path:
+    """What one platform does with an equation.
+
+    Attributes:
+        row: Id of the row whose order is computed; None to leave the equation to XLA.
+        seed: The schedule of tests, in which the updates of the equation are permuted.
+        unique: Whether XLA is told that no index repeats.
+    """
+
+    row: str | None = None
+    seed: int | Seed | None = None
+    unique: bool = False
+
+    def completed(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Returns the parameters of an equation that is left to XLA."""
+        return {**params, "unique_indices": True} if self.unique else params
+
+    def compute(self, primitive: Primitive, *operands: jax.Array, **params: Any) -> jax.Array:
+        """Computes the equation by this path."""
+        if self.row is not None:
+            return ordered.compute(primitive, self.row, *operands, **params)
+        if self.seed is not None:
+            return schedule.permuted(primitive, self.seed, *operands, **params)
+        native = lowering.native(functools.partial(primitive.bind, **self.completed(params)))
+        result: jax.Array = native(*operands)
+        return result
+
+
+def _path(answer: spec.Answer, mode: Mode, seed: int | Seed | None, *, unique: bool) -> _Path:
+    """Returns the path of one platform; raises or warns if there is none."""
+    if answer.row is None or answer.effect == "same":
+        return _Path(unique=unique)
+    if not mode.enabled:
+        return _Path(seed=seed if answer.effect == "ordered" else None)
+    if answer.effect == "ordered":
+        return _Path(row=answer.row.id)
+    emit(_alert(answer, mode))
+    return _Path()
+
+
+def device_of(platform: str, mode: Mode, stand_in: Emulation | None = None) -> str:
+    """Returns the device whose rows decide about equations on a platform.
+
+    Under the guarantee ``portable`` only a path for every device counts.
+
+    Args:
+        platform: The name of a platform.
+        mode: The mode that holds.
+        stand_in: The stand-in of tests, in which a CPU acts as another platform.
+    """
+    if mode.portable:
+        return "any"
+    if stand_in is not None and platform == "cpu":
+        platform = stand_in.platform
+    device = spec.load().platforms.get(platform)
+    return "any" if device is None else device.name
+
+
+def _may_race(device: str) -> bool:
+    known = spec.load().devices.get(device)
+    return known is None or known.races
+
+
+def _alert(answer: spec.Answer, mode: Mode) -> Alert:
+    kind: Literal["raise", "warn"] = "warn" if mode.warn_only else "raise"
+    row = answer.row
+    if row is None:
+        raise TypeError("an alert needs a row")
+    return Alert(kind, row.op, row.id, mode.profile, answer.remedy)

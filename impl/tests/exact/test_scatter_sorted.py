@@ -1,0 +1,206 @@
+"""Exact sums of wide rows by kernels, against the oracle in fractions."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import impl
+from impl._exact import arithmetic
+from impl._exact.sums import scatter, scatter_sorted
+from impl._kernels import _sorted_rows, scatter_accumulate_rows
+from impl._kernels.launch import Launch
+from impl._lowerings import scatter_accumulate_exact
+from impl.tests.exact._sums import assert_same, rough
+from spec import oracles
+
+N, SIZE, WIDTH = 50, 9, 6
+NUMBERS = lax.ScatterDimensionNumbers((1,), (0,), (0,))
+
+
+@pytest.fixture(autouse=True)
+def _small_chunks(monkeypatch):
+    monkeypatch.setattr(_sorted_rows, "CHUNK", 2)
+    for module in (_sorted_rows, scatter_accumulate_rows):
+        monkeypatch.setattr(module, "PART", 4)
+    monkeypatch.setattr(scatter_sorted, "_ROWS", 1)
+    monkeypatch.setattr(scatter_sorted, "_WIDTH", 1)
+    monkeypatch.setattr(scatter_sorted, "_CACHED", 0)
+
+
+def distributions(rng):
+    any_row = rng.integers(0, SIZE, N)
+    return [
+        rng.integers(-1, SIZE + 1, N),
+        np.where(rng.random(N) < 0.9, 3, any_row),
+        np.full(N, SIZE - 1),
+        np.full(N, SIZE),
+        np.repeat(np.arange(8), [4, 8, 12, 1, 3, 4, 4, 14]),
+    ]
+
+
+def assert_rows_are_added(function, operand, updates, negate=False):
+    """Raises unless a function of an operand, keys and rows gives the bits of the oracle."""
+    added = -updates if negate else updates
+    for keys in distributions(np.random.default_rng(1)):
+        want = [
+            oracles.exact(np.concatenate([operand[d : d + 1], added[keys == d]]))
+            for d in range(SIZE)
+        ]
+        assert_same(np.asarray(function(operand, keys, updates)), np.stack(want))
+
+
+@pytest.mark.parametrize(("dtype", "seed"), [("float32", 0), ("bfloat16", 3), ("float64", 2)])
+def test_rows_of_any_distribution_have_the_bits_of_the_oracle(rng, dtype, seed):
+    launch = Launch(interpret=True, seed=seed)
+    options = {"dimension_numbers": NUMBERS, "mode": "drop", "place": "device", "launch": launch}
+    negate = dtype != "float32"
+    function = jax.jit(functools.partial(scatter.scatter_add, subtract=negate, **options))
+
+    def run(operand, keys, updates):
+        with arithmetic.wide(), arithmetic.where_subnormals(are_kept=False):
+            return function(operand, keys[:, None].astype(np.int32), updates)
+
+    operand, updates = rough(rng, (SIZE, WIDTH), dtype, 7), rough(rng, (N, WIDTH), dtype, 7)
+    operand[:, 0], updates[:, 0] = -0.0, -0.0
+    updates[3, 1], updates[5, 1], updates[7, 2], operand[4, 5] = np.inf, -np.inf, np.nan, np.inf
+    updates[:, 3] = np.inf
+    if dtype == "float64":
+        operand[:, 4], updates[:, 4] = (a[:, 4] * 2.0**-1018 for a in (operand, updates))
+    assert_rows_are_added(run, operand, updates, negate)
+
+
+def test_products_of_rows_and_weights_are_rounded_and_added(rng):
+    launch = Launch(interpret=True, seed=4)
+    sources, weights = rng.integers(0, 8, N), rough(rng, N, spread=3)
+    rows = rough(rng, (8, WIDTH), spread=3)
+
+    @jax.jit
+    def function(operand, keys):
+        with arithmetic.wide(), arithmetic.where_subnormals(are_kept=False):
+            return scatter_accumulate_exact.exact_device(
+                operand[None],
+                keys[None, :, None],
+                rows[None],
+                weights=weights[None],
+                sources=sources[None],
+                launch=launch,
+                empty=True,
+            )[0]
+
+    def run(operand, keys, _):
+        with arithmetic.wide():
+            return function(operand, keys.astype(np.int32))
+
+    zeros = np.zeros((SIZE, WIDTH), np.float32)
+    assert_rows_are_added(run, zeros, rows[sources] * weights[:, None])
+
+
+@pytest.mark.parametrize("size", [SIZE, 1 << 16])
+@pytest.mark.parametrize("kind", ["positions", "sources", "factors"])
+def test_many_contributions_have_keys_of_their_own(rng, monkeypatch, size, kind):
+    monkeypatch.setattr(scatter_sorted, "_BITONIC", 0)
+    keys = rng.integers(0, size + 1, N).astype(np.int32)
+    sources = None if kind == "positions" else rng.integers(0, 8, N).astype(np.int32)
+    factors = rough(rng, N) if kind == "factors" else None
+    found = scatter_sorted._sorted(*map(_on_device, (keys, size, sources, factors)))
+    assert found[0].dtype == (np.uint16 if size == SIZE else np.int32)
+    order = np.argsort(keys, kind="stable")
+    rows = order if sources is None else sources[order]
+    parts = [keys[order], rows, np.zeros(N) if factors is None else factors[order]]
+    got = [found[0], found[1], np.zeros(N) if found[2] is None else found[2]]
+    # Equal keys may be in any order.
+    assert sorted(zip(*map(np.asarray, got), strict=True)) == sorted(zip(*parts, strict=True))
+    assert (np.diff(np.asarray(found[0]).astype(int)) >= 0).all()
+
+
+def _on_device(value):
+    return jnp.asarray(value) if isinstance(value, np.ndarray) else value
+
+
+def test_keys_of_16_bits_have_the_bits_of_the_oracle(rng, monkeypatch):
+    monkeypatch.setattr(scatter_sorted, "_BITONIC", 0)
+    launch = Launch(interpret=True, seed=3)
+
+    @jax.jit
+    def function(operand, keys, updates):
+        with arithmetic.wide(), arithmetic.where_subnormals(are_kept=False):
+            return scatter_sorted.add(operand, keys, updates, launch)
+
+    def run(operand, keys, updates):
+        with arithmetic.wide():
+            return function(operand, np.where(keys < 0, SIZE, keys).astype(np.int32), updates)
+
+    assert_rows_are_added(run, rough(rng, (SIZE, WIDTH)), rough(rng, (N, WIDTH)))
+
+
+@pytest.mark.once
+def test_gradients_of_reads_start_from_no_array(rng, monkeypatch):
+    calls = []
+    add = scatter_accumulate_rows.add_from_zeros
+    monkeypatch.setattr(
+        scatter_accumulate_rows,
+        "add_from_zeros",
+        lambda *args, **options: calls.append(args) or add(*args, **options),
+    )
+    table, cotangents = rough(rng, (SIZE, WIDTH)), rough(rng, (2, N, WIDTH))
+    cotangents[:, :, 0] = -0.0
+    index = np.concatenate([np.full(N - 8, 3), np.arange(8) % 3])
+
+    def gradients(cotangents):
+        read = jax.linear_transpose(lambda table: impl.index_select(table, 0, index), table)
+        return jax.vmap(lambda cotangent: read(cotangent)[0])(cotangents)
+
+    with impl.deterministic(), impl.testing.emulate("cuda", seed=5):
+        got, dot = jax.jvp(gradients, (cotangents,), (2 * cotangents,))
+    assert calls
+    for cotangent, total in zip(cotangents, np.asarray(got), strict=True):
+        zero = np.zeros((1, WIDTH), np.float32)
+        want = [oracles.exact(np.concatenate([zero, cotangent[index == d]])) for d in range(SIZE)]
+        assert_same(total, np.stack(want))
+    assert_same(np.asarray(dot), 2 * np.asarray(got))
+
+
+@pytest.mark.once
+def test_portable_scatters_of_jax_take_the_kernels(rng, monkeypatch):
+    calls = []
+    add = scatter_sorted.add
+    monkeypatch.setattr(
+        scatter_sorted, "add", lambda *args, **options: calls.append(args) or add(*args, **options)
+    )
+    with impl.deterministic(guarantee="portable"), impl.testing.emulate("cuda", seed=5):
+        run = jax.jit(lambda operand, keys, updates: operand.at[keys].add(updates, mode="drop"))
+        # A key of -1 is one from the end.
+        assert_rows_are_added(
+            lambda operand, keys, updates: run(operand, np.where(keys < 0, SIZE, keys), updates),
+            rough(rng, (SIZE, WIDTH)),
+            rough(rng, (N, WIDTH)),
+        )
+    assert calls
+
+
+@pytest.mark.once
+def test_tangents_of_an_operand_are_read(rng):
+    index = np.arange(N) % SIZE
+    x, updates = rough(rng, (SIZE, WIDTH)), rough(rng, (N, WIDTH))
+
+    def add(x):
+        return impl.index_add(x, 0, index, updates)
+
+    assert "empty=True" not in str(jax.make_jaxpr(lambda x: jax.jvp(add, (x,), (x,)))(x))
+    pull = jax.vjp(lambda x: impl.index_select(x, 0, index), x)[1]
+    assert "empty=True" in str(jax.make_jaxpr(pull)(updates))
+
+
+def test_few_narrow_or_float64_rows_take_the_plain_form(monkeypatch):
+    monkeypatch.undo()
+    size = 50_000
+    assert scatter_sorted.suits(size, 64, 5000, jnp.float32)
+    assert not scatter_sorted.suits(100, 64, 5000, jnp.float32)
+    assert not scatter_sorted.suits(size, 64, 500, jnp.float32)
+    assert not scatter_sorted.suits(size * 16, 4, 5000, jnp.float32)
+    assert scatter_sorted.suits(size, 64, 5000, np.float64)
+    assert not scatter_sorted.suits(size, 64, 1 << 23, np.float64)

@@ -1,0 +1,264 @@
+"""Sums over devices move to where their terms arise; nothing is compiled here."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+from jax.ad_checkpoint import checkpoint_name
+from jax.extend.core import jaxpr_as_fun
+from jax.sharding import AbstractMesh, AxisType
+from jax.sharding import PartitionSpec as P
+
+import impl
+from impl._portable.device_sums.lower_sums import with_joined_sums
+from impl.tests.support.programs import equations
+
+AUTO = AxisType.Auto
+MESH = AbstractMesh((4, 2), ("d", "m"), axis_types=(AUTO, AUTO))
+SAME = P()
+X, W = jnp.ones((8, 4)), jnp.ones((4, 6))
+
+
+def sums(function, *args, specs, check=False, out=SAME):
+    """Returns the sums over devices of a body: those that are joined, and the others."""
+    mapped = jax.shard_map(function, mesh=MESH, in_specs=specs, out_specs=out, check_vma=check)
+    (equation,) = jax.make_jaxpr(mapped)(*args).eqns
+    found = list(equations(with_joined_sums(equation.params)["jaxpr"]))
+    wholes = [e.params for e in found if e.primitive.name == "samebits_whole"]
+    joined = [
+        " ".join([p["name"], *p["axis_names"], *(f"free {name}" for name in p["free_names"])])
+        for p in wholes
+    ]
+    left = [e for e in found if e.primitive.name in ("psum", "psum_invariant")]
+    return sorted(joined), [" ".join(e.params["axes"]) for e in left]
+
+
+@pytest.fixture(autouse=True)
+def portable():
+    with impl.deterministic(guarantee="portable"):
+        yield
+
+
+def loss(w, x):
+    return jnp.mean(jnp.tanh(x @ w) ** 2)
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_mean_is_one_sum(check):
+    def mean(x):
+        return lax.pmean(jnp.mean(x**2), "d")
+
+    assert sums(mean, X, specs=P("d"), check=check) == (["reduce_sum d"], [])
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_gradients_are_joined_through_moves_and_factors(check):
+    def step(w, x):
+        if check:
+            return jax.grad(lambda w: lax.pmean(loss(w, x), "d"))(w)
+        return lax.pmean(3 * jax.grad(loss)(w, x).T, "d").T
+
+    assert sums(step, W, X, specs=(P(), P("d")), check=check) == (["dot_general d"], [])
+
+
+def test_a_sum_of_sums_is_joined_term_by_term():
+    def both(x):
+        return lax.psum(x.sum(0) + (2 * x).sum(0), "d")
+
+    assert sums(both, X, specs=P("d")) == (["reduce_sum d"] * 2, [])
+
+
+def test_moves_are_passed():
+    def moved(x):
+        total = x.sum(0)
+        parts = jnp.stack([total, -total[::-1]]).at[1, 2].set(total[0]).T.reshape(2, 4)
+        parts = lax.dynamic_update_slice(jnp.tile(parts, (2, 1)), parts, (1, 0))
+        padded = jnp.pad(jnp.concatenate(jnp.split(parts, 2, axis=1)), 1)
+        chosen = jnp.where(jnp.eye(10, 4, dtype=bool), padded, 0)
+        return lax.psum(
+            checkpoint_name(chosen[jnp.array([3, 1])], "chosen").astype("bfloat16"), "d"
+        )
+
+    joined, left = sums(moved, X, specs=P("d"))
+    assert joined == ["reduce_sum d"]
+    assert set(left) == {"d"}  # Of zeros, which all devices have.
+
+
+def test_the_row_of_a_device_of_pmap_is_a_cut_of_all_rows():
+    def total(x, w):
+        return lax.psum(x.squeeze(0).sum(0) @ w, "d")
+
+    assert sums(total, X.reshape(4, 2, 4), W, specs=(P("d"), P())) == (["reduce_sum d"], [])
+
+    def bias(x):  # The gradient of an addition of a row adds once more, along an axis of length 1.
+        return lax.psum((x.squeeze(1).T @ x.squeeze(1))[None].sum(0), "d")
+
+    assert sums(bias, X.reshape(2, 4, 4), specs=P(None, "d")) == (["dot_general d"], [])
+
+
+def test_a_value_that_is_used_elsewhere_stays():
+    def both(x):
+        local = x.sum()
+        return lax.psum(local, "d"), local[None]
+
+    specs = {"specs": P("d"), "out": (P(), P("d"))}
+    assert sums(both, X, **specs) == (["reduce_sum d"], [])
+
+
+def test_a_sum_of_other_axes_does_not_hide_the_sum_of_the_cut_one():
+    def scale(w, x):
+        return lax.psum((jax.grad(loss)(w, x) * w).sum(), "d")
+
+    assert sums(scale, W, X, specs=(P(), P("d"))) == (["dot_general d"], [])
+
+
+def test_embeddings_and_convolutions():
+    def embedding(table, rows):
+        return lax.psum(jax.grad(lambda t: (t[rows] ** 2).sum())(table), "d")
+
+    rows = jnp.zeros(8, jnp.int32)
+    assert sums(embedding, X, rows, specs=(P(), P("d"))) == (["scatter-add d"], [])
+
+    def kernel(k, images):
+        out = lax.conv(images, k, (1, 1), "SAME")
+        return out.sum()
+
+    args = jnp.ones((2, 3, 3, 3)), jnp.ones((8, 3, 5, 5))
+    found = sums(lambda *a: lax.psum(jax.grad(kernel)(*a), "d"), *args, specs=(P(), P("d")))
+    assert found == (["conv_general_dilated d"], [])
+
+
+def test_a_product_that_is_cut_over_both_axes():
+    def layer(w, x):
+        h = x @ w  # The columns of w are cut, and the rows of x.
+        return lax.psum(x.T @ h, "d")
+
+    found = sums(layer, W, X, specs=(P(None, "m"), P("d")), out=P(None, "m"))
+    assert found == (["dot_general d free m", "dot_general free m"], [])
+
+
+def test_a_convolution_whose_features_are_cut_has_the_scales_of_all_of_them():
+    def convolved(images, kernel):
+        return lax.conv(images, kernel, (1, 1), "SAME")
+
+    args = jnp.ones((8, 3, 5, 5)), jnp.ones((4, 3, 3, 3))
+    found = sums(convolved, *args, specs=(P("d"), P("m")), out=P("d", "m"))
+    assert found == (["conv_general_dilated free m"], [])
+
+
+def test_an_axis_that_does_not_cut_is_added_by_itself():
+    def total(x):
+        return lax.psum(x.sum(), ("d", "m"))
+
+    assert sums(total, X, specs=P("d")) == (["reduce_sum d"], ["m"])
+
+
+def test_loops_branches_and_checkpoints():
+    def looped(w, x):
+        parts = x.reshape(2, -1, 4)
+        total, each = lax.scan(
+            lambda c, part: (c + jax.grad(loss)(w, part), part.sum()), jnp.zeros_like(w), parts
+        )
+        return lax.psum((total, each), "d")
+
+    assert sums(looped, W, X, specs=(P(), P("d"))) == (["dot_general d", "reduce_sum d"], ["d"])
+
+    def saved(w, x):
+        return lax.psum(jax.grad(jax.checkpoint(loss))(w, x), "d")
+
+    assert sums(saved, W, X, specs=(P(), P("d"))) == (["dot_general d"], [])
+
+    def branched(w, x):
+        return lax.psum(lax.cond(w[0, 0] > 0, jnp.sum, jnp.max, x), "d")
+
+    assert sums(branched, W, X, specs=(P(), P("d"))) == (["reduce_sum d"], ["d"])
+
+
+def test_what_is_not_linear_stays():
+    def of_roots(x):
+        total, most = x.sum(), x.max()
+        return [lax.psum(value, "d") for value in (jnp.sqrt(total), total * most, total / most)]
+
+    assert sums(of_roots, X, specs=P("d")) == ([], ["d", "d", "d"])
+
+    def in_groups(x):
+        return lax.psum(x.sum(), "d", axis_index_groups=[[0, 1], [2, 3]])[None]
+
+    assert sums(in_groups, X, specs=P("d"), out=P("d")) == ([], ["d"])
+
+
+def test_sums_over_one_axis_after_another():
+    def total(x):
+        return lax.psum(lax.psum(x.sum(), "d") / 3, "m")
+
+    assert sums(total, X, specs=P("d", "m")) == (["reduce_sum d m"], [])
+
+
+def test_a_part_of_a_sum():
+    def part(x):
+        return lax.psum_scatter(x.sum(1), "d", tiled=True)
+
+    assert sums(part, X, specs=P(None, "d"), out=P("d")) == (["reduce_sum d"], [])
+
+
+def test_one_device_has_nothing_to_join():
+    mesh = AbstractMesh((1,), ("d",), axis_types=(AUTO,))
+    mapped = jax.shard_map(
+        lambda x: lax.psum(x.sum(), "d"), mesh=mesh, in_specs=P("d"), out_specs=P()
+    )
+    (equation,) = jax.make_jaxpr(mapped)(X).eqns
+    assert with_joined_sums(equation.params) == equation.params
+
+
+def test_sums_are_not_joined_across_the_border_of_a_scope():
+    def outside(x):
+        with impl.deterministic(False):
+            part = x.sum(0)
+        return lax.psum(part, "d")
+
+    def inside(x):
+        part = x.sum(0)
+        with impl.deterministic(False):
+            return lax.psum(part, "d")
+
+    def both(x):
+        with impl.deterministic(False):
+            return lax.psum(x.sum(0), "d")
+
+    def through(x):
+        with impl.deterministic(False):
+            part = 2 * (x.sum(0)).reshape(2, 2)
+        return lax.psum(part, "d")
+
+    def in_a_loop(x):
+        with impl.deterministic(False):
+            part, _ = lax.scan(lambda c, row: (c + row.sum(), ()), 0.0, x)
+        return lax.psum(part + 2, "d")
+
+    traced = jaxpr_as_fun(jax.make_jaxpr(jax.jit(lambda x: x.sum(0)))(X[:2]))
+
+    def traced_before(x):
+        with impl.deterministic(False):
+            (part,) = traced(x)
+        return lax.psum(part, "d")
+
+    for function in (outside, inside, both, through, in_a_loop, traced_before):
+        assert sums(function, X, specs=P("d")) == ([], ["d"])
+
+
+@pytest.mark.parametrize("call", [jax.jit, jax.checkpoint, lambda f: f])
+def test_sums_are_joined_in_a_scope_that_asks_for_it(call):
+    def scoped(x):
+        with impl.deterministic(guarantee="portable"):
+            return call(lambda x: lax.psum(x.sum(0), "d"))(x)
+
+    with impl.deterministic(False):
+        assert sums(scoped, X, specs=P("d")) == (["reduce_sum d"], [])
+        assert sums(lambda x: lax.psum(x.sum(0), "d"), X, specs=P("d")) == ([], ["d"])
+
+
+def test_a_product_in_an_exempt_scope_stays_as_it_is():
+    specs = {"specs": (P(), P(None, "d")), "out": P(None, "d")}
+    for mode, joined in ((True, ["dot_general free d"]), (False, [])):
+        product = impl.deterministic(mode, guarantee="portable")(lambda x, w: x @ w)
+        assert sums(product, X, jnp.ones((4, 8)), **specs) == (joined, [])

@@ -184,9 +184,9 @@ def gpu_compile(session: nox.Session) -> None:
     session.run("python", "-m", "conformance", "compile", *session.posargs)
     if not session.posargs:
         session.run("python", "-m", "conformance", "costs")
-        session.run("python", "-m", "conformance.elementary.machine_code")
-        session.run("python", "-m", "conformance.portable_code")
-        session.run("python", "-m", "conformance.machine_code.portable_programs")
+        session.run("python", "-m", "conformance.lab.elementary.machine_code")
+        session.run("python", "-m", "conformance.lab.portable.code")
+        session.run("python", "-m", "conformance.lab.compiled.portable_programs")
 
 
 @nox.session(python=OLDEST, default=False)
@@ -199,14 +199,14 @@ def exhaustive(session: nox.Session) -> None:
     block in N.
     """
     install(session, "reference")
-    session.run("python", "-m", "conformance.elementary.exhaustive", *session.posargs)
+    session.run("python", "-m", "conformance.lab.elementary.exhaustive", *session.posargs)
 
 
 @nox.session(python=OLDEST, default=False)
 def mutants(session: nox.Session) -> None:
     """Makes deliberate faults in copies of this checkout; the tests have to find each of them."""
     install(session, "test", "docs", "programs")
-    session.run("python", "-m", "conformance.mutants", *session.posargs)
+    session.run("python", "-m", "conformance.lab.mutants", *session.posargs)
 
 
 @nox.session(python=OLDEST, default=False)
@@ -218,7 +218,7 @@ def releases(session: nox.Session) -> None:
     install(session, "test")
     other = pathlib.Path(".nox", f"tests-{NEWEST.replace('.', '-')}", "bin", "python")
     chosen = session.posargs or ["--python", str(other)]
-    session.run("python", "-m", "conformance.releases", *chosen, env={"XLA_FLAGS": _LEAST})
+    session.run("python", "-m", "conformance.lab.releases", *chosen, env={"XLA_FLAGS": _LEAST})
 
 
 @nox.session(python=OLDEST, default=False)

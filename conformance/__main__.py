@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import spec
-from conformance import benchmarks, machine_code
+from conformance import benchmarks
 from conformance.adapters import smoke
 from conformance.adapters.base import Adapter
 from conformance.hardware import options as hardware_options
-from conformance.machine_code import costs
+from conformance.lab import compiled
+from conformance.lab.compiled import costs
 from conformance.reporting import show
 
 _SUITE = Path(__file__).parent / "suite"
@@ -42,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     handlers = {
-        "compile": machine_code.run,
+        "compile": compiled.run,
         "bench": benchmarks.run_bench,
         "tables": benchmarks.run_tables,
         "costs": costs.run,
@@ -82,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
         help="compile every program and kernel for GPUs that need not be there",
         epilog="`nox -s gpu_compile` installs what it needs: XLA's plugin for CUDA, and no GPU.",
     )
-    machine_code.add_options(compile_parser)
+    compiled.add_options(compile_parser)
     benchmarks.add_commands(commands)
     costs_parser = commands.add_parser(
         "costs",

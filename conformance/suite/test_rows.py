@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 import spec
-from conformance import bits, lowered_code
+from conformance import bits
 from conformance.adapters.base import Adapter
 from conformance.hardware.round_context import RoundContext
+from conformance.lab.readers import stablehlo
 from conformance.suite import orders
 from conformance.suite.cells import Cell
 from conformance.suite.sample import Sample
@@ -191,10 +192,10 @@ def test_no_race(implementation: Adapter, cell: Cell, record: Any) -> None:
     function, inputs = call(implementation, cell)
     with mode(implementation, cell):
         program = implementation.program(function, inputs, cell.device, cell.call())
-    races = lowered_code.races(program)
+    races = stablehlo.races(program)
     assert not races, f"as lowered for {cell.device} it depends on timing: {', '.join(races)}"
     # Serial updates have an order as well, but are too slow on a GPU.
-    loops = lowered_code.long_loops(program) if implementation.of_this_project else []
+    loops = stablehlo.long_loops(program) if implementation.of_this_project else []
     assert not loops, f"as lowered for {cell.device} it loops over updates: {', '.join(loops)}"
 
 
@@ -237,7 +238,7 @@ def _varies(implementation: Adapter, cell: Cell) -> bool:
 @functools.lru_cache(maxsize=8)
 def _races_of(program: str) -> Sequence[str]:
     """Returns the races of a program, which several profiles often share."""
-    return lowered_code.races(program)
+    return stablehlo.races(program)
 
 
 @pytest.mark.about("raise")
@@ -322,8 +323,8 @@ def test_unlisted(implementation: Adapter, cell: Cell, record: Any) -> None:
     # answers: the mode could change a program without the spec.
     with mode(implementation, cell):
         program = implementation.program(function, inputs, cell.device, (*cell.call(), "on"))
-    assert lowered_code.without_kernel_code(program) == lowered_code.without_kernel_code(other)
-    assert lowered_code.kernels(program) == lowered_code.kernels(other)
+    assert stablehlo.without_kernel_code(program) == stablehlo.without_kernel_code(other)
+    assert stablehlo.kernels(program) == stablehlo.kernels(other)
 
 
 @pytest.mark.about("fill")

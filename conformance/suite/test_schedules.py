@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from conformance import bits, lowered_code
+from conformance import bits
 from conformance.adapters.base import Adapter
 from conformance.hardware.round_context import RoundContext
+from conformance.lab.readers import stablehlo
 from conformance.suite.cells import Cell
 
 #: The stand-in that interprets kernels, and so can choose the order of their programs.
@@ -36,7 +37,7 @@ def test_schedules(implementation: Adapter, cell: Cell, record: Any) -> None:
     function, inputs = cell.sample.function(implementation, cell.direction), cell.inputs
     with implementation.mode(profile=cell.profile):
         program = implementation.program(function, inputs, cell.device, cell.call())
-        if not lowered_code.has_schedule(program):
+        if not stablehlo.has_schedule(program):
             return  # Every schedule of it is the same, which is no evidence.
         entry = record(cell, "schedules", lowering=KERNEL, evidence="scheduled")
         with implementation.running(cell.device, KERNEL):
@@ -99,7 +100,7 @@ def _races(implementation: Adapter, cell: Cell) -> list[str]:
     function = cell.sample.function(implementation, cell.direction)
     with implementation.mode(False):
         program = implementation.program(function, cell.inputs, cell.device, cell.call())
-    return lowered_code.races(program)
+    return stablehlo.races(program)
 
 
 def _digests(implementation: Adapter, cell: Cell, lowering: str, repeats: int) -> Sequence[str]:

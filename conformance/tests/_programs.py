@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import impl
-from conformance import programs
+from conformance.lab import user_programs
 from impl._core.jax_internals import rules
 
 #: Schedule 0 keeps the order of the updates.
@@ -26,7 +26,7 @@ class Runs:
 
 @functools.cache
 def built(name):
-    return programs.build(name)
+    return user_programs.build(name)
 
 
 @functools.cache

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from conformance.benchmarks.measurements import Family, Measurement, Report
-from conformance.machine_code.costs import command
-from conformance.machine_code.costs.case import CostCase
-from conformance.machine_code.costs.case import label as in_short
+from conformance.lab.compiled.costs import command
+from conformance.lab.compiled.costs.case import CostCase
+from conformance.lab.compiled.costs.case import label as in_short
 
 ROOT = Path(__file__).parents[2]
 #: The folder of the reports of benchmarks, with their tables and plots.
 RESULTS = ROOT / "conformance/benchmarks/results"
 #: The launches and bytes of calls as compiled for a GPU.
-COUNTED = ROOT / "conformance/machine_code/costs.json"
+COUNTED = ROOT / "conformance/lab/compiled/costs.json"
 #: How the names of calls of the suite begin. They have no size that a user would have.
 SAMPLE = "sample-"
 

@@ -13,7 +13,6 @@ import pytest
 import spec
 
 # It sets what Equinox reads when some page imports that.
-from conformance import programs as programs
 from conformance.suite.sample import samples
 from impl.tests._state import restored_state as restored_state
 

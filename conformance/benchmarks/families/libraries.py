@@ -7,15 +7,15 @@ from typing import Any
 
 import jax
 
-from conformance import programs
 from conformance.benchmarks.case import Case, Setting, Side, run
 from conformance.benchmarks.mode_scopes import BASE as BASE
 from conformance.benchmarks.mode_scopes import OURS as OURS
 from conformance.benchmarks.mode_scopes import SCOPES, Scope
+from conformance.lab import user_programs
 
 TITLE = "Programs with Flax, Equinox, Jraph, NumPyro, BlackJAX and Optax, float32"
 #: The programs, and the factor of the number of examples.
-NAMES = programs.NAMES
+NAMES = user_programs.NAMES
 SCALE = 8
 REMARKS = (
     "`plain JAX`: the rules for JAX's primitives are turned off.",
@@ -27,7 +27,7 @@ REMARKS = (
 def cases(setting: Setting) -> Iterator[Case]:
     """Yields every program, with ``times`` as many examples."""
     for name in setting.some(NAMES, 2):
-        step, args = programs.build(name, SCALE * setting.times)
+        step, args = user_programs.build(name, SCALE * setting.times)
         compiled = {}
         for side, scope in SCOPES.items():
             with scope():

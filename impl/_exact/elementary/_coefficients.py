@@ -1,6 +1,6 @@
 """The coefficients of the elementary functions, lowest first.
 
-``python -m conformance.elementary.coefficients`` wrote this file. The error of a
+``python -m conformance.lab.elementary.coefficients`` wrote this file. The error of a
 polynomial is the greatest relative error of the result that it causes.
 """
 

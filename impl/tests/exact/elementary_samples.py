@@ -1,6 +1,6 @@
 """The fixed arguments of the elementary functions whose results have known digests.
 
-``python -m conformance.elementary.digests`` computes the digests.
+``python -m conformance.lab.elementary.digests`` computes the digests.
 """
 
 from __future__ import annotations

@@ -1,0 +1,57 @@
+"""Programs compiled to machine code for GPUs that are absent: ``python -m conformance compile``.
+
+A lowered program shows what XLA receives, and not what XLA makes of it. Here XLA compiles the
+program of each row for a named GPU. The checks read the optimised program and the kernels' PTX.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from spec import gpus
+
+#: The GPUs that XLA can compile for.
+TARGETS = gpus.NAMES
+#: The device of the spec that all targets are.
+DEVICE = "cuda"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
+    parser.add_argument(
+        "--target",
+        action="append",
+        choices=TARGETS,
+        help="a GPU to compile for; may be given again; default: all",
+    )
+    parser.add_argument(
+        "-k",
+        dest="words",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="only what has this in its name, as R0001, index_add or kernel-; may be given again",
+    )
+    add_processes(parser)
+    parser.add_argument("--report", type=Path, metavar="FILE.json", help="write a report")
+
+
+def add_processes(parser: argparse.ArgumentParser) -> None:
+    """Adds the number of processes that compile."""
+    parser.add_argument(
+        "-n",
+        dest="processes",
+        type=int,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="how many processes compile; default: one for each core",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs the command and returns its exit status."""
+    from conformance.lab.compiled import compile_command  # noqa: PLC0415  # it imports JAX
+
+    return compile_command.main(options)

@@ -1,0 +1,243 @@
+"""The command ``python -m conformance compile``: every program for every GPU, in several processes.
+
+A task is one op and one GPU. Each process compiles a task at a time, and the command prints a line
+for each task that ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import heapq
+import multiprocessing
+import os
+import shlex
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+
+import jax
+
+import impl
+import spec
+from conformance.lab.compiled import (
+    TARGETS,
+    compiler,
+    kernel_calls,
+    known_faults,
+    report_records,
+)
+from conformance.lab.compiled.known_faults import KnownFault
+from conformance.lab.compiled.report_records import unique_programs
+from conformance.lab.compiled.row_programs import CheckedCall, check_op, gpu_cells, is_selected
+from conformance.reporting import report, sources
+from conformance.suite.cells import ops_with_samples
+
+#: The name, among the ops of the tasks, of the kernels without an op.
+KERNELS = "impl._kernels"
+_INSTALL = (
+    "python -m pip install jax==0.11.2 jax-cuda13-plugin==0.11.2 jax-cuda13-pjrt==0.11.2 "
+    "absl-py nvidia-cuda-nvcc nvidia-nvvm"
+)
+#: The slowest tasks that are printed.
+_SLOWEST = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """The work that a process does at a time.
+
+    Attributes:
+        op: The op, or ``KERNELS``.
+        target: The name of the GPU.
+    """
+
+    op: str
+    target: str
+
+    def __str__(self) -> str:
+        return f"{self.op} for {self.target}"
+
+
+def main(options: argparse.Namespace) -> int:
+    """Compiles what the options select, and returns the exit status."""
+    problem = _problem(options)
+    tasks = [] if problem else list(_tasks(options.target or TARGETS, options.words))
+    if not problem and not tasks:
+        problem = f"nothing has {' or '.join(options.words)} in its name"
+    if problem:
+        print(f"python -m conformance compile: {problem}", file=sys.stderr)
+        return 2
+    start = time.perf_counter()
+    context = multiprocessing.get_context("spawn")
+    with (
+        # The folder is the outer context: the processes that write to it end first.
+        tempfile.TemporaryDirectory(prefix="samebits-") as folder,
+        ProcessPoolExecutor(options.processes, context, compiler.prepare, (Path(folder),)) as pool,
+    ):
+        reason = pool.submit(compiler.unavailable_reason).result()
+        if reason:
+            print(
+                f"python -m conformance compile: nothing can be compiled for a GPU here: {reason}"
+                f"\nIt needs {_INSTALL}, or `nox -s gpu_compile`, which installs it.",
+                file=sys.stderr,
+            )
+            return 2
+        environment = pool.submit(_environment).result()
+        try:
+            calls = _run_tasks(pool, tasks, options.words)
+        except BrokenProcessPool as error:
+            print(f"python -m conformance compile: {error}", file=sys.stderr)
+            return 1
+    unmatched = [] if options.words else _unmatched(calls, tasks)
+    records = list(report_records.records(calls, known_faults.load()))
+    if options.report is not None:
+        report.write(options.report, environment, records)
+    return _print_summary(calls, records, unmatched, time.perf_counter() - start)
+
+
+def _problem(options: argparse.Namespace) -> str | None:
+    if options.processes < 1:
+        return f"-n {options.processes}: at least one process is needed"
+    if options.report is not None and not options.report.absolute().parent.is_dir():
+        return f"--report {options.report}: there is no folder {options.report.absolute().parent}"
+    return None
+
+
+def _tasks(targets: Sequence[str], words: Sequence[str]) -> Iterator[Task]:
+    """Yields the tasks, the ops with the most cells first."""
+    counts = {
+        op: sum(is_selected(str(cell), words) for cell in gpu_cells(op))
+        for op in ops_with_samples()
+    }
+    ops = [op for op in sorted(counts, key=lambda op: -counts[op]) if counts[op]]
+    with_kernels = any(is_selected(str(call), words) for call in kernel_calls.kernel_calls())
+    for op in [KERNELS, *ops] if with_kernels else ops:
+        for target in targets:
+            yield Task(op, target)
+
+
+def _run_tasks(
+    pool: ProcessPoolExecutor, tasks: Sequence[Task], words: Sequence[str]
+) -> list[CheckedCall]:
+    """Runs the tasks, prints a line for each, and then the slowest.
+
+    Raises:
+        BrokenProcessPool: A process died.
+    """
+    calls: list[CheckedCall] = []
+    durations: dict[Task, float] = {}
+    futures = {pool.submit(run_task, task, words): task for task in tasks}
+    for number, future in enumerate(as_completed(futures), 1):
+        task = futures[future]
+        try:
+            task_calls = future.result()
+        except BrokenProcessPool as error:
+            names = ", ".join(map(str, _started(futures)))
+            raise BrokenProcessPool(f"a process ended while it compiled one of {names}") from error
+        programs = unique_programs(task_calls)
+        fault_count = sum(bool(call.faults) for call in task_calls)
+        durations[task] = sum(program.seconds for program in programs)
+        print(
+            f"[{number}/{len(tasks)}] {task}: {len(programs)} programs, "
+            f"{durations[task]:.0f} s{f', {fault_count} with faults' if fault_count else ''}",
+            flush=True,
+        )
+        calls += task_calls
+    print("\nslowest to compile")
+    for task in heapq.nlargest(_SLOWEST, durations, key=lambda task: durations[task]):
+        print(f"{durations[task]:7.1f} s  {task}")
+    return calls
+
+
+def _started(futures: dict[Future[list[CheckedCall]], Task]) -> list[Task]:
+    """Returns the tasks that may have been running when a process died.
+
+    The pool fails them together with the tasks that wait. Those that ran come first.
+    """
+    failed = [task for future, task in futures.items() if not future.done() or future.exception()]
+    return failed[: 2 * (os.cpu_count() or 1)]
+
+
+def run_task(task: Task, words: Sequence[str]) -> list[CheckedCall]:
+    """Compiles and checks the programs of a task; runs in a process of the pool."""
+    try:
+        if task.op == KERNELS:
+            return kernel_calls.check_kernels(task.target, words)
+        return check_op(task.op, task.target, words)
+    finally:
+        jax.clear_caches()  # The next task shares no program with this one.
+
+
+def _environment() -> dict[str, str]:
+    packages = ("jax-cuda13-plugin", "nvidia-cuda-nvcc")
+    versions = {name: report.version(name) for name in packages}
+    return {**report.environment(), "namespace": impl.__name__, **versions}
+
+
+def _unmatched(calls: Sequence[CheckedCall], tasks: Sequence[Task]) -> list[KnownFault]:
+    """Returns the known faults of the tasks that match no fault of the calls."""
+    faults = [(call, fault) for call in calls for fault in call.faults]
+    return [
+        entry
+        for entry in known_faults.load()
+        if {Task(entry.op, target) for target in entry.targets} & set(tasks)
+        and not any(entry.matches(call, fault) for call, fault in faults)
+    ]
+
+
+def _print_summary(
+    calls: Sequence[CheckedCall],
+    records: Sequence[report.Record],
+    unmatched: Sequence[KnownFault],
+    seconds: float,
+) -> int:
+    """Prints the failures and the counts; returns the exit status."""
+    failures = [*_failures(calls), *map(_outdated, unmatched)]
+    for failure in failures:
+        print(f"\nFAILED {failure}")
+    print()
+    for line in report_records.summary(records, unique_programs(calls)):
+        print(line)
+    print(f"{len(failures)} failures, {seconds:.0f} s")
+    return 1 if failures else 0
+
+
+def _failures(calls: Iterable[CheckedCall]) -> Iterator[str]:
+    """Yields the unknown faults, once for all profiles and options that have a fault."""
+    known = known_faults.load()
+    groups: dict[tuple[tuple[object, ...], str, str], list[CheckedCall]] = defaultdict(list)
+    for call in calls:
+        fields = tuple(map(call.about.get, ("row", "op", "direction", "sample")))
+        kernel = call.name if "sample" not in call.about else None
+        for fault in call.faults:
+            if not any(entry.matches(call, fault) for entry in known):
+                groups[(*fields, kernel), call.target, fault].append(call)
+    for (_, target, fault), group in groups.items():
+        name, others = group[0].name, len({call.name for call in group}) - 1
+        only_by_jit = all(call.by_jit for call in group)
+        yield (
+            f"{name} for {target}"
+            + (f", and under {others} more profiles" if others else "")
+            + (", with the options of impl.jit alone" if only_by_jit else "")
+            + f": {fault}\nagain: python -m conformance compile --target {target} "
+            + "\n".join([f"-k {shlex.quote(name)}", *_files_to_edit(group[0])])
+        )
+
+
+def _files_to_edit(call: CheckedCall) -> Iterator[str]:
+    """Yields the files that may cause a fault; the name of a kernel alone tells its own file."""
+    row, op = call.about.get("row"), call.about["op"]
+    if "sample" in call.about:
+        yield from sources.to_edit(spec.load().row(row) if row else None, op, impl)
+
+
+def _outdated(entry: KnownFault) -> str:
+    return (
+        f"known_faults.toml: {entry.op} does not say {entry.message!r} any more; remove the entry"
+    )

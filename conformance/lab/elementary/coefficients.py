@@ -1,0 +1,257 @@
+"""Writes the coefficients of the elementary functions.
+
+``python -m conformance.lab.elementary.coefficients`` does so.
+
+Each polynomial interpolates its function at Chebyshev nodes, with 60 decimal digits. Its error is
+measured with the coefficients as they are written, rounded to float64, at 2000 points.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mpmath as mp
+
+_TARGET = Path(__file__).parents[3] / "impl" / "_exact" / "elementary" / "_coefficients.py"
+_DIGITS = 60
+_POINTS = 2000
+#: The part by which an interval is longer than the arguments that are reduced to it.
+_MARGIN = 1.0001
+Function = Callable[[Any], Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Polynomial:
+    """A polynomial to make.
+
+    Attributes:
+        name: The name of its coefficients.
+        meaning: What it approximates, and where.
+        degree: Its degree.
+        low: The lower end of its interval.
+        high: The upper end.
+        function: What it approximates.
+        weight: The relative error of the result for an error of 1 of the polynomial, by argument.
+    """
+
+    name: str
+    meaning: str
+    degree: int
+    low: Any
+    high: Any
+    function: Function
+    weight: Function
+
+
+def polynomials() -> list[Polynomial]:
+    """Returns the polynomials of all functions."""
+    half = mp.log(2) / 2 * _MARGIN
+    quarter = (mp.pi / 4 * _MARGIN) ** 2
+    tangent = (mp.tan(mp.pi / 8) * _MARGIN) ** 2
+    return [
+        Polynomial(
+            "EXP",
+            "(exp(x) - 1 - x) / x**2 for abs(x) <= log(2) / 2",
+            9,
+            -half,
+            half,
+            _without_zero(lambda x: (mp.expm1(x) - x) / x**2, mp.mpf(1) / 2),
+            lambda x: x**2 / mp.exp(x),
+        ),
+        Polynomial(
+            "EXP2",
+            "(2**x - 1) / x for abs(x) <= 1/2",
+            11,
+            -_MARGIN / 2,
+            _MARGIN / 2,
+            _without_zero(lambda x: mp.expm1(x * mp.log(2)) / x, mp.log(2)),
+            lambda x: abs(x) / mp.power(2, x),
+        ),
+        Polynomial(
+            "LOG",
+            "(log(1 + x) - x + x**2 / 2) / x**3 for sqrt(1/2) <= 1 + x <= sqrt(2)",
+            20,
+            mp.sqrt(0.5) - _MARGIN,
+            mp.sqrt(2) * _MARGIN - 1,
+            _without_zero(lambda x: (mp.log1p(x) - x + x**2 / 2) / x**3, mp.mpf(1) / 3),
+            _without_zero(lambda x: abs(x**3 / mp.log1p(x)), mp.mpf(0)),
+        ),
+        Polynomial(
+            "SIN",
+            "(sin(sqrt(x)) - sqrt(x)) / sqrt(x)**3 for sqrt(x) <= pi / 4",
+            6,
+            mp.mpf(0),
+            quarter,
+            _without_zero(lambda x: (mp.sin(mp.sqrt(x)) / mp.sqrt(x) - 1) / x, -mp.mpf(1) / 6),
+            lambda x: x,
+        ),
+        Polynomial(
+            "COS",
+            "(cos(sqrt(x)) - 1 + x / 2) / x**2 for sqrt(x) <= pi / 4",
+            6,
+            mp.mpf(0),
+            quarter,
+            _without_zero(lambda x: (mp.cos(mp.sqrt(x)) - 1 + x / 2) / x**2, mp.mpf(1) / 24),
+            lambda x: x**2 / mp.cos(mp.sqrt(x)),
+        ),
+        Polynomial(
+            "ATAN",
+            "(atan(sqrt(x)) - sqrt(x)) / sqrt(x)**3 for sqrt(x) <= tan(pi / 8)",
+            10,
+            mp.mpf(0),
+            tangent,
+            _without_zero(lambda x: (mp.atan(mp.sqrt(x)) / mp.sqrt(x) - 1) / x, -mp.mpf(1) / 3),
+            lambda x: x,
+        ),
+        *_error_functions(),
+        Polynomial(
+            "LGAMMA",
+            "lgamma(2 + x) / x for abs(x) <= 1/2",
+            19,
+            -_MARGIN / 2,
+            _MARGIN / 2,
+            _without_zero(lambda x: mp.loggamma(2 + x) / x, 1 - mp.euler),
+            lambda x: x / mp.loggamma(2 + x) if x else mp.mpf(0),
+        ),
+    ]
+
+
+def _error_functions() -> list[Polynomial]:
+    return [
+        Polynomial(
+            "ERF",
+            "erf(sqrt(x)) / sqrt(x) for x <= 1",
+            15,
+            mp.mpf(0),
+            mp.mpf(1),
+            _without_zero(lambda x: mp.erf(mp.sqrt(x)) / mp.sqrt(x), 2 / mp.sqrt(mp.pi)),
+            lambda _: 1 / mp.mpf("0.84"),
+        ),
+        Polynomial(
+            "ERFCX",
+            "exp(y**2) * erfc(y) with x = (y - 3) / (y + 3), for 1 <= y <= 10",
+            22,
+            -mp.mpf(1) / 2,
+            mp.mpf(7) / 13,
+            lambda x: _erfcx(3 * (1 + x) / (1 - x)),
+            lambda x: 1 / _erfcx(3 * (1 + x) / (1 - x)),
+        ),
+        Polynomial(
+            "ERF_INV_CENTRE",
+            "erf_inv(y) / y with x = -log(1 - y**2), for x <= 5",
+            21,
+            mp.mpf(0),
+            mp.mpf(5),
+            _without_zero(_erf_inv_ratio, mp.sqrt(mp.pi) / 2),
+            lambda _: 2 / mp.sqrt(mp.pi),
+        ),
+        Polynomial(
+            "ERF_INV_TAIL",
+            "erf_inv(y) / y with x = sqrt(-log(1 - y**2)) - 3, for 5 <= (x + 3)**2 <= 16",
+            20,
+            mp.sqrt(5) - 3,
+            mp.mpf(1),
+            lambda x: _erf_inv_ratio((x + 3) ** 2),
+            lambda _: mp.mpf(1) / 2,
+        ),
+    ]
+
+
+def _without_zero(function: Function, at_zero: Any) -> Function:
+    """Returns ``function`` with its limit at zero, where it has a gap."""
+
+    def filled(x: Any) -> Any:
+        return at_zero if abs(x) < mp.mpf(10) ** -15 else function(x)
+
+    return filled
+
+
+def _erfcx(y: Any) -> Any:
+    return mp.exp(y * y) * mp.erfc(y)
+
+
+def _erf_inv_ratio(x: Any) -> Any:
+    y = mp.sqrt(-mp.expm1(-x))
+    return mp.erfinv(y) / y
+
+
+def coefficients(polynomial: Polynomial) -> list[float]:
+    """Returns the coefficients of a polynomial, the lowest first."""
+    count = polynomial.degree + 1
+    low, high = mp.mpf(polynomial.low), mp.mpf(polynomial.high)
+    angles = [mp.pi * (2 * i + 1) / (2 * count) for i in range(count)]
+    nodes = [(low + high) / 2 + (high - low) / 2 * mp.cos(angle) for angle in angles]
+    powers = mp.matrix(count, count)
+    for row, node in enumerate(nodes):
+        for column in range(count):
+            powers[row, column] = node**column
+    values = mp.matrix([polynomial.function(node) for node in nodes])
+    return [float(value) for value in mp.lu_solve(powers, values)]
+
+
+def error(polynomial: Polynomial, values: list[float]) -> float:
+    """Returns the greatest relative error of a result that the polynomial causes."""
+    low, high = mp.mpf(polynomial.low), mp.mpf(polynomial.high)
+    worst = mp.mpf(0)
+    for i in range(_POINTS + 1):
+        x = low + (high - low) * i / _POINTS
+        off = mp.polyval(values[::-1], x) - polynomial.function(x)
+        worst = max(worst, abs(off * polynomial.weight(x)))
+    return float(mp.log(worst, 2))
+
+
+def split(value: Any, bits: int, parts: int) -> list[float]:
+    """Returns a number as the sum of floats of so many bits, the greatest first."""
+    result = []
+    for _ in range(parts):
+        unit = mp.mpf(2) ** (int(mp.floor(mp.log(abs(value), 2))) + 1 - bits)
+        part = mp.nint(value / unit) * unit
+        result.append(float(part))
+        value -= part
+    return result
+
+
+def text() -> str:
+    """Returns the module of the data."""
+    lines = [
+        '"""The coefficients of the elementary functions, lowest first.',
+        "",
+        "``python -m conformance.lab.elementary.coefficients`` wrote this file. The error of a",
+        "polynomial is the greatest relative error of the result that it causes.",
+        '"""',
+        "",
+        "from __future__ import annotations",
+        "",
+    ]
+    for polynomial in polynomials():
+        values = coefficients(polynomial)
+        found = error(polynomial, values)
+        lines.append(f"#: {polynomial.meaning}.")
+        lines.append(f"#: Degree {polynomial.degree}, error 2**{found:.1f}.")
+        lines.append(f"{polynomial.name} = (")
+        lines += [f"    {value!r}," for value in values]
+        lines += [")", ""]
+    high, low = split(mp.log(2), 42, 2)
+    lines += [
+        "#: log(2) is the sum of two floats of 42 bits, whose products with an exponent are exact.",
+        f"LN2_HIGH = {high!r}",
+        f"LN2_LOW = {low!r}",
+        "#: The first bits of 2 / pi, in words of 32 bits.",
+    ]
+    digits = int(mp.floor(2 / mp.pi * mp.mpf(2) ** (32 * 9)))
+    words = [(digits >> (32 * (8 - i))) & 0xFFFFFFFF for i in range(9)]
+    lines += ["TWO_OVER_PI = (", *(f"    0x{word:08X}," for word in words), ")", ""]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Writes the module of the data."""
+    with mp.workdps(90):
+        _TARGET.write_text(text(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""Runs the portable programs in many settings, and prints a table of their digests.
+
+``python -m conformance.lab.portable.settings`` trains each program of
+``conformance.lab.portable.programs`` in a process for each setting: on 1, 2, 4 and 8 devices, with
+one thread and two, at another level of XLA's optimisation, and equation by equation; with the
+guarantee ``portable``, and with the mode off. It fails if a program has several results with the
+guarantee. Another interpreter, given by ``--python``, adds its release of JAX to the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import jax
+
+from conformance.lab.portable import programs
+
+#: The digits of a digest that are shown.
+_DIGITS = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """How a process runs.
+
+    Attributes:
+        devices: The devices for which its CPU stands.
+        threads: The threads that XLA computes with.
+        flags: Further options of XLA.
+        eager: Whether the equations run one by one.
+    """
+
+    devices: int
+    threads: int = 2
+    flags: str = ""
+    eager: bool = False
+
+    def __str__(self) -> str:
+        parts = [f"{self.devices} device{'s' * (self.devices > 1)}", f"{self.threads} threads"]
+        parts += ["not optimised"] if self.flags else []
+        parts += ["eager"] if self.eager else []
+        return ", ".join(parts).replace("1 threads", "1 thread")
+
+
+SETTINGS = (
+    *(Setting(devices) for devices in (1, 2, 4, 8)),
+    Setting(1, threads=1),
+    Setting(8, threads=1),
+    Setting(1, flags="--xla_backend_optimization_level=0"),
+    Setting(8, flags="--xla_backend_optimization_level=0"),
+    Setting(1, eager=True),
+)
+
+
+def digests(
+    setting: Setting, names: Sequence[str], *, plain: bool, python: str = sys.executable
+) -> dict[str, str]:
+    """Returns the digest of each program, trained in a process of its own.
+
+    Args:
+        setting: How the process runs.
+        names: Programs of ``programs.PROGRAMS``.
+        plain: Whether to leave the mode off.
+        python: The interpreter.
+
+    Raises:
+        RuntimeError: The process failed.
+    """
+    flags = (
+        os.environ.get("XLA_FLAGS", ""),
+        f"--xla_force_host_platform_device_count={setting.devices}",
+        setting.flags,
+    )
+    command = [python, "-m", "conformance.lab.portable.programs", *names]
+    command += ["--plain"] * plain + ["--eager"] * setting.eager
+    run = subprocess.run(  # noqa: S603  # It runs a module of this package.
+        command,
+        env={
+            **os.environ,
+            "JAX_PLATFORMS": "cpu",
+            "NPROC": str(setting.threads),
+            "XLA_FLAGS": " ".join(flags).strip(),
+        },
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if run.returncode:
+        raise RuntimeError(f"{setting}: a process failed:\n{run.stderr}")
+    lines = (line.split() for line in run.stdout.splitlines())
+    return {name: digest for name, digest in lines if name in names}
+
+
+def rows(
+    names: Sequence[str], settings: Sequence[Setting], pythons: Sequence[str]
+) -> Iterator[tuple[str, dict[str, str], dict[str, str]]]:
+    """Yields the name of each setting, and the digests with the guarantee and with the mode off."""
+    for python in pythons:
+        release = _release(python)
+        for setting in settings:
+            portable, plain = (
+                digests(setting, names, plain=mode, python=python) for mode in (False, True)
+            )
+            yield f"jax {release}, {setting}", portable, plain
+
+
+def _release(python: str) -> str:
+    """Returns the release of JAX that an interpreter imports."""
+    if python == sys.executable:
+        return str(jax.__version__)
+    run = subprocess.run(  # noqa: S603  # The interpreter that the command names.
+        [python, "-c", "import jax; print(jax.__version__)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return run.stdout.strip()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Prints the table, in Markdown; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help="programs; default: all that are installed")
+    parser.add_argument("--devices", type=int, nargs="+", help="only these numbers of devices")
+    parser.add_argument("--python", action="append", help="a further interpreter")
+    options = parser.parse_args(arguments)
+    names = options.names or programs.installed()
+    unknown = set(names) - set(programs.PROGRAMS)
+    if unknown:
+        parser.error(f"there is no program {', '.join(sorted(unknown))}")
+    settings = [each for each in SETTINGS if each.devices in (options.devices or (1, 2, 4, 8))]
+    found: dict[tuple[str, bool], set[str]] = {}
+    print(f"| setting | {' | '.join(f'{name} | plain' for name in names)} |")
+    print(f"| --- |{' --- | --- |' * len(names)}", flush=True)
+    for label, *both in rows(names, settings, [sys.executable, *(options.python or [])]):
+        cells = []
+        for name in names:
+            for is_plain, each in enumerate(both):
+                found.setdefault((name, bool(is_plain)), set()).add(each[name])
+                cells.append(f"`{each[name][:_DIGITS]}`")
+        print(f"| {label} | {' | '.join(cells)} |", flush=True)
+    counts = (str(len(found[name, plain])) for name in names for plain in (False, True))
+    print(f"| **different results** | {' | '.join(counts)} |")
+    return int(any(len(found[name, False]) > 1 for name in names))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

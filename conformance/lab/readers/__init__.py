@@ -1,0 +1,1 @@
+"""Readers of what compilers write: StableHLO, HLO and PTX."""

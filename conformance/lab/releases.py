@@ -1,0 +1,294 @@
+"""Compares how two releases of JAX write its functions, and their first two derivatives.
+
+Each function of one to three arrays is traced by the interpreter that runs this and by another,
+which has another release of JAX. Programs whose equations differ are run, on ordinary arguments
+and on borders. What differs is kept in ``spec/releases_of_jax.toml``, which the audit and the site
+read:
+
+    python -m conformance.lab.releases --python OTHER/bin/python
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib
+import inspect
+import json
+import pkgutil
+import queue
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.scipy.stats
+import numpy as np
+
+import impl
+import spec
+
+FILE = Path(spec.__file__).with_name("releases_of_jax.toml")
+MODULES = (
+    *("jax.numpy", "jax.numpy.linalg", "jax.nn", "jax.lax", "jax.lax.linalg"),
+    *("jax.scipy.special", "jax.scipy.linalg", "jax.scipy.signal", "jax.scipy.integrate"),
+    *(f"jax.scipy.stats.{each.name}" for each in pkgutil.iter_modules(jax.scipy.stats.__path__)),
+)
+_X = np.linspace(0.15, 0.85, 6, dtype=np.float32)
+_M = (np.eye(3) * 3 + np.arange(9).reshape(3, 3) / 8).astype(np.float32)
+#: The arguments of a function, of which the first that it takes are used.
+ARGUMENTS = ((_X,), (_X, _X + 1), (_X, _X + 1, _X + 2), (_M,), (_M, _M + 1), (_X, np.float32(1)))
+#: Further values of the first argument.
+BORDERS = (0.0, -0.0, 1.0, -1.0, 5.0, -5.0, 1e-30, np.inf, -np.inf, np.nan)
+#: The parameters of an equation that its digest has: others are new in some releases.
+_PARAMETERS = ("y", "axes", "axis", "dimensions", "dimension_numbers", "new_dtype", "is_stable")
+#: How many seconds a program may take.
+PATIENCE = 60
+
+
+def functions() -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Yields the public functions of JAX's modules, each with its name."""
+    for module in MODULES:
+        for name, function in sorted(vars(importlib.import_module(module)).items()):
+            if name.startswith("_") or not callable(function) or inspect.isclass(function):
+                continue
+            yield f"{module}.{name}", function
+
+
+def derivative(function: Callable[..., Any], order: int) -> Callable[..., Any]:
+    """Returns a function, its gradient by the first argument, or the gradient of that."""
+    if order == 0:
+        return function
+    lower = derivative(function, order - 1)
+
+    def total(*args: Any) -> Any:
+        leaves = map(jnp.asarray, jax.tree.leaves(lower(*args)))
+        return sum(jnp.sum(leaf) for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.floating))
+
+    return jax.grad(total)
+
+
+def programs(
+    names: Sequence[str] | None = None,
+) -> Iterator[tuple[str, Callable[..., Any], tuple[Any, ...], Any]]:
+    """Yields each program that can be traced: its name, function, arguments and jaxpr.
+
+    Args:
+        names: The names of programs, whose functions alone are traced; None for all.
+    """
+    wanted = None if names is None else {name.partition(" ")[0] for name in names}
+    for name, function in functions():
+        if wanted is not None and name not in wanted:
+            continue
+        for arguments in ARGUMENTS:
+            found = _traced(function, arguments)
+            if found is None:
+                continue
+            yield f"{name} 0", function, arguments, found
+            for order in (1, 2):
+                by_order = derivative(function, order)
+                jaxpr = _traced(by_order, arguments)
+                if jaxpr is not None:
+                    yield f"{name} {order}", by_order, arguments, jaxpr
+            break
+
+
+def _traced(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    try:
+        return jax.make_jaxpr(function)(*arguments)
+    except Exception:  # noqa: BLE001  # A function may raise anything for arguments that it does not take.
+        return None
+
+
+def text(jaxpr: Any) -> str:
+    """Returns the equations of a program, a function written out in place of its call."""
+    numbers: dict[Any, int] = {}
+
+    def word(operand: Any) -> str:
+        if hasattr(operand, "val"):
+            return f"{np.asarray(operand.val).tolist()}:{operand.aval.str_short()}"
+        return f"{numbers.setdefault(operand, len(numbers))}:{operand.aval.str_short()}"
+
+    def lines(jaxpr: Any) -> Iterator[str]:
+        for equation in jaxpr.eqns:
+            operands = [word(operand) for operand in equation.invars]
+            results = [word(result) for result in equation.outvars]
+            chosen = {k: v for k, v in equation.params.items() if k in _PARAMETERS}
+            options = sorted(map(str, chosen.items()))
+            yield f"{equation.primitive.name} {operands} {results} {options}"
+            for inner in _inner(equation.params.values()):
+                yield from lines(inner)
+
+    return "\n".join(lines(jaxpr.jaxpr))
+
+
+def _inner(values: Iterable[Any]) -> Iterator[Any]:
+    for value in values:
+        if hasattr(value, "eqns"):
+            yield getattr(value, "jaxpr", value)
+        elif isinstance(value, (tuple, list)):
+            yield from _inner(value)
+
+
+def traces(names: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
+    """Returns, of each program, a digest of its equations, and where its function is written.
+
+    Args:
+        names: The names of programs, whose functions alone are traced; None for all.
+    """
+    found = {}
+    by_name = dict(functions())
+    for name, _, _, jaxpr in programs(names):
+        function = inspect.unwrap(by_name[name.partition(" ")[0]])
+        code = getattr(function, "__code__", None)
+        file = "" if code is None else code.co_filename.rpartition("site-packages/")[2]
+        digest = hashlib.sha256(text(jaxpr).encode()).hexdigest()[:16]
+        found[name] = {"digest": digest, "file": file, "function": getattr(code, "co_name", "")}
+    return found
+
+
+def bits(function: Callable[..., Any], arguments: tuple[Any, ...]) -> dict[str, str]:
+    """Returns a digest of the results for ordinary arguments, and for borders."""
+    first, *others = arguments
+    flat = np.resize(np.array(BORDERS, np.float32), first.shape)
+    more = np.resize(np.array(BORDERS[::-1], np.float32), first.shape)
+    run = jax.jit(function)
+    return {
+        "ordinary": _digest(run(*arguments)),
+        "borders": _digest([run(flat, *others), run(more, *others)]),
+    }
+
+
+def _digest(tree: Any) -> str:
+    arrays = [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
+    arrays = [_with_one_nan(a) for a in arrays]
+    return hashlib.sha256(b"".join(a.tobytes() for a in arrays)).hexdigest()[:16]
+
+
+def _with_one_nan(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    is_number = np.equal(array, array)
+    return array if is_number.all() else np.where(is_number, array, np.array(np.nan, array.dtype))
+
+
+def print_bits(names: Sequence[str]) -> None:
+    """Prints the bits of programs, a line for each."""
+    for name, function, arguments, _ in programs(names):
+        if name in names:
+            try:
+                found = bits(function, arguments)
+            except Exception as error:  # noqa: BLE001  # What is refused has no bits.
+                found = {"refused": type(error).__name__}
+            print(json.dumps({name: found}), flush=True)
+
+
+def run(python: str, command: str, names: Sequence[str]) -> dict[str, Any]:
+    """Returns what an interpreter finds of programs; what does not end in time is left out."""
+    found: dict[str, Any] = {}
+    rest = list(names)
+    while rest:
+        process = subprocess.Popen(  # noqa: S603  # The interpreter that the caller names.
+            [python, "-m", "conformance.lab.releases", command, *rest],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        lines: queue.Queue[str] = queue.Queue()
+        stream = process.stdout
+        threading.Thread(target=_read, args=(stream, lines), daemon=True).start()
+        try:
+            while line := lines.get(timeout=PATIENCE if command == "bits" else 20 * PATIENCE):
+                found |= json.loads(line)
+        except queue.Empty:
+            process.kill()
+            rest = [name for name in rest if name not in found][1:]
+        else:
+            if process.wait():
+                raise RuntimeError(f"{python} -m conformance.lab.releases {command} failed")
+            return found
+    return found
+
+
+def _read(stream: Any, lines: queue.Queue[str]) -> None:
+    for line in stream:
+        lines.put(line)
+    lines.put("")
+
+
+def toml(traced: Mapping[str, Any], kinds: Mapping[str, Sequence[str] | None]) -> str:
+    """Returns the kept list.
+
+    Args:
+        traced: What ``traces`` returns.
+        kinds: Of each program that has other equations, the arguments that have other bits; None if
+            a release did not end in time.
+    """
+    table = [
+        "# Functions of JAX that have other equations in another release, by `nox -s releases`.",
+        "# `bits` has the derivatives that have other bits at ordinary arguments, `borders` those",
+        "# that do at 0, infinity, NaN and the like. `untried` did not end in time with one",
+        "# release. `text` have the same bits, or are refused.",
+    ]
+    for name in sorted({program.partition(" ")[0] for program in kinds}):
+        place = next(traced[p] for p in traced if p.partition(" ")[0] == name)
+        words: dict[str, list[int]] = {"bits": [], "borders": [], "text": [], "untried": []}
+        for order in range(3):
+            if f"{name} {order}" in kinds:
+                words[_word(kinds[f"{name} {order}"])].append(order)
+        table += ["", "[[function]]", f'name = "{name}"']
+        table += [f"{key} = {json.dumps(place[key])}" for key in ("file", "function")]
+        table += [f"{kind} = {orders}" for kind, orders in words.items() if orders]
+    return "\n".join(table) + "\n"
+
+
+def _word(differs: Sequence[str] | None) -> str:
+    if differs is None:
+        return "untried"
+    if not differs:
+        return "text"
+    return "borders" if list(differs) == ["borders"] else "bits"
+
+
+def compared(python: str) -> str:
+    """Returns the kept list of this interpreter and another."""
+    pythons = (sys.executable, python)
+    one, other = (run(each, "traces", ["all"]) for each in pythons)
+    names = [n for n in one if n in other and one[n]["digest"] != other[n]["digest"]]
+    print(f"{len(one)} programs, of which {len(names)} have other equations", file=sys.stderr)
+    results = [run(each, "bits", names) for each in pythons]
+    return toml(one, {name: _differing(*(each.get(name) for each in results)) for name in names})
+
+
+def _differing(here: Mapping[str, str] | None, there: Mapping[str, str] | None) -> list[str] | None:
+    """Returns the arguments at which two releases have other bits; None if one did not end."""
+    if here is None or there is None:
+        return None
+    return [kind for kind in {**here, **there} if here.get(kind) != there.get(kind)]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Writes the list, or prints what one interpreter finds; returns the exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("command", nargs="?", choices=("write", "traces", "bits"), default="write")
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--python", help="an interpreter with another release of JAX")
+    options = parser.parse_args(arguments)
+    warnings.simplefilter("ignore")
+    if options.command == "write":
+        FILE.write_text(compared(options.python), encoding="utf-8")
+        return 0
+    with impl.deterministic(guarantee="portable"):
+        if options.command == "bits":
+            print_bits(options.names)
+        else:
+            print(
+                json.dumps(traces(None if options.names == ["all"] else options.names)), flush=True
+            )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+"""A portable program adds and multiplies nothing that an order, a library or a fusion changes."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+
+import impl
+from conformance.lab.portable import code
+from impl._exact import arithmetic
+from impl._exact.elementary import FUNCTIONS
+from impl._exact.products import convolution
+from impl._portable import lower
+
+X, INDEX = jnp.ones((4, 3)), jnp.array([1, 1])
+#: The elementary functions of two operands, and the options of others.
+OF_TWO, OPTIONS = {"atan2", "div", "pow"}, {"integer_pow": {"y": 7}}
+IMAGE = jnp.ones((1, 2, 5))
+
+
+def found(function, platform, *operands):
+    """Returns the violations of a function that is lowered anew under the guarantee."""
+    with impl.deterministic(guarantee="portable"):
+        traced = jax.jit(functools.partial(function)).trace(*operands)
+        module = traced.lower(lowering_platforms=(platform,)).compiler_ir()
+    return code.violations(module, platform)
+
+
+@pytest.mark.parametrize(
+    ("name", "platforms"),
+    [
+        # `nox -s gpu_compile` reads every program for every platform.
+        ("mixed_precision", ("cuda",)),
+        ("recurrent", ("cpu", "cuda")),
+        ("conv_net", ("cuda",)),
+    ],
+)
+def test_a_portable_program_has_nothing_that_differs_elsewhere(name, platforms):
+    modules = code.lowered(name, platforms)
+    for platform, module in modules.items():
+        assert code.violations(module, platform) == []
+
+
+def test_elementary_functions_have_nothing_that_differs_elsewhere():
+    def everything(x):
+        return [
+            function(*[x] * (2 if name in OF_TWO else 1), **OPTIONS.get(name, {}))
+            for name, function in FUNCTIONS.items()
+        ]
+
+    with arithmetic.wide():
+        traced = jax.jit(everything).trace(jax.ShapeDtypeStruct((3,), "float32"))
+        module = traced.lower(lowering_platforms=("cuda",)).compiler_ir()
+    assert code.violations(module, "cuda") == []
+
+
+def test_a_plain_program_has_much():
+    (module,) = code.lowered("recurrent", ("cuda",), plain=True).values()
+    text = "\n".join(code.violations(module, "cuda"))
+    for name in ("reduce", "dot_general", "scatter", "tanh", "divide", "multiply"):
+        assert f"stablehlo.{name} to" in text
+
+
+def conv(x, kernel):
+    return lax.conv_general_dilated(x, kernel, (1,), "SAME")
+
+
+def library_conv(x, kernel, **options):
+    chosen = {key: value for key, value in options.items() if key != "out_sharding"}
+    return convolution.conv_general_dilated(x, kernel, **{**chosen, "by_products": False})
+
+
+def plain_product(lhs, rhs, *, dimension_numbers, **_):
+    return lax.dot_general(lhs, rhs, dimension_numbers)
+
+
+def plain_scatter(operand, indices, updates, *, dimension_numbers, **_):
+    wide = (lax.convert_element_type(each, "float64") for each in (operand, updates))
+    first, second = wide
+    result = lax.scatter_add(first, indices, second, dimension_numbers)
+    return lax.convert_element_type(result, operand.dtype)
+
+
+def narrowed_root(x, **_):
+    return lax.convert_element_type(lax.sqrt(lax.convert_element_type(x, "float64")), x.dtype)
+
+
+def plain_convert(x, *, new_dtype, **_):
+    return lax.convert_element_type(x, new_dtype)
+
+
+BROKEN = {
+    "sqrt": (narrowed_root, jnp.sqrt, (X,), "sqrt"),
+    "convert_element_type": (plain_convert, lambda x: x.astype("bfloat16") + 1, (X,), "convert"),
+    "reduce_sum": (lambda x, *, axes, **_: lax.reduce_sum(x, axes), jnp.sum, (X,), "reduce"),
+    "dot_general": (plain_product, jnp.dot, (X, X.T), "dot_general"),
+    "exp": (lambda x, **_: lax.exp(x), jnp.exp, (X,), "exponential"),
+    "mul": (lambda a, b, **_: lax.mul(a, b), lax.mul, (X, X), "multiply"),
+    "div": (lambda a, b, **_: lax.div(a, b), lax.div, (X, X), "divide"),
+    "scatter-add": (plain_scatter, lambda x: x.at[INDEX].add(x[:2]), (X,), "scatter"),
+    "conv_general_dilated": (library_conv, conv, (IMAGE, IMAGE), "convolution"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_rule_is_found(name, monkeypatch):
+    broken, function, operands, operation = BROKEN[name]
+    right = lower.portable_function
+
+    def rule(primitive):
+        return broken if primitive == name else right(primitive)
+
+    assert found(function, "cuda", *operands) == []
+    monkeypatch.setattr(lower, "portable_function", rule)
+    assert [line for line in found(function, "cuda", *operands) if f".{operation} to" in line]

@@ -1,0 +1,51 @@
+"""Whole programs, as newcomers bring them, keep their bits on eight devices by one added line.
+
+They are a language model that is trained and sampled, a convolutional net over augmented images, a
+graph net with a differential equation, and a policy that plays, learns and logs a spectrum.
+"""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import impl
+from conformance.lab import user_programs
+
+MISSING = [name for name in user_programs.REQUIREMENTS if importlib.util.find_spec(name) is None]
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"`nox -s tests-3.11` has {MISSING}")
+
+SCRIPT = Path(__file__).with_name("programs_on_devices.py")
+ROOT = SCRIPT.parents[3]
+
+
+def test_one_device_and_eight_give_the_same_bits_by_one_line():
+    own = "--xla_force_host_platform_device_count=8"
+    environment = {
+        **os.environ,
+        "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {own}",
+        "PYTHONPATH": str(ROOT),
+    }
+    command = [sys.executable, str(SCRIPT), "portable", *user_programs.WHOLE]
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert [line[:2] for line in lines] == [[n, d] for n in user_programs.WHOLE for d in ("1", "8")]
+    assert len({digest for _, _, digest in lines}) == len(user_programs.WHOLE)
+
+
+@pytest.mark.parametrize("name", user_programs.WHOLE)
+def test_the_audit_finds_nothing_to_do(name):
+    step, args = user_programs.build(name)
+    with impl.deterministic(guarantee="portable"):
+        assert impl.audit(step)(*args).ok
+    with impl.deterministic():
+        report = impl.audit(impl.jit(step))(*args)
+    # Nobody knows whether the singular values of a GPU's library repeat.
+    assert {finding.primitive for finding in report.select("unknown")} <= {"lax.linalg.svd"}
+    assert not (*report.select("varies"), *report.select("raises"))

@@ -13,9 +13,9 @@ import impl
 import spec
 from impl._mode.decide import Action, decide
 from impl._portable import lower
+from impl._reading import hlo
+from impl._reading.source import Lines
 from impl.programs._auditing import audit
-from impl.programs._reading import hlo
-from impl.programs._reading.source import Lines
 
 SPEC = spec.load()
 CELLS = list(answers.every())
@@ -114,9 +114,7 @@ def path(cell: answers.Cell, facts: spec.Facts) -> str:
     """Returns the word for what the lowering rule of ``impl`` does with an equation."""
     answer = spec.resolve_primitive(cell.primitives[0], cell.device, facts)
     try:
-        taken = impl.programs._scatters.rules._path(
-            answer, impl._mode.modes.current(), None, unique=False
-        )
+        taken = impl._run_to_run.rules._path(answer, impl._mode.modes.current(), None, unique=False)
     except RuntimeError:
         return "raises"
     return "same bits anyway" if taken.row is None else "deterministic"

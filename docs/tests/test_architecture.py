@@ -116,14 +116,14 @@ QUESTIONS = [
         "What the mode does to a primitive of JAX",
         [
             "spec/rows/jax/scatter.toml",
-            "impl/programs/_scatters/rules.py",
-            "impl/programs/_scatters/ordered.py",
+            "impl/_run_to_run/rules.py",
+            "impl/_run_to_run/ordered.py",
         ],
     ),
     (
         "the audit should see that indices from jnp.unique differ",
         "A fact that the audit or a rule should prove",
-        ["impl/programs/_reading/facts.py", "impl/programs/_reading/values.py"],
+        ["impl/_reading/facts.py", "impl/_reading/values.py"],
     ),
     (
         "the tests should run with a newer JAX",

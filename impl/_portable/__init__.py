@@ -1,0 +1,1 @@
+"""The guarantee ``portable`` for JAX's own primitives: how each is lowered, or refused by name."""

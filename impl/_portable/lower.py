@@ -30,8 +30,8 @@ from impl._mode.decide import Decision
 from impl._portable import entries, exported, functions, limits, moves, refusal, unknown
 from impl._portable.device_sums import lower_sums
 from impl._portable.operations import OPERATIONS, simplest
-from impl.programs._scatters import rules as _rules
-from impl.programs._scatters import schedule
+from impl._run_to_run import rules as _rules
+from impl._run_to_run import schedule
 
 #: What is lowered by another module: scatters in a fixed order, by ``rules``.
 _ELSEWHERE = "sequences"

@@ -18,7 +18,7 @@ from jax.interpreters import ad
 
 from impl._core.jax_internals import Primitive, initializers
 from impl._mode import modes
-from impl.programs._scatters import rules
+from impl._run_to_run import rules
 
 #: The derivative of a function, from a tangent, the operand and the result.
 Derivative: TypeAlias = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]

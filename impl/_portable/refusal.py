@@ -9,7 +9,7 @@ from typing import Any
 
 import spec
 from impl._core.jax_internals import lowering
-from impl.programs._reading import source as _source
+from impl._reading import source as _source
 
 
 def shown(name: str) -> str:

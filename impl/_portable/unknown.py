@@ -23,7 +23,7 @@ import spec
 from impl._core.jax_internals import Primitive, lowering, rules
 from impl._mode import modes
 from impl._portable import refusal
-from impl.programs._reading import facts
+from impl._reading import facts
 
 #: The packages whose rules are what the classes of the spec are about.
 _PACKAGES = ("jax", "jaxlib", __name__.partition(".")[0])

@@ -19,8 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from impl._core.jax_internals import watching
+from impl._reading import source
 from impl.diagnosis import _generators, _programs, _running
-from impl.programs._reading import source
 
 
 class CallRecorder:

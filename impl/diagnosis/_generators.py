@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from impl import random as impl_random
-from impl.programs._reading import source
+from impl._reading import source
 
 # The functions of a module are methods of its global generator.
 _GLOBAL_OF_NUMPY: Any = np.random.rand.__self__  # type: ignore[attr-defined]

@@ -15,12 +15,12 @@ from impl._core import jax_internals
 from impl._core.jax_internals import watching
 from impl._mode import modes
 from impl._mode.modes import Mode
+from impl._reading import facts, source
+from impl._reading.source import Lines
+from impl._reading.values import Scope
+from impl._reading.walk import walk
 from impl.programs import Finding
 from impl.programs._auditing.audit import Judge, times_kernels
-from impl.programs._reading import facts, source
-from impl.programs._reading.source import Lines
-from impl.programs._reading.values import Scope
-from impl.programs._reading.walk import walk
 
 
 @dataclasses.dataclass(frozen=True)

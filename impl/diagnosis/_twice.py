@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from impl._reading import source
 from impl.diagnosis._after import source_code
 from impl.diagnosis._report import SCHEMA
 from impl.programs._auditing.report_text import wrapped
-from impl.programs._reading import source
 
 _ROOT = Path(__file__).resolve().parents[2]
 #: The program of a process. This package may be in no folder that a new process searches.

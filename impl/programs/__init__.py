@@ -21,7 +21,7 @@ from impl._exact import (
 )  # A user context has to be made before threads start.
 from impl._mode import modes
 from impl._portable import pins
-from impl.programs._scatters import rules
+from impl._run_to_run import rules
 
 if TYPE_CHECKING:
     from impl.programs._auditing.report import Finding, Report

@@ -21,8 +21,8 @@ import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from conformance.lab.compiled import TARGETS, ptx_reader
-from impl.programs._reading.tracing import NO_AUTOTUNING as NO_AUTOTUNING
-from impl.programs._reading.tracing import mesh_of as mesh_of
+from impl._reading.tracing import NO_AUTOTUNING as NO_AUTOTUNING
+from impl._reading.tracing import mesh_of as mesh_of
 
 #: The environment of a process, to be set before JAX starts a backend.
 _ENVIRONMENT = {"JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}

@@ -1,0 +1,1 @@
+"""Solutions, decompositions and Fourier transforms whose steps have one order."""

@@ -1,0 +1,1 @@
+"""Products of matrices and convolutions that no order changes."""

@@ -1,0 +1,1 @@
+"""Running products, and running logarithms of sums of exponentials."""

@@ -1,0 +1,1 @@
+"""Sums that no order changes: of axes, of scatters, and of windows."""

@@ -21,8 +21,8 @@ from impl._core.native_scatter import natively
 from impl._exact.sums import grid
 from impl._exact.sums import scatter_rows as rows
 from impl._exact.sums.grid import Digits
+from impl._families.scatter_keys import sorted_keys
 from impl._kernels.launch import Launch
-from impl._lowerings.scatter_accumulate_chains import sorted_keys
 
 #: The least width of rows, and the least number of them, for which a sort costs little.
 _WIDTH, _ROWS = 16, 4096

@@ -1,0 +1,1 @@
+"""The lowerings of window operations."""

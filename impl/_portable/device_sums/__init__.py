@@ -1,0 +1,1 @@
+"""Sums over the devices of a ``shard_map``, joined with the sums of each device."""

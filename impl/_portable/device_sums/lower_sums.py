@@ -27,7 +27,7 @@ from impl._portable import entries, functions
 from impl._portable.device_sums import equations, push
 from impl._portable.device_sums.equations import Names
 from impl._portable.device_sums.states import OTHER, State
-from impl.programs._reading import facts
+from impl._reading import facts
 
 
 def _product(*operands: jax.Array, out_sharding: Any = None, **params: Any) -> jax.Array:

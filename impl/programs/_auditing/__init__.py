@@ -1,0 +1,1 @@
+"""``impl.audit`` and ``impl.testing.assert_deterministic``."""

@@ -13,9 +13,9 @@ import impl
 import spec
 from impl._mode import checks, compilation, emulation
 from impl._mode.emulation import Emulation, Seed
+from impl._reading.tracing import arrays_of, is_array
 from impl.programs._auditing.audit import audit
 from impl.programs._auditing.report import FAULTS, Finding, Verdict
-from impl.programs._reading.tracing import arrays_of, is_array
 
 #: The checks, each of which includes those before it.
 Level: TypeAlias = Literal["off", "audit", "schedules", "repeat"]

@@ -19,16 +19,16 @@ from impl._mode import checks, flags, modes
 from impl._mode.decide import Decision
 from impl._mode.modes import Mode
 from impl._portable import refusal, unknown
+from impl._reading import facts as _facts
+from impl._reading import hlo
+from impl._reading.hlo import Instruction
+from impl._reading.source import Lines
+from impl._reading.tracing import check_device, check_gpu, compiled_text, trace
+from impl._reading.values import Scope
+from impl._reading.walk import Site, walk
+from impl._run_to_run import rules as _rules
 from impl.programs._auditing import notes as _portable_notes
 from impl.programs._auditing.report import Finding, Report, Verdict, grouped
-from impl.programs._reading import facts as _facts
-from impl.programs._reading import hlo
-from impl.programs._reading.hlo import Instruction
-from impl.programs._reading.source import Lines
-from impl.programs._reading.tracing import check_device, check_gpu, compiled_text, trace
-from impl.programs._reading.values import Scope
-from impl.programs._reading.walk import Site, walk
-from impl.programs._scatters import rules as _rules
 
 LEVELS = ("program", "compiled")
 #: How the names of equations start whose kernels no compiled program shows.

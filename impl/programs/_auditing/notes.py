@@ -10,7 +10,7 @@ from impl._core import jax_internals
 from impl._core.jax_internals import rules
 from impl._mode.modes import Mode
 from impl._portable import lower, unknown
-from impl.programs._reading.walk import Site
+from impl._reading.walk import Site
 from spec import releases_of_jax
 
 #: Sums over the devices of a ``shard_map``.

@@ -1,0 +1,1 @@
+"""``impl.first_difference``: two runs of a program, compared equation by equation."""

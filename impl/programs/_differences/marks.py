@@ -12,11 +12,11 @@ import numpy as np
 from jax import lax
 
 import spec
+from impl._reading import facts
+from impl._reading import source as _source
+from impl._reading.values import called
+from impl._reading.walk import label
 from impl.programs._auditing import notes
-from impl.programs._reading import facts
-from impl.programs._reading import source as _source
-from impl.programs._reading.values import called
-from impl.programs._reading.walk import label
 
 Marks: TypeAlias = Literal["arithmetic", "equations", "calls"]
 Kind: TypeAlias = Literal["equation", "argument", "constant", "output"]

@@ -13,7 +13,7 @@ from impl._exact import arithmetic
 from impl._exact.sums import grid, scatter, scatter_rows
 from impl._families import replicas
 from impl.tests.exact._sums import DTYPES, assert_same, lowered, rough, run
-from impl.tests.programs.drawn_scatters import draw
+from impl.tests.run_to_run.drawn_scatters import draw
 from spec import oracles
 
 PLACES = ("anywhere", "device", "cpu")

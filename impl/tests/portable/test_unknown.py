@@ -17,7 +17,7 @@ import spec
 from impl._core import jax_internals
 from impl._core.jax_internals import rules
 from impl._portable import refusal, unknown
-from impl.programs._reading.source import Lines
+from impl._reading.source import Lines
 
 X = np.random.default_rng(0).normal(size=(64, 5)).astype(np.float32)
 PORTABLE = functools.partial(impl.deterministic, guarantee="portable")

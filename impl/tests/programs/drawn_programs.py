@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from impl.tests.programs.drawn_scatters import draw as draw_scatter
+from impl.tests.run_to_run.drawn_scatters import draw as draw_scatter
 
 #: The shape of the state of every program.
 SHAPE = (6, 4)

@@ -6,7 +6,7 @@ import types
 import jax
 
 import impl
-from impl.programs._reading import facts
+from impl._reading import facts
 
 _KERNEL = re.compile(r"(?:scatter_(?:add|mul|assign)|scan|select)_(?:atomic|ordered)_?\w*")
 

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import pytest
 
 import impl
-from impl.programs._reading import source
+from impl._reading import source
 
-HERE = "impl/tests/programs/test_source.py"
+HERE = "impl/tests/reading/test_source.py"
 
 
 def equations(function, *args):

@@ -7,8 +7,8 @@ from jax import lax
 from jax.extend.core import Primitive
 from jax.sharding import PartitionSpec
 
-from impl.programs._reading.values import Scope
-from impl.programs._reading.walk import walk
+from impl._reading.values import Scope
+from impl._reading.walk import walk
 
 X, INDEX, UPDATES = jnp.ones(5), jnp.zeros(9, jnp.int32), jnp.ones(9)
 

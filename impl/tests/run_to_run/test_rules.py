@@ -12,7 +12,7 @@ import pytest
 from jax import lax
 
 import impl
-from impl.programs._scatters import rules
+from impl._run_to_run import rules
 from impl.tests.programs.texts import races, text
 
 X = jnp.zeros(5)

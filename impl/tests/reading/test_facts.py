@@ -13,9 +13,9 @@ from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import spec
-from impl.programs._reading import facts as _facts
-from impl.programs._reading.values import Scope
-from impl.programs._reading.walk import walk
+from impl._reading import facts as _facts
+from impl._reading.values import Scope
+from impl._reading.walk import walk
 
 X = jnp.ones((5, 4))
 INDEX = jnp.zeros(5, int)

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 import spec
-from impl.programs._reading import source
-from impl.programs._reading.source import Lines
+from impl._reading import source
+from impl._reading.source import Lines
 
 #: The file, line and function of a frame.
 _Frame: TypeAlias = tuple[str, int, str]

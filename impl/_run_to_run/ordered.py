@@ -15,7 +15,7 @@ from impl._mode import emulation
 from impl._mode.decide import Action, Decision
 from impl._primitives.scatter_accumulate import scatter_accumulate
 from impl._primitives.scatter_assign import scatter_assign
-from impl.programs._scatters import flat_scatter, pool_gradient
+from impl._run_to_run import flat_scatter, pool_gradient
 
 
 def compute(primitive: Primitive, row: str, *operands: jax.Array, **params: Any) -> jax.Array:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from impl.programs._reading.values import Scope
+from impl._reading.values import Scope
 
 #: Programs of integers, which read their argument only for its shape.
 KNOWN = {

@@ -17,7 +17,7 @@ from impl._core import native_scatter
 from impl._core.jax_internals import Primitive
 from impl._kernels.launch import scheduled
 from impl._mode.emulation import Seed
-from impl.programs._scatters import pool_gradient
+from impl._run_to_run import pool_gradient
 
 
 def permuted(

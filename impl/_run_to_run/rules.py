@@ -26,8 +26,8 @@ from impl._mode.decide import Alert
 from impl._mode.emulation import Emulation, Seed
 from impl._mode.modes import Mode
 from impl._primitives.alert import emit
-from impl.programs._reading import facts as _facts
-from impl.programs._scatters import ordered, schedule
+from impl._reading import facts as _facts
+from impl._run_to_run import ordered, schedule
 
 #: Whether the rules look at the mode. It is part of the key of every cache of ``jax.jit``.
 switch = jax.make_user_context(True)

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests.programs.drawn_scatters import draw
 from impl.tests.programs.texts import OPTIONS
+from impl.tests.run_to_run.drawn_scatters import draw
 
 KINDS = [
     ("scatter_add", "float32"),

@@ -10,8 +10,8 @@ from jax import lax
 
 import impl
 from impl._mode import modes
+from impl._reading import hlo, tracing
 from impl.programs._auditing.audit import Judge
-from impl.programs._reading import hlo, tracing
 
 X, INDEX, UPDATES = jnp.ones(5), jnp.array([1, 1, 3]), jnp.arange(3.0)
 
@@ -66,7 +66,7 @@ def test_the_instructions_that_can_vary_are_found_with_their_lines(text, verdict
     found = [f for f in judged(text) if f.verdict == verdict]
     lines = {int(f.source.rpartition(":")[2]) for f in found}
     assert lines == marked(verdict)
-    assert {f.source.partition(":")[0] for f in found} == {"impl/tests/programs/test_hlo.py"}
+    assert {f.source.partition(":")[0] for f in found} == {"impl/tests/reading/test_hlo.py"}
     assert all(f.row and f.remedy for f in found)
 
 

@@ -9,9 +9,9 @@ from typing import Any
 from impl._core import jax_internals
 from impl._core.jax_internals import tags
 from impl._mode.modes import Mode
-from impl.programs._reading import facts, source
-from impl.programs._reading.source import Lines
-from impl.programs._reading.values import Operands, Scope, called
+from impl._reading import facts, source
+from impl._reading.source import Lines
+from impl._reading.values import Operands, Scope, called
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pytest
 from jax import lax
 
 import impl
-from impl.programs._scatters import pool_gradient
+from impl._run_to_run import pool_gradient
 from impl.tests.programs.texts import OPTIONS
 
 WINDOWS = [((2, 3), (1, 2)), ((3, 3), (2, 2)), ((2, 2), (1, 1)), ((2, 2), (2, 2))]

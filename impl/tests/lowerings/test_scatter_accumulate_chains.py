@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from impl._families import reductions
+from impl._families import scatter_keys
 from impl._lowerings import scatter_accumulate_chains, scatter_accumulate_ordered
 from impl.tests.lowerings._contributions import contributions, in_panel_order
 from impl.tests.support.bits import assert_same_bits
@@ -19,7 +20,7 @@ from impl.tests.support.bits import assert_same_bits
 def test_chains_are_found_by_words_and_by_pairs_and_folded_a_few_at_a_time(
     monkeypatch, word, parts, kind
 ):
-    monkeypatch.setattr(scatter_accumulate_chains, "_WORD", word)
+    monkeypatch.setattr(scatter_keys, "_WORD", word)
     monkeypatch.setattr(scatter_accumulate_ordered, "_PARTS", parts)
     args = contributions(2, 3, 2, 2100, kind=kind)
     ordered = functools.partial(scatter_accumulate_ordered.ordered_xla, reduction=reductions.ADD)

@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from impl._families import reductions
-from impl._families import scatter_keys
+from impl._families import reductions, scatter_keys
 from impl._lowerings import scatter_accumulate_chains, scatter_accumulate_ordered
 from impl.tests.lowerings._contributions import contributions, in_panel_order
 from impl.tests.support.bits import assert_same_bits

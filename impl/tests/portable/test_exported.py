@@ -117,7 +117,7 @@ def test_what_needs_no_size_is_exported_with_unknown_sizes(x):
     ],
 )
 def test_what_needs_a_size_is_refused_by_name_and_line(function, name):
-    refused = rf"{name} of .*n,8\].* at .*test_exports.py:\d+ has no .* symbolic size is unknown"
+    refused = rf"{name} of .*n,8\].* at .*test_exported.py:\d+ has no .* symbolic size is unknown"
     with pytest.raises(RuntimeError, match=refused):
         of_any_length(function)
 

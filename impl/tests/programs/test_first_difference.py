@@ -126,7 +126,7 @@ def test_a_racing_scatter_is_named_with_its_line_and_iteration(run, where, insid
 
 def test_a_scatter_of_a_library_is_named_with_both_lines(run):
     found = run(in_jit=True)
-    assert found.source.rpartition(":")[0].endswith("test_difference.py")
+    assert found.source.rpartition(":")[0].endswith("test_first_difference.py")
     assert "segment_sum" in found.library
 
 
@@ -173,7 +173,8 @@ def test_a_key_or_number_of_one_run_only_is_a_constant():
     key = impl.first_difference(
         lambda x: x + jax.random.normal(jax.random.key(held["value"])), 1.0, between=runs
     )
-    assert (key.kind, key.source.rpartition(":")[0][-18:]) == ("constant", "test_difference.py")
+    assert key.kind == "constant"
+    assert key.source.rpartition(":")[0].endswith("test_first_difference.py")
     array = impl.first_difference(
         lambda x: x + np.full(3, held["value"]), jnp.ones(3), between=runs
     )

@@ -17,7 +17,8 @@ each platform. The one in ``impl._kernels`` has the GPU programs that a lowering
 - ``total``: the sum along the last axis, in each of its elements.
 - ``arithmetic``: products and quotients with the same bits on every device.
 - ``uninitialized``: arrays that nothing was written to.
-- ``alert``: raises or warns when it is lowered for a platform that the alert names.
+- ``alert``: raises or warns when it is lowered for a platform that the alert names;
+  ``alert_not_deterministic`` is the public function that puts one into the op of a user.
 
 Most work on arrays of three axes, [outer, n, inner], and compute along the middle one. ``_common``
 makes a primitive and chooses its lowering.

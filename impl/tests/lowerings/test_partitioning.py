@@ -23,7 +23,7 @@ INDEX = np.array([0, 1, 1, 3])
 
 
 def test_on_eight_devices():
-    scatters = HERE.parent / "programs" / "scatters_on_eight_devices.py"
+    scatters = HERE.parent / "run_to_run" / "scatters_on_eight_devices.py"
     eight_devices.run(HERE / "on_eight_devices.py", scatters)
 
 

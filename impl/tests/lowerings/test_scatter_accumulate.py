@@ -121,7 +121,7 @@ def test_integers_with_replicas(monkeypatch, kind):
 @pytest.mark.once
 @pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16], ids=["float16", "bfloat16"])
 def test_sums_of_16_bits_with_the_mode_off_are_of_no_wider_arrays(monkeypatch, dtype):
-    monkeypatch.setattr(scatter_accumulate, "_ADDS_FLOAT32", True)
+    monkeypatch.setattr(scatter_accumulate, "FLOAT32_HAS_ATOMIC_ADD", True)
     arrays = jnp.ones((1, 5, 2), dtype), jnp.asarray([[[1], [1], [9]]]), jnp.ones((1, 3, 2), dtype)
 
     def add(*arrays, by=reductions.ADD, launch=None, **options):

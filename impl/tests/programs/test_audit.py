@@ -325,10 +325,11 @@ compiled = impl.audit(program, device="cpu", level="compiled")(x)
 assert compiled.ok and compiled.notes == ()
 # A CPU adds in the order of its devices, a GPU as NCCL chooses.
 from impl._mode import modes
-from impl.programs import _audit, _compiled
+from impl._reading import hlo
+from impl.programs._auditing import audit as auditing
 text = jax.jit(program).lower(x).compile().as_text()
-judge = _audit.Judge("cuda", modes.current(), False)
-(found,) = map(judge.of_instruction, _compiled.instructions(text, timed_kernels=False)[0])
+judge = auditing.Judge("cuda", modes.current(), False)
+(found,) = map(judge.of_instruction, hlo.instructions(text, timed_kernels=False)[0])
 assert (found.primitive, found.verdict) == ("lax.psum", "unknown"), found
 """
 

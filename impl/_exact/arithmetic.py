@@ -15,8 +15,7 @@ Melquiond 2008, doi:10.1109/TC.2007.70819)::
 ``impl._core.numerics`` has another ``seal`` and another ``product``, for every op of ``impl``. The
 seal there also takes complex numbers, integers and floats of 8 bits, but it uses its operand
 several times, and XLA may compute the operand again for each use. The seal here takes floats of 16
-to 64 bits and uses its operand once: a function of this package has up to a hundred seals in one
-fusion.
+to 64 bits and uses its operand once: one fusion of this package can have dozens of seals.
 """
 
 from __future__ import annotations

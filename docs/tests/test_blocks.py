@@ -54,9 +54,13 @@ def in_any_release(text: str) -> list[str]:
 
 
 def the_table_has_the_answers(text: str, names: Names) -> None:
-    """Compares the table of layers with what the audit answered to the program of the page."""
+    """Compares the table of layers with the answers of the audit to the program of the page."""
     lines = re.findall(r"^\| (.*?) \| (.*?) \| (.*?) \|$", text, re.MULTILINE)[2:]
-    shown = {re.split(r" \(|, | with ", what)[0]: tuple(answers) for what, *answers in lines}
+    shown = {
+        re.split(r" \(|, | with ", layer)[0]: tuple(answers)
+        for *answers, layers in lines
+        for layer in layers.split("; ")
+    }
     assert shown == names["answers"]
 
 

@@ -240,7 +240,7 @@ def faults(path: str) -> Iterator[str]:
     """Yields a line for each tic in a file: where it is, the sentence, and the cure."""
     source = (ROOT / path).read_text(encoding="utf-8")
     if path.endswith("CHANGELOG.md"):
-        source = re.split(r"^## (?!.*[Uu]nreleased)", source, maxsplit=2, flags=re.MULTILINE)[0]
+        source = re.split(r"^## (?!.*[Uu]nreleased)", source, maxsplit=1, flags=re.MULTILINE)[0]
     for line, text in TEXTS[Path(path).suffix](source):
         words = re.sub(r"`+[^`]+`+", lambda code: "`x`" + "\n" * code[0].count("\n"), text)
         flat = " ".join(words.split())

@@ -213,7 +213,8 @@ def mutants(session: nox.Session) -> None:
 def releases(session: nox.Session) -> None:
     """Lists the functions of JAX that the oldest and the newest release write otherwise.
 
-    The newest interpreter is the one of `nox -s tests`. The argument `--python OTHER` names another interpreter.
+    The newest interpreter is the one of `nox -s tests`. The argument `--python OTHER` names
+    another.
     """
     install(session, "test")
     other = pathlib.Path(".nox", f"tests-{NEWEST.replace('.', '-')}", "bin", "python")

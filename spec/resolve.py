@@ -31,7 +31,7 @@ class Answer:
     """The effect of the mode on one call under a profile.
 
     Attributes:
-        effect: The effect of the mode on the call. ``spec.english.EFFECTS`` has the words for people.
+        effect: The effect on the call. ``spec.english.EFFECTS`` has the words for people.
         row: The row that decides; None if no row does.
         behaviour: The behaviour that the row states, under the profile that lists it.
         listed: Whether the documents of the profile itself list the call. Otherwise the row is one
@@ -74,8 +74,8 @@ def resolve(
 ) -> Answer:
     """Returns what a call does with the mode on.
 
-    A profile decides which calls are refused. A call that it does not list falls back to this project's
-    own profile, which states a deterministic path for it. Rows about primitives of JAX hold under
+    A profile decides which calls are refused. A call that it does not list falls back to this
+    project's own profile, which states a deterministic path for it. Rows about primitives of JAX hold under
     every profile.
 
     Args:

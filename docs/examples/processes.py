@@ -5,8 +5,8 @@ With the guarantee ``portable`` the digest is the same for any number of process
     python docs/examples/processes.py
     python docs/examples/processes.py 0 2 & python docs/examples/processes.py 1 2
 
-The arguments are the number of this process, and the number of all processes. The processes meet on this machine,
-at port 12321 or the port in the environment variable PORT.
+The arguments are the number of this process, and the number of all processes. The processes meet on
+this machine, at port 12321 or the port in the environment variable PORT.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def test_the_blocks_run_and_print_what_the_page_shows(
             if language == "python":
                 out = io.StringIO()
                 with contextlib.redirect_stdout(out):
-                    # The lines of the page are those of the program, for errors and reports.
+                    # Errors and reports name lines of the page.
                     code = text if file else "\n" * line + text
                     exec(compile(code, file or str(page), "exec"), names)
                 printed = out.getvalue()

@@ -75,8 +75,8 @@ def resolve(
     """Returns what a call does with the mode on.
 
     A profile decides which calls are refused. A call that it does not list falls back to this
-    project's own profile, which states a deterministic path for it. Rows about primitives of JAX hold under
-    every profile.
+    project's own profile, which states a deterministic path for it. Rows about primitives of JAX
+    hold under every profile.
 
     Args:
         op: Dotted name of the op, or of the primitive.

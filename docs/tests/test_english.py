@@ -93,10 +93,7 @@ NOT_CLEAN_YET: set[str] = {
     "conformance/tests/suite",
     "docs",
     "docs/_ext",
-    "docs/decisions",
-    "docs/examples",
     "docs/tests",
-    "docs/tests/browser",
     "impl",
     "impl/_alias",
     "impl/_core",
@@ -132,10 +129,7 @@ NOT_CLEAN_YET: set[str] = {
     "impl/tests/support",
     "impl/utils",
     "spec",
-    "spec/check",
     "spec/oracles",
-    "spec/rows",
-    "spec/tests",
 }
 
 
@@ -258,7 +252,11 @@ def faults(path: str) -> Iterator[str]:
 def rooms() -> Iterator[object]:
     """Yields the rooms. A room that is not clean yet is expected to fail."""
     for room in sorted(files()):
-        marks = [pytest.mark.xfail(reason="not clean yet")] if room in NOT_CLEAN_YET else []
+        marks = (
+            [pytest.mark.xfail(reason="not clean yet", strict=False)]
+            if room in NOT_CLEAN_YET
+            else []
+        )
         yield pytest.param(room, marks=marks)
 
 

@@ -18,7 +18,10 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
+from impl._core import jax_internals
+from impl._core.jax_internals import lowering
 from impl._exact import arithmetic
+from impl._lowerings import _partitioning
 from impl._portable.device_sums.shardings import Sharding
 
 #: A function of arrays that also takes the parameters of an equation as keywords.
@@ -45,6 +48,15 @@ class Target:
     platforms: tuple[str, ...]
     is_partitioned: bool
     is_exported: bool
+
+    @classmethod
+    def of(cls, context: Any) -> Target:
+        """Returns the devices of the context of a lowering rule."""
+        return cls(
+            lowering.platforms(context),
+            _partitioning.is_partitioned(context),
+            jax_internals.exports(context),
+        )
 
     @property
     def flushes(self) -> bool:
@@ -93,10 +105,11 @@ class Rule:
             as the additional keywords say. Only an operation that adds elements has it: a sum over
             devices ends there.
         rhs_batch: Takes the parameters of a product, and returns the batch dimensions of its right
-            operand. ``over_devices`` of a product also makes devices agree on the scales of columns.
-        sharding: Takes an equation in a ``shard_map`` and the shardings of its operands, and returns
-            those of its results: one of ``device_sums.sharding_rules``. None stands for an unknown
-            operation.
+            operand. Devices with different columns have to agree on the scales, so ``over_devices``
+            of a product also takes the mesh axes that shard columns.
+        sharding: Takes an equation in a ``shard_map`` and the shardings of its operands, and
+            returns those of its results: one of ``device_sums.sharding_rules``. None stands for an
+            unknown operation.
     """
 
     name: str
@@ -123,6 +136,14 @@ class Rule:
         """Whether the record changes how equations are lowered."""
         functions = (self.compute, self.of_complex, self.by_jax, self.params, self.moves)
         return self.is_windowed or any(each is not None for each in functions)
+
+    @property
+    def is_inlined(self) -> bool:
+        """Whether the equations of ``compute`` stand in the program, also on a CPU.
+
+        A function that flushes subnormals itself is a handful of equations, which XLA may fuse.
+        """
+        return "flushes" in self.takes
 
     def keywords(self, target: Target) -> dict[str, Any]:
         """Returns the keywords of ``compute`` and ``over_devices`` for a target."""

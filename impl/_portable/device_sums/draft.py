@@ -122,7 +122,7 @@ class Draft:
         self._replacements[old] = new
 
     def summed_variable(self, like: Atom, axes: Names) -> Atom:
-        """Returns a new variable for the sum of a value over mesh axes, along which it is replicated.
+        """Returns a new variable for the sum of a value over mesh axes.
 
         Args:
             like: The value.

@@ -8,13 +8,13 @@ primitive without a record is exact as JAX lowers it, or is refused.
 from impl._portable.rule import RULES
 from impl._portable.rules import (
     conversions,
+    exact,
     extremes,
     functions,
     linear_algebra,
     moves,
     products,
     rounding,
-    shardings,
     sums,
     written,
 )
@@ -22,13 +22,13 @@ from impl._portable.rules import (
 __all__ = [
     "RULES",
     "conversions",
+    "exact",
     "extremes",
     "functions",
     "linear_algebra",
     "moves",
     "products",
     "rounding",
-    "shardings",
     "sums",
     "written",
 ]

@@ -1,7 +1,7 @@
-"""Records of primitives that JAX lowers, and that sums over devices pass.
+"""Exact operations that JAX lowers: how sums over the devices of a ``shard_map`` pass them.
 
-``spec/portable.toml`` calls these primitives exact: they move or negate elements, or communicate.
-Their records are for ``impl._portable.device_sums`` alone.
+These operations move, choose or negate elements, or communicate. They round nothing, so
+``spec/portable.toml`` calls them exact. ``impl._portable.device_sums`` alone reads their records.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ for _name in ("copy", "copy_p", "name", "neg"):
     rule(_name, linear=FIRST, sharding=sharding_rules.each_operand)
 for _name in ("optimization_barrier", "pvary"):
     rule(_name, linear="each", sharding=sharding_rules.each_operand)
-rule("pcast", sharding=sharding_rules.each_operand)
 
 # Choices and moves of elements.
 rule("broadcast_in_dim", linear=FIRST, sharding=sharding_rules.broadcast)

@@ -25,7 +25,7 @@ from impl._portable.device_sums import equations, push
 from impl._portable.device_sums.equations import Names
 from impl._portable.device_sums.shardings import UNKNOWN, Sharding
 from impl._portable.rule import RULES, Target
-from impl._reading import facts
+from impl._reading.control_flow import every_jaxpr
 
 
 def _lower_whole(context: Any, *operands: Any, name: str, params: Any, **names: Names) -> Any:
@@ -72,7 +72,7 @@ def _asks(jaxpr: Any) -> bool:
         mode: Mode | None = tags.of(equation)
         if mode is not None and mode.portable:
             return True
-        if any(map(_asks, facts.inner_jaxprs(equation.params))):
+        if any(map(_asks, every_jaxpr(equation))):
             return True
     return False
 

@@ -33,7 +33,7 @@ from impl._portable.device_sums.shardings import (
 )
 from impl._portable.rule import rule_of
 from impl._reading import control_flow
-from impl._reading.control_flow import Body, Carry, Slice
+from impl._reading.control_flow import Body
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,7 +140,7 @@ class Flow:
             body: The body that computes the next values.
             operands: The shardings of the operands of the loop.
         """
-        carry = [operands[each.operand] for each in body.inputs if isinstance(each, Carry)]
+        carry = [operands[each.operand] for each in body.carries]
         while carry:
             outputs = self._outputs(body, _inputs(body, operands, carry))
             after = [merged(*pair) for pair in zip(carry, outputs, strict=False)]
@@ -163,15 +163,8 @@ def _inputs(body: Body, operands: Sequence[Sharding], carry: Sequence[Sharding])
         operands: The shardings of the operands of its equation.
         carry: The shardings of the carried values.
     """
-    result: list[Sharding] = []
-    for value in body.inputs:
-        if isinstance(value, Carry):
-            result.append(carry[value.output])
-        elif isinstance(value, Slice):
-            result.append(without_dimension(operands[value.operand], 0))
-        elif value is not None:
-            result.append(operands[value])
-    return result
+    slices = [without_dimension(operands[each.operand], 0) for each in body.slices]
+    return body.arguments(operands, carry, slices)
 
 
 def _results_of_body(
@@ -180,7 +173,7 @@ def _results_of_body(
     """Returns the shardings of the outputs of an equation, from those of one body."""
     if body.runs != "loop":
         return list(outputs)
-    initial = [operands[each.operand] for each in body.inputs if isinstance(each, Carry)]
+    initial = [operands[each.operand] for each in body.carries]
     carried = [merged(*pair) for pair in zip(initial, outputs, strict=False)]
     return [*carried, *(with_dimension(each, 0) for each in outputs[len(carried) :])]
 

@@ -86,7 +86,7 @@ def _write_equation(draft: Draft, equation: Any) -> None:
     ]
     for each in drafts:
         _write(each)
-    draft.append(NestDraft(equation, nest.bodies, drafts, nest.bodies[-1].carried))
+    draft.append(NestDraft(equation, nest.bodies, drafts, len(nest.bodies[-1].carries)))
 
 
 def _write_slice_of_sum(draft: Draft, equation: Any) -> bool:

@@ -8,6 +8,7 @@ primitive without a record is exact as JAX lowers it, or is refused.
 from impl._portable.rule import RULES
 from impl._portable.rules import (
     conversions,
+    exact,
     extremes,
     functions,
     linear_algebra,
@@ -21,6 +22,7 @@ from impl._portable.rules import (
 __all__ = [
     "RULES",
     "conversions",
+    "exact",
     "extremes",
     "functions",
     "linear_algebra",

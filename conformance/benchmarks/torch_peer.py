@@ -11,7 +11,8 @@ import importlib.util
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from conformance.benchmarks.case import RefusedError, Side, on_cpu, threads
+from conformance.benchmarks.machine import on_cpu, threads
+from conformance.benchmarks.sides import RefusedError, Side
 
 #: The sides: PyTorch in its deterministic mode and, on a GPU, with the mode off. On a CPU the mode
 #: changes little.
@@ -27,12 +28,14 @@ class TorchPeer:
 
     Attributes:
         torch: The module.
+        version: Its release.
     """
 
     def __init__(self, device: str) -> None:
         import torch  # noqa: PLC0415  # it is optional
 
         self.torch: Any = torch
+        self.version = str(torch.__version__)
         self._device = device
         self._synchronize: Callable[[], None] = getattr(torch, device).synchronize
 

@@ -8,7 +8,7 @@ import pytest
 
 import impl
 from conformance.benchmarks import FAMILIES, eager_calls, harness, tables
-from conformance.benchmarks.case import Program, Setting
+from conformance.benchmarks.case import Setting
 from conformance.benchmarks.families import (
     convs,
     elementary,
@@ -27,6 +27,7 @@ from conformance.benchmarks.families import (
     spatial,
 )
 from conformance.benchmarks.measurements import Family, Report
+from conformance.benchmarks.sides import Program
 from impl.tests.every_op.public_ops import public_ops
 from impl.tests.support import user_programs
 

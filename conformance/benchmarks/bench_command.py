@@ -32,7 +32,7 @@ def bench(options: argparse.Namespace) -> int:
     failed = False
     with _on(options.device), torch_peer() as torch:
         setting = Setting(options.times, options.quick, torch, memory_of_device())
-        environment = machine.environment(None if torch is None else torch.version)
+        environment = machine.environment(None if torch is None else str(torch.torch.__version__))
         for name in options.family or FAMILIES:
             start_time = time.perf_counter()
             try:

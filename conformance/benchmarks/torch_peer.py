@@ -28,14 +28,12 @@ class TorchPeer:
 
     Attributes:
         torch: The module.
-        version: Its release.
     """
 
     def __init__(self, device: str) -> None:
         import torch  # noqa: PLC0415  # it is optional
 
         self.torch: Any = torch
-        self.version = str(torch.__version__)
         self._device = device
         self._synchronize: Callable[[], None] = getattr(torch, device).synchronize
 

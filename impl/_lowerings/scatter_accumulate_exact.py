@@ -125,7 +125,7 @@ def _products(
         indices, weights, sources = (
             jnp.take(a, order, axis=1, mode="clip") for a in (indices, weights, sources)
         )
-    out = scatter_sorted.add(
+    out = scatter_sorted.add_by_runs(
         operand.reshape(-1, width),
         flat_offsets(operand, indices),
         updates.reshape(-1, width),

@@ -23,7 +23,7 @@ import spec
 from impl._core.jax_internals import Primitive, lowering, rules
 from impl._mode import modes
 from impl._portable import refusal
-from impl._reading import facts
+from impl._reading.control_flow import every_jaxpr
 
 #: The packages whose rules are what the classes of the spec are about.
 _PACKAGES = ("jax", "jaxlib", __name__.partition(".")[0])
@@ -162,5 +162,5 @@ def _ends(equation: Any, seen: frozenset[Primitive]) -> bool:
 
 def _all_equations(jaxpr: Any) -> list[Any]:
     """Returns the equations of a jaxpr, and of those inside them."""
-    inner = (_all_equations(each) for eqn in jaxpr.eqns for each in facts.inner_jaxprs(eqn.params))
+    inner = (_all_equations(each) for eqn in jaxpr.eqns for each in every_jaxpr(eqn))
     return [*jaxpr.eqns, *(equation for equations in inner for equation in equations)]

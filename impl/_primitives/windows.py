@@ -16,8 +16,8 @@ from impl._core.jax_internals import Primitive
 from impl._core.shard_axes import aligned
 from impl._families.window_table import WindowTable
 from impl._lowerings._partitioning import Axes
+from impl._lowerings.windows import argmax, picks
 from impl._lowerings.windows import maxima as windows_maxima
-from impl._lowerings.windows import picks
 from impl._lowerings.windows import sums as lowerings
 from impl._mode.decide import Decision, Path
 from impl._primitives import _common
@@ -83,7 +83,7 @@ def argmax_from(values: jax.Array, start: jax.Array, length: int) -> jax.Array:
     Returns:
         Its position, int32, shape [outer, outputs, inner].
     """
-    return picks.argmax_from(jax.lax.stop_gradient(values), start, length)
+    return argmax.argmax_from(jax.lax.stop_gradient(values), start, length)
 
 
 def _sum(values: jax.Array, **params: Any) -> jax.Array:

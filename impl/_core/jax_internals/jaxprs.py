@@ -11,22 +11,15 @@ from jax._src.interpreters import pxla
 from jax._src.lax.parallel import psum_p
 from jax._src.state.types import RefEffect
 
-from impl._core.jax_internals import tags
-
-#: The primitives that only call a jaxpr, once, with their own operands, and the parameter it is in.
-_CALLS: Mapping[str, tuple[str, ...]] = {
-    "jit": ("jaxpr",),
-    "pjit": ("jaxpr",),
-    "closed_call": ("call_jaxpr", "jaxpr"),
-    "core_call": ("call_jaxpr", "jaxpr"),
-    "custom_jvp_call": ("call_jaxpr", "jaxpr"),
-    "custom_vjp_call": ("call_jaxpr", "jaxpr", "fun_jaxpr"),
-}
-
 
 def opened(jaxpr: Any) -> Any:
     """Returns a jaxpr without its constants."""
     return getattr(jaxpr, "jaxpr", jaxpr)
+
+
+def constants(jaxpr: Any) -> dict[Any, Any]:
+    """Returns the values of the constants of a jaxpr, by their variables."""
+    return dict(zip(opened(jaxpr).constvars, getattr(jaxpr, "consts", ()), strict=False))
 
 
 def reclosed(old: Any, new: Any) -> Any:
@@ -82,58 +75,6 @@ def named_axes(equation: Any) -> frozenset[str] | None:
     effects = [getattr(effect, "name", None) for effect in equation.effects]
     named = [name for name in effects if isinstance(name, str)]
     return frozenset(named) if len(named) == len(effects) else None
-
-
-def _called(equation: Any) -> Any:
-    """Returns the jaxpr of an equation that may be written out in place of it; None for others."""
-    params: Mapping[str, Any] = equation.params
-    shardings = (*params.get("in_shardings", ()), *params.get("out_shardings", ()))
-    if any(type(sharding).__name__ != "UnspecifiedValue" for sharding in shardings):
-        return None
-    if named_axes(equation) is None:
-        return None
-    for name in _CALLS.get(equation.primitive.name, ()):
-        jaxpr = params.get(name)
-        if jaxpr is None or getattr(jaxpr, "consts", None) or opened(jaxpr).constvars:
-            continue
-        if len(opened(jaxpr).invars) == len(equation.invars):
-            return opened(jaxpr)
-    return None
-
-
-def inlined(jaxpr: Any) -> Any:
-    """Returns a jaxpr with the equations of calls in place of the calls.
-
-    Calls with constants or shardings of their own stay.
-    """
-    if all(_called(equation) is None for equation in jaxpr.eqns):
-        return jaxpr
-    known: dict[Any, Any] = {}
-    equations = _written_out(jaxpr, known)
-    outputs = [_read(known, atom) for atom in jaxpr.outvars]
-    return jaxpr.replace(eqns=equations, outvars=outputs)
-
-
-def _read(known: Mapping[Any, Any], atom: Any) -> Any:
-    return atom if is_literal(atom) else known.get(atom, atom)
-
-
-def _written_out(jaxpr: Any, known: dict[Any, Any]) -> list[Any]:
-    equations = []
-    for equation in jaxpr.eqns:
-        operands = [_read(known, atom) for atom in equation.invars]
-        inner = _called(equation)
-        if inner is None:
-            results = [variable(out.aval) for out in equation.outvars]
-            known.update(zip(equation.outvars, results, strict=True))
-            equations.append(equation.replace(invars=operands, outvars=results))
-            continue
-        within = dict(zip(inner.invars, operands, strict=True))
-        tag = tags.of(equation)
-        equations += [tags.tagged(each, tag) for each in _written_out(inner, within)]
-        results = [_read(within, atom) for atom in inner.outvars]
-        known.update(zip(equation.outvars, results, strict=True))
-    return equations
 
 
 def cut_axes(spec: jax.sharding.PartitionSpec) -> dict[str, int]:

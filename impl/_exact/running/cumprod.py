@@ -16,7 +16,7 @@ from jax import lax
 
 from impl._core.numerics import fence
 from impl._exact import arithmetic
-from impl._exact.sums.grid import at_least_float32, is_long, without_subnormals
+from impl._exact.sums.grid import at_least_float32, is_long
 
 #: Two arrays of one shape. Those of a factor are a significand, which may be a zero, an infinity or
 #: a NaN, and an exponent. The significand is the bits of a float64: where XLA reads a float from
@@ -42,16 +42,16 @@ def reduce_prod(x: jax.Array, axes: Sequence[int]) -> jax.Array:
     n = math.prod(x.shape[axis] for axis in axes)
     if n == 0 or x.size == 0:
         return lax.full(shape, 1, x.dtype)
-    factors = _each(lax.transpose, _factors(x), (*axes, *kept))
-    factors = _each(lax.reshape, factors, (n, *shape))
+    factors = _on_both(lax.transpose, _factors(x), (*axes, *kept))
+    factors = _on_both(lax.reshape, factors, (n, *shape))
     while n > 1:
         # Pairs are made from the end, as in the last running product.
         odd, n = n % 2, -(-n // 2)
-        earlier, later = (_each(lax.slice_in_dim, factors, odd + k, None, 2) for k in (0, 1))
-        products = _product(earlier, later)
-        first = _each(lax.slice_in_dim, factors, 0, odd)
-        factors = _joined(first, products)
-    return _whole(_each(lax.reshape, factors, shape), x.dtype)
+        earlier, later = (_on_both(lax.slice_in_dim, factors, odd + k, None, 2) for k in (0, 1))
+        products = _product_of_factors(earlier, later)
+        first = _on_both(lax.slice_in_dim, factors, 0, odd)
+        factors = _concatenated(first, products)
+    return _as_float(_on_both(lax.reshape, factors, shape), x.dtype)
 
 
 def cumprod(x: jax.Array, axis: int, *, reverse: bool = False) -> jax.Array:
@@ -67,8 +67,8 @@ def cumprod(x: jax.Array, axis: int, *, reverse: bool = False) -> jax.Array:
     """
     if x.size == 0:
         return x
-    factors = doubled(_product, _each(axis_first, _factors(x), axis, reverse))
-    return _whole(_each(axis_back, factors, axis, reverse), x.dtype)
+    factors = doubled(_product_of_factors, _on_both(axis_first, _factors(x), axis, reverse))
+    return _as_float(_on_both(axis_back, factors, axis, reverse), x.dtype)
 
 
 def axis_first(x: jax.Array, axis: int, reverse: bool) -> jax.Array:
@@ -95,17 +95,19 @@ def doubled(combine: Callable[[Pair, Pair], Pair], pair: Pair) -> Pair:
     n = pair[0].shape[0]
     distance = 1
     while distance < n:
-        earlier = _each(lax.slice_in_dim, pair, 0, n - distance)
-        later = _each(lax.slice_in_dim, pair, distance, None)
-        first = _each(lax.slice_in_dim, pair, 0, distance)
+        earlier = _on_both(lax.slice_in_dim, pair, 0, n - distance)
+        later = _on_both(lax.slice_in_dim, pair, distance, None)
+        first = _on_both(lax.slice_in_dim, pair, 0, distance)
         # XLA for a CPU would compute a round again in each fusion that reads it.
-        pair = _each(fence, _joined(first, combine(earlier, later)))
+        pair = _on_both(fence, _concatenated(first, combine(earlier, later)))
         distance *= 2
     return pair
 
 
 def _factors(x: jax.Array) -> Pair:
-    wide = without_subnormals(x) if is_long(x.dtype) else arithmetic.widen(at_least_float32(x))
+    wide = (
+        arithmetic.flushed_float64(x) if is_long(x.dtype) else arithmetic.widen(at_least_float32(x))
+    )
     raw = lax.bitcast_convert_type(wide, np.int64)
     field = lax.full_like(raw, 0x7FF << 52)
     biased = lax.shift_right_logical(lax.bitwise_and(raw, field), lax.full_like(raw, 52))
@@ -124,7 +126,7 @@ def _factors(x: jax.Array) -> Pair:
     )
 
 
-def _product(a: Pair, b: Pair) -> Pair:
+def _product_of_factors(a: Pair, b: Pair) -> Pair:
     significand = lax.mul(_significand(a), _significand(b))
     exponent = lax.add(a[1], b[1])
     is_large = lax.ge(lax.abs(significand), lax.full_like(significand, 2))
@@ -138,7 +140,7 @@ def _significand(factor: Pair) -> jax.Array:
     return lax.bitcast_convert_type(factor[0], np.float64)
 
 
-def _whole(factor: Pair, dtype: jax.typing.DTypeLike) -> jax.Array:
+def _as_float(factor: Pair, dtype: jax.typing.DTypeLike) -> jax.Array:
     """Returns the number that a factor stands for, rounded once to a dtype."""
     significand, exponent = _significand(factor), factor[1]
     # A power of two beyond the range of float64 has two parts.
@@ -152,10 +154,10 @@ def _whole(factor: Pair, dtype: jax.typing.DTypeLike) -> jax.Array:
     return arithmetic.narrow(lax.select(is_small, zero, result), dtype)
 
 
-def _each(function: Callable[..., jax.Array], factor: Pair, *args: Any) -> Pair:
+def _on_both(function: Callable[..., jax.Array], factor: Pair, *args: Any) -> Pair:
     return function(factor[0], *args), function(factor[1], *args)
 
 
-def _joined(first: Pair, second: Pair) -> Pair:
+def _concatenated(first: Pair, second: Pair) -> Pair:
     joined = [lax.concatenate(pair, 0) for pair in zip(first, second, strict=True)]
     return joined[0], joined[1]

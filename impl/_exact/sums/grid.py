@@ -17,6 +17,7 @@ from jax import lax
 
 import spec
 from impl._exact import arithmetic
+from impl._exact.arithmetic import finite_or_zero, flushed_float64
 
 #: The bits of the integers that a float64 holds.
 _SIGNIFICAND = 53
@@ -53,11 +54,6 @@ def exponents(magnitude: jax.Array) -> jax.Array:
     raw = lax.bitcast_convert_type(magnitude, np.int32)
     biased = lax.shift_right_logical(raw, lax.full_like(raw, 23))
     return lax.sub(biased, lax.full_like(biased, 126))
-
-
-def finite(value: jax.Array) -> jax.Array:
-    """Returns finite numbers as they are, and 0 for others."""
-    return lax.select(lax.is_finite(value), value, lax.full_like(value, 0))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,17 +94,17 @@ class Digits:
             exponent: The exponent of the grid of each term, int32, of the same shape.
         """
         whole = bits()
-        rest = self.scaled(terms, exponent)
+        rest = self.in_units(terms, exponent)
         found: list[jax.Array] = []
         for _ in range(self.number * self.width // whole):
             if found:
                 rest = lax.mul(rest, lax.full_like(rest, 2.0**whole))
             digit = lax.round(rest, lax.RoundingMethod.AWAY_FROM_ZERO)
-            rest = finite(lax.sub(rest, digit))
+            rest = finite_or_zero(lax.sub(rest, digit))
             found += [digit] if self.width == whole else self._halves(digit)
         return found
 
-    def scaled(self, terms: jax.Array, exponent: jax.Array) -> jax.Array:
+    def in_units(self, terms: jax.Array, exponent: jax.Array) -> jax.Array:
         """Returns terms in units of the grid, float64.
 
         Args:
@@ -122,15 +118,15 @@ class Digits:
         # A factor alone may be beyond the range of float64, so it has two parts.
         first = lax.shift_right_arithmetic(exponent, lax.full_like(exponent, 1))
         second = lax.sub(exponent, first)
-        half = lax.mul(without_subnormals(terms), arithmetic.power_of_two(lax.neg(first)))
+        half = lax.mul(flushed_float64(terms), arithmetic.power_of_two(lax.neg(first)))
         return lax.mul(half, arithmetic.power_of_two(lax.sub(whole, second)))
 
     def _halves(self, digit: jax.Array) -> list[jax.Array]:
         unit = 2.0**self.width
         high = arithmetic.nearest_integer(lax.mul(digit, lax.full_like(digit, 1 / unit)))
-        return [high, finite(lax.sub(digit, lax.mul(high, lax.full_like(high, unit))))]
+        return [high, finite_or_zero(lax.sub(digit, lax.mul(high, lax.full_like(high, unit))))]
 
-    def total(
+    def value_of_sums(
         self, sums: Sequence[jax.Array], exponent: jax.Array, dtype: jax.typing.DTypeLike
     ) -> jax.Array:
         """Returns the number that sums of digits stand for, rounded once.
@@ -140,9 +136,9 @@ class Digits:
             exponent: The exponent of the grid, int32, of their shape.
             dtype: The dtype of the result.
         """
-        return self.joined(_carried(sums, self.width), exponent, dtype)
+        return self.value_of_digits(_carried(sums, self.width), exponent, dtype)
 
-    def joined(
+    def value_of_digits(
         self, sums: Sequence[jax.Array], exponent: jax.Array, dtype: jax.typing.DTypeLike
     ) -> jax.Array:
         """Returns the number that sums of digits stand for, none beyond a digit but the first.
@@ -152,10 +148,12 @@ class Digits:
             exponent: The exponent of the grid, int32, of their shape.
             dtype: The dtype of the result.
         """
-        whole = self._rounded(sums, dtype)
-        return scaled(whole, lax.sub(exponent, lax.full_like(exponent, self.width)), dtype)
+        whole = self._as_float64(sums, dtype)
+        return times_power_of_two(
+            whole, lax.sub(exponent, lax.full_like(exponent, self.width)), dtype
+        )
 
-    def _rounded(self, digits: Sequence[jax.Array], dtype: jax.typing.DTypeLike) -> jax.Array:
+    def _as_float64(self, digits: Sequence[jax.Array], dtype: jax.typing.DTypeLike) -> jax.Array:
         first, *others = digits
         if not others:
             return first
@@ -166,7 +164,9 @@ class Digits:
         return lax.add(first, rest) if is_long(dtype) else _sum_rounded_to_odd(first, rest)
 
 
-def scaled(whole: jax.Array, exponent: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
+def times_power_of_two(
+    whole: jax.Array, exponent: jax.Array, dtype: jax.typing.DTypeLike
+) -> jax.Array:
     """Returns ``whole * 2**exponent``, rounded once to a dtype. A zero becomes +0.
 
     Args:
@@ -181,12 +181,6 @@ def scaled(whole: jax.Array, exponent: jax.Array, dtype: jax.typing.DTypeLike) -
         result = lax.select(is_small, lax.mul(whole, lax.full_like(whole, 0)), result)
     zero = lax.full_like(result, 0)
     return arithmetic.narrow(lax.select(lax.eq(whole, zero), zero, result), dtype)
-
-
-def without_subnormals(value: jax.Array) -> jax.Array:
-    """Returns float64 with zeros of their sign for subnormals."""
-    is_small = lax.lt(lax.abs(value), lax.full_like(value, 2.0**-1022))
-    return lax.select(is_small, lax.mul(value, lax.full_like(value, 0)), value)
 
 
 def _carried(sums: Sequence[jax.Array], width: int) -> list[jax.Array]:

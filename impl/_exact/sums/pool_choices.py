@@ -55,7 +55,7 @@ class Pool:
         zero = jnp.zeros((), operand.dtype)
         return lax.pad(operand, zero, [(*sides, 0) for sides in self.padding])
 
-    def spread(self, values: jax.Array) -> jax.Array:
+    def dilated(self, values: jax.Array) -> jax.Array:
         """Returns a value for each window as far apart as the windows are."""
         zero = jnp.zeros((), values.dtype)
         return lax.pad(values, zero, [(0, 0, stride - 1) for stride in self.strides])
@@ -63,7 +63,7 @@ class Pool:
 
 def sent(pool: Pool, number: int, values: jax.Array, chosen: jax.Array) -> jax.Array:
     """Returns what each element gets from the windows that have it at a tap."""
-    spread = pool.spread(where(chosen == number, values, jnp.zeros((), values.dtype)))
+    spread = pool.dilated(where(chosen == number, values, jnp.zeros((), values.dtype)))
     # The partitioner of XLA aborts at a pad of a spread array whose padding is negative.
     starts, limits, sides = [], [], []
     for axis, tap in enumerate(pool.taps[number]):
@@ -109,7 +109,7 @@ def folded(
 
     def visit(position: jax.Array, states: list[jax.Array]) -> list[jax.Array]:
         number = order[position]
-        sent = pool.spread(where(chosen == number, values, zero))
+        sent = pool.dilated(where(chosen == number, values, zero))
         starts = list(taps[number])
         parts, fixed = (
             [lax.dynamic_slice(array, starts, sent.shape) for array in arrays]

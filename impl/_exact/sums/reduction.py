@@ -15,7 +15,8 @@ import numpy as np
 from jax import lax
 
 from impl._core.numerics import fence
-from impl._exact.sums.grid import Digits, at_least_float32, exponents, finite
+from impl._exact.arithmetic import finite_or_zero
+from impl._exact.sums.grid import Digits, at_least_float32, exponents
 
 #: The names of mesh axes.
 Names: TypeAlias = Sequence[Any]
@@ -66,7 +67,7 @@ def reduce_sum(
     ]
     if axis_names:
         sums = [lax.psum(part, tuple(axis_names), axis_index_groups=groups) for part in sums]
-    return digits.total(sums, exponent, dtype)
+    return digits.value_of_sums(sums, exponent, dtype)
 
 
 def psum(x: jax.Array, axis_names: Names, axis_index_groups: Groups = None) -> jax.Array:
@@ -123,7 +124,7 @@ def reduce_scatter(
     sums = [scattered(digit) for digit in digits.split(x, exponent)]
     # All devices have the same exponents, so the sum of them is a multiple of each.
     of_part = scattered(exponent)
-    return digits.total(sums, lax.div(of_part, lax.full_like(of_part, count)), x.dtype)
+    return digits.value_of_sums(sums, lax.div(of_part, lax.full_like(of_part, count)), x.dtype)
 
 
 def cumsum(
@@ -144,14 +145,14 @@ def cumsum(
         return x
     axis %= x.ndim
     # A sum that ends before an infinity is finite, so an infinity must not move the grid.
-    magnitude = finite(lax.abs(at_least_float32(x)))
+    magnitude = finite_or_zero(lax.abs(at_least_float32(x)))
     exponent = along(exponents(lax.reduce_max(magnitude, (axis,))), x.shape, without=(axis,))
     digits = Digits.of(x.dtype, x.shape[axis], running=True)
     # A symbolic size (jax.export) is not an int.
     is_long = isinstance(x.shape[axis], int) and x.shape[axis] >= _LONG
     add = _running_in_blocks if is_partitioned and is_long else lax.cumsum
     sums = [add(digit, axis, reverse=reverse) for digit in digits.split(x, exponent)]
-    return digits.total(sums, exponent, x.dtype)
+    return digits.value_of_sums(sums, exponent, x.dtype)
 
 
 def _running_in_blocks(digit: jax.Array, axis: int, *, reverse: bool) -> jax.Array:

@@ -104,7 +104,7 @@ def scatter_add(
             width = updates.size // keys.size
             if scatter_sorted.suits(original.size // width, width, keys.size, dtype):
                 arrays = original.reshape(-1, width), keys, given.reshape(-1, width)
-                out = scatter_sorted.add(*arrays, launch, subtract=subtract, empty=empty)
+                out = scatter_sorted.add_by_runs(*arrays, launch, subtract=subtract, empty=empty)
                 return out.reshape(original.shape)
         if keys is not None:
             return scatter_rows.add_rows(operand, keys, updates, dtype, unique=unique_indices)
@@ -193,7 +193,7 @@ def _by_digits(
     if call.names:
         sums, exponent = lax.psum(sums, call.names), lax.pmax(exponent, call.names)
     # XLA would move the addition of two digits into the operand of a scatter.
-    return digits.total(list(map(fence, sums)), exponent, dtype)
+    return digits.value_of_sums(list(map(fence, sums)), exponent, dtype)
 
 
 def _from_large(
@@ -204,27 +204,27 @@ def _from_large(
     dtype: jax.typing.DTypeLike,
 ) -> jax.Array:
     def compare(most: list[jax.Array], indices: jax.Array, updates: jax.Array) -> list[jax.Array]:
-        return [call.max(most[0], indices, _biased(updates))]
+        return [call.max(most[0], indices, _exponent_field(updates))]
 
     def add(sums: list[jax.Array], indices: jax.Array, updates: jax.Array) -> list[jax.Array]:
         return [call.add(sums[0], indices, _without_ties(updates))]
 
-    biased = [_biased(operand)]
+    biased = [_exponent_field(operand)]
     (most,) = _over_updates(call, compare, biased, indices, updates, cut=True)
-    initial = [lax.add(_large(most), _without_ties(operand))]
+    initial = [lax.add(_start_of_sum(most), _without_ties(operand))]
     (sums,) = _over_updates(call, add, initial, indices, updates, cut=True)
-    total = lax.sub(fence(sums), _large(most))
-    return grid.scaled(total, lax.full(total.shape, 0, np.int32), dtype)
+    total = lax.sub(fence(sums), _start_of_sum(most))
+    return grid.times_power_of_two(total, lax.full(total.shape, 0, np.int32), dtype)
 
 
-def _biased(value: jax.Array) -> jax.Array:
+def _exponent_field(value: jax.Array) -> jax.Array:
     """Returns the field of the exponent of float32, which a byte holds."""
     raw = lax.bitcast_convert_type(value, np.int32)
     field = lax.shift_right_logical(raw, lax.full_like(raw, 23))
     return lax.convert_element_type(lax.bitwise_and(field, lax.full_like(field, 255)), np.uint8)
 
 
-def _large(biased: jax.Array) -> jax.Array:
+def _start_of_sum(biased: jax.Array) -> jax.Array:
     """Returns 1.5 * 2**(52 + e - bits): its last place is the grid, as is that of its neighbours.
 
     Args:

@@ -21,6 +21,7 @@ import numpy as np
 from jax import lax
 from jax.lax import GatherScatterMode, ScatterDimensionNumbers
 
+from impl._exact.arithmetic import finite_or_zero
 from impl._exact.sums import grid
 from impl._exact.sums.grid import Digits
 from impl._families.replicas import Replicas
@@ -58,7 +59,7 @@ def keys_of(
     hidden = {*numbers.inserted_window_dims, *batch}
     windowed = [axis for axis in range(operand.ndim) if axis not in hidden]
     window = dict(zip(windowed, numbers.update_window_dims, strict=True))
-    width = _width_axes(operand, updates, indexed, window)
+    width = _axes_of_a_row(operand, updates, indexed, window)
     outer = updates.shape[: updates.ndim - width]
     of_index = [axis for axis in range(updates.ndim) if axis not in numbers.update_window_dims]
     rows, inside = lax.full(outer, 0, np.int32), lax.full(outer, True)
@@ -82,7 +83,7 @@ def keys_of(
     return lax.select(inside, rows, lax.full_like(rows, size)).reshape(-1)
 
 
-def _width_axes(
+def _axes_of_a_row(
     operand: jax.Array, updates: jax.Array, indexed: Sequence[int], window: dict[int, int]
 ) -> int:
     """Returns how many of the last axes are those of a row."""
@@ -125,19 +126,19 @@ def add_rows(
     exponent = replicas.scatter(most, added, "max")
     # What is dropped may take any exponent.
     own = exponent.at[keys].get(mode="clip")
-    pairs = zip(_integers(initial, exponent), _integers(updates, own), strict=True)
+    pairs = zip(_digits(initial, exponent), _digits(updates, own), strict=True)
     sums = [replicas.scatter(total, digit, "add") for total, digit in pairs]
-    return total(sums, exponent, dtype, keys.shape[0] + 1).reshape(operand.shape)
+    return value_of_integers(sums, exponent, dtype, keys.shape[0] + 1).reshape(operand.shape)
 
 
-def _integers(terms: jax.Array, exponent: jax.Array) -> list[jax.Array]:
+def _digits(terms: jax.Array, exponent: jax.Array) -> list[jax.Array]:
     """Returns the digits of terms, int64; the first is of infinities where there are some."""
-    finite = Digits.of(terms.dtype, 1).split(grid.finite(terms), exponent)
+    finite = Digits.of(terms.dtype, 1).split(finite_or_zero(terms), exponent)
     first, *others = (lax.convert_element_type(digit, np.int64) for digit in finite)
     return [_with_infinities(terms, exponent, first), *others]
 
 
-def integers(terms: jax.Array, exponent: jax.Array) -> list[jax.Array]:
+def digits_in_kernel(terms: jax.Array, exponent: jax.Array) -> list[jax.Array]:
     """Returns the digits of terms as ``add_rows`` adds them, int64; kernels can compute them.
 
     Args:
@@ -145,7 +146,7 @@ def integers(terms: jax.Array, exponent: jax.Array) -> list[jax.Array]:
         exponent: The exponents of their destinations, int32, of that shape.
     """
     digits = Digits.of(terms.dtype, 1)
-    units = digits.scaled(grid.finite(terms), exponent)
+    units = digits.in_units(finite_or_zero(terms), exponent)
     found = [_nearest(units)]
     for _ in range(digits.number - 1):
         rest = lax.sub(units, lax.convert_element_type(found[-1], np.float64))
@@ -180,7 +181,7 @@ def _is_special(exponent: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
     return lax.ge(exponent, lax.full_like(exponent, 1025 if grid.is_long(dtype) else 129))
 
 
-def total(
+def value_of_integers(
     sums: Sequence[jax.Array], exponent: jax.Array, dtype: jax.typing.DTypeLike, count: int
 ) -> jax.Array:
     """Returns the numbers that sums of digits stand for, rounded once.
@@ -206,7 +207,7 @@ def total(
         over = lax.shift_right_arithmetic(lax.add(parts[1], half), width)
         parts = [lax.add(parts[0], over), lax.sub(parts[1], lax.shift_left(over, width))]
     wide = [lax.convert_element_type(part, np.float64) for part in parts]
-    finite = digits.joined(wide, own, dtype)
+    finite = digits.value_of_digits(wide, own, dtype)
     counts, none = sums[0], lax.full_like(sums[0], 0)
     positive = lax.bitwise_and(counts, lax.full_like(counts, (1 << _COUNT) - 1))
     negative = lax.shift_right_arithmetic(counts, lax.full_like(counts, _COUNT))

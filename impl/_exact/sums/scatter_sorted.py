@@ -47,7 +47,7 @@ def suits(size: int, width: int, count: int, dtype: jax.typing.DTypeLike) -> boo
     return holds and width >= _WIDTH and count >= _ROWS and size * width >= _CACHED
 
 
-def add(
+def add_by_runs(
     operand: jax.Array,
     keys: jax.Array,
     updates: jax.Array,
@@ -75,25 +75,27 @@ def add(
         Shape and dtype of ``operand``.
     """
     size, dtype = operand.shape[0], operand.dtype
-    total = functools.partial(rows.total, dtype=dtype)
+    total = functools.partial(rows.value_of_integers, dtype=dtype)
     kernels = _kernels.scatter_accumulate_rows
     arithmetic = kernels.Arithmetic(
         _exponent,
-        rows.integers,
+        rows.digits_in_kernel,
         functools.partial(total, count=kernels.PART + 1),
         Digits.of(dtype, 1).number,
         subtract,
     )
     count = keys.shape[0]
-    keys, of_rows, of_factors = _sorted(keys, size, sources, factors)
+    keys, of_rows, of_factors = _sorted_contributions(keys, size, sources, factors)
     slots, owners = kernels.cuts(keys, size, launch=launch)
     runs = kernels.Runs(keys, of_rows, slots, of_factors)
     if empty:
         like = jax.ShapeDtypeStruct(operand.shape, dtype)
         whole = kernels.add_from_zeros(runs, updates, like, arithmetic, launch=launch)
     else:
-        whole = kernels.add_whole_runs(runs, updates, _alone(operand), arithmetic, launch=launch)
-    exponent = _combined(whole.exponents, slots, whole.most, "max")
+        whole = kernels.add_whole_runs(
+            runs, updates, _sums_of_one_term(operand), arithmetic, launch=launch
+        )
+    exponent = _with_parts(whole.exponents, slots, whole.most, "max")
     parts = kernels.add_cut_runs(
         runs,
         updates,
@@ -103,7 +105,7 @@ def add(
         operand=None if empty else whole.out,
     )
     pairs = zip(whole.digits, parts, strict=True)
-    sums = [_combined(first, slots, part, "add") for first, part in pairs]
+    sums = [_with_parts(first, slots, part, "add") for first, part in pairs]
     results = total(sums, exponent, count=count + 1)
 
     def store(out: jax.Array, owners: jax.Array, results: jax.Array) -> jax.Array:
@@ -113,7 +115,7 @@ def add(
     return stored
 
 
-def _sorted(
+def _sorted_contributions(
     keys: jax.Array, size: int, sources: jax.Array | None, factors: jax.Array | None
 ) -> tuple[jax.Array, jax.Array, jax.Array | None]:
     """Returns sorted keys, and the row and the factor of each, in few launches.
@@ -144,7 +146,7 @@ def _exponent(value: jax.Array) -> jax.Array:
     return grid.exponents(lax.abs(value))
 
 
-def _combined(initial: jax.Array, slots: jax.Array, parts: jax.Array, name: str) -> jax.Array:
+def _with_parts(initial: jax.Array, slots: jax.Array, parts: jax.Array, name: str) -> jax.Array:
     """Returns rows combined with those of each part; no order changes the integers."""
 
     def scatter(initial: jax.Array, slots: jax.Array, parts: jax.Array) -> jax.Array:
@@ -154,13 +156,15 @@ def _combined(initial: jax.Array, slots: jax.Array, parts: jax.Array, name: str)
     return result
 
 
-def _alone(operand: jax.Array) -> jax.Array:
+def _sums_of_one_term(operand: jax.Array) -> jax.Array:
     """Returns the sums of one term: without subnormals of float32, and with +0 for -0."""
     value = grid.at_least_float32(operand)
     if grid.is_long(value.dtype):
         # What is tiny is rounded.
         exponent = _exponent(value)
-        return rows.total(rows.integers(value, exponent), exponent, value.dtype, 1)
+        return rows.value_of_integers(
+            rows.digits_in_kernel(value, exponent), exponent, value.dtype, 1
+        )
     is_small = lax.lt(lax.abs(value), lax.full_like(value, 2.0**-126))
     flushed = lax.select(is_small, lax.full_like(value, 0), value)
     return lax.convert_element_type(flushed, operand.dtype)

@@ -141,7 +141,7 @@ def _summed(windows: _Windows, spread: jax.Array, outputs: Sequence[int]) -> jax
         return [lax.add(state, part) for state, part in zip(states, parts, strict=True)]
 
     sums = folded(add, [lax.full(outputs, 0, np.float64)] * digits.number)
-    return digits.total(sums, exponent, spread.dtype)
+    return digits.value_of_sums(sums, exponent, spread.dtype)
 
 
 def select_and_scatter_add(
@@ -200,7 +200,7 @@ def select_and_scatter_add(
     exponent = exponents(magnitude)
     zeros = lax.full(operand.shape, 0, np.float64)
     sums = folded(add, [zeros] * digits.number, [exponent])
-    return digits.total(sums, exponent, source.dtype)
+    return digits.value_of_sums(sums, exponent, source.dtype)
 
 
 #: Takes states, other arrays and terms, and returns the states.

@@ -1,8 +1,15 @@
 """The transpose of picks from evenly spaced windows, in loops that XLA makes vector code of.
 
-The windows over an element are a known number of steps before the last window that begins at or
-before it. Each of these numbers is one slice of windows, each of which is read by as many elements
-as a step has.
+Call a window's step the elements from its first tap to the next window's. A window over an element
+begins a known number of steps before the element's own step: with windows of 3 taps and steps of 2
+elements, 1 or 0 steps before. For each of these numbers, all elements read one slice of the
+windows, in which each window is repeated for the elements of its step:
+
+    window over elements   0 1 2 3 4 5
+    1 step before          - - A A B B
+    0 steps before         A A B B C C
+
+An element adds the value of a window if the window picked that element.
 """
 
 from __future__ import annotations
@@ -16,21 +23,22 @@ from jax import lax
 from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, convert
 from impl._families.window_table import EvenWindows, WindowTable
-from impl._lowerings.windows.sums import Store
+from impl._lowerings.windows.stores import store_on_cpu
 
 #: The most windows over an element, which make the program longer. Each is a step that reads the
 #: last total twice, and XLA without its fusion emitters computes the steps before it anew for each
 #: read.
 _MOST_READS = 8
-#: The most windows over an element, and the longest step, with which it is faster to read windows
-#: where they are than to copy them with their paddings. It is not along the last axis.
+#: The most windows over an element, and the longest step, with which it is faster to pad windows
+#: wherever they are read than to copy them with their padding first. Along the last axis it is not.
 _FEW_READS, _SHORT_STEP = 5, 2
 
 
 def reads(table: WindowTable) -> tuple[int, ...] | None:
     """Returns how many steps before the last window over an element each window over it begins.
 
-    They are in ascending order of windows. None if windows are not evenly spaced, or too many.
+    The numbers are in ascending order of windows. None if windows are not evenly spaced, or too
+    many lie over an element.
     """
     even = table.even
     if even is None:
@@ -43,16 +51,15 @@ def reads(table: WindowTable) -> tuple[int, ...] | None:
 
 
 def pick_transpose(
-    picked: jax.Array, index: jax.Array, table: WindowTable, steps: tuple[int, ...], store: Store
+    picked: jax.Array, index: jax.Array, table: WindowTable, steps: tuple[int, ...]
 ) -> jax.Array:
     """Computes the transpose of a pick.
 
     Args:
         picked: Shape [outer, outputs, ...].
-        index: Of the same shape.
+        index: The position of each picked element; the same shape.
         table: The table of windows, which are evenly spaced.
-        steps: What ``reads`` returns.
-        store: Computes a stage whose results are then in memory.
+        steps: The result of ``reads``.
 
     Returns:
         Shape [outer, inputs, ...].
@@ -75,7 +82,7 @@ def pick_transpose(
         few = len(steps) <= _FEW_READS and even.step <= _SHORT_STEP and picked.ndim > 2
         shape = (picked.shape[0], last + 1 - first + steps[0], *picked.shape[2:])
         results = tuple(jax.ShapeDtypeStruct(shape, part.dtype) for part in operands)
-        operands = padded(*operands) if few else store(padded, results, *operands)
+        operands = padded(*operands) if few else store_on_cpu(padded, results, *operands)
 
     def read(part: jax.Array, step: int) -> jax.Array:
         """Returns, for each element, the window that begins some steps before the last over it."""

@@ -1,9 +1,19 @@
-"""The transpose of picks from windows, in loops that XLA makes vector code of on a CPU.
+"""The transpose of picks by phases, in loops that XLA makes vector code of on a CPU.
 
-Where windows are evenly spaced, elements as far apart as windows have the same place among the
-windows over them. Elements of one such phase are computed together, from whole slices of windows.
-The phases are then stacked, which XLA writes as neighbours without a copy. Short rows of the last
-axis are joined to longer ones, since LLVM makes vector code of long loops only.
+This is the polyphase decomposition of signal processing (Vaidyanathan, Proceedings of the IEEE 78,
+1990, 56-93). The elements are cut into blocks as long as the distance between windows. Elements at
+the same position of their block form a phase: the windows over them have the same numbers, counted
+from the number of the block. A phase is computed from whole slices of windows. The phases are then
+stacked, which XLA writes as neighbours without a copy. With windows A, B and C of 3 taps, at a
+distance of 2 and the first at element -1:
+
+    element       0     1     2     3     4     5     windows minus block
+    block         0     0     1     1     2     2
+    phase 0       A           B           C           (0,)
+    phase 1             A, B        B, C        C     (0, 1)
+
+Short rows of the last axis are joined to longer ones, since LLVM makes vector code of long loops
+only.
 """
 
 from __future__ import annotations
@@ -15,18 +25,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core.jax_internals.releases import FENCES_HOLD
 from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, convert
 from impl._families.window_table import WindowTable
+from impl._lowerings.windows.before_jax_0_11 import joined_rows_are_slow
 
 #: The most phases, and the most slices of windows, which make the program longer.
 _MOST_PHASES, _MOST_SLICES = 7, 32
 #: The most windows over an element. Each is a step that reads the last total twice, and XLA without
 #: its fusion emitters computes the steps before it anew for each read.
 _MOST_READS = 8
-#: The length of a row and of joined rows. The longest step and the most windows over an element of
-#: rows that are joined: with more, XLA before its fusion emitters makes slow code.
+#: The length from which on a row is long, and that of joined rows. The most phases, and the most
+#: windows over an element, of rows that are joined: with more, XLA without its fusion emitters
+#: makes slow code.
 _LONG_ROW, _JOINED_ROW = 56, 2048
 _JOINED_STEP, _JOINED_READS = 2, 2
 
@@ -70,8 +81,7 @@ def joined_rows(table: WindowTable, before: int) -> int | None:
     blocks, even = table.inputs // len(of_phases), table.even
     if len(of_phases) > _JOINED_STEP or table.outputs != blocks or not isinstance(before, int):
         return long
-    # Before jax 0.11 XLA is slower with joined rows where each element may have two windows.
-    if not FENCES_HOLD and sum(map(len, of_phases)) > len(of_phases) + 1:
+    if joined_rows_are_slow(of_phases):
         return long
     # An element also looks for its position in a window of the next row, which must not have it.
     if even is None or (even.taps - 1) * even.spacing >= table.inputs:
@@ -82,15 +92,15 @@ def joined_rows(table: WindowTable, before: int) -> int | None:
 
 
 def pick_transpose(
-    picked: jax.Array, index: jax.Array, table: WindowTable, of_phases: Phases, rows: int = 1
+    picked: jax.Array, index: jax.Array, table: WindowTable, phases: Phases, rows: int = 1
 ) -> jax.Array:
     """Computes the transpose of a pick.
 
     Args:
         picked: Shape [outer, outputs, ...].
-        index: Of the same shape.
+        index: The position of each picked element; the same shape.
         table: The table of windows.
-        of_phases: Its phases.
+        phases: The result of the function ``phases``.
         rows: The number of rows to join, which divides ``outer``; of more than one, ``outputs`` is
             the number of blocks and the last axis.
 
@@ -98,7 +108,7 @@ def pick_transpose(
         Shape [outer, inputs, ...].
     """
     outer, windows, *inner = picked.shape
-    step = len(of_phases)
+    step = len(phases)
     blocks = table.inputs // step
     if not table.counts.all():
         nonempty = (table.counts > 0).reshape(1, windows, *(1 for _ in inner))
@@ -133,6 +143,6 @@ def pick_transpose(
             has_terms = is_term if has_terms is None else has_terms | is_term
         return out
 
-    parts = [phase(number, distances) for number, distances in enumerate(of_phases)]
+    parts = [phase(number, distances) for number, distances in enumerate(phases)]
     out = parts[0] if step == 1 else jnp.stack(parts, axis=2)
     return convert(out, picked.dtype).reshape(outer, table.inputs, *inner)

@@ -1,7 +1,8 @@
 """Lowerings of the maxima of windows of several dimensions, one dimension after another.
 
-Where windows are evenly spaced, a tap of all windows is one slice of the operand. XLA makes vector
-code of slices, and a program has few of them. Other windows are read by their table.
+Where windows are evenly spaced, one tap of all windows is one strided slice of the operand, and the
+maxima are a fold over the taps. XLA makes vector code of slices, and a program has at most
+``UNROLLED`` of them. Other windows are read by their table (``argmax``).
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from impl._core.axes import three_axes
 from impl._core.numerics import lowest
 from impl._core.shard_axes import vary_like
 from impl._families.window_table import EvenWindows, WindowTable
-from impl._lowerings.windows import picks
-from impl._lowerings.windows.sums import UNROLLED, Store, Tables, store_by_fence, store_on_cpu
+from impl._lowerings.windows.argmax import argmax, argmax_cpu, reads_whole
+from impl._lowerings.windows.picks import pick_along
+from impl._lowerings.windows.stores import Store, store_by_fence, store_on_cpu
+from impl._lowerings.windows.sums import UNROLLED, Tables
 
 
 def maxima(values: jax.Array, *, tables: Tables, on_cpu: bool = False) -> jax.Array:
@@ -39,10 +42,10 @@ def maxima(values: jax.Array, *, tables: Tables, on_cpu: bool = False) -> jax.Ar
     for number, (axis, table) in enumerate(stages, 1):
         if not _is_sliced(table):
             index = _argmax(values, axis, table, on_cpu)
-            values = picks.pick_along(values, axis, index, store)
+            values = pick_along(values, axis, index, store)
             continue
         fused.append((axis, table))
-        # What the next dimension reads once may be computed where it is read.
+        # A value that the next dimension reads once may be computed where it is read.
         following = stages[number][1] if number < len(stages) else None
         if following is None or following.overlapping or not _is_sliced(following):
             result = _pooled_shape(values, fused)
@@ -66,14 +69,14 @@ def places(values: jax.Array, *, tables: Tables, on_cpu: bool = False) -> tuple[
     """
     store, indices = _store(values, on_cpu), []
     for axis, table in reversed([*enumerate(tables, 1)]):
-        if _is_sliced(table) and not (on_cpu and picks.reads_whole(table)):
+        if _is_sliced(table) and not (on_cpu and reads_whole(table)):
             shape = _pooled_shape(values, [(axis, table)])
             results = shape, jax.ShapeDtypeStruct(shape.shape, jnp.int32)
             stage = functools.partial(_place_of_slices, axis=axis, table=table)
             values, index = store(stage, results, values)
         else:
             index = _argmax(values, axis, table, on_cpu)
-            values = picks.pick_along(values, axis, index, store)
+            values = pick_along(values, axis, index, store)
         indices.append(index)
     return values, *indices
 
@@ -97,8 +100,7 @@ def _pooled_shape(
 
 def _argmax(values: jax.Array, axis: int, table: WindowTable, on_cpu: bool) -> jax.Array:
     """Returns the positions of maxima along an axis, and 0 for windows without taps."""
-    argmax = picks.argmax_cpu if on_cpu else picks.argmax
-    index = argmax(three_axes(values, axis), table)
+    index = (argmax_cpu if on_cpu else argmax)(three_axes(values, axis), table)
     # Where each window has a tap this changes nothing, but XLA for a CPU before jax 0.11 takes
     # twice as long to pick at positions that a loop over taps returns as they are.
     index = lax.max(index, lax.full_like(index, 0))
@@ -139,7 +141,7 @@ def is_greater(old: jax.Array, new: jax.Array) -> jax.Array:
     """Returns whether a new element is the maximum, and not the one before; NaN is the greatest."""
     if not jnp.issubdtype(old.dtype, jnp.floating):
         return lax.gt(new, old)
-    # Of an old NaN, both comparisons are false; of a new one beside a number, the second is.
+    # For an old NaN both comparisons are false; for a new NaN and an old number only the second is.
     return lax.gt(lax.eq(old, old), lax.ge(old, new))
 
 

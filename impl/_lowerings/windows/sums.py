@@ -1,7 +1,14 @@
 """Lowerings of sums over windows, and of their transposes.
 
-A gather reads: each element of the result adds the elements that its table names, one tap after
-another. A scatter writes: atomics add each element of the operand to all elements that read it.
+A sum reads: each element of the result adds the elements that its table names, one tap after
+another. A transpose is the sum over the windows of the inverse table. The sums are separable: one
+dimension is summed after another. For average pooling (without its division) of 5 elements by
+windows [0, 1], [1, 2, 3] and [3, 4]:
+
+    values            [1., 2., 3., 4., 5.]      sums          [3., 9., 9.]
+    cotangents        [10., 20., 30.]           transposes    [10., 30., 20., 50., 30.]
+
+A kernel with atomics writes instead: it adds each cotangent to all elements of its window.
 """
 
 from __future__ import annotations
@@ -19,7 +26,6 @@ import numpy.typing as npt
 
 from impl import _kernels
 from impl._core.axes import rows_at
-from impl._core.jax_internals.releases import FENCES_HOLD
 from impl._core.lax_functions import where
 from impl._core.numerics import (
     accumulator,
@@ -32,10 +38,11 @@ from impl._core.numerics import (
 from impl._core.shard_axes import vary_like
 from impl._families.window_table import WindowTable
 from impl._kernels.launch import MAX_ELEMENTS, Launch
+from impl._lowerings.windows.before_jax_0_11 import store_by_branch
 
 #: The number of taps that are unrolled; a loop goes through more, this many at a time.
 UNROLLED = 16
-#: The most windows that copy another element than the shifted one.
+#: The most windows at the edges that do not copy the element at the common distance.
 _FEW_EDGES = 8
 #: The most taps of evenly spaced windows that are slices, which make the program longer.
 _MOST_SLICES = 64
@@ -48,53 +55,64 @@ FEW_READERS = 2
 Tables = tuple[WindowTable, ...]
 #: The indices of one tap of every window.
 Column: TypeAlias = jax.Array | npt.NDArray[np.int32]
-#: From values to sums over windows of one dimension.
-Stage = Callable[..., Any]
-#: Computes a stage in such a way that its results are in memory before another operation reads
-#: them. It takes the stage, the shapes of the results and the operands.
-Store = Callable[..., Any]
 
 
-def sum_xla(
-    values: jax.Array, *, tables: Tables, transposed: bool, store: Store | None = None
-) -> jax.Array:
+def sum_xla(values: jax.Array, *, tables: Tables, transposed: bool) -> jax.Array:
     """Computes sums over windows, [lanes, *inputs] to [lanes, *outputs], by reading.
 
     ``transposed`` computes the transpose, from outputs to inputs. The sums go over the last
-    dimension first, and those of the transpose over the first. With a ``store``, the values need
-    not be rounded yet.
+    dimension first, and those of the transpose over the first.
     """
-    dims = range(len(tables)) if transposed else reversed(range(len(tables)))
-    stages = [(dim, tables[dim].inverse if transposed else tables[dim]) for dim in dims]
-    stages = [(dim, table) for dim, table in stages if not table.identity]
-    # Values that are only copied keep their bits in their own dtype.
-    only_read = all(table.only_reads for _, table in stages)
-    wide = accumulator(values.dtype)
-    if store is not None and not only_read and values.dtype != wide:
-        values = isolate(values)
-    out = values if only_read else convert(values, wide)
-    stages, copies = stages_and_copies(stages) if store else (stages, [])
-    if store is None and _are_joined(out, [table for _, table in stages]):
+    stages = _stages(tables, transposed)
+    out = values if _only_copies(stages) else convert(values, accumulator(values.dtype))
+    if _are_joined(out, [table for _, table in stages]):
         return convert(_sum_jointly(out, stages), values.dtype)
     for number, (dim, table) in enumerate(stages, 1):
-        stage = functools.partial(_read_along if store else _sum_along, axis=dim + 1, table=table)
-        # Without a store XLA computes a dimension again for each tap of the next. That is faster if
-        # the dimension is cheap. Otherwise it is up to fifty times slower, in a layout that suits
-        # neither dimension.
-        last = number == len(stages)
-        is_open = store is not None and number == 1 and not only_read
-        # What a store computes is in memory, and so is what it reads. XLA would compute a value
-        # that is not in memory again for each tap, and for each tap of the next dimension.
-        shared = is_open and table.shape[1] > 1
-        if out.size and (shared or (copies if last else not _is_cheap(table))):
+        out = _sum_along(out, axis=dim + 1, table=table)
+        # XLA computes a dimension again for each tap of the next. That is faster if the dimension
+        # is cheap. Otherwise it is up to fifty times slower, in a layout that suits neither.
+        if out.size and number < len(stages) and not _is_cheap(table):
+            out = fence(out)
+    return convert(out, values.dtype)
+
+
+def sum_cpu(values: jax.Array, *, tables: Tables, transposed: bool) -> jax.Array:
+    """Computes ``sum_xla`` on a CPU, also of values that are not rounded yet.
+
+    Whatever a stage reads more than once is put into memory first.
+    """
+    stages = _stages(tables, transposed)
+    only_copies, wide = _only_copies(stages), accumulator(values.dtype)
+    if not only_copies and values.dtype != wide:
+        values = isolate(values)
+    out = values if only_copies else convert(values, wide)
+    stages, copies = stages_and_copies(stages)
+    for number, (dim, table) in enumerate(stages, 1):
+        stage = functools.partial(_read_along, axis=dim + 1, table=table)
+        is_last = number == len(stages)
+        # The first stage adds values that the user's program may compute, perhaps as products.
+        adds_open_values = number == 1 and not only_copies
+        reads_again = adds_open_values and table.shape[1] > 1
+        if out.size and (reads_again or (copies if is_last else not _is_cheap(table))):
             sizes = (*out.shape[: dim + 1], table.outputs, *out.shape[dim + 2 :])
-            result = jax.ShapeDtypeStruct(sizes, out.dtype)
-            out = (store or store_by_fence)(stage, result, out)
+            out = store_by_branch(stage, jax.ShapeDtypeStruct(sizes, out.dtype), out)
         else:
-            out = stage(isolate(out) if is_open else out)
+            out = stage(isolate(out) if adds_open_values else out)
     for dim, table in copies:
         out = _sum_along(out, axis=dim + 1, table=table)
     return convert(out, values.dtype)
+
+
+def _stages(tables: Tables, transposed: bool) -> list[tuple[int, WindowTable]]:
+    """Returns the dimensions in the order of their sums, each with the table that it reads by."""
+    dims = range(len(tables)) if transposed else reversed(range(len(tables)))
+    stages = [(dim, tables[dim].inverse if transposed else tables[dim]) for dim in dims]
+    return [(dim, table) for dim, table in stages if not table.identity]
+
+
+def _only_copies(stages: Sequence[tuple[int, WindowTable]]) -> bool:
+    """Returns whether nothing is added: values then keep their bits in their own dtype."""
+    return all(table.only_reads for _, table in stages)
 
 
 def _is_cheap(table: WindowTable) -> bool:
@@ -112,7 +130,7 @@ def _sum_jointly(values: jax.Array, stages: Sequence[tuple[int, WindowTable]]) -
     """Computes stages of few taps from their operand, with the same additions.
 
     A tap of the last stage reads sums of the stage before it, which are computed where they are
-    read. As an operation of their own XLA for a GPU may write them to memory, and read them twice.
+    read. XLA for a GPU might otherwise write the first sums to memory, and read them twice.
     """
     sizes = values.shape[1:]
     flat = values.reshape(values.shape[0], -1, 1)
@@ -151,83 +169,44 @@ def stages_and_copies(
 
     A row of the last dimension is then computed once and copied, which is as fast as the memory.
     """
-    found, copies = [], []
+    shorter, copies = [], []
     for number, (dim, table) in enumerate(stages, 1):
         distinct, which = table.distinct
         many = number < len(stages) and _MANY_EQUAL * distinct.outputs <= table.outputs
-        found.append((dim, distinct if many else table))
+        shorter.append((dim, distinct if many else table))
         if many:
             copies.append((dim, which))
-    return found, copies[::-1]
-
-
-def sum_cpu(values: jax.Array, *, tables: Tables, transposed: bool) -> jax.Array:
-    """Computes the same where XLA fuses past every fence, as it does on a CPU before jax 0.11."""
-    return sum_xla(values, tables=tables, transposed=transposed, store=store_by_branch)
-
-
-def store_by_fence(stage: Stage, _: Any, *operands: jax.Array) -> Any:
-    """Computes a stage whose results XLA stores, since a fence follows."""
-    return fence(stage(*operands))
-
-
-def store_by_branch(stage: Stage, results: Any, *operands: jax.Array) -> Any:
-    """Computes a stage inside a branch, whose operands and results XLA stores.
-
-    The condition is never true, so the stage always runs, but XLA cannot know that.
-
-    Args:
-        stage: Takes the operands; returns an array, or a tuple of arrays.
-        results: The shapes and dtypes of what it returns.
-        *operands: Arrays, of which the first has an element.
-    """
-    values = operands[0]
-    first = jax.lax.slice(values, (0,) * values.ndim, (1,) * values.ndim).reshape(()).real
-
-    def zeros(*operands: jax.Array) -> Any:
-        return jax.tree.map(
-            lambda of: vary_like(jax.lax.full(of.shape, 0, of.dtype), *operands), results
-        )
-
-    never = jax.lax.bitwise_and(jax.lax.ne(first, first), jax.lax.gt(first, first.dtype.type(0)))
-    return jax.lax.cond(never, zeros, stage, *operands)
-
-
-def _store_between_fences(stage: Stage, _: Any, *operands: jax.Array) -> Any:
-    """Computes a stage whose operands and results XLA stores."""
-    return fence(stage(*map(fence, operands)))
-
-
-#: Stores operands and results on a CPU, where XLA fused past every fence before jax 0.11.
-store_on_cpu: Store = _store_between_fences if FENCES_HOLD else store_by_branch
+    return shorter, copies[::-1]
 
 
 def _read_along(values: jax.Array, axis: int, table: WindowTable) -> jax.Array:
     """Computes ``_sum_along``, without a table where windows are evenly spaced or copy neighbours.
 
     XLA for a CPU makes vector code of slices, and of a shift of the last axis, and shares their
-    loops among all cores. Rows it copies fast by a table too.
+    loops among all cores. It copies whole rows fast by a table too.
     """
     if _is_even(table) and values.size:
         return _sum_slices(values, axis, table)
     index = table.index[:, 0]
-    # The windows that are not the same distance from what they copy as most are.
-    offset = index - np.arange(table.outputs)
-    most = int(np.bincount(offset + table.outputs).argmax()) - table.outputs if offset.size else 0
-    others = np.flatnonzero(offset != most)
+    # Most windows copy the element at one distance from their own number; the edges do not.
+    distance = index - np.arange(table.outputs)
+    shift = 0
+    if distance.size:
+        shift = int(np.bincount(distance + table.outputs).argmax()) - table.outputs
+    window_at_edge = np.flatnonzero(distance != shift)
     if (
         not table.only_reads
         or axis < values.ndim - 1
         or values.size == 0
-        or others.size > _FEW_EDGES
+        or window_at_edge.size > _FEW_EDGES
     ):
         return _sum_along(values, axis, table)
-    along = (-most, table.outputs + most - table.inputs, 0)
+    along = (-shift, table.outputs + shift - table.inputs, 0)
     edges = (*((0, 0, 0) for _ in range(axis)), along)
     zero = jnp.zeros((), values.dtype)
     out = jax.lax.pad(values, zero, edges)
     number = jnp.arange(table.outputs, dtype=jnp.int32)
-    for window in others.tolist():
+    for window in window_at_edge.tolist():
         at = int(index[window])
         # A window without taps has 0.
         one = jax.lax.slice_in_dim(values, at, at + 1, axis=axis) if at >= 0 else zero
@@ -293,7 +272,7 @@ def fold_taps(
 ) -> Any:
     """Calls ``add`` for each tap from the second on, in order.
 
-    The indices of a tap are known, but in a loop, where they are an array of JAX.
+    The indices of a tap are a NumPy array, except in a loop, where they are an array of JAX.
     """
     taps = index.shape[0]
 

@@ -27,7 +27,7 @@ from impl._portable import entries, functions
 from impl._portable.device_sums import equations, push
 from impl._portable.device_sums.equations import Names
 from impl._portable.device_sums.states import OTHER, State
-from impl._reading import facts
+from impl._reading.control_flow import every_jaxpr
 
 
 def _product(*operands: jax.Array, out_sharding: Any = None, **params: Any) -> jax.Array:
@@ -103,7 +103,7 @@ def _asks(jaxpr: Any) -> bool:
         mode: Mode | None = tags.of(equation)
         if mode is not None and mode.portable:
             return True
-        if any(map(_asks, facts.inner_jaxprs(equation.params))):
+        if any(map(_asks, every_jaxpr(equation))):
             return True
     return False
 

@@ -23,6 +23,7 @@ from impl._portable.device_sums.equations import Names, as_whole, part_p, same_p
 from impl._portable.device_sums.flow import Flow, state_of
 from impl._portable.device_sums.linear import Atom
 from impl._portable.device_sums.states import TERM, State
+from impl._reading.inlining import inlined
 
 _PSUMS = frozenset({"psum", "psum_invariant"})
 #: The parameters with the jaxprs of an equation, in the order of ``Flow.bodies``.
@@ -115,7 +116,7 @@ class _Body:
         *,
         in_step: bool,
     ) -> None:
-        self._old = jaxprs.inlined(jaxpr)
+        self._old = inlined(jaxpr)
         self._mode = mode
         self._sizes, self._flow, self._in_step = sizes, flow, in_step
         self._states = flow.states(self._old, inputs)

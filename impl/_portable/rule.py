@@ -1,0 +1,145 @@
+"""One record for each primitive of JAX that the guarantee ``portable`` computes in its own way.
+
+A record says what computes the primitive, what has to happen to its operands first, and how sums
+over the devices of a ``shard_map`` pass through it. ``impl._portable.rules`` has the records, a
+module for each group of primitives; ``impl._portable.lower`` and ``impl._portable.device_sums``
+read them. For example::
+
+    rule("atan2", compute=inverse_trigonometric.atan2, is_elementwise=True)
+    rule("neg", linear=FIRST, state=states.each)
+
+The first line is all that the rest of this package knows about ``atan2``. The second one is for
+sums over devices alone: ``spec/portable.toml`` calls ``neg`` exact, so JAX's own lowering stays.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+from impl._exact import arithmetic
+
+#: A function of arrays that also takes the parameters of an equation as keywords.
+Compute: TypeAlias = Callable[..., Any]
+#: How the devices of a ``shard_map`` hold a value: ``impl._portable.device_sums.states`` says it.
+State: TypeAlias = Mapping[str, int]
+#: Positions of operands: a tuple of them, or a slice of all operands.
+Positions: TypeAlias = tuple[int, ...] | slice
+
+#: An operation that is linear in its first operand alone.
+FIRST = slice(1)
+#: An operation that is linear in all of its operands together.
+ALL = slice(None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """The devices that an equation is lowered for.
+
+    Attributes:
+        platforms: JAX's names of their platforms.
+        is_partitioned: Whether XLA may partition the equation over several devices.
+        is_exported: Whether the equation is in a program of ``jax.export``.
+    """
+
+    platforms: tuple[str, ...]
+    is_partitioned: bool
+    is_exported: bool
+
+    @property
+    def flushes(self) -> bool:
+        """Whether functions have to flush subnormals to zero, which a CPU does by itself."""
+        return arithmetic.are_kept_on(self.platforms)
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """How the guarantee ``portable`` lowers the equations of one primitive.
+
+    A primitive whose class in ``spec/portable.toml`` has the answer ``rule`` has ``compute``,
+    ``of_complex`` or ``by_jax``. A primitive whose class is ``exact`` has neither of them for
+    floats: JAX lowers it, perhaps after its operands or parameters were prepared.
+
+    Attributes:
+        name: The name of the primitive.
+        compute: The function of arrays that floats are computed by. It is traced inside
+            ``arithmetic.wide()``.
+        of_complex: The function for complex numbers.
+        by_jax: How JAX lowers the equation if ``compute`` is None. ``original``: by the rule that
+            it finds, which ``impl._run_to_run`` has replaced. ``native``: by that rule, with the
+            equations that it writes lowered as JAX lowers them. ``written``: by the rule for any
+            platform, whose equations have records of their own.
+        params: Takes the context of a lowering rule and the parameters of an equation, and returns
+            the parameters that it is lowered with.
+        takes: The attributes of ``Target`` that ``compute`` and ``over_devices`` take as keywords.
+        simpler: Takes the shape of the first operand and the parameters, and returns a record that
+            gives the same bits with fewer steps, or None. That record is in no table.
+        is_elementwise: Whether ``compute`` needs operands of one shape. The operands of the
+            equation may be scalars, or have axes of length 1.
+        has_several_results: Whether ``compute`` returns a sequence of arrays.
+        names_mesh_axes: Whether a parameter names axes of a mesh, so that ``compute`` needs the
+            mesh. All other functions are traced without one.
+        whole_axes: Takes the parameters, and returns how many of the last axes XLA must not
+            partition: it would compute other values.
+        is_windowed: Whether results have other lengths than operands. Of an axis that is short
+            for the number of devices, each device gets the whole.
+        merges_borders: Whether XLA takes the border of one padding for that of another.
+        moves: The function that moves floats which several devices may share, as integers with the
+            same bits; it takes a keyword ``devices``, their number.
+        linear: The operands that the operation is linear in, if its result on one device is
+            rounded in the same way: a sum over devices passes it. ``either`` of two operands stands
+            for a product, where all devices have the other operand.
+        over_devices: ``compute`` for operands of which the devices of a ``shard_map`` hold parts,
+            as the additional keywords say. Only an operation that adds elements has it: a sum over
+            devices ends there.
+        state: Takes an equation and the states of its operands, and returns the states of its
+            results. None is the rule of an unknown operation.
+    """
+
+    name: str
+    compute: Compute | None = None
+    of_complex: Compute | None = None
+    by_jax: Literal["native", "original", "written"] | None = None
+    params: Callable[[Any, Mapping[str, Any]], dict[str, Any]] | None = None
+    takes: frozenset[str] = frozenset()
+    simpler: Callable[[Sequence[Any], Mapping[str, Any]], Rule | None] | None = None
+    is_elementwise: bool = False
+    has_several_results: bool = False
+    names_mesh_axes: bool = False
+    whole_axes: Callable[[Mapping[str, Any]], int] | None = None
+    is_windowed: bool = False
+    merges_borders: bool = False
+    moves: Compute | None = None
+    linear: Positions | Literal["either"] = ()
+    over_devices: Compute | None = None
+    state: Callable[[Any, Sequence[State]], list[State]] | None = None
+
+    @property
+    def lowers(self) -> bool:
+        """Whether the record changes how equations are lowered."""
+        functions = (self.compute, self.of_complex, self.by_jax, self.params, self.moves)
+        return self.is_windowed or any(each is not None for each in functions)
+
+    def keywords(self, target: Target) -> dict[str, Any]:
+        """Returns the keywords of ``compute`` and ``over_devices`` for a target."""
+        return {name: getattr(target, name) for name in sorted(self.takes)}
+
+
+#: The record of each primitive, by its name. ``impl._portable.rules`` fills it.
+RULES: dict[str, Rule] = {}
+
+
+def rule(name: str, **fields: Any) -> None:
+    """Registers the record of a primitive.
+
+    Args:
+        name: The name of the primitive.
+        **fields: Attributes of ``Rule``.
+
+    Raises:
+        ValueError: The primitive has a record already.
+    """
+    if name in RULES:
+        raise ValueError(f"rule: the primitive {name!r} has a record already")
+    RULES[name] = Rule(name, **fields)

@@ -1,0 +1,318 @@
+"""Describes the jaxprs inside an equation: their inputs, and when they run.
+
+An equation of a call, a loop or a condition holds jaxprs. A program is read, followed or rewritten
+by walking into them, and each release of JAX keeps them under other parameters. This module and
+``jax_internals`` are the only ones that name these parameters: everything else is a loop over
+``bodies(equation)``, and ``with_bodies(equation, jaxprs)`` to write jaxprs back.
+
+A ``Body`` says of each input of its jaxpr which value it gets: an operand that is the same in every
+run, a ``Carry`` of a loop, or a ``Slice`` of an operand of a scan. In::
+
+    lax.scan(lambda c, x: (c + x * k, c), 0.0, xs)   # with k from outside
+
+the equation and its one body are::
+
+    d, ys = scan[jaxpr={ lambda ; k c x. let t = mul x k; e = add c t in (e, c) } ...] k 0.0 xs
+
+    Body(jaxpr={ lambda ; k c x. ... },
+         inputs=(0,                            # k is operand 0 in every iteration.
+                 Carry(operand=1, output=0),   # c is 0.0 first, then e of the iteration before.
+                 Slice(operand=2)),            # x is one element of xs.
+         runs="loop", length=len(xs))
+
+Of each other kind of equation:
+
+=====================  ==========  ==============================================================
+equation               ``runs``    bodies
+=====================  ==========  ==============================================================
+``jit``, ``remat2``,   ``once``    One, whose inputs are the operands.
+``custom_jvp_call``,
+``custom_vjp_call``
+``cond``               ``branch``  Each branch. Operand 0 chooses, the inputs are the operands
+                                   after it. The branches of ``lax.platform_dependent`` have
+                                   ``platforms``.
+``while``              ``loop``    Two: the test, with ``is_test``, and the step. Both get the
+                                   same carries; the length is unknown.
+``scan``               ``loop``    One.
+any other              ``once``    Each jaxpr among the parameters, with unknown inputs.
+=====================  ==========  ==============================================================
+
+The outputs follow from ``runs``. A body that runs once, and each branch, has the outputs of the
+equation. In a loop the first outputs of the body, one for each of its ``carries``, are the next
+carry, and in the end outputs of the equation; a scan stacks the rest along a new first axis.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeAlias, TypeVar
+
+from impl._core import jax_internals
+from impl._core.jax_internals import jaxprs
+
+T = TypeVar("T")
+Runs: TypeAlias = Literal["once", "loop", "branch"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Carry:
+    """An input that is an operand in the first iteration, and then an output of the step.
+
+    Attributes:
+        operand: The position of the operand of the equation.
+        output: The position of the output, of the step also where the input is that of the test.
+    """
+
+    operand: int
+    output: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Slice:
+    """An input that is one slice, in each iteration another, along the first axis of an operand.
+
+    Attributes:
+        operand: The position of the operand of the equation.
+    """
+
+    operand: int
+
+
+#: The value of an input of a body: the operand at a position, a carry, a slice; None if unknown.
+Input: TypeAlias = int | Carry | Slice | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Body:
+    """A jaxpr that an equation runs.
+
+    Attributes:
+        jaxpr: The jaxpr, with its constants if it has any. ``opened`` returns it without them.
+        inputs: The value of each of its inputs.
+        runs: Whether it runs once, in each iteration of a loop, or in one of several branches.
+        length: The number of iterations; None if nothing tells before the program runs.
+        reverse: Whether the first iteration gets the last slices.
+        is_test: Whether its one output decides whether a ``while`` goes on.
+        platforms: The platforms that run it; None for all that no other branch names.
+    """
+
+    jaxpr: Any
+    inputs: tuple[Input, ...]
+    runs: Runs = "once"
+    length: int | None = None
+    reverse: bool = False
+    is_test: bool = False
+    platforms: tuple[str, ...] | None = None
+
+    @property
+    def opened(self) -> Any:
+        """The jaxpr without its constants."""
+        return jaxprs.opened(self.jaxpr)
+
+    @property
+    def operands(self) -> dict[int, int]:
+        """The position of the operand that an input equals in every run, by that of the input."""
+        return {i: value for i, value in enumerate(self.inputs) if isinstance(value, int)}
+
+    @property
+    def carries(self) -> list[Carry]:
+        """The inputs that are carried."""
+        return [value for value in self.inputs if isinstance(value, Carry)]
+
+    @property
+    def slices(self) -> list[Slice]:
+        """The inputs that are slices."""
+        return [value for value in self.inputs if isinstance(value, Slice)]
+
+    def arguments(
+        self, operands: Sequence[T], carry: Iterable[T] = (), slices: Iterable[T] = ()
+    ) -> list[T]:
+        """Returns what the inputs are in one run, if every one of them is known.
+
+        Args:
+            operands: What the operands of the equation are.
+            carry: What the carries are, as ``carries`` orders them.
+            slices: What the slices are, as ``slices`` orders them.
+        """
+        carry, slices = iter(carry), iter(slices)
+        values = []
+        for value in self.inputs:
+            if value is None:
+                raise TypeError("arguments(): an input of the body is unknown")
+            if isinstance(value, int):
+                values.append(operands[value])
+            else:
+                values.append(next(carry if isinstance(value, Carry) else slices))
+        return values
+
+
+#: The operand of a ``cond`` that chooses a branch.
+CHOICE = 0
+
+#: Calls of one jaxpr with the operands of the equation, and the parameter that holds it.
+_CALLS: Mapping[str, str] = {
+    "closed_call": "call_jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+    "jit": "jaxpr",
+    "remat2": "jaxpr",
+}
+#: The calls that mean no more than the equations of their jaxpr. ``remat2`` means more: XLA may not
+#: share its equations with equal ones outside.
+WRITTEN_OUT = _CALLS.keys() - {"remat2"}
+#: The calls that a person does not think of as a step of a program.
+PLAIN_CALLS = frozenset({"closed_call", "jit"})
+#: The primitives with a body that runs in each iteration.
+LOOPS = frozenset({"scan", "while"})
+#: The parameters with the jaxprs of further equations, in the order of ``bodies``.
+_HELD: Mapping[str, tuple[str, ...]] = {
+    "cond": ("branches",),
+    "scan": ("jaxpr",),
+    "shard_map": ("jaxpr",),
+    "while": ("cond_jaxpr", "body_jaxpr"),
+}
+#: The primitives that run the jaxprs of their equations, and compute nothing else.
+HOLDERS = frozenset(
+    {*_CALLS, *_HELD, "call", "composite", "custom_linear_solve", "custom_partitioning"}
+    | {"custom_vmap_call", "eval_jaxpr", "linear_call", "remat_opt", "run_state"}
+    | {"xla_metadata_call"}
+)
+#: One of them also makes the mutable arrays that its jaxpr reads and writes.
+_MAKES_REFS = "run_state"
+
+
+def bodies(equation: Any) -> list[Body]:
+    """Returns the jaxprs that an equation runs; none for an equation that holds no jaxpr."""
+    params, kind = equation.params, str(equation.primitive.name)
+    if kind == "scan":
+        return [_of_scan(equation)]
+    if kind == "while":
+        return _of_while(equation)
+    if kind == "cond":
+        operands = tuple(range(1, len(equation.invars)))
+        branches = params["branches"]
+        groups = params.get("branches_platforms") or (None,) * len(branches)
+        return [
+            Body(branch, operands, "branch", platforms=None if group is None else tuple(group))
+            for branch, group in zip(branches, groups, strict=True)
+        ]
+    if kind == "custom_linear_solve":
+        # Its other jaxprs are for derivatives, which are equations of their own by now.
+        return [_unknown(params["jaxprs"].solve)]
+    call = called(equation)
+    return [_unknown(each) for each in _jaxprs(params)] if call is None else [call]
+
+
+def _unknown(jaxpr: Any) -> Body:
+    return Body(jaxpr, (None,) * len(jaxprs.opened(jaxpr).invars))
+
+
+def _of_scan(equation: Any) -> Body:
+    params = equation.params
+    first = jax_internals.scan_constants(params)
+    rest = first + jax_internals.scan_carried(params)
+    inputs = (
+        *range(first),
+        *(Carry(i, i - first) for i in range(first, rest)),
+        *map(Slice, range(rest, len(equation.invars))),
+    )
+    return Body(params["jaxpr"], inputs, "loop", params["length"], params["reverse"])
+
+
+def _of_while(equation: Any) -> list[Body]:
+    params = equation.params
+    first = params["cond_nconsts"]
+    rest = first + params["body_nconsts"]
+    carry = [Carry(i, i - rest) for i in range(rest, len(equation.invars))]
+    return [
+        Body(params["cond_jaxpr"], (*range(first), *carry), "loop", is_test=True),
+        Body(params["body_jaxpr"], (*range(first, rest), *carry), "loop"),
+    ]
+
+
+def called(equation: Any) -> Body | None:
+    """Returns the one body of an equation that only calls a jaxpr; None for any other equation."""
+    operands = tuple(range(len(equation.invars)))
+    kind = str(equation.primitive.name)
+    if kind in _CALLS:
+        return Body(equation.params[_CALLS[kind]], operands)
+    jaxpr = jax_internals.expanded(equation)
+    if jaxpr is None:
+        return None
+    body = _unknown(jaxpr)
+    # An operand that the function takes in parts, such as a key, leaves the order unknown.
+    fits = len(body.inputs) == len(operands)
+    return dataclasses.replace(body, inputs=operands) if fits else body
+
+
+def with_bodies(equation: Any, new: Sequence[Any], *, carried: int | None = None) -> Any:
+    """Returns a call, loop, condition or ``shard_map`` with other jaxprs.
+
+    The operands and outputs of the equation stay: a caller that adds some to the jaxprs adds them
+    to the equation too.
+
+    Args:
+        equation: The equation.
+        new: The jaxprs, without constants, in the order of ``bodies``.
+        carried: How many values a scan carries now; None if the number is the same.
+
+    Raises:
+        TypeError: Nothing tells where an equation of this primitive keeps its jaxprs.
+    """
+    params, kind = dict(equation.params), str(equation.primitive.name)
+    names = (_CALLS[kind],) if kind in _CALLS else _HELD.get(kind)
+    if names is None:
+        raise TypeError(f"with_bodies(): {kind!r} is no call, loop, condition or shard_map")
+    rest = iter(new)
+    for name in names:
+        old = params[name]
+        params[name] = (
+            tuple(jaxprs.reclosed(each, next(rest)) for each in old)
+            if isinstance(old, tuple)
+            else jaxprs.reclosed(old, next(rest))
+        )
+    if kind == "scan":
+        count = jax_internals.scan_carried(params) if carried is None else carried
+        params = jaxprs.scan_with(
+            params,
+            params["jaxpr"],
+            constants=jax_internals.scan_constants(params),
+            carried=count,
+            stacked=len(jaxprs.opened(params["jaxpr"]).outvars) - count,
+        )
+    return equation.replace(params=params)
+
+
+def on_platform(several: Sequence[Body], platform: str | None) -> Sequence[Body]:
+    """Returns the bodies that a platform runs, of those of one equation.
+
+    Args:
+        several: The bodies.
+        platform: The platform, of which ``lax.platform_dependent`` takes one branch; None for all.
+    """
+    if platform is None:
+        return several
+    own = [body for body in several if platform in (body.platforms or ())]
+    return own or [body for body in several if body.platforms is None] or several
+
+
+def only_runs(equation: Any) -> bool:
+    """Returns whether an equation does nothing but run the jaxprs that it holds."""
+    name = str(equation.primitive.name)
+    return (name in HOLDERS and name != _MAKES_REFS) or called(equation) is not None
+
+
+def every_jaxpr(equation: Any) -> list[Any]:
+    """Returns the jaxprs among the parameters of an equation, without their constants.
+
+    They are also those that only a derivative runs, and those that combine two elements.
+    """
+    return [jaxprs.opened(jaxpr) for jaxpr in _jaxprs(equation.params)]
+
+
+def _jaxprs(params: Mapping[str, Any]) -> Iterator[Any]:
+    for value in params.values():
+        for item in value if isinstance(value, tuple | list) else (value,):
+            if hasattr(jaxprs.opened(item), "eqns"):
+                yield item

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 
 from conformance.lab.compiled import DEVICE, compiler
-from conformance.lab.compiled.row_programs import (
+from conformance.lab.compiled.row_calls import (
     CheckedCall,
     CompiledProgram,
     compile_program,

@@ -29,10 +29,10 @@ SCATTER = {
 }
 #: With the mode off it is JAX's cumsum.
 SCAN: dict[str, set[str]] = {"atomic": set(), "ordered": {"scan_ordered_tiles"}}
-SELECT = dict.fromkeys(("atomic", "ordered"), {"select_ordered_first"})
+SELECT = {path: {"select_ordered_first"} for path in SCAN}
 NONE: dict[str, set[str]] = {"atomic": set(), "ordered": set()}
 #: kthvalue reads each slice once, so the sum of its gradient has one term in every order.
-ONCE = dict.fromkeys(("atomic", "ordered"), SELECT["ordered"] | SCATTER["atomic"])
+ONCE = {path: SELECT[path] | SCATTER["atomic"] for path in SCAN}
 
 #: A function of one [4, 3] array; its kernels; the kernels of its gradient.
 OPS = {

@@ -6,7 +6,6 @@ Four algorithms compute a transpose; the package's docstring has the table that 
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
 

@@ -72,20 +72,8 @@ def _reduce_scatter(
     )
 
 
-def _cumsum(value: jax.Array, *, axis: int, reverse: bool, is_partitioned: bool) -> jax.Array:
-    return reduction.cumsum(value, axis, reverse=reverse, is_partitioned=is_partitioned)
-
-
 def _reduce_prod(value: jax.Array, *, axes: Any, **_: Any) -> jax.Array:
     return cumprod.reduce_prod(value, tuple(axes))
-
-
-def _cumlogsumexp(value: jax.Array, *, axis: int, reverse: bool) -> jax.Array:
-    return cumlogsumexp.cumlogsumexp(value, axis, reverse=reverse)
-
-
-def _cumprod(value: jax.Array, *, axis: int, reverse: bool) -> jax.Array:
-    return cumprod.cumprod(value, axis, reverse=reverse)
 
 
 def _scatter_add(
@@ -140,7 +128,7 @@ rule(
 rule("psum", compute=_psum, names_mesh_axes=True)
 rule("psum_invariant", compute=_psum, names_mesh_axes=True)
 rule("reduce_scatter", compute=_reduce_scatter, names_mesh_axes=True)
-rule("cumsum", compute=_cumsum, takes=frozenset({"is_partitioned"}))
+rule("cumsum", compute=reduction.cumsum, takes=frozenset({"is_partitioned"}))
 rule("reduce_window_sum", compute=windows.reduce_window_sum, is_windowed=True)
 rule("select_and_scatter_add", compute=windows.select_and_scatter_add, is_windowed=True)
 rule(
@@ -157,5 +145,5 @@ rule(
 # ``impl._run_to_run`` combines the products of a destination in the order of the updates.
 rule("scatter-mul", by_jax="original")
 rule("reduce_prod", compute=_reduce_prod)
-rule("cumprod", compute=_cumprod)
-rule("cumlogsumexp", compute=_cumlogsumexp)
+rule("cumprod", compute=cumprod.cumprod)
+rule("cumlogsumexp", compute=cumlogsumexp.cumlogsumexp)

@@ -1,7 +1,7 @@
-"""Functions of ``jax.numpy`` with the same results, of few equations.
+"""Stand-ins for functions of ``jax.numpy``: the same results, in fewer equations.
 
-A call of many a function of ``jax.numpy`` is a function in the program, which takes as long to
-lower as several equations.
+Many functions of ``jax.numpy`` are jitted. A call of one is a function of its own in the program,
+and takes as long to lower as several equations.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def where(condition: Any, a: Any, b: Any) -> jax.Array:
         b: The same.
     """
     if not jax.sharding.get_abstract_mesh().empty:
-        return jnp.where(condition, a, b)  # Its results are sharded as its operands are.
+        return jnp.where(condition, a, b)  # jnp.where keeps the sharding of its operands.
     if all(isinstance(each, jax.Array) for each in (condition, a, b)) and _are_alike(
         condition, a, b
     ):
@@ -38,8 +38,8 @@ def where(condition: Any, a: Any, b: Any) -> jax.Array:
 def filled(like: jax.Array, value: Any) -> jax.Array:
     """Returns an array of one number, of the shape and dtype of ``like``.
 
-    It is one equation, as that of ``lax.full_like`` is, but takes a fifth of its time to trace.
-    That function gives the array the sharding of ``like``, and takes a size that is open.
+    Like ``lax.full_like`` it is one equation, but it takes a fifth of the time to trace. Under a
+    mesh, and for a symbolic size as the number, it calls ``lax.full_like``.
     """
     if not (np.isscalar(value) and jax.sharding.get_abstract_mesh().empty):
         return lax.full_like(like, value)
@@ -61,8 +61,8 @@ def _broadcast(value: Any, shape: tuple[int, ...], dtype: Any) -> Any:
 
 
 def number(like: jax.Array, value: Any) -> Any:
-    """Returns a number for an operation with ``like``; an array, if it is a size that is open.
+    """Returns a number for an operation with ``like``; for a symbolic size, an array.
 
-    JAX broadcasts a number within the operation, and an array by an equation of its own.
+    JAX broadcasts a number within the operation, and an array in an equation of its own.
     """
     return like.dtype.type(value) if isinstance(value, int) else lax.full_like(like, value)

@@ -1,7 +1,19 @@
 """Arithmetic that XLA must not change, and the dtypes and constants of sums.
 
 XLA rewrites arithmetic: it contracts products with sums, drops roundings and replaces divisions.
-The functions here are written so that every supported release of it gives the same bits.
+The functions here are written so that each supported release of XLA gives the same bits::
+
+    a * b + c               XLA on a CPU may round once (a fused multiply-add)
+    seal(a * b) + c         rounds twice, on every device
+    x / 3.0                 XLA multiplies by the rounded 1/3: 5.0 / 3.0 may be off in the last bit
+    quotient(x, three)      the nearest float, also where a GPU divides with 2 units of error
+
+``quotient`` and ``square_root`` take the device's approximate result and correct it by the
+remainder, which integers hold exactly. Muller et al., *Handbook of Floating-Point Arithmetic* (2nd
+edition, 2018), describe such corrections of quotients and roots.
+
+``seal`` and ``product`` serve every op, and need no 64 bits. ``impl._exact.arithmetic`` has a
+second pair for the inside of exact sums and functions, and says why.
 """
 
 from __future__ import annotations
@@ -81,16 +93,17 @@ def accumulator(dtype: jax.typing.DTypeLike) -> np.dtype:
 
 
 def fence(value: jax.Array) -> jax.Array:
-    """Returns ``value``; XLA rewrites nothing across this point."""
+    """Returns ``value``. XLA rewrites nothing across this point."""
     fenced: jax.Array = lax.optimization_barrier(value)
     return fenced
 
 
 def seal(value: jax.Array) -> jax.Array:
-    """Returns ``value``; if it is a product, it is rounded before a sum uses it.
+    """Returns ``value``, rounded to its own dtype before a sum uses it.
 
-    XLA contracts a product and a sum in one fusion to a fused multiply-add, with jax 0.10 even
-    across an optimization_barrier. It does not contract a product that is used several times.
+    XLA contracts a product and a sum in one fusion to a fused multiply-add. With jax 0.10 it does
+    so even across an optimization_barrier (``FENCES_HOLD``). XLA does not contract a product that
+    has several uses, so the seal uses ``value`` several times. It returns integers as they are.
     """
     if jnp.issubdtype(value.dtype, jnp.complexfloating):
         return lax.complex(seal(value.real), seal(value.imag))
@@ -103,9 +116,9 @@ def seal(value: jax.Array) -> jax.Array:
 
 
 def isolate(value: jax.Array) -> jax.Array:
-    """Returns ``value``; whatever computes it is rounded before a sum uses it.
+    """Returns ``value``, rounded before a sum uses it, by a fence where fences hold, or by a seal.
 
-    A fence costs nothing if ``value`` is in memory, where a seal reads and writes it once.
+    For a ``value`` in memory a fence is free. A seal reads and writes the value once.
     """
     if not jnp.issubdtype(value.dtype, jnp.inexact):
         return value
@@ -113,7 +126,7 @@ def isolate(value: jax.Array) -> jax.Array:
 
 
 def product(a: jax.Array, b: jax.typing.ArrayLike) -> jax.Array:
-    """Returns the real product ``a * b``, rounded before any sum that it is a term of."""
+    """Returns the real product ``a * b``, rounded before a sum uses it."""
     alike = isinstance(b, jax.Array) and b.shape == a.shape and b.dtype == a.dtype
     return seal(lax.mul(a, b) if alike else a * b)
 
@@ -150,7 +163,7 @@ def quotient(a: jax.Array, b: jax.Array) -> jax.Array:
     q, rest = lax.add(q, more), lax.sub(rest, lax.mul(more, d))
     q = lax.sub(q, lax.convert_element_type(lax.lt(rest, fills(0)), form.word))
     q = lax.add(q, lax.convert_element_type(lax.ge(rest, d), form.word))
-    # No quotient is halfway: that of two numbers of a precision never ends exactly one bit later.
+    # No quotient is halfway: a quotient of two floats of p bits never has exactly p + 1 bits.
     packed = form.packed(exponent, q, fills)
     infinite = lax.ge(exponent, fills(form.top))
     packed = lax.select(infinite, fills(form.infinity), lax.min(packed, fills(form.infinity)))
@@ -162,14 +175,19 @@ def quotient(a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def quotient_by_division(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Returns the bits of ``quotient`` where the device rounds divisions to nearest, as a CPU does.
+    """Returns the bits of ``quotient`` on a device that rounds divisions to nearest, as a CPU does.
 
     XLA would turn ``a / b / c`` into ``a / (b * c)``, and a division by a broadcast value into a
-    multiplication. Here it sees no division in the operands and none in the result.
+    multiplication. The barrier hides from XLA how ``a`` and ``b`` were computed.
     """
     result = lax.div(*lax.optimization_barrier((a, b)))
-    is_subnormal = lax.lt(lax.abs(result), jnp.finfo(a.dtype).tiny)
-    return lax.select(is_subnormal, lax.mul(result, a.dtype.type(0)), result)
+    return zero_below(result, float(jnp.finfo(a.dtype).tiny))
+
+
+def zero_below(value: jax.Array, bound: float) -> jax.Array:
+    """Returns floats with a zero of the same sign where the magnitude is below ``bound``."""
+    is_small = lax.lt(lax.abs(value), filled(value, bound))
+    return lax.select(is_small, lax.mul(value, filled(value, 0)), value)
 
 
 @jax.named_scope(MENDED)
@@ -189,7 +207,7 @@ def square_root(
     raw = lax.bitcast_convert_type(value, form.word)
     fills = form.fills(raw)
     bias = form.top >> 1
-    # A sign makes the exponent greater than that of infinity.
+    # A negative number has a greater "exponent" than infinity, since its sign bit is a part of it.
     exponent = lax.shift_right_logical(raw, fills(form.fraction))
     odd = lax.bitwise_xor(lax.bitwise_and(exponent, fills(1)), fills(bias & 1))
     m = lax.shift_left(form.significand(raw, fills), odd)
@@ -200,7 +218,8 @@ def square_root(
     scaled = approximate(lax.mul(scaled, value.dtype.type(4 << form.fraction)))
     q = lax.sub(lax.convert_element_type(scaled, form.word), fills(16))
     rest = lax.sub(lax.shift_left(m, fills(form.fraction + 2)), lax.mul(q, q))
-    # What q lacks is at most 32, so its square is small beside q: this is off by at most 1.
+    # The error of q is at most 32, and the square of the error is far below q. So the quotient of
+    # the remainder by 2 q is off by at most 1.
     twice = lax.add(q, q)
     more = lax.div(*(lax.convert_element_type(x, value.dtype) for x in (rest, twice)))
     more = lax.convert_element_type(more, form.word)
@@ -250,11 +269,11 @@ class _Form:
 
     @property
     def sign(self) -> int:
-        """The word whose sign bit alone is 1."""
+        """The word in which only the sign bit is 1."""
         return int(np.iinfo(self.word).min)
 
     def fills(self, like: jax.Array) -> _Fills:
-        """Returns what makes arrays of one integer, each integer once."""
+        """Returns a function from an integer to an array of it, which makes each array once."""
         return functools.cache(functools.partial(filled, like))
 
     def exponent(self, raw: jax.Array, fills: _Fills) -> jax.Array:
@@ -278,16 +297,16 @@ class _Form:
         return lax.add(lax.shift_left(exponent, fills(self.fraction)), fraction)
 
     def is_ordinary(self, exponent: jax.Array, fills: _Fills) -> jax.Array:
-        """Returns whether an exponent is that of a normal number."""
+        """Returns whether an exponent belongs to a normal number."""
         return lax.bitwise_and(lax.gt(exponent, fills(0)), lax.lt(exponent, fills(self.top)))
 
 
 def convert(value: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
-    """Converts to ``dtype`` with the rounding that this implies.
+    """Converts to ``dtype``, and keeps the rounding of a conversion to a narrow float.
 
-    If a conversion to a narrow float is followed by one to a wider float, XLA may drop both
-    (xla_allow_excess_precision). A fence on the narrow side keeps the rounding. reduce_precision
-    would keep it too, but flushes the subnormals of float16.
+    XLA may drop a conversion to a narrow float and the conversion back, by
+    ``xla_allow_excess_precision``. A fence on the narrow side keeps the rounding.
+    ``reduce_precision`` would keep it too, but it flushes the subnormals of float16.
     """
     if value.dtype == dtype:
         return value

@@ -1,8 +1,21 @@
-"""The words of exact arithmetic: widening, rounding once, powers of two, and seals.
+"""The operations that all modules of this package share: seals, widening, and rounding once.
 
-XLA contracts a product and a sum to a fused multiply-add, drops pairs of conversions, and divides
-and takes roots with an approximation where it narrows the result. A seal stops all of these. A
-product of two float32 in float64 is exact, so its contraction changes nothing.
+XLA rewrites arithmetic. It contracts a product and a sum to a fused multiply-add, drops pairs of
+conversions, and approximates a division or a root whose result it narrows. ``seal`` stops all of
+these rewrites. A product of two float32 is exact in float64, where a contraction changes nothing.
+
+The package computes in float64 and rounds once, in ``narrow``. A second rounding, from float32 to
+16 bits, gives the same result as a single one because the first is a rounding to odd (Boldo and
+Melquiond 2008, doi:10.1109/TC.2007.70819)::
+
+    value                       1 + 2**-8 + 2**-40     just above halfway between two bfloat16
+    nearest float32             1 + 2**-8              then bfloat16: 1, the even neighbour
+    float32 rounded to odd      1 + 2**-8 + 2**-23     then bfloat16: 1 + 2**-7, as rounded once
+
+``impl._core.numerics`` has another ``seal`` and another ``product``, for every op of ``impl``. The
+seal there also takes complex numbers, integers and floats of 8 bits, but it uses its operand
+several times, and XLA may compute the operand again for each use. The seal here takes floats of 16
+to 64 bits and uses its operand once: one fusion of this package can have dozens of seals.
 """
 
 from __future__ import annotations
@@ -16,8 +29,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-#: The least float64 that 24 bits round to 2**-126, the least normal float32. Every device counts
-#: what is below as zero. A CPU that flushes rounds first, so it keeps what is above.
+from impl._core.numerics import zero_below
+
+#: The least float64 that 24 bits round to 2**-126, the least normal float32. A CPU that flushes
+#: rounds first, so it keeps this value. Every device counts smaller values as zero.
 _TINY = 2.0**-126 * (1 - 2.0**-25)
 #: The bounds of the exponents that ``power_of_two`` takes.
 MIN_EXPONENT, MAX_EXPONENT = -1022, 1023
@@ -45,12 +60,12 @@ def are_kept_on(platforms: Iterable[str]) -> bool:
 
 
 def where_subnormals(*, are_kept: bool) -> contextlib.AbstractContextManager[Any]:
-    """Returns a scope in which functions are made for devices that keep subnormal floats, or not.
+    """Returns a scope in which functions are traced for devices that keep subnormal floats, or not.
 
-    A CPU takes them for zero by itself, also in conversions between float32 and float64.
+    A CPU takes subnormal floats for zero by itself, also in conversions of float32 to float64.
 
     Args:
-        are_kept: Whether the devices keep them. It is so outside of any scope.
+        are_kept: Whether the devices keep subnormal floats. Outside of any scope it is true.
     """
     scope: contextlib.AbstractContextManager[Any] = _keeps_subnormals(are_kept)
     return scope
@@ -59,8 +74,8 @@ def where_subnormals(*, are_kept: bool) -> contextlib.AbstractContextManager[Any
 def seal(value: jax.Array) -> jax.Array:
     """Returns ``value``, rounded to its own dtype before anything else uses it.
 
-    A minimum of integers uses the value once, so XLA does not compute the value twice, and cannot
-    look through it. It changes the payload of one NaN.
+    The seal is a minimum of the bits as integers. XLA cannot look through the minimum, and does not
+    compute the value twice, since the minimum uses it once. The payload of one NaN changes.
     """
     word = jnp.dtype(f"int{8 * value.dtype.itemsize}")
     raw = lax.bitcast_convert_type(value, word)
@@ -71,9 +86,9 @@ def seal(value: jax.Array) -> jax.Array:
 def add(a: jax.Array, b: jax.Array) -> jax.Array:
     """Returns ``a + b``, rounded before anything else uses it.
 
-    XLA takes ``a`` for the sum where it proves that ``b`` is 0, which can depend on the number of
-    devices: -0 + 0 would be -0 then. So the bits of two zeros decide the sign of their sum. XLA
-    cannot look through the choice, which therefore is a seal too.
+    XLA replaces the sum by ``a`` where it proves that ``b`` is 0, so -0 + 0 would be -0. Whether it
+    proves that can depend on the number of devices. So the bits of the two operands decide the sign
+    of a sum of zeros. XLA cannot look through this choice, so it seals the sum too.
     """
     word = jnp.dtype(f"int{8 * a.dtype.itemsize}")
     raw, of_a, of_b = (lax.bitcast_convert_type(each, word) for each in (lax.add(a, b), a, b))
@@ -89,21 +104,20 @@ def subtract(a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def product(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Returns ``a * b``, rounded before any sum that it is a term of."""
+    """Returns ``a * b``, rounded before a sum uses it."""
     return seal(lax.mul(a, b))
 
 
 def widen(value: jax.Array) -> jax.Array:
     """Returns a float of 32 bits or fewer as float64. A subnormal float32 counts as zero."""
     result = lax.convert_element_type(value, np.float64)
-    return _without_subnormals(result)
+    return _flushed_float32(result)
 
 
 def narrow(value: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
-    """Returns a float64 as ``dtype``, rounded once, to nearest and to even.
+    """Returns a float64 as ``dtype``, rounded once: to the nearest, and of two to the even one.
 
-    What 24 bits round to less than the least normal float32 becomes a zero of the same sign. Floats
-    of 16 bits are not rounded twice: the intermediate float32 is rounded to odd.
+    A value that 24 bits round to less than the least normal float32 becomes a zero of its sign.
 
     Args:
         value: Any shape, float64.
@@ -115,22 +129,30 @@ def narrow(value: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
         return value
     if dtype.itemsize < 4:
         value = _rounded_to_odd(value)
-    value = _without_subnormals(value)
+    value = _flushed_float32(value)
     result = seal(lax.convert_element_type(value, np.float32))
     return result if dtype == np.float32 else seal(lax.convert_element_type(result, dtype))
 
 
-def _without_subnormals(value: jax.Array) -> jax.Array:
-    if not _keeps_subnormals.value:
-        return value
-    is_small = lax.lt(lax.abs(value), lax.full_like(value, _TINY))
-    return lax.select(is_small, lax.mul(value, lax.full_like(value, 0)), value)
+def _flushed_float32(value: jax.Array) -> jax.Array:
+    """Returns float64 with zeros for the subnormals of float32, if the devices keep subnormals."""
+    return zero_below(value, _TINY) if _keeps_subnormals.value else value
+
+
+def flushed_float64(value: jax.Array) -> jax.Array:
+    """Returns float64 with a zero of its sign for each subnormal number, on every device."""
+    return zero_below(value, 2.0**MIN_EXPONENT)
+
+
+def finite_or_zero(value: jax.Array) -> jax.Array:
+    """Returns floats with zeros for infinities and NaNs."""
+    return lax.select(lax.is_finite(value), value, lax.full_like(value, 0))
 
 
 def _rounded_to_odd(value: jax.Array) -> jax.Array:
-    """Returns a float64 with the 24 bits of a float32, of which the last is 1 if any was lost.
+    """Returns a float64 rounded to odd: cut to 24 bits, the last of which is 1 if a bit was lost.
 
-    Rounding such a value to fewer than 23 bits gives what rounding the original gives.
+    Rounding the result to 22 bits or fewer gives the same number as rounding ``value``.
     """
     lost = 52 - 23
     raw = lax.bitcast_convert_type(value, np.int64)
@@ -154,8 +176,8 @@ def exponent_above(magnitude: jax.Array) -> jax.Array:
     """Returns the least int32 e for which ``magnitude < 2**e``.
 
     Args:
-        magnitude: Any shape, float64, not negative, and zero or above 2**-1022. For zero the result
-            is -1022, and for infinity and NaN it is 1025.
+        magnitude: Any shape, float64: zero, or at least 2**-1022. Zero gives -1022; an infinity or
+            a NaN gives 1025.
     """
     raw = lax.bitcast_convert_type(magnitude, np.int64)
     biased = lax.shift_right_logical(raw, lax.full_like(raw, 52))
@@ -163,5 +185,5 @@ def exponent_above(magnitude: jax.Array) -> jax.Array:
 
 
 def nearest_integer(value: jax.Array) -> jax.Array:
-    """Returns the nearest integer of each element, as a float; of two, the even one."""
+    """Returns the nearest integer of each element, as a float; of two integers, the even one."""
     return lax.round(value, lax.RoundingMethod.TO_NEAREST_EVEN)

@@ -38,19 +38,20 @@ any other              ``once``    Each jaxpr among the parameters, with unknown
 =====================  ==========  ==============================================================
 
 The outputs follow from ``runs``. A body that runs once, and each branch, has the outputs of the
-equation. In a loop the first ``carried`` outputs of the body are the next carry, and in the end
-those of the equation; a scan stacks the rest along a new first axis.
+equation. In a loop the first outputs of the body, one for each of its ``carries``, are the next
+carry, and in the end outputs of the equation; a scan stacks the rest along a new first axis.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from impl._core import jax_internals
 from impl._core.jax_internals import jaxprs
 
+T = TypeVar("T")
 Runs: TypeAlias = Literal["once", "loop", "branch"]
 
 
@@ -115,9 +116,35 @@ class Body:
         return {i: value for i, value in enumerate(self.inputs) if isinstance(value, int)}
 
     @property
-    def carried(self) -> int:
-        """How many inputs are carried."""
-        return sum(isinstance(value, Carry) for value in self.inputs)
+    def carries(self) -> list[Carry]:
+        """The inputs that are carried."""
+        return [value for value in self.inputs if isinstance(value, Carry)]
+
+    @property
+    def slices(self) -> list[Slice]:
+        """The inputs that are slices."""
+        return [value for value in self.inputs if isinstance(value, Slice)]
+
+    def arguments(
+        self, operands: Sequence[T], carry: Iterable[T] = (), slices: Iterable[T] = ()
+    ) -> list[T]:
+        """Returns what the inputs are in one run, if every one of them is known.
+
+        Args:
+            operands: What the operands of the equation are.
+            carry: What the carries are, as ``carries`` orders them.
+            slices: What the slices are, as ``slices`` orders them.
+        """
+        carry, slices = iter(carry), iter(slices)
+        values = []
+        for value in self.inputs:
+            if value is None:
+                raise TypeError("arguments(): an input of the body is unknown")
+            if isinstance(value, int):
+                values.append(operands[value])
+            else:
+                values.append(next(carry if isinstance(value, Carry) else slices))
+        return values
 
 
 #: The operand of a ``cond`` that chooses a branch.
@@ -134,6 +161,10 @@ _CALLS: Mapping[str, str] = {
 #: The calls that mean no more than the equations of their jaxpr. ``remat2`` means more: XLA may not
 #: share its equations with equal ones outside.
 WRITTEN_OUT = _CALLS.keys() - {"remat2"}
+#: The calls that a person does not think of as a step of a program.
+PLAIN_CALLS = frozenset({"closed_call", "jit"})
+#: The primitives with a body that runs in each iteration.
+LOOPS = frozenset({"scan", "while"})
 #: The parameters with the jaxprs of further equations, in the order of ``bodies``.
 _HELD: Mapping[str, tuple[str, ...]] = {
     "cond": ("branches",),

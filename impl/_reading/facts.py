@@ -21,8 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import spec
-from impl._core.jax_internals import shardings
+from impl._core.jax_internals import jaxprs, shardings
 from impl._kernels.launch import MAX_ELEMENTS
+from impl._reading.control_flow import every_jaxpr
 
 #: The scatters: the operands are the array, the indices and the updates.
 SCATTERS = frozenset(
@@ -45,7 +46,7 @@ class Values(Protocol):
         """Returns whether the elements are known to be equal along axes."""
 
 
-def facts(
+def facts_of(
     name: str,
     avals: Sequence[Any],
     params: Mapping[str, Any],
@@ -128,17 +129,13 @@ def _applies(update: Any) -> bool:
     """
     if update is None:
         return False
-    jaxpr = getattr(update, "jaxpr", update)
+    jaxpr = jaxprs.opened(update)
     return bool(jaxpr.eqns) and jaxpr.invars[1] not in {
         variable
         for equation in jaxpr.eqns
         for variable in equation.invars
-        if _is_variable(variable)
+        if not jaxprs.is_literal(variable)
     }
-
-
-def _is_variable(atom: Any) -> bool:
-    return not hasattr(atom, "val")
 
 
 def _are_distinct(avals: Sequence[Any], params: Mapping[str, Any], values: Values) -> bool:
@@ -204,10 +201,9 @@ def _has_float_atomics(kernel: Any) -> bool:
 
     Extremes and sums of integers are the same in every order.
     """
-    jaxpr = getattr(kernel, "jaxpr", kernel)
     return any(
-        _is_racing_atomic(equation) or any(map(_has_float_atomics, inner_jaxprs(equation.params)))
-        for equation in jaxpr.eqns
+        _is_racing_atomic(equation) or any(map(_has_float_atomics, every_jaxpr(equation)))
+        for equation in jaxprs.opened(kernel).eqns
     )
 
 
@@ -219,14 +215,3 @@ def _is_racing_atomic(equation: Any) -> bool:
         return False
     dtypes = [out.aval.dtype for out in equation.outvars if hasattr(out.aval, "dtype")]
     return kind != "add" or any(_kind_of(dtype) in ("floating", "complex") for dtype in dtypes)
-
-
-def inner_jaxprs(params: Mapping[str, Any]) -> list[Any]:
-    """Returns the jaxprs among the parameters of an equation, without their constants."""
-    jaxprs = []
-    for value in params.values():
-        for item in value if isinstance(value, tuple | list) else (value,):
-            jaxpr = getattr(item, "jaxpr", item)
-            if hasattr(jaxpr, "eqns"):
-                jaxprs.append(jaxpr)
-    return jaxprs

@@ -15,7 +15,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from impl._core import jax_internals
+from impl._core.jax_internals import jaxprs
+from impl._reading import control_flow
+from impl._reading.control_flow import Body
 
 Array: TypeAlias = np.ndarray[Any, Any]
 #: The largest number of elements of an array that is computed.
@@ -50,38 +52,26 @@ class Scope:
         self._values: dict[Any, Array | None] = {}
         self._inner: dict[tuple[int, int], Scope] = {}
 
-    def inner(self, equation: Any, closed: Any, arguments: Mapping[int, int]) -> Scope:
-        """Returns the scope of a jaxpr inside an equation.
-
-        Args:
-            equation: The equation.
-            closed: The jaxpr, with or without constants.
-            arguments: The position of the operand that each input of the jaxpr is equal to.
-        """
-        jaxpr = getattr(closed, "jaxpr", closed)
+    def inner(self, equation: Any, body: Body) -> Scope:
+        """Returns the scope of a body of an equation."""
+        jaxpr = body.opened
         key = id(equation), id(jaxpr)
         if key not in self._inner:
             outside = {
-                jaxpr.invars[inner]: (self, equation.invars[outer])
-                for inner, outer in arguments.items()
+                jaxpr.invars[position]: (self, equation.invars[operand])
+                for position, operand in body.operands.items()
             }
-            constants = dict(zip(jaxpr.constvars, getattr(closed, "consts", ()), strict=False))
-            self._inner[key] = Scope(jaxpr, constants, outside)
+            self._inner[key] = Scope(jaxpr, jaxprs.constants(body.jaxpr), outside)
         return self._inner[key]
 
     def call(self, equation: Any) -> Scope | None:
         """Returns the scope of the one jaxpr that an equation calls; None if it calls none."""
-        closed = called(equation)
-        if closed is None:
-            return None
-        inputs = len(getattr(closed, "jaxpr", closed).invars)
-        # Of other numbers of operands, such as those of a function's parts, no order is known.
-        known = inputs if inputs == len(equation.invars) else 0
-        return self.inner(equation, closed, {position: position for position in range(known)})
+        body = control_flow.called(equation)
+        return None if body is None else self.inner(equation, body)
 
     def value(self, atom: Any, depth: int = _DEPTH) -> Array | None:
         """Returns the value of a variable or literal of integers or bools; None if unknown."""
-        if hasattr(atom, "val"):
+        if jaxprs.is_literal(atom):
             return _small(np.asarray(atom.val))
         if atom not in self._values:
             self._values[atom] = self._computed(atom, depth - 1) if depth else None
@@ -116,7 +106,7 @@ class Scope:
         whole = self.value(atom)
         if whole is not None:
             return [whole[..., position] for position in range(length)]
-        if hasattr(atom, "val") or not depth:
+        if jaxprs.is_literal(atom) or not depth:
             return [None] * length
         if atom in self._outside:
             scope, outer = self._outside[atom]
@@ -149,7 +139,7 @@ class Scope:
     def is_constant(self, atom: Any, axes: Collection[int], depth: int = _DEPTH) -> bool:
         """Returns whether the elements of an array are known to be equal along axes."""
         lengths = [_shape(atom.aval)[axis] for axis in axes]
-        if hasattr(atom, "val") or math.prod(lengths) == 1:
+        if jaxprs.is_literal(atom) or math.prod(lengths) == 1:
             return True
         if not depth:
             return False
@@ -193,30 +183,6 @@ class Operands:
 
     def is_constant(self, position: int, axes: Collection[int]) -> bool:
         return self._scope.is_constant(self._operands[position], axes)
-
-
-def called(equation: Any) -> Any:
-    """Returns the one jaxpr that an equation calls with its own operands; None if it has none."""
-    for parameter in _CALLS.get(equation.primitive.name, ()):
-        jaxpr = equation.params.get(parameter)
-        if jaxpr is not None and len(getattr(jaxpr, "jaxpr", jaxpr).invars) == len(equation.invars):
-            return jaxpr
-    return jax_internals.expanded(equation)
-
-
-#: The parameter with the jaxpr of each primitive that calls one, once, with its own operands.
-_CALLS: Mapping[str, tuple[str, ...]] = {
-    "jit": ("jaxpr",),
-    "pjit": ("jaxpr",),
-    "closed_call": ("call_jaxpr", "jaxpr"),
-    "core_call": ("call_jaxpr", "jaxpr"),
-    "remat2": ("jaxpr",),
-    "checkpoint": ("jaxpr",),
-    "remat": ("jaxpr",),
-    "custom_jvp_call": ("call_jaxpr", "jaxpr"),
-    "custom_vjp_call": ("call_jaxpr", "jaxpr", "fun_jaxpr"),
-    "custom_vjp_call_jaxpr": ("fun_jaxpr",),
-}
 
 
 def _shape(aval: Any) -> tuple[int, ...]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from impl._core import jax_internals
 from impl._core.jax_internals import tags
 from impl._mode.modes import Mode
-from impl._reading import facts, source
+from impl._reading import control_flow, source
+from impl._reading.control_flow import Body, bodies, on_platform, only_runs
 from impl._reading.source import Lines
-from impl._reading.values import Operands, Scope, called
+from impl._reading.values import Operands, Scope
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,16 +78,15 @@ def walk(
         own = tags.of(equation) or mode
         made = computed(equation, own)
         if made is None:
-            inner = [] if leaf else inner_scopes(scope, equation, platform)
+            inner = [] if leaf else on_platform(bodies(equation), platform)
         else:
-            operands = range(len(equation.invars))
-            inner = [scope.inner(equation, made, {i: i for i in operands})]
+            inner = [Body(made, tuple(range(len(equation.invars))))]
         if not inner or (made is None and not only_runs(equation)):
             yield Site(equation, Operands(scope, equation), found, path, own)
         within = (*path, label(equation))
-        for part in inner:
+        for body in inner:
             yield from walk(
-                part,
+                scope.inner(equation, body),
                 is_leaf,
                 platform=platform,
                 computed=computed,
@@ -97,15 +96,9 @@ def walk(
             )
 
 
-#: Primitives that do nothing but run the jaxprs that they hold.
-_RUN = frozenset({"scan", "while", "cond", "shard_map", "custom_linear_solve", "linear_call"})
-#: Further ones, which JAX's documents name less.
-_RUN_TOO = frozenset({"composite", "custom_partitioning", "custom_vmap_call", "eval_jaxpr"})
-
-
-def only_runs(equation: Any) -> bool:
-    """Returns whether an equation does nothing but run the jaxprs that it holds."""
-    return called(equation) is not None or equation.primitive.name in _RUN | _RUN_TOO
+def without_calls(path: Iterable[str]) -> tuple[str, ...]:
+    """Returns a path without the names of plain calls, which tell a person little."""
+    return tuple(part for part in path if part.partition(" ")[0] not in control_flow.PLAIN_CALLS)
 
 
 def label(equation: Any) -> str:
@@ -113,49 +106,3 @@ def label(equation: Any) -> str:
     name = equation.params.get("name")
     kind = str(equation.primitive.name)
     return f"{kind} {name}" if isinstance(name, str) and name else kind
-
-
-def inner_scopes(scope: Scope, equation: Any, platform: str | None = None) -> list[Scope]:
-    """Returns the scopes of the jaxprs of an equation that a platform runs; None runs all.
-
-    An input is known in the scope if it is an operand of the equation in every run of the jaxpr.
-    """
-    params, kind = equation.params, equation.primitive.name
-    whole = called(equation)
-    if whole is not None:
-        call = scope.call(equation)
-        return [] if call is None else [call]
-    if kind == "scan":
-        constants = range(jax_internals.scan_constants(params))
-        return [scope.inner(equation, params["jaxpr"], {i: i for i in constants})]
-    if kind == "cond":
-        operands = range(len(equation.invars) - 1)
-        return [
-            scope.inner(equation, branch, {i: i + 1 for i in operands})
-            for branch in _branches(params, platform)
-        ]
-    if kind == "custom_linear_solve":
-        # Its other jaxprs are for derivatives, which are equations of their own by now.
-        return [scope.inner(equation, params["jaxprs"].solve, {})]
-    if kind == "while":
-        first, second = params["cond_nconsts"], params["body_nconsts"]
-        return [
-            scope.inner(equation, params["cond_jaxpr"], {i: i for i in range(first)}),
-            scope.inner(equation, params["body_jaxpr"], {i: i + first for i in range(second)}),
-        ]
-    return [scope.inner(equation, jaxpr, {}) for jaxpr in facts.inner_jaxprs(params)]
-
-
-def _branches(params: Mapping[str, Any], platform: str | None) -> Sequence[Any]:
-    """Returns the branches of a condition; of ``jax.lax.platform_dependent`` that of a platform."""
-    branches: Sequence[Any] = params["branches"]
-    groups = params.get("branches_platforms")
-    if groups is None or platform is None:
-        return branches
-    own = [
-        branch
-        for branch, group in zip(branches, groups, strict=True)
-        if group is not None and platform in group
-    ]
-    rest = [branch for branch, group in zip(branches, groups, strict=True) if group is None]
-    return own or rest or branches

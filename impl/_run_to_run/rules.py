@@ -26,7 +26,8 @@ from impl._mode.decide import Alert
 from impl._mode.emulation import Emulation, Seed
 from impl._mode.modes import Mode
 from impl._primitives.alert import emit
-from impl._reading import facts as _facts
+from impl._reading.control_flow import HOLDERS
+from impl._reading.facts import facts_of
 from impl._run_to_run import ordered, schedule
 
 #: Whether the rules look at the mode. It is part of the key of every cache of ``jax.jit``.
@@ -34,13 +35,6 @@ switch = jax.make_user_context(True)
 
 #: Facts that are proven here, from which it follows that no index occurs twice.
 _DISTINCT = ("one_update", "iota_indices")
-
-#: Primitives of equations that hold jaxprs, which may have been traced outside of their scope.
-_HOLDERS = frozenset(
-    {"call", "closed_call", "composite", "cond", "custom_jvp_call", "custom_linear_solve"}
-    | {"custom_vjp_call", "custom_vmap_call", "jit", "linear_call", "remat2", "remat_opt"}
-    | {"run_state", "scan", "shard_map", "while", "xla_metadata_call"}
-)
 
 
 def holds() -> bool:
@@ -84,7 +78,8 @@ def _replacement(primitive: Primitive, original: rules.Rule, _: rules.Rule | Non
     rule = original
     if primitive in native_scatter.twins:
         rule = functools.partial(_lower, primitive, original)
-    elif primitive.name in _HOLDERS or rules.function_of(original) is not None:
+    elif primitive.name in HOLDERS or rules.function_of(original) is not None:
+        # JAX may have traced the jaxprs outside of the scope of the equation.
         rule = functools.partial(_held, original)
     return rule if rule is original else functools.update_wrapper(rule, original)
 
@@ -105,7 +100,7 @@ def _lower(
     seed = None if stand_in is None else stand_in.seed
     if not switch.value or not (mode.enabled or seed) or lowering.is_native(context):
         return original(context, *operands, **params)
-    facts = _facts.facts(primitive.name, context.avals_in, params)
+    facts = facts_of(primitive.name, context.avals_in, params)
     devices = {p: device_of(p, mode, stand_in) for p in lowering.platforms(context)}
     by_device: dict[str, _Path] = {}
     for device in dict.fromkeys(devices.values()):

@@ -12,10 +12,11 @@ from typing import Any
 import spec
 from impl import programs
 from impl._core import jax_internals
-from impl._core.jax_internals import watching
+from impl._core.jax_internals import jaxprs, watching
 from impl._mode import modes
 from impl._mode.modes import Mode
 from impl._reading import facts, source
+from impl._reading.control_flow import every_jaxpr
 from impl._reading.source import Lines
 from impl._reading.values import Scope
 from impl._reading.walk import walk
@@ -52,7 +53,7 @@ class Program:
     @property
     def jaxpr(self) -> Any:
         """Its jaxpr, without the constants."""
-        return getattr(self.lowered.closed, "jaxpr", self.lowered.closed)
+        return jaxprs.opened(self.lowered.closed)
 
     @property
     def is_operation(self) -> bool:
@@ -67,8 +68,8 @@ def _files(jaxpr: Any) -> Iterator[str]:
         yield from (file for file, _, _ in jax_internals.frames(equation))
         if equation.primitive.name in facts.SCATTERS:
             continue  # JAX traces the sum of two updates once, for the first program that has it.
-        for inner in facts.inner_jaxprs(equation.params):
-            yield from _files(getattr(inner, "jaxpr", inner))
+        for inner in every_jaxpr(equation):
+            yield from _files(inner)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -182,9 +183,8 @@ def audited(program: Program, device: str) -> tuple[list[Finding], int]:
     rules = spec.load()
     timed = times_kernels(program.lowered.options)
     judge, own_judge = Judge(device, program.mode, timed), Judge(device, program.own_mode, timed)
-    constants = getattr(program.lowered.closed, "consts", ())
     jaxpr = jax_internals.without_dead_code(program.jaxpr)
-    scope = Scope(jaxpr, dict(zip(jaxpr.constvars, constants, strict=False)))
+    scope = Scope(jaxpr, jaxprs.constants(jaxprs.reclosed(program.lowered.closed, jaxpr)))
     is_leaf = rules.op_of_primitive.__contains__
     sites = list(walk(scope, is_leaf, computed=judge.computed, outside=program.caller))
     found = [

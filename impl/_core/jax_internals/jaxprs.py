@@ -17,6 +17,11 @@ def opened(jaxpr: Any) -> Any:
     return getattr(jaxpr, "jaxpr", jaxpr)
 
 
+def constants(jaxpr: Any) -> dict[Any, Any]:
+    """Returns the values of the constants of a jaxpr, by their variables."""
+    return dict(zip(opened(jaxpr).constvars, getattr(jaxpr, "consts", ()), strict=False))
+
+
 def reclosed(old: Any, new: Any) -> Any:
     """Returns ``new``, with the constants of ``old`` if that has any."""
     return new if opened(old) is old else old.replace(jaxpr=new)

@@ -17,7 +17,7 @@ from jax._src.lib.mlir import ir  # type: ignore[attr-defined]
 from jax._src.lib.mlir.dialects import func, hlo  # type: ignore[attr-defined]
 from jax.interpreters import mlir
 
-from impl._core.jax_internals import enables_x64, exports, forgotten, tags
+from impl._core.jax_internals import enables_x64, exports, forgotten, jaxprs, tags
 from impl._core.jax_internals.releases import PINNED_LAYOUTS_ARE_PARTITIONED
 
 #: The keys that this module adds to JAX's caches, which are otherwise keyed by equations.
@@ -215,13 +215,13 @@ class Traced:
     def _trace(self, avals: tuple[Any, ...], _: Any) -> Any:
         """Returns the equations; None if they are more than values of arrays."""
         closed = jax.make_jaxpr(self._function)(*avals)
-        plain: Any = getattr(closed, "jaxpr", closed)
+        plain = jaxprs.opened(closed)
         return None if plain.effects or plain.is_high else closed
 
 
 def lower_equations(context: Any, closed: Any, *operands: Any) -> Any:
     """Lowers equations at the place of a rule's own, as ``lower_fun`` does after its trace."""
-    jaxpr: Any = getattr(closed, "jaxpr", closed)
+    jaxpr = jaxprs.opened(closed)
     module = context.module_context
     if context.platforms is not None:
         module = module.replace(platforms=context.platforms)

@@ -10,6 +10,8 @@ from typing import Any
 
 import jax
 
+from impl._core.jax_internals import jaxprs
+
 
 @dataclasses.dataclass(frozen=True)
 class Lowered:
@@ -68,7 +70,7 @@ def watched_programs(
 
     def _tell(closed: Any, *rest: Any, **named: Any) -> Any:
         options = dict(named.get("compiler_options_kvs", ()))
-        lowered(Lowered(closed, _function(_inside(closed).debug_info), options))
+        lowered(Lowered(closed, _function(jaxprs.opened(closed).debug_info), options))
         return lower(closed, *rest, **named)
 
     # JAX has no fast path in C++ to a callable that is not of its own class: each call comes here.
@@ -83,10 +85,6 @@ def watched_programs(
     finally:
         pxla.lower_sharding_computation = lower
         executable.unsafe_call = unsafe_call
-
-
-def _inside(closed: Any) -> Any:
-    return getattr(closed, "jaxpr", closed)
 
 
 def _function(info: Any) -> str:

@@ -39,7 +39,7 @@ def is_below(a: jax.Array, b: float) -> jax.Array:
     return lax.lt(a, constant(a, b))
 
 
-def rounded(function: Wide, *operands: jax.Array) -> jax.Array:
+def rounded_once(function: Wide, *operands: jax.Array) -> jax.Array:
     """Returns a function of float64 for narrower operands: widened, and its result rounded once.
 
     Args:
@@ -91,13 +91,6 @@ def integer_in_last_bits(value: jax.Array) -> jax.Array:
     return lax.bitcast_convert_type(plus(value, _INTEGER_IN_LAST_BITS), np.int64)
 
 
-def power_of_two(exponent: jax.Array) -> jax.Array:
-    """Returns 2 to the power of an integer from -1022 to 1023 that a float64 holds."""
-    raw = integer_in_last_bits(exponent)
-    raw = lax.add(raw, lax.full_like(raw, 1023))
-    return lax.bitcast_convert_type(lax.shift_left(raw, lax.full_like(raw, 52)), np.float64)
-
-
 def with_sign(magnitude: jax.Array, signed: jax.Array) -> jax.Array:
     """Returns ``magnitude``, which has no sign yet, with the sign of ``signed``: float64."""
     raw = lax.bitcast_convert_type(magnitude, np.int64)
@@ -112,11 +105,11 @@ def has_sign(value: jax.Array) -> jax.Array:
     return lax.lt(raw, lax.full_like(raw, 0))
 
 
-def quotient(a: jax.Array, b: jax.Array) -> jax.Array:
+def wide_quotient(a: jax.Array, b: jax.Array) -> jax.Array:
     """Returns ``a / b`` of float64, which nothing narrows."""
     return seal(lax.div(a, b))
 
 
-def root(value: jax.Array) -> jax.Array:
+def wide_root(value: jax.Array) -> jax.Array:
     """Returns the square root of float64, which nothing narrows."""
     return seal(lax.sqrt(value))

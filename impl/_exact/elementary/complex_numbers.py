@@ -6,8 +6,7 @@ of them is exact, and are rounded once. Call them inside ``arithmetic.wide()``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import jax
@@ -36,11 +35,11 @@ def _parts(value: jax.Array) -> Parts:
     return widen(lax.real(value)), widen(lax.imag(value))
 
 
-def _rounded(parts: Parts) -> jax.Array:
+def _as_complex64(parts: Parts) -> jax.Array:
     return lax.complex(*(arithmetic.narrow(part, np.float32) for part in parts))
 
 
-def _product(a: Parts, b: Parts) -> Parts:
+def _complex_product(a: Parts, b: Parts) -> Parts:
     real = arithmetic.subtract(product(a[0], b[0]), product(a[1], b[1]))
     return real, arithmetic.add(product(a[0], b[1]), product(a[1], b[0]))
 
@@ -49,16 +48,16 @@ def _square_of_magnitude(a: Parts) -> jax.Array:
     return seal(lax.add(product(a[0], a[0]), product(a[1], a[1])))
 
 
-def _quotient(a: Parts, b: Parts) -> Parts:
+def _complex_quotient(a: Parts, b: Parts) -> Parts:
     below = _square_of_magnitude(b)
-    above = _product(a, (b[0], lax.neg(b[1])))
+    above = _complex_product(a, (b[0], lax.neg(b[1])))
     return numerics.quotient(above[0], below), numerics.quotient(above[1], below)
 
 
 def add(a: jax.Array, b: jax.Array, **_: Any) -> jax.Array:
     """Returns ``a + b``."""
     first, second = _parts(a), _parts(b)
-    return _rounded((arithmetic.add(first[0], second[0]), arithmetic.add(first[1], second[1])))
+    return _as_complex64((arithmetic.add(first[0], second[0]), arithmetic.add(first[1], second[1])))
 
 
 def sub(a: jax.Array, b: jax.Array, **_: Any) -> jax.Array:
@@ -68,12 +67,12 @@ def sub(a: jax.Array, b: jax.Array, **_: Any) -> jax.Array:
 
 def mul(a: jax.Array, b: jax.Array, **_: Any) -> jax.Array:
     """Returns ``a * b``."""
-    return _rounded(_product(_parts(a), _parts(b)))
+    return _as_complex64(_complex_product(_parts(a), _parts(b)))
 
 
 def div(a: jax.Array, b: jax.Array, **_: Any) -> jax.Array:
     """Returns ``a / b``."""
-    return _rounded(_quotient(_parts(a), _parts(b)))
+    return _as_complex64(_complex_quotient(_parts(a), _parts(b)))
 
 
 def square(a: jax.Array, **_: Any) -> jax.Array:
@@ -87,8 +86,8 @@ def integer_pow(a: jax.Array, *, y: int, **_: Any) -> jax.Array:
     one = constant(factor[0], 1), constant(factor[0], 0)
     result = one
     for _unused in range(abs(y)):
-        result = _product(result, factor)
-    return _rounded(result if y >= 0 else _quotient(one, result))
+        result = _complex_product(result, factor)
+    return _as_complex64(result if y >= 0 else _complex_quotient(one, result))
 
 
 def absolute(a: jax.Array, **_: Any) -> jax.Array:
@@ -107,7 +106,7 @@ def exp(a: jax.Array, **_: Any) -> jax.Array:
     real, imaginary = _parts(a)
     scale = seal(wide_exp(real))
     cosine, sine = cos_and_sin(imaginary)
-    return _rounded((product(scale, cosine), product(scale, sine)))
+    return _as_complex64((product(scale, cosine), product(scale, sine)))
 
 
 def log(a: jax.Array, **_: Any) -> jax.Array:
@@ -128,7 +127,7 @@ def convert_element_type(a: jax.Array, **_: Any) -> jax.Array:
         return a
     real = lax.convert_element_type(a, np.float64)
     real = widen(a) if a.dtype == np.float32 else real
-    return _rounded((real, constant(real, 0)))
+    return _as_complex64((real, constant(real, 0)))
 
 
 def reduce_sum(a: jax.Array, *, axes: Sequence[int], **_: Any) -> jax.Array:
@@ -155,24 +154,4 @@ def dot_general(
 
     real = lax.sub(multiply(lax.real, lax.real), multiply(lax.imag, lax.imag))
     imaginary = lax.add(multiply(lax.real, lax.imag), multiply(lax.imag, lax.real))
-    return _rounded((real, imaginary))
-
-
-#: The operation of each primitive, by its name.
-OPERATIONS: Mapping[str, Callable[..., jax.Array]] = MappingProxyType(
-    {
-        "abs": absolute,
-        "add": add,
-        "add_any": add,
-        "convert_element_type": convert_element_type,
-        "div": div,
-        "dot_general": dot_general,
-        "exp": exp,
-        "integer_pow": integer_pow,
-        "log": log,
-        "mul": mul,
-        "reduce_sum": reduce_sum,
-        "square": square,
-        "sub": sub,
-    }
-)
+    return _as_complex64((real, imaginary))

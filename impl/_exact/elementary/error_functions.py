@@ -14,9 +14,9 @@ from impl._exact.elementary._words import (
     is_below,
     plus,
     polynomial,
-    quotient,
-    root,
-    rounded,
+    rounded_once,
+    wide_quotient,
+    wide_root,
     with_sign,
 )
 from impl._exact.elementary.exponentials import wide_exp
@@ -37,7 +37,7 @@ def erf(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded(_wide_erf, x)
+    return rounded_once(_wide_erf, x)
 
 
 def _wide_erf(x: jax.Array) -> jax.Array:
@@ -56,7 +56,7 @@ def erfc(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded(_wide_erfc, x)
+    return rounded_once(_wide_erfc, x)
 
 
 def _wide_erfc(x: jax.Array) -> jax.Array:
@@ -77,7 +77,7 @@ def _centre(x: jax.Array) -> jax.Array:
 def _complement(x: jax.Array) -> jax.Array:
     """Returns erfc for x from 1."""
     x = lax.clamp(np.float64(1), x, np.float64(_LAST))
-    ratio = quotient(plus(x, -3), plus(x, 3))
+    ratio = wide_quotient(plus(x, -3), plus(x, 3))
     # The square of a float32 is exact.
     return product(wide_exp(lax.neg(product(x, x))), polynomial(data.ERFCX, ratio))
 
@@ -93,7 +93,7 @@ def erf_inv(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded(_wide_erf_inv, x)
+    return rounded_once(_wide_erf_inv, x)
 
 
 def _wide_erf_inv(x: jax.Array) -> jax.Array:
@@ -106,7 +106,7 @@ def _wide_erf_inv(x: jax.Array) -> jax.Array:
     is_central = is_below(depth, _TAIL)
     limit = constant(x, _TAIL)
     centre = polynomial(data.ERF_INV_CENTRE, lax.min(depth, limit))
-    tail = polynomial(data.ERF_INV_TAIL, plus(root(lax.max(depth, limit)), -3))
+    tail = polynomial(data.ERF_INV_TAIL, plus(wide_root(lax.max(depth, limit)), -3))
     result = product(inside, lax.select(is_central, centre, tail))
     beyond = lax.select(lax.eq(magnitude, one), constant(x, np.inf), constant(x, np.nan))
     return with_sign(lax.select(is_inside, result, beyond), x)

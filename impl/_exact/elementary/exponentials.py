@@ -6,7 +6,7 @@ import jax
 import numpy as np
 from jax import lax
 
-from impl._exact.arithmetic import narrow, nearest_integer, product, seal
+from impl._exact.arithmetic import narrow, nearest_integer, power_of_two, product, seal
 from impl._exact.elementary import _coefficients as data
 from impl._exact.elementary._words import (
     NARROW,
@@ -16,9 +16,8 @@ from impl._exact.elementary._words import (
     is_below,
     plus,
     polynomial,
-    power_of_two,
     require,
-    rounded,
+    rounded_once,
 )
 
 _LOG2_E = 1.4426950408889634
@@ -84,13 +83,15 @@ def more(r: jax.Array, *, product: Wide = product) -> jax.Array:
 def wide_exp(x: jax.Array, *, product: Wide = product) -> jax.Array:
     """Returns e**x of float64; beyond 700 and below -700 that of 700 and -700."""
     n, r = reduce(lax.clamp(np.float64(-700), x, np.float64(700)))
-    return lax.mul(lax.add(plus(r, 1.0), more(r, product=product)), power_of_two(n))
+    return lax.mul(
+        lax.add(plus(r, 1.0), more(r, product=product)), power_of_two(integer_in_last_bits(n))
+    )
 
 
 def wide_expm1(x: jax.Array) -> jax.Array:
     """Returns e**x - 1 of float64; beyond 700 and below -700 that of 700 and -700."""
     n, r = reduce(lax.clamp(np.float64(-700), x, np.float64(700)))
-    scale = power_of_two(n)
+    scale = power_of_two(integer_in_last_bits(n))
     # A multiple of a power of two is exact.
     result = lax.add(lax.mul(lax.add(r, more(r)), scale), plus(scale, -1.0))
     return lax.select(lax.eq(x, constant(x, 0)), x, result)
@@ -99,8 +100,8 @@ def wide_expm1(x: jax.Array) -> jax.Array:
 def _exp_of_double(x: jax.Array) -> jax.Array:
     n, r = reduce(lax.clamp(np.float64(-750), x, np.float64(750)))
     half = nearest_integer(lax.mul(n, constant(n, 0.5)))
-    y = lax.mul(lax.add(plus(r, 1.0), more(r)), power_of_two(half))
-    y = lax.mul(y, power_of_two(lax.sub(n, half)))
+    y = lax.mul(lax.add(plus(r, 1.0), more(r)), power_of_two(integer_in_last_bits(half)))
+    y = lax.mul(y, power_of_two(integer_in_last_bits(lax.sub(n, half))))
     return seal(lax.select(is_below(x, _LOW_DOUBLE), constant(y, 0), y))
 
 
@@ -113,14 +114,16 @@ def exp2(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded(_wide_exp2, x)
+    return rounded_once(_wide_exp2, x)
 
 
 def _wide_exp2(x: jax.Array) -> jax.Array:
     x = lax.clamp(np.float64(-200), x, np.float64(200))
     n = nearest_integer(x)
     f = lax.sub(x, n)
-    return lax.mul(plus(product(f, polynomial(data.EXP2, f)), 1.0), power_of_two(n))
+    return lax.mul(
+        plus(product(f, polynomial(data.EXP2, f)), 1.0), power_of_two(integer_in_last_bits(n))
+    )
 
 
 def expm1(x: jax.Array, **_: object) -> jax.Array:
@@ -132,4 +135,4 @@ def expm1(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded(wide_expm1, x)
+    return rounded_once(wide_expm1, x)

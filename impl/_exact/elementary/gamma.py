@@ -22,9 +22,9 @@ from impl._exact.elementary._words import (
     is_below,
     plus,
     polynomial,
-    quotient,
-    rounded,
+    rounded_once,
     times,
+    wide_quotient,
 )
 from impl._exact.elementary.logarithms import wide_log
 from impl._exact.elementary.trigonometric import small_cos, small_sin
@@ -46,7 +46,7 @@ def lgamma(x: jax.Array, **_: Any) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded(_wide_lgamma, x)
+    return rounded_once(_wide_lgamma, x)
 
 
 def digamma(x: jax.Array, **_: Any) -> jax.Array:
@@ -58,7 +58,7 @@ def digamma(x: jax.Array, **_: Any) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded(_wide_digamma, x)
+    return rounded_once(_wide_digamma, x)
 
 
 def _wide_lgamma(x: jax.Array) -> jax.Array:
@@ -107,13 +107,13 @@ def _large_lgamma(x: jax.Array) -> jax.Array:
     x = lax.select(is_moved, plus(x, float(_LARGE)), x)
     log = seal(wide_log(x))
     result = lax.sub(product(plus(x, -0.5), log), x)
-    result = lax.add(plus(result, _HALF_LOG_OF_TURN), quotient(_series(_STIRLING, x), x))
+    result = lax.add(plus(result, _HALF_LOG_OF_TURN), wide_quotient(_series(_STIRLING, x), x))
     return lax.sub(result, seal(wide_log(moved)))
 
 
 def _series(terms: Sequence[float], x: jax.Array) -> jax.Array:
     """Returns a sum of powers of 1 / x**2, from 0 on."""
-    inverse = quotient(constant(x, 1), x)
+    inverse = wide_quotient(constant(x, 1), x)
     return seal(polynomial(terms, product(inverse, inverse)))
 
 
@@ -140,9 +140,9 @@ def _wide_digamma(x: jax.Array) -> jax.Array:
     magnitude = _usual(x)
     above = _positive_digamma(magnitude)
     fraction, sine, cosine = _half_turns(magnitude)
-    slope = times(quotient(cosine, _unless(lax.eq(sine, constant(x, 0)), sine, 1)), math.pi)
+    slope = times(wide_quotient(cosine, _unless(lax.eq(sine, constant(x, 0)), sine, 1)), math.pi)
     slope = lax.select(is_below(fraction, 0), lax.neg(slope), slope)
-    below = lax.add(lax.add(above, quotient(constant(x, 1), magnitude)), slope)
+    below = lax.add(lax.add(above, wide_quotient(constant(x, 1), magnitude)), slope)
     result = lax.select(is_below(x, 0), below, above)
     is_whole = lax.eq(fraction, constant(x, 0))
     has_no_value = lax.bitwise_and(is_below(x, 0), is_whole)
@@ -160,9 +160,9 @@ def _positive_digamma(x: jax.Array) -> jax.Array:
         step = _unless(lax.bitwise_not(is_moved), plus(x, float(i)), 1)
         above, below = lax.add(product(above, step), below), product(below, step)
     # The sum of the inverses as one fraction.
-    inverses = _unless(lax.bitwise_not(is_moved), quotient(above, below), 0)
+    inverses = _unless(lax.bitwise_not(is_moved), wide_quotient(above, below), 0)
     x = lax.select(is_moved, plus(x, float(_LARGE)), x)
-    inverse = quotient(constant(x, 1), x)
+    inverse = wide_quotient(constant(x, 1), x)
     series = product(product(inverse, inverse), _series(_DERIVATIVE, x))
     result = lax.sub(lax.sub(seal(wide_log(x)), times(inverse, 0.5)), series)
     return lax.sub(result, inverses)

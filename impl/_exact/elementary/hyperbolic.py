@@ -11,9 +11,9 @@ from impl._exact.elementary._words import (
     constant,
     is_below,
     plus,
-    quotient,
-    root,
-    rounded,
+    rounded_once,
+    wide_quotient,
+    wide_root,
     with_sign,
 )
 from impl._exact.elementary.exponentials import wide_exp, wide_expm1
@@ -29,13 +29,13 @@ def tanh(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded(_wide_tanh, x)
+    return rounded_once(_wide_tanh, x)
 
 
 def _wide_tanh(x: jax.Array) -> jax.Array:
     magnitude = lax.abs(x)
     more = wide_expm1(lax.add(magnitude, magnitude))
-    return with_sign(quotient(more, plus(more, 2.0)), x)
+    return with_sign(wide_quotient(more, plus(more, 2.0)), x)
 
 
 def logistic(x: jax.Array, **_: object) -> jax.Array:
@@ -49,12 +49,12 @@ def logistic(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded(_wide_logistic, x)
+    return rounded_once(_wide_logistic, x)
 
 
 def _wide_logistic(x: jax.Array) -> jax.Array:
     power = wide_exp(lax.neg(x), product=lax.mul)
-    return quotient(constant(x, 1), plus(power, 1))
+    return wide_quotient(constant(x, 1), plus(power, 1))
 
 
 def sinh(x: jax.Array, **_: object) -> jax.Array:
@@ -66,12 +66,12 @@ def sinh(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded(_wide_sinh, x)
+    return rounded_once(_wide_sinh, x)
 
 
 def _wide_sinh(x: jax.Array) -> jax.Array:
     more = wide_expm1(lax.abs(x))
-    twice = lax.add(more, quotient(more, plus(more, 1)))
+    twice = lax.add(more, wide_quotient(more, plus(more, 1)))
     return with_sign(lax.mul(twice, constant(x, 0.5)), x)
 
 
@@ -84,12 +84,12 @@ def cosh(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded(_wide_cosh, x)
+    return rounded_once(_wide_cosh, x)
 
 
 def _wide_cosh(x: jax.Array) -> jax.Array:
     power = wide_exp(lax.abs(x))
-    return lax.mul(lax.add(power, quotient(constant(x, 1), power)), constant(x, 0.5))
+    return lax.mul(lax.add(power, wide_quotient(constant(x, 1), power)), constant(x, 0.5))
 
 
 def asinh(x: jax.Array, **_: object) -> jax.Array:
@@ -101,7 +101,7 @@ def asinh(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded(_wide_asinh, x)
+    return rounded_once(_wide_asinh, x)
 
 
 def _wide_asinh(x: jax.Array) -> jax.Array:
@@ -109,7 +109,7 @@ def _wide_asinh(x: jax.Array) -> jax.Array:
     is_finite = is_below(magnitude, np.inf)
     usual = lax.select(is_finite, magnitude, constant(x, 1))
     square = product(usual, usual)
-    more = quotient(square, plus(root(plus(square, 1)), 1))
+    more = wide_quotient(square, plus(wide_root(plus(square, 1)), 1))
     result = wide_log1p(lax.add(usual, more))
     return with_sign(lax.select(is_finite, result, magnitude), x)
 
@@ -123,12 +123,12 @@ def acosh(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded(_wide_acosh, x)
+    return rounded_once(_wide_acosh, x)
 
 
 def _wide_acosh(x: jax.Array) -> jax.Array:
     above = plus(x, -1)
-    result = wide_log1p(lax.add(above, root(product(above, plus(x, 1)))))
+    result = wide_log1p(lax.add(above, wide_root(product(above, plus(x, 1)))))
     return lax.select(is_below(x, 1), constant(x, np.nan), result)
 
 
@@ -143,12 +143,14 @@ def atanh(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded(_wide_atanh, x)
+    return rounded_once(_wide_atanh, x)
 
 
 def _wide_atanh(x: jax.Array) -> jax.Array:
     magnitude = lax.abs(x)
     rest = plus(lax.neg(magnitude), 1)
-    result = lax.mul(wide_log1p(quotient(lax.add(magnitude, magnitude), rest)), constant(x, 0.5))
+    result = lax.mul(
+        wide_log1p(wide_quotient(lax.add(magnitude, magnitude), rest)), constant(x, 0.5)
+    )
     result = lax.select(lax.gt(magnitude, constant(x, 1)), constant(x, np.nan), result)
     return with_sign(result, x)

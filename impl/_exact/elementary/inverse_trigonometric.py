@@ -13,10 +13,10 @@ from impl._exact.elementary._words import (
     has_sign,
     plus,
     polynomial,
-    quotient,
-    root,
-    rounded,
+    rounded_once,
     times,
+    wide_quotient,
+    wide_root,
     with_sign,
 )
 
@@ -34,7 +34,7 @@ def asin(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded(lambda wide: with_sign(_angle(lax.abs(wide), _other_side(wide)), wide), x)
+    return rounded_once(lambda wide: with_sign(_angle(lax.abs(wide), _other_side(wide)), wide), x)
 
 
 def acos(x: jax.Array, **_: object) -> jax.Array:
@@ -46,7 +46,7 @@ def acos(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded(lambda wide: _angle_of_half_plane(_other_side(wide), wide), x)
+    return rounded_once(lambda wide: _angle_of_half_plane(_other_side(wide), wide), x)
 
 
 def atan(x: jax.Array, **_: object) -> jax.Array:
@@ -58,7 +58,7 @@ def atan(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded(lambda wide: with_sign(_angle(lax.abs(wide), constant(wide, 1)), wide), x)
+    return rounded_once(lambda wide: with_sign(_angle(lax.abs(wide), constant(wide, 1)), wide), x)
 
 
 def atan2(y: jax.Array, x: jax.Array, **_: object) -> jax.Array:
@@ -71,7 +71,7 @@ def atan2(y: jax.Array, x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype, or several.
     """
-    return rounded(_wide_atan2, y, x)
+    return rounded_once(_wide_atan2, y, x)
 
 
 def _wide_atan2(y: jax.Array, x: jax.Array) -> jax.Array:
@@ -81,7 +81,7 @@ def _wide_atan2(y: jax.Array, x: jax.Array) -> jax.Array:
 def _other_side(x: jax.Array) -> jax.Array:
     """Returns sqrt(1 - x**2)."""
     magnitude = lax.abs(x)
-    return root(product(plus(lax.neg(magnitude), 1), plus(magnitude, 1)))
+    return wide_root(product(plus(lax.neg(magnitude), 1), plus(magnitude, 1)))
 
 
 def _angle_of_half_plane(y: jax.Array, x: jax.Array) -> jax.Array:
@@ -102,7 +102,7 @@ def _angle(y: jax.Array, x: jax.Array) -> jax.Array:
     is_middle = lax.gt(short, times(long, _TAN))
     over = lax.select(is_middle, lax.sub(short, long), short)
     under = lax.select(is_middle, lax.add(short, long), long)
-    t = quotient(over, under)
+    t = wide_quotient(over, under)
     square = product(t, t)
     angle = lax.add(t, product(product(square, t), polynomial(data.ATAN, square)))
     base = lax.select(is_steep, constant(x, _PI / 2), constant(x, 0))

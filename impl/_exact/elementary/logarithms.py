@@ -16,7 +16,7 @@ from impl._exact.elementary._words import (
     plus,
     polynomial,
     require,
-    rounded,
+    rounded_once,
 )
 from impl._exact.elementary.roots_and_quotients import div
 
@@ -108,7 +108,7 @@ def log1p(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded(lambda wide: wide_log1p(wide, product=lax.mul), x)
+    return rounded_once(lambda wide: wide_log1p(wide, product=lax.mul), x)
 
 
 def log2(x: jax.Array, **_: object) -> jax.Array:

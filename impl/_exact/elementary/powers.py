@@ -13,9 +13,9 @@ from impl._exact.elementary._words import (
     constant,
     has_sign,
     is_below,
-    quotient,
     require,
-    rounded,
+    rounded_once,
+    wide_quotient,
     with_sign,
 )
 from impl._exact.elementary.exponentials import wide_exp
@@ -46,7 +46,7 @@ def pow(x: jax.Array, y: jax.Array, **_: object) -> jax.Array:
         exponent = lax.convert_element_type(y, np.float64)
         whole = lax.full_like(is_odd, True)
         return narrow(_power(widen(x), exponent, whole, is_odd), dtype)
-    return rounded(_wide_pow, x, y)
+    return rounded_once(_wide_pow, x, y)
 
 
 def _wide_pow(x: jax.Array, y: jax.Array) -> jax.Array:
@@ -113,7 +113,7 @@ def integer_pow(x: jax.Array, *, y: int, **_: object) -> jax.Array:
     dtype = require((*NARROW, _DOUBLE), x)
     if dtype == _DOUBLE:
         return _by_squaring(x, y)
-    return rounded(lambda wide: _by_squaring(wide, y), x)
+    return rounded_once(lambda wide: _by_squaring(wide, y), x)
 
 
 def _by_squaring(x: jax.Array, y: int) -> jax.Array:
@@ -127,7 +127,7 @@ def _by_squaring(x: jax.Array, y: int) -> jax.Array:
             x = product(x, x)
     if result is None:
         return constant(x, 1)
-    return seal(result) if y > 0 else quotient(constant(x, 1), result)
+    return seal(result) if y > 0 else wide_quotient(constant(x, 1), result)
 
 
 def cbrt(x: jax.Array, **_: object) -> jax.Array:
@@ -139,7 +139,7 @@ def cbrt(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded(_wide_cube_root, x)
+    return rounded_once(_wide_cube_root, x)
 
 
 def _wide_cube_root(x: jax.Array) -> jax.Array:

@@ -10,10 +10,10 @@ from impl._core import numerics
 from impl._exact.elementary._words import (
     NARROW,
     constant,
-    quotient,
     require,
-    root,
-    rounded,
+    rounded_once,
+    wide_quotient,
+    wide_root,
 )
 
 _DOUBLE = np.dtype(np.float64)
@@ -31,7 +31,7 @@ def sqrt(x: jax.Array, **_: object) -> jax.Array:
         TypeError: Another dtype.
     """
     dtype = require((*NARROW, _DOUBLE), x)
-    return root(x) if dtype == _DOUBLE else rounded(root, x)
+    return wide_root(x) if dtype == _DOUBLE else rounded_once(wide_root, x)
 
 
 def rsqrt(x: jax.Array, **_: object) -> jax.Array:
@@ -45,11 +45,11 @@ def rsqrt(x: jax.Array, **_: object) -> jax.Array:
         TypeError: Another dtype.
     """
     dtype = require((*NARROW, _DOUBLE), x)
-    return _inverse_root(x) if dtype == _DOUBLE else rounded(_inverse_root, x)
+    return _inverse_root(x) if dtype == _DOUBLE else rounded_once(_inverse_root, x)
 
 
 def _inverse_root(x: jax.Array) -> jax.Array:
-    return quotient(constant(x, 1), root(x))
+    return wide_quotient(constant(x, 1), wide_root(x))
 
 
 def div(a: jax.Array, b: jax.Array, **_: object) -> jax.Array:
@@ -64,16 +64,16 @@ def div(a: jax.Array, b: jax.Array, **_: object) -> jax.Array:
     """
     if require((*NARROW, _DOUBLE), a, b) == _DOUBLE:
         return numerics.quotient(a, b)
-    return rounded(_wide_quotient, a, b)
+    return rounded_once(_quotient_of_narrow, a, b)
 
 
-def _wide_quotient(a: jax.Array, b: jax.Array) -> jax.Array:
+def _quotient_of_narrow(a: jax.Array, b: jax.Array) -> jax.Array:
     """Returns what rounds to at most 24 bits as the quotient does, of operands of 24 bits.
 
     XLA may multiply by the reciprocal instead of dividing, with two roundings. Here the quotient is
     rounded to few bits, and the sign of the remainder, whose product is exact, adds one last bit.
     """
-    near = quotient(a, b)
+    near = wide_quotient(a, b)
     raw = lax.bitcast_convert_type(near, np.int64)
     lost = 53 - _QUOTIENT_BITS
     half = lax.full_like(raw, 1 << (lost - 1))

@@ -15,7 +15,14 @@ from jax import lax
 
 from impl._exact.arithmetic import product
 from impl._exact.elementary import _coefficients as data
-from impl._exact.elementary._words import constant, is_below, plus, polynomial, quotient, rounded
+from impl._exact.elementary._words import (
+    constant,
+    is_below,
+    plus,
+    polynomial,
+    rounded_once,
+    wide_quotient,
+)
 
 _QUARTER_TURN = 1.5707963267948966
 #: Up to it, an argument need not be reduced.
@@ -33,7 +40,7 @@ def sin(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded(lambda wide: _by_quadrant(wide, 0), x)
+    return rounded_once(lambda wide: _by_quadrant(wide, 0), x)
 
 
 def cos(x: jax.Array, **_: object) -> jax.Array:
@@ -45,7 +52,7 @@ def cos(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded(lambda wide: _by_quadrant(wide, 1), x)
+    return rounded_once(lambda wide: _by_quadrant(wide, 1), x)
 
 
 def tan(x: jax.Array, **_: object) -> jax.Array:
@@ -57,7 +64,7 @@ def tan(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded(_wide_tan, x)
+    return rounded_once(_wide_tan, x)
 
 
 def cos_and_sin(x: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -78,7 +85,7 @@ def _wide_tan(x: jax.Array) -> jax.Array:
     sine, cosine = small_sin(r), small_cos(r)
     is_odd = _has_bit(quadrant, 1)
     above = lax.select(is_odd, lax.neg(cosine), sine)
-    return quotient(above, lax.select(is_odd, sine, cosine))
+    return wide_quotient(above, lax.select(is_odd, sine, cosine))
 
 
 def small_sin(r: jax.Array) -> jax.Array:

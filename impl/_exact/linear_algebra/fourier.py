@@ -46,7 +46,7 @@ def fft(x: jax.Array, *, fft_type: Any, fft_lengths: Sequence[int], **_: Any) ->
         if kind == "IRFFT" and axis == axes[-1]:
             imaginary = _mirrored(_without_ends(imaginary, n), n, -1)
             real = _mirrored(real, n, 1)
-        real, imaginary = _along(axis, (real, imaginary), is_inverse=is_inverse)
+        real, imaginary = _transformed_along(axis, (real, imaginary), is_inverse=is_inverse)
         if kind == "RFFT" and axis == axes[-1]:
             real, imaginary = (
                 lax.slice_in_dim(part, 0, n // 2 + 1, axis=axis) for part in (real, imaginary)
@@ -135,7 +135,7 @@ def _mirrored(part: jax.Array, n: int, sign: int) -> jax.Array:
     return lax.concatenate([part, rest if sign > 0 else lax.neg(rest)], axis)
 
 
-def _along(axis: int, parts: Parts, *, is_inverse: bool) -> Parts:
+def _transformed_along(axis: int, parts: Parts, *, is_inverse: bool) -> Parts:
     """Returns the transforms along an axis, not scaled."""
     n, rank = parts[0].shape[axis], parts[0].ndim
     if parts[0].size == 0:
@@ -143,7 +143,7 @@ def _along(axis: int, parts: Parts, *, is_inverse: bool) -> Parts:
     order = (axis, *(other for other in range(rank) if other != axis))
     first, second = (lax.expand_dims(lax.transpose(part, order), (0,)) for part in parts)
     for factor in prime_factors(n):
-        joined = _joined((first, second), factor, is_inverse=is_inverse)
+        joined = _combined_lines((first, second), factor, is_inverse=is_inverse)
         # XLA for a CPU would compute a round again in each fusion that reads it.
         first, second = (fence(part) for part in joined)
     back = np.argsort(order)
@@ -151,7 +151,7 @@ def _along(axis: int, parts: Parts, *, is_inverse: bool) -> Parts:
     return real, imaginary
 
 
-def _joined(parts: Parts, factor: int, *, is_inverse: bool) -> Parts:
+def _combined_lines(parts: Parts, factor: int, *, is_inverse: bool) -> Parts:
     """Returns transforms of more elements, each from some of fewer elements.
 
     Args:
@@ -168,7 +168,7 @@ def _joined(parts: Parts, factor: int, *, is_inverse: bool) -> Parts:
     )
     if n > 1:
         turns = np.arange(factor)[:, None] * np.arange(n)
-        real, imaginary = _product((real, imaginary), roots[:, turns], (0, 1))
+        real, imaginary = _times_roots((real, imaginary), roots[:, turns], (0, 1))
     if factor == 2:
         halves = ((part[0], part[1]) for part in (real, imaginary))
         real, imaginary = (lax.concatenate([lax.add(a, b), lax.sub(a, b)], 0) for a, b in halves)
@@ -184,7 +184,7 @@ def _joined(parts: Parts, factor: int, *, is_inverse: bool) -> Parts:
     def added(i: jax.Array, total: Parts) -> Parts:
         v = lax.add(i, lax.full_like(i, 1))
         root = [lax.dynamic_index_in_dim(table, v, keepdims=False) for table in tables]
-        term = _product(member(v), root, (0,))
+        term = _times_roots(member(v), root, (0,))
         return lax.add(total[0], term[0]), lax.add(total[1], term[1])
 
     shape = (n * factor, lines // factor, *others)
@@ -192,7 +192,7 @@ def _joined(parts: Parts, factor: int, *, is_inverse: bool) -> Parts:
     return lax.reshape(first, shape), lax.reshape(second, shape)
 
 
-def _product(parts: Parts, roots: Any, axes: Sequence[int]) -> Parts:
+def _times_roots(parts: Parts, roots: Any, axes: Sequence[int]) -> Parts:
     """Returns products with roots of unity, which are repeated along other axes."""
     real, imaginary = parts
     cosine, sine = (lax.broadcast_in_dim(root, real.shape, axes) for root in roots)

@@ -18,15 +18,15 @@ from impl._exact import arithmetic
 from impl._exact.linear_algebra.triangular import (
     column,
     indices,
-    reduced,
+    minus_outer_product,
+    repeated,
     row,
-    spread,
     steps,
     widened,
 )
 
 
-def total(terms: jax.Array) -> jax.Array:
+def column_sums(terms: jax.Array) -> jax.Array:
     """Returns the sums of columns, as matrices of one row."""
     axis = terms.ndim - 2
     while terms.shape[axis] > 1:
@@ -41,9 +41,9 @@ def total(terms: jax.Array) -> jax.Array:
 
 def _reflected(a: jax.Array, v: jax.Array, tau: jax.Array, where: jax.Array) -> jax.Array:
     """Returns the reflection of a matrix, at some elements."""
-    across = total(arithmetic.product(spread(v, a), a))
-    across = arithmetic.product(across, spread(tau, across))
-    return reduced(a, v, across, where)
+    across = column_sums(arithmetic.product(repeated(v, a), a))
+    across = arithmetic.product(across, repeated(tau, across))
+    return minus_outer_product(a, v, across, where)
 
 
 def geqrf(a: jax.Array, **_: Any) -> tuple[jax.Array, jax.Array]:
@@ -72,7 +72,7 @@ def _reflection(k: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.A
     at = indices(x, -2)
     zero, one = lax.full_like(x, 0), lax.full_like(x, 1)
     below = lax.select(lax.gt(at, k), x, zero)
-    rest = total(arithmetic.product(below, below))
+    rest = column_sums(arithmetic.product(below, below))
     first = row(x, k)
     length = arithmetic.seal(lax.sqrt(lax.add(arithmetic.product(first, first), rest)))
     beta = lax.select(lax.lt(first, lax.full_like(first, 0)), length, lax.neg(length))
@@ -82,13 +82,13 @@ def _reflection(k: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.A
     tau = numerics.quotient(lax.sub(safe, first), safe)
     tau = lax.select(is_done, lax.full_like(tau, 0), tau)
     scale = lax.select(is_done, unit, lax.sub(first, safe))
-    v = numerics.quotient(below, spread(scale, below))
+    v = numerics.quotient(below, repeated(scale, below))
     v = lax.select(lax.eq(at, k), one, v)
     a = _reflected(a, v, tau, lax.bitwise_and(lax.ge(indices(a, -2), k), lax.gt(indices(a, -1), k)))
     beta = lax.select(is_done, first, beta)
-    kept = lax.select(lax.eq(at, k), spread(beta, x), v)
+    kept = lax.select(lax.eq(at, k), repeated(beta, x), v)
     kept = lax.select(lax.lt(at, k), x, kept)
-    a = lax.select(lax.eq(indices(a, -1), k), spread(kept, a), a)
+    a = lax.select(lax.eq(indices(a, -1), k), repeated(kept, a), a)
     tau = lax.reshape(tau, (*factors.shape[:-1], 1))
     return a, lax.dynamic_update_slice_in_dim(factors, tau, k, factors.ndim - 1)
 

@@ -19,7 +19,7 @@ from impl._core import numerics
 from impl._exact import arithmetic
 from impl._exact.arithmetic import product, seal
 from impl._exact.linear_algebra import householder
-from impl._exact.linear_algebra.triangular import indices, spread, steps, widened
+from impl._exact.linear_algebra.triangular import indices, repeated, steps, widened
 
 #: The greatest number of sweeps. Matrices of a usual size take up to ten.
 _SWEEPS = 30
@@ -59,16 +59,16 @@ def eigh(
     kept = lax.ge(rows, columns) if lower else lax.le(rows, columns)
     a = lax.select(kept, a, _transposed(a))
     a, is_finite, scale = _scaled(widened(a))
-    a = _even(a, rows=True)
+    a = _with_even_columns(a, rows=True)
     state = lax.concatenate([a, _identity(a.shape)], a.ndim - 2)
-    state = lax.slice_in_dim(_swept(_round_of_eigh, state), 0, n, axis=a.ndim - 1)
+    state = lax.slice_in_dim(_swept(_eigh_round, state), 0, n, axis=a.ndim - 1)
     size = a.shape[-1]
     values = _diagonal(_rows(state, 0, n))
     vectors = _rows(state, size, size + n)
-    values, vectors = _sorted(values, vectors)
+    values, vectors = _sorted_by_key(values, vectors)
     vectors = arithmetic.narrow(vectors, dtype)
     vectors = _finished(_negated(vectors, _is_negative(vectors)), is_finite)
-    values = arithmetic.narrow(product(values, spread(scale, values)), dtype)
+    values = arithmetic.narrow(product(values, repeated(scale, values)), dtype)
     values = lax.squeeze(_finished(values, is_finite), (a.ndim - 2,))
     return (
         lax.slice_in_dim(vectors, first, last, axis=a.ndim - 1),
@@ -113,15 +113,15 @@ def svd(
         return (values, u, lax.full((*batch, n, n), 0, dtype)) if compute_uv else (values,)
     first, last = subset_by_index or (0, n)
     a, is_finite, scale = _scaled(widened(a))
-    a = _even(a, rows=False)
+    a = _with_even_columns(a, rows=False)
     if compute_uv:
         a = lax.concatenate([a, _identity((*batch, a.shape[-1], a.shape[-1]))], last_axis - 1)
-    state = _swept(lambda state: _round_of_svd(state, m), a)
+    state = _swept(lambda state: _svd_round(state, m), a)
     state = lax.slice_in_dim(state, 0, n, axis=last_axis)
     columns = _rows(state, 0, m)
-    lengths = seal(lax.sqrt(householder.total(product(columns, columns))))
-    lengths, state = _sorted(lengths, state, descending=True)
-    values = arithmetic.narrow(product(lengths, spread(scale, lengths)), dtype)
+    lengths = seal(lax.sqrt(householder.column_sums(product(columns, columns))))
+    lengths, state = _sorted_by_key(lengths, state, descending=True)
+    values = arithmetic.narrow(product(lengths, repeated(scale, lengths)), dtype)
     values = lax.squeeze(_finished(values, is_finite), (last_axis - 1,))
     values = lax.slice_in_dim(values, first, last, axis=last_axis - 1)
     if not compute_uv:
@@ -141,7 +141,7 @@ def svd(
     return values, left, _transposed(right)
 
 
-def _round_of_eigh(state: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _eigh_round(state: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Rotates the columns and rows of matrices, above their eigenvectors."""
     axis, n = state.ndim - 1, state.shape[-1]
     h = n // 2
@@ -154,21 +154,23 @@ def _round_of_eigh(state: jax.Array) -> tuple[jax.Array, jax.Array]:
     upper, lower = _rotated(_rows(state, 0, h), _rows(state, h, n), *across)
     # Each rotation is made for these elements to be zero.
     is_pair = lax.eq(_identity((*state.shape[:-2], h, h)), 1.0)
-    is_pair = lax.bitwise_and(is_pair, spread(rotated, is_pair))
+    is_pair = lax.bitwise_and(is_pair, repeated(rotated, is_pair))
     zero = lax.full(is_pair.shape, 0, np.float64)
     (pp, pq), (qp, qq) = _halves(upper), _halves(lower)
     upper = lax.concatenate([pp, lax.select(is_pair, zero, pq)], axis)
     lower = lax.concatenate([lax.select(is_pair, zero, qp), qq], axis)
-    upper, lower = _next(upper, lower, axis - 1)
+    upper, lower = _paired_anew(upper, lower, axis - 1)
     state = lax.concatenate([upper, lower, _rows(state, n, state.shape[-2])], axis - 1)
-    return lax.concatenate(_next(*_halves(state), axis), axis), rotated
+    return lax.concatenate(_paired_anew(*_halves(state), axis), axis), rotated
 
 
-def _round_of_svd(state: jax.Array, m: int) -> tuple[jax.Array, jax.Array]:
+def _svd_round(state: jax.Array, m: int) -> tuple[jax.Array, jax.Array]:
     """Rotates the columns of matrices, of which the first ``m`` rows become orthogonal."""
     axis = state.ndim - 1
     p, q = _halves(_rows(state, 0, m))
-    sums = householder.total(lax.concatenate([product(p, p), product(q, q), product(p, q)], axis))
+    sums = householder.column_sums(
+        lax.concatenate([product(p, p), product(q, q), product(p, q)], axis)
+    )
     pp, qq, pq = (
         lax.slice_in_dim(sums, start, start + p.shape[-1], axis=axis)
         for start in range(0, sums.shape[-1], p.shape[-1])
@@ -178,7 +180,7 @@ def _round_of_svd(state: jax.Array, m: int) -> tuple[jax.Array, jax.Array]:
     rotated = lax.gt(lax.abs(pq), product(lengths, lax.full_like(pq, _COSINE)))
     rotated = lax.bitwise_and(rotated, lax.gt(lax.min(pp, qq), least))
     pairs = _rotated(*_halves(state), *_rotation(pp, qq, pq, rotated), rotated)
-    return lax.concatenate(_next(*pairs, axis), axis), rotated
+    return lax.concatenate(_paired_anew(*pairs, axis), axis), rotated
 
 
 def _swept(rotate: _Round, state: jax.Array) -> jax.Array:
@@ -220,13 +222,13 @@ def _rotated(
     p: jax.Array, q: jax.Array, cosine: jax.Array, sine: jax.Array, rotated: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """Returns pairs of columns or rows after their rotations, where they are rotated."""
-    c, s, where = (spread(each, p) for each in (cosine, sine, rotated))
+    c, s, where = (repeated(each, p) for each in (cosine, sine, rotated))
     first = lax.sub(product(c, p), product(s, q))
     second = lax.add(product(s, p), product(c, q))
     return lax.select(where, first, p), lax.select(where, second, q)
 
 
-def _next(p: jax.Array, q: jax.Array, axis: int) -> tuple[jax.Array, jax.Array]:
+def _paired_anew(p: jax.Array, q: jax.Array, axis: int) -> tuple[jax.Array, jax.Array]:
     """Returns halves in the order of the next round: all but the first place move on by one."""
     h = p.shape[axis]
     if h == 1:
@@ -245,27 +247,27 @@ def _scaled(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Returns matrices of elements up to 1, whether they were finite, and the powers of two."""
     axes = (a.ndim - 2, a.ndim - 1)
     is_finite = lax.expand_dims(lax.reduce_and(lax.is_finite(a), axes), axes)
-    a = lax.select(spread(is_finite, a), a, lax.full_like(a, 0))
+    a = lax.select(repeated(is_finite, a), a, lax.full_like(a, 0))
     most = lax.expand_dims(lax.reduce_max(lax.abs(a), axes), axes)
     exponent = lax.clamp(np.int32(-1021), arithmetic.exponent_above(most), np.int32(1022))
     down, up = (arithmetic.power_of_two(each) for each in (lax.neg(exponent), exponent))
-    return product(a, spread(down, a)), is_finite, up
+    return product(a, repeated(down, a)), is_finite, up
 
 
-def _even(a: jax.Array, *, rows: bool) -> jax.Array:
+def _with_even_columns(a: jax.Array, *, rows: bool) -> jax.Array:
     """Returns matrices with an even number of columns, the last of which may be added zeros."""
     odd = a.shape[-1] % 2
     more = [(0, 0, 0)] * (a.ndim - 2) + [(0, odd if rows else 0, 0), (0, odd, 0)]
     return lax.pad(a, np.float64(0), more)
 
 
-def _sorted(
+def _sorted_by_key(
     keys: jax.Array, columns: jax.Array, *, descending: bool = False
 ) -> tuple[jax.Array, jax.Array]:
     """Returns keys and columns in the order of the keys; of equal ones, the first comes first."""
     sign = lax.neg if descending else lambda x: x
     axis = keys.ndim - 1
-    order = spread(sign(keys), columns)
+    order = repeated(sign(keys), columns)
     _, columns = lax.sort((order, columns), dimension=axis, is_stable=True, num_keys=1)
     return sign(lax.sort(sign(keys), dimension=axis)), columns
 
@@ -274,23 +276,23 @@ def _is_negative(vectors: jax.Array) -> jax.Array:
     """Returns whether the first component of greatest magnitude is negative, for each column."""
     axis = vectors.ndim - 2
     magnitude, at = lax.abs(vectors), indices(vectors, -2)
-    best = spread(lax.expand_dims(lax.reduce_max(magnitude, (axis,)), (axis,)), vectors)
+    best = repeated(lax.expand_dims(lax.reduce_max(magnitude, (axis,)), (axis,)), vectors)
     place = lax.select(lax.eq(magnitude, best), at, lax.full_like(at, at.shape[axis]))
-    place = spread(lax.expand_dims(lax.reduce_min(place, (axis,)), (axis,)), at)
+    place = repeated(lax.expand_dims(lax.reduce_min(place, (axis,)), (axis,)), at)
     is_less = lax.lt(vectors, lax.full_like(vectors, 0))
     found = lax.reduce_or(lax.bitwise_and(lax.eq(at, place), is_less), (axis,))
     return lax.expand_dims(found, (axis,))
 
 
 def _negated(columns: jax.Array, where: jax.Array) -> jax.Array:
-    return lax.select(spread(where, columns), lax.neg(columns), columns)
+    return lax.select(repeated(where, columns), lax.neg(columns), columns)
 
 
 def _finished(result: jax.Array, is_finite: jax.Array) -> jax.Array:
     """Returns a result without -0, whose sign may be of a number that some devices do not have."""
     zero = lax.full_like(result, 0)
     result = lax.select(lax.eq(result, zero), zero, result)
-    return lax.select(spread(is_finite, result), result, lax.full_like(result, np.nan))
+    return lax.select(repeated(is_finite, result), result, lax.full_like(result, np.nan))
 
 
 def _identity(shape: Sequence[int]) -> jax.Array:

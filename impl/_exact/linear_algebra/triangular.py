@@ -39,7 +39,7 @@ def row(matrix: jax.Array, k: jax.Array) -> jax.Array:
     return lax.dynamic_slice_in_dim(matrix, k, 1, matrix.ndim - 2)
 
 
-def spread(part: jax.Array, matrix: jax.Array) -> jax.Array:
+def repeated(part: jax.Array, matrix: jax.Array) -> jax.Array:
     """Returns columns or rows repeated to the shape of ``matrix``."""
     return lax.broadcast_in_dim(part, matrix.shape, tuple(range(matrix.ndim)))
 
@@ -49,9 +49,11 @@ def indices(matrix: jax.Array, axis: int) -> jax.Array:
     return lax.broadcasted_iota(np.int32, matrix.shape, matrix.ndim + axis)
 
 
-def reduced(matrix: jax.Array, left: jax.Array, right: jax.Array, where: jax.Array) -> jax.Array:
+def minus_outer_product(
+    matrix: jax.Array, left: jax.Array, right: jax.Array, where: jax.Array
+) -> jax.Array:
     """Returns a matrix less the products of a column and a row, at some elements."""
-    step = arithmetic.product(spread(left, matrix), spread(right, matrix))
+    step = arithmetic.product(repeated(left, matrix), repeated(right, matrix))
     return lax.select(where, lax.sub(matrix, step), matrix)
 
 
@@ -112,10 +114,10 @@ def _eliminated(
         here, factors = row(x, k), column(a, k)
         if not unit_diagonal:
             pivot = row(factors, k)
-            here = numerics.quotient(here, spread(pivot, here))
+            here = numerics.quotient(here, repeated(pivot, here))
         left = lax.gt(at, k) if lower else lax.lt(at, k)
-        x = reduced(x, factors, here, left)
-        return lax.select(lax.eq(at, k), spread(here, x), x)
+        x = minus_outer_product(x, factors, here, left)
+        return lax.select(lax.eq(at, k), repeated(here, x), x)
 
     return steps(n, step, b)
 
@@ -134,15 +136,15 @@ def cholesky(a: jax.Array, **_: Any) -> jax.Array:
 
     def step(k: jax.Array, a: jax.Array) -> jax.Array:
         factors = column(a, k)
-        root = spread(arithmetic.seal(lax.sqrt(row(factors, k))), factors)
+        root = repeated(arithmetic.seal(lax.sqrt(row(factors, k))), factors)
         at = indices(factors, -2)
         below = lax.gt(at, k)
         factors = lax.select(below, numerics.quotient(factors, root), root)
         across = lax.transpose(factors, (*range(a.ndim - 2), a.ndim - 1, a.ndim - 2))
         left = lax.bitwise_and(lax.gt(rows, k), lax.gt(columns, k))
-        a = reduced(a, factors, across, left)
+        a = minus_outer_product(a, factors, across, left)
         here = lax.bitwise_and(lax.eq(columns, k), lax.ge(rows, k))
-        return lax.select(here, spread(factors, a), a)
+        return lax.select(here, repeated(factors, a), a)
 
     a = steps(n, step, a)
     # The root of a pivot is NaN if the pivot is negative, and 0 if it is zero.
@@ -195,13 +197,13 @@ def _eliminated_column(k: jax.Array, state: _Triangles) -> _Triangles:
     a = _swapped(a, k, place, last)
     permutation = _swapped(permutation, k, place, last)
     factors = column(a, k)
-    pivot = spread(row(factors, k), factors)
+    pivot = repeated(row(factors, k), factors)
     used = lax.bitwise_and(lax.gt(at, k), lax.ne(pivot, lax.full_like(pivot, 0)))
     factors = lax.select(used, numerics.quotient(factors, pivot), factors)
     rows, columns = indices(a, -2), indices(a, -1)
     left = lax.bitwise_and(lax.gt(rows, k), lax.gt(columns, k))
-    a = reduced(a, factors, row(a, k), left)
-    return lax.select(lax.eq(columns, k), spread(factors, a), a), pivots, permutation
+    a = minus_outer_product(a, factors, row(a, k), left)
+    return lax.select(lax.eq(columns, k), repeated(factors, a), a), pivots, permutation
 
 
 def _swapped(array: jax.Array, k: jax.Array, place: jax.Array, axis: int) -> jax.Array:

@@ -164,12 +164,12 @@ def _sums(
 ) -> jax.Array:
     """Convolves float32, where a kernel with a NaN or an infinity may give anything."""
     if layout.terms == 1:
-        left, right = arithmetic.widen(lhs), grids.finite(arithmetic.widen(rhs))
+        left, right = arithmetic.widen(lhs), arithmetic.finite_or_zero(arithmetic.widen(rhs))
         return engines.rounded(engines.Total(plain(left, right, np.float64)), None, dtype)
     left, right, unit = _on_grid(lhs, rhs, level, layout, window)
-    right = grids.finite(right)
+    right = arithmetic.finite_or_zero(right)
     spread, repairs = left, specials is not plain
-    left = grids.finite(left) if repairs else left
+    left = arithmetic.finite_or_zero(left) if repairs else left
     total = engines.ENGINES[engine](left, right, level, _Whole(layout.terms, plain, layout.cuts))
     result = engines.rounded(total, unit, dtype)
     if total.high.dtype == np.float64 and not repairs:

@@ -83,8 +83,8 @@ def float64(lhs: jax.Array, rhs: jax.Array, level: grids.Level, product: Product
         )
     if lhs_limbs == 1 and product.terms <= limit:
         return Total(product(lhs, rhs, np.float64, limit))
-    left = _limbs(grids.finite(lhs), width, lhs_limbs)
-    right = _limbs(grids.finite(rhs), width, rhs_limbs)
+    left = _limbs(arithmetic.finite_or_zero(lhs), width, lhs_limbs)
+    right = _limbs(arithmetic.finite_or_zero(rhs), width, rhs_limbs)
     parts = [
         (width * (i + j), _as_int64(product(a, b, np.float64, limit)))
         for i, a in enumerate(left)
@@ -206,7 +206,7 @@ def _by_digits(
     if product.terms > limit and not product.can_cut:
         return float64(lhs, rhs, level, product)
     left, right = (
-        _digits(grids.finite(value), _digits_of(bits), dtype)
+        _digits(arithmetic.finite_or_zero(value), _digits_of(bits), dtype)
         for value, bits in ((lhs, level.row), (rhs, level.column))
     )
     parts = [

@@ -21,6 +21,7 @@ from jax import lax
 
 import spec
 from impl._exact import arithmetic
+from impl._exact.arithmetic import finite_or_zero
 
 #: A power of two below all products of float32.
 _LEAST = 2.0**-513
@@ -215,18 +216,13 @@ def _not_zero(power: jax.Array) -> jax.Array:
     return lax.max(power, lax.full_like(power, _LEAST))
 
 
-def finite(value: jax.Array) -> jax.Array:
-    """Returns floats with zeros for what is infinite or NaN."""
-    return lax.select(_is_special(value), lax.full_like(value, 0), value)
-
-
 def special_factor(value: jax.Array) -> jax.Array:
     """Returns the sign of each float, and infinities and NaNs as they are, as float32.
 
     A sum of products of these is finite, infinite or NaN as that of the elements is, and the same
     in every order.
     """
-    sign = lax.convert_element_type(lax.sign(finite(value)), np.float32)
+    sign = lax.convert_element_type(lax.sign(finite_or_zero(value)), np.float32)
     return lax.select(_is_special(value), lax.convert_element_type(value, np.float32), sign)
 
 
@@ -244,12 +240,12 @@ def spread(value: jax.Array, shape: Sequence[int], where: Mapping[int, int]) -> 
 
 
 def _is_special(value: jax.Array) -> jax.Array:
-    return lax.bitwise_not(lax.lt(lax.abs(value), lax.full_like(value, np.inf)))
+    return lax.bitwise_not(lax.is_finite(value))
 
 
 def _magnitude(value: jax.Array) -> jax.Array:
     """Returns the magnitudes of float32, and zeros for what is infinite or NaN."""
-    return lax.abs(finite(value))
+    return lax.abs(finite_or_zero(value))
 
 
 def _scaled(value: jax.Array, scales: jax.Array) -> jax.Array:

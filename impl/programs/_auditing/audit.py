@@ -15,12 +15,12 @@ import jax
 
 import spec
 from impl._core import native_scatter
+from impl._core.jax_internals import jaxprs
 from impl._mode import checks, flags, modes
 from impl._mode.decide import Decision
 from impl._mode.modes import Mode
 from impl._portable import refusal, unknown
-from impl._reading import facts as _facts
-from impl._reading import hlo
+from impl._reading import facts, hlo
 from impl._reading.hlo import Instruction
 from impl._reading.source import Lines
 from impl._reading.tracing import check_device, check_gpu, compiled_text, trace
@@ -126,7 +126,7 @@ def audit(
         rules = spec.load()
         timed = times_kernels(options)
         judge = Judge(device, mode, timed)
-        scope = Scope(closed.jaxpr, dict(zip(closed.jaxpr.constvars, closed.consts, strict=False)))
+        scope = Scope(closed.jaxpr, jaxprs.constants(closed))
         platform = rules.devices[device].platforms[0]
         is_leaf = rules.op_of_primitive.__contains__
         sites = list(walk(scope, is_leaf, platform=platform, computed=judge.computed))
@@ -252,7 +252,7 @@ class Judge:
         equation = site.equation
         avals = [operand.aval for operand in equation.invars]
         values = site.operands if with_values else None
-        return _facts.facts(site.name, avals, equation.params, values, timed_kernels=self._timed)
+        return facts.facts_of(site.name, avals, equation.params, values, timed_kernels=self._timed)
 
     def _lowered(self, site: Site) -> spec.Answer | None:
         """Returns what the lowering rule does, which sees no values; None if it does nothing."""

@@ -8,6 +8,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from impl._reading.control_flow import LOOPS
+from impl._reading.walk import without_calls
 from impl.programs._differences.marks import WIDTH, Mark, Marks, Node
 
 Words: TypeAlias = np.ndarray[Any, np.dtype[np.uint32]]
@@ -64,7 +66,7 @@ class Difference:
         numbers = iter(self.iterations)
         path = []
         for name in self.inside:
-            number = next(numbers, None) if name.split(" ")[0] in ("scan", "while") else None
+            number = next(numbers, None) if name.split(" ")[0] in LOOPS else None
             more = "" if self.exact else " or later"
             path.append(name if number is None else f"{name} (iteration {number}{more})")
         return path
@@ -177,7 +179,7 @@ class Comparison:
             mark.primitive,
             mark.source,
             mark.library,
-            _without_jits(mark.inside) if self._marks != "calls" else mark.inside,
+            without_calls(mark.inside) if self._marks != "calls" else mark.inside,
             self._iterations,
             self.unsure is None,
             mark.shapes,
@@ -189,8 +191,3 @@ class Comparison:
 def unmarked(marks: Marks) -> Difference:
     """Returns the difference of two runs whose marks are equal, and whose plain outputs are not."""
     return Difference("unmarked", "none", "unknown source", None, (), (), True, "", (), marks)
-
-
-def _without_jits(path: Sequence[str]) -> tuple[str, ...]:
-    """Returns the path without equations that only call a function."""
-    return tuple(part for part in path if part.partition(" ")[0] not in ("jit", "pjit"))

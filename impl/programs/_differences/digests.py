@@ -8,6 +8,7 @@ digest is that of the bits which the next equation gets.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -18,8 +19,9 @@ import numpy as np
 from jax import lax
 
 from impl._core import jax_internals
-from impl._core.jax_internals import jaxpr_as_fun
-from impl.programs._differences.marks import Node, is_digested, opened, parts_of
+from impl._core.jax_internals import jaxpr_as_fun, jaxprs
+from impl._reading.control_flow import CHOICE, Body
+from impl.programs._differences.marks import Node, is_digested, marked_bodies
 
 Values: TypeAlias = list[Any]
 Words: TypeAlias = list[jax.Array]
@@ -37,15 +39,14 @@ def evaluate(
         windows: The first iteration of the rows of each loop, and the number of those in a row, as
             ``marks.windows`` returns them.
     """
-    jaxpr = opened(closed)
-    constants = list(getattr(closed, "consts", ()))
-    environment = dict(zip(jaxpr.constvars, constants, strict=False))
+    jaxpr = jaxprs.opened(closed)
+    environment = jaxprs.constants(closed)
+    words = digests(environment.values()) if nodes[0].marked else []
     environment |= dict(zip(jaxpr.invars, arguments, strict=True))
 
     def read(atom: Any) -> Any:
-        return atom.val if hasattr(atom, "val") else environment[atom]
+        return atom.val if jaxprs.is_literal(atom) else environment[atom]
 
-    words = digests(constants) if nodes[0].marked else []
     for equation, node in zip(jaxpr.eqns, nodes[1:], strict=True):
         with equation.ctx.manager:  # Equations within may have no tag of their own.
             operands = [read(operand) for operand in equation.invars]
@@ -61,64 +62,60 @@ def evaluate(
 
 
 def _step(equation: Any, operands: Values, node: Node, windows: Any) -> tuple[Values, Words]:
-    name, parts = equation.primitive.name, parts_of(equation)
-    if not parts:
+    bodies = marked_bodies(equation)
+    if not bodies:
         return jax_internals.evaluated(equation, operands), []
-    if name == "scan":
-        return _scan(equation.params, operands, node, windows)
-    if name == "while":
-        return _while(equation.params, operands, node, windows)
-    if name == "shard_map":
-        return _shard_map(equation.params, operands, node, windows)
-    if name == "cond":
-        return _cond(parts, operands, node, windows)
-    return evaluate(parts[0], operands, node.inner, windows)
+    if equation.primitive.name == "shard_map":
+        return _shard_map(equation.params, bodies[0], operands, node, windows)
+    run = {"once": _call, "branch": _cond, "loop": _while if bodies[0].is_test else _scan}
+    return run[bodies[0].runs](bodies, operands, node, windows)
+
+
+def _call(
+    bodies: Sequence[Body], operands: Values, node: Node, windows: Any
+) -> tuple[Values, Words]:
+    return evaluate(bodies[0].jaxpr, operands, node.inner, windows)
 
 
 def _scan(
-    params: Mapping[str, Any], operands: Values, node: Node, windows: Any
+    bodies: Sequence[Body], operands: Values, node: Node, windows: Any
 ) -> tuple[Values, Words]:
-    constants = jax_internals.scan_constants(params)
-    carried = jax_internals.scan_carried(params)
-    fixed, carry, elements = (
-        operands[:constants],
-        operands[constants : constants + carried],
-        operands[constants + carried :],
-    )
+    (body,) = bodies
+    carried = len(body.carries)
 
-    def body(state: Any, element: Any) -> Any:
+    def step(state: Any, element: Any) -> Any:
         index, rows, values = state
-        outputs, words = evaluate(params["jaxpr"], [*fixed, *values, *element], node.inner, windows)
+        inputs = body.arguments(operands, values, element)
+        outputs, words = evaluate(body.jaxpr, inputs, node.inner, windows)
         rows = _with_row(rows, index, words, windows[node.loop])
         return (index + 1, rows, outputs[:carried]), outputs[carried:]
 
-    first = (np.int32(0), _no_rows(node), carry)
+    first = (np.int32(0), _no_rows(node), [operands[each.operand] for each in body.carries])
+    elements = [operands[each.operand] for each in body.slices]
     (_, rows, carry), stacked = lax.scan(
-        body, first, elements, length=params["length"], reverse=params["reverse"]
+        step, first, elements, length=body.length, reverse=body.reverse
     )
     return [*carry, *stacked], [rows.reshape(-1)]
 
 
 def _while(
-    params: Mapping[str, Any], operands: Values, node: Node, windows: Any
+    bodies: Sequence[Body], operands: Values, node: Node, windows: Any
 ) -> tuple[Values, Words]:
-    first, second = params["cond_nconsts"], params["body_nconsts"]
-    of_test, of_body = operands[:first], operands[first : first + second]
-    test, body = params["cond_jaxpr"], params["body_jaxpr"]
-    cut = 1 + len(opened(test).eqns)
+    test, body = bodies
+    of_test, of_body = _nodes_of(bodies, node)
 
     def goes_on(state: Any) -> Any:
-        return jnp.any(jaxpr_as_fun(test)(*of_test, *state[2])[0])
+        return jnp.any(jaxpr_as_fun(test.jaxpr)(*test.arguments(operands, state[2]))[0])
 
     def step(state: Any) -> Any:
         index, rows, values = state
-        (runs,), tested = evaluate(test, [*of_test, *values], node.inner[:cut], windows)
-        after, words = evaluate(body, [*of_body, *values], node.inner[cut:], windows)
+        (runs,), tested = evaluate(test.jaxpr, test.arguments(operands, values), of_test, windows)
+        after, words = evaluate(body.jaxpr, body.arguments(operands, values), of_body, windows)
         if jnp.ndim(runs):  # Under vmap, an element stays as it is when its own loop has ended.
             after = [_where(runs, new, old) for new, old in zip(after, values, strict=True)]
         return index + 1, _with_row(rows, index, [*tested, *words], windows[node.loop]), after
 
-    start = (np.int32(0), _no_rows(node), operands[first + second :])
+    start = (np.int32(0), _no_rows(node), [operands[each.operand] for each in body.carries])
     _, rows, values = lax.while_loop(goes_on, step, start)
     return values, [rows.reshape(-1)]
 
@@ -128,33 +125,42 @@ def _where(which: jax.Array, new: Any, old: Any) -> Any:
     return jnp.where(which.reshape(shape), new, old)
 
 
-def _cond(parts: Sequence[Any], operands: Values, node: Node, windows: Any) -> tuple[Values, Words]:
-    ends = np.cumsum([1 + len(opened(part).eqns) for part in parts]).tolist()
-    groups = [node.inner[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+def _cond(
+    bodies: Sequence[Body], operands: Values, node: Node, windows: Any
+) -> tuple[Values, Words]:
+    groups = _nodes_of(bodies, node)
     sizes = [sum(inner.words for inner in group) for group in groups]
 
     def branch(position: int) -> Any:
         def run(*values: Any) -> Any:
-            outputs, words = evaluate(parts[position], values, groups[position], windows)
+            body = bodies[position]
+            inputs = body.arguments(values)
+            outputs, words = evaluate(body.jaxpr, inputs, groups[position], windows)
             before, after = sum(sizes[:position]), sum(sizes[position + 1 :])
             zeros = [jnp.zeros(size, jnp.uint32) for size in (before, after)]
             return outputs, joined([zeros[0], *words, zeros[1]])
 
         return run
 
-    index = jnp.asarray(operands[0], jnp.int32)
-    outputs, words = lax.switch(index, [branch(i) for i in range(len(parts))], *operands[1:])
+    index = jnp.asarray(operands[CHOICE], jnp.int32)
+    outputs, words = lax.switch(index, [branch(i) for i in range(len(bodies))], *operands)
     return outputs, [words]
 
 
+def _nodes_of(bodies: Sequence[Body], node: Node) -> list[Sequence[Node]]:
+    """Returns the nodes of each body: one for its constants, and one for each equation."""
+    rest = iter(node.inner)
+    return [tuple(itertools.islice(rest, 1 + len(body.opened.eqns))) for body in bodies]
+
+
 def _shard_map(
-    params: Mapping[str, Any], operands: Values, node: Node, windows: Any
+    params: Mapping[str, Any], inside: Body, operands: Values, node: Node, windows: Any
 ) -> tuple[Values, Words]:
     mesh, axes = params["mesh"], params["newly_manual_axes"]
     along = jax.P(tuple(name for name in mesh.axis_names if name in axes))
 
     def body(rows: jax.Array, *values: Any) -> Any:
-        outputs, words = evaluate(params["jaxpr"], values, node.inner, rows)
+        outputs, words = evaluate(inside.jaxpr, values, node.inner, rows)
         return tuple(outputs), joined(words)[None]
 
     local = jax.shard_map(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import jax
@@ -12,9 +12,9 @@ import numpy as np
 from jax import lax
 
 import spec
-from impl._reading import facts
-from impl._reading import source as _source
-from impl._reading.values import called
+from impl._core.jax_internals import jaxprs
+from impl._reading import control_flow, source
+from impl._reading.control_flow import Body
 from impl._reading.walk import label
 from impl.programs._auditing import notes
 
@@ -123,7 +123,7 @@ class Planner:
         self,
         closed: Any,
         inside: tuple[str, ...] = (),
-        outside: _source.Lines | None = None,
+        outside: source.Lines | None = None,
         copies: int = 1,
     ) -> tuple[Node, ...]:
         """Returns a node for the constants of a jaxpr, and one for each equation.
@@ -134,53 +134,53 @@ class Planner:
             outside: The lines of the innermost of them.
             copies: How often the digests of this jaxpr are kept.
         """
-        equations = opened(closed).eqns
+        equations = jaxprs.opened(closed).eqns
         nodes = [self._node(equation, inside, outside, copies) for equation in equations]
         return (self._constants(closed, inside, outside), *nodes)
 
     def _constants(
-        self, closed: Any, inside: tuple[str, ...], outside: _source.Lines | None
+        self, closed: Any, inside: tuple[str, ...], outside: source.Lines | None
     ) -> Node:
-        jaxpr = opened(closed)
-        source = (outside and outside.user) or "unknown source"
+        jaxpr = jaxprs.opened(closed)
+        where = (outside and outside.user) or "unknown source"
         constants = {id(variable) for variable in jaxpr.constvars}
         for equation in jaxpr.eqns:
             if any(id(operand) in constants for operand in equation.invars):
-                found = _source.lines(equation, outside)
-                source = found.user or found.library or source
+                found = source.lines(equation, outside)
+                where = found.user or found.library or where
                 break
         types = tuple(f"{i}: {_short(constant)}" for i, constant in enumerate(jaxpr.constvars))
-        mark = Mark("constant", "constant", source, None, inside, "", "", types)
+        mark = Mark("constant", "constant", where, None, inside, "", "", types)
         return Node(mark, marked=bool(types))
 
     def _node(
-        self, equation: Any, inside: tuple[str, ...], outside: _source.Lines | None, copies: int
+        self, equation: Any, inside: tuple[str, ...], outside: source.Lines | None, copies: int
     ) -> Node:
-        found, parts = _source.lines(equation, outside), parts_of(equation)
+        found, parts = source.lines(equation, outside), marked_bodies(equation)
         mark = self._mark(equation, found, inside)
         marked = bool(mark.outputs) and self._is_marked(equation, parts)
         path, line = (*inside, label(equation)), found
-        if not parts or equation.primitive.name not in ("scan", "while"):
-            inner = [n for part in parts for n in self.nodes(part, path, line, copies)]
+        if all(body.runs != "loop" for body in parts):
+            inner = [n for body in parts for n in self.nodes(body.jaxpr, path, line, copies)]
             return Node(mark, marked, tuple(inner))
         number, self._loops = self._loops, self._loops + 1
-        length = equation.params.get("length")
+        length = parts[0].length
         body = WIDTH * sum(map(_outputs, parts))
         most = _ROWS_OF_WHILE if length is None else length
         rows = max(1, min(most, _WORDS // max(copies * body, 1)))
         steps = max(1, -(-(length or 1) // rows))
         if number in self._starts:
             steps = 1
-        inner = [n for part in parts for n in self.nodes(part, path, line, copies * rows)]
+        inner = [n for body in parts for n in self.nodes(body.jaxpr, path, line, copies * rows)]
         start = self._starts.get(number, 0)
         return Node(mark, marked, tuple(inner), rows, steps, start, number, length)
 
-    def _is_marked(self, equation: Any, parts: tuple[Any, ...]) -> bool:
+    def _is_marked(self, equation: Any, parts: Sequence[Body]) -> bool:
         if self._marks == "calls":
             return bool(parts)
         # A call has no outputs that an equation inside it has not.
         if self._marks == "equations":
-            return called(equation) is None
+            return control_flow.called(equation) is None
         return not parts and _may_differ(equation)
 
     def _shown(self, name: str) -> str:
@@ -191,9 +191,9 @@ class Planner:
             return op
         return f"lax.{public}" if hasattr(lax, public) else name
 
-    def _mark(self, equation: Any, found: _source.Lines, inside: tuple[str, ...]) -> Mark:
+    def _mark(self, equation: Any, found: source.Lines, inside: tuple[str, ...]) -> Mark:
         name = equation.primitive.name
-        literals = [atom for atom in equation.invars if hasattr(atom, "val")]
+        literals = [atom for atom in equation.invars if jaxprs.is_literal(atom)]
         outputs = enumerate(equation.outvars)
         return Mark(
             "equation",
@@ -207,19 +207,17 @@ class Planner:
         )
 
 
-def parts_of(equation: Any) -> tuple[Any, ...]:
-    """Returns the jaxprs of an equation that are marked inside; none if it is one unit."""
-    params, name = equation.params, equation.primitive.name
-    whole = called(equation)
-    if whole is not None:
-        return (whole,)
+def marked_bodies(equation: Any) -> list[Body]:
+    """Returns the bodies of an equation that are marked inside; none if it is one unit."""
+    call = control_flow.called(equation)
+    if call is not None:
+        return [call]
     if not all(isinstance(v.aval, jax.core.ShapedArray) for v in equation.invars):
-        return ()  # A loop over a mutable array is one unit.
-    if name == "scan" or (name == "shard_map" and not params["check_vma"]):
-        return (params["jaxpr"],)  # With the check, JAX wants types of what each device computes.
-    if name == "while":
-        return (params["cond_jaxpr"], params["body_jaxpr"])
-    return tuple(params["branches"]) if name == "cond" else ()
+        return []  # A loop over a mutable array is one unit.
+    if equation.primitive.name == "shard_map":
+        # With the check, JAX wants types of what each device computes.
+        return [] if equation.params["check_vma"] else control_flow.bodies(equation)
+    return [body for body in control_flow.bodies(equation) if body.runs != "once"]
 
 
 def _may_differ(equation: Any) -> bool:
@@ -229,7 +227,7 @@ def _may_differ(equation: Any) -> bool:
     writes race.
     """
     name = equation.primitive.name
-    if name in _racing() or any(facts.inner_jaxprs(equation.params)):
+    if name in _racing() or control_flow.every_jaxpr(equation):
         return True
     found = notes.portability(name, equation, jax.default_backend())
     return found is not None and found.answer != "exact"
@@ -260,16 +258,11 @@ def windows(nodes: Iterable[Node]) -> np.ndarray[Any, np.dtype[np.int32]]:
     return np.array([found[loop] for loop in sorted(found)], np.int32).reshape(-1, 2)
 
 
-def opened(closed: Any) -> Any:
-    """Returns a jaxpr without its constants."""
-    return getattr(closed, "jaxpr", closed)
-
-
-def _outputs(closed: Any) -> int:
+def _outputs(body: Body) -> int:
     """Returns the number of outputs of all equations, each of which counts once."""
     return sum(
-        len(equation.outvars) + sum(map(_outputs, parts_of(equation)))
-        for equation in opened(closed).eqns
+        len(equation.outvars) + sum(map(_outputs, marked_bodies(equation)))
+        for equation in body.opened.eqns
     )
 
 

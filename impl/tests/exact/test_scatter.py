@@ -196,6 +196,6 @@ def test_integers_that_no_float64_holds_are_rounded_once():
 
     def function(sums):
         exponent = jnp.zeros(3, np.int32)
-        return scatter_rows.total([sums], exponent, np.float32, 1 << 24)
+        return scatter_rows.value_of_integers([sums], exponent, np.float32, 1 << 24)
 
     assert_same(run(function, sums), np.array(want, np.float32))

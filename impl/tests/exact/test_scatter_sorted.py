@@ -106,7 +106,7 @@ def test_many_contributions_have_keys_of_their_own(rng, monkeypatch, size, kind)
     keys = rng.integers(0, size + 1, N).astype(np.int32)
     sources = None if kind == "positions" else rng.integers(0, 8, N).astype(np.int32)
     factors = rough(rng, N) if kind == "factors" else None
-    found = scatter_sorted._sorted(*map(_on_device, (keys, size, sources, factors)))
+    found = scatter_sorted._sorted_contributions(*map(_on_device, (keys, size, sources, factors)))
     assert found[0].dtype == (np.uint16 if size == SIZE else np.int32)
     order = np.argsort(keys, kind="stable")
     rows = order if sources is None else sources[order]
@@ -128,7 +128,7 @@ def test_keys_of_16_bits_have_the_bits_of_the_oracle(rng, monkeypatch):
     @jax.jit
     def function(operand, keys, updates):
         with arithmetic.wide(), arithmetic.where_subnormals(are_kept=False):
-            return scatter_sorted.add(operand, keys, updates, launch)
+            return scatter_sorted.add_by_runs(operand, keys, updates, launch)
 
     def run(operand, keys, updates):
         with arithmetic.wide():
@@ -167,9 +167,11 @@ def test_gradients_of_reads_start_from_no_array(rng, monkeypatch):
 @pytest.mark.once
 def test_portable_scatters_of_jax_take_the_kernels(rng, monkeypatch):
     calls = []
-    add = scatter_sorted.add
+    add_by_runs = scatter_sorted.add_by_runs
     monkeypatch.setattr(
-        scatter_sorted, "add", lambda *args, **options: calls.append(args) or add(*args, **options)
+        scatter_sorted,
+        "add_by_runs",
+        lambda *args, **options: calls.append(args) or add_by_runs(*args, **options),
     )
     with impl.deterministic(guarantee="portable"), impl.testing.emulate("cuda", seed=5):
         run = jax.jit(lambda operand, keys, updates: operand.at[keys].add(updates, mode="drop"))

@@ -1,5 +1,8 @@
 """The description of control flow: the bodies of each kind of equation, and new bodies for them."""
 
+import re
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +10,7 @@ import pytest
 from jax import lax
 from jax.sharding import PartitionSpec
 
+import impl
 from impl._core.jax_internals import jaxpr_as_fun, jaxprs
 from impl._reading import control_flow
 from impl._reading.control_flow import Carry, Slice, bodies, with_bodies
@@ -44,7 +48,8 @@ def test_a_scan_has_fixed_operands_then_carries_then_slices(reverse):
     assert body.inputs == (0, Carry(1, 0), Slice(2))
     assert (body.runs, body.length, body.reverse) == ("loop", 4, reverse)
     assert body.operands == {0: 0}
-    assert body.carried == 1
+    assert (body.carries, body.slices) == ([Carry(1, 0)], [Slice(2)])
+    assert body.arguments(["x", "start", "rows"], ["carry"], ["row"]) == ["x", "carry", "row"]
     assert [out.aval.shape for out in body.opened.outvars] == [(3,), (3,)]
 
 
@@ -223,3 +228,34 @@ def test_a_scan_may_carry_more():
 def test_no_new_bodies_for_an_equation_of_an_unknown_kind():
     with pytest.raises(TypeError, match="custom_linear_solve"):
         with_bodies(equation_of(solved, kind="custom_linear_solve"), [])
+
+
+ROOT = Path(impl.__file__).parent
+#: The modules that may name the parameters of loops and conditions.
+INTERNALS = "_core/jax_internals/jaxprs.py"
+DESCRIPTION = ("_reading/control_flow.py", "_core/jax_internals/__init__.py", INTERNALS)
+#: The parameters of loops, conditions and calls, and the functions that read those of a scan.
+PARAMETERS = re.compile(
+    r"cond_nconsts|body_nconsts|cond_jaxpr|body_jaxpr|branches_platforms|[\"']branches[\"']"
+    r"|num_carry|num_consts|\bft_in\b|\bft_out\b|call_jaxpr|fun_jaxpr"
+    r"|scan_constants|scan_carried|scan_with"
+)
+#: What reads a jaxpr or a literal by hand, in place of ``jaxprs.opened`` and ``is_literal``.
+BY_HAND = re.compile(r"getattr\(\w+, \"jaxpr\"|hasattr\(\w+, \"val\"\)")
+#: These still unpack the parameters by themselves.
+UNPACKS = ("_portable/device_sums/flow.py", "_portable/device_sums/push.py")
+
+
+def naming(pattern):
+    """The modules of ``impl`` whose source has a match."""
+    paths = (path for path in ROOT.rglob("*.py") if "tests" not in path.relative_to(ROOT).parts)
+    found = (path for path in paths if pattern.search(path.read_text(encoding="utf-8")))
+    return {path.relative_to(ROOT).as_posix() for path in found}
+
+
+def test_only_the_description_names_the_parameters_of_control_flow():
+    assert naming(PARAMETERS) - {*UNPACKS} == {*DESCRIPTION}
+
+
+def test_jaxprs_and_literals_are_read_by_one_function_each():
+    assert naming(BY_HAND) == {INTERNALS}

@@ -13,13 +13,13 @@ from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import spec
-from impl._reading import facts as _facts
+from impl._reading import facts
 from impl._reading.values import Scope
 from impl._reading.walk import walk
 
 X = jnp.ones((5, 4))
 INDEX = jnp.zeros(5, int)
-LEAVES = (*_facts.SCATTERS, *_facts.POOLS, "pallas_call", "reshard")
+LEAVES = (*facts.SCATTERS, *facts.POOLS, "pallas_call", "reshard")
 
 
 def facts_of(function, *args):
@@ -28,7 +28,7 @@ def facts_of(function, *args):
     scope = Scope(closed.jaxpr, dict(zip(closed.jaxpr.constvars, closed.consts, strict=True)))
     (site,) = [s for s in walk(scope, LEAVES.__contains__) if s.name in LEAVES]
     avals = [operand.aval for operand in site.equation.invars]
-    return _facts.facts(site.name, avals, site.equation.params, site.operands)
+    return facts.facts_of(site.name, avals, site.equation.params, site.operands)
 
 
 def true_facts(function, *args):
@@ -121,7 +121,7 @@ def test_the_kind_of_number(dtype, kind):
     equation = next(e for e in closed.jaxpr.eqns if e.primitive.name == name)
     avals = [equation.invars[0].aval]
     stated = {"bool": "bool"}.get(dtype, kind)
-    assert _facts.facts("other", avals, {})["dtype"] == stated
+    assert facts.facts_of("other", avals, {})["dtype"] == stated
 
 
 @pytest.mark.parametrize(("stride", "overlaps"), [(1, {"overlapping"}), (2, set())])
@@ -158,7 +158,7 @@ def test_a_symbolic_size_can_be_any_number():
     index = jax.ShapeDtypeStruct((size, 1), "int32")
     numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
     avals = [jax.ShapeDtypeStruct((4,), "float32"), index, jax.ShapeDtypeStruct((size,), "float32")]
-    assert not _facts.has_one_update(avals, numbers)
+    assert not facts.has_one_update(avals, numbers)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_the_ordered_path_fits_known_sizes_of_31_bits(size, fits):
         "dimension_numbers": lax.ScatterDimensionNumbers((), (0,), (0,)),
         "unique_indices": False,
     }
-    assert _facts.facts("scatter-add", avals, params)["ordered_path_fits"] is fits
+    assert facts.facts_of("scatter-add", avals, params)["ordered_path_fits"] is fits
 
 
 def test_every_fact_is_in_the_vocabulary():

@@ -6,7 +6,8 @@ import types
 import jax
 
 import impl
-from impl._reading import facts
+from impl._core.jax_internals import jaxprs
+from impl._reading.control_flow import every_jaxpr
 
 _KERNEL = re.compile(r"(?:scatter_(?:add|mul|assign)|scan|select)_(?:atomic|ordered)_?\w*")
 
@@ -40,9 +41,9 @@ ATOMIC_SUM = frozenset() if XLA_ADDS else frozenset({"scatter_add_atomic"})
 
 def equations(jaxpr):
     """Yields the equations of a jaxpr, and of all that its equations call."""
-    for equation in getattr(jaxpr, "jaxpr", jaxpr).eqns:
+    for equation in jaxprs.opened(jaxpr).eqns:
         yield equation
-        for inner in facts.inner_jaxprs(equation.params):
+        for inner in every_jaxpr(equation):
             yield from equations(inner)
 
 

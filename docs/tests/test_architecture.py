@@ -2,7 +2,6 @@
 
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -260,13 +259,6 @@ def test_page_names_each_room(room: str) -> None:
 @pytest.mark.parametrize("path", sorted({*files_of(PAGE), "docs/architecture.svg"}))
 def test_linked_file_exists(path: str) -> None:
     assert (ROOT / path).is_file()
-
-
-def test_named_files_are_links(page_html: Callable[[str], str]) -> None:
-    html = page_html("architecture")
-    linked = set(re.findall(r'href="_downloads/\w+/([^"]+)"', html))
-    named = {path.rpartition("/")[2] for path in files_of(PAGE) if not path.startswith("docs/")}
-    assert named - linked == {"noxfile.py", "pyproject.toml"}
 
 
 def test_each_path_exists() -> None:

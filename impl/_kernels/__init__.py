@@ -7,12 +7,17 @@ platforms without these kernels.
 - ``launch`` holds the operations that a kernel may use. ``_contributions`` divides those of a
   scatter among programs.
 - ``triton`` is the backend, and the one file that knows Triton and PTX.
-- ``scan_tiles`` holds the blocked scan of every operation, of what ``_core.scan_source`` describes.
+- ``scan_tiles`` holds the blocked scan of every operation, of what ``_core.scan_source``
+  describes.
 - ``convolution``, ``matmul``, ``scan``, ``scatter_accumulate``, ``scatter_assign``, ``select_kth``
   and ``windows`` hold the kernels of the primitives of these names.
 
-The import of a file of kernels takes as long as that of several lowerings, and no CPU runs kernels.
-So lowerings import this package, and a file of kernels is imported at its first use.
+The import of a file of kernels takes as long as that of several lowerings, and no CPU runs
+kernels. So lowerings import this package, and a file of kernels is imported at its first use.
+
+Parts of kernels: ``scatter_accumulate_rows`` for wide rows, with ``_sorted_rows`` and
+``_columns``; ``select_kth_sample`` for long rows, with ``_passes`` and ``_rows``; ``sort_top`` and
+``sort_frequent``. ``pallas`` is Pallas, imported when a kernel is traced.
 """
 
 from __future__ import annotations

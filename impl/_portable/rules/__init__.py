@@ -14,6 +14,7 @@ about operations that move elements, and ``written`` about primitives that JAX w
 from impl._portable.rule import RULES
 from impl._portable.rules import (
     conversions,
+    exact,
     extremes,
     functions,
     linear_algebra,
@@ -27,6 +28,7 @@ from impl._portable.rules import (
 __all__ = [
     "RULES",
     "conversions",
+    "exact",
     "extremes",
     "functions",
     "linear_algebra",

@@ -189,8 +189,8 @@ QUESTIONS = [
         [
             "spec/portable.toml",
             "spec/rows/jax/elementwise.toml",
-            "impl/_portable/rules/functions.py",
             "impl/_portable/rule.py",
+            "impl/_portable/lower.py",
             "impl/tests/portable/test_rules.py",
             "impl/tests/portable/functions.toml",
         ],

@@ -8,7 +8,7 @@ primitive without a record is exact as JAX lowers it, or is refused.
 dtypes; ``extremes`` is about the greatest and lowest elements, ``sums`` about sums and scatters,
 ``products`` about products and convolutions, ``linear_algebra`` about decompositions, ``moves``
 about operations that move elements, and ``written`` about primitives that JAX writes with others.
-``_floats`` has the formats of floats.
+``exact`` has the records of exact operations, and ``_floats`` the formats of floats.
 """
 
 from impl._portable.rule import RULES

@@ -13,4 +13,10 @@ Some files hold a part of a primitive: ``scatter_accumulate_chains``, ``scatter_
 ``scan_positions``. ``_common`` holds operations that several files share. The primitives
 ``alert``, ``arithmetic``, ``gather`` and ``uninitialized`` have their one lowering beside their
 rules.
+
+The primitives with a file of one lowering or more are ``blend``, ``convolution``, ``matmul``,
+``scan``, ``scan_extreme``, ``scatter_accumulate``, ``scatter_assign``, ``select_kth``, ``sort``,
+``sparse_matmul``, ``total`` and ``windows``. ``scatter_accumulate_ordered`` and
+``convolution_products`` are parts too. ``_partitioning`` keeps axes sharded, and ``_traces`` lets
+programs share the trace of a lowering.
 """

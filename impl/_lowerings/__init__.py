@@ -9,8 +9,9 @@ The name of a function begins with the path, as in ``ordered_cpu``. Where both p
 function, it begins with what it computes, as in ``argsort_cpu``.
 
 Some files hold a part of a primitive: ``scatter_accumulate_chains``, ``scatter_accumulate_cpu``,
-``scatter_accumulate_exact``, ``scatter_accumulate_extreme``, ``scan_blocks`` and
-``scan_positions``. ``_common`` holds operations that several files share. The primitives
-``alert``, ``arithmetic``, ``gather`` and ``uninitialized`` have their one lowering beside their
-rules.
+``scatter_accumulate_exact``, ``scatter_accumulate_extreme``, ``scatter_accumulate_ordered``,
+``scan_blocks`` and ``scan_positions``. ``windows`` is a package, with a table of its algorithms.
+``_common`` holds operations that several files share, ``_partitioning`` shares the work among
+devices, and ``_traces`` caches traces. The primitives ``alert``, ``arithmetic``, ``gather`` and
+``uninitialized`` have one lowering each, in the file of their rules.
 """

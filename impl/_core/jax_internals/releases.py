@@ -25,7 +25,8 @@ PINNED_LAYOUTS_ARE_PARTITIONED = jax.__version_info__ >= (0, 11)
 #: With 0.11.2 float16 takes one too, and bfloat16 on a Hopper or newer; on an Ampere it is a loop.
 FLOAT32_HAS_ATOMIC_ADD = jax.__version_info__ >= (0, 11, 2)
 #: Whether XLA merges two paddings of one array that devices share (before 0.12). It then keeps the
-#: border of the first, and forgets the number that the second pads with. No upstream issue is known.
+#: border of the first, and forgets the number that the second pads with. No upstream issue is
+#: known.
 PADDINGS_ARE_MERGED = jax.__version_info__ < (0, 12)
 #: Whether this is the oldest supported release, for which budgets of calls and operations are kept.
 IS_OLDEST = jax.__version_info__ < (0, 11)

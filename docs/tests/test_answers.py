@@ -128,7 +128,7 @@ def test_each_cell_of_a_primitive_with_the_mode_is_what_its_rule_does() -> None:
     with impl.deterministic(True):
         for cell in ruled:
             assert {path(cell, facts) for facts in cell.calls} == {cell.word}, cell
-    # No rule changes the others: the audit says of them what it says without the mode.
+    # No rule changes the other primitives: the audit answers as it does without the mode.
     off = {
         (c.row, c.device): c.word
         for c in CELLS

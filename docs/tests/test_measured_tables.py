@@ -1,4 +1,4 @@
-"""A page shows the tables that are committed, and leaves out the others."""
+"""A page shows the tables that are committed, and leaves out all other tables."""
 
 import re
 from collections.abc import Callable

@@ -135,7 +135,7 @@ QUESTIONS = [
         "a convolution has another bit on eight devices than on one",
         "A wrong bit in a product or a convolution",
         [
-            "impl/_portable/functions.py",
+            "impl/_portable/rules/products.py",
             "impl/_exact/products/convolution.py",
             "impl/_exact/products/convolution_by_dots.py",
             "impl/_exact/products/dot_general.py",
@@ -160,6 +160,7 @@ QUESTIONS = [
             "conformance/lab/elementary/reference.py",
             "spec/portable.toml",
             "spec/rows/jax/elementwise.toml",
+            "impl/_portable/rules/functions.py",
             "impl/_portable/pins.py",
             "impl/tests/exact/test_elementary.py",
             "impl/tests/exact/elementary_digests.json",
@@ -186,7 +187,8 @@ QUESTIONS = [
         [
             "spec/portable.toml",
             "spec/rows/jax/elementwise.toml",
-            "impl/_portable/functions.py",
+            "impl/_portable/rule.py",
+            "impl/_portable/lower.py",
             "impl/tests/portable/test_rules.py",
             "impl/tests/portable/functions.toml",
         ],

@@ -131,7 +131,7 @@ def docs(session: nox.Session) -> None:
         session.run(*SERVE)
         return
     options = session.posargs or ["-n", "-W", "--keep-going", "-b", "html"]
-    # What Sphinx has parsed is kept outside of the site.
+    # Sphinx keeps the parsed pages outside of the site.
     options = [*options, "-d", "docs/_build/doctrees"]
     # The examples of the pages run while it is built.
     env = {"XLA_FLAGS": CHEAPEST} if "XLA_FLAGS" not in os.environ else {}
@@ -213,7 +213,8 @@ def mutants(session: nox.Session) -> None:
 def releases(session: nox.Session) -> None:
     """Lists the functions of JAX that the oldest and the newest release write otherwise.
 
-    The newest is that of `nox -s tests`. The argument `--python OTHER` names another interpreter.
+    The newest interpreter is the one of `nox -s tests`. The argument `--python OTHER` names
+    another.
     """
     install(session, "test")
     other = pathlib.Path(".nox", f"tests-{NEWEST.replace('.', '-')}", "bin", "python")
@@ -223,7 +224,7 @@ def releases(session: nox.Session) -> None:
 
 @nox.session(python=OLDEST, default=False)
 def bench(session: nox.Session) -> None:
-    """Measures the cost of the ordered path, beside plain JAX and PyTorch."""
+    """Compares the cost of the ordered path with plain JAX and PyTorch."""
     install(session, "peer", "programs")
     session.run("python", "-m", "conformance", "bench", *session.posargs)
 

@@ -29,6 +29,7 @@ extensions = [
     "conformance_tables",
     "cost_tables",
     "differences",
+    "file_links",
     "landing",
     "local_scripts",
     "report_viewer",

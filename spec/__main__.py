@@ -60,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     version.add_argument(
         "--part",
         choices=get_args(versions.Part),
-        help="the part of the version to raise; `same` if nobody has read the version yet "
+        help="the part of the version to raise; `same` if the version is not published yet "
         "(default: major if something is lost, otherwise minor)",
     )
     version.set_defaults(run=_version)
@@ -87,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
         "op", metavar="OP", help="its name, here, in PyTorch or in JAX: nn.functional.pad"
     )
     answer.add_argument("--device", help="one device (default: all)")
-    answer.add_argument("--profile", help="the profile (default: that of the mode)")
+    answer.add_argument("--profile", help="the profile (default: the profile of the mode)")
     answer.add_argument("--direction", choices=get_args(Direction), help="default: both")
     answer.set_defaults(run=_show)
     rows = commands.add_parser("export", help="write the rows for other tools")

@@ -23,7 +23,7 @@ from spec.model import (
     SpecError,
 )
 
-#: What is in no class is refused.
+#: A primitive in no class is refused.
 _REFUSED = Portability("", "refused")
 
 
@@ -31,7 +31,7 @@ _REFUSED = Portability("", "refused")
 class Spec:
     """The content of the files under ``spec/``, read and frozen.
 
-    ``releases`` are those of PyTorch that a row may name, from the oldest to the newest.
+    ``releases`` are the releases of PyTorch that a row may name, from the oldest to the newest.
     ``primitives`` are the rows about the primitives of JAX; ``rows`` are all others.
     ``portable`` has the classes of JAX's primitives under the guarantee ``portable``, by name;
     ``unlisted`` is about primitives in no class, and ``other_dtypes`` about floats that a class

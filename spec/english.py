@@ -18,7 +18,7 @@ from spec.model import (
     Test,
 )
 
-#: What PyTorch's mode does to a call, where it does nothing.
+#: The words for a call to which PyTorch's mode does nothing.
 UNAFFECTED = "not affected by the mode"
 #: The effect of the mode on a call, as a predicate.
 EFFECTS: Mapping[Effect, str] = {
@@ -30,7 +30,7 @@ EFFECTS: Mapping[Effect, str] = {
     "unknown": "unknown: no row states what happens",
 }
 
-#: What the guarantee ``portable`` does to the calls of a row about a function.
+#: The effect of the guarantee ``portable`` on the calls of a row about a function.
 PORTABLE: Mapping[PortableAnswer, str] = {
     "exact": "the same path",
     "rule": "another path, of primitives of JAX",
@@ -133,7 +133,7 @@ def phrase(fact: Fact, test: Test) -> str:
 
 def _filled(template: str, values: tuple[FactValue, ...]) -> str:
     plural = "" if values == (1,) else "s"
-    # What has a name in a program has values that a program writes.
+    # An argument with a name in a program has values that a program writes.
     is_code = "`" in template
     words = [
         f"`{value!r}`" if is_code and isinstance(value, str) else str(value) for value in values

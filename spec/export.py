@@ -25,7 +25,7 @@ from spec.portable import portable_answer, portable_classes
 SCHEMA = "export.schema.json"
 #: The fields of records that have another name in the document.
 _NAMES = {"sources": "source", "callers": "caller"}
-#: The fields of a row about a primitive in the document; the others say nothing about it.
+#: The fields of a row about a primitive in the document; no other field is about primitives.
 _OF_PRIMITIVES = (
     *("id", "family", "op", "primitives", "device", "when", "condition", "behaviour", "source"),
     *("guarantee", "order", "mode_off", "evidence", "remedy", "note"),

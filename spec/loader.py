@@ -37,7 +37,7 @@ from spec.model import (
 #: The folder of the spec that ships with this distribution.
 ROOT = files("spec")
 
-#: The folder of the rows about the primitives of JAX, within that of all rows.
+#: The folder of the rows about the primitives of JAX, in the folder of all rows.
 PRIMITIVES = "jax"
 
 _TABLES = (
@@ -290,7 +290,7 @@ def _row(
 
 
 def _callers(caller: str | dict[str, str], listed: dict[str, str]) -> dict[str, str]:
-    """Returns the caller of each profile that raises; a single name is that of all of them."""
+    """Returns the caller of each profile that raises; a single name holds for all of them."""
     if isinstance(caller, dict):
         return caller
     return {name: caller for name, behaviour in listed.items() if behaviour == "raise"}

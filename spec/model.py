@@ -11,12 +11,12 @@ from typing import Any, Literal, TypeAlias, get_args
 
 Behaviour: TypeAlias = Literal["deterministic", "raise", "fill"]
 Direction: TypeAlias = Literal["forward", "backward"]
-#: What the mode does to a call under a profile. ``ordered`` is listed by the documents of the
+#: The effect of the mode on a call under a profile. ``ordered`` is listed by the documents of the
 #: profile, and ``ordered_unlisted`` is not. ``same``: every run gives the same bits with the mode
 #: off as well. ``unknown``: no row states what the call does.
 Effect: TypeAlias = Literal["raises", "fills", "ordered", "ordered_unlisted", "same", "unknown"]
 Guarantee: TypeAlias = Literal["not_guaranteed", "run_to_run", "portable"]
-#: What the guarantee ``portable`` does to an equation.
+#: The effect of the guarantee ``portable`` on an equation.
 PortableAnswer: TypeAlias = Literal["exact", "rule", "refused"]
 Kind: TypeAlias = Literal["op", "random", "loader", "backend", "compiler", "note", "primitive"]
 State: TypeAlias = Literal["active", "out_of_scope"]
@@ -76,8 +76,8 @@ class Erratum:
         until: The last release whose code does this; None if the newest does.
         calls: The calls that the code treats so, in English, where no fact describes them. The
             suite then expects what the documents list.
-        device: The device that the erratum is about; None for that of the row.
-        caller: The op's name in the alert of the code, if it is not that of the row.
+        device: The device that the erratum is about; None for the device of the row.
+        caller: The op's name in the alert of the code, if it differs from the name in the row.
         unaffected_elsewhere: Whether the mode changes nothing for the other calls of the row,
             whatever the documents list.
     """
@@ -137,9 +137,9 @@ class Row:
         errata: The differences between PyTorch's documents and code.
         kind: As above, or ``note`` for a line of the documents that is not about a single op.
         statement: The promise of a row whose kind is not ``op``, in a sentence.
-        in_xla: What XLA does instead of the thing that a ``compiler`` row is about.
+        in_xla: The behaviour of XLA, instead of the thing that a ``compiler`` row is about.
         options: The options of XLA that a ``backend`` or ``compiler`` row sets, by name.
-        caveat: What can still differ although the promise of ``statement`` is kept.
+        caveat: The results that can still differ although the promise of ``statement`` is kept.
         state: ``active``, or ``out_of_scope`` with a reason.
         reason: The reason why the row is out of scope.
         note: Anything else that a reader has to know, in a sentence or two.
@@ -342,7 +342,7 @@ class Portability:
     """A class of ``portable.toml``: what the guarantee ``portable`` does to some primitives of JAX.
 
     Attributes:
-        name: Its name; empty for what is in no class.
+        name: Its name; empty for primitives in no class.
         answer: ``exact`` if they give the same bits everywhere as they are, ``rule`` if they do
             because they are computed in another way, ``refused`` if nothing does.
         reason: The reason of a refusal, as a part of a sentence; None if nothing is refused.

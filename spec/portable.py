@@ -22,7 +22,7 @@ def portability(
     Args:
         primitive: The name of its primitive, as in a jaxpr.
         dtypes: The names of the dtypes of its operands and results.
-        rules: The spec; None for that of this distribution.
+        rules: The spec; None for the spec of this distribution.
 
     Returns:
         The class. None if the equation has no floats and no class is about it without: it then
@@ -68,7 +68,7 @@ def portable_classes(row: Primitive, rules: Spec | None = None) -> tuple[Portabi
 
     Args:
         row: A row about a primitive.
-        rules: The spec; None for that of this distribution.
+        rules: The spec; None for the spec of this distribution.
     """
     rules = loader.load() if rules is None else rules
     found = (rules.class_of_primitive.get(name) for name in row.primitives)

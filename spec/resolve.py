@@ -31,7 +31,7 @@ class Answer:
     """The effect of the mode on one call under a profile.
 
     Attributes:
-        effect: What the call does. ``spec.english.EFFECTS`` has the words for people.
+        effect: The effect on the call. ``spec.english.EFFECTS`` has the words for people.
         row: The row that decides; None if no row does.
         behaviour: The behaviour that the row states, under the profile that lists it.
         listed: Whether the documents of the profile itself list the call. Otherwise the row is one
@@ -74,9 +74,9 @@ def resolve(
 ) -> Answer:
     """Returns what a call does with the mode on.
 
-    A profile decides what is refused. A call that it does not list falls back to this project's
-    own profile, which states a deterministic path for it. Rows about primitives of JAX hold under
-    every profile.
+    A profile decides which calls are refused. A call that it does not list falls back to this
+    project's own profile, which states a deterministic path for it. Rows about primitives of JAX
+    hold under every profile.
 
     Args:
         op: Dotted name of the op, or of the primitive.
@@ -84,7 +84,7 @@ def resolve(
         device: Name of a device, or ``any`` for one that the spec does not name.
         facts: The facts of the call.
         profile: The profile that holds.
-        rules: The rows; None for those of this distribution.
+        rules: The rows; None for the rows of this distribution.
 
     Raises:
         SpecError: A row asks for a fact that is not stated.
@@ -118,7 +118,7 @@ def resolve_primitive(
         primitive: The name of its primitive in the jaxpr: ``scatter-add``.
         device: Name of a device, or ``any`` for one that the spec does not name.
         facts: The facts of the equation.
-        rules: The rows; None for those of this distribution.
+        rules: The rows; None for the rows of this distribution.
 
     Raises:
         SpecError: A row asks for a fact that is not stated.
@@ -147,7 +147,7 @@ def effect_of_primitive(row: Primitive, device: str, rules: Spec | None = None) 
     Args:
         row: The row.
         device: Name of a device, or ``any`` for one that the spec does not name.
-        rules: The rows; None for those of this distribution.
+        rules: The rows; None for the rows of this distribution.
     """
     rules = loader.load() if rules is None else rules
     behaviour = row.behaviour[rules.default_profile]
@@ -170,7 +170,7 @@ def is_serial(row: Row, device: str, rules: Spec | None = None) -> bool:
     Args:
         row: The row.
         device: Name of a device, or ``any`` for one that the spec does not name.
-        rules: The rows; None for those of this distribution.
+        rules: The rows; None for the rows of this distribution.
     """
     rules = loader.load() if rules is None else rules
     known = rules.devices.get(device)
@@ -198,7 +198,7 @@ def check_question(
         op: The name of the op.
         direction: The direction.
         names: The names of the facts that are stated.
-        rules: The rows; None for those of this distribution.
+        rules: The rows; None for the rows of this distribution.
 
     Raises:
         SpecError: No active row is about the op or the direction, or none asks for a fact.
@@ -260,7 +260,7 @@ def cases(
         direction: The call, or its gradient.
         device: Name of a device.
         profile: The profile that holds.
-        rules: The rows; None for those of this distribution.
+        rules: The rows; None for the rows of this distribution.
     """
     rules = loader.load() if rules is None else rules
     rows = [r for r in rules.select(op=op, kind="op", active=True) if r.decides(direction)]
@@ -277,7 +277,7 @@ def answers_of(row: Row, profile: str, rules: Spec | None = None) -> tuple[Answe
     Args:
         row: An active row of the kind ``op``.
         profile: The profile that holds.
-        rules: The rows; None for those of this distribution.
+        rules: The rows; None for the rows of this distribution.
     """
     rules = loader.load() if rules is None else rules
     answers: dict[tuple[Effect, str | None], Answer] = {}

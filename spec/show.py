@@ -28,7 +28,7 @@ def text(
     """Returns what happens in the calls of an op with the mode on.
 
     Args:
-        op: The name under ``impl``, the name in PyTorch, or that of a primitive of JAX.
+        op: The name under ``impl``, the name in PyTorch, or the name of a primitive of JAX.
         rules: The rows.
         device: The device; None for each that JAX has a platform for.
         profile: The profile; None for the default one.
@@ -175,7 +175,7 @@ def _reasons(answer: Answer, device: str, profile: str, rules: Spec) -> Iterator
 
 
 def _orders(answer: Answer, device: str, rules: Spec) -> list[str]:
-    """Returns the order of an answer; a serial one comes before that of every device."""
+    """Returns the order of an answer; a serial order comes before the order of every device."""
     if answer.row is None or answer.order is None:
         return []
     serial = answer.row.serial_order if is_serial(answer.row, device, rules) else None

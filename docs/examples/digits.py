@@ -120,7 +120,7 @@ def options(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Returns the options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--images", type=int, help="train on the first so many (default: all)")
+    parser.add_argument("--images", type=int, help="number of images to train on (default: all)")
     parser.add_argument("--batch-size", type=int, default=50)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)

@@ -6,7 +6,7 @@ Zen of Python, which ships with Python. The model is plain ``jax.numpy``; one ca
 
     python docs/examples/portable.py
 
-With a GPU, this prints the digest of the GPU and that of the CPU of the same machine:
+With a GPU, this prints the digests of the GPU and of the CPU of the same machine:
 
     python docs/examples/portable.py --platforms cuda cpu --devices 1
 """

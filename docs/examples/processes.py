@@ -5,8 +5,8 @@ With the guarantee ``portable`` the digest is the same for any number of process
     python docs/examples/processes.py
     python docs/examples/processes.py 0 2 & python docs/examples/processes.py 1 2
 
-The arguments are the number of this process, and that of all. The processes meet on this machine,
-at port 12321 or that of the environment variable PORT.
+The arguments are the number of this process, and the number of all processes. The processes meet on
+this machine, at port 12321 or the port in the environment variable PORT.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BATCH, ROWS, WIDTH, CLASSES = 16, 96, 8, 4
 
 
 def join(number: int, count: int) -> None:
-    """Joins this process with the others, before JAX is used."""
+    """Joins this process with the other processes, before JAX is used."""
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.distributed.initialize(f"127.0.0.1:{os.environ.get('PORT', '12321')}", count, number)
 

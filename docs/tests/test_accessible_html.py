@@ -1,4 +1,4 @@
-"""What the built pages have for screen readers, search engines and the search."""
+"""The built pages have marks for screen readers, search engines and the search."""
 
 import re
 from pathlib import Path

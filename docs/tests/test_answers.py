@@ -12,7 +12,7 @@ import answers
 import impl
 import spec
 from impl._mode.decide import Action, decide
-from impl._portable import lower
+from impl._portable import classes
 from impl._reading import compiled
 from impl._reading.source import Lines
 from impl.programs._auditing import audit
@@ -128,7 +128,7 @@ def test_each_cell_of_a_primitive_with_the_mode_is_what_its_rule_does() -> None:
     with impl.deterministic(True):
         for cell in ruled:
             assert {path(cell, facts) for facts in cell.calls} == {cell.word}, cell
-    # No rule changes the others: the audit says of them what it says without the mode.
+    # No rule changes the other primitives: the audit answers as it does without the mode.
     off = {
         (c.row, c.device): c.word
         for c in CELLS
@@ -147,7 +147,7 @@ def test_each_cell_of_a_primitive_under_portable_is_the_class_of_its_rule() -> N
         for device, name in pairs:
             others = [c for c in cells if c.device == device and name in c.primitives]
             kinds = ("float32", "complex64")
-            found = {lower.class_of(name, [jax.ShapeDtypeStruct((), kind)]) for kind in kinds}
+            found = {classes.class_of(name, [jax.ShapeDtypeStruct((), kind)]) for kind in kinds}
             right = {
                 "refused" if each and each.answer == "refused" else "exact everywhere"
                 for each in found

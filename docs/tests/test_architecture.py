@@ -2,14 +2,13 @@
 
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-#: The link targets that the page defines, by label.
-TARGETS = dict(re.findall(r"^\[`(.+)`\]: (.+)$", PAGE, re.MULTILINE))
 TOP = ("spec", "impl", "conformance", "docs")
 
 #: Questions of a stranger: a change, the row of the page that is about it, and the files to name.
@@ -49,6 +48,8 @@ QUESTIONS = [
             "impl/tests/ops/test_index_add.py",
             "conformance/cases/index_add.py",
             "conformance/adapters/_torch_ops.py",
+            "impl/tests/every_op/samples_of_ops.py",
+            "spec/orders.toml",
         ],
     ),
     (
@@ -113,7 +114,7 @@ QUESTIONS = [
     ),
     (
         "the mode should order one more scatter of jax.lax",
-        "What the mode does to a primitive of JAX",
+        "The effect of the mode on a primitive of JAX",
         [
             "spec/rows/jax/scatter.toml",
             "impl/_run_to_run/rules.py",
@@ -130,7 +131,82 @@ QUESTIONS = [
         "A session of nox, or the JAX that it installs",
         ["noxfile.py"],
     ),
+    (
+        "a convolution has another bit on eight devices than on one",
+        "A wrong bit in a product or a convolution",
+        [
+            "impl/_portable/functions.py",
+            "impl/_exact/products/convolution.py",
+            "impl/_exact/products/convolution_by_dots.py",
+            "impl/_exact/products/dot_general.py",
+            "impl/_exact/products/levels.py",
+            "impl/_exact/products/engines.py",
+            "impl/_exact/products/shards.py",
+            "impl/_portable/device_sums/lower_sums.py",
+            "spec/orders.toml",
+            "spec/oracles/exact_products.py",
+            "impl/tests/exact/test_convolution.py",
+            "conformance/lab/mutants/exact_products.toml",
+        ],
+    ),
+    (
+        "jax.lax.bessel_i0e should have a path under portable",
+        "An elementary function, such as `log2`",
+        [
+            "impl/_exact/elementary/logarithms.py",
+            "impl/_exact/elementary/__init__.py",
+            "impl/_exact/elementary/_coefficients.py",
+            "conformance/lab/elementary/coefficients.py",
+            "conformance/lab/elementary/reference.py",
+            "spec/portable.toml",
+            "spec/rows/jax/elementwise.toml",
+            "impl/_portable/pins.py",
+            "impl/tests/exact/test_elementary.py",
+            "impl/tests/exact/elementary_digests.json",
+            "impl/tests/portable/functions.toml",
+            "conformance/lab/mutants/exact.toml",
+        ],
+    ),
+    (
+        "a TPU should add the integers of products on its own units",
+        "An engine, or the engine of a platform: the units that add the integers of products",
+        [
+            "impl/_exact/products/engines.py",
+            "impl/_exact/arithmetic.py",
+            "impl/testing.py",
+            "spec/devices.toml",
+            "spec/portable.toml",
+            "impl/tests/exact/test_dot_general.py",
+            "conformance/lab/mutants/exact_products.toml",
+        ],
+    ),
+    (
+        "jax.lax.approx_max_k should have a path under portable",
+        "A primitive under `portable`",
+        [
+            "spec/portable.toml",
+            "spec/rows/jax/elementwise.toml",
+            "impl/_portable/functions.py",
+            "impl/tests/portable/test_rules.py",
+            "impl/tests/portable/functions.toml",
+        ],
+    ),
 ]
+#: The files that the page about a new release of JAX names.
+RELEASE_OF_JAX = {
+    "pyproject.toml",
+    "noxfile.py",
+    "impl/_core/jax_internals/__init__.py",
+    "impl/_core/jax_internals/releases.py",
+    "impl/_lowerings/windows/before_jax_0_11.py",
+    "impl/_portable/pins.py",
+    "spec/portable.toml",
+    "spec/releases.toml",
+    "spec/releases_of_jax.toml",
+    "conformance/lab/compiled/compile_command.py",
+    "conformance/reports/compiled.json",
+    "conformance/reports/cpu.json",
+}
 
 
 def change_rows() -> dict[str, str]:
@@ -140,11 +216,11 @@ def change_rows() -> dict[str, str]:
     return {change: files for change, files in rows if change not in ("Change", "---")}
 
 
-def links(text: str) -> list[str]:
-    """Returns the files to which a text links, from the root of the repository."""
-    labels = re.findall(r"\[`([^`]+)`\](?!\()", text)
+def files_of(text: str) -> list[str]:
+    """Returns the files that a text names, and the pages that it links, from the root."""
+    named = [path for path in re.findall(r"`([\w./-]+)`", text) if (ROOT / path).is_file()]
     pages = re.findall(r"\[[^\]]+\]\(([\w./-]+\.(?:md|svg))\)", text)
-    return [TARGETS[label].removeprefix("../") for label in labels] + [f"docs/{p}" for p in pages]
+    return [*named, *(f"docs/{page}" for page in pages)]
 
 
 def rooms() -> list[str]:
@@ -161,13 +237,19 @@ def rooms() -> list[str]:
 
 @pytest.mark.parametrize(("question", "change", "files"), QUESTIONS, ids=[q[0] for q in QUESTIONS])
 def test_page_names_the_files_of_a_change(question: str, change: str, files: list[str]) -> None:
-    linked = links(change_rows()[change])
-    assert set(files) <= set(linked), f"if {question}: the page links {linked}"
+    named = files_of(change_rows()[change])
+    assert set(files) <= set(named), f"if {question}: the page names {named}"
+
+
+def test_page_about_releases_names_the_files() -> None:
+    page = (ROOT / "docs" / "new-release-of-jax.md").read_text(encoding="utf-8")
+    assert "docs/new-release-of-jax.md" in files_of(PAGE)
+    assert set(files_of(page)) >= RELEASE_OF_JAX
 
 
 @pytest.mark.parametrize("change", change_rows())
 def test_each_change_has_a_file(change: str) -> None:
-    assert links(change_rows()[change])
+    assert files_of(change_rows()[change])
 
 
 @pytest.mark.parametrize("room", rooms())
@@ -175,16 +257,16 @@ def test_page_names_each_room(room: str) -> None:
     assert f"`{room}`" in PAGE
 
 
-@pytest.mark.parametrize("path", sorted({*links(PAGE), "docs/architecture.svg"}))
+@pytest.mark.parametrize("path", sorted({*files_of(PAGE), "docs/architecture.svg"}))
 def test_linked_file_exists(path: str) -> None:
     assert (ROOT / path).is_file()
 
 
-def test_each_label_is_its_target() -> None:
-    assert {label: target.removeprefix("../") for label, target in TARGETS.items()} == {
-        label: label for label in TARGETS
-    }
-    assert set(TARGETS) <= set(re.findall(r"\[`([^`]+)`\](?![:(])", PAGE))
+def test_named_files_are_links(page_html: Callable[[str], str]) -> None:
+    html = page_html("architecture")
+    linked = set(re.findall(r'href="_downloads/\w+/([^"]+)"', html))
+    named = {path.rpartition("/")[2] for path in files_of(PAGE) if not path.startswith("docs/")}
+    assert named - linked == {"noxfile.py", "pyproject.toml"}
 
 
 def test_each_path_exists() -> None:
@@ -197,11 +279,12 @@ def test_each_path_exists() -> None:
 
 def test_each_name_is_in_its_file() -> None:
     sentences = re.sub(r"\s+", " ", PAGE)
-    pairs = re.findall(r"`(\w+)` in \[`([^`]+)`\]", sentences)
+    pairs = re.findall(r"`(\w+)` in `([^`/]+/[^`]+)`", sentences)
     assert len(pairs) > 20
     for name, path in pairs:
         text = (ROOT / path).read_text(encoding="utf-8")
-        assert re.search(rf"^ *(def|class) {name}\b", text, re.MULTILINE), f"{name} in {path}"
+        defined = rf"^ *(def|class) {name}\b|^{name}\b.* = |^\[{name}\]"
+        assert re.search(defined, text, re.MULTILINE), f"{name} in {path}"
 
 
 def test_picture_names_folders_that_exist() -> None:

@@ -54,9 +54,13 @@ def in_any_release(text: str) -> list[str]:
 
 
 def the_table_has_the_answers(text: str, names: Names) -> None:
-    """Compares the table of layers with what the audit answered to the program of the page."""
+    """Compares the table of layers with the answers of the audit to the program of the page."""
     lines = re.findall(r"^\| (.*?) \| (.*?) \| (.*?) \|$", text, re.MULTILINE)[2:]
-    shown = {re.split(r" \(|, | with ", what)[0]: tuple(answers) for what, *answers in lines}
+    shown = {
+        re.split(r" \(|, | with ", layer)[0]: tuple(answers)
+        for *answers, layers in lines
+        for layer in layers.split("; ")
+    }
     assert shown == names["answers"]
 
 
@@ -80,7 +84,7 @@ def test_the_blocks_run_and_print_what_the_page_shows(
             if language == "python":
                 out = io.StringIO()
                 with contextlib.redirect_stdout(out):
-                    # The lines of the page are those of the program, for errors and reports.
+                    # Errors and reports name lines of the page.
                     code = text if file else "\n" * line + text
                     exec(compile(code, file or str(page), "exec"), names)
                 printed = out.getvalue()

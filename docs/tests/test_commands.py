@@ -1,7 +1,7 @@
 """The commands on the pages are understood, and the quick ones run.
 
-A command of this project is parsed by the parser that its module has. What takes minutes, or needs
-a GPU, has tests elsewhere.
+A command of this project is parsed by the parser that its module has. Commands that take minutes,
+or need a GPU, have tests elsewhere.
 """
 
 import importlib.util

@@ -22,7 +22,7 @@ def shown(command_line: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Returns a text without what depends on a release of JAX, or on what is compiled already."""
+    """Returns a text without the parts that depend on a release of JAX or on earlier programs."""
     text = " ".join(text.split())
     return re.sub(
         r"(; )?\d+ operations? outside of jit|\d+ equations|call \d+ of \d+|'\S+' of \S+", "", text

@@ -55,10 +55,6 @@ TICS = [
 #: Files that hold texts of others, or that a command writes, and why they are not read.
 SKIPPED = {
     "spec/releases_of_jax.toml": "`nox -s releases` writes it",
-    "conformance/benchmarks/results/": "`python -m conformance tables` writes them",
-    "conformance/lab/compiled/costs.md": "`python -m conformance costs` writes it",
-    "conformance/lab/compiled/costs_of_samples.md": "`python -m conformance costs` writes it",
-    "conformance/lab/compiled/portable_programs.md": "a command writes it",
     "docs/_build/": "the build writes it",
     "docs/tests/test_english.py": "it quotes the tics",
 }
@@ -91,12 +87,8 @@ NOT_CLEAN_YET: set[str] = {
     "conformance/tests/hardware",
     "conformance/tests/pytest_plugin",
     "conformance/tests/suite",
-    "docs",
     "docs/_ext",
-    "docs/decisions",
-    "docs/examples",
     "docs/tests",
-    "docs/tests/browser",
     "impl",
     "impl/_alias",
     "impl/_core",
@@ -132,10 +124,7 @@ NOT_CLEAN_YET: set[str] = {
     "impl/tests/support",
     "impl/utils",
     "spec",
-    "spec/check",
     "spec/oracles",
-    "spec/rows",
-    "spec/tests",
 }
 
 
@@ -239,8 +228,10 @@ def files() -> dict[str, list[str]]:
 def faults(path: str) -> Iterator[str]:
     """Yields a line for each tic in a file: where it is, the sentence, and the cure."""
     source = (ROOT / path).read_text(encoding="utf-8")
+    if path.endswith(".md"):
+        source = re.sub(r'"[^"\n|]+"', '""', source)  # A quotation.
     if path.endswith("CHANGELOG.md"):
-        source = re.split(r"^## (?!.*[Uu]nreleased)", source, maxsplit=2, flags=re.MULTILINE)[0]
+        source = re.split(r"^## (?!.*[Uu]nreleased)", source, maxsplit=1, flags=re.MULTILINE)[0]
     for line, text in TEXTS[Path(path).suffix](source):
         words = re.sub(r"`+[^`]+`+", lambda code: "`x`" + "\n" * code[0].count("\n"), text)
         flat = " ".join(words.split())
@@ -258,7 +249,11 @@ def faults(path: str) -> Iterator[str]:
 def rooms() -> Iterator[object]:
     """Yields the rooms. A room that is not clean yet is expected to fail."""
     for room in sorted(files()):
-        marks = [pytest.mark.xfail(reason="not clean yet")] if room in NOT_CLEAN_YET else []
+        marks = (
+            [pytest.mark.xfail(reason="not clean yet", strict=False)]
+            if room in NOT_CLEAN_YET
+            else []
+        )
         yield pytest.param(room, marks=marks)
 
 

@@ -17,13 +17,13 @@ for module in ("optax", "sklearn"):
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "digits.py"
 PORTABLE = EXAMPLE.with_name("portable.py")
-#: One worker is a process beside that of the training; each takes seconds to start.
+#: One worker is a second process; each process takes seconds to start.
 SMALL = ("--images", "50", "--batch-size", "25", "--epochs", "1", "--workers", "1")
 TINY = ("--images", "80", "--batch-size", "10", "--epochs", "1", "--workers", "0")
 
 
-#: What the example learns in a step with the small model of the test: on one device too, and on
-#: every release of JAX.
+#: The digest of the weights after a step with the small model: on one device too, and on every
+#: release of JAX.
 DIGEST = "64a4864c5a9a94fd"
 
 

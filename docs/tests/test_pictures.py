@@ -71,7 +71,7 @@ def test_costs_are_read_from_the_reports(tmp_path):
         "two, gradient": costs.Line((6.0,), (4.0,)),
         "one": costs.Line((3.0, 2.0), (2.0, 20 / 15)),
     }
-    assert costs.measured()  # The committed report has cases beside PyTorch.
+    assert costs.measured()  # The committed report has cases compared with PyTorch.
     assert costs.counted(tmp_path / "absent.json") == {}
     path.unlink()
     assert cost_tables.of_gpu(path) == "No program was counted."
@@ -116,7 +116,7 @@ def test_the_page_of_orders_shows_each_tree(page_html):
 
 @dataclasses.dataclass
 class Env:
-    """What a directive knows of its page."""
+    """The environment that a directive gets, as far as the test needs it."""
 
     srcdir: str
 

@@ -35,7 +35,7 @@ def test_the_page_shows_the_source_of_an_erratum(page_html: Callable[[str], str]
 
 
 def build(folder: Path, text: str) -> None:
-    """Builds a site of one page beside the spec's rows, where every warning is an error."""
+    """Builds a site of one page and the spec's rows, where every warning is an error."""
     source = folder / "source"
     source.mkdir()
     (source / "index.md").write_text(

@@ -305,8 +305,8 @@ def convert(value: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
     """Converts to ``dtype``, and keeps the rounding of a conversion to a narrow float.
 
     XLA may drop a conversion to a narrow float and the conversion back, by
-    ``xla_allow_excess_precision``. A fence on the narrow side keeps the rounding. ``reduce_precision`` would keep it too, but it
-    flushes the subnormals of float16.
+    ``xla_allow_excess_precision``. A fence on the narrow side keeps the rounding.
+    ``reduce_precision`` would keep it too, but it flushes the subnormals of float16.
     """
     if value.dtype == dtype:
         return value

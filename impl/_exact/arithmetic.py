@@ -13,9 +13,9 @@ Melquiond 2008, doi:10.1109/TC.2007.70819)::
     float32 rounded to odd      1 + 2**-8 + 2**-23     then bfloat16: 1 + 2**-7, as rounded once
 
 ``impl._core.numerics`` has another ``seal`` and another ``product``, for every op of ``impl``. The
-seal there also takes complex numbers, integers and floats of 8 bits, but it uses its operand several
-times, and XLA may compute the operand again for each use. The seal here takes floats of 16 to 64
-bits and uses its operand once: a function of this package has up to a hundred seals in one fusion.
+seal there also takes complex numbers, integers and floats of 8 bits, but it uses its operand
+several times, and XLA may compute the operand again for each use. The seal here takes floats of 16
+to 64 bits and uses its operand once: one fusion of this package can have dozens of seals.
 """
 
 from __future__ import annotations

@@ -19,10 +19,10 @@ class Reduction:
     """A commutative operation with an identity; on floats its result depends on the order.
 
     Attributes:
-        name: Its name, which is also that of a method of ``jax.numpy.ndarray.at[...]``.
+        name: The name; ``jax.numpy.ndarray.at[...]`` has a method of this name.
         combine: The operation on two arrays.
-        identity: Returns, for a dtype, the number whose combination with a value is that value in
-            every bit.
+        identity: Returns, for a dtype, the number that leaves every value its bits when combined
+            with it.
     """
 
     name: ReductionName

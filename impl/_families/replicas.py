@@ -1,17 +1,30 @@
-"""Scatters on a GPU in which no address takes most of the updates.
+"""Replicas of the destinations of a scatter, so that no address takes most of the updates.
 
 A GPU applies updates of one address one after another, so a scatter into few destinations, or with
-a hot one, takes many times longer than one into many. Here, a destination that gets many updates
-has replicas, which neighbouring updates take turns to use; they are neighbours in memory too, so
-that the updates of a warp share their transactions. Afterwards the replicas are combined. This
-changes the order of the updates, so it is for operations that give the same bits in every order.
+a hot one, takes many times longer than one into many. The remedy is known from histograms as
+replication or privatization (Gomez-Luna et al., "An optimized approach to histogram computation on
+GPU", Machine Vision and Applications 24, 2013, 899-908): a destination that gets many updates has
+replicas, which consecutive updates take turns to use, and which are combined afterwards. The
+replicas of a destination are neighbours in memory, so that the updates of a warp share their
+transactions. Replicas change the order of the updates, so they are for operations that give the
+same bits in every order.
 
-With few destinations, all have replicas. With many, a sample of the keys tells which are hot, and
-a small hash table, which stays in the cache, has the replicas of each. No kernel is needed: XLA's
-scatter of integers and of float64 is one relaxed reduction for each update, and computes the row of
-an update where it uses it. A kernel that compares the keys of a tile with one another would do
-hundreds of comparisons for each update, move the sums of tiles through memory, and Pallas' own
-atomics would each wait at a fence.
+With few destinations, all have replicas. For 2 destinations, 4 replicas of each and the keys
+``1 0 1 1 0 1``, update ``i`` goes to row ``4 * key + i % 4``:
+
+    rows         4 1 6 7 0 5
+    row          0 1 2 3 | 4 5 6 7       combined afterwards: rows 0 to 3, and rows 4 to 7
+
+With many destinations, a sample of the keys finds the hot ones (the heavy hitters), and a small
+direct-mapped hash table, which stays in the cache, assigns replicas to them. Its hash is Knuth's
+multiplicative one (The Art of Computer Programming, volume 3, section 6.4). Two hot destinations
+with one hash share no replicas: the greater has them. The sample affects the time, never the
+result.
+
+No kernel is needed: XLA's scatter of integers and of float64 is one relaxed reduction for each
+update, and computes the row of an update where it uses it. A kernel that compares the keys of a
+tile with one another would do hundreds of comparisons for each update and move the sums of tiles
+through memory, and each of Pallas' atomics would wait at a fence.
 """
 
 from __future__ import annotations
@@ -36,7 +49,7 @@ _ELEMENTS, _SHARE = 1 << 17, 8
 _LEAST = 32
 #: Entries of the table of hot destinations.
 _SLOTS = 512
-#: Keys in a sample, and how often one of them is in there if it is hot.
+#: The number of keys in a sample, and how many equal keys in the sample make a destination hot.
 _SAMPLE, _OFTEN = 1024, 4
 #: 2**32 divided by the golden ratio, by which a product spreads neighbouring keys.
 _SPREAD = 0x9E3779B9
@@ -50,11 +63,11 @@ class Replicas:
 
     Attributes:
         size: The number of destinations.
-        rows: The row of each update, int32, shape [n]. Those that are dropped have a row beyond
-            the last.
-        copies: The replicas of each destination that has some; 1 if none has.
-        hot: The destination of each slot of replicas, int32, -1 for one that has none. It is None
-            if all destinations have replicas, or none has.
+        rows: The row of each update, int32, shape [n]; beyond the last row for an update that is
+            dropped.
+        copies: The number of replicas of each destination that has replicas; 1 without replicas.
+        hot: The destination that each slot of the hash table has replicas of, int32; -1 for an
+            empty slot. None if all destinations have replicas, or no destination has.
     """
 
     size: int
@@ -69,7 +82,7 @@ class Replicas:
         Args:
             keys: The destination of each update, int32, shape [n]; ``size`` for one to be dropped.
             size: The number of destinations.
-            width: The elements of a destination. With many, a hot one has many addresses.
+            width: The elements of a destination. A wide hot destination has many addresses.
             unique: Whether no two updates have one destination.
         """
         n = keys.shape[0]
@@ -113,7 +126,7 @@ class Replicas:
         # XLA would move what reads the sums into the operand of a scatter.
         sums = fence(sums)
         folded = _folded(sums[self.size :].reshape(_SLOTS, self.copies, *width), operation)
-        # What reads the result takes the part of a hot destination from the table.
+        # A gather adds the sum of its replicas to each hot destination.
         key = lax.iota(np.int32, self.size)
         slot = _slot(key)
         is_hot = lax.eq(_at(self.hot, slot), key)
@@ -143,22 +156,23 @@ def _power_of_two(limit: int) -> int:
 
 
 def _in_turn(groups: jax.Array, copies: int) -> jax.Array:
-    """Returns the replica that each update has in its group. Neighbours have neighbours."""
+    """Returns the row of each update, if consecutive updates of a group take turns."""
     turn = lax.iota(np.int32, groups.shape[0])
     turn = lax.bitwise_and(turn, lax.full_like(turn, copies - 1))
     return lax.add(lax.mul(groups, lax.full_like(groups, copies)), turn)
 
 
 def _hot(keys: jax.Array, size: int) -> jax.Array:
-    """Returns the hot destination of each slot, and -1 for a slot without one.
+    """Returns the hot destination of each slot, and -1 for an empty slot.
 
-    Of several for one slot, the greatest has it, and the others have no replicas.
+    If several hot destinations have one slot, the greatest gets the replicas.
     """
     n = keys.shape[0]
-    # One key of each part, at a place that no period of the keys meets.
+    # A stratified sample: one key of each part, at an irregular position, since keys may be
+    # periodic.
     starts = np.linspace(0, n, _SAMPLE, endpoint=False, dtype=np.int64)
-    places = starts + np.random.default_rng(0).integers(0, max(1, n // _SAMPLE), _SAMPLE)
-    sample = _at(keys, lax.full_like(keys, 0, shape=(_SAMPLE,)) + places.astype(np.int32))
+    positions = starts + np.random.default_rng(0).integers(0, max(1, n // _SAMPLE), _SAMPLE)
+    sample = _at(keys, lax.full_like(keys, 0, shape=(_SAMPLE,)) + positions.astype(np.int32))
     sample = lax.sort(sample)
     # In the sorted sample, a key that occurs k times equals the entry k - 1 further on.
     later = lax.pad(sample[_OFTEN - 1 :], np.int32(size), [(0, _OFTEN - 1, 0)])
@@ -171,7 +185,7 @@ def _hot(keys: jax.Array, size: int) -> jax.Array:
 
 
 def _slot(keys: jax.Array) -> jax.Array:
-    """Returns the entry of the table that a destination may have."""
+    """Returns the slot of the hash table that each destination has: its hash."""
     word = lax.convert_element_type(keys, np.uint32)
     spread = lax.mul(word, lax.full_like(word, _SPREAD))
     shift = 33 - _SLOTS.bit_length()
@@ -181,7 +195,7 @@ def _slot(keys: jax.Array) -> jax.Array:
 
 
 def _at(values: jax.Array, positions: jax.Array) -> jax.Array:
-    """Returns the rows of an array at positions that are in it."""
+    """Returns the rows of an array at positions within its bounds."""
     result: jax.Array = values.at[positions].get(mode="promise_in_bounds")
     return result
 
@@ -201,7 +215,7 @@ def _folded(replicas: jax.Array, operation: Operation) -> jax.Array:
 def _scatter(
     operand: jax.Array, rows: jax.Array, updates: jax.Array, operation: Operation
 ) -> jax.Array:
-    """Scatters rows, as XLA does it whatever the mode is."""
+    """Scatters rows by XLA's own scatter, whatever the mode is."""
     numbers = ScatterDimensionNumbers(tuple(range(1, operand.ndim)), (0,), (0,))
     function = {"add": lax.scatter_add, "max": lax.scatter_max}[operation]
 

@@ -1,4 +1,4 @@
-"""The contributions of a scatter, sorted by destination with the order of each kept."""
+"""The contributions of a scatter, sorted stably by destination."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def sorted_keys(destination: jax.Array, destinations: int) -> tuple[jax.Array, j
 
     Args:
         destination: The destination of each contribution, int32, shape [n].
-        destinations: The number of them. Any other destination is sorted as this number.
+        destinations: The number of destinations. An invalid destination is sorted as this number.
 
     Returns:
         The destinations and the positions, int32.

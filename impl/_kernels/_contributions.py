@@ -1,4 +1,4 @@
-"""The contributions of a scatter, divided among the programs of a kernel."""
+"""The contributions of a scatter, divided among the instances of a kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from impl._kernels import pallas as pl
 from impl._kernels.launch import Launch
 
-#: Contributions that one program takes.
+#: Contributions that one kernel instance takes.
 _BLOCK = 256
 
 
@@ -34,11 +34,11 @@ class Contributions:
 
     @property
     def programs(self) -> int:
-        """Number of programs of the kernel."""
+        """Number of instances of the kernel."""
         return pl.cdiv(math.prod(self.shape), _BLOCK)
 
     def lanes(self) -> jax.Array:
-        """Returns the flat offsets of the contributions that the running program takes."""
+        """Returns the flat offsets of the contributions that the running instance takes."""
         block = jnp.arange(_BLOCK, dtype=jnp.int32)
         return self.launch.program_id(0, self.programs) * _BLOCK + block
 

@@ -1,4 +1,17 @@
-"""Kernels of scatter-accumulate: one pass of atomics, and the two folds of the panel order."""
+"""Kernels of scatter-accumulate: one pass of atomics, and the two folds of the panel order.
+
+The panel order cuts the contributions into panels. ``fold_chains`` folds the contributions of each
+destination in each panel (a chain), and ``fold_panels`` folds the results of the panels. For the
+chains that ``impl._lowerings.scatter_accumulate_chains`` shows, multiplication, and updates
+
+    updates                 [2, 3, 5 | 7, 11, 13]
+    chains                  [3], [7], [2, 5], [11, 13]
+    after fold_chains       [3, 7, 10, 143]
+    after fold_panels       [3 * 7, 10 * 143]
+
+A lane follows one chain for one column, so the additions of a chain are sequential and those of
+different chains are parallel.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +26,7 @@ from impl._kernels import pallas as pl
 from impl._kernels._contributions import Contributions
 from impl._kernels.launch import Launch
 
-#: Lanes of a program of a fold: chains or destinations, times columns.
+#: Lanes of a kernel instance of a fold: chains or destinations, times columns.
 _TILE = 128
 #: Elements of a chain that a lane loads before it combines them.
 _AHEAD = 4
@@ -29,7 +42,7 @@ def atomic(
     weights: jax.Array | None = None,
     sources: jax.Array | None = None,
 ) -> jax.Array:
-    """Combines ``updates`` with ``operand`` in one pass, in the order that the hardware takes.
+    """Combines ``updates`` with ``operand`` in one pass, in whatever order the hardware takes.
 
     Args:
         operand: Floats, shape [outer, size, inner].
@@ -98,8 +111,8 @@ def _update_row(
 ) -> jax.Array:
     """Returns the row of the update that the weight at ``position`` multiplies.
 
-    ``refs`` are the references of weights, of sources and of the result, where there are any.
-    ``share`` is the number of consecutive weights of an update; None if there are sources.
+    ``refs`` are the references of the weights, of the sources if given, and of the result.
+    ``share`` is the number of consecutive weights of an update; None if sources are given.
     """
     if share is None:
         return launch.load(refs[1].at[position], mask=mask, other=0)
@@ -117,13 +130,13 @@ def fold_chains(
 ) -> jax.Array:
     """Folds every chain left to right, starting with the identity.
 
-    A chain is the contributions of one destination in one panel. One lane of a program follows one
-    chain for one column. Loads of neighbouring columns are coalesced, and a destination with many
-    contributions is as many chains as there are panels.
+    A chain is the contributions of one destination in one panel. One lane of a kernel instance
+    follows one chain for one column. Loads of neighbouring columns are coalesced, and a destination
+    with many contributions is as many chains as there are panels.
 
     Args:
         start: The first position of each chain in ``positions``, int32, shape [chains].
-        end: The position after its last, int32, shape [chains].
+        end: The position after the last of each chain, int32, shape [chains].
         positions: Rows of ``updates``, chain by chain; int32, shape [n].
         updates: Shape [n, width].
         reduction: The operation that combines.
@@ -180,7 +193,7 @@ def fold_chains(
 
 
 def _tiling(rows: int, columns: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Returns the grid of programs, and the rows and columns that one program takes."""
+    """Returns the grid of kernel instances, and the rows and columns that one instance takes."""
     width = min(_TILE, pl.next_power_of_2(columns))
     height = _TILE // width
     return (pl.cdiv(rows, height), pl.cdiv(columns, width)), (height, width)
@@ -189,7 +202,7 @@ def _tiling(rows: int, columns: int) -> tuple[tuple[int, int], tuple[int, int]]:
 def _rows_and_columns(
     launch: Launch, grid: tuple[int, int], tile: tuple[int, int]
 ) -> tuple[jax.Array, jax.Array]:
-    """Returns the row and the column indices that the running program takes."""
+    """Returns the row and the column indices that the running instance takes."""
     row, column = (
         launch.program_id(axis, grid[axis]) * tile[axis] + jnp.arange(tile[axis], dtype=jnp.int32)
         for axis in (0, 1)

@@ -1,10 +1,20 @@
-"""Kernels of an exact scatter of wide rows, whose contributions are sorted by destination.
+"""Kernels of an exact scatter of wide rows: a segmented reduction over sorted contributions.
 
-A run is the contributions of one destination. A program takes a chunk of contributions, and adds
-the runs that start in it: their rows are read twice, for the greatest exponent and for the digits,
-the second time from the cache. A run that is longer than a part is cut into parts, so that a hot
-destination occupies many programs. Each part leaves rows of exponents and of digits, which are
-combined without error. No update is atomic.
+A run (segment) is the contributions of one destination. A kernel instance takes a chunk of
+contributions, and adds the runs that start in the chunk. It reads their rows twice: for the
+greatest exponent, and for the digits, the second time from the cache. Digits are integers on the
+grid of that exponent, so they add without error in any order.
+
+A run that is longer than a part is cut, so that a hot destination occupies many kernel instances.
+Each part leaves rows of exponents and of digits, which are combined without error. No update is
+atomic. The steps, with the example of ``_sorted_rows``, in which destination 1 is cut:
+
+    cuts                 finds the cut runs                        run 0: destination 1
+    add_whole_runs       adds the runs that are not cut            destinations 0, 2 and 3
+                         greatest exponents of cut runs            parts 0, 1 and 2
+    (the caller)         combines them to the exponent of a run    run 0
+    add_cut_runs         sums of digits in each part               parts 0, 1 and 2
+    (the caller)         adds these sums, and rounds once          destination 1
 """
 
 from __future__ import annotations
@@ -21,23 +31,23 @@ from impl._core.numerics import accumulator
 from impl._kernels import _sorted_rows
 from impl._kernels import pallas as pl
 from impl._kernels._sorted_rows import PART as PART
-from impl._kernels._sorted_rows import ROWS, WARP, Program, columns_of
+from impl._kernels._sorted_rows import ROWS, WARP, KernelInstance, columns_of
 from impl._kernels._sorted_rows import Runs as Runs
 from impl._kernels.launch import Launch
 
-#: The parts of which a program finds the cut runs.
+#: The number of parts in which one kernel instance finds the cut runs.
 _LANES = 32
 
 
 @dataclasses.dataclass(frozen=True)
 class Arithmetic:
-    """What is computed of a row, in float32, or in float64 if the updates are.
+    """The arithmetic of a row, in float32, or in float64 if the updates are float64.
 
     Attributes:
-        exponent: From values to exponents. That of 0 is the least.
+        exponent: From values to exponents. The exponent of 0 is the least.
         digits: From values and the exponents of their destinations to digits, int64.
         total: From sums of digits and exponents to the dtype of the operand.
-        number: How many digits a value has.
+        number: The number of digits of a value.
         negates: Whether the updates are subtracted.
     """
 
@@ -50,15 +60,15 @@ class Arithmetic:
 
 @dataclasses.dataclass(frozen=True)
 class Whole:
-    """The sums of runs that are not cut, and what those of the others start with.
+    """The sums of runs that are not cut, and the initial values of the sums of cut runs.
 
     Attributes:
         out: The operand with the sums.
-        most: The greatest exponents of cut runs in each part, and those of their operands in the
-            part that they start in; int32, shape [2 * parts, width]; the least exponent where there
-            is none.
-        exponents: The least exponents, of the shape [parts, width].
-        digits: Sums of digits of the same shape, which are 0, int64.
+        most: The greatest exponents of each part's shares of cut runs; in the part where a run
+            starts, also of the run's operand. int32, shape [2 * parts, width]; the least exponent
+            for no cut run.
+        exponents: The least exponent everywhere, shape [parts, width].
+        digits: Zeros, int64, each of the same shape.
     """
 
     out: jax.Array
@@ -81,11 +91,11 @@ def add_whole_runs(
         runs: The contributions.
         updates: Floats, shape [rows, width].
         operand: Floats, shape [destinations, width]; the result is written over it.
-        arithmetic: What is computed.
+        arithmetic: The arithmetic of a row.
         launch: How to run.
 
     Returns:
-        The operand with the sums, and what the sums of cut runs start with.
+        The operand with the sums, and the initial values of the sums of cut runs.
     """
     return _whole_runs(runs, updates, operand, arithmetic, launch, empty=False)
 
@@ -104,11 +114,11 @@ def add_from_zeros(
         runs: The contributions.
         updates: Floats, shape [rows, width].
         out: The shape and the dtype of the operand.
-        arithmetic: What is computed.
+        arithmetic: The arithmetic of a row.
         launch: How to run.
 
     Returns:
-        As ``add_whole_runs``. The rows of cut runs may have any values.
+        As ``add_whole_runs``. The rows of cut runs are undefined.
     """
     return _whole_runs(runs, updates, out, arithmetic, launch, empty=True)
 
@@ -131,29 +141,29 @@ def _whole_runs(
 
     def kernel(*refs: Any) -> None:
         out_ref, most_ref, exponents_ref, *digit_refs = refs[number + len(operands) :]
-        program = Program(launch, runs, refs[:number], width, negates=arithmetic.negates)
+        instance = KernelInstance(launch, runs, refs[:number], width, negates=arithmetic.negates)
         chunk = launch.program_id(0, programs)
         # Each kernel instance handles one chunk, or one part, or one block of destinations.
-        _add_chunk(program, runs, arithmetic, chunk, out_ref, like, empty=empty)
+        _add_chunk(instance, runs, arithmetic, chunk, out_ref, like, empty=empty)
         part = chunk - runs.chunks
         is_part = (part >= 0) & (part < runs.parts)
         none = arithmetic.exponent(jnp.zeros(columns, accumulator(like.dtype)))
-        program.store(exponents_ref, part, none, where=is_part)
+        instance.store(exponents_ref, part, none, where=is_part)
         for ref in digit_refs:
-            program.store(ref, part, jnp.zeros(columns, jnp.int64), where=is_part)
-        for slot, cut in enumerate(program.cut_runs(part, is_part)):
+            instance.store(ref, part, jnp.zeros(columns, jnp.int64), where=is_part)
+        for slot, cut in enumerate(instance.cut_runs(part, is_part)):
 
             def greater(most: jax.Array, rows: jax.Array) -> jax.Array:
                 return jnp.maximum(most, jnp.max(arithmetic.exponent(rows), axis=0))
 
-            most = program.fold(cut, greater, none)
+            most = instance.fold(cut, greater, none)
             if not empty:
-                # The row of a cut run is still that of the operand.
-                row = program.load(out_ref, cut.key, where=cut.is_owner)
+                # The row of a cut run still has the operand's values.
+                row = instance.load(out_ref, cut.key, where=cut.is_owner)
                 most = jnp.maximum(most, arithmetic.exponent(row.astype(accumulator(like.dtype))))
-            program.store(most_ref, 2 * part + slot, most, where=is_part)
+            instance.store(most_ref, 2 * part + slot, most, where=is_part)
         if empty:
-            program.fill(out_ref, part - runs.parts, like)
+            instance.fill(out_ref, part - runs.parts, like)
 
     out, most, exponents, *digits = launch(
         kernel,
@@ -177,7 +187,7 @@ def _whole_runs(
 
 
 def _add_chunk(
-    program: Program,
+    instance: KernelInstance,
     runs: Runs,
     arithmetic: Arithmetic,
     chunk: jax.Array,
@@ -186,56 +196,56 @@ def _add_chunk(
     *,
     empty: bool,
 ) -> None:
-    """Adds the runs that start in a chunk, and are no longer than a part."""
+    """Adds the runs that start in a chunk and are not longer than a part."""
     first = jnp.where(chunk < runs.chunks, chunk * _sorted_rows.CHUNK, runs.count)
     end = jnp.minimum(first + _sorted_rows.CHUNK, runs.count)
-    # The run before may go on in this chunk.
-    before = jnp.where(first > 0, program.key(first - 1), -2)
-    start = first + jnp.sum(program.keys(first, _sorted_rows.CHUNK) == before, dtype=jnp.int32)
+    # A run that starts in an earlier chunk may continue in this chunk.
+    before = jnp.where(first > 0, instance.key(first - 1), -2)
+    start = first + jnp.sum(instance.keys(first, _sorted_rows.CHUNK) == before, dtype=jnp.int32)
 
     def add_run(state: Any) -> Any:
         start, key = state
-        initial = jnp.zeros(program.column.shape, like.dtype)
+        initial = jnp.zeros(instance.column.shape, like.dtype)
         if not empty:
-            initial = program.load(out_ref, key, where=jnp.bool_(True))
+            initial = instance.load(out_ref, key, where=jnp.bool_(True))
         initial = initial.astype(accumulator(like.dtype))
-        last, following, most = _greatest(program, runs, arithmetic, start, key, initial)
+        last, following, most = _greatest(instance, runs, arithmetic, start, key, initial)
         is_whole = last - start <= _sorted_rows.PART
         sums = jax.lax.fori_loop(
             start,
             jnp.where(is_whole, last, start),
-            lambda place, sums: _added(sums, arithmetic.digits(program.row(place), most)),
+            lambda position, sums: _added(sums, arithmetic.digits(instance.row(position), most)),
             tuple(arithmetic.digits(initial, most)),
         )
-        program.store(out_ref, key, arithmetic.total(sums, most), where=is_whole)
+        instance.store(out_ref, key, arithmetic.total(sums, most), where=is_whole)
         # A cut run ends beyond this chunk.
         return last, following
 
     jax.lax.while_loop(
         lambda state: (state[0] < end) & (state[1] < like.shape[0]),
         add_run,
-        (start, program.key(start)),
+        (start, instance.key(start)),
     )
 
 
 def _greatest(
-    program: Program,
+    instance: KernelInstance,
     runs: Runs,
     arithmetic: Arithmetic,
     start: jax.Array,
     key: jax.Array,
     initial: jax.Array,
 ) -> Any:
-    """Returns where a run ends, the key that follows, and its greatest exponent.
+    """Returns the end of a run, the key that follows the run, and the run's greatest exponent.
 
-    Of a run that is longer than a part, it reads one contribution more than a part has.
+    If the run is longer than a part, this reads one contribution more than a part has.
     """
     limit = jnp.minimum(start + _sorted_rows.PART + 1, runs.count)
 
     def step(state: Any) -> Any:
-        place, _, most = state
-        most = jnp.maximum(most, arithmetic.exponent(program.row(place)))
-        return place + 1, program.key(place + 1), most
+        position, _, most = state
+        most = jnp.maximum(most, arithmetic.exponent(instance.row(position)))
+        return position + 1, instance.key(position + 1), most
 
     return jax.lax.while_loop(
         lambda state: (state[0] < limit) & (state[1] == key),
@@ -245,16 +255,16 @@ def _greatest(
 
 
 def cuts(keys: jax.Array, size: int, *, launch: Launch) -> tuple[jax.Array, jax.Array]:
-    """Finds the runs that are cut, each of which has the number of the part it starts in.
+    """Finds the runs that are cut. The number of a cut run is the number of the part it starts in.
 
     Args:
-        keys: As ``Runs`` has them.
+        keys: The keys of ``Runs``.
         size: The number of destinations.
         launch: How to run.
 
     Returns:
-        The slots of ``Runs``; the destination of each cut run, and beyond the last for none, int32,
-        shape [parts].
+        The slots of ``Runs``, and the destination of the cut run that starts in each part, int32,
+        shape [parts]; ``size`` or more for no such run.
     """
     n, length = keys.shape[0], _sorted_rows.PART
     parts = pl.cdiv(n, length)
@@ -265,25 +275,26 @@ def cuts(keys: jax.Array, size: int, *, launch: Launch) -> tuple[jax.Array, jax.
         exists = part < parts
         first = jnp.where(exists, part * length, 0)
 
-        def key_at(place: jax.Array) -> jax.Array:
-            return launch.load(keys_ref.at[jnp.minimum(place, n - 1)]).astype(jnp.int32)
+        def key_at(position: jax.Array) -> jax.Array:
+            return launch.load(keys_ref.at[jnp.minimum(position, n - 1)]).astype(jnp.int32)
 
         def start_of(key: jax.Array) -> tuple[jax.Array, jax.Array]:
-            start = _sorted_rows.first_place(launch, keys_ref, n, key)
+            start = _sorted_rows.first_position(launch, keys_ref, n, key)
             is_cut = (start + length < n) & (key_at(start + length) == key) & (key < size)
             return start, is_cut
 
         head, tail = key_at(first), key_at(jnp.minimum(first + length, n) - 1)
         start, is_cut = start_of(head)
+        # The first run comes from an earlier part; the last run goes on in the next part.
         comes = is_cut & (start < first)
         goes = (first + length < n) & (key_at(first + length) == tail) & start_of(tail)[1]
-        is_one = head == tail
-        from_start = jnp.where(is_one & goes, part, parts)
+        is_one_run = head == tail
+        from_start = jnp.where(is_one_run & goes, part, parts)
         head_slot = jnp.where(comes, start // length, from_start)
-        tail_slot = jnp.where(goes & ~is_one, part, parts)
+        tail_slot = jnp.where(goes & ~is_one_run, part, parts)
         launch.store_some(slots_ref, 2 * part, head_slot, exists)
         launch.store_some(slots_ref, 2 * part + 1, tail_slot, exists)
-        owner = jnp.where(goes & ~(is_one & comes), tail, size + part)
+        owner = jnp.where(goes & ~(is_one_run & comes), tail, size + part)
         launch.store_some(owners_ref, part, owner, exists)
 
     slots, owners = launch(
@@ -319,12 +330,12 @@ def add_cut_runs(
         runs: The contributions.
         updates: Floats, shape [rows, width].
         exponents: The exponents of each cut run, int32, shape [parts, width].
-        arithmetic: What is computed.
+        arithmetic: The arithmetic of a row.
         launch: How to run.
         operand: The rows that the runs are added to; None for zeros.
 
     Returns:
-        The sums of each digit, int64, shape [2 * parts, width]; 0 where there is no cut run.
+        The sums of each digit, int64, shape [2 * parts, width]; 0 for no cut run.
     """
     width = updates.shape[1]
     across, columns = columns_of(width)
@@ -335,10 +346,10 @@ def add_cut_runs(
         exponents_ref, *out_refs = refs[number:]
         if operand is not None:
             operand_ref, *out_refs = out_refs
-        program = Program(launch, runs, refs[:number], width, negates=arithmetic.negates)
+        instance = KernelInstance(launch, runs, refs[:number], width, negates=arithmetic.negates)
         part, always = launch.program_id(0, runs.parts), jnp.bool_(True)
-        for slot, cut in enumerate(program.cut_runs(part, always)):
-            own = program.load(exponents_ref, cut.number, where=cut.is_cut)
+        for slot, cut in enumerate(instance.cut_runs(part, always)):
+            own = instance.load(exponents_ref, cut.number, where=cut.is_cut)
             spread = jnp.broadcast_to(own[None, :], (ROWS, columns))
 
             def add(sums: Any, rows: jax.Array, spread: jax.Array = spread) -> Any:
@@ -346,12 +357,12 @@ def add_cut_runs(
                 return _added(sums, [jnp.sum(digit, axis=0) for digit in digits])
 
             zeros = (jnp.zeros(columns, jnp.int64),) * arithmetic.number
-            sums = program.fold(cut, add, zeros)
+            sums = instance.fold(cut, add, zeros)
             if operand is not None:
-                row = program.load(operand_ref, cut.key, where=cut.is_owner)
+                row = instance.load(operand_ref, cut.key, where=cut.is_owner)
                 sums = _added(sums, arithmetic.digits(row.astype(accumulator(row.dtype)), own))
             for out_ref, total in zip(out_refs, sums, strict=True):
-                program.store(out_ref, 2 * part + slot, total, where=always)
+                instance.store(out_ref, 2 * part + slot, total, where=always)
 
     shape = jax.ShapeDtypeStruct((2 * runs.parts * width,), np.dtype(np.int64))
     sums = launch(

@@ -13,7 +13,7 @@ from impl._families.window_table import WindowTable
 from impl._kernels import pallas as pl
 from impl._kernels.launch import Launch
 
-#: Values that one program takes.
+#: Values that one kernel instance takes.
 _BLOCK = 128
 #: Spatial dimensions of the kernel.
 _DIMS = 3
@@ -23,7 +23,7 @@ def scatter(values: jax.Array, tables: tuple[WindowTable, ...], *, launch: Launc
     """Adds each value, times the weight of each tap of its window, to the element of the tap.
 
     Args:
-        values: Shape [lanes, *outputs], of up to three dimensions beside the lanes.
+        values: Shape [lanes, *outputs], of up to three dimensions besides the lanes.
         tables: The table of windows of each of these dimensions.
         launch: How to run.
 
@@ -31,7 +31,7 @@ def scatter(values: jax.Array, tables: tuple[WindowTable, ...], *, launch: Launc
         Shape [lanes, *inputs].
     """
     lanes = values.shape[0]
-    # A missing dimension has one window, which reads the one position.
+    # A missing dimension is one window that reads one position.
     tables_3d = (WindowTable.of(1, [[0]]),) * (_DIMS - len(tables)) + tables
     outputs, inputs = [t.outputs for t in tables_3d], [t.inputs for t in tables_3d]
     operands = _operands(tables_3d, values.dtype)
@@ -81,7 +81,7 @@ def scatter(values: jax.Array, tables: tuple[WindowTable, ...], *, launch: Launc
 
 
 def _operands(tables: tuple[WindowTable, ...], dtype: jax.typing.DTypeLike) -> list[jax.Array]:
-    """Returns the positions of each table, and its weights where it has any, all flat."""
+    """Returns the positions of each table, and the weights of each table that has some, flat."""
     operands: list[jax.Array] = []
     for table in tables:
         operands.append(jnp.asarray(table.index.reshape(-1)))

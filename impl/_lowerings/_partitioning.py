@@ -1,9 +1,14 @@
 """Partitions a primitive over devices by a rule of its own, so that sharding changes no bits.
 
 XLA adds up a sharded axis by partial sums, whose bits depend on the number of devices. It also
-loses the sign of a zero that it reads from another device. Here, every device gets the whole of
-each axis along which a primitive adds, sorts or selects, and computes as a single device would. The
-other axes, which are free, stay sharded.
+loses the sign of a zero that it reads from another device, since it adds zeros to transfer data.
+Here, every device gets the whole of each axis along which a primitive adds, sorts or selects, and
+computes as a single device would. All other axes are free: they stay sharded. The mechanism is
+``jax.experimental.custom_partitioning`` with a sharding rule of Shardy.
+
+For a scan of [outer, n, inner] along its middle axis, ``Axes("o.i -> o.i")`` says that ``o`` and
+``i`` are free. If the operand is sharded over 8 devices along ``n``, every device gathers the whole
+operand and computes the same result. If it is sharded along ``o``, no data moves.
 
 A primitive whose sums are exact needs no rule: give it ``LEFT_TO_XLA``.
 """
@@ -38,9 +43,9 @@ class Axes:
     Attributes:
         rule: A word for each operand, an arrow, and a word for each result. A letter of a word
             names a free axis, and a point stands for an axis that is gathered. Axes beyond the
-            word are gathered too. The last word of a side is also that of all arrays after it.
-            A star stands for any number of free axes. An axis with one element is shared by the
-            whole free axis of its name. None leaves everything to XLA.
+            word are gathered too. If a side has fewer words than arrays, the last word holds for
+            the remaining arrays. A star stands for any number of free axes. An axis of one element
+            is replicated along the free axis of its name. None leaves everything to XLA.
     """
 
     rule: str | None = None
@@ -81,9 +86,9 @@ _is_exact: ContextVar[bool] = ContextVar("_is_exact", default=False)
 
 @contextlib.contextmanager
 def exact_equations() -> Iterator[None]:
-    """Makes a scope in which the equations of lowerings are exact in any order, but native ones.
+    """Makes a scope in which the equations of lowerings, except native ones, are exact.
 
-    XLA may partition these, so no axis is gathered.
+    Their results do not depend on any order, so XLA may partition them, and no axis is gathered.
 
     Yields:
         None.
@@ -96,10 +101,10 @@ def exact_equations() -> Iterator[None]:
 
 
 def is_partitioned(context: Any) -> bool:
-    """Returns whether XLA may partition what a lowering rule returns.
+    """Returns whether XLA may partition the operations that a lowering rule returns.
 
-    It does not on one device, and where ``shard_map`` gives a device its own arrays. An exported
-    program may run on any number of devices.
+    XLA does not on one device, nor where ``shard_map`` gives each device its own arrays. An
+    exported program may run on any number of devices.
     """
     if shardings.is_local(context):
         return False
@@ -112,8 +117,8 @@ def as_bits(function: Callable[..., Any]) -> Callable[..., Any]:
     To read elements from another device, XLA adds zeros to them, which changes no integer.
 
     Args:
-        function: Selects elements of its operands of inexact dtypes, which all have one dtype. The
-            others are indices. It returns an array, or several.
+        function: Selects elements of its operands of inexact dtypes, which all have one dtype. Its
+            operands of other dtypes are indices. It returns an array, or several.
     """
 
     def run(*args: jax.Array) -> Any:
@@ -142,13 +147,11 @@ def as_bits(function: Callable[..., Any]) -> Callable[..., Any]:
 def lower(
     function: Callable[..., Any], axes: Axes, context: Any, *args: Any, multiple_results: bool
 ) -> Any:
-    """Lowers ``function`` of whole arrays.
-
-    Where XLA does not partition the result, this adds nothing.
+    """Lowers ``function``; if XLA partitions the result, every device gets whole arrays.
 
     Args:
         function: Takes and returns arrays.
-        axes: Its free axes.
+        axes: The free axes of ``function``.
         context: The context of the lowering rule.
         *args: The operands of the lowering rule.
         multiple_results: Whether ``function`` returns several arrays.
@@ -192,9 +195,9 @@ def _partitioned(
 
     def tilings(shapes: Any, outs: Any) -> tuple[Any, Any]:
         arrays = zip((*shapes, *jax.tree.leaves(outs)), (*operands, *results), strict=True)
-        best = _finest([Tiling.of(array, names) for array, names in arrays])
-        of = [best.along(names) for names in (*operands, *results)]
-        return tuple(of[: len(operands)]), of[len(operands) :]
+        finest = _finest([Tiling.of(array, names) for array, names in arrays])
+        along = [finest.along(names) for names in (*operands, *results)]
+        return tuple(along[: len(operands)]), along[len(operands) :]
 
     def partition(mesh: Any, shapes: Any, outs: Any) -> Any:
         of_operands, of_results = tilings(shapes, outs)
@@ -235,11 +238,11 @@ def _factors(position: int, names: Names) -> list[str]:
 
 def _finest(tilings: Sequence[Tiling | None]) -> Tiling:
     """Returns the tiling that cuts free axes into the most tiles."""
-    best, most = Tiling.replicated(), 0
+    finest, most_tiles = Tiling.replicated(), 0
     for tiling in tilings:
         if tiling is not None:
             pairs = zip(tiling.names, tiling.tiles, strict=True)
             tiles = math.prod(count for name, count in pairs if name is not None)
-            if tiles > most:
-                best, most = tiling, tiles
-    return best
+            if tiles > most_tiles:
+                finest, most_tiles = tiling, tiles
+    return finest

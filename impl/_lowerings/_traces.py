@@ -9,7 +9,7 @@ from typing import Any
 from impl._core.jax_internals import forgotten
 from impl._core.jax_internals.lowering import Traced
 
-#: The lowerings whose traces are kept. The one that was used longest ago goes first.
+#: The number of lowerings whose traces are cached. The least recently used is dropped first.
 KEPT = 1024
 
 
@@ -19,17 +19,18 @@ def traced_once(
     """Returns ``make(*args, **params)``, a function of arrays that is traced once for their types.
 
     JAX keys the trace by its trace context too, which has the mode and every other setting. The
-    equations become a part of the caller's: there is no call in the program. A lowering rule of
-    it lowers the kept equations as they are.
+    traced equations are inlined into the caller's program, without a call. A lowering rule of the
+    function lowers the cached equations as they are.
 
     Args:
-        make: Makes the function. It may read nothing else that changes.
-        *args: Its arguments.
-        **params: More arguments. If one has no hash, the function is traced each time.
+        make: Makes the function, from its arguments alone.
+        *args: Positional arguments of ``make``.
+        **params: Keyword arguments of ``make``. If one has no hash, the function is traced each
+            time.
     """
     ordered = tuple(sorted(params.items()))
     try:
-        # Equal values may differ, as 0.0 and -0.0 do, or 1 and True.
+        # The text tells values apart that compare equal: 0.0 and -0.0, 1 and True.
         return _kept(make, args, ordered, repr(ordered))
     except TypeError:
         return make(*args, **params)

@@ -1,13 +1,25 @@
-"""Lowerings of scatter-accumulate by atomics or by XLA, and what other lowerings of it share.
+"""Lowerings of scatter-accumulate by atomics or by XLA, and functions that all its lowerings share.
 
-Each takes ``operand`` [outer, size, inner], ``indices`` [outer or 1, n, inner or 1] and ``updates``
-[outer, n, inner], and returns the operand combined with the updates along the middle axis.
-Updates whose index is outside [0, size) are dropped.
+Each lowering takes ``operand`` [outer, size, inner], ``indices`` [outer or 1, n, inner or 1] and
+``updates`` [outer, n, inner], and returns the operand combined with the updates along the middle
+axis. Updates whose index is outside [0, size) are dropped:
+
+    operand [10, 20, 30], indices [2, 0, 2, 5], updates [1, 2, 3, 4], ADD   ->   [12, 20, 34]
 
 With ``weights`` [outer, n], ``updates`` are [outer, n / k, inner] and ``indices`` [outer, n, 1].
 Each update has k consecutive weights, and its product with each of them is a contribution. With
 ``sources`` [outer, n] too, there may be any number of updates: each contribution is the product of
 a weight and of the update that its source names.
+
+======================  =========================================================================
+Module                  Lowerings
+======================  =========================================================================
+``_exact``              sums of floats in the order ``exact``, on every platform
+``_extreme``            minimum and maximum, as integers, in which no order shows
+``_ordered``            products in the panel order, on a GPU or any other device (``_chains``)
+``_cpu``                products in the panel order on a CPU; weighted updates in source order
+this one                one pass in any order, for the atomic path and for integers
+======================  =========================================================================
 """
 
 from __future__ import annotations
@@ -32,7 +44,7 @@ from impl._kernels.launch import MAX_ELEMENTS, Launch
 
 Scatter = Callable[..., jax.Array]
 
-#: The bytes of floats whose sums are rounded from a wider dtype.
+#: The bytes of float16 and bfloat16, whose sums are rounded from a wider dtype.
 _NARROW = 2
 
 
@@ -163,13 +175,14 @@ def into_rows(
 ) -> jax.Array:
     """Combines the operand with updates at rows of an axis; a row beyond the last is dropped.
 
-    This is one operation. Brackets would be a handful, for negative rows, of which there are none.
+    This calls ``lax.scatter`` directly: ``x.at[rows]`` would add operations for negative rows,
+    which cannot occur.
 
     Args:
-        scatter: JAX's function, which says how elements are combined.
+        scatter: JAX's function for the reduction, such as ``lax.scatter_add``.
         operand: Any array.
         rows: Shape [n].
-        updates: As ``operand``, but of length n along the axis.
+        updates: The shape of ``operand``, except for the length n along the axis.
         axis: The axis.
     """
     windows = tuple(each for each in range(operand.ndim) if each != axis)
@@ -187,7 +200,7 @@ def into_elements(
     Args:
         method: The name of a method of ``jax.numpy.ndarray.at[...]``.
         operand: Shape [outer, size, inner].
-        indices: Places along the middle axis, of the shape of ``updates``.
+        indices: Positions along the middle axis, in the shape of ``updates``.
         updates: Shape [outer, n, inner].
     """
 
@@ -238,7 +251,7 @@ def atomic_kernel(
     """Combines all contributions in one pass of atomics.
 
     Sums of float16 and bfloat16 are added in their own dtype, as plain JAX and PyTorch add them on
-    a GPU. In float32 they would be filled, and converted after, which doubles the bytes.
+    a GPU. A sum in float32 would have to be filled first and converted afterwards: twice the bytes.
     """
     narrow = jnp.issubdtype(operand.dtype, jnp.floating) and operand.dtype.itemsize == _NARROW
     own = narrow and reduction is ADD and weights is None and FLOAT32_HAS_ATOMIC_ADD
@@ -266,10 +279,10 @@ def _atomic_kernel(
     weights: jax.Array | None,
     sources: jax.Array | None,
 ) -> jax.Array:
-    """Combines all contributions in one pass of atomics, as XLA's scatter does if it has them.
+    """Combines all contributions in one pass of atomics, by XLA's scatter if it has the atomics.
 
-    The atomics of the backend are fenced, so that each waits for all writes before it. They are for
-    what XLA makes a loop of compare and swap of, and for a schedule of tests.
+    An atomic of the kernel backend waits for all writes before it. So the kernel is only for
+    reductions that XLA compiles to a loop of compare and swap, and for a schedule of tests.
     """
     native = _has_atomics(operand.dtype, reduction) and not (
         launch.interpret and jnp.issubdtype(operand.dtype, jnp.floating)
@@ -293,13 +306,13 @@ def _atomic_kernel(
 
 
 def _add_integers(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
-    """Adds integers, such as ones to be counted, without a contention for few destinations."""
+    """Adds integers, such as the ones of a count, without contention for few destinations."""
     width = row_width(operand, indices)
     shape = () if width == 1 else (width,)
     if operand.shape[0] == indices.shape[2] == 1:
         size = operand.shape[1]
         keys = within(indices.reshape(-1), size).astype(jnp.int32)
-        # As a sum of floats with these indices tells them, so that XLA computes them once.
+        # The sum of floats with these indices has the same keys, so XLA computes them once.
         keys = where((keys >= 0) & (keys <= size - 1), keys, size)
     else:
         keys = flat_offsets(operand, indices)
@@ -311,7 +324,7 @@ def _add_integers(operand: jax.Array, indices: jax.Array, updates: jax.Array) ->
 def _has_atomics(dtype: jax.typing.DTypeLike, reduction: Reduction) -> bool:
     """Returns whether XLA's scatter combines elements on a GPU by one instruction each.
 
-    Of integers it takes any reduction, since the atomics of the backend take floats alone.
+    Integers count as such for every reduction, since the kernel backend has atomics of floats only.
     """
     if jnp.issubdtype(dtype, jnp.integer):
         return True

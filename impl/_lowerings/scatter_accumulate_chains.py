@@ -1,7 +1,12 @@
 """Chains of the panel order: found by a stable sort of keys, folded by XLA operations.
 
-A chain is the contributions of one destination within one panel. Panels are at least as long as
-there are destinations, so there are at most about as many chains as contributions.
+A chain is the contributions of one destination within one panel. This is a segmented reduction over
+sorted keys. A panel has at least as many contributions as there are destinations, so there are at
+most about as many chains as contributions. For 2 destinations and 2 panels of 3 contributions:
+
+    destinations            1 0 1 | 0 1 1
+    positions, sorted       1 | 3 | 0 2 | 4 5     chains (0, panel 0), (0, 1), (1, 0), (1, 1)
+    starts and ends         [0, 1, 2, 4] and [1, 2, 4, 6]
 """
 
 from __future__ import annotations
@@ -23,9 +28,9 @@ def chain_table(
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Sorts contributions into chains.
 
-    Only keys and positions are sorted, never the contributions. The first and the last of a run of
-    one chain then write where it starts and ends. A search for these would be a loop of some twenty
-    rounds over all chains.
+    Only keys and positions are sorted, never the contributions. The first and the last contribution
+    of each chain then write the chain's start and end. A binary search for these would be a loop of
+    some twenty rounds over all chains.
 
     Args:
         destination: The destination of each contribution, int32, shape [n]. Contributions whose
@@ -40,9 +45,9 @@ def chain_table(
     destinations, panels = shape
     chains, n = destinations * panels, destination.shape[0]
     position = jnp.arange(n, dtype=jnp.int32)
-    found, positions = sorted_keys(destination, destinations)
-    keys = found.astype(jnp.uint32) * panels + panel_of(positions).astype(jnp.uint32)
-    keys = where(found < destinations, keys, chains)
+    ascending, positions = sorted_keys(destination, destinations)
+    keys = ascending.astype(jnp.uint32) * panels + panel_of(positions).astype(jnp.uint32)
+    keys = where(ascending < destinations, keys, chains)
     change = keys[1:] != keys[:-1]
     edge = jnp.ones(1, bool)
     heads = written(keys, jnp.concatenate([edge, change]), chains, position)
@@ -51,24 +56,24 @@ def chain_table(
 
 
 def written(keys: jax.Array, is_written: jax.Array, size: int, values: jax.Array) -> jax.Array:
-    """Returns for each key the value where it is written, which is at one place; 0 without one.
+    """Returns an array that has, at each key, the value that is written for it; otherwise 0.
 
     Args:
         keys: Integers that are not negative, shape [n].
-        is_written: Whether each value is written; for one key, at most one is.
-        size: The number of keys. Beyond it, nothing is written.
+        is_written: Whether each value is written; at most one for each key.
+        size: The length of the result. Values of greater keys are dropped.
         values: Shape [n].
     """
-    # Beyond the end too, no two have one place.
+    # The rows of dropped values are distinct too, as ``unique_indices`` promises.
     number = jnp.arange(keys.shape[0], dtype=jnp.uint32)
-    places = where(is_written & (keys < size), keys.astype(jnp.uint32), size + number)
+    rows = where(is_written & (keys < size), keys.astype(jnp.uint32), size + number)
     zeros = vary_like(jnp.zeros(size, values.dtype), keys)
-    out: jax.Array = natively(_store, zeros, places.astype(jnp.uint32), values)
+    out: jax.Array = natively(_store, zeros, rows.astype(jnp.uint32), values)
     return out
 
 
-def _store(zeros: jax.Array, places: jax.Array, values: jax.Array) -> jax.Array:
-    return zeros.at[places].set(values, mode="drop", unique_indices=True)
+def _store(zeros: jax.Array, rows: jax.Array, values: jax.Array) -> jax.Array:
+    return zeros.at[rows].set(values, mode="drop", unique_indices=True)
 
 
 def fold_chains(

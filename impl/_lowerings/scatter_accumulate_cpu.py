@@ -1,9 +1,9 @@
 """Scatters on a CPU, where XLA applies updates in the order of the source.
 
-Sums of products take some of them at a time, so that no array holds all of them. Products of
-contributions are in panel order.
+Sums of weighted updates compute some of the products at a time, so that no array holds all of them.
+Products of contributions are in panel order.
 
-Work is cut into pieces that stay in the cache. Beside arguments and result, memory holds the
+Work is cut into pieces that stay in the cache. Besides arguments and result, memory holds the
 results of one panel, or up to ``_PANEL_RESULTS`` elements of the results of several, and the up to
 ``_CONTRIBUTIONS`` elements that are read at once. Panel results are fenced: XLA would otherwise
 rewrite ``a + zeros.at[i].add(s)`` to ``a.at[i].add(s)``, which is another order.
@@ -45,7 +45,7 @@ def source_cpu(
     weights: jax.Array,
     sources: jax.Array | None = None,
 ) -> jax.Array:
-    """Combines products in the order of the source."""
+    """Combines the products of updates and weights in the order of the source."""
     n = indices.shape[1]
     chunk = min(n, _rows_at_once(operand))
 

@@ -1,8 +1,11 @@
 """Sums of scatter-accumulate in the spec's order ``exact``, which needs no order of contributions.
 
-``impl._exact.sums.scatter`` adds. What is here gives it a scatter in the form that suits the place:
-flat rows on one device, and axes of their own where XLA cuts the arrays. A sum with one destination
-is a reduction, in which no two contributions meet in memory.
+``impl._exact.sums.scatter`` adds. This module reshapes the operands for it: flat rows on one
+device, and separate axes where XLA partitions the arrays, since a merged axis could not stay
+sharded. A sum with one destination is a reduction, which needs no scatter.
+
+    operand [1, 3, 2], indices [1, 4, 1], updates [1, 4, 2]    rows: [3, 2], [4], [4, 2]
+    operand [5, 3, 2], indices [5, 4, 2], updates [5, 4, 2]    on one device: [30, 1], [40], [40, 1]
 """
 
 from __future__ import annotations
@@ -48,15 +51,16 @@ def exact(
 
     Args:
         operand: Floats or complex numbers, shape [outer, size, inner].
-        indices: As ``impl._lowerings.scatter_accumulate`` takes them.
-        updates: As it takes them.
-        place: Where it runs, as ``impl._exact.sums.scatter`` takes it. All give the same bits.
+        indices: As in ``impl._lowerings.scatter_accumulate``.
+        updates: As in that module.
+        place: Where the sum runs, as in ``impl._exact.sums.scatter``. All places give the same
+            bits.
         reduction: The addition.
-        launch: How kernels run; None if there are none. In a schedule of tests, the contributions
-            are permuted too.
-        weights: As ``impl._lowerings.scatter_accumulate`` takes them.
-        sources: As it takes them.
-        empty: Whether the operand is zeros, which kernels then neither write nor read.
+        launch: How kernels run; None for no kernels. In a schedule of tests, the contributions are
+            permuted too.
+        weights: As in ``impl._lowerings.scatter_accumulate``.
+        sources: As in that module.
+        empty: Whether the operand is all zeros, which kernels then need not write or read.
 
     Returns:
         Shape and dtype of ``operand``.
@@ -113,7 +117,7 @@ def _products(
     launch: Launch,
     empty: bool,
 ) -> jax.Array:
-    """Adds products of rows and weights, which are in no array."""
+    """Adds products of rows and weights, which a kernel computes without storing them."""
     outer, rows, width = updates.shape
     count = weights.shape[1]
     if sources is None:
@@ -183,7 +187,7 @@ def _shared(
     terms: jax.Array,
     how: _How,
 ) -> jax.Array:
-    """Adds rows, whose destinations all elements of the outer and inner axes share."""
+    """Adds rows whose destination does not vary along the outer and inner axes."""
     outer, _, inner = operand.shape
     if outer > 1:
         return _scatter(operand, rows, terms, ScatterDimensionNumbers((0, 2), (1,), (1,)), how)
@@ -202,17 +206,16 @@ def _by_axes(
     how: _How,
 ) -> jax.Array:
     """Adds along the middle axis, whose destinations differ along the outer or the inner axis."""
-    has_outer, has_inner = (indices.shape[axis] > 1 for axis in (0, 2))
-    own = [axis for axis, has in ((0, has_outer), (2, has_inner)) if has]
-    kept = [axis for axis in range(3) if axis == 1 or axis in own]
+    batching = [axis for axis in (0, 2) if indices.shape[axis] > 1]
+    index_axes = [axis for axis in range(3) if axis == 1 or axis in batching]
     numbers = ScatterDimensionNumbers(
-        update_window_dims=tuple(axis for axis in (0, 2) if axis not in own),
+        update_window_dims=tuple(axis for axis in (0, 2) if axis not in batching),
         inserted_window_dims=(1,),
         scatter_dims_to_operand_dims=(1,),
-        operand_batching_dims=tuple(own),
-        scatter_indices_batching_dims=tuple(kept.index(axis) for axis in own),
+        operand_batching_dims=tuple(batching),
+        scatter_indices_batching_dims=tuple(index_axes.index(axis) for axis in batching),
     )
-    rows = indices.reshape([indices.shape[axis] for axis in kept])
+    rows = indices.reshape([indices.shape[axis] for axis in index_axes])
     return _scatter(operand, rows, terms, numbers, how)
 
 
@@ -223,7 +226,7 @@ def _scatter(
     numbers: ScatterDimensionNumbers,
     how: _How,
 ) -> jax.Array:
-    # No index is negative, and that of a contribution to drop is beyond the last row.
+    # No index is negative, and a contribution to be dropped has an index beyond the last row.
     return scatter.scatter_add(
         operand,
         rows[..., None],

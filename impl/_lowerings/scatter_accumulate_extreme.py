@@ -1,8 +1,10 @@
 """Lowerings of scatter-accumulate by minimum and maximum, which are the same in every order.
 
-Floats are mapped to integers that sort as they do, so that zeros of both signs and NaNs are the
-same in every order and on every device too: -0 is below 0, and a NaN is the minimum as well as the
-maximum. The map is one to one, so an element without contributions keeps its bits.
+Floats are mapped to integers that sort alike, so that zeros of both signs and NaNs too give the
+same result in every order and on every device: -0 is below 0, and a NaN is the minimum as well as
+the maximum. The map is one to one, so an element without contributions keeps its bits. This is the
+usual map of radix sorts: the bits of a negative number are inverted, the sign bit of others is set.
+Keys are then rotated, so that NaNs of both signs lie at one end.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ def to_keys(values: jax.Array, reduction: Reduction) -> jax.Array:
     if not jnp.issubdtype(values.dtype, jnp.floating):
         return _signed(values)
     if values.dtype.itemsize == 1:
-        # Some of these have no sign, or NaNs elsewhere than beyond all numbers.
+        # Some floats of 8 bits have no sign bit, or have NaNs between the numbers.
         return to_keys(values.astype(jnp.float32), reduction)
     word, sign, rotation = _words(values.dtype, reduction)
     raw = jax.lax.bitcast_convert_type(values, word)

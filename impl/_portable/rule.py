@@ -18,7 +18,10 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
+from impl._core import jax_internals
+from impl._core.jax_internals import lowering
 from impl._exact import arithmetic
+from impl._lowerings import _partitioning
 
 #: A function of arrays that also takes the parameters of an equation as keywords.
 Compute: TypeAlias = Callable[..., Any]
@@ -46,6 +49,15 @@ class Target:
     platforms: tuple[str, ...]
     is_partitioned: bool
     is_exported: bool
+
+    @classmethod
+    def of(cls, context: Any) -> Target:
+        """Returns the devices of the context of a lowering rule."""
+        return cls(
+            lowering.platforms(context),
+            _partitioning.is_partitioned(context),
+            jax_internals.exports(context),
+        )
 
     @property
     def flushes(self) -> bool:
@@ -120,6 +132,14 @@ class Rule:
         """Whether the record changes how equations are lowered."""
         functions = (self.compute, self.of_complex, self.by_jax, self.params, self.moves)
         return self.is_windowed or any(each is not None for each in functions)
+
+    @property
+    def is_inlined(self) -> bool:
+        """Whether the equations of ``compute`` stand in the program, also on a CPU.
+
+        A function that flushes subnormals itself is a handful of equations, which XLA may fuse.
+        """
+        return "flushes" in self.takes
 
     def keywords(self, target: Target) -> dict[str, Any]:
         """Returns the keywords of ``compute`` and ``over_devices`` for a target."""

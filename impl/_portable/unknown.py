@@ -23,12 +23,11 @@ import spec
 from impl._core.jax_internals import Primitive, lowering, rules
 from impl._mode import modes
 from impl._portable import refusal
+from impl._portable.rules import RULES
 from impl._reading.control_flow import every_jaxpr
 
 #: The packages whose rules are what the classes of the spec are about.
 _PACKAGES = ("jax", "jaxlib", __name__.partition(".")[0])
-#: The classes with a rule that calls JAX's own rule of the same primitive.
-_CALLING = frozenset({"selections", "sequences", "written"})
 
 
 def is_unknown(primitive: Primitive, rule: rules.Rule | None) -> bool:
@@ -45,7 +44,7 @@ def is_unknown(primitive: Primitive, rule: rules.Rule | None) -> bool:
         return not name.startswith("samebits_")
     if getattr(lax, f"{name.replace('-', '_')}_p", primitive) is not primitive:
         return True
-    calls_it = found.answer == "exact" or found.name in _CALLING
+    calls_it = found.answer == "exact" or (name in RULES and RULES[name].by_jax is not None)
     return calls_it and rule is not None and not rules.is_of(rule, _PACKAGES)
 
 

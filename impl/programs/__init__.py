@@ -101,7 +101,7 @@ def _register_portable() -> None:
     of JAX's caches.
     """
     with _registering:
-        importlib.import_module("impl._portable.lower").register()
+        importlib.import_module("impl._portable.register").register()
 
 
 _registering = threading.Lock()

@@ -21,7 +21,7 @@ LATER = [
     "impl.digests",
     "impl.nn.functional",
     "impl.programs._auditing.audit",
-    "impl._portable.lower",
+    "impl._portable.register",
     "impl.testing",
     "impl.utils.data",
     "jax._src.pallas",

@@ -18,7 +18,7 @@ def findings(rows: list[FileRow], tables: Mapping[str, Any]) -> Iterator[Finding
 
 
 def _callers(row: Mapping[str, Any]) -> Iterator[str]:
-    """Yields a problem if the callers are not those of the profiles that raise."""
+    """Yields a problem if the callers name other profiles than the ones that raise."""
     caller = row.get("caller")
     if not isinstance(caller, dict):
         return

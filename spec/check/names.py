@@ -1,6 +1,6 @@
 """Checks the names that one file uses and another declares.
 
-Names are those of profiles, orders, facts, devices, documents and rows.
+Profiles, orders, facts, devices, documents and rows have names.
 """
 
 from __future__ import annotations

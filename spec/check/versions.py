@@ -19,7 +19,7 @@ from spec import export
 from spec.contents import Spec
 from spec.loader import read_table
 
-#: The part of a version that a change raises; ``same`` if nobody has read the version yet.
+#: The part of a version that a change raises; ``same`` if the version is not published yet.
 Part: TypeAlias = Literal["major", "minor", "patch", "same"]
 
 TABLE = "data.toml"
@@ -35,7 +35,7 @@ _HEAD = f"""\
 
 @dataclasses.dataclass(frozen=True)
 class Changes:
-    """The names of the rows and vocabularies that differ from those of the version."""
+    """The names of the rows and vocabularies that differ from the version."""
 
     added: tuple[str, ...]
     changed: tuple[str, ...]
@@ -87,7 +87,7 @@ def findings(spec: Spec, locked: Mapping[str, str], root: Traversable) -> Iterat
     """
     lines = changes(spec, locked).lines()
     if lines:
-        text = f"the rows are not those of version {spec.data.version}: {' '.join(lines)}"
+        text = f"the rows differ from version {spec.data.version}: {' '.join(lines)}"
         yield TABLE, f"{text} Run `{COMMAND}`"
     changelog = root / CHANGELOG
     text = changelog.read_text(encoding="utf-8") if changelog.is_file() else ""

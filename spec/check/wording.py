@@ -34,7 +34,7 @@ def findings(rows: list[FileRow], tables: Mapping[str, Any]) -> Iterator[Finding
         if len(re.findall(r"[.!?](?=\s+[A-Z`])", text)) >= most:
             yield file, name, f"{key} has more than {most} sentence(s); say it in fewer"
         if re.search(r"\bshould\b", text, re.IGNORECASE):
-            yield file, name, f"{key} says `should`; say what is so"
+            yield file, name, f"{key} uses `should`; state the fact"
 
 
 def _texts(

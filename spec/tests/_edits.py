@@ -32,6 +32,6 @@ def reports(root):
 
 
 def reports_of_rows(root):
-    """Returns the problems, without those of the version of the data."""
+    """Returns the problems, without the ones about the version of the data."""
     files = ("data.toml", "CHANGELOG.md")
     return [str(problem) for problem in check.problems(root) if problem.file not in files]

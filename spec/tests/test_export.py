@@ -96,7 +96,7 @@ def test_the_document_meets_its_schema(exported, validator):
 
 BROKEN = {
     "a row without an id": (lambda data: data["rows"][0].pop("id"), "'id' is a required"),
-    "a behaviour that is none": (
+    "a behaviour that does not exist": (
         lambda data: data["rows"][0]["behaviour"].update(complete="crash"),
         "'crash' is not one of",
     ),
@@ -109,7 +109,7 @@ BROKEN = {
         lambda data: data["rows"][0].update(when={"dtype": {"like": 1}}),
         "not valid under any",
     ),
-    "a version that is none": (
+    "a version without numbers": (
         lambda data: data["meta"].update(version="next"),
         "'next' does not match",
     ),

@@ -144,7 +144,7 @@ def test_the_last_write_stays():
 def test_an_exact_sum_rounds_terms_to_the_grid_of_the_largest():
     bits = spec.load().orders["exact"].parameters["bits"]
     grid = np.float32(2.0 ** (3 - bits))
-    # Half a unit of the grid counts as a whole one, and what is less counts as nothing.
+    # Half a unit of the grid counts as a whole one, and less than half counts as nothing.
     terms = [4, grid, grid / 2, -grid / 4, -4]
     assert oracles.exact(np.array(terms, np.float32)) == 2 * grid
     assert oracles.exact(np.array(terms[::-1], np.float32)) == 2 * grid

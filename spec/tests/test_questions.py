@@ -25,7 +25,7 @@ def releases(row, document):
 
 
 def behaviour_on_cuda(data):
-    """Answers: what does index_add do on a GPU under torch-2.12, and under which guarantee?"""
+    """Answers what index_add does on a GPU under torch-2.12, and its guarantee."""
     row = deciding(data, "index_add", "forward", "cuda", {}, "torch-2.12")
     return row["id"], row["behaviour"]["torch-2.12"], row["guarantee"]
 

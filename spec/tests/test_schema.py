@@ -66,7 +66,12 @@ MUTATIONS = {
         'platforms = ["cpu"]\nreason = "None."',
         "devices.toml: cpu: must not have .*reason",
     ),
-    "a lock that is none": ("locks.toml", '"torch-2.12" = "', '"torch-2.12" = "!', "locks.toml"),
+    "a lock that is not a digest": (
+        "locks.toml",
+        '"torch-2.12" = "',
+        '"torch-2.12" = "!',
+        "locks.toml",
+    ),
 }
 
 

@@ -1,4 +1,4 @@
-"""What ``python -m spec show`` prints."""
+"""The text of ``python -m spec show``."""
 
 import pytest
 

@@ -22,7 +22,7 @@ def write(root, part=None):
 def test_a_change_of_a_row_needs_a_version(root):
     edit(root / "rows/index_add.toml", "it has not raised since", "it last raised before")
     (problem,) = reports(root)
-    assert problem.startswith("data.toml: the rows are not those of version ")
+    assert problem.startswith("data.toml: the rows differ from version ")
     assert problem.endswith(": Changed: R0001. Run `python -m spec version --write`")
     write(root, "patch")
     assert reports(root) == []

@@ -10,7 +10,7 @@ INDEX_ADD = "rows/index_add.toml"
 
 MUTATIONS = {
     "no full stop": (INDEX_ADD, "since 1.9.", "since 1.9", "R0001: statement does not end"),
-    "a wish": (INDEX_ADD, "it has not", "it should not", "R0001: statement says `should`"),
+    "a wish": (INDEX_ADD, "it has not", "it should not", "R0001: statement uses `should`"),
     "two sentences": (INDEX_ADD, "; it has", ". It has", "R0001: statement has more than 1"),
     "a long text": (
         INDEX_ADD,

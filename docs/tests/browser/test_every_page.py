@@ -21,7 +21,7 @@ def pages() -> list[str]:
 
 
 PAGES = pages()
-#: Pages of every form. Colours, links and scripts of the others are the same.
+#: Pages of every form. All other pages have the same colours, links and scripts.
 FORMS = [page for page in PAGES if "/" in page or page in ("index.html", "matrix.html", "api.html")]
 #: A list of hundreds of entries of one form is cut to these, because axe-core compares each entry
 #: with each: it takes 40 seconds for the page of the library.
@@ -30,7 +30,7 @@ CUT = f"""for (const parent of document.querySelectorAll("article, article :not(
     while (parent.children.length > {ENTRIES}) parent.lastElementChild.remove();"""
 #: The dark theme has other colours, and nothing else that axe-core looks at.
 CONTRAST = {"runOnly": {"type": "rule", "values": ["color-contrast"]}}
-#: How much wider than its place the page is, or the column of text, which the theme lets scroll.
+#: The width by which the page, or its column of text, overflows: the theme lets both scroll.
 EXCESS = """Math.max(...[...document.querySelectorAll("html, .content")]
     .map((box) => box.scrollWidth - Math.min(box.clientWidth, window.innerWidth)))"""
 

@@ -1,6 +1,6 @@
-"""What a stranger came for, in Chromium: three clicks or one search from the first page, each.
+"""A stranger finds answers in Chromium by three clicks or one search from the first page.
 
-The questions are those of a review in which a stranger found two answers of nine.
+The questions come from a review in which a stranger found two answers of nine.
 """
 
 import re
@@ -14,7 +14,7 @@ class Task(NamedTuple):
 
     Attributes:
         page: The page that answers, without a suffix.
-        answer: What it has to say, as a regular expression that ignores case.
+        answer: The text that it has to contain, as a regular expression that ignores case.
         clicks: The links to click, by the start of their name, on the first page and on those after
             it.
         search: The words to search for instead. The first result is clicked.
@@ -34,9 +34,9 @@ TASKS = {
     "does the gradient of grid_sample raise on CUDA, by clicks": Task(
         GRID, "CUDA[^§]*raises", ("Look up an operation", "nn.functional.grid_sample")
     ),
-    "what does the ordered path cost": Task("cost", r"\d", ("Know the cost",)),
-    "what does the ordered path cost, by its words": Task("cost", r"\d", search="slow"),
-    "what does one op cost": Task(
+    "the cost of the ordered path": Task("cost", r"\d", ("Know the cost",)),
+    "the cost of the ordered path, by its words": Task("cost", r"\d", search="slow"),
+    "the cost of one op": Task(
         "ops/index_add", r"what it costs", ("Look up an operation", "index_add")
     ),
     "how do we know": Task("ops/index_add", r"how we know", ("Look up an operation", "index_add")),

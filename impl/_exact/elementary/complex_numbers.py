@@ -6,8 +6,7 @@ of them is exact, and are rounded once. Call them inside ``arithmetic.wide()``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import jax
@@ -156,23 +155,3 @@ def dot_general(
     real = lax.sub(multiply(lax.real, lax.real), multiply(lax.imag, lax.imag))
     imaginary = lax.add(multiply(lax.real, lax.imag), multiply(lax.imag, lax.real))
     return _as_complex64((real, imaginary))
-
-
-#: The operation of each primitive, by its name.
-OPERATIONS: Mapping[str, Callable[..., jax.Array]] = MappingProxyType(
-    {
-        "abs": absolute,
-        "add": add,
-        "add_any": add,
-        "convert_element_type": convert_element_type,
-        "div": div,
-        "dot_general": dot_general,
-        "exp": exp,
-        "integer_pow": integer_pow,
-        "log": log,
-        "mul": mul,
-        "reduce_sum": reduce_sum,
-        "square": square,
-        "sub": sub,
-    }
-)

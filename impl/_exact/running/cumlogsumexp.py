@@ -1,4 +1,9 @@
-"""Running logarithms of sums of exponentials, in rounds of doubled distance."""
+"""Running logarithms of sums of exponentials, in rounds of doubled distance.
+
+A prefix is a pair (m, s): the maximum m of its elements, and the sum s of exp(x - m) over them. Two
+prefixes (m, s) and (n, t) with m >= n combine to (m, s + t * exp(n - m)), as in the online softmax
+(Milakov and Gimelshein 2018, arXiv:1805.02867).
+"""
 
 from __future__ import annotations
 
@@ -15,9 +20,9 @@ from impl._exact.sums.grid import at_least_float32, is_long
 def cumlogsumexp(x: jax.Array, axis: int, *, reverse: bool = False) -> jax.Array:
     """Returns the logarithm of the running sums of exponentials along an axis.
 
-    Each element is a maximum m and a sum s of exponentials of what is left, float64. They are
-    combined in rounds, as the factors of a running product are in the spec's order ``doubling``.
-    The result is m + log(s), rounded once; in float64, it has the error of the logarithm.
+    Pairs (m, s) of float64 are combined in rounds, as the factors of a running product are in the
+    spec's order ``doubling``. The result is m + log(s), rounded once. A result of dtype float64 has
+    the error of the logarithm.
 
     Args:
         x: float16, bfloat16, float32 or float64.
@@ -29,13 +34,13 @@ def cumlogsumexp(x: jax.Array, axis: int, *, reverse: bool = False) -> jax.Array
     """
     if x.size == 0:
         return x
-    rows = axis_first(x, axis, reverse)
-    wide = rows if is_long(x.dtype) else arithmetic.widen(at_least_float32(rows))
+    moved = axis_first(x, axis, reverse)
+    wide = moved if is_long(x.dtype) else arithmetic.widen(at_least_float32(moved))
 
     def combine(earlier: Pair, later: Pair) -> Pair:
         (a, sum_of_a), (b, sum_of_b) = earlier, later
         most, least = lax.max(a, b), lax.min(a, b)
-        # Two equal infinities have no difference.
+        # The difference of two equal infinities would be NaN.
         equal = lax.eq(most, least)
         apart = lax.select(equal, lax.full_like(most, 0), lax.sub(least, most))
         a_is_less = lax.lt(a, b)

@@ -1,7 +1,15 @@
-"""Products of an axis, and running ones, in the spec's order ``doubling``.
+"""Products over axes and running products, in the spec's order ``doubling``.
 
-A factor is a significand, float64, and an exponent, so that no product overflows on the way. Which
-factors are multiplied, and when, depends on their positions alone.
+A running product is computed in rounds of doubled distance, the data-parallel scan of Hillis and
+Steele (1986, doi:10.1145/7902.7903). The positions of factors alone decide which factors are
+multiplied, and when, so that each device rounds the same products::
+
+    factors          a     b     c     d
+    distance 1       a     ab    bc    cd
+    distance 2       a     ab    abc   (ab)(cd)
+
+A factor is a significand, float64, and an exponent, int32, so that no product overflows or
+underflows before the result is rounded: 1e-200 * 1e-200 * 1e300 is 1e-100.
 """
 
 from __future__ import annotations
@@ -18,9 +26,9 @@ from impl._core.numerics import fence
 from impl._exact import arithmetic
 from impl._exact.sums.grid import at_least_float32, is_long
 
-#: Two arrays of one shape. Those of a factor are a significand, which may be a zero, an infinity or
-#: a NaN, and an exponent. The significand is the bits of a float64: where XLA reads a float from
-#: another device, it loses the sign of a zero.
+#: Two arrays of one shape. A factor is such a pair: its significand, which may also be a zero, an
+#: infinity or a NaN, and its exponent. The significand is held as the bit pattern of a float64,
+#: since a float that XLA sends to another device may lose the sign of a zero.
 Pair: TypeAlias = tuple[jax.Array, jax.Array]
 
 
@@ -37,15 +45,15 @@ def reduce_prod(x: jax.Array, axes: Sequence[int]) -> jax.Array:
     if not axes:
         return x
     axes = tuple(sorted(axis % x.ndim for axis in axes))
-    kept = [axis for axis in range(x.ndim) if axis not in axes]
-    shape = [x.shape[axis] for axis in kept]
+    free = [axis for axis in range(x.ndim) if axis not in axes]
+    shape = [x.shape[axis] for axis in free]
     n = math.prod(x.shape[axis] for axis in axes)
     if n == 0 or x.size == 0:
         return lax.full(shape, 1, x.dtype)
-    factors = _on_both(lax.transpose, _factors(x), (*axes, *kept))
+    factors = _on_both(lax.transpose, _factors(x), (*axes, *free))
     factors = _on_both(lax.reshape, factors, (n, *shape))
     while n > 1:
-        # Pairs are made from the end, as in the last running product.
+        # Pairs are made from the end, as the rounds make them for the last running product.
         odd, n = n % 2, -(-n // 2)
         earlier, later = (_on_both(lax.slice_in_dim, factors, odd + k, None, 2) for k in (0, 1))
         products = _product_of_factors(earlier, later)
@@ -72,21 +80,21 @@ def cumprod(x: jax.Array, axis: int, *, reverse: bool = False) -> jax.Array:
 
 
 def axis_first(x: jax.Array, axis: int, reverse: bool) -> jax.Array:
-    """Returns ``x`` with an axis as the first one, in the direction of a scan."""
+    """Returns ``x`` with an axis moved to the front, and reversed if the scan is."""
     order = (axis, *(other for other in range(x.ndim) if other != axis % x.ndim))
-    rows = lax.transpose(x, [number % x.ndim for number in order])
-    return lax.rev(rows, (0,)) if reverse else rows
+    moved = lax.transpose(x, [number % x.ndim for number in order])
+    return lax.rev(moved, (0,)) if reverse else moved
 
 
-def axis_back(rows: jax.Array, axis: int, reverse: bool) -> jax.Array:
-    """Returns the array that ``axis_first`` gave these rows for."""
-    order = list(range(1, rows.ndim))
-    order.insert(axis % rows.ndim, 0)
-    return lax.transpose(lax.rev(rows, (0,)) if reverse else rows, order)
+def axis_back(moved: jax.Array, axis: int, reverse: bool) -> jax.Array:
+    """Returns an array whose first axis is moved back: the inverse of ``axis_first``."""
+    order = list(range(1, moved.ndim))
+    order.insert(axis % moved.ndim, 0)
+    return lax.transpose(lax.rev(moved, (0,)) if reverse else moved, order)
 
 
 def doubled(combine: Callable[[Pair, Pair], Pair], pair: Pair) -> Pair:
-    """Returns what all elements up to each one combine to, in rounds of doubled distance.
+    """Returns the running combinations of elements, in rounds of doubled distance.
 
     Args:
         combine: Takes an earlier pair and a later one.
@@ -98,13 +106,14 @@ def doubled(combine: Callable[[Pair, Pair], Pair], pair: Pair) -> Pair:
         earlier = _on_both(lax.slice_in_dim, pair, 0, n - distance)
         later = _on_both(lax.slice_in_dim, pair, distance, None)
         first = _on_both(lax.slice_in_dim, pair, 0, distance)
-        # XLA for a CPU would compute a round again in each fusion that reads it.
+        # Without the fence, XLA for a CPU computes a round again in each fusion that reads it.
         pair = _on_both(fence, _concatenated(first, combine(earlier, later)))
         distance *= 2
     return pair
 
 
 def _factors(x: jax.Array) -> Pair:
+    """Returns numbers as significands from 1 to 2, of their sign, and exponents."""
     wide = (
         arithmetic.flushed_float64(x) if is_long(x.dtype) else arithmetic.widen(at_least_float32(x))
     )
@@ -127,6 +136,7 @@ def _factors(x: jax.Array) -> Pair:
 
 
 def _product_of_factors(a: Pair, b: Pair) -> Pair:
+    """Returns products of factors, rounded once; a significand of 2 or more is halved."""
     significand = lax.mul(_significand(a), _significand(b))
     exponent = lax.add(a[1], b[1])
     is_large = lax.ge(lax.abs(significand), lax.full_like(significand, 2))
@@ -141,9 +151,9 @@ def _significand(factor: Pair) -> jax.Array:
 
 
 def _as_float(factor: Pair, dtype: jax.typing.DTypeLike) -> jax.Array:
-    """Returns the number that a factor stands for, rounded once to a dtype."""
+    """Returns the value of a factor, rounded once to a dtype."""
     significand, exponent = _significand(factor), factor[1]
-    # A power of two beyond the range of float64 has two parts.
+    # The power of two may be beyond the range of float64, so it is applied in two parts.
     bounded = lax.clamp(np.int32(-2000), exponent, np.int32(2000))
     first = lax.shift_right_arithmetic(bounded, lax.full_like(bounded, 1))
     result = lax.mul(significand, arithmetic.power_of_two(first))

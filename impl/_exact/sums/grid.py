@@ -1,8 +1,24 @@
-"""The grid of an exact sum: its exponent, the rounding of terms to it, and that of their sum.
+"""The grid of an exact sum: its exponent, the digits of terms, and the value of sums of digits.
 
-A term becomes digits: float64 that are integers. Sums of digits are exact in every order, so any
-operation may add them up. Infinities and NaNs stay in the first digit, which gives the right sum of
-them.
+In the spec's order ``exact``, all terms of a result are rounded to multiples of one power of two,
+the *grid*, which the largest term alone decides. Sums of multiples are exact, so devices, XLA and
+atomics may add them in any order. The technique is the pre-rounding of reproducible sums (Demmel
+and Nguyen, *Fast Reproducible Floating-Point Summation*, ARITH 2013), by the splitting of Rump,
+Ogita and Oishi (2008, doi:10.1137/050645671). The binned sums of ReproBLAS instead fix their grids
+in advance, and need no pass for the maximum (Ahrens, Nguyen and Demmel 2015, UCB/EECS-2015-229).
+
+A term becomes *digits*: float64 that are integers. A float32 has one digit of 30 bits. A float64
+has two, the second of which counts units that are 2**30 times finer. A float64 holds the sum of up
+to 2**23 digits of 30 bits; for longer sums, each digit is split into two of 15 bits::
+
+    terms, float32    1e8          1    -1e8          0.1
+    exponent          27, since all terms are below 2**27
+    grid              2**(27 - 30) = 1/8
+    digits            800000000    8    -800000000    1      since 0.1 is 0.8 of the grid
+    sum of digits     9, in every order
+    result            9/8 = 1.125
+
+Infinities and NaNs stay as they are in the first digit, whose sum is then the right one.
 """
 
 from __future__ import annotations
@@ -19,33 +35,34 @@ import spec
 from impl._exact import arithmetic
 from impl._exact.arithmetic import finite_or_zero, flushed_float64
 
-#: The bits of the integers that a float64 holds.
+#: A float64 holds every integer of up to 53 bits.
 _SIGNIFICAND = 53
 
 
 def bits() -> int:
-    """Returns the bits of a grid."""
+    """Returns how many bits the largest term of a sum has above the grid."""
     return int(spec.load().orders["exact"].parameters["bits"])
 
 
 def is_long(dtype: jax.typing.DTypeLike) -> bool:
-    """Returns whether terms of a dtype are float64, which are rounded on two grids."""
+    """Returns whether a dtype is float64, whose terms are rounded on two grids."""
     return jnp.dtype(dtype) == np.float64
 
 
 def at_least_float32(value: jax.Array) -> jax.Array:
-    """Returns a float of 16 bits as float32, and others as they are."""
+    """Returns a float of 16 bits as float32, and a wider float as it is."""
     if value.dtype.itemsize >= 4:
         return value
     return lax.convert_element_type(value, np.float32)
 
 
 def exponents(magnitude: jax.Array) -> jax.Array:
-    """Returns the least int32 e for which a magnitude is below 2**e, and the next for infinities.
+    """Returns the least int32 e for which a magnitude is below 2**e.
 
     Args:
-        magnitude: float32 or float64, any shape, not negative. A float32 without a normal one
-            has -126. For float64, e is at least the spec's ``lowest``.
+        magnitude: float32 or float64, any shape, not negative. An infinity or a NaN has the
+            exponent after the greatest finite one, 129 or 1025. Zeros and subnormals have -126 in
+            float32. In float64, the least exponent is the spec's ``lowest``.
     """
     if is_long(magnitude.dtype):
         lowest = spec.load().orders["exact"].parameters["lowest"]
@@ -58,9 +75,9 @@ def exponents(magnitude: jax.Array) -> jax.Array:
 
 @dataclasses.dataclass(frozen=True)
 class Digits:
-    """The form of the digits of a sum's terms.
+    """The number and the size of the digits of a sum's terms.
 
-    The k-th digit counts multiples of 2**(e - width * (k + 1)), for k from 0.
+    For a grid of exponent e, digit k, from 0, counts multiples of 2**(e - width * (k + 1)).
 
     Attributes:
         width: The bits of a digit.
@@ -74,12 +91,13 @@ class Digits:
 
     @staticmethod
     def of(dtype: jax.typing.DTypeLike, count: int, *, running: bool = False) -> Digits:
-        """Returns the digits of terms of which up to ``count`` are added.
+        """Returns the digits of a sum of up to ``count`` terms.
 
         Args:
             dtype: The dtype of the terms.
             count: The most terms of a result.
-            running: Whether the sums are running sums, which have two grids.
+            running: Whether the sums are running sums, whose terms have two digits: a part of the
+                axis may be much smaller than its largest term.
         """
         whole = bits()
         grids = 2 if running or is_long(dtype) else 1
@@ -95,14 +113,14 @@ class Digits:
         """
         whole = bits()
         rest = self.in_units(terms, exponent)
-        found: list[jax.Array] = []
+        digits: list[jax.Array] = []
         for _ in range(self.number * self.width // whole):
-            if found:
+            if digits:
                 rest = lax.mul(rest, lax.full_like(rest, 2.0**whole))
             digit = lax.round(rest, lax.RoundingMethod.AWAY_FROM_ZERO)
             rest = finite_or_zero(lax.sub(rest, digit))
-            found += [digit] if self.width == whole else self._halves(digit)
-        return found
+            digits += [digit] if self.width == whole else self._halves(digit)
+        return digits
 
     def in_units(self, terms: jax.Array, exponent: jax.Array) -> jax.Array:
         """Returns terms in units of the grid, float64.
@@ -122,6 +140,7 @@ class Digits:
         return lax.mul(half, arithmetic.power_of_two(lax.sub(whole, second)))
 
     def _halves(self, digit: jax.Array) -> list[jax.Array]:
+        """Returns a digit of twice the width as two digits, the higher one first."""
         unit = 2.0**self.width
         high = arithmetic.nearest_integer(lax.mul(digit, lax.full_like(digit, 1 / unit)))
         return [high, finite_or_zero(lax.sub(digit, lax.mul(high, lax.full_like(high, unit))))]
@@ -129,7 +148,7 @@ class Digits:
     def value_of_sums(
         self, sums: Sequence[jax.Array], exponent: jax.Array, dtype: jax.typing.DTypeLike
     ) -> jax.Array:
-        """Returns the number that sums of digits stand for, rounded once.
+        """Returns the value of sums of digits, rounded once.
 
         Args:
             sums: The sums of each digit.
@@ -141,7 +160,7 @@ class Digits:
     def value_of_digits(
         self, sums: Sequence[jax.Array], exponent: jax.Array, dtype: jax.typing.DTypeLike
     ) -> jax.Array:
-        """Returns the number that sums of digits stand for, none beyond a digit but the first.
+        """Returns the value of sums of digits, which fit into a digit except for the first sum.
 
         Args:
             sums: The sums of each digit.
@@ -154,6 +173,7 @@ class Digits:
         )
 
     def _as_float64(self, digits: Sequence[jax.Array], dtype: jax.typing.DTypeLike) -> jax.Array:
+        """Returns digits as one number in units of the first: nearest for float64, else odd."""
         first, *others = digits
         if not others:
             return first
@@ -167,12 +187,13 @@ class Digits:
 def times_power_of_two(
     whole: jax.Array, exponent: jax.Array, dtype: jax.typing.DTypeLike
 ) -> jax.Array:
-    """Returns ``whole * 2**exponent``, rounded once to a dtype. A zero becomes +0.
+    """Returns ``whole * 2**exponent``, rounded once to a dtype. Each zero is +0.
 
     Args:
         whole: float64, an integer or a multiple of 2**-64.
         exponent: int32, at least -1022.
-        dtype: The dtype of the result. For any but float64, the product must not underflow.
+        dtype: The dtype of the result. If it is not float64, the product in float64 must not
+            underflow.
     """
     result = lax.mul(whole, arithmetic.power_of_two(exponent))
     if is_long(dtype):
@@ -184,7 +205,7 @@ def times_power_of_two(
 
 
 def _carried(sums: Sequence[jax.Array], width: int) -> list[jax.Array]:
-    """Returns sums of digits with what exceeds a digit carried to the one before."""
+    """Returns sums of digits after carries: the excess of a digit is added to the one before."""
     digits = list(sums)
     for position in range(len(digits) - 1, 0, -1):
         digit = digits[position]
@@ -196,9 +217,11 @@ def _carried(sums: Sequence[jax.Array], width: int) -> list[jax.Array]:
 
 
 def _sum_rounded_to_odd(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Returns ``a + b``; if it is not a float64, the neighbour whose last bit is 1.
+    """Returns ``a + b`` rounded to odd: if inexact, the neighbour of the sum whose last bit is 1.
 
-    Rounding it to a narrower dtype gives what rounding the exact sum gives.
+    Rounding the result to a narrower dtype gives the same number as rounding the exact sum (Boldo
+    and Melquiond 2008, doi:10.1109/TC.2007.70819). The error of the rounded sum is computed without
+    error by TwoSum (Knuth, *The Art of Computer Programming* 2, section 4.2.2).
     """
     near = arithmetic.seal(lax.add(a, b))
     of_b = lax.sub(near, a)

@@ -1,7 +1,14 @@
-"""The choices of a max pool's windows, and what each window sends to the element that it chose.
+"""The choices of a max pool's windows, and the values that windows send to the chosen elements.
 
-The gradient of a max pool, ``lax.select_and_scatter_add``, is computed without a scatter: each
-element takes what the windows sent that have it at their first tap, then at the second, and so on.
+The gradient of a max pool, ``lax.select_and_scatter_add``, is computed as a gather. A *tap* is an
+offset in a window. For one tap after another, each element takes the value of the window that has
+the element at this tap, if the window chose it::
+
+    operand 1 3 2 5, windows of 2 with stride 1     windows   (1 3)   (3 2)   (2 5)
+    chosen tap                                                1       0       1
+    values of the windows                                     a       b       c
+    tap 0 sends, by element                         0   b   0   0
+    tap 1 sends, by element                         0   a   0   c
 """
 
 from __future__ import annotations
@@ -20,8 +27,8 @@ from impl._core.jax_internals import Primitive
 from impl._core.lax_functions import where
 from impl._core.shard_axes import vary_like
 
-#: The largest number of elements of a window for which each gets operations of its own. With a few
-#: hundred, XLA compiles for minutes.
+#: The most elements of a window for which the taps are unrolled. XLA compiles a few hundred taps
+#: for minutes, so that more taps are a loop.
 UNROLLED = 64
 
 Padding: TypeAlias = Sequence[tuple[int, int]]
@@ -32,7 +39,7 @@ class Pool:
     """The windows of a pool.
 
     Attributes:
-        taps: The offsets of a window's elements, from the last to the first.
+        taps: The offsets of a window's elements, the last offset first.
         sizes: The shape of the operand.
         outputs: The shape of the result.
         strides: The distance between windows.
@@ -47,24 +54,27 @@ class Pool:
 
     @property
     def reach(self) -> list[int]:
-        """From the first element at a tap to the last, along each axis of the padded operand."""
+        """The length from the first window's element at a tap to the last's, along each axis."""
         return [(n - 1) * stride + 1 for n, stride in zip(self.outputs, self.strides, strict=True)]
 
     def padded(self, operand: jax.Array) -> jax.Array:
-        """Returns the operand with its padding, whose values no window chooses."""
+        """Returns the operand with its padding, which no window chooses."""
         zero = jnp.zeros((), operand.dtype)
         return lax.pad(operand, zero, [(*sides, 0) for sides in self.padding])
 
     def dilated(self, values: jax.Array) -> jax.Array:
-        """Returns a value for each window as far apart as the windows are."""
+        """Returns values of windows with zeros between them, as far apart as the windows are."""
         zero = jnp.zeros((), values.dtype)
         return lax.pad(values, zero, [(0, 0, stride - 1) for stride in self.strides])
 
 
 def sent(pool: Pool, number: int, values: jax.Array, chosen: jax.Array) -> jax.Array:
-    """Returns what each element gets from the windows that have it at a tap."""
-    spread = pool.dilated(where(chosen == number, values, jnp.zeros((), values.dtype)))
-    # The partitioner of XLA aborts at a pad of a spread array whose padding is negative.
+    """Returns the value that each element gets from the window that has it at tap ``number``.
+
+    The value is 0 where that window chose another element, and where there is no such window.
+    """
+    dilated = pool.dilated(where(chosen == number, values, jnp.zeros((), values.dtype)))
+    # XLA's partitioner aborts at a pad that is negative, of an array that is dilated.
     starts, limits, sides = [], [], []
     for axis, tap in enumerate(pool.taps[number]):
         size, reach = pool.sizes[axis], pool.reach[axis]
@@ -75,7 +85,7 @@ def sent(pool: Pool, number: int, values: jax.Array, chosen: jax.Array) -> jax.A
         starts.append(start)
         limits.append(limit)
         sides.append((low, size - low - (limit - start), 0))
-    part = lax.slice(spread, starts, limits)
+    part = lax.slice(dilated, starts, limits)
     return lax.pad(part, jnp.zeros((), values.dtype), sides)
 
 
@@ -88,16 +98,16 @@ def folded(
     values: jax.Array,
     chosen: jax.Array,
 ) -> list[jax.Array]:
-    """Folds what the taps send into states, in a loop over the taps.
+    """Folds the values that the taps send into states, in a loop over the taps.
 
     Args:
         pool: The windows.
         order: The number of each tap, in the order of the loop.
-        step: Takes parts of the states and of the others, and what a tap sends to each element of
-            the part; returns the parts of the states.
+        step: Takes parts of the states and of ``others``, and the values that a tap sends to each
+            element of the part. Returns the parts of the states.
         states: Arrays of the operand's shape.
-        others: Arrays of that shape, which the loop reads.
-        values: What each window sends.
+        others: Arrays of that shape, which the loop only reads.
+        values: The value that each window sends.
         chosen: The tap that each window chose.
 
     Returns:
@@ -129,12 +139,15 @@ def folded(
 def chosen_taps(
     pool: Pool, operand: jax.Array, select_prim: Primitive, *, unrolled: bool
 ) -> jax.Array:
-    """Returns the number of the tap that each window chose, or that of none."""
+    """Returns the number of the tap that each window chose.
+
+    A window that lies in the padding has the number of taps, which is no tap.
+    """
     return (_chosen_unrolled if unrolled else _chosen_by_loop)(pool, operand, select_prim)
 
 
 def _chosen_by_loop(pool: Pool, operand: jax.Array, select_prim: Primitive) -> jax.Array:
-    """Returns the number of the tap that each window chose, or that of none."""
+    """Returns the chosen taps, by a loop over the taps."""
     padded = pool.padded(operand)
     taps = jnp.asarray(pool.taps, jnp.int32)
     last = len(pool.taps) - 1
@@ -160,7 +173,7 @@ def _chosen_by_loop(pool: Pool, operand: jax.Array, select_prim: Primitive) -> j
 
 
 def _chosen_unrolled(pool: Pool, operand: jax.Array, select_prim: Primitive) -> jax.Array:
-    """Does what ``_chosen_by_loop`` does, in the operations that XLA fuses best."""
+    """Returns the chosen taps, by unrolled operations, which XLA fuses better than a loop."""
     padded = pool.padded(operand)
     best: jax.Array | None = None
     has_best: npt.NDArray[np.bool_] = np.zeros(1, bool)

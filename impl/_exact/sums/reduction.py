@@ -1,7 +1,7 @@
-"""Sums that are exact, in the spec's order ``exact``: over axes, over devices, and running ones.
+"""Exact sums over axes, over devices, and along an axis, in the spec's order ``exact``.
 
-The maximum of the terms and the sum of their digits do not depend on an order, so XLA may cut these
-sums and add them up as it likes.
+``impl._exact.sums.grid`` explains the technique. Each function takes two reductions: the maximum of
+the magnitudes, and the sum of the digits. Neither depends on an order, so XLA may partition both.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from impl._exact.sums.grid import Digits, at_least_float32, exponents
 
 #: The names of mesh axes.
 Names: TypeAlias = Sequence[Any]
-#: Groups of positions along a named axis that are each summed by themselves.
+#: Groups of indices along a named axis; each group has a sum of its own.
 Groups: TypeAlias = Sequence[Sequence[int]] | None
-#: The least length of an axis that is cut into blocks, if devices share it.
+#: The least length of a partitioned axis whose running sums are computed by blocks.
 _LONG = 1024
 
 
@@ -34,7 +34,7 @@ def reduce_sum(
     axis_names: Names = (),
     axis_index_groups: Groups = None,
 ) -> jax.Array:
-    """Returns the sum over axes and over named axes, all in one.
+    """Returns the sum over axes and over named axes, rounded once.
 
     Args:
         x: float16, bfloat16, float32 or float64, any shape.
@@ -122,9 +122,10 @@ def reduce_scatter(
     exponent = exponents(magnitude)
     digits = Digits.of(x.dtype, count)
     sums = [scattered(digit) for digit in digits.split(x, exponent)]
-    # All devices have the same exponents, so the sum of them is a multiple of each.
-    of_part = scattered(exponent)
-    return digits.value_of_sums(sums, lax.div(of_part, lax.full_like(of_part, count)), x.dtype)
+    # All devices have the same exponents, so their sum over the devices is ``count`` times each.
+    exponent_sums = scattered(exponent)
+    exponent = lax.div(exponent_sums, lax.full_like(exponent_sums, count))
+    return digits.value_of_sums(sums, exponent, x.dtype)
 
 
 def cumsum(
@@ -136,7 +137,7 @@ def cumsum(
         x: float16, bfloat16, float32 or float64.
         axis: The axis.
         reverse: Whether the sums start at the end.
-        is_partitioned: Whether XLA may cut the axis over devices.
+        is_partitioned: Whether XLA may partition the axis over devices.
 
     Returns:
         Shape and dtype of ``x``.
@@ -156,10 +157,11 @@ def cumsum(
 
 
 def _running_in_blocks(digit: jax.Array, axis: int, *, reverse: bool) -> jax.Array:
-    """Returns running sums of whole numbers, by those of blocks and of the sums of blocks.
+    """Returns running sums of integers: those within a block, plus those of the blocks before.
 
-    Of an axis that devices share, XLA adds all terms before each element again for each of them:
-    four times as long takes sixteen times as long.
+    Along a partitioned axis, XLA adds all terms before an element anew for each element: an axis of
+    four times the length takes sixteen times as long. Here an element takes the terms of its block
+    and the sums of the blocks before, which are about as many as the square root of the length.
     """
     *before, length = digit.shape[: axis + 1]
     after = digit.shape[axis + 1 :]
@@ -170,7 +172,8 @@ def _running_in_blocks(digit: jax.Array, axis: int, *, reverse: bool) -> jax.Arr
     blocks = lax.reshape(padded, (*before, count, size, *after))
     within = lax.cumsum(blocks, axis + 1, reverse=reverse)
     ends = lax.index_in_dim(within, 0 if reverse else size - 1, axis + 1)
-    # An infinite sum of a block cannot be taken away again, so the blocks move by one.
+    # The sum of a block must not count for the block itself. Subtracting it would make NaN of an
+    # infinity, so the sums of blocks move by one block instead.
     step = (-1, 1, 0) if reverse else (1, -1, 0)
     moves = [step if each == axis else (0, 0, 0) for each in range(ends.ndim)]
     others = lax.cumsum(lax.pad(ends, lax.full((), 0, ends.dtype), moves), axis, reverse=reverse)
@@ -182,9 +185,9 @@ def _running_in_blocks(digit: jax.Array, axis: int, *, reverse: bool) -> jax.Arr
 
 
 def along(value: jax.Array, shape: Sequence[int], *, without: Sequence[int]) -> jax.Array:
-    """Returns a value of the axes of ``shape`` except some, repeated along these."""
-    kept = [axis for axis in range(len(shape)) if axis not in without]
-    return lax.broadcast_in_dim(value, tuple(shape), kept)
+    """Returns ``value``, which lacks some axes of ``shape``, repeated along these axes."""
+    own_axes = [axis for axis in range(len(shape)) if axis not in without]
+    return lax.broadcast_in_dim(value, tuple(shape), own_axes)
 
 
 def _members(axis_names: Names, groups: Groups) -> int:

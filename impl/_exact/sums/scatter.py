@@ -1,13 +1,30 @@
 """A scatter that adds exactly, in the spec's order ``exact``, in any form of ``lax.scatter_add``.
 
-Two algorithms give the same bits. The first works on any platform and any sharding: a scatter finds
-the largest term of each destination, a gather brings the exponents to the updates, and a scatter
-adds their digits. The second needs no gather and no digits. Each destination starts at a float64
-so large that its last place is the grid, so that an addition to it rounds to the grid. It is for a
-CPU, whose scatter is a loop. XLA must not cut it into parts, each of which would have to start
-there; with the deterministic flags, XLA for a GPU adds updates to one another before.
+Each destination has a grid of its own (``impl._exact.sums.grid``), which its largest term decides.
+Four algorithms give the same bits; ``scatter_add`` takes the first that serves:
 
-On a CPU, both take a part of the updates at a time, which stays in the cache.
+=====================  ======================================================  =====================
+algorithm              steps                                                   serves
+=====================  ======================================================  =====================
+a large start          scatter-max of exponents, scatter-add of terms          one CPU, 2**21 terms
+sorted rows            sort, then sums in registers: ``scatter_sorted``        a GPU, wide rows
+integer rows           scatter-max, gather, int64 adds: ``scatter_rows``       one device
+digits                 scatter-max, gather, scatter-add of float64 digits      any sharding
+=====================  ======================================================  =====================
+
+A large start needs no gather and no digits. Each destination begins at 1.5 * 2**(52 + e - 30), a
+float64 whose last place is the grid 2**(e - 30), so that each addition rounds its term to the grid.
+ReproBLAS deposits terms in this way (Ahrens, Nguyen and Demmel 2015, UCB/EECS-2015-229)::
+
+    terms 1e8, 1, 0.1 of one destination       e = 27, grid 1/8
+    start                                      1.5 * 2**49 = 844424930131968
+    start + 1e8, + 1, + 0.1                    844425030131969.125: 0.1 counted as 1/8
+    less start                                 100000001.125, which rounds to float32 100000000.0
+
+XLA must not partition such a scatter, since each part would need the start. XLA for a GPU, with its
+deterministic flags, adds updates to one another first, so that nothing would round them.
+
+On a CPU, large starts and digits take a chunk of updates at a time, which stays in the cache.
 """
 
 from __future__ import annotations
@@ -30,12 +47,12 @@ from impl._exact.sums import grid, scatter_rows, scatter_sorted
 from impl._exact.sums.grid import Digits
 from impl._kernels.launch import Launch
 
-#: Where the scatter runs: on any devices, which XLA may cut it for; on one device; on one CPU.
+#: Where the scatter runs: on devices that XLA may partition it for, on one device, or on one CPU.
 Place = Literal["anywhere", "device", "cpu"]
 
-#: Elements of updates that a CPU takes at once.
+#: Elements of updates in a chunk on a CPU.
 _CHUNK = 1 << 14
-#: The bits of a sum of integers that a float64 keeps beside its leading bits.
+#: The bits of a float64 below the two leading bits of a large start, which hold the sum of terms.
 _ROOM = 51
 
 
@@ -65,12 +82,15 @@ def scatter_add(
         indices_are_sorted: Whether they are; nothing checks it.
         unique_indices: Whether no two updates have one destination; nothing checks it.
         subtract: Whether the updates are subtracted.
-        place: Where it runs. ``"cpu"`` is faster, if XLA does not partition the scatter. All
-            give the same bits.
+        place: Where the scatter runs. Each value gives the same bits. ``"cpu"`` is faster, if
+            XLA does not partition the scatter.
         axis_names: The mesh axes of a ``shard_map`` to sum over: operands and updates of all
             devices are added in one sum.
         launch: How kernels run, if the device is one that has them.
         empty: Whether the operand is zeros, which kernels then neither write nor read.
+
+    The parameters up to ``unique_indices`` are those of ``lax.scatter_add``. The others say what
+    the arrays do not tell, and choose the algorithm.
 
     Returns:
         Shape and dtype of ``operand``.
@@ -113,10 +133,10 @@ def scatter_add(
 
 @dataclasses.dataclass(frozen=True)
 class _Scatter:
-    """The form of a scatter.
+    """The parameters of a scatter.
 
     Attributes:
-        numbers: Its dimension numbers.
+        numbers: The dimension numbers.
         options: The other parameters of ``lax.scatter_add``.
         names: The mesh axes to sum over.
     """
@@ -127,11 +147,11 @@ class _Scatter:
 
     @property
     def batch(self) -> tuple[int, ...]:
-        """The axes of the indices that they share with the operand."""
+        """The batching axes of the indices."""
         return tuple(self.numbers.scatter_indices_batching_dims)
 
     def count(self, indices: jax.Array) -> int:
-        """Returns how many windows there are, each of which writes an element at most once."""
+        """Returns the number of windows. Each window writes an element at most once."""
         sizes = enumerate(indices.shape[:-1])
         return math.prod(size for axis, size in sizes if axis not in self.batch)
 
@@ -146,7 +166,7 @@ class _Scatter:
         return lax.scatter_max(operand, indices, updates, self.numbers, **self.options)
 
     def gather(self, operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
-        """Returns the element of the operand that each element of the updates has."""
+        """Returns, for each element of the updates, the element of its destination."""
         numbers = self.numbers
         hidden = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
         extents = iter(updates.shape[axis] for axis in numbers.update_window_dims)
@@ -192,7 +212,7 @@ def _by_digits(
     sums = _over_updates(call, add, initial, indices, updates, cut=cut)
     if call.names:
         sums, exponent = lax.psum(sums, call.names), lax.pmax(exponent, call.names)
-    # XLA would move the addition of two digits into the operand of a scatter.
+    # Without fences, XLA makes the sum of one digit the operand of the scatter of the other.
     return digits.value_of_sums(list(map(fence, sums)), exponent, dtype)
 
 
@@ -218,17 +238,17 @@ def _from_large(
 
 
 def _exponent_field(value: jax.Array) -> jax.Array:
-    """Returns the field of the exponent of float32, which a byte holds."""
+    """Returns the exponent fields of float32, each of which a byte holds."""
     raw = lax.bitcast_convert_type(value, np.int32)
     field = lax.shift_right_logical(raw, lax.full_like(raw, 23))
     return lax.convert_element_type(lax.bitwise_and(field, lax.full_like(field, 255)), np.uint8)
 
 
 def _start_of_sum(biased: jax.Array) -> jax.Array:
-    """Returns 1.5 * 2**(52 + e - bits): its last place is the grid, as is that of its neighbours.
+    """Returns 1.5 * 2**(52 + e - bits), whose last place is the grid, also after additions.
 
     Args:
-        biased: The field of the exponent of the largest term, which is e + 126.
+        biased: The exponent field of the largest term, which is e + 126.
     """
     field = lax.convert_element_type(biased, np.int64)
     field = lax.add(field, lax.full_like(field, 1023 + 52 - grid.bits() - 126))
@@ -238,12 +258,12 @@ def _start_of_sum(biased: jax.Array) -> jax.Array:
 
 
 def _without_ties(value: jax.Array) -> jax.Array:
-    """Returns float32 as float64, a little farther from zero, so that none is halfway on a grid.
+    """Returns float32 as float64, a little farther from zero, so that no term is halfway on a grid.
 
-    An addition would round what is halfway to the even side, which depends on what has been added
-    before. The factor moves nothing else: it adds less than a quarter of the grid to a term that is
-    on the grid, and less than a part in 2**23, its last place, to one that is not. A CPU takes
-    subnormal numbers for zeros.
+    An addition rounds a term that is halfway to the even sum, which depends on earlier terms. The
+    factor 1 + 2**-32 changes no other rounding. A term below 2**e moves by less than 2**(e - 32), a
+    quarter of the grid, so that a term on the grid stays nearest to it. Any other term has 24 bits,
+    and moves by less than its last place. A CPU takes subnormal numbers for zeros.
     """
     wide = lax.convert_element_type(value, np.float64)
     return lax.mul(wide, lax.full_like(wide, 1 + 2.0 ** -(grid.bits() + 2)))
@@ -258,7 +278,7 @@ def _over_updates(
     *,
     cut: bool,
 ) -> list[jax.Array]:
-    """Applies ``step`` to the updates, or to one part of them after another."""
+    """Applies ``step`` to all updates, or, if ``cut``, to one chunk of updates after another."""
     axes = [axis for axis in range(indices.ndim - 1) if axis not in call.batch]
     axis = max(axes, key=lambda axis: indices.shape[axis], default=0)
     n = indices.shape[axis] if axes else 1

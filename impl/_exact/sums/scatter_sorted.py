@@ -1,11 +1,16 @@
-"""An exact scatter of wide rows on a GPU with kernels: each row is read from memory about once.
+"""An exact scatter of wide rows on a GPU with kernels, which read each row from memory about once.
 
-The plain form writes and reads the exponents and the digits of all destinations, and adds each
-element to memory twice. Here, keys are sorted, and a run of one destination is added in registers.
-Only a long run, which is cut into parts, has exponents and digits in memory, a row for each part.
+``scatter_rows`` writes and reads the exponents and the digits of all destinations, and adds each
+element to memory twice. Here, the keys are sorted, and a *run*, the contributions of one
+destination, is added in registers. A long run is cut into parts. Only cut runs have exponents and
+digits in memory, a row for each part::
 
-A contribution may be the product of a row and a factor, and several may be of one row. These
-products are computed where they are added, and are in no array.
+    keys            3 0 3 1 3          the destination of each contribution
+    sorted          0 1 3 3 3          with their positions 1 3 0 2 4
+    runs            [1] [3] [0 2 4]    each added by one kernel instance, unless it is cut
+
+A contribution may be the product of a row and a factor, and several contributions may share a row.
+The kernels compute such products where they add them, so that no array holds the products.
 """
 
 from __future__ import annotations
@@ -28,8 +33,8 @@ from impl._kernels.launch import Launch
 _WIDTH, _ROWS = 16, 4096
 #: The contributions up to which XLA's own sort takes fewer launches than CUB's.
 _BITONIC = 1 << 14
-#: Elements whose exponents and digits, 12 bytes each, fill half of the cache of a GPU. The plain
-#: form reads and writes fewer there, with fewer launches.
+#: Elements whose exponents and digits, 12 bytes each, fill half of the cache of a GPU. For fewer
+#: elements, ``scatter_rows`` stays in the cache and takes fewer launches.
 _CACHED = 1 << 21
 
 
@@ -37,10 +42,10 @@ def suits(size: int, width: int, count: int, dtype: jax.typing.DTypeLike) -> boo
     """Returns whether rows are added by kernels.
 
     Args:
-        size: The destinations.
-        width: The elements of a row.
-        count: The rows.
-        dtype: Their dtype.
+        size: The number of destinations.
+        width: The number of elements of a row.
+        count: The number of contributions.
+        dtype: The dtype of rows.
     """
     # The sum of more float64 has four digits.
     holds = Digits.of(dtype, count + 1).number <= 2
@@ -67,20 +72,21 @@ def add_by_runs(
         updates: The rows, of the dtype of ``operand``, shape [rows, width].
         launch: How to run the kernels.
         sources: The row of each contribution, int32, shape [n]; None if they are in order.
-        factors: What each is multiplied by, of the accumulator's dtype, shape [n]; None for 1.
+        factors: The factor of each contribution, of the accumulator's dtype, shape [n]; None
+            for 1.
         subtract: Whether the updates are subtracted.
-        empty: Whether the operand is zeros, which are then neither written nor read.
+        empty: Whether the operand is zeros, which kernels then neither write nor read.
 
     Returns:
         Shape and dtype of ``operand``.
     """
     size, dtype = operand.shape[0], operand.dtype
-    total = functools.partial(rows.value_of_integers, dtype=dtype)
+    value = functools.partial(rows.value_of_integers, dtype=dtype)
     kernels = _kernels.scatter_accumulate_rows
     arithmetic = kernels.Arithmetic(
         _exponent,
         rows.digits_in_kernel,
-        functools.partial(total, count=kernels.PART + 1),
+        functools.partial(value, count=kernels.PART + 1),
         Digits.of(dtype, 1).number,
         subtract,
     )
@@ -106,7 +112,7 @@ def add_by_runs(
     )
     pairs = zip(whole.digits, parts, strict=True)
     sums = [_with_parts(first, slots, part, "add") for first, part in pairs]
-    results = total(sums, exponent, count=count + 1)
+    results = value(sums, exponent, count=count + 1)
 
     def store(out: jax.Array, owners: jax.Array, results: jax.Array) -> jax.Array:
         return out.at[owners].set(results, mode="drop", unique_indices=True)
@@ -120,25 +126,26 @@ def _sorted_contributions(
 ) -> tuple[jax.Array, jax.Array, jax.Array | None]:
     """Returns sorted keys, and the row and the factor of each, in few launches.
 
-    Equal keys are in any order.
+    The order of equal keys is undefined.
     """
     count = keys.shape[0]
     if count <= _BITONIC:
         keys, positions = sorted_keys(keys, size)
-        carried = False
+        moves_rows = False
     else:
-        # Without factors, the sort moves rows in place of positions.
+        # Without factors, the sort moves the numbers of rows instead of positions.
         number = jnp.arange(count, dtype=jnp.int32)
-        carried = sources is not None and factors is None
+        moves_rows = sources is not None and factors is None
         if sources is not None and factors is None:
             number = sources
         keys = jnp.minimum(keys, size)
-        # XLA computes both in one launch, since they share an operand: no key has the bit.
+        # XLA computes keys and numbers in one launch if they share an operand. The sign bit of each
+        # key is 0, so that the numbers stay as they are.
         number = number + lax.shift_right_logical(keys, jnp.int32(31))
-        # CUB sorts 16 bits with three launches less than 32.
+        # CUB takes three launches fewer for 16 bits than for 32.
         keys = keys.astype(jnp.uint16) if size < 1 << 16 else keys
         keys, positions = lax.sort((keys, number), num_keys=1, is_stable=False)
-    rows = positions if sources is None or carried else sources[positions]
+    rows = positions if sources is None or moves_rows else sources[positions]
     return keys, rows, None if factors is None else factors[positions]
 
 
@@ -147,7 +154,7 @@ def _exponent(value: jax.Array) -> jax.Array:
 
 
 def _with_parts(initial: jax.Array, slots: jax.Array, parts: jax.Array, name: str) -> jax.Array:
-    """Returns rows combined with those of each part; no order changes the integers."""
+    """Returns rows combined with the rows of parts, as integers, which any order combines alike."""
 
     def scatter(initial: jax.Array, slots: jax.Array, parts: jax.Array) -> jax.Array:
         return getattr(initial.at[slots], name)(parts, mode="drop")  # type: ignore[no-any-return]
@@ -157,10 +164,10 @@ def _with_parts(initial: jax.Array, slots: jax.Array, parts: jax.Array, name: st
 
 
 def _sums_of_one_term(operand: jax.Array) -> jax.Array:
-    """Returns the sums of one term: without subnormals of float32, and with +0 for -0."""
+    """Returns the exact sum of each element alone: no subnormal of float32, and +0 for -0."""
     value = grid.at_least_float32(operand)
     if grid.is_long(value.dtype):
-        # What is tiny is rounded.
+        # The finer grid is at least 2**-1050, so it rounds tiny terms.
         exponent = _exponent(value)
         return rows.value_of_integers(
             rows.digits_in_kernel(value, exponent), exponent, value.dtype, 1

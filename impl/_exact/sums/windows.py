@@ -1,7 +1,16 @@
 """Exact sums over windows, and the gradient of a max pool, in the spec's order ``exact``.
 
-Each result takes the terms of its window, one tap of all windows after another, and has a grid of
-its own. The maxima and the sums are elementwise, so XLA may cut them along every axis.
+Each result has a grid of its own (``impl._exact.sums.grid``). A *tap* is an offset in a window. The
+sums take the first tap of all windows, then the second, and so on: first for the largest magnitude,
+then for the sum of digits. Each step is elementwise, so XLA may partition every axis::
+
+    x = a b c d e, windows of 3 with stride 1       results   a+b+c   b+c+d   c+d+e
+    tap 0: a b c                                    added     a       b       c
+    tap 1: b c d                                    added     b       c       d
+    tap 2: c d e                                    added     c       d       e
+
+In the gradient of a max pool, each element takes, tap by tap, the cotangents of the windows that
+chose it (``impl._exact.sums.pool_choices``).
 """
 
 from __future__ import annotations
@@ -24,7 +33,7 @@ from impl._exact.sums.grid import Digits, at_least_float32, exponents
 from impl._exact.sums.pool_choices import Padding, Pool
 from impl._exact.sums.reduction import reduce_sum
 
-#: The taps of a max pool's gradient that get operations of their own where XLA drops fences.
+#: The most taps of a max pool's gradient that are unrolled where XLA drops fences (jax 0.10).
 _UNROLLED_WITHOUT_FENCES = 32
 
 
@@ -44,7 +53,7 @@ def reduce_window_sum(
         window_dimensions: The shape of a window.
         window_strides: The distance between windows.
         padding: Zeros before and after each axis.
-        base_dilation: The distance to which the elements of ``x`` are spread, with zeros between.
+        base_dilation: The distance of the elements of ``x``, between which are zeros.
         window_dilation: The distance between the elements of a window.
 
     Returns:
@@ -53,27 +62,33 @@ def reduce_window_sum(
     windows = _Windows(tuple(window_dimensions), tuple(window_strides), tuple(window_dilation))
     zero = lax.full((), 0, x.dtype)
     sides = zip(padding, base_dilation, strict=True)
-    spread = lax.pad(x, zero, [(low, high, apart - 1) for (low, high), apart in sides])
-    outputs = windows.outputs(spread.shape)
-    if 0 in outputs or spread.size == 0:
+    padded = lax.pad(x, zero, [(low, high, apart - 1) for (low, high), apart in sides])
+    outputs = windows.outputs(padded.shape)
+    if 0 in outputs or padded.size == 0:
         return lax.full(outputs, 0, x.dtype)
     summed = [axis for axis, size in enumerate(windows.sizes) if size > 1]
     if all(outputs[axis] == 1 for axis in summed):
-        only = windows.only(spread, outputs)
-        return lax.reshape(reduce_sum(only, summed), outputs)
-    return _summed(windows, spread, outputs)
+        only_windows = windows.single(padded, outputs)
+        return lax.reshape(reduce_sum(only_windows, summed), outputs)
+    return _sums_by_taps(windows, padded, outputs)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Windows:
-    """Windows over an array that has its padding already."""
+    """Windows over an array that is padded and dilated already.
+
+    Attributes:
+        sizes: The shape of a window, in elements.
+        strides: The distance between windows.
+        dilation: The distance between the elements of a window.
+    """
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
     dilation: tuple[int, ...]
 
     def outputs(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """Returns how many windows there are along each axis."""
+        """Returns the number of windows along each axis."""
         return tuple(
             max(0, (length - (size - 1) * apart - 1) // stride + 1)
             for length, size, stride, apart in zip(
@@ -82,11 +97,11 @@ class _Windows:
         )
 
     def reach(self, outputs: Sequence[int]) -> list[int]:
-        """Returns how far it is from the first element at a tap to the last, and one more."""
+        """Returns the length from the first window's element at a tap to the last's, along axes."""
         return [(n - 1) * stride + 1 for n, stride in zip(outputs, self.strides, strict=True)]
 
-    def only(self, spread: jax.Array, outputs: Sequence[int]) -> jax.Array:
-        """Returns the elements of windows where axes that are summed have one window."""
+    def single(self, padded: jax.Array, outputs: Sequence[int]) -> jax.Array:
+        """Returns the elements of windows, if each axis that is summed has one window."""
         limits = [
             (size - 1) * apart + reach
             for size, apart, reach in zip(
@@ -95,7 +110,7 @@ class _Windows:
         ]
         pairs = zip(self.sizes, self.dilation, self.strides, strict=True)
         steps = [apart if size > 1 else stride for size, apart, stride in pairs]
-        return lax.slice(spread, [0] * spread.ndim, limits, steps)
+        return lax.slice(padded, [0] * padded.ndim, limits, steps)
 
     def starts(self) -> list[tuple[int, ...]]:
         """Returns the offset of each tap."""
@@ -105,34 +120,35 @@ class _Windows:
         ]
 
 
-def _summed(windows: _Windows, spread: jax.Array, outputs: Sequence[int]) -> jax.Array:
+def _sums_by_taps(windows: _Windows, padded: jax.Array, outputs: Sequence[int]) -> jax.Array:
     starts, reach = windows.starts(), windows.reach(outputs)
-    digits = Digits.of(spread.dtype, len(starts))
+    digits = Digits.of(padded.dtype, len(starts))
 
     def folded(
         step: Callable[[list[jax.Array], jax.Array], list[jax.Array]], states: list[jax.Array]
     ) -> list[jax.Array]:
+        """Returns states after a step for each tap, in a loop if there are many taps."""
         if len(starts) <= pool_choices.UNROLLED:
             for start in starts:
                 limits = [first + length for first, length in zip(start, reach, strict=True)]
-                states = step(states, lax.slice(spread, start, limits, windows.strides))
+                states = step(states, lax.slice(padded, start, limits, windows.strides))
             return states
         table = lax.convert_element_type(np.array(starts), np.int32)
 
         def visit(number: jax.Array, states: list[jax.Array]) -> list[jax.Array]:
-            row = lax.dynamic_index_in_dim(table, number, keepdims=False)
-            begin = [lax.index_in_dim(row, axis, keepdims=False) for axis in range(spread.ndim)]
-            part = lax.dynamic_slice(spread, begin, reach)
+            tap = lax.dynamic_index_in_dim(table, number, keepdims=False)
+            begin = [lax.index_in_dim(tap, axis, keepdims=False) for axis in range(padded.ndim)]
+            part = lax.dynamic_slice(padded, begin, reach)
             return step(states, lax.slice(part, [0] * part.ndim, part.shape, windows.strides))
 
-        states = [vary_like(state, spread) for state in states]
+        states = [vary_like(state, padded) for state in states]
         result: list[jax.Array] = lax.fori_loop(0, len(starts), visit, states)
         return result
 
     def most(states: list[jax.Array], terms: jax.Array) -> list[jax.Array]:
         return [lax.max(states[0], lax.abs(at_least_float32(terms)))]
 
-    wide = at_least_float32(lax.full((), 0, spread.dtype)).dtype
+    wide = at_least_float32(lax.full((), 0, padded.dtype)).dtype
     (magnitude,) = folded(most, [lax.full(outputs, 0, wide)])
     exponent = exponents(magnitude)
 
@@ -141,7 +157,7 @@ def _summed(windows: _Windows, spread: jax.Array, outputs: Sequence[int]) -> jax
         return [lax.add(state, part) for state, part in zip(states, parts, strict=True)]
 
     sums = folded(add, [lax.full(outputs, 0, np.float64)] * digits.number)
-    return digits.value_of_sums(sums, exponent, spread.dtype)
+    return digits.value_of_sums(sums, exponent, padded.dtype)
 
 
 def select_and_scatter_add(
@@ -158,7 +174,8 @@ def select_and_scatter_add(
     Args:
         source: The cotangent of each window: float16, bfloat16, float32 or float64.
         operand: The input of the pool.
-        select_prim: The comparison by which a window keeps the element that it has.
+        select_prim: The comparison of a window's best element with the next; if it holds, the best
+            element stays.
         window_dimensions: The shape of a window.
         window_strides: The distance between windows.
         padding: Elements before and after each axis, which no window chooses.
@@ -177,7 +194,7 @@ def select_and_scatter_add(
     digits = Digits.of(values.dtype, count)
     most_taps = len(taps) if FENCES_HOLD else _UNROLLED_WITHOUT_FENCES
     unrolled = len(taps) <= min(pool_choices.UNROLLED, most_taps)
-    # Else XLA computes the choices again for each tap: 64 taps took minutes to compile.
+    # Without the fence, XLA computes the choices again for each tap: 64 taps compiled for minutes.
     chosen = fence(pool_choices.chosen_taps(pool, operand, select_prim, unrolled=unrolled))
     order = lax.iota(np.int32, len(taps))
 

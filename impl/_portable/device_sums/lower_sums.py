@@ -8,7 +8,7 @@ equation, which this module lowers, and which is rounded once.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -18,60 +18,29 @@ from jax.interpreters import mlir
 from impl._core.jax_internals import jaxprs, lowering, tags
 from impl._core.numerics import fence
 from impl._exact import arithmetic
-from impl._exact.products import convolution, dot_general
-from impl._exact.sums import reduction, scatter
-from impl._lowerings import _partitioning
 from impl._mode import modes
 from impl._mode.modes import Mode
-from impl._portable import entries, functions
+from impl._portable import entries
 from impl._portable.device_sums import equations, push
 from impl._portable.device_sums.equations import Names
 from impl._portable.device_sums.states import OTHER, State
+from impl._portable.rule import RULES, Target
 from impl._reading.control_flow import every_jaxpr
 
 
-def _product(*operands: jax.Array, out_sharding: Any = None, **params: Any) -> jax.Array:
-    del out_sharding
-    return dot_general.dot_general(*operands, **params)
-
-
-def _convolution(*operands: jax.Array, out_sharding: Any = None, **params: Any) -> jax.Array:
-    del out_sharding
-    return convolution.conv_general_dilated(*operands, **params)
-
-
-def _scatter(*operands: jax.Array, **params: Any) -> jax.Array:
-    kept = ("dimension_numbers", "indices_are_sorted", "unique_indices", "mode", "axis_names")
-    return scatter.scatter_add(*operands, **{name: params[name] for name in kept})
-
-
-def _sum(value: jax.Array, *, axes: Any, axis_names: Names, **_: Any) -> jax.Array:
-    return reduction.reduce_sum(value, tuple(axes), axis_names=axis_names)
-
-
-#: The function of each operation whose terms devices share.
-_FUNCTIONS: Mapping[str, Callable[..., jax.Array]] = {
-    "conv_general_dilated": _convolution,
-    "dot_general": _product,
-    "reduce_sum": _sum,
-    "scatter-add": _scatter,
-}
-
-
 def _lower_whole(context: Any, *operands: Any, name: str, params: Any, **names: Names) -> Any:
-    function: Callable[..., Any] = functools.partial(_FUNCTIONS[name], **dict(params), **names)
-    platforms = lowering.platforms(context)
-    function = functions.on_platforms(
-        name, function, platforms, is_partitioned=_partitioning.is_partitioned(context)
-    )
-    are_kept = arithmetic.are_kept_on(platforms)
+    record, target = RULES[name], Target.of(context)
+    over_devices: Any = record.over_devices
+    keywords = {**dict(params), **names, **record.keywords(target)}
+    function = functools.partial(over_devices, **keywords)
 
     def run(*operands: jax.Array) -> jax.Array:
-        return fence(function(*operands))
+        result: jax.Array = fence(function(*operands))
+        return result
 
     rule = mlir.lower_fun(run, multiple_results=False)
     operands = tuple(entries.sealed(context, operands))
-    with arithmetic.wide(), arithmetic.where_subnormals(are_kept=are_kept):
+    with arithmetic.wide(), arithmetic.where_subnormals(are_kept=target.flushes):
         return rule(lowering.natively(context), *operands)
 
 

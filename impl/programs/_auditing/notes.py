@@ -9,7 +9,7 @@ import spec
 from impl._core import jax_internals
 from impl._core.jax_internals import rules
 from impl._mode.modes import Mode
-from impl._portable import lower, unknown
+from impl._portable import classes, unknown
 from impl._reading.walk import Site
 from spec import releases_of_jax
 
@@ -34,12 +34,12 @@ def portability(name: str, equation: Any, platform: str) -> spec.Portability | N
     """
     avals = [variable.aval for variable in (*equation.invars, *equation.outvars)]
     if unknown.is_unknown(equation.primitive, rules.registered(equation.primitive, platform)[0]):
-        return unknown.portability(lower.dtypes(avals))
+        return unknown.portability(classes.dtypes(avals))
     for aval in avals:
         kind = getattr(getattr(getattr(aval, "dtype", None), "_impl", None), "name", None)
         if name in _OF_A_DEVICE.get(str(kind), ()):
             return spec.portability("rng_bit_generator", ())
-    return lower.class_of(name, avals, equation.params)
+    return classes.class_of(name, avals, equation.params)
 
 
 def notes(sites: Iterable[Site], mode: Mode) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import pytest
 
 import impl
 import spec
-from impl._portable import lower as _portable
+from impl._portable import register
 from impl.tests.every_op.public_ops import named_samples, public_ops
 from impl.tests.support import eight_devices
 
@@ -19,7 +19,7 @@ RULES = spec.load()
 def taken(monkeypatch):
     """Pairs of the row of an equation of this project, and whether the path of the row is taken."""
     found = set()
-    own = _portable._own
+    own = register._own
 
     def watched(original, anywhere, context, *operands, **params):
         # An equation whose lowering for any platform is the only one has no other path.
@@ -37,7 +37,7 @@ def taken(monkeypatch):
             **params,
         )
 
-    monkeypatch.setattr(_portable, "_own", watched)
+    monkeypatch.setattr(register, "_own", watched)
     return found
 
 

@@ -13,8 +13,9 @@ from jax.interpreters import mlir
 
 import impl
 import spec
-from impl._exact.elementary.complex_numbers import OPERATIONS
-from impl._portable import lower
+from impl._portable.rule import Rule, Target
+from impl._portable.rule import rule as register_rule
+from impl._portable.rules import RULES
 
 CLASSES = spec.load().class_of_primitive
 #: Prints the names of the primitives of JAX, also of those that its modules make when they are
@@ -47,16 +48,32 @@ def test_every_primitive_of_jax_has_a_class():
     assert len(names) > 250
 
 
-def test_every_rule_has_a_function():
-    assert set(spec.load().portable["complex_numbers"].primitives) == set(OPERATIONS)
-    for name, found in CLASSES.items():
-        if found.answer == "rule" and found.name not in (
-            "selections",
-            "sequences",
-            "sorting",
-            "written",
-        ):
-            assert callable(lower.portable_function(name)), name
+def test_each_class_with_a_rule_has_the_records_of_its_primitives():
+    computed = {name for name, rule in RULES.items() if rule.compute or rule.by_jax}
+    assert computed == {name for name, found in CLASSES.items() if found.answer == "rule"}
+    of_complex = {name for name, rule in RULES.items() if rule.of_complex}
+    assert of_complex == set(spec.load().portable["complex_numbers"].primitives)
+
+
+def test_every_other_record_is_of_an_exact_primitive():
+    for name, rule in RULES.items():
+        assert rule.name == name
+        if not (rule.compute or rule.by_jax):
+            assert CLASSES[name].answer == "exact", name
+            assert rule != Rule(name), f"the record of {name} says nothing"
+
+
+def test_a_primitive_has_one_record():
+    with pytest.raises(ValueError, match="'add' has a record already"):
+        register_rule("add")
+
+
+def test_a_record_takes_what_its_targets_have():
+    target = Target(platforms=("cuda",), is_partitioned=True, is_exported=False)
+    for rule in RULES.values():
+        assert rule.keywords(target).keys() == rule.takes
+    assert RULES["cumsum"].keywords(target) == {"is_partitioned": True}
+    assert RULES["add"].keywords(target) == {"flushes": True}
 
 
 def test_a_primitive_that_another_library_makes_later_gets_a_rule():

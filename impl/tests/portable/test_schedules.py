@@ -9,7 +9,7 @@ from jax import lax
 
 import impl
 from impl._core.native_scatter import natively
-from impl._portable import lower
+from impl._exact.sums import scatter
 
 ORDERS = 21
 
@@ -45,13 +45,9 @@ def test_exact_atomics_have_one_result_in_every_order_of_their_updates():
 def test_schedules_reach_the_atomics_of_a_portable_program(monkeypatch):
     _, results = by_schedule(mode=False)
     assert len(results) > 1
-    right = lower.portable_function
 
-    def rounding(name):
-        """Returns the atomics with terms that are not whole numbers, whose sums are rounded."""
-        return plain if name == "scatter-add" else right(name)
-
-    def plain(operand, indices, updates, *, dimension_numbers, **_):
+    def rounding(operand, indices, updates, *, dimension_numbers, **_):
+        """Adds terms that are not whole numbers, whose sums are rounded."""
         wide = (lax.convert_element_type(each, np.float64) for each in (operand, updates))
         first, second = wide
         sums = natively(
@@ -59,6 +55,6 @@ def test_schedules_reach_the_atomics_of_a_portable_program(monkeypatch):
         )
         return lax.convert_element_type(sums, operand.dtype)
 
-    monkeypatch.setattr(lower, "portable_function", rounding)
+    monkeypatch.setattr(scatter, "scatter_add", rounding)
     _, results = by_schedule(guarantee="portable")
     assert len(results) > 1

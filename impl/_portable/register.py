@@ -1,0 +1,112 @@
+"""Replaces JAX's lowering rules by rules that read the mode: how each equation is lowered.
+
+JAX lowers a program equation by equation: for each one it looks up the lowering rule of the
+primitive and calls the rule. ``register`` has JAX find the rule ``_lower`` of this module instead,
+which calls JAX's own rule where the guarantee ``portable`` does not hold, or changes nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import spec
+from impl._core.jax_internals import Primitive, lowering, rules
+from impl._lowerings import _partitioning
+from impl._mode import modes
+from impl._mode.decide import Decision
+from impl._portable import classes, exported, lower, refusal, unknown
+from impl._portable.device_sums import lower_sums
+from impl._portable.rules import RULES
+from impl._run_to_run import rules as _rules
+
+#: The primitive in whose body sums over devices are joined with the sums of each device.
+_MAPPED = "shard_map"
+
+
+def register() -> None:
+    """Replaces each rule that JAX finds, whenever it was registered, by one that reads the mode."""
+    rules.replace(_replacement)
+
+
+def _replacement(
+    primitive: Primitive, original: rules.Rule, anywhere: rules.Rule | None
+) -> rules.Rule:
+    """Returns the rule by which JAX lowers an equation in place of the one that it found."""
+    return functools.partial(_lower, primitive, original, anywhere)
+
+
+@functools.cache
+def _is_fixed(name: str) -> bool:
+    """Returns whether JAX's own rule lowers all equations of a primitive, whatever their types."""
+    portability = spec.load().class_of_primitive.get(name)
+    if portability is None or (name in RULES and RULES[name].lowers):
+        return False
+    return portability.answer == "exact" and portability.dtypes is None
+
+
+def _applies(context: Any) -> bool:
+    """Returns whether the guarantee ``portable`` decides how an equation is lowered."""
+    if not _rules.switch.value or lowering.is_native(context):
+        return False
+    mode = modes.current()
+    exported.mark(context, mode)
+    return mode.portable
+
+
+def _lower(
+    primitive: Primitive,
+    original: rules.Rule,
+    anywhere: rules.Rule | None,
+    context: Any,
+    /,
+    *operands: Any,
+    **params: Any,
+) -> Any:
+    """Lowers an equation.
+
+    The order of the steps matters. The body of a ``shard_map`` may hold a scope that asks for the
+    guarantee, so it is rewritten under any mode. A primitive of this project, or of another
+    library, may have the name of one of JAX, so names are read after both. A primitive that only
+    moves elements may move the terms of an unreduced array, whose class refuses to add them: it is
+    lowered before the class of its operands is asked for.
+    """
+    name = primitive.name
+    if name == _MAPPED and _rules.switch.value and not lowering.is_native(context):
+        params = lower_sums.with_joined_sums(params)
+    if not _applies(context):
+        return original(context, *operands, **params)
+    refusal.of_platforms(context, warn_only=modes.current().warn_only)
+    if name.startswith("samebits_") or isinstance(params.get("decision"), Decision):
+        return _own(original, anywhere or original, context, *operands, **params)
+    if unknown.is_unknown(primitive, original):
+        portability = unknown.portability(classes.dtypes((*context.avals_in, *context.avals_out)))
+        rule = unknown.rule(portability, primitive, original, anywhere, context, params)
+        return rule(context, *operands, **params)
+    if _is_fixed(name):
+        return original(context, *operands, **params)
+    return lower.equation(name, original, anywhere or original, context, *operands, **params)
+
+
+def _own(
+    original: Callable[..., Any],
+    anywhere: Callable[..., Any],
+    context: Any,
+    /,
+    *operands: Any,
+    **params: Any,
+) -> Any:
+    """Lowers an equation of this project.
+
+    An equation whose row is portable is lowered as it is. Any other one takes the lowering for any
+    platform, whose own equations are portable or refused.
+    """
+    decision = params.get("decision")
+    if isinstance(decision, Decision):
+        rows = {decision.on(platform).row for platform in lowering.platforms(context)}
+        exact = (r and spec.portable_answer(spec.load().row(r)) == "exact" for r in rows)
+        if not all(exact):
+            with _partitioning.exact_equations():
+                return anywhere(context, *operands, **params)
+    return original(lowering.natively(context), *operands, **params)

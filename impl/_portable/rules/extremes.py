@@ -1,0 +1,206 @@
+"""The greatest and the lowest elements, their indices, and the order of floats.
+
+Devices and releases of XLA differ in which zero they take for the greater one, in which NaN they
+return, and in the index of equal elements. Here 0 is greater than -0, and a NaN wins. Many elements
+are compared as integers in the order of the floats: the bit pattern of a float whose sign bit is 0,
+and for a negative float the bit pattern with all other bits flipped (M. Herf, "Radix Tricks",
+2001). For example, of float32::
+
+    -inf  ->  0x807fffff     -0.0  ->  0xffffffff     0.0  ->  0x00000000     inf  ->  0x7f800000
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from impl._core.jax_internals.releases import PADDINGS_ARE_MERGED
+from impl._portable.rule import Compute, rule
+from impl._portable.rules._floats import operation, working
+from impl._portable.rules.rounding import unrounded
+
+
+def _in_order(bits: jax.Array) -> jax.Array:
+    """Maps the bits of floats to integers in the order of the floats; it is its own inverse."""
+    last = 8 * bits.dtype.itemsize - 1
+    negative = lax.shift_right_arithmetic(bits, lax.full_like(bits, last))
+    return lax.bitwise_xor(
+        bits, lax.bitwise_and(negative, lax.full_like(bits, jnp.iinfo(bits.dtype).max))
+    )
+
+
+def _ordered_bits(sign: int, value: jax.Array) -> jax.Array:
+    """Returns integers in the order of floats; a NaN is the greatest, or the lowest.
+
+    Args:
+        sign: 1 if a NaN is the greatest, -1 if it is the lowest.
+        value: Floats.
+    """
+    word = jnp.dtype(f"int{8 * value.dtype.itemsize}")
+    limits = jnp.iinfo(word)
+    bits = _in_order(lax.bitcast_convert_type(value, word))
+    of_nan = lax.full_like(bits, limits.max if sign > 0 else limits.min)
+    return lax.select(lax.ne(value, value), of_nan, bits)
+
+
+def _of_ordered_bits(bits: jax.Array, wide: jax.Array, value: jax.Array) -> jax.Array:
+    """Returns the floats that ``_ordered_bits`` made integers of.
+
+    Args:
+        bits: The integers.
+        wide: The floats that were compared.
+        value: An array of the dtype of the result.
+    """
+    floats = lax.bitcast_convert_type(_in_order(bits), wide.dtype)
+    return lax.convert_element_type(floats, value.dtype)
+
+
+def _ordered(function: Compute, a: jax.Array, b: jax.Array, **_: Any) -> Any:
+    """Returns a comparison in one order of all floats, where -0 comes before 0, and NaN last.
+
+    XLA compares two constants in another order, in which -0 equals 0.
+    """
+    return function(_ordered_bits(1, a), _ordered_bits(1, b))
+
+
+def maximum(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Returns the greater element of two; 0 is greater than -0 on every device."""
+    return _of_equal(lax.max, lax.bitwise_and, a, b)
+
+
+def minimum(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Returns the lower element of two; -0 is lower than 0 on every device."""
+    return _of_equal(lax.min, lax.bitwise_or, a, b)
+
+
+def _of_equal(function: Compute, of_bits: Compute, a: jax.Array, b: jax.Array) -> jax.Array:
+    """Returns ``function`` of two elements, or ``of_bits`` of the bits of 0 and -0."""
+    word = jnp.dtype(f"int{8 * a.dtype.itemsize}")
+    bits = of_bits(lax.bitcast_convert_type(a, word), lax.bitcast_convert_type(b, word))
+    return lax.select(lax.eq(a, b), lax.bitcast_convert_type(bits, a.dtype), function(a, b))
+
+
+def _clamp(*operands: jax.Array, flushes: bool, **_: Any) -> jax.Array:
+    """Returns the second operand, limited by the first and the third one."""
+    low, value, high = working(operands, flushes=flushes)
+    low, high = (
+        lax.broadcast_in_dim(bound, value.shape, ()) if bound.ndim < value.ndim else bound
+        for bound in (low, high)
+    )
+    return lax.convert_element_type(minimum(maximum(low, value), high), operands[1].dtype)
+
+
+def _extreme(
+    function: Compute, sign: int, value: jax.Array, *, axes: Any, flushes: bool, **_: Any
+) -> jax.Array:
+    """Returns the greatest or lowest elements along axes.
+
+    Args:
+        function: ``lax.reduce_max`` or ``lax.reduce_min``.
+        sign: 1 for the greatest, -1 for the lowest.
+        value: Floats.
+        axes: The axes.
+        flushes: Whether to flush subnormals to zero.
+    """
+    (wide,) = working((value,), flushes=flushes)
+    word = jnp.dtype(f"int{8 * wide.dtype.itemsize}")
+    extremes = function(_ordered_bits(sign, wide), tuple(axes))
+    if not value.size:
+        infinity = lax.full(extremes.shape, -sign * np.inf, wide.dtype)
+        extremes = _in_order(lax.bitcast_convert_type(infinity, word))
+    return _of_ordered_bits(extremes, wide, value)
+
+
+def _running_extreme(
+    function: Compute, sign: int, value: jax.Array, *, flushes: bool, **params: Any
+) -> jax.Array:
+    """Returns running extremes along an axis: ``function`` is ``lax.cummax`` or ``lax.cummin``."""
+    (wide,) = working((value,), flushes=flushes)
+    return _of_ordered_bits(function(_ordered_bits(sign, wide), **params), wide, value)
+
+
+def _extreme_of_windows(
+    function: Compute, sign: int, value: jax.Array, *, flushes: bool, **params: Any
+) -> jax.Array:
+    """Returns the greatest or lowest elements of windows: ``function`` is of two elements."""
+    (wide,) = working((value,), flushes=flushes)
+    bits = _ordered_bits(sign, wide)
+    limits = jnp.iinfo(bits.dtype)
+    border = limits.min if sign > 0 else limits.max
+    extremes = lax.reduce_window(bits, bits.dtype.type(border), function, **params)
+    # A window of nothing but borders is infinite, and no NaN.
+    infinity = lax.full(extremes.shape, -sign * np.inf, wide.dtype)
+    extremes = function(extremes, _in_order(lax.bitcast_convert_type(infinity, bits.dtype)))
+    return _of_ordered_bits(extremes, wide, value)
+
+
+def _extreme_of_devices(
+    function: Compute, sign: int, value: jax.Array, *, flushes: bool, axes: Any, **params: Any
+) -> jax.Array:
+    """Returns the greatest or lowest elements over axes of a mesh, by ``lax.pmax`` or ``pmin``."""
+    (wide,) = working((value,), flushes=flushes)
+    groups = params.get("axis_index_groups")
+    bits = function(_ordered_bits(sign, wide), axes, axis_index_groups=groups)
+    return _of_ordered_bits(bits, wide, value)
+
+
+def _index(
+    function: Compute, sign: int, value: jax.Array, *, axes: Any, index_dtype: Any, flushes: bool
+) -> jax.Array:
+    """Returns the index of the first greatest or lowest element along an axis. A NaN wins.
+
+    JAX's own reduction returns the index of any NaN, in an order that depends on the device.
+
+    Args:
+        function: ``lax.reduce_max`` or ``lax.reduce_min``.
+        sign: 1 for the greatest, -1 for the lowest.
+        value: Floats.
+        axes: The axis.
+        index_dtype: The dtype of the result.
+        flushes: Whether to flush subnormals to zero.
+    """
+    extremes = _extreme(function, sign, value, axes=axes, flushes=flushes)
+    other_axes = [axis for axis in range(value.ndim) if axis not in axes]
+    best = lax.broadcast_in_dim(extremes, value.shape, other_axes)
+    (wide,) = working((value,), flushes=flushes)
+    best = lax.convert_element_type(best, wide.dtype)
+    is_best = lax.bitwise_or(lax.eq(wide, best), lax.ne(wide, wide))
+    index = lax.broadcasted_iota(index_dtype, value.shape, axes[0])
+    beyond = lax.full_like(index, jnp.iinfo(index_dtype).max)
+    return lax.reduce_min(lax.select(is_best, index, beyond), tuple(axes))
+
+
+operation("max", functools.partial(unrounded, maximum), is_elementwise=True)
+operation("min", functools.partial(unrounded, minimum), is_elementwise=True)
+operation("clamp", _clamp)
+operation("reduce_max", functools.partial(_extreme, lax.reduce_max, 1))
+operation("reduce_min", functools.partial(_extreme, lax.reduce_min, -1))
+operation(
+    "reduce_window_max",
+    functools.partial(_extreme_of_windows, lax.max, 1),
+    is_windowed=True,
+    merges_borders=PADDINGS_ARE_MERGED,
+)
+operation(
+    "reduce_window_min",
+    functools.partial(_extreme_of_windows, lax.min, -1),
+    is_windowed=True,
+    merges_borders=PADDINGS_ARE_MERGED,
+)
+operation("cummax", functools.partial(_running_extreme, lax.cummax, 1))
+operation("cummin", functools.partial(_running_extreme, lax.cummin, -1))
+operation("pmax", functools.partial(_extreme_of_devices, lax.pmax, 1), names_mesh_axes=True)
+operation("pmin", functools.partial(_extreme_of_devices, lax.pmin, -1), names_mesh_axes=True)
+operation("argmax", functools.partial(_index, lax.reduce_max, 1))
+operation("argmin", functools.partial(_index, lax.reduce_min, -1))
+operation("eq_to", functools.partial(_ordered, lax.eq))
+operation("le_to", functools.partial(_ordered, lax.le))
+operation("lt_to", functools.partial(_ordered, lax.lt))
+rule("select_and_gather_add", by_jax="native", is_windowed=True)
+# The algorithm of each platform decides the order of equal elements otherwise.
+rule("sort", by_jax="native", params=lambda _, params: {**params, "is_stable": True})

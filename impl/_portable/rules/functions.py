@@ -1,0 +1,70 @@
+"""Elementary functions: computed in float64 and rounded once (``impl._exact.elementary``)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+from jax import lax
+
+from impl._exact import elementary
+from impl._exact.elementary import complex_numbers, gamma
+from impl._portable.rule import Rule, rule
+from impl._portable.rules import rounding
+
+_TAKES_FLUSHES = frozenset({"flushes"})
+_FIRST_POWER = Rule(
+    "first_power",
+    compute=functools.partial(rounding.unrounded, lambda value, **_: value),
+    takes=_TAKES_FLUSHES,
+)
+_SQUARE = Rule("square", compute=rounding.square, takes=_TAKES_FLUSHES)
+
+
+def _simpler_power(_: Sequence[Any], params: Mapping[str, Any]) -> Rule | None:
+    # Optax writes a gradient to the power of 1.
+    return {1: _FIRST_POWER, 2: _SQUARE}.get(params["y"])
+
+
+def _log2(value: jax.Array, **_: Any) -> jax.Array:
+    """Returns the quotient of two logarithms, as JAX before 0.12 writes it in ``jnp.log2``."""
+    log = elementary.FUNCTIONS["log"]
+    return elementary.FUNCTIONS["div"](log(value), log(lax.full_like(value, 2)))
+
+
+def _elementary(name: str, **fields: Any) -> None:
+    rule(name, compute=elementary.FUNCTIONS[name], **fields)
+
+
+_elementary("acos")
+_elementary("acosh")
+_elementary("asin")
+_elementary("asinh")
+_elementary("atan")
+_elementary("atan2", is_elementwise=True)
+_elementary("atanh")
+_elementary("cbrt")
+_elementary("cos")
+_elementary("cosh")
+_elementary("erf")
+_elementary("erf_inv")
+_elementary("erfc")
+_elementary("exp", of_complex=complex_numbers.exp)
+_elementary("exp2")
+_elementary("expm1")
+_elementary("integer_pow", of_complex=complex_numbers.integer_pow, simpler=_simpler_power)
+_elementary("log", of_complex=complex_numbers.log)
+_elementary("log1p")
+_elementary("logistic")
+_elementary("pow", is_elementwise=True)
+_elementary("rsqrt")
+_elementary("sin")
+_elementary("sinh")
+_elementary("tan")
+_elementary("tanh")
+rule("abs", of_complex=complex_numbers.absolute)
+rule("digamma", compute=gamma.digamma)
+rule("lgamma", compute=gamma.lgamma)
+rule("log2", compute=_log2)

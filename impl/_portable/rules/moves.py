@@ -1,0 +1,158 @@
+"""Operations that move elements: on floats that devices share, as operations on integers.
+
+``impl._portable.shared`` tells why: to read elements of another device, XLA adds zeros to them,
+which changes -0.0. An unsigned integer with the same bits stays as it is. For example, of a
+float32 that eight devices share, ``x[::2]`` is lowered as
+
+    bits = bitcast_convert_type(x, uint32); y = bits[::2]; bitcast_convert_type(y, float32)
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from impl._core.jax_internals import Primitive, shardings
+from impl._core.jax_internals.releases import PADDINGS_ARE_MERGED
+from impl._lowerings import _partitioning
+from impl._portable import shared
+from impl._portable.rule import Compute, rule
+
+
+def _as_bits(function: Compute) -> Compute:
+    """Returns a function that moves unsigned integers in the place of floats."""
+
+    def run(*operands: jax.Array, **params: Any) -> Any:
+        return _partitioning.as_bits(functools.partial(function, **params))(*operands)
+
+    return run
+
+
+def _primitive(primitive: Primitive) -> Compute:
+    """Returns the function that a primitive computes, of the bits of its operands."""
+
+    def run(*operands: jax.Array, devices: float, **params: Any) -> Any:
+        del devices
+        return primitive.bind(*operands, **params)
+
+    return _as_bits(run)
+
+
+def _gather(operand: jax.Array, indices: jax.Array, *, devices: float, **params: Any) -> Any:
+    """Gathers elements; an index out of range gives the bits of the mode's fill value."""
+    del devices
+    indices = _wide(indices)
+    if params["mode"] != lax.GatherScatterMode.FILL_OR_DROP:
+        function = functools.partial(lax.gather_p.bind, **params)
+        return _partitioning.as_bits(function)(operand, indices)
+    fill = np.asarray(np.nan if params["fill_value"] is None else params["fill_value"])
+
+    def part(value: jax.Array, number: Any) -> Any:
+        of_dtype = np.asarray(number).astype(value.dtype)
+        bits = int(of_dtype.view(f"uint{8 * of_dtype.itemsize}"))
+        function = functools.partial(lax.gather_p.bind, **{**params, "fill_value": bits})
+        return _partitioning.as_bits(function)(value, indices)
+
+    if jnp.issubdtype(operand.dtype, jnp.complexfloating):
+        return lax.complex(part(lax.real(operand), fill.real), part(lax.imag(operand), fill.imag))
+    return part(operand, fill.real)
+
+
+def _slice(
+    value: jax.Array,
+    *,
+    start_indices: Sequence[int],
+    limit_indices: Sequence[int],
+    strides: Sequence[int] | None,
+    devices: float,
+) -> jax.Array:
+    """Slices an array; along an axis with few elements, it gathers these by their indices.
+
+    XLA may leave most devices without any element of a slice, and so adds zeros to each element.
+    """
+    steps = strides or [1] * value.ndim
+    for axis, indices in enumerate(map(range, start_indices, limit_indices, steps)):
+        if len(indices) == value.shape[axis]:
+            continue
+        if 0 < len(indices) < devices:
+            value = _at(value, np.array(indices, np.int32), axis)
+        else:
+            value = lax.slice_in_dim(value, indices.start, indices.stop, indices.step, axis)
+    return value
+
+
+def _dynamic_slice(
+    value: jax.Array, *starts: jax.Array, slice_sizes: Sequence[int], devices: float
+) -> jax.Array:
+    """Slices an array from indices that only the running program knows, as ``_slice`` does."""
+    sizes, few = [*value.shape], {}
+    others = [lax.full_like(start, 0) for start in starts]
+    for axis, (start, size) in enumerate(zip(starts, slice_sizes, strict=True)):
+        if size == value.shape[axis]:
+            continue
+        if 0 < size < devices:
+            few[axis] = _wide(start), size
+        else:
+            others[axis], sizes[axis] = start, size
+    value = lax.dynamic_slice_p.bind(value, *others, slice_sizes=tuple(sizes))
+    for axis, (start, size) in few.items():
+        last = lax.full_like(start, value.shape[axis] - size)
+        first = lax.clamp(lax.full_like(start, 0), start, last)
+        value = _at(value, lax.add(first, lax.iota(start.dtype, size)), axis)
+    return value
+
+
+def _wide(index: jax.Array) -> jax.Array:
+    """Returns an index of at least 32 bits: XLA's partitioner ends the process at others."""
+    return lax.convert_element_type(index, np.int32) if index.dtype.itemsize < 4 else index
+
+
+def _at(value: jax.Array, indices: Any, axis: int) -> jax.Array:
+    """Returns the elements at some indices along an axis."""
+    others = tuple(each for each in range(value.ndim) if each != axis)
+    numbers = lax.GatherDimensionNumbers(
+        offset_dims=others, collapsed_slice_dims=(axis,), start_index_map=(axis,)
+    )
+    sizes = [1 if each == axis else length for each, length in enumerate(value.shape)]
+    return lax.gather(value, indices[:, None], numbers, sizes, mode="promise_in_bounds")
+
+
+def _split(value: jax.Array, *, sizes: Sequence[int], axis: int, devices: float) -> list[jax.Array]:
+    ends = [int(end) for end in np.cumsum(sizes)]
+    starts, limits = [0] * value.ndim, [*value.shape]
+
+    def part(start: int, end: int) -> jax.Array:
+        first, last = [*starts], [*limits]
+        first[axis], last[axis] = start, end
+        return _slice(value, start_indices=first, limit_indices=last, strides=None, devices=devices)
+
+    return [part(start, end) for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def _constraint(context: Any, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the parameters of a sharding constraint, whose devices all have some elements."""
+    if not shared.is_shared(context):
+        return dict(params)
+    shape = context.avals_in[0].shape
+    return {**params, "sharding": shardings.with_data_on_devices(params["sharding"], shape)}
+
+
+rule("concatenate", moves=_primitive(lax.concatenate_p))
+rule("dynamic_slice", moves=_as_bits(_dynamic_slice))
+rule("dynamic_update_slice", moves=_primitive(lax.dynamic_update_slice_p))
+rule("gather", moves=_gather)
+rule(
+    "pad",
+    moves=_primitive(lax.pad_p),
+    is_windowed=True,
+    merges_borders=PADDINGS_ARE_MERGED,
+)
+rule("sharding_constraint", params=_constraint)
+rule("slice", moves=_as_bits(_slice))
+rule("split", moves=_as_bits(_split), has_several_results=True)

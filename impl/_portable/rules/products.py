@@ -1,0 +1,48 @@
+"""Products of matrices and convolutions: exact products of integers, rounded once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+from impl._exact import arithmetic
+from impl._exact.elementary import complex_numbers
+from impl._exact.products import convolution, dot_general
+from impl._portable.rule import rule
+
+
+def _dot_general(*operands: jax.Array, out_sharding: Any = None, **params: Any) -> jax.Array:
+    del out_sharding  # A type has no sharding where no mesh is.
+    return dot_general.dot_general(*operands, **params)
+
+
+def _convolution(
+    *operands: jax.Array,
+    platforms: Sequence[str],
+    is_partitioned: bool,
+    out_sharding: Any = None,
+    **params: Any,
+) -> jax.Array:
+    del out_sharding
+    # The libraries of devices other than a CPU may compute a convolution by a transform. XLA's
+    # partitioner gives wrong values, or ends the process, where it partitions groups of features
+    # or the spatial axes of a kernel.
+    by_products = is_partitioned or arithmetic.are_kept_on(platforms)
+    return convolution.conv_general_dilated(*operands, by_products=by_products, **params)
+
+
+rule(
+    "dot_general",
+    compute=_dot_general,
+    of_complex=complex_numbers.dot_general,
+    takes=frozenset({"platforms"}),
+    over_devices=_dot_general,
+)
+rule(
+    "conv_general_dilated",
+    compute=_convolution,
+    takes=frozenset({"platforms", "is_partitioned"}),
+    over_devices=_convolution,
+)

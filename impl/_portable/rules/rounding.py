@@ -1,0 +1,112 @@
+"""Operations that round once, as IEEE 754 says: sums, products, quotients and roots of elements.
+
+On a CPU, XLA contracts a product and a sum to a fused multiply-add. On a GPU, it replaces a
+quotient or a root by an approximation. Every result here is sealed (``arithmetic.seal``), so that
+XLA rounds it before anything else uses it.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from impl._core.numerics import fence
+from impl._exact import arithmetic
+from impl._exact.elementary import complex_numbers, roots_and_quotients
+from impl._portable.rule import Compute
+from impl._portable.rules._floats import flushed, is_below, operation, working, zero_where
+
+
+def rounded(function: Compute, *operands: jax.Array, flushes: bool, **_: Any) -> jax.Array:
+    """Returns one operation on floats of one dtype, which ``function`` seals."""
+    result: jax.Array = function(*working(operands, flushes=flushes))
+    if flushes:
+        result = flushed(result)
+    if result.dtype == operands[0].dtype:
+        return result
+    return arithmetic.seal(lax.convert_element_type(result, operands[0].dtype))
+
+
+def unrounded(function: Compute, *operands: jax.Array, flushes: bool, **params: Any) -> jax.Array:
+    """Returns an operation that rounds nothing."""
+    result = function(*working(operands, flushes=flushes), **params)
+    return lax.convert_element_type(result, operands[0].dtype)
+
+
+def product(a: jax.Array, b: jax.Array, *, flushes: bool, **_: Any) -> jax.Array:
+    """Returns ``a * b``, rounded before anything else uses it.
+
+    A CPU rounds to 24 bits of any exponent first, and flushes what is then subnormal. A device that
+    keeps subnormals rounds these to fewer bits. So the product is computed again with a greater
+    exponent, and tells which results the CPU flushes.
+    """
+    result = rounded(arithmetic.product, a, b, flushes=flushes)
+    if not flushes:
+        return result
+    left, right = working((a, b), flushes=True)
+    limits = jnp.finfo(left.dtype)
+    scale = 2.0 ** (-int(limits.minexp) // 2)
+    scaled = arithmetic.product(arithmetic.product(left, lax.full_like(left, scale)), right)
+    return zero_where(is_below(scaled, float(limits.tiny) * scale), result)
+
+
+def square(value: jax.Array, *, flushes: bool, **_: Any) -> jax.Array:
+    """Returns ``value * value``, rounded before anything else uses it."""
+    return product(value, value, flushes=flushes)
+
+
+def _remainder(a: jax.Array, b: jax.Array, *, flushes: bool, **_: Any) -> jax.Array:
+    """Returns the remainder of ``a / b``; the function of a CPU returns subnormal ones too."""
+    result = flushed(lax.rem(*working((a, b), flushes=flushes)))
+    return lax.convert_element_type(result, a.dtype)
+
+
+def _one_minus_square(value: jax.Array, **_: Any) -> jax.Array:
+    """Returns 1 - x * x, rounded once; the product of two float32 is exact in float64."""
+    wide = value if value.dtype == np.float64 else arithmetic.widen(value)
+    result = lax.sub(lax.full_like(wide, 1), arithmetic.product(wide, wide))
+    return arithmetic.narrow(result, value.dtype)
+
+
+def _quotient(a: jax.Array, b: jax.Array, *, flushes: bool, **_: Any) -> jax.Array:
+    """Returns ``a / b``, rounded once.
+
+    XLA may multiply by a reciprocal, which changes the last two bits of a float64. Of operands with
+    24 bits, no quotient is nearer to the middle between two float32 than 2**-50 of itself.
+    """
+    if a.dtype == np.float64:
+        result = roots_and_quotients.div(a, b)
+    else:
+        wide = lax.div(arithmetic.widen(a), arithmetic.widen(b))
+        result = arithmetic.narrow(wide, a.dtype)
+    # A CPU computes the quotient once. XLA of jax 0.10 may repeat it in each fusion that uses it.
+    return result if flushes else fence(result)
+
+
+def _root(value: jax.Array, *, flushes: bool, **_: Any) -> jax.Array:
+    """Returns the square root, rounded once; a GPU approximates its own of float32."""
+    if flushes:
+        return roots_and_quotients.sqrt(value)
+    return rounded(lambda wide: arithmetic.seal(lax.sqrt(wide)), value, flushes=False)
+
+
+_sum = functools.partial(rounded, arithmetic.add)
+_difference = functools.partial(rounded, arithmetic.subtract)
+
+operation("add", _sum, of_complex=complex_numbers.add, is_elementwise=True)
+operation("add_any", _sum, of_complex=complex_numbers.add)
+operation("ceil", functools.partial(unrounded, lax.ceil))
+operation("div", _quotient, of_complex=complex_numbers.div, is_elementwise=True)
+operation("floor", functools.partial(unrounded, lax.floor))
+operation("mul", product, of_complex=complex_numbers.mul, is_elementwise=True)
+operation("one_minus_square", _one_minus_square)
+operation("rem", _remainder, is_elementwise=True)
+operation("round", functools.partial(unrounded, lax.round))
+operation("sqrt", _root)
+operation("square", square, of_complex=complex_numbers.square)
+operation("sub", _difference, of_complex=complex_numbers.sub, is_elementwise=True)

@@ -1,0 +1,161 @@
+"""Sums, running sums, products of many elements, and scatters.
+
+A sum is computed on a grid of powers of two, where additions are exact, and is rounded once
+(``impl._exact.sums``), so that no order of its terms shows. Running products and log-sums have one
+order (``impl._exact.running``).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+from jax import lax
+
+from impl._exact import arithmetic
+from impl._exact.elementary import complex_numbers
+from impl._exact.running import cumlogsumexp, cumprod
+from impl._exact.sums import reduction, scatter, windows
+from impl._kernels.launch import Launch
+from impl._mode import emulation, modes
+from impl._portable.rule import Rule, rule
+from impl._portable.rules._floats import working
+from impl._run_to_run import schedule
+
+
+def _reduce_sum(value: jax.Array, *, axes: Any, axis_names: Any = (), **_: Any) -> jax.Array:
+    return reduction.reduce_sum(value, tuple(axes), axis_names=axis_names)
+
+
+def _sum_of_one(value: jax.Array, *, axes: Any, flushes: bool, **_: Any) -> jax.Array:
+    """Returns the sums along axes of length 1, of which none is -0."""
+    (wide,) = working((value,), flushes=flushes)
+    zero = lax.full_like(wide, 0)
+    result = lax.squeeze(lax.select(lax.eq(wide, zero), zero, wide), tuple(axes))
+    return lax.convert_element_type(result, value.dtype)
+
+
+_SUM_OF_ONE = Rule("sum_of_one", compute=_sum_of_one, takes=frozenset({"flushes"}))
+
+
+def _simpler_sum(shape: Sequence[Any], params: Mapping[str, Any]) -> Rule | None:
+    # JAX adds the gradient of a bias once more, along an axis of length 1.
+    return _SUM_OF_ONE if all(shape[axis] == 1 for axis in params["axes"]) else None
+
+
+def _psum(value: jax.Array, *, axes: Any, axis_index_groups: Any = None, **_: Any) -> jax.Array:
+    return reduction.reduce_sum(
+        value,
+        tuple(axis for axis in axes if isinstance(axis, int)),
+        axis_names=tuple(axis for axis in axes if not isinstance(axis, int)),
+        axis_index_groups=axis_index_groups,
+    )
+
+
+def _reduce_scatter(
+    value: jax.Array,
+    *,
+    axis_name: Any,
+    scatter_dimension: int,
+    axis_index_groups: Any,
+    tiled: bool,
+    **_: Any,
+) -> jax.Array:
+    return reduction.reduce_scatter(
+        value,
+        axis_name,
+        scatter_dimension=scatter_dimension,
+        axis_index_groups=axis_index_groups,
+        tiled=tiled,
+    )
+
+
+def _cumsum(value: jax.Array, *, axis: int, reverse: bool, is_partitioned: bool) -> jax.Array:
+    return reduction.cumsum(value, axis, reverse=reverse, is_partitioned=is_partitioned)
+
+
+def _reduce_prod(value: jax.Array, *, axes: Any, **_: Any) -> jax.Array:
+    return cumprod.reduce_prod(value, tuple(axes))
+
+
+def _cumlogsumexp(value: jax.Array, *, axis: int, reverse: bool) -> jax.Array:
+    return cumlogsumexp.cumlogsumexp(value, axis, reverse=reverse)
+
+
+def _cumprod(value: jax.Array, *, axis: int, reverse: bool) -> jax.Array:
+    return cumprod.cumprod(value, axis, reverse=reverse)
+
+
+def _scatter_add(
+    *operands: jax.Array,
+    subtract: bool = False,
+    dimension_numbers: Any,
+    mode: Any,
+    indices_are_sorted: bool,
+    unique_indices: bool,
+    platforms: Sequence[str],
+    is_partitioned: bool,
+    is_exported: bool,
+    **_: Any,
+) -> jax.Array:
+    """Adds updates as the devices are fastest, or in the order of a schedule (``impl.testing``)."""
+    add = functools.partial(
+        scatter.scatter_add,
+        dimension_numbers=dimension_numbers,
+        mode=mode,
+        unique_indices=unique_indices,
+        subtract=subtract,
+    )
+    stand_in = emulation.current()
+    if stand_in is not None and stand_in.seed:
+        has_kernels = stand_in.lowering == "kernel"
+        launch = Launch(True, stand_in.seed, fill=modes.fills()) if has_kernels else None
+        # The schedule permutes the updates, so sorted indices are no longer sorted.
+        atomics = functools.partial(add, indices_are_sorted=False, place="device", launch=launch)
+        return schedule.under(stand_in.seed, atomics, dimension_numbers, *operands)
+    place: scatter.Place = "device" if arithmetic.are_kept_on(platforms) else "cpu"
+    has_kernels = tuple(platforms) == ("cuda",) and not is_exported
+    return add(
+        *operands,
+        indices_are_sorted=indices_are_sorted,
+        place="anywhere" if is_partitioned else place,
+        launch=Launch() if has_kernels else None,
+    )
+
+
+def _scatter_add_over_devices(*operands: jax.Array, **params: Any) -> jax.Array:
+    names = ("dimension_numbers", "indices_are_sorted", "unique_indices", "mode", "axis_names")
+    return scatter.scatter_add(*operands, **{name: params[name] for name in names})
+
+
+rule(
+    "reduce_sum",
+    compute=_reduce_sum,
+    of_complex=complex_numbers.reduce_sum,
+    simpler=_simpler_sum,
+    over_devices=_reduce_sum,
+)
+rule("psum", compute=_psum, names_mesh_axes=True)
+rule("psum_invariant", compute=_psum, names_mesh_axes=True)
+rule("reduce_scatter", compute=_reduce_scatter, names_mesh_axes=True)
+rule("cumsum", compute=_cumsum, takes=frozenset({"is_partitioned"}))
+rule("reduce_window_sum", compute=windows.reduce_window_sum, is_windowed=True)
+rule("select_and_scatter_add", compute=windows.select_and_scatter_add, is_windowed=True)
+rule(
+    "scatter-add",
+    compute=_scatter_add,
+    takes=frozenset({"platforms", "is_partitioned", "is_exported"}),
+    over_devices=_scatter_add_over_devices,
+)
+rule(
+    "scatter-sub",
+    compute=functools.partial(_scatter_add, subtract=True),
+    takes=frozenset({"platforms", "is_partitioned", "is_exported"}),
+)
+# ``impl._run_to_run`` combines the products of a destination in the order of the updates.
+rule("scatter-mul", by_jax="original")
+rule("reduce_prod", compute=_reduce_prod)
+rule("cumprod", compute=_cumprod)
+rule("cumlogsumexp", compute=_cumlogsumexp)

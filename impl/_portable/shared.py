@@ -1,0 +1,54 @@
+"""Floats that several devices share, where XLA would lose the sign of a zero on its way.
+
+XLA's partitioner lets a device read elements of another one by a sum over devices: each device adds
+its elements, or zeros for those that it lacks. -0.0 + 0.0 is 0.0, so a float loses its sign. XLA
+does so where half of the devices or more have nothing of an axis, and for elements whose indices
+only the running program knows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+
+from impl._core import jax_internals
+from impl._core.jax_internals import shardings
+from impl._lowerings import _partitioning
+
+
+def is_shared(context: Any) -> bool:
+    """Returns whether several devices may share the floats of an equation's first operand."""
+    dtype = context.avals_in[0].dtype
+    if not jnp.issubdtype(dtype, jnp.inexact) or jnp.finfo(dtype).bits < _partitioning.NARROWEST:
+        return False
+    return _partitioning.is_partitioned(context)
+
+
+def devices_of(context: Any) -> float:
+    """Returns the number of devices of a program; any number may run an exported program."""
+    return math.inf if jax_internals.exports(context) else shardings.devices_of(context)
+
+
+def whole_where_short(context: Any, values: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
+    """Returns operands or results, each with the whole of its short axes on every device."""
+    pairs = ((value, _short_axes(context, aval)) for value, aval in zip(values, avals, strict=True))
+    return [shardings.whole_along(context, value, axes) if axes else value for value, axes in pairs]
+
+
+def _short_axes(context: Any, aval: Any) -> list[int]:
+    """Returns the axes of an operand or a result that are longer in another one.
+
+    XLA may partition the short axis as it does the longer one. Half of the devices, or more, would
+    then have nothing of it.
+    """
+    devices = devices_of(context)
+    shapes = [each.shape for each in (*context.avals_in, *context.avals_out)]
+    shapes = [shape for shape in shapes if len(shape) == aval.ndim]
+    return [
+        axis
+        for axis, length in enumerate(aval.shape)
+        if shardings.sends_zeros(length, devices) and length < max(s[axis] for s in shapes)
+    ]

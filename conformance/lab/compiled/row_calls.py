@@ -190,8 +190,6 @@ def races(code: MachineCode) -> Iterator[str]:
         atomics = ptx.racing_atomics(text)
         if atomics:
             yield f"{', '.join(atomics)} in the kernel {name}"
-        if "_any" in name:
-            yield f"stores in the kernel {name}, of which any may stay"
 
 
 def inexact(code: MachineCode) -> Iterator[str]:
@@ -217,7 +215,7 @@ def lost_code(code: MachineCode) -> Iterator[str]:
             yield f"the code of the kernel {name}"
     for name in dict.fromkeys(stablehlo.races(code.lowered)):
         texts = [text for xla_name, text in code.kernels.items() if _is_same_kernel(name, xla_name)]
-        if texts and "_any" not in name and not any(map(ptx.racing_atomics, texts)):
+        if texts and not any(map(ptx.racing_atomics, texts)):
             yield f"the atomics of the kernel {name}"
 
 

@@ -111,9 +111,9 @@ def without_kernel_code(text: str) -> str:
 def races(text: str) -> list[str]:
     """Returns the operations of a program lowered for CUDA whose results may depend on timing.
 
-    These are kernels that update floats atomically, kernels whose name states that any of several
-    writes may stay, and XLA scatters of floats whose indices may repeat. A scatter of whole
-    numbers, which are the terms of an exact sum, does not count.
+    These are kernels that update floats atomically, and XLA scatters whose indices may repeat, if
+    they overwrite or combine floats. A sum of whole numbers, which are the terms of an exact sum,
+    does not count.
     """
     if not has_schedule(text):
         return []
@@ -124,8 +124,7 @@ def races(text: str) -> list[str]:
 
 
 def _is_racing(kernel: Any, config: Any) -> bool:
-    is_atomic = b"atomic_rmw" in config["ir"].value_bytes
-    return "_any" in config["name"].value or (is_atomic and any(map(is_inexact, kernel.results)))
+    return b"atomic_rmw" in config["ir"].value_bytes and any(map(is_inexact, kernel.results))
 
 
 def _may_collide(scatter: Any) -> bool:
@@ -134,9 +133,13 @@ def _may_collide(scatter: Any) -> bool:
         return False
     results = list(scatter.results)
     updates = list(scatter.operands)[len(results) + 1 :]
+    body = scatter.regions[0].blocks[0]
+    # A body has the elements as its first arguments, and the updates as the others.
+    overwrites = set(list(body.arguments)[len(results) :])
     return any(
-        is_inexact(result) and getattr(update.owner, "name", "") != _ROUNDS
-        for result, update in zip(results, updates, strict=True)
+        returned(body, number) in overwrites
+        or (is_inexact(result) and getattr(update.owner, "name", "") != _ROUNDS)
+        for number, (result, update) in enumerate(zip(results, updates, strict=True))
     )
 
 

@@ -20,7 +20,8 @@ from impl._exact.running import cumlogsumexp, cumprod
 from impl._exact.sums import reduction, scatter, windows
 from impl._kernels.launch import Launch
 from impl._mode import emulation, modes
-from impl._portable.rule import Rule, rule
+from impl._portable.device_sums import sharding_rules
+from impl._portable.rule import FIRST, Rule, rule
 from impl._portable.rules._floats import working
 from impl._run_to_run import schedule
 
@@ -72,20 +73,8 @@ def _reduce_scatter(
     )
 
 
-def _cumsum(value: jax.Array, *, axis: int, reverse: bool, is_partitioned: bool) -> jax.Array:
-    return reduction.cumsum(value, axis, reverse=reverse, is_partitioned=is_partitioned)
-
-
 def _reduce_prod(value: jax.Array, *, axes: Any, **_: Any) -> jax.Array:
     return cumprod.reduce_prod(value, tuple(axes))
-
-
-def _cumlogsumexp(value: jax.Array, *, axis: int, reverse: bool) -> jax.Array:
-    return cumlogsumexp.cumlogsumexp(value, axis, reverse=reverse)
-
-
-def _cumprod(value: jax.Array, *, axis: int, reverse: bool) -> jax.Array:
-    return cumprod.cumprod(value, axis, reverse=reverse)
 
 
 def _scatter_add(
@@ -135,19 +124,34 @@ rule(
     compute=_reduce_sum,
     of_complex=complex_numbers.reduce_sum,
     simpler=_simpler_sum,
+    linear=FIRST,
     over_devices=_reduce_sum,
+    sharding=sharding_rules.reduce_sum,
 )
-rule("psum", compute=_psum, names_mesh_axes=True)
-rule("psum_invariant", compute=_psum, names_mesh_axes=True)
-rule("reduce_scatter", compute=_reduce_scatter, names_mesh_axes=True)
-rule("cumsum", compute=_cumsum, takes=frozenset({"is_partitioned"}))
-rule("reduce_window_sum", compute=windows.reduce_window_sum, is_windowed=True)
+rule("psum", compute=_psum, names_mesh_axes=True, sharding=sharding_rules.replicate)
+rule("psum_invariant", compute=_psum, names_mesh_axes=True, sharding=sharding_rules.replicate)
+rule(
+    "reduce_scatter",
+    compute=_reduce_scatter,
+    names_mesh_axes=True,
+    sharding=sharding_rules.reduce_scatter,
+)
+rule(
+    "cumsum",
+    compute=reduction.cumsum,
+    takes=frozenset({"is_partitioned"}),
+    linear=FIRST,
+    sharding=sharding_rules.keep_lengths,
+)
+rule("reduce_window_sum", compute=windows.reduce_window_sum, is_windowed=True, linear=FIRST)
 rule("select_and_scatter_add", compute=windows.select_and_scatter_add, is_windowed=True)
 rule(
     "scatter-add",
     compute=_scatter_add,
     takes=frozenset({"platforms", "is_partitioned", "is_exported"}),
+    linear=(0, 2),
     over_devices=_scatter_add_over_devices,
+    sharding=sharding_rules.scatter_add,
 )
 rule(
     "scatter-sub",
@@ -157,5 +161,5 @@ rule(
 # ``impl._run_to_run`` combines the products of a destination in the order of the updates.
 rule("scatter-mul", by_jax="original")
 rule("reduce_prod", compute=_reduce_prod)
-rule("cumprod", compute=_cumprod)
-rule("cumlogsumexp", compute=_cumlogsumexp)
+rule("cumprod", compute=cumprod.cumprod)
+rule("cumlogsumexp", compute=cumlogsumexp.cumlogsumexp)

@@ -16,9 +16,9 @@ platforms without these kernels.
 any order, which costs less than any order that is kept. Where an ordered path costs no more than
 atomics would, or JAX has an operation of its own, no kernel races.
 
-Parts of kernels: ``scatter_accumulate_rows`` for wide rows, with ``_sorted_rows`` and
-``_columns``; ``select_kth_sample`` for long rows, with ``_passes`` and ``_rows``; ``sort_top`` and
-``sort_frequent``. ``pallas`` is Pallas, imported when a kernel is traced.
+Parts of kernels: ``_columns`` of ``scan_tiles``; ``scatter_accumulate_rows`` for wide rows, with
+``_sorted_rows``; ``select_kth_sample`` for long rows, with ``_passes`` and ``_rows``; ``sort_top``
+and ``sort_frequent``. ``pallas`` is Pallas, imported when a kernel is traced.
 
 A file of kernels takes as long to import as several lowerings, and no CPU runs kernels. So the
 lowerings import this package, and a file of kernels is imported at its first use.

@@ -6,7 +6,7 @@ a module for each group of primitives; ``impl._portable.lower`` and ``impl._port
 read them. For example::
 
     rule("atan2", compute=inverse_trigonometric.atan2, is_elementwise=True)
-    rule("neg", linear=FIRST, state=states.each)
+    rule("neg", linear=FIRST, sharding=sharding_rules.each_operand)
 
 The first line is all that this package knows about ``atan2``. The second line serves sums over
 devices alone: ``spec/portable.toml`` calls ``neg`` exact, so JAX's own rule lowers it.
@@ -22,11 +22,10 @@ from impl._core import jax_internals
 from impl._core.jax_internals import lowering
 from impl._exact import arithmetic
 from impl._lowerings import _partitioning
+from impl._portable.device_sums.shardings import Sharding
 
 #: A function of arrays that also takes the parameters of an equation as keywords.
 Compute: TypeAlias = Callable[..., Any]
-#: How the devices of a ``shard_map`` hold a value: see ``impl._portable.device_sums.states``.
-State: TypeAlias = Mapping[str, int]
 #: Positions of operands: a tuple of them, or a slice of all operands.
 Positions: TypeAlias = tuple[int, ...] | slice
 
@@ -99,14 +98,18 @@ class Rule:
         merges_borders: Whether XLA may take the border of one padding for the border of another.
         moves: The function that moves floats which several devices may share, as integers with the
             same bits; it takes a keyword ``devices``, their number.
-        linear: The operands that the operation is linear in, if its result on one device is
-            rounded in the same way: a sum over devices passes it. ``either`` of two operands stands
-            for a product, where all devices have the other operand.
+        linear: The operands that the operation is linear in, together: a sum over devices passes to
+            them. ``either`` stands for a product, which is linear in one operand if all devices
+            have the other. ``each`` stands for results that are the operands with their numbers.
         over_devices: ``compute`` for operands of which the devices of a ``shard_map`` hold parts,
             as the additional keywords say. Only an operation that adds elements has it: a sum over
             devices ends there.
-        state: Takes an equation and the states of its operands, and returns the states of its
-            results. None is the rule of an unknown operation.
+        rhs_batch: Takes the parameters of a product, and returns the batch dimensions of its right
+            operand. Devices with different columns have to agree on the scales, so ``over_devices``
+            of a product also takes the mesh axes that shard columns.
+        sharding: Takes an equation in a ``shard_map`` and the shardings of its operands, and
+            returns those of its results: one of ``device_sums.sharding_rules``. None stands for an
+            unknown operation.
     """
 
     name: str
@@ -123,9 +126,10 @@ class Rule:
     is_windowed: bool = False
     merges_borders: bool = False
     moves: Compute | None = None
-    linear: Positions | Literal["either"] = ()
+    linear: Positions | Literal["each", "either"] = ()
     over_devices: Compute | None = None
-    state: Callable[[Any, Sequence[State]], list[State]] | None = None
+    rhs_batch: Callable[[Mapping[str, Any]], Sequence[int]] | None = None
+    sharding: Callable[[Any, Sequence[Sharding]], list[Sharding]] | None = None
 
     @property
     def lowers(self) -> bool:
@@ -163,3 +167,9 @@ def rule(name: str, **fields: Any) -> None:
     if name in RULES:
         raise ValueError(f"rule: the primitive {name!r} has a record already")
     RULES[name] = Rule(name, **fields)
+
+
+def rule_of(equation: Any) -> Rule:
+    """Returns the record of the primitive of an equation; an empty one if it has none."""
+    name = str(equation.primitive.name)
+    return RULES.get(name) or Rule(name)

@@ -246,6 +246,11 @@ def called(equation: Any) -> Body | None:
     return dataclasses.replace(body, inputs=operands) if fits else body
 
 
+def is_writable(equation: Any) -> bool:
+    """Returns whether ``with_bodies`` can write other jaxprs into an equation."""
+    return equation.primitive.name in _CALLS.keys() | _HELD.keys()
+
+
 def with_bodies(equation: Any, new: Sequence[Any], *, carried: int | None = None) -> Any:
     """Returns a call, loop, condition or ``shard_map`` with other jaxprs.
 

@@ -2,6 +2,11 @@
 
 Such a use is either one of the functions of this package or one of ``NAMES``. A test finds every
 other one, and tests with each supported JAX that all of them still exist and do what impl needs.
+
+``releases`` has every test of a release of JAX. ``lowering`` has the context of a lowering rule,
+and ``rules`` the tables of rules; ``jaxprs`` writes equations; ``shardings`` reads and sets the
+shardings of types; ``tags`` marks equations; ``watching`` sees the programs that JAX lowers and
+calls; ``initializers`` has the draws of JAX's initializers.
 """
 
 from __future__ import annotations

@@ -5,6 +5,11 @@ few results are not correctly rounded, and those are beside the middle of two fl
 that a sum uses is rounded first, or that test proves that no result depends on it (exp, log, log1p
 and logistic). Divisions and roots are those of float64. Subnormal operands and results of float32
 and bfloat16 count as zeros of the same sign. Call the functions inside ``arithmetic.wide()``.
+
+The functions are in ``exponentials``, ``logarithms``, ``powers``, ``roots_and_quotients``,
+``trigonometric``, ``inverse_trigonometric``, ``hyperbolic``, ``error_functions`` and ``gamma``,
+and for complex numbers in ``complex_numbers``. ``_words`` has their constants and polynomials,
+whose ``_coefficients`` a program writes.
 """
 
 from __future__ import annotations

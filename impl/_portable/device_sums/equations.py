@@ -1,7 +1,12 @@
-"""The equations of sums over devices that moved: ``push`` writes them."""
+"""The primitives that ``push`` writes into a jaxpr; ``lower_sums`` lowers them.
+
+A user never calls them: they appear after JAX has differentiated and batched a program, so they
+have lowering rules and no others.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from impl._core.jax_internals import Primitive
@@ -9,22 +14,24 @@ from impl._core.jax_internals import Primitive
 #: The names of mesh axes.
 Names: TypeAlias = tuple[str, ...]
 
-#: An operation on the parts that devices have of its operands, as if one device had them all.
+#: A joined sum: an operation on the operands of all devices along some axes, as if one device had
+#: all of them. Its parameters are the name of the operation, those of its equation, and the axes.
 whole_p = Primitive("samebits_whole")
-#: A value that all devices have, with a type that says so.
+#: A replicated value, in a type that says so. It computes nothing.
 same_p = Primitive("samebits_same")
-#: The part of a value that a device gets of ``reduce_scatter``, where all devices have the value.
+#: The slice that ``reduce_scatter`` gives a device, of a sum that is replicated.
 part_p = Primitive("samebits_part")
 
 
 def as_whole(equation: Any, like: Any, axes: Names, free: Names) -> Any:
-    """Returns an equation that computes on parts of operands what another does on them.
+    """Returns the joined sum that stands for an operation on the operands of one device.
 
     Args:
-        equation: The other.
-        like: One with the same effects.
-        axes: The mesh axes over which what is added is cut.
-        free: Those over which the free dimensions of the right operand of a product are cut.
+        equation: The operation, whose record has ``over_devices``.
+        like: An equation with the effects of the result.
+        axes: The mesh axes over which the elements that it adds are sharded.
+        free: The mesh axes over which the free dimensions of the right operand of a product are
+            sharded.
     """
     params = {
         "name": str(equation.primitive.name),
@@ -33,3 +40,15 @@ def as_whole(equation: Any, like: Any, axes: Names, free: Names) -> Any:
         "free_names": free,
     }
     return equation.replace(primitive=whole_p, params=params, effects=like.effects)
+
+
+def over_more_devices(whole: Any, axes: Sequence[str], out: Any) -> Any:
+    """Returns a joined sum over further mesh axes.
+
+    Args:
+        whole: The joined sum.
+        axes: The further mesh axes.
+        out: The output.
+    """
+    params = {**whole.params, "axis_names": (*whole.params["axis_names"], *axes)}
+    return whole.replace(params=params, outvars=[out])

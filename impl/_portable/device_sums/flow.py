@@ -1,168 +1,189 @@
-"""What each device of a ``shard_map`` has of a value: all of it, a cut, or one term of a sum."""
+"""Follows shardings through the body of a ``shard_map``: an abstract interpretation.
+
+``Flow.shardings`` computes how devices hold each variable of a jaxpr, from how they hold its
+inputs: it goes through the equations in order, and takes for each the rule of its primitive. In a
+loop, a carried value has a sharding that holds before and after each iteration: the least fixed
+point, which is reached because each axis of the mesh goes from replicated to one part and from
+there to unknown. In ::
+
+    { lambda ; x:f32[2,4]. let      # inputs: x {"d": 0}
+        y:f32[2,4] = mul x x        # {"d": 0}
+        s:f32[4] = reduce_sum y     # {"d": TERM}, along axis 0
+        t:f32[4] = psum s           # {}, replicated
+      in (t,) }
+
+the ``psum`` over ``d`` gets terms of a sum, which are made from a value that is sharded.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import functools
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from impl._core import jax_internals
 from impl._core.jax_internals import jaxprs
-from impl._portable.device_sums.states import OTHER, RULES, TERM, State, elementwise
+from impl._portable.device_sums.shardings import (
+    Sharding,
+    merged,
+    of_unknown_operation,
+    unknown,
+    with_dimension,
+    without_dimension,
+)
+from impl._portable.rule import rule_of
+from impl._reading import control_flow
+from impl._reading.control_flow import Body
+
+
+@dataclasses.dataclass(frozen=True)
+class Nest:
+    """The bodies of a loop, a condition or a checkpoint, with shardings.
+
+    Attributes:
+        bodies: The bodies.
+        inputs: The shardings of the inputs of each.
+        choice: The sharding of the value that decides which body runs, or how often. Where it is
+            not replicated, devices may run other bodies.
+    """
+
+    bodies: Sequence[Body]
+    inputs: Sequence[Sequence[Sharding]]
+    choice: Sharding
 
 
 @dataclasses.dataclass(frozen=True)
 class Flow:
-    """Follows states through jaxprs.
+    """Follows shardings through jaxprs.
 
     Attributes:
-        axes: The mesh axes of the ``shard_map``.
+        sizes: The size of each mesh axis of the ``shard_map``.
     """
 
-    axes: frozenset[str]
+    sizes: Mapping[str, int]
 
-    def states(self, jaxpr: Any, inputs: Sequence[State]) -> dict[Any, State]:
-        """Returns the state of each variable of a jaxpr.
+    def shardings(self, jaxpr: Any, inputs: Sequence[Sharding]) -> dict[Any, Sharding]:
+        """Returns the sharding of each variable of a jaxpr.
 
         Args:
             jaxpr: The jaxpr, without constants.
-            inputs: The states of its inputs.
+            inputs: The shardings of its inputs.
         """
-        found: dict[Any, State] = dict(zip(jaxpr.invars, inputs, strict=True))
+        known: dict[Any, Sharding] = dict(zip(jaxpr.invars, inputs, strict=True))
         for equation in jaxpr.eqns:
-            operands = [state_of(found, atom) for atom in equation.invars]
-            found.update(zip(equation.outvars, self.outputs(equation, operands), strict=True))
-        return found
+            operands = [sharding_of(known, atom) for atom in equation.invars]
+            known.update(zip(equation.outvars, self._results(equation, operands), strict=True))
+        return known
 
-    def outputs(self, equation: Any, operands: Sequence[State]) -> list[State]:
-        """Returns the states of the outputs of an equation."""
+    def nest(self, equation: Any, operands: Sequence[Sharding]) -> Nest | None:
+        """Returns the bodies of an equation; None if it has none that are followed.
+
+        A call is not followed: ``inlined`` has left it for its own constants, effects or shardings.
+
+        Args:
+            equation: The equation.
+            operands: The shardings of its operands.
+        """
         name = str(equation.primitive.name)
-        if name in RULES:
-            return RULES[name](equation, operands)
-        bodies = self.bodies(equation, operands)
-        if bodies:
-            ends = [self._ends(body, inputs) for body, inputs in bodies]
-            return _OF_BODIES[name](equation, operands, ends)
+        if name in control_flow.WRITTEN_OUT or not control_flow.is_writable(equation):
+            return None
+        bodies = control_flow.bodies(equation)
+        if any(None in body.inputs for body in bodies):
+            return None
+        carry = self._stable_carry(bodies[-1], operands)
+        choice: Sharding = {}
+        if bodies[0].runs == "branch":
+            choice = operands[control_flow.CHOICE]
+        elif bodies[0].is_test:
+            (choice,) = self._outputs(bodies[0], _inputs(bodies[0], operands, carry))
+            # Devices may stop at other iterations.
+            carry = [merged(each, unknown(choice)) for each in carry]
+        return Nest(bodies, [_inputs(body, operands, carry) for body in bodies], choice)
+
+    def _results(self, equation: Any, operands: Sequence[Sharding]) -> list[Sharding]:
+        """Returns the shardings of the outputs of an equation."""
+        rule = rule_of(equation).sharding
+        if rule is not None:
+            return rule(equation, operands)
+        nest = self.nest(equation, operands)
+        if nest is not None:
+            return self._results_of_nest(nest, operands)
         named = jaxprs.named_axes(equation)
-        local = frozenset(_named(equation.params.values(), self.axes))
-        others = dict.fromkeys(self.axes if named is None else (named | local) & self.axes, OTHER)
-        return [{**elementwise(out, equation, operands), **others} for out in equation.outvars]
+        read = frozenset(_mesh_axes(equation.params.values(), self.sizes))
+        changed = unknown(self.sizes if named is None else (named | read) & self.sizes.keys())
+        return [
+            {**of_unknown_operation(out, equation, operands), **changed} for out in equation.outvars
+        ]
 
-    def bodies(self, equation: Any, operands: Sequence[State]) -> list[tuple[Any, list[State]]]:
-        """Returns the jaxprs of an equation that this module knows, with the states of inputs."""
-        params, name = equation.params, str(equation.primitive.name)
-        if name in ("remat2", "remat_opt") and "jaxpr" in params:
-            return [(jaxprs.opened(params["jaxpr"]), list(operands))]
-        if name == "cond":
-            return [(jaxprs.opened(each), list(operands[1:])) for each in params["branches"]]
-        if name == "scan":
-            body = jaxprs.opened(params["jaxpr"])
-            first, carried = _scan_sizes(params)
-            rest = [_without_first(state) for state in operands[first + carried :]]
-            fixed = operands[:first]
-            carry = self._stable(body, fixed, operands[first : first + carried], rest)
-            return [(body, [*fixed, *carry, *rest])]
-        if name == "while":
-            of_test, of_body = params["cond_nconsts"], params["body_nconsts"]
-            test, body = (jaxprs.opened(params[k]) for k in ("cond_jaxpr", "body_jaxpr"))
-            fixed = operands[of_test : of_test + of_body]
-            carry = self._stable(body, fixed, operands[of_test + of_body :], [])
-            (stop,) = self._ends(test, [*operands[:of_test], *carry])
-            if stop:  # Devices may stop at other times.
-                carry = [merged(state, dict.fromkeys(stop, OTHER)) for state in carry]
-            return [(test, [*operands[:of_test], *carry]), (body, [*fixed, *carry])]
-        return []
+    def _results_of_nest(self, nest: Nest, operands: Sequence[Sharding]) -> list[Sharding]:
+        """Returns the shardings of the outputs of an equation with bodies."""
+        several = [
+            _results_of_body(body, self._outputs(body, inputs), operands)
+            for body, inputs in zip(nest.bodies, nest.inputs, strict=True)
+            if not body.is_test
+        ]
+        return [
+            merged(functools.reduce(merged, each), unknown(nest.choice))
+            for each in zip(*several, strict=True)
+        ]
 
-    def choice(self, equation: Any, operands: Sequence[State]) -> State:
-        """Returns the state of what decides which bodies of an equation run, and how often."""
-        name = str(equation.primitive.name)
-        if name == "while":
-            return self._ends(*self.bodies(equation, operands)[0])[0]
-        return operands[0] if name == "cond" else {}
+    def _outputs(self, body: Body, inputs: Sequence[Sharding]) -> list[Sharding]:
+        """Returns the shardings of the outputs of a body that runs once."""
+        jaxpr = body.opened
+        known = self.shardings(jaxpr, inputs)
+        return [sharding_of(known, atom) for atom in jaxpr.outvars]
 
-    def _ends(self, body: Any, inputs: Sequence[State]) -> list[State]:
-        found = self.states(body, inputs)
-        return [state_of(found, atom) for atom in body.outvars]
+    def _stable_carry(self, body: Body, operands: Sequence[Sharding]) -> list[Sharding]:
+        """Returns the shardings of carried values before and after each iteration of a loop.
 
-    def _stable(
-        self, body: Any, fixed: Sequence[State], carry: Sequence[State], rest: Sequence[State]
-    ) -> list[State]:
-        """Returns states of what a loop carries that hold before and after each iteration."""
-        states = list(carry)
-        while True:
-            ends = self._ends(body, [*fixed, *states, *rest])[: len(states)]
-            after = [merged(*pair) for pair in zip(states, ends, strict=True)]
-            if after == states:
-                return states
-            states = after
+        Args:
+            body: The body that computes the next values.
+            operands: The shardings of the operands of the loop.
+        """
+        carry = [operands[each.operand] for each in body.carries]
+        while carry:
+            outputs = self._outputs(body, _inputs(body, operands, carry))
+            after = [merged(*pair) for pair in zip(carry, outputs, strict=False)]
+            if after == carry:
+                break
+            carry = after
+        return carry
 
 
-def state_of(found: Mapping[Any, State], atom: Any) -> State:
-    """Returns the state of an operand; a value that is written in the program is the same."""
-    return {} if jaxprs.is_literal(atom) else found.get(atom, {})
+def sharding_of(known: Mapping[Any, Sharding], atom: Any) -> Sharding:
+    """Returns the sharding of an operand; a value that is written in the program is replicated."""
+    return {} if jaxprs.is_literal(atom) else known.get(atom, {})
 
 
-def merged(a: State, b: State) -> State:
-    """Returns the state of a value that is one of two."""
-    both = {axis: OTHER for axis in a if axis in b and a[axis] != b[axis]}
-    return {**a, **b, **both}
+def _inputs(body: Body, operands: Sequence[Sharding], carry: Sequence[Sharding]) -> list[Sharding]:
+    """Returns the shardings of the inputs of a body.
+
+    Args:
+        body: The body.
+        operands: The shardings of the operands of its equation.
+        carry: The shardings of the carried values.
+    """
+    slices = [without_dimension(operands[each.operand], 0) for each in body.slices]
+    return body.arguments(operands, carry, slices)
 
 
-def _scan_sizes(params: Mapping[str, Any]) -> tuple[int, int]:
-    return jax_internals.scan_constants(params), jax_internals.scan_carried(params)
+def _results_of_body(
+    body: Body, outputs: Sequence[Sharding], operands: Sequence[Sharding]
+) -> list[Sharding]:
+    """Returns the shardings of the outputs of an equation, from those of one body."""
+    if body.runs != "loop":
+        return list(outputs)
+    initial = [operands[each.operand] for each in body.carries]
+    carried = [merged(*pair) for pair in zip(initial, outputs, strict=False)]
+    return [*carried, *(with_dimension(each, 0) for each in outputs[len(carried) :])]
 
 
-def _without_first(state: State) -> State:
-    return {a: OTHER if d in (0, OTHER) else max(d - 1, TERM) for a, d in state.items()}
-
-
-def _of_scan(
-    equation: Any, operands: Sequence[State], ends: Sequence[Sequence[State]]
-) -> list[State]:
-    first, carried = _scan_sizes(equation.params)
-    carry = [
-        merged(*pair)
-        for pair in zip(operands[first : first + carried], ends[0][:carried], strict=True)
-    ]
-    stacked = [{a: d + (d >= 0) for a, d in end.items()} for end in ends[0][carried:]]
-    return [*carry, *stacked]
-
-
-def _of_while(
-    equation: Any, operands: Sequence[State], ends: Sequence[Sequence[State]]
-) -> list[State]:
-    del equation
-    (stop,), carried = ends[0], ends[1]
-    initial = operands[len(operands) - len(carried) :]
-    pairs = zip(initial, carried, strict=True)
-    return [merged(merged(*pair), dict.fromkeys(stop, OTHER)) for pair in pairs]
-
-
-def _of_cond(
-    equation: Any, operands: Sequence[State], ends: Sequence[Sequence[State]]
-) -> list[State]:
-    del equation
-    result = list(ends[0])
-    for other in ends[1:]:
-        result = [merged(*pair) for pair in zip(result, other, strict=True)]
-    return [merged(state, dict.fromkeys(operands[0], OTHER)) for state in result]
-
-
-_OF_BODIES: Mapping[str, Callable[..., list[State]]] = {
-    "scan": _of_scan,
-    "while": _of_while,
-    "cond": _of_cond,
-    "remat2": lambda _, __, ends: list(ends[0]),
-    "remat_opt": lambda _, __, ends: list(ends[0]),
-}
-
-
-def _named(values: Iterable[Any], axes: frozenset[str]) -> list[str]:
-    """Returns the mesh axes among parameters of an equation."""
+def _mesh_axes(values: Iterable[Any], axes: Mapping[str, int]) -> list[str]:
+    """Returns the mesh axes that the parameters of an equation name."""
     found: list[str] = []
     for value in values:
         if isinstance(value, str):
             found += [value] if value in axes else []
         elif isinstance(value, (tuple, list, frozenset, set)):
-            found += _named(value, axes)
+            found += _mesh_axes(value, axes)
     return found

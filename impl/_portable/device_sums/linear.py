@@ -1,86 +1,81 @@
-"""Which operations are linear, and in which of their operands.
+"""Which operands of an equation a sum over devices may pass to, because the operation is linear.
 
-A sum over devices passes a linear operation, whose result on one device is rounded no otherwise.
+``sum(f(x)) == f(sum(x))`` holds for numbers where ``f`` is linear, and for floats where ``f`` also
+rounds no other way on one device. ``Rule.linear`` in the record of a primitive names the operands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import jax.numpy as jnp
 
-from impl._portable.device_sums.states import TERM, State
+from impl._portable.device_sums.shardings import TERM, Sharding
+from impl._portable.rule import rule_of
 
 #: An operand of an equation: a variable, or a value that is written in the program.
 Atom: TypeAlias = Any
 
-#: Operations that are linear in their first operand, and in no other.
-_FIRST = frozenset(
-    {"broadcast_in_dim", "convert_element_type", "copy", "copy_p", "cumsum", "div"}
-    | {"dynamic_slice", "gather", "name", "neg", "reduce_precision", "reduce_window_sum"}
-    | {"reshape", "rev", "slice", "split", "squeeze", "tile", "transpose", "unstack"}
-)
-#: Operations that are linear in all operands together.
-_ALL = frozenset({"add", "add_any", "concatenate", "pad", "stack", "sub"})
-#: Operations that are linear in some operands together, and in no other.
-_SOME = {"dynamic_update_slice": [0, 1], "scatter": [0, 2]}
-#: Operations that add, and the operands that they are linear in.
-ADDING: Mapping[str, tuple[int, ...]] = {
-    "conv_general_dilated": (0, 1),
-    "dot_general": (0, 1),
-    "reduce_sum": (0,),
-    "scatter-add": (0, 2),
-}
-#: Those that are linear in one operand, where the other is fixed.
-_BILINEAR = frozenset({"conv_general_dilated", "dot_general"})
 
-
-def operands(equation: Any, is_same: Callable[[Atom], bool]) -> list[int]:
-    """Returns the operands that an equation is linear in, if all devices have the others.
+def _linear_in(equation: Any, varying: Sequence[int]) -> tuple[int, ...]:
+    """Returns the operands in which an equation is linear, together.
 
     Args:
         equation: The equation.
-        is_same: Tells whether all devices have a value.
+        varying: The operands that are not replicated. A product is linear in either operand.
     """
-    atoms, name = equation.invars, str(equation.primitive.name)
-    chosen: list[int] = []
-    if name in _ALL:
-        chosen = [*range(len(atoms))]
-    elif name in _FIRST:
-        chosen = [0]
-    elif name in _SOME:
-        chosen = _SOME[name]
-    elif name == "select_n":
-        chosen = [*range(1, len(atoms))]
-    elif name == "mul":
-        chosen = [i for i, atom in enumerate(atoms) if not is_same(atom)]
-        chosen = chosen if len(chosen) == 1 else []
-    fixed = [atom for i, atom in enumerate(atoms) if i not in chosen]
-    is_number = all(jnp.issubdtype(atoms[i].aval.dtype, jnp.number) for i in chosen)
-    return chosen if is_number and all(map(is_same, fixed)) else []
+    linear = rule_of(equation).linear
+    if linear == "each":
+        return ()
+    if linear == "either":
+        return tuple(varying) if len(varying) == 1 else ()
+    if isinstance(linear, slice):
+        return tuple(range(len(equation.invars)))[linear]
+    return linear
 
 
-def terms(
-    equation: Any, states: Sequence[State], axes: Sequence[str]
-) -> dict[tuple[int, ...], tuple[str, ...]]:
-    """Returns the operands of which devices have terms, with the mesh axes of the terms.
+def passed(equation: Any, is_replicated: Callable[[Atom], bool]) -> tuple[int, ...]:
+    """Returns the operands to which a sum of an equation's results moves; none if it stays.
 
-    What adds no two elements of a device has terms as soon as its operands do, whatever their
-    states say.
+    All other operands have to be replicated: a factor that differs between devices stays inside of
+    the sum.
 
     Args:
-        equation: One of ``ADDING``.
-        states: The states of its operands.
-        axes: The mesh axes in question.
+        equation: The equation.
+        is_replicated: Returns whether the devices of the sum have the same value of an operand.
     """
-    name = str(equation.primitive.name)
+    atoms = equation.invars
+    operands = _linear_in(equation, [i for i, atom in enumerate(atoms) if not is_replicated(atom)])
+    fixed = [atom for i, atom in enumerate(atoms) if i not in operands]
+    is_number = all(jnp.issubdtype(atoms[i].aval.dtype, jnp.number) for i in operands)
+    return operands if is_number and all(map(is_replicated, fixed)) else ()
+
+
+def having_terms(
+    equation: Any, shardings: Sequence[Sharding], axes: Sequence[str]
+) -> dict[tuple[int, ...], tuple[str, ...]]:
+    """Returns the operands to which a sum over devices moves past an operation that adds elements.
+
+    The operands have to be terms of the sum already. If they are sharded instead, the devices'
+    elements are added by the operation itself, so the sum ends there. An operation that happens to
+    add no two elements, such as a sum along an axis of length 1, lets each sum pass.
+
+    Args:
+        equation: An equation whose record has ``over_devices``.
+        shardings: The shardings of its operands.
+        axes: The mesh axes of the sum.
+
+    Returns:
+        The mesh axes along which the sum moves on, by the operands to which it moves.
+    """
     shape = equation.invars[0].aval.shape
-    is_one = name == "reduce_sum" and all(shape[axis] == 1 for axis in equation.params["axes"])
+    summed = equation.params.get("axes")
+    adds_none = summed is not None and all(shape[axis] == 1 for axis in summed)
     result: dict[tuple[int, ...], tuple[str, ...]] = {}
     for axis in axes:
-        having = [i for i, state in enumerate(states) if axis in state]
-        linear = ADDING[name] if name not in _BILINEAR else tuple(having[:1])
-        if all(i in linear and (is_one or states[i][axis] == TERM) for i in having):
+        varying = [i for i, sharding in enumerate(shardings) if axis in sharding]
+        linear = _linear_in(equation, varying)
+        if all(i in linear and (adds_none or shardings[i][axis] is TERM) for i in varying):
             result[linear] = (*result.get(linear, ()), axis)
     return result

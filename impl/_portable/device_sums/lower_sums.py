@@ -23,7 +23,7 @@ from impl._mode.modes import Mode
 from impl._portable import entries
 from impl._portable.device_sums import equations, push
 from impl._portable.device_sums.equations import Names
-from impl._portable.device_sums.states import OTHER, State
+from impl._portable.device_sums.shardings import UNKNOWN, Sharding
 from impl._portable.rule import RULES, Target
 from impl._reading.control_flow import every_jaxpr
 
@@ -92,8 +92,8 @@ def with_joined_sums(params: Mapping[str, Any]) -> dict[str, Any]:
     own = params["newly_manual_axes"]
     manual = own | set(mesh.manual_axes)
     sizes = {name: size for name, size in mesh.shape.items() if name in manual}
-    outer = dict.fromkeys(manual - own, OTHER)
-    inputs: list[State] = [
+    outer = dict.fromkeys(manual - own, UNKNOWN)
+    inputs: list[Sharding] = [
         {**outer, **{a: d for a, d in jaxprs.cut_axes(spec).items() if a in own}}
         for spec in params["in_specs"]
     ]

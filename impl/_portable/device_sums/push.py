@@ -1,404 +1,304 @@
-"""Moves sums over devices back through the body of a ``shard_map``, to where their terms arise.
+"""Moves the sums over devices in the body of a ``shard_map`` back to where their terms arise.
 
-A sum over devices is linear, so it passes what is linear and is not rounded otherwise on one
-device: additions, factors that all devices have, moves. It ends at an operation that adds what is
-cut over the devices. Both sums become one equation, of ``whole_p``. So a program on n devices has
-the bits that it has on one, where n is a power of two.
+``rewritten`` copies the equations of a body into a draft. At a ``psum`` it looks at the equation
+that computes the operand, and so on backwards:
+
+====================================== =========================================================
+the operand is computed by             and its sum over devices becomes
+====================================== =========================================================
+a linear operation: an addition, a     the same operation on the sums of its operands
+replicated factor, a move
+an operation that adds what is         one joined sum of the elements of all devices: the sum
+sharded: ``dot_general``, ``reduce_    over devices ends here
+sum``, ``scatter-add``, convolution
+the same of what is a term already     the operation on the sums of its operands
+a joined sum over other axes           a joined sum over both
+a loop, a condition, a checkpoint      a further output, which is the sum of the output of each
+                                       body
+anything else                          a ``psum``, as it was
+====================================== =========================================================
+
+The old equations stay, for other readers; JAX's removal of dead code drops them if there are none.
+If no sum along the way is joined, the ``psum`` stays where it was.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
 
-from impl._core import jax_internals
-from impl._core.jax_internals import jaxprs, tags
+from impl._core.jax_internals import jaxprs
 from impl._mode import modes
-from impl._mode.modes import Mode
 from impl._portable.device_sums import linear
-from impl._portable.device_sums.equations import Names, as_whole, part_p, same_p, whole_p
-from impl._portable.device_sums.flow import Flow, state_of
+from impl._portable.device_sums.draft import DeviceSum, Draft, NestDraft, Summed
+from impl._portable.device_sums.equations import as_whole, over_more_devices, part_p, whole_p
+from impl._portable.device_sums.flow import Flow
 from impl._portable.device_sums.linear import Atom
-from impl._portable.device_sums.states import TERM, State
-from impl._reading.inlining import inlined
+from impl._portable.device_sums.shardings import Sharding
+from impl._portable.rule import rule_of
+from impl._reading import control_flow
 
 _PSUMS = frozenset({"psum", "psum_invariant"})
-#: The parameters with the jaxprs of an equation, in the order of ``Flow.bodies``.
-_HOLDS: Mapping[str, tuple[str, ...]] = {
-    "cond": ("branches",),
-    "remat2": ("jaxpr",),
-    "remat_opt": ("jaxpr",),
-    "scan": ("jaxpr",),
-    "while": ("cond_jaxpr", "body_jaxpr"),
-}
+_PSUM_SCATTER = "reduce_scatter"
 
 
-def rewritten(jaxpr: Any, inputs: Sequence[State], sizes: Mapping[str, int]) -> Any:
+def rewritten(jaxpr: Any, inputs: Sequence[Sharding], sizes: Mapping[str, int]) -> Any:
     """Returns the body of a ``shard_map`` with sums over devices where their terms arise.
 
     Args:
-        jaxpr: The body.
-        inputs: The state of each of its inputs.
+        jaxpr: The body, without constants.
+        inputs: The sharding of each of its inputs.
         sizes: The size of each mesh axis.
     """
-    flow, mode = Flow(frozenset(sizes)), modes.current()
-    return _Body(jaxpr, inputs, flow, sizes, mode, in_step=True).jaxpr()
+    draft = Draft(jaxpr, inputs, Flow(sizes), modes.current(), in_step=True)
+    _write(draft)
+    return draft.finished()
 
 
-@dataclasses.dataclass(frozen=True)
-class _Sum:
-    """A sum over devices that moves.
+def _write(draft: Draft) -> None:
+    """Copies the equations of the old jaxpr into a draft, with sums over devices moved."""
+    for equation in draft.source.eqns:
+        operands = [draft.replacement(atom) for atom in equation.invars]
+        _write_equation(draft, equation.replace(invars=operands))
+    draft.outputs = [draft.replacement(atom) for atom in draft.source.outvars]
 
-    Attributes:
-        axes: The mesh axes.
-        like: An equation of such a sum.
+
+def _write_equation(draft: Draft, equation: Any) -> None:
+    """Copies one equation, whose operands are variables of the new jaxpr."""
+    name = str(equation.primitive.name)
+    if name in _PSUMS:
+        total = _joined_psum(draft, equation)
+        if total is not None:
+            draft.replace(equation.outvars[0], total)
+            return
+    if name == _PSUM_SCATTER and _write_slice_of_sum(draft, equation):
+        return
+    nest = draft.flow.nest(equation, [draft.sharding(atom) for atom in equation.invars])
+    if nest is None:
+        draft.append_operation(equation)
+        return
+    in_step = draft.in_step and not nest.choice
+    drafts = [
+        Draft(body.opened, inputs, draft.flow, draft.mode_of(equation), in_step=in_step)
+        for body, inputs in zip(nest.bodies, nest.inputs, strict=True)
+    ]
+    for each in drafts:
+        _write(each)
+    draft.append(NestDraft(equation, nest.bodies, drafts, len(nest.bodies[-1].carries)))
+
+
+def _write_slice_of_sum(draft: Draft, equation: Any) -> bool:
+    """Writes a ``psum_scatter`` as a joined sum and its slice; returns False if none is joined."""
+    params = equation.params
+    names = params["axis_name"]
+    names = tuple(names) if isinstance(names, (tuple, list)) else (names,)
+    psum = jaxprs.psum_like(equation, names, params["axis_index_groups"])
+    total = _joined_psum(draft, psum)
+    if total is None:
+        return False
+    draft.append(equation.replace(primitive=part_p, invars=[total], effects=frozenset()))
+    return True
+
+
+def _joined_psum(draft: Draft, equation: Any) -> Atom | None:
+    """Returns the joined sum that stands for a ``psum``; None if it stays as it is.
+
+    A ``psum`` stays if it adds integers, which round nothing, or complex numbers, or if it adds in
+    groups of devices or over an axis that ``vmap`` names.
     """
-
-    axes: Names
-    like: Any
-
-    def over(self, axes: Names) -> _Sum:
-        """Returns the sum over other axes."""
-        return dataclasses.replace(self, axes=axes)
-
-
-@dataclasses.dataclass
-class _Held:
-    """An equation that holds jaxprs, whose bodies may still get more outputs."""
-
-    equation: Any
-    bodies: list[_Body]
-    carried: int = 0
-
-    def finished(self) -> Any:
-        """Returns the equation with the bodies as they are now."""
-        params, name = dict(self.equation.params), str(self.equation.primitive.name)
-        new = iter([body.jaxpr() for body in self.bodies])
-        for held in _HOLDS[name]:
-            old = params[held]
-            if isinstance(old, tuple):
-                params[held] = tuple(jaxprs.reclosed(each, next(new)) for each in old)
-            else:
-                params[held] = jaxprs.reclosed(old, next(new))
-        if name == "scan":
-            params = jaxprs.scan_with(
-                params,
-                params["jaxpr"],
-                constants=jax_internals.scan_constants(params),
-                carried=self.carried,
-                stacked=len(self.equation.outvars) - self.carried,
-            )
-        return self.equation.replace(params=params)
+    axes, (operand,) = equation.params["axes"], equation.invars
+    are_of_mesh = all(isinstance(axis, str) and axis in draft.flow.sizes for axis in axes)
+    if not are_of_mesh or equation.params.get("axis_index_groups") is not None:
+        return None
+    if not draft.mode_of(equation).portable:
+        return None
+    if not jnp.issubdtype(operand.aval.dtype, jnp.floating):
+        return None
+    total = _summed(draft, operand, DeviceSum(tuple(axes), equation))
+    return total.atom if total.is_joined else None
 
 
-class _Body:
-    """A jaxpr while it is rewritten.
+def _summed(draft: Draft, atom: Atom, over: DeviceSum) -> Summed:
+    """Returns the sum of a value over devices, once for each value and axes.
+
+    Along an axis of the sum where the value is replicated, there is nothing to join: a ``psum``
+    multiplies it by the number of devices.
+    """
+    if jaxprs.is_literal(atom):
+        return Summed(draft.append_psum(atom, over), is_joined=False)
+    key = (atom, over.axes)
+    if key in draft.sums:
+        return draft.sums[key]
+    varying = [a for a in over.axes if a in draft.sharding(atom) and draft.flow.sizes[a] > 1]
+    rest = tuple(axis for axis in over.axes if axis not in varying)
+    joined = _pushed(draft, atom, over.over(tuple(varying))) if varying else None
+    if joined is None:
+        total = draft.append_psum(atom, over)
+    else:
+        total = draft.append_psum(joined, over.over(rest)) if rest else joined
+    draft.sums[key] = Summed(total, is_joined=joined is not None)
+    return draft.sums[key]
+
+
+def _pushed(draft: Draft, atom: Atom, over: DeviceSum) -> Atom | None:
+    """Returns the sum of a value, moved past the equation that computes it.
+
+    Returns:
+        None if no sum over devices is joined there, or the equation is in a scope that is not
+        portable.
+    """
+    producer = draft.producers.get(atom)
+    if producer is None:
+        return None
+    is_nest = isinstance(producer, NestDraft)
+    if not draft.mode_of(producer.equation if is_nest else producer).portable:
+        return None
+    if is_nest:
+        return _pushed_into_bodies(draft, producer, atom, over)
+    rule = rule_of(producer)
+    if rule.over_devices is not None:
+        return _joined_operation(draft, producer, over)
+    if producer.primitive is whole_p:
+        out = draft.summed_variable(atom, over.axes)
+        draft.append(over_more_devices(producer, over.axes, out))
+        return out
+    if rule.linear == "each":
+        operand = producer.invars[producer.outvars.index(atom)]
+        return _pushed_to_operand(draft, operand, atom, over)
+    operands = linear.passed(producer, lambda each: draft.is_replicated(each, over.axes))
+    return _pushed_to_operands(draft, producer, atom, operands, over) if operands else None
+
+
+def _pushed_to_operand(draft: Draft, operand: Atom, atom: Atom, over: DeviceSum) -> Atom | None:
+    """Returns the joined sum of a result that is an operand; None if none is joined.
+
+    With ``check_vma``, the type of the operand has to vary over the axes as that of the result
+    does: a ``psum`` takes no value of another type.
+    """
+    if jaxprs.is_literal(operand):
+        return None
+    if not jaxprs.varying(operand.aval) >= jaxprs.varying(atom.aval) & set(over.axes):
+        return None
+    total = _summed(draft, operand, over)
+    return total.atom if total.is_joined else None
+
+
+def _pushed_to_operands(
+    draft: Draft, equation: Any, atom: Atom, operands: Sequence[int], over: DeviceSum
+) -> Atom | None:
+    """Returns a result of a linear equation on the sums of operands; None if none is joined.
+
+    The sum of an integer is exact, so it need not be joined.
+    """
+    sums = {i: _summed(draft, equation.invars[i], over) for i in operands}
+    are_exact = [jnp.issubdtype(equation.invars[i].aval.dtype, jnp.integer) for i in operands]
+    if not any(are_exact) and not any(total.is_joined for total in sums.values()):
+        return None
+    outs = [draft.summed_variable(out, over.axes) for out in equation.outvars]
+    new = _with_sums(draft, equation.invars, sums, over)
+    draft.append_operation(equation.replace(invars=new, outvars=outs))
+    return outs[equation.outvars.index(atom)]
+
+
+def _with_sums(
+    draft: Draft, operands: Sequence[Atom], sums: Mapping[int, Summed], over: DeviceSum
+) -> list[Atom]:
+    """Returns operands, with sums in place of some of them."""
+    return [
+        sums[i].atom if i in sums else draft.typed_replicated(operand, over)
+        for i, operand in enumerate(operands)
+    ]
+
+
+def _joined_operation(draft: Draft, equation: Any, over: DeviceSum) -> Atom:
+    """Returns the sum over devices of an operation that adds elements, as one joined sum.
+
+    Along axes over which its operands are terms already, the sum moves on to the operands. If that
+    holds for all axes, the operation itself stays as it is.
+    """
+    operands, rest = list(equation.invars), list(over.axes)
+    shardings = [draft.sharding(each) for each in operands]
+    for chosen, axes in linear.having_terms(equation, shardings, over.axes).items():
+        sums = {i: _summed(draft, operands[i], over.over(axes)) for i in chosen}
+        if any(total.is_joined for total in sums.values()):
+            operands = _with_sums(draft, operands, sums, over.over(axes))
+            rest = [axis for axis in rest if axis not in axes]
+    out = draft.summed_variable(equation.outvars[0], over.axes)
+    operation = equation.replace(invars=operands, outvars=[out])
+    if rest:
+        free = draft.sharded_free_axes(operation, rest)
+        draft.append(as_whole(operation, over.like, tuple(rest), free))
+    else:
+        draft.append_operation(operation)
+    return out
+
+
+def _pushed_into_bodies(draft: Draft, nest: NestDraft, atom: Atom, over: DeviceSum) -> Atom | None:
+    """Returns the sum of an output of a nest as a further output; None if no body joins its own.
+
+    Nothing moves into a ``while``, whose other devices may have stopped, nor into a branch that
+    other devices do not take: a sum over devices would wait for them.
+    """
+    position = nest.equation.outvars.index(atom)
+    runs = nest.bodies[0].runs
+    if any(body.is_test for body in nest.bodies):
+        return None
+    if runs == "loop" and position < nest.carried:
+        return _pushed_into_carry(draft, nest, position, over)
+    if runs == "branch":
+        choice = nest.equation.invars[control_flow.CHOICE]
+        if not draft.is_replicated(choice, over.axes):
+            return None
+    sums = [_summed(body, body.outputs[position], over) for body in nest.drafts]
+    if not any(total.is_joined for total in sums):
+        return None
+    for body, total in zip(nest.drafts, sums, strict=True):
+        body.outputs.append(total.atom)
+    return _added_output(draft, nest, len(nest.equation.outvars), atom, over)
+
+
+def _pushed_into_carry(
+    draft: Draft, nest: NestDraft, position: int, over: DeviceSum
+) -> Atom | None:
+    """Returns the sum of a value that a scan carries, which the scan then carries too.
+
+    In the body, the sum of the carried input is the new input. So the sum of ``carry + term`` is
+    the new input plus the sum of ``term``, which may be joined.
 
     Args:
-        jaxpr: The jaxpr.
-        inputs: The state of each of its inputs.
-        flow: Follows the states.
-        sizes: The size of each mesh axis.
-        mode: The mode of equations without one of their own.
-        in_step: Whether all devices run it, and equally often.
+        draft: The draft with the scan.
+        nest: The scan.
+        position: The position of the output.
+        over: The sum.
+
+    Returns:
+        None if no sum is joined in the body.
     """
+    (body,) = nest.drafts
+    carried_in, new_position = nest.first_carry + position, nest.first_carry + nest.carried
+    carried = body.inputs[carried_in]
+    new_input = body.summed_variable(carried, over.axes)
+    others, body.sums = body.sums, {(carried, over.axes): Summed(new_input, is_joined=False)}
+    total = _summed(body, body.outputs[position], over)
+    body.sums = others
+    if not total.is_joined:
+        return None
+    body.inputs.insert(new_position, new_input)
+    body.outputs.insert(nest.carried, total.atom)
+    initial = _summed(draft, nest.equation.invars[carried_in], over)
+    nest.add_operand(new_position, initial.atom)
+    nest.carried += 1
+    old = nest.equation.outvars[position]
+    return _added_output(draft, nest, nest.carried - 1, old, over)
 
-    def __init__(
-        self,
-        jaxpr: Any,
-        inputs: Sequence[State],
-        flow: Flow,
-        sizes: Mapping[str, int],
-        mode: Mode,
-        *,
-        in_step: bool,
-    ) -> None:
-        self._old = inlined(jaxpr)
-        self._mode = mode
-        self._sizes, self._flow, self._in_step = sizes, flow, in_step
-        self._states = flow.states(self._old, inputs)
-        self._items: list[Any] = []
-        self._made_by: dict[Any, Any] = {}
-        self._renamed: dict[Atom, Atom] = {}
-        #: The sums that were made, and whether each is joined with sums of devices.
-        self._sums: dict[tuple[Atom, Names], tuple[Atom, bool]] = {}
-        self.inputs = list(self._old.invars)
-        for equation in self._old.eqns:
-            self._visit(equation)
-        self.outputs = [self._now(atom) for atom in self._old.outvars]
 
-    def jaxpr(self) -> Any:
-        """Returns the jaxpr as it is now, without what no output needs."""
-        made = [item.finished() if isinstance(item, _Held) else item for item in self._items]
-        equations = jaxprs.sorted_equations(made)
-        new = self._old.replace(
-            invars=list(self.inputs), eqns=equations, outvars=list(self.outputs)
-        )
-        return jax_internals.without_dead_code(new)
-
-    def sum(self, atom: Atom, over: _Sum) -> tuple[Atom, bool]:
-        """Returns the sum of a value over devices, and whether it is joined with their own sums."""
-        key = (atom, over.axes)
-        if jaxprs.is_literal(atom):
-            return self._plain(atom, over), False
-        if key not in self._sums:
-            self._sums[key] = self._sum(atom, over)
-        return self._sums[key]
-
-    def add_carried(self, start: Atom, end: int, over: _Sum, position: int) -> Atom | None:
-        """Lets a loop carry the sum of what it carries already, if that is joined.
-
-        Args:
-            start: The input with what is carried.
-            end: The position of the output.
-            over: The sum.
-            position: The position of the new input.
-        """
-        new = self._variable(start, over.axes)
-        others, self._sums = self._sums, {(start, over.axes): (new, False)}
-        result, joined = self.sum(self.outputs[end], over)
-        self._sums = others
-        if joined:
-            self.inputs.insert(position, new)
-        return result if joined else None
-
-    def _now(self, atom: Atom) -> Atom:
-        return atom if jaxprs.is_literal(atom) else self._renamed.get(atom, atom)
-
-    def _state(self, atom: Atom) -> State:
-        return state_of(self._states, atom)
-
-    def _mode_of(self, equation: Any) -> Mode:
-        own: Mode | None = tags.of(equation)
-        return own or self._mode
-
-    def _is_same(self, atom: Atom, axes: Names) -> bool:
-        return not set(self._state(atom)) & set(axes)
-
-    def _variable(self, old: Atom, axes: Names) -> Atom:
-        """Returns a variable like another, for what all devices along some axes have."""
-        new = jaxprs.variable(jaxprs.invariant(old.aval, axes))
-        self._states[new] = {a: d for a, d in self._state(old).items() if a not in axes}
-        return new
-
-    def _add(self, equation: Any) -> None:
-        free = self._free_cuts(equation)
-        self._items.append(as_whole(equation, equation, (), free) if free else equation)
-        self._made_by.update(dict.fromkeys(equation.outvars, equation))
-
-    def _free_cuts(self, equation: Any, added: Sequence[str] = ()) -> Names:
-        """Returns the axes that cut free dimensions of the right operand, also of a convolution.
-
-        The scale of a contracted index is that of the whole right operand. Where the left operand
-        is the same on all devices, nothing else than a free dimension can be cut, whatever the
-        state says: gradients outside of a ``shard_map`` get values whose cuts are not told.
-        """
-        name = str(equation.primitive.name)
-        if name not in ("dot_general", "conv_general_dilated") or not self._in_step:
-            return ()
-        if not self._mode_of(equation).portable:
-            return ()
-        numbers = equation.params["dimension_numbers"]
-        batch = numbers[1][1] if name == "dot_general" else ()
-        lhs, rhs = (self._state(atom) for atom in equation.invars)
-        free = (a for a, d in rhs.items() if d != TERM and d not in batch and a not in lhs)
-        return tuple(sorted(a for a in free if a not in added and self._sizes[a] > 1))
-
-    def _visit(self, equation: Any) -> None:
-        equation = equation.replace(invars=[self._now(atom) for atom in equation.invars])
-        name = str(equation.primitive.name)
-        if name in _PSUMS:
-            new = self._of_psum(equation)
-            if new is not None:
-                self._renamed[equation.outvars[0]] = new
-                return
-        states = [self._state(atom) for atom in equation.invars]
-        if name == "reduce_scatter" and self._of_scattered(equation):
-            return
-        held = self._flow.bodies(equation, states)
-        if not held or name not in _HOLDS:
-            self._add(equation)
-            return
-        is_fixed = not self._flow.choice(equation, states)
-        bodies = [
-            _Body(
-                *part,
-                self._flow,
-                self._sizes,
-                self._mode_of(equation),
-                in_step=self._in_step and is_fixed,
-            )
-            for part in held
-        ]
-        carried = jax_internals.scan_carried(equation.params) if name == "scan" else 0
-        item = _Held(equation, bodies, carried)
-        self._items.append(item)
-        self._made_by.update(dict.fromkeys(equation.outvars, item))
-
-    def _of_scattered(self, equation: Any) -> bool:
-        """Replaces a sum of which each device gets a part by the sum and its part, if joined."""
-        params = equation.params
-        names = params["axis_name"]
-        names = tuple(names) if isinstance(names, (tuple, list)) else (names,)
-        total = self._of_psum(jaxprs.psum_like(equation, names, params["axis_index_groups"]))
-        if total is not None:
-            part = equation.replace(primitive=part_p, invars=[total], effects=frozenset())
-            self._items.append(part)
-            self._made_by[part.outvars[0]] = part
-        return total is not None
-
-    def _of_psum(self, equation: Any) -> Atom | None:
-        """Returns what stands for a sum over devices, or None if it stays as it is."""
-        axes, (operand,) = equation.params["axes"], equation.invars
-        is_plain = all(isinstance(axis, str) and axis in self._sizes for axis in axes)
-        if not is_plain or equation.params.get("axis_index_groups") is not None:
-            return None
-        if not self._mode_of(equation).portable:
-            return None
-        if not jnp.issubdtype(operand.aval.dtype, jnp.floating):
-            return None
-        new, joined = self.sum(operand, _Sum(tuple(axes), equation))
-        return new if joined else None
-
-    def _sum(self, atom: Atom, over: _Sum) -> tuple[Atom, bool]:
-        state = self._state(atom)
-        there = tuple(a for a in over.axes if a in state and self._sizes[a] > 1)
-        rest = tuple(a for a in over.axes if a not in there)
-        if there:
-            new = self._back(atom, over.over(there))
-            if new is not None:
-                return (self._plain(new, over.over(rest)) if rest else new), True
-        return self._plain(atom, over), False
-
-    def _plain(self, atom: Atom, over: _Sum) -> Atom:
-        """Returns the sum of a value over devices by an equation of its own."""
-        out = self._variable(atom, over.axes)
-        params = {**over.like.params, "axes": over.axes}
-        self._add(over.like.replace(params=params, invars=[atom], outvars=[out]))
-        return out
-
-    def _as_same(self, atom: Atom, over: _Sum) -> Atom:
-        if jaxprs.is_literal(atom) or not jaxprs.varying(atom.aval) & set(over.axes):
-            return atom
-        out = self._variable(atom, over.axes)
-        like = over.like.replace(primitive=same_p, params={}, effects=frozenset())
-        self._add(like.replace(invars=[atom], outvars=[out]))
-        return out
-
-    def _back(self, atom: Atom, over: _Sum) -> Atom | None:
-        """Returns the joined sum of a value by sums of what it is made of; None if none is."""
-        made = self._made_by.get(atom)
-        if made is None:
-            return None
-        is_held = isinstance(made, _Held)
-        if not self._mode_of(made.equation if is_held else made).portable:
-            return None
-        if is_held:
-            return self._out_of(made, atom, over)
-        name = str(made.primitive.name)
-        if name in linear.ADDING:
-            return self._of_adding(made, over)
-        if made.primitive is whole_p:
-            return self._of_whole(made, atom, over)
-        if name in ("pvary", "optimization_barrier"):
-            (operand,) = [i for i, o in zip(made.invars, made.outvars, strict=True) if o is atom]
-            if jaxprs.is_literal(operand) or not self._has_type_of(operand, atom, over.axes):
-                return None
-            new, joined = self.sum(operand, over)
-            return new if joined else None
-        chosen = linear.operands(made, lambda each: self._is_same(each, over.axes))
-        return self._again(made, atom, chosen, over) if chosen else None
-
-    def _has_type_of(self, operand: Atom, atom: Atom, axes: Names) -> bool:
-        return jaxprs.varying(operand.aval) >= jaxprs.varying(atom.aval) & set(axes)
-
-    def _again(self, made: Any, atom: Atom, chosen: Sequence[int], over: _Sum) -> Atom | None:
-        """Returns the result of a linear equation on sums, if one of them is joined or exact."""
-        found = {i: self.sum(made.invars[i], over) for i in chosen}
-        exact = [jnp.issubdtype(made.invars[i].aval.dtype, jnp.integer) for i in chosen]
-        if not any(exact) and not any(joined for _, joined in found.values()):
-            return None
-        operands = [
-            found[i][0] if i in found else self._as_same(operand, over)
-            for i, operand in enumerate(made.invars)
-        ]
-        outs = [self._variable(out, over.axes) for out in made.outvars]
-        self._add(made.replace(invars=operands, outvars=outs))
-        return outs[made.outvars.index(atom)]
-
-    def _of_adding(self, made: Any, over: _Sum) -> Atom | None:
-        """Returns the sum over devices of an operation that adds, both in one.
-
-        Along axes of which its operands have terms already, the sum passes them.
-        """
-        operands, left = list(made.invars), list(over.axes)
-        states = [self._state(each) for each in made.invars]
-        for chosen, axes in linear.terms(made, states, over.axes).items():
-            found = {i: self.sum(operands[i], over.over(axes)) for i in chosen}
-            if any(joined for _, joined in found.values()):
-                operands = [
-                    found[i][0] if i in found else self._as_same(operand, over.over(axes))
-                    for i, operand in enumerate(operands)
-                ]
-                left = [axis for axis in left if axis not in axes]
-        if not left:
-            out = self._variable(made.outvars[0], over.axes)
-            self._add(made.replace(invars=operands, outvars=[out]))
-            return out
-        out = self._variable(made.outvars[0], over.axes)
-        joined = made.replace(invars=operands, outvars=[out])
-        whole = as_whole(joined, over.like, tuple(left), self._free_cuts(joined, left))
-        self._items.append(whole)
-        self._made_by[out] = whole
-        return out
-
-    def _of_whole(self, made: Any, atom: Atom, over: _Sum) -> Atom:
-        """Returns the sum over more devices of what is a sum over some."""
-        out = self._variable(atom, over.axes)
-        params = {**made.params, "axis_names": (*made.params["axis_names"], *over.axes)}
-        whole = made.replace(params=params, outvars=[out])
-        self._items.append(whole)
-        self._made_by[out] = whole
-        return out
-
-    def _out_of(self, held: _Held, atom: Atom, over: _Sum) -> Atom | None:
-        """Returns the joined sum of an output of an equation that holds jaxprs."""
-        equation = held.equation
-        name, position = str(equation.primitive.name), equation.outvars.index(atom)
-        new = self._variable(atom, over.axes)
-        if name == "scan" and position < held.carried:
-            return self._out_of_loop(held, position, new, over)
-        if name == "cond" and not self._is_same(equation.invars[0], over.axes):
-            return None
-        if name not in ("scan", "cond", "remat2"):
-            return None
-        found = [body.sum(body.outputs[position], over) for body in held.bodies]
-        if not any(joined for _, joined in found):
-            return None
-        for body, (result, _) in zip(held.bodies, found, strict=True):
-            body.outputs.append(result)
-        return self._extended(held, len(equation.outvars), new)
-
-    def _out_of_loop(self, held: _Held, position: int, new: Atom, over: _Sum) -> Atom | None:
-        (body,), equation, carried = held.bodies, held.equation, held.carried
-        first = jax_internals.scan_constants(equation.params)
-        at = first + position
-        end = body.add_carried(body.inputs[at], position, over, first + carried)
-        if end is None:
-            return None
-        body.outputs.insert(carried, end)
-        start, _ = self.sum(equation.invars[at], over)
-        operands = list(equation.invars)
-        operands.insert(first + carried, start)
-        held.equation, held.carried = equation.replace(invars=operands), carried + 1
-        return self._extended(held, carried, new)
-
-    def _extended(self, held: _Held, position: int, new: Atom) -> Atom:
-        outs = list(held.equation.outvars)
-        outs.insert(position, new)
-        held.equation = held.equation.replace(outvars=outs)
-        self._made_by[new] = held
-        return new
+def _added_output(
+    draft: Draft, nest: NestDraft, position: int, like: Atom, over: DeviceSum
+) -> Atom:
+    """Returns a new output of a nest, for the sum of one of its outputs."""
+    new = draft.summed_variable(like, over.axes)
+    nest.add_output(position, new)
+    draft.producers[new] = nest
+    return new

@@ -11,6 +11,8 @@ from jax import lax
 
 from impl._exact import arithmetic
 from impl._exact.elementary import complex_numbers
+from impl._portable.device_sums import sharding_rules
+from impl._portable.rule import FIRST
 from impl._portable.rules._floats import operation, working, working_dtype
 
 
@@ -47,5 +49,11 @@ def _reduce_precision(value: jax.Array, *, flushes: bool, **params: Any) -> jax.
     return lax.convert_element_type(result, value.dtype)
 
 
-operation("convert_element_type", convert, of_complex=complex_numbers.convert_element_type)
-operation("reduce_precision", _reduce_precision)
+operation(
+    "convert_element_type",
+    convert,
+    of_complex=complex_numbers.convert_element_type,
+    linear=FIRST,
+    sharding=sharding_rules.convert,
+)
+operation("reduce_precision", _reduce_precision, linear=FIRST, sharding=sharding_rules.each_operand)

@@ -20,6 +20,7 @@ import numpy as np
 from jax import lax
 
 from impl._core.jax_internals.releases import PADDINGS_ARE_MERGED
+from impl._portable.device_sums import sharding_rules
 from impl._portable.rule import Compute, rule
 from impl._portable.rules._floats import operation, working
 from impl._portable.rules.rounding import unrounded
@@ -178,8 +179,16 @@ def _index(
 operation("max", functools.partial(unrounded, maximum), is_elementwise=True)
 operation("min", functools.partial(unrounded, minimum), is_elementwise=True)
 operation("clamp", _clamp)
-operation("reduce_max", functools.partial(_extreme, lax.reduce_max, 1))
-operation("reduce_min", functools.partial(_extreme, lax.reduce_min, -1))
+operation(
+    "reduce_max",
+    functools.partial(_extreme, lax.reduce_max, 1),
+    sharding=sharding_rules.reduce_extreme,
+)
+operation(
+    "reduce_min",
+    functools.partial(_extreme, lax.reduce_min, -1),
+    sharding=sharding_rules.reduce_extreme,
+)
 operation(
     "reduce_window_max",
     functools.partial(_extreme_of_windows, lax.max, 1),
@@ -194,9 +203,21 @@ operation(
 )
 operation("cummax", functools.partial(_running_extreme, lax.cummax, 1))
 operation("cummin", functools.partial(_running_extreme, lax.cummin, -1))
-operation("pmax", functools.partial(_extreme_of_devices, lax.pmax, 1), names_mesh_axes=True)
-operation("pmin", functools.partial(_extreme_of_devices, lax.pmin, -1), names_mesh_axes=True)
-operation("argmax", functools.partial(_index, lax.reduce_max, 1))
+operation(
+    "pmax",
+    functools.partial(_extreme_of_devices, lax.pmax, 1),
+    names_mesh_axes=True,
+    sharding=sharding_rules.replicate,
+)
+operation(
+    "pmin",
+    functools.partial(_extreme_of_devices, lax.pmin, -1),
+    names_mesh_axes=True,
+    sharding=sharding_rules.replicate,
+)
+operation(
+    "argmax", functools.partial(_index, lax.reduce_max, 1), sharding=sharding_rules.reduce_extreme
+)
 operation("argmin", functools.partial(_index, lax.reduce_min, -1))
 operation("eq_to", functools.partial(_ordered, lax.eq))
 operation("le_to", functools.partial(_ordered, lax.le))

@@ -22,7 +22,8 @@ from impl._core.jax_internals import Primitive, shardings
 from impl._core.jax_internals.releases import PADDINGS_ARE_MERGED
 from impl._lowerings import _partitioning
 from impl._portable import shared
-from impl._portable.rule import Compute, rule
+from impl._portable.device_sums import sharding_rules
+from impl._portable.rule import ALL, FIRST, Compute, rule
 
 
 def _as_bits(function: Compute) -> Compute:
@@ -143,16 +144,39 @@ def _constraint(context: Any, params: Mapping[str, Any]) -> dict[str, Any]:
     return {**params, "sharding": shardings.with_data_on_devices(params["sharding"], shape)}
 
 
-rule("concatenate", moves=_primitive(lax.concatenate_p))
-rule("dynamic_slice", moves=_as_bits(_dynamic_slice))
-rule("dynamic_update_slice", moves=_primitive(lax.dynamic_update_slice_p))
-rule("gather", moves=_gather)
+rule(
+    "concatenate",
+    moves=_primitive(lax.concatenate_p),
+    linear=ALL,
+    sharding=sharding_rules.concatenate,
+)
+rule(
+    "dynamic_slice",
+    moves=_as_bits(_dynamic_slice),
+    linear=FIRST,
+    sharding=sharding_rules.keep_lengths,
+)
+rule(
+    "dynamic_update_slice",
+    moves=_primitive(lax.dynamic_update_slice_p),
+    linear=(0, 1),
+    sharding=sharding_rules.dynamic_update_slice,
+)
+rule("gather", moves=_gather, linear=FIRST, sharding=sharding_rules.gather)
 rule(
     "pad",
     moves=_primitive(lax.pad_p),
     is_windowed=True,
     merges_borders=PADDINGS_ARE_MERGED,
+    linear=ALL,
+    sharding=sharding_rules.keep_lengths,
 )
 rule("sharding_constraint", params=_constraint)
-rule("slice", moves=_as_bits(_slice))
-rule("split", moves=_as_bits(_split), has_several_results=True)
+rule("slice", moves=_as_bits(_slice), linear=FIRST, sharding=sharding_rules.keep_lengths)
+rule(
+    "split",
+    moves=_as_bits(_split),
+    has_several_results=True,
+    linear=FIRST,
+    sharding=sharding_rules.keep_lengths,
+)

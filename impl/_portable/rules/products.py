@@ -10,6 +10,7 @@ import jax
 from impl._exact import arithmetic
 from impl._exact.elementary import complex_numbers
 from impl._exact.products import convolution, dot_general
+from impl._portable.device_sums import sharding_rules
 from impl._portable.rule import rule
 
 
@@ -38,11 +39,17 @@ rule(
     compute=_dot_general,
     of_complex=complex_numbers.dot_general,
     takes=frozenset({"platforms"}),
+    linear="either",
     over_devices=_dot_general,
+    rhs_batch=lambda params: params["dimension_numbers"][1][1],
+    sharding=sharding_rules.dot_general,
 )
 rule(
     "conv_general_dilated",
     compute=_convolution,
     takes=frozenset({"platforms", "is_partitioned"}),
+    linear="either",
     over_devices=_convolution,
+    rhs_batch=lambda _: (),
+    sharding=sharding_rules.convolution,
 )

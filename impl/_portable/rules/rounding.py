@@ -18,7 +18,8 @@ from jax import lax
 from impl._core.numerics import fence
 from impl._exact import arithmetic
 from impl._exact.elementary import complex_numbers, roots_and_quotients
-from impl._portable.rule import Compute
+from impl._portable.device_sums import sharding_rules
+from impl._portable.rule import ALL, FIRST, Compute
 from impl._portable.rules._floats import flushed, is_below, operation, working, zero_where
 
 
@@ -98,15 +99,31 @@ def _root(value: jax.Array, *, flushes: bool, **_: Any) -> jax.Array:
 _sum = functools.partial(rounded, arithmetic.add)
 _difference = functools.partial(rounded, arithmetic.subtract)
 
-operation("add", _sum, of_complex=complex_numbers.add, is_elementwise=True)
-operation("add_any", _sum, of_complex=complex_numbers.add)
+_ADDITION = {"linear": ALL, "sharding": sharding_rules.add}
+
+operation("add", _sum, of_complex=complex_numbers.add, is_elementwise=True, **_ADDITION)
+operation("add_any", _sum, of_complex=complex_numbers.add, **_ADDITION)
 operation("ceil", functools.partial(unrounded, lax.ceil))
-operation("div", _quotient, of_complex=complex_numbers.div, is_elementwise=True)
+operation(
+    "div",
+    _quotient,
+    of_complex=complex_numbers.div,
+    is_elementwise=True,
+    linear=FIRST,
+    sharding=sharding_rules.divide,
+)
 operation("floor", functools.partial(unrounded, lax.floor))
-operation("mul", product, of_complex=complex_numbers.mul, is_elementwise=True)
+operation(
+    "mul",
+    product,
+    of_complex=complex_numbers.mul,
+    is_elementwise=True,
+    linear="either",
+    sharding=sharding_rules.multiply,
+)
 operation("one_minus_square", _one_minus_square)
 operation("rem", _remainder, is_elementwise=True)
 operation("round", functools.partial(unrounded, lax.round))
 operation("sqrt", _root)
 operation("square", square, of_complex=complex_numbers.square)
-operation("sub", _difference, of_complex=complex_numbers.sub, is_elementwise=True)
+operation("sub", _difference, of_complex=complex_numbers.sub, is_elementwise=True, **_ADDITION)

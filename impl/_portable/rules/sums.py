@@ -20,7 +20,8 @@ from impl._exact.running import cumlogsumexp, cumprod
 from impl._exact.sums import reduction, scatter, windows
 from impl._kernels.launch import Launch
 from impl._mode import emulation, modes
-from impl._portable.rule import Rule, rule
+from impl._portable.device_sums import sharding_rules
+from impl._portable.rule import FIRST, Rule, rule
 from impl._portable.rules._floats import working
 from impl._run_to_run import schedule
 
@@ -123,19 +124,34 @@ rule(
     compute=_reduce_sum,
     of_complex=complex_numbers.reduce_sum,
     simpler=_simpler_sum,
+    linear=FIRST,
     over_devices=_reduce_sum,
+    sharding=sharding_rules.reduce_sum,
 )
-rule("psum", compute=_psum, names_mesh_axes=True)
-rule("psum_invariant", compute=_psum, names_mesh_axes=True)
-rule("reduce_scatter", compute=_reduce_scatter, names_mesh_axes=True)
-rule("cumsum", compute=reduction.cumsum, takes=frozenset({"is_partitioned"}))
-rule("reduce_window_sum", compute=windows.reduce_window_sum, is_windowed=True)
+rule("psum", compute=_psum, names_mesh_axes=True, sharding=sharding_rules.replicate)
+rule("psum_invariant", compute=_psum, names_mesh_axes=True, sharding=sharding_rules.replicate)
+rule(
+    "reduce_scatter",
+    compute=_reduce_scatter,
+    names_mesh_axes=True,
+    sharding=sharding_rules.reduce_scatter,
+)
+rule(
+    "cumsum",
+    compute=reduction.cumsum,
+    takes=frozenset({"is_partitioned"}),
+    linear=FIRST,
+    sharding=sharding_rules.keep_lengths,
+)
+rule("reduce_window_sum", compute=windows.reduce_window_sum, is_windowed=True, linear=FIRST)
 rule("select_and_scatter_add", compute=windows.select_and_scatter_add, is_windowed=True)
 rule(
     "scatter-add",
     compute=_scatter_add,
     takes=frozenset({"platforms", "is_partitioned", "is_exported"}),
+    linear=(0, 2),
     over_devices=_scatter_add_over_devices,
+    sharding=sharding_rules.scatter_add,
 )
 rule(
     "scatter-sub",

@@ -1,0 +1,232 @@
+"""A jaxpr while it is rewritten: the equations so far, and what is known of their values.
+
+``push`` reads the equations of the old jaxpr in order and appends them to a ``Draft``, some of them
+changed. A draft knows which equation computes a value, and how devices hold it. A loop, a condition
+or a checkpoint becomes a ``NestDraft``: drafts of its bodies, which may still get more inputs and
+outputs, because a sum that is read further down can move into them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from impl._core import jax_internals
+from impl._core.jax_internals import jaxprs, tags
+from impl._mode.modes import Mode
+from impl._portable.device_sums.equations import Names, as_whole, same_p
+from impl._portable.device_sums.flow import Flow, sharding_of
+from impl._portable.device_sums.linear import Atom
+from impl._portable.device_sums.shardings import TERM, Sharding
+from impl._portable.rule import rule_of
+from impl._reading import control_flow
+from impl._reading.control_flow import Body, Carry
+from impl._reading.inlining import inlined
+
+
+@dataclasses.dataclass(frozen=True)
+class DeviceSum:
+    """A sum over devices that moves.
+
+    Attributes:
+        axes: The mesh axes.
+        like: A ``psum`` equation, for the parameters, effects and lines of source of new ones.
+    """
+
+    axes: Names
+    like: Any
+
+    def over(self, axes: Names) -> DeviceSum:
+        """Returns the sum over other mesh axes."""
+        return dataclasses.replace(self, axes=axes)
+
+
+class Summed(NamedTuple):
+    """The sum of a value over devices.
+
+    Attributes:
+        atom: The variable or literal that holds the sum.
+        is_joined: Whether the sum over devices was joined with the devices' own sums.
+    """
+
+    atom: Atom
+    is_joined: bool
+
+
+class Draft:
+    """A jaxpr while it is rewritten.
+
+    Args:
+        jaxpr: The old jaxpr, without constants.
+        inputs: The sharding of each of its inputs.
+        flow: Follows the shardings.
+        mode: The mode of equations without one of their own.
+        in_step: Whether all devices run the jaxpr, and equally often.
+
+    Attributes:
+        source: The old jaxpr, with the equations of calls written out.
+        flow: Follows the shardings.
+        in_step: Whether all devices run the jaxpr, and equally often.
+        inputs: The inputs of the new jaxpr.
+        outputs: The outputs of the new jaxpr.
+        producers: The equation, or the nest, that computes each variable of the new jaxpr.
+        sums: The sums over devices that were asked for: of which value, over which mesh axes.
+    """
+
+    def __init__(
+        self, jaxpr: Any, inputs: Sequence[Sharding], flow: Flow, mode: Mode, *, in_step: bool
+    ) -> None:
+        self.source = inlined(jaxpr)
+        self.flow, self.in_step = flow, in_step
+        self.inputs: list[Any] = list(self.source.invars)
+        self.outputs: list[Atom] = list(self.source.outvars)
+        self.producers: dict[Atom, Any] = {}
+        self.sums: dict[tuple[Atom, Names], Summed] = {}
+        self._mode = mode
+        self._shardings = flow.shardings(self.source, inputs)
+        self._items: list[Any] = []
+        self._replacements: dict[Atom, Atom] = {}
+
+    def finished(self) -> Any:
+        """Returns the new jaxpr as it is now, without equations that no output needs."""
+        equations = [
+            item.finished() if isinstance(item, NestDraft) else item for item in self._items
+        ]
+        new = self.source.replace(
+            invars=list(self.inputs),
+            eqns=jaxprs.sorted_equations(equations),
+            outvars=list(self.outputs),
+        )
+        return jax_internals.without_dead_code(new)
+
+    def sharding(self, atom: Atom) -> Sharding:
+        """Returns how devices hold a value."""
+        return sharding_of(self._shardings, atom)
+
+    def is_replicated(self, atom: Atom, axes: Names) -> bool:
+        """Returns whether devices along mesh axes have the same value."""
+        return not set(self.sharding(atom)) & set(axes)
+
+    def mode_of(self, equation: Any) -> Mode:
+        """Returns the mode of an equation: that of its scope, or else of the whole program."""
+        own: Mode | None = tags.of(equation)
+        return own or self._mode
+
+    def replacement(self, atom: Atom) -> Atom:
+        """Returns what stands for a variable of the old jaxpr in the new one."""
+        return atom if jaxprs.is_literal(atom) else self._replacements.get(atom, atom)
+
+    def replace(self, old: Atom, new: Atom) -> None:
+        """Lets later equations, and the outputs, read another variable."""
+        self._replacements[old] = new
+
+    def summed_variable(self, like: Atom, axes: Names) -> Atom:
+        """Returns a new variable for the sum of a value over mesh axes.
+
+        Args:
+            like: The value.
+            axes: The mesh axes.
+        """
+        new = jaxprs.variable(jaxprs.invariant(like.aval, axes))
+        self._shardings[new] = {a: d for a, d in self.sharding(like).items() if a not in axes}
+        return new
+
+    def append(self, item: Any, producer: Any = None) -> None:
+        """Appends an equation or a nest.
+
+        Args:
+            item: The equation or nest.
+            producer: What sums over devices move past, if it is another equation.
+        """
+        producer = item if producer is None else producer
+        outputs = item.equation.outvars if isinstance(item, NestDraft) else item.outvars
+        self._items.append(item)
+        self.producers.update(dict.fromkeys(outputs, producer))
+
+    def append_operation(self, equation: Any) -> None:
+        """Appends an equation; a product whose columns are sharded gets the scales of them all."""
+        free = self.sharded_free_axes(equation)
+        self.append(as_whole(equation, equation, (), free) if free else equation, equation)
+
+    def append_psum(self, atom: Atom, over: DeviceSum) -> Atom:
+        """Appends a ``psum`` of a value, which is joined with nothing, and returns its output."""
+        out = self.summed_variable(atom, over.axes)
+        params = {**over.like.params, "axes": over.axes}
+        self.append(over.like.replace(params=params, invars=[atom], outvars=[out]))
+        return out
+
+    def typed_replicated(self, atom: Atom, over: DeviceSum) -> Atom:
+        """Returns a replicated value in a type that does not vary over the axes of a sum.
+
+        With ``check_vma``, JAX's types tell over which mesh axes a value varies, and one equation
+        takes operands that agree. ``pvary`` made this value vary, although devices have the same.
+        """
+        if jaxprs.is_literal(atom) or not jaxprs.varying(atom.aval) & set(over.axes):
+            return atom
+        out = self.summed_variable(atom, over.axes)
+        like = over.like.replace(primitive=same_p, params={}, effects=frozenset())
+        self.append(like.replace(invars=[atom], outvars=[out]))
+        return out
+
+    def sharded_free_axes(self, equation: Any, joined: Sequence[str] = ()) -> Names:
+        """Returns the mesh axes that shard free dimensions of the right operand of a product.
+
+        An exact product scales each contracted index by the whole right operand, so devices with
+        different columns, or features of a kernel, have to agree on the scales. Where the left
+        operand is replicated, only a free dimension of the right one can be sharded, even if its
+        sharding is unknown: the gradient of a ``shard_map`` gets cotangents of which nothing is
+        known.
+
+        Args:
+            equation: The equation. Any other operation has no such axes.
+            joined: The mesh axes that shard what the product adds.
+        """
+        batch = rule_of(equation).rhs_batch
+        if batch is None or not self.in_step or not self.mode_of(equation).portable:
+            return ()
+        lhs, rhs = (self.sharding(atom) for atom in equation.invars)
+        shared = batch(equation.params)
+        free = (a for a, part in rhs.items() if part is not TERM and part not in shared)
+        chosen = (a for a in free if a not in lhs and a not in joined and self.flow.sizes[a] > 1)
+        return tuple(sorted(chosen))
+
+
+@dataclasses.dataclass
+class NestDraft:
+    """An equation with bodies that are rewritten.
+
+    Attributes:
+        equation: The equation, with operands and outputs as they are now, and its old jaxprs.
+        bodies: Its old bodies.
+        drafts: The drafts of the bodies.
+        carried: How many values a scan carries now.
+    """
+
+    equation: Any
+    bodies: Sequence[Body]
+    drafts: Sequence[Draft]
+    carried: int
+
+    def finished(self) -> Any:
+        """Returns the equation with the bodies as they are now."""
+        new = [draft.finished() for draft in self.drafts]
+        return control_flow.with_bodies(self.equation, new, carried=self.carried)
+
+    @property
+    def first_carry(self) -> int:
+        """The position of the first carried input, and of its operand, of a scan."""
+        inputs = self.bodies[0].inputs
+        return next(i for i, value in enumerate(inputs) if isinstance(value, Carry))
+
+    def add_operand(self, position: int, atom: Atom) -> None:
+        """Adds an operand of the equation; the caller adds an input to a draft."""
+        operands = list(self.equation.invars)
+        operands.insert(position, atom)
+        self.equation = self.equation.replace(invars=operands)
+
+    def add_output(self, position: int, variable: Atom) -> None:
+        """Adds an output of the equation; the caller adds an output to the drafts."""
+        outputs = list(self.equation.outvars)
+        outputs.insert(position, variable)
+        self.equation = self.equation.replace(outvars=outputs)

@@ -55,10 +55,6 @@ TICS = [
 #: Files that hold texts of others, or that a command writes, and why they are not read.
 SKIPPED = {
     "spec/releases_of_jax.toml": "`nox -s releases` writes it",
-    "conformance/benchmarks/results/": "`python -m conformance tables` writes them",
-    "conformance/lab/compiled/costs.md": "`python -m conformance costs` writes it",
-    "conformance/lab/compiled/costs_of_samples.md": "`python -m conformance costs` writes it",
-    "conformance/lab/compiled/portable_programs.md": "a command writes it",
     "docs/_build/": "the build writes it",
     "docs/tests/test_english.py": "it quotes the tics",
 }

@@ -157,13 +157,6 @@ class Launch:
             offsets = jnp.where(mask, offsets, ref.shape[0])
         backend.store(ref.at[offsets], values, mask=mask)
 
-    def store_any(self, ref: Any, offsets: jax.Array, values: jax.Array, mask: jax.Array) -> None:
-        """Stores values at offsets into a flat ref; of several values for one offset any stays."""
-        if self.interpret:
-            self._update_in_sequence(ref, offsets, values, mask, lambda _, new: new)
-        else:
-            backend.store(ref.at[offsets], values, mask=mask)
-
     def atomic(
         self, ref: Any, offsets: jax.Array, values: jax.Array, mask: jax.Array, reduction: Reduction
     ) -> None:

@@ -1,4 +1,4 @@
-"""Kernels that find the element of a given rank in each row: at its first position, or at any.
+"""Kernels that find the lowest position of the element of a given rank in each row.
 
 A row that fits the registers of a program is read once. So is a longer one, most likely:
 ``select_kth_sample`` finds the element, or that it cannot. Where it cannot, programs share each
@@ -52,30 +52,12 @@ def first_position(
     Returns:
         int32, shape [rows].
     """
-    return _position(values, ranks, launch, nan_first=nan_first, any_of_equals=False)
-
-
-def any_position(
-    values: jax.Array, ranks: jax.Array, *, launch: Launch, nan_first: bool = False
-) -> jax.Array:
-    """Finds a position of the element of the given rank: of several, the one stored last.
-
-    In a row that programs share it is the lowest. The arguments and the result are those of
-    ``first_position``.
-    """
-    return _position(values, ranks, launch, nan_first=nan_first, any_of_equals=True)
-
-
-def _position(
-    values: jax.Array, ranks: jax.Array, launch: Launch, *, nan_first: bool, any_of_equals: bool
-) -> jax.Array:
     nan_first &= bool(jnp.issubdtype(values.dtype, jnp.floating))  # Others have no NaN.
     values = as_sortable(values)
     rows, n = values.shape
     most = longest(_depth(values))
     if n <= most:
-        kinds = {"nan_first": nan_first, "any_of_equals": any_of_equals}
-        return _in_registers(values, ranks, launch, **kinds)
+        return _in_registers(values, ranks, launch, nan_first=nan_first)
 
     def exactly() -> jax.Array:
         certain = ranks_of_nans(values, ranks) if nan_first else ranks
@@ -109,13 +91,13 @@ def _depth(values: jax.Array) -> int:
 
 
 def _in_registers(
-    values: jax.Array, ranks: jax.Array, launch: Launch, *, nan_first: bool, any_of_equals: bool
+    values: jax.Array, ranks: jax.Array, launch: Launch, *, nan_first: bool
 ) -> jax.Array:
     rows, n = values.shape
     tiles = RowTiles(rows, n, _depth(values))
     bits = values.dtype.itemsize * 8
 
-    def kernel(values_ref: Any, ranks_ref: Any, *refs: Any) -> None:
+    def kernel(values_ref: Any, ranks_ref: Any, out_ref: Any) -> None:
         row, column = tiles.lanes(launch)
         inside = (row < rows)[:, None] & (column < n)[None, :]
         keys = load_keys(launch, values_ref, row[:, None] * n + column[None, :], inside)
@@ -124,25 +106,16 @@ def _in_registers(
             nans = inside & (keys == constant((1 << bits) - 1, key_dtype(values)))
             rank = jnp.where(jnp.max(nans.astype(jnp.int32), axis=1) > 0, jnp.int32(n), rank)
         equal = inside & (keys == kth_key(keys, rank, bits)[:, None])
-        if any_of_equals:
-            cells = jnp.broadcast_to(row[:, None], equal.shape)
-            columns = jnp.broadcast_to(column[None, :], equal.shape)
-            launch.store_any(refs[-1], cells, columns, equal)
-        else:
-            lowest = jnp.min(jnp.where(equal, column[None, :], jnp.int32(n)), axis=1)
-            launch.store(refs[-1].at[row], lowest, mask=row < rows)
+        lowest = jnp.min(jnp.where(equal, column[None, :], jnp.int32(n)), axis=1)
+        launch.store(out_ref.at[row], lowest, mask=row < rows)
 
-    operands: tuple[jax.Array, ...] = (values.reshape(-1), ranks)
-    aliases = {}
-    if any_of_equals:
-        operands, aliases = (*operands, jnp.zeros((rows,), jnp.int32)), {len(operands): 0}
     return launch(
         kernel,
         (tiles.programs,),
         jax.ShapeDtypeStruct((rows,), jnp.int32),
-        *operands,
-        name="select_atomic_any" if any_of_equals else "select_ordered_first",
-        aliases=aliases,
+        values.reshape(-1),
+        ranks,
+        name="select_ordered_first",
         num_warps=tiles.warps,
     )
 

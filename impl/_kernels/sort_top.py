@@ -79,8 +79,7 @@ def top_positions(
         equals = so_far & ((1 << _COUNT) - 1)
         taken = before | (equal & (equals <= count - total))
         slot = (so_far >> _COUNT) + jnp.minimum(equals, count - total) - 1
-        # An element that is not taken has the slot of another, which ``store`` does not allow.
-        launch.store_any(out_ref, part[:, None] * count + slot, column, taken)
+        launch.store_some(out_ref, part[:, None] * count + slot, column, taken)
 
     found = launch(
         kernel,

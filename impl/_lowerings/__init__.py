@@ -1,12 +1,12 @@
 """Functions that compute the paths of primitives, one file for each primitive.
 
-A primitive of ``impl._primitives`` has an atomic and an ordered path, and chooses for each path
-one of three functions by the platform: one for a CPU (its name ends in ``_cpu``), one of plain XLA
-operations for any device (``_xla``), and one that launches a kernel of ``impl._kernels``
-(``_kernel``). On the ordered path the three give the same bits.
+A primitive of ``impl._primitives`` has an ordered path, and an atomic one if that costs less. It
+chooses for each path one of three functions by the platform: one for a CPU (its name ends in
+``_cpu``), one of plain XLA operations for any device (``_xla``), and one that launches a kernel of
+``impl._kernels`` (``_kernel``). On the ordered path the three give the same bits.
 
-The name of a function begins with the path, as in ``ordered_cpu``. Where both paths share the
-function, it begins with what it computes, as in ``argsort_cpu``.
+The name of a function begins with the path, as in ``ordered_cpu``, or with its result, as in
+``argsort_cpu``.
 
 Some files hold a part of a primitive: ``scatter_accumulate_chains``, ``scatter_accumulate_cpu``,
 ``scatter_accumulate_exact``, ``scatter_accumulate_extreme``, ``scan_blocks`` and

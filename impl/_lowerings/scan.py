@@ -22,7 +22,7 @@ from impl._families.scan_combines import (
     split,
 )
 from impl._families.scan_source import Source, View
-from impl._kernels.launch import MAX_ELEMENTS, Launch
+from impl._kernels.launch import Launch
 from impl._lowerings import scan_blocks
 
 Scan = Callable[..., Any]
@@ -223,31 +223,7 @@ def _as_they_are(*parts: jax.Array) -> Parts:
     return parts
 
 
-@on_parts
-def atomic_xla(parts: Parts, *, by: Running, reverse: bool = False) -> Parts:
-    """Calls XLA's own cumulative sum, which chooses its own order."""
-    del by
-    return tuple(jax.lax.cumsum(part, axis=1, reverse=reverse) for part in parts)
-
-
-def atomic_kernel(values: jax.Array, *, reverse: bool, launch: Launch, **options: Any) -> jax.Array:
-    """Computes running sums, with the carries of chunks added by atomics."""
-    if jnp.iscomplexobj(values):
-        # Kernels take no complex numbers, and to cut them into parts costs more than they save.
-        return jax.lax.cumsum(values, axis=1, reverse=reverse)
-    if jnp.issubdtype(values.dtype, jnp.integer) or values.size > MAX_ELEMENTS:
-        # The backend's atomics take floats alone. Integers have the same sum in every order.
-        return atomic_xla(values, reverse=reverse, **options)  # type: ignore[no-any-return]
-    if reverse:
-        flipped = jnp.flip(values, 1)
-        return jnp.flip(atomic_kernel(flipped, reverse=False, launch=launch, **options), 1)
-    return _atomic_sum(values, launch=launch, **options)  # type: ignore[no-any-return]
-
-
-@on_parts
-def _atomic_sum(parts: Parts, *, by: Running, launch: Launch) -> Parts:
-    del by
-    outer, n, inner = parts[0].shape
-    rows = jnp.moveaxis(jnp.stack(parts), 2, 3).reshape(-1, n)
-    out = _kernels.scan.atomic_carry(rows, launch=launch)
-    return tuple(jnp.moveaxis(out.reshape(len(parts), outer, inner, n), 3, 2))
+def sum_xla(values: jax.Array, *, reverse: bool) -> jax.Array:
+    """Computes running sums as JAX does, in the order of the platform's ``cumsum``."""
+    wide = convert(values, accumulator(values.dtype))
+    return convert(jax.lax.cumsum(wide, axis=1, reverse=reverse), values.dtype)

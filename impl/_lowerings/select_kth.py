@@ -1,7 +1,7 @@
 """Lowerings of ``select_kth``: the position of the k-th smallest along the middle axis.
 
 Integer operations find the k-th smallest value, one bit after another, so every device finds the
-same value. The paths differ in the position that they return where several elements equal it.
+same value. Of several elements that equal it, the lowest position is returned, in every mode.
 """
 
 from __future__ import annotations
@@ -52,29 +52,9 @@ def ordered_kernel(
     values: jax.Array, ranks: jax.Array, *, launch: Launch, nan_first: bool = False
 ) -> jax.Array:
     """Returns the lowest position of the element of the given rank."""
-    return _by_kernel(
-        _kernels.select_kth.first_position, values, ranks, launch, nan_first=nan_first
-    )
-
-
-def atomic_kernel(
-    values: jax.Array, ranks: jax.Array, *, launch: Launch, nan_first: bool = False
-) -> jax.Array:
-    """Returns any position of the element of the given rank."""
-    return _by_kernel(_kernels.select_kth.any_position, values, ranks, launch, nan_first=nan_first)
-
-
-def _by_kernel(
-    kernel: FindPosition,
-    values: jax.Array,
-    ranks: jax.Array,
-    launch: Launch,
-    *,
-    nan_first: bool,
-) -> jax.Array:
     if values.size > MAX_ELEMENTS:
         return ordered_xla(values, ranks, nan_first=nan_first)
-    find = functools.partial(kernel, launch=launch, nan_first=nan_first)
+    find = functools.partial(_kernels.select_kth.first_position, launch=launch, nan_first=nan_first)
     return _position_of_kth(values, ranks, find)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import jax
@@ -21,7 +21,7 @@ from impl._kernels.launch import Launch
 from impl._lowerings import _partitioning, _traces
 from impl._lowerings._partitioning import Axes
 from impl._mode import modes
-from impl._mode.decide import Decision, Path
+from impl._mode.decide import Decision
 
 #: A computation on arrays; takes the primitive's parameters as keywords.
 Function: TypeAlias = Callable[..., Any]
@@ -79,7 +79,8 @@ class Lowerings:
 def new_primitive(
     name: str,
     abstract_eval: Callable[..., Any],
-    paths: Mapping[Path, Lowerings],
+    ordered: Lowerings,
+    atomic: Lowerings | None = None,
     *,
     axes: Axes = _partitioning.NONE_FREE,
     multiple_results: bool = False,
@@ -88,12 +89,14 @@ def new_primitive(
     """Makes a primitive whose static parameter ``decision`` chooses a path on each platform.
 
     The ordered path is partitioned over devices by its free ``axes``; XLA partitions the atomic
-    path, if it is another one. The caller registers rules of differentiation and batching.
+    path. The caller registers rules of differentiation and batching.
 
     Args:
         name: The name in a jaxpr.
         abstract_eval: From the types of the operands to the type of the result.
-        paths: The lowerings of each path.
+        ordered: The lowerings of the ordered path.
+        atomic: The lowerings of the path that is taken with the mode off: the operation of XLA, or
+            atomics that cost less than the ordered path. None if the ordered path serves.
         axes: The axes that devices may share.
         multiple_results: Whether the lowerings return a tuple.
         adds: Whether lowerings may add to an operand. A product that the user's program passes in
@@ -103,8 +106,6 @@ def new_primitive(
     primitive.multiple_results = multiple_results
     primitive.def_impl(functools.partial(xla.apply_primitive, primitive))
     primitive.def_abstract_eval(abstract_eval)
-    # One that only selects has its bits on every path. XLA would lose the signs of zeros.
-    is_one_path = all(path is paths["ordered"] for path in paths.values())
 
     def rule(
         platform: str | None, context: Any, *args: Any, decision: Decision, **params: Any
@@ -112,7 +113,9 @@ def new_primitive(
         name = platform or "other"
         action = decision.on(name)
         exported = jax_internals.exports(context)
-        path = paths[action.path]
+        # A primitive of one path has its bits in every mode, and its partition too. XLA's would
+        # lose the signs of zeros.
+        path = atomic if atomic is not None and action.path == "atomic" else ordered
         chosen = path.choose(name, decision, exported=exported)
         # Integers are exact in every order and every width.
         is_exact = path.anywhere is not None and _is_inexact(context)
@@ -125,7 +128,7 @@ def new_primitive(
         is_kernel = "launch" in getattr(chosen, "keywords", ())
         once = _whole if is_kernel else functools.partial(_traces.traced_once, _whole)
         function: Function = once(chosen, op, isolates, **params)
-        is_shared = (action.path == "ordered" or is_one_path) and path.anywhere is None
+        is_shared = path is ordered and path.anywhere is None
         with _exact_arithmetic(name) if is_exact else contextlib.nullcontext():
             return _partitioning.lower(
                 function,

@@ -81,15 +81,12 @@ def _batch(primitive: Primitive, args: Any, dims: Any, **params: Any) -> Any:
     return out.reshape(batched[0].shape), 0
 
 
-def _paths(by: Running) -> dict[Any, _common.Lowerings]:
-    def lowerings_of(cpu: Any, xla: Any, kernel: Any) -> _common.Lowerings:
-        return _common.Lowerings(*(functools.partial(f, by=by) for f in (cpu, xla, kernel)))
-
-    ordered = lowerings_of(lowerings.ordered_xla, lowerings.ordered_xla, lowerings.ordered_kernel)
-    if by != "add":  # Only running sums have an atomic lowering.
-        return {"atomic": ordered, "ordered": ordered}
-    atomic = lowerings_of(lowerings.atomic_xla, lowerings.atomic_xla, lowerings.atomic_kernel)
-    return {"atomic": atomic, "ordered": ordered}
+def _ordered(by: Running) -> _common.Lowerings:
+    xla, kernel = (
+        functools.partial(function, by=by)
+        for function in (lowerings.ordered_xla, lowerings.ordered_kernel)
+    )
+    return _common.Lowerings(xla, xla, kernel)
 
 
 _NAMES: dict[Running, str] = {
@@ -102,7 +99,11 @@ primitives = {
     by: _common.new_primitive(
         name,
         _abstract,
-        _paths(by),
+        _ordered(by),
+        # With the mode off a running sum is JAX's own, whose order is not that of the spec.
+        _common.Lowerings.without_kernel(lowerings.sum_xla, lowerings.sum_xla)
+        if by == "add"
+        else None,
         axes=Axes("o.i, o.i -> o.i" if by == "affine" else "o.i -> o.i"),
         adds=False,  # The lowerings isolate their operands.
     )
@@ -117,7 +118,7 @@ _tangents = _common.Lowerings(
 tangents_p = _common.new_primitive(
     "samebits_scan_tangents",
     _abstract,
-    {"atomic": _tangents, "ordered": _tangents},
+    _tangents,
     axes=Axes("o.i, o.i, o.i -> o.i"),
     adds=False,
 )

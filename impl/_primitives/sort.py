@@ -77,11 +77,10 @@ def _abstract(values: Any, *, count: int = 1, **_: Any) -> Any:
 
 
 def _new_primitive(name: str, cpu: Any, xla: Any, kernel: Any) -> Primitive:
-    both = _common.Lowerings(cpu=cpu, xla=xla, kernel=kernel)
     primitive = _common.new_primitive(
         name,
         _abstract,
-        {"atomic": both, "ordered": both},
+        _common.Lowerings(cpu=cpu, xla=xla, kernel=kernel),
         axes=Axes("o.i -> o.i"),
         adds=False,
     )
@@ -126,10 +125,8 @@ _ordered_sort = _common.Lowerings(
 sort_p = _common.new_primitive(
     "samebits_sort",
     _abstract_sort,
-    {
-        "atomic": dataclasses.replace(_ordered_sort, kernel=lowerings.sort_without_keys),
-        "ordered": _ordered_sort,
-    },
+    _ordered_sort,
+    dataclasses.replace(_ordered_sort, kernel=lowerings.sort_without_keys),
     axes=Axes("o.i -> o.i, o.i"),
     multiple_results=True,
     adds=False,

@@ -171,22 +171,20 @@ _exact_sample = _without_pullback(lowerings.sample_exact)
 sparse_matmul_p = _common.new_primitive(
     "samebits_sparse_matmul",
     _abstract_sparse_matmul,
-    {path: by.map(_by_scatter) for path, by in scatter_accumulate.sums_of_products.items()},
+    *(by.map(_by_scatter) for by in scatter_accumulate.sums_of_products),
 )
 sample_p = _common.new_primitive(
     "samebits_sparse_sample",
     _abstract_sample,
-    {
-        "atomic": _common.Lowerings.without_kernel(
-            _without_pullback(lowerings.sample_cpu), _without_pullback(lowerings.sample_xla)
-        ),
-        "ordered": _common.Lowerings(
-            cpu=_without_pullback(lowerings.sample_exact_cpu),
-            xla=_exact_sample,
-            kernel=_common.drop_parameter("launch", _exact_sample),
-            anywhere=_exact_sample,
-        ),
-    },
+    _common.Lowerings(
+        cpu=_without_pullback(lowerings.sample_exact_cpu),
+        xla=_exact_sample,
+        kernel=_common.drop_parameter("launch", _exact_sample),
+        anywhere=_exact_sample,
+    ),
+    _common.Lowerings.without_kernel(
+        _without_pullback(lowerings.sample_cpu), _without_pullback(lowerings.sample_xla)
+    ),
 )
 ad.primitive_jvps[sparse_matmul_p] = functools.partial(_jvp, sparse_matmul_p, (0, 3))
 ad.primitive_jvps[sample_p] = functools.partial(_jvp, sample_p, (0, 1))

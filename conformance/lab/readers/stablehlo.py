@@ -11,9 +11,11 @@ _TRITON = re.compile(r'custom_call @__gpu\$xla\.gpu\.triton.*? name = "(\w+)".*-
 _CODE = re.compile(r' ir = "[^"]*"')
 _SCATTER = re.compile(
     r'"stablehlo\.scatter"\(\S+, \S+, (%\w+)\)'
-    r".*?unique_indices = (true|false).*?-> (.*?)\n",
+    r".*?unique_indices = (true|false)(.*?)-> (.*?)\n",
     re.DOTALL,
 )
+#: The region of a scatter that overwrites: it returns its second argument, the update.
+_OVERWRITES = re.compile(r"\^bb0\(%\w+: [^,]*, (%\w+): [^)]*\):\s*stablehlo\.return \1 ")
 #: A whole number, as the terms of an exact sum are. Sums of them have no order.
 _WHOLE = re.compile(r"(%\w+) = stablehlo\.round_nearest_afz ")
 _WHILE = re.compile(r"cond \{(.*?)\} do \{", re.DOTALL)
@@ -47,21 +49,21 @@ def without_kernel_code(text: str) -> str:
 def races(text: str) -> list[str]:
     """Returns the operations of a program lowered for CUDA whose results may depend on timing.
 
-    These are kernels that update floats atomically, kernels whose name states that any of several
-    writes may stay, and XLA scatters of floats whose indices may repeat. A scatter of whole
-    numbers, which are the terms of an exact sum, does not count.
+    These are kernels that update floats atomically, and XLA scatters whose indices may repeat, if
+    they overwrite or combine floats. A sum of whole numbers, which are the terms of an exact sum,
+    does not count.
     """
     operations = []
     for line in text.splitlines():
         match = _TRITON.search(line)
         if match is None:
             continue
-        atomic = "atomic_rmw" in line and _INEXACT.search(match.group(2))
-        if atomic or "_any" in match.group(1):
+        if "atomic_rmw" in line and _INEXACT.search(match.group(2)):
             operations.append(match.group(1))
     whole = set(_WHOLE.findall(text))
-    for updates, unique, result in _SCATTER.findall(text):
-        if unique == "false" and _INEXACT.search(result) and updates not in whole:
+    for updates, unique, region, result in _SCATTER.findall(text):
+        rounds = _INEXACT.search(result) and updates not in whole
+        if unique == "false" and (rounds or _OVERWRITES.search(region)):
             operations.append("stablehlo.scatter")
     return operations
 

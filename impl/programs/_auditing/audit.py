@@ -20,8 +20,8 @@ from impl._mode import checks, flags, modes
 from impl._mode.decide import Decision
 from impl._mode.modes import Mode
 from impl._portable import refusal, unknown
-from impl._reading import facts, hlo
-from impl._reading.hlo import Instruction
+from impl._reading import compiled, facts
+from impl._reading.compiled import Instruction
 from impl._reading.source import Lines
 from impl._reading.tracing import check_device, check_gpu, compiled_text, trace
 from impl._reading.values import Scope
@@ -136,7 +136,7 @@ def audit(
         count = len(sites)
         if level == "compiled":
             text = compiled_text(function, args, kwargs, gpu)
-            made, count = hlo.instructions(text, timed_kernels=timed)
+            made, count = compiled.instructions(text, timed_kernels=timed)
             findings += [f for each in made if (f := judge.of_instruction(each)) is not None]
         notes: tuple[str, ...] = ()
         if not mode.portable and level != "compiled":

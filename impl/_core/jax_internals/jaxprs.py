@@ -65,7 +65,7 @@ def invariant(aval: Any, axes: Sequence[str]) -> Any:
 
 
 def psum_like(equation: Any, axes: Sequence[str], groups: Any) -> Any:
-    """Returns a sum over mesh axes with the operand, the output and the source line of an equation."""
+    """Returns a sum over mesh axes in place of an equation, with its operand and its output."""
     params = {"axes": tuple(axes), "axis_index_groups": groups}
     return equation.replace(primitive=psum_p, params=params)
 

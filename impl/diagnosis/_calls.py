@@ -110,7 +110,7 @@ def main() -> None:
 
 def _findings(recorded: Sequence[_programs.Program], device: str) -> dict[str, list[str]]:
     """Returns what varies, or is unknown, in each function, on the device that ran it."""
-    found: dict[str, list[str]] = {}
+    varying: dict[str, list[str]] = {}
     for program in recorded:
         judged = _programs.judged([program], device)
         lines = [
@@ -119,6 +119,6 @@ def _findings(recorded: Sequence[_programs.Program], device: str) -> dict[str, l
             if finding.verdict in ("varies", "unknown")
         ]
         if lines:
-            known = found.setdefault(program.lowered.function, [])
+            known = varying.setdefault(program.lowered.function, [])
             known += [line for line in lines if line not in known]
-    return found
+    return varying

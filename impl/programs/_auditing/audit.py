@@ -110,8 +110,10 @@ def audit(
         count = len(sites)
         if level == "compiled":
             text = compiled_text(function, args, kwargs, gpu)
-            made, count = compiled.instructions(text, timed_kernels=timed)
-            findings += [f for each in made if (f := judge.of_instruction(each)) is not None]
+            instructions, count = compiled.instructions(text, timed_kernels=timed)
+            findings += [
+                f for each in instructions if (f := judge.of_instruction(each)) is not None
+            ]
         remarks: tuple[str, ...] = ()
         if not mode.portable and level != "compiled":
             remarks = _of_shardings(args, kwargs)

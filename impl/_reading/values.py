@@ -135,7 +135,7 @@ class Scope:
         return parts if parts is not None and len(parts) == length else [None] * length
 
     def _columns_of(self, equation: Any, depth: int) -> list[Array | None] | None:
-        """Returns the columns of a result that has those of its operands."""
+        """Returns the columns of a result whose columns are columns of its operands."""
         name, out = equation.primitive.name, equation.outvars[0].aval
         if name == "concatenate" and equation.params["dimension"] == out.ndim - 1:
             return [column for part in equation.invars for column in self.columns(part, depth)]

@@ -152,7 +152,7 @@ def _lower(
 
 @dataclasses.dataclass(frozen=True)
 class _Path:
-    """What one platform does with an equation.
+    """The way in which one platform computes an equation.
 
     Attributes:
         row: Id of the row whose order is computed; None to leave the equation to XLA.

@@ -125,7 +125,7 @@ def audit(
 
 
 def _of_shardings(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns what no equation of a program with these arguments shows."""
+    """Returns a note if XLA may add sums over devices, which no equation shows."""
     arrays = [leaf for leaf in jax.tree.leaves((args, dict(kwargs))) if isinstance(leaf, jax.Array)]
     if any(len(array.sharding.device_set) > 1 for array in arrays):
         return (_SHARDED,)

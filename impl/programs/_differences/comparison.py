@@ -48,9 +48,10 @@ class Difference:
         exact: Whether it is just this iteration. If not, the iteration is at least this one: the
             loop has more iterations than are marked one by one.
         shapes: The dtypes and shapes of its operands.
-        outputs: What differs: the position, and the dtype and shape, of each such output.
+        outputs: The outputs that differ, each by its position, dtype and shape.
         marks: The marks that the runs had: "arithmetic", "equations" or "calls".
-        note: What the two runs differ in by design, such as their modes; None if in nothing.
+        note: The settings in which the two runs differ by design, such as their modes; None if they
+            have the same.
     """
 
     kind: Kind

@@ -1,8 +1,8 @@
 """Evaluates a JAX program with a digest of the outputs of each equation that is marked.
 
 A digest is one word of 32 bits, computed on the device by a sum of integers, whose order changes
-nothing. Each element is first mixed with its index, so that elements that changed places count; the
-mixer is ``fmix32`` of MurmurHash3 (Austin Appleby). The program is evaluated equation by equation,
+nothing. Each element is first mixed with its index, so that two exchanged elements count; the mixer
+is ``fmix32`` of MurmurHash3 (Austin Appleby). The program is evaluated equation by equation,
 inside one ``jax.jit``, and so are the bodies of calls, loops and conditions. Each marked output
 stands behind an optimization barrier: its digest is of the bits that the next equation gets. Of ::
 
@@ -11,8 +11,8 @@ stands behind an optimization barrier: its digest is of the bits that the next e
         z = scan[jaxpr={ lambda ; c. ... } length=4] y
       in (z,) }
 
-the words are, in this order: one of y; then, for each of the 4 iterations, those of the marked
-equations of the body; then one of z. A loop carries its words along, in an array of one row for
+the words are, in this order: one of y; then, for each of the 4 iterations, one of each marked
+output of the body; then one of z. A loop carries its words along, in an array of one row for
 each iteration. Of a condition, the words of the branches that did not run are zeros.
 """
 

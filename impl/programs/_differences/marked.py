@@ -164,7 +164,7 @@ class Program:
         words = np.asarray(program(*arrays))
         nodes = (ends[0], *nodes, ends[1])
         if words.size != sum(node.words for node in nodes):
-            raise AssertionError("the marks of a program are not those of its plan")
+            raise AssertionError("a program has other marks than its plan")
         mode = in_words(modes.current())
         return Recording(marks, setting(), mode, nodes, words, np.zeros(0, np.uint32))
 

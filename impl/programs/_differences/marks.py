@@ -1,7 +1,7 @@
 """Plans the marks of a JAX program: which equations get a digest of their outputs, and where.
 
 A ``Node`` stands for one equation and holds the nodes of its bodies. The words of all digests are
-one flat array: those of the inner nodes first, then the equation's own. Two programs with equal
+one flat array: first the words of the inner nodes, then the equation's own. Two programs with equal
 nodes can therefore be compared word by word, and the index of a word names the equation.
 
 The digests of a loop take memory for each iteration, so a long loop gets at most ``_WORDS`` words.
@@ -41,10 +41,10 @@ WIDTH = 1
 
 @dataclasses.dataclass(frozen=True)
 class Mark:
-    """What is digested together: the outputs of an equation, or values of the whole program.
+    """Values that are digested together: outputs of an equation, or values of the whole program.
 
     Attributes:
-        kind: What it is.
+        kind: Whether the values are outputs of an equation, arguments, constants or outputs.
         primitive: The name of the primitive, as users know it.
         source: The line of the user's own code, or else of the library.
         library: The line of the library that the user's line calls, if one does.
@@ -69,7 +69,7 @@ class Node:
     """The marks of one equation: first those inside it, then its own.
 
     Attributes:
-        mark: What the equation is.
+        mark: The description of the equation.
         marked: Whether its outputs are digested.
         inner: The nodes of the jaxprs that it holds, one after another.
         rows: How often the digests of the inner nodes are kept: once, or for iterations of a loop.
@@ -119,7 +119,7 @@ class Planner:
     """Makes the nodes of a jaxpr.
 
     Args:
-        marks: What gets a digest.
+        marks: The equations whose outputs get a digest.
         starts: The iteration that the rows of a loop begin with, by the number of the loop.
     """
 
@@ -194,7 +194,7 @@ class Planner:
         return not parts and _may_differ(equation)
 
     def _shown(self, name: str) -> str:
-        """Returns the name of a primitive as users know it, without those of its neighbours."""
+        """Returns the name of a primitive as users know it."""
         public = name.replace("-", "_")
         op = self._names.get(name, "")
         if op.endswith(f".{public}"):

@@ -12,7 +12,7 @@ import impl
 from impl._core.jax_internals import releases
 from impl._mode import modes
 from impl._reading import compiled, tracing
-from impl.programs._auditing.audit import Judge
+from impl.programs._auditing.judge import Judge
 
 X, INDEX, UPDATES = jnp.ones(5), jnp.array([1, 1, 3]), jnp.arange(3.0)
 

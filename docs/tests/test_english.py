@@ -117,7 +117,6 @@ NOT_CLEAN_YET: set[str] = {
     "impl/tests/lowerings",
     "impl/tests/nn",
     "impl/tests/ops",
-    "impl/tests/portable",
     "impl/tests/programs",
     "impl/tests/reading",
     "impl/tests/run_to_run",

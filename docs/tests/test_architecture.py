@@ -82,7 +82,7 @@ QUESTIONS = [
     (
         "a seed should give other keys",
         "The keys that a seed gives",
-        ["impl/random.py", "impl/_core/threefry.py"],
+        ["impl/random.py", "impl/_threefry.py"],
     ),
     (
         "the doctor should warn about one more environment variable",

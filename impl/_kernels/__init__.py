@@ -7,7 +7,8 @@ platforms without these kernels.
 - ``launch`` holds the operations that a kernel may use. ``_contributions`` divides those of a
   scatter among programs.
 - ``triton`` is the backend, and the one file that knows Triton and PTX.
-- ``scan_tiles`` holds the blocked scan of every operation, of what ``_core.scan_source`` describes.
+- ``scan_tiles`` holds the blocked scan of every operation, from a source that
+  ``_families.scan_source`` describes.
 - ``convolution``, ``matmul``, ``scatter_accumulate`` and ``select_kth`` hold the kernels of the
   primitives of these names.
 

@@ -1,7 +1,7 @@
-"""Seals the operands of equations in a portable scope of a program that is not portable otherwise.
+"""Seals operands that enter a portable scope of a program without the guarantee.
 
-The guarantee ``portable`` rounds each result before anything else uses it. A value from outside of
-the scope is made by JAX's own lowering: XLA would contract a product there and a sum in the scope.
+The guarantee ``portable`` rounds each result before anything else uses it. Outside of the scope,
+JAX's own lowering computes: XLA would contract a product from there and a sum in the scope.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from impl._exact import arithmetic
 
 
 def sealed(context: Any, operands: Sequence[Any]) -> list[Any]:
-    """Returns the operands of an equation, whose floats are rounded where it is in a scope.
+    """Returns the operands of an equation; if the equation is in a scope, their floats are sealed.
 
     Args:
-        context: The context of its lowering rule.
-        operands: Its operands.
+        context: The context of the equation's lowering rule.
+        operands: The operands of the equation.
     """
     if tags.current() is None:
         return [*operands]
@@ -40,12 +40,12 @@ def _is_float(aval: Any) -> bool:
 def _sealed(context: Any, operand: Any, aval: Any) -> Any:
     with arithmetic.wide(), shardings.no_mesh():
         one = lowering.natively(context).replace(avals_in=[aval], avals_out=[aval])
-        rule = mlir.lower_fun(_of_parts, multiple_results=False)
+        rule = mlir.lower_fun(_seal, multiple_results=False)
         (result,) = rule(shardings.without_shardings(one), operand)
     return result
 
 
-def _of_parts(value: jax.Array) -> jax.Array:
+def _seal(value: jax.Array) -> jax.Array:
     if jnp.issubdtype(value.dtype, jnp.complexfloating):
         return lax.complex(*map(arithmetic.seal, (lax.real(value), lax.imag(value))))
     return arithmetic.seal(value)

@@ -1,7 +1,8 @@
 """Programs of ``jax.export`` that call each other under the guarantee ``portable``.
 
-A rule cannot read an exported program again, so the program carries a mark of the guarantee that it
-was lowered with. One without the mark is refused.
+An exported program is StableHLO, which this project does not read. So the program carries a mark of
+the guarantee that it was lowered with, an attribute of its module. A call of a program without the
+mark is refused.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ _PROGRAM = "exported"
 _MARK = "samebits.guarantee"
 #: The value of the attribute where a scope lets a part of the program have no guarantee.
 _OF_PARTS = "of parts"
-#: The least number of devices of a mesh with three axes, over which XLA computes wrong values for
-#: some products. An exported program has nothing against that.
+#: The least number of devices of a mesh with three axes. XLA computes wrong values for some
+#: products over such a mesh. A program that is not exported works around that; an exported one
+#: cannot.
 _DEVICES = 8
 
 
@@ -34,8 +36,8 @@ def mark(context: Any, mode: Mode) -> None:
     program has another mode.
 
     Args:
-        context: That of a lowering rule.
-        mode: The mode of its equation.
+        context: The context of a lowering rule.
+        mode: The mode of the rule's equation.
     """
     if not jax_internals.exports(context):
         return
@@ -46,26 +48,26 @@ def mark(context: Any, mode: Mode) -> None:
         lowering.mark_module(context, _MARK, mode.guarantee, unless=True)
 
 
-def portability(found: spec.Portability, params: Mapping[str, Any]) -> spec.Portability:
-    """Returns the class of the call of an exported program.
+def portability(refused: spec.Portability, params: Mapping[str, Any]) -> spec.Portability:
+    """Returns the class of a call of an exported program.
 
     Args:
-        found: The class of those without the mark, which refuses them.
+        refused: The class of calls of programs without the mark.
         params: The parameters of the equation.
     """
     if lowering.mark_of_module(params[_PROGRAM], _MARK) != "portable":
-        return found
-    return dataclasses.replace(found, answer="exact")
+        return refused
+    return dataclasses.replace(refused, answer="exact")
 
 
-def on_devices(context: Any, found: spec.Portability) -> spec.Portability:
-    """Returns the class of the call of an exported program on the devices of a program."""
-    if found.answer == "refused" or shardings.is_local(context):
-        return found
+def on_devices(context: Any, portability: spec.Portability) -> spec.Portability:
+    """Returns the class of a call of an exported program, which many devices change."""
+    if portability.answer == "refused" or shardings.is_local(context):
+        return portability
     if shardings.devices_of(context) < _DEVICES:
-        return found
+        return portability
     return dataclasses.replace(
-        found,
+        portability,
         answer="refused",
         reason=(
             f"on {_DEVICES} devices or more, XLA computes wrong values for some products of "

@@ -32,7 +32,7 @@ from impl._portable import classes, entries, exported, refusal, shared
 from impl._portable.rule import Compute, Rule, Target
 from impl._portable.rules import RULES
 
-#: What JAX and NumPy raise where a number is needed, and there is a symbolic size.
+#: The errors that JAX and NumPy raise where they need a number and get a symbolic size.
 _NEEDS_SIZES = (jax.errors.InconclusiveDimensionOperation, TypeError)
 
 

@@ -1,7 +1,15 @@
-"""Derivatives of JAX's functions that JAX writes in another way from release to release.
+"""Derivatives that releases of JAX write with different equations, in one form for all of them.
 
-Under the guarantee ``portable`` they are written here, with primitives that every supported release
-has, so that a program and its gradients are the same equations on all of them.
+The guarantee ``portable`` fixes the bits of each equation, but a release of JAX decides which
+equations a derivative has. Here these derivatives are written with primitives that every supported
+release has, so that a program and its gradients are the same jaxpr everywhere. For example, the
+derivative of ``asin``::
+
+    JAX 0.10   t * rsqrt(1 - square(x))
+    JAX 0.12   t * rsqrt(one_minus_square(x))
+    here       t * rsqrt((1 - x) * (1 + x))
+
+The rules hold for real floats, and only while a program is traced under the guarantee.
 """
 
 from __future__ import annotations
@@ -70,10 +78,10 @@ DERIVATIVES: Mapping[str, Derivative] = {
 
 
 def _cholesky(original: Callable[..., Any], primals: Any, tangents: Any, **params: Any) -> Any:
-    """Takes a tangent for symmetric, and only its lower triangle counts.
+    """Makes a tangent symmetric, from its lower triangle.
 
-    JAX 0.12 does so, and JAX 0.10 does not: their gradients have other values. It changes nothing
-    where it is done twice.
+    JAX 0.12 does so, and JAX 0.10 does not: their gradients have different values. With JAX 0.12 it
+    happens twice, and the second time changes nothing.
     """
     (tangent,) = tangents
     lower, rows, columns = (jnp.tril(tangent), tangent.ndim - 2, tangent.ndim - 1)
@@ -83,9 +91,10 @@ def _cholesky(original: Callable[..., Any], primals: Any, tangents: Any, **param
 
 
 def _polynomial(_: Callable[..., Any], primals: Any, tangents: Any, **__: Any) -> Any:
-    """Differentiates the steps of ``jnp.polyval``, as JAX before 0.12 does without a primitive.
+    """Differentiates the steps of ``jnp.polyval``, as JAX before 0.12 does.
 
-    JAX 0.12 evaluates the derivative as a polynomial of its own, with other roundings.
+    JAX 0.12 has a primitive for ``jnp.polyval`` and evaluates the derivative as another polynomial,
+    with other roundings.
     """
     active = [i for i, tangent in enumerate(tangents) if type(tangent) is not ad.Zero]
 
@@ -106,7 +115,7 @@ def _polynomial(_: Callable[..., Any], primals: Any, tangents: Any, **__: Any) -
 def _eigh(original: Callable[..., Any], primals: Any, tangents: Any, **params: Any) -> Any:
     """Subtracts eigenvalues before it adds ones to the diagonal, as JAX 0.12 does.
 
-    JAX 0.10 adds the ones first, and so rounds the eigenvalues.
+    JAX 0.10 adds the ones to the eigenvalues first, and so rounds them.
     """
     (vectors, values), (_, slopes) = original(primals, tangents, **params)
     multiply = functools.partial(jnp.matmul, precision=lax.Precision.HIGHEST)
@@ -117,7 +126,7 @@ def _eigh(original: Callable[..., Any], primals: Any, tangents: Any, **params: A
     return (vectors, values), (multiply(vectors, factors * turned), slopes)
 
 
-#: The rules of derivatives that take the place of JAX's, by the name of the primitive.
+#: The rules that replace JAX's whole rule for a derivative, by the name of the primitive.
 RULES: Mapping[str, Callable[..., Any]] = {
     "cholesky": _cholesky,
     "eigh": _eigh,
@@ -131,15 +140,15 @@ def register() -> None:
     The initializers of normal numbers get one order of their factors.
     """
     initializers.pin_scaled_normal(_holds)
-    found = {primitive.name: primitive for primitive in ad.primitive_jvps}
+    primitives = {primitive.name: primitive for primitive in ad.primitive_jvps}
     for name, derivative in DERIVATIVES.items():
-        primitive = found.get(name)
+        primitive = primitives.get(name)
         if primitive is not None:
             original = ad.primitive_jvps[primitive]
             rule = functools.partial(_jvp, primitive, original, derivative)
             ad.primitive_jvps[primitive] = rule
     for name, replacement in RULES.items():
-        primitive = found.get(name)
+        primitive = primitives.get(name)
         if primitive is not None:
             original = ad.primitive_jvps[primitive]
             ad.primitive_jvps[primitive] = functools.partial(_rule, original, replacement)

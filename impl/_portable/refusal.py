@@ -1,4 +1,11 @@
-"""The error or warning about an equation that the guarantee ``portable`` refuses."""
+"""The error or warning about an equation that the guarantee ``portable`` refuses.
+
+A message names the operation, the types of its operands, the user's line, the reason and a remedy.
+The class in ``spec/portable.toml`` has the reason and the remedy. For example::
+
+    lax.linalg.eig of float32[3,3] at step.py:7 has no portable path: REASON. You set
+    guarantee='portable'. REMEDY `impl.audit` lists every refused equation at once. ...
+"""
 
 from __future__ import annotations
 
@@ -18,13 +25,13 @@ def shown(name: str) -> str:
     return op if op.rpartition(".")[2] == name.replace("-", "_") else f"lax.{name}"
 
 
-def text(name: str, avals: Sequence[Any], found: spec.Portability, source: str) -> str:
+def text(name: str, avals: Sequence[Any], refused: spec.Portability, source: str) -> str:
     """Returns the message about an equation.
 
     Args:
-        name: The name of its primitive.
-        avals: The types of its operands.
-        found: The class that refuses it.
+        name: The name of the equation's primitive.
+        avals: The types of the operands.
+        refused: The class that refuses the equation.
         source: The line of the user's code.
     """
     shapes = ", ".join(
@@ -32,18 +39,18 @@ def text(name: str, avals: Sequence[Any], found: spec.Portability, source: str) 
     )
     return (
         f"{shown(name)} of {shapes or 'no array'} at {source} has no portable path: "
-        f"{found.reason}. You set guarantee='portable'. {found.remedy} `impl.audit` lists every "
-        f"refused equation at once. {_OTHERWISE} A value that is only logged may be computed "
-        "inside `with impl.deterministic(False):`."
+        f"{refused.reason}. You set guarantee='portable'. {refused.remedy} `impl.audit` lists "
+        f"every refused equation at once. {_OTHERWISE} A value that is only logged may be "
+        "computed inside `with impl.deterministic(False):`."
     )
 
 
 def of_platforms(context: Any, *, warn_only: bool) -> None:
-    """Raises or warns, once for each module, where a platform is refused that it is lowered for.
+    """Raises or warns, once for each program, if the program is for a platform that is refused.
 
     Args:
-        context: That of a lowering rule.
-        warn_only: Whether to warn.
+        context: The context of a lowering rule.
+        warn_only: Whether to warn instead.
 
     Raises:
         RuntimeError: ``warn_only`` is False.
@@ -52,40 +59,40 @@ def of_platforms(context: Any, *, warn_only: bool) -> None:
     for platform in lowering.platforms(context):
         if platform not in refused or not lowering.is_first(context, f"samebits_{platform}"):
             continue
-        found = refused[platform]
+        reason, remedy = refused[platform].reason, refused[platform].remedy
         _tell(
-            f"a program for the platform {platform!r} has no portable path: {found.reason}. You "
-            f"set guarantee='portable'. {found.remedy} {_OTHERWISE}",
+            f"a program for the platform {platform!r} has no portable path: {reason}. You set "
+            f"guarantee='portable'. {remedy} {_OTHERWISE}",
             warn_only=warn_only,
         )
 
 
 def remedy(name: str, lines: _source.Lines, otherwise: str | None) -> str | None:
-    """Returns the advice on an equation: of the library that makes it, if there is some.
+    """Returns the advice on an equation: for the library that makes it, or for any program.
 
     Args:
-        name: The name of its primitive.
-        lines: The lines that it comes from.
-        otherwise: The advice that does not depend on them.
+        name: The name of the equation's primitive.
+        lines: The lines of source that the equation comes from.
+        otherwise: The advice for any program.
     """
     return spec.load().hint(name, lines.package_name) or otherwise
 
 
-#: What else a user can do about any refusal.
+#: The advice on every refusal.
 _OTHERWISE = (
     "Or pass guarantee='run_to_run', for the same bits on this machine alone, or warn_only=True to "
     "be warned instead."
 )
 
 
-def of_unknown_sizes(found: spec.Portability) -> spec.Portability:
+def of_unknown_sizes(known: spec.Portability) -> spec.Portability:
     """Returns the class of an equation whose rule needs the sizes of its operands.
 
     Args:
-        found: The class of the equation if its sizes are known.
+        known: The class of the equation if its sizes are known.
     """
     return dataclasses.replace(
-        found,
+        known,
         answer="refused",
         reason="its steps depend on the sizes of its operands, and a symbolic size is unknown",
         remedy=(
@@ -95,14 +102,14 @@ def of_unknown_sizes(found: spec.Portability) -> spec.Portability:
     )
 
 
-def emit(name: str, avals: Sequence[Any], found: spec.Portability, *, warn_only: bool) -> None:
+def emit(name: str, avals: Sequence[Any], refused: spec.Portability, *, warn_only: bool) -> None:
     """Raises or warns about the equation that this thread lowers now.
 
     Args:
-        name: The name of its primitive.
-        avals: The types of its operands.
-        found: The class that refuses it.
-        warn_only: Whether to warn.
+        name: The name of the equation's primitive.
+        avals: The types of the operands.
+        refused: The class that refuses the equation.
+        warn_only: Whether to warn instead.
 
     Raises:
         RuntimeError: ``warn_only`` is False.
@@ -111,7 +118,7 @@ def emit(name: str, avals: Sequence[Any], found: spec.Portability, *, warn_only:
     for equation in lowering.equations():
         lines = _source.lines(equation, lines)
     source = lines.user or _source.caller().user or lines.library or "an unknown line"
-    advised = dataclasses.replace(found, remedy=remedy(name, lines, found.remedy))
+    advised = dataclasses.replace(refused, remedy=remedy(name, lines, refused.remedy))
     _tell(text(name, avals, advised, source), warn_only=warn_only)
 
 

@@ -1,15 +1,15 @@
 """One record for each primitive of JAX that the guarantee ``portable`` computes in its own way.
 
-A record says what computes the primitive, what has to happen to its operands first, and how sums
-over the devices of a ``shard_map`` pass through it. ``impl._portable.rules`` has the records, a
-module for each group of primitives; ``impl._portable.lower`` and ``impl._portable.device_sums``
+A record names the function that computes the primitive, the preparation of its operands, and how a
+sum over the devices of a ``shard_map`` passes through it. ``impl._portable.rules`` has the records,
+a module for each group of primitives; ``impl._portable.lower`` and ``impl._portable.device_sums``
 read them. For example::
 
     rule("atan2", compute=inverse_trigonometric.atan2, is_elementwise=True)
     rule("neg", linear=FIRST, sharding=sharding_rules.each_operand)
 
-The first line is all that the rest of this package knows about ``atan2``. The second one is for
-sums over devices alone: ``spec/portable.toml`` calls ``neg`` exact, so JAX's own lowering stays.
+The first line is all that this package knows about ``atan2``. The second line serves sums over
+devices alone: ``spec/portable.toml`` calls ``neg`` exact, so JAX's own rule lowers it.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Rule:
             partition: it would compute other values.
         is_windowed: Whether results have other lengths than operands. Of an axis that is short
             for the number of devices, each device gets the whole.
-        merges_borders: Whether XLA takes the border of one padding for that of another.
+        merges_borders: Whether XLA may take the border of one padding for the border of another.
         moves: The function that moves floats which several devices may share, as integers with the
             same bits; it takes a keyword ``devices``, their number.
         linear: The operands that the operation is linear in, together: a sum over devices passes to

@@ -1,15 +1,15 @@
-"""Primitives that no class of ``spec/portable.toml`` is about: what they compute decides.
+"""Primitives of other libraries, in no class of ``spec/portable.toml``: lowered by their equations.
 
-Libraries make primitives of their own, for example an identity that refuses ``vmap``. Most of them
-are lowered by a function of arrays, whose equations JAX lowers one by one: each is then known or
-unknown itself. What a primitive computes is this, in the order of preference:
+Libraries make primitives of their own, for example an identity that refuses ``vmap``. JAX lowers
+most of them by a function of arrays, whose equations JAX lowers one by one: each equation then has
+a known or an unknown primitive itself. This module finds such a function, in this order:
 
-- the function that its rule for any platform lowers (``mlir.lower_fun``);
-- under the guarantee ``portable`` alone, its ``impl``, by which JAX evaluates it outside of
-  programs. The equation is then lowered as the trace of that function. With another guarantee the
-  rule itself is lowered, which is no such function: nothing tells what it does.
+1. the function that the primitive's rule for any platform lowers (``mlir.lower_fun``);
+2. only under the guarantee ``portable``: the primitive's ``impl``, by which JAX evaluates the
+   primitive outside of programs. The equation is then lowered as the trace of ``impl``. With
+   another guarantee JAX lowers the rule itself, which may do anything.
 
-No primitive of a library is named here.
+A primitive without such a function is refused. This module names no primitive of any library.
 """
 
 from __future__ import annotations
@@ -26,30 +26,31 @@ from impl._portable import refusal
 from impl._portable.rules import RULES
 from impl._reading.control_flow import every_jaxpr
 
-#: The packages whose rules are what the classes of the spec are about.
+#: The packages whose rules the classes of the spec describe.
 _PACKAGES = ("jax", "jaxlib", __name__.partition(".")[0])
 
 
 def is_unknown(primitive: Primitive, rule: rules.Rule | None) -> bool:
-    """Returns whether no class of the spec is about the equations of a primitive.
+    """Returns whether no class of the spec applies to the equations of a primitive.
 
     Args:
         primitive: The primitive. One of another library may have the name of one of JAX.
         rule: The rule that JAX lowers it by; None if it has none. If another library has replaced
-            JAX's own, the class holds only where this project computes the equation itself.
+            JAX's own rule, the class holds only where this project computes the equation itself.
     """
-    entries, name = spec.load(), primitive.name
-    found = entries.class_of_primitive.get(name) or entries.class_of_complex.get(name)
-    if found is None:
+    classes, name = spec.load(), primitive.name
+    portability = classes.class_of_primitive.get(name) or classes.class_of_complex.get(name)
+    if portability is None:
         return not name.startswith("samebits_")
     if getattr(lax, f"{name.replace('-', '_')}_p", primitive) is not primitive:
         return True
-    calls_it = found.answer == "exact" or (name in RULES and RULES[name].by_jax is not None)
+    is_computed = name in RULES and RULES[name].by_jax is None
+    calls_it = portability.answer == "exact" or not is_computed
     return calls_it and rule is not None and not rules.is_of(rule, _PACKAGES)
 
 
 def portability(dtypes: Collection[str]) -> spec.Portability | None:
-    """Returns what the guarantee ``portable`` says of an unknown primitive that is no equations.
+    """Returns the class of an unknown primitive without equations; None if it has no floats.
 
     Args:
         dtypes: The names of the dtypes of its operands and results.
@@ -58,7 +59,7 @@ def portability(dtypes: Collection[str]) -> spec.Portability | None:
 
 
 def rule(
-    found: spec.Portability | None,
+    refused: spec.Portability | None,
     primitive: Primitive,
     original: rules.Rule,
     anywhere: rules.Rule | None,
@@ -68,17 +69,17 @@ def rule(
     """Returns the rule that lowers an unknown primitive under ``portable``: by equations.
 
     Args:
-        found: What ``portability`` returns of it. None leaves it to its own rule.
+        refused: The result of ``portability``. None leaves the primitive to its own rule.
         primitive: The primitive.
         original: The rule that JAX found.
-        anywhere: Its rule for any platform; None if it has none.
+        anywhere: The rule for any platform; None if there is none.
         context: The context of the rule.
         params: The parameters of the equation.
 
     Raises:
-        RuntimeError: Nothing tells what it computes, and the mode does not only warn.
+        RuntimeError: The primitive has no equations, and the mode does not only warn.
     """
-    if found is None:
+    if refused is None:
         return original
     if rules.function_of(anywhere) is not None:
         return anywhere or original
@@ -86,7 +87,7 @@ def rule(
     closed = _of_implementation(primitive, avals, params, frozenset())
     if closed is None:
         warn_only = modes.current().warn_only
-        refusal.emit(primitive.name, context.avals_in, found, warn_only=warn_only)
+        refusal.emit(primitive.name, context.avals_in, refused, warn_only=warn_only)
         return original
 
     def lower(context: Any, *arrays: Any, **_: Any) -> Any:
@@ -96,7 +97,7 @@ def rule(
 
 
 def equations(equation: Any, platform: str, *, portable: bool) -> Any:
-    """Returns the closed jaxpr that an unknown primitive computes; None if it cannot be told.
+    """Returns the closed jaxpr of an unknown primitive; None if this module finds no function.
 
     Args:
         equation: The equation.
@@ -128,7 +129,7 @@ def _of_implementation(
 
     Args:
         primitive: The primitive.
-        avals: The types of its operands, and those of its results.
+        avals: The types of its operands, and the types of its results.
         params: The parameters of its equation.
         outside: The primitives whose ``impl`` calls this one.
     """
@@ -140,13 +141,13 @@ def _of_implementation(
     return closed if all(_ends(each, seen) for each in _all_equations(closed.jaxpr)) else None
 
 
-def _are_equal(found: Sequence[Any], stated: Sequence[Any]) -> bool:
+def _are_equal(traced: Sequence[Any], stated: Sequence[Any]) -> bool:
     """Returns whether arrays have the shapes and dtypes that an equation states."""
-    return [(a.shape, a.dtype) for a in found] == [(a.shape, a.dtype) for a in stated]
+    return [(a.shape, a.dtype) for a in traced] == [(a.shape, a.dtype) for a in stated]
 
 
 def _ends(equation: Any, seen: frozenset[Primitive]) -> bool:
-    """Returns whether an equation is lowered without the primitives that it is inside of."""
+    """Returns whether an equation is lowered without the primitives whose ``impl`` contains it."""
     primitive = equation.primitive
     if primitive in seen:
         return False

@@ -16,9 +16,9 @@ from jax.interpreters import ad, batching, mlir
 
 from impl._core import eager
 from impl._core.jax_internals import Primitive
-from impl._core.project import tracker
 from impl._mode.decide import Alert, Decision
 from impl._primitives._common import register_per_platform
+from impl._primitives._tracker import tracker
 
 Alerts = tuple[tuple[str, Alert], ...]
 

@@ -27,7 +27,7 @@ from impl._portable.rule import ALL, FIRST, Compute, rule
 
 
 def _as_bits(function: Compute) -> Compute:
-    """Returns a function that moves unsigned integers in the place of floats."""
+    """Returns a function that moves the bits of floats, as unsigned integers."""
 
     def run(*operands: jax.Array, **params: Any) -> Any:
         return _partitioning.as_bits(functools.partial(function, **params))(*operands)

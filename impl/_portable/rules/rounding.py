@@ -42,9 +42,9 @@ def unrounded(function: Compute, *operands: jax.Array, flushes: bool, **params: 
 def product(a: jax.Array, b: jax.Array, *, flushes: bool, **_: Any) -> jax.Array:
     """Returns ``a * b``, rounded before anything else uses it.
 
-    A CPU rounds to 24 bits of any exponent first, and flushes what is then subnormal. A device that
-    keeps subnormals rounds these to fewer bits. So the product is computed again with a greater
-    exponent, and tells which results the CPU flushes.
+    A CPU rounds a product to 24 bits, whatever its exponent, and flushes it if it is subnormal
+    then. Another device rounds a subnormal product to fewer bits. So that device computes the
+    product again with a greater exponent, and flushes the results that a CPU would flush.
     """
     result = rounded(arithmetic.product, a, b, flushes=flushes)
     if not flushes:

@@ -73,20 +73,8 @@ def _reduce_scatter(
     )
 
 
-def _cumsum(value: jax.Array, *, axis: int, reverse: bool, is_partitioned: bool) -> jax.Array:
-    return reduction.cumsum(value, axis, reverse=reverse, is_partitioned=is_partitioned)
-
-
 def _reduce_prod(value: jax.Array, *, axes: Any, **_: Any) -> jax.Array:
     return cumprod.reduce_prod(value, tuple(axes))
-
-
-def _cumlogsumexp(value: jax.Array, *, axis: int, reverse: bool) -> jax.Array:
-    return cumlogsumexp.cumlogsumexp(value, axis, reverse=reverse)
-
-
-def _cumprod(value: jax.Array, *, axis: int, reverse: bool) -> jax.Array:
-    return cumprod.cumprod(value, axis, reverse=reverse)
 
 
 def _scatter_add(
@@ -150,7 +138,7 @@ rule(
 )
 rule(
     "cumsum",
-    compute=_cumsum,
+    compute=reduction.cumsum,
     takes=frozenset({"is_partitioned"}),
     linear=FIRST,
     sharding=sharding_rules.keep_lengths,
@@ -173,5 +161,5 @@ rule(
 # ``impl._run_to_run`` combines the products of a destination in the order of the updates.
 rule("scatter-mul", by_jax="original")
 rule("reduce_prod", compute=_reduce_prod)
-rule("cumprod", compute=_cumprod)
-rule("cumlogsumexp", compute=_cumlogsumexp)
+rule("cumprod", compute=cumprod.cumprod)
+rule("cumlogsumexp", compute=cumlogsumexp.cumlogsumexp)

@@ -1,4 +1,4 @@
-"""Functions of JAX whose bits, and those of their derivatives, are the same in every release.
+"""Functions of JAX that have the same bits in every release, as do their derivatives.
 
 ``python -m impl.tests.portable.functions`` writes the digests to ``functions.toml``.
 """
@@ -108,7 +108,7 @@ def _of_jnp(name):
 
 
 def _triangle(x):
-    """Returns the triangles of two matrices, whose upper halves nobody has made symmetric."""
+    """Returns the triangles of two matrices, which are not symmetric."""
     halves = jnp.stack([x.T @ x, 2 * x.T @ x]) + jnp.eye(4)
     return lax.linalg.cholesky(halves.at[:, 0].multiply(3), symmetrize_input=False)
 
@@ -176,7 +176,7 @@ def _everything(x):
 
 
 def digests():
-    """Returns the digest of each function's bits, with those of its derivatives."""
+    """Returns the digest of each function's bits, with the bits of its derivatives."""
     with impl.deterministic(guarantee="portable"):
         lowered = jax.jit(_everything).lower(X)
     options = {"xla_backend_optimization_level": 0}

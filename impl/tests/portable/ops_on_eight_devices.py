@@ -27,7 +27,7 @@ IMAGE = rough(RNG, (8, 8, 16))
 WEIGHTS = rough(RNG, (97,))
 SCALE = np.float32(1.1)
 
-#: Each function has a matrix, with ties for selections, whose axis 0 is that of the op.
+#: Each function has a matrix, with ties for selections. Axis 0 is the axis of the op.
 SCANS = {
     "cumsum": lambda x: impl.cumsum(x, 0),
     "cumprod": lambda x: impl.cumprod(x, 0),
@@ -82,7 +82,7 @@ SCOPES = {
 }
 
 
-#: The axes of a matrix and of an image that are cut: that of the op, or another one.
+#: The axes of a matrix and of an image that are sharded: the axis of the op, or another one.
 OWN, OTHER = (0, -1), (1, 0)
 
 
@@ -115,7 +115,7 @@ def test_the_bits_are_those_of_one_device(count, axes, scope):
 
 
 def strided(image, kernel):
-    """Convolves twice; the second image has fewer places than there are devices."""
+    """Convolves twice; the second image is shorter than the number of devices."""
     numbers = ("NWC", "WIO", "NWC")
     for _ in range(2):
         image = jax.lax.conv_general_dilated(

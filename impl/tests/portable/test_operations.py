@@ -80,7 +80,7 @@ def bits(value):
 
 
 def with_constants(functions, x, known=lax.full_like):
-    """Returns what functions of two give for values beside each constant, on both sides."""
+    """Returns the results of functions of two operands, of which one is a constant."""
     return {
         (name, number): (function(x, known(x, number)), function(known(x, number), x))
         for name, function in functions.items()

@@ -1,4 +1,4 @@
-"""What rows say of functions of impl under ``portable`` is what happens when these are lowered."""
+"""Functions of impl are lowered under ``portable`` as their rows state."""
 
 import functools
 from pathlib import Path

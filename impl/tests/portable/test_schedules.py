@@ -24,7 +24,7 @@ def by_schedule(**mode):
     rng = np.random.default_rng(0)
     index = jnp.asarray(rng.integers(0, 3, 60))
     weights = np.float32(rng.normal(size=(60, 2)) * 2.0 ** rng.integers(-20, 20, (60, 2)))
-    # They cancel, so that what float64 rounds beside them is not small in the result.
+    # They cancel, so that errors of float64 are not small in the result.
     weights[:20:2], weights[1:20:2] = 2.0**60, -(2.0**60)
     operands = jnp.zeros((3, 2)), index, jnp.asarray(weights)
     seed, results = impl.testing.Seed(), set()

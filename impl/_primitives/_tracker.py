@@ -1,6 +1,6 @@
 """The address of the project's tracker, as the metadata of the installed distribution have it.
 
-``pyproject.toml`` is the one file that names it, as ``Issues`` under ``project.urls``.
+``pyproject.toml`` is the one file that names it, as ``Issues`` under ``_project.urls``.
 """
 
 from __future__ import annotations

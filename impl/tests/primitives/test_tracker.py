@@ -5,14 +5,14 @@ from importlib import metadata
 
 import pytest
 
-from impl._core import project
+from impl._primitives import _tracker
 
 
 @pytest.fixture
 def uncached():
-    project.tracker.cache_clear()
+    _tracker.tracker.cache_clear()
     yield
-    project.tracker.cache_clear()
+    _tracker.tracker.cache_clear()
 
 
 def entries(*urls):
@@ -36,7 +36,7 @@ def entries(*urls):
 )
 def test_the_tracker_is_the_address_of_issues(monkeypatch, urls, name):
     monkeypatch.setattr(metadata, "metadata", entries(*urls))
-    assert project.tracker() == name
+    assert _tracker.tracker() == name
 
 
 @pytest.mark.usefixtures("uncached")
@@ -45,4 +45,4 @@ def test_a_checkout_that_is_not_installed_has_a_tracker_without_address(monkeypa
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "metadata", absent)
-    assert project.tracker() == "the tracker of samebits"
+    assert _tracker.tracker() == "the tracker of samebits"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from impl._core.threefry import threefry2x32
-from impl.tests.core._threefry_oracle import threefry_by_numpy
+from impl._threefry import threefry2x32
+from impl.tests._threefry_oracle import threefry_by_numpy
 
 
 @pytest.mark.parametrize(

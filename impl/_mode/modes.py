@@ -29,8 +29,8 @@ Name = TypeVar("Name", bound=str)
 class Mode(NamedTuple):
     """The state that ``use_deterministic_algorithms`` sets.
 
-    At each call of a jitted function, JAX compares the mode with those of its programs. That of two
-    tuples calls no Python.
+    At each call of a jitted function, JAX compares the mode with the modes of its programs. A
+    comparison of two tuples calls no Python.
 
     Attributes:
         enabled: Whether the mode is on.
@@ -112,8 +112,8 @@ def use_deterministic_algorithms(
         profile: Name of the profile; None keeps the profile of the process.
         guarantee: "run_to_run" for the same bits in each run on this machine; "portable" for the
             same bits on every device, every number of devices and every supported JAX, also in
-            programs of JAX's own functions. What has no portable path is refused by name. None
-            keeps the guarantee of the process, which is "run_to_run" at first.
+            programs of JAX's own functions. Operations without a portable path raise an error
+            naming them. None keeps the guarantee of the process, which is "run_to_run" at first.
 
     Raises:
         TypeError: ``mode`` or ``warn_only`` is not a bool, or ``profile`` or ``guarantee`` is not
@@ -207,7 +207,7 @@ def deterministic(
     JAX traces, inside of ``jax.jit`` or any other transformation, it holds for the equations that
     are traced inside of the scope, and for what JAX derives from them: gradients, batches, copies.
     The innermost scope decides about an equation. Compiler options hold for a whole program, and
-    are those of the mode in which it is called.
+    come from the mode in which it is called.
 
     A task of asyncio must not await inside ``with``: the mode would hold for the other tasks of the
     thread. They raise an error when they read the mode, and the scope raises one at its end. The
@@ -270,7 +270,7 @@ def _checked(
     guarantee: str | None,
     before: Mode,
 ) -> Mode:
-    """Returns the mode of checked arguments; what is None is taken from the mode before."""
+    """Returns the mode of checked arguments; None stands for the value of the mode before."""
     _check_bool(function, "argument 'mode' (position 1)", mode)
     _check_bool(function, "argument 'warn_only'", warn_only)
     profiles = tuple(spec.load().profiles)

@@ -116,7 +116,7 @@ class ThreadState(threading.local, Generic[Value]):
             tags.swap(value)
         if not self._open:
             # Only the exit of this one removes the value of the thread, so that the value of the
-            # process holds again. The others are entered and never left.
+            # process holds again. Other contexts are entered and never left.
             self._outermost = entered
         opening = _Opening(scope, value, tag)
         if task is not None:
@@ -278,7 +278,7 @@ class _Steps:
 
 
 def _steps(scope: Scope[Any], generator: Any) -> Generator[Any, Any, Any]:
-    """Delegates to a generator, or to what has its methods, with the scope open in each step."""
+    """Delegates to a generator, or to an object with its methods; each step has the scope open."""
     resume, argument = generator.send, None
     while True:
         try:

@@ -1,4 +1,4 @@
-"""The switches of ``impl.backends``: settings beside the mode that affect how XLA compiles.
+"""The switches of ``impl.backends``: settings besides the mode that affect how XLA compiles.
 
 They are a JAX user context, as the mode is, so that JAX traces a function again when one changes.
 

@@ -34,10 +34,10 @@ class Lowerings:
     Attributes:
         cpu: XLA operations that are fast on a CPU, and rely on its scatter being serial.
         xla: XLA operations that give the same bits on any device.
-        kernel: Launches a Pallas kernel for CUDA; takes ``launch`` beside the parameters.
+        kernel: Launches a Pallas kernel for CUDA; takes ``launch`` and the parameters.
         anywhere: XLA operations for several devices, if their sums are exact, so that XLA may
-            partition them. The others are then exact too, in 64 bits. None if devices share work by
-            the primitive's own axes.
+            partition them. The other functions are then exact too, in 64 bits. None if devices
+            share work by the primitive's own axes.
         cpu_isolates: Whether ``cpu`` itself rounds the operands that it adds to.
     """
 

@@ -107,7 +107,7 @@ def _batch(role: Role, args: Any, dims: Any, **params: Any) -> Any:
     return _common.split_batch(out, size, batched[0].shape[1]), 0
 
 
-# The scatter of each lowering becomes that of the values.
+# The scatter of each lowering becomes the scatter of the values.
 _by_scatter = functools.partial(functools.partial, lowerings.values_by_scatter)
 _values = [by.map(_by_scatter) for by in scatter_accumulate.sums_of_products]
 _weights = _common.Lowerings(lowerings.weights_cpu, lowerings.weights_xla, lowerings.weights_xla)

@@ -1,7 +1,7 @@
 """Running sums, products and logarithms of sums of exponentials along an axis, and a recurrence.
 
-The recurrence ``h[i] = factors[i] * h[i - 1] + terms[i]`` computes the derivatives of the others.
-It needs no division, so a product may have a zero among its factors. ``tangents_p`` is the
+The recurrence ``h[i] = factors[i] * h[i - 1] + terms[i]`` computes the derivatives of the other
+scans. It needs no division, so a product may have a zero among its factors. ``tangents_p`` is the
 recurrence whose factors are made of a fold and its result, so that a kernel can make them.
 """
 
@@ -54,7 +54,7 @@ def recurrence(
 ) -> jax.Array:
     """Computes ``h`` where ``h[i] = factors[i] * h[i - 1] + terms[i]`` and ``h[0] = terms[0]``.
 
-    The order is that of ``scan``, applied to the maps ``h -> factor * h + term``. Products are
+    It has the order of ``scan``, applied to the maps ``h -> factor * h + term``. Products are
     rounded before they are added.
 
     Args:
@@ -62,7 +62,7 @@ def recurrence(
         terms: Of that shape and dtype.
         decision: The decision of this call.
         reverse: Whether to start at the end, with ``h[i + 1]`` instead of ``h[i - 1]``.
-        lagged: Whether each factor is that of the step before.
+        lagged: Whether each factor is the factor of the step before.
     """
     operands = aligned(factors, terms)
     return primitives["affine"].bind(  # type: ignore[no-any-return]
@@ -100,7 +100,7 @@ primitives = {
         name,
         _abstract,
         _ordered(by),
-        # With the mode off a running sum is JAX's own, whose order is not that of the spec.
+        # With the mode off a running sum is JAX's own, whose order is not in the spec.
         _common.Lowerings.without_kernel(lowerings.sum_xla, lowerings.sum_xla)
         if by == "add"
         else None,
@@ -114,7 +114,7 @@ _tangents = _common.Lowerings(
 )
 #: The tangents of a running product or logarithm of a sum of exponentials: of [outer, n, inner]
 #: values, of the running folds ``by``, and of tangents of the values. With ``transposed``, the
-#: cotangents of the values, of those of the running folds.
+#: cotangents of the values, of the cotangents of the running folds.
 tangents_p = _common.new_primitive(
     "samebits_scan_tangents",
     _abstract,

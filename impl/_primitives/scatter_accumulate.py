@@ -71,8 +71,8 @@ def merge_batches(
         args: The primitive's operands.
         dims: Their batch axes.
         size: Length of the batch axis.
-        batched: Positions of the operands that get a batch axis in any case. The others hold
-            indices. Indices that the whole batch and the outer axis share stay as they are.
+        batched: Positions of the operands that get a batch axis in any case. The other operands
+            hold indices. Indices that the whole batch and the outer axis share stay as they are.
     """
     merged = []
     outer = _common.outer_length(args[0], dims[0])
@@ -173,7 +173,7 @@ def _extreme_paths(reduction: Reduction) -> tuple[_common.Lowerings, ...]:
 
 
 #: The primitive of each operation. ``gather`` registers the transpose of the sum, since that is a
-#: gather. ``scatter_accumulate_derivatives`` registers the derivatives of the others.
+#: gather. ``scatter_accumulate_derivatives`` registers the derivatives of the other operations.
 primitives = {
     reduction.name: _common.new_primitive(
         f"samebits_scatter_{reduction.name}",

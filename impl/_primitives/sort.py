@@ -1,4 +1,4 @@
-"""Sorting along an axis, positions in sorted order, and that of the most frequent element."""
+"""Sorting along an axis, positions in sorted order, and positions of most frequent elements."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ _without_pullback = functools.partial(_common.drop_parameter, "pullback")
 
 
 def _by_scatter(scatter: Any) -> Any:
-    """Returns the lowering of the product by that of a scatter."""
+    """Returns the lowering of the product by a lowering of a scatter."""
     return _without_pullback(functools.partial(lowerings.multiply, scatter))
 
 

@@ -167,7 +167,7 @@ def _of_off(judged: Judged) -> Iterator[Item]:
 
 
 def _of_the_rest(ran: Ran) -> Item:
-    """Returns the item of all that does not vary, which also states what was not seen."""
+    """Returns the item of all that does not vary, which also states the limits of the watch."""
     judged, file = ran.judged, ran.file
     unseen = (
         "The doctor saw what this process compiled. Other arguments, branches, devices and "
@@ -208,8 +208,8 @@ def _of_generators(watch: Watch) -> Iterator[Item]:
         )
     reason = (
         "The doctor watches generators of NumPy and of Python's random in this process, but not "
-        "those of a library while it is imported. It does not see seeds that come from the time, "
-        "os.urandom or secrets: --twice FILE may."
+        "the generators of a library while it is imported. It does not see seeds that come from the "
+        "time, os.urandom or secrets: --twice FILE may."
     )
     value = "none" if watch.made else "all have a seed, if there are any"
     yield Item(GENERATORS, "other generators", value, "fixed", reason)

@@ -83,7 +83,7 @@ def _read(value: Any) -> tuple[str, str]:
 
 
 def _parts(value: Any) -> list[Any]:
-    """Returns the bits of a value as arrays of NumPy: those of each device of this process."""
+    """Returns the bits of a value as arrays of NumPy: one for each device of this process."""
     if isinstance(value, jax.Array) and len(value.sharding.device_set) > 1:
         return [np.asarray(shard.data).reshape(-1) for shard in value.addressable_shards]
     return [np.asarray(value).reshape(-1)]

@@ -49,7 +49,7 @@ def assert_processes_agree() -> None:
 
 
 def _facts() -> dict[str, str | None]:
-    """Returns what has to be the same in each process, by name."""
+    """Returns the facts that have to be the same in each process, by name."""
     return {item.name: item.value for item in _items()} | {
         "rules for JAX's operations": "on" if programs.are_enabled() else "off"
     }

@@ -55,8 +55,8 @@ def devices(refusal: str | None) -> tuple[str | None, Item]:
     if processes > 1:
         value += f", of {processes} processes"
     reason = (
-        f"The processor is {_platform.machine()}. Only what has the guarantee `portable` in the "
-        "spec has the same bits on another kind of device."
+        f"The processor is {_platform.machine()}. Only an operation with the guarantee `portable` "
+        "in the spec has the same bits on another kind of device."
     )
     if _all_is_portable():
         reason = "With the guarantee portable, no device and no number of devices changes bits."
@@ -65,7 +65,7 @@ def devices(refusal: str | None) -> tuple[str | None, Item]:
 
 
 def _all_is_portable() -> bool:
-    """Returns whether what has no portable path is refused."""
+    """Returns whether operations without a portable path are refused."""
     now = modes.current()
     return now.portable and not now.warn_only
 

@@ -327,7 +327,7 @@ def _difference(
 
 
 def _function(call: dict[str, Any]) -> str:
-    """Returns the name of a function; that of a user's with its line."""
+    """Returns the name of a function; with its line, if it is a user's."""
     name, _, place = call["function"].partition(" at ")
     file, _, number = place.rpartition(":")
     if file and source.kind_of(file) == "user":

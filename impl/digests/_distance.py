@@ -102,7 +102,7 @@ def _steps(one: Any, other: Any) -> tuple[Any, Any]:
 
 
 def _place(values: Any) -> Any:
-    """Returns the place of each number among all numbers of its dtype, in order."""
+    """Returns the position of each number among all numbers of its dtype, in order."""
     if not jnp.issubdtype(values.dtype, jnp.floating):
         return values.astype(np.uint64 if values.dtype == np.uint64 else np.int64)
     width = values.dtype.itemsize * 8

@@ -133,7 +133,7 @@ class LogFile:
                 except (ValueError, TypeError, KeyError, AttributeError) as error:
                     raise ValueError(
                         f"line {number} of {self.path!r} is damaged: {error!r}. Remove the line to "
-                        "compare the others"
+                        "compare the other lines"
                     ) from error
                 offset += len(line)
         if not self.environments:

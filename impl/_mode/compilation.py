@@ -1,6 +1,6 @@
 """``impl.jit``: compiles whole programs with the options of XLA that the mode requires.
 
-The options are those of the spec's rows of the kinds ``backend`` and ``compiler``. Which rows hold
+The spec's rows of the kinds ``backend`` and ``compiler`` have the options. Which rows hold
 depends on the mode and on the switches of ``impl.backends``.
 """
 
@@ -236,7 +236,7 @@ class Jitted(Generic[P, R]):
         return getattr(self._nested(), method)(*args, **kwargs)
 
     def _nested(self) -> Any:
-        """Returns the function jitted with no options but those of the caller."""
+        """Returns the function jitted with the options of the caller alone."""
         with self._lock:
             if None not in self._jitted:
                 options = dict(self._own_options) or None

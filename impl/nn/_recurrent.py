@@ -59,7 +59,7 @@ class Repeated(NamedTuple):
         inner: The bias inside the product with a reset gate, or None.
         projection: The weights of the projection, or None.
         turned: The weights of h with their last two axes swapped, if there are derivatives.
-        beside: What the derivative adds to the tangent of the product with h; its value is not
+        beside: An addend of the derivative to the tangent of the product with h; its value is not
             used. None if there is nothing to add.
     """
 
@@ -220,7 +220,7 @@ def _loop(
 ) -> tuple[tuple[State, jax.Array], jax.Array]:
     """Takes the steps; returns the final state and each h, and the h before each step.
 
-    What stands beside the products, if anything, has one part for each step.
+    The addend ``beside``, if there is one, has one part for each step.
     """
 
     def step(state: State, inputs: Any) -> tuple[State, tuple[jax.Array, jax.Array]]:
@@ -248,7 +248,7 @@ def _loop(
 def _of_h(
     rules: Rules, h: jax.Array, weights: jax.Array, turned: jax.Array, beside: jax.Array | None
 ) -> jax.Array:
-    """Multiplies h by its weights. The tangent of ``beside`` is added to that of the product."""
+    """Multiplies h by its weights. The tangent includes the tangent of ``beside``."""
     del turned, beside
     return rules.product(h, weights)
 

@@ -63,7 +63,11 @@ SKIPPED = {
 QUOTES = {"find", "replace", "phrase", "command", "source", "quote", "title", "in_torch"}
 
 #: Sentences that have to be as they are, with the reason, by file.
-EXEMPT: dict[str, dict[str, str]] = {}
+EXEMPT: dict[str, dict[str, str]] = {
+    "impl/nn/functional/max_unpool.py": {
+        "Expected shape of indices to be same as that of the input": "PyTorch's message"
+    }
+}
 
 #: Rooms that still have tics. The list only gets shorter.
 NOT_CLEAN_YET: set[str] = {
@@ -89,23 +93,15 @@ NOT_CLEAN_YET: set[str] = {
     "conformance/tests/suite",
     "docs/_ext",
     "docs/tests",
-    "impl",
     "impl/_alias",
-    "impl/_core",
-    "impl/_demo",
     "impl/_exact",
-    "impl/_families",
     "impl/_kernels",
     "impl/_lowerings",
-    "impl/_mode",
     "impl/_portable",
-    "impl/_primitives",
     "impl/_reading",
     "impl/_run_to_run",
     "impl/diagnosis",
     "impl/digests",
-    "impl/nn",
-    "impl/ops",
     "impl/programs",
     "impl/tests",
     "impl/tests/core",
@@ -122,7 +118,6 @@ NOT_CLEAN_YET: set[str] = {
     "impl/tests/reading",
     "impl/tests/run_to_run",
     "impl/tests/support",
-    "impl/utils",
     "spec",
     "spec/oracles",
 }

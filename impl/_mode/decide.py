@@ -152,7 +152,7 @@ def decide(op: str, direction: spec.Direction = "forward", /, **facts: spec.Fact
         op: Dotted name of the op, as in the rows.
         direction: ``forward``, or ``backward`` for the gradient function. Decide both in the
             forward pass and pass the decision on, since the mode of the forward pass counts.
-        **facts: The facts of this call; names and values are those of ``facts.toml``.
+        **facts: The facts of this call; ``facts.toml`` has the names and values.
 
     Raises:
         spec.SpecError: In any mode: no row is about the op or the direction, or no row of the op

@@ -52,7 +52,7 @@ class Net:
         ]
 
     def shapes(self, features: int, hidden: int, size: int) -> list[tuple[int, ...]]:
-        """Returns the expected shapes of the weights, in their order; ``size`` is that of h."""
+        """Returns the expected shapes of the weights, in order; ``size`` is the size of h."""
         rows = self.gates * hidden
         shapes: list[tuple[int, ...]] = []
         for layer in range(self.layers):
@@ -75,7 +75,7 @@ def net_of(
 ) -> tuple[Net, list[jax.Array]]:
     """Returns the structure of a net, and its weights as arrays.
 
-    A net has projections if the number of weights is that of a net with projections.
+    The number of weights tells whether a net has projections.
 
     Raises:
         RuntimeError: There is no layer, or the number of weights does not fit.
@@ -271,7 +271,7 @@ def dropout_of(
     if key is None:
         raise TypeError(
             f"{function}(): argument 'key' is missing: with train=True, dropout={dropout} draws "
-            "what it drops between layers; pass a JAX key, such as that of impl.Generator(0).key()"
+            "what it drops between layers; pass a JAX key, such as impl.Generator(0).key()"
         )
     return share, key
 

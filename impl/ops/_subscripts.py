@@ -47,11 +47,11 @@ class Subscript:
     """An index expression for an array of known shape: first slices, then arrays of indices.
 
     Attributes:
-        slices: Start, end and step for each dimension.
-        shape: Shape of the result of the slices: without dimensions of ints, with those of None.
-        index: Arrays of indices into the result of the slices; None if there are none.
-        has_arrays: Whether there are arrays of indices that do not stand for an int.
-        unique: Whether no element can be indexed twice, for any values of the indices.
+        slices: Start, end and step for each dimension. shape: Shape of the result of the slices:
+        without dimensions of ints, with dimensions of None. index: Arrays of indices into the
+        result of the slices; None if there are none. has_arrays: Whether there are arrays of
+        indices that do not stand for an int. unique: Whether no element can be indexed twice, for
+        any values of the indices.
     """
 
     slices: tuple[tuple[int, int, int], ...]

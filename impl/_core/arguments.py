@@ -1,7 +1,11 @@
 """Checks and conversions of the arguments of ops, with PyTorch's types of exceptions.
 
 Each function takes the name of the op and of the argument for its message, which states the allowed
-and the given value.
+and the given value. Checks of values run at each eager call, and not under ``jit``::
+
+    dimension(-1, 2, "cumsum")    # 1
+    dimension(2, 2, "cumsum")     # IndexError: cumsum(): Dimension out of range (...)
+    integer("topk", "k", 2.0)     # TypeError: topk(): argument 'k' must be int, not float
 """
 
 from __future__ import annotations

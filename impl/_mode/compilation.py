@@ -1,7 +1,11 @@
 """``impl.jit``: compiles whole programs with the options of XLA that the mode requires.
 
 The spec's rows of the kinds ``backend`` and ``compiler`` name the options. Which rows hold depends
-on the mode and on the switches of ``impl.backends``.
+on the mode and on the switches of ``impl.backends``. With the mode on, three of them are
+
+    xla_gpu_exclude_nondeterministic_ops=true      XLA takes no algorithm that races
+    xla_gpu_autotune_level=0                       XLA times no algorithms
+    xla_gpu_experimental_enable_fusion_autotuner=false
 """
 
 from __future__ import annotations

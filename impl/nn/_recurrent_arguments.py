@@ -1,4 +1,9 @@
-"""Checks of the arguments of recurrent nets, and the conversion of PyTorch's weights to layers."""
+"""Checks of the arguments of recurrent nets, and the conversion of PyTorch's weights to layers.
+
+PyTorch passes the weights as one list. For an LSTM of one layer with biases, 4 features and 5
+hidden elements they are ``[w_ih [20, 4], w_hh [20, 5], b_ih [20], b_hh [20]]``. The layer then has
+``input`` [4, 20], ``hidden`` [1, 5, 20] and ``bias`` [20], the sum of both biases.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The op ``embedding_bag``: sums, means or maxima of bags of rows of a table.
 
-``_core.embedding_rows`` reads rows and has their gradients. This module assigns the elements of
+``_embedding_rows`` reads rows and has their gradients. This module assigns the elements of
 the input to bags, and combines the rows of each bag.
 """
 

@@ -108,8 +108,8 @@ class Rule:
             operand. Devices with different columns have to agree on the scales, so ``over_devices``
             of a product also takes the mesh axes that shard columns.
         sharding: Takes an equation in a ``shard_map`` and the shardings of its operands, and
-            returns those of its results: one of ``device_sums.sharding_rules``. None stands for an
-            unknown operation.
+            returns the shardings of its results: a function of ``device_sums.sharding_rules``. None
+            stands for an unknown operation.
     """
 
     name: str

@@ -88,7 +88,7 @@ def tests(session: nox.Session) -> None:
     # One interpreter suffices for the comparison with PyTorch's values. The example runs on the
     # oldest JAX, because XLA's sums depend on the number of threads there.
     # One suffices for the programs of other libraries too, which take a minute of one core.
-    more = ["bench", "peer", "example", "programs"] if session.python == OLDEST else []
+    more = ["peer", "example", "programs"] if session.python == OLDEST else []
     install(session, "test", *more)
     chosen = session.posargs or (RELEASES if with_oldest(session) else [])
     # An editable installation has both names of the package.
@@ -186,7 +186,7 @@ def gpu_compile(session: nox.Session) -> None:
         session.run("python", "-m", "conformance", "costs")
         session.run("python", "-m", "conformance.lab.elementary.machine_code")
         session.run("python", "-m", "conformance.lab.portable.code")
-        session.run("python", "-m", "conformance.lab.compiled.portable_programs")
+        session.run("python", "-m", "conformance.lab.compiled.portable_steps")
 
 
 @nox.session(python=OLDEST, default=False)
@@ -225,7 +225,7 @@ def releases(session: nox.Session) -> None:
 @nox.session(python=OLDEST, default=False)
 def bench(session: nox.Session) -> None:
     """Compares the cost of the ordered path with plain JAX and PyTorch."""
-    install(session, "bench", "peer", "programs")
+    install(session, "peer", "programs")
     session.run("python", "-m", "conformance", "bench", *session.posargs)
 
 

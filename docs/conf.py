@@ -20,7 +20,6 @@ extensions = [
     "accessible_html",
     "llms_text",
     "matrix",
-    "measured_tables",
     "op_pages",
     "pictures",
     "primitive_lists",

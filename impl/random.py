@@ -29,7 +29,7 @@ import jax
 import numpy as np
 import numpy.typing as npt
 
-from impl._core.threefry import threefry2x32, words
+from impl._threefry import threefry2x32, words
 
 #: The seed of a ``Generator()``, as in PyTorch.
 DEFAULT_SEED = 67280421310721

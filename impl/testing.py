@@ -14,6 +14,7 @@ import jax
 from jax.sharding import AbstractDevice, AbstractMesh, AxisType
 
 import spec
+from impl._core.jax_internals.releases import ABSTRACT_DEVICES_HAVE_PLATFORMS
 from impl._mode import checks, compilation, emulation
 from impl._mode.decide import Question, questions
 from impl._mode.emulation import Emulation, Lowering, Seed
@@ -149,9 +150,8 @@ def _check_seed(function: str, seed: int | Seed) -> None:
 
 def _mesh(device_kind: str) -> AbstractMesh:
     kind: dict[str, Any] = {"device_kind": device_kind, "num_cores": None}
-    try:
-        device = AbstractDevice(**kind, platform="gpu")
-    except TypeError:  # jax 0.10 does not have the argument `platform`
-        device = AbstractDevice(**kind)
-    # Of explicit axes, which are JAX 0.12's default, mutable arrays take no value without a mesh.
+    if ABSTRACT_DEVICES_HAVE_PLATFORMS:
+        kind["platform"] = "gpu"
+    device = AbstractDevice(**kind)
+    # With explicit axes, JAX 0.12's default, mutable arrays take no value without a mesh.
     return AbstractMesh((1,), ("_",), axis_types=(AxisType.Auto,), abstract_device=device)

@@ -17,6 +17,7 @@ import numpy as np
 
 import impl
 import spec
+from impl._core.jax_internals import releases
 from impl._mode import emulation
 from impl._mode.decide import Action, Question, decide, questions
 from impl._mode.emulation import Emulation
@@ -28,7 +29,7 @@ from impl._mode.emulation import Emulation
 _FOR_OLD_JAX = (
     # A program compiles in half the time without emitters, and in a quarter less in one piece.
     {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
-    if jax.__version_info__ < (0, 11)
+    if releases.CPU_EMITTERS_ARE_OPTIONAL
     else {}
 )
 _STAND_IN_OPTIONS: Mapping[bool, Mapping[str, Any]] = {

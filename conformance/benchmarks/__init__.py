@@ -1,7 +1,6 @@
 """The cost of the ordered path: ``python -m conformance bench``.
 
-``bench`` measures the families of cases and writes a report; ``tables`` makes tables and plots of
-it.
+``bench`` measures the families of cases and writes a report; ``tables`` prints tables of it.
 """
 
 from __future__ import annotations
@@ -38,16 +37,8 @@ def add_commands(commands: Any) -> None:
     bench_parser.add_argument(
         "--report", type=Path, metavar="FILE.json", help="write the measurements to a file"
     )
-    tables_parser = commands.add_parser(
-        "tables", help="print the tables of a report of `bench`, or write them and plots"
-    )
+    tables_parser = commands.add_parser("tables", help="print the tables of a report of `bench`")
     tables_parser.add_argument("report", type=Path, metavar="FILE.json", help="what `bench` wrote")
-    tables_parser.add_argument(
-        "--folder",
-        type=Path,
-        metavar="FOLDER",
-        help="write a table (.md) and plots (.svg) for each family; default: print the tables",
-    )
 
 
 def run_bench(options: argparse.Namespace) -> int:

@@ -14,7 +14,8 @@ from types import ModuleType
 import jax
 
 from conformance.benchmarks import FAMILIES, families, harness, machine, tables
-from conformance.benchmarks.case import Setting, memory_of_device
+from conformance.benchmarks.case import Setting
+from conformance.benchmarks.machine import memory_of_device
 from conformance.benchmarks.measurements import Family, Report, now
 from conformance.benchmarks.torch_peer import torch_peer
 
@@ -31,7 +32,7 @@ def bench(options: argparse.Namespace) -> int:
     failed = False
     with _on(options.device), torch_peer() as torch:
         setting = Setting(options.times, options.quick, torch, memory_of_device())
-        environment = machine.environment(torch)
+        environment = machine.environment(None if torch is None else str(torch.torch.__version__))
         for name in options.family or FAMILIES:
             start_time = time.perf_counter()
             try:
@@ -46,7 +47,7 @@ def bench(options: argparse.Namespace) -> int:
                 failed = True
             report = Report(now(), environment, command, measured, without)
             if name in measured:
-                print(f"\n{tables.table(report, name)}", flush=True)
+                print(f"\n{tables.table(report, report.families[name])}", flush=True)
                 print(f"{name}: {time.perf_counter() - start_time:.0f} s", file=sys.stderr)
             if options.report is not None:
                 report.write(options.report)

@@ -17,7 +17,9 @@ from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Any, Protocol
 
-from conformance.benchmarks.case import Case, Setting, Side, memory_of_device, on_cpu
+from conformance.benchmarks.case import Case, Setting
+from conformance.benchmarks.machine import memory_of_device, on_cpu
+from conformance.benchmarks.sides import Side
 
 FLAGS = "--xla_gpu_deterministic_ops=true"
 NAME = "plain JAX, XLA's flags"

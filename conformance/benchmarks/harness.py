@@ -16,8 +16,9 @@ import numpy as np
 from jax import lax
 
 from conformance.benchmarks import flagged_process
-from conformance.benchmarks.case import Case, Program, RefusedError, Setting, Side, run
+from conformance.benchmarks.case import Case, Setting
 from conformance.benchmarks.measurements import Measurement, Times
+from conformance.benchmarks.sides import Program, RefusedError, Side, run
 
 #: The rounds of a case: between these numbers, as many as fit into the seconds of a case.
 LEAST_ROUNDS = 5

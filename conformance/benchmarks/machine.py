@@ -8,22 +8,48 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from conformance.benchmarks.case import device, memory_of_device, on_cpu, threads
-from conformance.benchmarks.torch_peer import TorchPeer
+import jax
+import jax.numpy as jnp
+
 from conformance.reporting import report
 
 
-def environment(torch: TorchPeer | None) -> dict[str, str]:
+def device() -> jax.Device:
+    """Returns the device that JAX computes on, also while a program is traced."""
+    with jax.ensure_compile_time_eval():
+        (chosen,) = jnp.zeros(()).devices()
+    return chosen
+
+
+def on_cpu() -> bool:
+    """Returns whether JAX computes on a CPU. The benchmarks ask nothing else about the device."""
+    is_cpu: bool = device().platform == "cpu"
+    return is_cpu
+
+
+def threads() -> int:
+    """Returns the number of threads that JAX uses on a CPU."""
+    return len(os.sched_getaffinity(0))
+
+
+def memory_of_device() -> int:
+    """Returns the bytes of memory of the device."""
+    if on_cpu():
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return int(device().memory_stats()["bytes_limit"])
+
+
+def environment(torch: str | None) -> dict[str, str]:
     """Returns what names the machine and the versions.
 
     Args:
-        torch: PyTorch; None without it.
+        torch: The release of PyTorch; None without it.
     """
     name = _cpu_model() if on_cpu() else device().device_kind
     found = report.environment({"platform": device().platform, "device": name})
     return {
         **found,
-        "torch": "not installed" if torch is None else str(torch.torch.__version__),
+        "torch": torch or "not installed",
         "threads": str(threads()),
         "memory": f"{memory_of_device() / 2**30:.0f} GiB",
         "XLA_FLAGS": os.environ.get("XLA_FLAGS", ""),

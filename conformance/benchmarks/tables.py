@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from conformance.benchmarks import machine
 from conformance.benchmarks.measurements import Family, Measurement, Report
@@ -17,25 +16,8 @@ _LEGEND_OF_COPY = (
 )
 
 
-def write(report: Report, folder: Path) -> list[Path]:
-    """Writes the table of each family to a folder, and returns the files."""
-    paths = []
-    for name in report.families:
-        path = folder / f"{stem(report, name)}.md"
-        path.write_text(table(report, name), encoding="utf-8")
-        paths.append(path)
-    return paths
-
-
-def stem(report: Report, family: str) -> str:
-    """Returns the name of the files of a family, without an ending."""
-    kind = report.environment["platform"]
-    return f"{family}-{kind if kind == 'cpu' else report.environment['device'].replace(' ', '-')}"
-
-
-def table(report: Report, name: str) -> str:
-    """Returns the table of a family."""
-    family = report.families[name]
+def table(report: Report, family: Family) -> str:
+    """Returns the table of a family of a report."""
     sides = list(dict.fromkeys(side for each in family.measurements for side in each.sides))
     refused = {m.refused[s] for m in family.measurements for s in m.refused}
     columns = list(dict.fromkeys(column for each in family.measurements for column in each.case))

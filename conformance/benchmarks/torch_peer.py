@@ -11,7 +11,8 @@ import importlib.util
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from conformance.benchmarks.case import RefusedError, Side, on_cpu, threads
+from conformance.benchmarks.machine import on_cpu, threads
+from conformance.benchmarks.sides import RefusedError, Side
 
 #: The sides: PyTorch in its deterministic mode and, on a GPU, with the mode off. On a CPU the mode
 #: changes little.

@@ -1,7 +1,7 @@
-"""The files in which the costs of calls are kept: reports of benchmarks, and counts of launches.
+"""Reads the files that keep the costs of calls: reports of benchmarks, and counts of launches.
 
-Tables, pictures and the pages of ops take their figures from here, so that an op has one name on
-all of them, and a ratio one meaning.
+Tables, pictures and the pages of ops take their figures from this module, so that an op has one
+name on all of them, and a ratio one meaning.
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ from conformance.lab.compiled.costs.case import CostCase
 from conformance.lab.compiled.costs.case import label as in_short
 
 ROOT = Path(__file__).parents[2]
-#: The folder of the reports of benchmarks, with their tables and plots.
+#: The folder of the reports of benchmarks.
 RESULTS = ROOT / "conformance/benchmarks/results"
-#: The launches and bytes of calls as compiled for a GPU.
+#: The launches and bytes of calls, and of portable training steps, as compiled for a GPU.
 COUNTED = ROOT / "conformance/lab/compiled/costs.json"
+STEPS = ROOT / "conformance/lab/compiled/portable_steps.json"
+#: The sides of a case of these files.
+SIDES = ("on", "unlikely", "off", "plain")
 #: How the names of calls of the suite begin. They have no size that a user would have.
 SAMPLE = "sample-"
 
@@ -82,7 +85,8 @@ class Counted:
     Attributes:
         name: The name of the case.
         sides: The counts with the mode ``on``, with it ``off``, and of ``plain`` JAX, as far as
-            there are such programs.
+            there are such programs; and ``unlikely``, with the mode on and data that random data
+            is unlike, if the program chooses by its data.
         floor: The bytes of the operands and the results.
     """
 
@@ -137,6 +141,14 @@ def reports() -> list[Path]:
     return sorted(RESULTS.glob("*.json"))
 
 
+def families() -> Iterator[tuple[str, Report, Family]]:
+    """Yields each family of each report, after its name on pages: ``scatter-cpu``."""
+    for path in reports():
+        report = Report.read(path)
+        for name, family in report.families.items():
+            yield f"{name}-{path.stem}", report, family
+
+
 def timed(path: Path) -> Iterator[Timed]:
     """Yields the measurements of a report."""
     report = Report.read(path)
@@ -150,7 +162,7 @@ def counted(path: Path = COUNTED) -> Iterator[Counted]:
     """Yields what was counted with the mode on; nothing without the file."""
     cases = read_counts(path)["cases"] if path.exists() else {}
     for name, case in cases.items():
-        sides = {side: case[side] for side in ("on", "off", "plain") if case.get(side)}
+        sides = {side: case[side] for side in SIDES if case.get(side)}
         if "on" in sides:
             yield Counted(name, sides, case["floor"])
 

@@ -1,22 +1,29 @@
-"""Renders what determinism costs, from the report of the benchmarks and the counts of costs.
+"""Renders what determinism costs, from the reports of the benchmarks and the counts of launches.
 
-The directive ``cost-summary`` has a line for each part of a family of benchmarks: the median, the
-least and the greatest ratio of the ordered side to plain JAX. ``cost-of-gpu`` has a line for each
-kind of call that was compiled for a GPU. ``measured_tables`` shows the tables behind them.
+- ``cost-summary`` has a line for each part of a family of benchmarks: the median, the least and the
+  greatest ratio of the ordered side to plain JAX.
+- ``cost-of-gpu`` has a line for each kind of call that was compiled for a GPU.
+- ``measured-tables`` has every case behind them. Its lines name the tables: ``scatter-cpu`` is the
+  family ``scatter`` of the report ``cpu.json``, with its pictures.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata
 
 import cost_files
-from conformance.benchmarks import machine, measurements
+import pictures
+from conformance.benchmarks import machine, tables
+from conformance.benchmarks.measurements import Family, Report
 from conformance_tables import MarkdownDirective
 
 
@@ -32,7 +39,7 @@ def _spread(ratios: Sequence[float]) -> str:
 
 def of_benchmarks(path: Path) -> str:
     """Returns the ratios of a report, a line for each part of a family, as Markdown."""
-    report = measurements.Report.read(path)
+    report = Report.read(path)
     ratios: dict[tuple[str, str], list[float]] = {}
     for each in cost_files.timed(path):
         if (ratio := each.times()) is not None:
@@ -72,6 +79,111 @@ def _gpu_lines(counts: Mapping[str, str], groups: Mapping[str, Sequence[float]])
         yield f"| {op} | {len(ratios)} | {_spread(ratios)} |"
 
 
+def every_case(path: Path = cost_files.COUNTED) -> Iterator[str]:
+    """Yields the launches and bytes of each call at the sizes of benchmarks, as Markdown."""
+    yield "# Launches and bytes of calls"
+    yield ""
+    yield f"- {_compiled(cost_files.read_counts(path))}"
+    yield "- A floor: each operand read once and each result written once."
+    yield "- In brackets: the bytes with the mode on, in those of plain JAX or of the mode off."
+    yield "- A sort counts as one launch. On a device it takes several."
+    yield (
+        "- *Other branch*: a program that samples its data takes this branch if the sample does not"
+        " represent them. The bits are the same."
+    )
+    yield ""
+    yield (
+        "| case | launches | bytes | floors | sorts | plain: launches | bytes "
+        "| mode off: launches | bytes |"
+    )
+    yield "| --- |" + " ---: |" * 8
+    for each in cost_files.of_benchmarks(path):
+        on = each.sides["on"]
+        cells = [*_own(on, each.floor), str(on["sorts"])]
+        for side in ("plain", "off"):
+            cells += _beside(on, each.sides[side]) if side in each.sides else ["", ""]
+        yield f"| {each.name} | {' | '.join(cells)} |"
+        if "unlikely" in each.sides:
+            cells = [*_own(each.sides["unlikely"], each.floor), *[""] * 5]
+            yield f"| {each.name}, other branch | {' | '.join(cells)} |"
+
+
+def _own(side: Mapping[str, int], floor: int) -> list[str]:
+    floors = side["bytes"] / max(1, floor)
+    return [str(side["launches"]), _bytes(side["bytes"]), f"{floors:.1f}"]
+
+
+def _beside(on: Mapping[str, int], other: Mapping[str, int]) -> list[str]:
+    ratio = on["bytes"] / max(1, other["bytes"])
+    return [str(other["launches"]), f"{_bytes(other['bytes'])} ({ratio:.1f})"]
+
+
+def _bytes(number: int) -> str:
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 1000)):
+        if number >= factor:
+            return f"{number / factor:.1f} {unit}"
+    return f"{number} B"
+
+
+def portable_steps(path: Path = cost_files.STEPS) -> Iterator[str]:
+    """Yields the launches and bytes of portable training steps, as Markdown."""
+    counts = cost_files.read_counts(path)
+    yield "# Portable training steps by their compiled code"
+    yield ""
+    yield f"- {_compiled(counts)}"
+    yield "- In brackets: the ratio to plain."
+    yield ""
+    yield "| step | launches, plain | launches, portable | bytes, plain | bytes, portable |"
+    yield "| --- | ---: | ---: | ---: | ---: |"
+    for name, sides in counts["cases"].items():
+        cells = []
+        for key in ("launches", "bytes"):
+            plain, portable = sides["plain"][key], sides["portable"][key]
+            cells += [f"{plain:,}", f"{portable:,} ({portable / plain:.1f})"]
+        yield f"| {name} | {' | '.join(cells)} |"
+
+
+def _compiled(counts: Mapping[str, Any]) -> str:
+    target, release = counts["target"].upper(), counts["jax"]
+    return f"Compiled for one {target} by XLA of jax {release}; nothing ran."
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A table that ``measured-tables`` can show.
+
+    Attributes:
+        file: The file that has its figures.
+        text: Returns the title and the table, as lines of Markdown.
+        pictures: The names of its pictures.
+    """
+
+    file: Path
+    text: Callable[[], Iterable[str]]
+    pictures: tuple[str, ...] = ()
+
+
+def all_tables() -> Mapping[str, Table]:
+    """Returns the tables that ``measured-tables`` can show, by their names."""
+    known = {
+        "costs": Table(cost_files.COUNTED, every_case),
+        "portable_steps": Table(cost_files.STEPS, portable_steps),
+    }
+    drawn = pictures.pictures()
+    for name, report, family in cost_files.families():
+        names = (pictures.of_benchmark(each) for each in (name, f"{name}-curve"))
+        known[name] = Table(
+            cost_files.RESULTS / f"{name.rpartition('-')[2]}.json",
+            functools.partial(_of_family, report, family),
+            tuple(each for each in names if each in drawn),
+        )
+    return known
+
+
+def _of_family(report: Report, family: Family) -> list[str]:
+    return tables.table(report, family).splitlines()
+
+
 class CostSummary(MarkdownDirective):
     """One table for each report of the benchmarks."""
 
@@ -90,9 +202,32 @@ class CostOfGpu(MarkdownDirective):
         return self.parsed(of_gpu(cost_files.COUNTED), cost_files.COUNTED)
 
 
+class MeasuredTables(MarkdownDirective):
+    """The tables that the lines of the directive name; each title is a rubric."""
+
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        """Makes a rubric, the table and the pictures of each name."""
+        known = all_tables()
+        result: list[nodes.Node] = []
+        for name in filter(None, map(str.strip, self.content)):
+            if name not in known:
+                raise self.error(f"no table {name!r}; there are {sorted(known)}")
+            table = known[name]
+            self.env.note_dependency(str(table.file))
+            title, *lines = table.text()
+            result.append(nodes.rubric("", title.removeprefix("# ")))
+            result += self.parsed("\n".join(lines), table.file)
+            for picture in table.pictures:
+                result += pictures.images(picture, self.env)
+        return result
+
+
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Registers the directives."""
     app.setup_extension("conformance_tables")
     app.add_directive("cost-summary", CostSummary)
     app.add_directive("cost-of-gpu", CostOfGpu)
+    app.add_directive("measured-tables", MeasuredTables)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,14 +1,16 @@
 """The page of the architecture against the repository, and as answers to a stranger's questions."""
 
+import ast
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+#: The folders of ``impl`` in which a file has the name of an op, and the folder of tests.
+NAMED_BY_OPS = ("impl/ops/", "impl/nn/", "impl/sparse/", "impl/tests/")
 TOP = ("spec", "impl", "conformance", "docs")
 
 #: Questions of a stranger: a change, the row of the page that is about it, and the files to name.
@@ -80,7 +82,7 @@ QUESTIONS = [
     (
         "a seed should give other keys",
         "The keys that a seed gives",
-        ["impl/random.py", "impl/_core/threefry.py"],
+        ["impl/random.py", "impl/_threefry.py"],
     ),
     (
         "the doctor should warn about one more environment variable",
@@ -205,7 +207,7 @@ RELEASE_OF_JAX = {
     "spec/portable.toml",
     "spec/releases.toml",
     "spec/releases_of_jax.toml",
-    "conformance/lab/compiled/device_programs.py",
+    "conformance/lab/compiled/compile_command.py",
     "conformance/reports/compiled.json",
     "conformance/reports/cpu.json",
 }
@@ -264,11 +266,28 @@ def test_linked_file_exists(path: str) -> None:
     assert (ROOT / path).is_file()
 
 
-def test_named_files_are_links(page_html: Callable[[str], str]) -> None:
-    html = page_html("architecture")
-    linked = set(re.findall(r'href="_downloads/\w+/([^"]+)"', html))
-    named = {path.rpartition("/")[2] for path in files_of(PAGE) if not path.startswith("docs/")}
-    assert named - linked == {"noxfile.py", "pyproject.toml"}
+def modules() -> list[str]:
+    """Returns the paths of the modules of impl, without ops and tests."""
+    paths = (path.relative_to(ROOT).as_posix() for path in (ROOT / "impl").rglob("*.py"))
+    return sorted(path for path in paths if not path.startswith(NAMED_BY_OPS))
+
+
+def list_of_modules(room: Path) -> str:
+    """Returns the text before the code of the file ``__init__.py`` of a room."""
+    source = (room / "__init__.py").read_text(encoding="utf-8")
+    first = next(iter(ast.parse(source).body[1:]), None)
+    return source if first is None else "\n".join(source.splitlines()[: first.lineno - 1])
+
+
+@pytest.mark.parametrize("path", modules())
+def test_page_or_room_names_each_module(path: str) -> None:
+    file = ROOT / path
+    module = file.parent if file.name == "__init__.py" else file
+    if f"`{path}`" in PAGE or f"`{module.relative_to(ROOT).as_posix()}/`" in PAGE:
+        return
+    assert re.search(
+        rf"``{module.stem}``|^{module.stem}  ", list_of_modules(module.parent), re.MULTILINE
+    )
 
 
 def test_each_path_exists() -> None:

@@ -55,10 +55,6 @@ TICS = [
 #: Files that hold texts of others, or that a command writes, and why they are not read.
 SKIPPED = {
     "spec/releases_of_jax.toml": "`nox -s releases` writes it",
-    "conformance/benchmarks/results/": "`python -m conformance tables` writes them",
-    "conformance/lab/compiled/costs.md": "`python -m conformance costs` writes it",
-    "conformance/lab/compiled/costs_of_samples.md": "`python -m conformance costs` writes it",
-    "conformance/lab/compiled/portable_programs.md": "a command writes it",
     "docs/_build/": "the build writes it",
     "docs/tests/test_english.py": "it quotes the tics",
 }
@@ -196,9 +192,10 @@ def texts_of_markdown(source: str) -> Iterator[tuple[int, str]]:
     start, block, fence = 0, "", ""
     for number, line in enumerate([*source.splitlines(), ""], 1):
         bare = line.strip()
-        mark = re.match(r"`{3,}|:{3,}", bare)
-        if mark and (not fence or bare == fence):
-            fence = "" if fence else mark[0] if mark[0][0] == "`" and "{" not in bare else ""
+        # A directive such as ```{glossary} may hold prose; a block of code names its language.
+        mark = re.match(r"(`{3,})\w|`{3,}|:{3,}", bare)
+        if mark:
+            fence = fence if fence and bare != fence else "" if fence else mark[1] or ""
             bare = ""
         ends = not bare or fence or re.match(r"#|>|[-*|] |\d+\. ", bare)
         if ends and block:

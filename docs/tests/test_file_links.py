@@ -1,6 +1,7 @@
 """Inline code that names a file of the repository is a link to the file."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from sphinx.application import Sphinx
@@ -31,3 +32,11 @@ def test_the_name_of_a_file_is_a_link(tmp_path: Path) -> None:
     text = (tmp_path / "html" / "index.html").read_text(encoding="utf-8")
     assert re.findall(r'href="_downloads/\w+/([^"]+)"', text) == ["put.py"]
     assert 'href="https://x.org/"' in text
+
+
+def test_the_map_links_its_files(page_html: Callable[[str], str]) -> None:
+    page = (Path(__file__).parents[1] / "architecture.md").read_text(encoding="utf-8")
+    named = {path.rpartition("/")[2] for path in re.findall(r"`(impl/[\w./-]+\.\w+)`", page)}
+    linked = set(re.findall(r'href="_downloads/\w+/([^"]+)"', page_html("architecture")))
+    assert len(named) > 50
+    assert named - linked == set()

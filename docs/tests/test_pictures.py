@@ -88,7 +88,13 @@ def test_the_bars_count_every_active_row_of_a_device(monkeypatch):
     assert sum(widths) == 3 * len(evidence.row_evidence.LEVELS)
 
 
-@pytest.mark.parametrize("name", pictures.pictures())
+#: The pictures, and those of one family of benchmarks for all.
+NAMES = [
+    name for name in pictures.pictures() if not name.startswith("bench-") or "-scatter-" in name
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_picture_has_a_file_for_each_theme_and_tells_what_it_shows(name, tmp_path):
     picture = pictures.pictures()[name]
     files = themes.write(name, picture.draw, tmp_path)

@@ -1,0 +1,22 @@
+"""Functions that several rooms of ``impl`` share, and that know of no op.
+
+A module that serves one room only stands in that room (a test asserts this), and nothing here
+imports another room, so that every room may import this one.
+
+====================  ============================================================================
+Module                Contents
+====================  ============================================================================
+``arguments``         checks of arguments, with PyTorch's exceptions; ``number_arguments`` has
+                      those of one number, ``few_integers`` a fast test of indices
+``axes``              axes as [outer, n, inner], and indices along the middle one
+``eager``             calls outside of ``jit``: compiled once for each signature (``eager_keys``)
+``jax_internals``     every use of an undocumented part of JAX, and every test of its release
+``later``             modules that are imported when a name of them is first used
+``lax_functions``     functions of ``jax.numpy`` in fewer equations
+``native_scatter``    JAX's own scatters, whatever the mode is
+``numerics``          arithmetic that XLA must not change: seals, quotients, square roots
+``settings_module``   modules whose attributes are settings
+``shard_axes``        the types of values inside ``shard_map``
+``symbolic_sizes``    errors about symbolic sizes
+====================  ============================================================================
+"""

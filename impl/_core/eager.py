@@ -1,16 +1,34 @@
 """Calls outside of any trace: an op is traced and compiled once for each signature.
 
 An op is a Python function that checks its arguments, asks for a decision and binds several
-primitives. Outside of ``jit`` each of these steps took time at each call. ``compiled`` keeps one
-function in ``jax.jit`` for each op and each set of arguments that are no arrays. JAX itself tells
-apart shapes, dtypes, shardings, the mode and every other setting that a trace reads.
+primitives. Outside of ``jit`` each of these steps would take time at each call. ``compiled`` keeps
+one function in ``jax.jit`` for each op and each set of arguments that are not arrays. JAX itself
+distinguishes shapes, dtypes, shardings, the mode and every other setting that a trace reads.
 
-What depends on values stays outside of the program. A check of values is recorded while the
-program is traced; it comes with the result of the program, and runs at each call (``when_known``).
-A number that shapes depend on is read at each call, and the op is compiled for each (``ask``). An
-op whose result depends on values in another way, and a call that warns, is not compiled
-(``refuse``): it runs as it is written. So does a call whose program raises, so that an error is the
-one that the op raises.
+A program cannot know values, so values are handled outside of it, in one of three ways:
+
+- ``when_known``: a check of values is recorded while the program is traced. It comes with the
+  result of the program, and runs at each call.
+- ``ask``: something that shapes depend on, such as the greatest length, is read at each call. The
+  op is compiled for each answer.
+- ``refuse``: an op whose result depends on values in another way, and a call that warns, is not
+  compiled. The function runs as it is written.
+
+A ``_Program`` stands for the arguments that are not arrays, and the answers so far. Its states:
+
+    tracing --- the op returns ------------> compiled: runs, then its checks of values run
+       |------- ``ask``, no answer left ---> asking: reads the answer; goes on with the program
+       |                                     for the same arguments and one more answer (tracing)
+       `------- the op raises, or refuses -> the function runs as written, so that an error is the
+                                             op's own. If the function returns, these types of
+                                             arrays are refused: it runs as written from now on.
+
+``ctc_loss`` pads its targets to the greatest of their lengths, so it asks for that. With lengths
+[3, 5], the program without answers is tracing, asks, and is asking from then on. The answer is 5:
+the program with the answer 5 is tracing, and is compiled for targets of 5 labels. A call with
+[5, 2] runs it too; a call with [4, 4] has the answer 4, and a program of its own.
+
+``ask`` and ``refuse`` are called in the middle of an op, so only an exception can leave the trace.
 """
 
 from __future__ import annotations
@@ -31,31 +49,31 @@ from impl._core.eager_keys import ARRAY, PLAIN
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
-#: A check of the values of arrays; it raises if one is wrong.
+#: A check of the values of arrays; it raises if a value is wrong.
 Check = Callable[..., None]
-#: A faster test of an array as it was given; where it returns False, the check decides.
+#: A faster test of an array as the caller passed it; where it returns False, the check decides.
 Test = Callable[[Any], bool]
-#: Returns the test of arrays like a traced one; None if no test is faster.
+#: Returns the test of arrays of the type of a traced one; None if no test is faster.
 MakesTest = Callable[[Any], Test | None]
-#: Reads from the values of an array, and from nothing else, what a program depends on.
+#: Reads a value that a program depends on from the values of an array, and from nothing else.
 Read = Callable[[Any], Hashable]
 #: All checks of a program, as one function of its operands.
 Checks = Callable[[Sequence[Any]], None]
 
-#: The most functions that are kept. The one that was used longest ago goes first.
+#: The most functions in the cache. The least recently used is dropped first.
 FUNCTIONS = 2048
-#: The calls of one op, with arrays of the same types, that differ in their numbers, flags and names
-#: alone. A call in a loop whose argument differs in each step would compile a program for each;
-#: beyond this many, it runs as it is written.
+#: The most programs of one op for arrays of the same types, which differ in numbers, flags and
+#: names. A loop whose argument differs in each step would compile a program in each step; beyond
+#: this number, the function runs as it is written.
 VARIANTS = 64
 
 
-class _Refused(Exception):  # noqa: N818  # It tells the caller, and is no error.
+class _Refused(Exception):  # noqa: N818  # It leaves a trace, and is no error.
     """The op cannot be compiled for this signature."""
 
 
-class _Asks(Exception):  # noqa: N818  # It tells the caller, and is no error.
-    """The program depends on something that is read from the values of an operand."""
+class _Asks(Exception):  # noqa: N818  # It leaves a trace, and is no error.
+    """The program depends on something that has to be read from the values of an operand."""
 
     def __init__(self, read: Read, position: int) -> None:
         self.question = (read, position)
@@ -70,11 +88,11 @@ class _Trace:
         self._checks: list[Checks] = []
 
     def ask(self, read: Read, value: Any) -> Any:
-        """Returns what is read from the values of an operand.
+        """Returns the answer to a question about the values of an operand.
 
         Raises:
-            _Asks: This trace does not know it.
-            _Refused: The value is no operand.
+            _Asks: This trace has no answer yet.
+            _Refused: The value is not an operand.
         """
         (position,) = self._positions((value,))
         for answer in self._answers:
@@ -85,7 +103,7 @@ class _Trace:
         """Records a check of operands, for each call.
 
         Raises:
-            _Refused: A value is no operand, but computed from operands.
+            _Refused: A value is not an operand, but computed from operands.
         """
         test = None if faster is None else faster(values[0])
         self._checks.append(_check_of_operands(check, self._positions(values), test))
@@ -156,15 +174,17 @@ def compiled(
     *,
     setting: Callable[[], Hashable] | None = None,
 ) -> Callable[Parameters, Result]:
-    """Returns an op that compiles its calls outside of any trace, and keeps the programs.
+    """Returns an op that compiles its calls outside of any trace, and caches the programs.
 
-    Under ``jit``, ``grad``, ``vmap`` and in every other trace, it is the function itself. Nested
-    functions may not keep state between calls, since they run when a program is traced.
+    Under ``jit``, ``grad``, ``vmap`` and in every other trace, a call of the op is a call of the
+    function itself. The function may not keep state between calls, since it runs only when a
+    program is traced.
 
     Args:
         function: The op. Its arguments are arrays, numbers, strings and None, or tuples, lists and
             slices of them; with any other argument it runs as it is written.
-        setting: Reads what the op depends on beside its arguments and JAX's trace context.
+        setting: Reads a setting that the op depends on, besides its arguments and JAX's trace
+            context.
     """
 
     @functools.wraps(function)
@@ -173,7 +193,7 @@ def compiled(
             return function(*args, **kwargs)
         key: list[Any] = []
         leaves: list[Any] = []
-        # The usual kinds stand here too, which saves a call of Python for each argument.
+        # The usual kinds are handled here too, which saves a call of Python for each argument.
         for value in args:
             kind = type(value)
             if kind is ARRAY:
@@ -190,35 +210,34 @@ def compiled(
         if setting is not None:
             key += ("", setting())
         program = _program(function, tuple(key))
-        while program.question is not None:
-            program = program.answered(program.question, leaves)
-        try:
-            result = program.run(*leaves)
-        except Exception:  # noqa: BLE001, S110  # The function itself raises what it should raise.
-            pass
-        else:
-            if result.checks is _run_as_written:
-                return function(*args, **kwargs)
-            if result.checks is not None:
-                result.checks(leaves)
-            return result.out
-        if program.question is not None:  # It was asked just now.
-            return call(*args, **kwargs)
-        return program.instead(leaves, args, kwargs)
+        result = None
+        while result is None:
+            while program.question is not None:
+                program = program.answered(program.question, leaves)
+            try:
+                result = program.run(*leaves)
+            except Exception:  # noqa: BLE001  # The function raises the error itself, as written.
+                if program.question is None:
+                    return program.instead(leaves, args, kwargs)
+        if result.is_refused:
+            return function(*args, **kwargs)
+        if result.checks is not None:
+            result.checks(leaves)
+        return result.out
 
     return call
 
 
 def when_known(check: Check, *values: Any, faster: MakesTest | None = None) -> None:
-    """Calls a check with the values of arrays, as NumPy arrays, if they are known.
+    """Calls a check with the values of arrays, as NumPy arrays, if the values are known.
 
-    In an eager call they are: the check then runs at each call. Under ``jit`` they are not.
+    In an eager call they are known, and the check runs at each call. Under ``jit`` they are not.
 
     Args:
-        check: The check; it raises if a value is wrong. It may keep no array.
+        check: The check; it raises if a value is wrong. It may hold no reference to an array.
         *values: The arrays.
-        faster: Makes a test of arrays like the first. In an eager call, the check is not called if
-            the test returns True for that array, as it was given.
+        faster: Makes a test of arrays of the type of the first. In an eager call, the check is not
+            called if the test returns True for that array, as the caller passed it.
     """
     if _thread.trace is not None and any(isinstance(v, jax.core.Tracer) for v in values):
         _thread.trace.defer(check, values, faster)
@@ -227,12 +246,12 @@ def when_known(check: Check, *values: Any, faster: MakesTest | None = None) -> N
 
 
 def ask(read: Read, value: Any) -> Any:
-    """Returns what is read from the values of an array; None if they are not known.
+    """Returns the answer that is read from the values of an array; None if they are not known.
 
-    In an eager call they are: the op is compiled for each thing that is read.
+    In an eager call they are known, and the op is compiled for each answer.
 
     Args:
-        read: Reads it, which is hashable, from the values as a NumPy array.
+        read: Reads the answer, a hashable value, from the values as a NumPy array.
         value: The array.
     """
     if _thread.trace is not None and isinstance(value, jax.core.Tracer):
@@ -241,7 +260,7 @@ def ask(read: Read, value: Any) -> Any:
 
 
 def refuse() -> None:
-    """Says that the call that is traced depends on more than a program can know.
+    """Marks the current call as not compilable: it depends on more than a program can know.
 
     Outside of the trace of an eager call, this does nothing.
     """
@@ -255,37 +274,37 @@ def is_known(value: Any) -> bool:
 
 
 class _Result:
-    """What a program returns. JAX keeps the checks with the program that they belong to.
+    """The result of a program, a pytree. JAX keeps its static part with the program.
 
     Attributes:
         out: The result of the op.
-        checks: The checks of values that each call makes; None if there are none.
+        checks: The checks of values that each call makes; None for no checks. Static.
+        is_refused: Whether the function runs as written in place of this program. Static.
     """
 
-    __slots__ = ("checks", "out")
+    __slots__ = ("checks", "is_refused", "out")
 
-    def __init__(self, checks: Checks | None, children: tuple[Any]) -> None:
-        self.checks = checks
+    def __init__(self, static: tuple[Checks | None, bool], children: tuple[Any]) -> None:
+        self.checks, self.is_refused = static
         (self.out,) = children
 
 
-def _run_as_written(_: Sequence[Any]) -> None:
-    """Stands, among the results of a program, for the checks of an op that is not compiled."""
-
-
-jax.tree_util.register_pytree_node(_Result, lambda result: ((result.out,), result.checks), _Result)
+jax.tree_util.register_pytree_node(
+    _Result, lambda result: ((result.out,), (result.checks, result.is_refused)), _Result
+)
 
 
 class _Program:
-    """The programs of an op for one set of arguments that are no arrays.
+    """The programs of an op for one set of arguments that are not arrays.
 
     Args:
         function: The op.
         key: The arguments.
-        answers: What the op asked for.
+        answers: The answers to the questions that the op asked so far.
 
     Attributes:
-        question: What the op asks for next, and the position of the array; None if it does not ask.
+        question: The next question of the op, and the position of the array that it is about; None
+            if the op does not ask.
         run: The function of the arrays alone, in ``jax.jit``. It returns a ``_Result``.
     """
 
@@ -308,9 +327,8 @@ class _Program:
         if not all(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
             raise _Refused  # under jax.disable_jit
         if _signature(leaves) in self._refused:
-            return _Result(
-                _run_as_written, (None,)
-            )  # Cached like a program, so that the next call is fast.
+            # JAX caches this like any program, so the next call is fast.
+            return _Result((None, True), (None,))
         variants = _variants(self._function, tuple(map(jax.typeof, leaves)))
         variant = (self._key, self._answers)
         if variant not in variants and len(variants) >= VARIANTS:
@@ -326,7 +344,7 @@ class _Program:
         finally:
             _thread.trace = outer
         variants.add(variant)
-        return _Result(checks, (out,))
+        return _Result((checks, False), (out,))
 
     def answered(self, question: tuple[Read, int], leaves: list[Any]) -> _Program:
         """Returns the programs of the op for the answer to its question."""
@@ -347,7 +365,7 @@ class _Program:
 
 
 def _signature(leaves: Sequence[Any]) -> Any:
-    """Returns what JAX's trace of a program of these arrays depends on, as a hashable value."""
+    """Returns everything that JAX's trace for these arrays depends on, as a hashable value."""
     return jax_internals.trace_context(), tuple((leaf.shape, leaf.dtype) for leaf in leaves)
 
 

@@ -1,6 +1,8 @@
-"""The arguments of an eager call as a key: those that are no arrays, and where the arrays stand.
+"""The arguments of an eager call as a hashable key, which has a mark for each array.
 
-Equal keys stand for equal calls: a number comes with its type, and a float with all its bits.
+Equal keys stand for equal calls: a number comes with its type, and a float with all its bits. The
+call ``f(x, 1, [2.5, y], dim=None)`` of arrays ``x`` and ``y`` has the leaves ``[x, y]`` and the key
+``(ARRAY, int, 1, list, 2, float, "0x1.4p+1", ARRAY, "dim", NoneType, None)``.
 """
 
 from __future__ import annotations
@@ -16,9 +18,9 @@ from impl._core import jax_internals
 
 #: The type of JAX's arrays; in a key it stands for an array.
 ARRAY = jax_internals.ARRAY
-#: The types of arguments that are equal only if they are the same.
+#: The types of arguments whose equal values are interchangeable.
 PLAIN = frozenset({int, bool, str, type(None), EllipsisType})
-#: Stands in a key before the structure of a sparse matrix; it is no type of an argument.
+#: The mark of a sparse matrix, before its structure; no argument has this type.
 _STRUCTURE = jax.tree_util.PyTreeDef
 
 
@@ -39,7 +41,7 @@ def add(value: Any, key: list[Any], leaves: list[Any]) -> bool:
         key.append(slice)
         return all(add(item, key, leaves) for item in (value.start, value.stop, value.step))
     elif kind is np.ndarray:
-        # JAX narrows other dtypes, and an op may look at what they were.
+        # JAX narrows other dtypes, and an op may look at the original dtype.
         if not jax_internals.keeps_dtype(value.dtype):
             return False
         key.append(ARRAY)

@@ -1,8 +1,10 @@
 """Twins of JAX's own scatters, which are lowered as JAX lowers them, whatever the mode is.
 
-``impl.programs`` gives JAX's scatters lowering rules that call the core primitives of this package.
-Lowerings of core primitives that need a scatter of XLA compute it inside ``natively``, since they
-would otherwise call themselves.
+``impl._run_to_run`` gives JAX's scatters lowering rules that call the primitives of this package. A
+lowering of such a primitive that needs a scatter of XLA computes it inside ``natively``, since the
+lowering would otherwise call itself. For example, ``natively`` turns
+
+    out = scatter_add(operand, rows, updates)   into   out = samebits_native_scatter-add(...)
 """
 
 from __future__ import annotations
@@ -48,9 +50,9 @@ def add_twin(primitive: Primitive) -> None:
 
 
 def natively(function: Callable[..., Any], *arrays: jax.Array) -> Any:
-    """Computes ``function(*arrays)``, whose scatters are JAX's own whatever the mode is.
+    """Computes ``function(*arrays)`` with JAX's own scatters, whatever the mode is.
 
-    Only scatters that the function makes itself are meant, not those within its loops.
+    This replaces the scatters of the function itself, not scatters within its loops.
     """
     if not twins:
         return function(*arrays)

@@ -1,4 +1,4 @@
-"""Checks and conversions of arguments that are one number; ``arguments`` has those of others."""
+"""Checks and conversions of arguments that are one number; ``arguments`` has all other checks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def real(function: str, name: str, value: Any) -> float:
     """Returns ``value``, a real number, as a float.
 
     Raises:
-        TypeError: It is a bool, or no real number.
+        TypeError: ``value`` is a bool, or not a real number.
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(
@@ -50,7 +50,7 @@ def number_as(function: str, name: str, value: Any, dtype: jax.typing.DTypeLike)
 
     Raises:
         TypeError: ``value`` is neither a number nor a 0-d array.
-        RuntimeError: ``dtype`` cannot hold it.
+        RuntimeError: ``dtype`` cannot hold the number.
     """
     number(function, name, value)
     if isinstance(value, numbers.Number):

@@ -1,4 +1,4 @@
-"""A module whose attributes are settings, and which refuses the assignment of any other name."""
+"""A module whose attributes are settings, and which refuses any other attribute."""
 
 from __future__ import annotations
 

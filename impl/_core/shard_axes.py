@@ -1,8 +1,8 @@
 """Types of values inside ``shard_map``: the mesh axes over which a value varies.
 
 With ``check_vma=True`` JAX tracks these axes in types. Its own operations bring their operands to
-the same axes by themselves; primitives of this project, initial values of loops and operands of
-kernels have to be brought there.
+the same axes by themselves; for primitives of this project, initial values of loops and operands of
+kernels, the functions here do so.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Sizes that a program leaves open, as those of ``jax.export`` with symbolic shapes.
+"""Errors about symbolic sizes, which a program of ``jax.export`` leaves unknown.
 
 Ops compare sizes: they check arguments, and cut work into blocks. JAX raises its own error where a
-comparison of a symbolic size has no answer; the error here names the op and the arrays.
+comparison of a symbolic size has no answer. The error here names the op and the arrays.
 """
 
 from __future__ import annotations

@@ -1,6 +1,10 @@
 """``python -m impl demo``: shows the mode at work.
 
 Each section of the demo prints claims and checks them. The command fails if one does not hold.
+
+``sums``, ``alerts``, ``schedules``, ``runs`` and ``devices`` hold the sections, and ``report``
+prints them. ``train_once`` and ``train_on_devices`` are the programs of other processes, with the
+loop in ``training`` and the net in ``model``.
 """
 
 from __future__ import annotations

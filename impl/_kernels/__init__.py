@@ -4,15 +4,24 @@ A function of this package launches one kernel for a lowering of ``impl._lowerin
 of an ordered path has a lowering to plain XLA operations with the same bits. That lowering serves
 platforms without these kernels.
 
-- ``launch`` holds the operations that a kernel may use. ``_contributions`` divides those of a
-  scatter among programs.
+- ``launch`` holds the operations that a kernel may use. ``_contributions`` divides the
+  contributions of a scatter among kernel instances.
 - ``triton`` is the backend, and the one file that knows Triton and PTX.
-- ``scan_tiles`` holds the blocked scan of every operation, of what ``_core.scan_source`` describes.
-- ``convolution``, ``matmul``, ``scan``, ``scatter_accumulate``, ``scatter_assign``, ``select_kth``
-  and ``windows`` hold the kernels of the primitives of these names.
+- ``scan_tiles`` holds the blocked scan by any operation; ``impl._families.scan_source`` describes
+  what an instance loads for it.
+- ``convolution``, ``matmul``, ``scatter_accumulate`` and ``select_kth`` hold the kernels of the
+  primitives of these names.
 
-The import of a file of kernels takes as long as that of several lowerings, and no CPU runs kernels.
-So lowerings import this package, and a file of kernels is imported at its first use.
+``scatter_accumulate.atomic`` is the one kernel whose result depends on timing: atomics add there in
+any order, which costs less than any order that is kept. Where an ordered path costs no more than
+atomics would, or JAX has an operation of its own, no kernel races.
+
+Parts of kernels: ``_columns`` of ``scan_tiles``; ``scatter_accumulate_rows`` for wide rows, with
+``_sorted_rows``; ``select_kth_sample`` for long rows, with ``_passes`` and ``_rows``; ``sort_top``
+and ``sort_frequent``. ``pallas`` is Pallas, imported when a kernel is traced.
+
+A file of kernels takes as long to import as several lowerings, and no CPU runs kernels. So the
+lowerings import this package, and a file of kernels is imported at its first use.
 """
 
 from __future__ import annotations
@@ -24,27 +33,21 @@ from impl._core import later
 if TYPE_CHECKING:
     from impl._kernels import convolution as convolution
     from impl._kernels import matmul as matmul
-    from impl._kernels import scan as scan
     from impl._kernels import scan_tiles as scan_tiles
     from impl._kernels import scatter_accumulate as scatter_accumulate
     from impl._kernels import scatter_accumulate_rows as scatter_accumulate_rows
-    from impl._kernels import scatter_assign as scatter_assign
     from impl._kernels import select_kth as select_kth
     from impl._kernels import sort_frequent as sort_frequent
     from impl._kernels import sort_top as sort_top
-    from impl._kernels import windows as windows
 else:
     _LATER = (
         "convolution",
         "matmul",
-        "scan",
         "scan_tiles",
         "scatter_accumulate",
         "scatter_accumulate_rows",
-        "scatter_assign",
         "select_kth",
         "sort_frequent",
         "sort_top",
-        "windows",
     )
     __getattr__ = later.names(__name__, {name: f"{__name__}.{name}" for name in _LATER})

@@ -1,8 +1,12 @@
-"""Lowerings of ``writers``: which of several writers of an element stays.
+"""Lowerings of ``writers``: the last one of several writers of an element, which stays.
 
 Each takes ``indices`` [outer, n, inner] and returns, for each of ``size`` elements, the position of
-a writer along the middle axis, or -1 where there is none. Only positions are scattered, never the
-updates.
+the last writer along the middle axis, or -1 where there is none. Only positions are scattered,
+never the updates: their maximum is the same in every order of atomic instructions. For the writes
+of a, b and c to the elements 2, 0 and 2 of 4:
+
+    writers    [1, -1, 2, -1]
+    result     [b, as before, c, as before]
 """
 
 from __future__ import annotations
@@ -11,11 +15,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from impl import _kernels
 from impl._core.axes import elements_at, rows_at, within
 from impl._core.shard_axes import vary_like
 from impl._families.reductions import MAX
-from impl._kernels.launch import MAX_ELEMENTS, Launch
+from impl._kernels.launch import MAX_ELEMENTS
 from impl._lowerings.scatter_accumulate import (
     flat_offsets,
     into_elements,
@@ -43,8 +46,8 @@ def take(values: jax.Array, positions: jax.Array) -> jax.Array:
     return elements_at(values, positions)
 
 
-def atomic_xla(indices: jax.Array, *, size: int) -> jax.Array:
-    """Calls XLA's own scatter: the last writer stays on a CPU, any writer on a GPU."""
+def writers_cpu(indices: jax.Array, *, size: int) -> jax.Array:
+    """Calls XLA's own scatter, which writes in source order on a CPU."""
     outer, n, inner = indices.shape
     if indices.size == 0 or size == 0:
         return _no_writers(indices, size)
@@ -61,31 +64,14 @@ def atomic_xla(indices: jax.Array, *, size: int) -> jax.Array:
     return out.reshape(initial.shape)
 
 
-#: On a CPU XLA's scatter writes in source order.
-ordered_cpu = atomic_xla
+def writers_xla(indices: jax.Array, *, size: int) -> jax.Array:
+    """Returns the greatest position; an integer maximum is the same in every order.
 
-
-def ordered_xla(indices: jax.Array, *, size: int) -> jax.Array:
-    """Returns the greatest position; an integer maximum is the same in every order."""
+    XLA's scatter computes it on a GPU by one atomic instruction for each contribution.
+    """
     if indices.size == 0 or size == 0:
         return _no_writers(indices, size)
     return xla_scatter(MAX, _no_writers(indices, size), indices, _positions(indices))
-
-
-def atomic_kernel(indices: jax.Array, *, size: int, launch: Launch) -> jax.Array:
-    """Returns the writer whose store the hardware does last."""
-    initial = _no_writers(indices, size)
-    if indices.size == 0 or size == 0:
-        return initial
-    if max(initial.size, indices.size) > MAX_ELEMENTS:
-        return atomic_xla(indices, size=size)
-    return _kernels.scatter_assign.any_writer(indices, size, launch=launch)
-
-
-def ordered_kernel(indices: jax.Array, *, size: int, launch: Launch) -> jax.Array:
-    """Calls ``ordered_xla``: XLA's scatter of integers is atomic and exact."""
-    del launch
-    return ordered_xla(indices, size=size)
 
 
 def _positions(indices: jax.Array) -> jax.Array:
@@ -93,6 +79,6 @@ def _positions(indices: jax.Array) -> jax.Array:
 
 
 def _no_writers(indices: jax.Array, size: int) -> jax.Array:
-    """Returns the result for elements that no contribution writes to."""
+    """Returns -1 for every element: no contribution writes to it."""
     outer, _, inner = indices.shape
     return vary_like(lax.full((outer, size, inner), -1, jnp.int32), indices)

@@ -22,7 +22,7 @@ from impl._core.jax_internals import Primitive
 from impl._core.shard_axes import aligned
 from impl._lowerings import blend as lowerings
 from impl._lowerings._partitioning import Axes
-from impl._mode.decide import Decision, Path
+from impl._mode.decide import Decision
 from impl._primitives import _common, scatter_accumulate
 
 Role: TypeAlias = Literal["values", "weights", "sums"]
@@ -40,7 +40,7 @@ def blend(
 
     Args:
         values: Floats, shape [outer, size, inner].
-        weights: Of the same dtype, shape [outer, n, k].
+        weights: The same dtype, shape [outer, n, k].
         indices: Rows, int32 or int64, shape [outer, n, k]. An index outside [0, size) stands for a
             row of zeros without a derivative.
         pullback: The decision of the gradient of ``values``. The caller gives its alert.
@@ -107,22 +107,18 @@ def _batch(role: Role, args: Any, dims: Any, **params: Any) -> Any:
     return _common.split_batch(out, size, batched[0].shape[1]), 0
 
 
-# The scatter of each lowering becomes that of the values.
+# The lowerings of a scatter, each of which becomes a lowering of the values.
 _by_scatter = functools.partial(functools.partial, lowerings.values_by_scatter)
-_values_atomic = scatter_accumulate.sums_of_products["atomic"].map(_by_scatter)
-_values_ordered = scatter_accumulate.sums_of_products["ordered"].map(_by_scatter)
+_values = [by.map(_by_scatter) for by in scatter_accumulate.sums_of_products]
 _weights = _common.Lowerings(lowerings.weights_cpu, lowerings.weights_xla, lowerings.weights_xla)
 _sums = _common.Lowerings(
     lowerings.sums_cpu, lowerings.sums_xla, lowerings.sums_xla, cpu_isolates=True
 )
 
 
-def _new_primitive(
-    role: Role, name: str, rule: str, atomic: _common.Lowerings, ordered: _common.Lowerings
-) -> Primitive:
-    paths: dict[Path, _common.Lowerings] = {"atomic": atomic, "ordered": ordered}
+def _new_primitive(role: Role, name: str, rule: str, *paths: _common.Lowerings) -> Primitive:
     abstract = functools.partial(_abstract, role)
-    primitive = _common.new_primitive(name, abstract, paths, axes=Axes(rule))
+    primitive = _common.new_primitive(name, abstract, *paths, axes=Axes(rule))
     ad.primitive_jvps[primitive] = functools.partial(_jvp, role)
     ad.primitive_transposes[primitive] = functools.partial(_transpose, role)
     batching.primitive_batchers[primitive] = functools.partial(_batch, role)
@@ -131,11 +127,7 @@ def _new_primitive(
 
 #: The primitive that computes the array of each role from the arrays of the two other roles.
 primitives: dict[Role, Primitive] = {
-    "sums": _new_primitive("sums", "samebits_blend", "o.i, on, on -> oni", _sums, _sums),
-    "values": _new_primitive(
-        "values", "samebits_blend_values", "o, o.i, o -> o.i", _values_atomic, _values_ordered
-    ),
-    "weights": _new_primitive(
-        "weights", "samebits_blend_weights", "o, on, on -> on", _weights, _weights
-    ),
+    "sums": _new_primitive("sums", "samebits_blend", "o.i, on, on -> oni", _sums),
+    "values": _new_primitive("values", "samebits_blend_values", "o, o.i, o -> o.i", *_values),
+    "weights": _new_primitive("weights", "samebits_blend_weights", "o, on, on -> on", _weights),
 }

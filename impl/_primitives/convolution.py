@@ -110,19 +110,17 @@ _without_pullback = functools.partial(_common.drop_parameter, "pullback")
 convolution_p = _common.new_primitive(
     jax_internals.PRODUCT,
     _abstract,
-    {
-        "atomic": _common.Lowerings(
-            _without_pullback(lowerings.atomic_cpu),
-            _without_pullback(lowerings.atomic_xla),
-            _without_pullback(lowerings.atomic_kernel),
-        ),
-        "ordered": _common.Lowerings(
-            _without_pullback(lowerings.ordered_cpu),
-            _without_pullback(lowerings.ordered_xla),
-            _without_pullback(lowerings.ordered_kernel),
-            cpu_isolates=True,
-        ),
-    },
+    _common.Lowerings(
+        _without_pullback(lowerings.ordered_cpu),
+        _without_pullback(lowerings.ordered_xla),
+        _without_pullback(lowerings.ordered_kernel),
+        cpu_isolates=True,
+    ),
+    _common.Lowerings(
+        _without_pullback(lowerings.atomic_cpu),
+        _without_pullback(lowerings.atomic_xla),
+        _without_pullback(lowerings.atomic_kernel),
+    ),
     axes=_partitioning.LEFT_TO_XLA,
 )
 ad.defbilinear(convolution_p, _transpose_first, _transpose_second)

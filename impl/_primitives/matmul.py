@@ -77,12 +77,10 @@ _atomic = _without_pullback(lowerings.atomic_xla)
 matmul_p = _common.new_primitive(
     jax_internals.PRODUCT,
     _abstract,
-    {
-        "atomic": _common.Lowerings.without_kernel(_cpu, _atomic, cpu_isolates=True),
-        "ordered": _common.Lowerings(
-            _cpu, _ordered, _without_pullback(lowerings.ordered_kernel), cpu_isolates=True
-        ),
-    },
+    _common.Lowerings(
+        _cpu, _ordered, _without_pullback(lowerings.ordered_kernel), cpu_isolates=True
+    ),
+    _common.Lowerings.without_kernel(_cpu, _atomic, cpu_isolates=True),
     axes=_partitioning.LEFT_TO_XLA,
 )
 ad.defbilinear(matmul_p, _transpose_left, _transpose_right)

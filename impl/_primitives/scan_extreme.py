@@ -21,8 +21,8 @@ def scan_extreme(
 ) -> tuple[jax.Array, jax.Array]:
     """Computes running extremes along the middle axis of [outer, n, inner], and their positions.
 
-    A NaN is more extreme than every number; -0 equals 0. The position is that of the last of
-    several equal elements. The result is the same in every order.
+    A NaN is more extreme than every number; -0 equals 0. Of several equal elements, the position of
+    the last is returned. The result is the same in every order.
 
     Args:
         values: Real, of any dtype.
@@ -58,14 +58,13 @@ def _batch(by: Any, args: Any, dims: Any, **params: Any) -> Any:
 
 def _new_primitive(by: Literal["min", "max"]) -> Any:
     functions = (lowerings.extreme_cpu, lowerings.extreme_xla, lowerings.extreme_kernel)
-    both = _common.Lowerings(
+    ordered = _common.Lowerings(
         *(_common.drop_parameter("pullback", functools.partial(f, by=by)) for f in functions)
     )
-    paths: dict[Any, _common.Lowerings] = {"atomic": both, "ordered": both}
     primitive = _common.new_primitive(
         f"samebits_scan_{by}",
         _abstract,
-        paths,
+        ordered,
         axes=Axes("o.i -> o.i, o.i"),
         multiple_results=True,
         adds=False,

@@ -25,7 +25,7 @@ from impl._lowerings import (
     scatter_accumulate_ordered,
 )
 from impl._lowerings._partitioning import Axes
-from impl._mode.decide import Decision, Path
+from impl._mode.decide import Decision
 from impl._primitives import _common
 
 
@@ -51,8 +51,8 @@ def scatter_accumulate(
         updates: Shape [outer, n, inner], of the operand's dtype.
         decision: The decision of this call. The caller gives its alert.
         by: The operation that combines.
-        empty: Whether ``operand`` is zeros; only for a sum. A kernel then neither writes nor reads
-            them.
+        empty: Whether ``operand`` is all zeros; only for a sum. A kernel then neither writes nor
+            reads them.
 
     Returns:
         Shape [outer, size, inner].
@@ -71,8 +71,8 @@ def merge_batches(
         args: The primitive's operands.
         dims: Their batch axes.
         size: Length of the batch axis.
-        batched: Positions of the operands that get a batch axis in any case. The others hold
-            indices. Indices that the whole batch and the outer axis share stay as they are.
+        batched: Positions of the operands that get a batch axis in any case. All other operands
+            hold indices. Indices that the whole batch and the outer axis share stay as they are.
     """
     merged = []
     outer = _common.outer_length(args[0], dims[0])
@@ -110,8 +110,8 @@ def _batch(by: ReductionName, args: Any, dims: Any, **params: Any) -> Any:
     return _common.split_batch(out, size, _common.outer_length(args[0], dims[0])), 0
 
 
-def _fold_paths(reduction: Reduction) -> dict[Path, _common.Lowerings]:
-    """Returns the two paths of a sum or product, whose result depends on the order for floats."""
+def _fold_paths(reduction: Reduction) -> tuple[_common.Lowerings, ...]:
+    """Returns the paths of a sum or product, ordered and atomic; of floats their bits differ."""
 
     def with_reduction(function: Any) -> Any:
         return functools.partial(function, reduction=reduction)
@@ -146,31 +146,30 @@ def _fold_paths(reduction: Reduction) -> dict[Path, _common.Lowerings]:
                 with_reduction(scatter_accumulate_ordered.ordered_kernel), kernel
             ),
         )
-    return {"atomic": _common.Lowerings(xla, xla, kernel), "ordered": ordered}
+    return ordered, _common.Lowerings(xla, xla, kernel)
 
 
-#: The paths of sums whose contributions are products. The one of a CPU computes some products at a
-#: time, which needs less memory.
-sums_of_products: dict[Path, _common.Lowerings] = {
-    "atomic": _common.Lowerings(
-        scatter_accumulate_cpu.source_cpu, lowerings.atomic_xla, lowerings.atomic_kernel
-    ),
-    "ordered": _common.Lowerings(
+#: The paths of sums whose contributions are products, ordered and atomic. The lowering for a CPU
+#: computes some products at a time, which needs less memory.
+sums_of_products: tuple[_common.Lowerings, ...] = (
+    _common.Lowerings(
         cpu=scatter_accumulate_exact.exact_cpu,
         xla=scatter_accumulate_exact.exact_anywhere,
         # Sums of products start from zeros.
         kernel=functools.partial(scatter_accumulate_exact.exact_device, empty=True),
         anywhere=scatter_accumulate_exact.exact_anywhere,
     ),
-}
+    _common.Lowerings(
+        scatter_accumulate_cpu.source_cpu, lowerings.atomic_xla, lowerings.atomic_kernel
+    ),
+)
 
 
-def _extreme_paths(reduction: Reduction) -> dict[Path, _common.Lowerings]:
+def _extreme_paths(reduction: Reduction) -> tuple[_common.Lowerings, ...]:
     """Returns the one path of a minimum or maximum, whose result does not depend on the order."""
     xla = functools.partial(scatter_accumulate_extreme.extreme_xla, reduction=reduction)
     kernel = functools.partial(scatter_accumulate_extreme.extreme_kernel, reduction=reduction)
-    both = _common.Lowerings(xla, xla, kernel)
-    return {"atomic": both, "ordered": both}
+    return (_common.Lowerings(xla, xla, kernel),)
 
 
 #: The primitive of each operation. ``gather`` registers the transpose of the sum, since that is a
@@ -179,7 +178,7 @@ primitives = {
     reduction.name: _common.new_primitive(
         f"samebits_scatter_{reduction.name}",
         _abstract,
-        paths(reduction),
+        *paths(reduction),
         axes=Axes("o.i, o.i, o.i -> o.i"),
         adds=paths is _fold_paths,
     )

@@ -128,7 +128,7 @@ def _transpose(cotangent: Any, operand: Any, indices: Any, updates: Any, writer:
 
 
 def _cotangent_of_updates(cotangent: jax.Array, indices: jax.Array, writer: jax.Array) -> jax.Array:
-    """Returns the cotangent of each update: that of its destination if it stayed there, else 0."""
+    """Returns the cotangent of each update: its destination's if the update stayed, else 0."""
     size = cotangent.shape[1]
     inside = (indices >= 0) & (indices < size)
     destination = where(inside, indices, 0)
@@ -155,14 +155,7 @@ batching.primitive_batchers[assign_p] = _batch
 writers_p = _common.new_primitive(
     "samebits_scatter_writers",
     _abstract_writers,
-    {
-        "atomic": _common.Lowerings(
-            cpu=lowerings.atomic_xla, xla=lowerings.atomic_xla, kernel=lowerings.atomic_kernel
-        ),
-        "ordered": _common.Lowerings(
-            cpu=lowerings.ordered_cpu, xla=lowerings.ordered_xla, kernel=lowerings.ordered_kernel
-        ),
-    },
+    _common.Lowerings.without_kernel(lowerings.writers_cpu, lowerings.writers_xla),
     axes=Axes("o.i -> o.i"),
 )
 batching.primitive_batchers[writers_p] = _batch_writers

@@ -25,8 +25,8 @@ def select_kth(
 ) -> jax.Array:
     """Finds the element of a given rank along the middle axis of [outer, n, inner].
 
-    NaNs come after every number. Of several equal elements the ordered path takes the one with
-    the lowest position, the atomic path any.
+    NaNs come after every number. Of several equal elements the one with the lowest position is
+    taken, in every mode.
 
     Args:
         values: Real numbers.
@@ -69,14 +69,9 @@ def _batch(args: Any, dims: Any, **how: Any) -> Any:
 select_kth_p = _common.new_primitive(
     "samebits_select_kth",
     _abstract,
-    {
-        "atomic": _common.Lowerings(
-            cpu=lowerings.ordered_cpu, xla=lowerings.ordered_xla, kernel=lowerings.atomic_kernel
-        ),
-        "ordered": _common.Lowerings(
-            cpu=lowerings.ordered_cpu, xla=lowerings.ordered_xla, kernel=lowerings.ordered_kernel
-        ),
-    },
+    _common.Lowerings(
+        cpu=lowerings.ordered_cpu, xla=lowerings.ordered_xla, kernel=lowerings.ordered_kernel
+    ),
     axes=Axes("o.i, o.i -> o.i"),
     adds=False,
 )

@@ -1,4 +1,4 @@
-"""Sorting along an axis, positions in sorted order, and that of the most frequent element."""
+"""Sorting along an axis: elements, positions, and the position of the most frequent element."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def sort(
 def most_frequent(values: jax.Array, *, decision: Decision) -> jax.Array:
     """Returns the lowest position of the element that occurs most often.
 
-    If several elements do, it is the least of them. -0 equals 0, and a NaN equals nothing.
+    If several elements occur as often, it is the least of them. -0 equals 0, and a NaN equals
+    nothing.
 
     Args:
         values: Real numbers, shape [outer, n, inner].
@@ -77,11 +78,10 @@ def _abstract(values: Any, *, count: int = 1, **_: Any) -> Any:
 
 
 def _new_primitive(name: str, cpu: Any, xla: Any, kernel: Any) -> Primitive:
-    both = _common.Lowerings(cpu=cpu, xla=xla, kernel=kernel)
     primitive = _common.new_primitive(
         name,
         _abstract,
-        {"atomic": both, "ordered": both},
+        _common.Lowerings(cpu=cpu, xla=xla, kernel=kernel),
         axes=Axes("o.i -> o.i"),
         adds=False,
     )
@@ -126,10 +126,8 @@ _ordered_sort = _common.Lowerings(
 sort_p = _common.new_primitive(
     "samebits_sort",
     _abstract_sort,
-    {
-        "atomic": dataclasses.replace(_ordered_sort, kernel=lowerings.sort_without_keys),
-        "ordered": _ordered_sort,
-    },
+    _ordered_sort,
+    dataclasses.replace(_ordered_sort, kernel=lowerings.sort_without_keys),
     axes=Axes("o.i -> o.i, o.i"),
     multiple_results=True,
     adds=False,

@@ -45,10 +45,8 @@ def _batch(args: Any, dims: Any, *, decision: Decision) -> Any:
 total_p = _common.new_primitive(
     "samebits_total",
     lambda values, *, decision: values.update(weak_type=False),
-    {
-        "atomic": _common.Lowerings.without_kernel(lowerings.atomic_xla, lowerings.atomic_xla),
-        "ordered": _common.Lowerings.without_kernel(lowerings.ordered_xla, lowerings.ordered_xla),
-    },
+    _common.Lowerings.without_kernel(lowerings.ordered_xla, lowerings.ordered_xla),
+    _common.Lowerings.without_kernel(lowerings.atomic_xla, lowerings.atomic_xla),
     axes=Axes("*. -> *."),
 )
 ad.deflinear2(total_p, _transpose)

@@ -6,7 +6,7 @@ Sums and picks are linear. A tangent of maxima is a pick at their positions.
 from __future__ import annotations
 
 import functools
-from typing import Any, get_args
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ from impl._lowerings._partitioning import Axes
 from impl._lowerings.windows import argmax, picks
 from impl._lowerings.windows import maxima as windows_maxima
 from impl._lowerings.windows import sums as lowerings
-from impl._mode.decide import Decision, Path
+from impl._mode.decide import Decision
 from impl._primitives import _common
 
 
@@ -29,7 +29,7 @@ def window_sum(
     """Computes weighted sums over windows, in the spec's window order.
 
     Args:
-        values: Shape [lanes, *inputs], with up to three dimensions beside the lanes.
+        values: Shape [lanes, *inputs], with up to three dimensions besides the lanes.
         tables: The table of windows of each of these dimensions.
         decision: The decision of the gradient. The caller gives its alert.
 
@@ -46,7 +46,7 @@ def maxima(values: jax.Array, tables: tuple[WindowTable, ...], *, decision: Deci
     in row-major order is taken, on every path. The maximum of a window without taps is any element.
 
     Args:
-        values: Shape [lanes, *inputs], with up to three dimensions beside the lanes.
+        values: Shape [lanes, *inputs], with up to three dimensions besides the lanes.
         tables: The table of windows of each of these dimensions.
         decision: The decision of the gradient. The caller gives its alert.
 
@@ -170,32 +170,20 @@ def _transpose_into(
     return other.bind(*aligned(cotangent, *indices), **params), *nones
 
 
-#: Maxima and picks have the same bits on each path.
-_PATHS: tuple[Path, ...] = get_args(Path)
-
 sum_p = _common.new_primitive(
     "samebits_window_sum",
     _abstract_sum,
-    {
-        "atomic": _common.Lowerings(
-            lowerings.sum_cpu, lowerings.sum_xla, lowerings.sum_atomic_kernel, cpu_isolates=True
-        ),
-        # XLA fuses this into a kernel that reads and writes once, and likewise those below.
-        "ordered": _common.Lowerings.without_kernel(
-            lowerings.sum_cpu, lowerings.sum_xla, cpu_isolates=True
-        ),
-    },
+    # XLA fuses this into a kernel that reads and writes once, and likewise those below. That costs
+    # no more than atomics, so every primitive of windows has one path.
+    _common.Lowerings.without_kernel(lowerings.sum_cpu, lowerings.sum_xla, cpu_isolates=True),
     axes=Axes("l -> l"),
 )
 #: The maxima alone. Without a gradient nobody needs their positions.
 maxima_p = _common.new_primitive(
     "samebits_window_maxima",
     _abstract_maxima,
-    dict.fromkeys(
-        _PATHS,
-        _common.Lowerings.without_kernel(
-            functools.partial(windows_maxima.maxima, on_cpu=True), windows_maxima.maxima
-        ),
+    _common.Lowerings.without_kernel(
+        functools.partial(windows_maxima.maxima, on_cpu=True), windows_maxima.maxima
     ),
     axes=Axes("l -> l"),
     adds=False,
@@ -203,11 +191,8 @@ maxima_p = _common.new_primitive(
 places_p = _common.new_primitive(
     "samebits_window_places",
     _abstract_places,
-    dict.fromkeys(
-        _PATHS,
-        _common.Lowerings.without_kernel(
-            functools.partial(windows_maxima.places, on_cpu=True), windows_maxima.places
-        ),
+    _common.Lowerings.without_kernel(
+        functools.partial(windows_maxima.places, on_cpu=True), windows_maxima.places
     ),
     axes=Axes("l -> l"),
     multiple_results=True,
@@ -216,7 +201,7 @@ places_p = _common.new_primitive(
 picks_p = _common.new_primitive(
     "samebits_window_picks",
     _abstract_picks,
-    dict.fromkeys(_PATHS, _common.Lowerings.without_kernel(picks.picks_cpu, picks.picks)),
+    _common.Lowerings.without_kernel(picks.picks_cpu, picks.picks),
     axes=Axes("l, l -> l"),
     adds=False,
 )
@@ -224,17 +209,9 @@ picks_p = _common.new_primitive(
 picks_transpose_p = _common.new_primitive(
     "samebits_window_picks_transpose",
     _abstract_picks_transpose,
-    {
-        "atomic": _common.Lowerings(
-            picks.picks_transpose_cpu,
-            picks.picks_transpose,
-            picks.picks_transpose_atomic_kernel,
-            cpu_isolates=True,
-        ),
-        "ordered": _common.Lowerings.without_kernel(
-            picks.picks_transpose_cpu, picks.picks_transpose, cpu_isolates=True
-        ),
-    },
+    _common.Lowerings.without_kernel(
+        picks.picks_transpose_cpu, picks.picks_transpose, cpu_isolates=True
+    ),
     axes=Axes("l, l -> l"),
 )
 

@@ -1,6 +1,16 @@
-"""Reads the program that XLA compiled: the instructions that can vary, with the user's lines.
+"""Parses the text of a program that XLA optimised, which is called HLO.
 
-XLA adds instructions that no equation shows, such as sums over devices, and drops others.
+XLA has no stable interface that gives the instructions of an executable, so its text is read, line
+by line: ``compiled.as_text()``. https://openxla.org/xla/operation_semantics has the opcodes. Of
+
+    ENTRY %main (x: f32[8]) -> f32[8] {
+      %x = f32[8]{0} parameter(0)
+      ROOT %y = f32[8]{0} all-reduce(%x), to_apply=%add, metadata={op_name="jit(f)/psum"}
+    }
+
+the last line is ``Instruction(name="y", result="f32[8]{0}", opcode="all-reduce", ...)`` of the
+computation ``main``. Its ``operands`` are ``("x",)``, its attribute ``to_apply`` is ``add``, and
+its ``scope``, the operation of JAX that it was made of, is ``jit(f)/psum``.
 """
 
 from __future__ import annotations
@@ -12,220 +22,168 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
-import spec
-from impl._reading import source
-from impl._reading.source import Lines
-
 #: The file, line and function of a frame.
-_Frame: TypeAlias = tuple[str, int, str]
+Frame: TypeAlias = tuple[str, int, str]
 
 _INSTRUCTION = re.compile(r"\s*(ROOT )?%?([\w.-]+) = (\(.*?\)|[^\s(]\S*) ([a-z][\w-]*)\((.*)")
-_COMPUTATION = re.compile(r"(?:ENTRY )?%?([\w.-]+) \(.*\{$")
-_TYPE = re.compile(r"\b([a-z]\w*)\[([\d,]*)\]")
+_COMPUTATION = re.compile(r"(ENTRY )?%?([\w.-]+) \(.*\{$")
+_TYPE = re.compile(r"\b(pred|[a-z]+\d\w*)\[([\d,]*)\]")
 _OPERAND = re.compile(r"%([\w.-]+)")
-_ATTRIBUTES = {
-    name: re.compile(pattern)
-    for name, pattern in {
-        "apply": r"to_apply=%?([\w.-]+)",
-        "target": r'custom_call_target="([^"]+)"',
-        "operation": r'op_name="([^"]*)"',
-        "frame": r"stack_frame_id=(\d+)",
-        "vector": r"index_vector_dim=(\d+)",
-        "size": r"window=\{[^}]*\bsize=([\dx]+)",
-        "stride": r"window=\{[^}]*\bstride=([\dx]+)",
-    }.items()
-}
-#: The primitive of each opcode whose equations can vary.
-_PRIMITIVES: Mapping[str, str] = {
-    "all-reduce": "psum",
-    "all-reduce-start": "psum",
-    "convolution": "conv_general_dilated",
-    "dot": "dot_general",
-    "reduce-scatter": "reduce_scatter",
-    "rng": "rng_uniform",
-    "select-and-scatter": "select_and_scatter_add",
-}
-#: The primitive of each scatter, by the opcode that combines an update with an element.
-_SCATTERS: Mapping[str, str] = {
-    "add": "scatter-add",
-    "subtract": "scatter-sub",
-    "multiply": "scatter-mul",
-    "minimum": "scatter-min",
-    "maximum": "scatter-max",
-    "parameter": "scatter",
-}
-#: The primitive of calls of NVIDIA's libraries, by how their targets start.
-_LIBRARIES: Mapping[str, str] = {
-    "__cublas": "dot_general",
-    "__cudnn$conv": "conv_general_dilated",
-    "__cudnn$fmha": "dot_product_attention_fwd",
-}
-#: Targets of calls that compute nothing, or in one order. Kernels of Pallas are equations too.
-_HARMLESS = (
-    *("Sharding", "SPMD", "AllocateBuffer", "MoveTo", "Annotate", "TopK", "PadToStatic"),
-    *("SliceToDynamic", "__cub$", "xla.gpu.ext.cub_sort", "__gpu$xla.gpu.triton"),
-)
+_SCOPE = re.compile(r'\bop_name="([^"]*)"')
+_TARGET = re.compile(r'\bcustom_call_target="([^"]+)"')
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """The type of an array.
+
+    Attributes:
+        dtype: The name of the elements' type, as XLA writes it: ``f32``.
+        dimensions: The sizes of its dimensions.
+    """
+
+    dtype: str
+    dimensions: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{','.join(map(str, self.dimensions))}]"
+
+    @property
+    def width(self) -> int:
+        """The bytes of an element."""
+        bits = re.search(r"\d+", self.dtype)
+        return 1 if bits is None else max(1, int(bits[0]) // 8)
+
+    @property
+    def elements(self) -> int:
+        """The number of elements."""
+        return math.prod(self.dimensions)
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of all elements."""
+        return self.width * self.elements
 
 
 @dataclasses.dataclass(frozen=True)
 class Instruction:
-    """An instruction that a row may be about.
+    """An instruction of a computation.
 
     Attributes:
-        primitive: The primitive of JAX that it belongs to, or the target of a call.
-        facts: Its facts.
-        lines: The lines of source that it comes from.
-        shapes: The types of its result.
+        name: Its name.
+        result: The type of its result, with the layout.
+        opcode: What it does.
+        rest: The text after the opening bracket: operands and attributes.
+        computation: The name of its computation.
+        is_root: Whether its result is the result of the computation.
     """
 
-    primitive: str
-    facts: Mapping[str, spec.FactValue]
-    lines: Lines
-    shapes: str
-
-
-@dataclasses.dataclass(frozen=True)
-class _Line:
     name: str
     result: str
     opcode: str
     rest: str
-    computation: str
-    is_root: bool
+    computation: str = ""
+    is_root: bool = False
+
+    @functools.cached_property
+    def operands(self) -> tuple[str, ...]:
+        """The names of its operands."""
+        return tuple(_OPERAND.findall(self.rest.partition("), ")[0]))
+
+    @property
+    def parameter(self) -> int | None:
+        """The number of the parameter that it is; None if it is no parameter."""
+        return int(self.rest.partition(")")[0]) if self.opcode == "parameter" else None
+
+    @property
+    def scope(self) -> str:
+        """The name of the operation of JAX that it was made of; empty if XLA does not say."""
+        match = _SCOPE.search(self.rest)
+        return match[1] if match else ""
+
+    @property
+    def target(self) -> str:
+        """The name of the code that a custom call runs; empty for other instructions."""
+        match = _TARGET.search(self.rest) if self.opcode == "custom-call" else None
+        return match[1] if match else ""
+
+    @property
+    def shapes(self) -> list[Shape]:
+        """The type of its result: an array, or each array of a tuple, in their order."""
+        return [
+            Shape(dtype, tuple(int(length) for length in lengths.split(",") if length))
+            for dtype, lengths in _TYPE.findall(self.result)
+        ]
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of its result."""
+        return sum(shape.bytes for shape in self.shapes)
 
     def attribute(self, name: str) -> str:
-        match = _ATTRIBUTES[name].search(self.rest)
+        """Returns the number or the name that an attribute has; empty without it."""
+        match = re.search(rf"\b{name}=%?([\w.-]+)", self.rest)
         return match[1] if match else ""
 
-    @property
-    def dtype(self) -> str:
-        match = _TYPE.search(self.result)
-        return match[1] if match else ""
 
-    @property
-    def operands(self) -> list[str]:
-        return _OPERAND.findall(self.rest.partition("), ")[0])
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """A program.
 
-
-def instructions(text: str, *, timed_kernels: bool) -> tuple[list[Instruction], int]:
-    """Returns the instructions of a compiled program that rows may be about, and the number of all.
-
-    Args:
-        text: The text of ``compiled.as_text()``.
-        timed_kernels: Whether XLA may have picked kernels by timing.
+    Attributes:
+        entry: The name of the computation that runs first.
+        computations: The instructions of each computation, by their names, in their order.
     """
-    lines = list(_lines(text))
-    frames = _frames(text)
-    found = []
-    for line in lines:
-        primitive = _primitive(line, lines)
-        if primitive is not None:
-            facts = _facts(line, lines) | {"timed_kernels": timed_kernels}
-            place = source.lines_of(frames.get(int(line.attribute("frame") or 0), ()))
-            shapes = " ".join(f"{dtype}[{sizes}]" for dtype, sizes in _TYPE.findall(line.result))
-            found.append(Instruction(primitive, facts, place, shapes))
-    return found, len(lines)
+
+    entry: str
+    computations: Mapping[str, Mapping[str, Instruction]]
+
+    def __iter__(self) -> Iterator[Instruction]:
+        for computation in self.computations.values():
+            yield from computation.values()
+
+    def root(self, computation: str) -> Instruction | None:
+        """Returns the instruction that gives the result of a computation; None without one."""
+        instructions = self.computations.get(computation, {}).values()
+        return next((each for each in instructions if each.is_root), None)
 
 
-def _lines(text: str) -> Iterator[_Line]:
-    computation = ""
-    for row in text.splitlines():
-        start = _COMPUTATION.match(row)
-        if start:
-            computation = start[1]
-        match = _INSTRUCTION.match(row)
-        if match:
-            yield _Line(match[2], match[3], match[4], match[5], computation, bool(match[1]))
+def parse(text: str) -> Program:
+    """Parses the text of ``compiled.as_text()``."""
+    entry, computation = "", ""
+    computations: dict[str, dict[str, Instruction]] = {}
+    for line in text.splitlines():
+        if start := _COMPUTATION.match(line):
+            computation = start[2]
+            entry = computation if start[1] else entry
+        if match := _INSTRUCTION.match(line):
+            root, name, result, opcode, rest = match.groups()
+            instruction = Instruction(name, result, opcode, rest, computation, bool(root))
+            computations.setdefault(computation, {})[name] = instruction
+    return Program(entry, computations)
 
 
-def _primitive(line: _Line, lines: list[_Line]) -> str | None:
-    """Returns the primitive that an instruction belongs to; None if no row can be about it."""
-    if line.opcode == "scatter":
-        root = next(other for other in _combine(line, lines) if other.is_root)
-        return _SCATTERS.get(root.opcode, "scatter" if _ignores_update(line, lines) else "reduce")
-    if line.opcode != "custom-call":
-        return _PRIMITIVES.get(line.opcode)
-    target = line.attribute("target")
-    if target.startswith(_HARMLESS):
-        return None
-    for start, primitive in _LIBRARIES.items():
-        if target.startswith(start):
-            backward = primitive == "dot_product_attention_fwd" and "Backward" in target
-            return "dot_product_attention_bwd" if backward else primitive
-    named = line.attribute("operation").rpartition("/")[2]
-    return named if named in spec.load().op_of_primitive else target
+def frames(text: str) -> dict[int, tuple[Frame, ...]]:
+    """Returns the frames of each ``stack_frame_id``, innermost first.
 
-
-def _combine(line: _Line, lines: list[_Line]) -> list[_Line]:
-    """Returns the instructions that combine an element, their first parameter, with an update."""
-    return [other for other in lines if other.computation == line.attribute("apply")]
-
-
-def _ignores_update(line: _Line, lines: list[_Line]) -> bool:
-    combine = _combine(line, lines)
-    updates = {x.name for x in combine if x.opcode == "parameter" and x.rest.startswith("1)")}
-    return not any(updates & {*x.operands, x.name if x.is_root else ""} for x in combine)
-
-
-def _facts(line: _Line, lines: list[_Line]) -> dict[str, spec.FactValue]:
-    return {
-        "dtype": _kind(line.dtype),
-        "unique_indices": "unique_indices=true" in line.rest,
-        "one_update": line.opcode == "scatter" and _has_one_update(line, lines),
-        "iota_indices": False,
-        "same_value": False,
-        "applies_function": line.opcode == "scatter" and _ignores_update(line, lines),
-        "ordered_path_fits": True,
-        "overlapping": _overlaps(line),
-        "float_atomics": False,
-        "unreduced": False,
-    }
-
-
-def _kind(dtype: str) -> str:
-    if dtype == "pred":
-        return "bool"
-    if dtype.startswith("c"):
-        return "complex"
-    return "floating" if dtype.startswith(("f", "bf")) else "integer"
-
-
-def _has_one_update(line: _Line, lines: list[_Line]) -> bool:
-    types = {other.name: other.result for other in lines}
-    operands = line.operands
-    count = (len(operands) - 1) // 2  # The arrays, the indices, and as many updates.
-    match = _TYPE.search(types.get(operands[count], "")) if operands else None
-    if match is None:
-        return False
-    sizes = [int(size) for size in match[2].split(",") if size]
-    vector = int(line.attribute("vector") or len(sizes))
-    return math.prod(size for axis, size in enumerate(sizes) if axis != vector) <= 1
-
-
-def _overlaps(line: _Line) -> bool:
-    sizes = [int(size) for size in line.attribute("size").split("x") if size]
-    strides = [int(stride) for stride in line.attribute("stride").split("x") if stride]
-    strides = strides or [1] * len(sizes)
-    return any(stride < size for size, stride in zip(sizes, strides, strict=True))
-
-
-def _frames(text: str) -> dict[int, tuple[_Frame, ...]]:
-    """Returns the frames of each id, innermost first, from the tables before the program."""
+    XLA writes four tables before the program: files, functions, lines in these, and frames, each
+    with the number of the frame that called it.
+    """
     table = functools.partial(_table, text)
     files = {number: entry.strip('"') for number, entry in table("FileNames").items()}
     functions = {number: entry.strip('"') for number, entry in table("FunctionNames").items()}
-    places = {}
+    locations = {}
     for number, entry in table("FileLocations").items():
-        at = _numbers(entry)
-        file = files.get(at["file_name_id"], "")
-        places[number] = file, at["line"], functions.get(at["function_name_id"], "")
+        fields = _numbers(entry)
+        file = files.get(fields["file_name_id"], "")
+        locations[number] = file, fields["line"], functions.get(fields["function_name_id"], "")
     links = {number: _numbers(entry) for number, entry in table("StackFrames").items()}
-    chains: dict[int, tuple[_Frame, ...]] = {}
+    chains: dict[int, tuple[Frame, ...]] = {}
     for number in links:
-        chain: list[_Frame] = []
+        chain: list[Frame] = []
         current = number
         while current in links and len(chain) < len(links):
-            chain.append(places[links[current]["file_location_id"]])
+            chain.append(locations[links[current]["file_location_id"]])
             current = links[current]["parent_frame_id"] - 1  # The ids of parents start at 1.
         chains[number] = tuple(chain)
     return chains
@@ -233,8 +191,8 @@ def _frames(text: str) -> dict[int, tuple[_Frame, ...]]:
 
 def _table(text: str, name: str) -> dict[int, str]:
     match = re.search(rf"^{name}\n((?:\d+ .*\n)+)", text, re.MULTILINE)
-    rows = match[1].splitlines() if match else []
-    return {int(row.partition(" ")[0]): row.partition(" ")[2] for row in rows}
+    lines = match[1].splitlines() if match else []
+    return {int(line.partition(" ")[0]): line.partition(" ")[2] for line in lines}
 
 
 def _numbers(entry: str) -> dict[str, int]:

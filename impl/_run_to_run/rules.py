@@ -53,6 +53,16 @@ def how_to_enable() -> str:
     return "Install a samebits that knows this release of JAX: its primitives have no rules."
 
 
+def in_words(mode: Mode) -> str:
+    """Returns the mode in words, and whether it holds for JAX's own primitives."""
+    if not mode.enabled:
+        return "the mode off"
+    warns = ", warn_only=True" if mode.warn_only else ""
+    part = "" if holds() else ", but not for JAX's own primitives"
+    asks = f", guarantee={mode.guarantee!r}" if mode.portable else ""
+    return f"the mode on (profile={mode.profile!r}{warns}{asks}){part}"
+
+
 def register() -> None:
     """Replaces the lowering rules of JAX's scatters; warns if this release does not allow it."""
     primitives = native_scatter.replaced_primitives()

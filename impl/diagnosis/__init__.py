@@ -1,5 +1,11 @@
 """``impl.doctor``: reports what in this process and on this machine can change bits."""
 
+# The modules: ``_program`` and ``_settings`` make the items of the report, the latter from
+# ``_environment`` and ``settings.toml``; ``_report`` prints them. ``_running`` runs a file:
+# ``_after`` then makes items of its programs (``_programs``) and generators (``_generators``), and
+# ``_twice`` compares the ``_calls`` of two processes. ``_processes`` is
+# ``impl.testing.assert_processes_agree``.
+
 from __future__ import annotations
 
 import os

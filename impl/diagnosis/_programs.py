@@ -21,7 +21,8 @@ from impl._reading.source import Lines
 from impl._reading.values import Scope
 from impl._reading.walk import walk
 from impl.programs import Finding
-from impl.programs._auditing.audit import Judge, times_kernels
+from impl.programs._auditing.audit import times_kernels
+from impl.programs._auditing.judge import Judge
 
 
 @dataclasses.dataclass(frozen=True)

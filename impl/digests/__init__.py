@@ -37,6 +37,10 @@ bytes are, or how they are sharded, does not count. The chunks of step 4 can be 
 so that a GPU computes the same digest as a CPU.
 """
 
+# The modules: ``_leaves`` has types and bytes, ``_digest`` and ``_device_hash`` hash them on the
+# host and on a device, ``_log`` and ``_log_file`` write and read logs, with the ``_environment`` of
+# a run; ``_comparison`` compares two logs, by the ``_distance`` of arrays.
+
 from impl.digests._comparison import Comparison, Difference, compare
 from impl.digests._digest import digest
 from impl.digests._distance import Distance

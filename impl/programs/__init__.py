@@ -7,6 +7,8 @@ lowered as JAX lowers it. The mode counts that holds while a program is compiled
 To import ``impl`` without these rules, set the environment variable ``SAMEBITS_PROGRAMS=0``.
 """
 
+# The modules: ``_auditing`` is ``impl.audit``, and ``_differences`` is ``impl.first_difference``.
+
 from __future__ import annotations
 
 import importlib

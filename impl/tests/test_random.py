@@ -17,7 +17,7 @@ import pytest
 
 import impl
 from impl.random import DEFAULT_SEED, Generator
-from impl.tests.core._threefry_oracle import threefry_by_numpy
+from impl.tests._threefry_oracle import threefry_by_numpy
 
 SEED = 0x0123_4567_89AB_CDEF
 #: The first three keys of Generator(SEED), as `threefry_by_numpy` computes them.

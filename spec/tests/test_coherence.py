@@ -44,7 +44,6 @@ def test_a_refusal_under_our_own_profile_is_reported(root):
         """\
 guarantee = "portable"
 order = "lowest_index"
-mode_off = "not_guaranteed"
 behaviour = { "torch-1.10" = "raise", complete = "deterministic" }""",
         'behaviour = { complete = "raise", "torch-1.10" = "raise" }',
     )

@@ -22,7 +22,7 @@ def test_each_condition_has_its_effect_and_its_reasons(capsys):
     assert ": raises [R0059]\n    Alert: cumsum_cuda_kernel\n" in text
     assert "PyTorch's code since 2.6: deterministic." in text
     assert row.sources[0].phrase in " ".join(text.split())
-    assert "  otherwise: ordered here, though PyTorch's documents are silent [R0060]\n" in text
+    assert "  otherwise: the same bits anyway [R0060]\n" in text
     assert "    Order: blocked_scan\n    Guarantee: portable\n" in text
     assert "    Under portable: the same path\n" in text
     assert "Listed by: complete, not by torch-2.12" in text

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from conformance.benchmarks.case import Case, Setting, Side, run
+from conformance.benchmarks.case import Case, Setting
+from conformance.benchmarks.sides import Side, run
 from impl._exact import arithmetic
 from impl._exact.products import convolution, dot_general
 

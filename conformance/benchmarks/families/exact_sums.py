@@ -11,7 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from conformance.benchmarks.case import Case, Setting, on_cpu, run
+from conformance.benchmarks.case import Case, Setting
+from conformance.benchmarks.machine import on_cpu
+from conformance.benchmarks.sides import run
 from impl._exact import arithmetic
 from impl._exact.sums import reduction, scatter
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import jax
 
-from conformance.benchmarks.case import Case, Setting, Side, run
+from conformance.benchmarks.case import Case, Setting
 from conformance.benchmarks.mode_scopes import BASE as BASE
 from conformance.benchmarks.mode_scopes import OURS as OURS
 from conformance.benchmarks.mode_scopes import SCOPES, Scope
+from conformance.benchmarks.sides import Side, run
 from conformance.lab import user_programs
 
 TITLE = "Programs with Flax, Equinox, Jraph, NumPyro, BlackJAX and Optax, float32"

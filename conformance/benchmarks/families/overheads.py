@@ -16,8 +16,9 @@ import jax
 
 import impl
 from conformance.benchmarks import eager_calls
-from conformance.benchmarks.case import Case, Setting, Side
+from conformance.benchmarks.case import Case, Setting
 from conformance.benchmarks.eager_calls import Call
+from conformance.benchmarks.sides import Side
 
 TITLE = "Eager calls of small arrays, tracing and lowering, and the import"
 BASE = "plain JAX"

@@ -16,8 +16,9 @@ import numpy as np
 from jax import lax
 
 import impl
-from conformance.benchmarks.case import Case, Setting, Side, run
+from conformance.benchmarks.case import Case, Setting
 from conformance.benchmarks.mode_scopes import Scope
+from conformance.benchmarks.sides import Side, run
 
 TITLE = "The guarantee portable, float32"
 BASE = "plain"

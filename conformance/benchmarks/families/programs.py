@@ -12,10 +12,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from conformance.benchmarks.case import Case, Setting, Side, run
+from conformance.benchmarks.case import Case, Setting
 from conformance.benchmarks.mode_scopes import BASE as BASE
 from conformance.benchmarks.mode_scopes import OURS as OURS
 from conformance.benchmarks.mode_scopes import SCOPES, Scope
+from conformance.benchmarks.sides import Side, run
 from impl.tests.support import user_programs
 
 #: Each returns a step and its arguments.

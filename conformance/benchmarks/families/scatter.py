@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 import impl
 from conformance.benchmarks import indices
-from conformance.benchmarks.case import Case, Setting, Side, run
+from conformance.benchmarks.case import Case, Setting
+from conformance.benchmarks.sides import Side, run
 
 TITLE = "index_add, float32"
 BASE = "plain `.at[].add`"

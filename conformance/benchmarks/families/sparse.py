@@ -11,7 +11,8 @@ import numpy as np
 from jax.experimental.sparse import BCOO, bcoo_dot_general
 
 import impl
-from conformance.benchmarks.case import Case, Setting, Side, run
+from conformance.benchmarks.case import Case, Setting
+from conformance.benchmarks.sides import Side, run
 from conformance.benchmarks.torch_peer import TorchPeer
 
 TITLE = "bmm with a sparse left operand, float32"

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import impl
-from conformance.benchmarks.case import Case, Setting, Side, run
+from conformance.benchmarks.case import Case, Setting
+from conformance.benchmarks.sides import Side, run
 from conformance.benchmarks.torch_peer import TorchPeer
 
 TITLE = "Spatial ops, float32"

@@ -1,4 +1,4 @@
-"""NVIDIA's assembler, which tells the registers of a kernel and the bytes that it spills."""
+"""Runs ``ptxas``, NVIDIA's assembler, to read a kernel's registers and the bytes that it spills."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from pathlib import Path
 
 _TARGET = re.compile(r"^\.target\s+(\w+)", re.MULTILINE)
 _REGISTERS = re.compile(r"Used (\d+) registers")
-_SHARED = re.compile(r"(\d+) bytes smem")
 _SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 
 
@@ -23,13 +22,11 @@ class Resources:
 
     Attributes:
         registers: The number of registers.
-        spilled: The bytes that it stores in memory, for lack of registers.
-        shared: The bytes of shared memory that its code states.
+        spilled: The bytes that it stores in memory for lack of registers.
     """
 
     registers: int
     spilled: int
-    shared: int = 0
 
 
 def find_assembler() -> Path | None:
@@ -71,5 +68,4 @@ def parse_resources(output: str) -> Resources:
     registers, spills = _REGISTERS.search(output), _SPILLS.search(output)
     if registers is None or spills is None:
         raise ValueError(f"ptxas -v said neither registers nor spills: {output.strip()!r}")
-    shared = _SHARED.search(output)
-    return Resources(int(registers[1]), int(spills[1]), int(shared[1]) if shared else 0)
+    return Resources(int(registers[1]), int(spills[1]))

@@ -34,7 +34,7 @@ from conformance.lab.compiled import (
 )
 from conformance.lab.compiled.known_faults import KnownFault
 from conformance.lab.compiled.report_records import unique_programs
-from conformance.lab.compiled.row_programs import CheckedCall, check_op, gpu_cells, is_selected
+from conformance.lab.compiled.row_calls import CheckedCall, check_op, gpu_cells, is_selected
 from conformance.reporting import report, sources
 from conformance.suite.cells import ops_with_samples
 

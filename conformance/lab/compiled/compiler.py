@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import jax
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec
 
-from conformance.lab.compiled import TARGETS, ptx_reader
+from conformance.lab.compiled import TARGETS
+from conformance.lab.readers import ptx
 from impl._reading.tracing import NO_AUTOTUNING as NO_AUTOTUNING
 from impl._reading.tracing import mesh_of as mesh_of
 
@@ -44,16 +45,14 @@ class MachineCode:
     kernels: Mapping[str, str]
 
 
-def prepare(parent: Path, *, stages: bool = False) -> None:
+def prepare(parent: Path) -> None:
     """Has XLA write the PTX of this process to a folder. Call it before JAX starts a backend.
 
     Args:
         parent: The folder in which to make a folder for this process.
-        stages: Whether XLA also writes the program and the launches that it made of it.
     """
     folder = tempfile.mkdtemp(dir=parent)
     flags = f"--xla_dump_to={folder} --xla_dump_emitter_re=ptx"
-    flags += " --xla_dump_hlo_as_text" if stages else ""
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip()
     os.environ.update(_ENVIRONMENT)
     os.environ[_FOLDER_VARIABLE] = folder
@@ -101,31 +100,7 @@ def compile_call(
     Raises:
         Exception: JAX or XLA could not compile it.
     """
-    return compile_lowered(lower_call(function, inputs, mesh_of(target)), options)
-
-
-def compile_lowered(lowered: jax.stages.Lowered, options: Mapping[str, Any]) -> MachineCode:
-    """Compiles a call that was lowered for a GPU.
-
-    Raises:
-        Exception: XLA could not compile it.
-    """
-    folder = Path(os.environ[_FOLDER_VARIABLE])
-    shutil.rmtree(folder)  # It holds the files of the program before.
-    folder.mkdir()
-    compiled = lowered.compile(compiler_options=dict(options))
-    return MachineCode(lowered.as_text(), compiled.as_text() or "", _read_kernels(folder))
-
-
-def dump_files(pattern: str) -> list[Path]:
-    """Returns the files that XLA wrote for the last program, by a pattern of their names."""
-    return sorted(Path(os.environ[_FOLDER_VARIABLE]).glob(pattern))
-
-
-def lower_call(
-    function: Callable[..., Any], inputs: tuple[Any, ...], mesh: Mesh
-) -> jax.stages.Lowered:
-    """Lowers a call for the GPU of a mesh, under the mode of the calling thread."""
+    mesh = mesh_of(target)
     sharding = NamedSharding(mesh, PartitionSpec())
     shapes = [
         jax.ShapeDtypeStruct(
@@ -135,13 +110,17 @@ def lower_call(
     ]
     with jax.set_mesh(mesh), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Under warn_only, alerts are warnings.
-        lowered: jax.stages.Lowered = jax.jit(function).trace(*shapes).lower()
-        return lowered
+        lowered = jax.jit(function).trace(*shapes).lower()
+    folder = Path(os.environ[_FOLDER_VARIABLE])
+    shutil.rmtree(folder)  # It has the files of the program that was compiled last.
+    folder.mkdir()
+    compiled = lowered.compile(compiler_options=dict(options))
+    return MachineCode(lowered.as_text(), compiled.as_text() or "", _read_kernels(folder))
 
 
 def _read_kernels(folder: Path) -> dict[str, str]:
     kernels = {}
     for path in sorted(folder.glob("*.ptx")):
         text = path.read_text(encoding="utf-8")
-        kernels.update(dict.fromkeys(ptx_reader.entries(text), text))
+        kernels.update(dict.fromkeys(ptx.entries(text), text))
     return kernels

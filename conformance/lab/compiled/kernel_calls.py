@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 
 from conformance.lab.compiled import DEVICE, compiler
-from conformance.lab.compiled.row_programs import (
+from conformance.lab.compiled.row_calls import (
     CheckedCall,
     CompiledProgram,
     compile_program,
@@ -27,21 +27,17 @@ from impl._exact import arithmetic
 from impl._families.convolution_window import ConvolutionWindow
 from impl._families.reductions import ADD, MUL
 from impl._families.scan_combines import COMBINES, Parts, Running
-from impl._families.window_table import WindowTable
 from impl._kernels import (
     _sorted_rows,
     convolution,
     matmul,
-    scan,
     scan_tiles,
     scatter_accumulate,
     scatter_accumulate_rows,
-    scatter_assign,
     select_kth,
     select_kth_sample,
     sort_frequent,
     sort_top,
-    windows,
 )
 from impl._kernels.launch import Launch
 from impl._lowerings import scan as scan_lowerings
@@ -81,7 +77,6 @@ def kernel_calls() -> Iterator[KernelCall]:
         yield from _scans(dtype)
         yield from _products(dtype)
     yield from _selects()
-    yield from _windows()
 
 
 def _scatters(dtype: DTypeLike) -> Iterator[KernelCall]:
@@ -223,11 +218,6 @@ def _scans(dtype: DTypeLike) -> Iterator[KernelCall]:
             label = f"tangents{'-transposed' if transposed else ''}-{name}"
             inputs = (Shape((2, 300, 1), dtype),) * 3
             yield KernelCall("scan_tiles.scan", label, True, made, inputs)
-    for length in (2000, 5000):  # both have several chunks: a row of one chunk has no carry
-        call = functools.partial(scan.atomic_carry, launch=_LAUNCH)
-        yield KernelCall(
-            "scan.atomic_carry", f"{length}-{name}", False, call, (Shape((3, length), dtype),)
-        )
 
 
 def _scan(*parts: jax.Array, by: Running, results: tuple[int, ...]) -> Parts:
@@ -258,16 +248,12 @@ def _products(dtype: DTypeLike) -> Iterator[KernelCall]:
 
 
 def _selects() -> Iterator[KernelCall]:
-    # A row that one program holds, and one that programs share, which is ordered either way.
+    # A row that one program holds, and one that programs share.
     for dtype, length in ((jnp.uint8, 50_000), (jnp.float16, 70), (jnp.float64, 5000)):
         inputs = (Shape((3, length), dtype), Shape((3,), jnp.int32))
-        for function, ordered in (
-            (select_kth.any_position, False),
-            (select_kth.first_position, True),
-        ):
-            call = functools.partial(function, launch=_LAUNCH, nan_first=True)
-            kernel, is_shared = f"select_kth.{function.__name__}", dtype == jnp.uint8
-            yield KernelCall(kernel, jnp.dtype(dtype).name, ordered or is_shared, call, inputs)
+        call = functools.partial(select_kth.first_position, launch=_LAUNCH, nan_first=True)
+        kernel = "select_kth.first_position"
+        yield KernelCall(kernel, jnp.dtype(dtype).name, True, call, inputs)
     values, ranks = Shape((2, 50_000), jnp.float32), Shape((2,), jnp.int32)
     call = functools.partial(select_kth.by_digits, launch=_LAUNCH)
     yield KernelCall("select_kth.by_digits", "float32", True, call, (values, ranks))
@@ -288,22 +274,6 @@ def _selects() -> Iterator[KernelCall]:
         call = functools.partial(sort_frequent.first_position, launch=_LAUNCH)
         kernel = "sort_frequent.first_position"
         yield KernelCall(kernel, jnp.dtype(dtype).name, True, call, (Shape((9, length), dtype),))
-    call = functools.partial(scatter_assign.any_writer, size=7, launch=_LAUNCH)
-    yield KernelCall(
-        "scatter_assign.any_writer", "int32", False, call, (Shape((2, 2500, 3), jnp.int32),)
-    )
-
-
-def _windows() -> Iterator[KernelCall]:
-    plain = WindowTable.of(9, [[0, 1, 2], [3, 4, 5], [6, 7, 8]])
-    weighted = WindowTable.of(9, [[0, 1], [4, 5], [7, 8]], [[0.25, 0.75]] * 3)
-    for dtype in (jnp.float32, jnp.float16):
-        for name, taps in (("plain", (plain,)), ("weighted", (weighted, plain, weighted))):
-            call = functools.partial(windows.scatter, tables=taps, launch=_LAUNCH)
-            values = Shape((4, *(3 for _ in taps)), dtype)
-            yield KernelCall(
-                "windows.scatter", f"{name}-{jnp.dtype(dtype).name}", False, call, (values,)
-            )
 
 
 def check_kernels(target: str, words: Sequence[str]) -> list[CheckedCall]:
@@ -326,4 +296,4 @@ def _faults(call: KernelCall, program: CompiledProgram) -> Iterator[str]:
         yield from (f"it races: {race}" for race in program.races)
         yield from (f"it calls {target}" for target in program.library_calls)
     elif not program.races:
-        yield "it has neither an atomic of floats nor a store of which any may stay"
+        yield "it has no atomic of floats"

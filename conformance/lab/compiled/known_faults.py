@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from importlib.resources import files
 
 from conformance.lab.compiled import TARGETS
-from conformance.lab.compiled.row_programs import CheckedCall
+from conformance.lab.compiled.row_calls import CheckedCall
 
 _FILE = "known_faults.toml"
 _REQUIRED = {"ops", "message", "reason"}

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from conformance.lab.compiled.known_faults import KnownFault
-from conformance.lab.compiled.row_programs import CheckedCall, CompiledProgram
+from conformance.lab.compiled.row_calls import CheckedCall, CompiledProgram
 from conformance.reporting.report import Outcome, Record
 
 #: The name of the check, by what the mode does. Only the first is evidence of determinism.

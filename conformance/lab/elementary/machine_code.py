@@ -16,7 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from conformance.lab.compiled import TARGETS, compiler, ptx_reader
+from conformance.lab.compiled import TARGETS, compiler
+from conformance.lab.readers import ptx
 from impl._exact import arithmetic
 from impl._exact.elementary import DOUBLE, FUNCTIONS
 
@@ -47,7 +48,7 @@ def faults(name: str, dtype: np.dtype, target: str) -> list[str]:
     if not code.kernels:
         return ["no kernel"]
     text = "\n".join(dict.fromkeys(code.kernels.values()))
-    return [*ptx_reader.contractions(text), *ptx_reader.approximations(text), *inexact(text)]
+    return [*ptx.contractions(text), *ptx.approximations(text), *inexact(text)]
 
 
 def inexact(code: str) -> list[str]:

@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import pytest
 
 from conformance.benchmarks import harness
-from conformance.benchmarks.case import Case, RefusedError, Setting, run
+from conformance.benchmarks.case import Case, Setting
+from conformance.benchmarks.sides import RefusedError, run
 
 
 def times_of(sides, milliseconds, monkeypatch, **options):

@@ -1,7 +1,6 @@
-"""A report is read as it was written; tables and plots are made of it."""
+"""A report is read as it was written; tables are made of it."""
 
 import argparse
-import importlib.util
 import json
 
 import pytest
@@ -69,7 +68,7 @@ def test_another_file_is_refused(text, message, tmp_path):
 
 
 def test_a_table_shows_times_ratios_spread_rate_and_what_was_refused():
-    table = tables.table(REPORT, "f")
+    table = tables.table(REPORT, REPORT.families["f"])
     assert "a CPU, 2 threads, Python 1.2, jax 1.2" in table
     assert "`python -m conformance bench --family f`, 2026-01-02" in table
     # 64 bytes in 4 ms; a copy of them takes 0.5 ms.
@@ -78,24 +77,9 @@ def test_a_table_shows_times_ratios_spread_rate_and_what_was_refused():
 
 
 def test_the_command_prints_tables_or_refuses_a_file(tmp_path, capsys):
-    options = argparse.Namespace(report=tmp_path / "r.json", folder=None)
+    options = argparse.Namespace(report=tmp_path / "r.json")
     assert tables_command.main(options) == 2
     assert "python -m conformance tables:" in capsys.readouterr().err
     REPORT.write(options.report)
     assert tables_command.main(options) == 0
     assert "# Title" in capsys.readouterr().out
-
-
-@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="needs the group bench")
-def test_the_command_writes_the_same_tables_and_plots_each_time(tmp_path):
-    REPORT.write(tmp_path / "r.json")
-    contents = []
-    for name in ("first", "second"):
-        folder = tmp_path / name
-        folder.mkdir()
-        options = argparse.Namespace(report=tmp_path / "r.json", folder=folder)
-        assert tables_command.main(options) == 0
-        contents.append({path.name: path.read_bytes() for path in folder.iterdir()})
-    # Cases of a curve are points of one plot, and the others lines of another.
-    assert set(contents[0]) == {"f-cpu.md", "g-cpu.md", "g-cpu-curve.svg"}
-    assert contents[0] == contents[1]

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 import pytest
 
 import impl
 from conformance.benchmarks import eager_calls, repeated_calls
 from conformance.benchmarks.eager_calls import Call
+from impl._core.jax_internals import releases
 
 pytestmark = [
     pytest.mark.once,
-    pytest.mark.skipif(
-        jax.__version_info__ >= (0, 11), reason="budgets are of the calls of the oldest JAX"
-    ),
+    pytest.mark.skipif(not releases.IS_OLDEST, reason="budgets are of the calls of the oldest JAX"),
 ]
 
 #: A budget beyond this multiple of what its call takes hides that a call becomes slow.

@@ -7,7 +7,8 @@ import types
 import pytest
 
 from conformance.benchmarks import torch_peer
-from conformance.benchmarks.case import RefusedError, threads
+from conformance.benchmarks.machine import threads
+from conformance.benchmarks.sides import RefusedError
 
 
 @pytest.fixture

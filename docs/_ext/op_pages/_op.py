@@ -111,9 +111,14 @@ def _summary(subject: Subject) -> str:
     on = subject.under(default, "run_to_run")
     off = subject.under(None, answers.OFF)
     varies = any(cell.word == "may vary" for cell in off)
+    raises = [cell for cell in on if cell.word == "raises"]
+    if not varies and raises:
+        return (
+            "Each run of it gives the same bits, also with the mode off. With the mode on,"
+            f" {{profile}}`{default}` refuses it on a GPU, as PyTorch does."
+        )
     if not varies:
         return "Each run of it gives the same bits, also with the mode off."
-    raises = [cell for cell in on if cell.word == "raises"]
     if not raises:
         return "On a GPU two runs can differ; the mode makes them equal."
     own = subject.rules.own_profile

@@ -1,6 +1,7 @@
 """Pictures that are made from data while the site is built: ``picture``.
 
-``{picture} sums`` shows the picture of that name; ``order-panel`` is that of the order ``panel``.
+``{picture} sums`` shows the picture of that name; ``order-panel`` shows the order ``panel``, and
+``bench-scatter-cpu`` the family ``scatter`` of the report ``cpu.json`` of the benchmarks.
 Each picture is made for a light and for a dark page, and its alternative text says what it shows.
 """
 
@@ -19,7 +20,7 @@ from sphinx.environment import BuildEnvironment
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata
 
-from pictures import costs, evidence, orders, sums
+from pictures import benchmarks, costs, evidence, orders, sums
 from pictures.themes import Theme, write
 
 #: Where the files are written, in the folder of the sources.
@@ -47,12 +48,18 @@ def pictures() -> dict[str, Picture]:
         "costs-gpu": Picture(costs.draw_counted, costs.description_of_counted),
         "evidence": Picture(evidence.draw, evidence.description),
         **{of_order(name): _order(name) for name in orders.names()},
+        **{of_benchmark(name): _benchmark(name) for name in benchmarks.families()},
     }
 
 
 def of_order(order: str) -> str:
     """Returns the name that the picture of an order has, if there is one."""
     return f"order-{order}"
+
+
+def of_benchmark(name: str) -> str:
+    """Returns the name that a picture of a family of benchmarks has, if there is one."""
+    return f"bench-{name}"
 
 
 def images(name: str, env: BuildEnvironment) -> list[nodes.image]:
@@ -77,6 +84,10 @@ def _written(name: str, folder: Path) -> tuple[Mapping[str, Path], str]:
 
 def _order(name: str) -> Picture:
     return Picture(lambda theme: orders.draw(name, theme), lambda: orders.description(name))
+
+
+def _benchmark(name: str) -> Picture:
+    return Picture(lambda theme: benchmarks.draw(name, theme), lambda: benchmarks.description(name))
 
 
 class PictureDirective(SphinxDirective):

@@ -1,1 +1,1 @@
-"""Running products, and running logarithms of sums of exponentials."""
+"""Running products (``cumprod``), and logarithms of sums of exponentials (``cumlogsumexp``)."""

@@ -6,7 +6,6 @@ Four algorithms compute a transpose; the package's docstring has the table that 
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -18,14 +17,10 @@ from impl._core.axes import elements_at, rows_at, three_axes
 from impl._core.lax_functions import where
 from impl._core.numerics import accumulator, convert, fence
 from impl._core.shard_axes import vary_like
-from impl._families.reductions import ADD
 from impl._families.window_table import WindowTable
-from impl._kernels.launch import MAX_ELEMENTS, Launch
-from impl._lowerings import scatter_accumulate
 from impl._lowerings.windows import cpu_even, cpu_phases
 from impl._lowerings.windows.stores import Store, store_by_fence, store_on_cpu
 from impl._lowerings.windows.sums import (
-    FEW_READERS,
     UNROLLED,
     Column,
     Tables,
@@ -236,32 +231,6 @@ def _transpose_on_cpu(table: WindowTable, before: int, *, is_last_axis: bool) ->
     return None
 
 
-def pick_transpose_atomic_kernel(
-    picked: jax.Array, index: jax.Array, *, table: WindowTable, before: int, launch: Launch
-) -> jax.Array:
-    """Computes the transpose of ``pick`` by one pass of atomics.
-
-    Where no two windows overlap it calls ``pick_transpose_xla``, which needs no atomics. Where few
-    do, that reads and writes less.
-    """
-    del before
-    shape = (picked.shape[0], table.inputs, picked.shape[2])
-    large = max(picked.size, math.prod(shape)) > MAX_ELEMENTS
-    few = table.inverse.shape[1] <= FEW_READERS
-    if picked.size == 0 or large or few or not table.overlapping:
-        return pick_transpose_xla(picked, index, table=table)
-    zeros = vary_like(jnp.zeros(shape, picked.dtype), picked, index)
-    return scatter_accumulate.atomic_kernel(zeros, index, picked, reduction=ADD, launch=launch)
-
-
 def picks_transpose_cpu(picked: jax.Array, *indices: jax.Array, tables: Tables) -> jax.Array:
     """Computes ``picks_transpose`` on a CPU."""
     return picks_transpose(picked, *indices, tables=tables, along=pick_transpose_cpu)
-
-
-def picks_transpose_atomic_kernel(
-    picked: jax.Array, *indices: jax.Array, tables: Tables, launch: Launch
-) -> jax.Array:
-    """Computes ``picks_transpose`` by a pass of atomics along each dimension."""
-    along = functools.partial(pick_transpose_atomic_kernel, launch=launch)
-    return picks_transpose(picked, *indices, tables=tables, along=along)

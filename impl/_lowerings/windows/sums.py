@@ -8,7 +8,7 @@ windows [0, 1], [1, 2, 3] and [3, 4]:
     values            [1., 2., 3., 4., 5.]      sums          [3., 9., 9.]
     cotangents        [10., 20., 30.]           transposes    [10., 30., 20., 50., 30.]
 
-A kernel with atomics writes instead: it adds each cotangent to all elements of its window.
+A transpose reads too, so no atomics add its terms.
 """
 
 from __future__ import annotations
@@ -24,12 +24,10 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
-from impl import _kernels
 from impl._core.axes import rows_at
 from impl._core.lax_functions import where
 from impl._core.numerics import (
     accumulator,
-    by_parts,
     convert,
     fence,
     isolate,
@@ -37,7 +35,7 @@ from impl._core.numerics import (
 )
 from impl._core.shard_axes import vary_like
 from impl._families.window_table import WindowTable
-from impl._kernels.launch import MAX_ELEMENTS, Launch
+from impl._kernels.launch import MAX_ELEMENTS
 from impl._lowerings.windows.before_jax_0_11 import store_by_branch
 
 #: The number of taps that are unrolled; a loop goes through more, this many at a time.
@@ -48,9 +46,8 @@ _FEW_EDGES = 8
 _MOST_SLICES = 64
 #: The number of equal windows from which on one is computed and copied.
 _MANY_EQUAL = 4
-#: The most windows of an element whose transpose is read, not scattered, with the mode off too. The
-#: sum of two numbers has no order.
-FEW_READERS = 2
+#: The most taps of a window that XLA may compute again wherever the window is read.
+_CHEAP_TAPS = 2
 
 Tables = tuple[WindowTable, ...]
 #: The indices of one tap of every window.
@@ -117,7 +114,7 @@ def _only_copies(stages: Sequence[tuple[int, WindowTable]]) -> bool:
 
 def _is_cheap(table: WindowTable) -> bool:
     """Returns whether XLA may compute a window again wherever it is read."""
-    return table.factors is None and table.shape[1] <= FEW_READERS
+    return table.factors is None and table.shape[1] <= _CHEAP_TAPS
 
 
 def _are_joined(values: jax.Array, tables: Sequence[WindowTable]) -> bool:
@@ -290,31 +287,3 @@ def fold_taps(
     if blocks:
         total = jax.lax.fori_loop(0, blocks, block, total)
     return functools.reduce(add_tap, range(1 + blocks * UNROLLED, taps), total)
-
-
-def sum_atomic_kernel(
-    values: jax.Array, *, tables: Tables, transposed: bool, launch: Launch
-) -> jax.Array:
-    """Computes the transpose by one pass of atomics.
-
-    Where no two windows overlap it calls ``sum_xla``, which needs no atomics. Where windows copy an
-    element each, as padding does, and few copy the same, that takes fewer launches too.
-    """
-    sizes = [t.inputs for t in tables]
-    numbers = 2 if jnp.iscomplexobj(values) else 1
-    large = numbers * max(values.size, values.shape[0] * math.prod(sizes)) > MAX_ELEMENTS
-    overlapping = any(t.overlapping for t in tables)
-    overlapping &= not all(t.only_reads and t.inverse.shape[1] <= FEW_READERS for t in tables)
-    if not transposed or not overlapping or values.size == 0 or large:
-        return sum_xla(values, tables=tables, transposed=transposed)
-    if jnp.iscomplexobj(values):
-        return by_parts(functools.partial(_scatter_parts, tables=tables, launch=launch), values)
-    converted = convert(values, accumulator(values.dtype))
-    return convert(_kernels.windows.scatter(converted, tables, launch=launch), values.dtype)
-
-
-def _scatter_parts(parts: jax.Array, *, tables: Tables, launch: Launch) -> jax.Array:
-    """Computes the transpose of real and imaginary parts, which a leading axis holds."""
-    lanes = parts.reshape(-1, *parts.shape[2:])
-    out = _kernels.windows.scatter(lanes, tables, launch=launch)
-    return out.reshape(*parts.shape[:2], *out.shape[1:])

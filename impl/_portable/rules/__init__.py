@@ -3,6 +3,12 @@
 ``spec/portable.toml`` says in which class a primitive is, and why its bits are then the same
 everywhere. Its record says how it is computed; ``impl._portable.rule`` describes the fields. A
 primitive without a record is exact as JAX lowers it, or is refused.
+
+``rounding`` has operations that round once, ``functions`` elementary functions, ``conversions``
+dtypes; ``extremes`` is about the greatest and lowest elements, ``sums`` about sums and scatters,
+``products`` about products and convolutions, ``linear_algebra`` about decompositions, ``moves``
+about operations that move elements, and ``written`` about primitives that JAX writes with others.
+``exact`` has the records of exact operations, and ``_floats`` the formats of floats.
 """
 
 from impl._portable.rule import RULES

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from typing import Any, Literal, TypeAlias, get_args
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-import impl
 import spec
 from impl._mode import checks, compilation, emulation
 from impl._mode.emulation import Emulation, Seed
 from impl._reading.tracing import arrays_of, is_array
 from impl.programs._auditing.audit import audit
 from impl.programs._auditing.report import FAULTS, Finding, Verdict
+from impl.programs._differences.first_difference import first_difference
 
 #: The checks, each of which includes those before it.
 Level: TypeAlias = Literal["off", "audit", "schedules", "repeat"]
@@ -106,7 +106,7 @@ def _check(schedules: int, level: str) -> None:
 
 def _scheduled(
     function: Callable[..., Any], args: tuple[Any, ...], device: str, count: int
-) -> Iterator[tuple[str, _Bits]]:
+) -> Generator[tuple[str, _Bits], None, None]:
     """Yields the bits of a program in schedules of a GPU, through one compiled program."""
     seed, cpu = Seed(), jax.local_devices(backend="cpu")[0]
     platform = spec.load().devices[device].platforms[0]
@@ -160,7 +160,7 @@ def _bytes(array: Any) -> bytes:
 def _compare(
     name: str,
     where: str,
-    runs: Iterator[tuple[str, _Bits]],
+    runs: Generator[tuple[str, _Bits], None, None],
     function: Callable[..., Any],
     args: tuple[Any, ...],
 ) -> None:
@@ -170,6 +170,7 @@ def _compare(
     for other, bits in runs:
         differing = [path for path, value in expected.items() if bits.get(path) != value]
         if differing or len(bits) != len(expected):
+            runs.close()  # The schedule ends now, and not when the error is forgotten.
             output = f"output{differing[0]}" if differing else "number of outputs"
             raise AssertionError(
                 f"{name} is not deterministic {where}: its {output} differs between {label} and "
@@ -182,15 +183,13 @@ def _first_difference(
     function: Callable[..., Any], args: tuple[Any, ...], first: str, second: str
 ) -> str:
     """Returns what ``impl.first_difference`` finds, after two line breaks, or nothing."""
-    if not hasattr(impl, "first_difference"):
-        return ""
     between: tuple[Any, Any] = (None, None)
     if first.startswith("schedule"):
         numbers = (int(label.rpartition(" ")[2]) for label in (first, second))
         scopes = [emulation.scope(Emulation("cuda", seed=number)) for number in numbers]
         between = scopes[0], scopes[1]
     try:
-        difference = impl.first_difference(function, *args, between=between)
+        difference = first_difference(function, *args, between=between)
     except Exception as error:  # noqa: BLE001  # The failure itself must be shown.
         return f"\n\n(impl.first_difference could not find the equation: {error})"
     return "" if difference is None else f"\n\n{difference}"

@@ -1,4 +1,4 @@
-"""What the audit says of a program under the guarantee ``portable``, beside its findings."""
+"""The notes of an audit under the guarantee ``portable``: facts that no rule changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spec import releases_of_jax
 
 #: Sums over the devices of a ``shard_map``.
 _SUMS = frozenset({"psum", "psum_invariant", "reduce_scatter"})
-#: What passes values on from device to device, which the program may then add.
+#: The primitive that passes values on from device to device, which the program may then add.
 _PASSES = "ppermute"
 #: The equations that make other random bits on each device, by the implementation of the key.
 _OF_A_DEVICE = {
@@ -43,7 +43,7 @@ def portability(name: str, equation: Any, platform: str) -> spec.Portability | N
 
 
 def notes(sites: Iterable[Site], mode: Mode) -> tuple[str, ...]:
-    """Returns what no rule changes: sums of parts, and functions that differ between releases.
+    """Returns the notes: on sums over devices, and on functions that differ between releases.
 
     Args:
         sites: The equations of a program, each perhaps in a scope with another mode.
@@ -89,23 +89,25 @@ def _sentences(
 ) -> Iterable[str]:
     if exempt:
         yield (
-            f"A scope has another mode at {', '.join(exempt)}: this, and what is computed from it, "
-            "may have other bits on another device, or on another number of devices."
+            f"A scope has another mode at {', '.join(exempt)}: its results, and all that a program "
+            "computes from them, may have other bits on another device, or on another number of "
+            "devices."
         )
     if sums:
         yield (
-            f"The sum over devices at {', '.join(sums)} is one with the sums of each device, if "
+            f"The sum over devices at {', '.join(sums)} is joined with the sums of each device, if "
             "only linear operations are between them: then no bit depends on the mesh. Otherwise "
-            "it adds what each device has rounded, and a mesh of another size gives other bits."
+            "each device rounds its own sum first, and a mesh of another size gives other bits."
         )
     if passed:
         yield (
-            f"A device passes values on at {', '.join(passed)}. A sum of what devices pass on, as "
-            "a ring adds it, is rounded at each of them: a mesh of another size gives other bits. "
-            "What is passed on and not added keeps its bits."
+            f"A device passes values on at {', '.join(passed)}. If the program adds them, as a "
+            "ring reduction does, each device rounds, and a mesh of another size gives other bits. "
+            "Values that are only passed on keep their bits."
         )
     if functions:
         yield (
-            f"Releases of JAX write these functions with other equations: {', '.join(functions)}. "
-            "The bits are the same on every device, but not with every release."
+            "Releases of JAX write these functions with different equations: "
+            f"{', '.join(functions)}. The bits are the same on every device, but not with every "
+            "release."
         )

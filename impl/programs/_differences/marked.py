@@ -20,7 +20,7 @@ from impl._core import jax_internals
 from impl._core.jax_internals import jaxpr_as_fun
 from impl._mode import compilation, modes
 from impl._reading.tracing import is_array
-from impl.programs._auditing.audit import in_words
+from impl._run_to_run.rules import in_words
 from impl.programs._differences import digests
 from impl.programs._differences.comparison import Words
 from impl.programs._differences.marks import Mark, Marks, Node, Planner, windows

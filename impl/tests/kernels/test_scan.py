@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from impl._families.scan_combines import COMBINES, joined, split
-from impl._kernels import scan, scan_tiles
+from impl._kernels import scan_tiles
 from impl._kernels.launch import Launch
 from impl._lowerings import scan as scan_lowerings
 from impl._lowerings import scan_extreme
@@ -31,7 +31,6 @@ CALLS = {
         functools.partial(tiles, name="add", parts=1, shape=(3, 5, 1), reverse=True),
         functools.partial(tiles, name="add", parts=1, shape=(1, 260, 3)),
     ],
-    scan.atomic_carry: [lambda launch, kernel: kernel(floats(3, 2100), launch=launch)],
 }
 
 

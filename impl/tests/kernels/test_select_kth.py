@@ -30,7 +30,6 @@ def find_among_bytes(launch, kernel):
 
 #: Calls of each kernel, with sizes that fill no block.
 CALLS = {
-    select_kth.any_position: [find],
     select_kth.by_digits: [find_among_bytes],
     select_kth.first_position: [find],
 }
@@ -51,8 +50,8 @@ def test_rows_are_shared_where_a_sample_finds_nothing(monkeypatch):
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("kernel", [select_kth.first_position, select_kth.any_position])
-def test_a_nan_is_found_before_any_rank(kernel):
+def test_a_nan_is_found_before_any_rank():
+    kernel = select_kth.first_position
     x = np.array(numbers(4, 70, "float16"))
     x[0] = np.abs(np.nan_to_num(x[0]))
     x[2:] = np.nan_to_num(x[2:])

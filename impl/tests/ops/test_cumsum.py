@@ -42,7 +42,7 @@ def test_the_order_is_not_that_of_others():
     assert bits(want) != bits(np.cumsum(values))
 
 
-def test_the_atomic_path_is_right_for_exact_numbers_under_any_schedule():
+def test_the_mode_off_is_right_for_exact_numbers_under_any_schedule():
     steps = np.random.default_rng(0).integers(-9, 9, 2500).astype(np.float32)
     with impl.deterministic(False), impl.testing.schedule(3):
         assert_same_bits(impl.cumsum(steps, 0), np.cumsum(steps))

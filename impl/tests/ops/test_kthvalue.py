@@ -49,7 +49,7 @@ def test_kthvalue_of_many():
         assert_same_bits(values, np.take_along_axis(x, want[None], 0)[0], name)
 
 
-def test_the_atomic_path_is_right_for_different_numbers_under_any_schedule():
+def test_the_mode_off_is_right_under_any_schedule():
     values = np.random.default_rng(0).permutation(1500).astype(np.float32)
     with impl.deterministic(False), impl.testing.schedule(3):
         assert impl.kthvalue(values, 700).indices == np.argsort(values)[699]

@@ -27,14 +27,12 @@ SCATTER = {
     "atomic": ATOMIC_SUM,
     "ordered": {EXACT},
 }
-SCAN = {"atomic": {"scan_atomic_chunks"}, "ordered": {"scan_ordered_tiles"}}
-SELECT = {"atomic": {"select_atomic_any"}, "ordered": {"select_ordered_first"}}
+#: With the mode off it is JAX's cumsum.
+SCAN: dict[str, set[str]] = {"atomic": set(), "ordered": {"scan_ordered_tiles"}}
+SELECT = {path: {"select_ordered_first"} for path in SCAN}
 NONE: dict[str, set[str]] = {"atomic": set(), "ordered": set()}
 #: kthvalue reads each slice once, so the sum of its gradient has one term in every order.
-ONCE = {
-    "atomic": SELECT["atomic"] | SCATTER["atomic"],
-    "ordered": SELECT["ordered"] | SCATTER["atomic"],
-}
+ONCE = {path: SELECT[path] | SCATTER["atomic"] for path in SCAN}
 
 #: A function of one [4, 3] array; its kernels; the kernels of its gradient.
 OPS = {
@@ -99,13 +97,6 @@ def test_a_profile_changes_the_path_of_the_platforms_that_it_lists(platform):
     impl.use_deterministic_algorithms(True, profile="torch-2.12")  # Lists index_add on CUDA.
     lowered = lower(OPS["index_add"][0], jnp.ones((4, 3)), platform=platform)
     assert kernels(lowered) == (set() if platform == "cpu" else {EXACT})
-
-
-def test_carries_of_a_scan_need_several_chunks():
-    names = {
-        length: kernels(lower(OPS["cumsum"][0], jnp.ones((length, 3)))) for length in (9, 2100)
-    }
-    assert names == {9: SCAN["atomic"], 2100: SCAN["atomic"] | {"scan_atomic_carry"}}
 
 
 @pytest.mark.parametrize("path", ["atomic", "ordered"])

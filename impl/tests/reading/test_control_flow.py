@@ -242,8 +242,6 @@ PARAMETERS = re.compile(
 )
 #: What reads a jaxpr or a literal by hand, in place of ``jaxprs.opened`` and ``is_literal``.
 BY_HAND = re.compile(r"getattr\(\w+, \"jaxpr\"|hasattr\(\w+, \"val\"\)")
-#: These still unpack the parameters by themselves.
-UNPACKS = ("_portable/device_sums/flow.py", "_portable/device_sums/push.py")
 
 
 def naming(pattern):
@@ -254,7 +252,7 @@ def naming(pattern):
 
 
 def test_only_the_description_names_the_parameters_of_control_flow():
-    assert naming(PARAMETERS) - {*UNPACKS} == {*DESCRIPTION}
+    assert naming(PARAMETERS) == {*DESCRIPTION}
 
 
 def test_jaxprs_and_literals_are_read_by_one_function_each():

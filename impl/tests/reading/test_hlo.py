@@ -1,203 +1,55 @@
-"""The reader of compiled programs. What is compiled for a CPU is judged as if it was for CUDA."""
+"""The parser of optimised programs."""
 
-from pathlib import Path
+from impl._reading import hlo
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-import pytest
-from jax import lax
-
-import impl
-from impl._mode import modes
-from impl._reading import hlo, tracing
-from impl.programs._auditing.audit import Judge
-
-X, INDEX, UPDATES = jnp.ones(5), jnp.array([1, 1, 3]), jnp.arange(3.0)
-
-
-def pool(x):
-    return lax.reduce_window(x, -jnp.inf, lax.max, (3,), (1,), "SAME").sum()  # varies
-
-
-def program(x, index, updates, matrix, counts):
-    return [
-        x.at[index].add(updates),  # varies
-        x.at[index].set(updates),  # varies
-        x.at[index].multiply(updates),  # varies
-        x.at[index].add(updates, unique_indices=True),
-        x.at[index[0]].add(2.0),
-        x.at[index].max(updates),
-        x.at[index].apply(jnp.sin),
-        counts.at[index].add(7),
-        jax.grad(pool)(x * 2),
-        jnp.linalg.cholesky(matrix),  # unknown
-        matrix @ matrix,  # unknown
-        jax.pure_callback(np.sin, x, x),  # unknown
-        jnp.sort(x),
-        lax.top_k(x, 2)[0],
-    ]
-
-
-ARGS = X, INDEX, UPDATES, jnp.eye(3), jnp.zeros(5, int)
-
-
-def marked(verdict):
-    """The lines of this file that end with a verdict."""
-    rows = Path(__file__).read_text("utf-8").splitlines()
-    return {n for n, row in enumerate(rows, 1) if row.endswith(f"# {verdict}")}
-
-
-def judged(text, device="cuda", timed_kernels=True):
-    judge = Judge(device, modes.current(), timed_kernels)
-    found, _ = hlo.instructions(text, timed_kernels=timed_kernels)
-    return [f for each in found if (f := judge.of_instruction(each)) is not None]
-
-
-@pytest.fixture(scope="module")
-def text():
-    # Without emitters, which newer releases of XLA always have, a scatter is a loop on a CPU.
-    emitters = {"xla_cpu_use_fusion_emitters": True} if jax.__version_info__ < (0, 11) else None
-    return jax.jit(program).lower(*ARGS).compile(emitters).as_text()
-
-
-@pytest.mark.parametrize("verdict", ["varies", "unknown"])
-def test_the_instructions_that_can_vary_are_found_with_their_lines(text, verdict):
-    found = [f for f in judged(text) if f.verdict == verdict]
-    lines = {int(f.source.rpartition(":")[2]) for f in found}
-    assert lines == marked(verdict)
-    assert {f.source.partition(":")[0] for f in found} == {"impl/tests/reading/test_hlo.py"}
-    assert all(f.row and f.remedy for f in found)
-
-
-def test_without_timed_kernels_products_are_known(text):
-    names = {f.primitive for f in judged(text, timed_kernels=False)}
-    assert "lax.dot_general" not in names
-    assert "lax.scatter_add" in names
-
-
-def test_on_a_cpu_calls_of_unknown_code_are_left():
-    report = impl.audit(program, device="cpu", level="compiled")(*ARGS)
-    assert [(f.primitive, f.verdict) for f in report.findings] == [("pure_callback", "unknown")]
-    assert report.level == "compiled"
-    assert report.equations > 30
-
-
-def test_jitted_programs_are_compiled_as_they_are():
-    for jitted in (jax.jit(program), impl.jit(program)):
-        assert not impl.audit(jitted, device="cpu", level="compiled")(*ARGS).ok
-
-
-def test_a_device_that_is_not_at_hand_is_refused():
-    if jax.default_backend() != "cpu":
-        pytest.skip("there is a GPU at hand")
-    with pytest.raises(RuntimeError, match=r"which is 'cpu', not device='cuda'.*level='program'"):
-        impl.audit(program, level="compiled")
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"level": "compiled", "gpu": "h1"}, "argument 'gpu' got 'h1'; allowed: 'a100', "),
-        (
-            {"gpu": "h100"},
-            "gpu='h100' needs device='cuda' and level='compiled', and got .*'program'",
-        ),
-        ({"gpu": "h100", "level": "compiled", "device": "cpu"}, "and got device='cpu' and level="),
-    ],
-)
-def test_a_gpu_that_nothing_can_be_compiled_for_is_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        impl.audit(program, **options)
-
-
-def test_an_absent_gpu_needs_the_plugins_for_cuda_or_is_compiled_for():
-    def step(x, index, updates):
-        return x.at[index].add(updates)
-
-    try:
-        tracing.mesh_of("h100")
-    except Exception:  # noqa: BLE001  # The message is what is tested.
-        with pytest.raises(RuntimeError, match=r"cannot compile for gpu='h100': .* Install JAX's"):
-            impl.audit(step, level="compiled", gpu="h100")
-        return
-    audited = impl.audit(step, level="compiled", gpu="h100")
-    verdicts = {f.primitive: f.verdict for f in audited(*ARGS[:3]).findings}
-    assert verdicts == {"lax.scatter_add": "varies"}
-    with impl.deterministic(profile="complete"):
-        assert audited(*ARGS[:3]).ok
-
-
-INSTRUCTION = """HloModule jit_f
+TEXT = """
+HloModule m
 
 FileNames
-1 "/home/me/train.py"
-2 "/usr/lib/python3/site-packages/flax/linen/linear.py"
+1 "train.py"
 
 FunctionNames
 1 "step"
-2 "Dense.__call__"
 
 FileLocations
-1 {{file_name_id=1 function_name_id=1 line=7 end_line=7 column=2 end_column=39}}
-2 {{file_name_id=2 function_name_id=2 line=287 end_line=4 column=6 end_column=10}}
+1 {file_name_id=1 function_name_id=1 line=7 end_line=7 column=2 end_column=39}
 
 StackFrames
-1 {{file_location_id=1 parent_frame_id=1}}
-2 {{file_location_id=2 parent_frame_id=2}}
+1 {file_location_id=1 parent_frame_id=1}
+2 {file_location_id=1 parent_frame_id=2}
 
-%add (a: f32[], b: f32[]) -> f32[] {{
-  %a = f32[] parameter(0)
-  %b = f32[] parameter(1)
-  ROOT %sum = f32[] add(%a, %b)
-}}
+%fused (p: f32[8], q: s32[]) -> f32[8] {
+  %p = f32[8]{0} parameter(0)
+  %q = s32[] parameter(1)
+  ROOT %n = f32[8]{0} negate(%p)
+}
 
-ENTRY %main (x: f32[8]) -> f32[8] {{
-  %x = f32[8]{{0}} parameter(0)
-  ROOT %y = {instruction}, metadata={{op_name="jit(f)/{name}" stack_frame_id=2}}
-}}
+ENTRY %main (x: f32[8]) -> (f32[2,3], (pred[5], bf16[]), s4[8]) {
+  %x = f32[8]{0} parameter(0)
+  %y = f32[8]{0} fusion(%x), kind=kLoop, calls=%fused, metadata={op_name="jit(f)/neg"}
+  ROOT %z = (f32[2,3]{1,0}, (pred[5], bf16[]), s4[8]) custom-call(%y, %x), custom_call_target="t"
+}
 """
 
 
-@pytest.mark.parametrize(
-    ("instruction", "primitive", "verdict"),
-    [
-        ("f32[8]{0} all-reduce(%x), to_apply=%add", "lax.psum", "unknown"),
-        ("s32[8]{0} all-reduce(%x), to_apply=%add", None, None),
-        ("f32[8]{0} rng(%x, %x), distribution=rng_uniform", "lax.rng_uniform", "varies"),
-        ('f32[8]{0} custom-call(%x), custom_call_target="mine"', "mine", "unknown"),
-        ('f32[8]{0} custom-call(%x), custom_call_target="Sharding"', None, None),
-        (
-            '(f32[8]{0}, s8[9]{0}) custom-call(%x), custom_call_target="__cublas$lt$matmul"',
-            "lax.dot_general",
-            "unknown",
-        ),
-        (
-            'f32[8]{0} custom-call(%x), custom_call_target="__cudnn$fmhaSoftmaxBackward"',
-            "cudnn.attention_backward",
-            "varies",
-        ),
-        (
-            "f32[8]{0} select-and-scatter(%x, %x, %x), window={size=3 stride=2}, select=%add",
-            "lax.select_and_scatter_add",
-            "varies",
-        ),
-        (
-            "f32[8]{0} select-and-scatter(%x, %x, %x), window={size=2 stride=2}, select=%add",
-            None,
-            None,
-        ),
-    ],
-)
-def test_instructions_of_a_gpu(instruction, primitive, verdict):
-    found = judged(INSTRUCTION.format(instruction=instruction, name="g"))
-    assert [(f.primitive, f.verdict) for f in found] == ([(primitive, verdict)] if verdict else [])
-    for finding in found:
-        assert finding.source == "/home/me/train.py:7"
-        assert finding.library == "flax/linen/linear.py:287 (Dense.__call__)"
+def test_an_instruction_has_its_operands_and_its_attributes():
+    program = hlo.parse(TEXT)
+    call = program.computations["main"]["y"]
+    assert (program.entry, call.opcode, call.operands) == ("main", "fusion", ("x",))
+    assert (call.attribute("calls"), call.attribute("body")) == ("fused", "")
+    assert (call.scope, call.target, call.parameter) == ("jit(f)/neg", "", None)
+    assert [each.parameter for each in program.computations["fused"].values()] == [0, 1, None]
+    assert (program.root("fused").name, program.root("main").target) == ("n", "t")
+    assert program.root("absent") is None
+    assert [each.name for each in program] == ["p", "q", "n", "x", "y", "z"]
 
 
-def test_a_call_of_a_library_is_known_by_its_equation():
-    call = 'f32[8]{0} custom-call(%x), custom_call_target="cusolver_potrf_ffi"'
-    (finding,) = judged(INSTRUCTION.format(instruction=call, name="jit(cholesky)/cholesky"))
-    assert (finding.primitive, finding.verdict) == ("lax.linalg.cholesky", "unknown")
+def test_the_bytes_of_a_result_are_those_of_all_its_arrays():
+    result = hlo.parse(TEXT).root("main")
+    assert list(map(str, result.shapes)) == ["f32[2,3]", "pred[5]", "bf16[]", "s4[8]"]
+    assert result.bytes == 24 + 5 + 2 + 8
+
+
+def test_the_frames_of_an_instruction_start_at_the_innermost():
+    frame = ("train.py", 7, "step")
+    assert hlo.frames(TEXT) == {1: (frame,), 2: (frame, frame)}

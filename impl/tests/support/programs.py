@@ -6,7 +6,7 @@ import types
 import jax
 
 import impl
-from impl._core.jax_internals import jaxprs
+from impl._core.jax_internals import jaxprs, releases
 from impl._reading.control_flow import every_jaxpr
 
 _KERNEL = re.compile(r"(?:scatter_(?:add|mul|assign)|scan|select)_(?:atomic|ordered)_?\w*")
@@ -34,7 +34,7 @@ def run_together(calls):
 
 
 #: Whether XLA's scatter adds float32 on a GPU with the mode off; if not, a kernel does.
-XLA_ADDS = jax.__version_info__ >= (0, 11, 2)
+XLA_ADDS = releases.FLOAT32_HAS_ATOMIC_ADD
 #: The kernels of such a sum.
 ATOMIC_SUM = frozenset() if XLA_ADDS else frozenset({"scatter_add_atomic"})
 

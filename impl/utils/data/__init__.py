@@ -8,6 +8,11 @@ A loader needs cloudpickle, which the extra ``samebits[data]`` installs::
         ...
 """
 
+# The modules: ``_loader`` is the loader, with its ``_arguments``, ``_samplers`` and ``_position``,
+# which ``_state_file`` saves. ``_work`` is sent to the processes of a ``_pool``, over a
+# ``_channel``, as ``_messages``. A ``_worker`` seeds its generators by ``_seeding``, knows its
+# ``_worker_info``, and makes batches by ``_collate``.
+
 from impl.utils.data._collate import default_collate as default_collate
 from impl.utils.data._collate import default_convert as default_convert
 from impl.utils.data._loader import DataLoader as DataLoader

@@ -33,10 +33,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--write",
         action="store_true",
-        help="write the table and the JSON, remove the known excesses that are gone, and lower the "
-        "bounds of the others; with -k the other cases stay as they are there",
+        help="write costs.json; with -k the other cases stay as they are in the file",
     )
-    # The tables of CUB's memory are XLA's, which has none for the other GPUs' sorts.
     parser.add_argument("--target", choices=TARGETS, default="h200", help="default: h200")
     add_processes(parser)
 

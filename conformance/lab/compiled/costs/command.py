@@ -15,15 +15,22 @@ from pathlib import Path
 import jax
 
 from conformance.lab.compiled import compiler
-from conformance.lab.compiled.costs import budgets, rows, samples, scatters, spatial, table
+from conformance.lab.compiled.costs import (
+    along_rows,
+    budgets,
+    records,
+    samples,
+    scatters,
+    spatial,
+)
 from conformance.lab.compiled.costs.case import CostCase
-from conformance.lab.compiled.costs.measured import CaseCost, measure
-from conformance.lab.compiled.row_programs import is_selected
+from conformance.lab.compiled.costs.counts import CaseCost, measure
+from conformance.lab.compiled.row_calls import is_selected
 
 
 def cases() -> Iterator[CostCase]:
     """Yields all cases."""
-    for module in (scatters, rows, spatial, samples):
+    for module in (scatters, along_rows, spatial, samples):
         yield from module.cases()
 
 
@@ -47,40 +54,25 @@ def main(options: argparse.Namespace) -> int:
         print("\n".join(selected))
         return 0
     start = time.perf_counter()
-    found = _measure_all(selected, options.target, min(options.processes, len(selected)))
-    if found is None:
+    costs = _measure_all(selected, options.target, min(options.processes, len(selected)))
+    if costs is None:
         return 2
-    for each in found:
+    for each in costs:
         if any(word in each.case for word in options.explain):
-            print("\n".join(["", *table.explanation(each)]))
-    made = {
-        each.case: table.data(
-            each, budgets.exceeded(by_name()[each.case], each), by_name()[each.case].library
-        )
-        for each in found
-    }
-    print("\n".join(["", *table.rows(made)]))
-    if any("other branches" in case for case in made.values()):
-        print("\n".join(["", *table.branches(made)]))
-    if any("products" in case for case in made.values()):
-        print("\n".join(["", *table.products(made)]))
+            print("\n".join(["", *records.explanation(each)]))
     if options.write:
-        table.write(made, list(by_name()), options.target)
-        known = budgets.known_excesses()
-        bounds: dict[tuple[str, str], float | None] = {}
-        for each in found:
-            bounds |= budgets.lowered(by_name()[each.case], each, known)
-        budgets.write_tightened(bounds)
-    failures = list(_failures(found, complete=not words))
+        counted = {each.case: records.data(each) for each in costs}
+        records.write(counted, list(by_name()), options.target)
+    failures = list(_failures(costs, complete=not words))
     for failure in failures:
         print(f"\nFAILED {failure}")
-    print(f"\n{len(found)} cases, {len(failures)} failures, {time.perf_counter() - start:.0f} s")
+    print(f"\n{len(costs)} cases, {len(failures)} failures, {time.perf_counter() - start:.0f} s")
     return 1 if failures else 0
 
 
-def _failures(found: Sequence[CaseCost], *, complete: bool) -> Iterator[str]:
+def _failures(costs: Sequence[CaseCost], *, complete: bool) -> Iterator[str]:
     known = budgets.known_excesses()
-    for each in found:
+    for each in costs:
         yield from budgets.failures(by_name()[each.case], each, known)
     if complete:
         yield from budgets.unknown_names(known, by_name())
@@ -91,7 +83,7 @@ def _measure_all(names: Sequence[str], target: str, processes: int) -> list[Case
     context = multiprocessing.get_context("spawn")
     with (
         tempfile.TemporaryDirectory(prefix="samebits-") as folder,
-        ProcessPoolExecutor(processes, context, _prepare, (Path(folder),)) as pool,
+        ProcessPoolExecutor(processes, context, compiler.prepare, (Path(folder),)) as pool,
     ):
         reason = pool.submit(compiler.unavailable_reason).result()
         if reason:
@@ -101,15 +93,11 @@ def _measure_all(names: Sequence[str], target: str, processes: int) -> list[Case
                 file=sys.stderr,
             )
             return None
-        found = []
+        costs = []
         for number, each in enumerate(pool.map(_measure, names, [target] * len(names)), 1):
-            print(f"[{number}/{len(names)}] {table.line(each)}", flush=True)
-            found.append(each)
-    return found
-
-
-def _prepare(parent: Path) -> None:
-    compiler.prepare(parent, stages=True)
+            print(f"[{number}/{len(names)}] {records.line(each)}", flush=True)
+            costs.append(each)
+    return costs
 
 
 def _measure(name: str, target: str) -> CaseCost:

@@ -21,10 +21,11 @@ from conformance.lab.compiled.costs.case import (
     scaled,
 )
 
-#: A narrow sum needs no sort, and no table of its chains.
+#: A narrow sum is scattered, in several launches, into destinations that are filled before.
 NARROW = Budget(launches=MANY, floors=6)
-#: Of wide rows, the floor is nearly all rows.
-WIDE = Budget(launches=MANY, floors=3)
+#: A sort of the keys, and a few launches that find and combine the runs which are cut into parts.
+#: The floor of wide rows is nearly the rows alone.
+WIDE = Budget(launches=10, floors=3)
 
 #: Bins are filled at once, and then added.
 COUNT = Budget(launches=12, floors=3)

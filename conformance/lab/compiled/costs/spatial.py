@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,14 +22,10 @@ from conformance.lab.compiled.costs.case import (
     scaled,
 )
 
-#: A gradient of these reads the cotangent, what the forward pass saw, and writes once.
+#: A gradient reads the cotangent and the input of the forward pass, and writes its result.
 GRADIENT = Budget(launches=MANY, floors=4)
 #: One library call or one kernel, and a few to arrange operands.
-PRODUCT = Budget(launches=4, floors=3, loads=2)
-#: The rows and columns of a library's tiles, and the programs that occupy a GPU.
-_TILE, _PROGRAMS = (128, 256), 132
-#: The elements of its smallest tile.
-_SMALLEST = 1024
+PRODUCT = Budget(launches=4, floors=3)
 
 
 def cases() -> Iterator[CostCase]:
@@ -103,7 +98,6 @@ def _products(size: int, batch: int) -> Iterator[CostCase]:
     for dtype in (jnp.float32, jnp.bfloat16):
         name = jnp.dtype(dtype).name
         square = floats(size, size, dtype=dtype)
-        library = _library(1, size, size, dtype)
         yield CostCase(
             f"mm-{label(size)}-{name}",
             "mm",
@@ -112,7 +106,6 @@ def _products(size: int, batch: int) -> Iterator[CostCase]:
             (square, square),
             jnp.matmul,
             PRODUCT,
-            library=library,
         )
         small = floats(batch * 16, 64, 64, dtype=dtype)
         yield CostCase(
@@ -123,7 +116,6 @@ def _products(size: int, batch: int) -> Iterator[CostCase]:
             (small, small),
             jnp.matmul,
             PRODUCT,
-            library=_library(batch * 16, 64, 64, dtype),
         )
         yield from _convolutions(batch, dtype)
 
@@ -142,8 +134,6 @@ def _convolutions(batch: int, dtype: DTypeLike) -> Iterator[CostCase]:
         return jax.lax.conv_general_dilated(x, w, (1, 1), ((1, 1), (1, 1)))
 
     def case(part: str, direction: str, functions: Any, *inputs: Any) -> CostCase:
-        # For the gradient of weights, which has few results, programs share the terms.
-        library = _library(1, 64, batch * 56 * 56, dtype)
         called, compared = functions
         return CostCase(
             f"conv2d{part}-{size}",
@@ -153,29 +143,12 @@ def _convolutions(batch: int, dtype: DTypeLike) -> Iterator[CostCase]:
             inputs,
             compared,
             PRODUCT,
-            library=library,
         )
 
     yield case("", "forward", (call, plain), image, weights)
     for part, wrt in (("image", 0), ("weights", 1)):
         both = gradient(call, wrt), gradient(plain, wrt)
         yield case(f"-backward-{part}", "backward", both, image, image, weights)
-
-
-def _library(matrices: int, rows: int, columns: int, dtype: DTypeLike) -> float:
-    """Returns the operations of a library's tile for each byte of the operands that it loads."""
-    height, width = _TILE
-
-    while height > rows:
-        height //= 2
-    while width > columns:
-        width //= 2
-    while (
-        matrices * math.ceil(rows / height) * math.ceil(columns / width) < _PROGRAMS
-        and height * width > _SMALLEST
-    ):
-        height, width = (height, width // 2) if width >= height else (height // 2, width)
-    return 2 * height * width / ((height + width) * jnp.dtype(dtype).itemsize)
 
 
 def _max_pool(x: jax.Array) -> Any:

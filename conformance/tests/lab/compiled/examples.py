@@ -1,7 +1,7 @@
 """The text of compiled programs, and calls that were checked."""
 
 from conformance.lab.compiled.assembler import Resources
-from conformance.lab.compiled.row_programs import CheckedCall, CompiledProgram
+from conformance.lab.compiled.row_calls import CheckedCall, CompiledProgram
 
 # Shortened from the output of jaxlib 0.11.2 for `x.at[i].add(s)`, for an H200.
 HLO = """\

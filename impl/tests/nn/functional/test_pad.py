@@ -239,7 +239,6 @@ def test_gradients_of_complex_numbers(name):
     gradient = jax.jit(lambda ct: jax.vjp(lambda x: pad(x, (2, 3), "reflect"), x)[1](ct)[0])
     with contextlib.ExitStack() as stack:
         stack.enter_context(impl.deterministic(name != "off", profile="complete"))
-        # With the mode off, a stand-in for a GPU takes the atomic path.
         stack.enter_context(LOWERINGS["kernel" if name == "off" else name]())
         got = gradient(cotangent)
     want = gradient_of(cotangent, (3, 4), sources((3, 4), (2, 3), "reflect"))

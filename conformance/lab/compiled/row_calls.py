@@ -1,0 +1,250 @@
+"""The programs of the rows' calls, compiled for a GPU and checked against their rows."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import impl
+import spec
+from conformance.lab.compiled import DEVICE, assembler, compiler
+from conformance.lab.compiled.assembler import Resources
+from conformance.lab.compiled.compiler import MachineCode
+from conformance.lab.readers import hlo, ptx, stablehlo
+from conformance.suite.cells import Cell, cells
+from impl._mode.decide import Question, decide
+from impl.testing import questions
+
+#: The calls of libraries that a row with the guarantee ``run_to_run`` may make: matrix products.
+_PRODUCTS = ("__cublas$", "__cublas$lt$")
+
+
+@dataclasses.dataclass(frozen=True)
+class CompiledProgram:
+    """The facts that were read from a program, or the error of its compilation.
+
+    Attributes:
+        error: Why it could not be compiled; None if it could.
+        races: The instructions that depend on timing.
+        library_calls: The calls of libraries.
+        inexact: The instructions whose result has other bits on other devices.
+        sorts: The names of the sorts: ``CUB``, ``XLA``.
+        lost: The code that its lowered form has and its machine code lacks.
+        kernels: The resources of each Pallas kernel, by name; None without an assembler.
+        seconds: The seconds that the compilation took.
+    """
+
+    error: str | None = None
+    races: tuple[str, ...] = ()
+    library_calls: tuple[str, ...] = ()
+    inexact: tuple[str, ...] = ()
+    sorts: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    kernels: Mapping[str, Resources | None] = dataclasses.field(default_factory=dict)
+    seconds: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckedCall:
+    """A call under one profile and one set of compiler options, with its faults.
+
+    Attributes:
+        name: The name by which ``-k`` picks it.
+        target: The GPU.
+        about: The fields of its record in a report.
+        program: The compiled program. Calls with the same program share it.
+        faults: The faults of the program, by the claims of the row.
+        by_jit: True if the compiler options are those of ``impl.jit``.
+    """
+
+    name: str
+    target: str
+    about: Mapping[str, Any]
+    program: CompiledProgram
+    faults: tuple[str, ...] = ()
+    by_jit: bool = False
+
+
+def check_op(op: str, target: str, words: Sequence[str]) -> list[CheckedCall]:
+    """Compiles and checks every program of an op for a GPU.
+
+    Args:
+        op: The dotted name of the op.
+        target: The name of the GPU.
+        words: The words of ``-k``: only cells with one of them in their name; all if empty.
+    """
+    calls = []
+    selected = [cell for cell in gpu_cells(op) if is_selected(str(cell), words)]
+    for _, group in itertools.groupby(selected, lambda cell: (cell.sample.name, cell.direction)):
+        programs = CallPrograms(target)
+        for cell in group:
+            for by_jit, program in programs.compile(cell):
+                cell_faults = tuple(faults(cell, program))
+                calls.append(
+                    CheckedCall(str(cell), target, cell.about, program, cell_faults, by_jit)
+                )
+    return calls
+
+
+def gpu_cells(op: str) -> list[Cell]:
+    """Returns the cells of an op on a GPU. The cells of one call follow each other."""
+    selected = [cell for cell in cells() if cell.op == op and cell.device == DEVICE]
+    return sorted(selected, key=lambda cell: (cell.sample.name, cell.direction))
+
+
+def is_selected(name: str, words: Sequence[str]) -> bool:
+    """Returns whether ``-k`` picks this name."""
+    return not words or any(word in name for word in words)
+
+
+class CallPrograms:
+    """The programs of one call. Profiles that give the same answers share a program.
+
+    Raising and warning leave no trace in a program. The mode only decides which path an op takes
+    and what fresh memory holds.
+
+    Args:
+        target: The name of the GPU.
+    """
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+        self._programs: list[tuple[list[Question], Any, Mapping[str, Any], CompiledProgram]] = []
+
+    def compile(self, cell: Cell) -> Iterator[tuple[bool, CompiledProgram]]:
+        """Compiles the call under the cell's profile, plainly and with the options of ``impl.jit``.
+
+        Only a call that the mode makes deterministic is compiled a second time, and under
+        the profile with the most options: without a GPU, other options have no effect.
+
+        Yields:
+            Whether the options are those of ``impl.jit``, and the program.
+        """
+        with impl.deterministic(True, profile=cell.profile, warn_only=cell.behaviour == "raise"):
+            yield False, self._compile(cell, compiler.NO_AUTOTUNING)
+            if cell.behaviour == "deterministic" and cell.profile == _profile_with_most_options():
+                options = {**impl.compile_options(), **compiler.NO_AUTOTUNING}
+                yield True, self._compile(cell, options)
+
+    def _compile(self, cell: Cell, options: Mapping[str, Any]) -> CompiledProgram:
+        for asked_questions, answers, program_options, program in self._programs:
+            if program_options == options and _answers(asked_questions) == answers:
+                return program
+        function, inputs = cell.sample.function(impl, cell.direction), cell.sample.inputs
+        with questions() as asked_questions:
+            program = compile_program(function, inputs(cell.direction), self._target, options)
+        answers = _answers(asked_questions)
+        self._programs.append((list(asked_questions), answers, options, program))
+        return program
+
+
+@functools.cache
+def _profile_with_most_options() -> str:
+    """Returns the profile under which ``impl.jit`` sets the most options."""
+
+    def option_count(profile: str) -> int:
+        with impl.deterministic(True, profile=profile):
+            return len(impl.compile_options())
+
+    return max(spec.load().profiles, key=option_count)
+
+
+def _answers(asked_questions: Iterable[Question]) -> tuple[Any, ...]:
+    actions = (decide(q.op, q.direction, **q.facts).on(DEVICE) for q in asked_questions)
+    return tuple((action.path, action.fill) for action in actions)
+
+
+def compile_program(
+    function: Callable[..., Any],
+    inputs: tuple[Any, ...],
+    target: str,
+    options: Mapping[str, Any],
+) -> CompiledProgram:
+    """Compiles a call and reads its code; the arguments are those of ``compiler.compile_call``."""
+    start = time.perf_counter()
+    try:
+        code = compiler.compile_call(function, inputs, target, options)
+    except Exception as error:  # noqa: BLE001  # a compiler's error, whatever it is, is reported
+        return CompiledProgram(error=f"{type(error).__name__}: {error}")
+    seconds = time.perf_counter() - start
+    return CompiledProgram(
+        None,
+        tuple(races(code)),
+        tuple(hlo.library_calls(code.hlo)),
+        tuple(inexact(code)),
+        tuple(hlo.sorts(code.hlo)),
+        tuple(lost_code(code)),
+        _kernel_resources(code),
+        seconds,
+    )
+
+
+def races(code: MachineCode) -> Iterator[str]:
+    """Yields the parts of a program that depend on timing: XLA's instructions, kernels' atomics."""
+    yield from hlo.races(code.hlo)
+    for name, text in code.kernels.items():
+        atomics = ptx.racing_atomics(text)
+        if atomics:
+            yield f"{', '.join(atomics)} in the kernel {name}"
+
+
+def inexact(code: MachineCode) -> Iterator[str]:
+    """Yields the arithmetic of a program whose result has other bits on other devices.
+
+    XLA's program shows which approximations of its own kernels are corrected; a kernel of Pallas
+    has none.
+    """
+    yield from (f"approximate {part}" for part in hlo.approximations(code.hlo))
+    pallas_names = stablehlo.kernels(code.lowered)
+    for name, text in code.kernels.items():
+        instructions = ptx.contractions(text)
+        if any(_is_same_kernel(pallas_name, name) for pallas_name in pallas_names):
+            instructions += ptx.approximations(text)
+        if instructions:
+            yield f"{', '.join(instructions)} in the kernel {name}"
+
+
+def lost_code(code: MachineCode) -> Iterator[str]:
+    """Yields the kernels and atomics that the lowered program has and the machine code lacks."""
+    for name in dict.fromkeys(stablehlo.kernels(code.lowered)):
+        if not any(_is_same_kernel(name, xla_name) for xla_name in code.kernels):
+            yield f"the code of the kernel {name}"
+    for name in dict.fromkeys(stablehlo.races(code.lowered)):
+        texts = [text for xla_name, text in code.kernels.items() if _is_same_kernel(name, xla_name)]
+        if texts and not any(map(ptx.racing_atomics, texts)):
+            yield f"the atomics of the kernel {name}"
+
+
+def _is_same_kernel(name: str, xla_name: str) -> bool:
+    """Returns whether XLA's name of a kernel is ``name``, or ``name`` with a number."""
+    return xla_name == name or xla_name.removeprefix(name).lstrip("_").isdigit()
+
+
+def _kernel_resources(code: MachineCode) -> dict[str, Resources | None]:
+    pallas_names = stablehlo.kernels(code.lowered)
+    ptxas = assembler.find_assembler()
+    return {
+        xla_name: assembler.kernel_resources(text, ptxas) if ptxas else None
+        for xla_name, text in code.kernels.items()
+        if any(_is_same_kernel(name, xla_name) for name in pallas_names)
+    }
+
+
+def faults(cell: Cell, program: CompiledProgram) -> Iterator[str]:
+    """Yields the faults of a program, by the claims of the cell's row."""
+    if program.error is not None:
+        yield f"it does not compile: {program.error}"
+    for part in program.lost:
+        yield f"it has lost {part}"
+    if cell.behaviour == "deterministic" and cell.row is not None:
+        yield from (f"it races: {race}" for race in program.races)
+        if cell.row.guarantee == "portable":
+            yield from (f"it is not portable: {part}" for part in program.inexact)
+        allowed = _PRODUCTS if cell.row.guarantee == "run_to_run" else ()
+        for call in program.library_calls:
+            if not call.startswith(allowed or ("\0",)):
+                yield f"it calls {call}, and its guarantee is {cell.row.guarantee}"

@@ -1,0 +1,37 @@
+"""A page shows the tables that it names, with the figures of the files that are kept."""
+
+import json
+import re
+from collections.abc import Callable
+
+import cost_files
+import cost_tables
+
+
+def test_each_family_of_a_report_has_a_table_and_pictures() -> None:
+    tables = cost_tables.all_tables()
+    title, *_ = tables["scatter-cpu"].text()
+    assert title == "# index_add, float32"
+    assert tables["scatter-cpu"].pictures == ("bench-scatter-cpu", "bench-scatter-cpu-curve")
+
+
+def test_the_table_of_calls_has_a_line_for_each_case() -> None:
+    lines = list(cost_tables.every_case())
+    cases = json.loads(cost_files.COUNTED.read_text(encoding="utf-8"))["cases"]
+    sized = [name for name in cases if not name.startswith(cost_files.SAMPLE)]
+    named = [line.split(" | ")[0][2:] for line in lines if "other branch" not in line]
+    assert named[-len(sized) :] == sized
+    on = cases["index_add-1k-10k-64"]["on"]
+    assert f"| index_add-1k-10k-64 | {on['launches']} | 9.6 MB | 3.1 | 0 | 2 | 3.6 MB (2.6)" in (
+        "\n".join(lines)
+    )
+
+
+def test_the_page_shows_launches_and_bytes(page_html: Callable[[str], str]) -> None:
+    text = page_html("the-same-bits-everywhere")
+    steps = json.loads(cost_files.STEPS.read_text(encoding="utf-8"))["cases"]
+    assert len(steps) == 4
+    for name, sides in steps.items():
+        launches = sides["plain"]["launches"]
+        assert re.search(rf"<td><p>{name}</p></td>\s*<td.*?><p>{launches}</p></td>", text)
+    assert "bench-portable-cpu-light.svg" in text

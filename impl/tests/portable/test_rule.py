@@ -1,0 +1,87 @@
+"""Every primitive of JAX is in one class under ``portable``, and each rule has one record."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import pytest
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
+
+import impl
+import spec
+from impl._portable.rule import Rule, Target
+from impl._portable.rule import rule as register_rule
+from impl._portable.rules import RULES
+
+CLASSES = spec.load().class_of_primitive
+#: Prints the names of the primitives of JAX, also of those that its modules make when they are
+#: imported. Tests make more, so that this is a process of its own.
+NAMES = """
+import importlib, json
+from jax import lax
+from jax.extend.core import Primitive
+from impl._core.jax_internals import lowering
+
+for module in ("experimental.pallas", "experimental.sparse", "lax.linalg", "scipy.special",
+               "scipy.linalg", "numpy.fft"):
+    importlib.import_module(f"jax.{module}")
+of_lax = {value for value in vars(lax).values() if isinstance(value, Primitive)}
+print(json.dumps([primitive.name for primitive in of_lax | set(lowering.primitives())]))
+"""
+
+
+def test_every_primitive_of_jax_has_a_class():
+    root = str(Path(impl.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", NAMES],
+        env={**os.environ, "PYTHONPATH": root},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    names = {name for name in json.loads(done.stdout) if not name.startswith("samebits_")}
+    assert sorted(names - set(CLASSES)) == []
+    assert len(names) > 250
+
+
+def test_each_class_with_a_rule_has_the_records_of_its_primitives():
+    computed = {name for name, rule in RULES.items() if rule.compute or rule.by_jax}
+    assert computed == {name for name, found in CLASSES.items() if found.answer == "rule"}
+    of_complex = {name for name, rule in RULES.items() if rule.of_complex}
+    assert of_complex == set(spec.load().portable["complex_numbers"].primitives)
+
+
+def test_every_other_record_is_of_an_exact_primitive():
+    for name, rule in RULES.items():
+        assert rule.name == name
+        if not (rule.compute or rule.by_jax):
+            assert CLASSES[name].answer == "exact", name
+            assert rule != Rule(name), f"the record of {name} says nothing"
+
+
+def test_a_primitive_has_one_record():
+    with pytest.raises(ValueError, match="'add' has a record already"):
+        register_rule("add")
+
+
+def test_a_record_takes_what_its_targets_have():
+    target = Target(platforms=("cuda",), is_partitioned=True, is_exported=False)
+    for rule in RULES.values():
+        assert rule.keywords(target).keys() == rule.takes
+    assert RULES["cumsum"].keywords(target) == {"is_partitioned": True}
+    assert RULES["add"].keywords(target) == {"flushes": True}
+
+
+def test_a_primitive_that_another_library_makes_later_gets_a_rule():
+    made = Primitive("somebody_elses")
+    made.def_abstract_eval(lambda x: x)
+    mlir.register_lowering(made, lambda _, x: [x])
+    with (
+        impl.deterministic(guarantee="portable"),
+        pytest.raises(RuntimeError, match="somebody_elses of float32"),
+    ):
+        jax.jit(made.bind)(1.0)

@@ -39,7 +39,12 @@ def test_devices_that_stop_apart_carry_different_values(stop, expected):
     def function(limit):
         return lax.while_loop(lambda c: c < limit, lambda c: c + 1, 0.0)
 
+    def constant(limit):
+        return lax.while_loop(lambda c: c[0] < limit, lambda c: (c[0] + 1, 1.0), (0.0, 0.0))[1]
+
     assert results(function, ((), stop)) == [expected]
+    # A device that never runs the body has the initial value.
+    assert results(constant, ((), stop)) == [expected]
 
 
 def test_a_while_carries_what_its_body_adds():

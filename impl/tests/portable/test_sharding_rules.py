@@ -1,5 +1,7 @@
 """The shardings of results: of operations of each kind, on operands with some sharding."""
 
+from typing import Any
+
 import jax.numpy as jnp
 import pytest
 from jax import lax
@@ -11,7 +13,7 @@ ROWS, COLUMNS = {"d": 0}, {"d": 1}
 TERMS, OTHER = {"d": TERM}, {"d": UNKNOWN}
 #: The name, the function, the shape of its operands, and pairs of shardings: of the operand or
 #: operands, and of the result.
-MOVES = [
+MOVES: list[tuple[str, Any, Any, list[Any]]] = [
     ("transpose", jnp.transpose, (8, 4), [(ROWS, COLUMNS), (TERMS, TERMS), (OTHER, OTHER)]),
     ("broadcast", lambda x: x[:, None] + jnp.zeros((8, 3, 4)), (8, 4), [(COLUMNS, {"d": 2})]),
     ("squeeze", lambda x: lax.squeeze(x, (1,)), (8, 1, 4), [({"d": 2}, COLUMNS), (ROWS, ROWS)]),
@@ -28,7 +30,7 @@ MOVES = [
     ("half", lambda x: x.astype("float16"), (8, 4), [(TERMS, TERMS)]),
     ("integer", lambda x: x.astype(int), (8, 4), [(TERMS, OTHER), (ROWS, ROWS)]),
 ]
-SUMS = [
+SUMS: list[tuple[str, Any, Any, list[Any]]] = [
     ("sum", lambda x: x.sum(0), (8, 4), [(ROWS, TERMS), (COLUMNS, ROWS), (TERMS, TERMS)]),
     ("max", lambda x: x.max(0), (8, 4), [(ROWS, OTHER), (COLUMNS, ROWS), (TERMS, OTHER)]),
     ("psum", lambda x: lax.psum(x, "d"), (8, 4), [(TERMS, {}), (ROWS | {"m": 1}, {"m": 1})]),
@@ -55,7 +57,7 @@ def test_one_operand(function, shape, operand, expected):
 
 
 BOTH = ((8, 4), (8, 4))
-WITH_ROWS = {
+OF_TWO: dict[str, tuple[Any, Any, list[Any]]] = {
     "add": (jnp.add, BOTH, [((ROWS, {}), ROWS), ((TERMS, TERMS), TERMS)]),
     "add otherwise": (jnp.add, BOTH, [((ROWS, COLUMNS), OTHER), ((ROWS, TERMS), OTHER)]),
     "add unknown": (jnp.add, BOTH, [((ROWS, OTHER), ROWS), ((TERMS, OTHER), OTHER)]),
@@ -114,7 +116,7 @@ WITH_ROWS = {
     ("function", "shapes", "operands", "expected"),
     [
         pytest.param(function, shapes, *pair, id=f"{name}-{number}")
-        for name, (function, shapes, pairs) in WITH_ROWS.items()
+        for name, (function, shapes, pairs) in OF_TWO.items()
         for number, pair in enumerate(pairs)
     ],
 )

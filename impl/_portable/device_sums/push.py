@@ -21,7 +21,7 @@ of dead code drops them otherwise. The sum of a scan over micro-batches, for exa
         c:f32[4] = scan[jaxpr={ lambda ; d:f32[4] e:f32[2,4]. let
             f:f32[4] = reduce_sum[axes=(0,)] e
             g:f32[4] = add d f
-          in (g,) } num_carry=1] b a
+          in (g,) } ...] b a
         h:f32[4] = psum[axes=('d',)] c
       in (h,) }
 
@@ -33,7 +33,7 @@ becomes a scan that carries the sum over devices, and begins with the ``psum`` o
         d:f32[4] = scan[jaxpr={ lambda ; e:f32[4] f:f32[2,4]. let
             g:f32[4] = samebits_whole[name=reduce_sum axis_names=('d',) ...] f
             h:f32[4] = add e g
-          in (h,) } num_carry=1] c a
+          in (h,) } ...] c a
       in (d,) }
 """
 

@@ -1,9 +1,19 @@
-"""A jaxpr while it is rewritten: the equations so far, and what is known of their values.
+"""A jaxpr while it is rewritten: its new equations, and how devices hold each value.
 
 ``push`` reads the equations of the old jaxpr in order and appends them to a ``Draft``, some of them
-changed. A draft knows which equation computes a value, and how devices hold it. A loop, a condition
-or a checkpoint becomes a ``NestDraft``: drafts of its bodies, which may still get more inputs and
-outputs, because a sum that is read further down can move into them.
+changed. A draft knows which equation computes a value, and the sharding of the value. A loop, a
+condition or a checkpoint becomes a ``NestDraft``: drafts of its bodies, which may still get more
+inputs and outputs, because a later sum can move into them. For example:
+
+================ ================================== ==============================================
+old equation     appended to the draft              then
+================ ================================== ==============================================
+c = reduce_sum a c = reduce_sum a                   ``producers[c]`` is this equation.
+d = div c 3.0    d = div c 3.0                      The sharding of d is a term of a sum.
+e = psum d       f = samebits_whole[reduce_sum] a,  g stands for e in later equations, and
+                 g = div f 3.0                      ``sums[d, axes]`` is g.
+in (e,)          in (g,)                            ``finished`` drops the equations of c and d.
+================ ================================== ==============================================
 """
 
 from __future__ import annotations
@@ -37,7 +47,7 @@ class DeviceSum:
     axes: Names
     like: Any
 
-    def over(self, axes: Names) -> DeviceSum:
+    def along(self, axes: Names) -> DeviceSum:
         """Returns the sum over other mesh axes."""
         return dataclasses.replace(self, axes=axes)
 
@@ -109,7 +119,7 @@ class Draft:
         return not set(self.sharding(atom)) & set(axes)
 
     def mode_of(self, equation: Any) -> Mode:
-        """Returns the mode of an equation: that of its scope, or else of the whole program."""
+        """Returns the mode of the scope of an equation, or else the mode of the whole program."""
         own: Mode | None = tags.of(equation)
         return own or self._mode
 
@@ -137,7 +147,7 @@ class Draft:
 
         Args:
             item: The equation or nest.
-            producer: What sums over devices move past, if it is another equation.
+            producer: The equation that sums over devices move past, if it is another one.
         """
         producer = item if producer is None else producer
         outputs = item.equation.outvars if isinstance(item, NestDraft) else item.outvars
@@ -159,8 +169,8 @@ class Draft:
     def typed_replicated(self, atom: Atom, over: DeviceSum) -> Atom:
         """Returns a replicated value in a type that does not vary over the axes of a sum.
 
-        With ``check_vma``, JAX's types tell over which mesh axes a value varies, and one equation
-        takes operands that agree. ``pvary`` made this value vary, although devices have the same.
+        With ``check_vma``, JAX's types tell over which mesh axes a value varies, and all operands
+        of an equation have to agree. ``pvary`` may have given a replicated value a varying type.
         """
         if jaxprs.is_literal(atom) or not jaxprs.varying(atom.aval) & set(over.axes):
             return atom

@@ -15,7 +15,7 @@ from impl._core.jax_internals import Primitive
 Names: TypeAlias = tuple[str, ...]
 
 #: A joined sum: an operation on the operands of all devices along some axes, as if one device had
-#: all of them. Its parameters are the name of the operation, those of its equation, and the axes.
+#: all of them. Its parameters are the name of the operation, its parameters, and the mesh axes.
 whole_p = Primitive("samebits_whole")
 #: A replicated value, in a type that says so. It computes nothing.
 same_p = Primitive("samebits_same")

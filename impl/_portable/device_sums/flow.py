@@ -170,7 +170,13 @@ def _inputs(body: Body, operands: Sequence[Sharding], carry: Sequence[Sharding])
 def _results_of_body(
     body: Body, outputs: Sequence[Sharding], operands: Sequence[Sharding]
 ) -> list[Sharding]:
-    """Returns the shardings of the outputs of an equation, from those of one body."""
+    """Returns the shardings of the outputs of an equation with one body.
+
+    Args:
+        body: The body.
+        outputs: The shardings of the outputs of the body.
+        operands: The shardings of the operands of the equation.
+    """
     if body.runs != "loop":
         return list(outputs)
     initial = [operands[each.operand] for each in body.carries]

@@ -33,7 +33,7 @@ def _lower_whole(context: Any, *operands: Any, name: str, params: Any, **names: 
 
     Args:
         context: The context of the lowering rule.
-        *operands: What this device has of the operands.
+        *operands: The operands of this device.
         name: The name of the operation.
         params: The parameters of its equation, as pairs.
         **names: The mesh axes of ``equations.as_whole``.

@@ -1,25 +1,40 @@
 """Moves the sums over devices in the body of a ``shard_map`` back to where their terms arise.
 
-``rewritten`` copies the equations of a body into a draft. At a ``psum`` it looks at the equation
-that computes the operand, and so on backwards:
+``rewritten`` copies the equations of a body into a draft. At a ``psum``, it asks for the sum over
+devices of the operand, and looks at the equation that computes the operand:
 
-====================================== =========================================================
-the operand is computed by             and its sum over devices becomes
-====================================== =========================================================
-a linear operation: an addition, a     the same operation on the sums of its operands
-replicated factor, a move
-an operation that adds what is         one joined sum of the elements of all devices: the sum
-sharded: ``dot_general``, ``reduce_    over devices ends here
-sum``, ``scatter-add``, convolution
-the same of what is a term already     the operation on the sums of its operands
-a joined sum over other axes           a joined sum over both
-a loop, a condition, a checkpoint      a further output, which is the sum of the output of each
-                                       body
-anything else                          a ``psum``, as it was
-====================================== =========================================================
+- A linear operation, such as an addition, a move, or a product with a replicated factor, becomes
+  the same operation on the sums of its operands. So the search goes on at the operands.
+- An operation that adds elements, such as ``dot_general``, becomes one joined sum of the elements
+  of all devices if its operands are sharded: the search ends. If its operands are terms of a sum
+  already, the search goes on at the operands.
+- A joined sum over other mesh axes becomes a joined sum over both.
+- A loop, a condition or a checkpoint gets another output: the search goes on in its body.
+- Of any other value, a ``psum`` is computed. If that is all that the search finds, the draft gets
+  the old ``psum`` instead.
 
-The old equations stay, for other readers; JAX's removal of dead code drops them if there are none.
-If no sum along the way is joined, the ``psum`` stays where it was.
+The equations on the way stay in the draft too, where others may read their results; JAX's removal
+of dead code drops them otherwise. The sum of a scan over micro-batches, for example, ::
+
+    { lambda ; a:f32[3,2,4]. let
+        b:f32[4] = broadcast_in_dim 0.0
+        c:f32[4] = scan[jaxpr={ lambda ; d:f32[4] e:f32[2,4]. let
+            f:f32[4] = reduce_sum[axes=(0,)] e
+            g:f32[4] = add d f
+          in (g,) } ...] b a
+        h:f32[4] = psum[axes=('d',)] c
+      in (h,) }
+
+becomes a scan that carries the sum over devices, and begins with the ``psum`` of zeros::
+
+    { lambda ; a:f32[3,2,4]. let
+        b:f32[4] = broadcast_in_dim 0.0
+        c:f32[4] = psum[axes=('d',)] b
+        d:f32[4] = scan[jaxpr={ lambda ; e:f32[4] f:f32[2,4]. let
+            g:f32[4] = samebits_whole[name=reduce_sum axis_names=('d',) ...] f
+            h:f32[4] = add e g
+          in (h,) } ...] c a
+      in (d,) }
 """
 
 from __future__ import annotations
@@ -105,8 +120,8 @@ def _write_slice_of_sum(draft: Draft, equation: Any) -> bool:
 def _joined_psum(draft: Draft, equation: Any) -> Atom | None:
     """Returns the joined sum that stands for a ``psum``; None if it stays as it is.
 
-    A ``psum`` stays if it adds integers, which round nothing, or complex numbers, or if it adds in
-    groups of devices or over an axis that ``vmap`` names.
+    A ``psum`` stays as it is if it adds integers, which it does not round, or complex numbers, or
+    if it adds in groups of devices, or over an axis that is not an axis of the mesh.
     """
     axes, (operand,) = equation.params["axes"], equation.invars
     are_of_mesh = all(isinstance(axis, str) and axis in draft.flow.sizes for axis in axes)
@@ -121,10 +136,10 @@ def _joined_psum(draft: Draft, equation: Any) -> Atom | None:
 
 
 def _summed(draft: Draft, atom: Atom, over: DeviceSum) -> Summed:
-    """Returns the sum of a value over devices, once for each value and axes.
+    """Returns the sum of a value over devices; a draft computes each such sum once.
 
-    Along an axis of the sum where the value is replicated, there is nothing to join: a ``psum``
-    multiplies it by the number of devices.
+    Along an axis where the value is replicated, a sum has nothing to be joined with: a ``psum``
+    multiplies the value by the number of devices.
     """
     if jaxprs.is_literal(atom):
         return Summed(draft.append_psum(atom, over), is_joined=False)
@@ -133,11 +148,11 @@ def _summed(draft: Draft, atom: Atom, over: DeviceSum) -> Summed:
         return draft.sums[key]
     varying = [a for a in over.axes if a in draft.sharding(atom) and draft.flow.sizes[a] > 1]
     rest = tuple(axis for axis in over.axes if axis not in varying)
-    joined = _pushed(draft, atom, over.over(tuple(varying))) if varying else None
+    joined = _pushed(draft, atom, over.along(tuple(varying))) if varying else None
     if joined is None:
         total = draft.append_psum(atom, over)
     else:
-        total = draft.append_psum(joined, over.over(rest)) if rest else joined
+        total = draft.append_psum(joined, over.along(rest)) if rest else joined
     draft.sums[key] = Summed(total, is_joined=joined is not None)
     return draft.sums[key]
 
@@ -172,10 +187,10 @@ def _pushed(draft: Draft, atom: Atom, over: DeviceSum) -> Atom | None:
 
 
 def _pushed_to_operand(draft: Draft, operand: Atom, atom: Atom, over: DeviceSum) -> Atom | None:
-    """Returns the joined sum of a result that is an operand; None if none is joined.
+    """Returns the sum of a result that equals an operand; None if it is not joined.
 
-    With ``check_vma``, the type of the operand has to vary over the axes as that of the result
-    does: a ``psum`` takes no value of another type.
+    With ``check_vma``, types tell over which axes a value varies, and ``psum`` takes only a value
+    that varies over its axes. So the type of the operand has to vary where the result's type does.
     """
     if jaxprs.is_literal(operand):
         return None
@@ -188,7 +203,7 @@ def _pushed_to_operand(draft: Draft, operand: Atom, atom: Atom, over: DeviceSum)
 def _pushed_to_operands(
     draft: Draft, equation: Any, atom: Atom, operands: Sequence[int], over: DeviceSum
 ) -> Atom | None:
-    """Returns a result of a linear equation on the sums of operands; None if none is joined.
+    """Returns a result of a linear equation on the sums of operands; None if no sum is joined.
 
     The sum of an integer is exact, so it need not be joined.
     """
@@ -221,9 +236,9 @@ def _joined_operation(draft: Draft, equation: Any, over: DeviceSum) -> Atom:
     operands, rest = list(equation.invars), list(over.axes)
     shardings = [draft.sharding(each) for each in operands]
     for chosen, axes in linear.having_terms(equation, shardings, over.axes).items():
-        sums = {i: _summed(draft, operands[i], over.over(axes)) for i in chosen}
+        sums = {i: _summed(draft, operands[i], over.along(axes)) for i in chosen}
         if any(total.is_joined for total in sums.values()):
-            operands = _with_sums(draft, operands, sums, over.over(axes))
+            operands = _with_sums(draft, operands, sums, over.along(axes))
             rest = [axis for axis in rest if axis not in axes]
     out = draft.summed_variable(equation.outvars[0], over.axes)
     operation = equation.replace(invars=operands, outvars=[out])
@@ -236,10 +251,10 @@ def _joined_operation(draft: Draft, equation: Any, over: DeviceSum) -> Atom:
 
 
 def _pushed_into_bodies(draft: Draft, nest: NestDraft, atom: Atom, over: DeviceSum) -> Atom | None:
-    """Returns the sum of an output of a nest as a further output; None if no body joins its own.
+    """Returns the sum of an output of a nest as another output; None if no body joins its sum.
 
-    Nothing moves into a ``while``, whose other devices may have stopped, nor into a branch that
-    other devices do not take: a sum over devices would wait for them.
+    A sum over devices waits for all of them. So no sum moves into a ``while``, where devices may
+    stop at other iterations, nor into a branch that other devices may not take.
     """
     position = nest.equation.outvars.index(atom)
     runs = nest.bodies[0].runs

@@ -1,4 +1,4 @@
-"""Rules of sharding: from the shardings of an equation's operands to those of its results.
+"""Rules of sharding: the shardings of the results of an operation, given its operands'.
 
 A function of this module is the rule of one primitive, or of several. The records of primitives
 name it: ``impl._portable.rules`` has them. Each function takes an equation of the body of a
@@ -41,7 +41,7 @@ def add(equation: Any, operands: Sequence[Sharding]) -> list[Sharding]:
 
 
 def multiply(equation: Any, operands: Sequence[Sharding]) -> list[Sharding]:
-    """A term times a replicated factor is a term; a term times a term is none."""
+    """A product is a term if one factor is a term, and the other one is replicated."""
     del equation
     return [combined(operands, linear=lambda axis: sum(axis in each for each in operands) == 1)]
 
@@ -110,16 +110,16 @@ def reshape(equation: Any, operands: Sequence[Sharding]) -> list[Sharding]:
     targets: dict[int, int] = {}
     for dimension, size in enumerate(old):
         outer = math.prod(old[:dimension])
-        starts = [d for d in range(len(new)) if math.prod(new[:d]) == outer]
+        starts = [d for d in range(len(new)) if math.prod(new[:d]) == outer] if size else []
         same = [d for d in starts if new[d] == size]
         parts = [d for d in starts if new[d] != 1 and (new[d] % size == 0 or size % new[d] == 0)]
-        if size and (same or parts):
+        if same or parts:
             targets[dimension] = (same or parts)[0]
     return [moved(operands[0], targets)]
 
 
 def keep_lengths(equation: Any, operands: Sequence[Sharding]) -> list[Sharding]:
-    """A dimension that keeps its length is taken to keep its elements, as those of a slice.
+    """A dimension that keeps its length is taken to keep its elements, as a slice keeps them.
 
     Other operands, such as the start of a ``dynamic_slice``, leave nothing known unless they are
     replicated.
@@ -161,7 +161,7 @@ def dynamic_update_slice(equation: Any, operands: Sequence[Sharding]) -> list[Sh
 
 
 def gather(equation: Any, operands: Sequence[Sharding]) -> list[Sharding]:
-    """Dimensions of the result are those of the indices, and whole dimensions of the array.
+    """The result has the dimensions of the indices, and whole dimensions of the array.
 
     Slices of terms are terms if the indices are replicated.
     """

@@ -39,7 +39,7 @@ def reduce_sum(
     Args:
         x: float16, bfloat16, float32 or float64, any shape.
         axes: The axes to sum over.
-        dtype: The dtype of the result; None for that of ``x``.
+        dtype: The dtype of the result; None for the dtype of ``x``.
         axis_names: The mesh axes of a ``shard_map`` to sum over.
         axis_index_groups: As ``lax.psum`` takes them.
 

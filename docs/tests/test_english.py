@@ -83,18 +83,14 @@ NOT_CLEAN_YET: set[str] = {
     "conformance/tests/suite",
     "docs/_ext",
     "docs/tests",
-    "impl/_exact",
     "impl/_portable",
     "impl/tests",
-    "impl/tests/core",
     "impl/tests/data",
     "impl/tests/every_op",
-    "impl/tests/exact",
     "impl/tests/lowerings",
     "impl/tests/nn",
     "impl/tests/ops",
     "impl/tests/support",
-    "spec/oracles",
 }
 
 

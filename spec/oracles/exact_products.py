@@ -129,7 +129,7 @@ def _integers(
 
 
 def _level(terms: int, *, highest: bool, narrow: bool) -> Sequence[int]:
-    """Returns the bits of right integers, the most and least of left ones, and those of S."""
+    """Returns the bits of right integers, the most and least of left ones, and the bits of S."""
     bits = load().orders["exact_product"].parameters
     log = math.ceil(math.log2(terms))
     if highest:

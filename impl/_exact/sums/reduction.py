@@ -157,7 +157,7 @@ def cumsum(
 
 
 def _running_in_blocks(digit: jax.Array, axis: int, *, reverse: bool) -> jax.Array:
-    """Returns running sums of integers: those within a block, plus those of the blocks before.
+    """Returns running sums of integers: sums within a block, plus sums of the blocks before.
 
     Along a partitioned axis, XLA adds all terms before an element anew for each element: an axis of
     four times the length takes sixteen times as long. Here an element takes the terms of its block

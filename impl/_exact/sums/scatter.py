@@ -89,8 +89,8 @@ def scatter_add(
         launch: How kernels run, if the device is one that has them.
         empty: Whether the operand is zeros, which kernels then neither write nor read.
 
-    The parameters up to ``unique_indices`` are those of ``lax.scatter_add``. The others say what
-    the arrays do not tell, and choose the algorithm.
+    ``lax.scatter_add`` has the parameters up to ``unique_indices`` too. The other parameters choose
+    the algorithm.
 
     Returns:
         Shape and dtype of ``operand``.

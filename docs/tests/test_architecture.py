@@ -207,6 +207,7 @@ RELEASE_OF_JAX = {
     "spec/portable.toml",
     "spec/releases.toml",
     "spec/releases_of_jax.toml",
+    "conformance/lab/compiled/compile_command.py",
     "conformance/reports/compiled.json",
     "conformance/reports/cpu.json",
 }

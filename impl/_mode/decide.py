@@ -155,9 +155,9 @@ def decide(op: str, direction: spec.Direction = "forward", /, **facts: spec.Fact
         **facts: The facts of this call; names and values are those of ``facts.toml``.
 
     Raises:
-        spec.SpecError: No row is about the op or the direction, or none of the op asks for a fact,
-            whatever the mode is; or a fact is of the wrong type, or a row needs a fact that is not
-            stated.
+        spec.SpecError: In any mode: no row is about the op or the direction, or no row of the op
+            asks for one of the facts. With the mode or a switch on: a fact has the wrong type, or a
+            row needs a fact that is not stated.
     """
     _check(op, direction, frozenset(facts))
     for record in _records.get():
@@ -171,7 +171,7 @@ def decide(op: str, direction: spec.Direction = "forward", /, **facts: spec.Fact
 
 @functools.lru_cache(maxsize=4096)
 def _check(op: str, direction: spec.Direction, names: frozenset[str]) -> None:
-    """Refuses a question that no row can answer, so that a misspelt one does not pass for safe."""
+    """Refuses a question that no row can answer: a misspelt name must not pass for safe."""
     spec.check_question(op, direction, names, spec.load())
 
 
@@ -225,5 +225,5 @@ def _action(
 
 
 def _holds(when: Mapping[str, spec.model.Test], facts: spec.Facts) -> bool:
-    """Returns whether a condition holds; one on a fact that the op does not state does not hold."""
+    """Returns whether a condition holds; it does not if the op does not state one of its facts."""
     return set(when) <= set(facts) and spec.holds(when, facts)

@@ -51,8 +51,8 @@ def scatter_accumulate(
         updates: Shape [outer, n, inner], of the operand's dtype.
         decision: The decision of this call. The caller gives its alert.
         by: The operation that combines.
-        empty: Whether ``operand`` is zeros; only for a sum. A kernel then neither writes nor reads
-            them.
+        empty: Whether ``operand`` is all zeros; only for a sum. A kernel then neither writes nor
+            reads them.
 
     Returns:
         Shape [outer, size, inner].
@@ -71,8 +71,8 @@ def merge_batches(
         args: The primitive's operands.
         dims: Their batch axes.
         size: Length of the batch axis.
-        batched: Positions of the operands that get a batch axis in any case. The others hold
-            indices. Indices that the whole batch and the outer axis share stay as they are.
+        batched: Positions of the operands that get a batch axis in any case. All other operands
+            hold indices. Indices that the whole batch and the outer axis share stay as they are.
     """
     merged = []
     outer = _common.outer_length(args[0], dims[0])

@@ -29,7 +29,7 @@ def window_sum(
     """Computes weighted sums over windows, in the spec's window order.
 
     Args:
-        values: Shape [lanes, *inputs], with up to three dimensions beside the lanes.
+        values: Shape [lanes, *inputs], with up to three dimensions besides the lanes.
         tables: The table of windows of each of these dimensions.
         decision: The decision of the gradient. The caller gives its alert.
 
@@ -46,7 +46,7 @@ def maxima(values: jax.Array, tables: tuple[WindowTable, ...], *, decision: Deci
     in row-major order is taken, on every path. The maximum of a window without taps is any element.
 
     Args:
-        values: Shape [lanes, *inputs], with up to three dimensions beside the lanes.
+        values: Shape [lanes, *inputs], with up to three dimensions besides the lanes.
         tables: The table of windows of each of these dimensions.
         decision: The decision of the gradient. The caller gives its alert.
 

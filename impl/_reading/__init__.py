@@ -3,5 +3,6 @@
 ``tracing`` makes the jaxpr of a program, and compiles it. ``control_flow`` describes the jaxprs
 inside an equation, ``walk`` visits every equation, and ``inlining`` writes the equations of calls
 in their stead. ``values`` finds arrays that are known, ``facts`` answers the rows' questions about
-an equation, and ``source`` finds its lines of source. ``hlo`` reads the program that XLA compiled.
+an equation, and ``source`` finds its lines of source. ``hlo`` reads the program that XLA compiled,
+and ``compiled`` finds the instructions in it that can vary.
 """

@@ -1,4 +1,4 @@
-"""Every primitive of JAX is in one class under ``portable``, and each rule has a function."""
+"""Every primitive of JAX is in one class under ``portable``, and each rule has one record."""
 
 import json
 import os

@@ -97,6 +97,7 @@ REFUSED = {
     "lax.linalg.eig": (lambda: jnp.linalg.eigvals(jnp.eye(3)), "its own library"),
     "lax.igamma": (lambda: lax.igamma(jnp.ones(3), jnp.ones(3)), "its own approximation"),
     "lax.sin": (lambda: jnp.sin(jnp.ones(3, "complex64")), "no portable path for complex64"),
+    "lax.sign": (lambda: lax.sign(jnp.ones(3, "complex64")), "no portable path for complex64"),
     "lax.sort": (lambda: jnp.sort(jnp.ones(3, "complex64")), "no portable path for complex64"),
     "lax.rng_bit_generator": (
         lambda: jax.random.bits(jax.random.key(0, impl="rbg"), (3,)),

@@ -208,8 +208,8 @@ def _of_generators(watch: Watch) -> Iterator[Item]:
         )
     reason = (
         "The doctor watches generators of NumPy and of Python's random in this process, but not "
-        "the generators of a library while it is imported. It does not see seeds that come from the "
-        "time, os.urandom or secrets: --twice FILE may."
+        "the generators of a library while it is imported. It does not see seeds that come from "
+        "the time, os.urandom or secrets: --twice FILE may."
     )
     value = "none" if watch.made else "all have a seed, if there are any"
     yield Item(GENERATORS, "other generators", value, "fixed", reason)

@@ -1,4 +1,7 @@
-"""Every primitive of JAX is in one class under ``portable``, and each rule has a function."""
+"""Every primitive of JAX is in one class under ``portable``, and each rule has a function.
+
+Tests: impl._portable.classes, impl._portable.rule.
+"""
 
 import json
 import os

@@ -1,4 +1,7 @@
-"""The reader of compiled programs. What is compiled for a CPU is judged as if it was for CUDA."""
+"""The reader of compiled programs. What is compiled for a CPU is judged as if it was for CUDA.
+
+Tests: impl._reading.tracing.
+"""
 
 from pathlib import Path
 

@@ -15,7 +15,7 @@ from impl._mode.decide import Action, decide
 from impl._portable import classes
 from impl._reading import compiled
 from impl._reading.source import Lines
-from impl.programs._auditing import audit
+from impl.programs._auditing.judge import Judge
 
 SPEC = spec.load()
 CELLS = list(answers.every())
@@ -103,7 +103,7 @@ def test_each_cell_of_a_primitive_without_the_mode_is_the_verdict_of_the_audit()
     cells = [c for c in CELLS if c.kind == "primitive" and c.guarantee is answers.OFF]
     assert cells
     for cell in cells:
-        judge = audit.Judge(cell.device, impl._mode.modes.Mode(), True)
+        judge = Judge(cell.device, impl._mode.modes.Mode(), True)
         for facts in cell.calls:
             finding = judge.of_instruction(instruction(cell, facts))
             assert cell.word == words[finding.verdict if finding else None], (cell, facts)

@@ -1,4 +1,12 @@
-"""What the tiles of a scan are made of: elements of arrays, or what a program makes of them."""
+"""The source of a scan: how a kernel makes the scanned parts of the arrays that it loads.
+
+The tangents of a running product, for example, are a scan of factors and terms, and a term is the
+product of a fold and a tangent. A kernel instance computes it from what it loads, so no array of
+terms is written to memory:
+
+    views    values; the fold one step before (``lag=1``), or 1 before the first step; tangents
+    parts    (values, fold * tangents)
+"""
 
 from __future__ import annotations
 
@@ -12,12 +20,13 @@ from impl._families.scan_combines import Parts
 
 @dataclasses.dataclass(frozen=True)
 class View:
-    """The elements of an array that a program loads.
+    """The elements of an array that a kernel instance loads.
 
     Attributes:
         array: The position of the array.
-        lag: The elements are those so many steps before, in the direction of the scan.
-        beyond: The element before the first, and after the last.
+        lag: The number of steps by which the loaded elements come before the scanned ones, in the
+            direction of the scan.
+        beyond: The value before the first element, and after the last.
     """
 
     array: int
@@ -27,14 +36,14 @@ class View:
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """What is scanned and stored, if programs make it of the arrays: then no other array holds it.
+    """The parts of a scan, and its result, as functions of elements of arrays.
 
     Attributes:
-        views: What is loaded for the scan.
-        parts: Makes of it the parts that are scanned.
+        views: The elements that the scan loads.
+        parts: From these elements to the parts that are scanned.
         types: For each part, the position of an array of its dtype.
-        views_at_end: What is loaded for the result.
-        result: Makes the result of this, after the part that is returned; None returns the part.
+        views_at_end: More elements, which are loaded for the result.
+        result: From a part of the folds and these elements to the result; None returns the part.
     """
 
     views: tuple[View, ...]
@@ -45,6 +54,6 @@ class Source:
 
     @staticmethod
     def of_all(count: int, *, lagged: int = 0) -> Source:
-        """Returns the source whose parts are arrays, of which the first may be lagged by a step."""
+        """Returns the source whose parts are arrays; the first ``lagged`` ones lag by a step."""
         views = tuple(View(k, int(k < lagged)) for k in range(count))
         return Source(views, lambda *parts: parts, tuple(range(count)))

@@ -18,7 +18,7 @@ def as_sortable(values: jax.Array) -> jax.Array:
         return values.astype(jnp.uint8)
     if jnp.issubdtype(dtype, jnp.integer):
         return _whole_bytes(values)
-    # Some floats of 8 bits have no infinity, no sign, or one NaN whose bits are those of -0.
+    # Some floats of 8 bits have no infinity, no sign, or one NaN with the bit pattern of -0.
     return values.astype(jnp.float32) if np.dtype(dtype).itemsize == 1 else values
 
 

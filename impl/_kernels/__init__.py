@@ -4,11 +4,11 @@ A function of this package launches one kernel for a lowering of ``impl._lowerin
 of an ordered path has a lowering to plain XLA operations with the same bits. That lowering serves
 platforms without these kernels.
 
-- ``launch`` holds the operations that a kernel may use. ``_contributions`` divides those of a
-  scatter among programs.
+- ``launch`` holds the operations that a kernel may use. ``_contributions`` divides the
+  contributions of a scatter among kernel instances.
 - ``triton`` is the backend, and the one file that knows Triton and PTX.
-- ``scan_tiles`` holds the blocked scan of every operation, from a source that
-  ``_families.scan_source`` describes.
+- ``scan_tiles`` holds the blocked scan by any operation; ``impl._families.scan_source`` describes
+  what an instance loads for it.
 - ``convolution``, ``matmul``, ``scatter_accumulate`` and ``select_kth`` hold the kernels of the
   primitives of these names.
 
@@ -16,12 +16,12 @@ platforms without these kernels.
 any order, which costs less than any order that is kept. Where an ordered path costs no more than
 atomics would, or JAX has an operation of its own, no kernel races.
 
-The import of a file of kernels takes as long as that of several lowerings, and no CPU runs
-kernels. So lowerings import this package, and a file of kernels is imported at its first use.
+Parts of kernels: ``_columns`` of ``scan_tiles``; ``scatter_accumulate_rows`` for wide rows, with
+``_sorted_rows``; ``select_kth_sample`` for long rows, with ``_passes`` and ``_rows``; ``sort_top``
+and ``sort_frequent``. ``pallas`` is Pallas, imported when a kernel is traced.
 
-Parts of kernels: ``scatter_accumulate_rows`` for wide rows, with ``_sorted_rows`` and
-``_columns``; ``select_kth_sample`` for long rows, with ``_passes`` and ``_rows``; ``sort_top`` and
-``sort_frequent``. ``pallas`` is Pallas, imported when a kernel is traced.
+A file of kernels takes as long to import as several lowerings, and no CPU runs kernels. So the
+lowerings import this package, and a file of kernels is imported at its first use.
 """
 
 from __future__ import annotations

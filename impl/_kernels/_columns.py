@@ -1,4 +1,8 @@
-"""Columns of a tile: an array of each, cut from the tile, and joined to one again."""
+"""Columns of a tile in the registers of a kernel: cuts them from the tile, and joins them again.
+
+Triton indexes no array in registers. ``cut`` and ``joined`` split and stack, which moves elements
+between threads; ``picked`` and ``placed`` mask whole tiles, which takes fewer registers.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +24,15 @@ def cut(part: jax.Array) -> list[jax.Array]:
 
 
 def picked(part: jax.Array) -> list[jax.Array]:
-    """Returns what ``cut`` does, where the columns are short.
+    """Returns the columns of ``cut``, where they are short.
 
-    Cut by ``cut``, each thread would hold a large share of every column.
+    After ``cut``, each thread holds a large share of every column.
     """
-    place = numbers(part.shape[1], 1, part.ndim)
+    number = numbers(part.shape[1], 1, part.ndim)
     bits = jax.lax.bitcast_convert_type(part, jnp.dtype(f"int{part.dtype.itemsize * 8}"))
     return [
         jax.lax.bitcast_convert_type(
-            jnp.sum(jnp.where(place == k, bits, jnp.zeros_like(bits)), axis=1, dtype=bits.dtype),
+            jnp.sum(jnp.where(number == k, bits, jnp.zeros_like(bits)), axis=1, dtype=bits.dtype),
             part.dtype,
         )
         for k in range(part.shape[1])
@@ -36,12 +40,12 @@ def picked(part: jax.Array) -> list[jax.Array]:
 
 
 def placed(columns: list[jax.Array]) -> jax.Array:
-    """Returns what ``joined`` does, where the columns are short."""
+    """Returns the array of ``joined``, where the columns are short."""
     shape = (*columns[0].shape[:1], len(columns), *columns[0].shape[1:])
-    place = numbers(len(columns), 1, len(shape))
+    number = numbers(len(columns), 1, len(shape))
     part = jnp.broadcast_to(columns[0][:, None], shape)
     for k, column in enumerate(columns[1:], 1):
-        part = jnp.where(place == k, column[:, None], part)
+        part = jnp.where(number == k, column[:, None], part)
     return part
 
 
@@ -53,7 +57,7 @@ def joined(columns: list[jax.Array]) -> jax.Array:
         half = len(columns) // 2
         pairs = zip(columns[:half], columns[half:], strict=True)
         columns = [jnp.stack(pair, -1) for pair in pairs]
-    # Each stacked axis is a bit of the place, the highest bit first.
+    # Each stacked axis is a bit of the column's number, the highest bit first.
     (part,) = columns
     order = (0, *range(len(shape), part.ndim), *range(1, len(shape)))
     return jnp.transpose(part, order).reshape(shape[0], count, *shape[1:])

@@ -1,4 +1,4 @@
-"""Rows that a program holds in its registers, as keys, and the key of a given rank among them."""
+"""Rows of keys in the registers of a kernel instance, and the key of a given rank among them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import numpy as np
 from impl._families.sort_keys import constant, sort_keys
 from impl._kernels.launch import Launch
 
-#: The keys of a program, where rows are short.
+#: The keys of an instance, where rows are short.
 _KEYS = 1 << 11
-#: The lanes of a warp, and the most warps of a program.
+#: The lanes of a warp, and the most warps of an instance.
 _WARP, _WARPS = 32, 32
 
 
 @dataclasses.dataclass(frozen=True)
 class RowTiles:
-    """The share of each program: as many whole rows as it holds.
+    """The share of each kernel instance: as many whole rows as it holds.
 
     Attributes:
         rows: The number of rows.
@@ -39,28 +39,28 @@ class RowTiles:
 
     @property
     def height(self) -> int:
-        """The rows of a program."""
+        """The rows of an instance."""
         return max(1, min(_KEYS // self.width, power_of_two(self.rows)))
 
     @property
     def programs(self) -> int:
-        """The number of programs."""
+        """The number of instances."""
         return -(-self.rows // self.height)
 
     @property
     def warps(self) -> int:
-        """The warps of a program."""
+        """The warps of an instance."""
         return max(1, self.height * self.width // (self.depth * _WARP))
 
     def lanes(self, launch: Launch) -> tuple[jax.Array, jax.Array]:
-        """Returns the rows of the running program, [height], and the columns, [width]."""
-        program = launch.program_id(0, self.programs)
-        row = program * self.height + jnp.arange(self.height, dtype=jnp.int32)
+        """Returns the rows of the running instance, [height], and the columns, [width]."""
+        number = launch.program_id(0, self.programs)
+        row = number * self.height + jnp.arange(self.height, dtype=jnp.int32)
         return row, jnp.arange(self.width, dtype=jnp.int32)
 
 
 def longest(depth: int) -> int:
-    """Returns the length of the longest row that a program holds."""
+    """Returns the length of the longest row that an instance holds."""
     return depth * _WARP * _WARPS
 
 
@@ -91,12 +91,12 @@ def greatest_key(dtype: np.dtype[Any]) -> Any:
 
 
 def kth_key(keys: jax.Array, ranks: jax.Array, bits: int) -> jax.Array:
-    """Returns the key of the given rank in each row, found from the highest bit down.
+    """Returns the key of the given rank in each row; determines its bits from the highest down.
 
     Args:
         keys: Shape [height, width], less than two to the power ``bits`` where they count.
-        ranks: int32, shape [height], or of any length for one row; 1 for the least key. Beyond the
-            least and the greatest rank, the key is the least and the greatest of those bits.
+        ranks: int32, shape [height], or of any length for one row; 1 for the least key. A rank
+            below 1 gives the key 0, and a rank above the number of keys the greatest key.
         bits: The number of bits.
     """
     one = keys.dtype.type(1)

@@ -1,8 +1,22 @@
 """Convolutions and their gradients as matrix products that read their operands directly.
 
-No operand is copied into a matrix first. A product finds an element of an operand by the row, the
-column and the term of the product. Images are reordered so that channels come last: a tap then
-reads the channels of a position with wide loads, wherever the position is.
+The technique is implicit GEMM (Chetlur et al., "cuDNN: Efficient Primitives for Deep Learning",
+2014, arXiv:1410.0759): the matrix of image patches is never written. A product finds an
+element of an operand by the row, the column and the term of the product:
+
+    =========  ============  ==================  ==========================
+    Role       Rows          Columns             Terms
+    =========  ============  ==================  ==========================
+    result     outputs       result positions    taps, each of all inputs
+    image      inputs        image positions     taps, each of all outputs
+    weights    outputs       taps and inputs     positions of all images
+    =========  ============  ==================  ==========================
+
+For a kernel of 2 taps and one input, the element of the result at position 5 is the sum of two
+terms: weight 0 times the image at position 5, and weight 1 times the image at position 6.
+
+Images are reordered so that channels come last: a tap then reads the channels of a position with
+wide loads, wherever the position is.
 """
 
 from __future__ import annotations
@@ -159,7 +173,7 @@ def _channels_last(images: jax.Array, groups: int) -> tuple[jax.Array, int]:
         loads read all of a group, unless the images would be too large.
     """
     channels = images.shape[1] // groups
-    # A few channels of 16 bits take half a load each, so that not most of a load is zeros.
+    # Up to four channels are padded to four, half a load of 16-bit floats, to load fewer zeros.
     more = -channels % 4 if channels <= 4 else padding_of(channels, images.dtype)
     if images.size // channels * (channels + more) > MAX_ELEMENTS:
         more = 0
@@ -184,7 +198,7 @@ def _reads(
     read_sizes: Sequence[int],
     find: Position,
 ) -> ElementAt:
-    """Returns what finds the element that a column reads in images of ``read_sizes``.
+    """Returns a function that finds the element that a column reads in images of ``read_sizes``.
 
     Columns are the positions of all images of ``sizes``, and terms ``few`` taps times channels.
     ``shape`` holds the numbers of images, groups and channels.
@@ -257,11 +271,11 @@ def _result_position(
         position, within = _divided(position, image)
         tap, offset = _divided(tap, kernel)
         ahead = within + before - offset * dilation
-        at, beside = _divided(ahead, stride)
+        at, remainder = _divided(ahead, stride)
         first, last = before - (kernel - 1) * dilation, (image - 1 + before) // stride
         inside = both(inside, _in_range(at, result, 0, last))
         inside = both(inside, True if first >= 0 else ahead >= 0)
-        inside = both(inside, True if stride == 1 else beside == 0)
+        inside = both(inside, True if stride == 1 else remainder == 0)
         flat, scale = flat + at * scale, scale * result
     return flat, inside
 
@@ -274,8 +288,8 @@ def _in_range(at: jax.Array, size: int, first: int, last: int) -> Any:
 def _divided(number: Any, divisor: int) -> tuple[Any, Any]:
     """Returns quotient and remainder of a number that is not negative.
 
-    They are the machine's own, of which the compiler knows how far neighbours are apart. ``//`` and
-    ``%`` also look at signs, and hide it.
+    They are the machine's own instructions, so the compiler knows how far apart neighbours are. It
+    does not with ``//`` and ``%``, which also look at signs.
     """
     if divisor == 1:
         return number, jnp.zeros_like(number)

@@ -1,7 +1,7 @@
-"""The calls that a kernel makes: launching, program ids, loads, stores, atomics, rounded sums.
+"""The calls that a kernel makes: launching, instance numbers, loads, stores, atomics, rounded sums.
 
 Compiled for a GPU, each call goes to the backend. Interpreted on a CPU, kernels run under a
-schedule: a seed permutes the order of their programs and of their atomic updates, so that a test
+schedule: a seed permutes the order of their instances and of their atomic updates, so that a test
 without a GPU can find a result that depends on the order.
 """
 
@@ -25,7 +25,7 @@ from impl._kernels import triton as backend
 from impl._mode.emulation import Seed
 
 #: The largest number of elements of an array that a kernel takes. Its offsets have 32 bits, and
-#: the lanes of the last program may go beyond the end. Larger arrays take the XLA lowering.
+#: the lanes of the last instance may go beyond the end. Larger arrays take the XLA lowering.
 MAX_ELEMENTS = 2**31 - 2**10
 #: The shape and dtype of a result, or of each.
 Out: TypeAlias = jax.ShapeDtypeStruct | tuple[jax.ShapeDtypeStruct, ...]
@@ -41,7 +41,7 @@ class Launch:
 
     Attributes:
         interpret: Whether Pallas interprets kernels, which any device can do.
-        seed: With ``interpret``, permutes the order of programs and of atomic updates; 0 keeps it.
+        seed: With ``interpret``, permutes the order of instances and of atomic updates; 0 keeps it.
             A ``Seed`` becomes one more operand of the kernel.
         fill: With ``interpret``, whether the memory of a result starts with the known value of
             fresh memory; otherwise it starts with zeros. The two results differ where a kernel
@@ -90,12 +90,12 @@ class Launch:
 
         Args:
             kernel: Takes a reference for each argument, then one for each result.
-            grid: The number of programs along each axis.
+            grid: The number of kernel instances along each axis.
             out: Shape and dtype of the result, or a tuple of them.
             *args: The operands.
             name: The kernel's name in the lowered program.
-            aliases: From the position of an operand to that of the result written over it.
-            num_warps: The number of warps of a program.
+            aliases: From the position of an operand to the position of the result over it.
+            num_warps: The number of warps of an instance.
 
         Returns:
             The result, or a list of the results.
@@ -135,7 +135,7 @@ class Launch:
         return without_operands, (*args, *memory), {count + k: k for k in range(added)}
 
     def program_id(self, axis: int, size: int) -> jax.Array:
-        """Returns the program's index along ``axis`` of the grid, which has length ``size``."""
+        """Returns the instance's index along ``axis`` of the grid, which has length ``size``."""
         return self._permuted(backend.program_id(axis), size, salt=axis)
 
     def load(self, view: Any, *, mask: jax.Array | None = None, other: Any = None) -> jax.Array:
@@ -152,8 +152,8 @@ class Launch:
     def store_some(self, ref: Any, offsets: jax.Array, values: jax.Array, mask: jax.Array) -> None:
         """Stores values at offsets into a flat ref where ``mask``; there no offset occurs twice."""
         if self.interpret:
-            # An interpreted store writes the old value where the mask is false, and such an offset
-            # may be that of another value.
+            # An interpreted store writes the old value where the mask is false, perhaps over a new
+            # value at the same offset.
             offsets = jnp.where(mask, offsets, ref.shape[0])
         backend.store(ref.at[offsets], values, mask=mask)
 

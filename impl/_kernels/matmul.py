@@ -1,6 +1,20 @@
 """The kernel of matrix products: tiles of fixed sizes, whose terms are added in a fixed order.
 
-Sizes of tiles depend on shapes and dtypes alone, and no timing chooses them.
+A library such as cuBLAS times several kernels, or chooses among them by tables of its release, so
+the order of its sums is not known. Here the sizes of tiles and the number of parts are functions of
+shapes and dtypes alone, and no timing chooses them.
+
+The technique is a tiled product with split-K: where the tiles of a result are too few to occupy a
+GPU, the terms are cut into parts, and the sums of the parts are added in their order. No atomics
+add them. For one row by one column of 6 terms, in 2 parts of 3 terms, and tile products of a depth
+of 1:
+
+    terms      t0 t1 t2 | t3 t4 t5
+    parts      (t0 + t1) + t2    (t3 + t4) + t5
+    result     part 0 + part 1
+
+The order of the terms within one tile product, which is one instruction of a tensor core or a few,
+is open, so the guarantee is ``run_to_run``.
 """
 
 from __future__ import annotations
@@ -29,7 +43,7 @@ ResultAt: TypeAlias = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
 
 #: Triton multiplies no smaller tiles.
 _MIN_TILE = 16
-#: The tiles of results, from the one that reads each operand least often.
+#: The tiles of results. A large tile reads each operand less often.
 _TILES = ((128, 128), (128, 64), (64, 128), (64, 64), (64, 32), (32, 64), (32, 32))
 #: The bytes of a row of a tile of operands: a line of the cache. Three stages of the largest tiles
 #: then fit into the shared memory of every GPU that Triton serves.
@@ -38,17 +52,18 @@ _LINE = 128
 _LOAD = 16
 #: The least rows and columns for which it pays to copy an operand so that loads are wide.
 _WORTH_PADDING = 64
-#: Tile products that the body of a loop holds, so that the loads of the next part begin early. Of
-#: those without tensor cores, which are many instructions, it holds fewer.
+#: Tile products that the body of a loop holds, so that the loads of the next part begin early. A
+#: tile product without tensor cores is many instructions, so the body holds fewer.
 _UNROLLED = 4
 _UNROLLED_INSTRUCTIONS = 2
-#: Programs that occupy a GPU of today, the least terms of a part, and the most parts. The number
-#: of parts depends on sizes alone, so that it is the same on every device.
+#: Kernel instances that occupy a GPU of today, fewer that do if bytes bound the parts, the least
+#: terms of a part, and the most parts. The number of parts depends on sizes alone, so that it is
+#: the same on every device.
 _PROGRAMS = 256
 _FEW_PROGRAMS = 128
 _PART = 512
 _PARTS = 64
-#: Neighbouring programs compute the tiles of this many rows of tiles, so that they read the same
+#: Neighbouring instances compute the tiles of this many rows of tiles, so that they read the same
 #: operands while these are in the cache.
 _BAND = 8
 
@@ -79,18 +94,18 @@ class Product:
 
 @dataclasses.dataclass(frozen=True)
 class Tile:
-    """The part of a result that one program computes, and the terms that it reads at a time."""
+    """The part of a result that one instance computes, and the terms that it reads at a time."""
 
     height: int
     width: int
     depth: int
 
     def programs(self, batch: int, rows: int, columns: int) -> int:
-        """Returns how many tiles a batch of results has."""
+        """Returns the number of tiles of a batch of results."""
         return batch * pl.cdiv(rows, self.height) * pl.cdiv(columns, self.width)
 
     def warps(self, *, tensor_cores: bool) -> int:
-        """Returns the number of warps of a program, of which each keeps its sums in registers."""
+        """Returns the number of warps of an instance. Each keeps its sums in registers."""
         return 8 if self.height * self.width >= (2**14 if tensor_cores else 2**13) else 4
 
 
@@ -103,7 +118,7 @@ def tile_of(
     most_parts: int = 1,
     area: int = 2**14,
 ) -> Tile:
-    """Returns the largest tile of which there are enough to occupy a GPU.
+    """Returns the largest tile that cuts the results into enough tiles to occupy a GPU.
 
     Args:
         batch: Number of products.
@@ -111,7 +126,7 @@ def tile_of(
         columns: Number of columns of a result.
         part: Number of terms that are added first.
         dtype: The dtype of the operands.
-        most_parts: The number of programs that may share a tile.
+        most_parts: The number of instances that may share a tile.
         area: The most elements of a tile.
     """
     size = jnp.dtype(dtype).itemsize
@@ -148,7 +163,7 @@ def part_of(
     most = max(1, min(most, bound))
     tile = tile_of(batch, rows, columns, terms, dtype, most)
     tiles = max(tile.programs(batch, rows, columns), 1)
-    # Where bytes bound the parts, few programs suffice, and no fewer.
+    # Where bytes bound the parts, just enough instances are made.
     enough = pl.cdiv(_FEW_PROGRAMS, tiles) if is_bound else _PROGRAMS // tiles
     parts = max(1, min(most, enough))
     return pl.cdiv(pl.cdiv(terms, parts), tile.depth) * tile.depth
@@ -228,9 +243,9 @@ def products(
         b_at: Finds an element of a right operand, by its column.
         launch: How to run.
         tf32: Whether float32 may be multiplied in less than full precision.
-        apart: Whether each part has a program of its own. The results of all parts are then kept
-            in memory.
-        result_at: Finds an element of the result, where parts have no programs of their own.
+        apart: Whether each part has an instance of its own. The sums of all parts are then written
+            to memory.
+        result_at: Finds an element of the result, where parts have no instances of their own.
             Without it, the result is [batch, rows, columns].
 
     Returns:
@@ -239,7 +254,8 @@ def products(
     dtype = accumulator(a.dtype)
     outer = product.parts if apart else 1
     tensor_cores = tf32 or a.dtype.itemsize == 2
-    # Without tensor cores, sums of a part beside the total need the registers of half a tile.
+    # Without tensor cores, the sums of a part need as many registers as the total, so the tile is
+    # half as large.
     area = 2**14 if tensor_cores or outer == product.parts else 2**13
     tile = tile_of(product.batch, product.rows, product.columns, product.part, a.dtype, outer, area)
     down, across = pl.cdiv(product.rows, tile.height), pl.cdiv(product.columns, tile.width)
@@ -247,7 +263,7 @@ def products(
     precision = jax.lax.Precision.HIGH if tf32 else jax.lax.Precision.HIGHEST
 
     def kernel(a_ref: Any, b_ref: Any, out_ref: Any) -> None:
-        matrix, row_tile, column_tile = _place(launch.program_id(0, programs), down, across)
+        matrix, row_tile, column_tile = _tile_at(launch.program_id(0, programs), down, across)
         row = (row_tile * tile.height + jnp.arange(tile.height, dtype=jnp.int32))[:, None]
         column = (column_tile * tile.width + jnp.arange(tile.width, dtype=jnp.int32))[None]
         batch = jax.lax.div(matrix, jnp.int32(outer)) if outer > 1 else matrix
@@ -294,13 +310,13 @@ def products(
     return total.astype(a.dtype).reshape(-1)
 
 
-def _place(program: jax.Array, down: int, across: int) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Returns the matrix, the row and the column of the tile of a program.
+def _tile_at(number: jax.Array, down: int, across: int) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Returns the matrix, the row and the column of the tile of an instance.
 
-    Programs go through the tiles in bands of a few rows, each band column by column.
+    Instances go through the tiles in bands of a few rows, each band column by column.
     """
-    matrix = jax.lax.div(program, jnp.int32(down * across))
-    tile = jax.lax.rem(program, jnp.int32(down * across))
+    matrix = jax.lax.div(number, jnp.int32(down * across))
+    tile = jax.lax.rem(number, jnp.int32(down * across))
     if down == 1:
         return matrix, jnp.int32(0), tile
     band = jax.lax.div(tile, jnp.int32(_BAND * across))
@@ -329,9 +345,10 @@ def _sum_of_part(
 
 
 def _depth(part: int, most: int) -> int:
-    """Returns how many terms a tile product has: as many as fit, if few of them are past the end.
+    """Returns the number of terms of a tile product: the most, unless that wastes too much.
 
-    The compiler multiplies what is past the end too, so a shorter tile that wastes less is better.
+    The compiler multiplies the zeros past the end too. So a shorter tile is taken if the longest
+    one has over an eighth more terms, zeros included.
     """
     depths = [most >> shift for shift in range(3) if most >> shift >= _MIN_TILE]
     least = min(pl.cdiv(part, depth) * depth for depth in depths)
@@ -343,7 +360,7 @@ def _clipped(most: int, length: int) -> int:
 
 
 def _exists(product: Product, number: jax.Array | int, term: jax.Array) -> Any:
-    """Returns whether each of a few terms exists, True if all do."""
+    """Returns whether each term exists; True if all of them do."""
     inside = below(term, product.part)
     if product.terms % product.part == 0:
         return inside

@@ -1,10 +1,23 @@
-"""Kernels of the spec's blocked scan: each program scans a tile in its registers.
+"""Kernels of the spec's blocked scan: each kernel instance scans a tile in its registers.
+
+The technique is reduce-then-scan, on blocks of blocks (Blelloch, "Prefix Sums and Their
+Applications", CMU-CS-90-190, 1990). With blocks of two members:
+
+    elements             1   2 | 3   4 | 5   6 | 7   8
+    folds in blocks      1   3 | 3   7 | 5  11 | 7  15      their totals  3   7 | 11  15
+    folds of the totals  3  10 |11  26                      their totals 10  26
+    carries of blocks    -     | 3     |10     |10 + 11
+    results              1   3 | 6  10 |15  21 |28  36
+
+A single-pass scan with decoupled look-back (Merrill and Garland, NVIDIA NVR-2016-002, 2016) reads
+each element only once. But there a tile combines the totals or the carries of earlier tiles that
+are ready when it looks, so that the brackets depend on timing. Here they depend on the length.
 
 A tile has a power of two of steps along the axis, and several lanes: rows, or adjacent elements. It
 is loaded once, with neighbouring threads at neighbouring addresses, and cut into its blocks by
 moving it between threads; the backend does that in shared memory. A row of one tile is read once
-and written once. A longer row is read twice: the totals of its tiles come first, and are scanned by
-the same kernels.
+and written once. A longer row is read twice: first for the totals of its tiles, which the same
+kernels scan, and then for the results.
 """
 
 from __future__ import annotations
@@ -28,16 +41,16 @@ from impl._kernels.launch import Launch
 Combine = Callable[[Parts, Parts], Parts]
 Widened = Callable[[jax.typing.DTypeLike], np.dtype[Any]]
 
-#: The most steps of a tile in one row, of up to two arrays or of more.
+#: The most steps of a tile in one row: of up to two arrays, and of more.
 _STEPS, _STEPS_OF_MANY = 4096, 256
-#: The most steps of a tile of adjacent elements, and the most of those.
+#: The most steps of a tile of adjacent elements, and the most adjacent elements.
 _STEPS_APART, _ADJACENT = 256, 32
 #: The least elements of a tile, and the elements of a thread.
 _ELEMENTS, _OF_A_THREAD = 2048, 32
 
 
 def takes(parts: Parts, *, together: int = 1) -> bool:
-    """Returns whether the offsets of arrays, and those of their last tiles, have 32 bits."""
+    """Returns whether 32 bits hold the offsets of arrays, up to the ends of their last tiles."""
     outer, n, inner = parts[0].shape
     beyond = n + _ELEMENTS + _STEPS if inner == 1 else _STEPS_APART * inner + _ADJACENT
     return together * outer * n * inner + beyond < 2**31
@@ -67,8 +80,8 @@ def scan(
         reverse: Whether to fold from right to left.
         positions: Whether the position of each element is one more part, as int32.
         widened: From the dtype of a part to that in which it is combined.
-        source: What is scanned of ``parts``; None for all of them.
-        together: How many neighbouring parts one array holds, so that XLA makes them at once.
+        source: How the scanned parts are made of ``parts``; None to scan these themselves.
+        together: The number of neighbouring parts in one array, so that XLA makes them at once.
 
     Returns:
         These parts of the running folds.
@@ -80,7 +93,7 @@ def scan(
 
 @dataclasses.dataclass(frozen=True)
 class _Scan:
-    """What is scanned, and how; the attributes are arguments of ``scan``."""
+    """A scan of given operations; the attributes are arguments of ``scan``."""
 
     combine: Combine
     block: int
@@ -100,7 +113,7 @@ class _Scan:
         return tiles.scan(parts, self.carries(tiles.totals(parts)))
 
     def carries(self, members: Parts) -> Parts:
-        """Returns what comes before each member of a level; for the first of all, anything."""
+        """Returns the fold of all members before each; of the first one it is undefined."""
         every = tuple(range(len(members)))
         plain = dataclasses.replace(
             self, results=every, positions=False, source=Source.of_all(len(every)), together=1
@@ -118,7 +131,7 @@ class _Tiles:
         how: The scan.
         shape: The shape of the array: [outer, n, inner].
         groups: The members of a block at each level of a tile, from the lowest.
-        pieces: The pieces of rows that a program scans; 1 if it has adjacent elements.
+        pieces: The pieces of rows that an instance scans; 1 if it has adjacent elements.
         adjacent: The adjacent elements of a piece; 1 if the axis is the last.
     """
 
@@ -161,11 +174,11 @@ class _Tiles:
         arrays = self._arrays(parts)
 
         def kernel(*refs: Any) -> None:
-            place = _Place(self)
-            members = place.load(refs[: len(arrays)])
+            instance = _Instance(self)
+            members = instance.load(refs[: len(arrays)])
             for level in range(len(self.groups)):
-                members = place.last(place.columns(members, level))
-            place.store_totals(refs[len(arrays) :], members)
+                members = instance.last(instance.columns(members, level))
+            instance.store_totals(refs[len(arrays) :], members)
 
         return self._launched(kernel, out, arrays, shape, "scan_ordered_totals")
 
@@ -174,32 +187,33 @@ class _Tiles:
 
         Args:
             parts: The array.
-            carries: What is combined with each tile but the first, of shape [outer, tiles, inner].
-            before: Whether the fold of an element ends before it; that of the first is anything.
+            carries: The fold before each tile but the first, of shape [outer, tiles, inner].
+            before: Whether the fold of an element ends before the element; the first fold is then
+                undefined.
         """
         types, size = self._types(parts), math.prod(self.shape)
         out = tuple(jax.ShapeDtypeStruct((size,), types[k]) for k in self.how.results)
         arrays = self._arrays(parts)
 
         def kernel(*refs: Any) -> None:
-            place = _Place(self)
+            instance = _Instance(self)
             others = refs[len(arrays) : len(refs) - len(out)]
-            folds, members = [], place.load(refs[: len(arrays)])
+            folds, members = [], instance.load(refs[: len(arrays)])
             for level in range(len(self.groups)):
-                columns = place.columns(members, level)
-                folds.append(place.running(columns, before=before or level > 0))
-                members = place.last(columns)
-            carry = place.load_carries(others) if others else None
+                columns = instance.columns(members, level)
+                folds.append(instance.running(columns, before=before or level > 0))
+                members = instance.last(columns)
+            carry = instance.load_carries(others) if others else None
             for level in reversed(range(1, len(self.groups))):
-                carry = place.carried(folds[level], carry, level, before=True)
-            folded = place.carried(folds[0], carry, 0, before=before)
-            place.store(refs[-len(out) :], folded, refs[: len(arrays)])
+                carry = instance.carried(folds[level], carry, level, before=True)
+            folded = instance.carried(folds[0], carry, 0, before=before)
+            instance.store(refs[-len(out) :], folded, refs[: len(arrays)])
 
         operands = (*arrays, *(carries or ()))
         return self._launched(kernel, out, operands, self.shape, "scan_ordered_tiles")
 
     def _types(self, parts: Parts) -> list[np.dtype[Any]]:
-        """Returns the dtypes of what is scanned."""
+        """Returns the dtypes of the scanned parts."""
         positions = [jnp.dtype(jnp.int32)] * self.how.positions
         return [parts[k].dtype for k in self.how.source.types] + positions
 
@@ -229,24 +243,24 @@ class _Tiles:
 
     @property
     def programs(self) -> int:
-        """The number of programs."""
+        """The number of kernel instances."""
         outer, _, inner = self.shape
         return pl.cdiv(outer * self.count, self.pieces) * pl.cdiv(inner, self.adjacent)
 
 
-class _Place:
-    """The place of the running program, and what it does with its tile.
+class _Instance:
+    """The running kernel instance: its tile, and the steps of a scan on that.
 
-    Parts of a level are [blocks, members, adjacent], or [blocks, members] in rows of their own.
-    Blocks are those of a row, then those of the next.
+    Parts of a level are [blocks, members, adjacent], or [blocks, members] in rows of their own. The
+    blocks of a row come before the blocks of the next row.
     """
 
     def __init__(self, tiles: _Tiles) -> None:
         self._tiles, self._how = tiles, tiles.how
         across = pl.cdiv(tiles.shape[2], tiles.adjacent)
-        program = self._how.launch.program_id(0, tiles.programs)
-        self._first = program // across * tiles.pieces
-        self._lane = program % across * tiles.adjacent
+        number = self._how.launch.program_id(0, tiles.programs)
+        self._first = number // across * tiles.pieces
+        self._lane = number % across * tiles.adjacent
 
     def load(self, refs: Any) -> Parts:
         """Returns the tile's elements as blocks of the lowest level."""
@@ -258,7 +272,7 @@ class _Place:
     def _views(self, refs: Any, views: tuple[View, ...]) -> Parts:
         offsets, inside, step = self._elements()
         _, n, inner = self._tiles.shape
-        # Of the parts that are in one array, each comes after the whole of the one before.
+        # Parts that share an array lie in it one after another, each whole.
         size, together = math.prod(self._tiles.shape), self._how.together
         parts = []
         for view in views:
@@ -271,7 +285,7 @@ class _Place:
         return tuple(parts)
 
     def store(self, refs: Any, parts: Parts, arrays: Any) -> None:
-        """Stores the results, which may be made of the arrays too."""
+        """Stores the results, which the source may combine with elements of the arrays."""
         offsets, inside, _ = self._elements()
         source = self._how.source
         at_end = self._views(arrays, source.views_at_end)
@@ -303,7 +317,7 @@ class _Place:
         return 2 if self._tiles.adjacent == 1 else 3
 
     def _pieces(self, number: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Returns the rows of this program's pieces, and their places in the scan's direction."""
+        """Returns the row of each piece, and its number in the row, in the scan's direction."""
         index = self._first + number
         return index // self._tiles.count, index % self._tiles.count
 
@@ -312,9 +326,9 @@ class _Place:
         tiles, (outer, _, inner) = self._tiles, self._tiles.shape
         row, piece = self._pieces(_columns.numbers(tiles.pieces, 0, self._axes - 1))
         # Totals are in the order of memory, so that they are scanned in the same direction.
-        place = tiles.count - 1 - piece if self._how.reverse else piece
+        slot = tiles.count - 1 - piece if self._how.reverse else piece
         inside = row < outer
-        offsets = (row * tiles.count + place) * inner
+        offsets = (row * tiles.count + slot) * inner
         if self._axes == 3:
             lane = self._lane + _columns.numbers(tiles.adjacent, 1, 2)
             offsets, inside = offsets + lane, inside & (lane < inner)
@@ -327,13 +341,13 @@ class _Place:
             self._how.launch.store(ref.at[offsets], part.reshape(offsets.shape), mask=inside)
 
     def load_carries(self, refs: Any) -> Parts:
-        """Returns what comes before the pieces."""
+        """Returns the folds of all elements before the pieces."""
         offsets, inside = self._piece_offsets()
         load = self._how.launch.load
         return tuple(load(ref.at[offsets], mask=inside, other=0) for ref in refs)
 
     def columns(self, members: Parts, level: int) -> list[Parts]:
-        """Returns the members of all blocks by their place, in the direction of the scan."""
+        """Returns the members at each index of a block, in the direction of the scan."""
         group = self._tiles.groups[level]
         shape = (-1, group, self._tiles.adjacent)[: self._axes]
         cut = _columns.picked if self._is_short(level, len(members)) else _columns.cut
@@ -341,15 +355,16 @@ class _Place:
         return list(columns)[:: -1 if self._how.reverse else 1]
 
     def _is_short(self, level: int, parts: int) -> bool:
-        """Returns whether columns are cut and joined as those that are short.
+        """Returns whether columns are cut and joined by ``picked`` and ``placed``, for short ones.
 
-        That takes more instructions, and with one part a thread has the registers for the other.
-        An interpreted kernel has no registers, and XLA takes minutes to compile such columns.
+        These take more instructions than ``cut`` and ``joined``, but fewer registers, of which one
+        part leaves a thread enough. An interpreted kernel has no registers, and XLA takes minutes
+        to compile ``picked``.
         """
         return level > 0 and parts > 1 and not self._how.launch.interpret
 
     def running(self, columns: list[Parts], *, before: bool) -> list[Parts]:
-        """Returns the running folds of columns; with ``before``, the first is anything."""
+        """Returns the running folds of columns; with ``before``, the first one is undefined."""
         folds = [columns[0]]
         for column in columns[1:]:
             folds.append(self._how.combine(folds[-1], column))
@@ -365,23 +380,23 @@ class _Place:
         """Returns the folds of a level, each combined with the carry of its block.
 
         Args:
-            folds: The folds by place in their block.
-            carry: The carries of the blocks, or None if nothing has a carry.
+            folds: The folds, a column for each index in a block.
+            carry: The carries of the blocks, or None if no block has one.
             level: The level.
-            before: Whether the first fold of each block is anything.
+            before: Whether the first fold of each block is undefined; the carry replaces it.
 
         Returns:
             A fold for each member, of shape [members] or [members, adjacent].
         """
         if carry is not None:
             has_carry = self._has_carry(level)
-            for place, fold in enumerate(folds):
+            for index, fold in enumerate(folds):
                 combined = self._how.combine(carry, fold)
-                if before and place == 0:
-                    folds[place] = carry
+                if before and index == 0:
+                    folds[index] = carry
                 else:
                     pairs = zip(combined, fold, strict=True)
-                    folds[place] = tuple(jnp.where(has_carry, a, b) for a, b in pairs)
+                    folds[index] = tuple(jnp.where(has_carry, a, b) for a, b in pairs)
         in_memory = folds[:: -1 if self._how.reverse else 1]
         join = _columns.placed if self._is_short(level, len(folds[0])) else _columns.joined
         parts = (join(list(part)) for part in zip(*in_memory, strict=True))
@@ -389,7 +404,7 @@ class _Place:
         return tuple(part.reshape(shape) for part in parts)
 
     def _has_carry(self, level: int) -> jax.Array:
-        """Returns whether anything of a row comes before the blocks of a level."""
+        """Returns whether an element of the row comes before each block of a level."""
         tiles = self._tiles
         blocks = tiles.steps // math.prod(tiles.groups[: level + 1])
         number = _columns.numbers(tiles.pieces * blocks, 0, self._axes - 1)

@@ -1,9 +1,21 @@
 """Kernels that find the lowest position of the element of a given rank in each row.
 
-A row that fits the registers of a program is read once. So is a longer one, most likely:
-``select_kth_sample`` finds the element, or that it cannot. Where it cannot, programs share each
-row, and each launch determines four bits of the key that is searched: programs count the keys up to
-each of 15 thresholds, and those of the next launch add these counts up.
+The technique is radix selection. Elements become unsigned keys of the same order (``sort_keys``),
+and the key of the rank is determined digit by digit, the highest first: a digit is the number of
+thresholds that have fewer keys up to them than the rank. For the rank 3 of the keys 1, 6, 9 and 14,
+which have two digits of two bits:
+
+    thresholds of the high digit   3: 1 key    7: 2 keys   11: 3 keys     so it is 2: 8 to 11
+    thresholds of the low digit    8: 2 keys   9: 3 keys   10: 3 keys     so the key is 9
+
+There are three ways to read a row. All of them return the lowest position of an exact key:
+
+- A row that fits the registers of a kernel instance is read once, and its digits have one bit.
+- A longer row is most likely read once too: ``select_kth_sample`` finds the element, or that it
+  cannot.
+- Where it cannot, instances share each row, and each launch determines a digit of four bits:
+  instances count the keys up to each of 15 thresholds, and the instances of the next launch add
+  these counts.
 """
 
 from __future__ import annotations
@@ -22,19 +34,20 @@ from impl._kernels._passes import levels
 from impl._kernels._rows import RowTiles, key_dtype, kth_key, load_keys, longest, power_of_two
 from impl._kernels.launch import Launch
 
-#: The bits of a key that a launch determines, and the numbers that a program writes for it.
+#: The bits of a key that a launch determines, and the numbers that an instance writes for them.
 _BITS = 4
 _SLOTS = 1 << _BITS
-#: The last number is what earlier launches determined, from the first program of a row.
+#: The last number is the part of the key that earlier launches determined. The first instance of a
+#: row writes it, and the other instances write 0.
 _KNOWN = _SLOTS - 1
-#: The bytes of the keys that a lane holds of a row that one program reads.
+#: The bytes of the keys that a lane holds of a row that one instance reads.
 _LANE_BYTES = 128
-#: The shape of the elements that a program reads at once.
+#: The shape of the elements that an instance reads at once.
 _TILE = (8, 512)
-#: Two counts of a lane share an integer, to save registers. Even one program that read the longest
-#: array of all would count less than this many bits hold in a lane.
+#: Two counts of a lane share an integer, to save registers. Even if one instance read the longest
+#: array of all, a lane would count less than this number of bits holds.
 _HALF = 16
-#: About two programs for each multiprocessor of a large GPU share the rows.
+#: About two instances for each multiprocessor of a large GPU (an H100 has 132) share the rows.
 _PROGRAMS = 264
 
 
@@ -65,20 +78,20 @@ def first_position(
 
     if not levels(rows, n, most):
         return exactly()
-    found = select_kth_sample.first_position(
+    sampled = select_kth_sample.first_position(
         values, ranks, most, launch=launch, nan_first=nan_first
     )
-    # Made data may have no sample that helps.
-    return jax.lax.cond(jnp.all(found.certain), lambda: found.position, exactly)  # type: ignore[no-any-return]
+    # The sample of data that is made for it may hold nothing of use.
+    return jax.lax.cond(jnp.all(sampled.certain), lambda: sampled.position, exactly)  # type: ignore[no-any-return]
 
 
 def ranks_of_nans(values: jax.Array, ranks: jax.Array) -> jax.Array:
-    """Returns the ranks of rows, [rows]; that of a NaN, which is the greatest, if there is one."""
+    """Returns the ranks, or in a row with a NaN the greatest rank, which is the rank of a NaN."""
     return jnp.where(jnp.isnan(values).any(1), values.shape[1], ranks)
 
 
 def by_digits(values: jax.Array, ranks: jax.Array, *, launch: Launch) -> jax.Array:
-    """Finds what ``first_position`` does, by one read for each digit, whatever the elements are."""
+    """Computes ``first_position`` by one read for each digit, of any elements."""
     shares = _Shares.of(values)
     counts = _count_digit(values, ranks, None, launch, shares, level=0)
     for level in range(1, shares.levels):
@@ -122,7 +135,7 @@ def _in_registers(
 
 @dataclasses.dataclass(frozen=True)
 class _Shares:
-    """The parts of long rows, one for each program.
+    """The parts of long rows, one for each kernel instance.
 
     Attributes:
         rows: The number of rows.
@@ -159,7 +172,7 @@ class _Shares:
     def known(
         self, launch: Launch, counts_ref: Any, row: jax.Array, rank: jax.Array, level: int
     ) -> jax.Array:
-        """Returns what the launches before ``level`` determined of the key that is searched."""
+        """Returns the digits of the key that the launches before ``level`` determined."""
         part = jnp.arange(power_of_two(self.parts), dtype=jnp.int32)[:, None]
         slot = jnp.arange(_SLOTS, dtype=jnp.int32)
         offset = (row * self.parts + part) * _SLOTS + slot[None, :]
@@ -264,8 +277,8 @@ def _find(
             column = shares.lanes(part, trip)
             inside = column < n
             equal = load_keys(launch, values_ref, row * n + column, inside) == target
-            found = jnp.min(jnp.where(equal & inside, column, jnp.int32(n)), axis=0)
-            return jnp.minimum(lowest, found)
+            of_tile = jnp.min(jnp.where(equal & inside, column, jnp.int32(n)), axis=0)
+            return jnp.minimum(lowest, of_tile)
 
         lowest = jax.lax.fori_loop(0, shares.trips, visit, jnp.full(_TILE[1:], n, jnp.int32))
         launch.store(out_ref.at[row * shares.parts + part], jnp.min(lowest))
@@ -273,5 +286,5 @@ def _find(
     grid = (shares.rows, shares.parts)
     out = jax.ShapeDtypeStruct((shares.rows * shares.parts,), jnp.int32)
     operands = (values.reshape(-1), ranks, counts)
-    found = launch(kernel, grid, out, *operands, name="select_ordered_first")
-    return jnp.min(found.reshape(grid), axis=1)
+    positions = launch(kernel, grid, out, *operands, name="select_ordered_first")
+    return jnp.min(positions.reshape(grid), axis=1)

@@ -1,12 +1,21 @@
 """Kernels that find the element of a given rank in long rows, most likely by one read of them.
 
-A sample of a row gives two pivots, between which the element most likely is. One pass counts the
-keys below the pivots and equal to them, and copies those between them, with their positions, to
-slots of its program. The slots are narrowed in the same way, until a program holds a whole row of
-them.
+The technique is selection by sampled pivots: SELECT of Floyd and Rivest (Algorithm 489,
+Communications of the ACM 18, 1975, 173; doi:10.1145/360680.360694). A sample of a row gives two
+pivots, between which the element lies almost certainly. One pass over the row counts the keys below
+the pivots and equal to them, and copies the keys between the pivots, with their positions, to slots
+of its kernel instance. The slots are the row of the next pass, until an instance holds a whole row
+of them. For the median, of rank 5, of nine keys:
 
-The counts tell whether an element is found, so the sample decides of no result. If an element is
-not between the pivots, or a program has too few slots, the row is not certain.
+    keys       7 1 9 4 8 2 6 3 5      the sample 1 8 6 3 gives the pivots 3 and 6
+    counts     2 below the pivots, 1 equal to the lower one, 1 equal to the upper one
+    slots      4 5
+    next pass  the slots' key of rank 5 - 2 - 1 = 2, which is 5
+
+The pivots are only a guess, but the counts are exact: they prove that the element is one of the
+pivots, or between them. A row is not certain if the element is outside, or if an instance has too
+few slots; ``select_kth`` then searches all rows by digits. So a sample changes the time of a
+search, and never its result.
 """
 
 from __future__ import annotations
@@ -24,27 +33,27 @@ from impl._kernels._passes import TILE, Level, levels
 from impl._kernels._rows import key_dtype, kth_key, load_keys, power_of_two
 from impl._kernels.launch import Launch
 
-#: The numbers that a program writes for its part of a row: the keys below the lower pivot, equal
-#: to it, between the pivots, and equal to the upper pivot; and the first positions of equal ones,
-#: and of a NaN.
+#: The numbers that an instance writes for its part of a row, in the order of ``_Totals``: the
+#: number of keys below the lower pivot, equal to the lower pivot, between the pivots, and equal to
+#: the upper pivot; then the first position of the lower pivot, of the upper one, and of a NaN.
 _BELOW, _LOWS, _BETWEEN, _HIGHS, _FIRST_LOW, _FIRST_HIGH, _FIRST_NAN = range(7)
 _COUNTS = 8
-#: What is known of a row: the rank that is left, the position if it is found, and whether it is
-#: certain so far.
+#: The state of the search in a row is three numbers: the rank among the slots, the position or
+#: ``_NOT_FOUND``, and 1 if the row is certain so far. A fourth one is padding.
 _STATE = 4
 _NOT_FOUND = -1
 #: Comes after every position.
 _BEYOND = np.iinfo(np.int32).max
-#: The keys of a lane, if a program has at most so many warps.
+#: The keys of a lane, unless that takes more than the most warps of an instance.
 _OF_A_LANE, _WARPS = 16, 32
 
 
 class Found(NamedTuple):
-    """What is found of rows, or of a row in a kernel.
+    """The result of a search in rows.
 
     Attributes:
-        position: The position of the element.
-        certain: Whether it is right.
+        position: The position of the element, int32; undefined in a row that is not certain.
+        certain: Whether the position is proved.
     """
 
     position: jax.Array
@@ -52,7 +61,7 @@ class Found(NamedTuple):
 
 
 def _warps(width: int) -> int:
-    """Returns the warps of a program that holds so many keys; a power of two."""
+    """Returns the warps of an instance that holds ``width`` keys; a power of two."""
     return min(_WARPS, max(1, width // (_OF_A_LANE * 32)))
 
 
@@ -64,15 +73,15 @@ def first_position(
     Args:
         values: Shape [rows, n], as ``as_sortable`` returns them, for which there are ``levels``.
         ranks: int32, shape [rows]; 1 for the smallest.
-        most: How many elements of a row a program holds.
+        most: How many elements of a row an instance holds.
         launch: How to run.
         nan_first: Whether the first NaN of a row is found, if there is one, whatever the rank is.
 
     Returns:
-        int32 and bools, shape [rows]; a position that is not certain is anything.
+        Positions and their certainty, each of shape [rows].
 
     Raises:
-        ValueError: There are no ``levels``.
+        ValueError: There are no ``levels`` that narrow these rows.
     """
     rows, n = values.shape
     passes = levels(rows, n, most)
@@ -82,15 +91,25 @@ def first_position(
     search = _Search(bits, key_dtype(values), launch, passes[0] if nan_first else None)
     sample = jnp.take(values, passes[0].sampled(), axis=1, mode="clip")
     pivots, state = search.pivots_of_sample(passes[0], sample, ranks)
-    left = search.narrowed(passes[0], (values.reshape(-1),), None, pivots)
+    slots = search.narrowed(passes[0], (values.reshape(-1),), None, pivots)
     for before, level in itertools.pairwise(passes):
-        pivots, state = search.pivots_of_slots(level, before, left, state)
-        left = search.narrowed(level, left, before, pivots)
-    return search.found(passes[-1], left, state)
+        pivots, state = search.pivots_of_slots(level, before, slots, state)
+        slots = search.narrowed(level, slots, before, pivots)
+    return search.found(passes[-1], slots, state)
 
 
 class _Totals(NamedTuple):
-    """What a program has counted so far: for each lane, but for the number between."""
+    """The counts of an instance so far, and first positions. All but ``between`` are per lane.
+
+    Attributes:
+        below: The number of keys below the lower pivot.
+        lows: The number of keys equal to the lower pivot.
+        between: The number of keys between the pivots, which is the number of slots in use.
+        highs: The number of keys equal to the upper pivot.
+        first_low: The first position of a key equal to the lower pivot.
+        first_high: The first position of a key equal to the upper pivot.
+        first_nan: The first position of a NaN; None if NaNs count as other keys do.
+    """
 
     below: jax.Array
     lows: jax.Array
@@ -102,7 +121,7 @@ class _Totals(NamedTuple):
 
     @classmethod
     def of_none(cls, *, with_nans: bool) -> _Totals:
-        """Returns the numbers of no elements; without NaNs, these are not looked for."""
+        """Returns the counts of no elements; ``with_nans`` tells whether to look for NaNs."""
         lanes = (TILE[1] * TILE[2],)
         none, beyond = jnp.zeros(lanes, jnp.int32), jnp.full(lanes, _BEYOND, jnp.int32)
         first_nan = beyond if with_nans else None
@@ -117,7 +136,7 @@ class _Totals(NamedTuple):
         nans: jax.Array,
         position: jax.Array,
     ) -> _Totals:
-        """Returns the numbers with those of a tile."""
+        """Returns the counts with the elements of one more tile."""
         counts = (jnp.sum(each, axis=0, dtype=jnp.int32) for each in (below, lows, highs))
         firsts = (jnp.min(jnp.where(each, position, _BEYOND), axis=0) for each in (lows, highs))
         more_below, more_lows, more_highs = counts
@@ -136,7 +155,7 @@ class _Totals(NamedTuple):
         )
 
     def reduced(self) -> tuple[jax.Array, ...]:
-        """Returns the numbers of all lanes."""
+        """Returns the counts of all lanes together, in the order in which they are stored."""
         counts = (self.below, self.lows, self.highs)
         below, lows, highs = (jnp.sum(each, dtype=jnp.int32) for each in counts)
         positions = (self.first_low, self.first_high, self.first_nan)
@@ -152,7 +171,8 @@ class _Search:
         bits: The bits of a key that count.
         dtype: The dtype of keys.
         launch: How to run.
-        nan_pass: The pass that finds the first NaN, which is the element then; None for none.
+        nan_pass: The pass in which the first NaN is the element, if there is one; None if no pass
+            looks for NaNs.
     """
 
     bits: int
@@ -177,10 +197,10 @@ class _Search:
         return self._launched_pivots(level, kernel, sample.reshape(-1), ranks)
 
     def pivots_of_slots(
-        self, level: Level, before: Level, left: tuple[jax.Array, ...], state: jax.Array
+        self, level: Level, before: Level, slots: tuple[jax.Array, ...], state: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
         """Returns the pivots of rows of slots, and the state of the search in them."""
-        keys, _, counts = left
+        keys, _, counts = slots
 
         def kernel(
             keys_ref: Any, counts_ref: Any, before_ref: Any, pivots_ref: Any, state_ref: Any
@@ -223,9 +243,9 @@ class _Search:
         rank: jax.Array,
         share: jax.Array | float,
     ) -> None:
-        """Stores the keys whose ranks in the sample are around that of the element.
+        """Stores two keys of the sample, of ranks around the expected rank of the element there.
 
-        Beyond the sample's ends they are the least and the greatest of all keys.
+        A rank beyond an end of the sample gives the least or the greatest of all keys.
         """
         middle = (rank.astype(jnp.float32) * share).astype(jnp.int32)
         side = jnp.arange(2, dtype=jnp.int32)
@@ -234,17 +254,17 @@ class _Search:
         self.launch.store(pivots_ref.at[row * 2 + side], pivots)
 
     def _store_state(self, ref: Any, row: jax.Array, *numbers: jax.Array) -> None:
-        for place, number in enumerate(numbers):
-            self.launch.store(ref.at[row * _STATE + place], number)
+        for slot, number in enumerate(numbers):
+            self.launch.store(ref.at[row * _STATE + slot], number)
 
     def _state(
         self, level: Level, counts_ref: Any, state_ref: Any, row: jax.Array
     ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-        """Returns what is known of a row after a pass.
+        """Returns the state of the search in a row after a pass.
 
         Returns:
-            The rank among what is left, the position if it is found, 1 if the row is certain, and
-            how many are left.
+            The rank among the slots in use, the position or ``_NOT_FOUND``, 1 if the row is
+            certain, and the number of slots in use.
         """
         part = jnp.arange(power_of_two(level.parts), dtype=jnp.int32)
         inside = part < level.parts
@@ -260,21 +280,21 @@ class _Search:
         first_low, first_high = (
             jnp.min(numbers(slot, _BEYOND)) for slot in (_FIRST_LOW, _FIRST_HIGH)
         )
-        left, has_slots = jnp.sum(between, dtype=jnp.int32), jnp.max(between) <= level.capacity
+        in_use, has_slots = jnp.sum(between, dtype=jnp.int32), jnp.max(between) <= level.capacity
         rank, position, certain = (
-            self.launch.load(state_ref.at[row * _STATE + place]) for place in range(3)
+            self.launch.load(state_ref.at[row * _STATE + slot]) for slot in range(3)
         )
         beyond = rank - below - lows
-        is_low, is_between = beyond <= 0, (beyond > 0) & (beyond <= left)
-        is_known = (rank > below) & (beyond <= left + highs) & (~is_between | has_slots)
-        here = jnp.where(is_low, first_low, jnp.where(is_between, _NOT_FOUND, first_high))
+        is_low, is_between = beyond <= 0, (beyond > 0) & (beyond <= in_use)
+        is_known = (rank > below) & (beyond <= in_use + highs) & (~is_between | has_slots)
+        of_pivot = jnp.where(is_low, first_low, jnp.where(is_between, _NOT_FOUND, first_high))
         if level is self.nan_pass:
             first_nan = jnp.min(numbers(_FIRST_NAN, _BEYOND))
             position = jnp.where(first_nan < _BEYOND, first_nan, position)
         is_found = position >= 0
-        position = jnp.where(is_found | ~is_known, position, here)
+        position = jnp.where(is_found | ~is_known, position, of_pivot)
         certain = jnp.where(is_found | is_known, certain, 0)
-        return jnp.maximum(beyond, 1), position, certain, left
+        return jnp.maximum(beyond, 1), position, certain, in_use
 
     def _is_filled(
         self, before: Level, counts_ref: Any, row: jax.Array, slot: jax.Array
@@ -292,12 +312,12 @@ class _Search:
         before: Level | None,
         pivots: jax.Array,
     ) -> tuple[jax.Array, ...]:
-        """Copies the keys between the pivots, and counts them and the others.
+        """Copies the keys between the pivots to slots, and makes the counts of ``_Totals``.
 
         Args:
             level: The pass.
-            source: The elements, or what the pass before returned.
-            before: The pass before.
+            source: The elements, or the result of the pass before: its slots.
+            before: The pass before; None for the first.
             pivots: The pivots of each row.
 
         Returns:
@@ -324,24 +344,24 @@ class _Search:
                 lows, highs = from_low & (keys == low), from_low & (keys > low) & (keys == high)
                 position = column
                 if before is not None:
-                    wanted = from_low & (keys <= high)
-                    position = self.launch.load(sources[1].at[offset], mask=wanted, other=0)
+                    candidates = from_low & (keys <= high)
+                    position = self.launch.load(sources[1].at[offset], mask=candidates, other=0)
                 ones = between.astype(jnp.int32).reshape(-1)
                 rising = jnp.cumsum(ones, dtype=jnp.int32).reshape(between.shape)
                 slot = totals.between + rising - 1
-                kept = between & (slot < level.capacity)
-                self.launch.store_some(keys_ref, first + slot, keys, kept)
-                self.launch.store_some(positions_ref, first + slot, position, kept)
+                fits = between & (slot < level.capacity)
+                self.launch.store_some(keys_ref, first + slot, keys, fits)
+                self.launch.store_some(positions_ref, first + slot, position, fits)
                 below = inside & (keys < low)
                 nans = inside & (keys == constant((1 << self.bits) - 1, self.dtype))
                 return totals.with_tile(below, lows, between, highs, nans, position)
 
             none = _Totals.of_none(with_nans=level is self.nan_pass)
             totals = jax.lax.fori_loop(0, level.trips, visit, none)
-            self._empty_others(level, positions_ref, first, totals.between)
-            place = (row * level.parts + part) * _COUNTS
+            self._clear_rest(level, positions_ref, first, totals.between)
+            start = (row * level.parts + part) * _COUNTS
             for number, total in enumerate(totals.reduced()):
-                self.launch.store(counts_ref.at[place + number], total)
+                self.launch.store(counts_ref.at[start + number], total)
 
         out = (
             jax.ShapeDtypeStruct((size,), self.dtype),
@@ -353,19 +373,19 @@ class _Search:
             self.launch(kernel, grid, out, *source, pivots, name="select_ordered_narrowed")
         )
 
-    def _empty_others(self, level: Level, ref: Any, first: jax.Array, taken: jax.Array) -> None:
-        """Stores to the slots that are not taken a position that comes after all others."""
+    def _clear_rest(self, level: Level, ref: Any, first: jax.Array, in_use: jax.Array) -> None:
+        """Stores to the slots that are not in use a position after every position of a row."""
         width = TILE[1] * TILE[2]
 
         def visit(trip: jax.Array, _: None) -> None:
             slot = trip * width + jnp.arange(width, dtype=jnp.int32)
-            free = (slot >= taken) & (slot < level.capacity)
+            free = (slot >= in_use) & (slot < level.capacity)
             self.launch.store_some(ref, first + slot, jnp.full((width,), _BEYOND, jnp.int32), free)
 
         jax.lax.fori_loop(0, -(-level.capacity // width), visit, None)
 
-    def found(self, level: Level, left: tuple[jax.Array, ...], state: jax.Array) -> Found:
-        """Returns what is found in the slots of the last pass."""
+    def found(self, level: Level, slots: tuple[jax.Array, ...], state: jax.Array) -> Found:
+        """Returns the result of the search, for which an instance holds the last slots of a row."""
         width = power_of_two(level.slots)
 
         def kernel(
@@ -388,7 +408,7 @@ class _Search:
             kernel,
             (level.rows,),
             out,
-            *left,
+            *slots,
             state,
             name="select_ordered_found",
             num_warps=_warps(width),

@@ -1,6 +1,16 @@
 """The kernel that finds the most frequent element of each row, at its first position.
 
-A program sorts whole rows in its registers, and joins the runs of equal elements pair by pair.
+A kernel instance sorts whole rows in its registers by a bitonic network (Batcher, "Sorting networks
+and their applications", AFIPS Spring Joint Computer Conference, 1968, 307-314). It then joins
+neighbouring parts of the sorted row pair by pair. Of each part it knows the run of equal keys at
+either end, and the longest run. For the row 2 1 3 2 3 3:
+
+    sorted          1   2 | 2   3 | 3   3
+    joined pairs    1: 1, 2: 1    2: 1, 3: 1    3: 2      a key and the length of its run
+    joined again    2 meets 2: its run has 2 keys
+    whole row       3 meets 3: its run has 1 + 2 = 3 keys, the longest
+
+Joining is associative, so a tree of any shape gives the same runs.
 """
 
 from __future__ import annotations
@@ -17,12 +27,12 @@ from impl._kernels.launch import Launch
 
 #: The bytes of the keys that a lane holds of a row.
 _LANE_BYTES = 128
-#: With the keys of more lanes than half of the most, each would have too few registers.
+#: A row takes at most half of the lanes of an instance. With more, a lane has too few registers.
 _FRACTION = 2
 
 
 def takes(values: jax.Array) -> bool:
-    """Returns whether a row of values, shape [rows, n], fits the registers of a program."""
+    """Returns whether a row of values, shape [rows, n], fits the registers of an instance."""
     return values.shape[1] <= longest(_depth(as_sortable(values))) // _FRACTION
 
 
@@ -33,7 +43,7 @@ def _depth(values: jax.Array) -> int:
 def first_position(values: jax.Array, *, launch: Launch) -> jax.Array:
     """Finds the lowest position of the most frequent element of each row.
 
-    If several elements are, it is the least of them. A NaN equals nothing.
+    Of several such elements the least one counts. A NaN equals nothing.
 
     Args:
         values: Real numbers, shape [rows, n], of which ``takes`` is true.
@@ -51,7 +61,7 @@ def first_position(values: jax.Array, *, launch: Launch) -> jax.Array:
         row, column = tiles.lanes(launch)
         inside = (row < rows)[:, None] & (column < n)[None, :]
         keys = load_keys(launch, values_ref, row[:, None] * n + column[None, :], inside)
-        # XLA for a CPU compiles the network, which interprets to the same, too slowly.
+        # XLA for a CPU takes too long to compile the network. Any sort gives the same keys.
         ordered = jnp.sort(keys, axis=1) if launch.interpret else in_order(keys)
         target = _most_frequent(ordered, n, members=tiles.depth, is_float=is_float)
         equal = inside & (keys == target[:, None])
@@ -97,11 +107,11 @@ class _Runs(NamedTuple):
 
     Attributes:
         first: The first key of a part.
-        head: How many keys of its beginning equal it.
+        head: The length of the run at its beginning, whose keys equal ``first``.
         last: The last key.
-        tail: How many keys of its end equal that.
-        best: The key of the longest run; of several the least.
-        length: The length of that run.
+        tail: The length of the run at its end, whose keys equal ``last``.
+        best: The key of the longest run; of several such runs the least key.
+        length: The length of the longest run.
     """
 
     first: jax.Array
@@ -126,8 +136,8 @@ def _most_frequent(keys: jax.Array, n: int, *, members: int, is_float: bool) -> 
     ]
     runs = [
         _Runs(key, one, key, one, key, one)
-        for place, key in enumerate(columns)
-        for one in [(first + place < n).astype(jnp.int32)]
+        for offset, key in enumerate(columns)
+        for one in [(first + offset < n).astype(jnp.int32)]
     ]
     lane = functools.reduce(functools.partial(_joined, is_float=is_float), runs)
     bits = blocks.bit_length() - 1
@@ -140,19 +150,19 @@ def _most_frequent(keys: jax.Array, n: int, *, members: int, is_float: bool) -> 
             for order in ((cube, other), (other, cube))
         )
         cube = _joined(*sides, is_float=is_float)
-    # All lanes of a row have the same by now.
+    # All lanes of a row have the same runs by now.
     return jnp.max(cube.best.reshape(height, blocks), axis=1)
 
 
 def _partner(cube: jax.Array, axis: int) -> jax.Array:
-    """Returns the other element of the two along an axis: their sum less the one."""
+    """Returns, for each of two elements along an axis, the other one: their sum less the first."""
     return jnp.sum(cube, axis=axis, keepdims=True, dtype=cube.dtype) - cube
 
 
 def _joined(left: _Runs, right: _Runs, *, is_float: bool) -> _Runs:
     """Returns the runs of parts that follow each other."""
     meets = left.last == right.first
-    if is_float:  # The greatest key is that of NaNs.
+    if is_float:  # The greatest key is the key of NaNs.
         meets &= left.last != greatest_key(left.last.dtype)
     across = left.tail + right.head
     is_longer = meets & (across > left.length)

@@ -1,4 +1,8 @@
-"""The kernel that finds the first elements of each row in sorted order, in order of position."""
+"""The kernel that finds the first elements of each row in sorted order, in order of position.
+
+An instance determines the key of rank ``count`` in its part of a row, and numbers the elements with
+smaller keys, and the first of the equal ones, by a running sum. It sorts nothing.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +22,19 @@ _COUNT = 16
 
 
 def parts_of(values: jax.Array, count: int) -> int | None:
-    """Returns into how many parts of similar lengths ``top_positions`` must cut a row.
+    """Returns the number of parts of similar lengths into which ``top_positions`` cuts a row.
 
     Args:
         values: Shape [rows, n].
-        count: How many elements it finds in each part.
+        count: The number of elements that it finds in each part.
 
     Returns:
-        None if too many of them would be left.
+        None if an instance cannot hold a part that is long enough to drop most of its elements.
     """
     length, most = values.shape[1], longest(_depth(values))
     if length <= most:
         return 1
-    # Shorter parts are read by more programs at once, but leave more elements.
+    # More instances read shorter parts at once, but then more elements remain.
     part = max(most // 2, 8 * count)
     return -(-length // part) if part <= most else None
 
@@ -81,7 +85,7 @@ def top_positions(
         slot = (so_far >> _COUNT) + jnp.minimum(equals, count - total) - 1
         launch.store_some(out_ref, part[:, None] * count + slot, column, taken)
 
-    found = launch(
+    positions = launch(
         kernel,
         (tiles.programs,),
         jax.ShapeDtypeStruct((rows * parts * count,), jnp.int32),
@@ -89,4 +93,4 @@ def top_positions(
         name="top_ordered",
         num_warps=tiles.warps,
     )
-    return found.reshape(rows, parts * count)
+    return positions.reshape(rows, parts * count)

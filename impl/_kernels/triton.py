@@ -40,7 +40,7 @@ def run(
 
 
 def program_id(axis: int) -> jax.Array:
-    """Returns the index of the running program along an axis of the grid."""
+    """Returns the index of the running instance along an axis of the grid."""
     # Without the conversion the dtype in interpret mode is the default integer dtype.
     return pl.program_id(axis).astype(jnp.int32)
 
@@ -58,7 +58,7 @@ def store(view: Any, values: jax.Array, *, mask: jax.Array | None = None) -> Non
 def atomic_add(ref: Any, offsets: jax.Array, values: jax.Array, mask: jax.Array) -> None:
     """Adds each float atomically to the element at its offset into a flat ref.
 
-    It takes no integers: before jax 0.12 Pallas lowers atomics on vectors of integers as those of
+    It takes no integers: before jax 0.12 Pallas lowers an atomic on a vector of integers to one on
     floats.
     """
     pl.triton.atomic_add(ref, (offsets,), values, mask=mask)

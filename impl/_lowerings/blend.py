@@ -1,4 +1,10 @@
-"""Lowerings of the three forms of a blend; ``impl._primitives.blend`` states their common sum.
+"""Lowerings of the three forms of a blend, such as an interpolation between rows.
+
+A sum ``s`` has taps ``t``. Each form is a derivative of another one:
+
+    sums[s]        =  the sum over t of weights[s, t] * values[indices[s, t]]
+    values[i]      =  the sum over all s and t with indices[s, t] == i of weights[s, t] * sums[s]
+    weights[s, t]  =  dot(values[indices[s, t]], sums[s])
 
 ``values`` are [outer, size, inner], ``weights`` and ``indices`` [outer, n, k], ``sums``
 [outer, n, inner]. A tap whose index is outside [0, size) is left out of every form.
@@ -56,11 +62,11 @@ def _sum_of_taps(
 def sums_cpu(
     values: jax.Array, weights: jax.Array, indices: jax.Array, *, size: int, **_: Any
 ) -> jax.Array:
-    """Computes the same from what XLA stores first, since it depends on no column.
+    """Computes ``sums_xla`` with rows and weights in memory, since they depend on no column.
 
-    XLA on a CPU would compute it again for each column. The arrays that it stores have one
-    dimension: it would store others in the order in which it computed them. Here one tap follows
-    another, so that a loop over positions reads neighbours.
+    Otherwise XLA for a CPU would compute them again for each column. They are stored as arrays of
+    one dimension, one tap after another, so that a loop over positions reads neighbours. An array
+    of more dimensions would be stored in the order in which XLA computes it.
     """
     if values.size == 0 or indices.size == 0:
         return sums_xla(values, weights, indices, size=size)
@@ -105,7 +111,7 @@ def weights_xla(
 def weights_cpu(
     values: jax.Array, sums: jax.Array, indices: jax.Array, *, size: int, **_: Any
 ) -> jax.Array:
-    """Computes the same one tap after another, since a CPU keeps the rows that it reads."""
+    """Computes ``weights_xla`` one tap after another: the rows of a tap stay in a CPU's cache."""
     return _weights(
         values, sums, indices, lambda tap, *taps: jax.lax.map(lambda args: tap(*args), taps)
     )
@@ -145,7 +151,7 @@ def _weights(
 
 
 def _rows(indices: jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
-    """Returns a row for each index, any row for one outside, and whether it is inside."""
+    """Returns a row for each index, 0 for an index outside, and whether the index is inside."""
     inside = is_inside(indices, size)
     return where(inside, indices, 0), inside
 

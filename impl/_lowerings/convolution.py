@@ -1,9 +1,13 @@
-"""Lowerings of convolutions and of their two gradients, of which each is a product of arrays.
+"""Lowerings of convolutions and of their two gradients.
 
 Each of the three is bilinear, and its derivatives are the other two: ``result`` from image and
 weights, ``image`` from result and weights, and ``weights`` from image and result. Images are
 [n, groups * inputs, *sizes], results [n, groups * outputs, *sizes] and weights
 [groups * outputs, inputs, *taps].
+
+The ordered path is matrix products whose terms are taps and channels, in the spec's tap order: by
+``convolution_products`` with XLA's products, or by ``impl._kernels.convolution``. With the mode off
+the operation is XLA's convolution, whose algorithm cuDNN may choose by timing.
 """
 
 from __future__ import annotations
@@ -113,10 +117,11 @@ def ordered_xla(
 def ordered_cpu(
     a: jax.Array, b: jax.Array, *, role: Role, window: ConvolutionWindow, precision: str
 ) -> jax.Array:
-    """Computes the same from operands that need not be rounded yet.
+    """Computes ``ordered_xla`` from operands that need not be rounded yet.
 
-    They are only multiplied, so no sum contracts them. A copy of each would take a quarter of the
-    time. Other dtypes than the accumulator's are converted, and complex products add.
+    Operands are only multiplied, so XLA contracts them with no sum. To round them first would copy
+    each, for a quarter of the time. An operand is rounded first if it is converted to the
+    accumulator's dtype, or complex: complex products add.
     """
     if a.dtype != accumulator(a.dtype) or jnp.iscomplexobj(a):
         a, b = isolate(a), isolate(b)
@@ -166,12 +171,12 @@ def _in_accumulator_dtype(*values: jax.Array) -> tuple[jax.Array, ...]:
 
 def _dot(a: jax.Array, b: jax.Array, *, by_rows: bool = False, precision: str) -> jax.Array:
     if a.shape[2] == 1:
-        # XLA turns such a product into a multiplication, and contracts it with a sum.
+        # XLA turns a product of one term into a multiplication, and contracts it with a sum.
         return product(a, jnp.swapaxes(b, 1, 2) if by_rows else b)
     if a.shape[0] > 1:
         contracted = (2,), (2 if by_rows else 1,)
         return jax.lax.dot_general(a, b, (contracted, ((0,), (0,))), precision=precision)
-    # With an axis of groups, XLA would transpose an operand that its product reads as it is.
+    # With an axis of groups, XLA would transpose an operand that its product can read in place.
     contracted = (1,), (1 if by_rows else 0,)
     a, b = (jax.lax.squeeze(each, (0,)) for each in (a, b))
     out = jax.lax.dot_general(a, b, (contracted, ((), ())), precision=precision)

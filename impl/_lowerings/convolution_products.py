@@ -4,7 +4,16 @@
 - ``image``, from result and weights: adds the product of each tap to the positions the tap reads.
 - ``weights``, from image and result: computes the product of each tap.
 
-The shapes are those of ``impl._lowerings.convolution``.
+The technique is convolution by matrix products of one tap at a time, without a matrix of all
+patches of the image (Vasudevan, Anderson and Gregg, "Parallel Multi Channel Convolution using
+General Matrix Multiplication", ASAP 2017, arXiv:1704.04428). For an image 1 2 3 4 and weights 10 20
+of one channel:
+
+    result    10 * [1 2 3] + 20 * [2 3 4]                  [50 80 110]
+    image     of the cotangent [1 1 1]: 10 * [1 1 1 0] + 20 * [0 1 1 1]   [10 30 30 20]
+    weights   [1 1 1] . [1 2 3] and [1 1 1] . [2 3 4]      [6 9]
+
+Shapes are as in ``impl._lowerings.convolution``.
 """
 
 from __future__ import annotations
@@ -25,11 +34,11 @@ from impl._families.convolution_window import ConvolutionWindow
 _POSITIONS = 2048
 #: The number of groups of taps that are unrolled; a loop goes through more.
 _UNROLLED = 64
-#: Where the products of all taps are kept until they are added: the most positions of the images of
-#: a block, the most elements of its products, and the most positions that are multiplied for each
-#: one of the result. The others are between two rows.
-_KEPT_POSITIONS = 1024
-_KEPT = 2**22
+#: Bounds for ``_result_at_once``, which multiplies by all taps before it adds: the most positions
+#: of the images of a block, the most elements of its products, and the most positions that are
+#: multiplied for each position of the result. It multiplies the padding too.
+_POSITIONS_AT_ONCE = 1024
+_PRODUCTS_AT_ONCE = 2**22
 _WASTE = 1.25
 #: The most elements that are copied for one matrix product of the gradient of weights.
 _COLUMNS = 2**21
@@ -49,8 +58,8 @@ def result(x: jax.Array, w: jax.Array, window: ConvolutionWindow, dot: Dot) -> j
     inputs = w.shape[1]
     few = window.taps_per_product(inputs)
     outputs = w.shape[0] // window.groups
-    if few == 1 and _keeps_products(x.shape[0], w.shape[0], window):
-        return _result_of_kept_products(x, w, window, dot)
+    if few == 1 and _fits_at_once(x.shape[0], w.shape[0], window):
+        return _result_at_once(x, w, window, dot)
     factors = _flat_weights(w, window)
 
     def block(images: jax.Array) -> jax.Array:
@@ -68,18 +77,16 @@ def result(x: jax.Array, w: jax.Array, window: ConvolutionWindow, dot: Dot) -> j
     return _by_block(block, x, window)
 
 
-def _keeps_products(n: int, channels: int, window: ConvolutionWindow) -> bool:
+def _fits_at_once(n: int, channels: int, window: ConvolutionWindow) -> bool:
     """Returns whether it pays to multiply all positions of the padded image by each tap."""
     each, taps = math.prod(window.padded_sizes), len(window.taps)
-    kept = _images_per_block(n, window, _KEPT_POSITIONS) * taps * channels * each
+    size = _images_per_block(n, window, _POSITIONS_AT_ONCE) * taps * channels * each
     dense = set(window.stride) == {1} and each <= _WASTE * window.positions
-    return dense and taps <= _UNROLLED and kept <= _KEPT
+    return dense and taps <= _UNROLLED and size <= _PRODUCTS_AT_ONCE
 
 
-def _result_of_kept_products(
-    x: jax.Array, w: jax.Array, window: ConvolutionWindow, dot: Dot
-) -> jax.Array:
-    """Multiplies whole padded images by all taps, and adds what each tap has for a position.
+def _result_at_once(x: jax.Array, w: jax.Array, window: ConvolutionWindow, dot: Dot) -> jax.Array:
+    """Multiplies whole padded images by all taps, and then adds the shifted products of the taps.
 
     It copies no rows for each tap.
     """
@@ -102,7 +109,7 @@ def _result_of_kept_products(
             total = jax.lax.add(total, jax.lax.squeeze(part, (1,)))
         return _images_first(total, n, window.result)
 
-    return _by_block(block, x, window, _KEPT_POSITIONS)
+    return _by_block(block, x, window, _POSITIONS_AT_ONCE)
 
 
 def image(y: jax.Array, w: jax.Array, window: ConvolutionWindow, dot: Dot) -> jax.Array:
@@ -146,7 +153,7 @@ def image(y: jax.Array, w: jax.Array, window: ConvolutionWindow, dot: Dot) -> ja
 
 
 def _unsigned(start: Sequence[Any]) -> Sequence[Any]:
-    """Returns indices that are known as unsigned numbers, which JAX checks and converts no more."""
+    """Returns known indices as unsigned numbers, which JAX neither checks nor converts again."""
     return [np.uint32(each) for each in start] if _are_known(start) else start
 
 
@@ -173,8 +180,9 @@ def weights(x: jax.Array, y: jax.Array, window: ConvolutionWindow, dot: Dot) -> 
     inputs, outputs = x.shape[1] // groups, y.shape[1] // groups
     size = _images_per_block(x.shape[0], window)
     few = window.taps_per_product(inputs)
-    # Where a tap has few channels, many taps share a product: the wider it is, the faster. Their
-    # rows are joined, and read as they are. The rows of one tap are transposed while they are read.
+    # Where a tap has few channels, many taps share a product: the wider it is, the faster. The rows
+    # of these taps are joined, and read in place. The rows of one tap alone are transposed while
+    # they are read.
     joined = few > 1
     if joined:
         few = max(few, min(taps, _COLUMNS // (groups * inputs * size * window.positions)))
@@ -213,7 +221,7 @@ def _flat_weights(w: jax.Array, window: ConvolutionWindow) -> jax.Array:
 
 
 def _zeros(shape: tuple[int, ...], a: jax.Array, b: jax.Array) -> jax.Array:
-    """Returns zeros of the dtype of the operands, that vary as both do."""
+    """Returns zeros of the dtype of the operands, which vary over the mesh axes of both."""
     return vary_like(jax.lax.broadcast(a.dtype.type(0), shape), a, b)
 
 
@@ -320,7 +328,7 @@ def _by_block(
     count = images.shape[0] // size
     if count == 1:  # XLA would remove the loop.
         return function(images)
-    # Slices, because XLA copies an array whose images it is to loop over.
+    # The loop takes slices: XLA would copy an array that is itself the operand of a map.
     out: jax.Array = jax.lax.map(
         lambda number: function(_taken(images, number * size, size, 0)), jnp.arange(count)
     )

@@ -42,10 +42,10 @@ def ordered_xla(a: jax.Array, b: jax.Array, *, precision: str) -> jax.Array:
 
 
 def ordered_cpu(a: jax.Array, b: jax.Array, *, precision: str) -> jax.Array:
-    """Computes the same from operands that need not be rounded yet.
+    """Computes ``ordered_xla`` from operands that need not be rounded yet.
 
-    They are only multiplied, so no sum contracts them. Other dtypes than the accumulator's are
-    converted, and complex products add.
+    Operands are only multiplied, so XLA contracts them with no sum. An operand is rounded first if
+    it is converted to the accumulator's dtype, or complex: complex products add.
     """
     if a.dtype != accumulator(a.dtype) or jnp.iscomplexobj(a):
         a, b = isolate(a), isolate(b)

@@ -1,4 +1,21 @@
-"""Lowerings of running folds along the middle axis of [outer, n, inner], for both paths."""
+"""Lowerings of running folds along the middle axis of [outer, n, inner].
+
+A running sum, product or logarithm of sums is a blocked scan: by whole arrays in ``scan_blocks``,
+or by kernels in ``impl._kernels.scan_tiles``, with the same bits. So is the recurrence
+``h[i] = factors[i] * h[i - 1] + terms[i]``, as a scan of the maps ``h -> factor * h + term``
+(Blelloch, "Prefix Sums and Their Applications", CMU-CS-90-190, 1990). Only running sums have
+another path with the mode off: JAX's own.
+
+Tangents of a fold are a recurrence too. For running products y of values x with tangents dx:
+
+    y[i]  = x[i] * y[i - 1]
+    dy[i] = x[i] * dy[i - 1] + y[i - 1] * dx[i]      factors x[i], terms y[i - 1] * dx[i]
+
+This divides by no value, so a factor may be zero. For logarithms of sums the factor is
+``exp(y[i - 1] - y[i])``, and ``dx[i]`` has the weight ``exp(x[i] - y[i])``. The transpose is the
+recurrence in the other direction, with each factor one step later (``lagged``), and the products
+with the weights come last.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +48,7 @@ Scan = Callable[..., Any]
 def on_parts(function: Scan) -> Scan:
     """Decorates ``function`` to scan parts, in the accumulator dtype.
 
-    The parts are those of all operands. The result is that of the last operand.
+    It gets the parts of all operands, and the result is made of the parts of the last operand.
     """
 
     def in_wide_parts(parts: Parts, **options: Any) -> Parts:
@@ -60,9 +77,9 @@ def block_length() -> int:
 
 
 def shifted(values: jax.Array, *, reverse: bool) -> jax.Array:
-    """Returns the value before each along the middle axis, and 1 before the first.
+    """Returns the value before each element along the middle axis, and 1 before the first.
 
-    With ``reverse``, returns the value after each, and 1 after the last.
+    With ``reverse``, returns the value after each element, and 1 after the last.
     """
     if values.shape[1] == 0:
         return values
@@ -103,7 +120,7 @@ def _combine(by: Running, parts: Parts, product: Product) -> scan_blocks.Combine
 def ordered_kernel(
     parts: Parts, *, by: Running, reverse: bool = False, lagged: bool = False, launch: Launch
 ) -> Parts:
-    """Computes the same by kernels, a tile of the array in each program."""
+    """Computes ``ordered_xla`` by kernels, a tile of the array in each kernel instance."""
     # Parts of complex numbers: an operand has two, and a recurrence has two operands.
     together = 2 if len(parts) // (2 if by == "affine" else 1) == 2 else 1
     if not _kernels.scan_tiles.takes(parts, together=together):
@@ -111,7 +128,7 @@ def ordered_kernel(
         wide = _without_lag(wide, reverse=reverse) if lagged else wide
         out = _whole_arrays(wide, by, reverse=reverse)
         return tuple(convert(part, parts[-1].dtype) for part in out)
-    if launch.interpret:  # Here XLA for a CPU compiles the kernel, and might contract a product.
+    if launch.interpret:  # XLA for a CPU compiles the kernel then, and might contract a product.
         parts = tuple(map(isolate, parts))
     # The factors of a recurrence are not a part of its result.
     first = len(parts) // 2 if by == "affine" else 0
@@ -138,7 +155,18 @@ def tangents(
     recurrence: Scan,
     times: Callable[[jax.Array, jax.Array], jax.Array],
 ) -> jax.Array:
-    """Computes tangents of a fold by a recurrence, which takes factors and terms, and products."""
+    """Computes tangents of a fold, or with ``transposed`` their transpose.
+
+    Args:
+        values: The values, [outer, n, inner].
+        out: Their running fold.
+        dot: The tangents of the values; transposed, the cotangents of the fold.
+        by: The fold: ``mul`` or ``logaddexp``.
+        reverse: Whether the fold goes from right to left.
+        transposed: Whether to compute the transpose.
+        recurrence: Computes a recurrence from factors and terms.
+        times: Multiplies, and rounds the product.
+    """
     before = shifted(out, reverse=reverse)
     if by == "mul":
         factors, weights = values, before
@@ -171,7 +199,7 @@ def tangents_kernel(
     transposed: bool,
     launch: Launch,
 ) -> jax.Array:
-    """Computes the same by kernels that make the factors and the products."""
+    """Computes ``tangents_xla`` by kernels that make the factors and the products."""
     arrays: Parts = (values, out, dot)
     if jnp.iscomplexobj(dot) or dot.size == 0 or not _kernels.scan_tiles.takes(arrays):
         how: dict[str, Any] = {"by": by, "reverse": reverse, "transposed": transposed}

@@ -1,12 +1,22 @@
 """The spec's blocked scan by operations of XLA on whole arrays.
 
-The running folds of all blocks are computed side by side. Where combining is cheap, every element
-folds the members of its block in turn, and keeps the last result that is its own: up to 16 times
-the arithmetic, but no loop, so that XLA uses vectors and shares the blocks among all cores. Where
-combining is dear, a loop over the places of a block combines vectors of blocks.
+The technique is reduce-then-scan, on blocks of blocks; ``impl._kernels.scan_tiles`` has its source
+and an example. The running folds of all blocks are computed at the same time, in one of two ways.
+Where combining is cheap, every element folds the members of its block in turn, up to itself. For a
+block of four elements:
 
-XLA would compute the totals of a level again for each use of them. Fences stop it, except on a CPU
-with jax 0.10, where conditionals do.
+    member          0    1      2             3
+    fold            a    a      a             a            number 0
+    number >= 1     a    a + b  a + b         a + b        combined with member 1
+    number >= 2     a    a + b  (a + b) + c   (a + b) + c  combined with member 2
+    ...
+
+This is up to 16 times the arithmetic, but no loop, so that XLA uses vectors and shares the blocks
+among all cores. Where combining is dear, a loop over the members of a block combines vectors of
+blocks.
+
+XLA would compute the totals of a level again for each use. Fences stop it, except on a CPU with jax
+0.10, where conditionals do.
 """
 
 from __future__ import annotations
@@ -59,8 +69,8 @@ def scan(
     # The folds have the types of the blocks. To trace them all would take as long again.
     like = jax.eval_shape(levels.cut, arrays)
     out = apart(levels.scan, arrays, like, fences_hold)
-    # In blocks until here: XLA finds the place of an element in its block by arithmetic if one
-    # operation computes the folds and joins blocks, which takes a third of its time.
+    # The blocks are joined in an operation of their own. In the operation that computes the folds,
+    # XLA finds the index of an element in its block by arithmetic, a third of the time.
     whole = (joined(part, arrays[0].shape, reverse=reverse) for part in out)
     return tuple(part.reshape(shape) for part in whole)
 
@@ -75,8 +85,8 @@ def apart(
 
     Args:
         function: Takes and returns arrays.
-        parts: What it takes.
-        like: Types of what it returns; None to find them by a trace.
+        parts: Its arguments.
+        like: The types of its results; None to find them by a trace.
         fences_hold: Whether the compiler fuses nothing across a fence.
     """
     if fences_hold:
@@ -151,7 +161,7 @@ class _Levels:
         return apart(self._carries, totals, totals, fences_hold=False)
 
     def _carries(self, members: Parts) -> Parts:
-        """Returns what is combined with each member; for the first of all, anything."""
+        """Returns the fold of all members before each; of the first one it is undefined."""
         shape = members[0].shape
         blocks = self.cut(members)
         if blocks[0].shape[1] == 1:
@@ -188,7 +198,7 @@ class _Levels:
 
         Args:
             blocks: Shape [outer, blocks, block] or [outer, blocks, block, inner].
-            before: Whether the fold of a member ends before it; that of the first is anything.
+            before: Whether the fold of a member ends before it; the first fold is then undefined.
             with_totals: Whether to fold whole blocks too.
 
         Returns:
@@ -207,8 +217,8 @@ class _Levels:
         )
         # Each operation is of ``lax``: an operator, or one of ``jax.numpy``, is a trace of its own.
         is_after = jax.lax.gt if before else jax.lax.ge
-        for place, wide in enumerate(others, 1):
-            takes_part = is_after(number, np.int32(place))
+        for member, wide in enumerate(others, 1):
+            takes_part = is_after(number, np.int32(member))
             fold = self._where(takes_part, self.combine(fold, wide), fold)
         if not with_totals:
             return fold, ()
@@ -219,10 +229,10 @@ class _Levels:
         def step(
             state: tuple[Parts, jax.Array], column: Parts
         ) -> tuple[tuple[Parts, jax.Array], Parts]:
-            fold, place = state
+            fold, member = state
             # Combining with an identity could change a bit, for example the sign of a zero.
-            after = self._where(jax.lax.eq(place, zero), column, self.combine(fold, column))
-            return (after, jax.lax.add(place, one)), fold if before else after
+            after = self._where(jax.lax.eq(member, zero), column, self.combine(fold, column))
+            return (after, jax.lax.add(member, one)), fold if before else after
 
         zero: Any = np.int32(0)
         one = np.int32(1)

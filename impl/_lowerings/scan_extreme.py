@@ -39,7 +39,7 @@ def extreme_keys(by: ReductionName, values: jax.Array) -> jax.Array:
 def extreme_cpu(values: jax.Array, *, by: ReductionName) -> tuple[jax.Array, jax.Array]:
     """Returns running extremes by a blocked scan, and the last position of each.
 
-    That is the last position of an element that equals the extreme at its place.
+    It is the position of the last element so far that equals the running extreme at its own index.
     """
     if values.size == 0:
         return values, jnp.zeros(values.shape, jnp.int32)
@@ -49,7 +49,7 @@ def extreme_cpu(values: jax.Array, *, by: ReductionName) -> tuple[jax.Array, jax
 
 
 def _reached(parts: Parts) -> jax.Array:
-    """Returns whether each element equals the extreme at its place."""
+    """Returns whether each element equals the running extreme at its index."""
     values, extremes = parts
     reached = jax.lax.eq(values, extremes)
     if jnp.issubdtype(values.dtype, jnp.floating):
@@ -58,7 +58,7 @@ def _reached(parts: Parts) -> jax.Array:
 
 
 def extreme_xla(values: jax.Array, *, by: ReductionName) -> tuple[jax.Array, jax.Array]:
-    """Returns the same by cumulative maxima of integers."""
+    """Computes ``extreme_cpu`` by cumulative maxima of integers."""
     shape = values.shape
     positions = jnp.broadcast_to(jnp.arange(shape[1], dtype=jnp.int32)[:, None], shape)
     if values.size == 0:
@@ -72,7 +72,7 @@ def extreme_xla(values: jax.Array, *, by: ReductionName) -> tuple[jax.Array, jax
 def extreme_kernel(
     values: jax.Array, *, by: ReductionName, launch: Launch
 ) -> tuple[jax.Array, jax.Array]:
-    """Returns the same by kernels, a tile of the array in each program."""
+    """Computes ``extreme_cpu`` by kernels, a tile of the array in each kernel instance."""
     # The backend loads no bools. The kernels widen other dtypes.
     parts = (values.astype(jnp.int8) if values.dtype == jnp.bool_ else values,)
     if values.size == 0 or not _kernels.scan_tiles.takes(parts):

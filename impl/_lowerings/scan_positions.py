@@ -1,8 +1,10 @@
 """The last position of a mark up to each element of a row, by operations of XLA for a CPU.
 
-The marks of a block are the bits of a word. What comes after an element is masked, and the exponent
-of the word as a float is the place of its highest bit. This takes a few operations for an element,
-where a scan of positions takes several for each member of its block.
+The marks of a block are the bits of a word. For an element, the bits of later elements are masked,
+and the exponent of the word as a float is the index of its highest bit. For element 4 of the marks
+1 0 1 0 0 1 the masked word is 000101 in binary, or 5.0 = 1.25 * 2^2, so the last mark is at 2. This
+takes a few operations for an element, where a scan of positions takes several for each member of a
+block.
 """
 
 from __future__ import annotations
@@ -58,8 +60,8 @@ def last_marked(marks: Callable[[Parts], jax.Array], parts: Parts) -> jax.Array:
     def positions(both: Parts) -> Parts:
         return (_up_to_each(both[0], members, both[1]),)
 
-    (found,) = scan_blocks.apart(positions, (of_blocks, before))
-    return scan_blocks.joined(found, arrays[0].shape).reshape(shape)
+    (in_blocks,) = scan_blocks.apart(positions, (of_blocks, before))
+    return scan_blocks.joined(in_blocks, arrays[0].shape).reshape(shape)
 
 
 def _later(earlier: Parts, later: Parts) -> Parts:
@@ -67,7 +69,7 @@ def _later(earlier: Parts, later: Parts) -> Parts:
 
 
 def _up_to_each(words: jax.Array, members: int, none: jax.Array | int) -> jax.Array:
-    """Returns the last position up to each of ``members``, an axis after that of the words."""
+    """Returns the last position up to each of ``members``, which are an axis after the words."""
     shape = (*words.shape[:2], members, *words.shape[2:])
     axes = tuple(axis for axis in range(len(shape)) if axis != 2)
     up_to = jnp.asarray((2 << np.arange(members, dtype=np.int32)) - 1)

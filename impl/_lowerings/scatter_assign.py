@@ -1,8 +1,12 @@
-"""Lowerings of ``writers``: which of several writers of an element stays.
+"""Lowerings of ``writers``: the last one of several writers of an element, which stays.
 
 Each takes ``indices`` [outer, n, inner] and returns, for each of ``size`` elements, the position of
-a writer along the middle axis, or -1 where there is none. Only positions are scattered, never the
-updates.
+the last writer along the middle axis, or -1 where there is none. Only positions are scattered,
+never the updates: their maximum is the same in every order of atomic instructions. For the writes
+of a, b and c to the elements 2, 0 and 2 of 4:
+
+    writers    [1, -1, 2, -1]
+    result     [b, as before, c, as before]
 """
 
 from __future__ import annotations
@@ -75,6 +79,6 @@ def _positions(indices: jax.Array) -> jax.Array:
 
 
 def _no_writers(indices: jax.Array, size: int) -> jax.Array:
-    """Returns the result for elements that no contribution writes to."""
+    """Returns -1 for every element: no contribution writes to it."""
     outer, _, inner = indices.shape
     return vary_like(lax.full((outer, size, inner), -1, jnp.int32), indices)

@@ -1,7 +1,9 @@
 """Lowerings of ``select_kth``: the position of the k-th smallest along the middle axis.
 
-Integer operations find the k-th smallest value, one bit after another, so every device finds the
-same value. Of several elements that equal it, the lowest position is returned, in every mode.
+The technique is radix selection: elements become unsigned keys of the same order, and the key of
+the rank is determined one bit after another, from the highest down. ``impl._kernels.select_kth``
+has an example. Integer operations find the key, so every device finds the same one. Of several
+elements that equal it, the lowest position is returned, in every mode.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from impl._families.sort_keys import sort_keys
 from impl._kernels.launch import MAX_ELEMENTS, Launch
 from impl._lowerings._common import axis_to_rows, map_row_blocks
 
-#: Up to so many elements, a CPU sorts: the program is the half of that of a loop over bits.
+#: The most elements that a CPU sorts. The program has half the size of a loop over bits.
 _FEW = 4096
 
 #: From values [rows, n] and a rank for each row to a position of the element of that rank.
@@ -32,12 +34,11 @@ def ordered_cpu(values: jax.Array, ranks: jax.Array, *, nan_first: bool = False)
     if values.size == 0:
         return jnp.zeros((outer, 1, inner), jnp.int32)
     if values.size <= _FEW:
-        wanted = _ranks(values, ranks, nan_first=nan_first)
-        return _position_of_kth(values, wanted, _by_sorting)
+        ranks = _ranks(values, ranks, nan_first=nan_first)
+        return _position_of_kth(values, ranks, _by_sorting)
 
     def block(rows: jax.Array, ranks: jax.Array) -> jax.Array:
-        wanted = _ranks(rows, ranks, nan_first=nan_first)
-        return _by_bits(rows, wanted[:, 0])[:, None]
+        return _by_bits(rows, _ranks(rows, ranks, nan_first=nan_first)[:, 0])[:, None]
 
     positions = map_row_blocks(block, 1, axis_to_rows(values), axis_to_rows(ranks))
     return positions.reshape(outer, 1, inner)
@@ -59,7 +60,7 @@ def ordered_kernel(
 
 
 def _ranks(values: jax.Array, ranks: jax.Array, *, nan_first: bool) -> jax.Array:
-    """Returns the ranks, or with ``nan_first`` those of NaNs, which come last, where there are."""
+    """Returns the ranks; with ``nan_first``, in a row with NaNs the last rank, which is a NaN's."""
     if not nan_first or not jnp.issubdtype(values.dtype, jnp.floating):
         return ranks
     return where(jnp.isnan(values).any(1, keepdims=True), values.shape[1], ranks)
@@ -80,14 +81,14 @@ def _by_bits(rows: jax.Array, ranks: jax.Array) -> jax.Array:
 
 def _by_sorting(rows: jax.Array, ranks: jax.Array) -> jax.Array:
     keys = sort_keys(rows)
-    place = jax.lax.broadcasted_iota(jnp.int32, keys.shape, 1)
+    column = jax.lax.broadcasted_iota(jnp.int32, keys.shape, 1)
     # The k-th key is the greatest of the first k.
-    is_before = jax.lax.lt(place, jax.lax.broadcast_in_dim(ranks, keys.shape, (0,)))
+    is_before = jax.lax.lt(column, jax.lax.broadcast_in_dim(ranks, keys.shape, (0,)))
     ordered = jax.lax.sort(keys, dimension=1)
-    kept = jax.lax.select(is_before, ordered, filled(ordered, 0))
-    target = jax.lax.broadcast_in_dim(jax.lax.reduce_max(kept, (1,)), keys.shape, (0,))
-    beyond = filled(place, keys.shape[1])
-    return jax.lax.reduce_min(jax.lax.select(jax.lax.eq(keys, target), place, beyond), (1,))
+    first = jax.lax.select(is_before, ordered, filled(ordered, 0))
+    target = jax.lax.broadcast_in_dim(jax.lax.reduce_max(first, (1,)), keys.shape, (0,))
+    beyond = filled(column, keys.shape[1])
+    return jax.lax.reduce_min(jax.lax.select(jax.lax.eq(keys, target), column, beyond), (1,))
 
 
 def _kth_key(keys: jax.Array, ranks: jax.Array) -> jax.Array:

@@ -1,7 +1,23 @@
 """Lowerings of sorts, and of ``most_frequent``, along the middle axis of [outer, n, inner].
 
-Sorting is exact and stable here, so both paths and all devices share one result. Only the sorting
-algorithm of a CPU differs.
+A stable sort moves elements and rounds none, so all devices have one result. They differ in the
+algorithm:
+
+===================  =================================  =======================================
+Function             CPU                                GPU
+===================  =================================  =======================================
+all in order         one sort of 64-bit integers: the   XLA's sort of keys and positions
+                     key above the position
+few of many          top-k of groups, then of their     ``sort_top``, which sorts nothing, until
+(``topk``)           members                            few elements remain; then XLA's sort
+most frequent        the longest run of the sorted row  ``sort_frequent``, or XLA's sort
+===================  =================================  =======================================
+
+A key is an unsigned integer that sorts as the element does (``impl._families.sort_keys``). For the
+first 2 of the row 4 9 1 7 3 8 in descending order, by groups of 2 neighbours:
+
+    greatest of the groups   9 7 8     the first 2 of these: the groups 0 and 2
+    their members            4 9 3 8   the first 2 of these: 9 at position 1, and 8 at position 5
 """
 
 from __future__ import annotations
@@ -27,9 +43,9 @@ Argsort = Callable[[jax.Array], jax.Array]
 
 #: A CPU selects the first positions with a heap, if they are at most this fraction of a row.
 _TOP_FRACTION = 16
-#: The bits of the least integers that XLA sorts as they are. Floats have more.
+#: The bits of the narrowest integers that XLA sorts without keys. Floats need more bits.
 _WHOLE = 8
-#: The parts into which it cuts rows of at least this many elements together.
+#: The parts into which a CPU cuts the rows, if they have at least this number of elements together.
 _PARTS, _PARALLEL = 8, 1 << 16
 
 
@@ -97,8 +113,8 @@ def sort_without_keys(
         return sort_xla(values, descending=descending)
     rows = axis_to_rows(values)
     positions = jax.lax.broadcasted_iota(jnp.int32, rows.shape, 1)
-    found = jax.lax.sort((rows, positions), dimension=1, num_keys=1, is_stable=True)
-    return rows_to_axis(found[0], values), rows_to_axis(found[1], values)
+    ordered = jax.lax.sort((rows, positions), dimension=1, num_keys=1, is_stable=True)
+    return rows_to_axis(ordered[0], values), rows_to_axis(ordered[1], values)
 
 
 def _is_compared(values: jax.Array) -> bool:
@@ -110,9 +126,9 @@ def _is_compared(values: jax.Array) -> bool:
 
 
 def argsort_kernel(values: jax.Array, *, count: int, descending: bool, launch: Launch) -> jax.Array:
-    """Computes the same, and sorts the elements alone that are returned.
+    """Returns the first ``count`` positions in sorted order, and sorts only these elements.
 
-    Where these are many it calls ``argsort_xla``, since XLA's own sort is a kernel already.
+    Where ``count`` is large it calls ``argsort_xla``, since XLA's own sort is a kernel already.
     """
     size, n = values.size, values.shape[1]
     many = 2 * count > n or _kernels.sort_top.parts_of(axis_to_rows(values), count) is None
@@ -123,9 +139,9 @@ def argsort_kernel(values: jax.Array, *, count: int, descending: bool, launch: L
     parts = _kernels.sort_top.parts_of(rows, count) or 1
     positions = find(rows, count, parts=parts)
     while parts > 1:
-        left = _at(rows, positions)
-        parts = _kernels.sort_top.parts_of(left, count) or 1
-        positions = _at(positions, find(left, count, parts=parts))
+        candidates = _at(rows, positions)
+        parts = _kernels.sort_top.parts_of(candidates, count) or 1
+        positions = _at(positions, find(candidates, count, parts=parts))
     keys = sort_keys(_at(rows, positions))
     order = stable_argsort(~keys if descending else keys)
     return rows_to_axis(_at(positions, order), values)
@@ -164,7 +180,7 @@ def most_frequent_xla(values: jax.Array) -> jax.Array:
 def most_frequent_kernel(values: jax.Array, *, launch: Launch) -> jax.Array:
     """Returns the lowest position of the most frequent element.
 
-    A kernel sorts rows that fit the registers of a program; others take XLA's own sort.
+    A kernel sorts rows that fit the registers of an instance; longer rows take XLA's own sort.
     """
     rows = axis_to_rows(values)
     if not 0 < values.size <= MAX_ELEMENTS or not _kernels.sort_frequent.takes(rows):
@@ -180,7 +196,7 @@ def stable_argsort(keys: jax.Array) -> jax.Array:
 
 
 def packed_argsort(keys: jax.Array) -> jax.Array:
-    """Returns the same as ``stable_argsort``, several times as fast on a CPU.
+    """Computes ``stable_argsort`` several times as fast on a CPU.
 
     Key and position of an element are one integer of 64 bits.
     """
@@ -199,8 +215,9 @@ def packed_argsort(keys: jax.Array) -> jax.Array:
 def _top_by_group(rows: jax.Array, count: int, *, descending: bool) -> jax.Array:
     """Returns the first positions of each row in sorted order, on a CPU.
 
-    They are in the ``count`` groups of neighbours whose first elements come first: each group
-    before these has an element that comes before all of a later group.
+    A group of neighbours is represented by its member that comes first. The result lies in the
+    ``count`` groups whose representatives come first: these representatives alone come before every
+    member of another group.
     """
     n = rows.shape[1]
     length = 1 << (math.isqrt(n // count).bit_length() - 1)
@@ -214,7 +231,7 @@ def _top_by_group(rows: jax.Array, count: int, *, descending: bool) -> jax.Array
     chosen = jnp.sort(_top_positions(greatest, count), axis=1)
     positions = chosen[:, :, None] * length + jnp.arange(length, dtype=jnp.int32)
     positions = positions.reshape(rows.shape[0], count * length)
-    # A position after the end is that of an element of the padding, which never comes first.
+    # A position after the end belongs to the padding, which never comes first.
     candidates = keys_of(_at(rows, jnp.minimum(positions, n - 1)))
     candidates = where(positions < n, candidates, jnp.zeros_like(candidates))
     return _at(positions, _top_positions(candidates, count))
@@ -223,8 +240,8 @@ def _top_by_group(rows: jax.Array, count: int, *, descending: bool) -> jax.Array
 def _top_positions(keys: jax.Array, count: int) -> jax.Array:
     """Returns the positions of the greatest keys, in descending and stable order.
 
-    XLA for a CPU has a top-k of float32 alone, so keys are mapped to floats in their order. That
-    top-k compares the bits of floats, those of NaNs and zeros too, so it is stable for all keys.
+    XLA for a CPU has a top-k of float32 alone, so keys are mapped to floats in their order. This
+    top-k compares the bits of floats, also of NaNs and zeros, so it is stable for all keys.
     """
     if keys.dtype.itemsize < 4:
         numbers = keys.astype(jnp.float32)
@@ -244,7 +261,10 @@ def _most_frequent(rows: jax.Array, argsort: Argsort) -> jax.Array:
 
 
 def _longest_run(keys: jax.Array, *, is_float: bool) -> jax.Array:
-    """Returns where the first of the longest runs of sorted keys starts, [rows, 1] of [rows, n]."""
+    """Returns the index where the first of the longest runs of sorted keys starts.
+
+    Keys are [rows, n], and indices [rows, 1].
+    """
     starts_run = jnp.pad(keys[:, 1:] != keys[:, :-1], ((0, 0), (1, 0)), constant_values=True)
     if is_float:
         starts_run |= keys == ~keys.dtype.type(0)  # A NaN equals nothing.

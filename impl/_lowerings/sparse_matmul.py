@@ -168,9 +168,12 @@ def _added(
     width: int,
     initial: jax.Array,
 ) -> jax.Array:
-    """Adds products of columns, of which ``read(first, count)`` reads some of both.
+    """Adds products of columns of two arrays, from left to right.
 
-    ``initial`` holds the identity of addition.
+    Args:
+        read: Reads columns of both arrays: ``count`` of them from ``first`` on.
+        width: The number of columns.
+        initial: The identity of addition, of the shape of the result.
     """
 
     def add(first: jax.Array | int, count: int, total: jax.Array) -> jax.Array:

@@ -1,4 +1,11 @@
-"""Lowerings of totals: the sum along the last axis, in each element of that axis."""
+"""Lowerings of totals: the sum along the last axis, in each element of that axis.
+
+The ordered path is pairwise summation (Higham, "The accuracy of floating point summation", SIAM
+Journal on Scientific Computing 14, 1993, 783-799; doi:10.1137/0914050). It adds the later half of
+the terms to the earlier half until one term remains. For 5 terms a, b, c, d, e:
+
+    a + d   b + e   c        ->   (a + d) + c   b + e        ->   ((a + d) + c) + (b + e)
+"""
 
 from __future__ import annotations
 

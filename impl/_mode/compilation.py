@@ -1,7 +1,11 @@
 """``impl.jit``: compiles whole programs with the options of XLA that the mode requires.
 
-The spec's rows of the kinds ``backend`` and ``compiler`` have the options. Which rows hold
-depends on the mode and on the switches of ``impl.backends``.
+The spec's rows of the kinds ``backend`` and ``compiler`` name the options. Which rows hold depends
+on the mode and on the switches of ``impl.backends``. With the mode on, three of them are
+
+    xla_gpu_exclude_nondeterministic_ops=true      XLA takes no algorithm that races
+    xla_gpu_autotune_level=0                       XLA times no algorithms
+    xla_gpu_experimental_enable_fusion_autotuner=false
 """
 
 from __future__ import annotations
@@ -46,7 +50,7 @@ def compile_options() -> dict[str, spec.OptionValue]:
     """Returns the compiler options that the mode and the switches of this thread require.
 
     Pass them as ``jax.jit(f, compiler_options=...)`` or ``lowered.compile(compiler_options=...)``;
-    ``impl.jit`` does. An option that the installed jaxlib does not know is left out, and
+    ``impl.jit`` does so. An option that the installed jaxlib does not know is left out, and
     ``python -m impl doctor`` reports it. Options for GPUs do nothing on other devices.
 
     Returns:
@@ -133,10 +137,11 @@ def jit(fun: Callable[..., Any] | None = None, **jit_kwargs: Any) -> Any:
     ``backend`` and ``compiler`` state what the options do not cover.
 
     JAX takes options of the outermost program only. Inside another ``jit``, a loop or (before jax
-    0.12) a gradient, the function is therefore compiled as ``jax.jit`` compiles it, as a part of
-    the program around it: ``impl.jit`` around that program decides, or ``impl.set_xla_flags``. An
-    audit of that program lists what timing then decides. A function that is jitted already, such as
-    the result of ``nnx.jit``, can be passed; repeat its static and donated arguments.
+    0.12) a gradient, the function is therefore compiled like by ``jax.jit``, as a part of the
+    program around it: ``impl.jit`` around that program decides, or ``impl.set_xla_flags``. An audit
+    of that program lists the choices that XLA then makes by timing. A function that is jitted
+    already, such as the result of ``nnx.jit``, can be passed; repeat its static and donated
+    arguments.
 
     Args:
         fun: The function. Without it, a decorator is returned.
@@ -163,7 +168,7 @@ def jit(fun: Callable[..., Any] | None = None, **jit_kwargs: Any) -> Any:
 class Jitted(Generic[P, R]):
     """A function compiled by ``impl.jit``: one ``jax.jit`` for each set of compiler options.
 
-    Inside another program it is one without options.
+    Inside another program, a ``jax.jit`` without these options.
 
     Args:
         fun: The function.
@@ -231,11 +236,11 @@ class Jitted(Generic[P, R]):
             ):
                 raise
             return self._fun(*args, **kwargs)
-        # The program around it has the options, or has none.
+        # Inside another program, whose options count.
         return getattr(self._nested(), method)(*args, **kwargs)
 
     def _nested(self) -> Any:
-        """Returns the function jitted with the options of the caller alone."""
+        """Returns the function jitted with the caller's options only."""
         with self._lock:
             if None not in self._jitted:
                 options = dict(self._own_options) or None

@@ -1,7 +1,15 @@
 """Decides what each platform does with a call of an op, from the mode and the spec's rows.
 
 No other module asks the spec about an op. A decision is made when a call is traced, when the
-device is not known yet, so it has an action for each platform; lowering rules carry it out.
+device is not known yet, so it has an action for each platform; lowering rules carry it out. With
+the mode on, ``impl.index_add`` of floats asks and gets:
+
+    decide("index_add", "forward", dtype="floating", input_ndim=1, unique_indices=False)
+
+    cpu        path "atomic", serial       a CPU adds in one order by itself
+    cuda       path "ordered"              the row R0001
+    rocm       path "ordered"
+    elsewhere  path "atomic"               no row is about any other platform
 """
 
 from __future__ import annotations
@@ -155,9 +163,9 @@ def decide(op: str, direction: spec.Direction = "forward", /, **facts: spec.Fact
         **facts: The facts of this call; ``facts.toml`` has the names and values.
 
     Raises:
-        spec.SpecError: No row is about the op or the direction, or none of the op asks for a fact,
-            whatever the mode is; or a fact is of the wrong type, or a row needs a fact that is not
-            stated.
+        spec.SpecError: In any mode: no row is about the op or the direction, or no row of the op
+            asks for one of the facts. With the mode or a switch on: a fact has the wrong type, or a
+            row needs a fact that is not stated.
     """
     _check(op, direction, frozenset(facts))
     for record in _records.get():
@@ -171,7 +179,7 @@ def decide(op: str, direction: spec.Direction = "forward", /, **facts: spec.Fact
 
 @functools.lru_cache(maxsize=4096)
 def _check(op: str, direction: spec.Direction, names: frozenset[str]) -> None:
-    """Refuses a question that no row can answer, so that a misspelt one does not pass for safe."""
+    """Refuses a question that no row can answer: a misspelt name must not pass for safe."""
     spec.check_question(op, direction, names, spec.load())
 
 
@@ -225,5 +233,5 @@ def _action(
 
 
 def _holds(when: Mapping[str, spec.model.Test], facts: spec.Facts) -> bool:
-    """Returns whether a condition holds; one on a fact that the op does not state does not hold."""
+    """Returns whether a condition holds; it does not if the op does not state one of its facts."""
     return set(when) <= set(facts) and spec.holds(when, facts)

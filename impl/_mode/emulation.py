@@ -19,8 +19,8 @@ class Seed:
     """A seed that a compiled program reads when it runs, so that it need not be compiled again.
 
     Attributes:
-        value: The seed, from 0 to ``2**31 - 1``; 0 keeps the order. JAX may run a program after the
-            call that starts it returns: wait for its result before you change the value.
+        value: The seed, from 0 to ``2**31 - 1``; 0 keeps the order. A program may still run after
+            its call has returned: wait for its result before you change the value.
     """
 
     def __init__(self) -> None:

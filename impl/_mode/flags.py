@@ -54,9 +54,9 @@ def set_xla_flags() -> None:
 
 
 def set_for_process() -> None:
-    """Adds the flags that the mode of the process requires, or warns where that cannot be.
+    """Adds the flags that the mode of the process requires, or warns if it is too late.
 
-    It warns once in a process, and only where a device may be to which the flags apply.
+    It warns once in a process, and only if the flags may apply to a device in use.
     """
     required = compilation.settings_of_process()
     for error in (_add(required), _contradiction(required)):
@@ -104,13 +104,13 @@ def _add(required: Iterable[Setting]) -> Exception | None:
 
 
 def _may_apply(required: Iterable[Setting]) -> bool:
-    """Returns whether a platform that the flags are about is in use, or may be."""
+    """Returns whether a platform that the flags apply to is in use, or may be."""
     rules = spec.load()
     rows = [rules.row(setting.row) for setting in required]
-    about = [
+    devices = [
         device for device in rules.devices.values() if any(row.covers(device.name) for row in rows)
     ]
-    names = {name for device in about for name in (*device.platforms, *device.backends)}
+    names = {name for device in devices for name in (*device.platforms, *device.backends)}
     used = jax_internals.platforms_in_use()
     return used is None or not names.isdisjoint(used)
 
@@ -124,7 +124,7 @@ def parsed(text: str) -> dict[str, str]:
         try:
             text = Path(text).read_text(encoding="utf-8")
         except (OSError, ValueError):
-            return {}  # XLA ends the process over it, which the doctor reports.
+            return {}  # XLA ends the process because of such a file. The doctor reports it.
     try:
         words = shlex.split(text)
     except ValueError:  # A quotation mark is not closed.

@@ -29,7 +29,7 @@ Name = TypeVar("Name", bound=str)
 class Mode(NamedTuple):
     """The state that ``use_deterministic_algorithms`` sets.
 
-    At each call of a jitted function, JAX compares the mode with the modes of its programs. A
+    At each call of a jitted function, JAX compares the mode with the modes of its programs. The
     comparison of two tuples calls no Python.
 
     Attributes:
@@ -81,7 +81,7 @@ def of_process() -> Mode:
 
 
 def when_portable(callback: Callable[[], None]) -> None:
-    """Has a function called each time that the guarantee ``portable`` is asked for.
+    """Registers a function to be called each time that the guarantee ``portable`` is asked for.
 
     Args:
         callback: The function. It may be called often, and by any thread.
@@ -112,8 +112,8 @@ def use_deterministic_algorithms(
         profile: Name of the profile; None keeps the profile of the process.
         guarantee: "run_to_run" for the same bits in each run on this machine; "portable" for the
             same bits on every device, every number of devices and every supported JAX, also in
-            programs of JAX's own functions. Operations without a portable path raise an error
-            naming them. None keeps the guarantee of the process, which is "run_to_run" at first.
+            programs of JAX's own functions. Operations without a portable path raise an error that
+            names them. None keeps the guarantee of the process, which is "run_to_run" at first.
 
     Raises:
         TypeError: ``mode`` or ``warn_only`` is not a bool, or ``profile`` or ``guarantee`` is not
@@ -121,9 +121,9 @@ def use_deterministic_algorithms(
         ValueError: There is no such profile or guarantee.
 
     Warns:
-        RuntimeWarning: Where a GPU is in use, JAX's backend has started already, and a flag is
-            missing; or ``XLA_FLAGS`` has another value for one. The warning comes once in a
-            process, and the mode is on nevertheless.
+        RuntimeWarning: A GPU is in use, and JAX's backend has started without one of the flags, or
+            ``XLA_FLAGS`` has another value for a flag. The warning comes once in a process, and the
+            mode is on nevertheless.
     """
     # This thread may be inside a scope with a mode of its own.
     before = of_process()
@@ -204,15 +204,15 @@ def deterministic(
     used again. The end of a scope restores the mode from before it, also if an exception ends it.
 
     The mode holds for the thread, also for programs that are compiled inside. In a function that
-    JAX traces, inside of ``jax.jit`` or any other transformation, it holds for the equations that
-    are traced inside of the scope, and for what JAX derives from them: gradients, batches, copies.
-    The innermost scope decides about an equation. Compiler options hold for a whole program, and
-    come from the mode in which it is called.
+    JAX traces, inside ``jax.jit`` or any other transformation, it holds for the equations that are
+    traced inside the scope, and for their gradients, batches and copies. The innermost scope
+    decides about an equation. Compiler options hold for a whole program: the mode in which the
+    program is called decides about them.
 
     A task of asyncio must not await inside ``with``: the mode would hold for the other tasks of the
-    thread. They raise an error when they read the mode, and the scope raises one at its end. The
-    decorator of a generator or of an ``async def`` sets the mode while the body runs, and not while
-    the body is suspended.
+    thread. Those tasks raise an error when they read the mode, and so does the scope at its end.
+    The decorator of a generator or of an ``async def`` sets the mode while the body runs, and not
+    while the body is suspended.
 
     Args:
         mode: True to turn the mode on inside, False to turn it off inside.
@@ -274,22 +274,22 @@ def _checked(
     _check_bool(function, "argument 'mode' (position 1)", mode)
     _check_bool(function, "argument 'warn_only'", warn_only)
     profiles = tuple(spec.load().profiles)
-    found = Mode(
+    checked = Mode(
         mode,
         warn_only,
         _one_of(function, "profile", profile, profiles, "the spec has") or before.profile,
         _one_of(function, "guarantee", guarantee, GUARANTEES, "allowed:") or before.guarantee,
     )
-    if found.portable:
+    if checked.portable:
         for callback in _when_portable:
             callback()
-    return found
+    return checked
 
 
 def _check_bool(function: str, argument: str, value: object) -> None:
     if isinstance(value, bool):
         return
-    # NumPy's bools have a type that is called as Python's is.
+    # In NumPy 2 the type of NumPy's bools is called "bool" too.
     kind = f"{'numpy.' * isinstance(value, np.generic)}{type(value).__name__}"
     hint = ""
     if isinstance(value, str) and value in GUARANTEES:

@@ -1,11 +1,17 @@
 """Scopes: a state of one thread, set by ``with`` or by a decorator, and ended in any sequence.
 
-A user context of JAX restores, at the end of a scope, the value from before it. That is wrong where
-scopes do not end in the reverse of the sequence in which they began, as scopes of generators do. A
-thread here keeps a list of its open scopes, and the last one of them holds.
+A user context of JAX restores, at the end of a scope, the value from before the scope. That is
+wrong if scopes do not end in reverse order, as with generators:
 
-A scope that begins while JAX traces tags the equations that are traced in it. Lowering rules read
-the mode when the scope has ended already; the tag tells them the mode of an equation.
+    a = generator_in_scope_A()      next(a)      open: A          A holds
+    b = generator_in_scope_B()      next(b)      open: A, B       B holds
+    a.close()                                    open: B          B holds (JAX would restore "none")
+    b.close()                                    open: none       (JAX would restore A)
+
+So each thread has a list of its open scopes, and the last scope of the list holds.
+
+A scope that begins while JAX traces tags the equations that are traced in it. A lowering rule runs
+when the scope has ended already, and reads the mode of its equation from the tag.
 
 A user context is a state of the thread, so a scope would hold for other tasks of asyncio while its
 task awaits. The scope then raises an error: in each task that reads the mode, and at its end.
@@ -38,11 +44,11 @@ class _Opening(Generic[Value]):
     Attributes:
         scope: The scope.
         value: Its value.
-        tag_before: The tag of equations that holds again when the scope ends.
-        task: The task of asyncio that it belongs to; None outside of tasks.
-        line: The line of source where it began, for messages about tasks.
+        tag_before: The tag of equations that is restored when the scope ends.
+        task: The asyncio task that the scope belongs to; None outside of tasks.
+        line: The line of source where the scope began, for messages about tasks.
         suspension: A callback of the task's loop, which runs if the task awaits before the end.
-        was_suspended: Whether it has run.
+        was_suspended: Whether the callback has run.
     """
 
     scope: Scope[Value]
@@ -57,15 +63,15 @@ class _Opening(Generic[Value]):
         """Notices when a task awaits while the scope is open."""
         frame = sys._getframe(3)  # noqa: SLF001  # no other access
         self.task, self.line = task, f"{frame.f_code.co_filename}:{frame.f_lineno}"
-        # The loop runs its callbacks in the order in which they were passed, and those that resume
-        # the task come later.
+        # The loop runs callbacks in the order in which they were registered, and the callback that
+        # resumes the task is registered later.
         self.suspension = task.get_loop().call_soon(self._suspended)
 
     def _suspended(self) -> None:
         self.was_suspended = True
 
     def message(self) -> str:
-        """Returns the error where the scope holds for other tasks."""
+        """Returns the message of the error that the scope holds for other tasks."""
         name = "" if self.task is None else self.task.get_name()
         return (
             f"the scope of impl.deterministic that began at {self.line} is open while its task "
@@ -86,11 +92,11 @@ class ThreadState(threading.local, Generic[Value]):
         self._context = context
         self._open: list[_Opening[Value]] = []
         self._outermost: Any = None
-        #: How many of the open scopes belong to a task of asyncio.
+        #: The number of open scopes that belong to an asyncio task.
         self.in_tasks = 0
 
     def check(self) -> None:
-        """Raises where a scope of another task is open.
+        """Raises an error if a scope of another task is open.
 
         Raises:
             RuntimeError: The other task awaits inside of a scope.
@@ -101,7 +107,7 @@ class ThreadState(threading.local, Generic[Value]):
                 raise RuntimeError(opening.message())
 
     def begin(self, scope: Scope[Value], value: Value) -> None:
-        """Adds a scope, whose value holds from now on.
+        """Opens a scope, whose value holds from now on.
 
         Raises:
             RuntimeError: Another task of asyncio awaits inside of a scope.
@@ -115,8 +121,8 @@ class ThreadState(threading.local, Generic[Value]):
         if jax_internals.is_tracing():
             tags.swap(value)
         if not self._open:
-            # Only the exit of this one removes the value of the thread, so that the value of the
-            # process holds again. Other contexts are entered and never left.
+            # Only the exit of the outermost context removes the value of the thread, so that the
+            # value of the process holds again. All later contexts are entered and never left.
             self._outermost = entered
         opening = _Opening(scope, value, tag)
         if task is not None:
@@ -125,15 +131,15 @@ class ThreadState(threading.local, Generic[Value]):
         self._open.append(opening)
 
     def end(self, scope: Scope[Value], error: BaseException | None = None) -> None:
-        """Removes the last opening of a scope, wherever it stands in the list.
+        """Ends the last opening of a scope, at any position of the list.
 
         Args:
             scope: The scope.
-            error: The error that ends the scope; None if none does.
+            error: The error that ends the scope; None for no error.
 
         Raises:
-            RuntimeError: The scope is not open in this thread, or its task awaited inside of it,
-                and there is no other error. An error gets a note.
+            RuntimeError: The scope is not open in this thread. Or its task awaited inside of it;
+                if ``error`` is given, ``error`` gets a note instead.
         """
         for position in reversed(range(len(self._open))):
             if self._open[position].scope is scope:
@@ -267,7 +273,7 @@ def _async_generator_in_scope(
 
 
 class _Steps:
-    """Awaits something, with the scope open in each step of it and closed between the steps."""
+    """Awaits an awaitable, with the scope open in each of its steps and closed between them."""
 
     def __init__(self, scope: Scope[Any], steps: Any) -> None:
         self._scope = scope
@@ -278,7 +284,7 @@ class _Steps:
 
 
 def _steps(scope: Scope[Any], generator: Any) -> Generator[Any, Any, Any]:
-    """Delegates to a generator, or to an object with its methods; each step has the scope open."""
+    """Delegates to a generator or a coroutine, with the scope open in each step."""
     resume, argument = generator.send, None
     while True:
         try:

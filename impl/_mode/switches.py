@@ -1,6 +1,6 @@
 """The switches of ``impl.backends``: settings besides the mode that affect how XLA compiles.
 
-They are a JAX user context, as the mode is, so that JAX traces a function again when one changes.
+Like the mode they are a JAX user context, so JAX traces a function again when a switch changes.
 
 Source: PyTorch's ``torch.backends.cudnn``.
 """
@@ -25,7 +25,7 @@ class Switches:
     Attributes:
         cudnn_benchmark: Whether XLA may pick algorithms by timing them.
         cudnn_deterministic: Whether convolutions take only algorithms that give the same bits in
-            each run. With the mode on they always do.
+            each run. With the mode on this always holds.
     """
 
     cudnn_benchmark: bool = False

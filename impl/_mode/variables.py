@@ -1,6 +1,6 @@
 """The environment variables that turn the mode on when ``impl`` is imported.
 
-They are the arguments of ``impl.use_deterministic_algorithms``, for a program that nobody changes::
+They give the arguments of ``impl.use_deterministic_algorithms`` without a change of the program::
 
     SAMEBITS_MODE=on SAMEBITS_GUARANTEE=portable python train.py
 """
@@ -26,12 +26,12 @@ _MODES = {
 
 
 def turn_on() -> None:
-    """Calls ``use_deterministic_algorithms`` if a variable is set; an empty one is not.
+    """Calls ``use_deterministic_algorithms`` if a variable is set to a value that is not empty.
 
     The guarantee or the profile alone turns the mode on too.
 
     Raises:
-        ValueError: A variable has another value than those that are allowed.
+        ValueError: A variable has a value that is not allowed.
     """
     given = {name: os.environ.get(name) or None for name in (MODE, GUARANTEE, PROFILE)}
     if not any(given.values()):

@@ -76,7 +76,12 @@ def _prepared(
     *operands: Any,
     **params: Any,
 ) -> Any:
-    """Lowers an equation after its parameters and its operands were prepared."""
+    """Lowers an equation after its parameters and its operands were prepared.
+
+    The border comes before the move, since XLA merges paddings of integers too. The move comes
+    before the class: the class of a move is exact for JAX's own lowering of floats, which loses the
+    sign of a zero on several devices.
+    """
     if record.params is not None:
         params = record.params(context, params)
     if record.merges_borders and _partitioning.is_partitioned(context):

@@ -59,10 +59,10 @@ def of_platforms(context: Any, *, warn_only: bool) -> None:
     for platform in lowering.platforms(context):
         if platform not in refused or not lowering.is_first(context, f"samebits_{platform}"):
             continue
-        reason, remedy = refused[platform].reason, refused[platform].remedy
+        reason, advice = refused[platform].reason, refused[platform].remedy
         _tell(
             f"a program for the platform {platform!r} has no portable path: {reason}. You set "
-            f"guarantee='portable'. {remedy} {_OTHERWISE}",
+            f"guarantee='portable'. {advice} {_OTHERWISE}",
             warn_only=warn_only,
         )
 

@@ -69,8 +69,9 @@ class Rule:
     """How the guarantee ``portable`` lowers the equations of one primitive.
 
     A primitive whose class in ``spec/portable.toml`` has the answer ``rule`` has ``compute``,
-    ``of_complex`` or ``by_jax``. A primitive whose class is ``exact`` has neither of them for
-    floats: JAX lowers it, perhaps after its operands or parameters were prepared.
+    ``of_complex`` or ``by_jax``. A primitive whose class is ``exact`` has none of these
+    for its floats: JAX lowers it, perhaps after the record has changed operands or parameters.
+    The attributes from ``linear`` on are for ``impl._portable.device_sums`` alone.
 
     Attributes:
         name: The name of the primitive.
@@ -108,8 +109,8 @@ class Rule:
             operand. Devices with different columns have to agree on the scales, so ``over_devices``
             of a product also takes the mesh axes that shard columns.
         sharding: Takes an equation in a ``shard_map`` and the shardings of its operands, and
-            returns those of its results: one of ``device_sums.sharding_rules``. None stands for an
-            unknown operation.
+            returns the shardings of its results: a function of ``device_sums.sharding_rules``. None
+            stands for an unknown operation.
     """
 
     name: str

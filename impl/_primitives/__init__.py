@@ -5,7 +5,7 @@ lowering. The file of the same name in ``impl._lowerings`` computes each path of
 each platform. The one in ``impl._kernels`` has the GPU programs that a lowering launches.
 
 - ``scatter_accumulate``: combines contributions with elements by sum, product, minimum or maximum.
-- ``scatter_assign``: writes contributions; of several for one element, one stays.
+- ``scatter_assign``: writes contributions; the last one for an element stays.
 - ``gather``: reads elements; its transpose is a scatter-accumulate.
 - ``scan``: running sums, products and logarithms of sums of exponentials, and a recurrence.
 - ``scan_extreme``: running minima and maxima, and their positions.
@@ -16,12 +16,12 @@ each platform. The one in ``impl._kernels`` has the GPU programs that a lowering
 - ``matmul``, ``sparse_matmul`` and ``convolution``: products, and the products of their gradients.
 - ``total``: the sum along the last axis, in each of its elements.
 - ``arithmetic``: products and quotients with the same bits on every device.
-- ``uninitialized``: arrays that nothing was written to.
+- ``uninitialized``: arrays without initial values, or filled with a known value.
 - ``alert``: raises or warns when it is lowered for a platform that the alert names;
   ``alert_not_deterministic`` is the public function that puts one into the op of a user.
 
-Most work on arrays of three axes, [outer, n, inner], and compute along the middle one. ``_common``
-makes a primitive and chooses its lowering.
+Most primitives work on arrays of three axes, [outer, n, inner], and compute along the middle one.
+``_common`` makes a primitive and chooses its lowering.
 """
 
 from impl._primitives import (

@@ -1,4 +1,15 @@
-"""The choice of a lowering by platform, and what else the primitives share."""
+"""The choice of a lowering by platform, and functions that the rules of primitives share.
+
+A primitive has an ordered path, and perhaps an atomic one for the mode off. Each path has a
+lowering for each platform (``Lowerings``). The decision of a call is a parameter of the primitive,
+since the platform is known only when the program is lowered. For ``impl.scatter_add`` with the mode
+on, JAX lowers
+
+    samebits_scatter_add[decision=(cuda: ordered, ...)] operand indices updates
+
+for CUDA by ``ordered.kernel``, for a CPU by ``ordered.cpu``, and for any other platform by
+``ordered.xla``; if XLA shares the program among devices, for all platforms by ``ordered.anywhere``.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +45,10 @@ class Lowerings:
     Attributes:
         cpu: XLA operations that are fast on a CPU, and rely on its scatter being serial.
         xla: XLA operations that give the same bits on any device.
-        kernel: Launches a Pallas kernel for CUDA; takes ``launch`` and the parameters.
+        kernel: Launches a Pallas kernel for CUDA; takes ``launch`` besides the parameters.
         anywhere: XLA operations for several devices, if their sums are exact, so that XLA may
-            partition them. The other functions are then exact too, in 64 bits. None if devices
-            share work by the primitive's own axes.
+            partition them. The other three are then exact too, in 64 bits. None if devices share
+            work by the primitive's own axes.
         cpu_isolates: Whether ``cpu`` itself rounds the operands that it adds to.
     """
 
@@ -53,7 +64,7 @@ class Lowerings:
         return Lowerings(cpu, xla, drop_parameter("launch", xla), cpu_isolates=cpu_isolates)
 
     def map(self, function: Callable[[Function], Function]) -> Lowerings:
-        """Returns the lowerings that a function makes of these."""
+        """Returns lowerings, each of which a function makes from one of these."""
         anywhere = None if self.anywhere is None else function(self.anywhere)
         return Lowerings(function(self.cpu), function(self.xla), function(self.kernel), anywhere)
 
@@ -63,7 +74,7 @@ class Lowerings:
         Args:
             platform: The name of a platform.
             decision: The decision of the call.
-            exported: Whether ``jax.export`` lowers the program. It takes no Pallas kernels.
+            exported: Whether ``jax.export`` lowers the program. It cannot export Pallas kernels.
         """
         emulation = decision.emulation
         if platform == "cpu" and emulation is not None and emulation.lowering != "native":
@@ -88,8 +99,8 @@ def new_primitive(
 ) -> Primitive:
     """Makes a primitive whose static parameter ``decision`` chooses a path on each platform.
 
-    The ordered path is partitioned over devices by its free ``axes``; XLA partitions the atomic
-    path. The caller registers rules of differentiation and batching.
+    Devices share the ordered path by its free ``axes``; XLA partitions the atomic path. The caller
+    registers rules of differentiation and batching.
 
     Args:
         name: The name in a jaxpr.
@@ -100,46 +111,70 @@ def new_primitive(
         axes: The axes that devices may share.
         multiple_results: Whether the lowerings return a tuple.
         adds: Whether lowerings may add to an operand. A product that the user's program passes in
-            is then rounded first, as it is outside of any program.
+            is then rounded first, as it would be outside of any program.
     """
     primitive = Primitive(name)
     primitive.multiple_results = multiple_results
     primitive.def_impl(functools.partial(xla.apply_primitive, primitive))
     primitive.def_abstract_eval(abstract_eval)
+    register_per_platform(primitive, _Rule(name, ordered, atomic, axes, multiple_results, adds))
+    return primitive
 
-    def rule(
-        platform: str | None, context: Any, *args: Any, decision: Decision, **params: Any
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Rule:
+    """The lowering rule of a primitive; the attributes are arguments of ``new_primitive``."""
+
+    name: str
+    ordered: Lowerings
+    atomic: Lowerings | None
+    axes: Axes
+    multiple_results: bool
+    adds: bool
+
+    def __call__(
+        self, platform: str | None, context: Any, *args: Any, decision: Decision, **params: Any
     ) -> Any:
+        """Lowers a call.
+
+        Args:
+            platform: The platform that the rule is registered for; None for all others.
+            context: The context of the rule.
+            *args: The operands of the rule.
+            decision: The decision of the call.
+            **params: The other parameters of the primitive.
+        """
         name = platform or "other"
         action = decision.on(name)
-        exported = jax_internals.exports(context)
-        # A primitive of one path has its bits in every mode, and its partition too. XLA's would
-        # lose the signs of zeros.
-        path = atomic if atomic is not None and action.path == "atomic" else ordered
-        chosen = path.choose(name, decision, exported=exported)
-        # Integers are exact in every order and every width.
-        is_exact = path.anywhere is not None and _is_inexact(context)
+        is_ordered = self.atomic is None or action.path == "ordered"
+        path = self.ordered if self.atomic is None or is_ordered else self.atomic
+        chosen = path.choose(name, decision, exported=jax_internals.exports(context))
         if path.anywhere is not None and _partitioning.is_partitioned(context):
             chosen = path.anywhere
-        op = spec.load().row(action.row).op if action.row else primitive.name
-        # XLA contracts no product with a sum for CUDA.
-        isolates = adds and name != "cuda" and not (path.cpu_isolates and chosen is path.cpu)
+        op = spec.load().row(action.row).op if action.row else self.name
         # A kernel's function is made for this call, with its launch.
         is_kernel = "launch" in getattr(chosen, "keywords", ())
-        once = _whole if is_kernel else functools.partial(_traces.traced_once, _whole)
-        function: Function = once(chosen, op, isolates, **params)
-        is_shared = path is ordered and path.anywhere is None
+        make = _whole if is_kernel else functools.partial(_traces.traced_once, _whole)
+        function: Function = make(chosen, op, self._isolates(path, chosen, name), **params)
+        # A primitive of one path has its bits in every mode, and its partition too: XLA's would
+        # lose the signs of zeros.
+        is_shared = is_ordered and path.anywhere is None
+        # Integers are exact in every order and every width.
+        is_exact = path.anywhere is not None and _is_inexact(context)
         with _exact_arithmetic(name) if is_exact else contextlib.nullcontext():
             return _partitioning.lower(
                 function,
-                axes if is_shared else _partitioning.LEFT_TO_XLA,
+                self.axes if is_shared else _partitioning.LEFT_TO_XLA,
                 context,
                 *args,
-                multiple_results=multiple_results,
+                multiple_results=self.multiple_results,
             )
 
-    register_per_platform(primitive, rule)
-    return primitive
+    def _isolates(self, path: Lowerings, chosen: Function, platform: str) -> bool:
+        """Returns whether the operands are rounded before the lowering adds to them."""
+        # For CUDA, XLA contracts no product and sum.
+        rounds_itself = path.cpu_isolates and chosen is path.cpu
+        return self.adds and platform != "cuda" and not rounds_itself
 
 
 def _is_inexact(context: Any) -> bool:
@@ -162,7 +197,7 @@ def _whole(chosen: Function, op: str, isolates: bool, /, **params: Any) -> Funct
 
 
 def _on_isolated(function: Function) -> Function:
-    """Wraps a lowering, whose operands are then rounded before it computes with them."""
+    """Returns a lowering that computes with rounded operands."""
 
     def run(*operands: jax.Array) -> Any:
         return function(*map(isolate, operands))
@@ -171,7 +206,7 @@ def _on_isolated(function: Function) -> Function:
 
 
 def _with_sizes(op: str, function: Function) -> Function:
-    """Wraps a lowering, which then names the op in an error about a symbolic size."""
+    """Returns a lowering that names the op in an error about a symbolic size."""
 
     def run(*operands: jax.Array) -> Any:
         names = (f"operand {position}" for position in range(len(operands)))
@@ -197,7 +232,7 @@ def zero_tangent(value: jax.Array) -> ad.Zero:
 
 
 def batch_to_front(value: jax.Array, dim: int | None, size: int) -> jax.Array:
-    """Moves the batch axis to the front; broadcasts along a new one where there is none."""
+    """Moves the batch axis to the front; adds one by a broadcast if there is none."""
     if dim is None:
         return jax.numpy.broadcast_to(value[None], (size, *value.shape))
     return jax.numpy.moveaxis(value, dim, 0)
@@ -224,7 +259,7 @@ def batch_size(args: Sequence[jax.Array], dims: Sequence[int | None]) -> int:
 
 
 def drop_parameter(parameter: str, function: Function) -> Function:
-    """Wraps a lowering that has no use for one of the primitive's parameters."""
+    """Returns a lowering that ignores one of the primitive's parameters."""
 
     def run(*args: Any, **params: Any) -> Any:
         del params[parameter]

@@ -31,7 +31,7 @@ def alert(value: jax.Array, decision: Decision) -> jax.Array:
     if not decision.alerts:
         return value
     if any(alert.kind == "warn" for _, alert in decision.alerts):
-        eager.refuse()  # A compiled program would warn at its first call alone.
+        eager.refuse()  # A compiled program would warn at its first call only.
     return alert_p.bind(value, alerts=decision.alerts)  # type: ignore[no-any-return]
 
 
@@ -112,7 +112,7 @@ def _jvp(primals: Any, tangents: Any, *, alerts: Alerts) -> Any:
 
 
 def _transpose(cotangent: Any, value: Any, *, alerts: Alerts) -> Any:
-    # Of jax.linear_transpose. The transpose of an operation that varies may vary too.
+    # For jax.linear_transpose. The transpose of an operation that varies may vary too.
     zero = type(cotangent) is ad.Zero
     return (cotangent if zero else alert_p.bind(cotangent, alerts=alerts),)
 

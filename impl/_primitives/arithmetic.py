@@ -36,7 +36,7 @@ def multiply(a: jax.Array, b: jax.Array) -> jax.Array:
 
     Args:
         a: Any shape and dtype.
-        b: Of the dtype of ``a``; broadcast to its shape.
+        b: The dtype of ``a``; broadcast to the shape of ``a``.
 
     Returns:
         Shape and dtype of ``a``.
@@ -53,7 +53,7 @@ def divide(a: jax.Array, b: jax.Array) -> jax.Array:
 
     Args:
         a: Floats, of any shape.
-        b: Of the dtype of ``a``; broadcast to its shape.
+        b: The dtype of ``a``; broadcast to the shape of ``a``.
 
     Returns:
         Shape and dtype of ``a``. Subnormal operands and results may be flushed to zero.
@@ -76,10 +76,10 @@ def sqrt(value: jax.Array) -> jax.Array:
 
 
 def isolated(value: jax.Array) -> jax.Array:
-    """Returns ``value``; whatever computes it is rounded before a sum of the caller uses it.
+    """Returns ``value``, rounded before a sum of the caller uses it.
 
-    The other primitives do this with their operands. An op that adds by itself calls this function
-    for its arrays, since the user's program may compute them by products.
+    All other primitives round their operands so. An op that adds by itself calls this function for
+    its arrays, since the user's program may compute them by products.
     """
     return isolate_p.bind(value)  # type: ignore[no-any-return]
 
@@ -94,9 +94,9 @@ def _new_primitive(
     """Returns a primitive of arrays of one shape.
 
     Args:
-        name: Its name.
-        function: Its lowering, which gets operands of the dtype of accumulators.
-        cpu: The lowering for a CPU, if there is another one.
+        name: The name of the primitive.
+        function: The lowering, which gets operands in the dtype of accumulators.
+        cpu: The lowering for a CPU; None for the same.
     """
     primitive = Primitive(name)
     primitive.def_impl(functools.partial(xla.apply_primitive, primitive))

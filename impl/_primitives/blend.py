@@ -40,7 +40,7 @@ def blend(
 
     Args:
         values: Floats, shape [outer, size, inner].
-        weights: Of the same dtype, shape [outer, n, k].
+        weights: The same dtype, shape [outer, n, k].
         indices: Rows, int32 or int64, shape [outer, n, k]. An index outside [0, size) stands for a
             row of zeros without a derivative.
         pullback: The decision of the gradient of ``values``. The caller gives its alert.
@@ -107,7 +107,7 @@ def _batch(role: Role, args: Any, dims: Any, **params: Any) -> Any:
     return _common.split_batch(out, size, batched[0].shape[1]), 0
 
 
-# The scatter of each lowering becomes the scatter of the values.
+# The lowerings of a scatter, each of which becomes a lowering of the values.
 _by_scatter = functools.partial(functools.partial, lowerings.values_by_scatter)
 _values = [by.map(_by_scatter) for by in scatter_accumulate.sums_of_products]
 _weights = _common.Lowerings(lowerings.weights_cpu, lowerings.weights_xla, lowerings.weights_xla)

@@ -70,7 +70,7 @@ def _lower(operand: jax.Array, indices: jax.Array) -> jax.Array:
 
 
 def _fill_value(dtype: Any) -> Any:
-    """Returns what ``jax.numpy`` reads out of range."""
+    """Returns the value that ``jax.numpy`` reads out of range."""
     if jnp.issubdtype(dtype, jnp.inexact):
         return jnp.nan
     if dtype == jnp.bool_:
@@ -134,7 +134,7 @@ def _transpose_scatter(
 def _cotangent_of_updates(
     cotangent: jax.Array, indices: jax.Array, decision: Decision
 ) -> jax.Array:
-    """Returns the cotangent of the destination of each update, or 0 if the update was dropped."""
+    """Returns the cotangent of each update: its destination's, or 0 if the update was dropped."""
     values = gather(cotangent, indices, pullback=decision)
     inside = (indices >= 0) & (indices < cotangent.shape[1])
     return where(inside, values, jnp.zeros_like(values))

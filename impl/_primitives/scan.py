@@ -1,8 +1,14 @@
 """Running sums, products and logarithms of sums of exponentials along an axis, and a recurrence.
 
-The recurrence ``h[i] = factors[i] * h[i - 1] + terms[i]`` computes the derivatives of the other
-scans. It needs no division, so a product may have a zero among its factors. ``tangents_p`` is the
-recurrence whose factors are made of a fold and its result, so that a kernel can make them.
+The recurrence ``h[i] = factors[i] * h[i - 1] + terms[i]`` computes the derivatives of the running
+products and logarithms. It needs no division, so a product may have a zero among its factors:
+
+    values           v       [2., 0., 3.]        running products    p     [2., 0., 0.]
+    tangents         dv      [1., 1., 1.]        terms               p[i - 1] * dv[i]
+    recurrence       h[i] = v[i] * h[i - 1] + terms[i]                     [1., 2., 6.]
+
+``tangents_p`` is this recurrence as one primitive of a fold, its result and its tangents, so that
+a kernel computes the factors and the terms where it uses them.
 """
 
 from __future__ import annotations
@@ -29,8 +35,8 @@ def scan(
 ) -> jax.Array:
     """Computes running folds along the middle axis of [outer, n, inner].
 
-    On the ordered path they are in the spec's blocked scan order; with ``reverse`` in that order of
-    the flipped axis.
+    On the ordered path they are in the spec's blocked scan order; with ``reverse``, in this order
+    along the flipped axis.
 
     Args:
         values: Shape [outer, n, inner].
@@ -54,15 +60,15 @@ def recurrence(
 ) -> jax.Array:
     """Computes ``h`` where ``h[i] = factors[i] * h[i - 1] + terms[i]`` and ``h[0] = terms[0]``.
 
-    It has the order of ``scan``, applied to the maps ``h -> factor * h + term``. Products are
+    The order is the order of ``scan``, applied to the maps ``h -> factor * h + term``. Products are
     rounded before they are added.
 
     Args:
         factors: Shape [outer, n, inner]; the first is not used.
-        terms: Of that shape and dtype.
+        terms: The shape and dtype of ``factors``.
         decision: The decision of this call.
         reverse: Whether to start at the end, with ``h[i + 1]`` instead of ``h[i - 1]``.
-        lagged: Whether each factor is the factor of the step before.
+        lagged: Whether each step uses the factor of the step before.
     """
     operands = aligned(factors, terms)
     return primitives["affine"].bind(  # type: ignore[no-any-return]
@@ -100,7 +106,7 @@ primitives = {
         name,
         _abstract,
         _ordered(by),
-        # With the mode off a running sum is JAX's own, whose order is not in the spec.
+        # With the mode off a running sum is JAX's own, in another order than the spec's.
         _common.Lowerings.without_kernel(lowerings.sum_xla, lowerings.sum_xla)
         if by == "add"
         else None,
@@ -112,9 +118,9 @@ primitives = {
 _tangents = _common.Lowerings(
     lowerings.tangents_xla, lowerings.tangents_xla, lowerings.tangents_kernel
 )
-#: The tangents of a running product or logarithm of a sum of exponentials: of [outer, n, inner]
-#: values, of the running folds ``by``, and of tangents of the values. With ``transposed``, the
-#: cotangents of the values, of the cotangents of the running folds.
+#: The tangents of a running product, or of a running logarithm of a sum of exponentials. The
+#: operands are [outer, n, inner] values, their running folds ``by``, and tangents of the values.
+#: With ``transposed``, from cotangents of the folds to cotangents of the values.
 tangents_p = _common.new_primitive(
     "samebits_scan_tangents",
     _abstract,
@@ -163,7 +169,7 @@ def _jvp_of_tangents(primals: Any, tangents: Any, *, decision: Decision, **how: 
         return out, bind(*aligned(*fixed, tangents[-1]))
 
     def by_equations(*some: jax.Array) -> jax.Array:
-        # Other than ``tangents_p``, these can be differentiated by each operand.
+        # Unlike ``tangents_p``, these equations can be differentiated by each operand.
         arrays = list(primals)
         for k, array in zip(changed, some, strict=True):
             arrays[k] = array

@@ -21,8 +21,8 @@ def scan_extreme(
 ) -> tuple[jax.Array, jax.Array]:
     """Computes running extremes along the middle axis of [outer, n, inner], and their positions.
 
-    A NaN is more extreme than every number; -0 equals 0. Of several equal elements, it is the
-    position of the last. The result is the same in every order.
+    A NaN is more extreme than every number; -0 equals 0. Of several equal elements, the position of
+    the last is returned. The result is the same in every order.
 
     Args:
         values: Real, of any dtype.

@@ -51,8 +51,8 @@ def scatter_accumulate(
         updates: Shape [outer, n, inner], of the operand's dtype.
         decision: The decision of this call. The caller gives its alert.
         by: The operation that combines.
-        empty: Whether ``operand`` is zeros; only for a sum. A kernel then neither writes nor reads
-            them.
+        empty: Whether ``operand`` is all zeros; only for a sum. A kernel then neither writes nor
+            reads them.
 
     Returns:
         Shape [outer, size, inner].
@@ -71,7 +71,7 @@ def merge_batches(
         args: The primitive's operands.
         dims: Their batch axes.
         size: Length of the batch axis.
-        batched: Positions of the operands that get a batch axis in any case. The other operands
+        batched: Positions of the operands that get a batch axis in any case. All other operands
             hold indices. Indices that the whole batch and the outer axis share stay as they are.
     """
     merged = []
@@ -173,7 +173,7 @@ def _extreme_paths(reduction: Reduction) -> tuple[_common.Lowerings, ...]:
 
 
 #: The primitive of each operation. ``gather`` registers the transpose of the sum, since that is a
-#: gather. ``scatter_accumulate_derivatives`` registers the derivatives of the other operations.
+#: gather. ``scatter_accumulate_derivatives`` registers all other derivatives.
 primitives = {
     reduction.name: _common.new_primitive(
         f"samebits_scatter_{reduction.name}",

@@ -128,7 +128,7 @@ def _transpose(cotangent: Any, operand: Any, indices: Any, updates: Any, writer:
 
 
 def _cotangent_of_updates(cotangent: jax.Array, indices: jax.Array, writer: jax.Array) -> jax.Array:
-    """Returns the cotangent of its destination for each update that stayed there, else 0."""
+    """Returns the cotangent of each update: its destination's if the update stayed, else 0."""
     size = cotangent.shape[1]
     inside = (indices >= 0) & (indices < size)
     destination = where(inside, indices, 0)

@@ -1,4 +1,4 @@
-"""Sorting along an axis, positions in sorted order, and positions of most frequent elements."""
+"""Sorting along an axis: elements, positions, and the position of the most frequent element."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def sort(
 def most_frequent(values: jax.Array, *, decision: Decision) -> jax.Array:
     """Returns the lowest position of the element that occurs most often.
 
-    If several elements do, it is the least of them. -0 equals 0, and a NaN equals nothing.
+    If several elements occur as often, it is the least of them. -0 equals 0, and a NaN equals
+    nothing.
 
     Args:
         values: Real numbers, shape [outer, n, inner].

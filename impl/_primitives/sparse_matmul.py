@@ -38,8 +38,8 @@ def sparse_matmul(
     Args:
         data: The elements, shape [outer, elements].
         rows: The row of the result of each element, int32 or int64, shape [outer or 1, elements].
-        columns: The row of ``dense`` of each element, of that dtype and shape. An element whose row
-            or column is out of range is left out.
+        columns: The row of ``dense`` of each element, in the dtype and shape of ``rows``. An
+            element whose row or column is out of range is left out.
         dense: Shape [outer, k, n], of the same dtype.
         size: Number of rows of the result.
         decision: The decision of this call. The caller gives its alert.
@@ -67,14 +67,14 @@ def _abstract_sparse_matmul(
 
 
 def _abstract_sample(left: Any, right: Any, rows: Any, columns: Any, **_: Any) -> Any:
-    # The type of ``rows`` has the number of axes of the result. A type with a mesh counts axes.
+    # ``rows`` has as many axes as the result: a type on a mesh keeps its number of axes.
     return rows.update(shape=(left.shape[0], rows.shape[1]), dtype=left.dtype, weak_type=False)
 
 
 def _jvp(
     primitive: Primitive, linear: tuple[int, int], primals: Any, tangents: Any, **params: Any
 ) -> Any:
-    """Computes the tangent; ``linear`` are the positions of the operands it is linear in."""
+    """Computes the tangent; ``linear`` are the positions of the operands that it is linear in."""
     out = primitive.bind(*primals, **params)
     parts = []
     for position in linear:
@@ -162,7 +162,7 @@ _without_pullback = functools.partial(_common.drop_parameter, "pullback")
 
 
 def _by_scatter(scatter: Any) -> Any:
-    """Returns the lowering of the product by a lowering of a scatter."""
+    """Returns the lowering of the product that calls the lowering of a scatter."""
     return _without_pullback(functools.partial(lowerings.multiply, scatter))
 
 

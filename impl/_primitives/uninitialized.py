@@ -1,7 +1,7 @@
-"""Uninitialized arrays: nothing was written to them, or the mode fills them with a known value.
+"""Uninitialized arrays, which the mode fills with a known value.
 
-Without a known value JAX chooses the contents. On a GPU or a TPU ``jax.lax.empty`` leaves what the
-memory held before. On a CPU it returns zeros.
+With the mode off, JAX chooses the contents. On a GPU or a TPU ``jax.lax.empty`` leaves the memory
+as it was. On a CPU it returns zeros.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ uninitialized_p = Primitive("samebits_uninitialized")
 def uninitialized(
     shape: tuple[int, ...], dtype: jax.typing.DTypeLike, *, decision: Decision
 ) -> jax.Array:
-    """Returns fresh memory, which holds the known value where ``decision`` fills memory."""
+    """Returns fresh memory, filled with the known value if ``decision`` says so."""
     return uninitialized_p.bind(  # type: ignore[no-any-return]  # a primitive is not typed
         shape=shape, dtype=jnp.dtype(dtype), decision=decision
     )

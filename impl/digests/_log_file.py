@@ -45,9 +45,9 @@ def _end_of_lines(file: Any) -> int:
     while position > 0:
         start = max(0, position - 65536)
         file.seek(start)
-        found = file.read(position - start).rfind(b"\n")
-        if found >= 0:
-            return int(start + found + 1)
+        newline = file.read(position - start).rfind(b"\n")
+        if newline >= 0:
+            return int(start + newline + 1)
         position = start
     return 0
 

@@ -37,9 +37,9 @@ def histc(input: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> jax.Arra
         input: Any shape, of floats or integers. (PyTorch counts integers on CUDA only.)
         bins: The number of bins.
         min: The lower end of the range, a number; it is converted to the dtype of ``input``.
-        max: The upper end of the range, as ``min``. If the two are equal, it is the range of the
-            elements. If that is a single number too, or ``input`` is empty, the range is widened
-            by 1 at each end.
+        max: The upper end of the range, as ``min``. If the two are equal, the range is the range
+            of the elements. If this is a single number too, or ``input`` is empty, the range is
+            widened by 1 at each end.
 
     Returns:
         An array of shape [bins], of the dtype of ``input``. It has no gradient. Counts are exact
@@ -114,7 +114,7 @@ def _check_range(input: Any, dtype: jax.typing.DTypeLike, low: Any, high: Any) -
 
 
 def _check_range_of(values: np.ndarray[Any, Any], *, number: Any) -> None:
-    """Refuses the range of the elements, or the range of a number if there are none."""
+    """Refuses the range of the elements, or of a number if there are no elements."""
     least = values.min().astype(number.dtype) if values.size else number
     most = values.max().astype(number.dtype) if values.size else number
     if least == most:

@@ -1,10 +1,17 @@
 """Reads a lowered program for what may have other bits elsewhere: it needs no device.
 
-A portable program adds only what no addition rounds: integers, or floats that are whole numbers. It
-calls no library for a function of floats, and rounds each product before anything else uses it.
+A portable program adds only numbers whose sums are exact: integers, or floats that are whole
+numbers. It calls no library for a function of floats, and rounds each product before another
+operation uses it. To prove that floats are whole numbers, the reader follows each value back to its
+source, through calls and loops: an abstract interpretation with two values, whole and unknown
+(Cousot and Cousot, POPL 1977). Of the plain step ``recurrent`` it lists, among other lines,
+
+    stablehlo.reduce to tensor<f32>: sums are rounded in an order of the platform
+    stablehlo.multiply to tensor<8x16xf32>: a product that something else may be fused with
+
 ``python -m conformance.lab.portable.code`` lowers the programs of
-``conformance.lab.portable.programs`` for several platforms and lists what breaks this. It fails if
-anything does.
+``conformance.lab.portable.programs`` for several platforms and lists the violations. It fails if
+there are any.
 """
 
 from __future__ import annotations
@@ -19,19 +26,24 @@ import jax
 
 import impl
 from conformance.lab.portable import programs
+from conformance.lab.readers import stablehlo
 
 PLATFORMS = ("cpu", "cuda")
 #: The operations that combine terms in an order of their own, if their bodies add or multiply.
 _FOLDS = ("reduce", "reduce_window", "scatter", "all_reduce", "reduce_scatter", "scan")
+#: The operations whose bodies only say how two elements are combined or compared.
+_WITH_BODIES = frozenset(
+    f"{dialect}.{name}" for dialect in ("stablehlo", "chlo") for name in (*_FOLDS, "sort")
+)
 _PRODUCTS = ("dot_general", "dot", "convolution")
-#: Those that only place elements, by their first operands, or by all.
+#: The operations that only move elements, of their first operand or of all operands.
 _MOVES = frozenset(
     {
         *("reshape", "transpose", "broadcast_in_dim", "slice", "dynamic_slice", "gather"),
         *("optimization_barrier", "negate", "abs", "convert", "reverse", "all_gather"),
     }
 )
-#: Those that make whole numbers of whole numbers.
+#: The operations whose results are whole numbers if their operands are.
 _CLOSED = frozenset(
     {
         *("add", "subtract", "multiply", "maximum", "minimum", "concatenate", "pad", "clamp"),
@@ -58,7 +70,7 @@ def violations(module: Any, platform: str) -> list[str]:
     """Returns the operations of a lowered program that may have other bits elsewhere, each once.
 
     Args:
-        module: What ``lowered.compiler_ir()`` returns.
+        module: The result of ``lowered.compiler_ir()``.
         platform: The platform that it was lowered for.
     """
     reader = _Reader(module, platform)
@@ -70,20 +82,20 @@ class _Reader:
 
     def __init__(self, module: Any, platform: str) -> None:
         self.platform = platform
-        self.operations = list(_operations(module.operation))
+        self.operations = list(stablehlo.walk(module.operation, _WITH_BODIES))
         self.functions = {
-            _text(op.attributes["sym_name"]): op
+            stablehlo.in_text(op.attributes["sym_name"]): op
             for op in self.operations
             if op.operation.name == "func.func"
         }
         self.calls: dict[str, list[Any]] = {}
         for op in self.operations:
             if op.operation.name == "func.call":
-                self.calls.setdefault(_text(op.attributes["callee"]), []).append(op)
+                self.calls.setdefault(stablehlo.in_text(op.attributes["callee"]), []).append(op)
         self.known: dict[Any, bool] = {}
 
     def problems(self) -> Iterator[str]:
-        """Yields what is wrong."""
+        """Yields a line for each violation."""
         for op in self.operations:
             dialect, _, name = op.operation.name.partition(".")
             if dialect == "chlo" and name not in {"top_k", "scan"}:
@@ -100,7 +112,10 @@ class _Reader:
             elif name == "convert" and _narrows(op) and not _is_sealed(op):
                 if not self.is_whole(op.operands[0]):
                     yield _line(op, "another conversion may undo it")
-            elif name == "custom_call" and _text(op.attributes["call_target_name"]) not in _CALLS:
+            elif (
+                name == "custom_call"
+                and stablehlo.in_text(op.attributes["call_target_name"]) not in _CALLS
+            ):
                 if floats:
                     yield _line(op, "a call of a library")
             elif name in _FOLDS and floats and _combines(op) & {"add", "multiply"}:
@@ -165,8 +180,8 @@ class _Reader:
         elif name in {"while", "case", "if"}:
             yield from self._of_regions(owner, position)
         elif name == "call":
-            callee = self.functions[_text(owner.attributes["callee"])]
-            yield _returned(callee.regions[0].blocks[0], position)
+            callee = self.functions[stablehlo.in_text(owner.attributes["callee"])]
+            yield stablehlo.returned(callee.regions[0].blocks[0], position)
         else:
             yield None
 
@@ -174,40 +189,21 @@ class _Reader:
         parent, position = block.owner, value.arg_number
         name = parent.operation.name
         if name == "func.func":
-            calls = self.calls.get(_text(parent.attributes["sym_name"]), [])
+            calls = self.calls.get(stablehlo.in_text(parent.attributes["sym_name"]), [])
             yield from [call.operands[position] for call in calls] or [None]
         elif name == "stablehlo.while":
             yield parent.operands[position]
-            yield _returned(parent.regions[1].blocks[0], position)
+            yield stablehlo.returned(parent.regions[1].blocks[0], position)
         else:
             yield None
 
     def _of_regions(self, op: Any, position: int) -> Iterator[Any]:
         if op.name == "stablehlo.while":
             yield op.operands[position]
-            yield _returned(op.regions[1].blocks[0], position)
+            yield stablehlo.returned(op.regions[1].blocks[0], position)
             return
         for region in op.regions:
-            yield _returned(region.blocks[0], position)
-
-
-def _operations(op: Any) -> Iterator[Any]:
-    """Yields the operations within one, except those within the body of a fold."""
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block.operations:
-                yield inner
-                if inner.operation.name.partition(".")[2] not in (*_FOLDS, "sort"):
-                    yield from _operations(inner.operation)
-
-
-def _returned(block: Any, position: int) -> Any:
-    *_, last = block.operations
-    return last.operands[position]
-
-
-def _text(attribute: Any) -> str:
-    return str(attribute).strip('@"')
+            yield stablehlo.returned(region.blocks[0], position)
 
 
 def _element(value: Any) -> str:

@@ -1,12 +1,21 @@
-"""The parts of JAX that impl uses although JAX's documents do not promise that they stay.
+"""The parts of JAX that impl uses although JAX's documentation does not promise to keep them.
 
-Such a use is either one of the functions of this package or one of ``NAMES``. A test finds every
-other one, and tests with each supported JAX that all of them still exist and do what impl needs.
+Such a use is either in a function of this package or one of ``NAMES``. A test finds every other
+use, and tests with each supported JAX that all of these names still exist and do what impl needs.
 
-``releases`` has every test of a release of JAX. ``lowering`` has the context of a lowering rule,
-and ``rules`` the tables of rules; ``jaxprs`` writes equations; ``shardings`` reads and sets the
-shardings of types; ``tags`` marks equations; ``watching`` sees the programs that JAX lowers and
-calls; ``initializers`` has the draws of JAX's initializers.
+================  ================================================================================
+Module            Parts of JAX
+================  ================================================================================
+this one          types, settings, traces, caches, the parameters of equations
+``releases``      every test of the release of JAX
+``jaxprs``        jaxprs that impl rewrites
+``lowering``      the contexts of lowering rules, and modules
+``rules``         the tables of lowering rules
+``shardings``     shardings of types, of lowering rules and of XLA
+``tags``          metadata that JAX keeps with each equation
+``watching``      the programs that JAX lowers and calls
+``initializers``  the draws of JAX's initializers
+================  ================================================================================
 """
 
 from __future__ import annotations
@@ -21,14 +30,14 @@ import jax
 import numpy as np
 from jax._src import array, config, core, util, xla_bridge
 
-# The same as those of jax.extend.core, whose package imports Pallas.
+# jax.extend.core has the same names, but its package imports Pallas.
 from jax._src.core import Primitive as Primitive
 from jax._src.core import jaxpr_as_fun as jaxpr_as_fun
 from jax.interpreters import mlir, partial_eval
 
 from impl._core.jax_internals import tags
 
-#: Modules of JAX without documents, or documented in part: NAMES has each name used from them.
+#: Modules of JAX that are undocumented, or in part. ``NAMES`` has each name used from them.
 MODULES = ("jax._src", "jax.core", "jax.extend", "jax.interpreters", "jaxlib")
 
 #: The use of each name. JAX's tutorial on primitives has most of them.
@@ -51,10 +60,10 @@ NAMES: Mapping[str, str] = MappingProxyType(
     }
 )
 
-#: The name of the primitives of products and convolutions. By this name, which JAX gives to a
-#: wrapper of cuDNN's product, policies of ``jax.checkpoint`` such as ``dots_saveable`` know a
-#: product that is not JAX's own; ``dots_with_no_batch_dims_saveable`` takes the first axis of its
-#: first operand for the batch, as it is here.
+#: The name of the primitives of products and convolutions. JAX gives this name to a wrapper of
+#: cuDNN's product. By it, policies of ``jax.checkpoint`` such as ``dots_saveable`` recognize
+#: products other than JAX's own. ``dots_with_no_batch_dims_saveable`` takes the first axis of the
+#: first operand for the batch, which is right here.
 PRODUCT = "scaled_matmul_wrapper"
 
 
@@ -63,12 +72,12 @@ _Cache = TypeVar("_Cache")
 #: The type of a jaxpr with its constants.
 ClosedJaxpr: Any = getattr(core, "ClosedJaxpr", core.Jaxpr)
 
-#: The type of every array that is no tracer and no array of keys.
+#: The type of every array that is neither a tracer nor an array of keys.
 ARRAY = array.ArrayImpl
 
 
 def _manual_axis_type(value: jax.Array) -> Any:
-    # Inside shard_map, the types of arrays and keys have it; it is undocumented.
+    # Inside shard_map, the types of arrays and keys have this undocumented attribute.
     return getattr(jax.typeof(value), "manual_axis_type", None)
 
 
@@ -85,15 +94,15 @@ def varying_like(shape: jax.ShapeDtypeStruct, value: jax.Array) -> jax.ShapeDtyp
 
 
 def type_of(like: Any, *axes: tuple[Any, int] | int, dtype: Any = None) -> Any:
-    """Returns the type of a primitive's result, whose axes are sharded as those of its operands.
+    """Returns the type of a primitive's result, whose axes are sharded like its operands' axes.
 
-    A mesh with explicit axes shards types.
+    On a mesh with explicit axes, types have shardings.
 
     Args:
-        like: The type of an operand of the same number of axes.
-        *axes: For each axis the type of an operand and the number of its axis that has the same
-            length and sharding; or a length, for an axis that is not sharded.
-        dtype: The dtype; None for that of ``like``.
+        like: The type of an operand with the same number of axes.
+        *axes: For each axis of the result, the type of an operand and the number of its axis that
+            has the same length and sharding; or a length, for an axis that is not sharded.
+        dtype: The dtype; None for the dtype of ``like``.
     """
     shape = [axis if isinstance(axis, int) else axis[0].shape[axis[1]] for axis in axes]
     mesh = like.sharding.mesh
@@ -117,33 +126,33 @@ def _parts(aval: Any) -> tuple[Any, ...]:
 
 
 def shard_like(value: jax.Array, aval: Any) -> jax.Array:
-    """Returns ``value`` with the sharding of a type. Types that have none change nothing."""
+    """Returns ``value`` with the sharding of a type, if the type has one."""
     if aval.sharding.mesh.empty or _parts(jax.typeof(value)) == _parts(aval):
         return value
     return jax.reshard(value, aval.sharding)  # type: ignore[no-any-return]
 
 
 def default_matmul_precision() -> str | None:
-    """Returns ``jax_default_matmul_precision`` as it is in this thread; None if it is not set."""
+    """Returns ``jax_default_matmul_precision`` in this thread; None if it is not set."""
     value: str | None = jax.config.jax_default_matmul_precision  # type: ignore[attr-defined]
     return value
 
 
 def platforms() -> str | None:
-    """Returns ``jax_platforms``: names of platforms between commas; None if it is not set."""
+    """Returns ``jax_platforms``: names of platforms, separated by commas; None if it is not set."""
     value: str | None = jax.config.jax_platforms  # type: ignore[attr-defined]
     return value
 
 
 def backend_has_started() -> bool:
-    """Returns whether JAX has started a backend, when XLA reads its flags."""
+    """Returns whether JAX has started a backend. XLA reads its flags at that time."""
     return bool(xla_bridge.backends_are_initialized())
 
 
 def platforms_in_use() -> frozenset[str] | None:
-    """Returns the names of the platforms that JAX has started, or is told to start.
+    """Returns the names of the platforms that JAX has started, or is configured to start.
 
-    None if it has started none, and is free to choose. It starts none.
+    Returns None if JAX has started no platform and is free to choose. This starts no platform.
     """
     if backend_has_started():
         return frozenset(xla_bridge.backends())
@@ -154,7 +163,7 @@ def platforms_in_use() -> frozenset[str] | None:
 def settings() -> dict[str, object]:
     """Returns the value of every setting of ``jax.config`` in this thread, by name."""
     values: Mapping[str, object] = jax.config.values
-    # An attribute, where JAX has one, knows of scopes such as jax.enable_x64; ``values`` does not.
+    # An attribute of the config reflects scopes such as jax.enable_x64; ``values`` does not.
     return {name: getattr(jax.config, name, value) for name, value in values.items()}
 
 
@@ -175,11 +184,12 @@ def is_tracing() -> bool:
 
 
 def is_plain_call() -> bool:
-    """Returns whether the caller is outside of every trace, and JAX looks for no NaN.
+    """Returns whether the caller is outside of every trace, and JAX does not search for NaNs.
 
-    ``jax_debug_nans`` looks at each result that is computed outside of a program.
+    ``jax_debug_nans`` inspects each result that is computed outside of a program.
     """
-    # What core.trace_state_clean reads, without its four Python calls: an eager call asks this.
+    # Each eager call asks this. It reads the state that core.trace_state_clean reads by four calls
+    # of Python.
     trace = core.trace_state_strong_ref.value
     return (
         (trace is core.eval_trace or trace is None)
@@ -203,7 +213,7 @@ def keeps_dtype(dtype: Any) -> bool:
 def frames(equation: Any) -> tuple[tuple[str, int, str], ...]:
     """Returns the file, line and function of each frame that made an equation, innermost first.
 
-    The frames end at the function that JAX traced: those of its caller are not among them.
+    The frames end at the function that JAX traced; its callers are not included.
     """
     traceback = equation.source_info.traceback
     if traceback is None:
@@ -212,14 +222,14 @@ def frames(equation: Any) -> tuple[tuple[str, int, str], ...]:
 
 
 def scan_constants(parameters: Mapping[str, Any]) -> int:
-    """Returns how many operands of a scan are the same in each iteration; they come first."""
+    """Returns the number of constants of a scan, its first operands."""
     if "num_consts" in parameters:
         return int(parameters["num_consts"])
     return len(parameters["ft_in"].unpack()[0])  # jax 0.12 and later
 
 
 def scan_carried(parameters: Mapping[str, Any]) -> int:
-    """Returns how many operands of a scan are carried; they come after the constants."""
+    """Returns the number of carried operands of a scan, which follow the constants."""
     if "num_carry" in parameters:
         return int(parameters["num_carry"])
     return len(parameters["ft_in"].unpack()[1])  # jax 0.12 and later
@@ -239,7 +249,7 @@ def evaluated(equation: Any, operands: Sequence[Any]) -> list[Any]:
 
 
 def forgotten(cache: _Cache) -> _Cache:
-    """Returns a cache of traces, which ``jax.clear_caches`` empties as it empties those of JAX.
+    """Registers a cache of traces, so that ``jax.clear_caches`` empties it like JAX's own caches.
 
     Its traces take memory too, and a measurement of a first call has to make them again.
     """
@@ -251,7 +261,7 @@ def forgotten(cache: _Cache) -> _Cache:
 @functools.lru_cache(maxsize=256)
 def _expanded(primitive: Any) -> Any:
     shapes = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in primitive.in_avals_flat]
-    with tags.tagging(None):  # The equations are kept, for other scopes too.
+    with tags.tagging(None):  # Other scopes read these cached equations too.
         return jax.make_jaxpr(primitive.expand)(*jax.tree.unflatten(primitive.in_tree, shapes))
 
 
@@ -265,7 +275,7 @@ def expanded(equation: Any) -> Any:
 
 
 def without_dead_code(jaxpr: Any) -> Any:
-    """Returns a jaxpr with the same inputs and outputs, without what no output needs.
+    """Returns a jaxpr with the same inputs and outputs, without equations that no output needs.
 
     JAX does the same before it lowers a program.
     """
@@ -276,7 +286,7 @@ def without_dead_code(jaxpr: Any) -> Any:
 def is_jitted(function: Any) -> TypeGuard[jax.stages.Wrapped]:
     """Returns whether ``jax.jit`` itself returned a function, and not a library's wrapper of it.
 
-    Its ``__wrapped__`` then takes what the function takes.
+    If so, the function's ``__wrapped__`` takes the same arguments.
     """
     return isinstance(function, _JITTED)
 
@@ -285,12 +295,12 @@ _JITTED = type(jax.jit(len))
 
 
 def traced_options(traced: jax.stages.Traced) -> dict[str, Any]:
-    """Returns the compiler options that ``jax.jit`` got, of a function that it traced."""
+    """Returns the compiler options that ``jax.jit`` got for a traced function."""
     return dict(traced._params.get("compiler_options_kvs", ()))  # noqa: SLF001  # No other access.
 
 
 def enables_x64() -> bool:
-    """Returns ``jax_enable_x64`` as it is in this thread."""
+    """Returns ``jax_enable_x64`` in this thread."""
     value: bool = jax.config.jax_enable_x64  # type: ignore[attr-defined]
     return value
 
@@ -303,7 +313,7 @@ def exports(context: Any) -> bool:
 def lowering_rules(primitive: Primitive) -> Mapping[str | None, tuple[Callable[..., Any], bool]]:
     """Returns JAX's own lowering rules of a primitive, and whether each is lowered inline.
 
-    They are those of each platform that has one, and that of all others, for which the key is None.
+    The keys are the platforms with a rule of their own, and None for the rule of all others.
 
     Raises:
         LookupError: This release of JAX keeps its rules elsewhere, or has none for the primitive.

@@ -1,7 +1,8 @@
-"""The draw that JAX's initializers ``normal`` and ``variance_scaling`` scale.
+"""The scaled draw of JAX's initializers ``normal`` and ``variance_scaling``.
 
-In jax 0.12 they multiply by the product of the scale and the square root of 2. In 0.10 they do by
-one after the other, as ``jax.random.normal(key) * scale`` does.
+jax 0.12 multiplies the draw by the product of the scale and the square root of 2. jax 0.10
+multiplies by one factor after the other, as ``jax.random.normal(key) * scale`` does. The second way
+is pinned.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ _MODULE, _NAME = "jax._src.nn.initializers", "_scaled_normal"
 
 
 def pin_scaled_normal(is_pinned: Callable[[], bool]) -> None:
-    """Has initializers multiply by the scale last, in releases of JAX that do not.
+    """Makes initializers multiply by the scale last, in releases of JAX that do not.
 
     Args:
-        is_pinned: Returns whether they do so now; otherwise JAX's own function is called.
+        is_pinned: Returns whether to do so now; otherwise JAX's own function is called.
     """
     module = importlib.import_module(_MODULE)
     original = getattr(module, _NAME, None)

@@ -1,4 +1,4 @@
-"""Jaxprs that are rewritten while a program is lowered: their variables, types and equations."""
+"""Jaxprs that impl rewrites while JAX lowers a program: variables, types and equations."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def constants(jaxpr: Any) -> dict[Any, Any]:
 
 
 def reclosed(old: Any, new: Any) -> Any:
-    """Returns ``new``, with the constants of ``old`` if that has any."""
+    """Returns ``new`` with the constants of ``old``, if ``old`` is a closed jaxpr."""
     return new if opened(old) is old else old.replace(jaxpr=new)
 
 
 def without_refs(closed: Any) -> Any:
-    """Returns a program whose mutable arrays are values, as JAX writes it before it lowers it.
+    """Returns a program whose mutable arrays are values, as JAX does before it lowers a program.
 
     Args:
-        closed: The program. Mutable arrays that it gets become values, and further outputs.
+        closed: The program. Its mutable arguments become values, and additional outputs.
     """
     has_refs = any(
         isinstance(effect, (RefEffect, core.InternalMutableArrayEffect))
@@ -41,7 +41,7 @@ def without_refs(closed: Any) -> Any:
 
 
 def is_literal(atom: Any) -> bool:
-    """Returns whether an operand is a value that is written in the program."""
+    """Returns whether an operand is a literal."""
     return isinstance(atom, core.Literal)
 
 
@@ -57,15 +57,15 @@ def varying(aval: Any) -> frozenset[str]:
 
 
 def invariant(aval: Any, axes: Sequence[str]) -> Any:
-    """Returns a type that does not vary over some mesh axes, and is the same in all else."""
+    """Returns a type that does not vary over some mesh axes, and is otherwise the same."""
     if not varying(aval) & set(axes):
         return aval
-    left = type(aval.manual_axis_type)(varying=varying(aval) - set(axes))
-    return aval.update(manual_axis_type=left)
+    remaining = type(aval.manual_axis_type)(varying=varying(aval) - set(axes))
+    return aval.update(manual_axis_type=remaining)
 
 
 def psum_like(equation: Any, axes: Sequence[str], groups: Any) -> Any:
-    """Returns a sum over mesh axes with the operand, the output and the place of an equation."""
+    """Returns a sum over mesh axes in place of an equation, with its operand and its output."""
     params = {"axes": tuple(axes), "axis_index_groups": groups}
     return equation.replace(primitive=psum_p, params=params)
 
@@ -78,7 +78,7 @@ def named_axes(equation: Any) -> frozenset[str] | None:
 
 
 def cut_axes(spec: jax.sharding.PartitionSpec) -> dict[str, int]:
-    """Returns the dimension that each mesh axis of a ``PartitionSpec`` cuts."""
+    """Returns the dimension that each mesh axis of a ``PartitionSpec`` shards."""
     names: dict[str, int] = {}
     for dimension, part in enumerate(spec):
         for name in part if isinstance(part, tuple) else (part,):
@@ -95,9 +95,9 @@ def scan_with(
     Args:
         params: The parameters.
         jaxpr: The jaxpr, closed as the present one is.
-        constants: How many inputs of it are the same in each iteration.
-        carried: How many are carried.
-        stacked: How many outputs of it are stacked.
+        constants: The number of inputs that are the same in each iteration.
+        carried: The number of inputs that are carried.
+        stacked: The number of outputs that are stacked.
     """
     if "num_carry" in params:
         return {**params, "jaxpr": jaxpr, "num_consts": constants, "num_carry": carried}
@@ -114,9 +114,9 @@ def scan_with(
 
 
 def sorted_equations(items: Sequence[Any]) -> list[Any]:
-    """Returns equations in an order in which each comes after those that it needs.
+    """Returns equations in an order in which each comes after the equations that it needs.
 
-    The order is kept where it can be.
+    This is a topological sort by a depth-first search, which keeps the given order where possible.
     """
     makers = {out: item for item in items for out in item.outvars}
     placed: dict[int, Any] = {}

@@ -1,4 +1,12 @@
-"""The context of a lowering rule: its platforms, and whether rules of this project apply in it."""
+"""The contexts of lowering rules, and the functions and marks that rules add to a module.
+
+JAX caches lowered equations for each module, by the equation. An equation that has to be lowered in
+another way here than elsewhere in the module (as JAX lowers it, with sizes of 64 bits, or by the
+mode of a scope) needs caches of its own. A context with other caches makes them:
+
+    lowering_cache of the module    {scatter-add f32[8]: ordered, "samebits_caches": (own, ...)}
+    own                             {scatter-add f32[8]: JAX's own, "samebits_native": None}
+"""
 
 from __future__ import annotations
 
@@ -20,7 +28,7 @@ from jax.interpreters import mlir
 from impl._core.jax_internals import enables_x64, exports, forgotten, jaxprs, tags
 from impl._core.jax_internals.releases import PINNED_LAYOUTS_ARE_PARTITIONED
 
-#: The keys that this module adds to JAX's caches, which are otherwise keyed by equations.
+#: The keys that this module adds to JAX's caches, whose other keys are equations.
 _NATIVE, _CACHES, _SCOPE = "samebits_native", "samebits_caches", "samebits_scope"
 
 
@@ -32,8 +40,7 @@ def is_native(context: Any) -> bool:
 def natively(context: Any) -> Any:
     """Returns the context of a lowering rule in which equations are lowered as JAX lowers them.
 
-    JAX keeps what it lowered, by equation, for each module. Equations within have caches of their
-    own, which also tell that they are within.
+    Such equations have caches of their own, which also mark the context as native.
     """
     context = with_own_sizes(context)
     if is_native(context):
@@ -44,16 +51,17 @@ def natively(context: Any) -> Any:
 def with_own_sizes(context: Any) -> Any:
     """Returns the context of a lowering rule whose sizes have the integers of this scope.
 
-    A program for several platforms, or with unknown dimensions, passes their number to each of its
-    functions, as integers of 32 bits. JAX lowers a function as one that takes 64 bits inside
-    ``jax.enable_x64``, and keeps it for the whole module, so such a scope has caches of its own.
+    A program for several platforms passes the platform's number to each of its functions, and a
+    program with symbolic sizes the sizes, as integers of 32 bits. Inside ``jax.enable_x64``, JAX
+    lowers a function that takes 64 bits, and caches it for the whole module (jax 0.10 to 0.12). So
+    such a scope has caches of its own.
     """
     sizes = context.dim_var_values
     element = ir.IntegerType.get_signless(64 if enables_x64() else 32)
     if not sizes or ir.RankedTensorType(sizes[0].type).element_type == element:
         return context
     if not any(getattr(aval, "shape", ()) for aval in (*context.avals_in, *context.avals_out)):
-        # The function of a reduction, of numbers, sees no value around it, and needs no size.
+        # The function of a reduction takes scalars, reads no value around it, and needs no size.
         return context
     kind = ir.RankedTensorType.get((), element)
     own = tuple(hlo.convert(kind, size) for size in sizes)
@@ -64,8 +72,8 @@ def with_own_sizes(context: Any) -> Any:
 def with_own_equations(context: Any) -> Any:
     """Returns the context of a lowering rule whose jaxprs get the tag of this thread.
 
-    JAX lowers two equal equations without a tag once for a module. Inside of an equation with a
-    tag they are lowered by it, so each tag has caches of its own.
+    JAX lowers two equal equations without tags once for a module. Inside an equation with a tag
+    they are lowered according to this tag, so each tag has caches of its own.
     """
     tag = tags.current()
     if tag is None:
@@ -75,7 +83,7 @@ def with_own_equations(context: Any) -> Any:
 
 
 def _with_caches(context: Any, name: Hashable, marks: dict[str, None]) -> Any:
-    """Returns the context with other caches, which the present ones keep by a name."""
+    """Returns the context with other caches, which the present caches store under a name."""
     module = context.module_context
     lowered, called = module.lowering_cache.setdefault(name, ({**marks}, {}))
     within = module.replace(lowering_cache=lowered, cached_primitive_lowerings=called)
@@ -96,7 +104,7 @@ mlir.register_lowering(_native_p, _lower_natively)
 
 
 def native(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function whose equations are lowered as JAX lowers them, wherever that is.
+    """Returns a function whose equations are lowered as JAX lowers them, in every context.
 
     Args:
         function: Takes arrays, and returns an array or a tree of arrays.
@@ -114,8 +122,8 @@ def called(context: Any, name: str, rule: Callable[..., Any], *operands: Any) ->
     """Lowers a rule as a function of its own, which XLA calls and does not inline.
 
     XLA fuses nothing across the call, and optimises equal functions once. It partitions the
-    function as it does what is around it. A program with unknown dimensions has no such functions,
-    nor has an exported one where layouts have to be pinned: JAX exports no such pin.
+    function like the operations around the call. A program with symbolic sizes gets no such
+    function, nor does an exported program where layouts have to be pinned: JAX cannot export a pin.
 
     Args:
         context: The context of the rule.
@@ -131,7 +139,7 @@ def called(context: Any, name: str, rule: Callable[..., Any], *operands: Any) ->
         made = func.FuncOp(name, ir.FunctionType.get(types, []))
     made.attributes["sym_visibility"] = ir.StringAttr.get("private")
     module.symbol_table.insert(made)
-    # The function cannot see the large constants of the one that calls it.
+    # The function cannot read the large constants of its caller.
     within = context.replace(const_lowering={})
     block = made.add_entry_block()  # type: ignore[attr-defined]  # of a decorator
     with ir.InsertionPoint(block):
@@ -148,11 +156,12 @@ def called(context: Any, name: str, rule: Callable[..., Any], *operands: Any) ->
 
 
 def _pinned(value: Any) -> Any:
-    """Returns a value that XLA keeps in the order of its axes.
+    """Returns a value whose layout XLA keeps in the order of its axes.
 
-    With jax 0.12, XLA may choose another order for a parameter of a function, where collectives of
-    several axes of a mesh are in it, after it has chosen that of the operand of a call. It then
-    passes the operand as it is, and the function reads each element at the place of another.
+    Works around a fault of XLA in jax 0.12, of which no upstream issue is known. If a function has
+    collectives over several axes of a mesh, XLA may choose another layout for its parameter after
+    it has chosen the layout of the operand of a call. XLA then passes the operand without a
+    conversion, and the function reads elements at wrong positions.
     """
     rank = value.type.rank
     if rank < _FEWEST_AXES or not PINNED_LAYOUTS_ARE_PARTITIONED:
@@ -169,25 +178,25 @@ def _pinned(value: Any) -> Any:
     return made.result
 
 
-#: The fewest axes that have two orders.
+#: The least number of axes that have more than one order.
 _FEWEST_AXES = 2
 
 
 class Traced:
-    """A function of arrays, with the equations that it had for each types of its operands.
+    """A function of arrays, with a cache of its equations for each tuple of operand types.
 
-    As a function it is traced by ``jax.jit``, and in a program its equations are those of the
-    caller. As a lowering rule, its equations are lowered as they were kept: they are not bound
-    again to values, and there is no function of their own around them.
+    Called as a function, it is traced by ``jax.jit`` and inlined into the caller's program. As a
+    lowering rule, it lowers the cached equations directly: JAX does not bind them again, and puts
+    no function around them.
     """
 
     def __init__(self, function: Callable[..., Any], kept: int = 64) -> None:
         """Makes the function.
 
         Args:
-            function: Takes arrays, and returns an array or a tuple of arrays. It reads nothing
-                else that changes but what is in JAX's trace context.
-            kept: The types whose equations are kept.
+            function: Takes arrays, and returns an array or a tuple of arrays. It depends on nothing
+                else than these and JAX's trace context.
+            kept: The most tuples of types in the cache.
         """
         self._function = function
         self._call = jax.jit(function, inline=True)
@@ -213,14 +222,14 @@ class Traced:
         return lower
 
     def _trace(self, avals: tuple[Any, ...], _: Any) -> Any:
-        """Returns the equations; None if they are more than values of arrays."""
+        """Returns the equations; None if they have effects or types that are not arrays."""
         closed = jax.make_jaxpr(self._function)(*avals)
         plain = jaxprs.opened(closed)
         return None if plain.effects or plain.is_high else closed
 
 
 def lower_equations(context: Any, closed: Any, *operands: Any) -> Any:
-    """Lowers equations at the place of a rule's own, as ``lower_fun`` does after its trace."""
+    """Lowers equations in the context of a rule, as ``lower_fun`` does after its trace."""
     jaxpr = jaxprs.opened(closed)
     module = context.module_context
     if context.platforms is not None:
@@ -247,7 +256,7 @@ def platforms(context: Any) -> tuple[str, ...]:
 
 
 def primitives() -> Iterator[Primitive]:
-    """Yields every primitive that JAX has a lowering rule of, each once.
+    """Yields every primitive that has a lowering rule in JAX, each once.
 
     Raises:
         LookupError: This release of JAX keeps its rules elsewhere.
@@ -263,17 +272,20 @@ def primitives() -> Iterator[Primitive]:
 def equations() -> list[Any]:
     """Returns the equations that this thread lowers now, the outermost first.
 
-    JAX does not pass a rule the line of its equation, but the functions that call the rule have it.
+    JAX does not pass the equation to its rule, but the functions that call the rule have it as a
+    local variable.
     """
-    found: list[Any] = []
+    innermost_first: list[Any] = []
     frame: types.FrameType | None = sys._getframe(1)  # noqa: SLF001  # no other access
     while frame is not None:
         if frame.f_globals.get("__name__", "").startswith("jax."):
             equation = frame.f_locals.get("eqn")
-            if hasattr(equation, "source_info") and not any(equation is each for each in found):
-                found.append(equation)
+            if hasattr(equation, "source_info") and not any(
+                equation is each for each in innermost_first
+            ):
+                innermost_first.append(equation)
         frame = frame.f_back
-    return found[::-1]
+    return innermost_first[::-1]
 
 
 def is_first(context: Any, name: str) -> bool:
@@ -285,13 +297,13 @@ def is_first(context: Any, name: str) -> bool:
 
 
 def mark_module(context: Any, name: str, value: str, *, unless: bool = False) -> None:
-    """Gives the module that a lowering rule is called for an attribute, which ``jax.export`` keeps.
+    """Gives the module of a lowering rule an attribute, which ``jax.export`` keeps.
 
     Args:
         context: The context of the rule.
         name: The name of the attribute, with a prefix and a dot.
         value: Its value.
-        unless: Whether a value that the attribute has already stays.
+        unless: Whether an existing value of the attribute stays.
     """
     module = context.module_context.module.operation
     if unless and name in module.attributes:
@@ -300,7 +312,7 @@ def mark_module(context: Any, name: str, value: str, *, unless: bool = False) ->
 
 
 def mark_of_module(exported: Any, name: str) -> str | None:
-    """Returns the value of an attribute of an exported program; None if it has none."""
+    """Returns the value of an attribute of an exported program, or None."""
     with private_mlir.make_ir_context():
         attributes = exported.mlir_module(serialized=False).operation.attributes
         return ir.StringAttr(attributes[name]).value if name in attributes else None

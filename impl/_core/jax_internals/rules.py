@@ -1,8 +1,8 @@
-"""The lowering rules that JAX finds for an equation, and what they are made of.
+"""The lowering rules that JAX finds for an equation, and the functions that they lower.
 
-JAX has tables of rules, to which any library adds at any time. Whoever replaces the rules in the
-tables misses those that come later. So a function replaces what JAX finds there, each time that it
-lowers an equation: ``replace`` registers it.
+JAX has tables of rules, to which any library adds rules at any time. Replacing the rules in the
+tables would miss the rules that are added later. So ``replace`` registers a function that replaces
+the rules that JAX finds in the tables, each time that JAX lowers an equation.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from impl._core import jax_internals
 from impl._core.jax_internals import ClosedJaxpr, Primitive
 
 Rule: TypeAlias = Callable[..., Any]
-#: A function of a primitive, a rule, and the rule for any platform if there is one. It returns the
-#: rule that an equation is lowered by.
+#: From a primitive, a rule of it, and its rule for any platform (or None), to the rule by which JAX
+#: lowers an equation.
 Replacement: TypeAlias = Callable[[Primitive, Rule, Rule | None], Rule]
 
-#: The functions that replace rules, each what the one before it returned.
+#: The functions that replace rules, in order; each replaces the result of the one before.
 replacements: list[Replacement] = []
 
 #: JAX's function that finds the rules of an equation, and its parameters.
 _FINDS, _PARAMETERS = "_get_lowering_rules", ("ctx", "primitive", "eqn_ctx")
-#: The name by which a function with other parameters tells that it is of this module.
+#: The attribute that marks a function of this module.
 _OURS = "samebits_finds"
 
 
 def replace(replacement: Replacement) -> None:
-    """Has a function replace each rule that JAX finds from now on, whenever it was registered.
+    """Lets a function replace each rule that JAX finds from now on, whenever it was registered.
 
     Args:
         replacement: The function. A second call with it changes nothing.
 
     Raises:
-        LookupError: This release of JAX finds its rules in another way.
+        LookupError: This release of JAX finds rules in another way.
     """
     original = getattr(private_mlir, _FINDS, None)
     if not hasattr(original, _OURS):
@@ -58,7 +58,7 @@ def _finding(original: Callable[..., Any]) -> Callable[..., Any]:
     def find(ctx: Any, primitive: Primitive, eqn_ctx: Any) -> Any:
         by_platform, default, inline = original(ctx, primitive, eqn_ctx)
         for replacement in replacements:
-            # JAX takes rules that are one object for one rule.
+            # JAX compares rules by identity, so one rule has one replacement.
             made = {
                 id(rule): replacement(primitive, rule, default)
                 for rule in (*by_platform.values(), default)
@@ -86,7 +86,7 @@ def is_of(rule: Rule, packages: Sequence[str]) -> bool:
     """Returns whether the code of a rule is in one of some packages.
 
     Args:
-        rule: The rule. One that ``mlir.lower_fun`` made is of JAX.
+        rule: The rule. The code of a rule that ``mlir.lower_fun`` made is in JAX.
         packages: The names of the packages.
     """
     while True:
@@ -98,7 +98,7 @@ def is_of(rule: Rule, packages: Sequence[str]) -> bool:
         rule = inner
 
 
-#: The package of rules that replace others, and call them in turn.
+#: The package whose rules replace other rules, and call them.
 _PACKAGE = __name__.partition(".")[0]
 #: The code of each rule that ``mlir.lower_fun`` makes, whose closure has the function.
 _LOWERED_FUNCTION = mlir.lower_fun(lambda: ()).__code__
@@ -114,7 +114,7 @@ def function_of(rule: Rule | None) -> Callable[..., list[Any]] | None:
         The function, which takes the parameters of an equation as keywords.
     """
     while isinstance(rule, functools.partial) and is_of(rule.func, [_PACKAGE]):
-        rule = getattr(rule, "__wrapped__", None)  # That which one of ours calls.
+        rule = getattr(rule, "__wrapped__", None)  # The rule that ours replaces.
     if rule is None or getattr(rule, "__code__", None) is not _LOWERED_FUNCTION:
         return None
     found = inspect.getclosurevars(rule).nonlocals

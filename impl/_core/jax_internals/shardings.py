@@ -1,4 +1,11 @@
-"""The shardings of types, of lowering rules, and of XLA."""
+"""The shardings of types, of lowering rules, and of XLA.
+
+Three descriptions meet here. On a mesh with explicit axes a type has a sharding
+(``float32[8@x, 4]``). A lowering rule may add a constraint of Shardy, the partitioner of JAX
+(``sdy.sharding_constraint``). A rule of ``custom_partitioning`` gets and returns XLA's own
+shardings: ``Tiling`` reads ``devices=[8,1]0,1,2,3,4,5,6,7`` as 8 tiles along the first axis, and
+makes the sharding of another array from it.
+"""
 
 from __future__ import annotations
 
@@ -37,19 +44,23 @@ def is_local(context: Any) -> bool:
 
 
 def devices_of(context: Any) -> int:
-    """Returns over how many devices XLA partitions what a lowering rule returns."""
+    """Returns the number of devices over which XLA partitions the program of a lowering rule."""
     axes = context.module_context.axis_context
     return int(axes.mesh.size if hasattr(axes, "mesh") else getattr(axes, "num_devices", 1))
 
 
 def is_unreduced(aval: Any) -> bool:
-    """Returns whether devices hold the terms of a sum, which its type leaves to be added."""
+    """Returns whether the type says that each device holds one term of a sum."""
     spec = getattr(getattr(aval, "sharding", None), "spec", None)
     return bool(getattr(spec, "unreduced", ()))
 
 
 def check_partitioner(context: Any) -> None:
-    """Refuses a ``shard_map`` over some axes of a mesh if Shardy is off: XLA would crash."""
+    """Refuses a ``shard_map`` over some axes of a mesh if Shardy is off: XLA would crash.
+
+    Raises:
+        NotImplementedError: Shardy is off inside such a ``shard_map``.
+    """
     axes = context.module_context.axis_context
     is_inside = bool(getattr(axes, "manual_axes", False))
     if is_inside and not jax.config.jax_use_shardy_partitioner:  # type: ignore[attr-defined]
@@ -68,10 +79,10 @@ def without_shardings(context: Any) -> Any:
 
 
 def with_devices(context: Any) -> Any:
-    """Returns the context of a lowering rule with as many devices as the program has.
+    """Returns the context of a lowering rule with a device assignment.
 
-    JAX leaves the devices out unless a program has a primitive of a private set. The rule of
-    ``custom_partitioning`` fails without them, but only counts them.
+    JAX leaves the assignment out unless a program has a primitive of a private set. The rule of
+    ``custom_partitioning`` fails without the assignment, but only reads its length.
     """
     axes = context.module_context.axis_context
     if not hasattr(axes, "device_assignment") or axes.device_assignment is not None:
@@ -114,28 +125,29 @@ mlir.register_lowering(_cut_as_the_operands_p, _cut_as_the_operands)
 
 
 def cut_as_the_operands(product: jax.Array) -> jax.Array:
-    """Returns the result of a product, which devices share as they share the operands.
+    """Returns the result of a product, sharded like the operands.
 
-    Without this, Shardy may share it as what reads it does, and XLA's partitioner gives wrong
-    values: over three axes of a mesh, where the axis of a contracted dimension is that of another
-    dimension of the result.
+    Works around a fault of XLA, of which no upstream issue and no release without it is known.
+    Shardy may shard the result like the operations that read it, and XLA's partitioner then gives
+    wrong values over three axes of a mesh, if one axis shards both a contracted dimension and
+    another dimension of the result.
     """
     cut: jax.Array = _cut_as_the_operands_p.bind(product)
     return cut
 
 
 def sends_zeros(length: int, tiles: float) -> bool:
-    """Returns whether XLA sends an axis from device to device by adding zeros to its elements.
+    """Returns whether XLA transfers an axis between devices by adding zeros to its elements.
 
-    It does where at least half of the devices have nothing of the axis.
+    XLA does so if at least half of the devices hold no part of the axis; -0.0 becomes 0.0 then.
     """
     return 0 < 2 * length <= tiles
 
 
 def with_data_on_devices(sharding: Any, shape: Sequence[int]) -> Any:
-    """Returns a sharding that cuts no axis so that XLA sends it by adding zeros.
+    """Returns a sharding under which XLA transfers no axis by adding zeros.
 
-    A sharding that is a hint changes no value, so it may cut less.
+    A sharding is a hint and changes no value, so this may shard an axis over fewer devices.
     """
     if not isinstance(sharding, jax.sharding.NamedSharding):
         return sharding
@@ -154,9 +166,9 @@ def with_data_on_devices(sharding: Any, shape: Sequence[int]) -> Any:
 
 
 def whole_along(context: Any, value: Any, axes: Sequence[int]) -> Any:
-    """Returns a value of a lowering rule, of which no device has a part along some axes.
+    """Returns a value of a lowering rule that is not sharded along some axes.
 
-    How devices share the other axes is left to the partitioner.
+    The sharding of the other axes is left to the partitioner.
     """
     rank = value.type.rank
     if jax.config.jax_use_shardy_partitioner:  # type: ignore[attr-defined]
@@ -172,14 +184,14 @@ def whole_along(context: Any, value: Any, axes: Sequence[int]) -> Any:
 
 
 def replicated(value: Any) -> Any:
-    """Returns a value of a lowering rule, of which every device of Shardy then has the whole."""
+    """Returns a value of a lowering rule that is replicated, under Shardy."""
     axes = [sdy.DimensionShardingAttr.get([], is_closed=True)] * value.type.rank
     sharding = sdy.TensorShardingAttr.get(sdy.MeshAttr.get([]), axes)
     return sdy.ShardingConstraintOp(value, sharding).result
 
 
 class _Sharding(jax.sharding.Sharding):
-    """A sharding of XLA, as the rule of ``custom_partitioning`` takes and returns it."""
+    """A sharding of XLA, in the form that a rule of ``custom_partitioning`` takes and returns."""
 
     def __init__(self, of_xla: Any) -> None:
         self._of_xla = of_xla
@@ -194,7 +206,7 @@ class Tiling:
 
     Attributes:
         tiles: The number of tiles along each axis of the array.
-        names: The name of each axis; None for an axis that is to have one tile.
+        names: The name of each axis; None for an axis that must have one tile.
         of_xla: XLA's sharding.
     """
 
@@ -209,7 +221,7 @@ class Tiling:
 
     @staticmethod
     def of(array: jax.ShapeDtypeStruct, names: tuple[str | None, ...]) -> Tiling | None:
-        """Returns the tiling of an array as a rule of ``custom_partitioning`` gets it."""
+        """Returns the tiling of an array that a rule of ``custom_partitioning`` gets."""
         if array.sharding is None:
             return None
         of_xla = array.sharding._to_xla_hlo_sharding(len(array.shape))  # noqa: SLF001  # no other
@@ -220,8 +232,8 @@ class Tiling:
     def along(self, names: tuple[str | None, ...]) -> jax.sharding.Sharding:
         """Returns the sharding of another array whose axes of the same names have the same tiles.
 
-        Its other axes have one tile each. Devices with the same tiles get the same data. The axes
-        of a ``shard_map`` that this is inside of stay as they are.
+        The other axes of that array have one tile each. Devices with the same tiles get the same
+        data. The axes of an enclosing ``shard_map`` stay manual.
         """
         if not self.tiles:
             return _Sharding(self.of_xla)

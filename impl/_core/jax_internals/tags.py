@@ -1,8 +1,9 @@
-"""Tags of equations: a value that JAX keeps in each equation which it traces while the value holds.
+"""Tags of equations: a value that JAX stores in each equation that it traces inside a scope.
 
-JAX keeps the metadata of ``jax.experimental.xla_metadata.set_xla_metadata`` in each equation, and
-lets it hold again where it differentiates, batches, copies or lowers the equation. A tag is one
-entry of these metadata, so it reaches what JAX derives from an equation, outside of the scope too::
+JAX stores the metadata of ``jax.experimental.xla_metadata.set_xla_metadata`` in each equation, and
+restores them when it differentiates, batches, copies or lowers the equation. A tag is one entry of
+these metadata, so the equations that JAX derives from an equation have it too, even after the
+scope::
 
     with tags.tagging(value):
         jaxpr = jax.make_jaxpr(function)(x).jaxpr
@@ -29,22 +30,22 @@ _metadata: Any = config.xla_metadata_context_manager
 def current() -> Any:
     """Returns the tag that equations get in this thread now; None for no tag.
 
-    While JAX transforms or lowers an equation, it is the tag of the equation. Of one without a tag,
-    it is that of the innermost equation around it that has one.
+    While JAX transforms or lowers an equation, this is the tag of the equation; if the equation has
+    no tag, the tag of the innermost equation around it that has one.
     """
     metadata = _metadata.value
     return None if metadata is None else metadata.val.get(NAME)
 
 
 def swap(tag: Any) -> Any:
-    """Sets the tag that equations get in this thread, and returns the one before.
+    """Sets the tag that equations get in this thread, and returns the previous tag.
 
     Args:
         tag: A hashable value; None for no tag.
     """
     before = current()
     updated = xla_metadata_lib.update_metadata(_metadata.get_local(), {NAME: tag})
-    # Metadata without an entry would be another key of JAX's caches than no metadata.
+    # Metadata without an entry would be another key in JAX's caches than no metadata.
     _metadata.set_local(updated if updated.val else _jax.config.unset)
     return before
 

@@ -1,4 +1,4 @@
-"""Tells of the programs that JAX lowers and calls."""
+"""Calls functions for the programs that JAX lowers and runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Lowered:
     """A program that JAX lowers.
 
     Attributes:
-        closed: Its jaxpr, with its constants.
+        closed: The jaxpr, with its constants.
         function: The name, the file and the line of the function, as ``name at file:line``.
         options: The compiler options that ``jax.jit`` got.
     """
@@ -49,14 +49,14 @@ class Call:
 def watched_programs(
     lowered: Callable[[Lowered], None], called: Callable[[Call], Sequence[Any]] | None = None
 ) -> Iterator[None]:
-    """Tells of each program that JAX lowers, and of each call of one that is compiled inside.
+    """Watches each program that JAX lowers inside, and each call of a program compiled inside.
 
-    The public ``jax.monitoring`` tells the name of a program at most.
+    The public ``jax.monitoring`` gives the name of a program at most.
 
     Args:
-        lowered: It is called before a program is lowered, in the thread that lowers it.
-        called: It is called instead of a compiled program, and returns the program's outputs. None
-            leaves calls alone.
+        lowered: Is called before a program is lowered, in the thread that lowers it.
+        called: Is called in place of a compiled program, and returns the program's outputs. None
+            does not watch calls.
 
     Raises:
         LookupError: This release of JAX lowers programs elsewhere.
@@ -73,7 +73,7 @@ def watched_programs(
         lowered(Lowered(closed, _function(jaxprs.opened(closed).debug_info), options))
         return lower(closed, *rest, **named)
 
-    # JAX has no fast path in C++ to a callable that is not of its own class: each call comes here.
+    # JAX's fast path in C++ takes callables of its own class only, so each call comes here.
     def told(self: Any) -> Any:
         return lambda *args: called(_call(self, unsafe_call.fget(self), args))  # type: ignore[misc]
 

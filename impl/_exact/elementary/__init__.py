@@ -1,10 +1,16 @@
-"""Elementary functions with the same bits on every device: rounded once from float64.
+"""Elementary functions with the same bits on every device: computed in float64, and rounded once.
 
-The error is at most 0.5001 units in the last place, and ``nox -s exhaustive`` tries every float32:
-few results are not correctly rounded, and those are beside the middle of two floats. Every product
-that a sum uses is rounded first, or that test proves that no result depends on it (exp, log, log1p
-and logistic). Divisions and roots are those of float64. Subnormal operands and results of float32
-and bfloat16 count as zeros of the same sign. Call the functions inside ``arithmetic.wide()``.
+A function reduces its argument to a short interval, evaluates a polynomial there by Estrin's
+scheme, and undoes the reduction. The polynomials interpolate at Chebyshev nodes
+(``_coefficients``); each module names its reductions. Muller, *Elementary Functions* (3rd edition,
+2016), explains both.
+
+The error is at most 0.5001 units in the last place, as ``nox -s exhaustive`` tests for every
+float32. The few results that are not correctly rounded are close to the middle of two floats. A
+product is sealed before a sum uses it, unless that test proves that no result depends on it: in
+exp, log, log1p and logistic. Divisions and roots are divisions and roots of float64. Subnormal
+operands and results of float32 and bfloat16 count as zeros of their sign. Call the functions inside
+``arithmetic.wide()``.
 
 The functions are in ``exponentials``, ``logarithms``, ``powers``, ``roots_and_quotients``,
 ``trigonometric``, ``inverse_trigonometric``, ``hyperbolic``, ``error_functions`` and ``gamma``,
@@ -65,5 +71,5 @@ FUNCTIONS: Mapping[str, Callable[..., jax.Array]] = MappingProxyType(
         "tanh": hyperbolic.tanh,
     }
 )
-#: The primitives whose functions take float64 too; their docstrings say what they give.
+#: The primitives whose functions take float64 too; their docstrings state the error.
 DOUBLE = frozenset({"div", "exp", "integer_pow", "log", "rsqrt", "sqrt"})

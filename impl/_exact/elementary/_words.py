@@ -1,4 +1,10 @@
-"""The words of the elementary functions: constants, polynomials, signs, powers of two."""
+"""Operations that the elementary functions share: constants, polynomials, signs, quotients, roots.
+
+The prefix ``wide_``, here and in the other modules, marks a function from float64 to float64, whose
+result the caller rounds. ``wide_quotient`` is the device's division of float64. Two other functions
+give a quotient its last bit: ``impl._core.numerics.quotient`` of float64, and ``div`` of operands
+of 24 bits (``roots_and_quotients``).
+"""
 
 from __future__ import annotations
 
@@ -30,7 +36,7 @@ def plus(a: jax.Array, b: float) -> jax.Array:
 
 
 def times(a: jax.Array, b: float) -> jax.Array:
-    """Returns ``a * b`` for a number ``b``, rounded before any sum that it is a term of."""
+    """Returns ``a * b`` for a number ``b``, rounded before a sum uses it."""
     return product(a, constant(a, b))
 
 
@@ -40,7 +46,7 @@ def is_below(a: jax.Array, b: float) -> jax.Array:
 
 
 def rounded_once(function: Wide, *operands: jax.Array) -> jax.Array:
-    """Returns a function of float64 for narrower operands: widened, and its result rounded once.
+    """Returns ``function`` of operands as float64, rounded once to the operands' dtype.
 
     Args:
         function: A function of float64.
@@ -54,28 +60,28 @@ def rounded_once(function: Wide, *operands: jax.Array) -> jax.Array:
 
 
 def require(allowed: Sequence[np.dtype], *operands: jax.Array) -> np.dtype:
-    """Returns the dtype that all operands have.
+    """Returns the dtype of all operands.
 
     Raises:
-        TypeError: It is not allowed, or they have several.
+        TypeError: The dtype is not allowed, or the operands have several dtypes.
     """
     dtypes = {np.dtype(operand.dtype) for operand in operands}
     if len(dtypes) != 1 or not dtypes <= set(allowed):
-        found = " and ".join(sorted(map(str, dtypes)))
-        raise TypeError(f"got {found}; allowed is one of {', '.join(map(str, allowed))}")
+        names = " and ".join(sorted(map(str, dtypes)))
+        raise TypeError(f"got {names}; allowed is one of {', '.join(map(str, allowed))}")
     return dtypes.pop()
 
 
 def polynomial(
     coefficients: Sequence[float], x: jax.Array, *, product: Wide = product
 ) -> jax.Array:
-    """Returns a polynomial, by Estrin's scheme.
+    """Returns a polynomial, by Estrin's scheme (Estrin 1960): (a + b x) + (c + d x) x**2.
 
     Args:
         coefficients: The lowest first.
         x: The argument, float64.
-        product: Multiplies. Without seals (``lax.mul``) XLA may contract, which is faster and
-            harmless where the exhaustive test proves that no result depends on it.
+        product: The multiplication. With ``lax.mul``, which has no seals, XLA may contract. It is
+            faster, and allowed where the exhaustive test proves that no result depends on it.
     """
     terms = [constant(x, value) for value in coefficients]
     while len(terms) > 1:
@@ -87,12 +93,12 @@ def polynomial(
 
 
 def integer_in_last_bits(value: jax.Array) -> jax.Array:
-    """Returns int64 whose last 32 bits are those of an integer that a float64 holds."""
+    """Returns int64 whose last 32 bits are the last 32 bits of a float64's integer value."""
     return lax.bitcast_convert_type(plus(value, _INTEGER_IN_LAST_BITS), np.int64)
 
 
 def with_sign(magnitude: jax.Array, signed: jax.Array) -> jax.Array:
-    """Returns ``magnitude``, which has no sign yet, with the sign of ``signed``: float64."""
+    """Returns ``magnitude``, which is not negative, with the sign of ``signed``: float64."""
     raw = lax.bitcast_convert_type(magnitude, np.int64)
     sign = lax.bitcast_convert_type(signed, np.int64)
     sign = lax.bitwise_and(sign, lax.full_like(sign, np.iinfo(np.int64).min))
@@ -106,10 +112,10 @@ def has_sign(value: jax.Array) -> jax.Array:
 
 
 def wide_quotient(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Returns ``a / b`` of float64, which nothing narrows."""
+    """Returns ``a / b`` of float64, sealed, so that XLA does not narrow the division."""
     return seal(lax.div(a, b))
 
 
 def wide_root(value: jax.Array) -> jax.Array:
-    """Returns the square root of float64, which nothing narrows."""
+    """Returns the square root of float64, sealed, so that XLA does not narrow the root."""
     return seal(lax.sqrt(value))

@@ -1,7 +1,8 @@
 """Operations on complex numbers of two float32, with the same bits on every device.
 
-The parts of a result are computed in float64 from the parts of the operands, where a product of two
-of them is exact, and are rounded once. Call them inside ``arithmetic.wide()``.
+The parts of a result are computed in float64, where a product of two float32 is exact, and are
+rounded once. The textbook formulas need no scaling, since the square of a float32 neither overflows
+nor underflows in float64. Call the functions inside ``arithmetic.wide()``.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def square(a: jax.Array, **_: Any) -> jax.Array:
 
 
 def integer_pow(a: jax.Array, *, y: int, **_: Any) -> jax.Array:
-    """Returns a power, by repeated products in float64."""
+    """Returns an integer power, by repeated products in float64."""
     factor = _parts(a)
     one = constant(factor[0], 1), constant(factor[0], 0)
     result = one
@@ -91,7 +92,7 @@ def integer_pow(a: jax.Array, *, y: int, **_: Any) -> jax.Array:
 
 
 def absolute(a: jax.Array, **_: Any) -> jax.Array:
-    """Returns magnitudes, float32; that of an infinite part is infinite."""
+    """Returns magnitudes, float32. If a part is infinite, so is the magnitude."""
     real, imaginary = _parts(a)
     infinity = constant(real, np.inf)
     is_infinite = lax.bitwise_or(
@@ -110,7 +111,7 @@ def exp(a: jax.Array, **_: Any) -> jax.Array:
 
 
 def log(a: jax.Array, **_: Any) -> jax.Array:
-    """Returns the principal logarithm. That of zero is -infinity."""
+    """Returns the principal logarithm. The logarithm of zero is -infinity."""
     square = _square_of_magnitude(_parts(a))
     is_usual = lax.bitwise_and(
         lax.gt(square, constant(square, 0)), lax.lt(square, constant(square, np.inf))
@@ -140,7 +141,7 @@ def reduce_sum(a: jax.Array, *, axes: Sequence[int], **_: Any) -> jax.Array:
 def dot_general(
     a: jax.Array, b: jax.Array, *, dimension_numbers: Any, precision: Any, **_: Any
 ) -> jax.Array:
-    """Returns products of matrices, one of which may be real: four products of their parts."""
+    """Returns a product of matrices, one of which may be real, by four products of their parts."""
     a, b = (lax.convert_element_type(each, np.complex64) for each in (a, b))
 
     def multiply(left: Callable[..., Any], right: Callable[..., Any]) -> jax.Array:

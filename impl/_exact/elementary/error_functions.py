@@ -1,4 +1,10 @@
-"""erf, erfc and the inverse of erf."""
+"""erf, erfc and the inverse of erf.
+
+Below 1, erf(x) / x is a polynomial of x**2. Above, erfc(x) * exp(x**2) is a polynomial of (x - 3) /
+(x + 3), which maps [1, 10] to a short interval, as Shepherd and Laframboise (1981) map theirs. The
+inverse of erf is x times a polynomial of w = -log(1 - x**2) below 5, and of sqrt(w) - 3 above
+(Giles, *Approximating the erfinv function*, GPU Computing Gems Jade Edition, 2012).
+"""
 
 from __future__ import annotations
 
@@ -22,9 +28,9 @@ from impl._exact.elementary._words import (
 from impl._exact.elementary.exponentials import wide_exp
 from impl._exact.elementary.logarithms import wide_log
 
-#: Beyond it, erfc of a float32 is below the least normal float32.
+#: An argument above which erfc is below the least normal float32.
 _LAST = 10.0
-#: The quantity -log(1 - x**2) from which the inverse of erf has another polynomial.
+#: The value of -log(1 - x**2) from which the inverse of erf has another polynomial.
 _TAIL = 5.0
 
 
@@ -75,7 +81,7 @@ def _centre(x: jax.Array) -> jax.Array:
 
 
 def _complement(x: jax.Array) -> jax.Array:
-    """Returns erfc for x from 1."""
+    """Returns erfc for x from 1 on."""
     x = lax.clamp(np.float64(1), x, np.float64(_LAST))
     ratio = wide_quotient(plus(x, -3), plus(x, 3))
     # The square of a float32 is exact.
@@ -85,7 +91,7 @@ def _complement(x: jax.Array) -> jax.Array:
 def erf_inv(x: jax.Array, **_: object) -> jax.Array:
     """Returns the inverse of the error function, rounded once from float64.
 
-    That of 1 is infinity, and that of -1 is minus infinity. Beyond them it is NaN.
+    The result for 1 is infinity, for -1 it is minus infinity, and beyond it is NaN.
 
     Args:
         x: Any shape; float32, float16 or bfloat16.
@@ -102,7 +108,7 @@ def _wide_erf_inv(x: jax.Array) -> jax.Array:
     is_inside = lax.lt(magnitude, one)
     inside = lax.select(is_inside, magnitude, constant(x, 0))
     depth = lax.neg(wide_log(product(plus(lax.neg(inside), 1), plus(inside, 1))))
-    # Each polynomial is computed for arguments of its own range alone.
+    # An argument out of a polynomial's range is replaced by the limit, so that nothing overflows.
     is_central = is_below(depth, _TAIL)
     limit = constant(x, _TAIL)
     centre = polynomial(data.ERF_INV_CENTRE, lax.min(depth, limit))

@@ -1,4 +1,11 @@
-"""exp, exp2 and expm1."""
+"""exp, exp2 and expm1.
+
+exp(x) is 2**n * exp(r) with x = n * log(2) + r, by the reduction of Cody and Waite (*Software
+Manual for the Elementary Functions*, 1980): log(2) is a sum of a high part, whose product with n is
+exact, and a low part. exp(r) is 1 + r + r**2 * polynomial(r)::
+
+    x = 10      n = 14, r = 10 - 14 * log(2) = 0.2959..., exp(10) = 2**14 * 1.3444... = 22026.46...
+"""
 
 from __future__ import annotations
 
@@ -21,7 +28,7 @@ from impl._exact.elementary._words import (
 )
 
 _LOG2_E = 1.4426950408889634
-#: Above it, exp of a float32 is infinite.
+#: An argument above which exp is infinite in float32.
 _HIGH = 88.8
 #: The least float32 of which exp is not subnormal.
 _LOW = float.fromhex("-0x1.5d589ep+6")
@@ -32,8 +39,8 @@ _LOW_DOUBLE = float.fromhex("-0x1.6232bdd7abcd2p+9")
 def exp(x: jax.Array, **_: object) -> jax.Array:
     """Returns e**x.
 
-    The value in float64 is not sealed: the exhaustive test proves that no float32 depends on how
-    XLA contracts it.
+    Sums of the float64 use products that are not sealed: the exhaustive test proves that no float32
+    depends on their contraction.
 
     Args:
         x: Any shape; float32, float16 or bfloat16, or float64, with an error of less than 2 units
@@ -61,7 +68,7 @@ def exp(x: jax.Array, **_: object) -> jax.Array:
 def _in_range(y: jax.Array, x: jax.Array) -> jax.Array:
     """Returns the results ``y`` of exp, replaced where exp overflows, underflows or is NaN."""
     beyond = plus(x, np.inf)  # infinity or NaN
-    if y.dtype != x.dtype:  # XLA for an A100 would narrow that sum to a fused multiply-add.
+    if y.dtype != x.dtype:  # XLA for an A100 would narrow the sum to a fused multiply-add.
         beyond = lax.select(lax.ne(x, x), constant(y, np.nan), constant(y, np.inf))
     y = lax.select(lax.le(x, constant(x, _HIGH)), y, beyond)
     return lax.select(is_below(x, _LOW), constant(y, 0), y)
@@ -81,7 +88,7 @@ def more(r: jax.Array, *, product: Wide = product) -> jax.Array:
 
 
 def wide_exp(x: jax.Array, *, product: Wide = product) -> jax.Array:
-    """Returns e**x of float64; beyond 700 and below -700 that of 700 and -700."""
+    """Returns e**x of float64, with x clamped to -700 and 700."""
     n, r = reduce(lax.clamp(np.float64(-700), x, np.float64(700)))
     return lax.mul(
         lax.add(plus(r, 1.0), more(r, product=product)), power_of_two(integer_in_last_bits(n))
@@ -89,15 +96,16 @@ def wide_exp(x: jax.Array, *, product: Wide = product) -> jax.Array:
 
 
 def wide_expm1(x: jax.Array) -> jax.Array:
-    """Returns e**x - 1 of float64; beyond 700 and below -700 that of 700 and -700."""
+    """Returns e**x - 1 of float64, with x clamped to -700 and 700."""
     n, r = reduce(lax.clamp(np.float64(-700), x, np.float64(700)))
     scale = power_of_two(integer_in_last_bits(n))
-    # A multiple of a power of two is exact.
+    # The product with a power of two is exact.
     result = lax.add(lax.mul(lax.add(r, more(r)), scale), plus(scale, -1.0))
     return lax.select(lax.eq(x, constant(x, 0)), x, result)
 
 
 def _exp_of_double(x: jax.Array) -> jax.Array:
+    """Returns e**x of float64. 2**n may be out of range, so it is applied in two parts."""
     n, r = reduce(lax.clamp(np.float64(-750), x, np.float64(750)))
     half = nearest_integer(lax.mul(n, constant(n, 0.5)))
     y = lax.mul(lax.add(plus(r, 1.0), more(r)), power_of_two(integer_in_last_bits(half)))

@@ -1,8 +1,17 @@
 """The logarithm of the gamma function and its derivative, rounded once from float64.
 
-An argument is moved to where a polynomial or Stirling's series is accurate, by products of float64.
-The zeros of ``lgamma`` at 1 and 2 are exact; near other zeros the error is 2**-48 or so, absolute.
-Call the functions inside ``arithmetic.wide()``.
+The formulas have their numbers in the NIST *Digital Library of Mathematical Functions*
+(https://dlmf.nist.gov). From 10 on, Stirling's series is accurate (5.11.1 and 5.11.2). Smaller
+arguments are moved up by 10 with the recurrence (5.5.1 and 5.5.2), and negative ones are reflected
+(5.5.3 and 5.5.4). Below 2.5, ``lgamma`` is a polynomial in the distance to 2, or to 1 and 0 by the
+recurrence::
+
+    lgamma(3)       = Stirling(13) - log(3 * 4 * ... * 12) = log(2)
+    lgamma(1.25)    = P(0.25) - log(1.25), with P(z) = lgamma(2 + z)
+    lgamma(-0.5)    = log(pi) - log(0.5 * sin(0.5 * pi)) - lgamma(0.5)
+
+The zeros of ``lgamma`` at 1 and 2 are exact. Near its other zeros, the absolute error is about
+2**-48. Call the functions inside ``arithmetic.wide()``.
 """
 
 from __future__ import annotations
@@ -29,10 +38,10 @@ from impl._exact.elementary._words import (
 from impl._exact.elementary.logarithms import wide_log
 from impl._exact.elementary.trigonometric import small_cos, small_sin
 
-#: The terms of Stirling's series for the logarithm, and of its derivative, by powers of 1 / x**2.
+#: The coefficients of Stirling's series for lgamma and digamma, by powers of 1 / x**2.
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
 _DERIVATIVE = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
-#: Arguments below it are moved up by as many steps.
+#: An argument below 10 is moved up by 10 steps.
 _LARGE = 10
 _HALF_LOG_OF_TURN = math.log(2 * math.pi) / 2
 
@@ -50,7 +59,7 @@ def lgamma(x: jax.Array, **_: Any) -> jax.Array:
 
 
 def digamma(x: jax.Array, **_: Any) -> jax.Array:
-    """Returns the derivative of ``lgamma``; that of a zero is -infinity, as since jax 0.12.
+    """Returns the derivative of ``lgamma``. For a zero it is -infinity, as in jax 0.12.
 
     Args:
         x: float32, float16 or bfloat16.
@@ -76,13 +85,14 @@ def _wide_lgamma(x: jax.Array) -> jax.Array:
 
 
 def _usual(x: jax.Array) -> jax.Array:
-    """Returns magnitudes, with 1 for what has no finite value."""
+    """Returns magnitudes, with 1 for zeros, infinities and NaNs."""
     magnitude = lax.abs(x)
     usual = lax.bitwise_and(is_below(magnitude, np.inf), lax.gt(magnitude, constant(x, 0)))
     return lax.select(usual, magnitude, constant(x, 1))
 
 
 def _unless(condition: jax.Array, value: jax.Array, otherwise: float) -> jax.Array:
+    """Returns ``value``, with the number ``otherwise`` where a condition holds."""
     return lax.select(condition, constant(value, otherwise), value)
 
 
@@ -118,7 +128,7 @@ def _series(terms: Sequence[float], x: jax.Array) -> jax.Array:
 
 
 def _half_turns(x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Returns the distance of x to the nearest integer, and sin and cos of pi times it, positive.
+    """Returns the distance of x to the nearest integer, and its sinpi and cospi as magnitudes.
 
     Args:
         x: float64 of 24 bits, not negative.

@@ -1,4 +1,8 @@
-"""tanh, logistic, sinh, cosh, and the inverse hyperbolic functions."""
+"""tanh, logistic, sinh, cosh, and the inverse hyperbolic functions.
+
+They are formulas of e**x - 1 and log(1 + x), which lose no bits near 0: tanh(x) = t / (t + 2) for t
+= expm1(2 x), and asinh(x) = log1p(x + x**2 / (1 + sqrt(1 + x**2))).
+"""
 
 from __future__ import annotations
 
@@ -41,7 +45,7 @@ def _wide_tanh(x: jax.Array) -> jax.Array:
 def logistic(x: jax.Array, **_: object) -> jax.Array:
     """Returns 1 / (1 + e**-x), rounded once from float64.
 
-    Its products are not sealed: the exhaustive test proves that no result depends on it.
+    The products are not sealed: the exhaustive test proves that no result depends on them.
 
     Args:
         x: Any shape; float32, float16 or bfloat16.
@@ -135,7 +139,7 @@ def _wide_acosh(x: jax.Array) -> jax.Array:
 def atanh(x: jax.Array, **_: object) -> jax.Array:
     """Returns the inverse hyperbolic tangent, rounded once from float64.
 
-    That of 1 is infinity, and that of -1 is minus infinity. Beyond them it is NaN.
+    The result for 1 is infinity, for -1 it is minus infinity, and beyond it is NaN.
 
     Args:
         x: Any shape; float32, float16 or bfloat16.

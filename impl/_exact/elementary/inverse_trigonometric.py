@@ -1,4 +1,9 @@
-"""asin, acos, atan and atan2: all are the angle of a point."""
+"""asin, acos, atan and atan2, each as the angle of a point.
+
+asin(x) is the angle of the point (sqrt(1 - x**2), x), acos(x) of (x, sqrt(1 - x**2)), and atan(x)
+of (1, x). Symmetries reduce an angle to at most pi / 8, whose tangent t gives t + t**3 *
+polynomial(t**2).
+"""
 
 from __future__ import annotations
 
@@ -21,7 +26,7 @@ from impl._exact.elementary._words import (
 )
 
 _PI = 3.141592653589793
-#: The tangent of an eighth of a half turn.
+#: The tangent of pi / 8.
 _TAN = 0.41421356237309503
 
 

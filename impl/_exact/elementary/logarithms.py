@@ -1,4 +1,11 @@
-"""log, log1p and log2."""
+"""log, log1p and log2.
+
+log(x) is k * log(2) + log(m) with x = 2**k * m and m from sqrt(1/2) to sqrt(2). As in
+``exponentials``, log(2) is a sum of two parts, the first of which has an exact product with k (Cody
+and Waite 1980). With f = m - 1, log(m) is f - f**2 / 2 + f**3 * polynomial(f)::
+
+    x = 10      k = 3, m = 1.25, f = 0.25, log(10) = 3 * log(2) + 0.22314... = 2.30258...
+"""
 
 from __future__ import annotations
 
@@ -27,8 +34,8 @@ _TINY_DOUBLE = 2.0**-1022
 def log(x: jax.Array, **_: object) -> jax.Array:
     """Returns the natural logarithm of ``x``.
 
-    The value in float64 is not sealed: the exhaustive test proves that no float32 depends on how
-    XLA contracts it.
+    Sums of the float64 use products that are not sealed: the exhaustive test proves that no float32
+    depends on their contraction.
 
     Args:
         x: Any shape; float32, float16 or bfloat16, or float64, with an error of less than 2 units
@@ -58,7 +65,7 @@ def _with_special_values(y: jax.Array, x: jax.Array, tiny: float) -> jax.Array:
 
 
 def _parts(x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Returns k and m with x = 2**k * m and m from sqrt(1/2) to sqrt(2), for x that is not tiny."""
+    """Returns k and m with x = 2**k * m and m from sqrt(1/2) to sqrt(2), for normal x."""
     info = np.finfo(x.dtype)
     word = np.dtype(f"int{info.bits}")
     raw = lax.bitcast_convert_type(x, word)
@@ -88,7 +95,7 @@ def wide_log(x: jax.Array) -> jax.Array:
 def wide_log1p(x: jax.Array, *, product: Wide = product) -> jax.Array:
     """Returns log(1 + x) of float64, with its special values, unless x is near -1."""
     k, m = _parts(plus(x, 1.0))
-    # 1 + x is rounded if x is small; then it is not needed.
+    # For small x, 1 + x is rounded. Then k is 0, and f is x itself.
     f = lax.select(lax.eq(k, lax.full_like(k, 0)), x, plus(m, -1.0))
     y = _of_parts(f, lax.convert_element_type(k, np.float64), product=product)
     y = lax.select(is_below(x, np.inf), y, x)
@@ -100,7 +107,7 @@ def wide_log1p(x: jax.Array, *, product: Wide = product) -> jax.Array:
 def log1p(x: jax.Array, **_: object) -> jax.Array:
     """Returns log(1 + x), rounded once from float64.
 
-    Its products are not sealed: the exhaustive test proves that no result depends on it.
+    The products are not sealed: the exhaustive test proves that no result depends on them.
 
     Args:
         x: Any shape; float32, float16 or bfloat16.
@@ -112,9 +119,9 @@ def log1p(x: jax.Array, **_: object) -> jax.Array:
 
 
 def log2(x: jax.Array, **_: object) -> jax.Array:
-    """Returns log(x) / log(2), where both are rounded first.
+    """Returns log(x) / log(2), of which both are rounded to the dtype first.
 
-    Before jax 0.12 ``jnp.log2`` consists of these operations, and it gives the same bits with all.
+    ``jnp.log2`` consists of these operations before jax 0.12, so each jax gives the same bits.
 
     Args:
         x: Any shape; float32, float16 or bfloat16.

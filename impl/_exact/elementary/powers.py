@@ -1,4 +1,10 @@
-"""pow, integer_pow and cbrt."""
+"""pow, integer_pow and cbrt.
+
+x**y is exp(y * log(x)) in float64, which is accurate to about 2**-43 of itself. That rounds
+correctly to 24 bits, except where x**y lies halfway between two float32, such as 4097**2 =
+16785409. Such powers have at most 25 bits, so a result that is nearly a number of 25 bits becomes
+that number.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +28,9 @@ from impl._exact.elementary.exponentials import wide_exp
 from impl._exact.elementary.logarithms import wide_log
 
 _DOUBLE = np.dtype(np.float64)
-#: The bits of a float32, and the one of the middle of two.
+#: The bits of a float32, and one more, which the middle of two float32 has.
 _SHORT_BITS = 25
-#: The units of float64 by which a power may be off.
+#: The greatest error of a power, in units in the last place of float64.
 _NEARLY = 1 << 10
 
 
@@ -62,8 +68,8 @@ def _power(x: jax.Array, y: jax.Array, whole: jax.Array, is_odd: jax.Array) -> j
     Args:
         x: The base.
         y: The exponent.
-        whole: Whether it is an integer, or infinite.
-        is_odd: Whether it is an odd integer.
+        whole: Whether the exponent is an integer, or infinite.
+        is_odd: Whether the exponent is an odd integer.
     """
     zero, one, infinity = constant(x, 0), constant(x, 1), constant(x, np.inf)
     magnitude = lax.abs(x)
@@ -72,7 +78,7 @@ def _power(x: jax.Array, y: jax.Array, whole: jax.Array, is_odd: jax.Array) -> j
     # A product of infinity and log(1) = 0 would be NaN.
     bounded = lax.clamp(np.float64(-1e30), y, np.float64(1e30))
     result = _with_exact_values(wide_exp(product(logarithm, bounded)))
-    # A base of zero or infinity has a logarithm of that sign.
+    # A power of zero or infinity is zero or infinity, by the signs of log(x) and y.
     grows = lax.eq(lax.gt(magnitude, one), lax.gt(y, zero))
     result = lax.select(is_usual, result, lax.select(grows, infinity, zero))
     is_negative = has_sign(x)
@@ -85,10 +91,7 @@ def _power(x: jax.Array, y: jax.Array, whole: jax.Array, is_odd: jax.Array) -> j
 
 
 def _with_exact_values(power: jax.Array) -> jax.Array:
-    """Returns a float64, or the number of 25 bits that it nearly is.
-
-    A power such as 4097**2 is in the middle of two float32, and has to be rounded to even.
-    """
+    """Returns a float64, or the number of 25 bits that is nearly equal to it."""
     raw = lax.bitcast_convert_type(power, np.int64)
     lost = 53 - _SHORT_BITS
     half = lax.full_like(raw, 1 << (lost - 1))
@@ -100,8 +103,8 @@ def _with_exact_values(power: jax.Array) -> jax.Array:
 def integer_pow(x: jax.Array, *, y: int, **_: object) -> jax.Array:
     """Returns ``x`` to the power of an integer, by squaring in float64.
 
-    The error is at most 0.5 units in the last place and 2**-29 for each factor; of float64 it is
-    about half a unit for each factor.
+    The error is at most 0.5 units in the last place, and 2**-29 more for each factor. In float64,
+    the error is about half a unit for each factor.
 
     Args:
         x: Any shape; float32, float16, bfloat16 or float64.

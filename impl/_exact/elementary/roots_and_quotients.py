@@ -1,4 +1,9 @@
-"""sqrt, rsqrt and division."""
+"""sqrt, rsqrt and division.
+
+A root of float64 with 53 bits rounds to 24 bits as the exact root does, since 53 >= 2 * 24 + 2
+(Figueroa 1995, *When is double rounding innocuous?*). A quotient would too, but XLA may compute it
+by a reciprocal, with two roundings, so its last bits are corrected by the remainder.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +22,12 @@ from impl._exact.elementary._words import (
 )
 
 _DOUBLE = np.dtype(np.float64)
-#: The quotient is first rounded to so many bits, so that its product with a float32 is exact.
+#: The bits of the first quotient, whose product with a float32 is exact in float64.
 _QUOTIENT_BITS = 29
 
 
 def sqrt(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the square root, rounded to nearest. That of -0 is -0.
+    """Returns the square root, rounded to nearest. The root of -0 is -0.
 
     Args:
         x: Any shape; float32, float16, bfloat16 or float64.
@@ -35,11 +40,12 @@ def sqrt(x: jax.Array, **_: object) -> jax.Array:
 
 
 def rsqrt(x: jax.Array, **_: object) -> jax.Array:
-    """Returns 1 / sqrt(x). That of a zero is infinity with its sign.
+    """Returns 1 / sqrt(x). For a zero it is infinity with the sign of the zero.
 
     Args:
-        x: Any shape; float32, float16 or bfloat16, rounded to nearest, or float64, where the root
-            and the quotient are rounded each.
+        x: Any shape; float32, float16 or bfloat16, rounded to nearest, or float64, with one
+        rounding
+            of the root and one of the quotient.
 
     Raises:
         TypeError: Another dtype.
@@ -68,10 +74,10 @@ def div(a: jax.Array, b: jax.Array, **_: object) -> jax.Array:
 
 
 def _quotient_of_narrow(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Returns what rounds to at most 24 bits as the quotient does, of operands of 24 bits.
+    """Returns a number that rounds to 24 bits or fewer as ``a / b`` does, for operands of 24 bits.
 
-    XLA may multiply by the reciprocal instead of dividing, with two roundings. Here the quotient is
-    rounded to few bits, and the sign of the remainder, whose product is exact, adds one last bit.
+    The device's quotient is rounded to 29 bits. The product of that with ``b`` is exact, so that
+    the sign of the remainder is right. It moves the last of 53 bits, as a sticky bit does.
     """
     near = wide_quotient(a, b)
     raw = lax.bitcast_convert_type(near, np.int64)
@@ -80,7 +86,7 @@ def _quotient_of_narrow(a: jax.Array, b: jax.Array) -> jax.Array:
     raw = lax.bitwise_and(lax.add(raw, half), lax.full_like(raw, -1 << lost))
     short = lax.bitcast_convert_type(raw, np.float64)
     rest = lax.sub(a, lax.mul(short, b))
-    # A quotient whose magnitude is too small has a rest of the sign of a.
+    # Where the magnitude of the quotient is too small, the remainder has the sign of a.
     step = lax.convert_element_type(lax.mul(lax.sign(rest), lax.sign(a)), np.int64)
     mended = lax.bitcast_convert_type(lax.add(raw, step), np.float64)
     usual = lax.bitwise_and(lax.is_finite(near), lax.is_finite(rest))

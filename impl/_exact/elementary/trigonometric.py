@@ -1,7 +1,12 @@
 """sin, cos and tan, for every argument.
 
-An argument is reduced by integers: the significand times the bits of 2 / pi that matter for its
-exponent is the number of quarter turns, of which whole turns are dropped.
+An argument is reduced to [-pi / 4, pi / 4] by the method of Payne and Hanek (1983,
+doi:10.1145/1057600.1057602) in integers: the significand is multiplied by 128 bits of 2 / pi, at
+the position that the exponent decides. Bits before are multiples of whole turns, and bits after are
+too small to matter. The product is the number of quarter turns, modulo 4, and a fraction::
+
+    x = 1e10        1e10 * 2 / pi = 6366197723.675813..., nearest 6366197724, which is 0 modulo 4
+                    r = -0.324186... * pi / 2 = -0.509231..., sin(1e10) = sin(r) = -0.487506...
 """
 
 from __future__ import annotations
@@ -25,9 +30,9 @@ from impl._exact.elementary._words import (
 )
 
 _QUARTER_TURN = 1.5707963267948966
-#: Up to it, an argument need not be reduced.
+#: pi / 4: smaller arguments are not reduced.
 _SMALL = 0.7853981633974483
-#: The number of words of 32 bits of 2 / pi that a significand is multiplied with.
+#: The number of words of 32 bits of 2 / pi that a significand is multiplied by.
 _WORDS = 4
 
 
@@ -73,7 +78,7 @@ def cos_and_sin(x: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def _by_quadrant(x: jax.Array, ahead: int) -> jax.Array:
-    """Returns the sine of ``x`` and so many quarter turns."""
+    """Returns the sine of ``x`` plus ``ahead`` quarter turns."""
     quadrant, r = _reduce(x)
     quadrant = lax.add(quadrant, lax.full_like(quadrant, ahead))
     result = lax.select(_has_bit(quadrant, 1), small_cos(r), small_sin(r))
@@ -92,7 +97,7 @@ def small_sin(r: jax.Array) -> jax.Array:
     """Returns the sine of a float64 from -pi / 4 to pi / 4."""
     square = product(r, r)
     more = product(product(square, r), polynomial(data.SIN, square))
-    # The sum would make +0 of -0.
+    # For r = -0, the sum would be +0.
     return lax.select(lax.eq(r, constant(r, 0)), r, lax.add(r, more))
 
 
@@ -112,7 +117,7 @@ def _reduce(x: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Returns n and r with sin(x) = sin(n * pi / 2 + r), and r from -pi / 4 to pi / 4.
 
     Args:
-        x: float64 of 24 bits. Infinity and NaN give NaN.
+        x: float64 with significands of 24 bits. Infinity and NaN give NaN.
     """
     magnitude = lax.abs(x)
     is_small = lax.le(magnitude, constant(x, _SMALL))
@@ -130,10 +135,10 @@ def _reduce(x: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def _quarter_turns(x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Returns the quarter turns of an angle from pi / 4: an integer, and a rest of at most 1/2.
+    """Returns the quarter turns of an angle from pi / 4 on: an integer, and a rest of at most 1/2.
 
-    The integer is correct but for whole turns. With x = m * 2**e for a significand m of 24 bits,
-    the bits of 2**e * 2 / pi above 2 are not needed, and 128 bits from there suffice.
+    The integer is correct modulo 4. With x = m * 2**e for a significand m of 24 bits, the bits of
+    2**e * 2 / pi of weight 4 and more are not needed, and 128 bits below them suffice.
     """
     raw = lax.bitcast_convert_type(x, np.int64)
     lead = lax.full_like(raw, 1 << 23)
@@ -141,8 +146,7 @@ def _quarter_turns(x: jax.Array) -> tuple[jax.Array, jax.Array]:
     m = lax.shift_right_logical(raw, lax.full_like(raw, 52 - 23))
     exponent = lax.shift_right_logical(m, lax.full_like(raw, 23))
     m = lax.bitwise_or(lax.bitwise_and(m, mask), lead)
-    # The bits start at that of weight 2. For 2 / pi itself, two zeros precede the first bit. The
-    # least angle has e = -24.
+    # The window of bits starts at the bit of weight 2. The least angle has e = -24.
     start = lax.sub(exponent, lax.full_like(raw, 1023 + 23 - 24))
     words = _window(lax.max(start, lax.full_like(raw, 0)))
     low = lax.full_like(raw, 0xFFFFFFFF)
@@ -156,23 +160,23 @@ def _quarter_turns(x: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def _window(start: jax.Array) -> list[jax.Array]:
-    """Returns the words of 2 / pi from a bit on, the first of which is 26 bits before its point."""
-    # 26 zeros, so that the window of e = -24 starts at the first of the bits.
+    """Returns the words of 2 / pi from a bit on; bit 0 is 26 bits before the binary point."""
+    # With 26 zeros in front, the window of e = -24 starts at bit 0.
     bits = "0" * 26 + "".join(f"{word:032b}" for word in data.TWO_OVER_PI)
     table = [int(bits[i : i + 32], 2) for i in range(0, 32 * 9, 32)]
     words = [lax.full_like(start, word) for word in table]
     for step in (4, 2, 1):
         moves = _has_bit(start, 32 * step)
-        kept = _WORDS + step
+        count = _WORDS + step
         words = [
             lax.select(moves, words[i + step], words[i]) if i + step < len(words) else words[i]
-            for i in range(min(kept, len(words)))
+            for i in range(min(count, len(words)))
         ]
     return _shifted(words, lax.bitwise_and(start, lax.full_like(start, 31)))
 
 
 def _shifted(words: Sequence[jax.Array], by: jax.Array) -> list[jax.Array]:
-    """Returns all words but the last, moved by up to 31 bits."""
+    """Returns all words but the last, shifted left by up to 31 bits."""
     low = lax.full_like(by, 0xFFFFFFFF)
     rest = lax.sub(lax.full_like(by, 32), by)
     return [
@@ -187,7 +191,8 @@ def _whole_and_rest(parts: Sequence[jax.Array]) -> tuple[jax.Array, jax.Array]:
     """Returns a fixed-point number of 2 bits before the point as an integer and a rest."""
     first, second, third, _ = parts
     top = lax.bitwise_or(lax.shift_left(first, lax.full_like(first, 32)), second)
-    # The shift makes 2 the sign: what is from 2 to 4 counts as negative, which drops a whole turn.
+    # The bit of weight 2 is the sign bit of int64. A number from 2 to 4 counts as negative, which
+    # drops a whole turn.
     unit = lax.full_like(top, 62)
     half = lax.full_like(top, 1 << 61)
     whole = lax.shift_right_arithmetic(lax.add(top, half), unit)

@@ -1,8 +1,18 @@
 """Fourier transforms in the spec's order ``transform``, with the same bits on every device.
 
-The length of an axis is a product of prime numbers, which are taken one after another. The parts of
-complex numbers are computed in float64, each product rounded, and results are rounded once. Call
-``fft`` inside ``arithmetic.wide()``.
+The algorithm is the mixed-radix transform of Cooley and Tukey (1965,
+doi:10.1090/S0025-5718-1965-0178586-1), decimated in time, whose radices are the prime factors of
+the length, the least first. A step combines ``factor`` lines, which are transforms of n elements,
+to one transform of ``n * factor`` elements. A long prime factor takes a table of its square::
+
+    length 6 = 2 * 3                    lines, by the elements that they transform
+    start                               [0] [1] [2] [3] [4] [5]
+    radix 2                             [0 3] [1 4] [2 5]
+    radix 3                             [0 1 2 3 4 5]
+
+A step with n > 1 first multiplies lines by their *twiddle factors*. Roots of unity are computed
+with integers (``roots_of_unity``). The parts of complex numbers are float64, each product is
+rounded, and the results are rounded once. Call ``fft`` inside ``arithmetic.wide()``.
 """
 
 from __future__ import annotations
@@ -23,7 +33,7 @@ from impl._exact.arithmetic import product
 from impl._exact.elementary.complex_numbers import Parts
 from impl._exact.linear_algebra.triangular import steps, widened
 
-#: The bits behind the point of the integers that roots of unity are computed with.
+#: The fraction bits of the fixed-point integers that roots of unity are computed with.
 _BITS = 160
 
 
@@ -40,7 +50,8 @@ def fft(x: jax.Array, *, fft_type: Any, fft_lengths: Sequence[int], **_: Any) ->
     is_inverse = kind in ("IFFT", "IRFFT")
     axes = range(x.ndim - len(fft_lengths), x.ndim)
     real, imaginary = _parts(x)
-    # That of real numbers is their first or their last one.
+    # The transform between real and complex numbers is the first of a forward transform, and the
+    # last of an inverse.
     for axis in axes if is_inverse else reversed(axes):
         n = fft_lengths[axis - x.ndim]
         if kind == "IRFFT" and axis == axes[-1]:
@@ -61,21 +72,22 @@ def fft(x: jax.Array, *, fft_type: Any, fft_lengths: Sequence[int], **_: Any) ->
 
 def prime_factors(n: int) -> list[int]:
     """Returns the prime factors of a positive integer, the least first."""
-    found, factor = [], 2
+    factors, factor = [], 2
     while factor * factor <= n:
         if n % factor:
             factor += 1
         else:
-            found.append(factor)
+            factors.append(factor)
             n //= factor
-    return [*found, n] if n > 1 else found
+    return [*factors, n] if n > 1 else factors
 
 
 @functools.cache
 def roots_of_unity(n: int) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Returns the cosines and sines of all multiples of a turn / n, each rounded once.
 
-    Libraries for them differ in bits, so that they are computed by integers.
+    Libraries of machines differ in the last bits of cosines. So the first root is computed by its
+    series in fixed-point integers of 160 fraction bits, and the others are its powers.
 
     Args:
         n: A positive integer.
@@ -93,12 +105,14 @@ def roots_of_unity(n: int) -> np.ndarray[Any, np.dtype[np.float64]]:
     for _ in range(n - 1):
         (x, y), (cosine, sine) = powers[-1], series
         powers.append(((x * cosine - y * sine) >> _BITS, (x * sine + y * cosine) >> _BITS))
-    # Of exact zeros, the last bits are wrong.
+    # An exact zero is off in its last bits.
     rounded = [[v / one if abs(v) >> _BITS // 2 else 0.0 for v in power] for power in powers]
     return np.array(rounded).T
 
 
 def _pi() -> int:
+    """Returns pi in fixed point, by Machin's formula: 16 arctan(1/5) - 4 arctan(1/239)."""
+
     def arctangent(k: int) -> int:
         """Returns the arctangent of 1 / k, by its series."""
         term, total, odd = (1 << _BITS + 16) // k, 0, 1
@@ -116,12 +130,13 @@ def _parts(x: jax.Array) -> Parts:
         imaginary = lax.full_like(real, 0)
     else:
         real, imaginary = widened(lax.real(x)), widened(lax.imag(x))
-    # XLA would fold the addition of a zero that it knows, and keep the sign of -0.
+    # XLA would fold an addition of a zero that it knows, and keep the sign of -0. The selection
+    # hides from XLA that the imaginary part is zero.
     return real, lax.select(lax.ne(real, real), real, imaginary)
 
 
 def _without_ends(imaginary: jax.Array, n: int) -> jax.Array:
-    """Returns imaginary parts of frequencies, with zeros where a real transform has none."""
+    """Returns imaginary parts of frequencies, with zeros at the real frequencies 0 and n / 2."""
     k = lax.broadcasted_iota(np.int32, imaginary.shape, imaginary.ndim - 1)
     is_end = lax.eq(lax.rem(lax.add(k, k), lax.full_like(k, n)), lax.full_like(k, 0))
     return lax.select(is_end, lax.full_like(imaginary, 0), imaginary)
@@ -143,21 +158,24 @@ def _transformed_along(axis: int, parts: Parts, *, is_inverse: bool) -> Parts:
     order = (axis, *(other for other in range(rank) if other != axis))
     first, second = (lax.expand_dims(lax.transpose(part, order), (0,)) for part in parts)
     for factor in prime_factors(n):
-        joined = _combined_lines((first, second), factor, is_inverse=is_inverse)
-        # XLA for a CPU would compute a round again in each fusion that reads it.
-        first, second = (fence(part) for part in joined)
+        lines = _combined_lines((first, second), factor, is_inverse=is_inverse)
+        # Without the fences, XLA for a CPU computes a step again in each fusion that reads it.
+        first, second = (fence(part) for part in lines)
     back = np.argsort(order)
     real, imaginary = (lax.transpose(lax.squeeze(part, (1,)), back) for part in (first, second))
     return real, imaginary
 
 
 def _combined_lines(parts: Parts, factor: int, *, is_inverse: bool) -> Parts:
-    """Returns transforms of more elements, each from some of fewer elements.
+    """Returns the lines of the next step, each combined from ``factor`` lines.
 
     Args:
         parts: Shape [n, lines, ...]. Line j has the transform of every ``lines``-th element from j.
-        factor: How many lines are joined to one.
+        factor: The number of lines that are combined to one, a prime number.
         is_inverse: Whether roots of unity turn in the other direction.
+
+    Returns:
+        Shape [n * factor, lines // factor, ...].
     """
     n, lines, *others = parts[0].shape
     roots = roots_of_unity(n * factor) * np.array([[1], [1 if is_inverse else -1]])
@@ -193,7 +211,7 @@ def _combined_lines(parts: Parts, factor: int, *, is_inverse: bool) -> Parts:
 
 
 def _times_roots(parts: Parts, roots: Any, axes: Sequence[int]) -> Parts:
-    """Returns products with roots of unity, which are repeated along other axes."""
+    """Returns products with roots of unity, which are repeated along all axes but ``axes``."""
     real, imaginary = parts
     cosine, sine = (lax.broadcast_in_dim(root, real.shape, axes) for root in roots)
     return (

@@ -1,8 +1,9 @@
-"""Orthogonal decompositions by reflections, with the same bits on every device.
+"""Orthogonal decompositions by Householder reflections, with the same bits on every device.
 
-They are computed in float64. A sum adds one half of the terms to the other, and so on: these are
-additions of whole arrays, which no device orders otherwise. Call the functions inside
-``arithmetic.wide()``.
+A reflection is I - tau v v', with v 1 at its pivot (Golub and Van Loan, *Matrix Computations*, 4th
+edition, 2013, section 5.1; LAPACK's ``dlarfg`` and ``dgeqr2``). A sum over a column adds one half
+of the terms to the other half, until one term is left. These are additions of whole arrays, which
+no device reorders. All is computed in float64. Call the functions inside ``arithmetic.wide()``.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from impl._exact.linear_algebra.triangular import (
 
 
 def column_sums(terms: jax.Array) -> jax.Array:
-    """Returns the sums of columns, as matrices of one row."""
+    """Returns the sums of columns, as matrices of one row, by adding halves."""
     axis = terms.ndim - 2
     while terms.shape[axis] > 1:
         half = terms.shape[axis] // 2
@@ -40,14 +41,14 @@ def column_sums(terms: jax.Array) -> jax.Array:
 
 
 def _reflected(a: jax.Array, v: jax.Array, tau: jax.Array, where: jax.Array) -> jax.Array:
-    """Returns the reflection of a matrix, at some elements."""
-    across = column_sums(arithmetic.product(repeated(v, a), a))
-    across = arithmetic.product(across, repeated(tau, across))
-    return minus_outer_product(a, v, across, where)
+    """Returns the reflection of a matrix, a - v (tau v' a), where ``where`` is true."""
+    dots = column_sums(arithmetic.product(repeated(v, a), a))
+    scaled_dots = arithmetic.product(dots, repeated(tau, dots))
+    return minus_outer_product(a, v, scaled_dots, where)
 
 
 def geqrf(a: jax.Array, **_: Any) -> tuple[jax.Array, jax.Array]:
-    """Returns the triangle and the reflections of matrices, as ``jax.lax.linalg`` has them.
+    """Returns the triangle and the reflections of matrices, as ``jax.lax.linalg.geqrf`` does.
 
     Args:
         a: Matrices, float32 or float64.
@@ -66,7 +67,7 @@ def geqrf(a: jax.Array, **_: Any) -> tuple[jax.Array, jax.Array]:
 
 
 def _reflection(k: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-    """Makes column ``k`` zero below its diagonal, as LAPACK's ``larfg`` does."""
+    """Reflects a matrix so that column ``k`` is zero below its diagonal, as ``dlarfg`` does."""
     a, factors = state
     x = column(a, k)
     at = indices(x, -2)
@@ -76,19 +77,20 @@ def _reflection(k: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.A
     first = row(x, k)
     length = arithmetic.seal(lax.sqrt(lax.add(arithmetic.product(first, first), rest)))
     beta = lax.select(lax.lt(first, lax.full_like(first, 0)), length, lax.neg(length))
-    is_done = lax.eq(rest, lax.full_like(rest, 0))
+    # A column that is zero below its diagonal needs no reflection: tau is 0.
+    is_zero = lax.eq(rest, lax.full_like(rest, 0))
     unit = lax.full_like(beta, 1)
-    safe = lax.select(is_done, unit, beta)
-    tau = numerics.quotient(lax.sub(safe, first), safe)
-    tau = lax.select(is_done, lax.full_like(tau, 0), tau)
-    scale = lax.select(is_done, unit, lax.sub(first, safe))
+    divisor = lax.select(is_zero, unit, beta)
+    tau = numerics.quotient(lax.sub(divisor, first), divisor)
+    tau = lax.select(is_zero, lax.full_like(tau, 0), tau)
+    scale = lax.select(is_zero, unit, lax.sub(first, divisor))
     v = numerics.quotient(below, repeated(scale, below))
     v = lax.select(lax.eq(at, k), one, v)
     a = _reflected(a, v, tau, lax.bitwise_and(lax.ge(indices(a, -2), k), lax.gt(indices(a, -1), k)))
-    beta = lax.select(is_done, first, beta)
-    kept = lax.select(lax.eq(at, k), repeated(beta, x), v)
-    kept = lax.select(lax.lt(at, k), x, kept)
-    a = lax.select(lax.eq(indices(a, -1), k), repeated(kept, a), a)
+    beta = lax.select(is_zero, first, beta)
+    stored = lax.select(lax.eq(at, k), repeated(beta, x), v)
+    stored = lax.select(lax.lt(at, k), x, stored)
+    a = lax.select(lax.eq(indices(a, -1), k), repeated(stored, a), a)
     tau = lax.reshape(tau, (*factors.shape[:-1], 1))
     return a, lax.dynamic_update_slice_in_dim(factors, tau, k, factors.ndim - 1)
 
@@ -115,7 +117,7 @@ def householder_product(a: jax.Array, taus: jax.Array, **_: Any) -> jax.Array:
 
 
 def _vector(a: jax.Array, k: jax.Array) -> jax.Array:
-    """Returns the vector of a reflection, which is below the diagonal of column ``k``."""
+    """Returns the vector of a reflection, stored below the diagonal of column ``k``."""
     x = column(a, k)
     at = indices(x, -2)
     v = lax.select(lax.gt(at, k), x, lax.full_like(x, 0))
@@ -123,14 +125,14 @@ def _vector(a: jax.Array, k: jax.Array) -> jax.Array:
 
 
 def ormqr(a: jax.Array, taus: jax.Array, c: jax.Array, *, left: bool, transpose: bool) -> jax.Array:
-    """Returns products with the product of reflections, as ``jax.lax.linalg.ormqr`` does.
+    """Returns q c, or c q, for the product q of reflections, as ``jax.lax.linalg.ormqr`` does.
 
     Args:
         a: Matrices whose columns have the reflections below the diagonal.
         taus: The factor of each reflection.
-        c: The other factors.
-        left: Whether the reflections are on the left of ``c``.
-        transpose: Whether their product is transposed.
+        c: The other matrices.
+        left: Whether q is on the left of ``c``.
+        transpose: Whether q is transposed.
     """
     if not left:
         turned = (*range(c.ndim - 2), c.ndim - 1, c.ndim - 2)

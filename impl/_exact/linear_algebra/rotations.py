@@ -1,9 +1,24 @@
-"""Eigenvalues and singular values by Jacobi's rotations, in the spec's order ``rotations``.
+"""Eigenvalues and singular values by Jacobi rotations, in the spec's order ``rotations``.
 
-A round rotates pairs of columns, each column in one pair, and a sweep has each pair once. Where a
-sweep rotates nothing, a further one changes no bit, so that no matrix depends on others of a batch.
-All is computed in float64, and results are rounded once. Call the functions inside
-``arithmetic.wide()``.
+A symmetric matrix becomes diagonal by rotations of two columns and the same two rows. The columns
+of any other matrix become orthogonal by rotations of two columns (the one-sided method of
+Hestenes); then the lengths of the columns are the singular values. A *round* rotates half as many
+disjoint pairs as there are columns, in the parallel ordering of Brent and Luk (1985,
+doi:10.1137/0906007). A *sweep* has each pair once. The state is two halves, and a round pairs equal
+positions of them. After it, all columns but the first move on by one, around both halves::
+
+    round 1     0 1 2       0 with 3, 1 with 4, 2 with 5
+                3 4 5
+    round 2     0 3 1       0 with 4, 3 with 5, 1 with 2
+                4 5 2
+    round 3     0 4 3       0 with 5, 4 with 2, 3 with 1
+                5 2 1
+
+The sweeps end with one that rotates nothing. A further sweep would change no bit, so that the
+result of a matrix does not depend on the other matrices of a batch, which may need more sweeps.
+
+All is computed in float64, with a rounding after each operation, and the results are rounded once.
+Call the functions inside ``arithmetic.wide()``.
 """
 
 from __future__ import annotations
@@ -23,15 +38,15 @@ from impl._exact.linear_algebra.triangular import indices, repeated, steps, wide
 
 #: The greatest number of sweeps. Matrices of a usual size take up to ten.
 _SWEEPS = 30
-#: Off the diagonal of a matrix whose elements are up to 1, numbers up to it count as zero.
+#: The greatest element off the diagonal that counts as zero, in a matrix of elements up to 1.
 _SMALL = 2.0**-56
-#: The cosine of two columns up to which they count as orthogonal.
+#: The greatest cosine of two columns that count as orthogonal.
 _COSINE = 2.0**-48
-#: The squared length up to which a column counts as zero, beside elements up to 1.
+#: The greatest squared length of a column that counts as zero, in a matrix of elements up to 1.
 _SHORT = 2.0**-104
 
-#: Rotates pairs of columns of a state, the first half with the second one. Returns the state, and
-#: whether any pair was rotated.
+#: Rotates pairs of columns of a state: column i of the first half with column i of the second half.
+#: Returns the state, and whether each pair was rotated.
 _Round = Callable[[jax.Array], tuple[jax.Array, jax.Array]]
 #: A state, whether its last sweep rotated anything, and the number of sweeps.
 _Carry = tuple[jax.Array, jax.Array, jax.Array]
@@ -42,22 +57,22 @@ def eigh(
 ) -> tuple[jax.Array, jax.Array]:
     """Returns eigenvectors and eigenvalues in ascending order, as ``jax.lax.linalg.eigh`` does.
 
-    Of the rounded components of an eigenvector, the first one of greatest magnitude is positive. A
-    matrix with a NaN or an infinity has NaNs.
+    The sign of an eigenvector makes its first component of greatest magnitude positive. A matrix
+    with a NaN or an infinity gives NaNs.
 
     Args:
         a: Symmetric matrices, float32 or float64, of which one triangle is read.
-        lower: Whether that is the lower one.
-        subset_by_index: The first index of the eigenvalues, and the one after the last; all if it
-            is None.
+        lower: Whether the lower triangle is read.
+        subset_by_index: The first index of the eigenvalues, and the index after the last; None for
+            all.
     """
     dtype, n = a.dtype, a.shape[-1]
     first, last = subset_by_index or (0, n)
     if not a.size:
         return a, lax.full(a.shape[:-1], 0, dtype)
     rows, columns = indices(a, -2), indices(a, -1)
-    kept = lax.ge(rows, columns) if lower else lax.le(rows, columns)
-    a = lax.select(kept, a, _transposed(a))
+    is_read = lax.ge(rows, columns) if lower else lax.le(rows, columns)
+    a = lax.select(is_read, a, _transposed(a))
     a, is_finite, scale = _scaled(widened(a))
     a = _with_even_columns(a, rows=True)
     state = lax.concatenate([a, _identity(a.shape)], a.ndim - 2)
@@ -86,15 +101,15 @@ def svd(
 ) -> tuple[jax.Array, ...]:
     """Returns singular values in descending order, and vectors, as ``jax.lax.linalg.svd`` does.
 
-    Of the rounded components of a vector of the shorter side, the first one of greatest magnitude
-    is positive. A matrix with a NaN or an infinity has NaNs.
+    The sign of a vector of the shorter side makes its first component of greatest magnitude
+    positive. A matrix with a NaN or an infinity gives NaNs.
 
     Args:
         a: Matrices, float32 or float64.
         full_matrices: Whether the vectors of the longer side are completed to a square matrix.
         compute_uv: Whether there are vectors.
-        subset_by_index: The first index of the singular values, and the one after the last; all if
-            it is None.
+        subset_by_index: The first index of the singular values, and the index after the last; None
+            for all.
     """
     dtype = a.dtype
     *batch, m, n = a.shape
@@ -128,6 +143,8 @@ def svd(
         return (values,)
     right = arithmetic.narrow(_rows(state, m, m + n), dtype)
     negative = _is_negative(right)
+    # The left vectors come from a QR decomposition, which is orthogonal also for zero columns. The
+    # sign of each is the sign of the diagonal of the triangle.
     triangle, factors = householder.geqrf(_rows(state, 0, m))
     flipped = lax.ne(lax.lt(_diagonal(triangle), lax.full_like(lengths, 0)), negative)
     count = m if full_matrices else n
@@ -142,7 +159,7 @@ def svd(
 
 
 def _eigh_round(state: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Rotates the columns and rows of matrices, above their eigenvectors."""
+    """Rotates the columns and rows of matrices, and the columns of the eigenvectors below them."""
     axis, n = state.ndim - 1, state.shape[-1]
     h = n // 2
     top, bottom = _rows(state, 0, h), _rows(state, h, n)
@@ -152,7 +169,7 @@ def _eigh_round(state: jax.Array) -> tuple[jax.Array, jax.Array]:
     state = lax.concatenate(_rotated(*_halves(state), *rotation), axis)
     across = [_transposed(each) for each in rotation]
     upper, lower = _rotated(_rows(state, 0, h), _rows(state, h, n), *across)
-    # Each rotation is made for these elements to be zero.
+    # A rotation makes the two elements of its pair zero, but for rounding errors.
     is_pair = lax.eq(_identity((*state.shape[:-2], h, h)), 1.0)
     is_pair = lax.bitwise_and(is_pair, repeated(rotated, is_pair))
     zero = lax.full(is_pair.shape, 0, np.float64)
@@ -165,7 +182,7 @@ def _eigh_round(state: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def _svd_round(state: jax.Array, m: int) -> tuple[jax.Array, jax.Array]:
-    """Rotates the columns of matrices, of which the first ``m`` rows become orthogonal."""
+    """Rotates the columns of matrices, so that their first ``m`` rows become orthogonal."""
     axis = state.ndim - 1
     p, q = _halves(_rows(state, 0, m))
     sums = householder.column_sums(
@@ -184,16 +201,16 @@ def _svd_round(state: jax.Array, m: int) -> tuple[jax.Array, jax.Array]:
 
 
 def _swept(rotate: _Round, state: jax.Array) -> jax.Array:
-    """Returns a state after sweeps of rounds, up to one that rotates nothing."""
+    """Returns a state after sweeps of rounds, the last of which rotates nothing."""
     rounds = state.shape[-1] - 1
 
     def goes_on(carry: _Carry) -> jax.Array:
         return lax.bitwise_and(carry[1], lax.lt(carry[2], lax.full_like(carry[2], _SWEEPS)))
 
     def sweep(carry: _Carry) -> _Carry:
-        def one(_: jax.Array, found: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-            state, rotated = rotate(found[0])
-            return state, lax.bitwise_or(found[1], rotated)
+        def one(_: jax.Array, carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+            state, rotated = rotate(carry[0])
+            return state, lax.bitwise_or(carry[1], rotated)
 
         none = lax.full((*state.shape[:-2], 1, state.shape[-1] // 2), False)
         last, rotated = steps(rounds, one, (carry[0], none))
@@ -207,7 +224,12 @@ def _swept(rotate: _Round, state: jax.Array) -> jax.Array:
 def _rotation(
     pp: jax.Array, qq: jax.Array, pq: jax.Array, rotated: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Returns the cosines and sines that make the matrices [[pp, pq], [pq, qq]] diagonal."""
+    """Returns the cosines and sines that make the matrices [[pp, pq], [pq, qq]] diagonal.
+
+    Of the two angles, the smaller one is taken, whose tangent is pq / (d +- sqrt(d d + pq pq)) for
+    d = (qq - pp) / 2, with the sign of d (Golub and Van Loan, *Matrix Computations*, 4th edition,
+    2013, section 8.5.2). Pairs that are not rotated have undefined values.
+    """
     half = product(lax.sub(qq, pp), lax.full_like(pq, 0.5))
     root = seal(lax.sqrt(lax.add(product(half, half), product(pq, pq))))
     below = lax.add(lax.abs(half), root)
@@ -229,7 +251,7 @@ def _rotated(
 
 
 def _paired_anew(p: jax.Array, q: jax.Array, axis: int) -> tuple[jax.Array, jax.Array]:
-    """Returns halves in the order of the next round: all but the first place move on by one."""
+    """Returns halves in the order of the next round: all but the first index move on by one."""
     h = p.shape[axis]
     if h == 1:
         return p, q
@@ -244,7 +266,7 @@ def _paired_anew(p: jax.Array, q: jax.Array, axis: int) -> tuple[jax.Array, jax.
 
 
 def _scaled(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Returns matrices of elements up to 1, whether they were finite, and the powers of two."""
+    """Returns matrices scaled to elements up to 1, whether each was finite, and inverse scales."""
     axes = (a.ndim - 2, a.ndim - 1)
     is_finite = lax.expand_dims(lax.reduce_and(lax.is_finite(a), axes), axes)
     a = lax.select(repeated(is_finite, a), a, lax.full_like(a, 0))
@@ -255,7 +277,7 @@ def _scaled(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
 
 
 def _with_even_columns(a: jax.Array, *, rows: bool) -> jax.Array:
-    """Returns matrices with an even number of columns, the last of which may be added zeros."""
+    """Returns matrices with an even number of columns, by a last column of zeros if need be."""
     odd = a.shape[-1] % 2
     more = [(0, 0, 0)] * (a.ndim - 2) + [(0, odd if rows else 0, 0), (0, odd, 0)]
     return lax.pad(a, np.float64(0), more)
@@ -264,7 +286,7 @@ def _with_even_columns(a: jax.Array, *, rows: bool) -> jax.Array:
 def _sorted_by_key(
     keys: jax.Array, columns: jax.Array, *, descending: bool = False
 ) -> tuple[jax.Array, jax.Array]:
-    """Returns keys and columns in the order of the keys; of equal ones, the first comes first."""
+    """Returns keys and columns in the order of the keys; equal keys keep their order."""
     sign = lax.neg if descending else lambda x: x
     axis = keys.ndim - 1
     order = repeated(sign(keys), columns)
@@ -273,15 +295,15 @@ def _sorted_by_key(
 
 
 def _is_negative(vectors: jax.Array) -> jax.Array:
-    """Returns whether the first component of greatest magnitude is negative, for each column."""
+    """Returns, for each column, whether its first component of greatest magnitude is negative."""
     axis = vectors.ndim - 2
     magnitude, at = lax.abs(vectors), indices(vectors, -2)
     best = repeated(lax.expand_dims(lax.reduce_max(magnitude, (axis,)), (axis,)), vectors)
-    place = lax.select(lax.eq(magnitude, best), at, lax.full_like(at, at.shape[axis]))
-    place = repeated(lax.expand_dims(lax.reduce_min(place, (axis,)), (axis,)), at)
+    first = lax.select(lax.eq(magnitude, best), at, lax.full_like(at, at.shape[axis]))
+    first = repeated(lax.expand_dims(lax.reduce_min(first, (axis,)), (axis,)), at)
     is_less = lax.lt(vectors, lax.full_like(vectors, 0))
-    found = lax.reduce_or(lax.bitwise_and(lax.eq(at, place), is_less), (axis,))
-    return lax.expand_dims(found, (axis,))
+    has_sign = lax.reduce_or(lax.bitwise_and(lax.eq(at, first), is_less), (axis,))
+    return lax.expand_dims(has_sign, (axis,))
 
 
 def _negated(columns: jax.Array, where: jax.Array) -> jax.Array:
@@ -289,7 +311,10 @@ def _negated(columns: jax.Array, where: jax.Array) -> jax.Array:
 
 
 def _finished(result: jax.Array, is_finite: jax.Array) -> jax.Array:
-    """Returns a result without -0, whose sign may be of a number that some devices do not have."""
+    """Returns a result with +0 for -0, and NaN where a matrix was not finite.
+
+    A zero may be a subnormal number that a device flushed, so its sign would depend on the device.
+    """
     zero = lax.full_like(result, 0)
     result = lax.select(lax.eq(result, zero), zero, result)
     return lax.select(repeated(is_finite, result), result, lax.full_like(result, np.nan))
@@ -301,7 +326,7 @@ def _identity(shape: Sequence[int]) -> jax.Array:
 
 
 def _diagonal(a: jax.Array) -> jax.Array:
-    """Returns the diagonals of matrices as matrices of one row; there are no more columns."""
+    """Returns the diagonals of matrices, no wider than high, as matrices of one row."""
     *batch, _, n = a.shape
     flat = lax.reshape(_rows(a, 0, n), (*batch, 1, n * n))
     return lax.slice_in_dim(flat, 0, None, n + 1, axis=len(batch) + 1)

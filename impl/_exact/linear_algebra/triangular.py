@@ -1,8 +1,17 @@
-"""Triangular solutions and decompositions of matrices, with the same bits on every device.
+"""Triangular solutions, Cholesky and LU decompositions, with the same bits on every device.
 
-A step of elimination changes each element of what is left by one product and one subtraction, so
-that no sum has terms whose order a device could choose. All steps are computed in float64, each
-operation rounded, and results are rounded once. Call the functions inside ``arithmetic.wide()``.
+The algorithms are the outer-product forms of elimination (Golub and Van Loan, *Matrix
+Computations*, 4th edition, 2013, chapters 3 and 4). Step k subtracts one product from each element
+of the rest of the matrix, so that no sum has terms whose order a device could choose. A library
+works on blocks, and adds their terms in an order of its own::
+
+    a = 4 2      step 0: column 0 is 4 2, the pivot is 4, the factor 2 / 4 = 0.5
+        2 3      rest: 3 - 0.5 * 2 = 2
+    LU           4 2
+                 0.5 2
+
+All steps are computed in float64, with a rounding after each operation, and the results are rounded
+once. Call the functions inside ``arithmetic.wide()``.
 """
 
 from __future__ import annotations
@@ -40,7 +49,7 @@ def row(matrix: jax.Array, k: jax.Array) -> jax.Array:
 
 
 def repeated(part: jax.Array, matrix: jax.Array) -> jax.Array:
-    """Returns columns or rows repeated to the shape of ``matrix``."""
+    """Returns a column or a row repeated to the shape of ``matrix``."""
     return lax.broadcast_in_dim(part, matrix.shape, tuple(range(matrix.ndim)))
 
 
@@ -52,7 +61,7 @@ def indices(matrix: jax.Array, axis: int) -> jax.Array:
 def minus_outer_product(
     matrix: jax.Array, left: jax.Array, right: jax.Array, where: jax.Array
 ) -> jax.Array:
-    """Returns a matrix less the products of a column and a row, at some elements."""
+    """Returns ``matrix - left * right``, of a column and a row, where ``where`` is true."""
     step = arithmetic.product(repeated(left, matrix), repeated(right, matrix))
     return lax.select(where, lax.sub(matrix, step), matrix)
 
@@ -86,9 +95,9 @@ def triangular_solve(
     """Returns the solution of a triangular system, as ``jax.lax.linalg.triangular_solve`` does.
 
     Args:
-        a: Square matrices, float32 or float64. What is beyond the triangle is not read.
+        a: Square matrices, float32 or float64. Only the triangle is read.
         b: The right-hand sides.
-        left_side: Whether the solution is multiplied by ``a`` from the left.
+        left_side: Whether ``a`` is the left factor of the system.
         lower: Whether ``a`` is a lower triangle.
         transpose_a: Whether ``a`` is transposed.
         unit_diagonal: Whether the diagonal of ``a`` counts as ones.
@@ -106,27 +115,27 @@ def triangular_solve(
 def _eliminated(
     a: jax.Array, b: jax.Array, n: int, *, lower: bool, unit_diagonal: bool
 ) -> jax.Array:
-    """Returns the solution x of a x = b, row by row."""
-    at = indices(b, -2)
+    """Returns the solution x of a x = b, by substitution row by row."""
+    row_index = indices(b, -2)
 
     def step(i: jax.Array, x: jax.Array) -> jax.Array:
         k = i if lower else lax.sub(lax.full_like(i, n - 1), i)
-        here, factors = row(x, k), column(a, k)
+        solved, factors = row(x, k), column(a, k)
         if not unit_diagonal:
             pivot = row(factors, k)
-            here = numerics.quotient(here, repeated(pivot, here))
-        left = lax.gt(at, k) if lower else lax.lt(at, k)
-        x = minus_outer_product(x, factors, here, left)
-        return lax.select(lax.eq(at, k), repeated(here, x), x)
+            solved = numerics.quotient(solved, repeated(pivot, solved))
+        is_unsolved = lax.gt(row_index, k) if lower else lax.lt(row_index, k)
+        x = minus_outer_product(x, factors, solved, is_unsolved)
+        return lax.select(lax.eq(row_index, k), repeated(solved, x), x)
 
     return steps(n, step, b)
 
 
 def cholesky(a: jax.Array, **_: Any) -> jax.Array:
-    """Returns the lower triangles whose squares are ``a``; NaN where a matrix is not positive.
+    """Returns the lower triangles l with l l' = a; NaN where a matrix is not positive definite.
 
     Args:
-        a: Square matrices, float32 or float64, of which the lower triangle is read.
+        a: Symmetric matrices, float32 or float64, whose lower triangles are read.
     """
     dtype, n = a.dtype, a.shape[-1]
     if not a.size:
@@ -137,31 +146,30 @@ def cholesky(a: jax.Array, **_: Any) -> jax.Array:
     def step(k: jax.Array, a: jax.Array) -> jax.Array:
         factors = column(a, k)
         root = repeated(arithmetic.seal(lax.sqrt(row(factors, k))), factors)
-        at = indices(factors, -2)
-        below = lax.gt(at, k)
-        factors = lax.select(below, numerics.quotient(factors, root), root)
-        across = lax.transpose(factors, (*range(a.ndim - 2), a.ndim - 1, a.ndim - 2))
-        left = lax.bitwise_and(lax.gt(rows, k), lax.gt(columns, k))
-        a = minus_outer_product(a, factors, across, left)
-        here = lax.bitwise_and(lax.eq(columns, k), lax.ge(rows, k))
-        return lax.select(here, repeated(factors, a), a)
+        is_below = lax.gt(indices(factors, -2), k)
+        factors = lax.select(is_below, numerics.quotient(factors, root), root)
+        transposed = lax.transpose(factors, (*range(a.ndim - 2), a.ndim - 1, a.ndim - 2))
+        is_rest = lax.bitwise_and(lax.gt(rows, k), lax.gt(columns, k))
+        a = minus_outer_product(a, factors, transposed, is_rest)
+        is_column = lax.bitwise_and(lax.eq(columns, k), lax.ge(rows, k))
+        return lax.select(is_column, repeated(factors, a), a)
 
     a = steps(n, step, a)
     # The root of a pivot is NaN if the pivot is negative, and 0 if it is zero.
-    worst = lax.select(lax.eq(rows, columns), a, lax.full_like(a, 1))
-    bad = lax.reduce_or(
-        lax.bitwise_not(lax.gt(worst, lax.full_like(a, 0))), (a.ndim - 2, a.ndim - 1)
+    roots = lax.select(lax.eq(rows, columns), a, lax.full_like(a, 1))
+    has_failed = lax.reduce_or(
+        lax.bitwise_not(lax.gt(roots, lax.full_like(a, 0))), (a.ndim - 2, a.ndim - 1)
     )
-    bad = lax.broadcast_in_dim(bad, a.shape, tuple(range(a.ndim - 2)))
-    a = lax.select(bad, lax.full_like(a, np.nan), a)
-    kept = lax.ge(rows, columns)
-    return arithmetic.narrow(lax.select(kept, a, lax.full_like(a, 0)), dtype)
+    has_failed = lax.broadcast_in_dim(has_failed, a.shape, tuple(range(a.ndim - 2)))
+    a = lax.select(has_failed, lax.full_like(a, np.nan), a)
+    is_lower = lax.ge(rows, columns)
+    return arithmetic.narrow(lax.select(is_lower, a, lax.full_like(a, 0)), dtype)
 
 
 def lu(a: jax.Array, **_: Any) -> _Triangles:
     """Returns triangles, pivots and permutation, as ``jax.lax.linalg.lu`` does.
 
-    Of several greatest magnitudes of a column, the first is the pivot.
+    Of several elements of the greatest magnitude in a column, the first is the pivot.
 
     Args:
         a: Matrices, float32 or float64.
@@ -178,6 +186,7 @@ def lu(a: jax.Array, **_: Any) -> _Triangles:
 
 
 def _eliminated_column(k: jax.Array, state: _Triangles) -> _Triangles:
+    """Swaps the pivot of column ``k`` into row ``k``, and eliminates the column below it."""
     a, pivots, permutation = state
     last = a.ndim - 2
     below = column(a, k)
@@ -187,47 +196,46 @@ def _eliminated_column(k: jax.Array, state: _Triangles) -> _Triangles:
         lax.reduce_max(magnitude, (last,)), magnitude.shape, (*range(last), last + 1)
     )
     is_best = lax.bitwise_and(lax.eq(magnitude, best), lax.ge(at, k))
-    # A column with a NaN has no greatest magnitude; it keeps its place.
-    place = lax.select(is_best, at, lax.full_like(at, at.shape[last]))
-    place = lax.reduce_min(place, (last,))
-    place = lax.select(
-        lax.lt(place, lax.full_like(place, at.shape[last])), place, lax.broadcast(k, place.shape)
-    )
-    pivots = lax.dynamic_update_slice_in_dim(pivots, place, k, last)
-    a = _swapped(a, k, place, last)
-    permutation = _swapped(permutation, k, place, last)
+    # No element equals the greatest magnitude NaN. Such a column swaps no rows.
+    pivot_row = lax.select(is_best, at, lax.full_like(at, at.shape[last]))
+    pivot_row = lax.reduce_min(pivot_row, (last,))
+    has_pivot = lax.lt(pivot_row, lax.full_like(pivot_row, at.shape[last]))
+    pivot_row = lax.select(has_pivot, pivot_row, lax.broadcast(k, pivot_row.shape))
+    pivots = lax.dynamic_update_slice_in_dim(pivots, pivot_row, k, last)
+    a = _swapped(a, k, pivot_row, last)
+    permutation = _swapped(permutation, k, pivot_row, last)
     factors = column(a, k)
     pivot = repeated(row(factors, k), factors)
-    used = lax.bitwise_and(lax.gt(at, k), lax.ne(pivot, lax.full_like(pivot, 0)))
-    factors = lax.select(used, numerics.quotient(factors, pivot), factors)
+    is_divided = lax.bitwise_and(lax.gt(at, k), lax.ne(pivot, lax.full_like(pivot, 0)))
+    factors = lax.select(is_divided, numerics.quotient(factors, pivot), factors)
     rows, columns = indices(a, -2), indices(a, -1)
-    left = lax.bitwise_and(lax.gt(rows, k), lax.gt(columns, k))
-    a = minus_outer_product(a, factors, row(a, k), left)
+    is_rest = lax.bitwise_and(lax.gt(rows, k), lax.gt(columns, k))
+    a = minus_outer_product(a, factors, row(a, k), is_rest)
     return lax.select(lax.eq(columns, k), repeated(factors, a), a), pivots, permutation
 
 
-def _swapped(array: jax.Array, k: jax.Array, place: jax.Array, axis: int) -> jax.Array:
-    """Returns an array in which index ``k`` and another index of an axis have changed places.
+def _swapped(array: jax.Array, k: jax.Array, other: jax.Array, axis: int) -> jax.Array:
+    """Returns an array in which indices ``k`` and ``other`` of an axis are exchanged.
 
     Args:
         array: Any shape.
         k: An index.
-        place: The other one: of each leading index, with an axis of length 1 if ``array`` has one
-            after ``axis``.
+        other: An index for each combination of the leading axes, which may have a further axis of
+            length 1.
         axis: The axis.
     """
     leading = tuple(range(axis))
-    place = lax.reshape(place, array.shape[:axis])
+    other = lax.reshape(other, array.shape[:axis])
     at = lax.broadcasted_iota(np.int32, array.shape, axis)
-    is_place = lax.eq(at, lax.broadcast_in_dim(place, array.shape, leading))
+    is_other = lax.eq(at, lax.broadcast_in_dim(other, array.shape, leading))
     first = lax.dynamic_slice_in_dim(array, k, 1, axis)
-    # Of each line, one element is not zero.
+    # The sum picks the element at ``other``: all others are zero. Integers keep every bit pattern.
     word = array if array.dtype == np.int32 else lax.bitcast_convert_type(array, np.int64)
-    nothing = lax.full_like(word, 0)
-    second = lax.reduce_sum(lax.select(is_place, word, nothing), (axis,))
+    zero = lax.full_like(word, 0)
+    second = lax.reduce_sum(lax.select(is_other, word, zero), (axis,))
     second = lax.expand_dims(second, (axis,))
     if array.dtype != np.int32:
         second = lax.bitcast_convert_type(second, array.dtype)
     every = tuple(range(array.ndim))
-    array = lax.select(is_place, lax.broadcast_in_dim(first, array.shape, every), array)
+    array = lax.select(is_other, lax.broadcast_in_dim(first, array.shape, every), array)
     return lax.select(lax.eq(at, k), lax.broadcast_in_dim(second, array.shape, every), array)

@@ -1,4 +1,17 @@
-"""Convolutions whose bits do not depend on an order: the order ``exact_product``."""
+"""Convolutions in the spec's order ``exact_product``, exact in every order of additions.
+
+As in ``dot_general``, images and kernel become integers on grids (``levels``: Ozaki splitting). An
+input channel has the scale of a contracted index, and an image, or a group of its channels, has the
+unit of a row. S of a row is the greatest sum over the window of one result.
+
+Three convolutions of the same integers give the same bits, and ``conv_general_dilated`` chooses:
+
+- ``plain``: XLA's own convolution, with channels last, which is fast on a CPU;
+- ``products``: products of matrices (``convolution_by_dots``), for libraries that transform
+  convolutions, and for groups, where XLA would multiply NaNs by zeros of other groups;
+- ``specials``: the one of the two that adds signs, infinities and NaNs. If it is not ``plain``, the
+  finite part is computed from operands without special numbers, and repaired afterwards.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +58,9 @@ def conv_general_dilated(
 ) -> jax.Array:
     """Returns what ``jax.lax.conv_general_dilated`` does, in the order ``exact_product``.
 
-    A kernel of one output that has a NaN or an infinity gives NaN. Convolutions of integers are
-    those of ``jax.lax``. Call this inside ``arithmetic.wide()``.
+    If the kernel of an output has a NaN or an infinity, the output is NaN. Convolutions of integers
+    are left to ``jax.lax``. Call this inside ``arithmetic.wide()``. The parameters up to
+    ``preferred_element_type`` are those of ``jax.lax.conv_general_dilated``.
 
     Args:
         lhs: The images: a float of 32 bits or fewer, an integer of 16 bits or fewer, or bool.
@@ -61,14 +75,14 @@ def conv_general_dilated(
         batch_group_count: As in ``jax.lax``.
         precision: As in ``jax.lax``. The highest gives the finer grid.
         preferred_element_type: The dtype of the result; float16, bfloat16, float32 or float64.
-        engine: A name of ``engines.ENGINES``. Those of digits give way to float64 where a sum has
-            more terms than they hold.
-        axis_names: The mesh axes of a ``shard_map`` over which the features that are added are cut.
-            The result is that of the whole operands.
-        free_names: Those over which the features of the result are cut. The result has the bits
-            that the whole kernel gives.
-        by_products: Whether to write it as products of matrices, as devices need it whose library
-            may transform a convolution. The bits are the same.
+        engine: A name of ``engines.ENGINES``. Engines of digits give way to float64 where a sum
+            has more terms than they hold.
+        axis_names: The mesh axes of a ``shard_map`` over which the features that are added are
+            sharded. The result is the convolution of the whole operands.
+        free_names: The mesh axes over which the features of the result are sharded. The result has
+            the bits that the whole kernel gives.
+        by_products: Whether to compute products of matrices, for devices whose library may
+            transform a convolution. The bits are the same.
 
     Raises:
         TypeError: A dtype has no exact product.
@@ -118,8 +132,8 @@ def conv_general_dilated(
     if layout.terms == 0 or 0 in shape:
         return lax.full(shape, 0, dtype)
     level = grids.level_of(layout.terms, (lhs.dtype, rhs.dtype, dtype), precision)
-    # Of a group of one feature, XLA makes a kernel with zeros for the features of other groups, and
-    # multiplies these by NaNs and infinities. Products of matrices have no such zeros.
+    # For groups of one feature, XLA makes a kernel with zeros for the features of other groups, and
+    # multiplies these zeros by NaNs and infinities. Products of matrices have no such zeros.
     by_group = products if max(groups) > 1 else plain
     adds = products if by_products else by_group if layout.terms == 1 else plain
     specials = products if by_products else by_group
@@ -130,9 +144,9 @@ def conv_general_dilated(
 def _channels_last(
     lhs: jax.Array, rhs: jax.Array, numbers: lax.ConvDimensionNumbers
 ) -> tuple[jax.Array, jax.Array, lax.ConvDimensionNumbers, tuple[int, ...]]:
-    """Returns operands in the one layout that XLA has a fast convolution for on a CPU.
+    """Returns operands in the one layout for which XLA has a fast convolution on a CPU.
 
-    XLA brings others to it, but not inside a loop or a function that it calls.
+    XLA brings other layouts to this one, but not inside a loop or a called function.
 
     Returns:
         The images, the kernel, their dimensions, and the order of the result's dimensions.
@@ -162,7 +176,7 @@ def _sums(
     dtype: Any,
     engine: str,
 ) -> jax.Array:
-    """Convolves float32, where a kernel with a NaN or an infinity may give anything."""
+    """Convolves float32. If a kernel has a NaN or an infinity, its results are undefined."""
     if layout.terms == 1:
         left, right = arithmetic.widen(lhs), arithmetic.finite_or_zero(arithmetic.widen(rhs))
         return engines.rounded(engines.Total(plain(left, right, np.float64)), None, dtype)
@@ -174,15 +188,15 @@ def _sums(
     result = engines.rounded(total, unit, dtype)
     if total.high.dtype == np.float64 and not repairs:
         return result
-    repair = functools.partial(_with_specials, layout.cuts, specials)
-    if layout.cuts.summed:  # Devices that share a sum have to branch alike.
+    repair = functools.partial(_repaired, layout.cuts, specials)
+    if layout.cuts.summed:  # Devices that share a sum have to take the same branch.
         return repair(result, spread, right)
     return unless_finite(repair, result, spread, right)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Whole:
-    """A convolution, whose sums are not cut into blocks."""
+    """A convolution, whose sums cannot be computed in blocks."""
 
     terms: int
     plain: Convolve
@@ -197,15 +211,15 @@ class _Whole:
 
 @dataclasses.dataclass(frozen=True)
 class _Layout:
-    """The dimensions of a convolution, in which that of a group stands before the grouped one.
+    """The dimensions of a convolution. A group's dimension stands before the grouped dimension.
 
     Attributes:
         numbers: The dimension numbers.
-        groups: The number of groups of features, and that of groups of the batch; one is 1.
+        groups: The number of feature groups, and of batch groups; one of the two is 1.
         lhs_shape: The shape of the images.
         rhs_shape: The shape of the kernel.
         out_shape: The shape of the result.
-        cuts: The mesh axes over which the operands are cut.
+        cuts: The mesh axes over which the operands are sharded.
     """
 
     numbers: lax.ConvDimensionNumbers
@@ -217,12 +231,12 @@ class _Layout:
 
     @property
     def terms(self) -> int:
-        """The number of terms of a sum that no border cuts."""
+        """The number of terms of a sum whose window has no padding."""
         terms = math.prod(self.rhs_shape[d] for d in self.numbers.rhs_spec[1:])
         return terms * self.cuts.parts
 
     def split(self, value: jax.Array, dimension: int) -> jax.Array:
-        """Splits a dimension into that of the groups and that within a group."""
+        """Splits a dimension into one of groups and one within a group."""
         groups = max(self.groups)
         shape = value.shape
         sizes = (groups, shape[dimension] // groups)
@@ -230,7 +244,7 @@ class _Layout:
 
     @property
     def grouped_lhs(self) -> int:
-        """The dimension of the images that is split: that of features, or of the batch."""
+        """The dimension of the images that is split: the features, or the batch."""
         return self.numbers.lhs_spec[0 if self.groups[1] > 1 else 1]
 
 
@@ -241,7 +255,7 @@ def _on_grid(
     layout: _Layout,
     window: Callable[..., jax.Array],
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Returns both operands as integers, and their products' unit."""
+    """Returns both operands as integers, and the unit of each element of the result."""
     numbers = layout.numbers
     of_rhs = _Split(numbers.rhs_spec, numbers.rhs_spec[0])
     of_lhs = _Split(numbers.lhs_spec, layout.grouped_lhs)
@@ -250,29 +264,31 @@ def _on_grid(
     wide_lhs = layout.split(lhs, of_lhs.dimension)
 
     column_at = sorted((of_rhs.group, of_rhs.place(1)))
-    column = layout.cuts.max_of_free(grids.power_below(wide_rhs, _others(wide_rhs, column_at)))
+    column_power = layout.cuts.max_of_free(
+        grids.power_below(wide_rhs, _others(wide_rhs, column_at))
+    )
     to_lhs = {of_rhs.group: of_lhs.group, of_rhs.place(1): of_lhs.place(1)}
     where = {i: to_lhs[d] for i, d in enumerate(column_at)}
-    moved = grids.spread(column, wide_lhs.shape, where)
+    moved = grids.spread(column_power, wide_lhs.shape, where)
 
     row_at = sorted((of_lhs.group, of_lhs.place(0)))
     in_lhs = functools.partial(grids.spread, shape=wide_lhs.shape, where=dict(enumerate(row_at)))
-    greatest = layout.cuts.max(grids.power_below(wide_lhs, _others(wide_lhs, row_at), moved))
+    row_power = layout.cuts.max(grids.power_below(wide_lhs, _others(wide_lhs, row_at), moved))
 
     def sums() -> jax.Array:
         channel = of_lhs.place(1)
-        added = lax.reduce_sum(grids.magnitudes(wide_lhs, moved, in_lhs(greatest)), (channel,))
+        added = lax.reduce_sum(grids.magnitudes(wide_lhs, moved, in_lhs(row_power)), (channel,))
         kept = [d for d in range(wide_lhs.ndim) if d != channel]
         spatial = [kept.index(of_lhs.place(i)) for i in range(2, lhs.ndim)]
         taps = [rhs.shape[d] for d in numbers.rhs_spec[2:]]
         whole = layout.cuts.sum(window(added, spatial, taps))
         return lax.reduce_max(whole, tuple(spatial))
 
-    row = grids.row_unit(greatest, sums, level)
+    row_unit = grids.row_unit(row_power, sums, level)
     by_column = grids.spread(
-        grids.column_unit(column, level), wide_rhs.shape, dict(enumerate(column_at))
+        grids.column_unit(column_power, level), wide_rhs.shape, dict(enumerate(column_at))
     )
-    left = lax.reshape(grids.integers(wide_lhs, moved, in_lhs(row)), lhs.shape)
+    left = lax.reshape(grids.integers(wide_lhs, moved, in_lhs(row_unit)), lhs.shape)
     right = lax.reshape(grids.integers(wide_rhs, by_column), rhs.shape)
 
     to_out = {of_lhs.group: of_out.group, of_lhs.place(0): of_out.place(0)}
@@ -280,7 +296,7 @@ def _on_grid(
     shape[of_out.dimension] //= max(layout.groups)
     shape.insert(of_out.dimension, max(layout.groups))
     unit = grids.spread(
-        grids.product_unit(row, level), shape, {i: to_out[d] for i, d in enumerate(row_at)}
+        grids.product_unit(row_unit, level), shape, {i: to_out[d] for i, d in enumerate(row_at)}
     )
     return left, right, lax.reshape(unit, layout.out_shape)
 
@@ -297,7 +313,7 @@ def _window_sums(
 ) -> jax.Array:
     """Adds float64 integers over the windows of a convolution.
 
-    The zeros between and around are written first: XLA's partitioner fails at windows with them.
+    Dilation and padding are applied first: XLA's partitioner fails at windows that have them.
     """
 
     def all_dimensions(values: Sequence[Any] | None, default: Any) -> tuple[Any, ...]:
@@ -322,11 +338,11 @@ def _window_sums(
 
 @dataclasses.dataclass(frozen=True)
 class _Split:
-    """Where the dimensions of an array are once one is split into groups.
+    """The dimensions of an array after one of them is split into groups.
 
     Attributes:
-        spec: The dimensions, as in ``ConvDimensionNumbers``.
-        dimension: The one that is split.
+        spec: The dimensions before, as in ``ConvDimensionNumbers``.
+        dimension: The dimension that is split.
     """
 
     spec: Sequence[int]
@@ -338,7 +354,7 @@ class _Split:
         return self.dimension
 
     def place(self, index: int) -> int:
-        """The dimension that was ``spec[index]``; where it was split, that within a group."""
+        """The dimension that was ``spec[index]``; of a split one, the dimension within a group."""
         return self.spec[index] + (self.spec[index] >= self.dimension)
 
 
@@ -346,7 +362,7 @@ def _others(value: jax.Array, dimensions: Sequence[int]) -> tuple[int, ...]:
     return tuple(d for d in range(value.ndim) if d not in dimensions)
 
 
-def _with_specials(
+def _repaired(
     cuts: Cuts, plain: Convolve, result: jax.Array, left: jax.Array, right: jax.Array
 ) -> jax.Array:
     """Puts the NaNs and infinities of the images into a result."""
@@ -355,9 +371,9 @@ def _with_specials(
 
 
 def _without_special_kernels(result: jax.Array, rhs: jax.Array, layout: _Layout) -> jax.Array:
-    """Returns NaN for what a kernel with a NaN or an infinity computes.
+    """Returns NaN for the outputs whose kernel has a NaN or an infinity.
 
-    Some libraries multiply such a kernel by the zeros of a padding, and some do not.
+    Some libraries multiply such a kernel by the zeros of a padding, and others do not.
     """
     numbers = layout.numbers
     axes = tuple(d for d in range(rhs.ndim) if d != numbers.rhs_spec[0])

@@ -1,8 +1,17 @@
 """Convolutions as sums of products of matrices, for devices whose library may transform them.
 
-A library may compute a convolution by a Fourier transform or by Winograd's products, which round
-even where the sums of the products would be exact. cuDNN has such an algorithm for float64 and
-kernels of one dimension, and XLA has no option against it. A product of matrices has none.
+A library may compute a convolution by a Fourier transform or by Winograd's algorithm, which round
+even where the sums of products would be exact. cuDNN has such an algorithm for float64 and kernels
+of one dimension, and XLA has no option against it. No library transforms a product of matrices.
+
+A *tap* is an element of the kernel's window. There is a product for each tap, or for each result
+position, whichever are fewer. In the gradient for a kernel, result positions are fewer::
+
+    images x0 x1 x2 x3, kernel k0 k1        results x0 k0 + x1 k1, x1 k0 + x2 k1, x2 k0 + x3 k1
+    by taps          k0 * [x0 x1 x2] + k1 * [x1 x2 x3]
+    by positions     [k0 k1] . [x0 x1], [k0 k1] . [x1 x2], [k0 k1] . [x2 x3]
+
+Each x is a matrix of images and channels, and each k a matrix of channels and outputs.
 """
 
 from __future__ import annotations
@@ -32,32 +41,29 @@ def convolve(
     groups: tuple[int, int],
     dtype: Any,
 ) -> jax.Array:
-    """Returns what ``lax.conv_general_dilated`` does, of terms whose sums are exact.
-
-    There is a product for each element of the kernel, or for each place of the result, whichever
-    are fewer. The latter are so in the gradient for a kernel.
+    """Returns what ``lax.conv_general_dilated`` does, for operands whose sums are exact.
 
     Args:
         lhs: The images.
         rhs: The kernel, of the same dtype.
-        window: How the kernel moves.
+        window: The movement of the kernel.
         numbers: The dimension numbers.
-        groups: The number of groups of features, and that of groups of the batch; one is 1.
+        groups: The number of feature groups, and of batch groups; one of the two is 1.
         dtype: The dtype in which products are added.
     """
     images, kernel = _grouped(lhs, rhs, numbers, groups)
     images = window.prepared(images)
     taps = kernel.shape[3:]
-    places = window.places(images.shape[3:], taps)
-    call = _Call(window, places, taps, dtype)
-    if math.prod(taps) <= math.prod(places):
+    positions = window.positions(images.shape[3:], taps)
+    call = _Call(window, positions, taps, dtype)
+    if math.prod(taps) <= math.prod(positions):
         result = call.by_taps(images, kernel)
     else:
-        result = call.by_places(images, kernel)
+        result = call.by_positions(images, kernel)
     # From groups, outputs and images to the dimensions of the result.
     result = lax.transpose(result, (1, 0, 2, *range(3, result.ndim)))
     batch, number, outputs, *_ = result.shape
-    result = lax.reshape(result, (batch, number * outputs, *places))
+    result = lax.reshape(result, (batch, number * outputs, *positions))
     order = numbers.out_spec
     return lax.transpose(result, tuple(order.index(d) for d in range(len(order))))
 
@@ -67,7 +73,8 @@ def spread_with_zeros(
 ) -> jax.Array:
     """Returns an array with zeros between its elements, and then at its borders.
 
-    One step after another, since XLA's partitioner aborts at an interior padding that crops.
+    Dilation, padding and cropping are three steps, since XLA's partitioner aborts at an interior
+    padding that crops.
 
     Args:
         value: The array.
@@ -89,13 +96,13 @@ def spread_with_zeros(
 
 @dataclasses.dataclass(frozen=True)
 class Window:
-    """How a kernel moves over images; each field has a value for each spatial dimension.
+    """The movement of a kernel over images; each field has a value for each spatial dimension.
 
     Attributes:
         strides: The steps of the kernel.
         padding: The low and the high padding; negative ones crop.
-        lhs_dilation: The distance of neighbours of the image, once it is padded.
-        rhs_dilation: That of the kernel.
+        lhs_dilation: The distance of neighbouring elements of the image.
+        rhs_dilation: The distance of neighbouring elements of the kernel.
     """
 
     strides: Sequence[int]
@@ -104,13 +111,13 @@ class Window:
     rhs_dilation: Sequence[int]
 
     def prepared(self, images: jax.Array) -> jax.Array:
-        """Returns images with zeros between and around; their first three dimensions stay."""
+        """Returns images dilated and padded, except for their first three dimensions."""
         others = [(0, 0)] * 3
         return spread_with_zeros(
             images, [*others, *self.padding], [1] * len(others) + [*self.lhs_dilation]
         )
 
-    def places(self, sizes: Sequence[int], taps: Sequence[int]) -> tuple[int, ...]:
+    def positions(self, sizes: Sequence[int], taps: Sequence[int]) -> tuple[int, ...]:
         """Returns the spatial shape of the result, from those of prepared images and the kernel."""
         reach = ((tap - 1) * by + 1 for tap, by in zip(taps, self.rhs_dilation, strict=True))
         return tuple(
@@ -124,7 +131,7 @@ def _grouped(
 ) -> tuple[jax.Array, jax.Array]:
     """Returns both operands as they are multiplied: with the groups as their first dimension.
 
-    Then come the batch and the features of the images, the outputs and the features of the kernel.
+    The other dimensions are the batch and the features, or the outputs and the features.
     """
     images = lax.transpose(lhs, numbers.lhs_spec)
     kernel = lax.transpose(rhs, numbers.rhs_spec)
@@ -144,14 +151,14 @@ class _Call:
     """The products of a convolution.
 
     Attributes:
-        window: How the kernel moves.
-        places: The spatial shape of the result.
+        window: The movement of the kernel.
+        positions: The spatial shape of the result.
         taps: The spatial shape of the kernel.
         dtype: The dtype in which products are added.
     """
 
     window: Window
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
     taps: tuple[int, ...]
     dtype: Any
 
@@ -160,7 +167,7 @@ class _Call:
 
         def term(*tap: Any) -> jax.Array:
             starts = [at * by for at, by in zip(tap, self.window.rhs_dilation, strict=True)]
-            met = _part(images, starts, self.places, self.window.strides)
+            met = _part(images, starts, self.positions, self.window.strides)
             element = lax.reshape(
                 _part(kernel, tap, (1,) * len(tap), (1,) * len(tap)), kernel.shape[:3]
             )
@@ -177,23 +184,23 @@ class _Call:
         )
         return result
 
-    def by_places(self, images: jax.Array, kernel: jax.Array) -> jax.Array:
-        """Returns each place of the result, the product of the kernel and the images there."""
+    def by_positions(self, images: jax.Array, kernel: jax.Array) -> jax.Array:
+        """Returns each result position: the product of the kernel and the images below it."""
 
         def place(*at: Any) -> jax.Array:
             starts = [i * by for i, by in zip(at, self.window.strides, strict=True)]
             met = _part(images, starts, self.taps, self.window.rhs_dilation)
             return self._product(kernel, met, 1 + len(self.taps))
 
-        count = math.prod(self.places)
+        count = math.prod(self.positions)
         if count <= _UNROLLED:
-            found = list(itertools.starmap(place, np.ndindex(self.places)))
+            found = list(itertools.starmap(place, np.ndindex(self.positions)))
             stacked = lax.concatenate([lax.expand_dims(each, (0,)) for each in found], 0)
         else:
             positions = lax.iota(np.int32, count)
-            stacked = lax.map(lambda i: place(*_position(i, self.places)), positions)
+            stacked = lax.map(lambda i: place(*_position(i, self.positions)), positions)
         last = lax.transpose(stacked, (1, 2, 3, 0))
-        return lax.reshape(last, (*last.shape[:3], *self.places))
+        return lax.reshape(last, (*last.shape[:3], *self.positions))
 
     def _product(self, kernel: jax.Array, images: jax.Array, summed: int) -> jax.Array:
         """Contracts the features, and the spatial dimensions if there are more than one.
@@ -222,7 +229,7 @@ def _part(
 
 
 def _position(index: jax.Array, sizes: Sequence[int]) -> list[jax.Array]:
-    """Returns the place of an element in an array of ``sizes``, from its number."""
+    """Returns the indices of an element of an array of ``sizes``, from its row-major number."""
     index = lax.convert_element_type(index, np.int32)
     found: list[jax.Array] = []
     for size in reversed(sizes):

@@ -1,4 +1,13 @@
-"""Products of matrices whose bits do not depend on an order: the order ``exact_product``."""
+"""Products of matrices in the spec's order ``exact_product``, exact in every order of additions.
+
+The function rounds both operands to integers (``levels``: Ozaki splitting), adds the products of
+the integers without error (``engines``), and rounds once. NaNs and infinities have no integers.
+They come from a second product, of signs, infinities and NaNs, which a CPU computes if it must::
+
+    operands        1.5 inf, 2.0 -1.0
+    finite part     1.5 * 2.0                      the exact sum of integers
+    special part    1 * 1 + inf * -1 = -inf        not finite, so it is the result
+"""
 
 from __future__ import annotations
 
@@ -45,10 +54,10 @@ def dot_general(
         precision: As in ``jax.lax``. The highest gives the finer grid.
         preferred_element_type: The dtype of the result; float16, bfloat16, float32 or float64.
         engine: A name of ``engines.ENGINES``; by default the one of the platform.
-        axis_names: The mesh axes of a ``shard_map`` over which contracted dimensions are cut. The
-            result is that of the whole operands.
-        free_names: Those over which free dimensions of ``rhs`` are cut. The result has the bits
-            that the whole ``rhs`` gives.
+        axis_names: The mesh axes of a ``shard_map`` over which contracted dimensions are sharded.
+            The result is the product of the whole operands.
+        free_names: The mesh axes over which free dimensions of ``rhs`` are sharded. The result has
+            the bits that the whole ``rhs`` gives.
         platforms: The platforms that the program is for; None for any.
 
     Returns:
@@ -79,9 +88,9 @@ def dot_general(
 
 
 def _of_one_kind(lhs: jax.Array, rhs: jax.Array) -> list[jax.Array]:
-    """Returns the operands, integers of more than 16 bits as floats of the other's dtype.
+    """Returns the operands, with integers of more than 16 bits as floats of the common dtype.
 
-    JAX multiplies an integer and a float so, and rounds the integer.
+    JAX does the same with an integer and a float, and so rounds the integer.
     """
     common = jnp.promote_types(lhs.dtype, rhs.dtype)
     is_long = [jnp.issubdtype(x.dtype, jnp.integer) and x.dtype.itemsize > 2 for x in (lhs, rhs)]
@@ -94,7 +103,7 @@ def _of_one_kind(lhs: jax.Array, rhs: jax.Array) -> list[jax.Array]:
 def unless_finite(
     repair: Callable[..., jax.Array], result: jax.Array, lhs: jax.Array, rhs: jax.Array
 ) -> jax.Array:
-    """Returns ``result``, and what ``repair`` makes of it if an operand is not finite."""
+    """Returns ``result``, or ``repair`` of it if an operand has an infinity or a NaN."""
     repaired: jax.Array = lax.cond(
         grids.has_special(lhs, rhs), repair, lambda result, *_: result, result, lhs, rhs
     )
@@ -105,7 +114,7 @@ def result_dtype(lhs: jax.Array, rhs: jax.Array, preferred: Any) -> np.dtype[Any
     """Returns the dtype of a product, as ``jax.lax`` has it.
 
     Raises:
-        TypeError: The dtype is none that a sum is rounded to.
+        TypeError: The dtype is not float16, bfloat16, float32 or float64.
     """
     dtype = jnp.promote_types(lhs.dtype, rhs.dtype) if preferred is None else preferred
     result = jnp.dtype(dtype)
@@ -122,9 +131,9 @@ class _Layout:
         numbers: The dimension numbers of ``jax.lax``.
         lhs_shape: The shape of the left operand.
         rhs_shape: The shape of the right operand.
-        lhs_free: The dimensions of ``lhs`` that are neither contracted nor of the batch.
-        rhs_free: Those of ``rhs``.
-        cuts: The mesh axes over which the operands are cut.
+        lhs_free: The free dimensions of ``lhs``: neither contracted nor batch dimensions.
+        rhs_free: The free dimensions of ``rhs``.
+        cuts: The mesh axes over which the operands are sharded.
     """
 
     numbers: DimensionNumbers
@@ -157,7 +166,7 @@ class _Layout:
 
     @property
     def from_rhs(self) -> dict[int, int]:
-        """The dimension of ``lhs`` of each that ``rhs`` keeps, where the free ones are left out."""
+        """The dimension of ``lhs`` for each of ``kept_rhs``, by its position there."""
         (lhs_sum, rhs_sum), (lhs_batch, rhs_batch) = self.numbers
         where = dict(zip((*rhs_sum, *rhs_batch), (*lhs_sum, *lhs_batch), strict=True))
         return {i: where[d] for i, d in enumerate(sorted(where))}
@@ -173,7 +182,7 @@ class _Layout:
         return [d for d in range(len(self.rhs_shape)) if d not in self.rhs_free]
 
     def in_result(self, lhs: jax.Array) -> jax.Array:
-        """Broadcasts what has the dimensions ``kept_lhs`` to the shape of the result."""
+        """Broadcasts an array with the dimensions ``kept_lhs`` to the shape of the result."""
         order = [*self.numbers[1][0], *self.lhs_free]
         where = {i: order.index(d) for i, d in enumerate(self.kept_lhs)}
         return grids.spread(lhs, self.shape, where)
@@ -182,23 +191,25 @@ class _Layout:
 def _on_grid(
     lhs: jax.Array, rhs: jax.Array, level: grids.Level, layout: _Layout
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Returns both operands as integers, and their products' unit."""
+    """Returns both operands as integers, and the unit of each element of their product."""
     summed, in_rhs = layout.numbers[0][0], dict(enumerate(layout.kept_rhs))
     in_lhs = functools.partial(
         grids.spread, shape=lhs.shape, where=dict(enumerate(layout.kept_lhs))
     )
-    column = layout.cuts.max_of_free(grids.power_below(rhs, layout.rhs_free))
-    moved = grids.spread(column, lhs.shape, layout.from_rhs)
-    greatest = layout.cuts.max(grids.power_below(lhs, summed, moved))
+    column_power = layout.cuts.max_of_free(grids.power_below(rhs, layout.rhs_free))
+    moved = grids.spread(column_power, lhs.shape, layout.from_rhs)
+    row_power = layout.cuts.max(grids.power_below(lhs, summed, moved))
 
     def sums() -> jax.Array:
-        magnitudes = grids.magnitudes(lhs, moved, in_lhs(greatest))
+        magnitudes = grids.magnitudes(lhs, moved, in_lhs(row_power))
         return layout.cuts.sum(lax.reduce_sum(magnitudes, tuple(summed)))
 
-    row = grids.row_unit(greatest, sums, level)
-    left = grids.integers(lhs, moved, in_lhs(row))
-    right = grids.integers(rhs, grids.spread(grids.column_unit(column, level), rhs.shape, in_rhs))
-    return left, right, layout.in_result(grids.product_unit(row, level))
+    row_unit = grids.row_unit(row_power, sums, level)
+    left = grids.integers(lhs, moved, in_lhs(row_unit))
+    right = grids.integers(
+        rhs, grids.spread(grids.column_unit(column_power, level), rhs.shape, in_rhs)
+    )
+    return left, right, layout.in_result(grids.product_unit(row_unit, level))
 
 
 def _sums(
@@ -211,7 +222,7 @@ def _sums(
     engine: str | None,
     platforms: Sequence[str] | None,
 ) -> jax.Array:
-    """Adds the products of integers by an engine, or by that of the platform."""
+    """Adds the products of integers by an engine; None takes the platform's engine."""
     by_engine = {
         name: functools.partial(_sums_by, name, level, layout, dtypes[-1])
         for name in engines.ENGINES
@@ -245,19 +256,19 @@ def _sums_by(
     if total.high.dtype == np.float64:
         return result
     # A device with units for digits adds signs faster than it branches. Devices that share a sum
-    # have to branch alike.
+    # have to take the same branch, so they do not branch.
     has_digits = name != "float64"
-    # XLA for a CPU does not compile each product of bfloat16 (UNIMPLEMENTED: DotThunk).
+    # XLA for a CPU does not compile some products of bfloat16 (UNIMPLEMENTED: DotThunk).
     signs = jnp.bfloat16 if has_digits else jnp.float32
-    with_specials = functools.partial(_with_specials, layout, signs)
+    repair = functools.partial(_repaired, layout, signs)
     if has_digits or layout.cuts.summed:
-        return with_specials(result, left, right)
-    return unless_finite(with_specials, result, left, right)
+        return repair(result, left, right)
+    return unless_finite(repair, result, left, right)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Blocks:
-    """A product of matrices that is cut into blocks where a sum would be too long."""
+    """A product of matrices whose sums are computed in blocks if they are too long."""
 
     layout: _Layout
 
@@ -287,7 +298,7 @@ class _Blocks:
 def _in_blocks(
     value: jax.Array, kept: Sequence[int], summed: Sequence[int], limit: int
 ) -> jax.Array:
-    """Returns the kept dimensions, then the blocks, then the terms of a block; the rest is 0."""
+    """Returns an array of kept dimensions, blocks, and the terms of a block, padded with zeros."""
     value = lax.transpose(value, (*kept, *summed))
     shape = value.shape[: len(kept)]
     terms = math.prod(value.shape[len(kept) :])
@@ -313,10 +324,10 @@ def _single(lhs: jax.Array, rhs: jax.Array, layout: _Layout, dtype: Any) -> jax.
     return engines.rounded(engines.Total(value), None, dtype)
 
 
-def _with_specials(
+def _repaired(
     layout: _Layout, dtype: Any, result: jax.Array, lhs: jax.Array, rhs: jax.Array
 ) -> jax.Array:
-    """Puts the NaNs and infinities of the sums into a result; any ``dtype`` holds their signs."""
+    """Returns a result with the NaNs and infinities of its sums; any ``dtype`` has signs."""
     left, right = (
         lax.convert_element_type(grids.special_factor(value), dtype) for value in (lhs, rhs)
     )

@@ -1,7 +1,15 @@
-"""Engines: ways to add products of integers exactly. All give the same bits.
+"""Engines: implementations of exact sums of products of integers. All give the same bits.
 
-An engine cuts the integers of each operand into parts, takes the products of parts on the units
-of a device, and adds these as integers. A part is narrow enough that no unit rounds its sums.
+An engine splits the integers of each operand into *limbs* (float64) or *digits* (int8, bfloat16),
+computes the products of parts with a matrix unit of the device, and adds these products as int64. A
+part has so few bits that the unit rounds no sum. This is Ozaki splitting (Ozaki, Ogita, Oishi and
+Rump 2012, doi:10.1007/s11075-011-9478-1); with digits of int8, it is the scheme of Ootomo, Ozaki
+and Yokota (2024, arXiv:2306.11975)::
+
+    integers                    left 300000, right 5000000
+    limbs of 14 bits            left = 18 * 2**14 + 5088, right is one limb
+    sum of products of limbs    (18 * 5000000) * 2**14 + 5088 * 5000000 = 1500000000000
+    digits of 8 bits            left = 5 * 256**2 - 108 * 256 - 32
 """
 
 from __future__ import annotations
@@ -21,14 +29,14 @@ from impl._core.jax_internals.shardings import cut_as_the_operands
 from impl._exact import arithmetic
 from impl._exact.products import levels as grids
 
-#: The bits of an integer that float64 holds.
+#: A float64 holds every integer of up to 53 bits.
 FLOAT64_BITS = 53
 #: The bits of a digit of the engines of digits; a digit is from -128 to 127.
 _DIGIT = 8
 
 
 class Product(Protocol):
-    """A product whose operands are integers as floats."""
+    """A product, or a convolution, whose operands are integers."""
 
     @property
     def terms(self) -> int:
@@ -94,40 +102,52 @@ def float64(lhs: jax.Array, rhs: jax.Array, level: grids.Level, product: Product
 
 
 def _limbs_of(level: grids.Level, product: Product) -> tuple[int, int, int, int]:
-    """Returns the bits of a limb, the limbs of both operands, and the terms that are exact.
+    """Returns the bits of a limb, the limbs of both operands, and the most terms of an exact sum.
 
-    Integers whose sum is bounded, and their high limbs, are exact in any number; the limits are
-    those of integers of ``level.least`` bits, and of low limbs.
+    A float64 adds integers exactly up to 2**53. ``level.column`` is 29 if the level is wide, and
+    at most 23 otherwise. The integers of a row either add up to at most 2**total (38, or 30) or
+    have at most ``least`` bits (27, or 17). A low limb is at most 2**(width - 1).
     """
     if _is_wide(level):
         if product.terms <= 1 << 11 or product.can_cut:
+            # Low limbs: 2**13 * 2**29 * 2**11 terms = 2**53.
+            # High limbs, of a bounded sum: 2**38 / 2**14 * 2**29 = 2**53, for any number of terms.
+            # High limbs, of 27 bits: 2**(27 - 14) * 2**29 * 2**11 terms = 2**53.
+            # So the right operand needs no second limb.
             return 14, 2, 1, 1 << 11
+        # Right limbs are at most 2**13 and 2**(29 - 14): 2**13 * 2**15 * 2**22 terms = 2**50.
         return 14, 2, 2, 1 << 22
+    # One limb: 2**30 * 2**23 = 2**53 for a bounded sum, or 2**least * 2**column * terms.
     limit = 1 << max(FLOAT64_BITS - level.column - level.least, 13)
     if product.terms <= limit or product.can_cut:
         return 0, 1, 1, limit
+    # Low limbs: 2**8 * 2**23 * 2**22 terms = 2**53; high limbs of 17 bits likewise.
     return 9, 2, 1, 1 << 22
 
 
 def int8(lhs: jax.Array, rhs: jax.Array, level: grids.Level, product: Product) -> Total:
-    """Adds products of digits in int32, as integer tensor cores do."""
+    """Adds products of digits in int32, as integer tensor cores do.
+
+    A sum is at most 2**14 * 2**16 terms = 2**30.
+    """
     return _by_digits(lhs, rhs, level, product, np.int8, np.int32, limit=1 << 16)
 
 
 def bfloat16(lhs: jax.Array, rhs: jax.Array, level: grids.Level, product: Product) -> Total:
     """Adds products of digits in float32, as tensor cores do.
 
-    A sum is at most 2**23, so a unit may truncate what is below the last of 24 bits.
+    A sum is at most 2**14 * 2**9 terms = 2**23, so that a unit which truncates below 24 bits
+    truncates nothing.
     """
     return _by_digits(lhs, rhs, level, product, jnp.bfloat16, np.float32, limit=1 << 9)
 
 
-#: All engines, by name.
+#: The engines, by name.
 ENGINES: Mapping[str, Engine] = MappingProxyType(
     {"float64": float64, "int8": int8, "bfloat16": bfloat16}
 )
-#: The engine of each platform for products of matrices: for operands and results of at most 16
-#: bits, and for others. A convolution takes float64, since it cannot be cut into blocks.
+#: The engines of each platform for products of matrices: first for operands and results of at most
+#: 16 bits, second for all others. A convolution takes float64, since XLA cannot add it in blocks.
 CHOICE: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "cpu": ("float64", "float64"),
@@ -139,9 +159,9 @@ CHOICE: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 
 def plain_product(lhs: jax.Array, rhs: jax.Array, numbers: Any, dtype: Any) -> jax.Array:
-    """Returns a product of a library whose sums are exact, in the dtype in which they are added.
+    """Returns a library's product of parts, in the dtype in which it adds, which is exact.
 
-    Float64 asks for the highest precision. Digits and signs are exact in any.
+    float64 asks for the highest precision. Digits and signs are exact in every precision.
     """
     return cut_as_the_operands(
         lax.dot_general(
@@ -218,7 +238,7 @@ def _by_digits(
 
 
 def _digits_of(bits: int) -> int:
-    """Returns the number of digits whose greatest value, 127 * (1 + 256 + ...), is 2**bits."""
+    """Returns the least number of digits that hold every integer up to 2**bits."""
     return (bits + 1) // _DIGIT + 1
 
 
@@ -250,8 +270,8 @@ def _shifted_sum(parts: list[tuple[int, jax.Array]]) -> jax.Array:
 def _as_float64(total: Total, *, is_wide: bool) -> jax.Array:
     """Returns integers as float64: the nearest if ``is_wide``, and otherwise rounded to odd.
 
-    What is rounded to odd, at bit 26 or below, gives in a second rounding to 24 bits or fewer what
-    one rounding gives.
+    A value that is rounded to odd, to 26 bits or more, and then to 24 bits or fewer, is the value
+    that one rounding gives (Boldo and Melquiond 2008, doi:10.1109/TC.2007.70819).
     """
     high, shift = total.high, total.shift
     low = lax.full_like(high, 0) if total.low is None else total.low

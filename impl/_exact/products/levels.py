@@ -1,9 +1,18 @@
-"""The grids on which products are exact: their exponents, and the number of their bits.
+"""The grids on which products of matrices are exact: powers of two, and bits of precision.
 
-A factor of a product is rounded to an integer of some bits, in units of a power of two: one for
-each index that is added over, which moves from the right factor into the left one, and one for
-each row of the left factor. So a term of zero changes no grid. The order ``exact_product`` states
-the rule.
+The technique is Ozaki splitting (Ozaki, Ogita, Oishi and Rump 2012,
+doi:10.1007/s11075-011-9478-1): factors become integers of so few bits that a library adds their
+products without error, in any order. The order ``exact_product`` of the spec states the rule.
+Each contracted index k has a *scale*, the power of two above its right factors. The scale moves
+from the right factor into the left one, so that a zero term changes no grid: a[i, k] * b[k, j] is
+(a[i, k] * scale[k]) * (b[k, j] / scale[k]). Each row of the scaled left factor has one *unit*::
+
+    a, b                3.0 0.001, 5.0 1000.0          the result is 3.0 * 5.0 + 0.001 * 1000.0
+    scales              8, 1024                        from b
+    right integers      5242880, 8192000               5.0 / 8 and 1000.0 / 1024, in units of 2**-23
+    scaled a            24.0, 1.024                    M is 32
+    left integers       805306368, 34359740            in units of M / 2**30
+    result              805306368 * 5242880 + 34359740 * 8192000, in units of 2**-48: 16.0
 """
 
 from __future__ import annotations
@@ -35,15 +44,16 @@ _MAGNITUDE = 14
 class Level:
     """A level of precision: the integers to which the factors of a product are rounded.
 
-    A row of the left factor has a greatest magnitude M and a greatest sum S of magnitudes. Its unit
-    is ``min(S / 2**total, M / 2**least)``, but not below ``M / 2**row``. So its integers times
-    those of a column add up to 2**(total + column) at most, or they have ``least`` bits.
+    Let M be the power of two above the greatest magnitude of a row of the left factor, and S the
+    one above the sum of its magnitudes. The row's unit is ``min(S / 2**total, M / 2**least)``, but
+    not below ``M / 2**row``. So the magnitudes of the row's integers add up to at most 2**total, or
+    each integer has at most ``least`` bits. ``engines`` derives exact sums from this.
 
     Attributes:
         column: The bits of the integers of the right factor.
         row: The most bits of the integers of the left factor.
-        least: Bits that the integers of the left factor may have in any case.
-        total: The bits of the sum of the integers of a row, if there are more than ``least``.
+        least: The bits that integers of the left factor may have, whatever their sum is.
+        total: The bits of the sum of a row's integers, if the integers have more than ``least``.
     """
 
     column: int
@@ -112,12 +122,12 @@ def special_along(value: jax.Array, axes: Sequence[int]) -> jax.Array:
 def power_below(
     value: jax.Array, axes: Sequence[int], scales: jax.Array | None = None
 ) -> jax.Array:
-    """Returns the greatest powers of two that no largest magnitude along some axes is below.
+    """Returns the greatest powers of two that are not above the greatest magnitudes along axes.
 
     Args:
-        value: Any shape, float32. What is subnormal, infinite or NaN counts as zero.
-        axes: The axes; the result has the others.
-        scales: What each element is multiplied by first: powers of two, or zero, float64.
+        value: Any shape, float32. Subnormals, infinities and NaNs count as zero.
+        axes: The axes; the result has the other axes.
+        scales: The factors of elements, applied first: powers of two, or zero, float64.
 
     Returns:
         float64; 0 for zeros alone.
@@ -128,69 +138,69 @@ def power_below(
     return lax.convert_element_type(greatest, np.float64)
 
 
-def magnitudes(value: jax.Array, scales: jax.Array, row: jax.Array) -> jax.Array:
+def magnitudes(value: jax.Array, scales: jax.Array, row_power: jax.Array) -> jax.Array:
     """Returns integers above scaled magnitudes, and zero for zeros, as float64.
 
-    Their sums are exact. An integer is at least 2 above the magnitude, since a factor may grow
-    where it, and then its limb, is rounded.
+    Sums of these integers are exact. An integer is at least 2 above the magnitude, since a factor
+    may grow when it is rounded, and once more when its limb is.
 
     Args:
         value: Any shape, float32.
-        scales: What each element is multiplied by: powers of two, or zero, float64.
-        row: The power of two below the rows' greatest magnitudes, of the same shape.
+        scales: The factor of each element: a power of two, or zero, float64.
+        row_power: The powers of two below the rows' greatest magnitudes, of the same shape.
     """
-    unit = reciprocal(_not_zero(row), _MAGNITUDE - 1)
+    unit = reciprocal(_not_zero(row_power), _MAGNITUDE - 1)
     magnitude = lax.mul(_scaled(value, scales), unit)
     above = lax.add(lax.floor(magnitude), lax.full_like(magnitude, 3))
     zero = lax.full_like(magnitude, 0)
     return lax.select(lax.gt(magnitude, zero), above, zero)
 
 
-def row_unit(row: jax.Array, sums: Callable[[], jax.Array], level: Level) -> jax.Array:
-    """Returns what rows are multiplied by to become integers: powers of two, float64.
+def row_unit(row_power: jax.Array, sums: Callable[[], jax.Array], level: Level) -> jax.Array:
+    """Returns the factors that make integers of rows: powers of two, float64.
 
     Args:
-        row: The powers of two below the rows' greatest magnitudes.
+        row_power: The powers of two below the rows' greatest magnitudes.
         sums: Returns the greatest sums of ``magnitudes``.
         level: The level.
     """
-    row = _not_zero(row)
+    row_power = _not_zero(row_power)
     if level.row == level.least:
-        return reciprocal(row, level.least - 1)
-    # A row without a finite number has no sum, and any unit will do.
+        return reciprocal(row_power, level.least - 1)
+    # A row without a finite number has the sum 0. Its unit does not matter.
     above = sums()
     above = _power(lax.max(above, lax.full_like(above, 1)))
     by_sum = reciprocal(above, _MAGNITUDE + level.total - 1)
     by_sum = lax.max(by_sum, lax.full_like(by_sum, 2.0**level.least))
     by_sum = lax.min(by_sum, lax.full_like(by_sum, 2.0**level.row))
-    return lax.mul(reciprocal(row, -1), by_sum)
+    return lax.mul(reciprocal(row_power, -1), by_sum)
 
 
-def column_unit(column: jax.Array, level: Level) -> jax.Array:
-    """Returns what columns are multiplied by to become integers: powers of two, float64.
+def column_unit(column_power: jax.Array, level: Level) -> jax.Array:
+    """Returns the factors that make integers of columns: powers of two, float64.
 
     Args:
-        column: The powers of two below the columns' greatest magnitudes.
+        column_power: The powers of two below the columns' greatest magnitudes.
         level: The level.
     """
-    return reciprocal(_not_zero(column), level.column - 1)
+    return reciprocal(_not_zero(column_power), level.column - 1)
 
 
-def product_unit(row: jax.Array, level: Level) -> jax.Array:
+def product_unit(row_unit: jax.Array, level: Level) -> jax.Array:
     """Returns the unit of the products of integers: a power of two, float64.
 
     Args:
-        row: ``row_unit`` of each product, where the scales of an index were powers below.
+        row_unit: ``row_unit`` of the row of each product.
         level: The level.
     """
-    return reciprocal(row, 1 - level.column)
+    return reciprocal(row_unit, 1 - level.column)
 
 
 def integers(value: jax.Array, *scales: jax.Array) -> jax.Array:
     """Returns the nearest integers of scaled elements, as float64.
 
     Args:
-        value: Any shape, float32. A subnormal number counts as zero; what is infinite or NaN stays.
+        value: Any shape, float32. Subnormals count as zero; infinities and NaNs stay.
         scales: Powers of two, or zero, float64, of the same shape.
     """
     return arithmetic.nearest_integer(functools.reduce(lax.mul, scales, arithmetic.widen(value)))
@@ -204,7 +214,7 @@ def reciprocal(power: jax.Array, exponent: int = 0) -> jax.Array:
 
 
 def _power(magnitude: jax.Array) -> jax.Array:
-    """Returns the greatest power of two that no magnitude is below; 0 for zero and subnormals."""
+    """Returns the greatest power of two not above each magnitude; 0 for zero and subnormals."""
     word = np.dtype(f"int{8 * magnitude.dtype.itemsize}")
     raw = lax.bitcast_convert_type(magnitude, word)
     infinity = lax.bitcast_convert_type(lax.full_like(magnitude, np.inf), word)
@@ -212,22 +222,22 @@ def _power(magnitude: jax.Array) -> jax.Array:
 
 
 def _not_zero(power: jax.Array) -> jax.Array:
-    """Returns a power of two, and for 0 one that is below those of all products."""
+    """Returns a power of two; for 0, a power of two below all products of float32."""
     return lax.max(power, lax.full_like(power, _LEAST))
 
 
 def special_factor(value: jax.Array) -> jax.Array:
     """Returns the sign of each float, and infinities and NaNs as they are, as float32.
 
-    A sum of products of these is finite, infinite or NaN as that of the elements is, and the same
-    in every order.
+    A sum of products of these factors is infinite or NaN where the sum of products of the elements
+    is, and is the same in every order.
     """
     sign = lax.convert_element_type(lax.sign(finite_or_zero(value)), np.float32)
     return lax.select(_is_special(value), lax.convert_element_type(value, np.float32), sign)
 
 
 def with_specials(result: jax.Array, sums: jax.Array) -> jax.Array:
-    """Returns ``reduction`` where these are infinite or NaN, and ``result`` elsewhere."""
+    """Returns ``sums`` where they are infinite or NaN, and ``result`` elsewhere."""
     special = lax.convert_element_type(sums, result.dtype)
     return lax.select(lax.is_finite(sums), result, special)
 

@@ -1,4 +1,4 @@
-"""Operands that are cut over the axes of a mesh, of which each device of a shard_map has a part."""
+"""Operands of products in a ``shard_map`` that are sharded over axes of its mesh."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from jax import lax
 
 @dataclasses.dataclass(frozen=True)
 class Cuts:
-    """The mesh axes over which operands are cut, of which a device has a part each.
+    """The mesh axes over which operands are sharded; each device has a shard.
 
     Attributes:
-        summed: The axes over which contracted dimensions are cut.
-        free: The axes over which free dimensions of the right operand are cut.
+        summed: The axes over which contracted dimensions are sharded.
+        free: The axes over which free dimensions of the right operand are sharded.
     """
 
     summed: tuple[Any, ...] = ()
@@ -25,7 +25,7 @@ class Cuts:
 
     @property
     def parts(self) -> int:
-        """On how many devices the parts of a sum are."""
+        """The number of devices that have terms of one sum."""
         return math.prod(lax.axis_size(name) for name in self.summed)
 
     def sum(self, value: jax.Array) -> jax.Array:

@@ -1,8 +1,8 @@
-"""Sums over the devices of a ``shard_map``, joined with the sums of each device.
+"""Lowers a ``shard_map`` with joined sums over devices, and the primitives that stand for them.
 
-Each device rounds its own sum before ``psum`` adds those of all, so the number of devices would
-show. ``push`` moves each ``psum`` to where its terms arise. Both sums are then one
-equation, which this module lowers, and which is rounded once.
+``with_joined_sums`` is what the lowering rule of ``shard_map`` calls, with the parameters of its
+equation: it has ``push`` rewrite the body. A joined sum is lowered as ``Rule.over_devices`` of its
+operation computes it, on all the devices that its parameters name.
 """
 
 from __future__ import annotations
@@ -23,12 +23,21 @@ from impl._mode.modes import Mode
 from impl._portable import entries
 from impl._portable.device_sums import equations, push
 from impl._portable.device_sums.equations import Names
-from impl._portable.device_sums.shardings import UNKNOWN, Sharding
+from impl._portable.device_sums.shardings import Sharding, unknown
 from impl._portable.rule import RULES, Target
 from impl._reading.control_flow import every_jaxpr
 
 
 def _lower_whole(context: Any, *operands: Any, name: str, params: Any, **names: Names) -> Any:
+    """Lowers a joined sum.
+
+    Args:
+        context: The context of the lowering rule.
+        *operands: What this device has of the operands.
+        name: The name of the operation.
+        params: The parameters of its equation, as pairs.
+        **names: The mesh axes of ``equations.as_whole``.
+    """
     record, target = RULES[name], Target.of(context)
     over_devices: Any = record.over_devices
     keywords = {**dict(params), **names, **record.keywords(target)}
@@ -51,6 +60,7 @@ mlir.register_lowering(equations.same_p, lambda _, value, **__: [value])
 def _part(
     value: jax.Array, *, axis_name: Any, axis_size: int, scatter_dimension: int, tiled: bool
 ) -> jax.Array:
+    """Returns the slice that ``psum_scatter`` gives this device, of the whole sum."""
     size = value.shape[scatter_dimension] // axis_size
     start = lax.axis_index(axis_name) * size
     part = lax.dynamic_slice_in_dim(value, start, size, scatter_dimension)
@@ -58,6 +68,7 @@ def _part(
 
 
 def _lower_part(context: Any, value: Any, *, axis_index_groups: None, **params: Any) -> Any:
+    """Lowers the slice of a sum; a sum in groups of devices is not joined."""
     del axis_index_groups
     rule = mlir.lower_fun(functools.partial(_part, **params), multiple_results=False)
     return rule(lowering.natively(context), value)
@@ -66,13 +77,13 @@ def _lower_part(context: Any, value: Any, *, axis_index_groups: None, **params: 
 mlir.register_lowering(equations.part_p, _lower_part)
 
 
-def _asks(jaxpr: Any) -> bool:
+def _asks_for_portable(jaxpr: Any) -> bool:
     """Returns whether a scope inside of a jaxpr asks for the guarantee ``portable``."""
     for equation in jaxprs.opened(jaxpr).eqns:
         mode: Mode | None = tags.of(equation)
         if mode is not None and mode.portable:
             return True
-        if any(map(_asks, every_jaxpr(equation))):
+        if any(map(_asks_for_portable, every_jaxpr(equation))):
             return True
     return False
 
@@ -84,20 +95,21 @@ def with_joined_sums(params: Mapping[str, Any]) -> dict[str, Any]:
         params: The parameters of its equation.
 
     Returns:
-        The parameters as they are, if neither the mode nor a scope inside asks for ``portable``.
+        The parameters as they are, if neither the mode nor a scope inside asks for ``portable``, or
+        there is one device.
     """
-    if not (modes.current().portable or _asks(params["jaxpr"])):
+    if not (modes.current().portable or _asks_for_portable(params["jaxpr"])):
         return dict(params)
     mesh, jaxpr = params["mesh"], params["jaxpr"]
     own = params["newly_manual_axes"]
-    manual = own | set(mesh.manual_axes)
-    sizes = {name: size for name, size in mesh.shape.items() if name in manual}
-    outer = dict.fromkeys(manual - own, UNKNOWN)
-    inputs: list[Sharding] = [
-        {**outer, **{a: d for a, d in jaxprs.cut_axes(spec).items() if a in own}}
-        for spec in params["in_specs"]
-    ]
+    # Of the axes of a shard_map around this one, the specs of this one say nothing.
+    outer = set(mesh.manual_axes) - own
+    sizes = {name: size for name, size in mesh.shape.items() if name in own | outer}
     if all(size == 1 for size in sizes.values()):
         return dict(params)
+    inputs: list[Sharding] = []
+    for spec in params["in_specs"]:
+        dimensions = jaxprs.cut_axes(spec).items()
+        inputs.append({**unknown(outer), **{axis: d for axis, d in dimensions if axis in own}})
     new = push.rewritten(jaxprs.opened(jaxpr), inputs, sizes)
     return {**params, "jaxpr": jaxprs.reclosed(jaxpr, new)}

@@ -63,7 +63,8 @@ class Windows:
 
         Raises:
             RuntimeError: The number of ints is not the number of dimensions; a kernel, a stride or
-                a dilation is not positive; or a padding is negative or exceeds half the kernel.
+            a
+                dilation is not positive; or a padding is negative or exceeds half the kernel.
             TypeError: One of them is not an int, or ``ceil_mode`` is not a bool.
         """
         kernel = _each(function, "kernel_size", kernel_size, dims)

@@ -1,7 +1,7 @@
 """Indices and weights of interpolation along one dimension, as PyTorch computes them.
 
-NumPy computes them before the program runs, so they are the same on every device. PyTorch decides
-on the precision for the dtype: in another precision, some coordinates would round to another
+NumPy computes them before the program runs, so they are the same on every device. The precision is
+PyTorch's for the dtype: in another precision, some coordinates would round to another
 element.
 """
 

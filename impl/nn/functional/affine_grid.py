@@ -26,8 +26,8 @@ _OP = f"nn.functional.{_NAME}"
 def affine_grid(theta: Array, size: Sequence[int], align_corners: bool | None = None) -> jax.Array:
     """Computes the grid with which ``grid_sample`` applies affine maps to an array.
 
-    Each coordinate is a sum of rounded products with x, with y (and with z), and the constant,
-    added in this order. A gradient adds the elements of the grid along the first
+    Each coordinate is a sum of rounded products, of x, of y (and of z), and of the
+    constant, added in this order. A gradient adds the elements of the grid along the first
     dimension first. float16 and bfloat16 are computed in float32 and rounded once.
 
     Args:

@@ -171,7 +171,7 @@ def _sizes(
 def _scaled(length: int, factor: float, *, recomputed: bool) -> int:
     """Returns the integer part of ``length * factor``."""
     if not math.isfinite(factor):
-        # PyTorch computes a recomputed size in Python, so int() decides on the exception.
+        # PyTorch computes a recomputed size in Python, so the exception is int()'s.
         of_int: type[Exception] = ValueError if math.isnan(factor) else OverflowError
         raise (of_int if recomputed else RuntimeError)(
             f"{_NAME}(): argument 'scale_factor' must be finite, but got {factor}"

@@ -50,8 +50,8 @@ def nll_loss(
             weights of the elements that count; it is NaN if no element counts.
 
     Returns:
-        For the reduction ``"none"``, an array of the shape of ``target``; otherwise 0-d. It has the
-        dtype of ``input``. float16 and bfloat16 are computed in float32 and rounded once.
+        For the reduction ``"none"``, an array of the shape of ``target``; otherwise 0-d. Its dtype
+        is the dtype of ``input``. float16 and bfloat16 are computed in float32 and rounded once.
 
     Raises:
         IndexError: A target is out of range.

@@ -50,8 +50,8 @@ def scaled_dot_product_attention(
         attn_mask: Bools, True for the keys that a query sees; or floats that are added to the
             scores, of float32 or of the dtype of ``query``. It broadcasts to [..., queries, keys].
             The result is 0 for a query that sees no key.
-        dropout_p: The share of the weights that is dropped, in [0, 1]; all other weights are
-            divided by 1 - ``dropout_p``.
+        dropout_p: The share of the weights that is dropped, in [0, 1]; the rest is divided by
+            1 - ``dropout_p``.
         is_causal: Whether query i sees only the keys 0 to i, also if there are more keys than
             queries. Not together with ``attn_mask``.
         scale: The factor of the scores; None for 1 / sqrt(features).

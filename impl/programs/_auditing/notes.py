@@ -1,4 +1,4 @@
-"""What the audit says of a program under the guarantee ``portable``, beside its findings."""
+"""The notes of an audit under the guarantee ``portable``: facts that no rule changes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from spec import releases_of_jax
 
 #: Sums over the devices of a ``shard_map``.
 _SUMS = frozenset({"psum", "psum_invariant", "reduce_scatter"})
-#: What passes values on from device to device, which the program may then add.
+#: The primitive that passes values on from device to device, which the program may then add.
 _PASSES = "ppermute"
-#: The equations that make other random bits on each device, by the implementation of the key.
+#: The primitives whose random bits depend on the device, by the implementation of the key.
 _OF_A_DEVICE = {
     "rbg": frozenset({"random_bits"}),
     "unsafe_rbg": frozenset({"random_bits", "random_fold_in", "random_split"}),
@@ -43,7 +43,7 @@ def portability(name: str, equation: Any, platform: str) -> spec.Portability | N
 
 
 def notes(sites: Iterable[Site], mode: Mode) -> tuple[str, ...]:
-    """Returns what no rule changes: sums of parts, and functions that differ between releases.
+    """Returns the notes: on sums over devices, and on functions that differ between releases.
 
     Args:
         sites: The equations of a program, each perhaps in a scope with another mode.
@@ -63,8 +63,8 @@ def notes(sites: Iterable[Site], mode: Mode) -> tuple[str, ...]:
             sums[line] = None
         if site.name == _PASSES and _has_floats(site):
             passed[line] = None
-        for found in _written_otherwise(site):
-            functions[f"{found} at {line}"] = None
+        for function in _written_otherwise(site):
+            functions[f"{function} at {line}"] = None
     return tuple(_sentences(list(sums), list(passed), list(functions), list(exempt)))
 
 
@@ -73,11 +73,11 @@ def _written_otherwise(site: Site) -> Iterator[str]:
     frames = [(file, function) for file, _, function in jax_internals.frames(site.equation)]
     # An equation inside of a function that JAX compiles has no frame of its caller.
     file, _, rest = (site.lines.called or "").partition(":")
-    places = releases_of_jax.places()
+    changed = releases_of_jax.places()
     for path, function in [*frames, (file, rest.partition("(")[2].rstrip(")"))]:
-        found = places.get((path.rpartition("site-packages/")[2], function))
-        if found is not None:
-            yield found.name if 0 in found.orders else f"the derivative of {found.name}"
+        known = changed.get((path.rpartition("site-packages/")[2], function))
+        if known is not None:
+            yield known.name if 0 in known.orders else f"the derivative of {known.name}"
 
 
 def _has_floats(site: Site) -> bool:
@@ -89,23 +89,25 @@ def _sentences(
 ) -> Iterable[str]:
     if exempt:
         yield (
-            f"A scope has another mode at {', '.join(exempt)}: this, and what is computed from it, "
-            "may have other bits on another device, or on another number of devices."
+            f"A scope has another mode at {', '.join(exempt)}: its results, and all that a program "
+            "computes from them, may have other bits on another device, or on another number of "
+            "devices."
         )
     if sums:
         yield (
-            f"The sum over devices at {', '.join(sums)} is one with the sums of each device, if "
+            f"The sum over devices at {', '.join(sums)} is joined with the sums of each device, if "
             "only linear operations are between them: then no bit depends on the mesh. Otherwise "
-            "it adds what each device has rounded, and a mesh of another size gives other bits."
+            "each device rounds its own sum first, and a mesh of another size gives other bits."
         )
     if passed:
         yield (
-            f"A device passes values on at {', '.join(passed)}. A sum of what devices pass on, as "
-            "a ring adds it, is rounded at each of them: a mesh of another size gives other bits. "
-            "What is passed on and not added keeps its bits."
+            f"A device passes values on at {', '.join(passed)}. If the program adds them, as a "
+            "ring reduction does, each device rounds, and a mesh of another size gives other bits. "
+            "Values that are only passed on keep their bits."
         )
     if functions:
         yield (
-            f"Releases of JAX write these functions with other equations: {', '.join(functions)}. "
-            "The bits are the same on every device, but not with every release."
+            "Releases of JAX write these functions with different equations: "
+            f"{', '.join(functions)}. The bits are the same on every device, but not with every "
+            "release."
         )

@@ -106,6 +106,7 @@ def test_unique_indices_need_no_order():
         lambda x, **options: impl.index_copy(x, 0, at(2, 0, 3), source, **options),
         np.ones((4, 1), np.float32),
         [3, 1, 2, 4],
+        writes=True,
     )
 
 

@@ -26,7 +26,7 @@ X, W = jnp.ones((8, 4)), jnp.ones((4, 6))
 
 
 def sums(function, *args, specs, check=False, out=SAME):
-    """Returns the sums over devices of a body: those that are joined, and the others."""
+    """Returns the sums over devices of a body: the joined ones, and all other ones."""
     mapped = jax.shard_map(function, mesh=MESH, in_specs=specs, out_specs=out, check_vma=check)
     (equation,) = jax.make_jaxpr(mapped)(*args).eqns
     found = list(equations(with_joined_sums(equation.params)["jaxpr"]))

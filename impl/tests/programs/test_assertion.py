@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import impl
+from impl._mode import emulation
+from impl.programs._auditing import assertion
 from impl.testing import assert_deterministic
 
 X, INDEX, UPDATES = jnp.ones(4), jnp.zeros(9, jnp.int32), jnp.linspace(0.1, 1, 9)
@@ -111,7 +113,7 @@ def test_the_message_names_the_first_equation_that_differs(monkeypatch):
         asked.append(between)
         return "the sine in train.py:3"
 
-    monkeypatch.setattr(impl, "first_difference", found, raising=False)
+    monkeypatch.setattr(assertion, "first_difference", found)
     with pytest.raises(AssertionError, match=r"\n\nthe sine in train.py:3$"):
         assert_deterministic(counted(), X, allow=["pure_callback"])
     assert len(asked[0]) == 2
@@ -119,9 +121,16 @@ def test_the_message_names_the_first_equation_that_differs(monkeypatch):
     with pytest.raises(AssertionError, match="the sine"):
         assert_deterministic(counted(), X, allow=["pure_callback"], device="cpu")
     assert asked[1] == (None, None)
-    monkeypatch.setattr(impl, "first_difference", None)
+    monkeypatch.setattr(assertion, "first_difference", None)
     with pytest.raises(AssertionError, match=r"(?s)output\['n'\] .* could not find"):
         assert_deterministic(counted(), X, allow=["pure_callback"])
+
+
+def test_no_schedule_holds_while_a_person_looks_at_the_error():
+    with pytest.raises(AssertionError) as failure:
+        assert_deterministic(counted(), X, allow=["pure_callback"])
+    assert failure.value.__traceback__ is not None
+    assert emulation.current() is None
 
 
 def test_off_checks_nothing():

@@ -326,9 +326,9 @@ assert compiled.ok and compiled.notes == ()
 # A CPU adds in the order of its devices, a GPU as NCCL chooses.
 from impl._mode import modes
 from impl._reading import compiled
-from impl.programs._auditing import audit as auditing
+from impl.programs._auditing.judge import Judge
 text = jax.jit(program).lower(x).compile().as_text()
-judge = auditing.Judge("cuda", modes.current(), False)
+judge = Judge("cuda", modes.current(), False)
 (found,) = map(judge.of_instruction, compiled.instructions(text, timed_kernels=False)[0])
 assert (found.primitive, found.verdict) == ("lax.psum", "unknown"), found
 """

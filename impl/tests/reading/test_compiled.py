@@ -1,4 +1,4 @@
-"""The reader of compiled programs. What is compiled for a CPU is judged as if it was for CUDA.
+"""The reader of compiled programs. Programs for a CPU are judged as if they were for CUDA.
 
 Tests: impl._reading.tracing.
 """
@@ -15,7 +15,7 @@ import impl
 from impl._core.jax_internals import releases
 from impl._mode import modes
 from impl._reading import compiled, tracing
-from impl.programs._auditing.audit import Judge
+from impl.programs._auditing.judge import Judge
 
 X, INDEX, UPDATES = jnp.ones(5), jnp.array([1, 1, 3]), jnp.arange(3.0)
 
@@ -122,7 +122,7 @@ def test_an_absent_gpu_needs_the_plugins_for_cuda_or_is_compiled_for():
 
     try:
         tracing.mesh_of("h100")
-    except Exception:  # noqa: BLE001  # The message is what is tested.
+    except Exception:  # noqa: BLE001  # The message is tested.
         with pytest.raises(RuntimeError, match=r"cannot compile for gpu='h100': .* Install JAX's"):
             impl.audit(step, level="compiled", gpu="h100")
         return

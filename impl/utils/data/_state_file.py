@@ -46,9 +46,7 @@ def write(state: dict[str, Any], path: str | os.PathLike[str]) -> None:
     except BaseException as error:
         with contextlib.suppress(OSError):
             draft.unlink()
-        error.add_note(
-            f"The loader's state was not saved; the content of {str(target)!r} is unchanged."
-        )
+        error.add_note(f"The loader's state was not saved; the file {str(target)!r} is unchanged.")
         raise
     _sync_folder(target.parent)
 
@@ -82,7 +80,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
         )
     if hashlib.sha256(content).hexdigest().encode() != words[2]:
         raise ValueError(
-            f"{name!r} is damaged: its checksum does not match its content; nothing was restored"
+            f"{name!r} is damaged: its checksum does not fit its content; nothing was restored"
         )
     state: dict[str, Any] = json.loads(content)
     return state

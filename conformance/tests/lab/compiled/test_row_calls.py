@@ -9,10 +9,13 @@ from conformance.lab.compiled.compiler import MachineCode
 from conformance.lab.compiled.row_calls import CompiledProgram
 from conformance.tests.lab.compiled.examples import ADD, ATOMIC, PTX, hlo_instruction, scatter
 
-TRITON = (
-    "  %0 = stablehlo.custom_call @__gpu$xla.gpu.triton(%x) "
-    '{{ir = "{ir}" name = "{name}"}} : (tensor<7xf32>) -> tensor<7xf32>'
-)
+TRITON = """
+func.func @main(%x: tensor<7xf32>) -> tensor<7xf32> {{
+  %0 = stablehlo.custom_call @__gpu$xla.gpu.triton(%x) {{mhlo.backend_config = \
+{{ir = "{ir}", name = "{name}"}}}} : (tensor<7xf32>) -> tensor<7xf32>
+  return %0 : tensor<7xf32>
+}}
+"""
 
 
 def code(name="scatter_add_atomic", instruction="", entry=None, ir="atomic_rmw", optimised=""):

@@ -1,6 +1,6 @@
-"""Every primitive of JAX is in one class under ``portable``, and each rule has a function.
+"""Every primitive of JAX is in one class under ``portable``, and each rule has one record.
 
-Tests: impl._portable.classes, impl._portable.rule.
+Tests: impl._portable.classes.
 """
 
 import json

@@ -1,4 +1,7 @@
-"""Calls outside of any trace: one program for each signature, and what that may not change."""
+"""Calls outside of any trace: one program for each signature, and what that may not change.
+
+Tests: impl._core.eager_keys.
+"""
 
 import contextlib
 import threading

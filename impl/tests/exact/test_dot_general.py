@@ -1,4 +1,7 @@
-"""Exact products of matrices, against integers of any size."""
+"""Exact products of matrices, against integers of any size.
+
+Tests: impl._exact.products.engines, impl._exact.products.levels.
+"""
 
 import functools
 

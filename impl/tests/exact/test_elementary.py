@@ -1,3 +1,12 @@
+"""Elementary functions of float32, float16 and bfloat16, at special and at known values.
+
+Tests: impl._exact.elementary._words, impl._exact.elementary.error_functions,
+impl._exact.elementary.exponentials, impl._exact.elementary.hyperbolic,
+impl._exact.elementary.inverse_trigonometric, impl._exact.elementary.logarithms,
+impl._exact.elementary.powers, impl._exact.elementary.roots_and_quotients,
+impl._exact.elementary.trigonometric.
+"""
+
 from unittest import mock
 
 import jax

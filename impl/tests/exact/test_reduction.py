@@ -1,4 +1,7 @@
-"""Exact sums over axes and running ones, against the oracle in fractions."""
+"""Exact sums over axes and running ones, against the oracle in fractions.
+
+Tests: impl._exact.sums.grid.
+"""
 
 import jax
 import numpy as np

@@ -1,4 +1,7 @@
-"""Exact scatters of any form, against the oracle in fractions."""
+"""Exact scatters of any form, against the oracle in fractions.
+
+Tests: impl._exact.sums.scatter_rows.
+"""
 
 import functools
 

@@ -1,4 +1,7 @@
-"""Eliminations and reflections, against the same steps in NumPy's float64."""
+"""Eliminations and reflections, against the same steps in NumPy's float64.
+
+Tests: impl._exact.linear_algebra.householder.
+"""
 
 import itertools
 

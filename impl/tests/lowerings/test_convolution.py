@@ -1,4 +1,7 @@
-"""Convolutions on a CPU that keep the products of all taps."""
+"""Convolutions on a CPU that keep the products of all taps.
+
+Tests: impl._lowerings.convolution_products.
+"""
 
 import jax
 import numpy as np

@@ -1,4 +1,4 @@
-"""What the tests of exact sums share: numbers of many magnitudes, and comparison with oracles."""
+"""Helpers of the tests of exact sums: numbers of many magnitudes, and comparison with oracles."""
 
 import jax
 import ml_dtypes
@@ -30,7 +30,7 @@ def run(function, *args):
 
 
 def assert_same(got, want, label=""):
-    """Raises if a bit differs, except for those of a NaN."""
+    """Raises if a bit differs, except for the bits of a NaN."""
     got, want = np.asarray(got), np.asarray(want)
     assert got.dtype == want.dtype, label
     assert got.shape == want.shape, label

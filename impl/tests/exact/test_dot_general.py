@@ -119,8 +119,8 @@ def test_sums_reach_the_limits_of_float64_and_no_further(terms):
 
 
 def test_low_limbs_are_added_in_blocks():
-    # In the first column the first product is 1 in units, and the low limbs of the others have the
-    # sum 2**57 before they cancel.
+    # In the first column the first product is 1 in units, and the low limbs of the other products
+    # have the sum 2**57 before they cancel.
     terms = 1 << 16
     lhs, rhs = np.full((1, terms), (2.0**13 - 64) * 2.0**-30), np.full((terms, 2), 1 - 2.0**-24)
     lhs[:, terms // 2 :] *= -1
@@ -169,7 +169,7 @@ def test_nans_and_infinities():
     assert_same_bits(numbers_as_bits(dot(lhs, rhs)), numbers_as_bits(want))
     kinds = [np.isnan(want).any(), (want == np.inf).any(), (want == -np.inf).any()]
     assert kinds == [True] * 3
-    # What is finite is what it is with zeros in place of the others.
+    # Finite results are the same with zeros in place of infinities and NaNs.
     clean = dot(np.where(np.isfinite(lhs), lhs, 0), np.where(np.isfinite(rhs), rhs, 0))
     assert_same_bits(want[4:, :4], clean[4:, :4])
     assert np.isfinite(want[4:, :4]).all()

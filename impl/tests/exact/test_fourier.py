@@ -42,7 +42,7 @@ def test_transforms_have_the_bits_of_the_oracle(rng, n):
         )
         return [(each.real, each.imag) for each in (*found, lax.fft(z, "IFFT", (n,)))]
 
-    # The bits of float64 show what is lost where results are rounded to float32.
+    # The bits of float64 show the errors that vanish where results are rounded to float32.
     with jax.enable_x64(True):
         found = transforms(x, y)
     x, y = x * 1.1, y * 1.1

@@ -79,7 +79,7 @@ def test_matrices_of_any_kind(rng):
         assert_decomposes(one.T, *(np.asarray(part)[k] for part in wide))
     exact = np.linalg.svd(a.astype(float), compute_uv=False)
     assert np.abs(tall[1] - exact).max() < 1e-6
-    # No matrix depends on the others of a batch.
+    # No matrix depends on the other matrices of a batch.
     alone = jax.jit(jnp.linalg.svd)(a[4])
     for part, whole in zip(alone, tall, strict=True):
         assert_same_bits(np.asarray(part), np.asarray(whole)[4])

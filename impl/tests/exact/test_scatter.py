@@ -81,7 +81,7 @@ def test_permutations_ties_zeros_and_what_is_not_finite(rng):
     values[:, 3] = -0.0
     operand = np.zeros((3, 4), np.float32)
     operand[:, 3] = -0.0
-    # Subnormal numbers count as zeros, alone and beside the least normal one.
+    # Subnormal numbers count as zeros, alone and with the least normal one.
     values[50:, 0] = 2.0**-127
     operand[2, 0], operand[2, 2] = 2.0**-127, 2.0**-130
     values[10, 0], values[50, 2] = 2.0**-127, 2.0**-126
@@ -150,7 +150,7 @@ def test_a_batch_of_scatters_is_one_scatter_with_batch_axes(rng):
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.usefixtures("complete")
 def test_inside_a_lowering_rule_with_the_mode_on(place):
-    # What is left of these are ties, which an ordered sum does not round to the grid.
+    # The remainders of these are ties, which an ordered sum does not round to the grid.
     values = np.full(30, 2.0**-10, np.float32)
     values[0], values[-1] = 2.0**20, -(2.0**20)
     index = np.zeros((30, 1), np.int32)

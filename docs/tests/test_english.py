@@ -75,7 +75,6 @@ EXEMPT: dict[str, dict[str, str]] = {
 #: Rooms that still have tics. The list only gets shorter.
 NOT_CLEAN_YET: set[str] = {
     ".",
-    "conformance",
     "conformance/adapters",
     "conformance/cases",
     "conformance/hardware",
@@ -90,15 +89,6 @@ NOT_CLEAN_YET: set[str] = {
     "docs/tests",
     "impl/_exact",
     "impl/_portable",
-    "impl/tests",
-    "impl/tests/core",
-    "impl/tests/data",
-    "impl/tests/every_op",
-    "impl/tests/exact",
-    "impl/tests/lowerings",
-    "impl/tests/nn",
-    "impl/tests/ops",
-    "impl/tests/support",
     "spec/oracles",
 }
 

@@ -66,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     run = commands.add_parser(
         "run",
         help="try what the rows say",
-        epilog="What else is given goes to pytest: -k R0001 tries one row, -x stops at a failure.",
+        epilog="Other arguments go to pytest: -k R0001 tries one row, -x stops at a failure.",
     )
     _add_run_options(run)
     expectations_parser = commands.add_parser(
@@ -94,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     show_parser = commands.add_parser("show", help="print what a report found")
     show_parser.add_argument("report", type=Path, metavar="REPORT.json")
     diff_parser = commands.add_parser(
-        "diff", help="print what is weaker in NEW than in OLD, and which bits are others"
+        "diff", help="print the tests that are weaker in NEW than in OLD, and other bits"
     )
     diff_parser.add_argument("old", type=Path, metavar="OLD.json")
     diff_parser.add_argument("new", type=Path, metavar="NEW.json")
@@ -103,10 +103,10 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_run_options(run: argparse.ArgumentParser) -> None:
     """Adds the options of the command ``run``."""
-    run.add_argument("--device", choices=spec.DEVICES, help="default: what JAX computes on")
+    run.add_argument("--device", choices=spec.DEVICES, help="default: the device of JAX")
     run.add_argument("--profile", choices=list(spec.load().profiles), help="default: all")
     run.add_argument("--namespace", metavar="MODULE", default="impl", help="default: impl")
-    run.add_argument("--expectations", type=Path, metavar="FILE.toml", help="what is known to fail")
+    run.add_argument("--expectations", type=Path, metavar="FILE.toml", help="known failures")
     run.add_argument("--repeats", type=int, metavar="N", help="runs whose bits are compared")
     run.add_argument("--report", type=Path, metavar="FILE.json", help="write a report")
     hardware_options.add_options(run)

@@ -75,7 +75,6 @@ EXEMPT: dict[str, dict[str, str]] = {
 #: Rooms that still have tics. The list only gets shorter.
 NOT_CLEAN_YET: set[str] = {
     ".",
-    "conformance",
     "conformance/adapters",
     "conformance/cases",
     "conformance/hardware",
@@ -86,13 +85,6 @@ NOT_CLEAN_YET: set[str] = {
     "conformance/tests/pytest_plugin",
     "conformance/tests/suite",
     "docs/tests",
-    "impl/tests",
-    "impl/tests/data",
-    "impl/tests/every_op",
-    "impl/tests/lowerings",
-    "impl/tests/nn",
-    "impl/tests/ops",
-    "impl/tests/support",
 }
 
 

@@ -88,7 +88,7 @@ def test_the_bars_count_every_active_row_of_a_device(monkeypatch):
     assert sum(widths) == 3 * len(evidence.row_evidence.LEVELS)
 
 
-#: The pictures, and those of one family of benchmarks for all.
+#: The pictures, with the pictures of one family of benchmarks.
 NAMES = [
     name for name in pictures.pictures() if not name.startswith("bench-") or "-scatter-" in name
 ]

@@ -41,7 +41,7 @@ def mode():
 @contextlib.contextmanager
 def generators():
     """Restores NumPy's global generator and the default generator of impl, with its seed."""
-    of_numpy = np.random.get_state()  # noqa: NPY002  # The global generator is what is restored.
+    of_numpy = np.random.get_state()  # noqa: NPY002  # It restores the global generator.
     state, libraries_seed = random.default_generator._state, random._libraries_seed
     try:
         yield
@@ -71,7 +71,7 @@ _FEW = 64
 
 @contextlib.contextmanager
 def lowered_programs():
-    """Forgets the MLIR of compiled programs, so that those of all tests do not add up.
+    """Forgets the MLIR of compiled programs, so that the programs of all tests do not add up.
 
     JAX keeps the last 2,048, each in a context of MLIR with a megabyte. Whenever MLIR makes a
     context, it visits what every other context has in the cache of the thread
@@ -104,7 +104,7 @@ def _torch_state(torch):
 
 
 def _restore_torch(torch, before):
-    # Only what has changed: the setters take milliseconds.
+    # Only changed settings: the setters take milliseconds.
     after = _torch_state(torch)
     if any(after[name] != before[name] for name in ("mode", "warn_only")):
         torch.use_deterministic_algorithms(before["mode"], warn_only=before["warn_only"])

@@ -1,4 +1,4 @@
-"""What ``import impl`` loads: nothing that most programs do without.
+"""``import impl`` loads nothing that most programs do without.
 
 Tests: impl.
 """
@@ -12,12 +12,12 @@ import pytest
 
 import impl._kernels
 
-#: What lowerings for a CPU read too: how a kernel is launched, and by what.
+#: The modules that lowerings for a CPU read too: the launch of a kernel, and its backend.
 LAUNCHES = {"launch", "pallas", "triton"}
 #: The files of kernels, which no CPU runs.
 KERNELS = {file.name for file in pkgutil.iter_modules(impl._kernels.__path__)} - LAUNCHES
 
-#: What takes long to import, and the use of it that may load it.
+#: Modules that take long to import, and the use that may load each.
 LATER = [
     *(f"impl._kernels.{file}" for file in KERNELS),
     "impl.diagnosis",
@@ -35,7 +35,7 @@ LATER = [
     "scipy",
     "spec.oracles",
 ]
-#: Prints the modules that the import adds to those of JAX, and how often rows were read.
+#: Prints the modules that the import adds to the modules of JAX, and how often rows were read.
 PROGRAM = """
 import json, sys
 import jax, jax.numpy

@@ -10,7 +10,8 @@ import pytest
 import impl
 
 ROOT = Path(impl.__file__).parents[1]
-#: Those of an editable installation. A wheel has no folder impl/_alias, and samebits beside impl.
+#: The paths of an editable installation. A wheel has no folder impl/_alias, and samebits next to
+#: impl.
 PATHS = os.pathsep.join(map(str, (ROOT, ROOT / "impl" / "_alias")))
 #: It must not run: only the import system may look at the file.
 FOREIGN = "raise SystemExit('the module of the user ran')\n"

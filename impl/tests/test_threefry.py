@@ -1,4 +1,4 @@
-"""Threefry-2x32, beside its known answers and an oracle."""
+"""Threefry-2x32, against its known answers and an oracle."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The arguments of a loader, beside PyTorch's."""
+"""The arguments of a loader, against PyTorch's."""
 
 import inspect
 import re

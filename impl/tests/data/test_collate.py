@@ -1,4 +1,4 @@
-"""Samples as batches, beside PyTorch's."""
+"""Samples as batches, against PyTorch's."""
 
 import collections
 from typing import NamedTuple

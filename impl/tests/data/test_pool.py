@@ -1,7 +1,7 @@
 """Loaders with worker processes: seeds, states, exceptions, and workers that fail or hang.
 
 The processes start from a server that has imported ``impl``, in 20 ms instead of 1.3 s.
-``test_programs.py`` tests workers that start by "spawn", as those of users do.
+``test_programs.py`` tests workers that start by "spawn", as the workers of users do.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""Orders of a data set, beside NumPy's Philox and PyTorch's samplers."""
+"""Orders of a data set, against NumPy's Philox and PyTorch's samplers."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The seeds of workers, beside PyTorch's."""
+"""The seeds of workers, against PyTorch's."""
 
 import pytest
 

@@ -133,7 +133,7 @@ def sharded(sample, check_vma):
     mesh = Mesh(np.array(jax.devices()[:1]), ("d",))
 
     def mapped(function, arrays, varying):
-        """Maps the arrays at the positions ``varying``; the others are the same on all devices."""
+        """Maps the arrays at the positions ``varying``; the rest is the same on all devices."""
         specs = tuple(
             PartitionSpec("d") if position in varying and np.ndim(array) else PartitionSpec()
             for position, array in enumerate(arrays)

@@ -38,7 +38,7 @@ def _sparse_product(op):
 
 
 def _reductions(op, index, cases):
-    """Returns samples of scatter_reduce or index_reduce; extremes are those of numbers apart."""
+    """Returns samples of scatter_reduce or index_reduce; extremes are of distinct numbers."""
     for reduce, include_self in cases:
         arrays = {"prod": (THREE_FACTORS, TWENTY_FACTORS)}.get(reduce, (THREE, TWENTY))
         if reduce in ("amax", "amin"):

@@ -9,7 +9,7 @@ import pytest
 
 import impl
 
-#: The dtypes, each with what is special about it.
+#: The dtypes, each with its special property.
 DTYPES = {
     "float8_e4m3fnuz": "no infinity, and one NaN, with the bits of -0",
     "float8_e8m0fnu": "no sign, no zero and no infinity",

@@ -1,7 +1,7 @@
 """Tests of a process with eight devices, which ``test_partitioning`` starts.
 
-Arrays are [outer, n, inner] and are sharded along one or two axes. The bits have to be those of the
-same call on arrays that one device holds.
+Arrays are [outer, n, inner] and are sharded along one or two axes. The same call on arrays that one
+device holds must have the same bits.
 """
 
 import contextlib
@@ -50,7 +50,7 @@ def pool(values):
 
 
 class Arrays(NamedTuple):
-    """The arguments of an op: the middle axis of all is that of the op."""
+    """The arguments of an op: the middle axis of each is the axis of the op."""
 
     values: Any
     minus_zeros: Any
@@ -143,7 +143,7 @@ def alone():
 
 
 def check(names, mesh, spec):
-    """Compares bits with those of one device; returns the collectives."""
+    """Compares bits with the bits of one device; returns the collectives."""
     arrays = sharded(mesh, spec)
     compiled = together(names).lower(arrays).compile()
     for name, result in compiled(arrays).items():
@@ -153,7 +153,7 @@ def check(names, mesh, spec):
 
 
 def test_sums_along_a_sharded_axis_have_the_bits_of_one_device():
-    # XLA may reduce and permute a number beside the sums, such as that of the losses.
+    # XLA may reduce and permute a number besides the sums, such as the number of losses.
     large = [c for c in check(SUMS, mesh_of(8), AXES["n"]) if math.prod(c[2]) > 1]
     assert {operation for operation, _, _ in large} == {"all-gather"}
     assert max(math.prod(shape) for _, _, shape in large) <= PLAIN.values.size

@@ -23,7 +23,7 @@ def test_running_extremes_are_computed_once_for_their_positions():
 def test_no_operation_joins_blocks_that_it_folds():
     run = jax.jit(lambda rows: scan.ordered_xla(rows[..., None], by="add")[..., 0])
     compiled = run.lower(jax.ShapeDtypeStruct((4, 4096), jnp.float32)).compile()
-    # XLA would find the place of each element in its block by arithmetic.
+    # XLA would find the index of each element in its block by arithmetic.
     folds = [line for line in compiled.as_text().splitlines() if " fusion(" in line]
     assert any("f32[4,256,16]" in line.split(" fusion(")[0] for line in folds)
     assert not any("f32[4,4096" in line.split(" fusion(")[0] for line in folds if "select" in line)

@@ -135,6 +135,6 @@ def test_sums_of_16_bits_with_the_mode_off_are_of_no_wider_arrays(monkeypatch, d
     want = jnp.ones((1, 5, 2), dtype).at[0, 1].set(3)
     assert_same_bits(add(*arrays), want)
     assert_same_bits(add(*arrays, launch=SCHEDULED), want)
-    # Products are rounded once, as those of sparse matrices are stated to be.
+    # Products are rounded once, as the products of sparse matrices are.
     weights = jnp.ones((1, 3), dtype)
     assert "f32" in str(jax.make_jaxpr(lambda *arrays: add(*arrays, weights=weights))(*arrays))

@@ -1,6 +1,6 @@
-"""What a CPU computes otherwise than other devices, with the same bits.
+"""Windows that a CPU computes differently from other devices, with the same bits.
 
-Tests: impl._lowerings.windows.sums.
+Tests: impl._lowerings.windows.before_jax_0_11, impl._lowerings.windows.sums.
 """
 
 import functools

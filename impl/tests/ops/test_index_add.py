@@ -133,7 +133,7 @@ def test_alpha():
     assert got.tolist() == [2 + 4j]
 
 
-# Bits: those of the order.
+# Bits: they follow the order.
 
 
 @complete

@@ -31,12 +31,12 @@ REDUCTIONS = [
     for reduce in ("sum", "prod", "mean", "amax", "amin")
     for include_self in (True, False)
 ]
-#: Those of index_reduce.
+#: The forms of index_reduce.
 SLICES = [(reduce, include_self) for reduce, include_self in REDUCTIONS if reduce != "sum"]
 KEYWORDS = [{"reduce": reduce, "include_self": include_self} for reduce, include_self in SLICES]
 
 
-# Values of index_reduce; test_scatter_corner.py has those of scatter_reduce.
+# Values of index_reduce; test_scatter_corner.py has the values of scatter_reduce.
 
 
 def cases():

@@ -52,7 +52,7 @@ SOME = [
 
 
 def results_and_references(x, index, source, in_range):
-    """Returns some reductions for traced arrays, and those of the indices in range.
+    """Returns some reductions for traced arrays, and for the indices in range.
 
     The arrays hold whole numbers, for which a reference has the bits of every order.
     """

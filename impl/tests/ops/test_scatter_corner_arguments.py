@@ -134,7 +134,7 @@ FORMS = [
 
 
 def results_and_references(x, index, src, in_range):
-    """Returns the results of all forms for traced arrays, and those of the indices in range.
+    """Returns the results of all forms for traced arrays, and for the indices in range.
 
     The arrays hold whole numbers, for which a reference has the bits of every order.
     """

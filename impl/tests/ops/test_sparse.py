@@ -251,7 +251,7 @@ def test_no_array_has_a_row_for_each_element(on, rng):
         many = (jax.ShapeDtypeStruct((20 * len(a), *a.shape[1:]), a.dtype) for a in arrays[:2])
         compiled = jax.jit(product_and_gradients).lower(*many, arrays[2]).compile()
     assert "2100" in text
-    # What XLA's scatter adds has such a shape; XLA computes it where it adds it.
+    # The updates of XLA's scatter have such a shape; XLA computes them where it adds them.
     if not on and not XLA_ADDS:
         assert len(re.findall('name = "scatter_add_atomic"', text)) == 2
         assert not re.search(r"2100x(1x)?48x", text)

@@ -13,7 +13,7 @@ def run(*files, level=None, marks=""):
 
     Args:
         files: The files.
-        level: The level of XLA's optimisation; that of this process if it is None.
+        level: The level of XLA's optimisation; the level of this process if it is None.
         marks: The marks of the tests to run, as an expression; of all if it is empty.
     """
     # The number of devices cannot change once JAX has been used, so the tests have a process.

@@ -1,4 +1,4 @@
-"""The oracle of a sum or product of contributions in the place where a test runs."""
+"""The oracle of a sum or product of contributions on the device where a test runs."""
 
 import numpy as np
 

@@ -12,7 +12,7 @@ import impl
 
 #: Seconds after which the processes are ended: one that waits for another one waits long.
 LIMIT = 240
-#: The variables that tell a process its place.
+#: The variables that tell a process its number and the port.
 _PORT, _NUMBER = "SAMEBITS_TEST_PORT", "SAMEBITS_TEST_PROCESS"
 
 

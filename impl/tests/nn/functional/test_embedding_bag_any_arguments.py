@@ -8,7 +8,7 @@ import pytest
 import impl
 
 F = impl.nn.functional
-#: What impl raises. Another exception, or another beginning of the message, is a fault.
+#: The exceptions of impl. Another exception, or another beginning of the message, is a fault.
 REFUSALS = (NotImplementedError, RuntimeError, TypeError, ValueError)
 
 

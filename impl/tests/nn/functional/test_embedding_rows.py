@@ -91,7 +91,7 @@ def test_second_derivatives_of_a_weighted_sum_of_embedding_bag():
 
 @pytest.mark.parametrize("op", ["embedding", "embedding_bag-mean", "embedding_bag-max"])
 def test_hessian_of_a_square(op):
-    # The derivatives are those of a linear function J, so the Hessian of the square is J'J.
+    # The derivatives belong to a linear function J, so the Hessian of the square is J'J.
     function, _ = OPS[op]
 
     @jax.jit

@@ -39,7 +39,7 @@ CALLS = {
 
 
 def drawn_indices(shape, size, *, unique):
-    """Returns indices in which those of a channel are unique, or many are equal."""
+    """Returns indices that are unique in a channel, or many are equal."""
     rng = np.random.default_rng(shape)
     length, total = int(np.prod(shape[-len(size) :])), int(np.prod(size))
     rows = [

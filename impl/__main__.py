@@ -45,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     demo.set_defaults(run=_demo)
     doctor = commands.add_parser("doctor", help="show what here can change bits, and what to do")
     doctor.add_argument("--json", action="store_true", help="as data: see diagnosis/schema.json")
-    doctor.add_argument("--all", action="store_true", help="list what is fixed too")
+    doctor.add_argument("--all", action="store_true", help="list fixed settings too")
     doctor.add_argument(
         "--strict",
         action="store_true",

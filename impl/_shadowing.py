@@ -1,6 +1,6 @@
 """Raises ImportError if Python finds another package instead of one of this distribution.
 
-``spec`` and ``impl`` are common names. A file or folder of that name beside a user's script comes
+``spec`` and ``impl`` are common names. A file or folder of that name next to a user's script comes
 first on Python's path; its first use here would fail with an AttributeError that explains nothing.
 This module runs its check when it is executed and never imports what it checks. It imports nothing
 of this distribution either, since ``conformance`` executes it by its path, without ``impl``.

@@ -1,6 +1,11 @@
 """Quantized arrays: integers, called codes, that stand for floats by a scale and a zero point.
 
-All public names are also in ``impl``.
+All public names are also in ``impl``. With a scale of 0.5 and a zero point of 10, the code 15
+stands for ``(15 - 10) * 0.5``::
+
+    q = quantize_per_tensor(jnp.asarray([0.0, 1.0, 2.5]), 0.5, 10, quint8)
+    q.int_repr        # [10, 12, 15], uint8
+    dequantize(q)     # [0.0, 1.0, 2.5]
 
 Attributes:
     quint8 (str): The dtype of codes from 0 to 255.
@@ -167,7 +172,11 @@ def codes(values: jax.Array, like: QuantizedArray) -> jax.Array:
 
 
 def _error_of_product(a: jax.Array, b: jax.Array, ab: jax.Array) -> jax.Array:
-    """Returns ``a * b - ab``, where ab is the rounded product: products of halves are exact."""
+    """Returns ``a * b - ab``, where ab is the rounded product: products of halves are exact.
+
+    Dekker's product (Dekker, "A floating-point technique for extending the available precision",
+    Numerische Mathematik 18, 1971, 224-242), with halves that are cut off and not rounded.
+    """
 
     def halves(x: jax.Array) -> tuple[jax.Array, jax.Array]:
         word = jax.lax.bitcast_convert_type(x, jnp.uint32) & jnp.uint32(0xFFFFF000)
@@ -179,7 +188,7 @@ def _error_of_product(a: jax.Array, b: jax.Array, ab: jax.Array) -> jax.Array:
 
 
 def _error_of_sum(a: jax.Array, b: jax.Array, total: jax.Array) -> jax.Array:
-    """Returns ``a + b - total``, where total is the rounded sum."""
+    """Returns ``a + b - total``, where total is the rounded sum (Knuth's two-sum)."""
     other = total - a
     return (a - (total - other)) + (b - other)
 

@@ -3,7 +3,13 @@
 A generator is a seed and the number of its draws. Draw number n is Threefry-2x32 of n under the
 seed, with all 64 bits of both. So a key is the same on every device, in every process, and under
 every setting and release of JAX. The numbers that ``jax.random`` makes of a key depend on JAX, for
-example on its setting ``jax_threefry_partitionable``.
+example on its setting ``jax_threefry_partitionable``. The state is five words: the format, and two
+words each of the seed and of the number of draws::
+
+    g = Generator(7)
+    g.get_state()     # [1, 0, 7, 0, 0]
+    g.key()           # the data [3625411723, 1954958720]: Threefry-2x32 of 0 under 7
+    g.get_state()     # [1, 0, 7, 0, 1]
 
 A forked child starts with the generators of its parent, and draws the same as its parent until it
 seeds them anew.

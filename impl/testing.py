@@ -72,9 +72,9 @@ def emulate(
 def schedule(seed: int | Seed) -> contextlib.AbstractContextManager[None]:
     """Makes the CPU interpret the kernels for CUDA, in the schedule that ``seed`` picks.
 
-    The result of the atomic path may change from seed to seed; that of the ordered path must not.
-    JAX compiles a jitted function again for each int. To run many schedules, pass one ``Seed`` and
-    set its ``value`` before each run.
+    The result of the atomic path may change from seed to seed; the result of the ordered path must
+    not. JAX compiles a jitted function again for each int. To run many schedules, pass one ``Seed``
+    and set its ``value`` before each run.
 
     Args:
         seed: An int, or a ``Seed``, which is read whenever a compiled program runs; 0 is the

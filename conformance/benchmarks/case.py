@@ -1,4 +1,4 @@
-"""A case of a benchmark: what is computed, and the sides that compute it."""
+"""A case of a benchmark: a computation, and the sides that compute it."""
 
 from __future__ import annotations
 

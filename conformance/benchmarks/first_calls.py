@@ -1,9 +1,9 @@
-"""What a first call of an op takes, as a number that is the same on every machine.
+"""The cost of a first call of an op, as numbers that are the same on every machine.
 
-To lower a program takes JAX about as long for each operation. A function in the program, which a
-call of many a function of ``jax.numpy`` is, takes as long as several. To trace it takes longer
-where operators or functions of ``jax.numpy`` stand for one operation: each is a function that JAX
-traces for each type, and then writes into the program. The calls of Python count that too.
+JAX takes about the same time to lower each operation of a program. A call of a function inside of
+the program, as many functions of ``jax.numpy`` are, takes the time of several operations. Tracing
+takes longer where a function of ``jax.numpy`` stands for one operation: JAX traces such a function
+for each type, and then writes it into the program. The number of Python calls counts that work too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def cost(call: Call) -> int | None:
     try:
         with impl.deterministic(profile="complete"):
             text = jax.jit(program).lower(*call.arrays).as_text()
-    except (TypeError, IndexError):  # JAX's errors about what is not known are both.
+    except (TypeError, IndexError):  # JAX raises both for a value that is unknown.
         return None
     operations = sum(line.lstrip().startswith("%") for line in text.splitlines())
     return operations + FUNCTION * (text.count("func.func") - 1)
@@ -69,7 +69,7 @@ def calls_in(function: Callable[[], object]) -> int:
         number += event in ("call", "c_call")
 
     before = sys.getprofile()
-    gc.disable()  # What Python collects calls functions too.
+    gc.disable()  # The finalisers of collected objects are calls too.
     sys.setprofile(count)
     try:
         function()

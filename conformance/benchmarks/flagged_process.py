@@ -103,7 +103,7 @@ def of_family(name: str, family: ModuleType, setting: Setting) -> Iterator[Sides
 
 def main(name: str, side: str, times: str, quick: str) -> None:
     """Serves the cases of a family: a message with a case makes it, a message of null runs it."""
-    # What a program prints must not look like an answer.
+    # The output of a program must not look like an answer.
     answers, sys.stdout = sys.stdout, sys.stderr
     setting = Setting(int(times), quick == "1", None, memory_of_device())
     family = importlib.import_module(f"conformance.benchmarks.families.{name}")

@@ -1,4 +1,4 @@
-"""Measures the cases of a family: sides in turns, beside a copy of as many bytes.
+"""Measures the cases of a family: sides in turns, and a copy of the same number of bytes.
 
 Sides run in turns, so that a disturbance of the machine affects them alike. The copy tells what the
 memory of the machine allows, at this size and at this time.

@@ -31,7 +31,7 @@ def draw(distribution: str, destinations: int, count: int) -> Indices:
 def _zipf(rng: np.random.Generator, destinations: int, count: int) -> Any:
     shares = np.cumsum(np.arange(1, destinations + 1) ** -ZIPF)
     ranks = np.searchsorted(shares / shares[-1], rng.random(count)).clip(max=destinations - 1)
-    # The frequent destinations do not lie beside one another.
+    # The frequent destinations are not neighbours.
     return rng.permutation(destinations)[ranks]
 
 

@@ -54,7 +54,7 @@ class Measurement:
         sides: The times of each side, by name.
         refused: The message of each side that refuses the case.
         peak_bytes: The memory of arguments, result and all between, of each JAX program.
-        temporary_bytes: The memory of our program beside its arguments and its result.
+        temporary_bytes: The memory of our program besides its arguments and its result.
         floor_bytes: The bytes of its arguments and its result.
         copy_ms: The milliseconds of a copy that moves ``floor_bytes``, in the same rounds.
         n: The size of a case that is a point of a curve.
@@ -81,10 +81,10 @@ class Family:
     """The measurements of a family.
 
     Attributes:
-        title: What it measures.
-        base: The side that the others are compared with.
+        title: The calls that it measures, in words.
+        base: The side with which each side is compared.
         ours: The side that is deterministic.
-        remarks: What a reader of the figures has to know.
+        remarks: Sentences that a reader of the figures has to know.
         measurements: One for each case.
     """
 

@@ -12,7 +12,7 @@ import impl
 
 Scope: TypeAlias = Callable[[], contextlib.AbstractContextManager[Any]]
 
-#: The side that the others are compared with.
+#: The side with which each side is compared.
 BASE = "plain JAX"
 #: The side with the mode on.
 OURS = "ordered"

@@ -1,7 +1,7 @@
-"""What an eager call of an op takes once it is compiled, as a number that machines share.
+"""The cost of an eager call of an op once it is compiled, as a number that machines share.
 
-Such a call finds its program, runs it, and checks what depends on values. The program takes about
-as long as that of plain JAX. The rest is Python, whose calls are counted.
+Such a call finds its program, runs it, and makes the checks that need values. The program takes
+about as long as plain JAX's program. The rest is Python, whose calls are counted.
 """
 
 from __future__ import annotations

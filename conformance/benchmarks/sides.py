@@ -39,7 +39,7 @@ class Program:
 
     @property
     def temporary_bytes(self) -> int:
-        """The memory beside the arguments and the result."""
+        """The memory besides the arguments and the result."""
         return int(self.compiled.memory_analysis().temp_size_in_bytes)
 
     @property

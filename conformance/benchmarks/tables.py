@@ -12,7 +12,7 @@ _LEGEND = (
 )
 _LEGEND_OF_COPY = (
     "Spread: the quartiles' distance, of the median of {ours}. Times a copy: its median against a "
-    "copy of as many bytes as its arguments and result have. Temporary: its memory beside these."
+    "copy of as many bytes as its arguments and result have. Temporary: its memory besides these."
 )
 
 

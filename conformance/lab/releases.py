@@ -2,7 +2,7 @@
 
 Each function of one to three arrays is traced by the interpreter that runs this and by another,
 which has another release of JAX. Programs whose equations differ are run, on ordinary arguments
-and on borders. What differs is kept in ``spec/releases_of_jax.toml``, which the audit and the site
+and on borders. ``spec/releases_of_jax.toml`` keeps the differences, which the audit and the site
 read:
 
     python -m conformance.lab.releases --python OTHER/bin/python
@@ -187,7 +187,7 @@ def print_bits(names: Sequence[str]) -> None:
 
 
 def run(python: str, command: str, names: Sequence[str]) -> dict[str, Any]:
-    """Returns what an interpreter finds of programs; what does not end in time is left out."""
+    """Returns the findings of an interpreter, without the programs that do not end in time."""
     found: dict[str, Any] = {}
     rest = list(names)
     while rest:
@@ -222,7 +222,7 @@ def toml(traced: Mapping[str, Any], kinds: Mapping[str, Sequence[str] | None]) -
     """Returns the kept list.
 
     Args:
-        traced: What ``traces`` returns.
+        traced: The result of ``traces``.
         kinds: Of each program that has other equations, the arguments that have other bits; None if
             a release did not end in time.
     """

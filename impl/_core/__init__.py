@@ -6,8 +6,8 @@ imports another room, so that every room may import this one.
 ====================  ============================================================================
 Module                Contents
 ====================  ============================================================================
-``arguments``         checks of arguments, with PyTorch's exceptions; ``number_arguments`` has
-                      those of one number, ``few_integers`` a fast test of indices
+``arguments``         checks of arguments, with PyTorch's exceptions; ``number_arguments`` checks
+                      single numbers, ``few_integers`` has a fast test of indices
 ``axes``              axes as [outer, n, inner], and indices along the middle one
 ``eager``             calls outside of ``jit``: compiled once for each signature (``eager_keys``)
 ``jax_internals``     every use of an undocumented part of JAX, and every test of its release

@@ -1,7 +1,11 @@
 """Checks and conversions of the arguments of ops, with PyTorch's types of exceptions.
 
-Each function takes the name of the op and of the argument for its message, which states what is
-allowed and what was given.
+Each function takes the name of the op and of the argument for its message, which states the allowed
+and the given value. Checks of values run at each eager call, and not under ``jit``::
+
+    dimension(-1, 2, "cumsum")    # 1
+    dimension(2, 2, "cumsum")     # IndexError: cumsum(): Dimension out of range (...)
+    integer("topk", "k", 2.0)     # TypeError: topk(): argument 'k' must be int, not float
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ import numpy.typing as npt
 import spec
 from impl._core import eager, few_integers, symbolic_sizes
 
-#: Up to so many numbers, Python finds the least and the greatest faster than NumPy.
+#: Up to this many numbers, Python finds the least and the greatest faster than NumPy.
 _FEW = 128
 #: The types that ops accept as an array.
 Array: TypeAlias = jax.Array | npt.NDArray[Any] | np.generic
@@ -235,7 +239,7 @@ def index_range(
 def within(values: npt.NDArray[Any], low: int, end: int) -> bool:
     """Returns whether all values are from ``low`` to below ``end``."""
     if values.size <= _FEW:
-        # A third of the time that NumPy takes for as many.
+        # This takes a third of NumPy's time.
         few = values.ravel().tolist()
         return not few or (min(few) >= low and max(few) < end)
     dtype = values.dtype

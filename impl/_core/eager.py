@@ -23,10 +23,11 @@ A ``_Program`` stands for the arguments that are not arrays, and the answers so 
                                              op's own. If the function returns, these types of
                                              arrays are refused: it runs as written from now on.
 
-``ctc_loss`` pads its targets to the greatest of their lengths, so it asks for that. With lengths
-[3, 5], the program without answers is tracing, asks, and is asking from then on. The answer is 5:
-the program with the answer 5 is tracing, and is compiled for targets of 5 labels. A call with
-[5, 2] runs it too; a call with [4, 4] has the answer 4, and a program of its own.
+Concatenated targets of ``ctc_loss`` are padded to the greatest of their lengths, so the op asks for
+it, and for the sum. With lengths [3, 5], the program without answers is tracing, asks, and is
+asking from then on. The answer is 5 and 8: the program with this answer is tracing, and is compiled
+for targets of 5 labels. A call with [5, 3] runs it too; a call with [4, 4] has the answer 4 and 8,
+and a program of its own.
 
 ``ask`` and ``refuse`` are called in the middle of an op, so only an exception can leave the trace.
 """

@@ -59,7 +59,8 @@ def run(out: TextIO, sections: Sequence[Callable[[Report], None]] = SECTIONS) ->
 
 
 def _prepare() -> None:
-    # Without this, this process would take most of the GPU's memory; those of section 4 need some.
+    # Without this, this process would take most of the GPU's memory, which section 4's processes
+    # need.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     # Interpreted kernels run on the CPU. With JAX_PLATFORMS=cuda, JAX would not offer it.
     platforms = jax_internals.platforms()

@@ -84,13 +84,14 @@ class ConvolutionWindow:
         return offset
 
     def by_steps(self, steps: Sequence[Any], within: Sequence[Any]) -> list[Any]:
-        """Returns what belongs to the dimensions of an image that is split into steps.
+        """Returns one value for each dimension of an image that is split into steps.
 
-        A step is as long as the stride. One of a single position has no dimension within.
+        A step is as long as the stride. A step of a single position has no dimension within. With
+        strides (2, 1), ``by_steps([a, b], [c, d])`` is ``[a, c, b]``.
 
         Args:
-            steps: What belongs to the steps of each spatial dimension.
-            within: What belongs to the positions within a step of each.
+            steps: The values of the dimensions that count steps, for each spatial dimension.
+            within: The values of the dimensions within a step, for each spatial dimension.
         """
         triples = zip(steps, within, self.stride, strict=True)
         return [

@@ -12,7 +12,7 @@ _WORD = 32
 
 
 def sorted_keys(destination: jax.Array, destinations: int) -> tuple[jax.Array, jax.Array]:
-    """Sorts contributions by destination, those of one destination by position.
+    """Sorts contributions by destination, then by position.
 
     If a key and its position fit into one integer, these integers are sorted. Otherwise pairs of
     key and position are sorted, which XLA on a GPU also does by radix.

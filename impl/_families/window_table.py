@@ -2,7 +2,14 @@
 
 Pooling, padding and interpolation compute a sum or a maximum over each window. They depend on
 shapes and options only, so a table is known when a program is traced. The inverse table lists, for
-each position, the windows that read it: the contributions to its gradient.
+each position, the windows that read it: the contributions to its gradient. For windows of 3
+positions, 2 apart, over 5 inputs with a padding of 1 (-1 stands for no tap):
+
+    WindowTable.of(5, [[-1, 0, 1], [1, 2, 3], [3, 4, 5]])
+
+    index           [[0, 1, -1], [1, 2, 3], [3, 4, -1]]
+    inverse.index   [[0, -1], [0, 1], [1, -1], [1, 2], [2, -1]]
+    even            EvenWindows(start=-1, step=2, spacing=1, taps=3)
 """
 
 from __future__ import annotations
@@ -41,7 +48,7 @@ class WindowTable:
         inputs: Length of the dimension that is read.
         shape: Number of windows, and number of taps of the largest window.
         positions: The bytes of an int32 array of that shape: the position that each tap reads, in
-            the order of taps, then -1 for each tap that a window has less than the largest.
+            the order of taps, then -1 for each tap that a window lacks.
         factors: The bytes of a float64 array of that shape: the factor of each tap; None if every
             factor is 1.
     """
@@ -153,20 +160,20 @@ class WindowTable:
 
         A window that reads the input ``p`` has a number from ``p // step`` plus the least distance
         to ``p // step`` plus the greatest. The step divides the number of inputs, and is the
-        greatest of those with the fewest distances. The numbers are 1, 0 and -1 for no taps.
+        greatest step with the fewest distances. For no taps, the result is 1, 0 and -1.
         """
         window, tap = np.nonzero(self.index >= 0)
         position = self.index[window, tap]
-        found = (1, 0, -1)
+        period = (1, 0, -1)
         most = 2 * -(-self.inputs // max(self.outputs, 1))
         for step in range(1, min(most, self.inputs) + 1 if position.size else 1):
             if self.inputs % step:
                 continue
             distance = window - position // step
             least, greatest = int(distance.min()), int(distance.max())
-            if step == 1 or greatest - least <= found[2] - found[1]:
-                found = step, least, greatest
-        return found
+            if step == 1 or greatest - least <= period[2] - period[1]:
+                period = step, least, greatest
+        return period
 
     @functools.cached_property
     def distinct(self) -> tuple[WindowTable, WindowTable]:

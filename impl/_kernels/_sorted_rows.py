@@ -24,7 +24,7 @@ from impl._core.numerics import accumulator
 from impl._kernels import pallas as pl
 from impl._kernels.launch import Launch
 
-#: Contributions of a chunk, and those of a part, which are at least as many.
+#: The contributions of a chunk, and of a part, which is at least as long.
 CHUNK, PART = 64, 256
 #: Columns that one kernel instance takes, and columns of a warp.
 _COLUMNS, WARP = 256, 64

@@ -9,8 +9,8 @@ chains that ``impl._lowerings.scatter_accumulate_chains`` shows, multiplication,
     after fold_chains       [3, 7, 10, 143]
     after fold_panels       [3 * 7, 10 * 143]
 
-A lane follows one chain for one column, so the additions of a chain are sequential and those of
-different chains are parallel.
+A lane follows one chain for one column, so the operations of a chain are sequential, and chains are
+parallel.
 """
 
 from __future__ import annotations

@@ -53,8 +53,7 @@ def exact(
         operand: Floats or complex numbers, shape [outer, size, inner].
         indices: As in ``impl._lowerings.scatter_accumulate``.
         updates: As in that module.
-        place: Where the sum runs, as in ``impl._exact.sums.scatter``. All places give the same
-            bits.
+        place: The platform, as in ``impl._exact.sums.scatter``. All give the same bits.
         reduction: The addition.
         launch: How kernels run; None for no kernels. In a schedule of tests, the contributions are
             permuted too.

@@ -26,8 +26,7 @@ from impl._lowerings.scatter_accumulate import xla_scatter
 def to_keys(values: jax.Array, reduction: Reduction) -> jax.Array:
     """Returns signed integers of 32 or 64 bits that compare as ``values`` do.
 
-    The key of a NaN is beyond those of all numbers: below them for a minimum, above them for a
-    maximum.
+    The key of a NaN is beyond the keys of all numbers: below for a minimum, above for a maximum.
     """
     if not jnp.issubdtype(values.dtype, jnp.floating):
         return _signed(values)

@@ -1,6 +1,6 @@
 """Lowerings of scatter-accumulate in the spec's panel order.
 
-Contributions are sorted into chains, which are folded in order. Arguments and results are those of
+Contributions are sorted into chains, which are folded in order. Arguments and results are as in
 ``impl._lowerings.scatter_accumulate``.
 """
 

@@ -1,7 +1,11 @@
 """``impl.jit``: compiles whole programs with the options of XLA that the mode requires.
 
-The options are those of the spec's rows of the kinds ``backend`` and ``compiler``. Which rows hold
-depends on the mode and on the switches of ``impl.backends``.
+The spec's rows of the kinds ``backend`` and ``compiler`` name the options. Which rows hold depends
+on the mode and on the switches of ``impl.backends``. With the mode on, three of them are
+
+    xla_gpu_exclude_nondeterministic_ops=true      XLA takes no algorithm that races
+    xla_gpu_autotune_level=0                       XLA times no algorithms
+    xla_gpu_experimental_enable_fusion_autotuner=false
 """
 
 from __future__ import annotations
@@ -236,7 +240,7 @@ class Jitted(Generic[P, R]):
         return getattr(self._nested(), method)(*args, **kwargs)
 
     def _nested(self) -> Any:
-        """Returns the function jitted with no options but those of the caller."""
+        """Returns the function jitted with the caller's options only."""
         with self._lock:
             if None not in self._jitted:
                 options = dict(self._own_options) or None

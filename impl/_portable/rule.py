@@ -69,8 +69,9 @@ class Rule:
     """How the guarantee ``portable`` lowers the equations of one primitive.
 
     A primitive whose class in ``spec/portable.toml`` has the answer ``rule`` has ``compute``,
-    ``of_complex`` or ``by_jax``. A primitive whose class is ``exact`` has neither of them for
-    floats: JAX lowers it, perhaps after its operands or parameters were prepared.
+    ``of_complex`` or ``by_jax``. A primitive whose class is ``exact`` has none of these
+    for its floats: JAX lowers it, perhaps after the record has changed operands or parameters.
+    The attributes from ``linear`` on are for ``impl._portable.device_sums`` alone.
 
     Attributes:
         name: The name of the primitive.

@@ -173,7 +173,7 @@ def _extreme_paths(reduction: Reduction) -> tuple[_common.Lowerings, ...]:
 
 
 #: The primitive of each operation. ``gather`` registers the transpose of the sum, since that is a
-#: gather. ``scatter_accumulate_derivatives`` registers the derivatives of the others.
+#: gather. ``scatter_accumulate_derivatives`` registers all other derivatives.
 primitives = {
     reduction.name: _common.new_primitive(
         f"samebits_scatter_{reduction.name}",

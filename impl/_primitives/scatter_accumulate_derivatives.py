@@ -40,7 +40,7 @@ def tangent_of_extreme(
     *,
     decision: Decision,
 ) -> jax.Array:
-    """Computes the tangent of a minimum or maximum: the mean of those of all elements equal to it.
+    """Computes the tangent of a minimum or maximum: the mean over all elements equal to it.
 
     Args:
         out: The extremes.

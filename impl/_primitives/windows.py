@@ -1,6 +1,14 @@
 """Windows: weighted sums over them, their maxima, and one element picked from each.
 
-Sums and picks are linear. A tangent of maxima is a pick at their positions.
+Sums and picks are linear. A tangent of maxima is a pick at their positions, and its transpose adds
+each cotangent to the picked element. For windows of 3 elements, 2 apart, with a padding of 1:
+
+    values          [3., 7., 2., 5., 1.]
+    maxima          [7., 7., 5.], at the positions [1, 1, 3]
+    picks           tangents [a, b, c, d, e]   ->   [b, b, d]
+    transpose       cotangents [10., 20., 30.]  ->  [0., 30., 0., 30., 0.]
+
+With several dimensions, maxima have a position along each, the last dimension first.
 """
 
 from __future__ import annotations

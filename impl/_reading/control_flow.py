@@ -61,7 +61,7 @@ class Carry:
 
     Attributes:
         operand: The position of the operand of the equation.
-        output: The position of the output, of the step also where the input is that of the test.
+        output: The position of the output among the outputs of the step.
     """
 
     operand: int
@@ -112,7 +112,7 @@ class Body:
 
     @property
     def operands(self) -> dict[int, int]:
-        """The position of the operand that an input equals in every run, by that of the input."""
+        """By the position of an input: the position of the operand that it equals in every run."""
         return {i: value for i, value in enumerate(self.inputs) if isinstance(value, int)}
 
     @property
@@ -128,12 +128,12 @@ class Body:
     def arguments(
         self, operands: Sequence[T], carry: Iterable[T] = (), slices: Iterable[T] = ()
     ) -> list[T]:
-        """Returns what the inputs are in one run, if every one of them is known.
+        """Returns the values of the inputs in one run, if every one of them is known.
 
         Args:
-            operands: What the operands of the equation are.
-            carry: What the carries are, as ``carries`` orders them.
-            slices: What the slices are, as ``slices`` orders them.
+            operands: The values of the operands of the equation.
+            carry: The values of the carries, as ``carries`` orders them.
+            slices: The values of the slices, as ``slices`` orders them.
         """
         carry, slices = iter(carry), iter(slices)
         values = []
@@ -290,7 +290,7 @@ def with_bodies(equation: Any, new: Sequence[Any], *, carried: int | None = None
 
 
 def on_platform(several: Sequence[Body], platform: str | None) -> Sequence[Body]:
-    """Returns the bodies that a platform runs, of those of one equation.
+    """Returns the bodies of an equation that a platform runs.
 
     Args:
         several: The bodies.

@@ -1,13 +1,18 @@
 """Computes the facts of an equation of a JAX program that the rows of primitives ask for.
 
-The lowering rules and the audit both use this module. A rule knows the shapes and the parameters of
-an equation. The audit also knows some values, such as indices that are an iota: it passes them as
-``Values``.
+A row of the kind ``primitive`` has conditions, such as ``unique_indices = true``: whether it is
+about an equation depends on the equation's parameters, on shapes, and in part on values. The
+lowering rules and the audit both ask here, so that they agree. A rule knows shapes and parameters.
+The audit also knows some values, such as indices that are an iota, and passes them as ``Values``.
 
-The facts are: ``dtype`` and ``timed_kernels``; of scatters ``unique_indices``, ``one_update``,
-``iota_indices``, ``same_value``, ``applies_function`` and ``ordered_path_fits``; of pools
-``overlapping`` and ``ordered_path_fits``; of kernels ``float_atomics``; of changes of a sharding
-``unreduced``.
+For the equation of ``x.at[jnp.arange(9)].add(u)``, with a float32 ``x``, a rule gets::
+
+    {"dtype": "floating", "timed_kernels": True, "unique_indices": False, "one_update": False,
+     "iota_indices": False, "same_value": False, "applies_function": False,
+     "ordered_path_fits": True}
+
+and the audit gets the same with ``iota_indices`` true: the values show that no element gets two
+updates, so the result cannot depend on their order. ``spec/facts.toml`` defines each fact.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class Instruction:
     Attributes:
         name: Its name.
         result: The type of its result, with the layout.
-        opcode: What it does.
+        opcode: The name of its operation.
         rest: The text after the opening bracket: operands and attributes.
         computation: The name of its computation.
         is_root: Whether its result is the result of the computation.

@@ -30,8 +30,8 @@ def trace(
 ) -> tuple[Any, Mapping[str, Any]]:
     """Returns the closed jaxpr of a program, and the compiler options that it has.
 
-    The program is traced with the mode on, so that the ops of ``impl`` ask the rows. What no output
-    needs is not in it, since JAX does not lower that.
+    The program is traced with the mode on, so that the ops of ``impl`` ask the rows. JAX
+    lowers no equation that no output needs, so such equations are left out.
     """
     profile = mode.profile if mode.enabled else spec.load().own_profile
     options = function.options() if isinstance(function, compilation.Jitted) else None
@@ -112,7 +112,7 @@ def check_gpu(device: str, level: str, gpu: str) -> None:
     except Exception as error:
         raise RuntimeError(
             f"audit(): this process cannot compile for gpu={gpu!r}: {error}. Install JAX's plugins "
-            "for CUDA beside JAX (the packages jax-cuda13-plugin, jax-cuda13-pjrt, "
+            "for CUDA too (the packages jax-cuda13-plugin, jax-cuda13-pjrt, "
             "nvidia-cuda-nvcc and nvidia-nvvm, as in the group `gpu` of pyproject.toml), and "
             "start Python with JAX_PLATFORMS=cpu where there is no GPU"
         ) from error
@@ -167,7 +167,7 @@ def _traced(
 ) -> jax.stages.Traced:
     if isinstance(function, jax.stages.Wrapped | compilation.Jitted):
         traced = function.trace(*args, **kwargs)
-        # That of Flax's `nnx.jit` wraps JAX's.
+        # The result of Flax's `nnx.jit` wraps JAX's.
         return getattr(traced, "traced", traced)
     of_arrays, arrays, _ = arrays_of(function, args, kwargs)
     return jax.jit(of_arrays).trace(*arrays)

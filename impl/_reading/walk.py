@@ -73,16 +73,16 @@ def walk(
         mode: The mode of the innermost of them that has one.
     """
     for equation in scope.jaxpr.eqns:
-        found = source.lines(equation, outside)
+        lines = source.lines(equation, outside)
         leaf = is_leaf(equation.primitive.name)
         own = tags.of(equation) or mode
-        made = computed(equation, own)
-        if made is None:
+        lowered = computed(equation, own)
+        if lowered is None:
             inner = [] if leaf else on_platform(bodies(equation), platform)
         else:
-            inner = [Body(made, tuple(range(len(equation.invars))))]
-        if not inner or (made is None and not only_runs(equation)):
-            yield Site(equation, Operands(scope, equation), found, path, own)
+            inner = [Body(lowered, tuple(range(len(equation.invars))))]
+        if not inner or (lowered is None and not only_runs(equation)):
+            yield Site(equation, Operands(scope, equation), lines, path, own)
         within = (*path, label(equation))
         for body in inner:
             yield from walk(
@@ -91,7 +91,7 @@ def walk(
                 platform=platform,
                 computed=computed,
                 path=within,
-                outside=found,
+                outside=lines,
                 mode=own,
             )
 

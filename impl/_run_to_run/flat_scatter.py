@@ -1,7 +1,19 @@
-"""A scatter of any form as one along the middle axis of [outer, size, inner].
+"""Brings a scatter of any form into one along the middle axis of [outer, size, inner].
 
 ``lax.scatter`` writes windows of any number of dimensions, whose starts are vectors of indices. The
-core primitives write rows along one axis. Every scatter of the first kind is one of the second.
+core primitives write rows along one axis. Every scatter of the first kind is one of the second: the
+axes that an index starts a window in become one axis of ``size`` rows, by the row-major formula
+``row = i * stride_i + j * stride_j``; a window that is longer than 1 along such an axis becomes
+several rows, one for each offset. Axes of a batch, or else the axes before them, become ``outer``;
+the other axes become ``inner``.
+
+For example, for ``x.at[i, j].add(u)`` with x of [4, 5, 6], i and j of [9] and u of [9, 6]::
+
+    operand  [1, 20, 6]   indexed axes 4 * 5, and 6 numbers in each row
+    indices  [1, 9, 1]    5 * i + j; 20, one beyond the last row, where (i, j) is out of bounds
+    updates  [1, 9, 6]
+
+``FlatScatter.restore`` brings the result of [1, 20, 6] back to [4, 5, 6].
 """
 
 from __future__ import annotations
@@ -20,13 +32,14 @@ from jax.lax import GatherScatterMode, ScatterDimensionNumbers
 
 @dataclasses.dataclass(frozen=True)
 class FlatScatter:
-    """The operands of a core primitive, and the inverse of what was done to the operand.
+    """The operands of a core primitive, and the way back to the operand's own shape.
 
     Attributes:
         operand: Shape [outer, size, inner].
         indices: int32, shape [outer or 1, n, 1]; ``size`` for updates that are dropped.
         updates: Shape [outer, n, inner].
-        restore: From the result, of the operand's shape here, to that of the scatter.
+        restore: Takes the result, of shape [outer, size, inner], and returns it with the shape of
+            the operand of the scatter.
     """
 
     operand: jax.Array
@@ -44,7 +57,7 @@ class _Axes:
         indexed: Axes of the operand that an index starts a window in, ascending.
         others: The other axes of the operand, where every window starts at 0.
         index_batch: The axes of the indices for ``batch``.
-        index_rest: The other axes of the indices, except for that of the vectors.
+        index_rest: The other axes of the indices, without the last, which the vectors lie along.
         of_index: The axis of the updates for each axis of the indices.
         of_window: The axis of the updates for each axis of the operand that windows extend along.
         extents: The length of a window along each axis of the operand.
@@ -87,8 +100,8 @@ def flatten(
         indices: Vectors of indices, along the last axis.
         updates: The windows.
         dimension_numbers: As ``lax.scatter`` takes them.
-        mode: The treatment of windows that are out of bounds. Those that ``PROMISE_IN_BOUNDS``
-            has are dropped.
+        mode: The treatment of windows that are out of bounds. Under ``PROMISE_IN_BOUNDS`` too, they
+            are dropped.
     """
     axes = _axes(operand, indices, updates, dimension_numbers)
     # Outside of this part no window writes.
@@ -96,7 +109,7 @@ def flatten(
         slice(0, axes.extents[axis] if axis in axes.others else size)
         for axis, size in enumerate(operand.shape)
     )
-    written = operand[part] if _is_cut(part, operand) else operand
+    written = operand[part] if _is_smaller(part, operand) else operand
     leading = axes.leading
     trailing = tuple(axis for axis in axes.others if axis not in leading)
     front = axes.batch or leading
@@ -115,7 +128,7 @@ def flatten(
 
     def restore(result: jax.Array) -> jax.Array:
         whole = jnp.transpose(result.reshape(transposed), np.argsort(order).tolist())
-        if not _is_cut(part, operand):
+        if not _is_smaller(part, operand):
             return whole
         return lax.dynamic_update_slice(operand, whole, [0] * operand.ndim)
 
@@ -170,7 +183,7 @@ def _rows(
     inside = jnp.ones(starts.shape[:2], bool)
     for column, axis in enumerate(numbers.scatter_dims_to_operand_dims):
         start = starts[:, :, column]
-        # The last start may not fit into a narrow dtype of indices. Then none is beyond it.
+        # Where the last start does not fit into a narrow dtype of indices, no index is beyond it.
         last = min(sizes[axis] - axes.extents[axis], int(jnp.iinfo(start.dtype).max))
         within = (start >= 0) & (start <= last)
         if clip:
@@ -195,8 +208,8 @@ def _clips(mode: Any) -> bool:
     return GatherScatterMode.from_any(mode) == GatherScatterMode.CLIP
 
 
-def _is_cut(part: tuple[slice, ...], operand: jax.Array) -> bool:
-    return any(cut.stop != size for cut, size in zip(part, operand.shape, strict=True))
+def _is_smaller(part: tuple[slice, ...], operand: jax.Array) -> bool:
+    return any(each.stop != size for each, size in zip(part, operand.shape, strict=True))
 
 
 def _product(shape: Sequence[int], axes: Sequence[int]) -> int:

@@ -1,7 +1,9 @@
 """The gradient of a max pool, whose sums have a fixed order: ``lax.select_and_scatter_add``.
 
-Each window sends its cotangent to the element that it chose. Here each element adds what the
-windows sent that have it at their first tap, then at the second, and so on, without a scatter.
+Each window sends its cotangent to the element that it chose, and XLA adds the cotangents of one
+element in any order. Instead, each element first adds the cotangent of the window that has it as
+the last element, then of the window that has it as the last but one, and so on. The order of the
+sum is then the order of the windows, and no scatter is needed. A *tap* is one element of a window.
 """
 
 from __future__ import annotations
@@ -15,9 +17,6 @@ import numpy as np
 from impl._core.jax_internals import Primitive
 from impl._core.numerics import accumulator, convert, isolate
 from impl._exact.sums.pool_choices import UNROLLED, Padding, Pool, chosen_taps, folded, sent
-
-#: The largest number of elements of a window for which each gets operations of its own.
-_UNROLLED = UNROLLED
 
 
 def select_and_scatter_add(
@@ -39,7 +38,7 @@ def select_and_scatter_add(
         window_dimensions: The shape of a window.
         window_strides: The distance between windows.
         padding: Elements before and after each axis, which no window chooses.
-        order: The order of the taps, for a test; None for that of the windows.
+        order: The order of the taps, for a test; None adds in the order of the windows.
 
     Returns:
         The cotangent of the operand.
@@ -54,7 +53,7 @@ def select_and_scatter_add(
     )
     values = isolate(convert(source, accumulator(source.dtype)))
     total = jnp.zeros(operand.shape, values.dtype)
-    if order is None and len(pool.taps) <= _UNROLLED:
+    if order is None and len(pool.taps) <= UNROLLED:
         chosen = chosen_taps(pool, operand, select_prim, unrolled=True)
         for number in range(len(pool.taps)):
             total = total + sent(pool, number, values, chosen)

@@ -1,7 +1,21 @@
 """Lowering rules for JAX's own scatters, which read the mode when a program is lowered.
 
-With the mode off a rule calls that of JAX. With the mode on it asks the rows about the equation:
-the equation is left alone, computed in order, or refused.
+JAX lowers each equation by the rule of its primitive. ``register`` replaces the rules of scatters
+and of the gradient of max pools by ``_lower``, so that the mode holds for programs that never call
+this package: ``jnp.bincount``, Flax's embeddings, the gradient of ``x[i]``. With the mode off the
+rule calls JAX's own. With the mode on it asks the rows about the equation, for each platform that
+the program is lowered for:
+
+=============================================  =================================================
+the row's answer                               the equation becomes
+=============================================  =================================================
+no row, or the bits are the same anyway        JAX's own scatter
+the mode orders it                             the core primitive that adds in a fixed order
+the mode refuses it                            an error or a warning, then JAX's own scatter
+=============================================  =================================================
+
+For example ``x.at[i].add(u)`` of float32 is lowered for a GPU to an ordered sum. A CPU adds in the
+order of the updates anyway, so it keeps JAX's own scatter. With ``unique_indices=True`` both do.
 """
 
 from __future__ import annotations
@@ -138,7 +152,7 @@ def _lower(
 
 @dataclasses.dataclass(frozen=True)
 class _Path:
-    """What one platform does with an equation.
+    """The way in which one platform computes an equation.
 
     Attributes:
         row: Id of the row whose order is computed; None to leave the equation to XLA.

@@ -22,7 +22,7 @@ def doctor() -> Report:
 
     A verdict is ``fixed``, ``varies per process`` (two runs on this machine may differ because of
     it) or ``varies per machine`` (two machines with this installation and environment may differ).
-    It is about the process and thread that call: the mode, switches and seeds are those of now.
+    It is about the process and thread that call: the mode, switches and seeds that hold now count.
 
     A first call starts JAX's backend. If ``XLA_FLAGS`` is set, another process tests it first,
     since XLA aborts the process if it does not know a flag. A broken environment is reported, and

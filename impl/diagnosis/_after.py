@@ -1,4 +1,14 @@
-"""Items about a program that ran: what it compiled, and its generators of random numbers."""
+"""Items about a program that ran: what it compiled, and its generators of random numbers.
+
+``python -m impl doctor --after train.py`` runs the file here, in this process, while ``_programs``
+records each program that JAX lowers and ``_generators`` watches generators. This module turns what
+they saw into items of the report. A scatter-add that was compiled with the mode off becomes::
+
+    Varies per process (1)
+      train.py:4  lax.scatter_add  f32[8] i32[64,1] f32[64]
+          It can give other bits in each run on cuda (R0400). It was compiled with the mode off. To
+          do: Turn the mode on: it adds exactly. ...
+"""
 
 from __future__ import annotations
 
@@ -167,7 +177,7 @@ def _of_off(judged: Judged) -> Iterator[Item]:
 
 
 def _of_the_rest(ran: Ran) -> Item:
-    """Returns the item of all that does not vary, which also states what was not seen."""
+    """Returns the item of all that does not vary. It also names the limits of the doctor."""
     judged, file = ran.judged, ran.file
     unseen = (
         "The doctor saw what this process compiled. Other arguments, branches, devices and "
@@ -176,12 +186,12 @@ def _of_the_rest(ran: Ran) -> Item:
     if not judged.functions + judged.operations:
         reason = f"{file} compiled no program, so nothing is known of its programs. {unseen}"
         return Item(SECTION, "programs", "none", "unknown", reason)
-    kept = sum(n for (f, _), n in judged.findings.items() if f.verdict == "deterministic")
+    ordered = sum(n for (f, _), n in judged.findings.items() if f.verdict == "deterministic")
     raised = sum(n for (f, _), n in judged.findings.items() if f.verdict == "raises")
     bad = sum(n for (f, _), n in judged.findings.items() if f.verdict in ("varies", "unknown"))
     reason = f"Nothing in them varies from run to run on {judged.device}"
-    if kept:
-        reason += f"; {_count(kept, 'keeps', 'keep')} a fixed order because the mode is on"
+    if ordered:
+        reason += f"; {_count(ordered, 'keeps', 'keep')} a fixed order because the mode is on"
     if raised:
         reason += f"; {_count(raised, 'is', 'are')} refused by the mode"
     value = (
@@ -207,9 +217,9 @@ def _of_generators(watch: Watch) -> Iterator[Item]:
             _REMEDIES[made.kind],
         )
     reason = (
-        "The doctor watches generators of NumPy and of Python's random in this process, but not "
-        "those of a library while it is imported. It does not see seeds that come from the time, "
-        "os.urandom or secrets: --twice FILE may."
+        "The doctor watches generators of NumPy and of Python's random in this process, but no "
+        "generator of a library while it is imported. It does not see seeds that come from the "
+        "time, os.urandom or secrets: --twice FILE may."
     )
     value = "none" if watch.made else "all have a seed, if there are any"
     yield Item(GENERATORS, "other generators", value, "fixed", reason)

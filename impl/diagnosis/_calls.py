@@ -83,7 +83,7 @@ def _read(value: Any) -> tuple[str, str]:
 
 
 def _parts(value: Any) -> list[Any]:
-    """Returns the bits of a value as arrays of NumPy: those of each device of this process."""
+    """Returns the bits of a value: one array of NumPy for each device of this process."""
     if isinstance(value, jax.Array) and len(value.sharding.device_set) > 1:
         return [np.asarray(shard.data).reshape(-1) for shard in value.addressable_shards]
     return [np.asarray(value).reshape(-1)]
@@ -110,7 +110,7 @@ def main() -> None:
 
 def _findings(recorded: Sequence[_programs.Program], device: str) -> dict[str, list[str]]:
     """Returns what varies, or is unknown, in each function, on the device that ran it."""
-    found: dict[str, list[str]] = {}
+    varying: dict[str, list[str]] = {}
     for program in recorded:
         judged = _programs.judged([program], device)
         lines = [
@@ -119,6 +119,6 @@ def _findings(recorded: Sequence[_programs.Program], device: str) -> dict[str, l
             if finding.verdict in ("varies", "unknown")
         ]
         if lines:
-            known = found.setdefault(program.lowered.function, [])
+            known = varying.setdefault(program.lowered.function, [])
             known += [line for line in lines if line not in known]
-    return found
+    return varying

@@ -1,8 +1,16 @@
 """Watches generators of random numbers: which have no seed, and who uses the global ones.
 
 A generator of NumPy without a seed asks ``numpy.random.bit_generator.randbits`` for one, and one of
-Python its method ``seed``. So the classes can stay as they are, apart from ``RandomState``, which
-asks for a seed before it takes another one.
+Python asks its method ``seed``. So only these functions are replaced while a program is watched,
+and the classes stay as they are, except ``RandomState``, which asks for a seed even if it then
+takes another one. The functions of ``random`` and ``numpy.random`` are methods of a global
+generator: each is wrapped, and reports a draw that no seed came before. For ::
+
+    rng = np.random.default_rng()    # train.py:6
+    random.shuffle(files)            # train.py:7
+
+``Watch.made`` has ``Made("numpy.random", "train.py:6")`` once, and ``Watch.states["random"]`` has
+the ``unseeded_use`` "train.py:7".
 """
 
 from __future__ import annotations
@@ -63,7 +71,8 @@ class Watch:
     Attributes:
         made: The generators that were made without a seed, and the number of each.
         states: The global generators, by the name of their module.
-        before: The state of each after the last use that does not count.
+        before: The state of each after the last use that does not count, such as of a library
+            while it is imported.
         unseeded_draw: The line of the first draw from ``impl.default_generator`` before it had a
             seed; None if there was none.
     """
@@ -172,7 +181,7 @@ def _patch(patches: contextlib.ExitStack, owner: Any, name: str, value: Any) -> 
 
 
 def _wrap(patches: contextlib.ExitStack, watch: Watch, module: Any, name: str, owner: Any) -> None:
-    """Puts a function that tells of its calls in the position of one of a global generator."""
+    """Replaces a function of a global generator by one that reports its calls."""
     function = getattr(module, name)
     if getattr(function, "__self__", None) is not owner and name != "seed":
         return
@@ -225,7 +234,7 @@ class _SameInstances(type):
 
 
 def _told_of_random_state(watch: Watch) -> type:
-    """Returns the class without telling of its seed from the system if another one follows."""
+    """Returns a class that reports a seed from the system only if no other seed was passed."""
     base: Any = np.random.RandomState
 
     class RandomState(base, metaclass=_SameInstances):  # type: ignore[misc]

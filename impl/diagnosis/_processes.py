@@ -24,9 +24,9 @@ def assert_processes_agree() -> None:
     """Raises unless all processes of ``jax.distributed`` have one mode, one JAX and one setting.
 
     Processes that differ compile different programs for the same arrays. They then wait for each
-    other without end, or compute what no process alone would. Call it in every process, by the
-    thread that computes, once the mode is set and before anything is computed: it waits for the
-    other processes. In a single process it does nothing.
+    other without end, or compute a result that no process alone would. Call it in every process,
+    by the thread that computes, once the mode is set and before anything is computed: it waits for
+    the other processes. In a single process it does nothing.
 
     It compares releases, the mode, the switches of backends, and the flags of XLA, variables and
     settings of JAX that the doctor knows; not the devices, seeds and caches.
@@ -49,7 +49,7 @@ def assert_processes_agree() -> None:
 
 
 def _facts() -> dict[str, str | None]:
-    """Returns what has to be the same in each process, by name."""
+    """Returns the settings that have to be the same in each process, by name."""
     return {item.name: item.value for item in _items()} | {
         "rules for JAX's operations": "on" if programs.are_enabled() else "off"
     }

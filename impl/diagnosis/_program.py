@@ -1,9 +1,20 @@
-"""Items about the program and the machine: versions, devices, the mode, seeds, options."""
+"""Items about the program and the machine: versions, devices, the mode, seeds, options.
+
+Each function yields the items of one section of the doctor's report, about the state of this
+process now. An item has a value, a verdict, a reason, and a remedy if the value can be fixed::
+
+    Varies per machine (1)
+      deterministic algorithms  off
+          Operations of impl and scatters of JAX keep no order. A process begins with it off. To do:
+          Call impl.use_deterministic_algorithms(True) in the program.
+
+``_settings`` makes the items of environment variables and flags, which need no JAX.
+"""
 
 from __future__ import annotations
 
 import os
-import platform as _platform
+import platform as python_platform
 from collections.abc import Iterator, Mapping
 from importlib import metadata
 
@@ -11,10 +22,10 @@ import jax
 
 import spec
 from impl import programs
-from impl import random as _random
 from impl._mode import compilation, modes, switches
 from impl.diagnosis._generators import Global, Watch
 from impl.diagnosis._report import Item, Verdict
+from impl.random import default_generator, libraries_seed
 
 #: Distributions whose release can change bits.
 _DISTRIBUTIONS = ("jax", "jaxlib", "numpy", "samebits")
@@ -24,7 +35,7 @@ _SEED = "Call impl.seed_everything(seed) in the program."
 def versions() -> Iterator[Item]:
     """Yields an item for Python and for each distribution whose release can change bits."""
     reason = "This installation has one. Another release may compute other bits: pin it."
-    yield Item("Versions", "python", _platform.python_version(), "fixed", reason)
+    yield Item("Versions", "python", python_platform.python_version(), "fixed", reason)
     for name in _DISTRIBUTIONS:
         try:
             version = metadata.version(name)
@@ -55,8 +66,8 @@ def devices(refusal: str | None) -> tuple[str | None, Item]:
     if processes > 1:
         value += f", of {processes} processes"
     reason = (
-        f"The processor is {_platform.machine()}. Only what has the guarantee `portable` in the "
-        "spec has the same bits on another kind of device."
+        f"The processor is {python_platform.machine()}. Another kind of device gives the same bits "
+        "only for operations with the guarantee `portable` in the spec."
     )
     if _all_is_portable():
         reason = "With the guarantee portable, no device and no number of devices changes bits."
@@ -65,7 +76,7 @@ def devices(refusal: str | None) -> tuple[str | None, Item]:
 
 
 def _all_is_portable() -> bool:
-    """Returns whether what has no portable path is refused."""
+    """Returns whether the mode refuses every operation without a portable path."""
     now = modes.current()
     return now.portable and not now.warn_only
 
@@ -158,8 +169,10 @@ def _mode_verdict(
             "Scatters of JAX take no fixed order: the rules for JAX's primitives are off.",
             "Leave out impl.programs.disable(), and SAMEBITS_PROGRAMS=0.",
         )
-    kept = "Operations of impl and scatters of JAX keep a fixed order, or raise if they have none."
-    return "fixed", kept, None
+    reason = (
+        "Operations of impl and scatters of JAX keep a fixed order, or raise if they have none."
+    )
+    return "fixed", reason, None
 
 
 def seeds(watch: Watch | None = None) -> Iterator[Item]:
@@ -168,28 +181,28 @@ def seeds(watch: Watch | None = None) -> Iterator[Item]:
     Args:
         watch: The knowledge of a program that ran in this process; None if none did.
     """
-    section, generator = "Seeds", _random.default_generator
-    name, seed = "impl.default_generator", str(generator.initial_seed())
+    section, name = "Seeds", "impl.default_generator"
+    seed = str(default_generator.initial_seed())
     if watch is not None and watch.unseeded_draw is not None:
         reason = f"{watch.unseeded_draw} draws from it, and nothing has seeded it before."
         yield Item(section, name, seed, "varies per process", reason, _SEED)
-    elif generator.seeded:
+    elif default_generator.seeded:
         yield Item(section, name, seed, "fixed", "The program chose its seed.")
     elif watch is not None:
         yield Item(section, name, None, "fixed", "The program drew nothing from it.")
     else:
         reason = "Its seed came from the operating system."
         yield Item(section, name, seed, "varies per process", reason, _SEED)
-    libraries_seed = _random.libraries_seed()
+    shared_seed = libraries_seed()
     for name, bits in (("random", 64), ("numpy.random", 32)):
         known = None if watch is None else watch.states[name]
         if known is not None and (
-            libraries_seed is None or not known.seeded or known.unseeded_use is not None
+            shared_seed is None or not known.seeded or known.unseeded_use is not None
         ):
             yield _watched_seed(name, known)
-        elif libraries_seed is not None:
+        elif shared_seed is not None:
             reason = "impl.seed_everything seeded it; whether it was seeded again since is unknown."
-            yield Item(section, name, str(libraries_seed % (1 << bits)), "fixed", reason)
+            yield Item(section, name, str(shared_seed % (1 << bits)), "fixed", reason)
         else:
             reason = "impl.seed_everything did not seed it; whether the program did is unknown."
             yield Item(section, name, None, "varies per process", reason, _SEED)

@@ -163,15 +163,15 @@ def judged(recorded: Sequence[Program], device: str) -> Judged:
         operation = program.is_operation
         named = "" if operation else f"{program.name} ({program.line or 'unknown line'})"
         try:
-            found, count = audited(program, device)
+            of_program, count = audited(program, device)
         except Exception as error:  # noqa: BLE001  # One odd program hides no other.
             unread[named or program.name] = f"{type(error).__name__}: {error}"
             continue
         equations += count
-        findings.update((finding, program.mode) for finding in found)
+        findings.update((finding, program.mode) for finding in of_program)
         if not program.mode.enabled:
             off[named] += 1
-            off_varies |= any(f.verdict in ("varies", "unknown") for f in found)
+            off_varies |= any(f.verdict in ("varies", "unknown") for f in of_program)
     operations = sum(program.is_operation for program in recorded)
     functions = len(recorded) - operations
     return Judged(
@@ -188,7 +188,7 @@ def audited(program: Program, device: str) -> tuple[list[Finding], int]:
     scope = Scope(jaxpr, jaxprs.constants(jaxprs.reclosed(program.lowered.closed, jaxpr)))
     is_leaf = rules.op_of_primitive.__contains__
     sites = list(walk(scope, is_leaf, computed=judge.computed, outside=program.caller))
-    found = [
+    findings = [
         (own_judge if site.name.startswith("samebits_") else judge).finding(site) for site in sites
     ]
-    return [finding for finding in found if finding is not None], len(sites)
+    return [finding for finding in findings if finding is not None], len(sites)

@@ -11,7 +11,7 @@ from impl.programs._auditing.report_text import wrapped
 
 Verdict: TypeAlias = Literal["fixed", "varies per process", "varies per machine", "unknown"]
 
-#: The verdicts on what is not fixed, in the sequence of the text.
+#: The verdicts on items that are not fixed, in the sequence of the text.
 _URGENT: tuple[Verdict, ...] = ("varies per process", "unknown", "varies per machine")
 #: The sections about a file that ran, and those that come before the settings of the process.
 _OF_A_FILE = ("Programs", "Generators")
@@ -83,7 +83,7 @@ class Report:
         raise KeyError(name)
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the report as plain data, in the form of ``schema.json`` beside this module."""
+        """Returns the report as plain data, in the form of ``schema.json``, next to this module."""
         return {
             "schema": SCHEMA,
             "platform": self.platform,

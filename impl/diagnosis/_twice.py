@@ -1,4 +1,25 @@
-"""Runs a file in two processes, and finds the first call of a compiled program that differs."""
+"""Runs a file in two processes, and finds the first call of a compiled program that differs.
+
+``impl.first_difference`` compares the equations inside one program. It cannot see a value that
+Python code made between programs: a seed from the time, the order of a set, a batch that a thread
+loaded. So this module compares calls: each process writes a line of JSON for each call of a
+compiled program, with a digest of each argument and output (``_calls``), and the lines are then
+read side by side:
+
+* The first argument that differs, and that no earlier call returned, was made outside of compiled
+  programs. Its line is named.
+* An output that differs although the arguments are equal: the program itself varies. The audit
+  names its equations that can.
+* Values that come from a value that differs are left out. A digest tells: a later argument with the
+  digest of an output that differed is that output.
+
+For example, of these calls the second is named, for the argument ``key``, and the third is not::
+
+    first run                                      second run
+    train.py:4  init   ()       -> 51c0            train.py:4  init   ()       -> 51c0
+    train.py:8  draw   (key=a3) -> 77              train.py:8  draw   (key=f9) -> 10
+    train.py:9  step   (x=77)   -> b2              train.py:9  step   (x=10)   -> 48
+"""
 
 from __future__ import annotations
 
@@ -212,13 +233,13 @@ def differences(first: Path, second: Path, findings: dict[str, list[str]]) -> It
         findings: For each function, the equations that can vary on the device.
     """
     of_main = _of_main(_calls(first, True), _calls(second, True), findings)
-    found = list(itertools.islice(_one_for_each_line(of_main), 1 + _MORE))
-    yield from found or _of_threads(_calls(first, False), _calls(second, False))
+    several = list(itertools.islice(_one_for_each_line(of_main), 1 + _MORE))
+    yield from several or _of_threads(_calls(first, False), _calls(second, False))
 
 
-def _one_for_each_line(found: Iterator[Difference]) -> Iterator[Difference]:
+def _one_for_each_line(several: Iterator[Difference]) -> Iterator[Difference]:
     seen = set()
-    for difference in found:
+    for difference in several:
         key = (difference.line, difference.function, difference.kind, difference.name)
         if key not in seen:
             seen.add(key)
@@ -302,14 +323,14 @@ def _of_threads(
 
 def _unmatched(call: dict[str, Any], others: list[dict[str, Any]]) -> Difference:
     """Returns the difference between a call and the call of the other run that is most like it."""
-    found = [
+    candidates = [
         [(k, *part) for k in _PARTS for part in _differing(call[f"{k}s"], other[f"{k}s"])]
         for other in others
         if _called(other) == _called(call)
     ]
-    if not found:
+    if not candidates:
         return _difference("call", "no such call", "", call, None, _THREADS)
-    kind, name, type_, _ = min(found, key=len)[0]
+    kind, name, type_, _ = min(candidates, key=len)[0]
     return _difference(kind, name, type_, call, None, _THREADS)
 
 
@@ -327,9 +348,9 @@ def _difference(
 
 
 def _function(call: dict[str, Any]) -> str:
-    """Returns the name of a function; that of a user's with its line."""
-    name, _, place = call["function"].partition(" at ")
-    file, _, number = place.rpartition(":")
+    """Returns the name of a function, with its line if it is a user's."""
+    name, _, where = call["function"].partition(" at ")
+    file, _, number = where.rpartition(":")
     if file and source.kind_of(file) == "user":
         return f"{name} ({source.shown(file)}:{number})"
     return str(name)

@@ -23,8 +23,8 @@ The digest of a tree has this definition, by which any other program can compute
    of keys.
 3. The *bytes* of a leaf are its elements in C order, each in little-endian bytes. A bool is one
    byte, 0 or 1. A complex number is its real and then its imaginary part. An element of fewer than
-   8 bits is one byte, with zeros above its bits. The bytes of PRNG keys are those of
-   ``jax.random.key_data``.
+   8 bits is one byte, with zeros above its bits. The bytes of PRNG keys are the bytes
+   of ``jax.random.key_data``.
 4. The *root* of a leaf: append zeros to its bytes until they are whole chunks of 2,048 bytes, one
    chunk at least. Replace each chunk by its SHA-256. Repeat both steps with the result until it is
    one SHA-256 of 32 bytes.

@@ -1,4 +1,17 @@
-"""The comparison of two logs: the first step, tree and leaf whose bits differ."""
+"""The comparison of two logs: the first step, tree and leaf whose bits differ.
+
+A log has a digest for each tree of each step, and the digests of the leaves of a tree. The
+comparison reads the digests of trees alone, until one differs. Then it compares the leaves of that
+step. The text of two logs that differ from step 3 on is for example::
+
+    first   a.jsonl
+    second  b.jsonl
+    first difference: step 3, tree 'params', leaf ['w']
+      first   50090894a3d5b723  float32[3,4]
+      second  d6a993dc67a44b70  float32[3,4]
+      12 of 12 elements differ, by at most 1 ulp; the first is [0, 0]: 1.0 and 1.0000001
+    3 of 5 steps that both have are equal
+"""
 
 from __future__ import annotations
 
@@ -163,8 +176,8 @@ def _trees(logs: tuple[LogFile, LogFile], step: int, common: bool) -> Iterator[s
 
 
 def _difference(logs: tuple[LogFile, LogFile], step: int, common: bool) -> Difference:
-    found = [each for name in _trees(logs, step, common) for each in _leaves(logs, step, name)]
-    first, others = found[0], found[1:]
+    leaves = [each for name in _trees(logs, step, common) for each in _leaves(logs, step, name)]
+    first, others = leaves[0], leaves[1:]
     named = (f"{each.tree}{each.leaf or ''}" for each in others)
     return dataclasses.replace(first, others=tuple(named))
 

@@ -1,7 +1,7 @@
 """SHA-256 on a device: each chunk of each leaf is a lane of vectors of 32-bit integers.
 
-The program is of integers alone, so every device gives the same result. The steps are those of
-FIPS 180-4.
+The program is of integers alone, so every device gives the same result. FIPS 180-4
+defines the steps.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _TOGETHER = 1 << 24
 
 
 def _primes(count: int) -> list[int]:
-    found: list[int] = []
+    primes: list[int] = []
     number = 2
-    while len(found) < count:
-        if all(number % prime for prime in found):
-            found.append(number)
+    while len(primes) < count:
+        if all(number % prime for prime in primes):
+            primes.append(number)
         number += 1
-    return found
+    return primes
 
 
 def _fraction_of_root(number: int, degree: int) -> int:
@@ -51,7 +51,7 @@ def _fraction_of_root(number: int, degree: int) -> int:
 #: The constants of SHA-256: fractions of the cube roots and the square roots of primes.
 _ROUNDS = np.array([_fraction_of_root(prime, 3) for prime in _primes(64)], np.uint32)
 _START = np.array([_fraction_of_root(prime, 2) for prime in _primes(8)], np.uint32)
-#: The block after those of a chunk: one bit, zeros, and the number of the bits of a chunk.
+#: The block after the last one of a chunk: one bit, zeros, and the number of the bits of a chunk.
 _END = np.array([1 << 31, *[0] * 14, _CHUNK * 32], np.uint32)
 
 
@@ -64,7 +64,7 @@ def roots(device: Any, values: Sequence[Any]) -> jax.Array:
     """Starts to compute the root of each leaf, uint32 [leaves, 8], and does not wait for it.
 
     Args:
-        device: The device. What it does not have is copied to it.
+        device: The device. Arrays of other devices are copied to it.
         values: The array of each leaf.
     """
     moved = [

@@ -94,15 +94,15 @@ def _steps(one: Any, other: Any) -> tuple[Any, Any]:
         parts = [_steps(getattr(one, part), getattr(other, part)) for part in ("real", "imag")]
         (real, first), (imaginary, second) = parts
         return np.maximum(real, imaginary), first & second
-    places = [_place(values) for values in (one, other)]
+    ranks = [_rank(values) for values in (one, other)]
     valid = ~(_is_nan(one) | _is_nan(other))
-    low, high = np.minimum(*places), np.maximum(*places)
+    low, high = np.minimum(*ranks), np.maximum(*ranks)
     # The difference of two int64 may need 64 bits, which the arithmetic of uint64 gives.
     return high.astype(np.uint64) - low.astype(np.uint64), valid
 
 
-def _place(values: Any) -> Any:
-    """Returns the place of each number among all numbers of its dtype, in order."""
+def _rank(values: Any) -> Any:
+    """Returns the rank of each number among all numbers of its dtype, in order."""
     if not jnp.issubdtype(values.dtype, jnp.floating):
         return values.astype(np.uint64 if values.dtype == np.uint64 else np.int64)
     width = values.dtype.itemsize * 8

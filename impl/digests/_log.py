@@ -31,8 +31,8 @@ class DigestLog:
 
     Use it as a context manager, or call ``close``. If the file exists, the log continues it: a run
     that was killed and resumed has one log. A last line that a killed process left half-written is
-    removed. A resumed run may log steps again. If their bits are not those of the first time,
-    ``compare`` reports it.
+    removed. A resumed run may log steps again. If they then have other bits, ``compare``
+    reports it.
 
     A CPU hashes the arrays inside of ``log``. Another device hashes them while the program goes on,
     and the line is written by the next call of ``log``, ``flush`` or ``close``, or as Python exits.

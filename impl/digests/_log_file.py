@@ -45,9 +45,9 @@ def _end_of_lines(file: Any) -> int:
     while position > 0:
         start = max(0, position - 65536)
         file.seek(start)
-        found = file.read(position - start).rfind(b"\n")
-        if found >= 0:
-            return int(start + found + 1)
+        newline = file.read(position - start).rfind(b"\n")
+        if newline >= 0:
+            return int(start + newline + 1)
         position = start
     return 0
 
@@ -133,7 +133,7 @@ class LogFile:
                 except (ValueError, TypeError, KeyError, AttributeError) as error:
                     raise ValueError(
                         f"line {number} of {self.path!r} is damaged: {error!r}. Remove the line to "
-                        "compare the others"
+                        "compare the other lines"
                     ) from error
                 offset += len(line)
         if not self.environments:

@@ -1,4 +1,4 @@
-"""Dropout: the checks of its arguments, and the drawing of what is dropped."""
+"""Dropout: the checks of its arguments, and the draw of the dropped elements."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def share_of(function: str, name: str, value: Any) -> float:
 
 
 def check_key(function: str, name: str, key: Any) -> None:
-    """Refuses what is not a JAX key.
+    """Refuses a value that is not a JAX key.
 
     Raises:
         TypeError: ``key`` is neither a typed key nor an array of uint32.
@@ -43,7 +43,7 @@ def check_key(function: str, name: str, key: Any) -> None:
 
 
 def dropped(x: jax.Array, key: jax.Array, share: float) -> jax.Array:
-    """Replaces a share of the elements by 0, and scales the others so that the mean stays."""
+    """Replaces a share of the elements by 0, and scales the rest so that the mean stays."""
     stays = jax.random.bernoulli(key, 1 - share, x.shape)
     scale = 1 / (1 - share) if share < 1 else 0
     return where(stays, x * jnp.asarray(scale, x.dtype), 0)

@@ -1,7 +1,15 @@
 """The computation of recurrent nets: layers of cells, each a loop over the steps of a sequence.
 
 The products of a layer with all its inputs are computed at once, before the loop. Both directions
-of a layer run in the same loop.
+of a layer run in the same loop, the second on reversed steps. For 2 directions of an LSTM, with a
+sequence of 7 steps, a batch of 3, 4 features and 5 hidden elements, a layer computes
+
+    gates of the input      [7 * 3, 4] x [4, 2 * 4 * 5]     one product, as [7, 2, 3, 20]
+    7 times in a loop       [2, 3, 5] x [2, 5, 20]          h times its weights, added to the gates
+    output                  [7, 3, 2 * 5]                   the h of both directions
+
+The gradient keeps the products with h and computes the rest of a step again. The gradient of the
+weights of h is one product over all steps, not a sum in the loop.
 """
 
 from __future__ import annotations
@@ -59,15 +67,15 @@ class Repeated(NamedTuple):
         inner: The bias inside the product with a reset gate, or None.
         projection: The weights of the projection, or None.
         turned: The weights of h with their last two axes swapped, if there are derivatives.
-        beside: What the derivative adds to the tangent of the product with h; its value is not
-            used. None if there is nothing to add.
+        addend: A stand-in whose tangent is added to the tangent of the product with h; its value is
+            not used. None for no addend.
     """
 
     hidden: jax.Array
     inner: jax.Array | None
     projection: jax.Array | None
     turned: jax.Array | None = None
-    beside: jax.Array | None = None
+    addend: jax.Array | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +105,7 @@ class Rules:
         """Multiplies h by its weights; the result is in the accumulator's dtype."""
         if weights.turned is None:
             return self.product(h, weights.hidden)
-        out = _of_h(self, h, weights.hidden, weights.turned, weights.beside)
+        out = _of_h(self, h, weights.hidden, weights.turned, weights.addend)
         kept: jax.Array = checkpoint_name(out, _KEPT)
         return kept
 
@@ -193,8 +201,8 @@ def _steps_jvp(rules: Rules, primals: Any, tangents: Any) -> Any:
         return _loop(rules, gates, masks, state, weights._replace(hidden=hidden, turned=turned))
 
     shape = (*gates.shape[:3], hidden.shape[2])
-    beside = None if rules.adds_gates else vary_like(jnp.zeros(shape, accumulator_of(gates)), gates)
-    arguments = (gates, state, weights._replace(hidden=None, beside=beside))
+    addend = None if rules.adds_gates else vary_like(jnp.zeros(shape, accumulator_of(gates)), gates)
+    arguments = (gates, state, weights._replace(hidden=None, addend=addend))
     out, derivative, before = jax.linearize(loop, *arguments, has_aux=True)
     if not isinstance(of_weights.hidden, SymbolicZero):
         directions, size = hidden.shape[:2]
@@ -204,8 +212,8 @@ def _steps_jvp(rules: Rules, primals: Any, tangents: Any) -> Any:
         if rules.adds_gates:
             of_gates = convert(_instantiated(of_gates, gates) + products, gates.dtype)
         else:
-            beside = products
-    of_all = (of_gates, of_state, of_weights._replace(hidden=None, beside=beside))
+            addend = products
+    of_all = (of_gates, of_state, of_weights._replace(hidden=None, addend=addend))
     leaves, tree = jax.tree.flatten(arguments)
     return out, derivative(
         *jax.tree.unflatten(tree, map(_instantiated, jax.tree.leaves(of_all), leaves))
@@ -220,12 +228,12 @@ def _loop(
 ) -> tuple[tuple[State, jax.Array], jax.Array]:
     """Takes the steps; returns the final state and each h, and the h before each step.
 
-    What stands beside the products, if anything, has one part for each step.
+    The addend of the products, if given, has one part for each step.
     """
 
     def step(state: State, inputs: Any) -> tuple[State, tuple[jax.Array, jax.Array]]:
-        gates, mask, beside = inputs
-        of_step = weights._replace(beside=beside)
+        gates, mask, addend = inputs
+        of_step = weights._replace(addend=addend)
         after = rules.advance(convert(gates, accumulator_of(gates)), state, of_step, rules)
         after = tuple(
             convert(new, old.dtype)
@@ -240,26 +248,26 @@ def _loop(
         # To compute a step again takes less time than to store all that its gradient reads.
         kept = jax.checkpoint_policies.save_only_these_names(_KEPT)
         step = jax.checkpoint(step, policy=kept, prevent_cse=False)
-    final, (outputs, before) = jax.lax.scan(step, state, (gates, masks, weights.beside))
+    final, (outputs, before) = jax.lax.scan(step, state, (gates, masks, weights.addend))
     return (final, outputs), before
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _of_h(
-    rules: Rules, h: jax.Array, weights: jax.Array, turned: jax.Array, beside: jax.Array | None
+    rules: Rules, h: jax.Array, weights: jax.Array, turned: jax.Array, addend: jax.Array | None
 ) -> jax.Array:
-    """Multiplies h by its weights. The tangent of ``beside`` is added to that of the product."""
-    del turned, beside
+    """Multiplies h by its weights. The tangent of ``addend`` is added to the product's tangent."""
+    del turned, addend
     return rules.product(h, weights)
 
 
 def _of_h_jvp(rules: Rules, primals: Any, tangents: Any) -> Any:
-    h, _, turned, beside = primals
-    of_h, of_weights, _, of_beside = tangents
+    h, _, turned, addend = primals
+    of_h, of_weights, _, of_addend = tangents
     # The transpose multiplies by the weights as they are stored in ``turned``.
     total = rules.product(_instantiated(of_h, h), jnp.swapaxes(turned, 1, 2))
-    if beside is not None:
-        total = _instantiated(of_beside, beside) + total
+    if addend is not None:
+        total = _instantiated(of_addend, addend) + total
     if not isinstance(of_weights, SymbolicZero):
         total = total + rules.product(h, of_weights)
     return _of_h(rules, *primals), total

@@ -1,4 +1,9 @@
-"""Checks of the arguments of recurrent nets, and the conversion of PyTorch's weights to layers."""
+"""Checks of the arguments of recurrent nets, and the conversion of PyTorch's weights to layers.
+
+PyTorch passes the weights as one list. For an LSTM of one layer with biases, 4 features and 5
+hidden elements they are ``[w_ih [20, 4], w_hh [20, 5], b_ih [20], b_hh [20]]``. The layer then has
+``input`` [4, 20], ``hidden`` [1, 5, 20] and ``bias`` [20], the sum of both biases.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +57,7 @@ class Net:
         ]
 
     def shapes(self, features: int, hidden: int, size: int) -> list[tuple[int, ...]]:
-        """Returns the expected shapes of the weights, in their order; ``size`` is that of h."""
+        """Returns the expected shapes of the weights, in order; ``size`` is the size of h."""
         rows = self.gates * hidden
         shapes: list[tuple[int, ...]] = []
         for layer in range(self.layers):
@@ -75,7 +80,7 @@ def net_of(
 ) -> tuple[Net, list[jax.Array]]:
     """Returns the structure of a net, and its weights as arrays.
 
-    A net has projections if the number of weights is that of a net with projections.
+    The number of weights tells whether a net has projections.
 
     Raises:
         RuntimeError: There is no layer, or the number of weights does not fit.
@@ -271,7 +276,7 @@ def dropout_of(
     if key is None:
         raise TypeError(
             f"{function}(): argument 'key' is missing: with train=True, dropout={dropout} draws "
-            "what it drops between layers; pass a JAX key, such as that of impl.Generator(0).key()"
+            "what it drops between layers; pass a JAX key, such as impl.Generator(0).key()"
         )
     return share, key
 

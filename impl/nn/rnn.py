@@ -54,7 +54,8 @@ def rnn_tanh(
         has_biases: Whether ``params`` contain biases.
         num_layers: The number of layers. Each reads the output of the layer before it.
         dropout: The share of a layer's output that is dropped, in [0, 1]: the next layer reads 0 in
-            place of these elements. The others are divided by 1 - ``dropout``. Only if ``train``.
+            place of these elements. All other elements are divided by 1 - ``dropout``. Only if
+            ``train``.
         train: Whether to drop elements.
         bidirectional: Whether each layer also reads the sequences backwards, which is a second
             direction.
@@ -106,7 +107,7 @@ def rnn_relu(
 ) -> tuple[jax.Array, jax.Array]:
     """Computes layers of ``h = max(0, W_ih x + b_ih + W_hh h + b_hh)``, step by step.
 
-    Arguments, results and exceptions are those of ``rnn_tanh``, with one difference: ``input`` of
+    Arguments, results and exceptions are as for ``rnn_tanh``, with one difference: ``input`` of
     complex numbers raises RuntimeError.
 
     Source: ``torch.rnn_relu``, which ``torch.nn.RNN`` calls. The spec's rows state what the mode
@@ -136,9 +137,9 @@ def lstm(
     """Computes layers of long short-term memory: ``c = f * c + i * g`` and ``h = o * tanh(c)``.
 
     The gates i, f, g and o are ``W_ih x + b_ih + W_hh h + b_hh``, followed by tanh for g and by the
-    logistic function for the others. With projections, h is ``W_hr (o * tanh(c))``.
+    logistic function for i, f and o. With projections, h is ``W_hr (o * tanh(c))``.
 
-    Arguments, results and exceptions are those of ``rnn_tanh``, with these differences:
+    Arguments, results and exceptions are as for ``rnn_tanh``, with these differences:
 
     - ``hx`` is a pair: the initial h of shape [layers * directions, batch, size], and the initial c
       of shape [layers * directions, batch, hidden]. Without projections, size is hidden. Another
@@ -178,7 +179,7 @@ def gru(
     The gates r and z are ``W_ih x + b_ih + W_hh h + b_hh``, followed by the logistic function. n is
     ``tanh(W_in x + b_in + r * (W_hn h + b_hn))``.
 
-    Arguments, results and exceptions are those of ``rnn_tanh``, with one difference: ``params``
+    Arguments, results and exceptions are as for ``rnn_tanh``, with one difference: ``params``
     have 3 * hidden rows, a block for each of r, z and n.
 
     Source: ``torch.gru``, which ``torch.nn.GRU`` calls. The spec's rows state what the mode does,

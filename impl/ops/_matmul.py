@@ -49,7 +49,7 @@ def sparse(function: str, name: str, value: Any) -> Sparse:
     if not is_sparse(value):
         raise TypeError(
             f"{function}(): argument '{name}' must be a jax.experimental.sparse.BCOO or BCSR, not "
-            f"{type(value).__name__}; {function.rpartition('.')[2]} takes what is dense"
+            f"{type(value).__name__}; {function.rpartition('.')[2]} takes dense matrices"
         )
     _sparse.check(function, name, value)
     return value

@@ -79,7 +79,7 @@ def check(function: str, name: str, value: Sparse) -> None:
     if _has_coordinates(value):
         eager.when_known(check_indices, value.indices)
     else:
-        rows: Any = value  # A type guard says nothing of what is not guarded.
+        rows: Any = value  # A type guard does not narrow the type in the other branch.
         eager.when_known(check_rows, rows.indices, rows.indptr)
 
 

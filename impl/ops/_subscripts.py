@@ -1,7 +1,11 @@
 """Index expressions with PyTorch's meaning: ``input[indices]`` and ``index_put``.
 
 An expression is read into slices, which are taken first, and arrays of indices into the result of
-the slices.
+the slices. For an input of shape [4, 5, 6], ``input[1:3, None, [0, 2], -1]`` has
+
+    slices      (1, 3, 1), (0, 5, 1), (5, 6, 1)
+    shape       [2, 1, 5]                            the int has no dimension, the None has one
+    index       [0, 2] along the last axis           the result has shape [2, 1, 2]
 """
 
 from __future__ import annotations
@@ -48,7 +52,8 @@ class Subscript:
 
     Attributes:
         slices: Start, end and step for each dimension.
-        shape: Shape of the result of the slices: without dimensions of ints, with those of None.
+        shape: Shape of the result of the slices: without dimensions of ints, with one for each
+            None.
         index: Arrays of indices into the result of the slices; None if there are none.
         has_arrays: Whether there are arrays of indices that do not stand for an int.
         unique: Whether no element can be indexed twice, for any values of the indices.

@@ -14,9 +14,9 @@ from impl._primitives.uninitialized import uninitialized
 #: Keywords of PyTorch that have no meaning in JAX, with the alternative in JAX.
 _ALTERNATIVES = {
     "device": "place the array with jax.device_put, or under jax.default_device",
-    "layout": "arrays are strided; sparse ones are those of jax.experimental.sparse",
+    "layout": "arrays are strided; jax.experimental.sparse has sparse ones",
     "memory_format": "XLA chooses how an array lies in memory",
-    "out": "arrays of JAX are not written to; use what is returned",
+    "out": "arrays of JAX are not written to; use the returned array",
     "pin_memory": "use a sharding with the memory kind 'pinned_host'",
     "requires_grad": "what to differentiate by is an argument of jax.grad",
 }

@@ -41,8 +41,8 @@ def bincount(
 
     Raises:
         NotImplementedError: ``input`` is not of integers.
-        RuntimeError: ``input`` is not 1-d or has a negative number; the shape of ``weights``
-            differs from that of ``input``; ``minlength`` is negative or above ``length``; or the
+        RuntimeError: ``input`` is not 1-d or has a negative number; ``weights``
+            and ``input`` differ in shape; ``minlength`` is negative or above ``length``; or the
             mode is on and the profile has no deterministic implementation for the device.
         TypeError: An argument is of the wrong type; ``weights`` are complex; or ``length`` is
             missing under ``jit``.

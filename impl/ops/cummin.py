@@ -35,8 +35,8 @@ def cummin(input: Array, dim: int) -> Cummin:
 
     Returns:
         Values of the shape and dtype of ``input``, and indices of int64 (int32 where x64 is off).
-        If several elements are equal, the index is that of the last one. The gradient of a value
-        goes to the element at its index.
+        If several elements are equal, the index of the last one is returned. The gradient of a
+        value goes to the element at its index.
 
     Raises:
         IndexError: ``dim`` is out of range.

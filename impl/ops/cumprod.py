@@ -24,7 +24,7 @@ def cumprod(input: Array, dim: int, *, dtype: jax.typing.DTypeLike | None = None
 
     Returns:
         An array of the shape of ``input``. float16 and bfloat16 are multiplied in float32 and
-        rounded once. If the product of one block of a long row overflows and that of another is 0,
+        rounded once. If the product of one block of a long row overflows and another block's is 0,
         the products after both are NaN.
 
     Raises:

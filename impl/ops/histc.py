@@ -37,9 +37,9 @@ def histc(input: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> jax.Arra
         input: Any shape, of floats or integers. (PyTorch counts integers on CUDA only.)
         bins: The number of bins.
         min: The lower end of the range, a number; it is converted to the dtype of ``input``.
-        max: The upper end of the range, as ``min``. If the two are equal, the range is that of the
-            elements. If that is a single number too, or ``input`` is empty, the range is widened
-            by 1 at each end.
+        max: The upper end of the range, as ``min``. If the two are equal, the range is the range
+            of the elements. If this is a single number too, or ``input`` is empty, the range is
+            widened by 1 at each end.
 
     Returns:
         An array of shape [bins], of the dtype of ``input``. It has no gradient. Counts are exact
@@ -114,7 +114,7 @@ def _check_range(input: Any, dtype: jax.typing.DTypeLike, low: Any, high: Any) -
 
 
 def _check_range_of(values: np.ndarray[Any, Any], *, number: Any) -> None:
-    """Refuses the range of the elements, or that of a number if there are none."""
+    """Refuses the range of the elements, or of a number if there are no elements."""
     least = values.min().astype(number.dtype) if values.size else number
     most = values.max().astype(number.dtype) if values.size else number
     if least == most:
@@ -170,7 +170,7 @@ def _bins_of_integers(flat: jax.Array, low: jax.Array, high: jax.Array, bins: in
     bits = 8 * word.itemsize
     half = bits // 2
     mask = (1 << half) - 1
-    # The differences fit an unsigned word, although those of signed words may overflow.
+    # The differences fit an unsigned word, although differences of signed words may overflow.
     distance, width = (x.astype(word) - low.astype(word) for x in (flat, high))
     head, tail = distance >> half, distance & mask
     middle = head * (bins & mask) + (tail * (bins & mask) >> half)
@@ -187,8 +187,8 @@ def _long_division(upper: jax.Array, lower: jax.Array, divisor: jax.Array) -> ja
     last = 8 * lower.dtype.itemsize - 1
 
     def step(_: int, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        # The bits of the dividend leave ``low`` on the left; those of the quotient enter it on the
-        # right.
+        # The bits of the dividend leave ``low`` on the left; the bits of the quotient enter it on
+        # the right.
         remainder, low = state
         carry = (remainder >> last) == 1
         remainder = (remainder << 1) | (low >> last)

@@ -35,8 +35,8 @@ def index_add(
         dim: The dimension that ``index`` counts along.
         index: Shape [n] or [], int32 or int64, each in [0, size). Under ``jit`` an update whose
             index is out of range is dropped.
-        source: Shape [..., n, ...], of the dtype of ``input``; the other lengths are those of
-            ``input``.
+        source: Shape [..., n, ...], of the dtype of ``input``; its other lengths equal
+            ``input``'s.
         alpha: A number. Products are rounded to the dtype of ``source`` before they are added.
         unique_indices: Promises that no index occurs twice, so that the order does not matter.
 

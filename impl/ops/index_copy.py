@@ -29,8 +29,8 @@ def index_copy(
         dim: The dimension that ``index`` counts along.
         index: Shape [n] or [], int32 or int64, each in [0, size). Under ``jit`` an update whose
             index is out of range is dropped.
-        source: Shape [..., n, ...], of the dtype of ``input``; the other lengths are those of
-            ``input``. A 0-d array counts as one of a single element.
+        source: Shape [..., n, ...], of the dtype of ``input``; its other lengths equal
+            ``input``'s. A 0-d array counts as one of a single element.
         unique_indices: Promises that no index occurs twice, so that the order does not matter.
 
     Returns:

@@ -40,8 +40,8 @@ def index_reduce(
         dim: The dimension that ``index`` counts along.
         index: Shape [n] or [], int32 or int64, each in [0, size). Under ``jit`` an update whose
             index is out of range is dropped.
-        source: Shape [..., n, ...], of the dtype of ``input``; the other lengths are those of
-            ``input``.
+        source: Shape [..., n, ...], of the dtype of ``input``; its other lengths equal
+            ``input``'s.
         reduce: "prod", "mean", "amax" or "amin". If a NaN occurs, the maximum and the minimum are
             NaN.
         include_self: Whether the elements of ``input`` take part in the reduction.

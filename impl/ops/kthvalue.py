@@ -40,7 +40,7 @@ def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> Kthv
 
     Returns:
         Values of the dtype of ``input``, and indices of int64 (int32 where x64 is off). With the
-        mode off, the index may be that of any of several equal elements. The gradient of a value
+        mode off, the index may be any of several equal elements'. The gradient of a value
         goes to the element at its index.
 
     Raises:

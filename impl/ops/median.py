@@ -74,7 +74,7 @@ def median(input: Array, dim: int | None = None, keepdim: bool = False) -> jax.A
 
     Returns:
         With a ``dim``: values of the dtype of ``input``, and indices of int64 (int32 where x64 is
-        off). With the mode off, the index may be that of any of several equal elements. The
+        off). With the mode off, the index may be any of several equal elements'. The
         gradient of a value goes to the element at its index.
 
         Without a ``dim``: a 0-d array of the dtype of ``input``. Its gradient is shared equally

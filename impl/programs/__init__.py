@@ -1,4 +1,4 @@
-"""The mode over programs that do not call this package: those of ``jax.numpy``, Flax or Optax.
+"""The mode over programs that do not call this package, but ``jax.numpy``, Flax or Optax.
 
 ``import impl`` gives JAX's own scatters lowering rules that read the mode, so that
 ``impl.use_deterministic_algorithms(True)`` holds for every program. With the mode off a program is

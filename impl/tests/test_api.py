@@ -173,13 +173,13 @@ def raises(function):
 #: How a docstring refers to the function that documents its arguments.
 REFERENCE = re.compile(
     r"\A\w+ (?:\w+ as|what) ``(\w+)`` does"
-    r"|^Arguments, results and exceptions are those of ``(\w+)``",
+    r"|^Arguments, results and exceptions are as for ``(\w+)``",
     re.MULTILINE,
 )
 
 
 def documentation(value, module):
-    """The sections of a docstring, with those of the function that it refers to."""
+    """The sections of a docstring, with the sections of the function that it refers to."""
     own = sections(inspect.getdoc(value) or "")
     reference = REFERENCE.search(own[""])
     if reference is None:

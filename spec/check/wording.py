@@ -20,7 +20,7 @@ _LIMITS = {
 }
 #: The same for the texts of vocabularies. An order takes as many short sentences as it needs.
 _PROFILE = (240, 2)
-_ORDER = (720, 10)
+_ORDER = (1600, 30)
 _VARIES = (240, 4)
 
 

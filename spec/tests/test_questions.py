@@ -122,7 +122,7 @@ def test_which_ops_raise_under_a_profile(data):
 def test_the_order_of_an_op_and_its_sentence(data):
     title, statement, guarantees = order_of_a_sum(data)
     assert title == "Blocked scan"
-    assert statement.startswith("The axis is cut into blocks of 16 elements.")
+    assert statement.startswith("(1) The axis is cut into blocks of 16 elements.")
     assert "portable" in guarantees
 
 

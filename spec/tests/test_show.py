@@ -26,7 +26,7 @@ def test_each_condition_has_its_effect_and_its_reasons(capsys):
     assert "    Order: blocked_scan\n    Guarantee: portable\n" in text
     assert "    Under portable: the same path\n" in text
     assert "Listed by: complete, not by torch-2.12" in text
-    assert "\nThe order blocked_scan\n  The axis is cut into blocks of 16 elements." in text
+    assert "\nThe order blocked_scan\n  (1) The axis is cut into blocks of 16 elements." in text
 
 
 def test_a_profile_can_be_named(capsys):

@@ -21,7 +21,7 @@ MUTATIONS = {
     "a long order": (
         "orders.toml",
         'statement = "',
-        'statement = "' + "First this. " * 60,
+        'statement = "' + "First this. " * 120,
         "orders.toml: panel: statement has .* characters",
     ),
     "a fact without a full stop": (

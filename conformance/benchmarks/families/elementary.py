@@ -1,4 +1,4 @@
-"""Elementary functions of ``impl._exact.elementary`` against those of plain JAX."""
+"""Elementary functions of ``impl._exact.elementary`` against the functions of plain JAX."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exact products of matrices and convolutions: their time and their error, beside plain JAX."""
+"""Exact products of matrices and convolutions: their time and error, compared with plain JAX."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ BASE = "jax.numpy"
 OURS = "ordered"
 DIRECTIONS = ("forward", "forward and backward")
 
-#: For ctc_loss: the length of the inputs, their number, and the classes. For the others: the shape
-#: of the input, whose second axis has the classes.
+#: For ctc_loss: the length of the inputs, their number, and the classes. For another loss: the
+#: shape of the input, whose second axis has the classes.
 SIZES: Mapping[str, tuple[int, ...]] = MappingProxyType(
     {
         "nll_loss": (16, 21, 128, 128),

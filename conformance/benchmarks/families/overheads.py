@@ -1,4 +1,4 @@
-"""What a call costs beside its computation: eager calls, tracing and lowering, and the import."""
+"""The cost of a call besides its computation: eager calls, tracing and lowering, the import."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ BASE = "plain JAX"
 _OFF = "mode off"
 OURS = "ordered"
 REMARKS = (
-    "A time of an eager call is that of one call, of several in a row.",
-    "`plain JAX` is the nearest function; beside `own`, it is the op itself inside `jax.jit`.",
-    "Tracing and lowering is that of a first call: all traces are forgotten before each.",
-    "The import is that of a new process: of JAX, and of JAX and this library.",
+    "A time of an eager call is the mean of several calls in a row.",
+    "`plain JAX` is the nearest function; in lines with `own`, it is the op inside `jax.jit`.",
+    "Tracing and lowering is timed on a first call: all traces are forgotten before each.",
+    "The import runs in a new process: of JAX, and of JAX and this library.",
 )
 #: The calls in a row whose mean is one time.
 CALLS = 20
@@ -78,7 +78,7 @@ def _lowering(function: Callable[..., Any], arrays: tuple[Any, ...], name: str) 
         def program(*arrays: Any) -> Any:  # A new function, which JAX has not traced.
             return function(*arrays)
 
-        jax.clear_caches()  # What the program calls has not been traced either.
+        jax.clear_caches()  # The functions that the program calls have not been traced either.
         with _SCOPES[name]():
             start = time.perf_counter()
             jax.jit(program).lower(*arrays)
@@ -93,7 +93,7 @@ def _can_be_traced(call: Call, scope: Callable[[], AbstractContextManager[Any]])
         with scope():
             for function in (call.ours, call.equivalent()):
                 jax.eval_shape(function, *call.arrays)
-    except (TypeError, IndexError):  # JAX's errors about what is not known are both.
+    except (TypeError, IndexError):  # JAX raises both for a value that is unknown.
         return False
     return True
 

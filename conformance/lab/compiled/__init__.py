@@ -32,7 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="only what has this in its name, as R0001, index_add or kernel-; may be given again",
+        help="only programs with this in their name: R0001, index_add, kernel-; may be given again",
     )
     add_processes(parser)
     parser.add_argument("--report", type=Path, metavar="FILE.json", help="write a report")

@@ -53,7 +53,7 @@ class KernelCall:
 
     Attributes:
         kernel: The kernel, as ``module.function`` of ``impl._kernels``.
-        name: A name that differs from those of the kernel's other calls.
+        name: A name that no other call of the kernel has.
         ordered: True if nothing in it may depend on timing; else something must.
         call: A function of the arrays.
         inputs: The shapes and dtypes of the arrays.
@@ -277,7 +277,7 @@ def _selects() -> Iterator[KernelCall]:
 
 
 def check_kernels(target: str, words: Sequence[str]) -> list[CheckedCall]:
-    """Compiles and checks every kernel for a GPU; the arguments are those of ``check_op``."""
+    """Compiles and checks every kernel for a GPU; the arguments are as for ``check_op``."""
     return [_check(call, target) for call in kernel_calls() if is_selected(str(call), words)]
 
 

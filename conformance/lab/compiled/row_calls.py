@@ -58,7 +58,7 @@ class CheckedCall:
         about: The fields of its record in a report.
         program: The compiled program. Calls with the same program share it.
         faults: The faults of the program, by the claims of the row.
-        by_jit: True if the compiler options are those of ``impl.jit``.
+        by_jit: True if ``impl.jit`` sets the compiler options.
     """
 
     name: str
@@ -122,7 +122,7 @@ class CallPrograms:
         the profile with the most options: without a GPU, other options have no effect.
 
         Yields:
-            Whether the options are those of ``impl.jit``, and the program.
+            Whether ``impl.jit`` sets the options, and the program.
         """
         with impl.deterministic(True, profile=cell.profile, warn_only=cell.behaviour == "raise"):
             yield False, self._compile(cell, compiler.NO_AUTOTUNING)
@@ -164,7 +164,7 @@ def compile_program(
     target: str,
     options: Mapping[str, Any],
 ) -> CompiledProgram:
-    """Compiles a call and reads its code; the arguments are those of ``compiler.compile_call``."""
+    """Compiles a call and reads its code; the arguments are as for ``compiler.compile_call``."""
     start = time.perf_counter()
     try:
         code = compiler.compile_call(function, inputs, target, options)

@@ -1,5 +1,16 @@
-"""How the elementary functions of ``impl._exact.elementary`` are made and proven.
+"""The making and the proof of the elementary functions of ``impl._exact.elementary``.
 
-``python -m conformance.lab.elementary.coefficients`` writes their coefficients, and
-``python -m conformance.lab.elementary.exhaustive`` tries every float32. Both need mpmath.
+A function is *correctly rounded* if its result is the float nearest to the exact value. Without a
+proof, a library may differ from another in the last bit (the table maker's dilemma: Muller et al.,
+Handbook of Floating-Point Arithmetic, 2nd edition, 2018, chapter 10). A float32 has 2**32 values,
+so the proof is to try them all, as RLIBM (Lim and Nagarakatte, PLDI 2021) and CORE-MATH (Sibidanov,
+Zimmermann and Glondu, ARITH 2022) do for their functions of one argument.
+
+- ``coefficients`` writes the coefficients of the polynomials.
+- ``reference`` has the correctly rounded values.
+- ``exhaustive`` tries every float32.
+- ``digests`` writes the digests of results that the unit tests compare.
+- ``machine_code`` reads the functions as compiled for GPUs.
+
+The first three need mpmath.
 """

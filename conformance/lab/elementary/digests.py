@@ -1,7 +1,7 @@
 """Writes the digests of the elementary functions: ``python -m conformance.lab.elementary.digests``.
 
-The rounded results are those of ``reference``. The results in float64, of which nothing but their
-bits is expected, are those of the functions themselves on this machine.
+``reference`` computes the rounded results. The functions themselves compute the results in float64:
+tests expect the same bits of these everywhere, and no accuracy.
 """
 
 from __future__ import annotations

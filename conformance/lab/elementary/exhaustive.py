@@ -1,14 +1,20 @@
 """Tries every float32, float16 and bfloat16: ``python -m conformance.lab.elementary.exhaustive``.
 
-Each result of a function of one argument is compared with the correctly rounded value, which
-``reference`` gives: float64 of NumPy or SciPy decides, and mpmath where that is beside the middle
-of two neighbours, or where the result differs. For the functions whose products are not sealed, it
-proves moreover that contraction changes no result: every float32 is computed three times, with the
-polynomial as it is, and multiplied by 1 + 2**-48 and 1 - 2**-48. That is more than all roundings in
-the polynomial together can do, and the result is monotonic in the polynomial.
+This is the proof that the functions of one argument are correctly rounded. RLIBM and CORE-MATH
+prove theirs in the same way. Each result is compared with the value of ``reference``.
+
+A compiler may contract a product and a sum into one operation with one rounding (fused
+multiply-add). Most functions seal their products against that. For ``UNSEALED`` functions, a second
+proof shows that contraction changes no result: every float32 is computed three times, with the
+polynomial as it is, multiplied by 1 + 2**-48, and multiplied by 1 - 2**-48. These factors change
+the polynomial more than all of its roundings together can, and the result is monotonic in the
+polynomial, so equal results at both ends prove equal results between them.
 
 Each core takes a part of the arguments. Odd and even functions need a reference for positive
-arguments alone; the results for negative ones are compared with those.
+arguments alone; the results for negative arguments are compared with these. A line of output, of
+``--stride 512``:
+
+    tanh: 8650752 arguments, 2 decided by mpmath, 0 not correctly rounded; 23 s
 """
 
 from __future__ import annotations
@@ -54,7 +60,7 @@ _SHORT = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
 
 @dataclasses.dataclass
 class Outcome:
-    """What was found for a function.
+    """The findings about a function.
 
     Attributes:
         tried: The number of arguments.
@@ -71,7 +77,7 @@ class Outcome:
     contracted: list[float] = dataclasses.field(default_factory=list)
 
     def add(self, other: Outcome) -> None:
-        """Adds what was found for other arguments."""
+        """Adds the findings about other arguments."""
         self.tried += other.tried
         self.by_mpmath += other.by_mpmath
         self.wrong += other.wrong
@@ -209,7 +215,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Checks functions, prints a line for each, and returns the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("names", nargs="*", help="the primitives (default: all)")
-    parser.add_argument("--stride", type=int, default=1, help="check one block in so many")
+    parser.add_argument("--stride", type=int, default=1, help="check one block in N", metavar="N")
     options = parser.parse_args(arguments)
     context = multiprocessing.get_context("spawn")
     cores = context.Queue()

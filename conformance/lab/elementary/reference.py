@@ -1,8 +1,14 @@
 """Correctly rounded values of the elementary functions.
 
-A value in float64 of NumPy or SciPy decides nearly all of them: it is off by a few units in its
-last place, so it rounds to float32 as the exact value does, unless it is beside the middle of two
-neighbours. mpmath decides those, and all in which a result differs.
+This is Ziv's strategy (ACM Transactions on Mathematical Software 17(3), 1991,
+doi:10.1145/114697.116813): round an approximation whose error is bounded, and compute with more
+digits only where the bound leaves two results open. A value in float64 of NumPy or SciPy decides
+nearly all arguments. It is wrong by a few units in its last place at most, so it rounds to float32
+as the exact value does, unless it lies near the middle of two float32. There mpmath decides, with
+40 digits, and also wherever a result differs.
+
+For ``exp`` of 0.5, float64 gives 1.6487212707001282. All numbers within 2**-48 of it round to the
+float32 1.6487212, which is therefore correct.
 """
 
 from __future__ import annotations
@@ -113,12 +119,12 @@ def near_values(name: str, *operands: np.ndarray) -> np.ndarray:
 
 
 def rounded(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Returns float64 rounded to ``dtype`` once; what is below the least normal float32 is 0."""
+    """Returns float64 rounded to ``dtype`` once; subnormals of float32 become 0."""
     values = np.where(np.abs(values) < _TINY, np.copysign(0.0, values), values)
     with np.errstate(all="ignore"):
         if dtype != _BFLOAT16:
             return values.astype(dtype)
-        # ml_dtypes rounds to float32 first, so what is left here has 8 bits.
+        # ml_dtypes rounds to float32 first, so the value has 8 bits by then.
         raw = values.view(np.int64)
         even = (raw >> 45) & 1
         short = (raw + ((1 << 44) - 1) + even) >> 45 << 45
@@ -143,8 +149,10 @@ def exact_value(name: str, *operands: float) -> Any:
 def rounded_exactly(value: Any, dtype: np.dtype) -> Any:
     """Returns a number of mpmath rounded to ``dtype`` once.
 
-    It is first rounded to float64 to odd, which has bits enough to be rounded again. What rounds to
-    the least normal float32 in float64 is not below it.
+    The number is first rounded to float64 by round-to-odd (Boldo and Melquiond, IEEE Transactions
+    on Computers 57(4), 2008): the last bit is set if the number is inexact. A second rounding, to
+    fewer bits, then gives the result of a single one. A number that rounds to the least normal
+    float32 in float64 is not flushed as a subnormal.
     """
     with mp.workdps(_DIGITS):
         near = float(value)

@@ -1,10 +1,17 @@
 """Reads a lowered program for what may have other bits elsewhere: it needs no device.
 
-A portable program adds only what no addition rounds: integers, or floats that are whole numbers. It
-calls no library for a function of floats, and rounds each product before anything else uses it.
+A portable program adds only numbers whose sums are exact: integers, or floats that are whole
+numbers. It calls no library for a function of floats, and rounds each product before another
+operation uses it. To prove that floats are whole numbers, the reader follows each value back to its
+source, through calls and loops: an abstract interpretation with two values, whole and unknown
+(Cousot and Cousot, POPL 1977). Of the plain step ``recurrent`` it lists, among other lines,
+
+    stablehlo.reduce to tensor<f32>: sums are rounded in an order of the platform
+    stablehlo.multiply to tensor<8x16xf32>: a product that something else may be fused with
+
 ``python -m conformance.lab.portable.code`` lowers the programs of
-``conformance.lab.portable.programs`` for several platforms and lists what breaks this. It fails if
-anything does.
+``conformance.lab.portable.programs`` for several platforms and lists the violations. It fails if
+there are any.
 """
 
 from __future__ import annotations
@@ -29,14 +36,14 @@ _WITH_BODIES = frozenset(
     f"{dialect}.{name}" for dialect in ("stablehlo", "chlo") for name in (*_FOLDS, "sort")
 )
 _PRODUCTS = ("dot_general", "dot", "convolution")
-#: Those that only place elements, by their first operands, or by all.
+#: The operations that only move elements, of their first operand or of all operands.
 _MOVES = frozenset(
     {
         *("reshape", "transpose", "broadcast_in_dim", "slice", "dynamic_slice", "gather"),
         *("optimization_barrier", "negate", "abs", "convert", "reverse", "all_gather"),
     }
 )
-#: Those that make whole numbers of whole numbers.
+#: The operations whose results are whole numbers if their operands are.
 _CLOSED = frozenset(
     {
         *("add", "subtract", "multiply", "maximum", "minimum", "concatenate", "pad", "clamp"),
@@ -63,7 +70,7 @@ def violations(module: Any, platform: str) -> list[str]:
     """Returns the operations of a lowered program that may have other bits elsewhere, each once.
 
     Args:
-        module: What ``lowered.compiler_ir()`` returns.
+        module: The result of ``lowered.compiler_ir()``.
         platform: The platform that it was lowered for.
     """
     reader = _Reader(module, platform)
@@ -88,7 +95,7 @@ class _Reader:
         self.known: dict[Any, bool] = {}
 
     def problems(self) -> Iterator[str]:
-        """Yields what is wrong."""
+        """Yields a line for each violation."""
         for op in self.operations:
             dialect, _, name = op.operation.name.partition(".")
             if dialect == "chlo" and name not in {"top_k", "scan"}:

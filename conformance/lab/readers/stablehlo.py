@@ -134,7 +134,7 @@ def _may_collide(scatter: Any) -> bool:
     results = list(scatter.results)
     updates = list(scatter.operands)[len(results) + 1 :]
     body = scatter.regions[0].blocks[0]
-    # A body has the elements as its first arguments, and the updates as the others.
+    # The first arguments of a body are elements, and the rest are updates.
     overwrites = set(list(body.arguments)[len(results) :])
     return any(
         returned(body, number) in overwrites

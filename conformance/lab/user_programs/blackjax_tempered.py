@@ -1,6 +1,6 @@
 """A step of BlackJAX's tempered sequential Monte Carlo, whose particles move by HMC.
 
-The structure is that of the chapter "Tempered SMC" of BlackJAX's sampling book (Apache-2.0), on a
+The structure follows the chapter "Tempered SMC" of BlackJAX's sampling book (Apache-2.0), on a
 mixture: https://blackjax-devs.github.io/sampling-book/algorithms/TemperedSMC.html
 """
 

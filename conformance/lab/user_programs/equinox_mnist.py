@@ -1,6 +1,6 @@
 """A convolutional net of Equinox for images of digits.
 
-The structure is that of Equinox's first example (Apache-2.0). Its max pool moves by one pixel, so
+The structure follows Equinox's first example (Apache-2.0). Its max pool moves by one pixel, so
 that the windows overlap: https://docs.kidger.site/equinox/examples/mnist/
 """
 

@@ -1,6 +1,6 @@
 """A vision transformer of Equinox.
 
-The structure is that of Equinox's example of the name (Apache-2.0). The class token and the
+The structure follows Equinox's example of the name (Apache-2.0). The class token and the
 positions are learned: https://docs.kidger.site/equinox/examples/vision_transformer/
 """
 

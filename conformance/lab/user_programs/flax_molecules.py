@@ -1,6 +1,6 @@
 """A graph network of Flax Linen and Jraph that tells properties of molecules.
 
-The structure is that of Flax's example ``ogbg_molpcba`` (Apache-2.0), with both of its models in
+The structure follows Flax's example ``ogbg_molpcba`` (Apache-2.0), with both of its models in
 turn: https://github.com/google/flax/blob/main/examples/ogbg_molpcba/models.py
 """
 

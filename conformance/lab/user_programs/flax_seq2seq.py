@@ -1,6 +1,6 @@
 """Two LSTMs of Flax Linen that read a sequence and write another.
 
-The structure is that of Flax's example ``seq2seq`` (Apache-2.0), with an embedding where that one
+The structure follows Flax's example ``seq2seq`` (Apache-2.0), with an embedding where that one
 has one-hot vectors: https://github.com/google/flax/blob/main/examples/seq2seq/models.py
 """
 

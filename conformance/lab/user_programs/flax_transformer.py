@@ -1,6 +1,6 @@
 """A small transformer of Flax NNX that predicts the next word of packed sentences.
 
-The structure is that of Flax's example ``lm1b`` (Apache-2.0), with its embedding as the last layer
+The structure follows Flax's example ``lm1b`` (Apache-2.0), with its embedding as the last layer
 and learned positions: https://github.com/google/flax/tree/main/examples/lm1b
 """
 

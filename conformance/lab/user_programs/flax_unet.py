@@ -25,7 +25,7 @@ class Block(nn.Module):
 
 
 class UNet(nn.Module):
-    """Three scales on the left, and two on the right, which see those of the left."""
+    """Three scales on the left, and two on the right, which also see the left outputs."""
 
     @nn.compact
     def __call__(self, x: Any) -> Any:

@@ -16,7 +16,7 @@ HALF = {"dtype": jnp.bfloat16, "param_dtype": jnp.float32}
 
 
 class Block(nnx.Module):
-    """Attention and a feed-forward net, each after a layer norm and beside what enters it."""
+    """Attention and a feed-forward net, each after a layer norm and with a residual connection."""
 
     def __init__(self, rngs: nnx.Rngs) -> None:
         self.norms = nnx.List([nnx.LayerNorm(WIDTH, rngs=rngs, **HALF) for _ in range(2)])

@@ -1,6 +1,6 @@
 """A step of NumPyro's HMC on labels that several people gave to the same items.
 
-The structure is that of NumPyro's example ``annotation`` (Apache-2.0), with the item difficulty
+The structure follows NumPyro's example ``annotation`` (Apache-2.0), with the item difficulty
 model: https://github.com/pyro-ppl/numpyro/blob/master/examples/annotation.py
 """
 

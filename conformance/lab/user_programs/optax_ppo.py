@@ -45,7 +45,7 @@ NET = Net()
 
 
 def played(params: Any, carts: Any, key: Any) -> Any:
-    """Returns the carts after some steps, and what was seen, done and expected in each step."""
+    """Returns the carts after some steps, and the observation, action and estimate of each step."""
 
     def one(carts: Any, key: Any) -> Any:
         draw, anew = jax.random.split(key)

@@ -1,4 +1,4 @@
-"""Sides are timed in turns, beside a copy; a side that refuses is left out."""
+"""Sides are timed in turns, with a copy; a side that refuses is left out."""
 
 import jax
 import jax.numpy as jnp

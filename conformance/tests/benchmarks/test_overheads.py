@@ -1,4 +1,4 @@
-"""Tests of how the costs beside a computation are measured."""
+"""Tests of how the costs besides a computation are measured."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING
 
-# The folder of impl is above this one in a checkout, and beside it in a wheel. A file impl.py of a
+# The folder of impl is above this one in a checkout, and next to it in a wheel. A file impl.py of a
 # user may be found in its stead: that is an error.
 _FOLDERS = Path(__file__).resolve().parents
 runpy.run_path(
@@ -34,7 +34,8 @@ runpy.run_path(
 import impl  # noqa: E402  # The check comes first.
 
 if TYPE_CHECKING:
-    # Type checkers read names here. While a program runs, this would load what is imported later.
+    # Type checkers read names here. While a program runs, this would load modules that are imported
+    # later.
     from impl import *  # noqa: F403
     from impl import __version__ as __version__
 
@@ -45,7 +46,7 @@ class _Modules(MetaPathFinder, Loader):
     def find_spec(
         self,
         fullname: str,
-        path: Sequence[str] | None,  # noqa: ARG002  # The path is that of impl.
+        path: Sequence[str] | None,  # noqa: ARG002  # The path of impl.
         target: ModuleType | None = None,  # noqa: ARG002  # As above.
     ) -> ModuleSpec | None:
         """Returns how to import a module of this name, or None if ``impl`` has none."""

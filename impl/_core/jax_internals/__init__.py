@@ -30,7 +30,7 @@ import jax
 import numpy as np
 from jax._src import array, config, core, util, xla_bridge
 
-# The same as those of jax.extend.core, whose package imports Pallas.
+# jax.extend.core has the same names, but its package imports Pallas.
 from jax._src.core import Primitive as Primitive
 from jax._src.core import jaxpr_as_fun as jaxpr_as_fun
 from jax.interpreters import mlir, partial_eval

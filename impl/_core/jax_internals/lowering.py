@@ -4,9 +4,8 @@ JAX caches lowered equations for each module, by the equation. An equation that 
 another way here than elsewhere in the module (as JAX lowers it, with sizes of 64 bits, or by the
 mode of a scope) needs caches of its own. A context with other caches makes them:
 
-    context.module_context.lowering_cache   {scatter-add f32[8]: ordered,
-                                             "samebits_caches": ({scatter-add f32[8]: JAX's own},
-                                             ..)}
+    lowering_cache of the module    {scatter-add f32[8]: ordered, "samebits_caches": (own, ...)}
+    own                             {scatter-add f32[8]: JAX's own, "samebits_native": None}
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""The shardings of types, of lowering rules, and of XLA."""
+"""The shardings of types, of lowering rules, and of XLA.
+
+Three descriptions meet here. On a mesh with explicit axes a type has a sharding
+(``float32[8@x, 4]``). A lowering rule may add a constraint of Shardy, the partitioner of JAX
+(``sdy.sharding_constraint``). A rule of ``custom_partitioning`` gets and returns XLA's own
+shardings: ``Tiling`` reads ``devices=[8,1]0,1,2,3,4,5,6,7`` as 8 tiles along the first axis, and
+makes the sharding of another array from it.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ on several dimensions does one dimension after another. For max pooling of 5 ele
     transposed pick    [0., 10. + 20., 0., 30., 0.]
 
 The ordered path reads ("gathers"): each element adds the windows of its inverse table, in ascending
-order of windows. So no atomics are needed, and the sequence of additions is that of the spec.
+order of windows. So no atomics are needed, and additions have the spec's sequence.
 
 ===========  ======================================================================
 Module       Contents

@@ -145,7 +145,9 @@ def _argmax_at_once(values: jax.Array, table: WindowTable) -> jax.Array:
 def _argmax_by_doubling(values: jax.Array, table: WindowTable, step: int) -> jax.Array:
     """Computes ``argmax`` of windows of evenly spaced taps.
 
-    The maximum of a window is that of two windows whose length is a power of two. They may overlap.
+    This is the sparse table of range-maximum queries (Bender and Farach-Colton, "The LCA problem
+    revisited", 2000): the maximum of a window is the maximum of two windows whose length is a power
+    of two, and which may overlap.
     """
     counts = table.counts
     positions = jnp.arange(table.inputs, dtype=jnp.int32)[None, :, None]

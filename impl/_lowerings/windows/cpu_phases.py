@@ -35,9 +35,9 @@ _MOST_PHASES, _MOST_SLICES = 7, 32
 #: The most windows over an element. Each is a step that reads the last total twice, and XLA without
 #: its fusion emitters computes the steps before it anew for each read.
 _MOST_READS = 8
-#: The length from which on a row is long, and that of joined rows. The most phases, and the most
-#: windows over an element, of rows that are joined: with more, XLA without its fusion emitters
-#: makes slow code.
+#: The length from which on a row is long, and the most elements of joined rows. The most phases,
+#: and the most windows over an element, of rows that are joined: with more, XLA without its fusion
+#: emitters makes slow code.
 _LONG_ROW, _JOINED_ROW = 56, 2048
 _JOINED_STEP, _JOINED_READS = 2, 2
 
@@ -50,7 +50,8 @@ Phases: TypeAlias = tuple[tuple[int, ...], ...]
 def phases(table: WindowTable) -> Phases | None:
     """Returns the phases if windows are evenly spaced, and None if not.
 
-    Their number divides that of the elements: what is stacked is otherwise copied.
+    The number of phases divides the number of elements: XLA would otherwise copy the stacked
+    phases.
     """
     window, tap = np.nonzero(table.index >= 0)
     position = table.index[window, tap]

@@ -38,7 +38,7 @@ _Transpose: TypeAlias = Callable[[jax.Array, jax.Array], jax.Array]
 def pick_along(
     values: jax.Array, axis: int, index: jax.Array, store: Store = store_by_fence
 ) -> jax.Array:
-    """Takes elements at positions along an axis, whose length is that of ``index``."""
+    """Takes elements at positions along an axis, which gets the length of ``index``."""
     result = jax.ShapeDtypeStruct(index.shape, values.dtype)
 
     def stage(values: jax.Array, index: jax.Array) -> jax.Array:
@@ -209,7 +209,7 @@ def pick_transpose_cpu(
 
 
 def _transpose_on_cpu(table: WindowTable, before: int, *, is_last_axis: bool) -> _Transpose | None:
-    """Returns an algorithm for a CPU, or None for that of other platforms.
+    """Returns the algorithm for a CPU, or None for ``pick_transpose_xla``.
 
     This is the table of the package's docstring.
 

@@ -58,7 +58,7 @@ def sum_xla(values: jax.Array, *, tables: Tables, transposed: bool) -> jax.Array
     """Computes sums over windows, [lanes, *inputs] to [lanes, *outputs], by reading.
 
     ``transposed`` computes the transpose, from outputs to inputs. The sums go over the last
-    dimension first, and those of the transpose over the first.
+    dimension first, the sums of the transpose over the first.
     """
     stages = _stages(tables, transposed)
     out = values if _only_copies(stages) else convert(values, accumulator(values.dtype))
@@ -260,7 +260,7 @@ def _sum_along(values: jax.Array, axis: int, table: WindowTable) -> jax.Array:
 
 
 def at_least_0(index: Column) -> Column:
-    """Returns indices; those of taps that a window lacks, which are negative, are 0."""
+    """Returns indices, with 0 for a tap that a window lacks, whose index is negative."""
     return np.maximum(index, 0) if isinstance(index, np.ndarray) else jnp.maximum(index, 0)
 
 

@@ -119,7 +119,7 @@ def class_targets(
         IndexError: A target is out of range, and its value is known.
         RuntimeError: ``target`` is of another shape, or not of int32, int64 or uint8.
         TypeError: It is not an array.
-        ValueError: Its length is not that of ``input``.
+        ValueError: Its length differs from the length of ``input``.
     """
     target = arguments.native(function, "target", target)
     array = jnp.asarray(target)

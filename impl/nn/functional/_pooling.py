@@ -62,7 +62,8 @@ class Windows:
         """Makes windows from the arguments of a pool: an int for all dimensions, or one for each.
 
         Raises:
-            RuntimeError: The number of ints is not that of dimensions; a kernel, a stride or a
+            RuntimeError: The number of ints is not the number of dimensions; a kernel, a stride or
+            a
                 dilation is not positive; or a padding is negative or exceeds half the kernel.
             TypeError: One of them is not an int, or ``ceil_mode`` is not a bool.
         """
@@ -136,7 +137,7 @@ def adaptive(
         none_allowed: Whether None in a sequence means the size of the input.
 
     Raises:
-        RuntimeError: The number of ints is not that of dimensions, or one is negative.
+        RuntimeError: The number of ints is not the number of dimensions, or one is negative.
         TypeError: One of them is not an int.
     """
     if none_allowed and isinstance(output_size, Sequence) and len(output_size) == len(sizes):

@@ -1,7 +1,7 @@
 """Indices and weights of interpolation along one dimension, as PyTorch computes them.
 
 NumPy computes them before the program runs, so they are the same on every device. The precision is
-that of PyTorch for the dtype: in another precision, some coordinates would round to another
+PyTorch's for the dtype: in another precision, some coordinates would round to another
 element.
 """
 
@@ -123,8 +123,8 @@ class Axis:
     def _merged(self, index: _Ints, weight: _Floats) -> WindowTable:
         """Returns a table of ascending indices and their weights.
 
-        An index outside the input becomes that of the nearest element. Equal indices of a window
-        become one, whose weight is their sum. An index of weight 0 is left out.
+        An index outside the input becomes the index of the nearest element. Equal indices of a
+        window become one, whose weight is their sum. An index of weight 0 is left out.
         """
         index, weight = np.clip(index, 0, self.inputs - 1), weight.copy()
         for column in range(1, index.shape[1]):

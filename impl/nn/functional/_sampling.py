@@ -211,7 +211,7 @@ def _jvp(mode: Mode, primals: Any, tangents: Any) -> Any:
 
 
 def _products(factors: Sequence[jax.Array]) -> jax.Array:
-    """Multiplies the factors of each element along each dimension, that of x first."""
+    """Multiplies the factors of each element along each dimension, beginning with x."""
     on_axes = [_on_axis(factor, dim, len(factors)) for dim, factor in enumerate(factors)]
     return _flattened(functools.reduce(multiply, jnp.broadcast_arrays(*on_axes)))
 

@@ -26,7 +26,7 @@ _OP = f"nn.functional.{_NAME}"
 def affine_grid(theta: Array, size: Sequence[int], align_corners: bool | None = None) -> jax.Array:
     """Computes the grid with which ``grid_sample`` applies affine maps to an array.
 
-    Each coordinate is a sum of rounded products: that of x, that of y (and that of z), and the
+    Each coordinate is a sum of rounded products, of x, of y (and of z), and of the
     constant, added in this order. A gradient adds the elements of the grid along the first
     dimension first. float16 and bfloat16 are computed in float32 and rounded once.
 
@@ -85,7 +85,7 @@ def _sizes(theta: jax.Array, size: Any) -> tuple[int, ...]:
     """Checks ``theta`` and ``size``, and returns the spatial sizes.
 
     Raises:
-        Exceptions: Those of ``affine_grid``.
+        Exceptions: As ``affine_grid`` does.
     """
     if arguments.dtype_kind(theta.dtype) != "floating":
         raise ValueError(

@@ -56,9 +56,9 @@ def cross_entropy(
 
     Returns:
         For the reduction ``"none"``, an array of the shape of ``input`` without the axis of
-        classes; otherwise 0-d. Its dtype is that of ``input``; with probabilities, it is promoted
-        from ``input``, ``target`` and ``weight``. float16 and bfloat16 are computed in float32 and
-        rounded once.
+        classes; otherwise 0-d. Its dtype is the dtype of ``input``; with probabilities, it is
+        promoted from ``input``, ``target`` and ``weight``. float16 and bfloat16 are computed in
+        float32 and rounded once.
 
     Raises:
         IndexError: A target is out of range.

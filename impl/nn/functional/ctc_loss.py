@@ -63,7 +63,7 @@ def ctc_loss(
 
     Returns:
         For the reduction ``"none"``, an array of shape [n], or 0-d if ``log_probs`` has no n;
-        otherwise 0-d. Its dtype is that of ``log_probs``. float16 and bfloat16 are computed in
+        otherwise 0-d. Its dtype is the dtype of ``log_probs``. float16 and bfloat16 are computed in
         float32 and rounded once. Under ``jit``, where values are unknown, the loss is NaN if a
         length or a label is out of range.
 
@@ -129,7 +129,7 @@ def _reduced(
 
 
 class _Extent(NamedTuple):
-    """What checks and shapes depend on, of the lengths of targets one after another."""
+    """The facts about lengths that checks and shapes depend on, for concatenated targets."""
 
     negative: bool
     greatest: int
@@ -201,7 +201,7 @@ def _longest(
         targets: The targets.
         lengths: Their lengths, checked.
         given: Their lengths, as they were given.
-        extent: That of the lengths, if targets are one after another and values are known.
+        extent: The extent of the lengths, if targets are concatenated and values are known.
         times: The length of the input.
         n: The number of targets.
         classes: The number of classes.

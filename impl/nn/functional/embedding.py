@@ -36,7 +36,7 @@ def embedding(
         weight: The table: shape [rows, width], any dtype.
         padding_idx: A row that has no derivative; negative ones count from the end.
         max_norm: The bound of norms. A row whose norm is greater is multiplied by ``max_norm /
-            (norm + 1e-7)`` when it is read. The gradient is that of rows without this factor.
+            (norm + 1e-7)`` when it is read. The gradient leaves this factor out.
             ``weight`` stays as it is; PyTorch writes the scaled rows to it.
         norm_type: The order p of the norm: the p-th root of the sum of p-th powers of a row's
             elements, added exactly.

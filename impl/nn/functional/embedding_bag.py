@@ -1,6 +1,6 @@
 """The op ``embedding_bag``: sums, means or maxima of bags of rows of a table.
 
-``_core.embedding_rows`` reads rows and has their gradients. This module assigns the elements of
+``_embedding_rows`` reads rows and has their gradients. This module assigns the elements of
 the input to bags, and combines the rows of each bag.
 """
 
@@ -25,7 +25,7 @@ from impl._primitives.gather import gather
 from impl._primitives.scatter_accumulate import scatter_accumulate
 from impl.nn.functional import _embedding_rows
 
-#: Up to so many pairs of an offset and an index, each pair is compared.
+#: Up to this many pairs of an offset and an index, each pair is compared.
 _FEW_PAIRS = 1 << 14
 _NAME = "embedding_bag"
 #: The dtypes that PyTorch promotes to the other dtype of the two arrays of integers.

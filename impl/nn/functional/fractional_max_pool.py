@@ -135,7 +135,7 @@ def _fractional(
     arguments.flag(name, "return_indices", return_indices)
     samples = _samples(name, dims, input, random_samples, key)
     if dims == 2:
-        samples = samples[:, ::-1]  # The caller's samples begin with that of the last dimension.
+        samples = samples[:, ::-1]  # The caller's samples begin with the last dimension.
     facts = arguments.facts(input)
     pullback = decide(op, "backward", **facts)
     lanes = _pooling.lanes(alert(input, decide(op, **facts)), dims)

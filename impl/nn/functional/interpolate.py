@@ -89,7 +89,7 @@ def interpolate(
             implementation for the device.
         TypeError: An argument is of the wrong type.
         ValueError: Both or neither of ``size`` and ``scale_factor`` are given; their number is not
-            that of the dimensions; or ``mode`` does not have an option that is given.
+            the number of dimensions; or ``mode`` does not have an option that is given.
 
     Source: ``torch.nn.functional.interpolate``. The spec's rows state what the mode does, and the
     guarantee.
@@ -171,7 +171,7 @@ def _sizes(
 def _scaled(length: int, factor: float, *, recomputed: bool) -> int:
     """Returns the integer part of ``length * factor``."""
     if not math.isfinite(factor):
-        # PyTorch computes a recomputed size in Python, so the exception is that of int().
+        # PyTorch computes a recomputed size in Python, so the exception is int()'s.
         of_int: type[Exception] = ValueError if math.isnan(factor) else OverflowError
         raise (of_int if recomputed else RuntimeError)(
             f"{_NAME}(): argument 'scale_factor' must be finite, but got {factor}"

@@ -32,7 +32,7 @@ def lp_pool1d(
 ) -> jax.Array:
     """Computes the p-th root of the sum of the p-th powers of each window.
 
-    As in PyTorch, the powers are those of the elements, not of their absolute values: an odd power
+    As in PyTorch, this takes powers of the elements, not of their absolute values: an odd power
     keeps the sign, the root of a negative sum is NaN, and so is a fractional power of a negative
     element. If a window ends beyond the input, its sum is multiplied by ``kernel_size`` and divided
     by the number of elements that it reads. float16 and bfloat16 are computed in float32 and
@@ -107,7 +107,7 @@ def _lp_pool(
 
 
 def _root(total: jax.Array, power: float) -> jax.Array:
-    """Returns the root of each sum. Its gradient at 0 is 0; that of a plain root is infinite."""
+    """Returns the root of each sum. Its gradient at 0 is 0; a plain root's is infinite."""
     zero = total == 0
     safe = jnp.where(zero, 1, total)
     root = sqrt(safe) if power == 2 else _raised(safe, 1 / power)

@@ -51,7 +51,7 @@ def nll_loss(
 
     Returns:
         For the reduction ``"none"``, an array of the shape of ``target``; otherwise 0-d. Its dtype
-        is that of ``input``. float16 and bfloat16 are computed in float32 and rounded once.
+        is the dtype of ``input``. float16 and bfloat16 are computed in float32 and rounded once.
 
     Raises:
         IndexError: A target is out of range.

@@ -50,7 +50,7 @@ def scaled_dot_product_attention(
         attn_mask: Bools, True for the keys that a query sees; or floats that are added to the
             scores, of float32 or of the dtype of ``query``. It broadcasts to [..., queries, keys].
             The result is 0 for a query that sees no key.
-        dropout_p: The share of the weights that is dropped, in [0, 1]; the others are divided by
+        dropout_p: The share of the weights that is dropped, in [0, 1]; the rest is divided by
             1 - ``dropout_p``.
         is_causal: Whether query i sees only the keys 0 to i, also if there are more keys than
             queries. Not together with ``attn_mask``.
@@ -160,7 +160,7 @@ def _check_heads(operands: dict[str, jax.Array]) -> None:
 
 
 def _batch(operands: dict[str, jax.Array], *, grouped: bool) -> tuple[int, ...] | None:
-    """Returns the batch dimensions of the scores; None if those of the arrays do not fit."""
+    """Returns the batch dimensions of the scores; None if the arrays do not fit."""
     query, key, value = (array.shape[:-2] for array in operands.values())
     if grouped:
         key, value = (*key[:-1], query[-1]), (*value[:-1], query[-1])
@@ -212,7 +212,7 @@ def _share(dropout_p: Any, dropout_key: Any) -> float:
     elif share > 0:
         raise TypeError(
             f"{_NAME}(): argument 'dropout_key' is missing: dropout_p={dropout_p} draws the "
-            "weights that it drops; pass a JAX key, such as that of impl.Generator(0).key()"
+            "weights that it drops; pass a JAX key, such as impl.Generator(0).key()"
         )
     return share
 

@@ -110,8 +110,10 @@ def audit(
         count = len(sites)
         if level == "compiled":
             text = compiled_text(function, args, kwargs, gpu)
-            made, count = compiled.instructions(text, timed_kernels=timed)
-            findings += [f for each in made if (f := judge.of_instruction(each)) is not None]
+            instructions, count = compiled.instructions(text, timed_kernels=timed)
+            findings += [
+                f for each in instructions if (f := judge.of_instruction(each)) is not None
+            ]
         remarks: tuple[str, ...] = ()
         if not mode.portable and level != "compiled":
             remarks = _of_shardings(args, kwargs)
@@ -123,7 +125,7 @@ def audit(
 
 
 def _of_shardings(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns what no equation of a program with these arguments shows."""
+    """Returns a note if XLA may add sums over devices, which no equation shows."""
     arrays = [leaf for leaf in jax.tree.leaves((args, dict(kwargs))) if isinstance(leaf, jax.Array)]
     if any(len(array.sharding.device_set) > 1 for array in arrays):
         return (_SHARDED,)

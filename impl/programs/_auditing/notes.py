@@ -17,7 +17,7 @@ from spec import releases_of_jax
 _SUMS = frozenset({"psum", "psum_invariant", "reduce_scatter"})
 #: The primitive that passes values on from device to device, which the program may then add.
 _PASSES = "ppermute"
-#: The equations that make other random bits on each device, by the implementation of the key.
+#: The primitives whose random bits depend on the device, by the implementation of the key.
 _OF_A_DEVICE = {
     "rbg": frozenset({"random_bits"}),
     "unsafe_rbg": frozenset({"random_bits", "random_fold_in", "random_split"}),
@@ -63,8 +63,8 @@ def notes(sites: Iterable[Site], mode: Mode) -> tuple[str, ...]:
             sums[line] = None
         if site.name == _PASSES and _has_floats(site):
             passed[line] = None
-        for found in _written_otherwise(site):
-            functions[f"{found} at {line}"] = None
+        for function in _written_otherwise(site):
+            functions[f"{function} at {line}"] = None
     return tuple(_sentences(list(sums), list(passed), list(functions), list(exempt)))
 
 
@@ -73,11 +73,11 @@ def _written_otherwise(site: Site) -> Iterator[str]:
     frames = [(file, function) for file, _, function in jax_internals.frames(site.equation)]
     # An equation inside of a function that JAX compiles has no frame of its caller.
     file, _, rest = (site.lines.called or "").partition(":")
-    places = releases_of_jax.places()
+    changed = releases_of_jax.places()
     for path, function in [*frames, (file, rest.partition("(")[2].rstrip(")"))]:
-        found = places.get((path.rpartition("site-packages/")[2], function))
-        if found is not None:
-            yield found.name if 0 in found.orders else f"the derivative of {found.name}"
+        known = changed.get((path.rpartition("site-packages/")[2], function))
+        if known is not None:
+            yield known.name if 0 in known.orders else f"the derivative of {known.name}"
 
 
 def _has_floats(site: Site) -> bool:

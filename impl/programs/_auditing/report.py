@@ -68,8 +68,8 @@ class Report:
         mode: The mode that they hold under, in words.
         findings: The equations that could vary, or that nothing is known of.
         equations: The number of equations that were looked at.
-        level: What was read: "program", or "compiled" for the instructions that XLA made.
-        notes: What this report cannot show of the program, in sentences.
+        level: The form that was read: "program", or "compiled" for the instructions that XLA made.
+        notes: Sentences about faults that no finding shows.
     """
 
     device: str

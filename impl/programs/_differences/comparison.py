@@ -1,4 +1,16 @@
-"""Compares the digests of two runs of a program, and describes the first that differs."""
+"""Compares the digests of two runs of a program, and describes the first that differs.
+
+The comparison goes through the nodes of both runs in the order in which the program computed them.
+Where the words of a node differ, it looks inside: a loop is compared row by row, and the first row
+that differs names the iteration. An equation is named only if no mark before it differs, so its
+inputs were equal as far as marks tell. The text of a ``Difference`` is for example::
+
+    train.py:12: lax.scatter_add gives other bits for equal inputs.
+      operands: f32[8] i32[64,1] f32[64]
+      differs: 0: f32[8]
+      in scan (iteration 3)
+      compared: the outputs of each equation that can round or race
+"""
 
 from __future__ import annotations
 
@@ -36,9 +48,10 @@ class Difference:
         exact: Whether it is just this iteration. If not, the iteration is at least this one: the
             loop has more iterations than are marked one by one.
         shapes: The dtypes and shapes of its operands.
-        outputs: What differs: the position, and the dtype and shape, of each such output.
+        outputs: The outputs that differ, each by its position, dtype and shape.
         marks: The marks that the runs had: "arithmetic", "equations" or "calls".
-        note: What the two runs differ in by design, such as their modes; None if in nothing.
+        note: The settings in which the two runs differ by design, such as their modes; None if they
+            have the same.
     """
 
     kind: Kind
@@ -121,9 +134,9 @@ class Comparison:
         """
         mine, theirs = words
         for one, other in zip(left, right, strict=False):
-            found = self._at(one, other, mine[: one.words], theirs[: other.words])
-            if found is not None:
-                return found
+            difference = self._at(one, other, mine[: one.words], theirs[: other.words])
+            if difference is not None:
+                return difference
             mine, theirs = mine[one.words :], theirs[other.words :]
         if len(left) == len(right):
             return None
@@ -139,9 +152,9 @@ class Comparison:
             mine[: ends[0]].reshape(one.rows, one.row),
             theirs[: ends[1]].reshape(other.rows, other.row),
         )
-        found = self._inside(one, other, rows, alike=alike)
-        if found is not None:
-            return found
+        difference = self._inside(one, other, rows, alike=alike)
+        if difference is not None:
+            return difference
         if not alike:
             literal = one.mark.literals != other.mark.literals
             return self._difference("constant" if literal else "program", one.mark)
@@ -166,9 +179,9 @@ class Comparison:
             is_last = row == one.rows - 1 and one.start + one.rows != one.length
             if self.unsure is None and (one.steps > 1 or is_last):
                 self.unsure = one.loop, iteration
-        found = self.first(one.inner, other.inner, (rows[0][row], rows[1][row]))
+        difference = self.first(one.inner, other.inner, (rows[0][row], rows[1][row]))
         self._iterations = before
-        return found
+        return difference
 
     def _of_outputs(self, mark: Mark, which: Sequence[int]) -> Difference:
         return self._difference(mark.kind, mark, tuple(mark.outputs[i] for i in which))

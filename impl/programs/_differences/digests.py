@@ -1,9 +1,19 @@
 """Evaluates a JAX program with a digest of the outputs of each equation that is marked.
 
 A digest is one word of 32 bits, computed on the device by a sum of integers, whose order changes
-nothing. The program is evaluated equation by equation, inside one ``jax.jit``: the bodies of calls,
-loops and conditions too. Each marked output stands behind an optimization barrier, so that its
-digest is that of the bits which the next equation gets.
+nothing. Each element is first mixed with its index, so that two exchanged elements count; the mixer
+is ``fmix32`` of MurmurHash3 (Austin Appleby). The program is evaluated equation by equation,
+inside one ``jax.jit``, and so are the bodies of calls, loops and conditions. Each marked output
+stands behind an optimization barrier: its digest is of the bits that the next equation gets. Of ::
+
+    { lambda ; x i u. let
+        y = scatter-add x i u
+        z = scan[jaxpr={ lambda ; c. ... } length=4] y
+      in (z,) }
+
+the words are, in this order: one of y; then, for each of the 4 iterations, one of each marked
+output of the body; then one of z. A loop carries its words along, in an array of one row for
+each iteration. Of a condition, the words of the branches that did not run are zeros.
 """
 
 from __future__ import annotations
@@ -173,7 +183,7 @@ def _shard_map(
     )
     outputs, words = local(windows, *operands)
     device = lax.broadcasted_iota(jnp.uint32, words.shape, 0) + np.uint32(1)
-    # One word for all devices: which of them differs is seen in the outputs.
+    # One word for all devices, since the outputs show which device differs.
     return list(outputs), [jnp.sum(_mixed(words ^ _mixed(device)), axis=0, dtype=jnp.uint32)]
 
 
@@ -182,7 +192,7 @@ def _no_rows(node: Node) -> jax.Array:
 
 
 def _with_row(rows: jax.Array, index: jax.Array, words: Words, window: jax.Array) -> jax.Array:
-    """Returns the rows with the digests of one iteration. Iterations before the first are left."""
+    """Returns the rows with the digests of one iteration; iterations before the first add none."""
     start, steps = window
     since = index - start
     row = jnp.clip(since // steps, 0, len(rows) - 1)
@@ -200,8 +210,8 @@ def joined(words: Words) -> jax.Array:
 
 def _behind_barrier(values: Values) -> Values:
     arrays = [i for i, value in enumerate(values) if _is_plain_array(value)]
-    kept = lax.optimization_barrier([values[i] for i in arrays])
-    for i, value in zip(arrays, kept, strict=True):
+    fenced = lax.optimization_barrier([values[i] for i in arrays])
+    for i, value in zip(arrays, fenced, strict=True):
         values[i] = value
     return values
 

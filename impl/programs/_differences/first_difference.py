@@ -46,14 +46,15 @@ def first_difference(
 
     Compare one mode with itself: the bits of two modes differ by design, and the answer says so.
 
-    The digests change what XLA fuses, and so the bits. Those of the two marked runs compare with
-    each other, and not with those of the plain program; a difference may vanish in them. The
-    program is therefore also run twice without marks if no mark differs. ``marks="calls"`` marks
-    the outputs of jitted functions, loops and conditions only, so that XLA fuses what is in them.
+    The digests change which equations XLA fuses, and so the bits. The bits of the two marked runs
+    can be compared with each other, but not with the bits of the plain program, and a difference
+    may vanish in them. So if no mark differs, the program is also run twice without marks.
+    ``marks="calls"`` marks the outputs of jitted functions, loops and conditions only, so that XLA
+    fuses the equations inside them.
 
     Each side compiles the program once with marks, which takes two to four times as long as
     without, and once without if no mark differs. Two sides whose programs are the same text share
-    what is compiled.
+    one compilation.
 
     Args:
         function: The program; what ``jax.jit``, ``impl.jit``, ``jax.pmap``, Flax's ``nnx.jit`` or
@@ -65,10 +66,10 @@ def first_difference(
             and run, or a callable that makes one; a ``jax.Device`` to run on; None for a plain run;
             or a ``Recording`` of an earlier run, or the path of its file. Two plain runs show what
             varies from run to run.
-        marks: What is digested: the outputs of each equation that can round or race ("arithmetic",
-            the default), those of every equation ("equations"), or those of each call of a jitted
-            function, loop and condition ("calls"). What "arithmetic" leaves out moves elements,
-            compares them or computes with whole numbers. A ``Recording`` decides it by itself.
+        marks: The equations whose outputs get a digest: each that can round or race
+            ("arithmetic", the default), every one ("equations"), or each call of a jitted function,
+            loop and condition ("calls"). "arithmetic" leaves out equations that move elements,
+            compare them or compute with whole numbers. A ``Recording`` decides it by itself.
         progress: Whether to print each step to stderr. None prints where stderr is a terminal, once
             the call takes more than a few seconds.
         **kwargs: Named arguments of the program.
@@ -77,10 +78,10 @@ def first_difference(
         The first difference; None if all bits are equal. Its string is a message.
 
     Raises:
-        ValueError: ``between`` has not two runs, or a device of another process, ``marks`` is
-            unknown, or a recording has others.
-        TypeError: ``function`` cannot be called, ``between`` is no tuple, a run is none of the
-            above, or an argument is a shape without values.
+        ValueError: ``between`` has not two runs, or a device of another process; ``marks`` is
+            unknown; or a recording has other marks.
+        TypeError: ``function`` cannot be called, ``between`` is no tuple, a run is not one of
+            the above, or an argument is a shape without values.
     """
     checks.check_callable("first_difference", "function", function)
     if not isinstance(between, tuple | list):
@@ -140,7 +141,7 @@ def record(
     Args:
         function: The program, as ``impl.first_difference`` takes it.
         *args: Its arguments.
-        marks: What is digested: "arithmetic", "equations" or "calls".
+        marks: The equations whose outputs get a digest: "arithmetic", "equations" or "calls".
         progress: As for ``impl.first_difference``.
         **kwargs: Named arguments of the program.
 

@@ -2,8 +2,12 @@
 
 A program is traced once in its scope. The program with its marks is compiled once: the iterations
 that the digests of a loop belong to are an argument of it, so that a loop is searched again without
-another compilation. Two programs with the same text, as those of a CPU with the mode off and on,
-share one compilation.
+another compilation. Two programs with the same StableHLO share one compilation, as a CPU has for
+the mode off and on where no row applies.
+
+For ``impl.first_difference(step, x, between=(None, impl.deterministic()))`` there are two objects
+``Program``. Each is traced in its own scope, ``marked("arithmetic")`` returns the words of its run,
+and ``plain()`` the digests of the outputs of a run without marks.
 """
 
 from __future__ import annotations
@@ -133,11 +137,11 @@ class Program:
         options = self._traced()[1]
         program = jax.jit(function, compiler_options=options or None)
         lowered = program.lower(*arrays)
-        made = lowered.as_text()
+        stablehlo = lowered.as_text()
         # Of a callback, the text has a number alone.
-        places = [getattr(x, "sharding", None) for x in arrays]
-        key = made, *map(repr, (options, places, jax_internals.settings()))
-        if "callback" in made or key not in self._compiled:
+        shardings = [getattr(x, "sharding", None) for x in arrays]
+        key = stablehlo, *map(repr, (options, shardings, jax_internals.settings()))
+        if "callback" in stablehlo or key not in self._compiled:
             self._progress.step(f"compiles {self._name}{text}")
             self._compiled[key] = lowered.compile()
         return self._compiled[key]
@@ -160,7 +164,7 @@ class Program:
         words = np.asarray(program(*arrays))
         nodes = (ends[0], *nodes, ends[1])
         if words.size != sum(node.words for node in nodes):
-            raise AssertionError("the marks of a program are not those of its plan")
+            raise AssertionError("a program has other marks than its plan")
         mode = in_words(modes.current())
         return Recording(marks, setting(), mode, nodes, words, np.zeros(0, np.uint32))
 

@@ -23,7 +23,7 @@ class Recording:
     """The digests of one run of a program, to compare with another run later.
 
     Attributes:
-        marks: What was digested: "arithmetic", "equations" or "calls".
+        marks: The equations whose outputs have a digest: "arithmetic", "equations" or "calls".
         setting: The releases and the device of the run, in words.
         mode: The mode of the run, in words.
         nodes: The marks.

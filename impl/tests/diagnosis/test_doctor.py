@@ -65,7 +65,7 @@ PROGRAM = """
 import sys
 import jax.numpy as jnp
 import impl
-import beside  # a module in the same folder
+import neighbour  # a module in the same folder
 impl.use_deterministic_algorithms(True)
 impl.seed_everything(3)
 print("not in the report")
@@ -89,7 +89,7 @@ def doctor(environment, *arguments):
 
 
 def test_strict_succeeds_where_all_that_can_be_fixed_is(tmp_path):
-    (tmp_path / "beside.py").touch()
+    (tmp_path / "neighbour.py").touch()
     (tmp_path / "train.py").write_text(PROGRAM)
     settled = {"NPROC": "1", "PYTHONHASHSEED": "0", "XLA_FLAGS": "--xla_cpu_max_isa=AVX2"}
     done = doctor(settled, "--after", str(tmp_path / "train.py"), "--json")

@@ -1,4 +1,4 @@
-"""Flags of XLA: whether the installed jaxlib knows those of the table."""
+"""Flags of XLA: whether the installed jaxlib knows the flags of the table."""
 
 from impl.diagnosis import _environment, _settings
 

@@ -13,7 +13,7 @@ import impl
 from impl.diagnosis import _generators
 from impl.diagnosis._generators import Global
 
-# The global generator of NumPy is what is watched. A lambda gives a call a line in this file.
+# The global generator of NumPy is watched. A lambda gives a call a line in this file.
 # ruff: noqa: NPY002, PLW0108
 
 

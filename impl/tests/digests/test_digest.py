@@ -12,7 +12,7 @@ import impl
 from impl.digests import _device_hash, _digest, _leaves
 
 RNG = np.random.default_rng(0)
-#: Arrays of each kind of dtype, and of sizes about those of a word and of a chunk.
+#: Arrays of each kind of dtype, and of sizes near a word and near a chunk.
 ARRAYS = [
     RNG.normal(size=shape).astype(dtype)
     for shape, dtype in [

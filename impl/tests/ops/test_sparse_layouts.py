@@ -173,7 +173,7 @@ UNLIKE_TORCH: list[Call] = [
         TypeError,
         "'mat1' must be a jax.experimental.sparse.BCOO",
     ),
-    ("sparse.mm", ([1.0], D), {}, TypeError, "or BCSR, not list; mm takes what is dense"),
+    ("sparse.mm", ([1.0], D), {}, TypeError, "or BCSR, not list; mm takes dense matrices"),
     ("sparse.mm", (COO, [1.0]), {}, TypeError, "argument 'mat2' must be a jax.Array"),
     ("sparse.mm", (COO, COO), {}, TypeError, "argument 'mat2' must be a jax.Array"),
     ("sparse.mm", (COO, D[0]), {}, RuntimeError, "mat2 must be a matrix, but got shape [4]"),

@@ -87,7 +87,7 @@ def called_elsewhere(f):
     return jaxpr_as_fun(jax.make_jaxpr(jax.jit(f))(X, UPDATES))
 
 
-#: What a user may do with a function of two arrays.
+#: The ways in which a user may call a function of two arrays.
 TRANSFORMED = {
     "jit": lambda f: f,
     "inner jit": jax.jit,

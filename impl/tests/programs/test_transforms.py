@@ -109,7 +109,7 @@ def test_values_agree_and_bits_do_not_depend_on_the_schedule():
     with impl.testing.emulate("cuda", lowering="xla", seed=seed):
         raced = [jax.block_until_ready(program(X, UPDATES)) for seed.value in range(4)]
     varied = {n for n in plain if len({_bytes(run[n]) for run in raced}) > 1}
-    # The sums of the others are of two or three terms, or their order cancels.
+    # The sums of the other programs have two or three terms, or their order cancels.
     assert varied >= {"jit", "jit of grad", "vmap", "scan", "grad of scan", "while", "segments"}
 
 
@@ -152,7 +152,7 @@ def test_a_function_jitted_with_the_mode_off_goes_by_the_mode_later():
         assert jitted(X)[0] == plain[0]
         with impl.testing.emulate("cuda", lowering="native"):
             ordered = jitted(X)
-    # Panels of 1024 are another order than that of XLA on a CPU.
+    # Panels of 1024 are another order than XLA takes on a CPU.
     assert plain[0] != ordered[0]
     assert jitted(X)[0] == plain[0]
 

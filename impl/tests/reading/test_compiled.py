@@ -1,4 +1,4 @@
-"""The reader of compiled programs. What is compiled for a CPU is judged as if it was for CUDA."""
+"""The reader of compiled programs. Programs for a CPU are judged as if they were for CUDA."""
 
 from pathlib import Path
 
@@ -119,7 +119,7 @@ def test_an_absent_gpu_needs_the_plugins_for_cuda_or_is_compiled_for():
 
     try:
         tracing.mesh_of("h100")
-    except Exception:  # noqa: BLE001  # The message is what is tested.
+    except Exception:  # noqa: BLE001  # The message is tested.
         with pytest.raises(RuntimeError, match=r"cannot compile for gpu='h100': .* Install JAX's"):
             impl.audit(step, level="compiled", gpu="h100")
         return

@@ -234,13 +234,13 @@ ROOT = Path(impl.__file__).parent
 #: The modules that may name the parameters of loops and conditions.
 INTERNALS = "_core/jax_internals/jaxprs.py"
 DESCRIPTION = ("_reading/control_flow.py", "_core/jax_internals/__init__.py", INTERNALS)
-#: The parameters of loops, conditions and calls, and the functions that read those of a scan.
+#: The parameters of loops, conditions and calls, and the functions that read a scan.
 PARAMETERS = re.compile(
     r"cond_nconsts|body_nconsts|cond_jaxpr|body_jaxpr|branches_platforms|[\"']branches[\"']"
     r"|num_carry|num_consts|\bft_in\b|\bft_out\b|call_jaxpr|fun_jaxpr"
     r"|scan_constants|scan_carried|scan_with"
 )
-#: What reads a jaxpr or a literal by hand, in place of ``jaxprs.opened`` and ``is_literal``.
+#: Code that reads a jaxpr or a literal by hand, in place of ``jaxprs.opened`` and ``is_literal``.
 BY_HAND = re.compile(r"getattr\(\w+, \"jaxpr\"|hasattr\(\w+, \"val\"\)")
 
 

@@ -41,7 +41,7 @@ def test_a_function_that_a_library_traced_has_the_line_outside():
     def first(x):
         return jnp.take_along_axis(x, jnp.zeros((3, 1), int), 1)
 
-    jax.make_jaxpr(first)(jnp.ones((3, 2)))  # The inner equations are those of this call.
+    jax.make_jaxpr(first)(jnp.ones((3, 2)))  # This call makes the inner equations.
     (call,) = [e for e in equations(first, jnp.ones((3, 2))) if e.primitive.name == "jit"]
     inner = getattr(call.params["jaxpr"], "jaxpr", call.params["jaxpr"]).eqns
     found = source.lines(inner[0], source.Lines("their.py:3"))

@@ -39,7 +39,7 @@ def draw(rng, dtype="float32", name="scatter_add"):
     windowed = [axis for axis in range(ndim) if axis not in inserted and axis not in batch]
     extents = [int(rng.integers(1, shape[axis] + 1)) for axis in windowed]
     rest = [int(size) for size in rng.integers(1, 7, int(rng.integers(0, 3)))]
-    # The axes of the indices: those of the batch stand anywhere among the others.
+    # The axes of the batch stand anywhere among the axes of the indices.
     index_axes = [("batch", axis) for axis in batch] + [("rest", size) for size in rest]
     index_axes = [index_axes[k] for k in rng.permutation(len(index_axes))]
     index_shape = [shape[n] if kind == "batch" else n for kind, n in index_axes]

@@ -154,7 +154,7 @@ def test_a_product_of_complex_numbers_is_refused_by_name():
         assert program.lower(x), "A CPU computes it as it always does."
 
 
-#: What an exported program may run on.
+#: The platforms that an exported program may run on.
 SOME_GPU = [["cuda"], ["cpu", "cuda"]]
 
 

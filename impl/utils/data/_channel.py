@@ -20,7 +20,7 @@ _LENGTH = struct.Struct("<Q")
 
 
 class Message(NamedTuple):
-    """A number, a body, and large buffers that travel beside the body."""
+    """A number, a body, and large buffers that travel with the body."""
 
     number: int
     body: bytes | memoryview

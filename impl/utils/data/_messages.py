@@ -1,6 +1,6 @@
 """Batches and exceptions as bytes, which a worker sends to the main process.
 
-Large arrays become buffers beside the pickled bytes, so that each side copies them once. An
+Large arrays become buffers next to the pickled bytes, so that each side copies them once. An
 exception keeps its type and its attributes, if they can be pickled.
 """
 
@@ -20,7 +20,7 @@ from impl.utils.data._seeding import GeneratorStates
 #: A buffer of fewer bytes stays among the pickled bytes.
 _SMALLEST_BUFFER = 1 << 16
 
-#: Pickled bytes, and the buffers that travel beside them.
+#: Pickled bytes, and the buffers that travel with them.
 Packed = tuple[bytes, list[memoryview]]
 
 
@@ -29,7 +29,7 @@ class Batch:
     """A batch that a worker made.
 
     Attributes:
-        value: What ``collate_fn`` returned.
+        value: The result of ``collate_fn``.
         states: The states of the worker's generators after it, or None if they did not change.
     """
 

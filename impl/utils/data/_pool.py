@@ -164,7 +164,7 @@ class WorkerProcess:
             )
         else:
             end = f"exited with status {code}"
-            advice = "Its own output, above, says why; with num_workers=0 an error has its place"
+            advice = "Its own output, above, says why; with num_workers=0 an error shows its line"
         if self._ready_at is None:
             advice += f". It ended before it began: each worker imports the script, and {_GUARD}"
         return _LostError(

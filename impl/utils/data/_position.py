@@ -174,7 +174,7 @@ def check(state: Any, identity: dict[str, Any]) -> None:
     ]
     if differences:
         raise ValueError(
-            "load_state_dict(): the state is that of another loader, so the rest of its epoch "
+            "load_state_dict(): the state belongs to another loader, so the rest of its epoch "
             f"cannot be had here: {'; '.join(differences)}. Nothing was restored"
         )
 

@@ -125,7 +125,7 @@ class RandomSampler:
         return self.num_samples
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the state that a loader keeps with its position: that of the generator."""
+        """Returns the state that a loader keeps with its position: the generator's."""
         return {"generator": _or_default(self.generator).get_state().tolist()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -178,7 +178,7 @@ class BatchSampler:
 
 
 def batch_count(samples: int, batch_size: int, drop_last: bool) -> int:
-    """Returns the number of batches of so many samples."""
+    """Returns the number of batches of a number of samples."""
     return samples // batch_size if drop_last else -(-samples // batch_size)
 
 

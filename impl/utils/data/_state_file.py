@@ -31,8 +31,8 @@ def write(state: dict[str, Any], path: str | os.PathLike[str]) -> None:
         content = json.dumps(state, default=_plain, allow_nan=False).encode()
     except (TypeError, ValueError) as error:
         raise TypeError(
-            f"the loader's state cannot be written to a file: {error}. What a sampler of your own "
-            "gives, and its state_dict(), must consist of numbers, strings, lists and dicts"
+            f"the loader's state cannot be written to a file: {error}. The indices of your own "
+            "sampler, and its state_dict(), must consist of numbers, strings, lists and dicts"
         ) from error
     header = f"{_MAGIC} {len(content)} {hashlib.sha256(content).hexdigest()}\n".encode()
     target = pathlib.Path(path).resolve()  # A link stays a link.
@@ -46,9 +46,7 @@ def write(state: dict[str, Any], path: str | os.PathLike[str]) -> None:
     except BaseException as error:
         with contextlib.suppress(OSError):
             draft.unlink()
-        error.add_note(
-            f"The loader's state was not saved; what was in {str(target)!r} is unchanged."
-        )
+        error.add_note(f"The loader's state was not saved; the file {str(target)!r} is unchanged.")
         raise
     _sync_folder(target.parent)
 
@@ -82,7 +80,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
         )
     if hashlib.sha256(content).hexdigest().encode() != words[2]:
         raise ValueError(
-            f"{name!r} is damaged: its checksum is not that of its content; nothing was restored"
+            f"{name!r} is damaged: its checksum does not fit its content; nothing was restored"
         )
     state: dict[str, Any] = json.loads(content)
     return state

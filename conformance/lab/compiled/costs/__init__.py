@@ -1,4 +1,4 @@
-"""What each ordered program costs by its compiled code: ``python -m conformance costs``.
+"""The cost of each ordered program by its compiled code: ``python -m conformance costs``.
 
 A case is a call at sizes as in a benchmark, with a budget. The command compiles it for a GPU that
 is absent, with the mode on, with the mode off, and as plain JAX, and counts launches and bytes.

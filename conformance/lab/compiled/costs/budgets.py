@@ -90,7 +90,7 @@ def unknown_names(known: Sequence[Excess], names: Collection[str]) -> list[str]:
 
 
 def failures(case: CostCase, cost: CaseCost, known: Sequence[Excess]) -> Iterator[str]:
-    """Yields what is wrong with the costs of a case."""
+    """Yields a message for each error, and each excess over the budget."""
     for side, error in cost.errors.items():
         yield f"{case.name} for {cost.target}, {_mode(side)}: it cannot be counted: {error}"
     excused = {excess.term: excess.bound for excess in known if excess.case == case.name}

@@ -22,7 +22,7 @@ class Budget:
         launches: The launches with the mode on.
         floors: The bytes with the mode on, in floors: each operand read once, each result written
             once.
-        off: The bytes with the mode off, in those of plain JAX.
+        off: The bytes with the mode off, as a multiple of plain JAX's bytes.
     """
 
     launches: int | None = None

@@ -46,12 +46,12 @@ class Timed:
 
     @property
     def name(self) -> str:
-        """What was measured, as tables name it: ``max_pool2d(3, 2, 1)``."""
+        """The call that was measured, as tables name it: ``max_pool2d(3, 2, 1)``."""
         return self.measurement.case.get("op") or self.family.title.partition(",")[0]
 
     @property
     def part(self) -> str:
-        """What of a program was measured, such as ``run`` or ``compile``; empty for all of it."""
+        """The part of a program that was measured, ``run`` or ``compile``; empty for all of it."""
         return self.measurement.case.get("part") or self.measurement.case.get("work", "")
 
     @property
@@ -64,18 +64,18 @@ class Timed:
         word = re.match(r"\w+", self.name)
         return word is not None and word[0] == op.rpartition(".")[2]
 
-    def times(self, beside: str | None = None, side: str | None = None) -> float | None:
-        """Returns the time of a side in times of another; None if either was not measured.
+    def times(self, base: str | None = None, side: str | None = None) -> float | None:
+        """Returns the ratio of the times of two sides; None if either was not measured.
 
         Args:
-            beside: The other side; None for that with which the family compares.
+            base: The other side; None for the base of the family.
             side: The side; None for the deterministic one.
         """
         sides = self.measurement.sides
-        side, beside = side or self.family.ours, beside or self.family.base
-        if side == beside or side not in sides or beside not in sides:
+        side, base = side or self.family.ours, base or self.family.base
+        if side == base or side not in sides or base not in sides:
             return None
-        return sides[side].median / sides[beside].median
+        return sides[side].median / sides[base].median
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Counted:
 
     @property
     def label(self) -> str:
-        """What was counted, without the size: ``conv2d, gradient of the weights``."""
+        """The call that was counted, without the size: ``conv2d, gradient of the weights``."""
         words = re.split(r"-(?=\d)", self.name, maxsplit=1)[0].removeprefix(SAMPLE).split("-")
         words = [word for word in words if word != "forward"]
         if "backward" not in words:
@@ -122,17 +122,17 @@ class Counted:
 
     @property
     def floors(self) -> float:
-        """The bytes that are moved with the mode on, in those of the arrays."""
+        """The bytes that are moved with the mode on, as a multiple of the bytes of the arrays."""
         return float(self.sides["on"]["bytes"] / max(1, self.floor))
 
     @property
     def plain_floors(self) -> float | None:
-        """The bytes that plain JAX moves, in those of the arrays; None without plain JAX."""
+        """The same for plain JAX; None without plain JAX."""
         return self.sides["plain"]["bytes"] / max(1, self.floor) if "plain" in self.sides else None
 
     @property
     def times_plain(self) -> float | None:
-        """The bytes with the mode on, in those of plain JAX; None without plain JAX."""
+        """The bytes with the mode on, as a multiple of plain JAX's; None without plain JAX."""
         return self.floors / self.plain_floors if self.plain_floors else None
 
 
@@ -159,7 +159,7 @@ def timed(path: Path) -> Iterator[Timed]:
 
 
 def counted(path: Path = COUNTED) -> Iterator[Counted]:
-    """Yields what was counted with the mode on; nothing without the file."""
+    """Yields the calls that were counted with the mode on; none without the file."""
     cases = read_counts(path)["cases"] if path.exists() else {}
     for name, case in cases.items():
         sides = {side: case[side] for side in SIDES if case.get(side)}
@@ -168,7 +168,7 @@ def counted(path: Path = COUNTED) -> Iterator[Counted]:
 
 
 def of_benchmarks(path: Path = COUNTED) -> Iterator[Counted]:
-    """Yields what was counted at the sizes of benchmarks."""
+    """Yields the calls that were counted at the sizes of benchmarks."""
     yield from (each for each in counted(path) if not each.name.startswith(SAMPLE))
 
 

@@ -85,7 +85,7 @@ def every_case(path: Path = cost_files.COUNTED) -> Iterator[str]:
     yield ""
     yield f"- {_compiled(cost_files.read_counts(path))}"
     yield "- A floor: each operand read once and each result written once."
-    yield "- In brackets: the bytes with the mode on, in those of plain JAX or of the mode off."
+    yield "- In brackets: the bytes with the mode on, as a multiple of the bytes of this side."
     yield "- A sort counts as one launch. On a device it takes several."
     yield (
         "- *Other branch*: a program that samples its data takes this branch if the sample does not"

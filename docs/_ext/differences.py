@@ -19,7 +19,7 @@ from local_scripts import use_script
 from spec import english
 from spec_nodes import SpecDirective, paragraph
 
-#: What PyTorch's documents and its code do, in the words of a reader.
+#: The behaviours of PyTorch's documents and of its code, in the words of a reader.
 _BEHAVIOURS: dict[spec.Behaviour | None, str] = {
     "deterministic": "deterministic",
     "raise": "raises",

@@ -1,6 +1,6 @@
 """Writes ``llms.txt``: the pages of the site with a line about each, for programs that read text.
 
-The form is that of llmstxt.org: a title, a summary, and lists of links.
+The form follows https://llmstxt.org: a title, a summary, and lists of links.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _line(app: Sphinx, page: str) -> str:
 
 
 def write(app: Sphinx, error: Exception | None) -> None:
-    """Writes the file beside the pages."""
+    """Writes the file into the folder of the pages."""
     if error is None and app.builder.format == "html":
         Path(app.outdir, NAME).write_text(text(app), encoding="utf-8")
 

@@ -120,7 +120,7 @@ def table(rules: spec.Spec | None = None) -> str:
     heads = [*HEADINGS, *(column.heading for column in columns(rules))]
     head = "".join(f"<th scope=col>{escape(text)}" for text in heads)
     body = "\n".join(_row(line) for line in lines(rules))
-    caption = "What the mode does to each operation"
+    caption = "The effect of the mode on each operation"
     profile = (rules or spec.load()).default_profile
     return (
         f'<table data-profile="{profile}" id="matrix">'

@@ -1,4 +1,4 @@
-"""Renders the place of a page where a reader opens a report: ``report-viewer``.
+"""Renders the field of a page in which a reader opens a report: ``report-viewer``.
 
 The script ``report.js`` reads the file in the browser and shows it below. Nothing is sent.
 """
@@ -23,7 +23,7 @@ _HTML = """\
 
 
 class ReportViewer(SphinxDirective):
-    """A field for a file, and the place where its contents appear."""
+    """A field for a file, and an empty element for its contents."""
 
     def run(self) -> list[nodes.Node]:
         """Makes the field."""

@@ -25,7 +25,7 @@ OURS = "impl"
 NOT_ON_HARDWARE = "not yet verified on hardware"
 #: The evidence of a row whose checks passed, none of which compared bits.
 NO_BITS = "tested without comparing bits"
-#: What stands for no evidence.
+#: The words for a row without evidence, and for one with a failure.
 NONE, FAILED = "none", "failed"
 #: Every answer to the question which evidence is a row's strongest, the strongest first.
 LEVELS: tuple[str, ...] = (*reversed(STRENGTHS), NO_BITS, NONE, FAILED)
@@ -96,7 +96,7 @@ def every_report(folder: Path) -> dict[str, Report]:
 
 def _problems(report: Report, ledger: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     if "namespace" not in report.environment:
-        yield "its environment has no `namespace`, so that nobody knows what was tried"
+        yield "its environment has no `namespace`, so it does not say which library was tried"
     for record in report.records:
         row = record.row
         if row is not None and row in ledger["retired"]:
@@ -104,9 +104,9 @@ def _problems(report: Report, ledger: Mapping[str, Mapping[str, str]]) -> Iterat
         elif row is not None and row not in ledger["issued"]:
             yield f"it names {row}, an id that spec/ids.toml does not have"
         if record.device not in ("any", *spec.DEVICES):
-            yield f"{record}: the device {record.device!r} is none of {spec.DEVICES}"
+            yield f"{record}: the device {record.device!r} is not one of {spec.DEVICES}"
         if record.evidence not in (None, *STRENGTHS):
-            yield f"{record}: the evidence {record.evidence!r} is none of {STRENGTHS}"
+            yield f"{record}: the evidence {record.evidence!r} is not one of {STRENGTHS}"
 
 
 def our_reports(folder: Path) -> dict[str, Report]:
@@ -134,7 +134,7 @@ def by_row(reports: Mapping[str, Report]) -> dict[tuple[str, str], RowEvidence]:
 
 
 def _device_of_record(record: Record, report: Report) -> str:
-    """Returns the device of a record. A check of any device was made on that of the process."""
+    """Returns the device of a record. A check of any device ran on the device of the process."""
     return _device_of_process(report) if record.device == "any" else record.device
 
 

@@ -31,7 +31,7 @@ def text_of(node: nodes.Node) -> str:
 def sections(document: nodes.document) -> list[tuple[list[str], str]]:
     """Returns the ids and the text of each section of a page, in order.
 
-    The text is that of the section without its heading, which the result shows already.
+    The text of a section lacks its heading, which the result shows already.
     """
     found = []
     for section in document.findall(nodes.section):

@@ -51,7 +51,7 @@ def condition_phrase(when: Mapping[str, Any], facts: Mapping[str, spec.Fact]) ->
 
 
 def anchor(kind: str, name: str) -> str:
-    """Returns the HTML id of an entry of the spec. The id of a row is that of the spec."""
+    """Returns the HTML id of an entry of the spec. A row keeps the id that it has in the spec."""
     return name if kind == "row" else nodes.make_id(f"{kind}-{name}")
 
 

@@ -140,8 +140,8 @@ def test_a_report_of_another_namespace_is_no_evidence(tmp_path):
     ("record", "message"),
     [
         (changed(row="R9999"), "it names R9999, an id that spec/ids.toml does not have"),
-        (changed(device="tpu"), "the device 'tpu' is none of"),
-        (changed(evidence="hearsay"), "the evidence 'hearsay' is none of"),
+        (changed(device="tpu"), "the device 'tpu' is not one of"),
+        (changed(evidence="hearsay"), "the evidence 'hearsay' is not one of"),
     ],
 )
 def test_an_unknown_row_or_device_or_level_breaks_the_build(tmp_path, record, message):

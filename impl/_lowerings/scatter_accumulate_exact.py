@@ -40,7 +40,7 @@ def exact(
     indices: jax.Array,
     updates: jax.Array,
     *,
-    place: scatter.Place,
+    target: scatter.Target,
     reduction: Reduction = ADD,
     launch: Launch | None = None,
     weights: jax.Array | None = None,
@@ -53,7 +53,7 @@ def exact(
         operand: Floats or complex numbers, shape [outer, size, inner].
         indices: As in ``impl._lowerings.scatter_accumulate``.
         updates: As in that module.
-        place: The platform, as in ``impl._exact.sums.scatter``. All give the same bits.
+        target: The platform, as in ``impl._exact.sums.scatter``. All give the same bits.
         reduction: The addition.
         launch: How kernels run; None for no kernels. In a schedule of tests, the contributions are
             permuted too.
@@ -66,7 +66,7 @@ def exact(
     """
     if operand.size == 0:
         return operand
-    options: dict[str, Any] = {"place": place, "launch": launch, "empty": empty}
+    options: dict[str, Any] = {"target": target, "launch": launch, "empty": empty}
     options |= {"weights": weights, "sources": sources}
     if jnp.issubdtype(operand.dtype, jnp.complexfloating):
         run = functools.partial(exact, reduction=reduction)
@@ -74,7 +74,7 @@ def exact(
     if updates.size == 0:
         none = jnp.zeros((operand.shape[0], 0, operand.shape[2]), accumulator(operand.dtype))
         nowhere = jnp.zeros((1, 0, 1), jnp.int32)
-        how = _How(place, launch, empty)
+        how = _How(target, launch, empty)
         return _add(operand, nowhere, vary_like(none, operand, updates), how)
     if weights is not None and launch is not None and _is_wide(operand, indices):
         products = functools.partial(_products, launch=launch, empty=empty)
@@ -86,14 +86,14 @@ def exact(
     if launch is not None and launch.seed:
         order = scheduled(launch.seed, indices.shape[1], salt=0)
         indices, terms = (jnp.take(a, order, axis=1, mode="clip") for a in (indices, terms))
-    return _add(operand, indices, terms, _How(place, launch, empty))
+    return _add(operand, indices, terms, _How(target, launch, empty))
 
 
 @dataclasses.dataclass(frozen=True)
 class _How:
     """How a sum is computed; the attributes are arguments of ``exact``."""
 
-    place: scatter.Place
+    target: scatter.Target
     launch: Launch | None
     empty: bool
 
@@ -140,9 +140,9 @@ def _products(
     return out.reshape(operand.shape)
 
 
-exact_cpu = functools.partial(exact, place="cpu")
-exact_device = functools.partial(exact, place="device")
-exact_anywhere = functools.partial(exact, place="anywhere")
+exact_cpu = functools.partial(exact, target="cpu")
+exact_device = functools.partial(exact, target="device")
+exact_anywhere = functools.partial(exact, target="anywhere")
 
 
 def _add(
@@ -157,7 +157,7 @@ def _add(
         return _reduced(operand, indices, terms)
     if indices.shape[0] == indices.shape[2] == 1:
         return _shared(operand, within(indices[0, :, 0], size), terms, how)
-    if how.place == "anywhere" or max(operand.size, terms.size) > MAX_ELEMENTS:
+    if how.target == "anywhere" or max(operand.size, terms.size) > MAX_ELEMENTS:
         return _by_axes(operand, within(indices, size), terms, how)
     width = row_width(operand, indices)
     numbers = ScatterDimensionNumbers((1,), (0,), (0,))
@@ -232,7 +232,7 @@ def _scatter(
         terms,
         dimension_numbers=numbers,
         mode=GatherScatterMode.FILL_OR_DROP,
-        place=how.place,
+        target=how.target,
         launch=how.launch,
         empty=how.empty,
     )

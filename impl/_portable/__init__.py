@@ -48,6 +48,6 @@ StableHLO, one by one, and leaves XLA no choice that shows in the bits. For exam
    of all devices. ``device_sums`` rewrites the body before step 2: it moves each ``psum`` to where
    its terms arise, so that both sums become one, which is rounded once.
 
-A primitive gets another way of computing in its record; it gets another class in
-``spec/portable.toml``, whose tests compare both.
+To compute a primitive differently, change its record. To classify it differently, change
+``spec/portable.toml`` as well: a test compares the records with the classes.
 """

@@ -1,7 +1,10 @@
 """The ops ``median`` and ``nanmedian``, of all elements or along a dimension.
 
 Along a dimension the median is an element, found by the selection primitive. Of all elements it is
-a number, whose gradient is shared among the elements that equal it.
+a number, whose gradient is shared among the elements that equal it:
+
+    median([3, 1, 2, 4], dim=0)     value 2, index 2: the lower of the two middle elements
+    median([2, 1, 2, 4])            2, with the gradient [0.5, 0, 0.5, 0]
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""``samebits``: another name of ``impl``, with the same modules, functions and classes."""
+"""``samebits``: another name of ``impl``, with the same modules, functions and classes.
+
+Tests: impl._alias.samebits.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_type

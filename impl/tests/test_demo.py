@@ -1,4 +1,8 @@
-"""The demo: each part of it, and the whole command."""
+"""The demo: each part of it, and the whole command.
+
+Tests: impl._demo.alerts, impl._demo.devices, impl._demo.model, impl._demo.report, impl._demo.runs,
+impl._demo.schedules, impl._demo.sums, impl._demo.train_on_devices, impl._demo.training.
+"""
 
 import io
 import os

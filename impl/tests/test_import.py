@@ -1,4 +1,7 @@
-"""What ``import impl`` loads: nothing that most programs do without."""
+"""What ``import impl`` loads: nothing that most programs do without.
+
+Tests: impl.
+"""
 
 import json
 import pkgutil

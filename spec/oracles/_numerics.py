@@ -18,14 +18,14 @@ def accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def identity(shape: tuple[int, ...], dtype: np.dtype[Any], combine: np.ufunc = np.add) -> Array:
-    """Returns the array that changes no bit of what ``combine`` combines it with."""
+    """Returns an array that changes no bit of an array that ``combine`` combines it with."""
     wide = accumulator(dtype)
     zero = -0.0 if wide.kind in "fc" else 0
     return np.full(shape, zero if combine is np.add else 1, wide)
 
 
 def nearest_even(value: int, exponent: int) -> int:
-    """Returns the multiple of ``2**exponent`` nearest to a value, as a count; of two, the even."""
+    """Returns the nearest multiple of ``2**exponent`` as a count; of two counts, the even one."""
     if exponent <= 0:
         return value << -exponent
     down, rest = divmod(value, 1 << exponent)

@@ -1,4 +1,4 @@
-"""Oracles of exact sums and of products, in integers of any size."""
+"""Oracles of the orders ``exact`` and ``doubling``, in integers of any size."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def exact(terms: Array, dtype: npt.DTypeLike | None = None) -> Array:
 
     Args:
         terms: Shape [n, ...]: float16, bfloat16, float32 or float64.
-        dtype: The dtype of the result; None for that of ``terms``.
+        dtype: The dtype of the result; None for the dtype of ``terms``.
 
     Returns:
         Shape [...].
@@ -35,9 +35,9 @@ def exact(terms: Array, dtype: npt.DTypeLike | None = None) -> Array:
     values = _values(terms)
     counts, units = _counts(values, terms.dtype.name, again=terms.dtype.name == "float64")
     for column in np.ndindex(out.shape):
-        place = (slice(None), *column)
-        total = sum(counts[place].tolist())
-        out[column] = _total(values[place], total, int(units[column]), dtype)
+        at = (slice(None), *column)
+        total = sum(counts[at].tolist())
+        out[column] = _rounded_sum(values[at], total, int(units[column]), dtype)
     return out
 
 
@@ -47,11 +47,11 @@ def exact_running(terms: Array) -> Array:
     values = _values(terms)
     counts, units = _counts(values, terms.dtype.name, again=True)
     for column in np.ndindex(terms.shape[1:]):
-        place = (slice(None), *column)
-        totals = itertools.accumulate(counts[place].tolist())
-        out[place] = np.array(
+        at = (slice(None), *column)
+        totals = itertools.accumulate(counts[at].tolist())
+        out[at] = np.array(
             [
-                _total(values[: i + 1][place], total, int(units[column]), terms.dtype)
+                _rounded_sum(values[: i + 1][at], total, int(units[column]), terms.dtype)
                 for i, total in enumerate(totals)
             ],
             terms.dtype,
@@ -61,7 +61,7 @@ def exact_running(terms: Array) -> Array:
 
 def doubling(factors: Array) -> Array:
     """Returns the running products along the first axis, of the shape and dtype of ``factors``."""
-    # An exponent beside each significand has no limit. Zeros, infinities and NaNs need none.
+    # The exponents have no limit. Zeros, infinities and NaNs have the exponent 0.
     significand, exponent = np.frexp(_values(factors))
     distance = 1
     while distance < len(factors):
@@ -71,12 +71,12 @@ def doubling(factors: Array) -> Array:
         exponent[distance:] = exponent[distance:] + exponent[:-distance] + more
         distance *= 2
     out = np.zeros_like(factors)
-    for place in np.ndindex(factors.shape):
-        value = float(significand[place])
+    for at in np.ndindex(factors.shape):
+        value = float(significand[at])
         if math.isfinite(value):
-            rounded = _round(int(value * 2.0**53), int(exponent[place]) - 53, factors.dtype)
+            rounded = _rounded_once(int(value * 2.0**53), int(exponent[at]) - 53, factors.dtype)
             value = math.copysign(rounded, value)
-        out[place] = value
+        out[at] = value
     return out
 
 
@@ -88,12 +88,12 @@ def _values(terms: Array) -> Array:
 
 
 def _counts(values: Array, name: str, *, again: bool) -> tuple[Array, Array]:
-    """Returns each term as an integer, and the exponents of the units that the integers count.
+    """Returns each term as a count of units, and the exponents of the units.
 
     Args:
-        values: Shape [n, ...]; of what is not finite the integer is 0.
+        values: Shape [n, ...]. Infinities and NaNs count as 0.
         name: The name of the dtype of the terms.
-        again: Whether what is left of a term is rounded too.
+        again: Whether the remainder of a term is rounded too.
 
     Returns:
         Integers of the shape of ``values``, and exponents of the shape [...].
@@ -112,26 +112,28 @@ def _counts(values: Array, name: str, *, again: bool) -> tuple[Array, Array]:
     counts = _nearest(scaled)
     if not again:
         return counts.astype(np.int64), units
-    left = _nearest(np.ldexp(scaled - counts, bits))
-    return (counts.astype(np.int64) << bits) + left.astype(np.int64), units - bits
+    rest = _nearest(np.ldexp(scaled - counts, bits))
+    return (counts.astype(np.int64) << bits) + rest.astype(np.int64), units - bits
 
 
 def _nearest(values: Array) -> Array:
-    """Returns the nearest integers; of two, the one farther from 0."""
+    """Returns the nearest integers; of two integers, the one farther from 0."""
     whole = np.trunc(values)
     away = abs(values - whole) >= 0.5
     return whole + np.where(away, np.copysign(1.0, values), 0.0)
 
 
-def _total(values: Array, total: int, unit: int, dtype: np.dtype[np.generic]) -> float | np.generic:
-    """Returns a sum of terms, whose finite values are ``total * 2**unit`` together."""
+def _rounded_sum(
+    values: Array, total: int, unit: int, dtype: np.dtype[np.generic]
+) -> float | np.generic:
+    """Returns the rounded sum of terms, whose finite part is ``total * 2**unit``."""
     special = set(values[~np.isfinite(values)].tolist())
     if special:
         return special.pop() if len(special) == 1 else math.nan
-    return _round(total, unit, dtype)
+    return _rounded_once(total, unit, dtype)
 
 
-def _round(total: int, unit: int, dtype: np.dtype[np.generic]) -> float:
+def _rounded_once(total: int, unit: int, dtype: np.dtype[np.generic]) -> float:
     """Returns ``total * 2**unit`` rounded to a dtype, as a float that converts without error."""
     if total == 0:
         return 0.0
@@ -143,7 +145,7 @@ def _round(total: int, unit: int, dtype: np.dtype[np.generic]) -> float:
     leading = rounded.bit_length() - 1 + quantum
     if leading > greatest:
         return math.copysign(math.inf, total)
-    # A float32 is flushed once it is rounded, and a bfloat16 as the float32 that it comes from.
+    # A float32 is flushed after it is rounded. A bfloat16 is flushed as a float32, before.
     if (leading if bits in (11, 24) else exponent) < (-24 if bits == 11 else least):
         return math.copysign(0.0, total)
     return math.ldexp(rounded, quantum)

@@ -1,4 +1,9 @@
-"""Oracles of exact products, in integers of any size."""
+"""Oracles of the order ``exact_product``, in integers of any size.
+
+Factors are counted in units of the least subnormal float32, 2**-149, so that each is an integer,
+and powers of two are bit lengths. A product of matrices is a convolution whose images have one
+position.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +37,12 @@ def exact_product(
         b: Shape [..., n, k].
         dtype: The dtype of the result.
         highest: Whether the precision is the highest.
-        narrow: Whether both operands and the result have 16 bits or fewer; by default their dtypes
-            say so.
+        narrow: Whether both operands and the result have 16 bits or fewer; None asks their dtypes.
 
     Returns:
         Shape [..., m, k].
     """
-    # A matrix is images of one position each, whose channels are added over.
+    # Each row of a matrix is an image of one position, whose channels are contracted.
     window = np.zeros((1, 1), int)
     images, kernel = a[..., :, None, :, None], np.moveaxis(b, -1, -2)[..., :, :, None]
     narrow = _is_narrow(a.dtype, b.dtype, dtype) if narrow is None else narrow
@@ -83,7 +87,7 @@ def exact_convolution(
 def _convolution(
     images: Array, kernel: Array, window: Array, dtype: Any, *, highest: bool, narrow: bool
 ) -> Array:
-    """Convolves, where a NaN or an infinity of a kernel stays in its terms."""
+    """Convolves. A NaN or an infinity of the kernel counts in its own terms only."""
     terms = kernel.shape[2] * kernel.shape[3]
     images, kernel = _flushed(images), _flushed(kernel)
     out = np.zeros((*images.shape[:2], kernel.shape[1], len(window)), np.dtype(dtype))
@@ -107,7 +111,7 @@ def _convolution(
 def _integers(
     images: Array, kernel: Array, window: Array, level: Sequence[int]
 ) -> tuple[Array, Array, Array]:
-    """Returns both factors as integers, and the exponent of the unit of each row."""
+    """Returns both factors as integers, and the exponent of the unit of each row's products."""
     p, q = _multiple(images), _multiple(kernel)
     if kernel.shape[2] * kernel.shape[3] == 1:
         return p, q, np.full(images.shape[:2], 2 * _LEAST)
@@ -125,7 +129,7 @@ def _integers(
 
 
 def _level(terms: int, *, highest: bool, narrow: bool) -> Sequence[int]:
-    """Returns the bits of columns, the most and the least of rows, and those of a row's sum."""
+    """Returns the bits of right integers, the most and least of left ones, and the bits of S."""
     bits = load().orders["exact_product"].parameters
     log = math.ceil(math.log2(terms))
     if highest:
@@ -149,13 +153,13 @@ def _flushed(value: Array) -> Array:
 
 
 def _kinds(value: Array, integer: Array) -> Array:
-    """Returns infinities and NaNs, and the signs of what the rest was rounded to."""
+    """Returns infinities and NaNs as they are, and the signs of all other factors once rounded."""
     signs = [float((x > 0) - (x < 0)) for x in integer.flat]
     return np.where(np.isfinite(value), np.reshape(signs, value.shape), value)
 
 
 def _multiple(value: Array) -> Array:
-    """Returns how many of the least float32 each element has; none, if it is not finite."""
+    """Returns each element as a count of the least float32; 0 for an infinity or a NaN."""
     finite = np.where(np.isfinite(value), value, 0.0)
     return np.array([int(x * 2.0**-_LEAST) for x in finite.flat], object).reshape(value.shape)
 
@@ -171,7 +175,7 @@ def _floor(value: Array, exponent: Array) -> Array:
 
 
 def _nearest(value: Array, exponent: Array) -> Array:
-    """Returns the nearest multiples of 2**exponent, as counts of it; of two, the even one."""
+    """Returns the nearest multiples of 2**exponent, as counts; of two counts, the even one."""
     pairs = zip(value.flat, np.broadcast_to(exponent, value.shape).flat, strict=True)
     return np.array([nearest_even(x, e) for x, e in pairs], object).reshape(value.shape)
 
@@ -181,7 +185,7 @@ def _rounded(total: int, exponent: int, dtype: Any) -> float:
     bits, least = _FLOATS[np.dtype(dtype).name]
     above = total.bit_length() + exponent
     if above <= _TINY and np.dtype(dtype) != np.float64:
-        # A float32 is flushed once it is rounded, and one of 16 bits as the float32 it comes from.
+        # A float32 is flushed after it is rounded. A float of 16 bits is flushed as a float32.
         is_normal = bits == 24 and nearest_even(abs(total), _TINY - 24 - exponent) == 1 << 24
         return math.copysign(2.0**_TINY if is_normal else 0.0, total)
     unit = max(above - bits, least)

@@ -1,4 +1,4 @@
-"""The oracle of the order in which Jacobi's rotations make matrices diagonal or orthogonal."""
+"""The oracle of the order ``rotations``: Jacobi rotations of pairs of columns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from spec.oracles._numerics import Array
 
 
 def rotations(matrix: Array, *, symmetric: bool) -> tuple[Array, Array]:
-    """Rotates pairs of columns, and the rows of a symmetric matrix, to the end.
+    """Rotates pairs of columns, and the rows of a symmetric matrix, until a sweep rotates nothing.
 
     Args:
         matrix: Shape [m, n], float64, with elements of magnitudes up to 1.
@@ -27,11 +27,11 @@ def rotations(matrix: Array, *, symmetric: bool) -> tuple[Array, Array]:
     for _ in range(30):
         has_rotated = False
         for _ in range(2 * h - 1):
-            found = [
+            angles = [
                 (p, q, _rotation(a, p, q, symmetric=symmetric))
                 for p, q in zip(order[:h], order[h:], strict=True)
             ]
-            rotated = [(p, q, rotation) for p, q, rotation in found if rotation]
+            rotated = [(p, q, rotation) for p, q, rotation in angles if rotation]
             for p, q, (c, s) in rotated:
                 for x in (a.T, v.T):
                     x[p], x[q] = c * x[p] - s * x[q], s * x[p] + c * x[q]
@@ -52,7 +52,7 @@ def _rotation(a: Array, p: int, q: int, *, symmetric: bool) -> tuple[float, floa
         x, y, z = a[p, p], a[q, q], a[p, q]
         stays = abs(z) <= 2.0**-56
     else:
-        x, y, z = (_total(a[:, i] * a[:, j]) for i, j in ((p, p), (q, q), (p, q)))
+        x, y, z = (_sum_of_halves(a[:, i] * a[:, j]) for i, j in ((p, p), (q, q), (p, q)))
         stays = abs(z) <= np.sqrt(x) * np.sqrt(y) * 2.0**-48 or min(x, y) <= 2.0**-104
     if stays:
         return None
@@ -63,7 +63,7 @@ def _rotation(a: Array, p: int, q: int, *, symmetric: bool) -> tuple[float, floa
     return c, t * c
 
 
-def _total(terms: Array) -> float:
+def _sum_of_halves(terms: Array) -> float:
     while len(terms) > 1:
         half = len(terms) // 2
         terms = np.append(terms[:half] + terms[half : 2 * half], terms[2 * half :])

@@ -1,4 +1,4 @@
-"""Oracle of the blocked scan, and the combines that it takes beside NumPy's."""
+"""The oracle of the blocked scan, and combining functions that NumPy does not have."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def blocked_scan(values: Array, combine: Callable[[Array, Array], Array] = np.ad
 def _carries(
     members: list[Array], combine: Callable[[Array, Array], Array], block: int
 ) -> list[Array | None]:
-    """Returns what is combined with each member of a level: all that comes before it, or None."""
+    """Returns the carry of each member of a level: the members before it, combined, or None."""
     befores: list[Array | None] = []
     starts = range(0, len(members), block)
     for start in starts:

@@ -89,14 +89,14 @@ def scattered(
     *,
     serial: bool,
 ) -> Array:
-    """Combines contributions in the order that rows have there.
+    """Combines contributions in the order of the rows for a device.
 
     Args:
         initial: Shape [destinations, ...].
         index: Shape [n]. Indices outside [0, destinations) are dropped.
         source_rows: Shape [n, ...].
         combine: ``np.add`` or ``np.multiply``.
-        serial: Whether the order is that of a device that does not race.
+        serial: Whether the device is serial, and so takes the order of the source.
 
     Returns:
         Shape and dtype of ``initial``.

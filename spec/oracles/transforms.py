@@ -1,4 +1,4 @@
-"""The oracle of the order in which Fourier transforms add."""
+"""The oracle of the order ``transform``: mixed-radix Fourier transforms."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ def transform(real: Array, imaginary: Array, *, inverse: bool = False) -> tuple[
     lines = [transform(real[..., v::p], imaginary[..., v::p], inverse=inverse) for v in range(p)]
     if s > 1:
         lines = [
-            _product(line, [_root(q * v, n, inverse=inverse) for q in range(s)])
+            _times_roots(line, [_root(q * v, n, inverse=inverse) for q in range(s)])
             for v, line in enumerate(lines)
         ]
-    found = []
+    frequencies = []
     for u in range(p):
         total = lines[0]
         for v in range(1, p):
             root = _root(u * v, p, inverse=inverse) if p > 2 else (1.0, 0.0)
-            term = _product(lines[v], [root]) if p > 2 else lines[v]
+            term = _times_roots(lines[v], [root]) if p > 2 else lines[v]
             sign = -1 if p == 2 and u else 1
             total = total[0] + sign * term[0], total[1] + sign * term[1]
-        found.append(total)
-    first, second = (np.concatenate(parts, -1) for parts in zip(*found, strict=True))
+        frequencies.append(total)
+    first, second = (np.concatenate(parts, -1) for parts in zip(*frequencies, strict=True))
     return first, second
 
 
@@ -50,7 +50,9 @@ def _is_prime(p: int) -> bool:
     return all(p % q for q in range(2, p))
 
 
-def _product(line: tuple[Array, Array], roots: list[tuple[float, float]]) -> tuple[Array, Array]:
+def _times_roots(
+    line: tuple[Array, Array], roots: list[tuple[float, float]]
+) -> tuple[Array, Array]:
     (a, b), (c, d) = line, np.array(roots).T
     return a * c - b * d, a * d + b * c
 

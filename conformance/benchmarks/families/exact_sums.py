@@ -74,7 +74,7 @@ def _exact(operand: jax.Array, index: jax.Array, updates: jax.Array) -> jax.Arra
         updates,
         dimension_numbers=lax.ScatterDimensionNumbers(windows, (0,), (0,)),
         mode="drop",
-        place="cpu" if on_cpu() else "device",
+        target="cpu" if on_cpu() else "device",
     )
 
 

@@ -49,7 +49,11 @@ def main(
         "-k", metavar="NAME", action="append", help="only mutants whose name contains one of these"
     )
     parser.add_argument(
-        "-n", type=int, metavar="N", default=os.cpu_count(), help="so many at once; default: cores"
+        "-n",
+        type=int,
+        metavar="N",
+        default=os.cpu_count(),
+        help="at once; default: one a core",
     )
     options = parser.parse_args(arguments)
     if options.n < 1:

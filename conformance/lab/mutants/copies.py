@@ -112,7 +112,7 @@ class CheckoutCopies:
             destination = self._first / name
             destination.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(self._root / name, destination)
-        # Compile the first copy, so that the others need not compile.
+        # Compile the first copy, so that the other copies need not compile.
         self._execute([*_PYTHON, "compileall", "-q", "."], self._first, BASELINE_TIMEOUT)
         return self
 

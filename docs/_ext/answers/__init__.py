@@ -26,7 +26,7 @@ from answers._primitives import of_primitive as of_primitive
 
 
 def every() -> Iterator[Cell]:
-    """Yields the cells of all ops, then those of all primitives of JAX."""
+    """Yields the cells of all ops, then the cells of all primitives of JAX."""
     for op in ops():
         yield from of_op(op)
     for primitive in primitives():

@@ -62,7 +62,7 @@ class Cell:
         device: The name of the device.
         condition: The calls, in English; empty for all of them. Of the cells that differ in
             nothing else, the first whose condition holds is right, so that a cell without a
-            condition stands for what is left.
+            condition stands for all calls that no earlier cell has.
         calls: The facts of one call for each case that the rows tell apart.
         profile: The profile; None where it does not matter: with the mode off, and for primitives
             of JAX.

@@ -22,7 +22,7 @@ def of_op(op: str, rules: spec.Spec | None = None) -> tuple[Cell, ...]:
 
     Args:
         op: Dotted name of the op.
-        rules: The rows; None for those of this distribution.
+        rules: The rows; None for this distribution's rows.
     """
     return tuple(_of_op(op, rules or spec.load()))
 
@@ -64,8 +64,8 @@ def _calls(rows: Sequence[spec.Row], stated: Collection[str], rules: spec.Spec) 
 def _made(facts: spec.Facts, of_calls: Sequence[Sample], asked: Collection[str]) -> bool:
     """Returns whether a call may have these facts, to judge by the samples.
 
-    Some sample has all those that rows ask for. It may leave one out, such as a setting of the
-    process. Each of the others, which make calls free of order, is that of some sample.
+    Some sample has all the facts that rows ask for. It may leave one out, such as a setting of the
+    process. Each of the remaining facts, which make calls free of order, occurs in some sample.
     """
 
     def has(sample: Sample) -> bool:
@@ -143,7 +143,7 @@ def _groups(
 
 
 def _rank(group: _Group) -> tuple[bool, tuple[int, bool], bool]:
-    """Returns the precedence: what a profile lists, then the narrower row, then what is free."""
+    """Returns the precedence: listed by a profile, then narrower rows, then free of order."""
     answer = group.answer
     return answer.listed, specificity(answer.row) if answer.row else (-1, False), group.free
 
@@ -155,7 +155,7 @@ def _without_mode(
     calls: Sequence[spec.Facts],
     rules: spec.Spec,
 ) -> Iterator[Cell]:
-    """Yields the cells with the mode off, whose rows are those of the project's own profile."""
+    """Yields the cells with the mode off, by the rows of the project's own profile."""
     profile = rules.own_profile or rules.default_profile
     groups = _groups(op, direction, device, calls, profile, rules)
     words = [_word_without_mode(group, device, rules) for group in groups]
@@ -193,7 +193,7 @@ def _joined(groups: Sequence[_Group], words: Sequence[Word]) -> Iterator[tuple[_
     for group, word in zip(groups, words, strict=True):
         key = group.answer.row.id if group.answer.row else None, word
         calls = (*found[key].calls, *group.calls) if key in found else group.calls
-        # The one that is not free of order comes last. Its condition is that of the row.
+        # The one that is not free of order comes last. Its condition is the condition of the row.
         found[key] = dataclasses.replace(group, calls=calls)
     yield from ((group, word) for (_, word), group in found.items())
 

@@ -20,7 +20,7 @@ def of_primitive(op: str, rules: spec.Spec | None = None) -> tuple[Cell, ...]:
 
     Args:
         op: The name that rows have for the primitive: ``lax.scatter_add``.
-        rules: The rows; None for those of this distribution.
+        rules: The rows; None for this distribution's rows.
     """
     return tuple(_of_primitive(op, rules or spec.load()))
 

@@ -68,11 +68,11 @@ with impl.deterministic(True, profile="{profile}"):
 
 @dataclasses.dataclass(frozen=True)
 class Example:
-    """A program, and what it printed.
+    """A program, and its output.
 
     Attributes:
         code: The program.
-        output: What it printed when the site was built; the message, if it raises.
+        output: The text that it printed when the site was built; the message, if it raises.
     """
 
     code: str

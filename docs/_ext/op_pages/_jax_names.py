@@ -1,8 +1,8 @@
 """Functions of JAX by the names that people search for, and the primitives that they consist of.
 
-``jax_functions.toml`` has a call of each function. The primitives are those of its program and of
-its gradient's, which are traced when the site is built. The ops that do the same are those of calls
-that give the same values, as a test finds.
+``jax_functions.toml`` has a call of each function. The build traces its program and its gradient's,
+and reads the primitives from them. An op does the same as a function if a call of it gives the same
+values, which a test compares.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def value(call: str, inputs: Mapping[str, Any], libraries: Mapping[str, Any]) ->
 
     Args:
         call: The call.
-        inputs: Arrays that are taken in place of those of ``arrays()``.
+        inputs: Arrays that replace the arrays of ``arrays()`` of the same names.
         libraries: The modules that it may use besides, by name.
     """
     return eval(call, {**arrays(), **inputs, **libraries})  # noqa: S307  # a line of our own file

@@ -98,7 +98,7 @@ def page(op: str, rules: spec.Spec) -> str:
         remedies=_text.bullets([row.remedy for row in rows if row.remedy] or ["Nothing."]),
         evidence=_text.bullets(_evidence(rows, off, on)),
         answers=_text.list_table(
-            f"What happens to {op}",
+            f"Answers for {op}",
             _text.ANSWER_HEADINGS,
             _text.answer_rows(cells),
         ),
@@ -111,7 +111,7 @@ def page(op: str, rules: spec.Spec) -> str:
 def _evidence(
     rows: Sequence[spec.Primitive], off: Sequence[answers.Cell], on: Sequence[answers.Cell]
 ) -> list[str]:
-    """Returns the evidence of the answers that a reader has to know; else that of all rows."""
+    """Returns the evidence of the answers that a reader has to know; else of all rows."""
     told = {cell.row for cell in (*off, *on) if cell.word != "same bits anyway"}
     texts = [row.evidence for row in rows if row.evidence and row.id in told]
     return texts or [row.evidence for row in rows if row.evidence]

@@ -24,7 +24,7 @@ NOT_RUN = "This build ran no programs.\n"
 
 @dataclasses.dataclass(frozen=True)
 class Subject:
-    """What a page is about, and where its facts are.
+    """The subject of a page, and the source of its facts.
 
     Attributes:
         op: Dotted name of the op.
@@ -67,7 +67,7 @@ def answers_table(subject: Subject) -> str:
         if any(cell.word == word for cell in subject.cells)
     )
     table = _text.list_table(
-        f"What happens in the calls of {subject.op}",
+        f"Answers for the calls of {subject.op}",
         _text.ANSWER_HEADINGS,
         _text.answer_rows(subject.cells),
     )
@@ -92,7 +92,7 @@ def why(subject: Subject) -> str:
     if texts:
         return "\n\n".join(texts) + "\n"
     if any(cell.word == "may vary" for cell in subject.under(None, answers.OFF)):
-        return "The memory of the result is not written, so that it holds what was there before.\n"
+        return "The memory of the result is not written, so it holds its earlier contents.\n"
     return "It does not: each run gives the same bits, also with the mode off.\n"
 
 
@@ -151,7 +151,7 @@ def orders(subject: Subject) -> str:
     if not parts:
         return "It adds nothing and has no ties, so that no order is fixed.\n"
     lead = (
-        "The code is that of `spec.oracles`, by which the tests judge each path. It is written to"
+        "The code is a copy of `spec.oracles`, by which the tests judge each path. It is written to"
         " be read.\n"
     )
     return "\n".join([lead, *parts])
@@ -268,5 +268,5 @@ def names(subject: Subject) -> str:
 
 
 def folder_of_reports(reports: Path, source: Path) -> str:
-    """Returns the folder of reports from that of the sources."""
+    """Returns the path of the folder of reports, relative to the folder of the sources."""
     return Path(os.path.relpath(reports, source)).as_posix()

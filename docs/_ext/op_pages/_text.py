@@ -80,7 +80,7 @@ def _box(calls: Sequence[spec.Facts], every: Sequence[spec.Facts]) -> str:
     facts_of = spec.load().facts
     if len(inside) != len(calls) or any(facts_of[n].type not in ("bool", "choice") for n in tests):
         return ""
-    # The order of the vocabulary is that of the English.
+    # The English has the facts in the order of the vocabulary.
     whens = {
         name: (
             next(iter(found))
@@ -95,7 +95,7 @@ def _box(calls: Sequence[spec.Facts], every: Sequence[spec.Facts]) -> str:
 def _listed(own: Sequence[answers.Cell], cells: Sequence[answers.Cell]) -> str:
     """Returns the conditions of the cells of one word, one after the other."""
     others = [cell for cell in cells if cell.word != own[0].word and cell.condition]
-    # What is left may include narrower conditions that no other word's condition touches.
+    # The remaining calls may include narrower conditions that no other word's condition touches.
     rest = any(not cell.condition for cell in own)
     kept = [c for c in own if c.condition and not (rest and not _touched(c, others))]
     texts = [f"when {cell.condition}" for cell in kept] + ["in all other cases"] * rest
@@ -115,7 +115,7 @@ def _touched(cell: answers.Cell, others: Sequence[answers.Cell]) -> bool:
 def _calls(
     found: Mapping[tuple[str, str], Sequence[str]], subjects: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yields phrases such as ``its gradient on a CPU, when ...``, those of one place together."""
+    """Yields phrases such as ``its gradient on a CPU, when ...``, one for each set of devices."""
     places: dict[tuple[str, str], list[str]] = {}
     for (direction, condition), devices in found.items():
         place = where(dict.fromkeys(devices))
@@ -130,7 +130,7 @@ def list_table(
     """Returns a table as Markdown; empty if it has no rows.
 
     Args:
-        caption: What the table has.
+        caption: The subject of the table.
         headings: The headings of the columns.
         rows: The cells of each row, as Markdown on one line.
         stubs: The number of columns whose cells are headings of their rows.

@@ -42,9 +42,9 @@ def draw(theme: Theme) -> Figure:
 
 
 def _fills(theme: Theme) -> Mapping[str, tuple[str, float]]:
-    """Returns the colour and the opacity of each level. What ran on the device has one of its own.
+    """Returns the colour and the opacity of each level.
 
-    The others from there on are fainter, the weaker they are.
+    Evidence of a run on the device has a colour of its own. Weaker levels are fainter.
     """
     weaker = [level for level in reversed(STRENGTHS) if level != "hardware"]
     opacities = [1 - 0.35 * number for number in range(len(weaker))]

@@ -1,7 +1,7 @@
 """Reads the tree of additions out of an oracle, by what the oracle returns.
 
-Nobody draws an order by hand: if an oracle changes, its picture does. The method is that of FPRev
-(Xie and others, arXiv:2411.00442). All terms are 1, except that term ``i`` is a huge M and term
+Nobody draws an order by hand: if an oracle changes, its picture does. The method is FPRev
+(Xie et al., arXiv:2411.00442). All terms are 1, except that term ``i`` is a huge M and term
 ``j`` is -M. Each 1 that is added to M or to -M is lost, so the result counts the terms that are
 added after these two have met. The other terms form the smallest subtree that holds both.
 """

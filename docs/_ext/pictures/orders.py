@@ -24,7 +24,7 @@ class Run:
     Attributes:
         first: The name of the first term.
         last: The name of the last term.
-        parts: What the box holds.
+        parts: The contents of the box, in words.
         count: How many terms each of its equal runs has.
     """
 
@@ -34,7 +34,7 @@ class Run:
     count: int
 
 
-#: What is drawn: a term by its name, a box, or members that are added from left to right.
+#: A part of a picture: a term by its name, a box, or members that are added from left to right.
 Part = str | Run | tuple["Part", ...]
 
 
@@ -79,7 +79,7 @@ def _words(part: Part) -> str:
 
 
 def shortened(member: int | Fold, example: Example) -> Part:
-    """Returns what is drawn for a member of an example.
+    """Returns the part of the picture that shows a member of an example.
 
     The first members of a chain may become one box.
     """

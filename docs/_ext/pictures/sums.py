@@ -1,4 +1,4 @@
-"""A picture of one sum in many orders, beside the exact sum, which has one value."""
+"""A picture of one sum in many orders, and of the exact sum, which has one value."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _TERMS, _ORDERS = 4096, 1000
 def results() -> tuple[tuple[float, ...], frozenset[float]]:
     """Returns a sum of the same float32 terms in many orders, then the values of the exact sum.
 
-    The plain sums are added from left to right. The exact sums are those of ``jnp.sum`` with the
-    guarantee ``portable``.
+    The plain sums are added from left to right. ``jnp.sum`` with the guarantee
+    ``portable`` gives the exact sums.
     """
     rng = np.random.default_rng(0)
     terms = rng.standard_normal(_TERMS).astype(np.float32)

@@ -20,9 +20,9 @@ class Theme:
         paper: The background.
         ink: Texts and axes.
         faint: Lines that guide the eye.
-        ours: What this project does.
-        peer: What it is compared with.
-        warn: What may vary.
+        ours: The side of this project.
+        peer: The side that it is compared with.
+        warn: A result that may vary.
     """
 
     name: str

@@ -87,7 +87,7 @@ def roots_of_unity(n: int) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Returns the cosines and sines of all multiples of a turn / n, each rounded once.
 
     Libraries of machines differ in the last bits of cosines. So the first root is computed by its
-    series in fixed-point integers of 160 fraction bits, and the others are its powers.
+    series in fixed-point integers of 160 fraction bits, and the other roots are its powers.
 
     Args:
         n: A positive integer.

@@ -59,8 +59,8 @@ def conv_general_dilated(
     """Returns what ``jax.lax.conv_general_dilated`` does, in the order ``exact_product``.
 
     If the kernel of an output has a NaN or an infinity, the output is NaN. Convolutions of integers
-    are left to ``jax.lax``. Call this inside ``arithmetic.wide()``. The parameters up to
-    ``preferred_element_type`` are those of ``jax.lax.conv_general_dilated``.
+    are left to ``jax.lax``. Call this inside ``arithmetic.wide()``.
+    ``jax.lax.conv_general_dilated`` has the parameters up to ``preferred_element_type`` too.
 
     Args:
         lhs: The images: a float of 32 bits or fewer, an integer of 16 bits or fewer, or bool.

@@ -118,7 +118,7 @@ class Window:
         )
 
     def positions(self, sizes: Sequence[int], taps: Sequence[int]) -> tuple[int, ...]:
-        """Returns the spatial shape of the result, from those of prepared images and the kernel."""
+        """Returns the spatial shape of the result for prepared images and a kernel."""
         reach = ((tap - 1) * by + 1 for tap, by in zip(taps, self.rhs_dilation, strict=True))
         return tuple(
             (size - far) // step + 1

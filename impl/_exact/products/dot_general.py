@@ -45,7 +45,7 @@ def dot_general(
 ) -> jax.Array:
     """Returns what ``jax.lax.dot_general`` does, in the order ``exact_product``.
 
-    Products of integers are those of ``jax.lax``. Call this inside ``arithmetic.wide()``.
+    Products of integers are left to ``jax.lax``. Call this inside ``arithmetic.wide()``.
 
     Args:
         lhs: Any shape: a float of 32 bits or fewer, an integer of 16 bits or fewer, or bool.
@@ -61,7 +61,7 @@ def dot_general(
         platforms: The platforms that the program is for; None for any.
 
     Returns:
-        The batch dimensions, then the free ones of ``lhs``, then those of ``rhs``.
+        The batch dimensions, then the free dimensions of ``lhs``, then the free ones of ``rhs``.
 
     Raises:
         TypeError: A dtype has no exact product.

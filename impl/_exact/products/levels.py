@@ -254,7 +254,7 @@ def _is_special(value: jax.Array) -> jax.Array:
 
 
 def _magnitude(value: jax.Array) -> jax.Array:
-    """Returns the magnitudes of float32, and zeros for what is infinite or NaN."""
+    """Returns the magnitudes of float32, and zeros for infinities and NaNs."""
     return lax.abs(finite_or_zero(value))
 
 

@@ -39,7 +39,7 @@ def reduce_sum(
     Args:
         x: float16, bfloat16, float32 or float64, any shape.
         axes: The axes to sum over.
-        dtype: The dtype of the result; None for that of ``x``.
+        dtype: The dtype of the result; None for the dtype of ``x``.
         axis_names: The mesh axes of a ``shard_map`` to sum over.
         axis_index_groups: As ``lax.psum`` takes them.
 
@@ -157,7 +157,7 @@ def cumsum(
 
 
 def _running_in_blocks(digit: jax.Array, axis: int, *, reverse: bool) -> jax.Array:
-    """Returns running sums of integers: those within a block, plus those of the blocks before.
+    """Returns running sums of integers: sums within a block, plus sums of the blocks before.
 
     Along a partitioned axis, XLA adds all terms before an element anew for each element: an axis of
     four times the length takes sixteen times as long. Here an element takes the terms of its block

@@ -48,7 +48,7 @@ from impl._exact.sums.grid import Digits
 from impl._kernels.launch import Launch
 
 #: Where the scatter runs: on devices that XLA may partition it for, on one device, or on one CPU.
-Place = Literal["anywhere", "device", "cpu"]
+Target = Literal["anywhere", "device", "cpu"]
 
 #: Elements of updates in a chunk on a CPU.
 _CHUNK = 1 << 14
@@ -66,7 +66,7 @@ def scatter_add(
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
     subtract: bool = False,
-    place: Place = "anywhere",
+    target: Target = "anywhere",
     axis_names: Sequence[Any] = (),
     launch: Launch | None = None,
     empty: bool = False,
@@ -82,15 +82,15 @@ def scatter_add(
         indices_are_sorted: Whether they are; nothing checks it.
         unique_indices: Whether no two updates have one destination; nothing checks it.
         subtract: Whether the updates are subtracted.
-        place: Where the scatter runs. Each value gives the same bits. ``"cpu"`` is faster, if
+        target: Where the scatter runs. Each value gives the same bits. ``"cpu"`` is faster, if
             XLA does not partition the scatter.
         axis_names: The mesh axes of a ``shard_map`` to sum over: operands and updates of all
             devices are added in one sum.
         launch: How kernels run, if the device is one that has them.
         empty: Whether the operand is zeros, which kernels then neither write nor read.
 
-    The parameters up to ``unique_indices`` are those of ``lax.scatter_add``. The others say what
-    the arrays do not tell, and choose the algorithm.
+    ``lax.scatter_add`` has the parameters up to ``unique_indices`` too. The other parameters choose
+    the algorithm.
 
     Returns:
         Shape and dtype of ``operand``.
@@ -113,12 +113,12 @@ def scatter_add(
     updates = lax.neg(updates) if subtract else updates
     count = (call.count(indices) + 1) * Cuts(call.names).parts
     short = not grid.is_long(dtype) and count <= 1 << (_ROOM - grid.bits())
-    is_cpu = place == "cpu"
+    is_cpu = target == "cpu"
     if is_cpu and short and not axis_names:
         return _from_large(call, operand, indices, updates, dtype)
     digits = Digits.of(dtype, count)
     # The sum of more float64 has four digits.
-    if place == "device" and not axis_names and digits.number <= 2:
+    if target == "device" and not axis_names and digits.number <= 2:
         keys = scatter_rows.keys_of(operand, indices, updates, dimension_numbers, mode)
         if keys is not None and launch is not None:
             width = updates.size // keys.size

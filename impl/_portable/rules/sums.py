@@ -102,14 +102,14 @@ def _scatter_add(
         has_kernels = stand_in.lowering == "kernel"
         launch = Launch(True, stand_in.seed, fill=modes.fills()) if has_kernels else None
         # The schedule permutes the updates, so sorted indices are no longer sorted.
-        atomics = functools.partial(add, indices_are_sorted=False, place="device", launch=launch)
+        atomics = functools.partial(add, indices_are_sorted=False, target="device", launch=launch)
         return schedule.under(stand_in.seed, atomics, dimension_numbers, *operands)
-    place: scatter.Place = "device" if arithmetic.are_kept_on(platforms) else "cpu"
+    target: scatter.Target = "device" if arithmetic.are_kept_on(platforms) else "cpu"
     has_kernels = tuple(platforms) == ("cuda",) and not is_exported
     return add(
         *operands,
         indices_are_sorted=indices_are_sorted,
-        place="anywhere" if is_partitioned else place,
+        target="anywhere" if is_partitioned else target,
         launch=Launch() if has_kernels else None,
     )
 

@@ -2,7 +2,14 @@
 
 A target of S labels has 2 S + 1 states: blank, first label, blank, second label, and so on to the
 last blank. The last axis of an array of states has one element for each. A target shorter than S
-has fewer states; the elements after them do not influence them.
+has fewer states; the elements after them do not influence them. For the target ``a b``:
+
+    states           blank  a  blank  b  blank         alpha[t]: the log probability of all ways to
+    number             0    1    2    3    4           be in a state at time t
+    ends                              3    4           the loss: -log(exp(alpha) of both ends)
+    from state 1     to 1, 2 and, if a and b differ, to 3
+
+Source: Graves et al., "Connectionist temporal classification", ICML 2006.
 """
 
 from __future__ import annotations

@@ -1,6 +1,11 @@
 """The part that losses over classes share.
 
-It checks arguments, reads the value of the class of each element, and adds the terms of a loss.
+It checks arguments, reads the value of the class of each element, and adds the terms of a loss. For
+log probabilities of two elements and three classes, the classes 0 and 2, and equal weights:
+
+    values      [[-0.7, -1.4, -1.4], [-1.6, -1.6, -0.5]]
+    pick        [-0.7, -0.5]
+    terms       [0.7, 0.5]          reduced: 0.6 by "mean", 1.2 by "sum"
 """
 
 from __future__ import annotations

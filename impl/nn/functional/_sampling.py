@@ -2,7 +2,12 @@
 
 They are computed by additions and rounded products, so they have the same bits on every device.
 The functions for one dimension apply to x, y and z, in the order of the last dimension of a grid;
-x goes along the last dimension of the input.
+x goes along the last dimension of the input. For an input of 2 x 3 elements, without
+``align_corners``, the coordinates x = 0 and y = 0 are the middle, column 1 and row 0.5:
+
+    mode "bilinear"     columns 1 and 2, rows 0 and 1, fractions 0 and 0.5
+    indices             [1, 2, 4, 5]             into the flattened input
+    weights             [0.5, 0., 0.5, 0.]
 """
 
 from __future__ import annotations

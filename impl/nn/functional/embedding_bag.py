@@ -1,7 +1,10 @@
 """The op ``embedding_bag``: sums, means or maxima of bags of rows of a table.
 
 ``_embedding_rows`` reads rows and has their gradients. This module assigns the elements of
-the input to bags, and combines the rows of each bag.
+the input to bags, and combines the rows of each bag. For rows ``[1, 2], [3, 4], [5, 6]``:
+
+    input [0, 2, 1, 1], offsets [0, 2]      bags [0, 2] and [1, 1]
+    mode "sum"                              [[6, 8], [6, 8]]
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
 """The ops ``max_unpool1d``, ``max_unpool2d`` and ``max_unpool3d``: the inverses of max-pooling.
 
 They write elements to the indices that max-pooling returned. If indices repeat, the last write
-stays.
+stays. With a kernel of 2:
+
+    max_pool1d      [3, 7, 2, 5]                  ->  [7, 5], indices [1, 3]
+    max_unpool1d    [7, 5], indices [1, 3]        ->  [0, 7, 0, 5]
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Calls outside of any trace: one program for each signature, and what that may not change."""
+"""Calls outside of any trace: one program for each signature, and what that may not change.
+
+Tests: impl._core.eager_keys.
+"""
 
 import contextlib
 import threading
@@ -19,7 +22,7 @@ X = jnp.arange(6.0).reshape(2, 3)
 
 @pytest.fixture(autouse=True)
 def no_programs():
-    """Forgets the programs of other tests, and those of this one."""
+    """Forgets the programs of other tests, and of this one."""
     eager.clear()
     yield
     eager.clear()

@@ -1,4 +1,4 @@
-"""The test of the range of a few integers, beside the same comparison in Python."""
+"""The test of the range of a few integers, compared with the same comparison in Python."""
 
 import jax
 import jax.numpy as jnp

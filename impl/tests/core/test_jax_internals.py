@@ -22,7 +22,7 @@ SOURCES = [
 
 
 def dotted_names(tree):
-    """The dotted name of each import from JAX, and of each attribute of what was imported."""
+    """The dotted name of each import from JAX, and of each attribute of an imported module."""
     imported = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

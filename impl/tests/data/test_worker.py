@@ -1,4 +1,7 @@
-"""A worker in the process of the test: its epochs, its seeds, and the states that it sends."""
+"""A worker in the process of the test: its epochs, its seeds, and the states that it sends.
+
+Tests: impl.utils.data._messages, impl.utils.data._work, impl.utils.data._worker_info.
+"""
 
 import itertools
 import pickle

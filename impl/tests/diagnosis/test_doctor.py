@@ -1,4 +1,7 @@
-"""``impl.doctor`` and ``python -m impl doctor``, in this process and in processes of their own."""
+"""``impl.doctor`` and ``python -m impl doctor``, in this process and in processes of their own.
+
+Tests: impl.diagnosis.
+"""
 
 import json
 import os

@@ -1,4 +1,7 @@
-"""The record of programs that are compiled, and the verdicts on them."""
+"""The record of programs that are compiled, and the verdicts on them.
+
+Tests: impl._core.jax_internals.watching.
+"""
 
 import threading
 

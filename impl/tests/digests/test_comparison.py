@@ -1,4 +1,7 @@
-"""``impl.digests.compare``: the first step, tree and leaf that differ, and how far apart."""
+"""``impl.digests.compare``: the first step, tree and leaf that differ, and how far apart.
+
+Tests: impl.digests._distance.
+"""
 
 import json
 

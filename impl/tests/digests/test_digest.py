@@ -1,4 +1,7 @@
-"""``impl.digest``: its definition, bit for bit, on hosts and devices, and what it refuses."""
+"""``impl.digest``: its definition, bit for bit, on hosts and devices, and what it refuses.
+
+Tests: impl.digests._device_hash, impl.digests._leaves.
+"""
 
 import hashlib
 from typing import NamedTuple

@@ -1,4 +1,7 @@
-"""``impl.DigestLog``: runs that are killed and resumed, donated buffers, and files of others."""
+"""``impl.DigestLog``: runs that are killed and resumed, donated buffers, and files of others.
+
+Tests: impl.digests._environment, impl.digests._log_file.
+"""
 
 import json
 import os

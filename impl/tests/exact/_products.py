@@ -44,7 +44,7 @@ def convolve(lhs, rhs, numbers, **options):
 
 
 def expected_dot(lhs, rhs, numbers, dtype, **options):
-    """Returns what the oracle gives for a product of any dimensions."""
+    """Returns the oracle's result for a product of any dimensions."""
     (lhs_sum, rhs_sum), (lhs_batch, rhs_batch) = numbers
     left = [d for d in range(lhs.ndim) if d not in {*lhs_sum, *lhs_batch}]
     right = [d for d in range(rhs.ndim) if d not in {*rhs_sum, *rhs_batch}]
@@ -59,7 +59,7 @@ def expected_dot(lhs, rhs, numbers, dtype, **options):
 
 
 def expected_convolution(lhs, rhs, numbers, dtype, *, groups=(1, 1), highest=False, **window):
-    """Returns what the oracle gives for a convolution of any parameters."""
+    """Returns the oracle's result for a convolution of any parameters."""
     numbers = jax.lax.conv_dimension_numbers(lhs.shape, rhs.shape, numbers)
     images, kernel = lhs.transpose(numbers.lhs_spec), rhs.transpose(numbers.rhs_spec)
     features, batches = groups
@@ -75,8 +75,8 @@ def expected_convolution(lhs, rhs, numbers, dtype, *, groups=(1, 1), highest=Fal
     table = np.zeros((math.prod(results), math.prod(taps)), int)
     for r, at in enumerate(itertools.product(*map(range, results))):
         for t, tap in enumerate(itertools.product(*map(range, taps))):
-            places = [read[i][j] for read, i, j in zip(reads, at, tap, strict=True)]
-            table[r, t] = -1 if -1 in places else np.ravel_multi_index(places, sizes)
+            positions = [read[i][j] for read, i, j in zip(reads, at, tap, strict=True)]
+            table[r, t] = -1 if -1 in positions else np.ravel_multi_index(positions, sizes)
     out = oracles.exact_convolution(images, kernel, table, dtype, highest=highest)
     out = out.reshape(count // batches, outputs, *results)
     return out.transpose(np.argsort(numbers.out_spec))

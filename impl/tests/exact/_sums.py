@@ -1,4 +1,4 @@
-"""What the tests of exact sums share: numbers of many magnitudes, and comparison with oracles."""
+"""Helpers of the tests of exact sums: numbers of many magnitudes, and comparison with oracles."""
 
 import jax
 import ml_dtypes
@@ -24,13 +24,13 @@ def rough(rng, shape, dtype="float32", spread=20):
 
 
 def run(function, *args):
-    """Returns what a function gives under jit, as the functions of impl._exact are to be called."""
+    """Returns the result of a function under jit, called as functions of impl._exact are."""
     with arithmetic.wide():
         return jax.tree.map(np.asarray, jax.jit(function)(*args))
 
 
 def assert_same(got, want, label=""):
-    """Raises if a bit differs, except for those of a NaN."""
+    """Raises if a bit differs, except in the payload of a NaN."""
     got, want = np.asarray(got), np.asarray(want)
     assert got.dtype == want.dtype, label
     assert got.shape == want.shape, label
@@ -42,7 +42,7 @@ def assert_same(got, want, label=""):
 
 
 def lowered(function, *args):
-    """Returns what a primitive gives, of which ``function`` is the lowering rule.
+    """Returns the result of a primitive whose lowering rule is ``function``.
 
     The 64 bits are allowed inside the rule alone.
     """

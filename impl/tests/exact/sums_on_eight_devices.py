@@ -134,8 +134,8 @@ def test_a_scatter_in_a_shard_map_adds_its_own_part():
     def local(x, index, operand):
         options = {"dimension_numbers": ROWS, "mode": "drop"}
         out = [
-            scatter.scatter_add(operand, index, x, place=place, **options)
-            for place in ("anywhere", "cpu")
+            scatter.scatter_add(operand, index, x, target=target, **options)
+            for target in ("anywhere", "cpu")
         ]
         return lax.concatenate(out, 1)
 
@@ -149,8 +149,8 @@ def test_a_scatter_in_a_shard_map_adds_its_own_part():
         want = [
             oracles.exact(np.concatenate([operand[k : k + 1], values[rows == k]])) for k in range(8)
         ]
-        for place in range(2):
-            assert_same(got[part, :, place], np.stack(want))
+        for target in range(2):
+            assert_same(got[part, :, target], np.stack(want))
 
 
 def test_a_lowering_rule_in_a_shard_map():

@@ -34,13 +34,13 @@ OPERATIONS = {
 def test_parts_are_rounded_from_float64(rng):
     a, b = ((rng.normal(size=(9, 5)) + 1j * rng.normal(size=(9, 5))) for _ in range(2))
     a, b = a.astype("complex64"), b.astype("complex64")
-    found = jax.jit(lambda a, b: {name: f(jnp, a, b) for name, f in OPERATIONS.items()})(a, b)
+    result = jax.jit(lambda a, b: {name: f(jnp, a, b) for name, f in OPERATIONS.items()})(a, b)
     wide = a.astype("complex128"), b.astype("complex128")
     for name, function in OPERATIONS.items():
         expected = function(np, *wide)
-        error = np.abs(np.asarray(found[name]) - expected)
+        error = np.abs(np.asarray(result[name]) - expected)
         assert (error <= np.abs(expected) * 2.0**-23 + 1e-6 * (name in ("sum", "dot"))).all(), name
-        assert found[name].dtype == expected.astype(found[name].dtype).dtype
+        assert result[name].dtype == expected.astype(result[name].dtype).dtype
 
 
 @pytest.mark.once
@@ -51,6 +51,6 @@ def test_derivatives(rng):
         return jnp.abs(jnp.sum(jnp.exp(a) * a / (1 + a))) + jnp.sum(jnp.abs(a) ** 2)
 
     step = jax.jit(jax.grad(loss))
-    found = step(a)
+    result = step(a)
     with impl.deterministic(False):
-        assert np.allclose(found, step(a), rtol=1e-4)
+        assert np.allclose(result, step(a), rtol=1e-4)

@@ -1,4 +1,7 @@
-"""Exact convolutions, against integers of any size."""
+"""Exact convolutions, against integers of any size.
+
+Tests: impl._exact.products.convolution_by_dots.
+"""
 
 import jax
 import jax.numpy as jnp

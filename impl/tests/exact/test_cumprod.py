@@ -1,4 +1,7 @@
-"""Products of an axis, running products and running log-sums, in rounds of doubled distance."""
+"""Products of an axis, running products and running log-sums, in rounds of doubled distance.
+
+Tests: impl._exact.running.cumlogsumexp.
+"""
 
 import jax
 import numpy as np

@@ -1,4 +1,7 @@
-"""Exact sums and products of arrays that lie on several devices."""
+"""Exact sums and products of arrays that lie on several devices.
+
+Tests: impl._exact.products.shards.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,7 @@
-"""Exact products of matrices, against integers of any size."""
+"""Exact products of matrices, against integers of any size.
+
+Tests: impl._exact.products.engines, impl._exact.products.levels.
+"""
 
 import functools
 
@@ -116,7 +119,7 @@ def test_sums_reach_the_limits_of_float64_and_no_further(terms):
 
 
 def test_low_limbs_are_added_in_blocks():
-    # In the first column the first product is 1 in units, and the low limbs of the others have the
+    # In the first column the first product is 1 in units, and all other low limbs have the
     # sum 2**57 before they cancel.
     terms = 1 << 16
     lhs, rhs = np.full((1, terms), (2.0**13 - 64) * 2.0**-30), np.full((terms, 2), 1 - 2.0**-24)
@@ -166,7 +169,7 @@ def test_nans_and_infinities():
     assert_same_bits(numbers_as_bits(dot(lhs, rhs)), numbers_as_bits(want))
     kinds = [np.isnan(want).any(), (want == np.inf).any(), (want == -np.inf).any()]
     assert kinds == [True] * 3
-    # What is finite is what it is with zeros in place of the others.
+    # Finite results are the results of operands with zeros for NaNs and infinities.
     clean = dot(np.where(np.isfinite(lhs), lhs, 0), np.where(np.isfinite(rhs), rhs, 0))
     assert_same_bits(want[4:, :4], clean[4:, :4])
     assert np.isfinite(want[4:, :4]).all()
@@ -179,7 +182,7 @@ def test_the_order_and_the_company_of_terms_change_no_bit():
     padded = np.zeros((8, 300), np.float32), np.zeros((300, 8), np.float32)
     padded[0][:, 2:62], padded[1][2:62] = lhs, rhs
     longer = padded[0].copy(), padded[1].copy()
-    longer[0][:, 62], longer[1][63] = 1e30, 1e30  # Of each such index the other factor is zero.
+    longer[0][:, 62], longer[1][63] = 1e30, 1e30  # The other factor of each such index is zero.
     cases = {
         "permuted": (lhs[:, order], rhs[order]),
         "padded": padded,

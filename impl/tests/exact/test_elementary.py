@@ -1,3 +1,12 @@
+"""Elementary functions of float32, float16 and bfloat16, at special and at known values.
+
+Tests: impl._exact.elementary._words, impl._exact.elementary.error_functions,
+impl._exact.elementary.exponentials, impl._exact.elementary.hyperbolic,
+impl._exact.elementary.inverse_trigonometric, impl._exact.elementary.logarithms,
+impl._exact.elementary.powers, impl._exact.elementary.roots_and_quotients,
+impl._exact.elementary.trigonometric.
+"""
+
 from unittest import mock
 
 import jax
@@ -32,13 +41,13 @@ def test_bits(name):
     for operands, parameters in samples.samples(name):
         expected = known[samples.key(name, operands, parameters)]
         if name in UNSEALED:
-            found = {"rounded": samples.digest(call(name, *operands, **parameters))}
+            digests = {"rounded": samples.digest(call(name, *operands, **parameters))}
         else:
             with mock.patch.object(_words, "narrow", both), arithmetic.wide():
                 program = jax.jit(lambda *a, p=parameters: FUNCTIONS[name](*a, **p))
                 double, single = map(np.asarray, program(*operands))
-            found = {"rounded": samples.digest(single), "float64": samples.digest(double)}
-        assert found == expected, (name, parameters)
+            digests = {"rounded": samples.digest(single), "float64": samples.digest(double)}
+        assert digests == expected, (name, parameters)
 
 
 @pytest.mark.parametrize("name", ["exp", "log"])
@@ -183,9 +192,9 @@ def test_powers_of_integers():
     assert_same(call("integer_pow", base, y=-1), np.float32([-0.5, -0.5, INF, -INF, 1 / 3, NAN]))
 
 
-def assert_same(found, expected):
-    assert found.dtype == expected.dtype
-    assert samples.digest(found) == samples.digest(expected), (found, expected)
+def assert_same(result, expected):
+    assert result.dtype == expected.dtype
+    assert samples.digest(result) == samples.digest(expected), (result, expected)
 
 
 def test_division_by_a_scalar_is_no_multiplication():
@@ -193,9 +202,9 @@ def test_division_by_a_scalar_is_no_multiplication():
     for b in np.float32([3, 7, 0.1]):
         with arithmetic.wide(), np.errstate(all="ignore"):
             program = jax.jit(lambda a, b: FUNCTIONS["div"](a, lax.broadcast(b, a.shape)))
-            found, expected = np.asarray(program(a, b)), a / b
+            result, expected = np.asarray(program(a, b)), a / b
         expected = np.where(np.abs(expected) < 2.0**-126, np.copysign(0, a), expected)
-        assert_same(found, np.where(np.abs(a) < 2.0**-126, np.copysign(0, a), expected))
+        assert_same(result, np.where(np.abs(a) < 2.0**-126, np.copysign(0, a), expected))
 
 
 def test_an_approximate_quotient_is_mended():
@@ -206,8 +215,8 @@ def test_an_approximate_quotient_is_mended():
 
     module = "impl._exact.elementary.roots_and_quotients.wide_quotient"
     with mock.patch(module, off):
-        found = call("div", a, b)
-    assert samples.digest(found) == samples.digests()["div float32"]["rounded"]
+        result = call("div", a, b)
+    assert samples.digest(result) == samples.digests()["div float32"]["rounded"]
 
 
 def test_double():

@@ -37,23 +37,23 @@ def test_transforms_have_the_bits_of_the_oracle(rng, n):
         x, y = x * 1.1, y * 1.1
         z = lax.complex(x, y)
         narrow = lax.complex(*(part.astype(np.float32) for part in (x, y)))
-        found = (
+        result = (
             lax.fft(each, "FFT", (n,)) for each in (z, lax.complex(x, lax.full_like(x, 0)), narrow)
         )
-        return [(each.real, each.imag) for each in (*found, lax.fft(z, "IFFT", (n,)))]
+        return [(each.real, each.imag) for each in (*result, lax.fft(z, "IFFT", (n,)))]
 
-    # The bits of float64 show what is lost where results are rounded to float32.
+    # The bits of float64 show differences that a rounding to float32 hides.
     with jax.enable_x64(True):
-        found = transforms(x, y)
+        result = transforms(x, y)
     x, y = x * 1.1, y * 1.1
     narrow = [part.astype(np.float32).astype(float) for part in (x, y)]
-    wanted = [
+    expected = [
         oracle(x, y),
         oracle(x, np.zeros_like(x)),
         oracle(*narrow),
         oracle(x, y, inverse=True),
     ]
-    for parts, right in zip(found, wanted, strict=True):
+    for parts, right in zip(result, expected, strict=True):
         for part, exact in zip(parts, right, strict=True):
             assert_same_bits(np.asarray(part), exact.astype(part.dtype))
 
@@ -61,9 +61,9 @@ def test_transforms_have_the_bits_of_the_oracle(rng, n):
 def test_a_real_transform_has_the_zeros_of_the_oracle(rng):
     # XLA must not fold the additions of imaginary parts that it knows: -0 + 0 is 0.
     x = np.where(rng.normal(size=(4, 12)) > 0, -0.0, 1.0).astype(np.float32)
-    found = np.asarray(jax.jit(jnp.fft.rfft)(x))
-    wanted = oracle(x.astype(float), np.zeros(x.shape))
-    for part, exact in zip((found.real, found.imag), wanted, strict=True):
+    result = np.asarray(jax.jit(jnp.fft.rfft)(x))
+    expected = oracle(x.astype(float), np.zeros(x.shape))
+    for part, exact in zip((result.real, result.imag), expected, strict=True):
         assert_same_bits(part, exact[:, :7].astype(np.float32))
 
 
@@ -77,9 +77,9 @@ def test_every_kind_is_as_near_to_numpy_as_float32_can_be(rng):
             *(fft.fftn(z), fft.ifft2(z), fft.rfftn(x), fft.irfftn(z), fft.fft(x, axis=0)),
         ]
 
-    found = jax.jit(lambda x, z: everything(x, z, jnp.fft))(x, z)
-    wanted = everything(x.astype(float), z.astype(complex), np.fft)
-    for one, exact in zip(found, wanted, strict=True):
+    result = jax.jit(lambda x, z: everything(x, z, jnp.fft))(x, z)
+    expected = everything(x.astype(float), z.astype(complex), np.fft)
+    for one, exact in zip(result, expected, strict=True):
         # Some results were multiplied once more, by JAX.
         assert np.linalg.norm(one - exact) < 1.5 * 2**-24 * np.linalg.norm(exact)
 
@@ -98,14 +98,14 @@ def test_a_gradient(rng):
         product = jnp.fft.rfft(x) * weight
         return product.real.sum()
 
-    found = jax.jit(jax.grad(loss))(x)
+    result = jax.jit(jax.grad(loss))(x)
     rows = np.fft.rfft(np.eye(12))
-    assert np.allclose(found, (rows * weight).real.sum(1), atol=1e-5)
+    assert np.allclose(result, (rows * weight).real.sum(1), atol=1e-5)
 
 
 @pytest.mark.parametrize("n", [131, 3**11])
 def test_lengths_beyond_the_limits_are_refused(n):
-    refused = r"lax.fft of complex64.* lengths of at most 65536, .* above 127.*deterministic\(False"
+    refused = r"lax.fft of complex64.* lengths of at most 65536.* above 127.*deterministic\(False"
     with pytest.raises(RuntimeError, match=refused):
         jax.jit(jnp.fft.fft).lower(jnp.ones(n, jnp.complex64))
     (finding,) = impl.audit(lambda x: lax.fft(x, "FFT", (n,)))(jnp.ones(n, jnp.complex64)).findings

@@ -25,8 +25,8 @@ def test_values_are_rounded_once(rng, name):
     parts = [rng.uniform(0, 3, 1000), rng.uniform(-12, 12, 1000), 2.0 ** rng.uniform(-99, 99, 1000)]
     near_zeros = [zero + rng.normal(size=200) * 1e-4 for zero in (1, 2, 2.5, 10)]
     x = np.concatenate([*parts, *near_zeros]).astype(np.float32)
-    found = jax.jit(getattr(jax.lax, name))(x)
-    assert np.array_equal(found, REFERENCES[name](x.astype(np.float64)).astype(np.float32))
+    result = jax.jit(getattr(jax.lax, name))(x)
+    assert np.array_equal(result, REFERENCES[name](x.astype(np.float64)).astype(np.float32))
 
 
 @pytest.mark.parametrize("name", REFERENCES)

@@ -1,4 +1,7 @@
-"""Exact sums over axes and running ones, against the oracle in fractions."""
+"""Exact sums over axes and running ones, against the oracle in fractions.
+
+Tests: impl._exact.sums.grid.
+"""
 
 import jax
 import numpy as np
@@ -39,7 +42,7 @@ def program(x):
     [*((dtype, 53) for dtype in DTYPES), ("float32", 32), ("float64", 32)],
 )
 def test_the_bits_are_those_of_the_oracle(rng, monkeypatch, dtype, significand):
-    # With fewer bits, sums of more than 4 terms have the digits of those of more than 2**23.
+    # With fewer bits, sums of more than 4 terms have the digits of sums of more than 2**23 terms.
     monkeypatch.setattr(grid, "_SIGNIFICAND", significand)
     x = with_special_values(rough(rng, (11, 14), dtype))
     got = run(program, x)

@@ -28,12 +28,12 @@ def test_eigenvalues_have_the_bits_of_the_oracle(rng, n):
     a = symmetric(rng, 2, n, n).astype(float)
     with jax.enable_x64(True):
         vectors, values = jax.jit(lambda a: lax.linalg.eigh(a, symmetrize_input=False))(a)
-    for one, found, value in zip(a, np.asarray(vectors), np.asarray(values), strict=True):
+    for one, result, value in zip(a, np.asarray(vectors), np.asarray(values), strict=True):
         diagonal, v = oracles.rotations(one, symmetric=True)
         order = np.argsort(np.diag(diagonal), kind="stable")
         assert_same_bits(value, np.diag(diagonal)[order])
         signs = np.sign(np.take_along_axis(v, np.abs(v).argmax(0)[None], 0))
-        assert_same_bits(found, (v * signs)[:, order])
+        assert_same_bits(result, (v * signs)[:, order])
 
 
 @pytest.mark.parametrize("shape", [(6, 3), (4, 4)])
@@ -79,7 +79,7 @@ def test_matrices_of_any_kind(rng):
         assert_decomposes(one.T, *(np.asarray(part)[k] for part in wide))
     exact = np.linalg.svd(a.astype(float), compute_uv=False)
     assert np.abs(tall[1] - exact).max() < 1e-6
-    # No matrix depends on the others of a batch.
+    # No matrix depends on other matrices of a batch.
     alone = jax.jit(jnp.linalg.svd)(a[4])
     for part, whole in zip(alone, tall, strict=True):
         assert_same_bits(np.asarray(part), np.asarray(whole)[4])
@@ -88,8 +88,8 @@ def test_matrices_of_any_kind(rng):
 def test_a_nan_stays_in_its_matrix():
     a = np.stack([np.eye(3), np.full((3, 3), np.nan), np.diag([np.inf, 1, 1])]).astype(np.float32)
     for function in (jnp.linalg.eigvalsh, lambda a: jnp.linalg.svd(a, compute_uv=False)):
-        found = np.isnan(jax.jit(function)(a))
-        assert found.tolist() == [[False] * 3, [True] * 3, [True] * 3]
+        result = np.isnan(jax.jit(function)(a))
+        assert result.tolist() == [[False] * 3, [True] * 3, [True] * 3]
 
 
 @pytest.mark.once
@@ -98,9 +98,9 @@ def test_what_is_made_of_them(rng):
     a[:, 2] = a[:, 0]
     assert np.allclose(jnp.linalg.pinv(a), np.linalg.pinv(a), atol=1e-5)
     assert (jnp.linalg.matrix_rank(a), jnp.linalg.norm(a, 2) > 0) == (2, True)
-    found = jax.grad(lambda a: jnp.linalg.eigvalsh(a)[-1])(a.T @ a + np.diag([3, 2, 1.0]))
+    result = jax.grad(lambda a: jnp.linalg.eigvalsh(a)[-1])(a.T @ a + np.diag([3, 2, 1.0]))
     vectors = np.linalg.eigh((a.T @ a + np.diag([3, 2, 1.0])).astype(float))[1]
-    assert np.allclose(found, np.outer(vectors[:, -1], vectors[:, -1]), atol=1e-5)
+    assert np.allclose(result, np.outer(vectors[:, -1], vectors[:, -1]), atol=1e-5)
 
 
 def test_sides_beyond_the_limit_are_refused():

@@ -1,4 +1,7 @@
-"""Exact scatters of any form, against the oracle in fractions."""
+"""Exact scatters of any form, against the oracle in fractions.
+
+Tests: impl._exact.sums.scatter_rows.
+"""
 
 import functools
 
@@ -16,7 +19,7 @@ from impl.tests.exact._sums import DTYPES, assert_same, lowered, rough, run
 from impl.tests.run_to_run.drawn_scatters import draw
 from spec import oracles
 
-PLACES = ("anywhere", "device", "cpu")
+TARGETS = ("anywhere", "device", "cpu")
 ROWS = lax.ScatterDimensionNumbers((1,), (0,), (0,))
 SCALARS = lax.ScatterDimensionNumbers((), (0,), (0,))
 
@@ -31,7 +34,8 @@ def _small_chunks(monkeypatch):
 
 def all_places(operand, indices, updates, **options):
     return [
-        scatter.scatter_add(operand, indices, updates, place=place, **options) for place in PLACES
+        scatter.scatter_add(operand, indices, updates, target=target, **options)
+        for target in TARGETS
     ]
 
 
@@ -64,8 +68,8 @@ def test_scatters_of_any_form_have_the_bits_of_the_oracle(rng, dtype):
         options = {"dimension_numbers": drawn.numbers, "mode": drawn.mode}
         got = run(functools.partial(all_places, **options), operand, drawn.indices, updates)
         want = oracles.exact(terms_of(drawn, operand, updates))
-        for place, one in zip(PLACES, got, strict=True):
-            assert_same(one, want, f"{place} {drawn.numbers} {drawn.mode}")
+        for target, one in zip(TARGETS, got, strict=True):
+            assert_same(one, want, f"{target} {drawn.numbers} {drawn.mode}")
 
 
 def test_permutations_ties_zeros_and_what_is_not_finite(rng):
@@ -78,7 +82,7 @@ def test_permutations_ties_zeros_and_what_is_not_finite(rng):
     values[:, 3] = -0.0
     operand = np.zeros((3, 4), np.float32)
     operand[:, 3] = -0.0
-    # Subnormal numbers count as zeros, alone and beside the least normal one.
+    # Subnormal numbers count as zeros, alone and together with the least normal number.
     values[50:, 0] = 2.0**-127
     operand[2, 0], operand[2, 2] = 2.0**-127, 2.0**-130
     values[10, 0], values[50, 2] = 2.0**-127, 2.0**-126
@@ -103,10 +107,10 @@ def test_permutations_ties_zeros_and_what_is_not_finite(rng):
     groups = [values[:50], values[50:], zero]
     want = np.stack([oracles.exact(np.concatenate([zero, group])) for group in groups])
     less = np.stack([oracles.exact(np.concatenate([zero, -group])) for group in groups])
-    for place in range(len(PLACES)):
-        assert_same(plain[place], want)
-        assert_same(permuted[place], want)
-        assert_same(subtracted[place], less)
+    for target in range(len(TARGETS)):
+        assert_same(plain[target], want)
+        assert_same(permuted[target], want)
+        assert_same(subtracted[target], less)
 
 
 def test_more_terms_than_a_float64_holds_have_smaller_digits(rng, monkeypatch):
@@ -144,14 +148,14 @@ def test_a_batch_of_scatters_is_one_scatter_with_batch_axes(rng):
         assert_same(each, want)
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.usefixtures("complete")
-def test_inside_a_lowering_rule_with_the_mode_on(place):
-    # What is left of these are ties, which an ordered sum does not round to the grid.
+def test_inside_a_lowering_rule_with_the_mode_on(target):
+    # The small values are half of the grid. An ordered sum does not round them to it.
     values = np.full(30, 2.0**-10, np.float32)
     values[0], values[-1] = 2.0**20, -(2.0**20)
     index = np.zeros((30, 1), np.int32)
-    function = functools.partial(scatter.scatter_add, dimension_numbers=SCALARS, place=place)
+    function = functools.partial(scatter.scatter_add, dimension_numbers=SCALARS, target=target)
     assert not jax.config.jax_enable_x64
     # A CPU leaves JAX's scatters to XLA, and would not show one that the mode orders.
     with impl.testing.emulate("cuda", lowering="native"):
@@ -171,13 +175,13 @@ def test_no_subnormal_enters_where_the_device_adds_them():
     options = {"dimension_numbers": SCALARS, "mode": "drop"}
     args = np.zeros(2, np.float32), np.zeros((3, 1), np.int32), np.zeros(3, np.float32)
 
-    def text(place):
-        function = functools.partial(scatter.scatter_add, place=place, **options)
+    def text(target):
+        function = functools.partial(scatter.scatter_add, target=target, **options)
         with arithmetic.wide():
             return str(jax.make_jaxpr(function)(*args))
 
     least = str(2.0**-126 * (1 - 2.0**-25))
-    assert [text(place).count(least) for place in PLACES] == [3, 3, 1]
+    assert [text(target).count(least) for target in TARGETS] == [3, 3, 1]
 
 
 def test_nothing_is_written_to_nothing():

@@ -56,7 +56,7 @@ def assert_rows_are_added(function, operand, updates, negate=False):
 @pytest.mark.parametrize(("dtype", "seed"), [("float32", 0), ("bfloat16", 3), ("float64", 2)])
 def test_rows_of_any_distribution_have_the_bits_of_the_oracle(rng, dtype, seed):
     launch = Launch(interpret=True, seed=seed)
-    options = {"dimension_numbers": NUMBERS, "mode": "drop", "place": "device", "launch": launch}
+    options = {"dimension_numbers": NUMBERS, "mode": "drop", "target": "device", "launch": launch}
     negate = dtype != "float32"
     function = jax.jit(functools.partial(scatter.scatter_add, subtract=negate, **options))
 
@@ -106,15 +106,15 @@ def test_many_contributions_have_keys_of_their_own(rng, monkeypatch, size, kind)
     keys = rng.integers(0, size + 1, N).astype(np.int32)
     sources = None if kind == "positions" else rng.integers(0, 8, N).astype(np.int32)
     factors = rough(rng, N) if kind == "factors" else None
-    found = scatter_sorted._sorted_contributions(*map(_on_device, (keys, size, sources, factors)))
-    assert found[0].dtype == (np.uint16 if size == SIZE else np.int32)
+    result = scatter_sorted._sorted_contributions(*map(_on_device, (keys, size, sources, factors)))
+    assert result[0].dtype == (np.uint16 if size == SIZE else np.int32)
     order = np.argsort(keys, kind="stable")
     rows = order if sources is None else sources[order]
     parts = [keys[order], rows, np.zeros(N) if factors is None else factors[order]]
-    got = [found[0], found[1], np.zeros(N) if found[2] is None else found[2]]
+    got = [result[0], result[1], np.zeros(N) if result[2] is None else result[2]]
     # Equal keys may be in any order.
     assert sorted(zip(*map(np.asarray, got), strict=True)) == sorted(zip(*parts, strict=True))
-    assert (np.diff(np.asarray(found[0]).astype(int)) >= 0).all()
+    assert (np.diff(np.asarray(result[0]).astype(int)) >= 0).all()
 
 
 def _on_device(value):

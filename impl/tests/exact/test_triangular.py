@@ -1,4 +1,7 @@
-"""Eliminations and reflections, against the same steps in NumPy's float64."""
+"""Eliminations and reflections, against the same steps in NumPy's float64.
+
+Tests: impl._exact.linear_algebra.householder.
+"""
 
 import itertools
 
@@ -53,8 +56,8 @@ def oracle_of_solutions(triangle, right):
 
 def test_triangles_have_the_bits_of_the_oracle(rng):
     a = positive(rng)
-    found = jax.jit(jnp.linalg.cholesky)(a)
-    assert np.array_equal(found, [oracle_of_cholesky(each) for each in a])
+    result = jax.jit(jnp.linalg.cholesky)(a)
+    assert np.array_equal(result, [oracle_of_cholesky(each) for each in a])
     right = rng.normal(size=(3, 7, 2)).astype(np.float32)
     solved = jax.jit(lambda a, b: lax.linalg.triangular_solve(a, b, left_side=True, lower=True))
     expected = [oracle_of_solutions(*each) for each in zip(a, right, strict=True)]
@@ -81,8 +84,8 @@ def test_every_side_of_a_system(rng):
     solve = lax.linalg.triangular_solve
     names = ("left_side", "lower", "transpose_a", "unit_diagonal")
     everything = [dict(zip(names, each, strict=True)) for each in SIDES]
-    found = jax.jit(lambda a, b: [solve(a, b, **each) for each in everything])(a, b)
-    for x, each in zip(found, everything, strict=True):
+    result = jax.jit(lambda a, b: [solve(a, b, **each) for each in everything])(a, b)
+    for x, each in zip(result, everything, strict=True):
         triangle = np.tril(a) if each["lower"] else np.triu(a)
         if each["unit_diagonal"]:
             triangle = triangle - np.diag(np.diag(triangle)) + np.eye(7)
@@ -134,14 +137,14 @@ def test_products_with_reflections_are_those_of_numpy(rng):
         np.swapaxes(c, 1, 2) @ np.swapaxes(whole, 1, 2),
         np.swapaxes(c, 1, 2) @ whole,
     ]
-    for found, exact in zip(products(c), expected, strict=True):
-        assert np.allclose(found, exact, atol=1e-6)
+    for result, exact in zip(products(c), expected, strict=True):
+        assert np.allclose(result, exact, atol=1e-6)
 
 
 def test_a_matrix_that_is_not_positive_has_no_triangle():
     a = np.stack([np.eye(3), np.diag([1.0, -1, 1]), np.diag([1.0, 0, 1])]).astype(np.float32)
-    found = np.isnan(jnp.linalg.cholesky(a)).any((1, 2))
-    assert found.tolist() == [False, True, True]
+    result = np.isnan(jnp.linalg.cholesky(a)).any((1, 2))
+    assert result.tolist() == [False, True, True]
 
 
 @pytest.mark.once
@@ -151,8 +154,8 @@ def test_derivatives_and_batches(rng):
     def loss(a):
         return jnp.linalg.slogdet(a)[1] + jnp.sum(jnp.linalg.solve(a, jnp.ones(7)))
 
-    found = jax.jit(jax.vmap(jax.grad(loss)))(a)
+    result = jax.jit(jax.vmap(jax.grad(loss)))(a)
     inverse = np.linalg.inv(a.astype(np.float64))
     column, line = inverse.sum(2), inverse.sum(1)
     expected = inverse.swapaxes(1, 2) - line[:, :, None] * column[:, None, :]
-    assert np.allclose(found, expected, rtol=1e-4, atol=1e-5)
+    assert np.allclose(result, expected, rtol=1e-4, atol=1e-5)

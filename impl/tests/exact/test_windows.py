@@ -1,4 +1,7 @@
-"""Exact sums over windows and the gradient of a max pool, against the oracle in fractions."""
+"""Exact sums over windows and the gradient of a max pool, against the oracle in fractions.
+
+Tests: impl._exact.sums.pool_choices.
+"""
 
 import functools
 

@@ -1,4 +1,7 @@
-"""The kernels of scans."""
+"""The kernels of scans.
+
+Tests: impl._families.scan_source, impl._kernels.scan_tiles.
+"""
 
 import functools
 

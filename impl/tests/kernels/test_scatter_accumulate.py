@@ -1,4 +1,7 @@
-"""The kernels of scatter-accumulate."""
+"""The kernels of scatter-accumulate.
+
+Tests: impl._kernels._contributions.
+"""
 
 import functools
 

@@ -1,4 +1,7 @@
-"""The kernels of wide rows; `impl/tests/exact/test_scatter_sorted.py` compares their sums."""
+"""The kernels of wide rows; `impl/tests/exact/test_scatter_sorted.py` compares their sums.
+
+Tests: impl._kernels._sorted_rows.
+"""
 
 import dataclasses
 

@@ -1,4 +1,7 @@
-"""The kernels of selection."""
+"""The kernels of selection.
+
+Tests: impl._kernels._rows.
+"""
 
 import functools
 

@@ -1,4 +1,7 @@
-"""The kernels of selection by a sample."""
+"""The kernels of selection by a sample.
+
+Tests: impl._families.sort_keys, impl._kernels._passes.
+"""
 
 import functools
 

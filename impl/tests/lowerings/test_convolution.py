@@ -1,4 +1,7 @@
-"""Convolutions on a CPU that keep the products of all taps."""
+"""Convolutions on a CPU that keep the products of all taps.
+
+Tests: impl._lowerings.convolution_products.
+"""
 
 import jax
 import numpy as np
@@ -14,7 +17,7 @@ WINDOW = ConvolutionWindow((22, 20), (22, 20), (3, 1), (1, 1), (1, 1), (1, 0), 2
 
 
 @pytest.mark.once
-def test_kept_products_are_added_in_tap_order():
+def test_products_at_once_are_added_in_tap_order():
     rng = np.random.default_rng(0)
     # One channel is not 0, and each product is exact, so that the sum of a run is exact.
     image, weights = np.zeros((3, 64, 22, 20), np.float32), np.zeros((4, 32, 3, 1), np.float32)
@@ -22,7 +25,7 @@ def test_kept_products_are_added_in_tap_order():
         -2, 3, (3, 2, 22, 20)
     )
     weights[:, 0] = rng.normal(size=(4, 3, 1))
-    assert convolution_products._keeps_products(3, 4, WINDOW)
+    assert convolution_products._fits_at_once(3, 4, WINDOW)
     call = jax.jit(
         lambda a, b: convolution.ordered_xla(
             a, b, role="result", window=WINDOW, precision="highest"

@@ -1,4 +1,7 @@
-"""The partitioning of primitives over devices."""
+"""The partitioning of primitives over devices.
+
+Tests: impl._core.jax_internals.shardings.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,7 @@
-"""Scatter-accumulate by every lowering, against the oracles of its orders."""
+"""Scatter-accumulate by every lowering, against the oracles of its orders.
+
+Tests: impl._lowerings.scatter_accumulate_exact, impl._lowerings.scatter_accumulate_ordered.
+"""
 
 import functools
 

@@ -1,4 +1,7 @@
-"""Chains of the panel order, found by sorting words or pairs."""
+"""Chains of the panel order, found by sorting words or pairs.
+
+Tests: impl._families.scatter_keys.
+"""
 
 import functools
 

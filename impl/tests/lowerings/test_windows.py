@@ -1,4 +1,7 @@
-"""What a CPU computes otherwise than other devices, with the same bits."""
+"""What a CPU computes otherwise than other devices, with the same bits.
+
+Tests: impl._lowerings.windows.sums.
+"""
 
 import functools
 

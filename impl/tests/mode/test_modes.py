@@ -1,4 +1,7 @@
-"""The mode's functions: PyTorch's semantics, scopes and threads."""
+"""The mode's functions: PyTorch's semantics, scopes and threads.
+
+Tests: impl._mode.checks.
+"""
 
 import re
 import threading

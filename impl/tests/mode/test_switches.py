@@ -1,4 +1,7 @@
-"""The switches of ``impl.backends.cudnn``: their checks and scopes, and what they reach."""
+"""The switches of ``impl.backends.cudnn``: their checks and scopes, and what they reach.
+
+Tests: impl._core.settings_module, impl.backends.cudnn.
+"""
 
 import threading
 

@@ -1,4 +1,7 @@
-"""rnn_tanh, rnn_relu, lstm and gru; ``test_recurrent_arguments`` has their bad arguments."""
+"""rnn_tanh, rnn_relu, lstm and gru; ``test_recurrent_arguments`` has their bad arguments.
+
+Tests: impl.nn._recurrent.
+"""
 
 import functools
 import os

@@ -1,4 +1,8 @@
-"""cumsum, cumprod, logcumsumexp, cummax and cummin."""
+"""cumsum, cumprod, logcumsumexp, cummax and cummin.
+
+Tests: impl._lowerings.scan_extreme, impl._lowerings.scan_positions, impl._primitives.scan_extreme,
+impl.ops.cummax, impl.ops.cummin, impl.ops.cumprod, impl.ops.logcumsumexp.
+"""
 
 import functools
 

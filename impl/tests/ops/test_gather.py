@@ -1,4 +1,7 @@
-"""gather: values, bits of its gradient, bad arguments, and indices that are out of range."""
+"""gather: values, bits of its gradient, bad arguments, and indices that are out of range.
+
+Tests: impl._primitives.gather.
+"""
 
 import itertools
 

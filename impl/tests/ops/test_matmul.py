@@ -1,4 +1,7 @@
-"""mm, mv and bmm of dense operands; test_sparse.py tests sparse ones."""
+"""mm, mv and bmm of dense operands; test_sparse.py tests sparse ones.
+
+Tests: impl.ops.bmm, impl.ops.mm, impl.ops.mv.
+"""
 
 import functools
 

@@ -1,4 +1,7 @@
-"""scatter, scatter_add and scatter_reduce, whose index has as many dimensions as the input."""
+"""scatter, scatter_add and scatter_reduce, whose index has as many dimensions as the input.
+
+Tests: impl.ops.scatter_add, impl.ops.scatter_reduce.
+"""
 
 import functools
 import itertools

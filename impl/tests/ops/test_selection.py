@@ -1,6 +1,8 @@
 """kthvalue, median, nanmedian, mode, topk, sort and argsort.
 
 The lowerings of sort have tests in ``test_sort.py``.
+
+Tests: impl._primitives.sort, impl.ops.mode.
 """
 
 import functools

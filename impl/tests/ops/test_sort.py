@@ -1,4 +1,7 @@
-"""The lowerings of sort and argsort. ``test_selection.py`` tests their values."""
+"""The lowerings of sort and argsort. ``test_selection.py`` tests their values.
+
+Tests: impl._lowerings._common, impl._lowerings.sort.
+"""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,7 @@
-"""mm, mv, bmm and sparse.mm with sparse left operands."""
+"""mm, mv, bmm and sparse.mm with sparse left operands.
+
+Tests: impl._lowerings.sparse_matmul, impl._primitives.sparse_matmul, impl.sparse.mm.
+"""
 
 import functools
 import re

@@ -1,4 +1,7 @@
-"""Index expressions and arrays of indices: they read the elements that NumPy reads."""
+"""Index expressions and arrays of indices: they read the elements that NumPy reads.
+
+Tests: impl.ops._index_arrays.
+"""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,7 @@
-"""empty and its relatives, and the memory of resize: shapes, dtypes, values, bad arguments."""
+"""empty and its relatives, and the memory of resize: shapes, dtypes, values, bad arguments.
+
+Tests: impl._primitives.uninitialized, impl.ops.empty, impl.utils.deterministic.
+"""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,7 @@
-"""Exported programs under ``portable``: for several platforms, and with sizes that are unknown."""
+"""Exported programs under ``portable``: for several platforms, and with sizes that are unknown.
+
+Tests: impl._core.jax_internals.lowering.
+"""
 
 import jax
 import jax.numpy as jnp

@@ -3,6 +3,8 @@
 XLA removes an operation that it proves to do nothing, and it can prove more where a number is a
 constant, or where a mesh has one device. Each primitive of the spec's classes that takes one float
 or two, and gives one for each, is tried.
+
+Tests: impl._portable.rules._floats, impl._portable.rules.extremes.
 """
 
 import functools

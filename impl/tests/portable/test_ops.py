@@ -1,4 +1,7 @@
-"""Functions of impl are lowered under ``portable`` as their rows state."""
+"""Functions of impl are lowered under ``portable`` as their rows state.
+
+Tests: impl._portable.register, impl._portable.rules.moves, impl._portable.shared.
+"""
 
 import functools
 from pathlib import Path

@@ -1,4 +1,8 @@
-"""Functions of JAX and their derivatives have the same bits in every release of JAX."""
+"""Functions of JAX and their derivatives have the same bits in every release of JAX.
+
+Tests: impl._core.jax_internals.initializers, impl._portable.rules.functions,
+impl._portable.rules.linear_algebra.
+"""
 
 import tomllib
 

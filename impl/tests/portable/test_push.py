@@ -1,4 +1,10 @@
-"""Sums over devices move to where their terms arise; nothing is compiled here."""
+"""Sums over devices move to where their terms arise; nothing is compiled here.
+
+Tests: impl._core.jax_internals.jaxprs, impl._portable.device_sums.draft,
+impl._portable.device_sums.equations, impl._portable.device_sums.flow,
+impl._portable.device_sums.linear, impl._portable.device_sums.lower_sums,
+impl._portable.device_sums.sharding_rules, impl._portable.device_sums.shardings.
+"""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,7 @@
-"""Every primitive of JAX is in one class under ``portable``, and each rule has one record."""
+"""Every primitive of JAX is in one class under ``portable``, and each rule has one record.
+
+Tests: impl._portable.classes.
+"""
 
 import json
 import os

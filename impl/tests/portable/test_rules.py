@@ -1,4 +1,8 @@
-"""Programs of JAX's own functions under the guarantee ``portable``."""
+"""Programs of JAX's own functions under the guarantee ``portable``.
+
+Tests: impl._portable.lower, impl._portable.rules.conversions, impl._portable.rules.products,
+impl._portable.rules.rounding, impl._portable.rules.sums, impl.programs._auditing.notes.
+"""
 
 import hashlib
 import os
@@ -97,6 +101,7 @@ REFUSED = {
     "lax.linalg.eig": (lambda: jnp.linalg.eigvals(jnp.eye(3)), "its own library"),
     "lax.igamma": (lambda: lax.igamma(jnp.ones(3), jnp.ones(3)), "its own approximation"),
     "lax.sin": (lambda: jnp.sin(jnp.ones(3, "complex64")), "no portable path for complex64"),
+    "lax.sign": (lambda: lax.sign(jnp.ones(3, "complex64")), "no portable path for complex64"),
     "lax.sort": (lambda: jnp.sort(jnp.ones(3, "complex64")), "no portable path for complex64"),
     "lax.rng_bit_generator": (
         lambda: jax.random.bits(jax.random.key(0, impl="rbg"), (3,)),

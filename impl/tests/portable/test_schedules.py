@@ -1,4 +1,7 @@
-"""The exact atomics of a portable program give the same bits in each of 21 orders of updates."""
+"""The exact atomics of a portable program give the same bits in each of 21 orders of updates.
+
+Tests: impl._core.native_scatter.
+"""
 
 import functools
 

@@ -1,6 +1,8 @@
 """A device that keeps subnormal floats drops those that a CPU takes for zero, and no other.
 
 A CPU of this kind flushes whatever a program does, so NumPy plays the device that keeps them.
+
+Tests: impl._exact.arithmetic.
 """
 
 import jax

@@ -1,4 +1,7 @@
-"""Primitives of other libraries: judged by what they compute, whenever they are registered."""
+"""Primitives of other libraries: judged by what they compute, whenever they are registered.
+
+Tests: impl._core.jax_internals.rules, impl._portable.refusal.
+"""
 
 import contextlib
 import functools

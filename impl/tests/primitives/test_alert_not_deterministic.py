@@ -1,4 +1,7 @@
-"""Alerts: given when a program is lowered for the device, and at every eager call."""
+"""Alerts: given when a program is lowered for the device, and at every eager call.
+
+Tests: impl._primitives.alert.
+"""
 
 import contextlib
 import warnings

@@ -1,4 +1,7 @@
-"""Scatter-accumulate: minima and maxima of all values, and batches."""
+"""Scatter-accumulate: minima and maxima of all values, and batches.
+
+Tests: impl._lowerings.scatter_accumulate_extreme.
+"""
 
 import functools
 

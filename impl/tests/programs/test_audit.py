@@ -1,4 +1,7 @@
-"""``impl.audit``: its verdicts, under each mode and on each device, and its arguments."""
+"""``impl.audit``: its verdicts, under each mode and on each device, and its arguments.
+
+Tests: impl.programs._auditing.judge.
+"""
 
 import os
 import re

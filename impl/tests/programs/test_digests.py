@@ -1,4 +1,7 @@
-"""The digests that ``impl.first_difference`` compares: each bit of an array changes them."""
+"""The digests that ``impl.first_difference`` compares: each bit of an array changes them.
+
+Tests: impl.programs._differences.marks.
+"""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,8 @@
-"""``impl.first_difference``: it names the equation that differs, and its iteration."""
+"""``impl.first_difference``: it names the equation that differs, and its iteration.
+
+Tests: impl.programs._differences.comparison, impl.programs._differences.marked,
+impl.programs._differences.recording.
+"""
 
 import contextlib
 import functools

@@ -1,4 +1,7 @@
-"""The report of an audit: its verdicts, its table, and its data."""
+"""The report of an audit: its verdicts, its table, and its data.
+
+Tests: impl.programs._auditing.report_text.
+"""
 
 import dataclasses
 import json

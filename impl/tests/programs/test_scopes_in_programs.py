@@ -2,6 +2,8 @@
 
 Every transformation of JAX gets a function whose body is in a scope. Where the scope turns the mode
 on, nothing races although the mode is off; where it turns the mode off, it races as plain JAX does.
+
+Tests: impl._core.jax_internals.tags, impl._portable.entries.
 """
 
 import functools

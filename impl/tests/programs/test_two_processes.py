@@ -1,4 +1,7 @@
-"""Programs of two processes, which share their arrays: the bits of one, and clear errors."""
+"""Programs of two processes, which share their arrays: the bits of one, and clear errors.
+
+Tests: impl.diagnosis._processes.
+"""
 
 import json
 

@@ -1,4 +1,7 @@
-"""The reader of compiled programs. Programs for a CPU are judged as if they were for CUDA."""
+"""The reader of compiled programs. Programs for a CPU are judged as if they were for CUDA.
+
+Tests: impl._reading.tracing.
+"""
 
 from pathlib import Path
 

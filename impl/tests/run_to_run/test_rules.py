@@ -1,4 +1,7 @@
-"""The rules for JAX's own primitives: which text they lower, when they hold, what they refuse."""
+"""The rules for JAX's own primitives: which text they lower, when they hold, what they refuse.
+
+Tests: impl.programs.
+"""
 
 import os
 import subprocess

@@ -1,4 +1,7 @@
-"""JAX's own scatters with the mode on: every form has the values of JAX, and the spec's order."""
+"""JAX's own scatters with the mode on: every form has the values of JAX, and the spec's order.
+
+Tests: impl._run_to_run.flat_scatter, impl._run_to_run.ordered.
+"""
 
 import jax
 import numpy as np

@@ -1,4 +1,7 @@
-"""conv1d, conv2d and conv3d."""
+"""conv1d, conv2d and conv3d.
+
+Tests: impl.nn.functional._convolution.
+"""
 
 import functools
 import os

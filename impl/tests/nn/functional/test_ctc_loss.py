@@ -1,4 +1,7 @@
-"""ctc_loss."""
+"""ctc_loss.
+
+Tests: impl.nn.functional._ctc.
+"""
 
 import itertools
 from typing import Any

@@ -1,4 +1,7 @@
-"""grid_sample; ``primitives/test_blend.py`` tests the primitive that it alone uses."""
+"""grid_sample; ``primitives/test_blend.py`` tests the primitive that it alone uses.
+
+Tests: impl.nn.functional._sampling.
+"""
 
 import itertools
 import os

@@ -1,4 +1,9 @@
-"""max_pool1d, max_pool2d and max_pool3d; ``test_pooling`` has the properties of all pools."""
+"""max_pool1d, max_pool2d and max_pool3d; ``test_pooling`` has the properties of all pools.
+
+Tests: impl._lowerings.windows.argmax, impl._lowerings.windows.before_jax_0_11,
+impl._lowerings.windows.cpu_even, impl._lowerings.windows.cpu_phases,
+impl._lowerings.windows.maxima, impl._lowerings.windows.picks, impl._lowerings.windows.stores.
+"""
 
 import os
 import re

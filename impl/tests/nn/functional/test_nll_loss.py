@@ -1,4 +1,7 @@
-"""nll_loss."""
+"""nll_loss.
+
+Tests: impl.nn.functional._losses.
+"""
 
 import itertools
 from typing import Any

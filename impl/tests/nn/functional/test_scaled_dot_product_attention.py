@@ -1,4 +1,7 @@
-"""scaled_dot_product_attention."""
+"""scaled_dot_product_attention.
+
+Tests: impl.nn.functional._attention.
+"""
 
 import functools
 import inspect

@@ -1,0 +1,67 @@
+"""Each module of impl that defines a function or a class has a test file.
+
+The test of ``impl/_core/axes.py`` is ``impl/tests/core/test_axes.py``: ``test_`` and the name of
+the module, in the folder of its room. The three layers of a primitive, ``_primitives``,
+``_lowerings`` and ``_kernels``, share the tests of its name. A test file of other modules names
+them in the last paragraph of its docstring:
+``Tests: impl._exact.sums.grid, impl._exact.sums.scatter_rows.``
+"""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+IMPL = Path(__file__).parents[1]
+TESTS = sorted(IMPL.glob("tests/**/test_*.py"))
+LAYERS = ("primitives", "lowerings", "kernels")
+
+
+def defines_something(file: Path) -> bool:
+    body = ast.parse(file.read_text(encoding="utf-8")).body
+    return any(isinstance(node, ast.FunctionDef | ast.ClassDef) for node in body)
+
+
+def modules() -> dict[str, Path]:
+    """Returns the file of each module of impl that defines a function or a class, by its name."""
+    files = [file for file in IMPL.rglob("*.py") if "tests" not in file.relative_to(IMPL).parts]
+    parts = {file: file.relative_to(IMPL.parent).with_suffix("").parts for file in files}
+    return {
+        ".".join(names).removesuffix(".__init__"): file
+        for file, names in sorted(parts.items())
+        if defines_something(file)
+    }
+
+
+def named(test: Path) -> list[str]:
+    """Returns the modules that the docstring of a test file names."""
+    text = ast.get_docstring(ast.parse(test.read_text(encoding="utf-8"))) or ""
+    last = re.search(r"(?:^|\n\n)Tests: ([\w.,\s]+)\.\Z", text)
+    return re.split(r",\s+", last[1]) if last else []
+
+
+def of_name(module: str) -> list[Path]:
+    """Returns the test files that have the name of a module, in the folder of its room."""
+    *rooms, name = module.split(".")[1:]
+    room = rooms[0].strip("_") if rooms else ""
+    if rooms[:2] == ["utils", "data"]:
+        room = "data"
+    if not rooms:  # A module or package at the top.
+        return list((IMPL / "tests").glob(f"test_{name.strip('_')}.py"))
+    of_layer = room in LAYERS and not name.startswith("_")
+    folders = [IMPL / "tests" / each for each in (LAYERS if of_layer else (room,))]
+    return [test for folder in folders for test in folder.rglob(f"test_{name.strip('_')}.py")]
+
+
+NAMED = {module: test for test in TESTS for module in named(test)}
+
+
+@pytest.mark.parametrize("module", modules())
+def test_a_module_has_a_test_file(module: str) -> None:
+    assert module in NAMED or of_name(module)
+
+
+@pytest.mark.parametrize("test", [t for t in TESTS if named(t)], ids=lambda t: t.stem)
+def test_a_test_file_names_modules_that_exist(test: Path) -> None:
+    assert [module for module in named(test) if module not in modules()] == []

@@ -52,8 +52,8 @@ _SERVING: Mapping[bool | None, tuple[bool | None, ...]] = {
 #: The compiled programs by their text. The second part of a key is None for a program compiled with
 #: the default options, and otherwise whether the bits of a stand-in's result count.
 _executables: dict[tuple[str, bool | None], Any] = {}
-#: The programs that were lowered last, by their text. Each keeps a context of MLIR, and MLIR visits
-#: every context that lives when it makes another, so that those of a whole run would slow it down.
+#: The programs that were lowered last, by their text. Each keeps a context of MLIR. When MLIR makes
+#: a context, it visits every living one, so the contexts of a whole run would slow it down.
 _lowered: collections.OrderedDict[str, Any] = collections.OrderedDict()
 #: The tests of one sample share this number of programs at most.
 _MOST_LOWERED = 32

@@ -84,7 +84,7 @@ def _versions(adapter: Adapter) -> None:
 
     versions = dict(adapter.versions())
     if not versions:
-        raise ValueError("versions() is empty; it has to say what is tried")
+        raise ValueError("versions() is empty; it has to give the versions under test")
     for version in versions.values():
         Version(version)
 

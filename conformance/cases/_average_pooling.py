@@ -39,7 +39,7 @@ def mean(
         x: Its array.
         reads: The windows along each dimension.
         divisor: An array of the shape of a channel of the result.
-        **facts: The facts of the call beside its dtype and its number of dimensions.
+        **facts: The facts of the call besides its dtype and its number of dimensions.
     """
     return Sample(
         name=name,

@@ -63,7 +63,7 @@ def by_column(
 ) -> Array:
     """Applies a function of 1D arrays to each column of ``x``.
 
-    Columns of ``x`` beyond those of ``i`` stay unchanged.
+    If ``x`` has more columns than ``i``, the additional columns stay unchanged.
     """
     if x.ndim == 1:
         return np.asarray(function(x, i, s))
@@ -84,4 +84,4 @@ def one_of_the_writes(result: Any, x: Array, i: Array, s: Array) -> None:
         written = s[i == row] if np.any(i == row) else x[row : row + 1]
         value = np.asarray(result)[row]
         if not np.all(np.any(written == value, axis=0)):
-            raise AssertionError(f"{value} at {row} is none of what was written there")
+            raise AssertionError(f"{value} at {row} is not one of the values written there")

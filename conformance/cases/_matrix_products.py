@@ -56,8 +56,8 @@ def dense_samples(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) -> 
 def sparse_samples(op: str, batch: tuple[int, ...], columns: tuple[int, ...]) -> Iterator[Sample]:
     """Yields matrices with many elements in few rows. Some elements share a row and a column.
 
-    The elements of the first sample are in no order, and its gradient is that of the dense operand.
-    Those of the second are sorted by row, and its gradient is that of the elements.
+    The first sample has elements in no order, and is differentiated by the dense operand. The
+    second sample has elements sorted by row, and is differentiated by the elements.
     """
     lanes = max([1, *batch])
     row, column = indices((lanes, MANY)), indices((lanes, MANY, 1))[..., 0] * 3 % FEW

@@ -42,7 +42,7 @@ def selection(
         call: Calls the op.
         x: Its array.
         select: The oracle: the indices that the ordered path selects. They may lack the first axis.
-        **facts: The facts of the call beside its dtype and its number of dimensions.
+        **facts: The facts of the call besides its dtype and its number of dimensions.
     """
 
     def selected(x: Array) -> tuple[Array, Array]:

@@ -35,7 +35,7 @@ def separable_sample(
         x: Its array.
         reads: The reads along each of the last dimensions.
         divisor: An array of the shape of the sums. None divides nothing.
-        **facts: The facts of the call beside its dtype and its number of dimensions.
+        **facts: The facts of the call besides its dtype and its number of dimensions.
     """
     counts = np.ones(1) if divisor is None else divisor
     forward = [_matrix(along, n) for along, n in zip(reads, x.shape[-len(reads) :], strict=True)]

@@ -46,7 +46,7 @@ def _sample(
     Args:
         name: The name of the sample.
         arrays: A query, a key, a value and perhaps a mask.
-        bias: What the reference adds to the scores.
+        bias: The numbers that the reference adds to the scores.
         wrt: The position of the array to differentiate with respect to.
         **options: Keywords of the op.
     """

@@ -43,7 +43,7 @@ def samples() -> Mapping[str, Sequence[Sample]]:
                 kinds=_TWO_KINDS,
             )
         ),
-        # The dtype is that of an array of another shape.
+        # The dtype comes from an array of another shape.
         "new_empty": tuple(
             makers(
                 lambda ns, dtype: ns.new_empty(np.zeros((2,), dtype), (3, 5)),

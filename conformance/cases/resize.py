@@ -29,7 +29,7 @@ def _resize() -> Iterator[Sample]:
         call=_codes,
         arrays=(np.arange(6, dtype=np.float32).reshape(_OLD_SIZE),),
         expected=lambda x: _extended(x.reshape(-1) * 2 + 7, 7),
-        choices={"forward": "New elements are zero; PyTorch leaves what is in memory."},
+        choices={"forward": "New elements are zero; PyTorch leaves the bytes in memory."},
     )
 
 

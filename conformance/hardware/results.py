@@ -45,7 +45,7 @@ class RunResults:
     def problem(self, test: FinishedTest) -> str | None:
         """Returns why a test counts as failed, or None.
 
-        It failed by itself, or its bits differ from those of the first round.
+        It failed by itself, or its bits differ from the bits of the first round.
         """
         pairs = zip(test.records, self._compared(test), strict=True)
         differences = [str(new.detail) for old, new in pairs if new is not old]
@@ -81,7 +81,7 @@ class RunResults:
         report.write(path, {**environment, **note}, self.records())
 
     def _compared(self, test: FinishedTest) -> Iterable[Record]:
-        """Returns the records of a test, those of a fresh process compared with round 1."""
+        """Returns the records of a test. Records of a fresh process are compared with round 1."""
         first = self._tests.get((1, test.test))
         if test.round == 1 or first is None:
             return test.records

@@ -135,7 +135,7 @@ def _identity(environment: Mapping[str, str], arguments: Sequence[str]) -> dict[
 
 @contextlib.contextmanager
 def _open_folder(path: Path | None, identity: Mapping[str, str]) -> Iterator[RunFolder]:
-    """Opens the folder beside the report or, without a report, a temporary folder."""
+    """Opens the folder next to the report or, without a report, a temporary folder."""
     if path is not None:
         yield RunFolder(path.with_name(f"{path.name}.parts"), identity)
         return

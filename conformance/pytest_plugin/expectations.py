@@ -22,11 +22,11 @@ _DEVICES = pytest.StashKey[set[str]]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds the option that names the file."""
     group = parser.getgroup("samebits conformance")
-    group.addoption("--expectations", type=Path, default=None, help="what is known to fail")
+    group.addoption("--expectations", type=Path, default=None, help="the known failures")
 
 
 def file(config: pytest.Config) -> Path | None:
-    """Returns the file that the command line names, or that of the adapter."""
+    """Returns the file that the command line names, or else the file of the adapter."""
     path: Path | None = config.getoption("--expectations")
     return path or options.implementation(config).expectations
 

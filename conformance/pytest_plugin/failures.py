@@ -45,7 +45,7 @@ _JAX = _folder_of_jax()
 
 
 def pytest_configure() -> None:
-    """Makes a failed assertion of a promise print its operands, as those of tests do."""
+    """Makes a failed assertion of a promise print its operands, as an assertion of a test does."""
     if _PROMISES not in sys.modules:  # pytest warns about a module that is imported already
         pytest.register_assert_rewrite(_PROMISES)
 
@@ -101,7 +101,7 @@ def explained(subject: Subject, name: str, config: pytest.Config) -> Iterator[st
     Args:
         subject: A call, several calls of one row, or a promise.
         name: The name of the test, with its parameters in brackets.
-        config: That of the run that failed.
+        config: The configuration of the run that failed.
     """
     namespace = options.implementation(config).namespace
     again = f"again: {_command(subject, name, config)}"
@@ -137,7 +137,7 @@ def _about(cell: Cell) -> Iterator[str]:
         yield f"says:  {row.torch}: {row.condition}"
     if cell.release is not None:
         behaviour = cell.release.behaviour or "unaffected"
-        yield f"but:   {behaviour} is expected of what is tried; {cell.release.reason}"
+        yield f"but:   {behaviour} is expected of the release under test; {cell.release.reason}"
 
 
 def _command(subject: Subject, name: str, config: pytest.Config) -> str:

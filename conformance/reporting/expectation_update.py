@@ -15,8 +15,8 @@ def rewrite(path: Path, report: Path) -> str:
     """Rewrites a file. An entry that still holds keeps its reason, and a new one gets none.
 
     An entry loses the ids that mean no failed test, and the file loses the entries without ids.
-    Entries that the report tells nothing about stay: those of other versions or devices, those
-    with the outcome ``skip``, those that are not strict, and those of ops that are still missing.
+    An entry that the report tells nothing about stays: it is for other versions or devices, has the
+    outcome ``skip``, is not strict, or names an op that is still missing.
 
     Args:
         path: The file. It is made if it does not exist.

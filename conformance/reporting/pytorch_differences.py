@@ -34,7 +34,7 @@ def markdown(path: Path) -> str:
         *_table(
             ("Op", "Direction", "Device", "Profile", "Listed", "Found", "Why"),
             _behaviours(tested),
-            "No behaviour differs from what is listed.",
+            "No behaviour differs from the listed one.",
         ),
         "",
         *_table(

@@ -195,7 +195,7 @@ def read(path: Path) -> Report:
         raise ReportError(f"{path} breaks report_schema.json: {error}") from error
     bad = next((r for r in records if r.outcome not in OUTCOMES), None)
     if bad is not None:
-        raise ReportError(f"{path}: {bad}: the outcome {bad.outcome!r} is none of {OUTCOMES}")
+        raise ReportError(f"{path}: {bad}: the outcome {bad.outcome!r} is not one of {OUTCOMES}")
     return report
 
 

@@ -1,4 +1,4 @@
-"""The files and lines that a failure may be about: those of ops, rows, samples and promises."""
+"""The files and lines of ops, rows, samples and promises that a failure may be about."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Cell:
         direction: ``forward`` for the call, ``backward`` for its gradient.
         device: The device that the row is tested for.
         profile: The profile that holds.
-        answer: What happens with the mode on, whether the profile lists the call or not.
+        answer: The spec's answer with the mode on, whether the profile lists the call or not.
         release: The behaviour to expect of a PyTorch release, where the profile lists another.
     """
 

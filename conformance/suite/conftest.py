@@ -88,7 +88,7 @@ def _one_worker(cell: Cell) -> pytest.MarkDecorator:
 
 
 def _generate_calls(metafunc: pytest.Metafunc) -> None:
-    """Gives a test with ``calls`` those of each row that guarantees nothing with the mode off."""
+    """Gives a test with ``calls`` the calls of each row without a guarantee with the mode off."""
     calls_by_row: dict[str, dict[Any, Cell]] = {}
     for cell in _cells_of_run(metafunc.config):
         row = cell.row

@@ -1,7 +1,8 @@
 """Finds the samples and the promises of an op, which lie in the module of its family.
 
 A family is a file of ``spec/rows``. Its samples are in the module of that name in
-``conformance.cases``, and its promises in that of ``conformance.promises``.
+``conformance.cases``, and its promises in the module of that
+name in ``conformance.promises``.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def of_family(package: str, family: str) -> Mapping[str, Any]:
     name = f"conformance.{package}.{family}"
     if importlib.util.find_spec(name) is None:
         return {}
-    # The module of cases has a function `samples`, that of promises a function `promises`.
+    # A module of cases has a function `samples`, a module of promises a function `promises`.
     function = {"cases": "samples", "promises": "promises"}[package]
     entries: Mapping[str, Any] = getattr(importlib.import_module(name), function)()
     return entries

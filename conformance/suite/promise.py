@@ -27,7 +27,7 @@ class Promise:
         row: The id of the row.
         name: Unique within the op.
         keep: Takes a namespace, and raises AssertionError where the namespace breaks the row.
-        needs: The modules that the test needs beside the namespace.
+        needs: The modules that the test needs besides the namespace.
     """
 
     row: str

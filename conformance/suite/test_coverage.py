@@ -92,7 +92,7 @@ def test_row_is_tested(row: spec.Row) -> None:
     ("op", "sample"), EVERY_SAMPLE, ids=lambda value: getattr(value, "name", value)
 )
 def test_op_states_its_facts(op: str, sample: Sample, implementation: Adapter) -> None:
-    """The op states the facts of the call to the spec. They agree with those of the sample."""
+    """The facts that the op states to the spec agree with the facts of the sample."""
     if not implementation.of_this_project:
         pytest.skip("only our own ops ask the spec")
     import jax  # noqa: PLC0415  # other implementations do without it

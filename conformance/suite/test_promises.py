@@ -45,7 +45,7 @@ def test_row_has_a_promise(row: spec.Row) -> None:
 
 @pytest.mark.parametrize("profile", RULES.profiles)
 def test_options(profile: str, implementation: Adapter, namespace: ModuleType) -> None:
-    """The compiler options are those of the rows that hold, in every state of their facts."""
+    """The rows that hold give the compiler options, in every state of their facts."""
     if not implementation.of_this_project:
         pytest.skip("the namespace compiles nothing")
     rows = [row for row in RULES.select(profile=profile, active=True) if row.options]

@@ -148,7 +148,7 @@ def test_bits(
                     )
         judge(implementation, cell, result)
         if round_context.other_work and lowering == "native":
-            entry.setdefault("detail", f"{repeats} runs beside {round_context.other_work}")
+            entry.setdefault("detail", f"{repeats} runs during {round_context.other_work}")
 
 
 def test_bits_under_portable(implementation: Adapter, serial_cell: Cell, record: Any) -> None:

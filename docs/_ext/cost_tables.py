@@ -43,7 +43,7 @@ def of_benchmarks(path: Path) -> str:
     ratios: dict[tuple[str, str], list[float]] = {}
     for each in cost_files.timed(path):
         if (ratio := each.times()) is not None:
-            sides = f"{each.family.ours} beside {each.family.base}"
+            sides = f"{each.family.ours} compared with {each.family.base}"
             part = f"{each.part}, {sides}" if each.part else sides
             ratios.setdefault((each.family.title, part), []).append(ratio)
     lines = [

@@ -72,21 +72,6 @@ EXEMPT: dict[str, dict[str, str]] = {
     },
 }
 
-#: Rooms that still have tics. The list only gets shorter.
-NOT_CLEAN_YET: set[str] = {
-    ".",
-    "conformance/adapters",
-    "conformance/cases",
-    "conformance/hardware",
-    "conformance/pytest_plugin",
-    "conformance/reporting",
-    "conformance/suite",
-    "conformance/tests/hardware",
-    "conformance/tests/pytest_plugin",
-    "conformance/tests/suite",
-    "docs/tests",
-}
-
 
 def texts_of_python(source: str) -> Iterator[tuple[int, str]]:
     """Yields blocks of comments, and strings of four words or more, with their first lines."""
@@ -207,19 +192,7 @@ def faults(path: str) -> Iterator[str]:
                 yield f"{path}:{at}: '{tic}' in '...{around}...': {cure}"
 
 
-def rooms() -> Iterator[object]:
-    """Yields the rooms. A room that is not clean yet is expected to fail."""
-    for room in sorted(files()):
-        marks = (
-            [pytest.mark.xfail(reason="not clean yet", strict=False)]
-            if room in NOT_CLEAN_YET
-            else []
-        )
-        yield pytest.param(room, marks=marks)
-
-
-@pytest.mark.parametrize("room", list(rooms()))
+@pytest.mark.parametrize("room", sorted(files()))
 def test_room_has_no_tics(room: str) -> None:
-    """``--runxfail -k ROOM`` lists the tics of a room that is not clean yet."""
     found = [fault for path in files()[room] for fault in faults(path)]
     assert not found, "\n".join(found)

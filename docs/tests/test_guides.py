@@ -84,9 +84,8 @@ def test_the_summary_of_costs_has_each_family() -> None:
             ratio = each.sides[family.ours].median / each.sides[family.base].median
             parts.setdefault(part, []).append(ratio)
         for part, ratios in parts.items():
-            line = (
-                f"| {family.title} | {part}{', ' if part else ''}{family.ours} beside {family.base}"
-            )
+            sides = f"{family.ours} compared with {family.base}"
+            line = f"| {family.title} | {part}{', ' if part else ''}{sides}"
             assert f"{line} | {len(ratios)} | {statistics.median(ratios):.2g} | " in text
         assert f"| {family.title} |" in text
 

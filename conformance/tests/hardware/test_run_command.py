@@ -113,7 +113,7 @@ def test_a_run_with_real_workers_finds_other_bits_and_a_dead_process(tmp_path):
     (killed,) = (r for r in records if r.check == "off")
     assert killed.detail == "the process was ended by SIGKILL during this test"
     (detail,) = (r.detail for r in records if r.check == "bits")
-    assert detail == "2 runs beside allocations and copies of changing sizes"
+    assert detail == "2 runs during allocations and copies of changing sizes"
     for word in (killed.detail, "alone: python -m conformance run", "rows by evidence"):
         assert word in output
     # The run is complete, so its folder is gone.

@@ -99,7 +99,7 @@ def test_the_options_of_the_run_are_kept():
 
 def test_a_selection_means_one_test_alone():
     names = [f"test_x[{name}]" for name in (*CELLS, *map(str, every_promise()))]
-    # One profile is enough: the selections of the others are alike.
+    # One profile is enough: the selections of other profiles are alike.
     split = [name for name in names if "complete" in name and failures.selection(name) != name]
     assert any(", " in name for name in split)
     assert any("=" in name for name in split)

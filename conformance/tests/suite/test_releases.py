@@ -23,7 +23,7 @@ def cell(op, sample, profile, device="cuda", direction="forward"):
         (("index_add", "floating", "torch-2.12"), "2.13", "deterministic", None),
         (("put", "written", "torch-1.10", "cpu"), "2.13", "raise", None),
         (("cumsum", "floating", "torch-2.12"), "2.5", "raise", None),
-        # The documents around the release differ from those of the profile.
+        # The documents around the release differ from the documents of the profile.
         (("empty", "floating", "torch-1.10", "cpu"), "2.13", "fill", "The documents of 2.12"),
         (("kthvalue", "floating", "torch-1.10"), "2.13", None, "The documents of 2.12"),
         (("empty", "floating", "torch-2.12", "cpu"), "1.10.2", None, "The documents of 1.10"),
@@ -31,10 +31,10 @@ def cell(op, sample, profile, device="cuda", direction="forward"):
         (("cumsum", "floating", "torch-2.12"), "2.6.0+cu124", "deterministic", "Erratum of R0059"),
         (("new_empty", "floating", "torch-2.15", "cpu"), "2.13", "fill", "Erratum of R0074"),
         (("new_empty", "floating", "torch-2.12", "cpu"), "2.0", None, None),
-        # An erratum about some calls, so that the mode does not affect the others.
+        # An erratum about some calls, so that the mode does not affect other calls.
         (("histc", "integer", "torch-2.12"), "2.13", None, "Erratum of R0091"),
         (("histc", "floating", "torch-2.12"), "2.13", "raise", None),
-        # A call that a narrower row than that of an erratum lists stays as listed.
+        # A call stays as listed if a narrower row than the row of an erratum lists it.
         (("scatter_reduce", "sum_floating", "torch-2.15"), "2.15", "deterministic", None),
         (("scatter_reduce", "prod_floating", "torch-2.15"), "2.15", "raise", None),
         (("scatter_reduce", "amin_integer", "torch-2.15"), "2.15", None, "Erratum of R0176"),

@@ -15,7 +15,7 @@ NAMES = ["r0001-add-cpu", "r0001-add-cuda", "r0002-sort-cpu", "unlisted-sort-cud
         ("R0001 or R0002", 3),
         ("not R0001", 2),
         ("sort and not (unlisted or R0001)", 1),
-        # The names of tests may be those of any cell.
+        # The name of a test may belong to any cell.
         ("test_bits", 4),
         ("not test_off", 4),
         ("test_bits and R0001", 2),

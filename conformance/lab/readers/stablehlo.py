@@ -17,9 +17,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from jax.interpreters import mlir
-from jaxlib.mlir import ir
-
 _KERNEL = "__gpu$xla.gpu.triton"
 _CODE = re.compile(r' ir = "[^"]*"')
 _INEXACT = re.compile(r"\b(?:\d+x)*(?:complex<)?b?f\d+")
@@ -36,12 +33,17 @@ def parse(text: str) -> Any:
     Args:
         text: The text of ``lowered.as_text()``.
     """
+    # The suite imports this module, and also tests libraries without JAX.
+    from jaxlib.mlir import ir  # noqa: PLC0415
+
     with _context():
         return ir.Module.parse(text)
 
 
 @functools.cache
 def _context() -> Any:
+    from jax.interpreters import mlir  # noqa: PLC0415
+
     return mlir.make_ir_context()  # It takes as long as to parse a program, and serves them all.
 
 

@@ -1,4 +1,5 @@
 """Fixtures for the tests of conformance."""
 
-# It sets what Equinox reads when some test imports that.
+# It sets the variable that Equinox reads when a test imports Equinox.
+from conformance.lab import user_programs as user_programs
 from impl.tests._state import restored_state as restored_state

@@ -12,7 +12,8 @@ import pytest
 
 import spec
 
-# It sets what Equinox reads when some page imports that.
+# It sets the variable that Equinox reads when a page imports Equinox.
+from conformance.lab import user_programs as user_programs
 from conformance.suite.sample import samples
 from impl.tests._state import restored_state as restored_state
 

@@ -1,6 +1,18 @@
 """The command line: ``demo``, ``doctor``, ``flags``, ``audit`` and ``compare``.
 
-Each is a word after ``python -m impl``, or after the installed command ``samebits``.
+Each is a word after ``python -m impl``, or after the installed command ``samebits``. This module
+parses the words, prints the result as text or JSON, and returns an exit status for scripts::
+
+    python -m impl audit model.py:step --summary
+
+    On cuda, with the mode off:
+      varies     1  lax.scatter_add
+          To do: Turn the mode on: it adds exactly. If no index repeats, pass
+          `unique_indices=True`, which is faster.
+    Of 5 equations 1 varies, 0 are unknown and 0 raise.
+
+The status is 0 if nothing was found, 1 for findings (an equation that varies, runs that differ) and
+2 if the command could not judge.
 """
 
 from __future__ import annotations

@@ -2,7 +2,12 @@
 
 Compiled for a GPU, each call goes to the backend. Interpreted on a CPU, kernels run under a
 schedule: a seed permutes the order of their instances and of their atomic updates, so that a test
-without a GPU can find a result that depends on the order.
+without a GPU can find a result that depends on the order. Four atomic additions to one element::
+
+    values      [1e8, 1., -1e8, 1.] in float32
+    seed 0      lanes 0, 1, 2, 3      ((1e8 + 1.) + -1e8) + 1. = 1.
+    seed 1      lanes 1, 0, 3, 2      ((1. + 1e8) + 1.) + -1e8 = 0.
+    seed 2      lanes 2, 3, 0, 1      ((-1e8 + 1.) + 1e8) + 1. = 1.
 """
 
 from __future__ import annotations

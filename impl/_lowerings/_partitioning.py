@@ -7,8 +7,11 @@ computes as a single device would. All other axes are free: they stay sharded. T
 ``jax.experimental.custom_partitioning`` with a sharding rule of Shardy.
 
 For a scan of [outer, n, inner] along its middle axis, ``Axes("o.i -> o.i")`` says that ``o`` and
-``i`` are free. If the operand is sharded over 8 devices along ``n``, every device gathers the whole
-operand and computes the same result. If it is sharded along ``o``, no data moves.
+``i`` are free, and that the middle axis is gathered::
+
+    rule of Shardy             o gathered_0_1 i -> o gathered_1_1 i
+    operand sharded along n    all-gather; each of 8 devices computes the whole result
+    operand sharded along o    no data moves; each device scans its own rows
 
 A primitive whose sums are exact needs no rule: give it ``LEFT_TO_XLA``.
 """

@@ -1,9 +1,17 @@
 """Lowerings of products with a sparse matrix, and of products sampled at its elements.
 
-Both are sums over the stored elements ``e`` of a batch ``a``, at ``rows[a, e]`` and
-``columns[a, e]``. An element whose row or column is out of range is left out. Rows and columns are
-int32 or int64, shape [outer or 1, elements]. Narrow integers are computed in 32 bits, and a sum of
-complex products as four sums of real products.
+Other names are SpMM and SDDMM. Both are sums over the stored elements ``e`` of a batch ``a``, at
+``rows[a, e]`` and ``columns[a, e]``. An element whose row or column is out of range is left out.
+Rows and columns are int32 or int64, shape [outer or 1, elements]. Narrow integers are computed in
+32 bits, and a sum of complex products as four sums of real products.
+
+The order of the sums of ``multiply`` is the scatter's; ``sample`` adds from left to right, or
+exactly. For the elements 2, 3 and 5 in the rows 0, 1, 0 and the columns 1, 0, 0::
+
+    multiply   dense [[1, 10], [2, 20]]     [2 * [2, 20] + 5 * [1, 10], 3 * [1, 10]]
+                                            = [[9, 90], [3, 30]]
+    sample     left [[1, 10], [2, 20]]      [1 * 4 + 10 * 1, 2 * 3 + 20 * 0, 1 * 3 + 10 * 0]
+               right [[3, 0], [4, 1]]       = [14, 6, 3]
 """
 
 from __future__ import annotations

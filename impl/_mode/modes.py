@@ -1,7 +1,14 @@
 """The deterministic mode: its state, and the functions that read and set it.
 
 The state is a JAX user context, which makes it part of the key of every ``jax.jit`` cache: JAX
-traces a function again when the mode changes.
+traces a function again when the mode changes. The process has one mode; a scope sets another one
+for its thread, and its end restores the mode from before::
+
+    at the start                                           off                       level 0
+    use_deterministic_algorithms(True, warn_only=True)     run_to_run torch-2.12     level 1
+    with deterministic(guarantee="portable"):              portable torch-2.12       level 2
+        with deterministic(False):                         off                       level 0
+    after both scopes                                      run_to_run torch-2.12     level 1
 
 Source: PyTorch's ``torch.use_deterministic_algorithms`` and ``torch.set_deterministic_debug_mode``.
 """

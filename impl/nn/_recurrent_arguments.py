@@ -1,8 +1,14 @@
 """Checks of the arguments of recurrent nets, and the conversion of PyTorch's weights to layers.
 
-PyTorch passes the weights as one list. For an LSTM of one layer with biases, 4 features and 5
-hidden elements they are ``[w_ih [20, 4], w_hh [20, 5], b_ih [20], b_hh [20]]``. The layer then has
-``input`` [4, 20], ``hidden`` [1, 5, 20] and ``bias`` [20], the sum of both biases.
+PyTorch passes the weights as one list. A ``Layer`` has transposed matrices: ``input`` for all gates
+of both directions, so that one product serves them, and ``hidden`` with one matrix per direction.
+An LSTM of one layer with biases, 4 features and 5 hidden elements, and a bidirectional ``rnn_tanh``
+of the same sizes::
+
+    lstm        params    w_ih [20, 4], w_hh [20, 5], b_ih [20], b_hh [20]
+                layer     input [4, 20], hidden [1, 5, 20], bias [20], the sum of both biases
+    rnn_tanh    params    w_ih [5, 4], w_hh [5, 5], b_ih [5], b_hh [5], and again for _reverse
+                layer     input [4, 10], hidden [2, 5, 5], bias [10]
 """
 
 from __future__ import annotations

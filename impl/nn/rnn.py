@@ -1,6 +1,13 @@
 """The ops ``rnn_tanh``, ``rnn_relu``, ``lstm`` and ``gru``: recurrent nets.
 
-``_recurrent_arguments`` checks the arguments; ``_recurrent`` computes the layers.
+``_recurrent_arguments`` checks the arguments; ``_recurrent`` computes the layers. The four ops are
+one function with four kinds of cells. Each step reads the state of the step before. ``rnn_relu`` of
+one element, with ``weight_ih`` 1 and ``weight_hh`` 0.5::
+
+    input                1., 2., 3.
+    output               1., 2.5, 4.25           2.5 is 2 + 0.5 * 1; the final h is 4.25
+    second direction     2.75, 3.5, 3.           if bidirectional; the final h is 2.75
+    lengths=[2]          1., 2.5, 0.             the final h is 2.5
 """
 
 from __future__ import annotations

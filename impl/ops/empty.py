@@ -1,7 +1,13 @@
 """The ops that make uninitialised arrays.
 
 These are ``empty``, ``empty_like``, ``new_empty``, ``empty_strided``, ``new_empty_strided`` and
-``empty_permuted``.
+``empty_permuted``. A program that reads such an array by mistake may have other results in each
+run. The mode therefore fills the array, by default with NaN or the greatest integer::
+
+    empty(3)                   mode off: any values       mode on: [nan, nan, nan]
+    empty(2, dtype="int32")                               [2147483647, 2147483647]
+    empty(2, dtype="bool")                                [True, True]
+    empty_strided((2,), (1,))                             [nan, nan]; strides are checked only
 """
 
 from __future__ import annotations

@@ -1,10 +1,18 @@
 """The shardings of types, of lowering rules, and of XLA.
 
 Three descriptions meet here. On a mesh with explicit axes a type has a sharding
-(``float32[8@x, 4]``). A lowering rule may add a constraint of Shardy, the partitioner of JAX
+(``float32[16@x,4]``). A lowering rule may add a constraint of Shardy, the partitioner of JAX
 (``sdy.sharding_constraint``). A rule of ``custom_partitioning`` gets and returns XLA's own
-shardings: ``Tiling`` reads ``devices=[8,1]0,1,2,3,4,5,6,7`` as 8 tiles along the first axis, and
-makes the sharding of another array from it.
+shardings: ``Tiling`` reads one, and makes the sharding of another array from it. For an array
+[16, 4] with the axes "a" and "b", on a mesh of 4 x 2 devices::
+
+    XLA's sharding           devices=[4,2]<=[8]                    tiles (4, 2)
+    along(("a",))            devices=[4,2]0,1,2,3,4,5,6,7 last_tile_dim_replicate
+    along(("b", None))       devices=[2,1,4]0,2,4,6,1,3,5,7 last_tile_dim_replicate
+    along((None, None))      replicated
+
+The third line says: an array whose first axis is "b" has 2 tiles along it, the first of them on the
+devices 0, 2, 4 and 6.
 """
 
 from __future__ import annotations

@@ -2,7 +2,11 @@
 
 As in ``dot_general``, images and kernel become integers on grids (``levels``: Ozaki splitting). An
 input channel has the scale of a contracted index, and an image, or a group of its channels, has the
-unit of a row. S of a row is the greatest sum over the window of one result.
+unit of a row. S of a row is the greatest sum over the window of one result. For one channel::
+
+    image, kernel      [2**25, 1, -2**25, 1], [1, 1, 1]
+    integers           [2**28, 8, -2**28, 8], [2**22, 2**22, 2**22]        in units of 2**-25
+    result             [1, -2**25 + 2]            float32 from left to right gives [0, -2**25]
 
 Three convolutions of the same integers give the same bits, and ``conv_general_dilated`` chooses:
 

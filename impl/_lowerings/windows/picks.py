@@ -1,5 +1,15 @@
 """Lowerings of picks, one element from each window, and of their transposes.
 
+A transposed pick reads instead of scattering: each element looks at the windows over it, and adds
+the cotangents of the windows that picked the element, in ascending order of windows. So the order
+is fixed without atomics. Windows [0, 1], [1, 2, 3] and [3, 4] over 5 elements::
+
+    operand            [3., 7., 2., 5., 1.]
+    positions          [1, 1, 3]                     which element each window picks
+    picks              [7., 7., 5.]
+    cotangent          [10., 20., 30.]
+    picks_transpose    [0., 10. + 20., 0., 30., 0.]  element 3: window 1 picked 1, window 2 picked 3
+
 Four algorithms compute a transpose; the package's docstring has the table that chooses among them.
 """
 

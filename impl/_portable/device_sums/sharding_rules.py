@@ -2,9 +2,16 @@
 
 A function of this module is the rule of one primitive, or of several. The records of primitives
 name it: ``impl._portable.rules`` has them. Each function takes an equation of the body of a
-``shard_map`` and the shardings of its operands, and returns the shardings of its results. For
-example, ``reduce_sum`` along axis 0 of a value with ``{"d": 0, "m": 1}`` has a result with
-``{"d": TERM, "m": 0}``: devices along ``d`` have terms of one sum, those along ``m`` have slices.
+``shard_map`` and the shardings of its operands, and returns the shardings of its results. They are
+the transfer functions of an abstract interpretation (Cousot and Cousot 1977,
+doi:10.1145/512950.512973), whose abstract values ``shardings`` defines. With ``x`` sharded over the
+mesh axis ``d``, and ``w`` replicated::
+
+    y:f32[8,3] = dot_general x w      {"d": 0}          rows of y lie on different devices
+    s:f32[3] = reduce_sum y           {"d": TERM}       each device has a term of s
+    t:f32[3] = div s 8.0              {"d": TERM}       a division is linear
+    u:f32[3] = mul s s                {"d": UNKNOWN}    the square of a sum is no sum of squares
+    v:f32[3] = psum[axes=("d",)] t    {}                replicated
 """
 
 from __future__ import annotations

@@ -1,7 +1,15 @@
 """Rows of an embedding table: the parts that ``embedding`` and ``embedding_bag`` share.
 
 Rows are read with their norm bounded, and the gradient of the table adds up the cotangents of all
-reads of a row.
+reads of a row. The sum is a scatter, the transpose of the gather that reads the rows, so the
+decision of the op's row chooses its order. A bounded norm is not differentiated, as in PyTorch::
+
+    table               [3., 4.]    [1., 0.]   [0., 2.]
+    index               0, 2, 0
+    read, max_norm=1    [0.6, 0.8]  [0., 1.]   [0.6, 0.8]
+    cotangents          [1., 1.]    [2., 2.]   [4., 4.]
+    gradient            [5., 5.]    [0., 0.]   [2., 2.]       row 0 has 1 + 4
+    ... divided         [2.5, 2.5]  [0., 0.]   [2., 2.]       by ``frequencies``, 2, 1 and 1
 """
 
 from __future__ import annotations

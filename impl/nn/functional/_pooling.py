@@ -1,7 +1,16 @@
 """The part that pooling ops share: checks of arguments, window tables, means and maxima.
 
 A window table (``WindowTable``) holds the indices that each window reads along one dimension.
-Adaptive pooling, ``pad`` and ``interpolate`` use functions of this module too.
+Adaptive pooling, ``pad`` and ``interpolate`` use functions of this module too. Tables are made when
+a program is traced, and the fact ``overlapping`` says whether a gradient has sums at all. For a
+kernel of 3, a stride of 2 and a padding of 1 (-1 stands for no element)::
+
+    operand           [3., 7., 2., 5., 1.]
+    table             [0, 1, -1]  [1, 2, 3]  [3, 4, -1]       overlapping, at the elements 1 and 3
+    maxima            [7., 7., 5.]                            at the flat positions [1, 1, 3]
+    means             [10 / 3, 14 / 3, 6 / 3]                 divisors count the padding,
+                      [10 / 2, 14 / 3, 6 / 2]                 or the elements alone
+    adaptive, to 2    [0, 1, 2]  [2, 3, 4]                    windows as even as possible
 """
 
 from __future__ import annotations

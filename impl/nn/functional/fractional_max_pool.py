@@ -1,7 +1,14 @@
 """The ops ``fractional_max_pool2d`` and ``fractional_max_pool3d``.
 
 Random samples decide the windows when the program runs, so no static table describes them. The
-gradient is a scatter, the transpose of a gather.
+gradient is a scatter, the transpose of a gather. Along each dimension, windows begin at rounded
+multiples of a fraction, shifted by the sample (B. Graham, "Fractional Max-Pooling", 2014,
+arXiv:1412.6071). For 7 elements and 4 windows of 2 elements, windows are (7 - 2) / 3 apart::
+
+    operand        [3., 7., 2., 5., 1., 6., 4.]
+    sample 0.0     windows begin at 0, 1, 3, 5      maxima [7., 7., 5., 6.]   indices [1, 1, 3, 5]
+    sample 0.3                      0, 2, 3, 5             [7., 5., 5., 6.]           [1, 3, 3, 5]
+    sample 0.5                      0, 2, 4, 5             [7., 5., 6., 6.]           [1, 3, 5, 5]
 """
 
 from __future__ import annotations

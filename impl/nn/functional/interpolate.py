@@ -1,7 +1,17 @@
 """The op ``interpolate``: resizes the spatial dimensions of an array.
 
 ``_resampling`` computes the indices and weights of each dimension. The result is a weighted sum
-over windows.
+over windows. Indices and weights depend on shapes and options alone, so they are constants of the
+program, and the ordered path of the gradient adds the windows over an element in ascending order.
+For 2 elements that become 4 (-1 stands for no element)::
+
+    operand                  [10., 20.]
+    indices for "linear"     [0, -1]  [0, 1]        [0, 1]        [1, -1]
+    weights                  [1, 0]   [0.75, 0.25]  [0.25, 0.75]  [1, 0]
+    result                   [10., 12.5, 17.5, 20.]
+    cotangent                [1., 2., 3., 4.]
+    gradient                 [1 + 0.75 * 2 + 0.25 * 3, 0.25 * 2 + 0.75 * 3 + 4] = [3.25, 6.75]
+    indices for "nearest"    0, 0, 1, 1             the result is [10., 10., 20., 20.]
 """
 
 from __future__ import annotations

@@ -1,6 +1,16 @@
 """The op ``scaled_dot_product_attention``.
 
 This module checks the arguments and brings them to one dtype; ``_attention`` computes the result.
+Two queries and two keys of two features, with ``scale=1``::
+
+    query              [0., 0.]      [log 3, 0.]
+    key                [0., 0.]      [1., 0.]
+    value              [4.]          [8.]
+    scores             [0., 0.]      [0., log 3]         query @ key.mT
+    softmax            [0.5, 0.5]    [0.25, 0.75]
+    result             [6.]          [7.]
+    is_causal=True     [4.]          [7.]                query 0 sees key 0 alone
+    attn_mask          [6.]          [0.]                if it hides both keys from query 1
 """
 
 from __future__ import annotations

@@ -6,8 +6,13 @@ another compilation. Two programs with the same StableHLO share one compilation,
 the mode off and on where no row applies.
 
 For ``impl.first_difference(step, x, between=(None, impl.deterministic()))`` there are two objects
-``Program``. Each is traced in its own scope, ``marked("arithmetic")`` returns the words of its run,
-and ``plain()`` the digests of the outputs of a run without marks.
+``Program``, each traced in its own scope. ``step`` is ``lambda x: (x + 1) * 2``, ``x`` is
+``jnp.arange(4.)``::
+
+    marked("arithmetic")    [2151073888, 352290347, 206981362, 206981362] in both scopes:
+                            the digests of argument 0, lax.add, lax.mul and output 0
+    plain()                 [206981362]: output 0 of a run without marks
+    compilations            2                     one with marks, one without, for both scopes
 """
 
 from __future__ import annotations

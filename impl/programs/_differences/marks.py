@@ -2,7 +2,17 @@
 
 A ``Node`` stands for one equation and holds the nodes of its bodies. The words of all digests are
 one flat array: first the words of the inner nodes, then the equation's own. Two programs with equal
-nodes can therefore be compared word by word, and the index of a word names the equation.
+nodes can therefore be compared word by word, and the index of a word names the equation. The marks
+"arithmetic" of a program with a loop of 10 iterations::
+
+    b:f32[4] = sin a                       word 0
+    c:f32[4] d:f32[10] = scan[...] b       words 1 to 30: 10 rows of 3 words
+        f:f32[4] = cos e                       words 1, 4, 7, ...
+        g:f32[4] = add f 1.0                   words 2, 5, 8, ...
+        h:f32[] = reduce_sum e                 words 3, 6, 9, ...
+    i:f32[] = reduce_sum d                 word 31
+
+If word 15 is the first that differs, it is the ``reduce_sum`` of iteration 4.
 
 The digests of a loop take memory for each iteration, so a long loop gets at most ``_WORDS`` words.
 For example a scan of 1,000,000 iterations, whose body has 8 outputs, gets 262,144 rows of 8 words,

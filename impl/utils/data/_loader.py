@@ -1,5 +1,12 @@
 """The data loader: its arguments, its epochs, and its position that is saved and restored.
 
+The order of an epoch is a function of one seed, so a position is the seed and a count. For the data
+set [0, 10, 20, 30, 40], ``batch_size=2``, ``shuffle=True`` and ``generator=impl.Generator(0)``::
+
+    epoch 1                         [40, 0]  [10, 20]  [30]
+    state_dict() after [40, 0]      order_seed 1994973447707265678, done 1, the generator's state
+    a loader that loads the state   [10, 20]  [30], and then epoch 2: [30, 0]  [10, 40]  [20]
+
 Source: ``torch.utils.data.DataLoader``.
 """
 

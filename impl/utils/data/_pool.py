@@ -3,6 +3,16 @@
 Each process has a socket and two threads: one sends requests, the other receives batches. So the
 main process waits only for batches, and never for a worker to read a request. Workers end with the
 main process, even if it is killed, and leave no files: see ``_worker`` and ``_channel``.
+
+A message has the number of its epoch, so that batches of an epoch that was left are dropped. With
+the workers 0 and 1 and ``prefetch_factor=2``, worker 1 makes the batches 1, 3, 5, ...::
+
+    main process                                         worker 1
+    (0, work) (1, epoch) (1, request) (1, request)       starts, and says so
+                                                         (1, batch 1) (1, batch 3)
+    take returns batch 1, and sends (1, request)         (1, batch 5)
+    begin sends (2, epoch) (2, request) (2, request)     (2, batch 1) (2, batch 3)
+    take drops batches of epoch 1 that still arrive, and returns batch 1 of epoch 2
 """
 
 from __future__ import annotations

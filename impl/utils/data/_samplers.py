@@ -1,7 +1,16 @@
 """Orders in which a data set is read: sequential, shuffled, in batches.
 
-Source: ``torch.utils.data.sampler``. The shuffled orders are made from NumPy's Philox words, which
-are the same in all its releases.
+The shuffled orders sort indices by words of the counter-based generator Philox (Salmon, Moraes,
+Dror and Shaw 2011, doi:10.1145/2063384.2063405). NumPy keeps these words in all its releases. For
+5 indices and the seed 7::
+
+    words                      df40..., 4b9d..., 6b8b..., 67c7..., 1535...      hexadecimal, 64 bits
+    permutation(5, 7)          [4, 1, 3, 2, 0]                index 4 has the least word
+    with replacement           [4, 1, 2, 2, 0]                the integer parts of word * 5 / 2**64
+    permutation(5, 7, 1)       [3, 1, 2, 4, 0]                the next permutation of the seed
+    batches of 2               [4, 1]  [3, 2]  [0]
+
+Source: ``torch.utils.data.sampler``.
 """
 
 from __future__ import annotations

@@ -1,0 +1,64 @@
+"""Each module of more than 200 lines shows an example of its input and output."""
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+#: The lines from which on a reader needs an example.
+LONG = 200
+#: Modules that need no example, and why.
+EXEMPT = {
+    "conformance/cases/grid_sample.py": "its samples are examples",
+    "impl/_exact/elementary/_coefficients.py": "it is a table that a command writes",
+}
+#: An indented block, a table, or a doctest.
+EXAMPLE = re.compile(r"^ {4,}\S|^ *=== *=|^ *={3,}\s+={3,}|^ *>>> ", re.MULTILINE)
+
+
+def long_modules() -> list[str]:
+    """Returns the modules, except tests, that have more than 200 lines."""
+    command = ["git", "ls-files", "impl", "spec", "conformance", "docs/_ext"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    files = [f for f in listed.stdout.split() if f.endswith(".py") and "/tests/" not in f]
+    return [f for f in files if (ROOT / f).read_text(encoding="utf-8").count("\n") > LONG]
+
+
+def examples(source: str) -> list[str]:
+    """Returns the docstrings with an example: the module's, or a public one with ``Examples:``."""
+    tree = ast.parse(source)
+    own = ast.get_docstring(tree) or ""
+    public = [
+        ast.get_docstring(node) or ""
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
+    ]
+    return [own] * bool(EXAMPLE.search(own)) + [each for each in public if "Examples:" in each]
+
+
+@pytest.mark.parametrize("module", long_modules())
+def test_long_module_shows_an_example(module: str) -> None:
+    if module in EXEMPT:
+        pytest.skip(EXEMPT[module])
+    assert examples((ROOT / module).read_text(encoding="utf-8")), (
+        f"{module} has more than {LONG} lines: open it with an example of its input and output, "
+        "as an indented block or a table, or give a public function `Examples:`"
+    )
+
+
+@pytest.mark.parametrize("module", EXEMPT)
+def test_exempt_module_is_long_and_has_no_example(module: str) -> None:
+    assert module in long_modules()
+    assert not examples((ROOT / module).read_text(encoding="utf-8"))
+
+
+def test_an_indented_block_a_table_and_a_doctest_are_examples() -> None:
+    assert examples('"""Adds.\n\nFor example::\n\n    1 + 2\n"""')
+    assert examples('"""Adds.\n\n===  ===\n1+2  3\n===  ===\n"""')
+    assert examples(
+        '"""Adds."""\ndef add():\n    """Adds.\n\n    Examples:\n        >>> 1\n    """'
+    )
+    assert not examples('"""Adds two numbers."""\ndef _add():\n    """Examples: none."""')

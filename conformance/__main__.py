@@ -1,4 +1,25 @@
-"""The command line of the suite: ``python -m conformance``."""
+"""The command line of the suite: ``python -m conformance``.
+
+A person types rows and devices, and pytest needs plugins, a configuration file and a folder. The
+command ``run`` therefore checks the options and the adapter first, and then calls pytest::
+
+    python -m conformance run --device cpu --profile complete -k R0001
+
+    pytest -p conformance.pytest_plugin.options  (and the other plugins)
+           -c conformance/suite/pytest.ini conformance/suite
+           --device=cpu --profile=complete --namespace=impl --durations=10 -k R0001
+
+Its exit status tells a wrong op from a wrong command:
+
+======  ===============================================================================
+status  reason
+======  ===============================================================================
+0       every test passed
+1       a test failed
+2       an option is wrong: ``--device cuda``, where the implementation sees no GPU
+3       the adapter is broken: ``--namespace`` names a module that cannot be imported
+======  ===============================================================================
+"""
 
 from __future__ import annotations
 

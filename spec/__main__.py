@@ -1,7 +1,22 @@
 """The command line of the spec: ``python -m spec``.
 
 Each command is a thin function over a module of this package. Errors that a user can cause are
-one line on standard error, and the exit status is then 1.
+one line on standard error, and the exit status is then 1::
+
+    $ python -m spec show index_adds
+    python -m spec: no row is about the op 'index_adds'; close to it: index_add, ...
+
+===========  ==========================================================  ======================
+command      output                                                      ``--write`` changes
+===========  ==========================================================  ======================
+``check``    a line for each fault of the rows; status 1 if one is left
+``ids``      the ids that ``ids.toml`` lacks, and the next free id       ``ids.toml``
+``lock``     a digest for each transcribed profile                       ``locks.toml``
+``version``  the changes since the published version                     ``data.toml``
+``new``      the files that it wrote, and the steps that are left
+``show``     the answers about one op, in English
+``export``   all rows as JSON or CSV, or the schema of the JSON
+===========  ==========================================================  ======================
 """
 
 from __future__ import annotations

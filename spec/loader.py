@@ -1,7 +1,25 @@
 """Reads the TOML files of this package into the records of ``spec.model``.
 
 It raises ``SpecError``, which names the file and the row, for the first table that is incomplete.
-The lint, ``spec.check``, reads the same tables and reports every problem.
+The lint, ``spec.check``, reads the same tables and reports every problem. A row states only the
+fields that no rule gives: ``spec.defaults`` completes the table, and ``spec.english`` renders its
+condition. For example, ``rows/index_add.toml`` has this row::
+
+    id = "R0002"
+    op = "index_add"
+    device = "cpu"
+    guarantee = "portable"
+    order = "exact"
+    serial_order = "source"
+    behaviour = { complete = "deterministic" }
+
+Its record has these fields as well::
+
+    family     "index_add"                       the name of the file
+    torch      "torch.index_add"                 the same name in PyTorch
+    condition  "when called on a CPU array"      the device, in English
+    behaviour  None for each PyTorch release     the profiles that the table does not name
+    sources    the sentence "Every op is deterministic" of the profile `complete`
 """
 
 from __future__ import annotations

@@ -1,6 +1,19 @@
 """The records of the spec: rows, primitives, profiles, orders, facts, devices and documents.
 
-``spec.loader`` makes them from the TOML files. They are frozen, so that everybody can share them.
+``spec.loader`` makes them from the TOML files. They are frozen, so that everybody can share them. A
+row names its order, its device, its profiles, its facts and its documents, each a record of its
+own. The row R0059 of ``rows/cumsum.toml`` has these fields, among others::
+
+    Row.id          "R0059"
+    Row.op          "cumsum"
+    Row.device      "cuda"                                a Device: platforms cuda and rocm, races
+    Row.when        {"dtype": ("floating", "complex")}    a Fact: a choice of four values
+    Row.condition   "when called on a CUDA array and the dtype is floating or complex"
+    Row.behaviour   {"torch-1.10": None, "torch-2.12": "raise", "torch-2.15": "deterministic",
+                     "complete": None}                    a Profile each
+    Row.order       "blocked_scan"                        an Order: the rule of the additions
+    Row.callers     {"torch-2.12": "cumsum_cuda_kernel"}  the name in PyTorch's error
+    Row.sources     a Source: the Document "list", releases 2.12 and 2.15, and a phrase of it
 """
 
 from __future__ import annotations

@@ -3,6 +3,17 @@
 An op needs rows, a function, a unit test and samples, and lines in three files that exist already.
 The texts are in ``spec/templates/``; ``FILL IN`` marks each blank that a person has to fill. All
 texts are made before the first file is written, so that a refusal leaves the checkout as it was.
+``python -m spec new foo --device cuda --order exact`` writes::
+
+    spec/rows/foo.toml                  a row for CUDA, where bits vary, and a row for a CPU
+    spec/ids.toml                       + R0543 = "foo" and R0544 = "foo", the next free ids
+    impl/ops/foo.py                     a function to fill in
+    impl/__init__.py                    + from impl.ops.foo import foo, and "foo" in __all__
+    impl/tests/ops/test_foo.py          a unit test to fill in
+    conformance/adapters/_torch_ops.py  + "foo", in the table of ops that are called as in PyTorch
+    conformance/cases/foo.py            samples to fill in
+
+and prints the steps that are left, each with the command that checks it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,20 @@
 """Resolves a call: which row decides it under a profile, and what the mode then does.
 
-Everything that shows or tests the effect of the mode on an op asks here, and so does ``impl``.
+Everything that shows or tests the effect of the mode on an op asks here, and so does ``impl``, so
+that the library, the suite and the site cannot disagree. Some answers for the direction
+``forward``:
+
+=============  ===============================================  ===============================
+command      output                                           ``--write`` changes
+===========  ===============================================  ===============================
+``check``    a line for each fault of the rows
+``ids``      the ids that ``ids.toml`` lacks, and the next    ``ids.toml``
+``lock``     a digest for each transcribed profile            ``locks.toml``
+``version``  the changes since the version of the data        ``data.toml``, ``CHANGELOG.md``
+``new``      the files that it wrote, and the steps left
+``show``     the answers about one op, in English
+``export``   the rows as JSON or CSV, or the JSON Schema
+===========  ===============================================  ===============================
 """
 
 from __future__ import annotations

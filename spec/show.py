@@ -1,4 +1,21 @@
-"""Writes what the mode does to the calls of one op, for a person: ``python -m spec show``."""
+"""Writes what the mode does to the calls of one op, for a person: ``python -m spec show``.
+
+The rows are TOML that no person reads in the order in which they decide. This module asks
+``spec.resolve`` about every call that the rows tell apart, and writes one line for each answer, the
+deciding one first. ``python -m spec show cumsum --device cuda --direction forward`` prints::
+
+    With the mode on under torch-2.12:
+
+    cumsum, forward on cuda
+      when the dtype is floating or complex: raises [R0059]
+        Alert: cumsum_cuda_kernel
+        ...
+      otherwise: the same bits anyway [R0060]
+        ...
+
+Devices and directions with the same lines share a block. The rules of the orders that the lines
+name follow the blocks.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,18 @@
 
 The suite calls ops, sets the mode and compares arrays only through an adapter, so that it can test
 any library. A module offers its adapter as ``IMPLEMENTATION``: an object of a class derived from
-``Adapter``.
+``Adapter``. With an adapter of NumPy, whose ``into`` is ``np.array`` and whose namespace has
+``cumsum``, the suite gets::
+
+    call = lambda x: adapter.namespace.cumsum(x, 0)
+    x = np.float32([1, 2, 4])
+
+    with adapter.mode(True):
+        adapter.prepare(call, [x])()                 [1. 3. 7.]
+    adapter.gradient(call, adapter.into(x), np.float32([1, 10, 100]))
+                                                     [111. 110. 100.]
+    adapter.enabled()                                False: the scope of the mode has ended
+    adapter.versions()                               {"small": "1.2"}
 """
 
 from __future__ import annotations

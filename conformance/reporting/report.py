@@ -1,7 +1,24 @@
 """Reports: a record for each check of a run, with its outcome and its strength as evidence.
 
 A report is one JSON object. ``report_schema.json`` describes it. Reading a report needs neither JAX
-nor pytest.
+nor pytest. Pages of the site cite reports, so a record says how strong it is: a program that was
+read is weaker evidence than a run on the hardware. Of these three records, all of which passed::
+
+    row    device  check    evidence    sha256
+    R0001  cuda    no race  static      null
+    R0001  cuda    bits     scheduled   3f3f...
+    R0002  cpu     bits     hardware    aaaa...
+
+``table`` keeps the strongest of each row::
+
+    strongest evidence         cpu    cuda
+    hardware                     1       0
+    scheduled                    0       1
+
+If a later report lacks the second record and has ``bbbb...`` in the third, ``difference`` yields::
+
+    weaker: R0001 on cuda: scheduled before, static now
+    other bits: R0002 index_add forward cpu ...: aaaa... before, bbbb... now
 """
 
 from __future__ import annotations

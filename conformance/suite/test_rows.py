@@ -1,4 +1,20 @@
-"""Tests what each row states. The tests read the rows and repeat none of them."""
+"""Tests what each row states. The tests read the rows and repeat none of them.
+
+A test takes a cell: a sample, a direction, a device and a profile. The behaviour that the rows
+state there selects the tests, so that a new row is tested without a new test:
+
+======================================================  =============  ============================
+cell                                                    behaviour      tests
+======================================================  =============  ============================
+``R0001-index_add-forward-cuda-complete-floating``      deterministic  ``bits``, ``no_race``
+``R0059-cumsum-forward-cuda-torch-2.12-floating``       raise          ``raise``, ``warn_only``
+``R0070-empty-forward-cuda-complete-floating``          fill           ``fill``
+``unlisted-index_add-forward-cpu-torch-2.12-floating``  None           ``unlisted``
+======================================================  =============  ============================
+
+``test_off`` also calls the op with the mode off, in one cell for each path of the code.
+``test_no_silent_race`` reads the programs of a call under all profiles.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,18 @@
 
 A report of a run of this implementation is evidence. A report of another implementation
 (``--namespace``) is not, but the spec has to know the rows and devices of both. This module needs
-no Sphinx: ``spec_lists`` and ``conformance_tables`` put its texts on the site.
+no Sphinx: ``spec_lists`` and ``conformance_tables`` put its texts on the site. From the checks of
+R0001, a row for CUDA, in two reports it makes one line::
+
+    report         check     outcome  evidence   lowering
+    cpu.json       no race   passed   static     null
+    cpu.json       bits      passed   scheduled  kernel
+    compiled.json  compiled  passed   compiled   h100
+
+    compiled (H100), scheduled, static; not yet verified on hardware
+
+One failed check takes all evidence from the row, so the site does not count a row as verified whose
+last run failed. If ``no race`` fails, the line is ``failed: no race in cpu.json``.
 """
 
 from __future__ import annotations

@@ -3,7 +3,22 @@
 Directives: ``spec-profiles``, ``spec-profile``, ``spec-list``, ``spec-unlisted``, ``spec-kind``,
 ``spec-out-of-scope``, ``spec-orders`` and ``spec-rows``. Roles: ``row``, ``profile`` and ``order``
 link to an entry by its name, and an unknown name is a warning. ``spec_pages`` writes the pages of
-the profiles.
+the profiles. A page that has::
+
+    ```{spec-list}
+    :profile: torch-2.12
+    :behaviour: raise
+    :device: cuda
+    ```
+
+    The row {row}`R0059` decides `cumsum`.
+
+gets a bullet for each such row, and a link to the entry of R0059 on the page with ``spec-rows``::
+
+    - torch.cumsum — when called on a CUDA array and the dtype is floating or complex (R0059)
+    - ...
+
+    The row R0059 decides cumsum.
 """
 
 from __future__ import annotations

@@ -1,7 +1,21 @@
 """Calls of the kernels of ``impl._kernels``, without an op around them, compiled for a GPU.
 
 A row's program contains a kernel at the shapes of its samples. Here each kernel is compiled at
-further shapes and dtypes: an ordered kernel must not race, and an atomic kernel must.
+further shapes and dtypes: an ordered kernel must not race, and an atomic kernel must. If an atomic
+kernel had no atomic, the reader of the machine code would have missed it, and its silence about
+ordered kernels would prove nothing:
+
+===================================  =======  =============  ==========================
+call, in ``scatter_accumulate``      ordered  an atomic      fault
+===================================  =======  =============  ==========================
+``fold_panels-add-1-float32``        yes      is not found   no fault
+``fold_panels-add-1-float32``        yes      is found       it races: atom.global....
+``atomic-add-1-float32``             no       is found       no fault
+``atomic-add-1-float32``             no       is not found   it has no atomic of floats
+===================================  =======  =============  ==========================
+
+The words after the kernel are the reduction, the width of a row and the dtype. ``-k`` takes
+``kernel-scatter_accumulate.atomic-add-1-float32``.
 """
 
 from __future__ import annotations

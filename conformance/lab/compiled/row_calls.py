@@ -1,4 +1,22 @@
-"""The programs of the rows' calls, compiled for a GPU and checked against their rows."""
+"""The programs of the rows' calls, compiled for a GPU and checked against their rows.
+
+A row claims that its path does not depend on timing, and perhaps that its bits are the same on
+every device. The machine code shows both without a GPU. Suppose that a program has an atomic
+addition of floats, a fused multiply-add in a kernel of Pallas, and a call of a library. The claims
+of the row decide which of them are faults:
+
+=========================  ===========================================================
+row                        faults
+=========================  ===========================================================
+deterministic, portable    it races: atom.global.gpu.acq_rel.add.f32 in the kernel ...
+                           it is not portable: fma.rn.f32 in the kernel fold
+                           it calls __cublas$gemm, and its guarantee is portable
+deterministic, run_to_run  it races: atom.global.gpu.acq_rel.add.f32 in the kernel ...
+raise                      no fault: the call may race, since it gives an alert
+=========================  ===========================================================
+
+A program that does not compile, or that lost a kernel, has a fault whatever its row claims.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,18 @@
 """Copies of the checkout in which commands run, with a fault or without; the checkout stays clean.
 
-Each command runs in a copy of its own, so that several can run at once.
+Each command runs in a copy of its own, so that several can run at once. A mutant's ``run`` begins
+with one of three words, and ``steps`` gives the processes for it; ``python`` is this interpreter::
+
+    pytest impl/tests/ops/test_cumsum.py   python -m pytest -q -x ... impl/tests/ops/test_cumsum.py
+    conformance -k R0001                   python -m conformance run --device cpu ... -k R0001
+    docs                                   python -m sphinx ... docs docs/_build/html
+                                           python -m pytest ... docs/tests/test_spec_lists.py ...
+
+The first process that fails ends the command. For a mutant whose test finds the fault, the two
+results are, with made-up seconds::
+
+    copies.submit(run, 600.0).result()           CommandResult(status=0, seconds=3.1, output=...)
+    copies.submit(run, 600.0, mutant).result()   CommandResult(status=1, seconds=2.4, output=...)
 """
 
 from __future__ import annotations

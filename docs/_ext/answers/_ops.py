@@ -1,4 +1,20 @@
-"""The cells of the functions of ``impl``."""
+"""The cells of the functions of ``impl``.
+
+A cell is the answer to one question of a reader: which bits does this call give on this device,
+under this profile and guarantee? ``spec.resolve`` answers single calls, so the calls that the rows
+tell apart are asked one by one, and the calls with one answer become one cell. For ``cumsum`` on
+CUDA under ``torch-2.12``, ``of_op`` returns among other cells::
+
+    calls                                     dtype floating, dtype complex     dtype integer
+    rows that decide                          R0059                             R0060
+    condition                                 the dtype is floating or complex  integer or bool
+    word with the mode off                    same bits anyway
+    word, ``run_to_run``                      raises                            same bits anyway
+    word, ``portable``                        raises                            exact everywhere
+
+With the mode off both columns are one cell: the profile ``complete`` decides there, and its row
+R0060 is about every dtype.
+"""
 
 from __future__ import annotations
 

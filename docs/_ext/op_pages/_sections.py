@@ -1,4 +1,18 @@
-"""The sections of the page of an op, as Markdown."""
+"""The sections of the page of an op, as Markdown.
+
+Each function takes the subject of a page, which has the rows, the answers and the reports, and
+returns one section, so that a new op has a whole page as soon as it has rows and samples. For the
+subject of ``index_add``, ``why`` returns::
+
+    Several terms meet in one result. A GPU adds them with atomic operations, in the order in which
+    its threads arrive. Another order rounds otherwise.
+
+and ``names`` returns::
+
+    - in PyTorch: `torch.index_add`
+    - in JAX: `x.at[i].add`, `jax.ops.segment_sum`
+    - here: `impl.index_add`
+"""
 
 from __future__ import annotations
 

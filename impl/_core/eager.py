@@ -69,11 +69,11 @@ FUNCTIONS = 2048
 VARIANTS = 64
 
 
-class _Refused(Exception):  # noqa: N818  # It leaves a trace, and is no error.
+class _Refused(Exception):  # noqa: N818  # It leaves a trace, and is not an error.
     """The op cannot be compiled for this signature."""
 
 
-class _Asks(Exception):  # noqa: N818  # It leaves a trace, and is no error.
+class _Asks(Exception):  # noqa: N818  # It leaves a trace, and is not an error.
     """The program depends on something that has to be read from the values of an operand."""
 
     def __init__(self, read: Read, position: int) -> None:

@@ -32,13 +32,13 @@ from impl._core.numerics import accumulator
 from impl._kernels import pallas as pl
 from impl._kernels.launch import MAX_ELEMENTS, Launch
 
-#: From batch, row or column, part, and terms within the part to the offset of an element in a flat
+#: Maps batch, row or column, part, and terms within the part to the offset of an element in a flat
 #: operand, and whether the operand has that element: if not, it counts as 0. Batch and part are
 #: scalars, and the two other arguments broadcast.
 ElementAt: TypeAlias = Callable[
     [jax.Array, jax.Array, jax.Array | int, jax.Array], tuple[jax.Array, Any]
 ]
-#: From batch, row and column to the offset of an element of the flat result.
+#: Maps batch, row and column to the offset of an element of the flat result.
 ResultAt: TypeAlias = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
 
 #: Triton multiplies no smaller tiles.

@@ -79,7 +79,7 @@ def scan(
         launch: How to run.
         reverse: Whether to fold from right to left.
         positions: Whether the position of each element is one more part, as int32.
-        widened: From the dtype of a part to that in which it is combined.
+        widened: Maps the dtype of a part to the dtype in which it is combined.
         source: How the scanned parts are made of ``parts``; None to scan these themselves.
         together: The number of neighbouring parts in one array, so that XLA makes them at once.
 

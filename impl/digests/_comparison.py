@@ -139,7 +139,7 @@ def compare(
         The comparison. Its ``equal`` is True if no bit differs.
 
     Raises:
-        ValueError: A file is no log of digests, a line of it is damaged, or the logs have no tree
+        ValueError: A file is not a log of digests or has a damaged line; or the logs have no tree
             of a step in common.
         OSError: A file cannot be read.
     """

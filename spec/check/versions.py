@@ -1,7 +1,7 @@
-"""The version of the rows as data: whoever pins a version finds the same data under it.
+"""The version of the rows as data: a version always means the same data.
 
-``data.toml`` has the version and a digest of every row and vocabulary. Other rows need another
-version and an entry in ``CHANGELOG.md``; ``write`` makes both.
+``data.toml`` has the version and a digest of every row and vocabulary. Changed rows need
+another version and an entry in ``CHANGELOG.md``; ``write`` makes both.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def changes(spec: Spec, locked: Mapping[str, str]) -> Changes:
 
 
 def findings(spec: Spec, locked: Mapping[str, str], root: Traversable) -> Iterator[tuple[str, str]]:
-    """Yields a version that has other data now, or that the changelog does not describe.
+    """Yields a finding if the data differ from their version, or the changelog does not have it.
 
     Yields:
         The file, and a description of the problem and of the remedy.

@@ -26,9 +26,9 @@ from impl._kernels import pallas as pl
 from impl._kernels._contributions import Contributions
 from impl._kernels.launch import Launch
 
-#: Lanes of a kernel instance of a fold: chains or destinations, times columns.
+#: The number of lanes of a kernel instance of a fold: chains or destinations, times columns.
 _TILE = 128
-#: Elements of a chain that a lane loads before it combines them.
+#: The number of elements of a chain that a lane loads before it combines them.
 _AHEAD = 4
 
 

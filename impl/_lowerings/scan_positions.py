@@ -18,7 +18,7 @@ import numpy as np
 from impl._families.scan_combines import Parts
 from impl._lowerings import scan_blocks
 
-#: The marks in a word. A float32 holds such a word without rounding.
+#: The number of marks in a word. A float32 holds such a word without rounding.
 _BITS = 16
 
 

@@ -23,7 +23,7 @@ from impl._kernels.launch import MAX_ELEMENTS, Launch
 from impl._lowerings import scatter_accumulate_chains
 from impl._lowerings.scatter_accumulate import flat_offsets, in_accumulator_dtype, row_width
 
-#: Elements of panel results that a GPU keeps at once, unless one panel has more.
+#: The number of elements of panel results that a GPU keeps at once, unless one panel has more.
 _PARTS = 1 << 22
 
 

@@ -43,7 +43,7 @@ Argsort = Callable[[jax.Array], jax.Array]
 
 #: A CPU selects the first positions with a heap, if they are at most this fraction of a row.
 _TOP_FRACTION = 16
-#: The bits of the narrowest integers that XLA sorts without keys. Floats need more bits.
+#: The number of bits of the narrowest integers that XLA sorts without keys. Floats need more bits.
 _WHOLE = 8
 #: The parts into which a CPU cuts the rows, if they have at least this number of elements together.
 _PARTS, _PARALLEL = 8, 1 << 16

@@ -24,7 +24,7 @@ from typing import Any
 from impl.digests._distance import Distance, distance
 from impl.digests._log_file import LogFile, Record
 
-#: The leaves that the text lists after the first.
+#: The number of leaves that the text lists after the first.
 _MORE = 5
 
 

@@ -22,7 +22,8 @@ Words: TypeAlias = tuple[jax.Array, ...]
 #: The number of words of a chunk, of a block of SHA-256 and of a digest.
 _CHUNK, _BLOCK, _DIGEST = 512, 16, 8
 _BLOCKS = _CHUNK // _BLOCK
-#: The rounds in an iteration: 16 take twice as long to compile, 4 move the state twice as often.
+#: The number of rounds in an iteration: 16 take twice as long to compile, 4 move the state twice as
+#: often.
 _UNROLLED = 8
 #: The greatest number of words of leaves that are copied and hashed together: 64 MiB.
 _TOGETHER = 1 << 24

@@ -12,7 +12,7 @@ import numpy as np
 
 NumpyArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
-#: The bits of a byte.
+#: The number of bits of a byte.
 _BYTE = 8
 
 

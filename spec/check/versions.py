@@ -25,7 +25,7 @@ Part: TypeAlias = Literal["major", "minor", "patch", "same"]
 TABLE = "data.toml"
 CHANGELOG = "CHANGELOG.md"
 COMMAND = "python -m spec version --write"
-#: The most rows that a line names.
+#: The greatest number of rows that a line names.
 _MOST = 20
 _HEAD = f"""\
 # The version of the rows as data, with a digest of each row and of each vocabulary of the export.

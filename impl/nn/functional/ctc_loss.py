@@ -241,7 +241,7 @@ def _labels(
     Args:
         targets: The argument of the op.
         lengths: Their lengths, int32.
-        longest: The most labels of a target that are read.
+        longest: The greatest number of labels of a target that are read.
         shape: The shape of the logarithms of probabilities.
     """
     _, n, classes = shape

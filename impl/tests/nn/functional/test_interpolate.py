@@ -32,7 +32,7 @@ interpolate = impl.nn.functional.interpolate
 pytestmark = pytest.mark.usefixtures("complete")
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
-#: Calls of a kind whose reference is compared with PyTorch.
+#: The number of calls of a kind whose reference is compared with PyTorch.
 CALLS = 45
 
 

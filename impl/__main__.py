@@ -55,13 +55,13 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     demo = commands.add_parser("demo", help="show the mode at work, in under a minute")
     demo.set_defaults(run=_demo)
-    doctor = commands.add_parser("doctor", help="show what here can change bits, and what to do")
+    doctor = commands.add_parser("doctor", help="show which settings can change bits, and remedies")
     doctor.add_argument("--json", action="store_true", help="as data: see diagnosis/schema.json")
     doctor.add_argument("--all", action="store_true", help="list fixed settings too")
     doctor.add_argument(
         "--strict",
         action="store_true",
-        help="exit with status 1 if anything is not fixed that has a remedy",
+        help="exit with status 1 if a setting has a remedy and is not fixed",
     )
     doctor.add_argument(
         "--device",
@@ -75,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar=("FILE", "ARGUMENT"),
         nargs=argparse.REMAINDER,
         action=_File,
-        help="run this Python file first, and report on what it compiles, draws and leaves set",
+        help="run this Python file first; report on its programs, random numbers and settings too",
     )
     file.add_argument(
         "--twice",
@@ -86,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     doctor.set_defaults(run=_doctor)
     flags = commands.add_parser(
-        "flags", help="print the flags of XLA for every program of a process, for XLA_FLAGS"
+        "flags", help="print the value of XLA_FLAGS that gives every program the flags of the mode"
     )
     flags.add_argument("--profile", help="the profile of the mode (the default one)")
     flags.set_defaults(run=_flags)
@@ -101,7 +101,7 @@ def _parser() -> argparse.ArgumentParser:
     audit.add_argument(
         "--level",
         default="program",
-        help="program (default) reads equations, compiled what XLA makes for the device at hand",
+        help="program (default) reads equations; compiled reads the code that XLA makes of them",
     )
     audit.add_argument(
         "--gpu", help="with --level compiled: the GPU to compile for, such as h100, if it is absent"
@@ -117,7 +117,7 @@ def _parser() -> argparse.ArgumentParser:
     audit.set_defaults(run=_audit)
     compare = commands.add_parser("compare", help="name the first bits in which two runs differ")
     compare.add_argument("first", metavar="A.jsonl", help="a file of impl.DigestLog")
-    compare.add_argument("second", metavar="B.jsonl", help="another")
+    compare.add_argument("second", metavar="B.jsonl", help="the file of another run")
     compare.add_argument(
         "--common", action="store_true", help="leave out steps and trees that one log does not have"
     )
@@ -145,7 +145,10 @@ def _doctor(options: argparse.Namespace) -> int:
     report = diagnosis.report(ran)
     _print(report, options.json, every=options.all)
     if ran is None and not options.json:
-        print("The mode and the seeds are a new process's: --after FILE runs your file first.")
+        print(
+            "The report shows the mode and the seeds of a new process: --after FILE runs your file "
+            "first."
+        )
     if ran is not None and ran.failure is not None:
         print(f"python -m impl doctor: {ran.file} {ran.failure}, as shown above", file=sys.stderr)
         return 1

@@ -34,7 +34,7 @@ from spec.model import Direction, SpecError
 _ADAPTER = "conformance/adapters/_torch_ops.py"
 #: The order of a row whose author has not chosen one; ``python -m spec check`` reports it.
 _BLANK = "FILL_IN"
-#: The most characters of a line of code.
+#: The greatest number of characters of a line of code.
 _LINE = 100
 
 

@@ -103,7 +103,7 @@ def _long(function: Callable[..., Any], positions: tuple[int, ...]) -> Callable[
 
 
 def _as_int64(tensor: Any) -> Any:
-    """Returns an index tensor as int64. A tensor of another dtype is no index and stays as is."""
+    """Returns an index tensor as int64. A tensor of another dtype is not an index and stays."""
     return tensor.long() if tensor.dtype == torch.int32 else tensor
 
 

@@ -20,7 +20,7 @@ def load(name: str) -> Adapter:
     Raises:
         ImportError: The module does not exist, or lacks a module that it imports.
         AttributeError: The namespace has no mode.
-        TypeError: ``IMPLEMENTATION`` is no adapter.
+        TypeError: ``IMPLEMENTATION`` is not an adapter.
     """
     return of(importlib.import_module(name))
 

@@ -28,7 +28,7 @@ except ImportError as error:
 from conformance.adapters import _torch_ops
 from conformance.adapters.base import Adapter
 
-#: Warnings that PyTorch gives once about its own plans. They are no alerts.
+#: Warnings that PyTorch gives once about its own plans. They are not alerts.
 _PLANS = (
     ".*quantized tensor creation functions.*",
     ".*Sparse CSR tensor support is in beta.*",
@@ -68,7 +68,7 @@ class Torch(Adapter):
     def gradient(self, function: Callable[[Any], Any], at: Any, cotangent: Any) -> Any:
         """Returns the gradient of a function at a tensor.
 
-        PyTorch's gradient by a complex number is the conjugate of JAX's.
+        PyTorch's gradient with respect to a complex number is the conjugate of JAX's.
         """
         at = at.detach().requires_grad_()
         (gradient,) = torch.autograd.grad(function(at), at, cotangent.conj())

@@ -19,7 +19,7 @@ import jax
 import impl
 from conformance.benchmarks.eager_calls import Call
 
-#: The operations that take as long to lower as a function.
+#: The number of operations that take as long to lower as one function.
 FUNCTION = 4
 _BUDGETS = Path(__file__).parent / "first_calls.toml"
 
@@ -81,12 +81,12 @@ def calls_in(function: Callable[[], object]) -> int:
 
 
 def budgets() -> Mapping[str, int]:
-    """Returns the most operations that a call may take, by the name of the call."""
+    """Returns the greatest number of operations that a call may take, by the name of the call."""
     return _tables()["operations"]
 
 
 def python_budgets() -> Mapping[str, int]:
-    """Returns the most thousands of calls of Python that a call may take, by its name."""
+    """Returns how many thousand calls of Python a call may take at most, by its name."""
     return _tables()["thousands_of_python_calls"]
 
 

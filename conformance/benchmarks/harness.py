@@ -20,14 +20,14 @@ from conformance.benchmarks.case import Case, Setting
 from conformance.benchmarks.measurements import Measurement, Times
 from conformance.benchmarks.sides import Program, RefusedError, Side, run
 
-#: The rounds of a case: between these numbers, as many as fit into the seconds of a case.
+#: The number of rounds of a case: between these numbers, as many as fit into the seconds of a case.
 LEAST_ROUNDS = 5
 MOST_ROUNDS = 50
 SECONDS = 4.0
 SECONDS_QUICK = 0.5
 #: The side that copies as many bytes as the arguments and the result have.
 COPY = "copy"
-#: The bytes of the greatest copy. Beyond, the time is proportional.
+#: The number of bytes of the greatest copy. Beyond, the time is proportional.
 _MOST_COPIED = 1 << 30
 
 

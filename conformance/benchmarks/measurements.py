@@ -14,12 +14,12 @@ FORMAT = 1
 
 
 class MeasurementsError(ValueError):
-    """A file is no report of the benchmarks."""
+    """A file is not a report of the benchmarks."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Times:
-    """Milliseconds of a side over rounds in which each side runs once.
+    """The milliseconds that a side took in several rounds. Each side runs once in a round.
 
     Attributes:
         median: The median.
@@ -53,11 +53,11 @@ class Measurement:
         case: The description of the case, by column of the table.
         sides: The times of each side, by name.
         refused: The message of each side that refuses the case.
-        peak_bytes: The memory of arguments, result and all between, of each JAX program.
+        peak_bytes: The memory of each JAX program: its arguments, result and temporary arrays.
         temporary_bytes: The memory of our program besides its arguments and its result.
         floor_bytes: The bytes of its arguments and its result.
         copy_ms: The milliseconds of a copy that moves ``floor_bytes``, in the same rounds.
-        n: The size of a case that is a point of a curve.
+        n: The size of the case, if the case is a point of a curve; else None.
     """
 
     case: Mapping[str, str]
@@ -123,14 +123,14 @@ class Report:
         """Returns the report of a file.
 
         Raises:
-            MeasurementsError: The file is no report of this format.
+            MeasurementsError: The file is not a report of this format.
         """
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
             if document["format"] != FORMAT:
                 raise MeasurementsError(
-                    f"{path} has the format {document['format']!r}, and {FORMAT} is read; measure "
-                    "anew with python -m conformance bench"
+                    f"{path} has the format {document['format']!r}, but only {FORMAT} can be read; "
+                    "measure anew with python -m conformance bench"
                 )
             families = {name: _family(each) for name, each in document["families"].items()}
             return Report(
@@ -142,7 +142,7 @@ class Report:
             )
         except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
             raise MeasurementsError(
-                f"{path} is no report of the benchmarks ({type(error).__name__}: {error}); "
+                f"{path} is not a report of the benchmarks ({type(error).__name__}: {error}); "
                 "python -m conformance bench --report FILE writes one"
             ) from error
 

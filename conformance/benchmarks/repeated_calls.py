@@ -32,6 +32,6 @@ def python_calls(call: Call) -> int:
 
 
 def budgets() -> Mapping[str, int]:
-    """Returns the most calls of Python that a call may take, by the name of the call."""
+    """Returns how many calls of Python a call may take at most, by the name of the call."""
     tables = tomllib.loads(_BUDGETS.read_text(encoding="utf-8"))
     return {op: int(number) for op, number in tables["python_calls"].items()}

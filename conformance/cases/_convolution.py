@@ -1,7 +1,7 @@
 """Samples of conv and conv_transpose, in one to three dimensions.
 
 The reference reads the image once for each tap of the kernel. A transposed convolution is the
-gradient of a convolution by its input, so both share the reference.
+gradient of a convolution with respect to its input, so both share the reference.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class _Tap:
         return padded
 
 
-#: From the shape of the weights to the indices of each tap in the kernel, and the tap.
+#: Maps the shape of the weights to the indices of each tap in the kernel, and the tap.
 Geometry: TypeAlias = Callable[[Sequence[int]], Iterator[tuple[Any, _Tap]]]
 
 

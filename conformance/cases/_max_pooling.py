@@ -17,7 +17,7 @@ from spec import Direction, oracles
 
 #: For each window along a dimension, the indices that it reads.
 Reads: TypeAlias = list[list[int]]
-#: From the number of a channel to the windows along each of its dimensions.
+#: Maps the number of a channel to the windows along each of its dimensions.
 Windows: TypeAlias = Callable[[int], list[Reads]]
 
 #: The sizes of the input by the number of dimensions.

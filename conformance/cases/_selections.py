@@ -11,7 +11,7 @@ import spec
 from conformance.cases._data import DTYPES, MANY, Array, kind, values
 from conformance.suite.sample import Sample
 
-#: From an array of float64 to the indices of the selected elements along the first axis.
+#: Maps an array of float64 to the indices of the selected elements along the first axis.
 Select = Callable[[Array], Array]
 
 
@@ -20,7 +20,7 @@ def ties(name: str, *, nans: int = 0) -> Array:
 
     Args:
         name: A key of ``DTYPES``.
-        nans: The distance of the NaNs in the second column. 0 for none.
+        nans: The distance between two NaNs in the second column; 0 for a column without NaNs.
     """
     x = np.round(values((MANY, 2), np.float32) * 4)
     if name != "integer" and nans:
@@ -41,7 +41,8 @@ def selection(
         name: A key of ``DTYPES``.
         call: Calls the op.
         x: Its array.
-        select: The oracle: the indices that the ordered path selects. They may lack the first axis.
+        select: The oracle: the indices that the ordered path selects. Their array may lack the
+            first axis, if the op selects one element of each column.
         **facts: The facts of the call besides its dtype and its number of dimensions.
     """
 
@@ -50,7 +51,7 @@ def selection(
         return _taken(x, index), index.astype(np.int32)
 
     def accept(result: Any, x: Array) -> None:
-        """Accepts the right values, with indices of any elements that have them."""
+        """Accepts the expected values, each with the index of any element of this value."""
         elements, index = map(np.asarray, result)
         wide = elements.astype(np.float64)
         np.testing.assert_array_equal(wide, selected(x)[0].astype(np.float64))

@@ -34,7 +34,7 @@ def separable_sample(
         call: Calls the op.
         x: Its array.
         reads: The reads along each of the last dimensions.
-        divisor: An array of the shape of the sums. None divides nothing.
+        divisor: An array of the shape of the sums. None if the sums are not divided.
         **facts: The facts of the call besides its dtype and its number of dimensions.
     """
     counts = np.ones(1) if divisor is None else divisor

@@ -75,7 +75,7 @@ def _attention(q: Array, k: Array, v: Array, bias: Array, scale: float) -> tuple
 def _gradients(
     ct: Array, q: Array, k: Array, v: Array, bias: Array, scale: float
 ) -> tuple[Array, Array, Array]:
-    """Returns the gradients by the query, the key and the value, in float64."""
+    """Returns the gradients of the query, the key and the value, in float64."""
     ct = ct.astype(np.float64)
     weights = _attention(q, k, v, bias, scale)[1]
     of_weights = ct @ np.swapaxes(_repeated(v, q), -1, -2)

@@ -37,7 +37,7 @@ def _ctc_loss() -> Iterator[Sample]:
 
 
 def _mean(x: Array, targets: Array) -> tuple[Array, Array]:
-    """Returns the loss and its gradient by the logits, which is PyTorch's gradient."""
+    """Returns the loss, and PyTorch's gradient: the gradient with respect to the logits."""
     losses, gradient = [], np.zeros(x.shape)
     for n, (times, length) in enumerate(zip(_INPUT_LENGTHS, _TARGET_LENGTHS, strict=True)):
         loss, expected = _by_enumeration(x[:times, n].astype(np.float64), targets[n, :length])

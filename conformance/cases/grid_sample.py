@@ -41,7 +41,7 @@ class _Call:
         return self.shape[2:]
 
 
-#: Each input has few elements and many samples of each. One has more channels than a tile.
+#: Many samples read each of the few elements of an input. One input has more channels than a tile.
 _CALLS = {
     "bilinear": _Call((2, 21, 3, 4), (30, 25), "bilinear", "zeros", align=False),
     "reflected": _Call((1, 5, 4, 3), (20, 15), "bilinear", "reflection", align=False),
@@ -84,7 +84,7 @@ def _grid_sample() -> Iterator[Sample]:
 
 
 def _extended(call: _Call) -> list[Array]:
-    """Returns, for each dimension, the index that each extended index copies. -1 is a zero."""
+    """Returns, for each dimension, the index that each extended index copies; -1 for a zero."""
     modes = {
         "zeros": "constant",
         "border": "edge",
@@ -100,7 +100,7 @@ def _extended(call: _Call) -> list[Array]:
 def _hats(call: _Call, grid: Array, *, slope: bool = False) -> list[Array]:
     """Returns the weight of each element for each sample along each dimension.
 
-    With ``slope``, returns the derivative of the weight by the position.
+    With ``slope``, returns the derivative of the weight with respect to the position.
     """
     out = []
     for dim, (size, sources) in enumerate(zip(call.sizes, _extended(call), strict=True)):
@@ -173,8 +173,9 @@ class _Along:
     Attributes:
         positions: The position of each tap. A position outside the input reads a zero.
         weights: The weight of each tap.
-        slopes: The derivative of each weight by the position.
-        factors: The factors of the derivative by the position, in the order of the products.
+        slopes: The derivative of each weight with respect to the position.
+        factors: The factors of the derivative of the position with respect to the grid, in the
+            order of the products.
     """
 
     positions: list[Array]
@@ -246,7 +247,11 @@ def _padded(call: _Call, x: Array, size: int) -> tuple[Array, list[Array]]:
 
 
 def _taps(call: _Call, g: Array) -> tuple[Array, Array, list[Array], list[_Along]]:
-    """Returns elements, weights and their derivatives by x, y, ...: [n, samples, taps]."""
+    """Returns the elements, their weights, the derivatives of the weights, and the taps by axis.
+
+    The arrays have the shape [n, samples, taps]. The derivatives, and the taps, are in the order
+    x, y, and so on.
+    """
     flat = g.astype(np.float32).reshape(len(g), -1, len(call.sizes))
     along = [_along(call, flat[..., d], size) for d, size in enumerate(call.sizes[::-1])]
     taps = [t[::-1] for t in itertools.product(range(len(along[0].weights)), repeat=len(along))]

@@ -12,7 +12,7 @@ from conformance.cases._selections import selection, ties
 from conformance.suite.sample import Sample
 from spec import oracles
 
-#: From a column to the rank of its median, from 1.
+#: Maps a column to the rank of its median, from 1.
 Rank = Callable[[Array], int]
 
 

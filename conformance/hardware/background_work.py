@@ -22,7 +22,7 @@ from conformance.hardware import cuda_streams
 
 #: The sizes of temporary float32 arrays, in elements: 4 kB to 8 MB.
 ARRAY_SIZES = (1_000, 9_000, 70_000, 400_000, 2_000_000)
-#: The most bytes that the temporary arrays take.
+#: The greatest number of bytes that the temporary arrays take.
 MEMORY_LIMIT = 128 * 2**20
 #: The seconds in which the work has to begin.
 START_TIMEOUT = 60.0

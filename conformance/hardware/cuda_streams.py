@@ -15,7 +15,7 @@ import numpy as np
 #: The devices of the spec that this driver serves.
 DEVICES = ("cuda",)
 _LIBRARY = "libcuda.so.1"
-#: The bytes of each of the two buffers of a stream.
+#: The number of bytes of each of the two buffers of a stream.
 BUFFER_BYTES = 32 * 2**20
 _STREAMS = 2
 #: The fills and copies that one step starts on each stream.

@@ -10,7 +10,7 @@ import os
 UNFINISHED = 6
 #: The defaults on a GPU: the rounds, the runs whose bits are compared, and the minutes.
 _ROUNDS, _REPEATS, _MINUTES = 4, 100, 8.0
-#: The most processes that share a device by default.
+#: The greatest number of processes that share a device by default.
 _MAX_PROCESSES = 8
 
 

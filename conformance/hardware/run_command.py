@@ -21,9 +21,9 @@ from conformance.hardware.worker_process import WorkerSettings
 from conformance.pytest_plugin import records
 from conformance.reporting import report
 
-#: The most runs whose bits a fresh process compares.
+#: The greatest number of runs whose bits a fresh process compares.
 _FRESH_REPEATS = 3
-#: The failures that are printed in full. The report has the rest.
+#: The number of failures that are printed in full. The report has the rest.
 _FULL_FAILURES = 5
 #: The slowest tests that are printed.
 _SLOWEST = 10

@@ -38,7 +38,7 @@ class Runner:
         max_failures: The failures after which to stop; 0 for never.
 
     Attributes:
-        results: As the argument.
+        results: The argument ``results``.
         stop_reason: Why the run stopped before its end; None if it did not.
     """
 
@@ -95,7 +95,7 @@ class Runner:
 
     def _poll(self, process: WorkerProcess, journal: Journal) -> None:
         """Collects the results of a worker, and replaces it if it ended before its job."""
-        # Ask first and read the journal second: else the last lines could be missed.
+        # The process is asked before its journal is read: else its last lines could be missed.
         has_ended = process.has_ended()
         for test in process.new_results():
             self._add(test)
@@ -116,7 +116,7 @@ class Runner:
             print(process.log_tail())
         else:
             count = len(job.tests)
-            print(f"a process {process.ending()}; another one goes on with its {count} tests")
+            print(f"a process {process.ending()}; another process runs its {count} remaining tests")
             self._waiting.appendleft(job)
 
     def _add(self, test: FinishedTest) -> None:

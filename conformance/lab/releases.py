@@ -61,7 +61,7 @@ def functions() -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 def derivative(function: Callable[..., Any], order: int) -> Callable[..., Any]:
-    """Returns a function, its gradient by the first argument, or the gradient of that."""
+    """Returns a function, its gradient for the first argument, or its second gradient."""
     if order == 0:
         return function
     lower = derivative(function, order - 1)

@@ -1,7 +1,7 @@
 """Applies a file of expectations to a run.
 
-A test that an entry of the file means is expected to fail, or skipped. The suite's own
-``test_expectations`` then fails for entries that mean no test.
+A test that matches an entry of the file is expected to fail, or is skipped. The suite's own
+``test_expectations`` then fails for entries that no test matches.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def entries(config: pytest.Config) -> tuple[Expectation, ...]:
 
 
 def matched(config: pytest.Config) -> set[tuple[Expectation, str]]:
-    """Returns the ids that meant some test, each with its entry."""
+    """Returns pairs of an entry and an id in it, for each id that a test matched."""
     return config.stash[_MATCHED]
 
 
@@ -52,7 +52,7 @@ def devices(config: pytest.Config) -> set[str]:
 
 @pytest.hookimpl(tryfirst=True)  # before -k removes tests
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks the tests that entries mean."""
+    """Marks the tests that match an entry."""
     ids_matched = config.stash.setdefault(_MATCHED, set())
     devices_collected = config.stash.setdefault(_DEVICES, set())
     missing = missing_ops(entries(config))

@@ -130,7 +130,7 @@ def _entry(path: Path, table: Mapping[str, Any]) -> Expectation:
         try:
             SpecifierSet(versions_range)
         except (InvalidSpecifier, TypeError, AttributeError) as error:
-            raise ValueError(f"{entry}: when.{name} is no range of versions: {error}") from error
+            raise ValueError(f"{entry}: when.{name} is not a range of versions: {error}") from error
     return Expectation(
         ids=tuple(ids),
         outcome=outcome,

@@ -17,7 +17,7 @@ def markdown(path: Path) -> str:
     """Returns three tables: other behaviours, expected failures, and values not compared.
 
     Raises:
-        ValueError: The file is no report.
+        ValueError: The file is not a report.
     """
     report = reports.read(path)
     environment = report.environment

@@ -46,7 +46,7 @@ OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
 class ReportError(ValueError):
-    """A file is no report."""
+    """A file is not a report."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,21 +54,21 @@ class Record:
     """One check of one row.
 
     Attributes:
-        row: The id of the row that decides. None where the profile lists nothing.
+        row: The id of the row that decides the behaviour. None where the profile lists none.
         op: Dotted name of the op.
         direction: ``forward`` or ``backward``. None for a check of neither.
         device: The device of the spec that the row was tested for.
-        profile: The profile that held. None where the profile does not matter.
+        profile: The profile of the mode. None where the profile does not matter.
         lowering: The lowering or stand-in that ran, or the GPU that the program was compiled for.
             None where it does not matter.
         check: The name of the check.
         sample: The name of the call.
         behaviour: The behaviour that the profile lists. None where the mode changes nothing.
         outcome: ``passed``, ``failed`` or ``skipped``.
-        evidence: The strength of the check as evidence of determinism. None if it is no evidence.
+        evidence: The strength of the check as evidence of determinism. None if it is not evidence.
         seconds: The duration of the check.
         sha256: The digest of the bits of the result, if the check has a result.
-        detail: Another finding, or the reason of a failure.
+        detail: The reason for a failure, or a finding that no other field has.
     """
 
     row: str | None
@@ -140,7 +140,7 @@ def environment(hardware: Mapping[str, str] | None = None) -> dict[str, str]:
     """Returns the environment that the results of this process are obtained in.
 
     Args:
-        hardware: The platform and the device. None asks JAX for those that it computes on.
+        hardware: The platform and the device. None asks JAX for them.
     """
     return {
         "samebits": version("samebits"),

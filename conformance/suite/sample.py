@@ -32,15 +32,15 @@ class Sample:
         facts: The facts of the call, in the words of ``facts.toml``.
         call: Calls the op: ``call(namespace, *arrays)``.
         arrays: The arrays to call it with.
-        expected: From the arrays to the result, by NumPy in float64.
-        ordered: From the arrays to the bits of the ordered path, by the oracle of its order.
+        expected: Maps the arrays to the result, by NumPy in float64.
+        ordered: Maps the arrays to the bits of the ordered path, by the oracle of its order.
         wrt: The position of the array to differentiate with respect to. None if the call is not
             differentiated.
         expected_gradient: As ``expected``, from a cotangent and the arrays to the gradient.
         ordered_gradient: As ``ordered``, from a cotangent and the arrays to the gradient.
         accept: Judges a result where several are right: ``accept(result, *arrays)`` raises
             AssertionError. None compares with ``expected``.
-        filled: From the arrays to the bits of the result where fresh memory holds a known value.
+        filled: Maps the arrays to the bits of the result where fresh memory holds a known value.
         choices: By direction, why the expected values are a choice of this project. The suite does
             not compare the values of other implementations with them. It still tests that their
             bits repeat and that their alerts are right.

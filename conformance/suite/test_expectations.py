@@ -33,6 +33,6 @@ def test_id_means_something(entry: Expectation, id: str, request: pytest.Fixture
     if config.getoption("--profile") or absent:
         pytest.skip("only a run of every profile, on the entry's device, can tell")
     assert (entry, id) in expectations.matched(config), (
-        f"{id} is no test that is tried here; correct it or remove it from "
+        f"{id} is not a test that is tried here; correct it or remove it from "
         f"{expectations.file(config)} (python -m conformance expectations --rewrite does so)"
     )

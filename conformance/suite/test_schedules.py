@@ -38,7 +38,7 @@ def test_schedules(implementation: Adapter, cell: Cell, record: Any) -> None:
     with implementation.mode(profile=cell.profile):
         program = implementation.program(function, inputs, cell.device, cell.call())
         if not stablehlo.has_schedule(program):
-            return  # Every schedule of it is the same, which is no evidence.
+            return  # Every schedule of it is the same, which is not evidence.
         entry = record(cell, "schedules", lowering=KERNEL, evidence="scheduled")
         with implementation.running(cell.device, KERNEL):
             digests = implementation.digests_by_schedule(

@@ -25,7 +25,7 @@ class Drawn:
         arrays: Its arrays.
         expected: The bits of its ordered path.
         peer: The call of PyTorch, if it is written differently.
-        cotangent: The cotangent, if the test is of the gradient by the first array. Else None.
+        cotangent: The cotangent, if the test is of the gradient of the first array; else None.
         racy: Whether another path may keep another one of several writes.
     """
 

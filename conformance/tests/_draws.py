@@ -330,7 +330,7 @@ def _put_in_torch(torch, x, indices, values, accumulate, apart):
     return out.movedim(1, 2) if apart else out
 
 
-#: From the name of an op to the strategy that draws its calls.
+#: Maps the name of an op to the strategy that draws its calls.
 EVERY = {
     draw.__name__: draw
     for draw in (

@@ -150,7 +150,7 @@ def _device_of_record(record: Record, report: Report) -> str:
 
 
 def _device_of_process(report: Report) -> str:
-    """Returns the device of a process, or ``any`` if it is no device of the spec."""
+    """Returns the device of a process, or ``any`` if it is not a device of the spec."""
     device = spec.load().backends.get(report.environment.get("platform", ""))
     return device.name if device else "any"
 

@@ -111,7 +111,7 @@ class SpecDirective(SphinxDirective):
         return paragraph(name, f" — {row.condition} (", self.link("row", row.id), ")")
 
     def details(self, row: spec.Row) -> list[nodes.Node]:
-        """Returns the lines below the statement of a row of another kind than ``op``."""
+        """Returns the lines below the statement of a row whose kind is not ``op``."""
         options = ", ".join(f"`{name}={value}`" for name, value in row.options.items())
         texts = {"XLA": row.in_xla, "Set": options, "Open": row.caveat}
         if row.in_xla and not options:
@@ -120,7 +120,7 @@ class SpecDirective(SphinxDirective):
         return [nodes.field_list("", *lines)] if lines else []
 
     def remarks(self, row: spec.Row, entries: spec.Spec) -> list[nodes.Node]:
-        """Returns the note of a row, and the erratum of the documents."""
+        """Returns the note of a row, and the errata of the documents that it cites."""
         remarks: list[nodes.Node] = [paragraph(row.note)] if row.note else []
         for erratum in row.errata:
             admonition = nodes.admonition("", nodes.title("", "Erratum"), classes=["note"])

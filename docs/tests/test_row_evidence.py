@@ -68,7 +68,7 @@ def test_levels_are_listed_from_strong_to_weak_with_the_names_of_gpus(tmp_path):
     write_report(tmp_path, "gpu-compile.json", *compiled)
     levels = "compiled (A100, H200), scheduled, static"
     assert line(tmp_path, CUDA) == f"{levels}; not yet verified on hardware"
-    # A run of the op is no evidence of its bits.
+    # A run of the op is not evidence of its bits.
     runs = changed(check="off", evidence=None)
     write_report(tmp_path, "h200.json", runs, platform="gpu", device="NVIDIA H200")
     assert line(tmp_path, CUDA) == f"{levels}; not yet verified on hardware"

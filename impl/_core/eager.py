@@ -61,19 +61,19 @@ Read = Callable[[Any], Hashable]
 #: All checks of a program, as one function of its operands.
 Checks = Callable[[Sequence[Any]], None]
 
-#: The most functions in the cache. The least recently used is dropped first.
+#: The greatest number of functions in the cache. The least recently used is dropped first.
 FUNCTIONS = 2048
-#: The most programs of one op for arrays of the same types, which differ in numbers, flags and
-#: names. A loop whose argument differs in each step would compile a program in each step; beyond
-#: this number, the function runs as it is written.
+#: The greatest number of programs of one op for arrays of the same types, which differ in numbers,
+#: flags and names. A loop whose argument differs in each step would compile a program in each step;
+#: beyond this number, the function runs as it is written.
 VARIANTS = 64
 
 
-class _Refused(Exception):  # noqa: N818  # It leaves a trace, and is no error.
+class _Refused(Exception):  # noqa: N818  # It leaves a trace, and is not an error.
     """The op cannot be compiled for this signature."""
 
 
-class _Asks(Exception):  # noqa: N818  # It leaves a trace, and is no error.
+class _Asks(Exception):  # noqa: N818  # It leaves a trace, and is not an error.
     """The program depends on something that has to be read from the values of an operand."""
 
     def __init__(self, read: Read, position: int) -> None:

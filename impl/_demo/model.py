@@ -1,7 +1,7 @@
 """A small model to train, in plain JAX: it predicts the next character from the eight before it.
 
-The gradient of its embedding table adds thousands of rows into a hundred, as is common: a scatter
-with many contributions to each destination.
+The gradient of its embedding table adds thousands of rows into a table of about a hundred rows. A
+scatter with this many contributions to each destination is common.
 """
 
 from __future__ import annotations

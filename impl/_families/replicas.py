@@ -43,11 +43,12 @@ from impl._core.shard_axes import aligned
 
 #: Updates below which no replicas are worth their launches.
 _FEW = 1 << 14
-#: The most elements of replicas, and updates for each row of them: they are filled and read once.
+#: The greatest number of elements of replicas, and updates for each row of them: they are filled
+#: and read once.
 _ELEMENTS, _SHARE = 1 << 17, 8
 #: The least replicas that each destination has, if all have some.
 _LEAST = 32
-#: Entries of the table of hot destinations.
+#: The number of entries of the table of hot destinations.
 _SLOTS = 512
 #: The number of keys in a sample, and how many equal keys in the sample make a destination hot.
 _SAMPLE, _OFTEN = 1024, 4

@@ -40,10 +40,10 @@ class Source:
 
     Attributes:
         views: The elements that the scan loads.
-        parts: From these elements to the parts that are scanned.
+        parts: Maps these elements to the parts that are scanned.
         types: For each part, the position of an array of its dtype.
         views_at_end: More elements, which are loaded for the result.
-        result: From a part of the folds and these elements to the result; None returns the part.
+        result: Maps a part of the folds and these elements to the result; None returns the part.
     """
 
     views: tuple[View, ...]

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from impl._core.lax_functions import where
 
-#: Bits of the widest integer that holds a key together with its position.
+#: The number of bits of the widest integer that holds a key together with its position.
 _WORD = 32
 
 

@@ -26,7 +26,7 @@ class EvenWindows:
     """Evenly spaced windows of equal length; those at the ends may reach beyond the inputs.
 
     Attributes:
-        start: The position of the first tap of the first window; negative if it is no input.
+        start: The position of the first tap of the first window; negative if it is not an input.
         step: The distance between two windows.
         spacing: The distance between two taps.
         taps: The number of taps of a window.

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from impl._kernels import pallas as pl
 from impl._kernels.launch import Launch
 
-#: Contributions that one kernel instance takes.
+#: The number of contributions that one kernel instance takes.
 _BLOCK = 256
 
 

@@ -30,7 +30,7 @@ _APART = 64
 #: How many standard deviations the pivots are from the rank in the sample, for few and for many
 #: rows. If the pivots of one row do not enclose the element, all rows are searched in another way.
 _DEVIATIONS, _DEVIATIONS_OF_MANY, _MANY = 4, 5, 16
-#: The slots of a kernel instance: a factor of the slots that it takes on average, and an addition.
+#: A kernel instance has the slots that it takes on average times ``_HEADROOM``, and ``_MORE``.
 _HEADROOM, _MORE = 1.25, 2 * CHUNK
 
 

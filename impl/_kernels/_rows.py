@@ -12,9 +12,9 @@ import numpy as np
 from impl._families.sort_keys import constant, sort_keys
 from impl._kernels.launch import Launch
 
-#: The keys of an instance, where rows are short.
+#: The number of keys of an instance, where rows are short.
 _KEYS = 1 << 11
-#: The lanes of a warp, and the most warps of an instance.
+#: The number of lanes of a warp, and the greatest number of warps of an instance.
 _WARP, _WARPS = 32, 32
 
 

@@ -24,9 +24,9 @@ from impl._core.numerics import accumulator
 from impl._kernels import pallas as pl
 from impl._kernels.launch import Launch
 
-#: The contributions of a chunk, and of a part, which is at least as long.
+#: The number of contributions of a chunk, and of a part, which is at least as long.
 CHUNK, PART = 64, 256
-#: Columns that one kernel instance takes, and columns of a warp.
+#: The number of columns that one kernel instance takes, and that a warp takes.
 _COLUMNS, WARP = 256, 64
 #: The number of rows of a part that are read at once.
 ROWS = 8

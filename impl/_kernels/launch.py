@@ -99,7 +99,7 @@ class Launch:
             out: Shape and dtype of the result, or a tuple of them.
             *args: The operands.
             name: The kernel's name in the lowered program.
-            aliases: From the position of an operand to the position of the result over it.
+            aliases: Maps the position of an operand to the position of the result over it.
             num_warps: The number of warps of an instance.
 
         Returns:

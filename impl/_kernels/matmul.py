@@ -32,23 +32,23 @@ from impl._core.numerics import accumulator
 from impl._kernels import pallas as pl
 from impl._kernels.launch import MAX_ELEMENTS, Launch
 
-#: From batch, row or column, part, and terms within the part to the offset of an element in a flat
+#: Maps batch, row or column, part, and terms within the part to the offset of an element in a flat
 #: operand, and whether the operand has that element: if not, it counts as 0. Batch and part are
 #: scalars, and the two other arguments broadcast.
 ElementAt: TypeAlias = Callable[
     [jax.Array, jax.Array, jax.Array | int, jax.Array], tuple[jax.Array, Any]
 ]
-#: From batch, row and column to the offset of an element of the flat result.
+#: Maps batch, row and column to the offset of an element of the flat result.
 ResultAt: TypeAlias = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
 
 #: Triton multiplies no smaller tiles.
 _MIN_TILE = 16
 #: The tiles of results. A large tile reads each operand less often.
 _TILES = ((128, 128), (128, 64), (64, 128), (64, 64), (64, 32), (32, 64), (32, 32))
-#: The bytes of a row of a tile of operands: a line of the cache. Three stages of the largest tiles
-#: then fit into the shared memory of every GPU that Triton serves.
+#: The number of bytes of a row of a tile of operands: a line of the cache. Three stages of the
+#: largest tiles then fit into the shared memory of every GPU that Triton serves.
 _LINE = 128
-#: The bytes of one load.
+#: The number of bytes of one load.
 _LOAD = 16
 #: The least rows and columns for which it pays to copy an operand so that loads are wide.
 _WORTH_PADDING = 64
@@ -56,9 +56,9 @@ _WORTH_PADDING = 64
 #: tile product without tensor cores is many instructions, so the body holds fewer.
 _UNROLLED = 4
 _UNROLLED_INSTRUCTIONS = 2
-#: Kernel instances that occupy a GPU of today, fewer that do if bytes bound the parts, the least
-#: terms of a part, and the most parts. The number of parts depends on sizes alone, so that it is
-#: the same on every device.
+#: The number of kernel instances that occupy a GPU, the smaller number that occupies it if the parts
+#: are bound by bytes, the least number of terms of a part, and the greatest number of parts. The
+#: number of parts depends on sizes alone, so that it is the same on every device.
 _PROGRAMS = 256
 _FEW_PROGRAMS = 128
 _PART = 512
@@ -127,7 +127,7 @@ def tile_of(
         part: Number of terms that are added first.
         dtype: The dtype of the operands.
         most_parts: The number of instances that may share a tile.
-        area: The most elements of a tile.
+        area: The greatest number of elements of a tile.
     """
     size = jnp.dtype(dtype).itemsize
     depth = _depth(part, max(_MIN_TILE, _LINE // size))

@@ -41,9 +41,9 @@ from impl._kernels.launch import Launch
 Combine = Callable[[Parts, Parts], Parts]
 Widened = Callable[[jax.typing.DTypeLike], np.dtype[Any]]
 
-#: The most steps of a tile in one row: of up to two arrays, and of more.
+#: The greatest number of steps of a tile in one row: of up to two arrays, and of more.
 _STEPS, _STEPS_OF_MANY = 4096, 256
-#: The most steps of a tile of adjacent elements, and the most adjacent elements.
+#: The greatest number of steps of a tile of adjacent elements, and of these elements.
 _STEPS_APART, _ADJACENT = 256, 32
 #: The least elements of a tile, and the elements of a thread.
 _ELEMENTS, _OF_A_THREAD = 2048, 32
@@ -79,7 +79,7 @@ def scan(
         launch: How to run.
         reverse: Whether to fold from right to left.
         positions: Whether the position of each element is one more part, as int32.
-        widened: From the dtype of a part to that in which it is combined.
+        widened: Maps the dtype of a part to the dtype in which it is combined.
         source: How the scanned parts are made of ``parts``; None to scan these themselves.
         together: The number of neighbouring parts in one array, so that XLA makes them at once.
 

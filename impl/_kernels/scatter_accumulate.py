@@ -1,8 +1,8 @@
 """Kernels of scatter-accumulate: one pass of atomics, and the two folds of the panel order.
 
 The panel order cuts the contributions into panels. ``fold_chains`` folds the contributions of each
-destination in each panel (a chain), and ``fold_panels`` folds the results of the panels. For the
-chains that ``impl._lowerings.scatter_accumulate_chains`` shows, multiplication, and updates
+destination in each panel (a chain), and ``fold_panels`` folds the results of the panels. An
+example of multiplication, with the chains that ``impl._lowerings.scatter_accumulate_chains`` shows:
 
     updates                 [2, 3, 5 | 7, 11, 13]
     chains                  [3], [7], [2, 5], [11, 13]
@@ -26,9 +26,9 @@ from impl._kernels import pallas as pl
 from impl._kernels._contributions import Contributions
 from impl._kernels.launch import Launch
 
-#: Lanes of a kernel instance of a fold: chains or destinations, times columns.
+#: The number of lanes of a kernel instance of a fold: chains or destinations, times columns.
 _TILE = 128
-#: Elements of a chain that a lane loads before it combines them.
+#: The number of elements of a chain that a lane loads before it combines them.
 _AHEAD = 4
 
 
@@ -132,7 +132,7 @@ def fold_chains(
 
     A chain is the contributions of one destination in one panel. One lane of a kernel instance
     follows one chain for one column. Loads of neighbouring columns are coalesced, and a destination
-    with many contributions is as many chains as there are panels.
+    with many contributions has one chain in each panel.
 
     Args:
         start: The first position of each chain in ``positions``, int32, shape [chains].

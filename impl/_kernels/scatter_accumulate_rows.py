@@ -1,8 +1,8 @@
 """Kernels of an exact scatter of wide rows: a segmented reduction over sorted contributions.
 
 A run (segment) is the contributions of one destination. A kernel instance takes a chunk of
-contributions, and adds the runs that start in the chunk. It reads their rows twice: for the
-greatest exponent, and for the digits, the second time from the cache. Digits are integers on the
+contributions, and adds the runs that start in the chunk. It reads the rows of a run twice: first
+for the greatest exponent, and then, from the cache, for the digits. Digits are integers on the
 grid of that exponent, so they add without error in any order.
 
 A run that is longer than a part is cut, so that a hot destination occupies many kernel instances.
@@ -44,9 +44,9 @@ class Arithmetic:
     """The arithmetic of a row, in float32, or in float64 if the updates are float64.
 
     Attributes:
-        exponent: From values to exponents. The exponent of 0 is the least.
-        digits: From values and the exponents of their destinations to digits, int64.
-        total: From sums of digits and exponents to the dtype of the operand.
+        exponent: Maps values to exponents. The exponent of 0 is the least.
+        digits: Maps values and the exponents of their destinations to digits, int64.
+        total: Maps sums of digits, and exponents, to numbers of the dtype of the operand.
         number: The number of digits of a value.
         negates: Whether the updates are subtracted.
     """
@@ -64,9 +64,10 @@ class Whole:
 
     Attributes:
         out: The operand with the sums.
-        most: The greatest exponents of each part's shares of cut runs; in the part where a run
-            starts, also of the run's operand. int32, shape [2 * parts, width]; the least exponent
-            for no cut run.
+        most: The greatest exponents, int32, shape [2 * parts, width]. Each part has two slots for
+            the cut runs in it. A slot has the greatest exponent of the run's contributions in the
+            part and, in the part where the run starts, of the run's operand. An unused slot has
+            the least exponent.
         exponents: The least exponent everywhere, shape [parts, width].
         digits: Zeros, int64, each of the same shape.
     """
@@ -108,7 +109,7 @@ def add_from_zeros(
     *,
     launch: Launch,
 ) -> Whole:
-    """Does the same where all elements of the operand are 0, which no array needs to hold.
+    """Does the same as ``add_whole_runs`` for an operand of zeros, which the caller need not make.
 
     Args:
         runs: The contributions.
@@ -335,7 +336,7 @@ def add_cut_runs(
         operand: The rows that the runs are added to; None for zeros.
 
     Returns:
-        The sums of each digit, int64, shape [2 * parts, width]; 0 for no cut run.
+        The sums of each digit, int64, shape [2 * parts, width]; 0 in unused slots.
     """
     width = updates.shape[1]
     across, columns = columns_of(width)

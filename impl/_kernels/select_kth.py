@@ -34,13 +34,14 @@ from impl._kernels._passes import levels
 from impl._kernels._rows import RowTiles, key_dtype, kth_key, load_keys, longest, power_of_two
 from impl._kernels.launch import Launch
 
-#: The bits of a key that a launch determines, and the numbers that an instance writes for them.
+#: The number of bits of a key that a launch determines, and the numbers that an instance writes for
+#: them.
 _BITS = 4
 _SLOTS = 1 << _BITS
 #: The last number is the part of the key that earlier launches determined. The first instance of a
 #: row writes it, and the other instances write 0.
 _KNOWN = _SLOTS - 1
-#: The bytes of the keys that a lane holds of a row that one instance reads.
+#: The number of bytes of the keys that a lane holds of a row that one instance reads.
 _LANE_BYTES = 128
 #: The shape of the elements that an instance reads at once.
 _TILE = (8, 512)

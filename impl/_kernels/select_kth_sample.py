@@ -44,7 +44,7 @@ _STATE = 4
 _NOT_FOUND = -1
 #: Comes after every position.
 _BEYOND = np.iinfo(np.int32).max
-#: The keys of a lane, unless that takes more than the most warps of an instance.
+#: The number of keys of a lane, unless that takes more warps than an instance may have.
 _OF_A_LANE, _WARPS = 16, 32
 
 

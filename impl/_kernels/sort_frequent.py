@@ -25,7 +25,7 @@ from impl._families.sort_keys import as_sortable
 from impl._kernels._rows import RowTiles, greatest_key, key_dtype, load_keys, longest
 from impl._kernels.launch import Launch
 
-#: The bytes of the keys that a lane holds of a row.
+#: The number of bytes of the keys that a lane holds of a row.
 _LANE_BYTES = 128
 #: A row takes at most half of the lanes of an instance. With more, a lane has too few registers.
 _FRACTION = 2

@@ -15,9 +15,9 @@ from impl._families.sort_keys import as_sortable
 from impl._kernels._rows import RowTiles, key_dtype, kth_key, load_keys, longest
 from impl._kernels.launch import Launch
 
-#: The bytes of the keys that a lane holds of a row.
+#: The number of bytes of the keys that a lane holds of a row.
 _LANE_BYTES = 64
-#: The bits of a count of the elements of a row, two of which share an integer.
+#: The number of bits of a count of the elements of a row, two of which share an integer.
 _COUNT = 16
 
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from impl._core.shard_axes import vary_like
 
-#: Elements of a block of rows. Such a block stays in the cache of a CPU.
+#: The number of elements of a block of rows. Such a block stays in the cache of a CPU.
 _ROW_BLOCK = 1 << 15
 
 

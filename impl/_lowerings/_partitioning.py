@@ -77,7 +77,7 @@ class Axes:
         ]
 
 
-#: The bits of the narrowest float that an unsigned integer stands for.
+#: The number of bits of the narrowest float that an unsigned integer stands for.
 NARROWEST = 8
 #: No axis is free: every device computes everything.
 NONE_FREE = Axes("")

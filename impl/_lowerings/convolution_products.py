@@ -30,7 +30,7 @@ import numpy as np
 from impl._core.shard_axes import vary_like
 from impl._families.convolution_window import ConvolutionWindow
 
-#: The most positions of the images of a block, unless one image has more.
+#: The greatest number of positions of the images of a block, unless one image has more.
 _POSITIONS = 2048
 #: The number of groups of taps that are unrolled; a loop goes through more.
 _UNROLLED = 64
@@ -40,7 +40,8 @@ _UNROLLED = 64
 _POSITIONS_AT_ONCE = 1024
 _PRODUCTS_AT_ONCE = 2**22
 _WASTE = 1.25
-#: The most elements that are copied for one matrix product of the gradient of weights.
+#: The greatest number of elements that are copied for one matrix product of the gradient of
+#: weights.
 _COLUMNS = 2**21
 
 

@@ -20,7 +20,8 @@ from impl._lowerings import scan_blocks
 from impl._lowerings.scan import block_length
 from impl._lowerings.scan_positions import last_marked
 
-#: The members of a block on a CPU. Each element combines all of its block, so a short one is fast.
+#: The number of members of a block on a CPU. Each element combines all of its block, so a short one
+#: is fast.
 _BLOCK = 8
 
 

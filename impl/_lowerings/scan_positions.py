@@ -1,10 +1,9 @@
-"""The last position of a mark up to each element of a row, by operations of XLA for a CPU.
+"""The position of the last mark at or before each element of a row, by XLA for a CPU.
 
 The marks of a block are the bits of a word. For an element, the bits of later elements are masked,
 and the exponent of the word as a float is the index of its highest bit. For element 4 of the marks
 1 0 1 0 0 1 the masked word is 000101 in binary, or 5.0 = 1.25 * 2^2, so the last mark is at 2. This
-takes a few operations for an element, where a scan of positions takes several for each member of a
-block.
+takes fewer operations than a scan of positions, which takes several for each member of a block.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ import numpy as np
 from impl._families.scan_combines import Parts
 from impl._lowerings import scan_blocks
 
-#: The marks in a word. A float32 holds such a word without rounding.
+#: The number of marks in a word. A float32 holds such a word without rounding.
 _BITS = 16
 
 
 def last_marked(marks: Callable[[Parts], jax.Array], parts: Parts) -> jax.Array:
-    """Returns the last position up to each element of a row that has a mark.
+    """Returns the position of the last mark at or before each element of a row.
 
     Args:
-        marks: Returns the marks of ``parts``: booleans, of which the first of each row is true. It
-            works on single elements.
+        marks: Returns the marks of ``parts``: booleans, of which the first of each row is true. The
+            function is elementwise.
         parts: Arrays of one shape, [outer, n, inner], without an axis of length 0.
 
     Returns:
@@ -69,7 +68,10 @@ def _later(earlier: Parts, later: Parts) -> Parts:
 
 
 def _up_to_each(words: jax.Array, members: int, none: jax.Array | int) -> jax.Array:
-    """Returns the last position up to each of ``members``, which are an axis after the words."""
+    """Returns the position of the last mark at or before each member of the block of a word.
+
+    The result has one axis more, of length ``members``, after the axis of the words.
+    """
     shape = (*words.shape[:2], members, *words.shape[2:])
     axes = tuple(axis for axis in range(len(shape)) if axis != 2)
     up_to = jnp.asarray((2 << np.arange(members, dtype=np.int32)) - 1)

@@ -44,7 +44,7 @@ from impl._kernels.launch import MAX_ELEMENTS, Launch
 
 Scatter = Callable[..., jax.Array]
 
-#: The bytes of float16 and bfloat16, whose sums are rounded from a wider dtype.
+#: The number of bytes of float16 and bfloat16, whose sums are rounded from a wider dtype.
 _NARROW = 2
 
 

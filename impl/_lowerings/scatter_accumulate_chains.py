@@ -35,7 +35,7 @@ def chain_table(
     Args:
         destination: The destination of each contribution, int32, shape [n]. Contributions whose
             destination is not below the number of destinations are dropped.
-        panel_of: From positions to panels, both int32. The panels of a destination ascend.
+        panel_of: Maps positions to panels, both int32. The panels of a destination ascend.
         shape: The numbers of destinations and of panels.
 
     Returns:

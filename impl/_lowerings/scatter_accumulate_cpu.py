@@ -24,10 +24,11 @@ from impl._families.reductions import Reduction
 from impl._lowerings.scatter_accumulate import contributions, in_accumulator_dtype, xla_scatter
 from impl._lowerings.scatter_accumulate_ordered import panel_length
 
-#: Elements of panel results that are kept at once, unless one panel has more, and the most rows of
-#: contributions that are read at once.
+#: The number of elements of panel results that are kept at once, unless one panel has more, and the
+#: greatest number of rows of contributions that are read at once.
 _PANEL_RESULTS = 16384
-#: Elements of the contributions that are read at once, but never fewer rows than ``_MIN_ROWS``.
+#: The number of elements of the contributions that are read at once, but never fewer rows than
+#: ``_MIN_ROWS``.
 _CONTRIBUTIONS = 65536
 _MIN_ROWS = 8
 #: Up to this number of destinations each addition waits for the one before. Panels are then

@@ -23,7 +23,7 @@ from impl._kernels.launch import MAX_ELEMENTS, Launch
 from impl._lowerings import scatter_accumulate_chains
 from impl._lowerings.scatter_accumulate import flat_offsets, in_accumulator_dtype, row_width
 
-#: Elements of panel results that a GPU keeps at once, unless one panel has more.
+#: The number of elements of panel results that a GPU keeps at once, unless one panel has more.
 _PARTS = 1 << 22
 
 
@@ -82,10 +82,10 @@ def _fold_contributions(
     if max(operand.size, updates.size, indices.size) > MAX_ELEMENTS:
         raise NotImplementedError(
             f"scatter of {updates.size} updates into {operand.size} elements: the ordered path "
-            f"reaches {MAX_ELEMENTS} of each; split the operand or the updates"
+            f"takes at most {MAX_ELEMENTS} of each; split the operand or the updates"
         )
     n = indices.shape[1]
-    # One panel that is longer than the contributions may have a length beyond int32.
+    # A panel may be longer than all contributions together, and its length may not fit into int32.
     length = min(panel_length(size), n)
     panels = -(-n // length)
     shared = indices.shape == (1, n, 1)

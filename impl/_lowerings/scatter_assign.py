@@ -1,9 +1,9 @@
-"""Lowerings of ``writers``: the last one of several writers of an element, which stays.
+"""Lowerings of ``writers``: for each element, the last of its writers, whose write stays.
 
 Each takes ``indices`` [outer, n, inner] and returns, for each of ``size`` elements, the position of
 the last writer along the middle axis, or -1 where there is none. Only positions are scattered,
 never the updates: their maximum is the same in every order of atomic instructions. For the writes
-of a, b and c to the elements 2, 0 and 2 of 4:
+of a, b and c to the elements 2, 0 and 2 of an array of 4 elements:
 
     writers    [1, -1, 2, -1]
     result     [b, as before, c, as before]

@@ -21,10 +21,11 @@ from impl._families.sort_keys import sort_keys
 from impl._kernels.launch import MAX_ELEMENTS, Launch
 from impl._lowerings._common import axis_to_rows, map_row_blocks
 
-#: The most elements that a CPU sorts. The program has half the size of a loop over bits.
+#: The greatest number of elements that a CPU sorts. The program has half the size of a loop over
+#: bits.
 _FEW = 4096
 
-#: From values [rows, n] and a rank for each row to a position of the element of that rank.
+#: Maps values [rows, n] and a rank for each row to a position of the element of that rank.
 FindPosition = Callable[..., jax.Array]
 
 

@@ -38,12 +38,12 @@ from impl._families.sort_keys import sort_keys
 from impl._kernels.launch import MAX_ELEMENTS, Launch
 from impl._lowerings._common import axis_to_rows, map_row_blocks, rows_to_axis
 
-#: From keys [rows, n] to the positions of each row in ascending and stable order, int32.
+#: Maps keys [rows, n] to the positions of each row in ascending and stable order, int32.
 Argsort = Callable[[jax.Array], jax.Array]
 
 #: A CPU selects the first positions with a heap, if they are at most this fraction of a row.
 _TOP_FRACTION = 16
-#: The bits of the narrowest integers that XLA sorts without keys. Floats need more bits.
+#: The number of bits of the narrowest integers that XLA sorts without keys. Floats need more bits.
 _WHOLE = 8
 #: The parts into which a CPU cuts the rows, if they have at least this number of elements together.
 _PARTS, _PARALLEL = 8, 1 << 16

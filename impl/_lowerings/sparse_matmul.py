@@ -33,7 +33,7 @@ from impl._lowerings.scatter_accumulate import Scatter
 
 #: The number of columns of a product that are unrolled; a loop goes through more.
 _UNROLLED = 16
-#: Elements of the rows that a CPU reads at once, so that they stay in the cache.
+#: The number of elements of the rows that a CPU reads at once, so that they stay in the cache.
 _ROW_ELEMENTS = 65536
 
 

@@ -45,7 +45,7 @@ def equation(
     *operands: Any,
     **params: Any,
 ) -> Any:
-    """Lowers an equation; a device has the whole of axes that are short for a window.
+    """Lowers an equation; axes that are too short for a window are whole on each device.
 
     Args:
         name: The name of its primitive.
@@ -78,9 +78,9 @@ def _prepared(
 ) -> Any:
     """Lowers an equation after its parameters and its operands were prepared.
 
-    The border comes before the move, since XLA merges paddings of integers too. The move comes
-    before the class: the class of a move is exact for JAX's own lowering of floats, which loses the
-    sign of a zero on several devices.
+    ``merges_borders`` comes before ``moves``, since XLA merges paddings of integers too. ``moves``
+    comes before the class: the class of an operation that moves elements is exact, but over several
+    devices JAX's own lowering of floats loses the sign of a zero.
     """
     if record.params is not None:
         params = record.params(context, params)
@@ -167,7 +167,7 @@ def _function(record: Rule, compute: Any, keywords: Mapping[str, Any]) -> Comput
 
 
 def _of_one_shape(function: Compute) -> Compute:
-    """Returns a function that repeats its operands to one shape, which the equation need not do."""
+    """Returns a function that first broadcasts its operands, whose shapes may differ, to one."""
 
     def run(*operands: jax.Array) -> jax.Array:
         shape = lax.broadcast_shapes(*(operand.shape for operand in operands))
@@ -188,7 +188,7 @@ def _of_one_shape(function: Compute) -> Compute:
 def _with_whole_axes(
     record: Rule, count: int, context: Any, operands: Sequence[Any], params: Mapping[str, Any]
 ) -> Any:
-    """Lowers steps through the last axes, of which a device has the whole or nothing."""
+    """Lowers steps along the last ``count`` axes, which are not split over devices."""
     first = context.avals_in[0].ndim - count
 
     def whole(values: Sequence[Any]) -> list[Any]:

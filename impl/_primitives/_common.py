@@ -104,7 +104,7 @@ def new_primitive(
 
     Args:
         name: The name in a jaxpr.
-        abstract_eval: From the types of the operands to the type of the result.
+        abstract_eval: Maps the types of the operands to the type of the result.
         ordered: The lowerings of the ordered path.
         atomic: The lowerings of the path that is taken with the mode off: the operation of XLA, or
             atomics that cost less than the ordered path. None if the ordered path serves.

@@ -19,7 +19,7 @@ from impl._primitives.scatter_accumulate import primitives, scatter_accumulate
 
 
 def _jvp_of_extreme(by: ReductionName, primals: Any, tangents: Any, *, decision: Decision) -> Any:
-    """Computes the tangent; the initial value counts as one of the elements that may share it."""
+    """Computes the tangent, which the updates and the initial value that are extreme share."""
     operand, indices, updates = primals
     out = scatter_accumulate(*primals, decision=decision, by=by)
     if all(type(tangent) is ad.Zero for tangent in (tangents[0], tangents[2])):

@@ -32,7 +32,7 @@ def select_kth(
         values: Real numbers.
         ranks: 1 for the smallest; one rank for all, or int32 of shape [outer, 1, inner].
         decision: The decision of this call.
-        nan_first: Whether a NaN of a row is found, if there is one, whatever the rank is.
+        nan_first: Whether to find a NaN, whatever the rank is, in each row that has one.
 
     Returns:
         Its position, int32, shape [outer, 1, inner].

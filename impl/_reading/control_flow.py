@@ -268,7 +268,7 @@ def with_bodies(equation: Any, new: Sequence[Any], *, carried: int | None = None
     params, kind = dict(equation.params), str(equation.primitive.name)
     names = (_CALLS[kind],) if kind in _CALLS else _HELD.get(kind)
     if names is None:
-        raise TypeError(f"with_bodies(): {kind!r} is no call, loop, condition or shard_map")
+        raise TypeError(f"with_bodies(): {kind!r} is not a call, loop, condition or shard_map")
     rest = iter(new)
     for name in names:
         old = params[name]

@@ -92,7 +92,7 @@ class Instruction:
 
     @property
     def parameter(self) -> int | None:
-        """The number of the parameter that it is; None if it is no parameter."""
+        """The number of the parameter that it is; None if it is not a parameter."""
         return int(self.rest.partition(")")[0]) if self.opcode == "parameter" else None
 
     @property

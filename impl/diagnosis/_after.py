@@ -29,7 +29,7 @@ SECTION = "Programs"
 GENERATORS = "Generators"
 
 _TURN_ON = "Call impl.use_deterministic_algorithms(True) before the program is compiled."
-#: The names that a report has room for.
+#: The number of names that a report has room for.
 _SHOWN = 5
 
 

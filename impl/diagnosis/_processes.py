@@ -21,7 +21,7 @@ _SHOWN = 60
 
 
 def assert_processes_agree() -> None:
-    """Raises unless all processes of ``jax.distributed`` have one mode, one JAX and one setting.
+    """Raises unless all processes of ``jax.distributed`` have the same mode, JAX and settings.
 
     Processes that differ compile different programs for the same arrays. They then wait for each
     other without end, or compute a result that no process alone would. Call it in every process,

@@ -50,7 +50,7 @@ _calls.main()
 """
 #: The seeds of hashes: sets of strings have another order in each process.
 _HASH_SEEDS = ("1", "2")
-#: The differences that a report lists after the first.
+#: The number of differences that a report lists after the first.
 _MORE = 10
 
 _HEADINGS = ("The first difference", "Later differences that do not come from an earlier one")

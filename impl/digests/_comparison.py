@@ -24,7 +24,7 @@ from typing import Any
 from impl.digests._distance import Distance, distance
 from impl.digests._log_file import LogFile, Record
 
-#: The leaves that the text lists after the first.
+#: The number of leaves that the text lists after the first.
 _MORE = 5
 
 
@@ -139,7 +139,7 @@ def compare(
         The comparison. Its ``equal`` is True if no bit differs.
 
     Raises:
-        ValueError: A file is no log of digests, a line of it is damaged, or the logs have no tree
+        ValueError: A file is not a log of digests or has a damaged line; or the logs have no tree
             of a step in common.
         OSError: A file cannot be read.
     """

@@ -1,4 +1,4 @@
-"""SHA-256 on a device: each chunk of each leaf is a lane of vectors of 32-bit integers.
+"""SHA-256 on a device: each lane of vectors of 32-bit integers hashes one chunk of a leaf.
 
 The program is of integers alone, so every device gives the same result. FIPS 180-4
 defines the steps.
@@ -19,12 +19,13 @@ from impl.digests._leaves import bits_of
 
 Words: TypeAlias = tuple[jax.Array, ...]
 
-#: The words of a chunk, of a block of SHA-256 and of a SHA-256.
+#: The number of words of a chunk, of a block of SHA-256 and of a digest.
 _CHUNK, _BLOCK, _DIGEST = 512, 16, 8
 _BLOCKS = _CHUNK // _BLOCK
-#: The rounds of an iteration: 16 take twice as long to compile, 4 move the state twice as often.
+#: The number of rounds in an iteration: 16 take twice as long to compile, 4 move the state twice as
+#: often.
 _UNROLLED = 8
-#: The words of the leaves that are hashed together, which are copied for this: 64 MiB.
+#: The greatest number of words of leaves that are copied and hashed together: 64 MiB.
 _TOGETHER = 1 << 24
 
 
@@ -147,7 +148,7 @@ def _compressed(state: Words, words: Words) -> Words:
             majority = (a & b) ^ (a & c) ^ (b & c)
             second = (_turned(a, 2) ^ _turned(a, 13) ^ _turned(a, 22)) + majority
             a, b, c, d, e, f, g, h = first + second, a, b, c, d + first, e, f, g
-            # The word that this one is 16 rounds later.
+            # The next word of the message schedule, 16 rounds ahead.
             early = _turned(w[1], 7) ^ _turned(w[1], 18) ^ (w[1] >> np.uint32(3))
             late = _turned(w[14], 17) ^ _turned(w[14], 19) ^ (w[14] >> np.uint32(10))
             w = [*w[1:], w[0] + early + w[9] + late]

@@ -17,7 +17,7 @@ import numpy as np
 from impl.digests import _device_hash
 from impl.digests._leaves import Leaf, leaves, on_host
 
-#: The bytes of a chunk.
+#: The number of bytes of a chunk.
 CHUNK = 2048
 #: The platforms whose arrays are in the memory of the host, where a CPU hashes them fastest.
 _ON_HOST = frozenset({"cpu"})

@@ -19,7 +19,7 @@ class Distance:
         ulp: The largest distance of two elements: for floating-point numbers the number of steps
             from one to the other along all numbers of the dtype, 0 for 0.0 and -0.0; for integers
             their difference. None if the dtype has no such distance, or if each pair has a NaN.
-        nan: The number of differing elements of which one or both are NaN, which count in no ulp.
+        nan: The number of differing pairs with a NaN, which ``ulp`` leaves out.
         first: The index of the first element that differs.
         values: This element in both arrays.
         largest: The index of the element with the largest distance; None if ``ulp`` is None.

@@ -12,7 +12,7 @@ import numpy as np
 
 NumpyArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
-#: The bits of a byte.
+#: The number of bits of a byte.
 _BYTE = 8
 
 
@@ -39,7 +39,7 @@ def leaves(caller: str, tree: Any) -> list[Leaf]:
         tree: The tree.
 
     Raises:
-        TypeError: A leaf is no number and no array of numbers, bools or PRNG keys.
+        TypeError: A leaf is neither a number nor an array of numbers, bools or PRNG keys.
         ValueError: A leaf was donated or deleted, or this process does not have all of it.
     """
     flat, _ = jax.tree_util.tree_flatten_with_path(tree)

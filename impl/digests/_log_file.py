@@ -15,7 +15,7 @@ from typing import Any
 
 #: The key of the first line of a session, and the version of the format.
 MARK, VERSION = "samebits_log", 1
-#: The digits of the digest of a leaf that a line has.
+#: The number of digits of the digest of a leaf that a line has.
 DIGITS = 16
 
 

@@ -73,7 +73,7 @@ def reduced(
 ) -> jax.Array:
     """Reduces ``updates`` into ``operand`` along its middle axis.
 
-    Elements that are no destination keep their bits.
+    Elements that are not a destination keep their bits.
 
     Args:
         operand: Shape [outer, size, inner].

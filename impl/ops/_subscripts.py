@@ -182,7 +182,7 @@ def _from_list(function: str, entry: Sequence[Any], name: str) -> Array:
             return jnp.asarray(values)
         array = np.asarray(values)
     except ValueError as error:
-        raise ValueError(f"{function}(): argument '{name}' is no array: {error}") from None
+        raise ValueError(f"{function}(): argument '{name}' is not an array: {error}") from None
     return array if array.size else array.astype(np.int64)
 
 

@@ -58,4 +58,4 @@ def _erratum(
 
 
 def _unknown(release: str) -> str:
-    return f"{release!r} is no release in releases.toml; add it there"
+    return f"{release!r} is not a release in releases.toml; add it there"

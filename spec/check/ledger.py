@@ -68,7 +68,7 @@ def unissued(used: Used, ledger: Mapping[str, Any]) -> dict[str, str]:
     """
     for file, id, _ in used:
         if not _ID.fullmatch(id):
-            raise SpecError(f"{file}: {id!r} is no id; run `python -m spec check`")
+            raise SpecError(f"{file}: {id!r} is not an id; run `python -m spec check`")
     known = {*ledger.get("issued", {}), *ledger.get("retired", {})}
     return {id: op for _, id, op in sorted(used, key=itemgetter(1)) if id not in known}
 

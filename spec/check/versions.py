@@ -1,7 +1,7 @@
-"""The version of the rows as data: whoever pins a version finds the same data under it.
+"""The version of the rows as data: a version always means the same data.
 
-``data.toml`` has the version and a digest of every row and vocabulary. Other rows need another
-version and an entry in ``CHANGELOG.md``; ``write`` makes both.
+``data.toml`` has the version and a digest of every row and vocabulary. Changed rows need
+another version and an entry in ``CHANGELOG.md``; ``write`` makes both.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Part: TypeAlias = Literal["major", "minor", "patch", "same"]
 TABLE = "data.toml"
 CHANGELOG = "CHANGELOG.md"
 COMMAND = "python -m spec version --write"
-#: The most rows that a line names.
+#: The greatest number of rows that a line names.
 _MOST = 20
 _HEAD = f"""\
 # The version of the rows as data, with a digest of each row and of each vocabulary of the export.
@@ -80,7 +80,7 @@ def changes(spec: Spec, locked: Mapping[str, str]) -> Changes:
 
 
 def findings(spec: Spec, locked: Mapping[str, str], root: Traversable) -> Iterator[tuple[str, str]]:
-    """Yields a version that has other data now, or that the changelog does not describe.
+    """Yields a finding if the data differ from their version, or the changelog does not have it.
 
     Yields:
         The file, and a description of the problem and of the remedy.

@@ -8,7 +8,7 @@ from typing import Any
 
 from spec.check.names import FileRow, Finding
 
-#: The most characters and the most sentences of each text of a row.
+#: The greatest number of characters, and of sentences, of each text of a row.
 _LIMITS = {
     "statement": (180, 1),
     "note": (310, 3),

@@ -47,7 +47,7 @@ def rotations(matrix: Array, *, symmetric: bool) -> tuple[Array, Array]:
 
 
 def _rotation(a: Array, p: int, q: int, *, symmetric: bool) -> tuple[float, float] | None:
-    """Returns the cosine and the sine for two columns; None if they stay."""
+    """Returns the cosine and the sine of a rotation; None if the two columns are not rotated."""
     if symmetric:
         x, y, z = a[p, p], a[q, q], a[p, q]
         stays = abs(z) <= 2.0**-56

@@ -21,7 +21,7 @@ MUTATIONS = {
         HISTC,
         '"2.9", ',
         '"2.99", ',
-        "source: '2.99' is no release",
+        "source: '2.99' is not a release",
     ),
     "a last release before the first": (
         HISTC,

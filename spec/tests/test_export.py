@@ -105,7 +105,7 @@ BROKEN = {
         "'mood' was unexpected",
     ),
     "a table too few": (lambda data: data.pop("orders"), "'orders' is a required"),
-    "a condition that is no test": (
+    "a condition that is not a test": (
         lambda data: data["rows"][0].update(when={"dtype": {"like": 1}}),
         "not valid under any",
     ),

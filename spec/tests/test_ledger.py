@@ -57,5 +57,5 @@ def test_new_ids_are_added_to_the_ledger_and_nothing_else_changes(root):
 
 
 def test_an_id_of_another_form_does_not_enter_the_ledger():
-    with pytest.raises(spec.SpecError, match="'None' is no id"):
+    with pytest.raises(spec.SpecError, match="'None' is not an id"):
         ledger.unissued([("a.toml", "None", "a")], {})

@@ -51,7 +51,10 @@ SIZES: Mapping[str, Size] = MappingProxyType(
 
 
 def cases(setting: Setting) -> Iterator[Case]:
-    """Yields every size, with ``times`` as many images. Backward computes both gradients."""
+    """Yields every size; ``setting.times`` multiplies the number of images.
+
+    The backward direction computes both gradients.
+    """
     for layer, size in setting.some(SIZES).items():
         rng = np.random.default_rng(0)
         shape = (size.batch * setting.times, size.channels, size.side, size.side)

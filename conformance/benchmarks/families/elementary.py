@@ -19,9 +19,9 @@ from impl._exact.elementary import FUNCTIONS
 TITLE = "Elementary functions, float32"
 BASE = "plain JAX"
 OURS = "exact"
-#: The elements of the arguments: in the cache, and in memory.
+#: The numbers of elements of an argument: one that fits into the cache, and one that does not.
 SIZES = (1 << 18, 1 << 23)
-#: The functions: the range of the arguments, and the function of plain JAX.
+#: For each function, the least and the greatest argument, and the function of plain JAX.
 OPS: Mapping[str, tuple[float, float, Callable[..., Any]]] = MappingProxyType(
     {
         "exp": (-5, 5, jnp.exp),
@@ -44,7 +44,7 @@ _OF_TWO = ("div", "pow")
 
 
 def cases(setting: Setting) -> Iterator[Case]:
-    """Yields every function at every size, with ``times`` as many elements."""
+    """Yields every function at every size, which ``setting.times`` multiplies."""
     rng = np.random.default_rng(0)
     for name, (low, high, plain) in setting.some(OPS, 4).items():
         for size in setting.some(SIZES):

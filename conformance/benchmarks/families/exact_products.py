@@ -34,7 +34,7 @@ Product = Callable[..., Any]
 
 
 def cases(setting: Setting) -> Iterator[Case]:
-    """Yields square products and convolutions, with ``times`` as many rows or images."""
+    """Yields square products and convolutions; ``setting.times`` multiplies rows or images."""
     for data, binades in BINADES.items():
         for n in setting.some(SIZES, 2):
             operands = _draw(((n * setting.times, n), (n, n)), binades)

@@ -40,7 +40,7 @@ OURS = "exact"
 
 
 def cases(setting: Setting) -> Iterator[Case]:
-    """Yields scatters with ``times`` as many updates, and sums."""
+    """Yields scatters, whose updates ``setting.times`` multiplies in number, and sums."""
     rng = np.random.default_rng(0)
     for destinations, count, width in setting.some(SCATTERS, 3):
         widths = (width,) if width > 1 else ()

@@ -26,7 +26,7 @@ REMARKS = (
 
 
 def cases(setting: Setting) -> Iterator[Case]:
-    """Yields every program, with ``times`` as many examples."""
+    """Yields every program; ``setting.times`` multiplies the number of examples."""
     for name in setting.some(NAMES, 2):
         step, args = user_programs.build(name, SCALE * setting.times)
         compiled = {}

@@ -52,7 +52,7 @@ class _Call:
 
 
 def cases(setting: Setting) -> Iterator[Case]:
-    """Yields every loss, alone and with its gradient, with ``times`` as many elements."""
+    """Yields every loss, with and without gradient; ``setting.times`` multiplies its elements."""
     for op, shape in SIZES.items():
         call = (
             _ctc(op, shape, setting.times)

@@ -31,7 +31,7 @@ REMARKS = (
     "Tracing and lowering is timed on a first call: all traces are forgotten before each.",
     "The import runs in a new process: of JAX, and of JAX and this library.",
 )
-#: The calls in a row whose mean is one time.
+#: The number of calls in a row whose mean is one time.
 CALLS = 20
 #: The programs of the import, by side; none to leave it out.
 IMPORTS = {BASE: "import jax, jax.numpy", OURS: "import jax, jax.numpy, impl"}

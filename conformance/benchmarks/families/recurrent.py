@@ -18,7 +18,7 @@ from conformance.benchmarks.torch_peer import TorchPeer
 TITLE = "Recurrent nets, float32"
 BASE = "XLA's products"
 OURS = "ordered"
-#: The gates of a cell of each op.
+#: For each op, the number of gates of a cell.
 OPS: Mapping[str, int] = MappingProxyType({"rnn_tanh": 1, "lstm": 4, "gru": 3})
 DIRECTIONS = ("forward", "forward and backward")
 
@@ -43,7 +43,7 @@ SIZES: Mapping[str, Size] = MappingProxyType(
 
 
 def cases(setting: Setting) -> Iterator[Case]:
-    """Yields every op and size, with ``times`` as many sequences."""
+    """Yields every op and size; ``setting.times`` multiplies the number of sequences."""
     for op in OPS:
         for network, base_size in setting.some(SIZES).items():
             size = base_size._replace(batch=base_size.batch * setting.times)

@@ -40,7 +40,10 @@ Size = tuple[int, int, int]
 
 
 def cases(setting: Setting) -> Iterator[Case]:
-    """Yields sizes with ``times`` as many contributions, distributions of indices, and a curve."""
+    """Yields sizes, distributions of indices, and a curve over the number of contributions.
+
+    ``setting.times`` multiplies the contributions of the sizes.
+    """
     for destinations, count, width in setting.some(SIZES, 2):
         scaled = destinations * setting.times if destinations > 1000 else destinations
         yield from _case(setting, (scaled, count * setting.times, width), "uniform")

@@ -43,7 +43,7 @@ class Operands(NamedTuple):
 
 
 def cases(setting: Setting) -> Iterator[Case]:
-    """Yields every size and both directions, with ``times`` as many products in a batch."""
+    """Yields every size and both directions; ``setting.times`` multiplies the size of a batch."""
     for batch, rows, columns, one_in, width in SIZES:
         operands = _operands((batch * setting.times, rows, columns), one_in, width)
         torch_sides = _torch_sides(setting.torch, operands) if setting.torch else {}

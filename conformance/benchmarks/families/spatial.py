@@ -56,7 +56,7 @@ OPS: Mapping[str, Callable[[Any, Any, Any], Any]] = MappingProxyType(
 
 
 def cases(setting: Setting) -> Iterator[Case]:
-    """Yields every op on every size in both directions, with ``times`` as many in a batch."""
+    """Yields every op, size and direction; ``setting.times`` multiplies the size of a batch."""
     for network, (batch, *rest) in setting.some(SIZES).items():
         rng = np.random.default_rng(0)
         x = rng.normal(size=(batch * setting.times, *rest)).astype(np.float32)

@@ -124,7 +124,7 @@ def account_of(text: str, unlikely: str | None = None) -> Account:
             does not count, if another branch has none.
 
     Raises:
-        ValueError: XLA does not say how often a loop runs, or the text is no program.
+        ValueError: XLA does not say how often a loop runs, or the text is not a program.
     """
     program = hlo.parse(text)
     entry = program.computations[program.entry]

@@ -3,8 +3,8 @@
 ``python -m conformance.lab.compiled.portable_steps`` needs no GPU; it needs the packages of
 ``python -m conformance compile``. The code of a portable step may contract nothing, flush no
 subnormals, approximate nothing, and call no library. The command prints the launches of each step
-and the bytes that it moves. ``--write`` keeps them in ``portable_steps.json``, of which the site
-draws a table.
+and the bytes that it moves. ``--write`` keeps them in ``portable_steps.json``, from which the
+site draws a table.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def compiled(name: str, target: str, *, plain: bool) -> tuple[dict[str, int], li
 
 
 def faults(code: compiler.MachineCode) -> list[str]:
-    """Returns the instructions and calls that have other bits on other devices, each once."""
+    """Returns the instructions and calls whose results depend on the device, each once."""
     text = "\n".join(dict.fromkeys(code.kernels.values()))
     if not text:
         return ["it has no kernel"]
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             plain, faults_of_plain = compiled(name, options.target, plain=True)
             portable, faults_of_step = compiled(name, options.target, plain=False)
             if not faults_of_plain:
-                faults_of_step.append("no fault is seen in the plain step, which has many")
+                faults_of_step.append("the check finds no fault in the plain step, which has many")
             problems += [f"{name}: {fault}" for fault in faults_of_step]
             cases[name] = {"plain": plain, "portable": portable}
             print(f"{name}: {cases[name]}", flush=True)

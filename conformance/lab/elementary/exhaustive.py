@@ -40,7 +40,7 @@ from conformance.lab.elementary import reference
 from impl._exact import arithmetic
 from impl._exact.elementary import FUNCTIONS, _words, exponentials, logarithms
 
-#: The arguments that are computed at a time.
+#: The number of arguments that are computed at a time.
 BLOCK = 1 << 22
 #: The functions whose products are not sealed, and the modules of their polynomials.
 UNSEALED = {

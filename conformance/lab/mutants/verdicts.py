@@ -45,7 +45,7 @@ def run_baseline(
     """Runs the commands of the mutants without a fault.
 
     Returns:
-        The seconds that each command took, of those that passed.
+        The seconds that each command took that passed.
     """
     commands = dict.fromkeys(mutant.run for mutant in mutants)
     seconds: dict[str, float] = {}

@@ -21,7 +21,7 @@ import jax
 
 from conformance.lab.portable import programs
 
-#: The digits of a digest that are shown.
+#: The number of digits of a digest that are shown.
 _DIGITS = 8
 
 

@@ -22,7 +22,8 @@ _CODE = re.compile(r' ir = "[^"]*"')
 _INEXACT = re.compile(r"\b(?:\d+x)*(?:complex<)?b?f\d+")
 #: Makes whole numbers, as the terms of an exact sum are. Sums of them have no order.
 _ROUNDS = "stablehlo.round_nearest_afz"
-#: The steps of the longest search: one for each bit of a number. Samples have hundreds of updates.
+#: The number of steps of the longest search: one for each bit of a number. Samples have hundreds of
+#: updates.
 _BITS = 64
 
 

@@ -16,7 +16,7 @@ WORDS, WIDTH = 11, 6
 
 
 class Model(eqx.Module):
-    """An embedding, a cell, and scores of the next word, which are computed again backward."""
+    """An embedding, a cell, and scores of the next word. The backward pass computes these again."""
 
     embedding: eqx.nn.Embedding
     cell: eqx.nn.GRUCell

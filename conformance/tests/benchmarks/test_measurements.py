@@ -54,10 +54,10 @@ def test_a_report_is_read_as_it_was_written(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("no JSON", "is no report of the benchmarks"),
-        ("[]", "is no report of the benchmarks"),
+        ("no JSON", "is not a report of the benchmarks"),
+        ("[]", "is not a report of the benchmarks"),
         (json.dumps({"format": 0}), "has the format 0"),
-        (json.dumps({"format": 1, "families": {}}), "is no report of the benchmarks"),
+        (json.dumps({"format": 1, "families": {}}), "is not a report of the benchmarks"),
     ],
 )
 def test_another_file_is_refused(text, message, tmp_path):

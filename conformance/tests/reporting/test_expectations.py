@@ -71,7 +71,7 @@ def test_a_version_is_in_a_range(versions, version, holds):
         ('ids = ["a"]\noutcome = "fail"\nreason = "b"\nstrict = 1', "has strict 1; allowed:"),
         (
             'ids = ["a"]\noutcome = "fail"\nreason = "b"\nwhen = { torch = "new" }',
-            "when.torch is no range of versions",
+            "when.torch is not a range of versions",
         ),
         ('ids = ["a", "a"]\noutcome = "fail"\nreason = "b"', "a stands in two entries"),
         ("ids = [", "expect.toml"),

@@ -254,7 +254,7 @@ def _first(op: str) -> tuple[spec.Direction, _Call] | None:
 
 
 def example(op: str) -> Example | None:
-    """Returns a program that calls an op in the profile with a path for it, and its output."""
+    """Returns a program that calls an op in the project's own profile, and the program's output."""
     first = _first(op)
     profile = spec.load().own_profile
     if first is None or profile is None:

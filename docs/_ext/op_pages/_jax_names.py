@@ -161,7 +161,7 @@ def uses() -> Mapping[str, tuple[Use, ...]]:
     """Returns the functions that have each primitive, by the op of its rows."""
     ops = spec.load().op_of_primitive
     found: dict[str, dict[str, Use]] = {}
-    # The programs of other libraries are no part of JAX.
+    # The programs of other libraries are not part of JAX.
     for entry in (entry for entry in table() if entry.name.startswith(("jax.", "x"))):
         forward, backward = _traced(entry.call)
         for in_gradient, primitives in ((False, forward), (True, backward)):

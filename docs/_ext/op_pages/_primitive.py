@@ -111,7 +111,7 @@ def page(op: str, rules: spec.Spec) -> str:
 def _evidence(
     rows: Sequence[spec.Primitive], off: Sequence[answers.Cell], on: Sequence[answers.Cell]
 ) -> list[str]:
-    """Returns the evidence of the answers that a reader has to know; else of all rows."""
+    """Returns the evidence for answers that a reader has to know; if there is none, for all."""
     told = {cell.row for cell in (*off, *on) if cell.word != "same bits anyway"}
     texts = [row.evidence for row in rows if row.evidence and row.id in told]
     return texts or [row.evidence for row in rows if row.evidence]
@@ -126,7 +126,7 @@ def _summary(off: Sequence[answers.Cell], on: Sequence[answers.Cell]) -> str:
         return "A primitive of JAX. On a GPU two runs can differ; the mode makes them equal."
     if any(cell.word == "may vary" for cell in off):
         return "A primitive of JAX. On a GPU two runs can differ, and the mode does not change it."
-    return "A primitive of JAX. Nothing in a program decides whether two runs are equal."
+    return "A primitive of JAX. It does not tell whether two runs give the same bits."
 
 
 def _reasons(rows: Sequence[spec.Primitive], rules: spec.Spec) -> Iterator[str]:
@@ -158,7 +158,7 @@ def _functions(op: str) -> str:
     lines = [f"- {', '.join(own)}"] if own else []
     lines += [f"- only in the gradient: {', '.join(gradients)}"] if gradients else []
     if not lines:
-        return "None of those that were traced when the site was built."
+        return "No function that was traced when the site was built contains it."
     return "Traced when the site was built:\n\n" + "\n".join(lines)
 
 
@@ -176,6 +176,7 @@ def index(rules: spec.Spec) -> str:
         "The primitives", ["Primitive", "Mode off", "Mode on", "Portable"], rows
     )
     return (
-        "# Primitives of JAX\n\nThe rows are about these primitives, of which every program of JAX"
-        f" is made. [Plain JAX under the mode](../primitives.md) groups them by answer.\n\n{table}"
+        "# Primitives of JAX\n\nEvery program of JAX is made of primitives. The rows of the"
+        " spec describe them. [Plain JAX under the mode](../primitives.md) groups them by"
+        f" answer.\n\n{table}"
     )

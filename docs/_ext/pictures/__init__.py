@@ -1,7 +1,8 @@
 """Pictures that are made from data while the site is built: ``picture``.
 
-``{picture} sums`` shows the picture of that name; ``order-panel`` shows the order ``panel``, and
-``bench-scatter-cpu`` the family ``scatter`` of the report ``cpu.json`` of the benchmarks.
+``{picture} sums`` shows the picture ``sums``. The picture ``order-panel`` shows the order
+``panel``, and ``bench-scatter-cpu`` shows the family ``scatter`` of the benchmark report
+``cpu.json``.
 Each picture is made for a light and for a dark page, and its alternative text says what it shows.
 """
 
@@ -33,7 +34,7 @@ class Picture:
 
     Attributes:
         draw: Makes the figure for a theme.
-        description: Returns what it shows, in a line.
+        description: Returns a line of text that describes the picture.
     """
 
     draw: Callable[[Theme], Figure]
@@ -53,12 +54,12 @@ def pictures() -> dict[str, Picture]:
 
 
 def of_order(order: str) -> str:
-    """Returns the name that the picture of an order has, if there is one."""
+    """Returns the name of the picture of an order. An order may have no picture."""
     return f"order-{order}"
 
 
 def of_benchmark(name: str) -> str:
-    """Returns the name that a picture of a family of benchmarks has, if there is one."""
+    """Returns the name of the picture of a family of benchmarks. A family may have no picture."""
     return f"bench-{name}"
 
 

@@ -196,7 +196,7 @@ class Traced:
         Args:
             function: Takes arrays, and returns an array or a tuple of arrays. It depends on nothing
                 else than these and JAX's trace context.
-            kept: The most tuples of types in the cache.
+            kept: The greatest number of tuples of types in the cache.
         """
         self._function = function
         self._call = jax.jit(function, inline=True)

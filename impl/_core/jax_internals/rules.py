@@ -20,7 +20,7 @@ from impl._core import jax_internals
 from impl._core.jax_internals import ClosedJaxpr, Primitive
 
 Rule: TypeAlias = Callable[..., Any]
-#: From a primitive, a rule of it, and its rule for any platform (or None), to the rule by which JAX
+#: Maps a primitive, a rule of it, and its rule for any platform (or None), to the rule by which JAX
 #: lowers an equation.
 Replacement: TypeAlias = Callable[[Primitive, Rule, Rule | None], Rule]
 

@@ -28,7 +28,7 @@ from impl._exact.elementary.exponentials import wide_exp
 from impl._exact.elementary.logarithms import wide_log
 
 _DOUBLE = np.dtype(np.float64)
-#: The bits of a float32, and one more, which the middle of two float32 has.
+#: The number of bits of the significand of a float32, and one more for the middle of two float32.
 _SHORT_BITS = 25
 #: The greatest error of a power, in units in the last place of float64.
 _NEARLY = 1 << 10

@@ -22,7 +22,7 @@ from impl._exact.elementary._words import (
 )
 
 _DOUBLE = np.dtype(np.float64)
-#: The bits of the first quotient, whose product with a float32 is exact in float64.
+#: The number of bits of the first quotient, whose product with a float32 is exact in float64.
 _QUOTIENT_BITS = 29
 
 

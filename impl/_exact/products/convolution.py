@@ -38,7 +38,7 @@ from impl._exact.products.convolution_by_dots import spread_with_zeros
 from impl._exact.products.dot_general import result_dtype, unless_finite
 from impl._exact.products.shards import Cuts
 
-#: From the operands and the dtype of the result to the convolution.
+#: Maps the operands and the dtype of the result to the convolution.
 Convolve = Callable[[jax.Array, jax.Array, Any], jax.Array]
 
 

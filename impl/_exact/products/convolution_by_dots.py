@@ -29,7 +29,7 @@ from jax import lax
 
 from impl._exact.products import engines
 
-#: The most products that are written one after another; more are a loop.
+#: The greatest number of products that are written one after another; more are a loop.
 _UNROLLED = 32
 
 

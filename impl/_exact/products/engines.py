@@ -31,7 +31,7 @@ from impl._exact.products import levels as grids
 
 #: A float64 holds every integer of up to 53 bits.
 FLOAT64_BITS = 53
-#: The bits of a digit of the engines of digits; a digit is from -128 to 127.
+#: The number of bits of a digit of the engines of digits; a digit is from -128 to 127.
 _DIGIT = 8
 
 

@@ -34,7 +34,7 @@ from impl._exact.arithmetic import finite_or_zero
 
 #: A power of two below all products of float32.
 _LEAST = 2.0**-513
-#: The bits of the significand of a float64, and what its exponent has added.
+#: The number of bits of the significand of a float64, and the bias of its exponent.
 _SIGNIFICAND, _BIAS = 52, 1023
 #: The bits to which magnitudes are rounded up before they are added.
 _MAGNITUDE = 14
@@ -51,7 +51,7 @@ class Level:
 
     Attributes:
         column: The bits of the integers of the right factor.
-        row: The most bits of the integers of the left factor.
+        row: The greatest number of bits of the integers of the left factor.
         least: The bits that integers of the left factor may have, whatever their sum is.
         total: The bits of the sum of a row's integers, if the integers have more than ``least``.
     """

@@ -95,7 +95,7 @@ class Digits:
 
         Args:
             dtype: The dtype of the terms.
-            count: The most terms of a result.
+            count: The greatest number of terms of a result.
             running: Whether the sums are running sums, whose terms have two digits: a part of the
                 axis may be much smaller than its largest term.
         """

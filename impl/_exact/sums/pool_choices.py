@@ -27,8 +27,8 @@ from impl._core.jax_internals import Primitive
 from impl._core.lax_functions import where
 from impl._core.shard_axes import vary_like
 
-#: The most elements of a window for which the taps are unrolled. XLA compiles a few hundred taps
-#: for minutes, so that more taps are a loop.
+#: The greatest number of elements of a window for which the taps are unrolled. XLA compiles a few
+#: hundred taps for minutes, so that more taps are a loop.
 UNROLLED = 64
 
 Padding: TypeAlias = Sequence[tuple[int, int]]

@@ -50,9 +50,10 @@ from impl._kernels.launch import Launch
 #: Where the scatter runs: on devices that XLA may partition it for, on one device, or on one CPU.
 Target = Literal["anywhere", "device", "cpu"]
 
-#: Elements of updates in a chunk on a CPU.
+#: The number of elements of updates in a chunk on a CPU.
 _CHUNK = 1 << 14
-#: The bits of a float64 below the two leading bits of a large start, which hold the sum of terms.
+#: The number of bits of a float64 below the two leading bits of a large start, which hold the sum
+#: of terms.
 _ROOM = 51
 
 

@@ -39,7 +39,8 @@ from impl._families.replicas import Replicas
 
 #: Larger arrays may need row numbers of 64 bits.
 _MOST = 2**31 - 2**18
-#: The bits of the count of positive infinities; the count of negative infinities is above them.
+#: The number of bits of the count of positive infinities; the count of negative infinities is above
+#: them.
 _COUNT = 32
 
 
@@ -205,7 +206,7 @@ def value_of_integers(
         sums: The sums of each digit, int64.
         exponent: The exponents of their destinations, int32.
         dtype: The dtype of the result.
-        count: The most terms of a sum.
+        count: The greatest number of terms of a sum.
     """
     digits, parts = Digits.of(dtype, 1), list(sums)
     part_exponent = exponent

@@ -33,8 +33,8 @@ from impl._kernels.launch import Launch
 _WIDTH, _ROWS = 16, 4096
 #: The contributions up to which XLA's own sort takes fewer launches than CUB's.
 _BITONIC = 1 << 14
-#: Elements whose exponents and digits, 12 bytes each, fill half of the cache of a GPU. For fewer
-#: elements, ``scatter_rows`` stays in the cache and takes fewer launches.
+#: The number of elements whose exponents and digits, 12 bytes each, fill half of the cache of a
+#: GPU. For fewer elements, ``scatter_rows`` stays in the cache and takes fewer launches.
 _CACHED = 1 << 21
 
 

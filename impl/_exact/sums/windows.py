@@ -33,7 +33,8 @@ from impl._exact.sums.grid import Digits, at_least_float32, exponents
 from impl._exact.sums.pool_choices import Padding, Pool
 from impl._exact.sums.reduction import reduce_sum
 
-#: The most taps of a max pool's gradient that are unrolled where XLA drops fences (jax 0.10).
+#: The greatest number of taps of a max pool's gradient that are unrolled where XLA drops fences
+#: (jax 0.10).
 _UNROLLED_WITHOUT_FENCES = 32
 
 

@@ -34,10 +34,11 @@ from impl._families.sort_keys import sort_keys
 from impl._families.window_table import WindowTable
 from impl._lowerings.windows.sums import UNROLLED, Column, at_least_0, fold_taps
 
-#: The most elements that are in memory at once, as a multiple of the number of inputs.
+#: The greatest number of elements that are in memory at once, as a multiple of the number of
+#: inputs.
 _AT_ONCE = 4
-#: The most windows that a CPU reads one by one, which makes the program longer, and the taps from
-#: which on that is faster.
+#: The greatest number of windows that a CPU reads one by one, which makes the program longer, and
+#: the least number of taps with which this is faster.
 _FEW_WINDOWS, _LONG_WINDOW = 16, 8
 
 

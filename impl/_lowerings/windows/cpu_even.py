@@ -25,12 +25,13 @@ from impl._core.numerics import accumulator, convert
 from impl._families.window_table import EvenWindows, WindowTable
 from impl._lowerings.windows.stores import store_on_cpu
 
-#: The most windows over an element, which make the program longer. Each is a step that reads the
-#: last total twice, and XLA without its fusion emitters computes the steps before it anew for each
-#: read.
+#: The greatest number of windows over an element. Each window makes the program longer: it is a
+#: step that reads the total so far twice. XLA without its fusion emitters computes all earlier
+#: steps again for each read.
 _MOST_READS = 8
-#: The most windows over an element, and the longest step, with which it is faster to pad windows
-#: wherever they are read than to copy them with their padding first. Along the last axis it is not.
+#: The greatest number of windows over an element, and the longest step, with which it is faster to
+#: pad windows wherever they are read than to copy them with their padding first. Along
+#: the last axis, copies are faster.
 _FEW_READS, _SHORT_STEP = 5, 2
 
 

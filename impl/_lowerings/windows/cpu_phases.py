@@ -2,10 +2,10 @@
 
 This is the polyphase decomposition of signal processing (Vaidyanathan, Proceedings of the IEEE 78,
 1990, 56-93). The elements are cut into blocks as long as the distance between windows. Elements at
-the same position of their block form a phase: the windows over them have the same numbers, counted
-from the number of the block. A phase is computed from whole slices of windows. The phases are then
-stacked, which XLA writes as neighbours without a copy. With windows A, B and C of 3 taps, at a
-distance of 2 and the first at element -1:
+the same position of their block form a phase. The windows over an element, numbered from the number
+of the element's block, are the same for all elements of a phase. A phase is computed from whole
+slices of windows. The phases are then stacked, which XLA writes as neighbours without a copy. With
+windows A, B and C of 3 taps, at a distance of 2 and the first at element -1:
 
     element       0     1     2     3     4     5     windows minus block
     block         0     0     1     1     2     2
@@ -30,15 +30,15 @@ from impl._core.numerics import accumulator, convert
 from impl._families.window_table import WindowTable
 from impl._lowerings.windows.before_jax_0_11 import joined_rows_are_slow
 
-#: The most phases, and the most slices of windows, which make the program longer.
+#: The greatest number of phases, and of slices of windows. Each slice makes the program longer.
 _MOST_PHASES, _MOST_SLICES = 7, 32
-#: The most windows over an element. Each is a step that reads the last total twice, and XLA without
-#: its fusion emitters computes the steps before it anew for each read.
+#: The greatest number of windows over an element. Each window is a step that reads the total so far
+#: twice. XLA without its fusion emitters computes all earlier steps again for each read.
 _MOST_READS = 8
-#: The length from which on a row is long, and the most elements of joined rows. The most phases,
-#: and the most windows over an element, of rows that are joined: with more, XLA without its fusion
-#: emitters makes slow code.
+#: The least length of a long row, and the greatest length of rows that are joined to one.
 _LONG_ROW, _JOINED_ROW = 56, 2048
+#: The greatest number of phases, and of windows over an element, with which rows are joined: with
+#: more, XLA without its fusion emitters makes slow code.
 _JOINED_STEP, _JOINED_READS = 2, 2
 
 #: For each phase, how far the windows over an element are from the element's block, in ascending
@@ -61,7 +61,7 @@ def phases(table: WindowTable) -> Phases | None:
         if table.inputs % step:
             continue
         pairs = np.unique(np.stack([position % step, window - position // step], 1), axis=0)
-        # Each element reads only the windows over it, but those at the edges.
+        # Except at the edges, each element reads only the windows over it.
         if len(pairs) <= min(_MOST_SLICES, step * table.inverse.shape[1]):
             return tuple(tuple(pairs[pairs[:, 0] == s, 1].tolist()) for s in range(step))
     return None
@@ -72,8 +72,8 @@ def joined_rows(table: WindowTable, before: int) -> int | None:
 
     Args:
         table: The table of windows, which are evenly spaced.
-        before: The size of the axis before, whose rows are joined. XLA divides to find an element
-            where joined rows are of several such axes.
+        before: The size of the axis before the last one, whose rows are joined. Joined rows lie
+            within one such axis: across several, XLA would divide to find an element.
     """
     of_phases = phases(table)
     if of_phases is None or not 1 < max(map(len, of_phases)) <= _JOINED_READS:
@@ -84,7 +84,8 @@ def joined_rows(table: WindowTable, before: int) -> int | None:
         return long
     if joined_rows_are_slow(of_phases):
         return long
-    # An element also looks for its position in a window of the next row, which must not have it.
+    # An element is also compared with a window of the next row. That window cannot match by
+    # accident, unless the window is longer than a row.
     if even is None or (even.taps - 1) * even.spacing >= table.inputs:
         return long
     most = min(before, _JOINED_ROW // blocks)
@@ -102,8 +103,8 @@ def pick_transpose(
         index: The position of each picked element; the same shape.
         table: The table of windows.
         phases: The result of the function ``phases``.
-        rows: The number of rows to join, which divides ``outer``; of more than one, ``outputs`` is
-            the number of blocks and the last axis.
+        rows: The number of rows to join, which divides ``outer``. If rows are joined, ``outputs``
+            is the last axis of ``picked``, and equals the number of blocks.
 
     Returns:
         Shape [outer, inputs, ...].
@@ -138,7 +139,7 @@ def pick_transpose(
         for distance in distances:
             chosen, value = at(distance)
             is_term = chosen == first + number
-            # The first term is selected, not added to 0: 0 + -0 is 0, which is another number.
+            # The first term is selected, not added to 0: 0 + -0 is 0, and would lose the sign.
             total = value if has_terms is None else where(has_terms, out + value, value)
             out = where(is_term, total, out)
             has_terms = is_term if has_terms is None else has_terms | is_term

@@ -41,7 +41,7 @@ from impl._lowerings.windows.sums import (
 #: The distance between windows from which on it is faster to read slices of them than a table.
 _LONG_STEP = 8
 
-#: From picked elements and their positions, [outer, outputs, ...], to [outer, inputs, ...].
+#: Maps picked elements and their positions, [outer, outputs, ...], to [outer, inputs, ...].
 _Transpose: TypeAlias = Callable[[jax.Array, jax.Array], jax.Array]
 
 

@@ -40,13 +40,14 @@ from impl._lowerings.windows.before_jax_0_11 import store_by_branch
 
 #: The number of taps that are unrolled; a loop goes through more, this many at a time.
 UNROLLED = 16
-#: The most windows at the edges that do not copy the element at the common distance.
+#: The greatest number of windows at the edges that do not copy the element at the common distance.
 _FEW_EDGES = 8
-#: The most taps of evenly spaced windows that are slices, which make the program longer.
+#: The greatest number of taps of evenly spaced windows that are slices, which make the program
+#: longer.
 _MOST_SLICES = 64
 #: The number of equal windows from which on one is computed and copied.
 _MANY_EQUAL = 4
-#: The most taps of a window that XLA may compute again wherever the window is read.
+#: The greatest number of taps of a window that XLA may compute again wherever the window is read.
 _CHEAP_TAPS = 2
 
 Tables = tuple[WindowTable, ...]

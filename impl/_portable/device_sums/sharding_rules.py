@@ -199,7 +199,7 @@ def reduce_sum(equation: Any, operands: Sequence[Sharding]) -> list[Sharding]:
 
 
 def reduce_extreme(equation: Any, operands: Sequence[Sharding]) -> list[Sharding]:
-    """Dimensions are removed. The greatest of terms is no term."""
+    """Dimensions are removed. The greatest of terms is not a term."""
     remaining = _numbered_without(equation.params["axes"], len(equation.invars[0].aval.shape))
     results: list[Sharding] = []
     for operand, _ in zip(operands, equation.outvars, strict=False):
@@ -257,7 +257,7 @@ def scatter_add(equation: Any, operands: Sequence[Sharding]) -> list[Sharding]:
     of_index: dict[int, Part] = {d: shared.get(d, TERM) for d in range(index - 1)}
     of_updates = {d: of_index[at] for at, d in enumerate(scattered)}
     of_updates |= dict(zip(numbers.update_window_dims, windows, strict=True))
-    # Indices are no terms of a sum.
+    # Indices are not terms of a sum.
     indices = {a: UNKNOWN if isinstance(p, Kind) else p for a, p in operands[1].items()}
     terms = [operands[0], moved(indices, of_index), moved(operands[2], of_updates)]
     return [combined(terms, linear=lambda _: True)]

@@ -105,8 +105,8 @@ class _States:
             [T, n, 2 S + 1].
         skips: Whether a state may follow the state two before it: [n, 2 S + 1].
         last: The last time of each input: [n].
-        ends: Whether a state is one of the last two of its target. No state is, if the target is
-            longer than S: [n, 2 S + 1].
+        ends: Whether a state is one of the last two of its target: [n, 2 S + 1]. False everywhere
+            if the target is longer than S.
         lengths: The length of each target: [n].
     """
 
@@ -194,9 +194,10 @@ class _States:
 def _gradient(states: _States, loss: jax.Array, alphas: Any, rules: Rules) -> jax.Array:
     """Returns PyTorch's gradient for ``log_probs``.
 
-    PyTorch adds ``exp(log_probs)`` to the derivative. The sum is the derivative by the logits that
-    ``log_softmax`` was applied to, and the gradient of ``log_softmax`` does not change it. The
-    states of one class are one sum, whose source order is from the first state to the last.
+    PyTorch adds ``exp(log_probs)`` to the derivative. The sum is the derivative with respect
+    to the logits, the argument of ``log_softmax``, and the gradient of ``log_softmax`` does not
+    change it. The states of one class are one sum, whose source order is from the first state to
+    the last.
     """
     times, n, count = states.log_probs.shape
     posteriors = states.posteriors(loss, alphas)

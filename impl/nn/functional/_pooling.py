@@ -72,8 +72,7 @@ class Windows:
 
         Raises:
             RuntimeError: The number of ints is not the number of dimensions; a kernel, a stride or
-            a
-                dilation is not positive; or a padding is negative or exceeds half the kernel.
+                a dilation is not positive; or a padding is negative or exceeds half the kernel.
             TypeError: One of them is not an int, or ``ceil_mode`` is not a bool.
         """
         kernel = _each(function, "kernel_size", kernel_size, dims)
@@ -168,7 +167,7 @@ def sizes_fit(function: str, input: Any, output_size: Any) -> None:
     """Checks that ``input`` has more dimensions than ``output_size`` has sizes.
 
     Raises:
-        ValueError: It has not (PyTorch's choice of exception, which it makes before other checks).
+        ValueError: It does not. PyTorch raises this exception, and makes this check first.
     """
     ndim = np.ndim(arguments.array(function, "input", input))
     if isinstance(output_size, Sequence) and len(output_size) >= ndim:
@@ -239,8 +238,8 @@ def mean(
     Args:
         input: Shape [..., *sizes].
         tables: The window table of each dimension.
-        divisors: The factors of the divisor of each sum: for each dimension, one number for each
-            window. Or one array of one number, the divisor of all sums.
+        divisors: For each dimension, one factor for each window; the divisor of a sum is the
+            product of its factors. Or one array of one number, the divisor of all sums.
         decision: The decision of the gradient. The caller adds the alert.
     """
     dims, wide = len(tables), accumulator(input.dtype)
@@ -265,9 +264,9 @@ def max_pool(
     return_indices: Any,
     **facts: spec.FactValue,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """Computes the maxima of an op of max-pooling, and their flat indices if it returns them.
+    """Computes the maxima of a max-pooling op, and their flat indices if the caller wants them.
 
-    ``facts`` are those that only the rows of some op ask for.
+    ``facts`` are further facts of the call, which only the rows of some of the ops ask for.
 
     Raises:
         TypeError: ``return_indices`` is not a bool.
@@ -305,8 +304,9 @@ def flat_position(indices: Sequence[jax.Array], sizes: Sequence[int]) -> jax.Arr
 
     Args:
         indices: One array for each dimension, the last dimension first: the index along this
-            dimension of each picked element. This dimension and those after it have the sizes of
-            the result; the dimensions before it have the sizes of the input.
+            dimension of each picked element. In the array of a dimension, the axes before that
+            dimension have the sizes of the input; its own and later axes have the sizes of the
+            result.
         sizes: The sizes of the input's dimensions, in their order.
     """
     dims = len(sizes)

@@ -116,7 +116,7 @@ def ctc_loss(
     return loss.reshape(()) if reduction == "none" and log_probs.ndim == 2 else loss
 
 
-# Where the op runs as it is written, each call would compile the recursion anew.
+# Where the op as a whole is not compiled, each call would compile the recursion again.
 @functools.partial(jax.jit, static_argnums=(4, 5, 6), inline=True)
 def _reduced(
     log_probs: jax.Array,
@@ -157,7 +157,7 @@ def _lengths(
     """Returns lengths as int32, with -1 for those out of range, and their extent.
 
     The lengths are a NumPy array if the values are known. The extent is None if they are not, or
-    if nothing depends on it: if ``targets`` are not one after another.
+    if ``targets`` are not concatenated, so that nothing depends on it.
     """
     if isinstance(value, Sequence) and not isinstance(value, str):
         ints = [arguments.integer(_NAME, f"{name}[{i}]", item) for i, item in enumerate(value)]
@@ -251,7 +251,7 @@ def _labels(
     Args:
         targets: The argument of the op.
         lengths: Their lengths, int32.
-        longest: The most labels of a target that are read.
+        longest: The greatest number of labels of a target that are read.
         shape: The shape of the logarithms of probabilities.
     """
     _, n, classes = shape
@@ -269,7 +269,7 @@ def _labels(
 
 
 def _check_fit(most: int, lengths: np.ndarray[Any, Any]) -> None:
-    """Refuses lengths that are greater than rows of targets."""
+    """Refuses lengths that are greater than the length of a row of targets."""
     longest = max(lengths.ravel().tolist(), default=0)
     if longest > most:
         raise RuntimeError(
@@ -279,7 +279,7 @@ def _check_fit(most: int, lengths: np.ndarray[Any, Any]) -> None:
 
 
 def _check_rows(classes: int, values: np.ndarray[Any, Any], lengths: np.ndarray[Any, Any]) -> None:
-    """Refuses labels out of range, in rows of which the first ones are read."""
+    """Refuses labels out of range among the first labels of each row, which are read."""
     _check_labels(classes, values, np.arange(values.shape[1]) < lengths.reshape(-1, 1))
 
 

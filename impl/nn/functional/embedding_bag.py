@@ -34,7 +34,7 @@ _NAME = "embedding_bag"
 #: The dtypes that PyTorch promotes to the other dtype of the two arrays of integers.
 _PROMOTED = tuple(map(np.dtype, ("bool", "uint8", "int8", "int16", "int32", "int64")))
 _OP = f"nn.functional.{_NAME}"
-#: The most elements of a bag that a tangent adds in one expression.
+#: The greatest number of elements of a bag that a tangent adds in one expression.
 _TAPS = 64
 
 

@@ -71,7 +71,7 @@ def interpolate(
         input: Shape [N, C, L], [N, C, H, W] or [N, C, D, H, W], floats; for the modes
             ``"nearest"``, ``"nearest-exact"``, ``"bilinear"`` and ``"bicubic"`` also uint8. The
             last two round uint8 after each dimension, as PyTorch does. They may differ from
-            PyTorch by 1, because its weights have 16 bits, and these have 32.
+            PyTorch by 1, because PyTorch's weights have 16 bits, and the weights here have 32.
         size: The spatial size of the result: an int for all dimensions, or one int for each.
         scale_factor: Replaces ``size``: the size of the result is the integer part of the size of
             ``input`` times this factor. One number for all dimensions, or one for each.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from impl.programs._auditing.report import Finding
 
-#: The most findings with one piece of advice that get a line each.
+#: The greatest number of findings with one piece of advice that get a line each.
 _FEW = 5
 _INDENT = " " * 6
 

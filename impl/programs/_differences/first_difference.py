@@ -80,7 +80,7 @@ def first_difference(
     Raises:
         ValueError: ``between`` has not two runs, or a device of another process; ``marks`` is
             unknown; or a recording has other marks.
-        TypeError: ``function`` cannot be called, ``between`` is no tuple, a run is not one of
+        TypeError: ``function`` cannot be called, ``between`` is not a tuple, a run is not one of
             the above, or an argument is a shape without values.
     """
     checks.check_callable("first_difference", "function", function)

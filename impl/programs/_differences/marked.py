@@ -119,7 +119,7 @@ class Program:
             options = {**jax_internals.traced_options(function.trace(*args, **kwargs)), **options}
             function = function.__wrapped__  # type: ignore[attr-defined]
 
-        # ``nnx.jit`` changes the state of a model that is no tree of arrays.
+        # ``nnx.jit`` changes the state of a model that is not a tree of arrays.
         constant = copy.deepcopy if isinstance(function, jax.stages.Wrapped) else _itself
 
         def of_arrays(*values: Any) -> Any:

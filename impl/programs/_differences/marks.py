@@ -41,11 +41,12 @@ from impl.programs._auditing import notes
 Marks: TypeAlias = Literal["arithmetic", "equations", "calls"]
 Kind: TypeAlias = Literal["equation", "argument", "constant", "output"]
 
-#: The most words of digests of one loop. A longer loop has several iterations in each row.
+#: The greatest number of words of digests of one loop. A longer loop has several iterations in each
+#: row.
 _WORDS = 2**21
-#: The rows of a ``while``, whose number of iterations is not known before it runs.
+#: The number of rows of a ``while``, whose number of iterations is not known before it runs.
 _ROWS_OF_WHILE = 1024
-#: The words of one digest: two other values have one digest once in 4 billion.
+#: The number of words of one digest: two different values have the same digest once in 4 billion.
 WIDTH = 1
 
 

@@ -59,7 +59,7 @@ def test_a_thread_that_waits_is_released_on_both_ends(sockets):
     for thread in threads:
         thread.join(10)
         assert not thread.is_alive()
-    channels[1].shut_down()  # A second time is no error.
+    channels[1].shut_down()  # A second time is not an error.
     with pytest.raises(OSError, match="pipe"):
         channels[1].send(Message(1, b"late"))
 

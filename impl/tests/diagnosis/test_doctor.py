@@ -54,7 +54,9 @@ def test_the_command_prints_the_report_of_its_process(capsys, monkeypatch):
     assert command.main(["doctor"]) == 0
     text = capsys.readouterr().out
     assert "  deterministic algorithms" in text
-    assert text.splitlines()[-1].startswith("The mode and the seeds are a new process's")
+    assert text.splitlines()[-1].startswith(
+        "The report shows the mode and the seeds of a new process"
+    )
     assert command.main(["doctor", "--json", "--strict"]) == 1
     data = json.loads(capsys.readouterr().out)
     assert data == impl.doctor().as_dict()

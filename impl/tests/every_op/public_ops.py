@@ -23,7 +23,7 @@ _NAMESPACES = {
     "nn.functional.": impl.nn.functional,
     "sparse.": impl.sparse,
 }
-#: The packages that define ops. Other functions of the namespaces are no ops.
+#: The packages that define ops. Other functions of the namespaces are not ops.
 _PACKAGES = ("impl.ops.", "impl.nn.", "impl.sparse.")
 
 _SAMPLES: dict[str, tuple[Sample, ...]] = {**samples_of_ops.SAMPLES, **samples_of_nn.SAMPLES}

@@ -24,7 +24,7 @@ def numbers(dtype):
     every = np.arange(512) % 256
     every = every.astype(np.uint8).view(dtype) if "float8" in dtype else every % 14 - 6
     wide = every.astype(np.float32)
-    # Subnormals are no part of the guarantee.
+    # Subnormals are not part of the guarantee.
     tiny = np.finfo(np.float32).tiny
     wide = np.where((wide != 0) & (np.abs(wide) < tiny), tiny, wide)
     return np.random.default_rng(3).permutation(wide)

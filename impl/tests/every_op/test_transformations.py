@@ -44,7 +44,7 @@ def test_the_body_of_a_loop(sample):
         scaled = [array * np.float32(scale) for array in sample.floats]
         outputs, gradient = at_floats(sample, scaled)
         assert_agree(sample, [out[step] for out in results["loop outputs"]], outputs, "outputs")
-        # The derivative by the scale.
+        # The derivative with respect to the scale.
         want = sum(np.vdot(g, array) for g, array in zip(gradient, sample.floats, strict=True))
         assert_close(results["loop gradient"][step], want, "gradient", 1e-4)
 

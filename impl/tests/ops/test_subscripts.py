@@ -101,7 +101,7 @@ def test_one_array_for_each_leading_dimension():
         (MASK, IndexError, "shape of the mask"),
         (slice(None, None, -1), ValueError, "a slice of step -1"),
         (slice("a"), TypeError, "its parts must be ints"),
-        (([[0], [0, 1]],), ValueError, "'indices.*' is no array"),
+        (([[0], [0, 1]],), ValueError, "'indices.*' is not an array"),
     ],
     ids=repr,
 )

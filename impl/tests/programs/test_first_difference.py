@@ -367,7 +367,7 @@ def test_what_pmap_maps_is_entered():
 
 
 class Model:
-    """A model that is no tree of arrays: it counts its calls, as a model of Flax may."""
+    """A model that is not a tree of arrays: it counts its calls, as a model of Flax may."""
 
     def __init__(self):
         self.calls = jnp.zeros(())

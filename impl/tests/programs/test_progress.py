@@ -11,7 +11,7 @@ def test_steps_are_printed_where_they_are_asked_for(capsys):
     with Progress("record", True) as progress:
         progress.step("traces")
     assert capsys.readouterr().err == "record: traces (0 s)\n"
-    for shown in (False, None):  # The stderr of a test is no terminal.
+    for shown in (False, None):  # The stderr of a test is not a terminal.
         with Progress("record", shown) as progress:
             progress.step("traces")
     assert capsys.readouterr().err == ""

@@ -25,7 +25,7 @@ TERMS = {
     "floors": "bytes, in floors",
     "off": "of the bytes of plain JAX",
 }
-#: The launches that a failure names.
+#: The number of launches that a failure names.
 _MOST = 4
 _ADVICE = (
     "Make the program cheaper, or, if the cost has a reason that stands, add the case to "

@@ -96,7 +96,7 @@ def scaled(number: int, times: float, *, least: int = 1) -> int:
     return max(least, math.ceil(number * times))
 
 
-#: The launches of a sum by index: 16 take about 32 us, in which a GPU moves 150 MB.
+#: The number of launches of a sum by index: 16 take about 32 us, in which a GPU moves 150 MB.
 MANY = 16
 #: The sizes of a benchmark, and ten times smaller and larger.
 SCALES = (0.1, 1.0, 10.0)

@@ -33,7 +33,7 @@ COUNT = Budget(launches=12, floors=3)
 #: The destinations, the contributions, and the width of each.
 _SIZES = ((100_000, 1_000_000, 1), (10_000, 100_000, 64), (1_000, 10_000_000, 1))
 
-#: The rows of the table of which the gradient is counted for 16 bits too.
+#: The number of rows of the table of which the gradient is counted for 16 bits too.
 _WORDS = 50_000
 
 

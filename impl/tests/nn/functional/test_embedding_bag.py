@@ -136,7 +136,7 @@ def test_pytorch_has_the_values_of_the_reference():
 
 @pytest.mark.parametrize("mode", ["sum", "mean"])
 def test_the_gradient_is_divided_by_the_frequency_of_a_row(mode):
-    # PyTorch's CPU kernel divides by counts of other rows, so it is no reference here.
+    # PyTorch's CPU kernel divides by counts of other rows, so it is not a reference here.
     @jax.jit
     def run(w, cotangent):
         function = lambda w: F.embedding_bag(INDEX, w, OFFSETS, None, 2, True, mode)  # noqa: E731

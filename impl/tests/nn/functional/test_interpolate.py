@@ -32,7 +32,7 @@ interpolate = impl.nn.functional.interpolate
 pytestmark = pytest.mark.usefixtures("complete")
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
-#: Calls of a kind whose reference is compared with PyTorch.
+#: The number of calls of a kind whose reference is compared with PyTorch.
 CALLS = 45
 
 
@@ -213,7 +213,7 @@ def test_transforms_keep_the_bits():
 
 @pytest.mark.parametrize("name", DISTINCT)
 def test_bits_of_results_and_gradients(name):
-    """The weights are no sums of a few powers of 2."""
+    """The weights are not sums of a few powers of 2."""
     n, m = (3, 7, 9), (8, 17, 5)
     tables = [Axis(a, b, None, False, np.float32).linear() for a, b in zip(n, m, strict=True)]
     x, cotangent = (spread(np.random.default_rng(0), (2, *sizes)) for sizes in (n, m))

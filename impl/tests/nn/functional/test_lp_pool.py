@@ -20,7 +20,7 @@ INF = float("inf")
 pytestmark = pytest.mark.usefixtures("complete")
 
 OPS = {"lp_pool1d": 1, "lp_pool2d": 2}
-#: Calls whose reference is compared with PyTorch, and how many of them impl computes.
+#: The number of calls whose reference is compared with PyTorch, and how many of them impl computes.
 CALLS = 100
 COMPUTED = CALLS if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 12
 

@@ -21,7 +21,7 @@ pad = impl.nn.functional.pad
 pytestmark = pytest.mark.usefixtures("complete")
 
 MODES = ("reflect", "replicate", "circular")
-#: Calls whose reference is compared with PyTorch, and how many of them impl computes.
+#: The number of calls whose reference is compared with PyTorch, and how many of them impl computes.
 CALLS = 60
 COMPUTED = CALLS if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 4
 SIZES = {1: (7,), 2: (5, 6), 3: (4, 3, 5)}

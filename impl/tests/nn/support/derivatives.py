@@ -16,7 +16,7 @@ def assert_derivatives(function, arrays, *, order=2, rtol=1e-5, atol=1e-5):
     programs.
 
     Args:
-        function: From arrays to an array.
+        function: Maps arrays to an array.
         arrays: Its arguments; converted to float64.
         order: 1 or 2.
         rtol: The relative tolerance.

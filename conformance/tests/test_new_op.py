@@ -16,7 +16,7 @@ OP = "cumulative_trapezoid"
 #: The blanks of each file, and the text that fills each of them.
 FILLED = {
     f"spec/rows/{OP}.toml": {
-        'order = "FILL_IN"\n': 'order = "blocked_scan"\nmode_off = "not_guaranteed"\n',
+        'order = "FILL_IN"\n': 'order = "blocked_scan"\n',
     },
     f"impl/ops/{OP}.py": {
         "FILL IN.": "running areas under a line.",

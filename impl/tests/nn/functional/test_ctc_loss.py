@@ -4,7 +4,6 @@ Tests: impl.nn.functional._ctc.
 """
 
 import itertools
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +15,7 @@ import impl
 from impl.tests.nn.support.arrays import normal
 from impl.tests.nn.support.programs import results_and_gradients
 from impl.tests.support.bits import assert_same_bits
-from impl.tests.support.refusals import assert_refused, assert_torch_refuses
+from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
@@ -172,7 +171,7 @@ def test_the_gradient_of_a_target_whose_last_label_is_the_blank():
 
 LONG = (np.array([7, 5]), TL)
 #: Arguments, keywords, exception, fragment of the message
-BAD: list[tuple[Any, ...]] = [
+BAD: list[Call] = [
     ((X, T, *LONG), {}, RuntimeError, "input_lengths to have value at most 6, but got value 7"),
     ((X, T, np.array([-1, 5]), TL), {}, RuntimeError, "value at least 0, but got value -1"),
     ((X, T, IL, np.array([3, -2])), {}, RuntimeError, "got value -2 at position 1"),
@@ -200,22 +199,17 @@ BAD: list[tuple[Any, ...]] = [
     ((X, T, (6.0, 5.0), (3, 2)), {}, TypeError, "'input_lengths[0]' must be int"),
 ]
 #: Arguments with which PyTorch reads beyond the end of an array, or accepts floats as labels.
-OWN: list[tuple[Any, ...]] = [
+OWN: list[Call] = [
     ((X, T + 2, IL, TL), {}, IndexError, "Target 4 is out of bounds, at position [0, 1]"),
     ((X, FLAT - 2, IL, TL), {}, IndexError, "Target -1 is out of bounds, at position [0]"),
     ((X, T.astype(np.float32), IL, TL), {}, RuntimeError, "targets must be integral"),
 ]
 
 
-@pytest.mark.parametrize(("arguments", "options", "error", "fragment"), BAD + OWN)
-def test_bad_arguments(arguments, options, error, fragment):
-    assert_refused(F.ctc_loss, arguments, options, error, fragment)
-
-
-def test_pytorch_refuses_the_same_arguments():
-    torch = pytest.importorskip("torch")
-    for arguments, options, error, _ in BAD:
-        assert_torch_refuses(torch, torch.nn.functional.ctc_loss, arguments, options, error)
+class TestBadArguments(BadArgumentsOfFunctional):
+    op = "ctc_loss"
+    calls = BAD
+    unlike_torch = OWN
 
 
 def test_labels_and_lengths_out_of_range_under_jit():

@@ -2,7 +2,6 @@
 
 import math
 import os
-import re
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +25,7 @@ from impl.tests.nn.support.resampling import (
 from impl.tests.support.bits import assert_same_bits, bits
 from impl.tests.support.lowerings import DISTINCT, LOWERINGS
 from impl.tests.support.numbers import spread
+from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
 from spec import oracles
 
 interpolate = impl.nn.functional.interpolate
@@ -295,8 +295,7 @@ def test_memory_is_that_of_the_results_between_dimensions(sizes, size, options):
 L, HW, DHW = ones(1, 2, 4), ones(1, 2, 3, 4), ones(1, 2, 2, 3, 4)
 NAN, INF = float("nan"), float("inf")
 #: input, options, exception, fragment of the message
-BAD = [
-    ([[[1.0]]], {"size": 3}, TypeError, "'input' must be"),
+BAD: list[Call] = [
     (L, {}, ValueError, "either size or scale_factor must be given, but got neither"),
     (L, {"size": 3, "scale_factor": 2.0}, ValueError, "but got both"),
     (HW, {"size": (3,)}, ValueError, "spatial dimensions [3, 4] of 'input', but got [3]"),
@@ -356,7 +355,8 @@ BAD = [
     ],
 ]  # fmt: skip
 #: Arguments that PyTorch accepts as bools, or for which it has another exception.
-STRICTER = [
+STRICTER: list[Call] = [
+    ([[[1.0]]], {"size": 3}, TypeError, "'input' must be"),
     (HW, {"size": 3, "mode": 3}, TypeError, "'mode' must be str, not int"),
     (HW, {"size": 3, "mode": "bilinear", "antialias": 1}, TypeError, "'antialias' must be bool"),
     (HW, {"size": 3, "mode": "bilinear", "align_corners": 1}, TypeError, "'align_corners' must"),
@@ -364,20 +364,7 @@ STRICTER = [
 ]
 
 
-@pytest.mark.parametrize(("input", "options", "error", "fragment"), [*BAD, *STRICTER])
-def test_bad_arguments(input, options, error, fragment):
-    with pytest.raises(error, match=re.escape(fragment)) as caught:
-        interpolate(input, **options)
-    assert str(caught.value).startswith("interpolate(): ")
-
-
-def test_pytorch_refuses_the_same_arguments():
-    torch = pytest.importorskip("torch")
-    for input, options, error, _ in BAD:
-        if isinstance(input, list):
-            continue
-        try:
-            torch.nn.functional.interpolate(torch.tensor(input), **options)
-        except error:
-            continue
-        pytest.fail(f"PyTorch accepts {options}")
+class TestBadArguments(BadArgumentsOfFunctional):
+    op = "interpolate"
+    calls = tuple(((x,), *rest) for x, *rest in BAD)
+    unlike_torch = tuple(((x,), *rest) for x, *rest in STRICTER)

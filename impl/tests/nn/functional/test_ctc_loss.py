@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import Mesh, PartitionSpec
 
 import impl
 from impl.tests.nn.support.arrays import normal
@@ -277,45 +276,17 @@ def test_empty_targets():
     assert np.isnan(unknown).tolist() == [False, True]
 
 
-def losses(x, t, il, tl):
-    return F.ctc_loss(x, t, il, tl, reduction="none")
-
-
-def test_transformations():
-    close = {"rtol": 1e-5, "atol": 1e-6}
-    mesh = Mesh(np.array(jax.devices()[:1]), ("d",))
-    first, second = PartitionSpec("d"), PartitionSpec(None, "d")
-    tangent = normal(X.shape, 1)
-    # A batch of two calls; the second has its examples in reverse.
+def test_vmap_over_lengths():
+    # The second call of the batch has the examples in reverse.
     batches = [np.stack([a, a[..., ::-1, :] if a.ndim > 1 else a[::-1]]) for a in (X, T, IL, TL)]
 
-    def loss(x):
-        return F.ctc_loss(x, T, IL, TL, reduction="sum")
-
-    def gradient_of_losses(x, t, il, tl):
-        return jax.grad(lambda x: losses(x, t, il, tl).sum())(x)
-
     @jax.jit
-    def run(x, tangent, batches):
-        return {
-            "checkpoint": jax.grad(jax.checkpoint(loss))(x),
-            "jvp": jax.jvp(loss, (x,), (tangent,))[1],
-            "shard_map": jax.shard_map(
-                gradient_of_losses,
-                mesh=mesh,
-                in_specs=(second, first, first, first),
-                out_specs=second,
-            )(*(array[0] for array in batches)),
-            "vmap": jax.vmap(gradient_of_losses)(*batches),
-        }
+    def gradients(*batches):
+        return jax.vmap(lambda x, *rest: jax.grad(F.ctc_loss)(x, *rest, reduction="sum"))(*batches)
 
-    gradient = jax.jit(jax.grad(loss))(X)
-    results = run(X, tangent, batches)
-    np.testing.assert_allclose(results["checkpoint"], gradient, **close)
-    np.testing.assert_allclose(results["jvp"], np.vdot(gradient, tangent), rtol=1e-4)
-    np.testing.assert_allclose(results["shard_map"], gradient, **close)
-    np.testing.assert_allclose(results["vmap"][0], gradient, **close)
-    np.testing.assert_allclose(results["vmap"][1], gradient[:, ::-1], **close)
+    first, second = gradients(*batches)
+    np.testing.assert_allclose(first, SUM_AND_GRADIENT(X, T, IL, TL)[1], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(second, first[:, ::-1], rtol=1e-5, atol=1e-6)
 
 
 def test_a_second_derivative_is_refused():
@@ -340,7 +311,7 @@ def test_memory_for_long_inputs():
     times, n, classes, longest = 1000, 64, 128, 100
     x = jax.ShapeDtypeStruct((times, n, classes), np.float32)
     t, lengths = jax.ShapeDtypeStruct((n, longest), np.int32), jax.ShapeDtypeStruct((n,), np.int32)
-    gradient = jax.grad(lambda x, *rest: losses(x, *rest).sum())
+    gradient = jax.grad(lambda x, *rest: F.ctc_loss(x, *rest, reduction="sum"))
     memory = jax.jit(gradient).lower(x, t, lengths, lengths).compile().memory_analysis()
     # Four arrays of states, and two of classes.
     of_states, of_classes = times * n * (2 * longest + 1) * 4, times * n * classes * 4

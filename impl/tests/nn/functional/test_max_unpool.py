@@ -4,7 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import Mesh, PartitionSpec
 
 import impl
 from impl.tests.nn.support.arrays import normal
@@ -137,33 +136,6 @@ def test_max_unpool1d_drops_writes_out_of_range_under_jit():
     out, gradient = run(X, OUT_OF_RANGE)
     assert_same_bits(out, want)
     assert gradient.tolist() == [[[3, 0, 3, 0], [0, 3, 0, 0]]]
-
-
-def test_max_unpool1d_under_transformations():
-    x = normal((3, 2, 4))
-    indices = np.random.default_rng(0).integers(0, 8, (3, 2, 4))
-    mesh, spec = Mesh(np.array(jax.devices()[:1]), ("d",)), PartitionSpec("d")
-
-    def call(x, i):
-        return F.max_unpool1d(x, i, 2)
-
-    @jax.jit
-    def run(x, indices):
-        loss = lambda x: (jax.checkpoint(call)(x, indices) ** 2).sum()  # noqa: E731
-        return {
-            "checkpoint": jax.grad(loss)(x),
-            "jvp": jax.jvp(lambda x: call(x, indices), (x,), (2 * x,)),
-            "shard_map": jax.shard_map(call, mesh=mesh, in_specs=spec, out_specs=spec)(x, indices),
-            "vmap": jax.vmap(call)(x, indices),
-        }
-
-    results = run(x, indices)
-    want, stays = unpooled(x, indices, (8,))
-    assert_same_bits(results["vmap"], want)
-    assert_same_bits(results["shard_map"], want)
-    assert_same_bits(results["jvp"][0], want)
-    assert_same_bits(results["jvp"][1], 2 * want)
-    assert_same_bits(results["checkpoint"], np.where(stays, 2 * x, np.float32(0)))
 
 
 def test_the_gradient_of_max_unpool1d_raises_without_its_forward_pass():

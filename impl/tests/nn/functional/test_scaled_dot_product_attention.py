@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import Mesh, PartitionSpec
 
 import impl
 from impl._primitives.total import total_p
@@ -207,32 +206,3 @@ def test_arguments_have_pytorchs_order_and_defaults():
         ("scale", None),
         ("enable_gqa", False),
     ]
-
-
-def test_transformations():
-    mesh = Mesh(np.array(jax.devices()[:1]), ("d",))
-    batch = PartitionSpec("d")
-
-    def gradients(q, k, v):
-        return jax.grad(lambda *qkv: (attention(*qkv, is_causal=True) ** 2).sum(), (0, 1, 2))(
-            q, k, v
-        )
-
-    @jax.jit
-    def run(q, k, v):
-        return {
-            "alone": gradients(q, k, v),
-            "checkpoint": jax.grad(
-                jax.checkpoint(lambda *qkv: (attention(*qkv, is_causal=True) ** 2).sum()),
-                (0, 1, 2),
-            )(q, k, v),
-            "shard_map": jax.shard_map(gradients, mesh=mesh, in_specs=batch, out_specs=batch)(
-                q, k, v
-            ),
-            "vmap": jax.vmap(gradients)(q, k, v),
-        }
-
-    results = run(Q, K, V)
-    for name, result in results.items():
-        for got, want in zip(result, results["alone"], strict=True):
-            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6, err_msg=name)

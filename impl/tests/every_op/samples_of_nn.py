@@ -179,7 +179,7 @@ SAMPLES = {
     ),
     "nn.functional.interpolate": (
         Sample(
-            lambda ns, x: ns.nn.functional.interpolate(x, (7, 3), mode="bilinear"),
+            lambda ns, x: ns.nn.functional.interpolate(x, (7, 3), mode="bicubic"),
             (spread(RNG, (2, 3, 4, 5)),),
         ),
         Sample(
@@ -196,8 +196,8 @@ SAMPLES = {
     ),
     "nn.functional.pad": (
         Sample(
-            lambda ns, x: ns.nn.functional.pad(x, (2, 1), mode="reflect"),
-            (spread(RNG, (2, 3, 7)),),
+            lambda ns, x: ns.nn.functional.pad(x, (2, 3, 1, 3), mode="reflect"),
+            (spread(RNG, (2, 3, 4, 5)),),
         ),
         Sample(
             lambda ns, x: ns.nn.functional.pad(x, (1, 2, 2, 1), mode="replicate"),

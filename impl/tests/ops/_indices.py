@@ -31,17 +31,18 @@ def along_the_second(function, *arrays):
     return np.moveaxis(function(*moved), 0, 1)
 
 
-def assert_reads_out_of_range_are_filled(calls):
+def assert_reads_out_of_range_are_filled(calls, in_range=IN_RANGE):
     """Asserts what each call ``(x, index)`` reads of the rows of an array, and its gradient.
 
-    A row out of range is NaN, and its gradient goes nowhere.
+    A row out of range is NaN, and its gradient goes nowhere. ``in_range`` marks the elements of
+    INDEX that are in range.
     """
     x = np.arange(2 * SIZE, dtype=np.float32).reshape(SIZE, 2)
     weight = np.arange(1, 2 * len(INDEX) + 1, dtype=np.float32).reshape(-1, 2)
     rows = np.full((len(INDEX), 2), np.nan, np.float32)
-    rows[IN_RANGE] = x[WRAPPED[IN_RANGE]]
+    rows[in_range] = x[WRAPPED[in_range]]
     gradient = np.zeros_like(x)
-    np.add.at(gradient, WRAPPED[IN_RANGE], weight[IN_RANGE])
+    np.add.at(gradient, WRAPPED[in_range], weight[in_range])
 
     @jax.jit
     def reads(x, i, w):

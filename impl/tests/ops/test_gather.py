@@ -12,7 +12,7 @@ import pytest
 
 import impl
 from impl.tests.ops._bad_values import ONE, POINT, SCALAR, SHORT, SQUARE, M, V, at
-from impl.tests.ops._scatters import IN_RANGE, INDEX, SHAPES, SIZE, WIDE, contributions, drawn
+from impl.tests.ops._scatters import SHAPES, contributions, drawn
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.numbers import small
 from impl.tests.support.programs import run_together
@@ -141,41 +141,3 @@ class TestBadArguments(BadArguments):
 def test_a_known_index_is_checked_under_jit_too():
     with pytest.raises(RuntimeError, match="index 3 is out of bounds"):
         jax.jit(lambda x: impl.gather(x, 0, at(3)))(V)
-
-
-@complete
-def test_reads_out_of_range_give_the_fill_value():
-    fills = {np.float32: np.nan, jnp.bfloat16: np.nan, np.int32: -(2**31), np.uint8: 255}
-    calls, wanted = {}, {}
-    for dtype, fill in {**fills, bool: True}.items():
-        x = (np.arange(2 * SIZE).reshape(SIZE, 2) % 2).astype(dtype)
-        want = np.full((len(INDEX), 2), fill, dtype)
-        want[IN_RANGE] = x[INDEX[IN_RANGE]]
-        calls[dtype.__name__] = lambda x, i: impl.gather(x, 1, i), x.T, np.stack([INDEX, INDEX])
-        wanted[dtype.__name__] = want.T
-    calls["no elements"] = lambda x, i: impl.gather(x, 0, i), V[:0], at(0, 1)
-    wanted["no elements"] = np.full(2, np.nan, np.float32)
-    for name, got in run_together(calls).items():
-        assert got.dtype == wanted[name].dtype
-        np.testing.assert_array_equal(
-            got.astype(np.float32), wanted[name].astype(np.float32), err_msg=name
-        )
-
-
-@pytest.mark.usefixtures("path")
-def test_gradients_of_reads_out_of_range_are_dropped():
-    weight = np.arange(1, 21, dtype=np.float32).reshape(2, 10)
-    want = np.zeros((SIZE, 2), np.float32)
-    np.add.at(want, INDEX[IN_RANGE], weight.T[IN_RANGE])
-
-    def loss(x, i):
-        return jnp.where(weight > 0, impl.gather(x, 1, i) * weight, 0).sum()
-
-    x = np.ones((2, SIZE), np.float32)
-    assert_same_bits(jax.jit(jax.grad(loss))(x, np.stack([INDEX, INDEX])), want.T)
-
-
-def test_a_wide_index_reads_the_fill_value():
-    with jax.enable_x64(True):
-        got = jax.jit(lambda x, i: impl.gather(x, 0, i))(np.zeros(3), WIDE)
-        assert np.isnan(got).tolist() == [True, False, True]

@@ -15,7 +15,6 @@ from impl.tests.ops._indices import (
     MANY_WRAPPED,
     NO_INDEX,
     SIZE,
-    WIDE,
     WRAPPED,
     X,
     along_the_second,
@@ -134,26 +133,6 @@ def test_one_value_by_a_traced_mask(dim):
     assert of_value == (want == -1).sum()
 
 
-@complete
-def test_dtypes():
-    calls, wanted = {}, {}
-    for dtype in [np.float16, jnp.bfloat16, np.int8, np.uint32, bool, np.complex64]:
-        x = (np.arange(6).reshape(3, 2) % 4).astype(dtype)
-        one, name = np.ones((), dtype), np.dtype(dtype).name
-        calls[f"{name}, write"] = lambda x: impl.index_put(x, (np.array([1, -1]),), x[0]), x
-        wanted[f"{name}, write"] = x[[0, 0, 0]]
-        calls[f"{name}, add"] = (
-            lambda x, one: impl.index_put(x, (np.array([2, -1]),), one, accumulate=True),
-            x,
-            one,
-        )
-        added = x.copy()
-        added[2] += one + one
-        wanted[f"{name}, add"] = added
-    for name, got in run_together(calls).items():
-        assert_same_bits(got, wanted[name], name)
-
-
 def test_x64():
     with jax.enable_x64(True):
         x = np.random.default_rng(0).standard_normal((4, 3))
@@ -187,16 +166,6 @@ def test_bits(accumulate):
     want = np.zeros((40, 3), np.float32)
     want[mask] = rows
     assert_same_bits(results["mask"], want)
-
-
-@complete
-def test_the_gradient_of_a_write_is_that_of_the_one_that_stays():
-    index, weight = np.array([1, 2, -2, 1]), np.array([10.0, 20.0, 30.0], np.float32)
-    of_input, of_source = jax.grad(
-        lambda x, s: (impl.index_put(x, (index,), s) * weight).sum(), (0, 1)
-    )(np.zeros(3, np.float32), np.ones(4, np.float32))
-    assert of_input.tolist() == [10, 0, 0]
-    assert of_source.tolist() == [0, 30, 0, 20]
 
 
 @pytest.mark.parametrize(
@@ -270,16 +239,6 @@ def test_a_shape_that_depends_on_values_is_refused_under_jit():
         put(V, V > 0, ones(1, 1), False)
 
 
-def test_more_elements_than_an_index_counts():
-    big = jax.ShapeDtypeStruct((2**16, 2**16), np.int8)
-    index = jax.ShapeDtypeStruct((2,), np.int32)
-    call = lambda x, i: impl.index_put(x, (i, i), x[0, :2])[0, :2]  # noqa: E731
-    with pytest.raises(NotImplementedError, match="cannot count 4294967296 elements"):
-        jax.eval_shape(call, big, index)
-    with jax.enable_x64(True):
-        assert jax.eval_shape(call, big, index).shape == (2,)
-
-
 @pytest.mark.usefixtures("path")
 def test_writes_out_of_range_are_dropped():
     x = np.full((SIZE, 2), 100, np.float32)
@@ -316,15 +275,6 @@ def test_two_indices_out_of_range_do_not_make_one_in_range():
     pairs = np.array([[1, -4], [0, 3], [3, 0], [-4, 1], [2, 2]])
     got = jax.jit(lambda x, i, j: impl.index_put(x, (i, j), ones(1)))(np.zeros((3, 3)), *pairs.T)
     assert np.argwhere(got).tolist() == [[2, 2]]
-
-
-def test_a_wide_index_is_not_narrowed_first():
-    with jax.enable_x64(True):
-        write = jax.jit(
-            lambda x, i: [impl.index_put(x, (i,), np.ones(()), add) for add in (False, True)]
-        )
-        for got in write(np.zeros(3), WIDE):
-            assert got.tolist() == [0, 1, 0]
 
 
 def test_under_jit_an_axis_without_elements():

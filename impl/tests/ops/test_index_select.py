@@ -7,7 +7,7 @@ import pytest
 
 import impl
 from impl.tests.ops._bad_values import ONE, SCALAR, SHORT, SQUARE, V, at
-from impl.tests.ops._scatters import IN_RANGE, INDEX, SHAPES, SIZE, WIDE, contributions, drawn
+from impl.tests.ops._scatters import SHAPES, contributions, drawn
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.numbers import small, with_length
 from impl.tests.support.programs import run_together
@@ -115,44 +115,3 @@ CALLS: list[Call] = [
 
 class TestBadArguments(BadArguments):
     calls = CALLS
-
-
-def test_a_number_beyond_32_bits_is_not_taken_for_another():
-    with pytest.raises(IndexError, match="index 4294967297 is out of bounds"):
-        impl.index_select(V, 0, np.array([2**32 + 1]))
-
-
-@complete
-def test_reads_out_of_range_give_the_fill_value():
-    fills = {np.float32: np.nan, jnp.bfloat16: np.nan, np.int32: -(2**31), np.uint8: 255}
-    calls, wanted = {}, {}
-    for dtype, fill in {**fills, bool: True}.items():
-        x = (np.arange(2 * SIZE).reshape(SIZE, 2) % 2).astype(dtype)
-        want = np.full((len(INDEX), 2), fill, dtype)
-        want[IN_RANGE] = x[INDEX[IN_RANGE]]
-        calls[dtype.__name__], wanted[dtype.__name__] = (select, x, INDEX), want
-    calls["no elements"] = select, V[:0], at(0, 1)
-    wanted["no elements"] = np.full(2, np.nan, np.float32)
-    for name, got in run_together(calls).items():
-        assert got.dtype == wanted[name].dtype
-        np.testing.assert_array_equal(
-            got.astype(np.float32), wanted[name].astype(np.float32), err_msg=name
-        )
-
-
-@pytest.mark.usefixtures("path")
-def test_gradients_of_reads_out_of_range_are_dropped():
-    weight = np.arange(1, 21, dtype=np.float32).reshape(10, 2)
-    want = np.zeros((SIZE, 2), np.float32)
-    np.add.at(want, INDEX[IN_RANGE], weight[IN_RANGE])
-
-    def loss(x, i):
-        return jnp.where(weight > 0, select(x, i) * weight, 0).sum()
-
-    assert_same_bits(jax.jit(jax.grad(loss))(np.ones((SIZE, 2), np.float32), INDEX), want)
-
-
-def test_a_wide_index_reads_the_fill_value():
-    with jax.enable_x64(True):
-        got = jax.jit(select)(np.zeros(3), WIDE)
-        assert np.isnan(got).tolist() == [True, False, True]

@@ -7,7 +7,7 @@ import pytest
 
 import impl
 from impl.tests.ops._bad_values import V, at
-from impl.tests.ops._indices import IN_RANGE, INDEX, NO_INDEX, SIZE, WIDE, WRAPPED, X
+from impl.tests.ops._indices import NO_INDEX, X
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.programs import run_together
 from impl.tests.support.refusals import BadArguments, Call
@@ -80,51 +80,3 @@ CALLS: list[Call] = [
 
 class TestBadArguments(BadArguments):
     calls = CALLS
-
-
-def test_more_elements_than_an_index_counts():
-    big = jax.ShapeDtypeStruct((2**16, 2**16), np.int8)
-    index = jax.ShapeDtypeStruct((2,), np.int32)
-    with pytest.raises(NotImplementedError, match="cannot count 4294967296 elements"):
-        jax.eval_shape(impl.take, big, index)
-    with jax.enable_x64(True):
-        assert jax.eval_shape(impl.take, big, index).shape == (2,)
-
-
-@complete
-def test_reads_out_of_range_give_the_fill_value():
-    fills = {np.float32: np.nan, jnp.bfloat16: np.nan, np.int32: -(2**31), np.uint8: 255}
-    calls, wanted = {}, {}
-    for dtype, fill in {**fills, bool: True}.items():
-        x = (np.arange(SIZE) % 2).astype(dtype)
-        want = np.full(len(INDEX), fill, dtype)
-        want[IN_RANGE] = x[WRAPPED[IN_RANGE]]
-        calls[dtype.__name__], wanted[dtype.__name__] = (impl.take, x, INDEX), want
-    calls["no elements"] = impl.take, V[:0], at(0, -1)
-    wanted["no elements"] = np.full(2, np.nan, np.float32)
-    for name, got in run_together(calls).items():
-        assert got.dtype == wanted[name].dtype
-        np.testing.assert_array_equal(
-            got.astype(np.float32), wanted[name].astype(np.float32), err_msg=name
-        )
-
-
-@pytest.mark.usefixtures("path")
-def test_gradients_of_reads_out_of_range_are_dropped():
-    weight = np.arange(1, len(INDEX) + 1, dtype=np.float32)
-    want = np.zeros(SIZE, np.float32)
-    np.add.at(want, WRAPPED[IN_RANGE], weight[IN_RANGE])
-
-    @jax.jit
-    def gradient(x, i, w):
-        return jax.vjp(lambda x: impl.take(x, i), x)[1](w)[0]
-
-    assert_same_bits(gradient(np.ones(SIZE, np.float32), INDEX, weight), want)
-
-
-def test_a_wide_index_is_not_narrowed_first():
-    with jax.enable_x64(True):
-        got = jax.jit(impl.take)(np.zeros(3), WIDE)
-        assert np.isnan(got).tolist() == [True, False, True, True]
-    with pytest.raises(IndexError, match="index 4294967297 is out of bounds"):
-        impl.take(V, WIDE)

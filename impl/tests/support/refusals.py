@@ -10,7 +10,8 @@ import pytest
 
 import impl
 
-#: The name of an op, positional arguments, keywords, exception, and a fragment of the message.
+#: The name of an op, positional arguments, keywords, exception, and a fragment of the message. The
+#: keywords may be left out.
 Call: TypeAlias = tuple[Any, ...]
 
 
@@ -21,31 +22,24 @@ def function_of(name, namespace=impl):
     return namespace
 
 
-def assert_refused(function, arguments, options, error, fragment, start=None):
-    """Requires an exception of exactly that type, whose message starts with the name of the op."""
-    with pytest.raises(error, match=re.escape(fragment)) as raised:
+def exception_type(function, arguments, options):
+    """Returns the type of the exception that a call raises, or None."""
+    try:
         function(*arguments, **options)
-    assert type(raised.value) is error
-    assert str(raised.value).startswith(start or f"{function.__name__}(): ")
-
-
-def assert_torch_refuses(torch, function, arguments, options, error):
-    """Requires an exception of exactly that type from a function of PyTorch."""
-    with pytest.raises(error) as raised:
-        function(
-            *(as_tensors(torch, argument) for argument in arguments),
-            **{name: as_tensors(torch, option) for name, option in options.items()},
-        )
-    assert type(raised.value) is error, (raised.value, options)
+    except Exception as raised:  # noqa: BLE001 - the caller compares the type
+        return type(raised)
+    return None
 
 
 def as_tensors(torch, value):
-    """Returns ``value`` with arrays as tensors, also those inside a tuple or a list.
+    """Returns ``value`` with arrays as tensors, also those inside a tuple, a list or a dict.
 
     The type bool, as a dtype, becomes PyTorch's.
     """
     if value is bool:
         return torch.bool
+    if isinstance(value, dict):
+        return {name: as_tensors(torch, entry) for name, entry in value.items()}
     if isinstance(value, tuple | list):
         return type(value)(as_tensors(torch, entry) for entry in value)
     if isinstance(value, np.ndarray | np.generic):
@@ -57,24 +51,38 @@ class BadArgumentsUnlikeTorch:
     """The test of the bad calls of an op or of a family; a subclass states the calls.
 
     Attributes:
+        namespace: What precedes the name of an op in impl and in PyTorch: "" or "nn.functional.".
+        op: The name of the op, if the calls do not begin with one.
         unlike_torch: The name of the op, positional arguments, keywords, exception, and a fragment
             of the message. PyTorch has no such argument or does something else.
+        functions: Functions of impl to call instead, by op.
     """
 
+    namespace: str = ""
+    op: str = ""
     calls: Sequence[Call] = ()
     unlike_torch: Sequence[Call] = ()
+    functions: Mapping[str, Any] = types.MappingProxyType({})
 
     def pytest_generate_tests(self, metafunc):
-        """Gives each test the calls that it applies to, named by op and message."""
-        with_torch = metafunc.function.__name__ == "test_torch_raises_the_same"
-        calls = [*self.calls, *(() if with_torch else self.unlike_torch)]
-        metafunc.parametrize("call", calls, ids=[f"{call[0]}-{call[-1]}" for call in calls])
+        """Makes a test of each call, named by op and message."""
+        if "call" in metafunc.fixturenames:
+            calls = self.named([*self.calls, *self.unlike_torch])
+            metafunc.parametrize("call", calls, ids=[f"{call[0]}-{call[-1]}" for call in calls])
+
+    def named(self, calls):
+        """Returns the calls with the name of the op."""
+        return [(self.op, *call) if self.op else call for call in calls]
 
     def test_bad_arguments(self, call):
-        op, arguments, options, error, fragment = call
+        op, arguments, *options, error, fragment = call
+        function = self.functions.get(op) or function_of(self.namespace + op)
         for mode in (False, True):
             with impl.deterministic(mode, profile="complete"):
-                assert_refused(function_of(op), arguments, options, error, fragment, start=op)
+                with pytest.raises(error, match=re.escape(fragment)) as raised:
+                    function(*arguments, **dict(*options))
+                assert raised.type is error
+                assert str(raised.value).startswith(f"{op}(): " if self.namespace else op)
 
 
 class BadArguments(BadArgumentsUnlikeTorch):
@@ -87,7 +95,15 @@ class BadArguments(BadArgumentsUnlikeTorch):
 
     torch_functions: Mapping[str, Any] = types.MappingProxyType({})
 
-    def test_torch_raises_the_same(self, call, torch):
-        op, arguments, options, error, _ = call
-        function = self.torch_functions.get(op) or function_of(op, torch)
-        assert_torch_refuses(torch, function, arguments, options, error)
+    def test_torch_raises_the_same(self, torch):
+        # One test for all calls: each takes less time than the fixtures of a test.
+        for op, arguments, *options, error, fragment in self.named(self.calls):
+            function = self.torch_functions.get(op) or function_of(self.namespace + op, torch)
+            call = (as_tensors(torch, values) for values in (arguments, dict(*options)))
+            assert exception_type(function, *call) is error, (op, fragment)
+
+
+class BadArgumentsOfFunctional(BadArguments):
+    """The tests of bad calls of ``nn.functional``."""
+
+    namespace = "nn.functional."

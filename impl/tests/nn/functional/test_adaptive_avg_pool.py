@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import re
 
 import jax
 import numpy as np
@@ -16,6 +15,7 @@ from impl.tests.nn.support.window_sums import assert_as_references, assert_torch
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.lowerings import DISTINCT, LOWERINGS
 from impl.tests.support.numbers import spread
+from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
 from spec import oracles
 
 F = impl.nn.functional
@@ -108,8 +108,7 @@ def test_the_facts_state_one_element_per_channel_and_overlapping_windows():
 
 L, HW, DHW = ones(2, 3, 6), ones(3, 6, 6), ones(3, 6, 6, 6)
 #: op, positional arguments, exception, fragment of the message
-BAD = [
-    ("adaptive_avg_pool1d", ([1.0], 1), TypeError, "'input' must be"),
+BAD: list[Call] = [
     ("adaptive_avg_pool1d", (ones(6), 1), RuntimeError, "2 or 3 (batch mode)"),
     ("adaptive_avg_pool2d", (ones(6, 6), 2), RuntimeError, "3 or 4 (batch mode)"),
     ("adaptive_avg_pool3d", (ones(1, 1, 1, 6, 6, 6), 2), RuntimeError, "4 or 5 (batch mode)"),
@@ -133,22 +132,12 @@ BAD = [
     ("adaptive_avg_pool3d", (DHW.astype(bool), 2), NotImplementedError, "takes floats"),
     ("adaptive_avg_pool2d", (HW.astype(np.complex64), 2), NotImplementedError, "for complex64"),
 ]  # fmt: skip
+#: PyTorch takes anything for an array here, and fails in the functions that it calls.
+OWN: list[Call] = [
+    ("adaptive_avg_pool1d", ([1.0], 1), TypeError, "'input' must be"),
+]
 
 
-@pytest.mark.parametrize(("op", "arguments", "error", "fragment"), BAD)
-def test_bad_arguments(op, arguments, error, fragment):
-    with pytest.raises(error, match=re.escape(fragment)) as caught:
-        getattr(F, op)(*arguments)
-    assert str(caught.value).startswith(f"{op}(): ")
-
-
-@pytest.mark.parametrize("op", OPS)
-def test_pytorch_refuses_the_same_arguments(op):
-    torch = pytest.importorskip("torch")
-    for arguments, error in (bad[1:3] for bad in BAD if bad[0] == op):
-        # PyTorch takes anything for an array here, and fails in the functions that it calls.
-        if isinstance(arguments[0], list):
-            continue
-        tensors = [torch.tensor(a) if isinstance(a, np.ndarray) else a for a in arguments]
-        with pytest.raises(error):
-            getattr(torch.nn.functional, op)(*tensors)
+class TestBadArguments(BadArgumentsOfFunctional):
+    calls = BAD
+    unlike_torch = OWN

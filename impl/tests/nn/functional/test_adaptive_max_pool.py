@@ -2,8 +2,6 @@
 
 import functools
 import os
-import re
-from typing import Any
 
 import jax
 import numpy as np
@@ -21,6 +19,7 @@ from impl.tests.nn.support.maxima import (
     with_ties,
 )
 from impl.tests.support.bits import assert_same_bits
+from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
@@ -72,7 +71,7 @@ def test_pytorch_has_the_values_of_the_reference(op):
 
 L, HW, DHW = ones(2, 3, 6), ones(3, 6, 6), ones(3, 6, 6, 6)
 #: op, positional arguments, exception, fragment of the message
-BAD: list[tuple[Any, ...]] = [
+BAD: list[Call] = [
     ("adaptive_max_pool1d", ([[1.0]], 1), TypeError, "'input' must be"),
     ("adaptive_max_pool1d", (ones(6), 2), RuntimeError, "2 or 3 (batch mode) dimensions"),
     ("adaptive_max_pool2d", (ones(1, 2, 3, 6, 6), 2), RuntimeError, "3 or 4 (batch mode)"),
@@ -93,23 +92,8 @@ BAD: list[tuple[Any, ...]] = [
 ]
 
 
-@pytest.mark.parametrize(("op", "arguments", "error", "fragment"), BAD)
-def test_bad_arguments(op, arguments, error, fragment):
-    with pytest.raises(error, match=re.escape(fragment)) as caught:
-        getattr(F, op)(*arguments)
-    assert str(caught.value).startswith(f"{op}(): ")
-
-
-@pytest.mark.parametrize("op", OPS)
-def test_pytorch_refuses_the_same_arguments(op):
-    torch = pytest.importorskip("torch")
-    for arguments, error in (bad[1:3] for bad in BAD if bad[0] == op):
-        # PyTorch takes anything for an array in most functions, and fails in what they call.
-        if op != "adaptive_max_pool1d" and not isinstance(arguments[0], np.ndarray):
-            continue
-        tensors = [torch.tensor(a) if isinstance(a, np.ndarray) else a for a in arguments]
-        with pytest.raises(error):
-            getattr(torch.nn.functional, op)(*tensors)
+class TestBadArguments(BadArgumentsOfFunctional):
+    calls = BAD
 
 
 def test_return_indices_must_be_a_bool():

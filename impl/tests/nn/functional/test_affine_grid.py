@@ -1,6 +1,5 @@
 """affine_grid."""
 
-import re
 import warnings
 
 import jax
@@ -12,6 +11,7 @@ from impl.tests.nn.support.arrays import normal
 from impl.tests.nn.support.derivatives import assert_derivatives
 from impl.tests.nn.support.programs import results_and_gradients
 from impl.tests.support.bits import assert_same_bits
+from impl.tests.support.refusals import BadArgumentsUnlikeTorch, Call
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
@@ -71,7 +71,7 @@ def test_derivatives_of_grid_sample_by_the_matrices():
 
 T = np.zeros((1, 2, 3), np.float32)
 #: Positional arguments, exception, fragment of the message
-BAD = [
+BAD: list[Call] = [
     (([1.0], (1, 1, 2, 2)), TypeError, "'theta' must be"),
     ((T, 4), TypeError, "'size' must be a tuple of ints, not int"),
     ((T, (1, 1, 2.0, 2)), TypeError, "must be int, not float"),
@@ -85,8 +85,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "error", "fragment"), BAD)
-def test_bad_arguments(arguments, error, fragment):
-    with pytest.raises(error, match=re.escape(fragment)) as caught:
-        F.affine_grid(*arguments)
-    assert str(caught.value).startswith("affine_grid(): ")
+class TestBadArguments(BadArgumentsUnlikeTorch):
+    namespace = "nn.functional."
+    op = "affine_grid"
+    unlike_torch = BAD

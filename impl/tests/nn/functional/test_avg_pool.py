@@ -1,7 +1,6 @@
 """avg_pool1d, avg_pool2d and avg_pool3d; ``test_pooling`` has the properties of all pools."""
 
 import os
-import re
 
 import jax
 import numpy as np
@@ -15,6 +14,7 @@ from impl.tests.nn.support.window_sums import assert_as_references, assert_torch
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.lowerings import DISTINCT, LOWERINGS
 from impl.tests.support.numbers import spread
+from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
 from spec import oracles
 
 F = impl.nn.functional
@@ -144,18 +144,9 @@ def test_quotients_of_integers_are_rounded_towards_zero_by_avg_pool1d_and_avg_po
         assert got.tolist() == [[-3 * 2**39, 7 * 2**39, -3 * 2**39]]
 
 
-def test_the_tangent_of_avg_pool2d_has_the_bits_of_the_op():
-    def op(x):
-        return F.avg_pool2d(x, (3, 2), (2, 1), 1)
-
-    x, t = normal((3, 2, 7, 6)), normal((3, 2, 7, 6), 1)
-    tangent = jax.jit(lambda x, t: jax.jvp(op, (x,), (t,))[1])(x, t)
-    assert_same_bits(tangent, jax.jit(op)(t))
-
-
 L, HW, DHW = ones(2, 3, 6), ones(3, 6, 6), ones(3, 6, 6, 6)
 #: op, positional arguments, keywords, exception, fragment of the message
-BAD = [
+BAD: list[Call] = [
     ("avg_pool1d", ([[1.0]], 1), {}, TypeError, "'input' must be"),
     ("avg_pool1d", (ones(6), 2), {}, RuntimeError, "2 or 3 (batch mode) dimensions, but got"),
     ("avg_pool1d", (ones(1, 1, 1, 6), 2), {}, RuntimeError, "but got shape [1, 1, 1, 6]"),
@@ -193,20 +184,8 @@ BAD = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("op", "arguments", "options", "error", "fragment"), BAD)
-def test_bad_arguments(op, arguments, options, error, fragment):
-    with pytest.raises(error, match=re.escape(fragment)) as caught:
-        getattr(F, op)(*arguments, **options)
-    assert str(caught.value).startswith(f"{op}(): ")
-
-
-@pytest.mark.parametrize("op", OPS)
-def test_pytorch_refuses_the_same_arguments(op):
-    torch = pytest.importorskip("torch")
-    for arguments, options, error in (bad[1:4] for bad in BAD if bad[0] == op):
-        tensors = [torch.tensor(a) if isinstance(a, np.ndarray) else a for a in arguments]
-        with pytest.raises(error):
-            getattr(torch.nn.functional, op)(*tensors, **options)
+class TestBadArguments(BadArgumentsOfFunctional):
+    calls = BAD
 
 
 def test_forms_of_the_arguments_of_avg_pool2d():

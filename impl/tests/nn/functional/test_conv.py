@@ -5,7 +5,6 @@ Tests: impl.nn.functional._convolution.
 
 import functools
 import os
-import re
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +23,7 @@ from impl.tests.support.bits import assert_same_bits, bits
 from impl.tests.support.lowerings import DISTINCT, LOWERINGS
 from impl.tests.support.numbers import normal, spread, whole
 from impl.tests.support.programs import gpu_program
+from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
@@ -275,7 +275,7 @@ def test_a_gpu_computes_conv1d_of_integers_by_matrix_products():
 
 X, W, SMALL = ones(2, 4, 8, 8), ones(6, 4, 3, 3), ones(1, 4, 1, 1)
 #: op, input and weight and perhaps bias, options, exception, fragment of the message
-BAD = [
+BAD: list[Call] = [
     ("conv2d", ([1.0], W), {}, TypeError, "argument 'input' must be a jax.Array"),
     ("conv2d", (X, [1.0]), {}, TypeError, "argument 'weight' must be"),
     ("conv2d", (X, W, [1.0]), {}, TypeError, "argument 'bias' must be"),
@@ -325,15 +325,8 @@ EMPTY = [
 ]
 
 
-@pytest.mark.parametrize(("op", "arrays", "options", "error", "fragment"), BAD)
-def test_bad_arguments(op, arrays, options, error, fragment):
-    with pytest.raises(error, match=re.escape(fragment)) as caught:
-        getattr(F, op)(*arrays, **options)
-    assert str(caught.value).startswith(f"{op}(): ")
-    torch = pytest.importorskip("torch", reason="exceptions are compared with PyTorch's")
-    tensors = (torch.tensor(a) if isinstance(a, np.ndarray) else a for a in arrays)
-    with pytest.raises(error):
-        getattr(torch.nn.functional, op)(*tensors, **options)
+class TestBadArguments(BadArgumentsOfFunctional):
+    calls = BAD
 
 
 @pytest.mark.parametrize(("op", "shapes", "options", "result"), EMPTY)

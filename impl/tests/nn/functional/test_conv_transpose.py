@@ -2,7 +2,6 @@
 
 import functools
 import os
-import re
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +15,7 @@ from impl.tests.nn.support.derivatives import assert_derivatives
 from impl.tests.support.bits import assert_same_bits, bits
 from impl.tests.support.lowerings import DISTINCT, LOWERINGS
 from impl.tests.support.numbers import normal, whole
+from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
@@ -105,7 +105,7 @@ def test_vmap_of_conv_transpose1d_has_the_bits_of_single_calls(rng):
 
 X, T, SMALL = ones(2, 4, 8, 8), ones(4, 6, 3, 3), ones(1, 4, 1, 1)
 #: op, input and weight and perhaps bias, options, exception, fragment of the message
-BAD = [
+BAD: list[Call] = [
     ("conv_transpose2d", (X, 1.0), {}, TypeError, "argument 'weight' must be"),
     ("conv_transpose2d", (X[0, 0], T), {}, RuntimeError, "3D (unbatched) or 4D (batched)"),
     ("conv_transpose2d", (X, T[:3]), {}, RuntimeError, "to have 3 channels, but got 4"),
@@ -135,15 +135,8 @@ EMPTY = [
 ]
 
 
-@pytest.mark.parametrize(("op", "arrays", "options", "error", "fragment"), BAD)
-def test_bad_arguments(op, arrays, options, error, fragment):
-    with pytest.raises(error, match=re.escape(fragment)) as caught:
-        getattr(F, op)(*arrays, **options)
-    assert str(caught.value).startswith(f"{op}(): ")
-    torch = pytest.importorskip("torch", reason="exceptions are compared with PyTorch's")
-    tensors = (torch.tensor(a) if isinstance(a, np.ndarray) else a for a in arrays)
-    with pytest.raises(error):
-        getattr(torch.nn.functional, op)(*tensors, **options)
+class TestBadArguments(BadArgumentsOfFunctional):
+    calls = BAD
 
 
 @pytest.mark.parametrize(("op", "shapes", "options", "result"), EMPTY)

@@ -1,20 +1,18 @@
 """cross_entropy."""
 
 import itertools
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import Mesh, PartitionSpec
 
 import impl
 from impl.tests.nn.support.arrays import normal
 from impl.tests.nn.support.programs import results_and_gradients
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.numbers import spread
-from impl.tests.support.refusals import assert_refused, assert_torch_refuses
+from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
@@ -146,7 +144,7 @@ def test_dtypes_are_promoted_and_deprecated_arguments_warn():
 
 
 #: Arguments, keywords, exception, fragment of the message
-BAD: list[tuple[Any, ...]] = [
+BAD: list[Call] = [
     ((X, T[:2]), {}, ValueError, "input batch_size (4) to match target batch_size (2)"),
     ((X, T[:, None]), {}, RuntimeError, "Expected target size [4]"),
     ((X, np.array([0, 1, 3, 0])), {}, IndexError, "Target 3 is out of bounds, at position [2]"),
@@ -166,22 +164,17 @@ BAD: list[tuple[Any, ...]] = [
     ((X, T), {"ignore_index": 1.0}, TypeError, "'ignore_index' must be int, not float"),
 ]
 #: Arguments that PyTorch accepts, or for which it has another exception.
-OWN: list[tuple[Any, ...]] = [
+OWN: list[Call] = [
     ((X, T), {"label_smoothing": -0.1}, RuntimeError, "between 0.0 and 1.0. Got: -0.1"),
     ((X, T), {"label_smoothing": float("nan")}, RuntimeError, "Got: nan"),
     ((X[0, 0], np.array(0)), {}, ValueError, "Expected 1 or more dimensions in 'input' (got 0)"),
 ]
 
 
-@pytest.mark.parametrize(("arguments", "options", "error", "fragment"), BAD + OWN)
-def test_bad_arguments(arguments, options, error, fragment):
-    assert_refused(F.cross_entropy, arguments, options, error, fragment)
-
-
-def test_pytorch_refuses_the_same_arguments():
-    torch = pytest.importorskip("torch")
-    for arguments, options, error, _ in BAD:
-        assert_torch_refuses(torch, torch.nn.functional.cross_entropy, arguments, options, error)
+class TestBadArguments(BadArgumentsOfFunctional):
+    op = "cross_entropy"
+    calls = BAD
+    unlike_torch = OWN
 
 
 def test_targets_out_of_range_under_jit():
@@ -191,10 +184,9 @@ def test_targets_out_of_range_under_jit():
     assert losses[3] == 0
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_transformations(smoothing):
+def test_transformations():
     def loss(x, w):
-        return F.cross_entropy(x, T, w, label_smoothing=smoothing)
+        return F.cross_entropy(x, T, w, label_smoothing=0.1)
 
     close = {"rtol": 1e-5, "atol": 1e-7}
     rng = np.random.default_rng(0)
@@ -219,14 +211,3 @@ def test_transformations(smoothing):
     np.testing.assert_allclose(results["vmap"][0], [out, out], **close)
     np.testing.assert_allclose(results["vmap"][1], [gradients[0]] * 2, **close)
     np.testing.assert_allclose(results["jvp"], sum(map(np.vdot, gradients, tangents)), rtol=1e-4)
-
-
-def test_inside_shard_map():
-    mesh, spec = Mesh(np.array(jax.devices()[:1]), ("d",)), PartitionSpec("d")
-
-    def gradient(x, t):
-        return jax.grad(lambda x: F.cross_entropy(x, t, W, reduction="sum"))(x)
-
-    sharded = jax.shard_map(gradient, mesh=mesh, in_specs=spec, out_specs=spec)
-    want = jax.jit(gradient)(X, T)
-    np.testing.assert_allclose(jax.jit(sharded)(X, T), want, rtol=1e-5, atol=1e-7)

@@ -4,19 +4,17 @@ Tests: impl.nn.functional._ctc.
 """
 
 import itertools
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import Mesh, PartitionSpec
 
 import impl
 from impl.tests.nn.support.arrays import normal
 from impl.tests.nn.support.programs import results_and_gradients
 from impl.tests.support.bits import assert_same_bits
-from impl.tests.support.refusals import assert_refused, assert_torch_refuses
+from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
@@ -172,7 +170,7 @@ def test_the_gradient_of_a_target_whose_last_label_is_the_blank():
 
 LONG = (np.array([7, 5]), TL)
 #: Arguments, keywords, exception, fragment of the message
-BAD: list[tuple[Any, ...]] = [
+BAD: list[Call] = [
     ((X, T, *LONG), {}, RuntimeError, "input_lengths to have value at most 6, but got value 7"),
     ((X, T, np.array([-1, 5]), TL), {}, RuntimeError, "value at least 0, but got value -1"),
     ((X, T, IL, np.array([3, -2])), {}, RuntimeError, "got value -2 at position 1"),
@@ -200,22 +198,17 @@ BAD: list[tuple[Any, ...]] = [
     ((X, T, (6.0, 5.0), (3, 2)), {}, TypeError, "'input_lengths[0]' must be int"),
 ]
 #: Arguments with which PyTorch reads beyond the end of an array, or accepts floats as labels.
-OWN: list[tuple[Any, ...]] = [
+OWN: list[Call] = [
     ((X, T + 2, IL, TL), {}, IndexError, "Target 4 is out of bounds, at position [0, 1]"),
     ((X, FLAT - 2, IL, TL), {}, IndexError, "Target -1 is out of bounds, at position [0]"),
     ((X, T.astype(np.float32), IL, TL), {}, RuntimeError, "targets must be integral"),
 ]
 
 
-@pytest.mark.parametrize(("arguments", "options", "error", "fragment"), BAD + OWN)
-def test_bad_arguments(arguments, options, error, fragment):
-    assert_refused(F.ctc_loss, arguments, options, error, fragment)
-
-
-def test_pytorch_refuses_the_same_arguments():
-    torch = pytest.importorskip("torch")
-    for arguments, options, error, _ in BAD:
-        assert_torch_refuses(torch, torch.nn.functional.ctc_loss, arguments, options, error)
+class TestBadArguments(BadArgumentsOfFunctional):
+    op = "ctc_loss"
+    calls = BAD
+    unlike_torch = OWN
 
 
 def test_labels_and_lengths_out_of_range_under_jit():
@@ -283,45 +276,17 @@ def test_empty_targets():
     assert np.isnan(unknown).tolist() == [False, True]
 
 
-def losses(x, t, il, tl):
-    return F.ctc_loss(x, t, il, tl, reduction="none")
-
-
-def test_transformations():
-    close = {"rtol": 1e-5, "atol": 1e-6}
-    mesh = Mesh(np.array(jax.devices()[:1]), ("d",))
-    first, second = PartitionSpec("d"), PartitionSpec(None, "d")
-    tangent = normal(X.shape, 1)
-    # A batch of two calls; the second has its examples in reverse.
+def test_vmap_over_lengths():
+    # The second call of the batch has the examples in reverse.
     batches = [np.stack([a, a[..., ::-1, :] if a.ndim > 1 else a[::-1]]) for a in (X, T, IL, TL)]
 
-    def loss(x):
-        return F.ctc_loss(x, T, IL, TL, reduction="sum")
-
-    def gradient_of_losses(x, t, il, tl):
-        return jax.grad(lambda x: losses(x, t, il, tl).sum())(x)
-
     @jax.jit
-    def run(x, tangent, batches):
-        return {
-            "checkpoint": jax.grad(jax.checkpoint(loss))(x),
-            "jvp": jax.jvp(loss, (x,), (tangent,))[1],
-            "shard_map": jax.shard_map(
-                gradient_of_losses,
-                mesh=mesh,
-                in_specs=(second, first, first, first),
-                out_specs=second,
-            )(*(array[0] for array in batches)),
-            "vmap": jax.vmap(gradient_of_losses)(*batches),
-        }
+    def gradients(*batches):
+        return jax.vmap(lambda x, *rest: jax.grad(F.ctc_loss)(x, *rest, reduction="sum"))(*batches)
 
-    gradient = jax.jit(jax.grad(loss))(X)
-    results = run(X, tangent, batches)
-    np.testing.assert_allclose(results["checkpoint"], gradient, **close)
-    np.testing.assert_allclose(results["jvp"], np.vdot(gradient, tangent), rtol=1e-4)
-    np.testing.assert_allclose(results["shard_map"], gradient, **close)
-    np.testing.assert_allclose(results["vmap"][0], gradient, **close)
-    np.testing.assert_allclose(results["vmap"][1], gradient[:, ::-1], **close)
+    first, second = gradients(*batches)
+    np.testing.assert_allclose(first, SUM_AND_GRADIENT(X, T, IL, TL)[1], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(second, first[:, ::-1], rtol=1e-5, atol=1e-6)
 
 
 def test_a_second_derivative_is_refused():
@@ -346,7 +311,7 @@ def test_memory_for_long_inputs():
     times, n, classes, longest = 1000, 64, 128, 100
     x = jax.ShapeDtypeStruct((times, n, classes), np.float32)
     t, lengths = jax.ShapeDtypeStruct((n, longest), np.int32), jax.ShapeDtypeStruct((n,), np.int32)
-    gradient = jax.grad(lambda x, *rest: losses(x, *rest).sum())
+    gradient = jax.grad(lambda x, *rest: F.ctc_loss(x, *rest, reduction="sum"))
     memory = jax.jit(gradient).lower(x, t, lengths, lengths).compile().memory_analysis()
     # Four arrays of states, and two of classes.
     of_states, of_classes = times * n * (2 * longest + 1) * 4, times * n * classes * 4

@@ -1,8 +1,6 @@
 """embedding; ``test_embedding_rows`` has its transformations."""
 
 import itertools
-import re
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +12,7 @@ from impl.tests.nn.support.arrays import normal
 from impl.tests.nn.support.embeddings import IN_RANGE, INDEX, OUT_OF_RANGE, WEIGHT, embedding
 from impl.tests.support.bits import assert_same_bits, bits
 from impl.tests.support.numbers import spread
+from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
 from impl.tests.support.sums import in_order
 from spec import oracles
 
@@ -190,7 +189,7 @@ SHORT = np.zeros(1, np.int16)
 REALS = np.zeros(1, np.float32)
 
 #: op, positional arguments, options, exception, fragment of the message
-BAD: list[tuple[Any, ...]] = [
+BAD: list[Call] = [
     (
         "embedding",
         (np.array([0, 5]), WEIGHT),
@@ -235,36 +234,11 @@ BAD: list[tuple[Any, ...]] = [
     ("embedding", (ONE, WEIGHT), {"sparse": 1}, TypeError, "'sparse' must be bool, not int"),
 ]
 #: Arguments for which PyTorch has another exception, or whose exception depends on the mode.
-OWN: list[tuple[Any, ...]] = [
+OWN: list[Call] = [
     ("embedding", (ONE, WEIGHT[:0]), {}, IndexError, "none is allowed"),
 ]
 
 
-@pytest.mark.parametrize(
-    ("op", "arguments", "options", "error", "fragment"),
-    BAD + OWN,
-    ids=[f"{bad[0]}-{bad[-1]}" for bad in BAD + OWN],
-)
-def test_bad_arguments(op, arguments, options, error, fragment):
-    with pytest.raises(error, match=re.escape(fragment)) as raised:
-        getattr(F, op)(*arguments, **options)
-    assert type(raised.value) is error
-    assert f"{op}(): " in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("op", "arguments", "options", "error"),
-    [bad[:-1] for bad in BAD],
-    ids=[f"{bad[0]}-{bad[-1]}" for bad in BAD],
-)
-def test_pytorch_refuses_the_same_arguments(op, arguments, options, error):
-    torch = pytest.importorskip("torch")
-
-    def tensor(value):
-        return torch.from_numpy(value.copy()) if isinstance(value, np.ndarray) else value
-
-    with pytest.raises(error) as raised:
-        getattr(torch.nn.functional, op)(
-            *map(tensor, arguments), **{name: tensor(value) for name, value in options.items()}
-        )
-    assert type(raised.value) is error
+class TestBadArguments(BadArgumentsOfFunctional):
+    calls = BAD
+    unlike_torch = OWN

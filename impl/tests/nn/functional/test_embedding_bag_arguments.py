@@ -1,13 +1,11 @@
 """Bad arguments of ``embedding_bag``."""
 
-import re
-from typing import Any
-
 import numpy as np
 import pytest
 
 import impl
 from impl.tests.nn.support.embeddings import INDEX, WEIGHT
+from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
@@ -18,7 +16,7 @@ SHORT = np.zeros(1, np.int16)
 REALS = np.zeros(1, np.float32)
 
 #: op, positional arguments, options, exception, fragment of the message
-BAD: list[tuple[Any, ...]] = [
+BAD: list[Call] = [
     (
         "embedding_bag",
         (np.array([0, 5]), WEIGHT, ONE),
@@ -96,7 +94,7 @@ BAD: list[tuple[Any, ...]] = [
     ("embedding_bag", (ONE, WEIGHT, ONE), {"include_last_offset": 1}, TypeError, "must be bool"),
 ]  # fmt: skip
 #: Arguments for which PyTorch has another exception, or whose exception depends on the mode.
-OWN: list[tuple[Any, ...]] = [
+OWN: list[Call] = [
     ("embedding_bag", (ONE, WEIGHT, SHORT.view(np.uint16)), {}, RuntimeError, "got: uint16"),
     ("embedding_bag", (ONE, WEIGHT, [0]), {}, TypeError, "'offsets' must be"),
     ("embedding_bag", ([0], WEIGHT, ONE), {}, TypeError, "'input' must be"),
@@ -106,34 +104,9 @@ OWN: list[tuple[Any, ...]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("op", "arguments", "options", "error", "fragment"),
-    BAD + OWN,
-    ids=[f"{bad[0]}-{bad[-1]}" for bad in BAD + OWN],
-)
-def test_bad_arguments(op, arguments, options, error, fragment):
-    with pytest.raises(error, match=re.escape(fragment)) as raised:
-        getattr(F, op)(*arguments, **options)
-    assert type(raised.value) is error
-    assert f"{op}(): " in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("op", "arguments", "options", "error"),
-    [bad[:-1] for bad in BAD],
-    ids=[f"{bad[0]}-{bad[-1]}" for bad in BAD],
-)
-def test_pytorch_refuses_the_same_arguments(op, arguments, options, error):
-    torch = pytest.importorskip("torch")
-
-    def tensor(value):
-        return torch.from_numpy(value.copy()) if isinstance(value, np.ndarray) else value
-
-    with pytest.raises(error) as raised:
-        getattr(torch.nn.functional, op)(
-            *map(tensor, arguments), **{name: tensor(value) for name, value in options.items()}
-        )
-    assert type(raised.value) is error
+class TestBadArguments(BadArgumentsOfFunctional):
+    calls = BAD
+    unlike_torch = OWN
 
 
 def test_a_narrow_dtype_beside_a_wide_one_is_taken_as_in_pytorch(torch):

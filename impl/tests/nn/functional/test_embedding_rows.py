@@ -8,7 +8,7 @@ from jax.sharding import Mesh, PartitionSpec
 import impl
 from impl.tests.nn.support.arrays import normal
 from impl.tests.nn.support.embeddings import FACTORS, INDEX, OFFSETS, WEIGHT
-from impl.tests.support.bits import assert_same_bits
+from impl.tests.support.bits import assert_all_same_bits, assert_same_bits
 
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
@@ -43,40 +43,36 @@ def result_and_gradients(function, arguments):
     return run
 
 
-def assert_all_same_bits(got, want):
-    for array, wanted in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
-        assert_same_bits(array, wanted)
-
-
 @pytest.mark.parametrize("op", OPS)
-def test_jit_checkpoint_and_shard_map_give_the_bits_of_an_eager_call(op):
+def test_transformations(op):
     function, arguments = OPS[op]
     mesh, spec = Mesh(np.array(jax.devices()[:1]), ("d",)), PartitionSpec("d")
-    sharded = jax.shard_map(function, mesh=mesh, in_specs=spec, out_specs=spec)
-    want = jax.jit(result_and_gradients(function, arguments))(*arguments)
-    assert_same_bits(want[0], function(*arguments))
-    for transformed in (sharded, jax.checkpoint(function)):
-        got = jax.jit(result_and_gradients(transformed, arguments))(*arguments)
-        assert_all_same_bits(got, want)
-
-
-@pytest.mark.parametrize("op", OPS)
-def test_jvp_is_the_transpose_of_vjp(op):
-    function, arguments = OPS[op]
+    mapped = jax.shard_map(function, mesh=mesh, in_specs=spec, out_specs=spec)
+    batches = tuple(np.stack([array, 2 * array, array[::-1]]) for array in arguments)
     tangents = tuple(normal(array.shape, 1) for array in arguments)
-    cotangent = normal(jax.eval_shape(function, *arguments).shape, 2)
+    run = result_and_gradients(function, arguments)
 
+    # One program takes less time to compile than one for each transformation.
     @jax.jit
-    def run(arguments, tangents, cotangent):
-        out, tangent = jax.jvp(function, arguments, tangents)
-        same, pullback = jax.vjp(function, *arguments)
-        return out, tangent, same, pullback(cotangent)
+    def transformed(batches, tangents):
+        arrays = tuple(batch[0] for batch in batches)
+        forms = mapped, jax.checkpoint(function)
+        return (
+            jax.vmap(run)(*batches),
+            [result_and_gradients(form, arguments)(*arrays) for form in forms],
+            jax.jvp(lambda *arrays: (function(*arrays) ** 2).sum(), arrays, tangents)[1],
+        )
 
-    out, tangent, same, gradients = run(arguments, tangents, cotangent)
-    assert_same_bits(out, same)
-    product = np.vdot(cotangent, tangent)
-    assert product
-    np.testing.assert_allclose(product, sum(map(np.vdot, gradients, tangents)), rtol=1e-4)
+    batched, others, tangent = transformed(batches, tangents)
+    single = jax.jit(run)
+    wanted = [single(*(batch[k] for batch in batches)) for k in range(3)]
+    want, *gradients = wanted[0]
+    assert_same_bits(want, function(*arguments))
+    assert_all_same_bits(batched, [np.stack(parts) for parts in zip(*wanted, strict=True)])
+    for got in others:
+        assert_all_same_bits(got, wanted[0])
+    assert tangent
+    np.testing.assert_allclose(tangent, sum(map(np.vdot, gradients, tangents)), rtol=1e-4)
 
 
 def test_second_derivatives_of_a_weighted_sum_of_embedding_bag():
@@ -103,17 +99,6 @@ def test_hessian_of_a_square(op):
     jacobian = np.reshape(jacobian, (-1, WEIGHT.size))
     np.testing.assert_allclose(np.reshape(got, (WEIGHT.size, -1)), jacobian.T @ jacobian, atol=1e-6)
     assert np.any(jacobian)
-
-
-@pytest.mark.parametrize("op", OPS)
-def test_vmap_has_the_bits_of_single_calls(op):
-    function, arguments = OPS[op]
-    batches = tuple(np.stack([array, 2 * array, array[::-1]]) for array in arguments)
-    run = result_and_gradients(function, arguments)
-    got = jax.jit(jax.vmap(run))(*batches)
-    single = jax.jit(run)
-    wanted = [single(*(batch[k] for batch in batches)) for k in range(3)]
-    assert_all_same_bits(got, [np.stack(parts) for parts in zip(*wanted, strict=True)])
 
 
 def test_vmap_over_indices_and_offsets_has_the_bits_of_single_calls():

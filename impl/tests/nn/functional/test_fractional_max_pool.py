@@ -2,8 +2,6 @@
 
 import functools
 import os
-import re
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +20,7 @@ from impl.tests.nn.support.maxima import (
 )
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.numbers import spread
+from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
 from impl.tests.support.sums import in_order
 
 F = impl.nn.functional
@@ -183,45 +182,19 @@ def test_fractional_max_pool2d_of_float64():
         assert_derivatives(lambda x: call(x)[0] ** 2, (x,))
 
 
-def test_transforms_of_fractional_max_pool2d_keep_the_bits():
-    x, t = normal((3, 2, 7, 6)), normal((3, 2, 7, 6), 1)
-    samples = np.random.default_rng(0).random((3, 2, 2), np.float32)
+def test_vmap_over_the_samples_of_fractional_max_pool2d_keeps_the_bits():
+    x, samples = normal((1, 2, 7, 6)), np.random.default_rng(0).random((3, 1, 2, 2), np.float32)
 
-    def op(x, samples):
+    def op(samples):
         return F.fractional_max_pool2d(x, 3, (4, 3), _random_samples=samples)
 
-    def loss(x, cotangent, samples):
-        return (op(x, samples) * cotangent).sum()
-
-    @jax.jit
-    def plain(x, cotangent, samples):
-        return op(x, samples), jax.grad(loss)(x, cotangent, samples)
-
-    @jax.jit
-    def transformed(x, t, cotangent, samples):
-        def of_example(*parts):
-            return jax.grad(loss)(*(part[None] for part in parts))[0]
-
-        return {
-            "checkpoint": jax.grad(jax.checkpoint(loss))(x, cotangent, samples),
-            "jvp": jax.jvp(lambda x: loss(x, cotangent, samples), (x,), (t,))[1],
-            "vmap over samples": jax.vmap(op, (None, 0))(x[:1], samples[:, None])[0, 0],
-            "vmap of grad": jax.vmap(of_example)(x, cotangent, samples),
-        }
-
-    cotangent = normal((3, 2, 4, 3))
-    out, gradient = plain(x, cotangent, samples)
-    got = transformed(x, t, cotangent, samples)
-    assert_same_bits(got["checkpoint"], gradient)
-    assert_same_bits(got["vmap of grad"], gradient)
-    assert_same_bits(got["vmap over samples"], out[0])
-    np.testing.assert_allclose(got["jvp"], np.vdot(gradient, t), rtol=1e-4)
+    assert_same_bits(jax.jit(jax.vmap(op))(samples), np.stack(list(map(op, samples))))
 
 
 HW, DHW = ones(3, 6, 6), ones(3, 6, 6, 6)
 U = ones(1, 3, 2) / 2
 #: op, positional arguments, keywords, exception, fragment of the message
-BAD: list[tuple[Any, ...]] = [
+BAD: list[Call] = [
     ("fractional_max_pool2d", (ones(1, 2, 3, 6, 6), 2, 3), {}, RuntimeError, "3 or 4 (batch mode)"),
     ("fractional_max_pool2d", (ones(2, 0, 6, 6), 2, 3), {}, RuntimeError, "non-zero size"),
     ("fractional_max_pool3d", (ones(0, 6, 0, 6), 2, 3), {}, RuntimeError, "non-zero size"),
@@ -256,7 +229,7 @@ BAD: list[tuple[Any, ...]] = [
     ("fractional_max_pool2d", (HW, 2, 3, None, False, [0.5]), {}, TypeError, "'_random_samples'"),
 ]  # fmt: skip
 #: Arguments that PyTorch accepts, or that only impl has.
-BAD_HERE: list[tuple[Any, ...]] = [
+BAD_HERE: list[Call] = [
     ("fractional_max_pool2d", (HW[0], 2, 3), {}, RuntimeError, "got shape [6, 6]"),
     ("fractional_max_pool2d", (HW, 0, 3), {}, RuntimeError, "kernel_size should be greater than"),
     ("fractional_max_pool2d", (HW, 2, 3, 0.5), {}, ValueError, "output_ratio, but got both"),
@@ -278,19 +251,21 @@ BAD_HERE: list[tuple[Any, ...]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("op", "arguments", "options", "error", "fragment"), [*BAD, *BAD_HERE])
-def test_bad_arguments(op, arguments, options, error, fragment):
-    if len(arguments) < 6 and "key" not in options:
-        options = {"key": jax.random.key(0), **options}
-    with pytest.raises(error, match=re.escape(fragment)) as caught:
-        getattr(F, op)(*arguments, **options)
-    assert str(caught.value).startswith(f"{op}(): ")
+def with_a_key(function):
+    """Returns the op with a key for samples, if a call states neither."""
+
+    def call(*arguments, **options):
+        if len(arguments) < 6:
+            options.setdefault("key", jax.random.key(0))
+        return function(*arguments, **options)
+
+    return call
 
 
-@pytest.mark.parametrize("op", OPS)
-def test_pytorch_refuses_the_same_arguments(op):
-    torch = pytest.importorskip("torch")
-    for arguments, options, error in (bad[1:4] for bad in BAD if bad[0] == op):
-        tensors = [torch.tensor(a) if isinstance(a, np.ndarray) else a for a in arguments]
-        with pytest.raises(error):
-            getattr(torch.nn.functional, op)(*tensors, **options)
+WITH_A_KEY = {op: with_a_key(getattr(F, op)) for op in OPS}
+
+
+class TestBadArguments(BadArgumentsOfFunctional):
+    calls = BAD
+    unlike_torch = BAD_HERE
+    functions = WITH_A_KEY

@@ -5,7 +5,6 @@ Tests: impl.nn.functional._sampling.
 
 import itertools
 import os
-import re
 import warnings
 
 import jax
@@ -20,6 +19,7 @@ from impl.tests.nn.support.derivatives import assert_derivatives
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.lowerings import LOWERINGS
 from impl.tests.support.numbers import spread
+from impl.tests.support.refusals import BadArgumentsUnlikeTorch, Call
 
 F = impl.nn.functional
 NAN, INF = float("nan"), float("inf")
@@ -324,7 +324,7 @@ def test_a_gradient_stores_no_contributions():
 X, G = np.zeros((1, 2, 4, 3), np.float32), np.zeros((1, 5, 6, 2), np.float32)
 VOLUME = np.zeros((1, 2, 4, 3, 2), np.float32), np.zeros((1, 5, 6, 7, 3), np.float32)
 #: Positional arguments, exception, fragment of the message
-BAD = [
+BAD: list[Call] = [
     (([1.0], G), TypeError, "'input' must be"),
     ((X, [1.0]), TypeError, "'grid' must be"),
     ((X, G, "trilinear"), ValueError, "expected mode to be one of 'bilinear'"),
@@ -344,8 +344,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "error", "fragment"), BAD)
-def test_bad_arguments(arguments, error, fragment):
-    with pytest.raises(error, match=re.escape(fragment)) as caught:
-        F.grid_sample(*arguments)
-    assert str(caught.value).startswith("grid_sample(): ")
+class TestBadArguments(BadArgumentsUnlikeTorch):
+    namespace = "nn.functional."
+    op = "grid_sample"
+    unlike_torch = BAD

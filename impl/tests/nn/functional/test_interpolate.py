@@ -2,7 +2,6 @@
 
 import math
 import os
-import re
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +25,7 @@ from impl.tests.nn.support.resampling import (
 from impl.tests.support.bits import assert_same_bits, bits
 from impl.tests.support.lowerings import DISTINCT, LOWERINGS
 from impl.tests.support.numbers import spread
+from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
 from spec import oracles
 
 interpolate = impl.nn.functional.interpolate
@@ -180,37 +180,6 @@ def test_empty_inputs_and_results():
     assert not np.any(gradient)
 
 
-def test_transforms_keep_the_bits():
-    def op(x):
-        return interpolate(x, scale_factor=1.7, mode="bicubic")
-
-    x, t = normal((3, 2, 5, 6)), normal((3, 2, 5, 6), 1)
-    weight = normal(jax.eval_shape(op, x).shape, 2)
-
-    def loss(x, weight):
-        return (op(x) * weight).sum()
-
-    @jax.jit
-    def plain(x, t, weight):
-        return op(x), op(t), jax.grad(loss)(x, weight)
-
-    @jax.jit
-    def transformed(x, t, weight):
-        return {
-            "checkpoint": jax.grad(jax.checkpoint(loss))(x, weight),
-            "jvp": jax.jvp(op, (x,), (t,))[1],
-            "vmap": jax.vmap(op)(x[:, None])[:, 0],
-            "vmap of grad": jax.vmap(jax.grad(loss))(x[:, None], weight[:, None])[:, 0],
-        }
-
-    out, of_t, gradient = plain(x, t, weight)
-    got = transformed(x, t, weight)
-    assert_same_bits(got["checkpoint"], gradient)
-    assert_same_bits(got["jvp"], of_t)
-    assert_same_bits(got["vmap"], out)
-    assert_same_bits(got["vmap of grad"], gradient)
-
-
 @pytest.mark.parametrize("name", DISTINCT)
 def test_bits_of_results_and_gradients(name):
     """The weights are not sums of a few powers of 2."""
@@ -295,8 +264,7 @@ def test_memory_is_that_of_the_results_between_dimensions(sizes, size, options):
 L, HW, DHW = ones(1, 2, 4), ones(1, 2, 3, 4), ones(1, 2, 2, 3, 4)
 NAN, INF = float("nan"), float("inf")
 #: input, options, exception, fragment of the message
-BAD = [
-    ([[[1.0]]], {"size": 3}, TypeError, "'input' must be"),
+BAD: list[Call] = [
     (L, {}, ValueError, "either size or scale_factor must be given, but got neither"),
     (L, {"size": 3, "scale_factor": 2.0}, ValueError, "but got both"),
     (HW, {"size": (3,)}, ValueError, "spatial dimensions [3, 4] of 'input', but got [3]"),
@@ -356,7 +324,8 @@ BAD = [
     ],
 ]  # fmt: skip
 #: Arguments that PyTorch accepts as bools, or for which it has another exception.
-STRICTER = [
+STRICTER: list[Call] = [
+    ([[[1.0]]], {"size": 3}, TypeError, "'input' must be"),
     (HW, {"size": 3, "mode": 3}, TypeError, "'mode' must be str, not int"),
     (HW, {"size": 3, "mode": "bilinear", "antialias": 1}, TypeError, "'antialias' must be bool"),
     (HW, {"size": 3, "mode": "bilinear", "align_corners": 1}, TypeError, "'align_corners' must"),
@@ -364,20 +333,7 @@ STRICTER = [
 ]
 
 
-@pytest.mark.parametrize(("input", "options", "error", "fragment"), [*BAD, *STRICTER])
-def test_bad_arguments(input, options, error, fragment):
-    with pytest.raises(error, match=re.escape(fragment)) as caught:
-        interpolate(input, **options)
-    assert str(caught.value).startswith("interpolate(): ")
-
-
-def test_pytorch_refuses_the_same_arguments():
-    torch = pytest.importorskip("torch")
-    for input, options, error, _ in BAD:
-        if isinstance(input, list):
-            continue
-        try:
-            torch.nn.functional.interpolate(torch.tensor(input), **options)
-        except error:
-            continue
-        pytest.fail(f"PyTorch accepts {options}")
+class TestBadArguments(BadArgumentsOfFunctional):
+    op = "interpolate"
+    calls = tuple(((x,), *rest) for x, *rest in BAD)
+    unlike_torch = tuple(((x,), *rest) for x, *rest in STRICTER)

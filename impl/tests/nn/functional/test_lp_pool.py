@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import re
 
 import jax
 import numpy as np
@@ -14,6 +13,7 @@ from impl.tests.nn.support.arrays import normal, ones
 from impl.tests.nn.support.derivatives import assert_derivatives
 from impl.tests.nn.support.programs import results_and_gradients
 from impl.tests.nn.support.window_sums import CLOSE, assert_as_references, assert_torch_has
+from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
 
 F = impl.nn.functional
 INF = float("inf")
@@ -149,8 +149,7 @@ def test_lp_pool2d_of_float64():
 
 L, HW = ones(2, 3, 6), ones(3, 6, 6)
 #: op, positional arguments, exception, fragment of the message
-BAD = [
-    ("lp_pool1d", ([1.0], 2, 1), TypeError, "'input' must be"),
+BAD: list[Call] = [
     ("lp_pool1d", (ones(6), 2, 2), RuntimeError, "2 or 3 (batch mode)"),
     ("lp_pool2d", (ones(1, 1, 1, 6, 6), 2, 2), RuntimeError, "3 or 4 (batch mode)"),
     ("lp_pool2d", (ones(2, 0, 6), 2, 2), RuntimeError, "non-zero size"),
@@ -165,22 +164,12 @@ BAD = [
     ("lp_pool1d", (L.astype(np.int32), 2, 2), NotImplementedError, "not implemented for int32"),
     ("lp_pool2d", (HW.astype(np.complex64), 2, 2), NotImplementedError, "for complex64"),
 ]  # fmt: skip
+#: PyTorch takes anything for an array here, and fails in the functions that it calls.
+OWN: list[Call] = [
+    ("lp_pool1d", ([1.0], 2, 1), TypeError, "'input' must be"),
+]
 
 
-@pytest.mark.parametrize(("op", "arguments", "error", "fragment"), BAD)
-def test_bad_arguments(op, arguments, error, fragment):
-    with pytest.raises(error, match=re.escape(fragment)) as caught:
-        getattr(F, op)(*arguments)
-    assert str(caught.value).startswith(f"{op}(): ")
-
-
-@pytest.mark.parametrize("op", OPS)
-def test_pytorch_refuses_the_same_arguments(op):
-    torch = pytest.importorskip("torch")
-    for arguments, error in (bad[1:3] for bad in BAD if bad[0] == op):
-        # PyTorch takes anything for an array here, and fails in the functions that it calls.
-        if isinstance(arguments[0], list):
-            continue
-        tensors = [torch.tensor(a) if isinstance(a, np.ndarray) else a for a in arguments]
-        with pytest.raises(error):
-            getattr(torch.nn.functional, op)(*tensors)
+class TestBadArguments(BadArgumentsOfFunctional):
+    calls = BAD
+    unlike_torch = OWN

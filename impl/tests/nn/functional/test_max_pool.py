@@ -6,7 +6,6 @@ impl._lowerings.windows.maxima, impl._lowerings.windows.picks, impl._lowerings.w
 """
 
 import os
-import re
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +24,7 @@ from impl.tests.nn.support.maxima import (
 )
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.numbers import spread
+from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
 from spec import oracles
 
 F = impl.nn.functional
@@ -254,7 +254,7 @@ def test_the_tangent_of_max_pool2d_is_that_of_the_maxima():
 
 L, HW, DHW = ones(2, 3, 6), ones(3, 6, 6), ones(3, 6, 6, 6)
 #: op, positional arguments, keywords, exception, fragment of the message
-BAD = [
+BAD: list[Call] = [
     ("max_pool1d", ([[1.0]], 1), {}, TypeError, "'input' must be"),
     ("max_pool1d", (ones(6), 2), {}, RuntimeError, "2 or 3 (batch mode) dimensions, but got"),
     ("max_pool1d", (ones(1, 1, 1, 6), 2), {}, RuntimeError, "but got shape [1, 1, 1, 6]"),
@@ -290,20 +290,8 @@ BAD = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("op", "arguments", "options", "error", "fragment"), BAD)
-def test_bad_arguments(op, arguments, options, error, fragment):
-    with pytest.raises(error, match=re.escape(fragment)) as caught:
-        getattr(F, op)(*arguments, **options)
-    assert str(caught.value).startswith(f"{op}(): ")
-
-
-@pytest.mark.parametrize("op", OPS)
-def test_pytorch_refuses_the_same_arguments(op):
-    torch = pytest.importorskip("torch")
-    for arguments, options, error in (bad[1:4] for bad in BAD if bad[0] == op):
-        tensors = [torch.tensor(a) if isinstance(a, np.ndarray) else a for a in arguments]
-        with pytest.raises(error):
-            getattr(torch.nn.functional, op)(*tensors, **options)
+class TestBadArguments(BadArgumentsOfFunctional):
+    calls = BAD
 
 
 def test_return_indices_must_be_a_bool():

@@ -1,17 +1,14 @@
 """max_unpool1d, max_unpool2d and max_unpool3d."""
 
-import re
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import Mesh, PartitionSpec
 
 import impl
 from impl.tests.nn.support.arrays import normal
 from impl.tests.support.bits import assert_same_bits
+from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
 from spec import oracles
 
 F = impl.nn.functional
@@ -141,33 +138,6 @@ def test_max_unpool1d_drops_writes_out_of_range_under_jit():
     assert gradient.tolist() == [[[3, 0, 3, 0], [0, 3, 0, 0]]]
 
 
-def test_max_unpool1d_under_transformations():
-    x = normal((3, 2, 4))
-    indices = np.random.default_rng(0).integers(0, 8, (3, 2, 4))
-    mesh, spec = Mesh(np.array(jax.devices()[:1]), ("d",)), PartitionSpec("d")
-
-    def call(x, i):
-        return F.max_unpool1d(x, i, 2)
-
-    @jax.jit
-    def run(x, indices):
-        loss = lambda x: (jax.checkpoint(call)(x, indices) ** 2).sum()  # noqa: E731
-        return {
-            "checkpoint": jax.grad(loss)(x),
-            "jvp": jax.jvp(lambda x: call(x, indices), (x,), (2 * x,)),
-            "shard_map": jax.shard_map(call, mesh=mesh, in_specs=spec, out_specs=spec)(x, indices),
-            "vmap": jax.vmap(call)(x, indices),
-        }
-
-    results = run(x, indices)
-    want, stays = unpooled(x, indices, (8,))
-    assert_same_bits(results["vmap"], want)
-    assert_same_bits(results["shard_map"], want)
-    assert_same_bits(results["jvp"][0], want)
-    assert_same_bits(results["jvp"][1], 2 * want)
-    assert_same_bits(results["checkpoint"], np.where(stays, 2 * x, np.float32(0)))
-
-
 def test_the_gradient_of_max_unpool1d_raises_without_its_forward_pass():
     # The compiler removes the forward pass, because the gradient does not need its result.
     gradient = jax.jit(jax.grad(lambda x, i: F.max_unpool1d(x, i, 2).sum()))
@@ -180,7 +150,7 @@ PLANE, VOLUME = X.reshape(1, 2, 2, 2), X.reshape(1, 1, 2, 2, 2)
 P, Q = I.reshape(PLANE.shape), I.reshape(VOLUME.shape)
 
 #: op, positional arguments, exception, fragment of the message
-BAD: list[tuple[Any, ...]] = [
+BAD: list[Call] = [
     ("max_unpool1d", (X, I + 8, 2), RuntimeError, "index 8 is out of bounds for a result of size"),
     ("max_unpool1d", (X, I - 1, 2), RuntimeError, "position [0, 0, 0] of argument 'indices'"),
     ("max_unpool2d", (PLANE, P + 16, 2), RuntimeError, "a result of size 4x4"),
@@ -209,7 +179,7 @@ BAD: list[tuple[Any, ...]] = [
 ]
 
 #: Arguments for which PyTorch does something else.
-OWN: list[tuple[Any, ...]] = [
+OWN: list[Call] = [
     ("max_unpool1d", ([1.0], I, 2), TypeError, "'input' must be"),
     ("max_unpool1d", (X, [0], 2), TypeError, "'indices' must be"),
     ("max_unpool1d", (X, I, 8, 0), RuntimeError, "strides should be greater than zero"),
@@ -217,21 +187,9 @@ OWN: list[tuple[Any, ...]] = [
 ]
 
 
-@pytest.mark.parametrize(("op", "arguments", "error", "fragment"), BAD + OWN)
-def test_bad_arguments(op, arguments, error, fragment):
-    with pytest.raises(error, match=re.escape(fragment)) as raised:
-        getattr(F, op)(*arguments)
-    assert type(raised.value) is error
-    assert f"{op}(): " in str(raised.value)
-
-
-@pytest.mark.parametrize(("op", "arguments", "error"), [bad[:3] for bad in BAD])
-def test_pytorch_refuses_the_same_arguments(op, arguments, error):
-    torch = pytest.importorskip("torch")
-    tensors = [torch.from_numpy(a) if isinstance(a, np.ndarray) else a for a in arguments]
-    with pytest.raises(error) as raised:
-        getattr(torch.nn.functional, op)(*tensors)
-    assert type(raised.value) is error
+class TestBadArguments(BadArgumentsOfFunctional):
+    calls = BAD
+    unlike_torch = OWN
 
 
 def test_unique_indices_of_max_unpool1d_must_be_a_bool():

@@ -4,7 +4,6 @@ Tests: impl.nn.functional._losses.
 """
 
 import itertools
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +17,7 @@ from impl.tests.nn.support.programs import results_and_gradients
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.lowerings import LOWERINGS
 from impl.tests.support.numbers import spread
-from impl.tests.support.refusals import assert_refused, assert_torch_refuses
+from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
 from impl.tests.support.sums import in_order
 
 F = impl.nn.functional
@@ -102,7 +101,7 @@ def test_all_elements_are_ignored():
 
 
 #: Arguments, keywords, exception, fragment of the message
-BAD: list[tuple[Any, ...]] = [
+BAD: list[Call] = [
     ((X[0, 0], np.array(0)), {}, ValueError, "Expected 1 or more dimensions in 'input' (got 0)"),
     ((X[0], T), {}, ValueError, "1D target must have size 1, but got target size: 4"),
     ((X[0], T[:1][None]), {}, RuntimeError, "Expected target size [] for"),
@@ -130,15 +129,9 @@ BAD: list[tuple[Any, ...]] = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "options", "error", "fragment"), BAD)
-def test_bad_arguments(arguments, options, error, fragment):
-    assert_refused(F.nll_loss, arguments, options, error, fragment)
-
-
-def test_pytorch_refuses_the_same_arguments():
-    torch = pytest.importorskip("torch")
-    for arguments, options, error, _ in BAD:
-        assert_torch_refuses(torch, torch.nn.functional.nll_loss, arguments, options, error)
+class TestBadArguments(BadArgumentsOfFunctional):
+    op = "nll_loss"
+    calls = BAD
 
 
 def test_targets_out_of_range_under_jit():

@@ -280,37 +280,6 @@ def test_empty_inputs_and_results(mode, shape, widths, result):
     assert not np.any(gradient)
 
 
-def test_transforms_keep_the_bits():
-    def op(x):
-        return pad(x, (4, 3, 2, 4), "reflect")
-
-    x, t = normal((3, 2, 5, 6)), normal((3, 2, 5, 6), 1)
-    weight = normal(jax.eval_shape(op, x).shape, 2)
-
-    def loss(x, weight):
-        return (op(x) * weight).sum()
-
-    @jax.jit
-    def plain(x, t, weight):
-        return op(x), op(t), jax.grad(loss)(x, weight)
-
-    @jax.jit
-    def transformed(x, t, weight):
-        return {
-            "checkpoint": jax.grad(jax.checkpoint(loss))(x, weight),
-            "jvp": jax.jvp(op, (x,), (t,))[1],
-            "vmap": jax.vmap(op, 1, 1)(x),
-            "vmap of grad": jax.vmap(jax.grad(loss))(x, weight),
-        }
-
-    out, of_t, gradient = plain(x, t, weight)
-    got = transformed(x, t, weight)
-    assert_same_bits(got["checkpoint"], gradient)
-    assert_same_bits(got["jvp"], of_t)
-    assert_same_bits(got["vmap"], out)
-    assert_same_bits(got["vmap of grad"], gradient)
-
-
 @pytest.mark.parametrize("name", DISTINCT)
 def test_bits_of_a_gradient(name):
     """Of three dimensions, the one in the middle is not padded."""

@@ -1,10 +1,9 @@
-"""Properties that the pooling ops share, tested for each op."""
+"""Properties that the pooling ops share, tested for each op; ``every_op`` transforms them."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import Mesh, PartitionSpec
 
 import impl
 from impl.tests.nn.support.arrays import normal
@@ -45,58 +44,6 @@ def test_narrow_floats_are_computed_in_float32_and_rounded_once(op):
         wide = run(*(array.astype(np.float32) for array in narrow))
         for got, want in zip(run(*narrow), wide, strict=True):
             assert_same_bits(got, np.asarray(want).astype(dtype))
-
-
-MESH, SPEC = Mesh(np.array(jax.devices()[:1]), ("x",)), PartitionSpec("x")
-#: Calls for an input of shape [3, 2, 7, 6]; ``fractional_max_pool`` has a test of its own.
-TRANSFORMED = {
-    "adaptive_avg_pool2d": lambda x: F.adaptive_avg_pool2d(x, (3, 8)),
-    "adaptive_max_pool2d": lambda x: F.adaptive_max_pool2d(x, 4),
-    "avg_pool2d": lambda x: F.avg_pool2d(x, (3, 2), (2, 1), 1),
-    "lp_pool2d": lambda x: F.lp_pool2d(x, 2, 3, 2),
-    "max_pool2d": lambda x: F.max_pool2d(x, (3, 2), (2, 1), 1),
-}
-
-
-@pytest.mark.parametrize("op", TRANSFORMED)
-def test_transforms_keep_the_bits(op):
-    call = TRANSFORMED[op]
-    x, t = normal((3, 2, 7, 6)), normal((3, 2, 7, 6), 1)
-    cotangent = normal(jax.eval_shape(call, x).shape)
-
-    def loss(x, cotangent):
-        return (call(x) * cotangent).sum()
-
-    @jax.jit
-    def plain(x, cotangent):
-        return call(x), jax.grad(loss)(x, cotangent)
-
-    @jax.jit
-    def transformed(x, t, cotangent):
-        return {
-            "checkpoint": jax.grad(jax.checkpoint(loss))(x, cotangent),
-            "jvp": jax.jvp(lambda x: loss(x, cotangent), (x,), (t,))[1],
-            "shard_map": jax.shard_map(
-                jax.grad(loss), mesh=MESH, in_specs=(SPEC, SPEC), out_specs=SPEC
-            )(x, cotangent),
-            "vmap": jax.vmap(call, 1, 1)(x),
-            "vmap of grad": jax.vmap(jax.grad(loss))(x, cotangent),
-        }
-
-    out, gradient = plain(x, cotangent)
-    got = transformed(x, t, cotangent)
-    wanted = {
-        "checkpoint": gradient,
-        "shard_map": gradient,
-        "vmap": out,
-        "vmap of grad": gradient,
-    }
-    for name, want in wanted.items():
-        if op == "lp_pool2d":  # The bits of powers and roots depend on the program.
-            np.testing.assert_allclose(got[name], want, rtol=1e-5, atol=1e-5)
-        else:
-            assert_same_bits(got[name], want)
-    np.testing.assert_allclose(got["jvp"], np.vdot(gradient, t), rtol=1e-4)
 
 
 #: For each op, a call and the name in the message of its gradient.

@@ -1,4 +1,4 @@
-"""Window tables of ``interpolate``, compared with the weights of PyTorch."""
+"""Window tables of ``interpolate``, compared with PyTorch's weights, and tangents of linear ops."""
 
 import itertools
 
@@ -8,9 +8,12 @@ import pytest
 
 import impl
 from impl.nn.functional._resampling import Axis
+from impl.tests.nn.support.arrays import normal
 from impl.tests.nn.support.resampling import FACTORS, torch_is_ambiguous
+from impl.tests.support.bits import assert_same_bits
 
-interpolate = impl.nn.functional.interpolate
+F = impl.nn.functional
+interpolate = F.interpolate
 pytestmark = pytest.mark.usefixtures("complete")
 
 #: Length of the input, length of the result, the caller's factor or None.
@@ -81,3 +84,18 @@ def test_the_nearest_element_of_interpolate_depends_on_the_precision():
             assert interpolate(np.arange(98, dtype=dtype)[None, None], 166)[0, 0].tolist() == index
     narrow = interpolate(np.arange(98, dtype=np.float16)[None, None], 166)[0, 0]
     assert narrow.tolist() == wanted[np.float32]
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        lambda x: F.avg_pool2d(x, (3, 2), (2, 1), 1),
+        lambda x: interpolate(x, scale_factor=1.7, mode="bicubic"),
+        lambda x: F.pad(x, (4, 3, 2, 4), "reflect"),
+    ],
+    ids=["avg_pool2d", "interpolate", "pad"],
+)
+def test_the_tangent_of_a_linear_op_has_its_bits(op):
+    x, t = normal((3, 2, 5, 6)), normal((3, 2, 5, 6), 1)
+    want, tangent = jax.jit(lambda x, t: (op(t), jax.jvp(op, (x,), (t,))[1]))(x, t)
+    assert_same_bits(tangent, want)

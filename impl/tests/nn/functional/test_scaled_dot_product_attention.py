@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import Mesh, PartitionSpec
 
 import impl
 from impl._primitives.total import total_p
@@ -18,7 +17,7 @@ from impl.tests.nn.support.arrays import normal
 from impl.tests.nn.support.derivatives import assert_derivatives
 from impl.tests.nn.support.programs import results_and_gradients
 from impl.tests.support.bits import assert_same_bits
-from impl.tests.support.refusals import assert_refused, assert_torch_refuses
+from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
 
 attention = impl.nn.functional.scaled_dot_product_attention
 pytestmark = pytest.mark.usefixtures("complete")
@@ -154,7 +153,7 @@ def test_dropout_draws_from_the_key():
 
 
 #: Positional arguments, keywords, exception, fragment of the message
-BAD = [
+BAD: list[Call] = [
     (([1.0], K, V), {}, TypeError, "argument 'query' must be a jax.Array"),
     ((Q, [1.0], V), {}, TypeError, "argument 'key' must be a jax.Array"),
     ((Q, K, 1.0), {}, TypeError, "argument 'value' must be a jax.Array"),
@@ -182,7 +181,7 @@ BAD = [
     ((Q, normal((4, 5, 4)), V), {"enable_gqa": True}, RuntimeError, "but got 4, 2 and 2"),
 ]
 #: PyTorch ignores such a dropout, has its own generator, and repeats a missing head.
-OWN = [
+OWN: list[Call] = [
     ((Q, K, V, None, -0.5), {}, RuntimeError, "between 0 and 1, but got -0.5"),
     ((Q, K, V, None, float("nan")), {}, RuntimeError, "between 0 and 1, but got nan"),
     ((Q, K, V, None, 0.5), {}, TypeError, "argument 'dropout_key' is missing: dropout_p=0.5"),
@@ -191,16 +190,10 @@ OWN = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "options", "error", "fragment"), BAD + OWN)
-def test_bad_arguments(arguments, options, error, fragment):
-    assert_refused(attention, arguments, options, error, fragment)
-
-
-def test_pytorch_refuses_the_same_arguments():
-    torch = pytest.importorskip("torch")
-    function = torch.nn.functional.scaled_dot_product_attention
-    for arguments, options, error, _ in BAD:
-        assert_torch_refuses(torch, function, arguments, options, error)
+class TestBadArguments(BadArgumentsOfFunctional):
+    op = "scaled_dot_product_attention"
+    calls = BAD
+    unlike_torch = OWN
 
 
 def test_arguments_have_pytorchs_order_and_defaults():
@@ -213,32 +206,3 @@ def test_arguments_have_pytorchs_order_and_defaults():
         ("scale", None),
         ("enable_gqa", False),
     ]
-
-
-def test_transformations():
-    mesh = Mesh(np.array(jax.devices()[:1]), ("d",))
-    batch = PartitionSpec("d")
-
-    def gradients(q, k, v):
-        return jax.grad(lambda *qkv: (attention(*qkv, is_causal=True) ** 2).sum(), (0, 1, 2))(
-            q, k, v
-        )
-
-    @jax.jit
-    def run(q, k, v):
-        return {
-            "alone": gradients(q, k, v),
-            "checkpoint": jax.grad(
-                jax.checkpoint(lambda *qkv: (attention(*qkv, is_causal=True) ** 2).sum()),
-                (0, 1, 2),
-            )(q, k, v),
-            "shard_map": jax.shard_map(gradients, mesh=mesh, in_specs=batch, out_specs=batch)(
-                q, k, v
-            ),
-            "vmap": jax.vmap(gradients)(q, k, v),
-        }
-
-    results = run(Q, K, V)
-    for name, result in results.items():
-        for got, want in zip(result, results["alone"], strict=True):
-            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6, err_msg=name)

@@ -56,9 +56,9 @@ _WORTH_PADDING = 64
 #: tile product without tensor cores is many instructions, so the body holds fewer.
 _UNROLLED = 4
 _UNROLLED_INSTRUCTIONS = 2
-#: The number of kernel instances that occupy a GPU, the smaller number that occupies it if the parts
-#: are bound by bytes, the least number of terms of a part, and the greatest number of parts. The
-#: number of parts depends on sizes alone, so that it is the same on every device.
+#: The number of kernel instances that occupy a GPU, the smaller number that occupies it if the
+#: parts are bound by bytes, the least number of terms of a part, and the greatest number of parts.
+#: The number of parts depends on sizes alone, so that it is the same on every device.
 _PROGRAMS = 256
 _FEW_PROGRAMS = 128
 _PART = 512

@@ -1,4 +1,4 @@
-"""What ops that read or write by an index have in common: dtypes, and indices out of range."""
+"""The behaviour that ops share which read or write by an index: dtypes, and indices out of range."""
 
 import functools
 

@@ -51,7 +51,7 @@ class BadArgumentsUnlikeTorch:
     """The test of the bad calls of an op or of a family; a subclass states the calls.
 
     Attributes:
-        namespace: What precedes the name of an op in impl and in PyTorch: "" or "nn.functional.".
+        namespace: The text before the name of an op in impl and in PyTorch: "" or "nn.functional.".
         op: The name of the op, if the calls do not begin with one.
         unlike_torch: The name of the op, positional arguments, keywords, exception, and a fragment
             of the message. PyTorch has no such argument or does something else.

@@ -1,4 +1,4 @@
-"""The behaviour that ops share which read or write by an index: dtypes, and indices out of range."""
+"""Ops that read or write by an index: dtypes, and indices out of range."""
 
 import functools
 

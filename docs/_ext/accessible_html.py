@@ -1,6 +1,6 @@
 """Adds to each page what readers of a screen, search engines and printers need.
 
-Cells of headings say what they are the heading of, tables have a caption, pages have a description,
+Heading cells name their scope, tables have a caption, pages have a description,
 and the landmarks of the theme have names. ``docs/tests/browser`` checks the pages with axe-core.
 """
 

@@ -118,7 +118,7 @@ def _evidence(
 
 
 def _summary(off: Sequence[answers.Cell], on: Sequence[answers.Cell]) -> str:
-    """Returns what a reader has to know first, in a sentence."""
+    """Returns the sentence that stands first on the page of a primitive."""
     words = {cell.word for cell in on}
     if words == {"same bits anyway"}:
         return "A primitive of JAX. Each run of it gives the same bits, also with the mode off."

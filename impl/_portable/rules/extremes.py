@@ -134,7 +134,7 @@ def _extreme_of_windows(
     limits = jnp.iinfo(bits.dtype)
     border = limits.min if sign > 0 else limits.max
     extremes = lax.reduce_window(bits, bits.dtype.type(border), function, **params)
-    # A window of nothing but borders is infinite, and no NaN.
+    # A window that has only borders gives an infinity, not a NaN.
     infinity = lax.full(extremes.shape, -sign * np.inf, wide.dtype)
     extremes = function(extremes, _in_order(lax.bitcast_convert_type(infinity, bits.dtype)))
     return _of_ordered_bits(extremes, wide, value)

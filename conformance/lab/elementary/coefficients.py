@@ -127,7 +127,59 @@ def polynomials() -> list[Polynomial]:
             _without_zero(lambda x: mp.loggamma(2 + x) / x, 1 - mp.euler),
             lambda x: x / mp.loggamma(2 + x) if x else mp.mpf(0),
         ),
+        *_of_pairs(),
     ]
+
+
+def _of_pairs() -> list[Polynomial]:
+    """Returns the polynomials of functions that are computed as pairs: the last terms of each."""
+    logarithm = ((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1) * _MARGIN) ** 2
+    half = mp.log(2) / 2 * _MARGIN
+    return [
+        Polynomial(
+            "PAIR_LOG",
+            "(log((1 + y) / (1 - y)) - 2 y - 2 y**3 / 3 - 2 y**5 / 5 - 2 y**7 / 7) / y**9 with"
+            " x = y**2, for sqrt(1/2) <= (1 + y) / (1 - y) <= sqrt(2)",
+            8,
+            mp.mpf(0),
+            logarithm,
+            _without_zero(_tail_of_atanh, mp.mpf(2) / 9),
+            lambda x: x**4 / 2,
+        ),
+        Polynomial(
+            "PAIR_EXP",
+            "(exp(x) - 1 - x - ... - x**5 / 120) / x**6 for abs(x) <= log(2) / 2",
+            9,
+            -half,
+            half,
+            _without_zero(_tail_of_exp, mp.mpf(1) / 720),
+            lambda x: x**6 / mp.exp(x),
+        ),
+        Polynomial(
+            "PAIR_ATAN",
+            "(atan(y) - y + y**3 / 3 - y**5 / 5 + y**7 / 7) / y**9 with x = y**2, for y <= 1/8",
+            6,
+            mp.mpf(0),
+            mp.mpf(1) / 64 * _MARGIN,
+            _without_zero(_tail_of_atan, mp.mpf(1) / 9),
+            lambda x: x**4,
+        ),
+    ]
+
+
+def _tail_of_atanh(x: Any) -> Any:
+    y = mp.sqrt(x)
+    rest = 2 * mp.atanh(y) / y - 2 - 2 * x / 3 - 2 * x**2 / 5 - 2 * x**3 / 7
+    return rest / x**4
+
+
+def _tail_of_exp(x: Any) -> Any:
+    return (mp.exp(x) - sum(x**k / mp.factorial(k) for k in range(6))) / x**6
+
+
+def _tail_of_atan(x: Any) -> Any:
+    y = mp.sqrt(x)
+    return (mp.atan(y) / y - 1 + x / 3 - x**2 / 5 + x**3 / 7) / x**4
 
 
 def _error_functions() -> list[Polynomial]:
@@ -225,6 +277,21 @@ def split(value: Any, bits: int, parts: int) -> list[float]:
     return result
 
 
+def parts(value: Any) -> tuple[float, float]:
+    """Returns a number as the nearest float and the float nearest to the rest."""
+    return float(value), float(value - mp.mpf(float(value)))
+
+
+def _constants() -> list[tuple[str, Any]]:
+    return [
+        ("PAIR_PI", mp.pi),
+        ("PAIR_HALF_PI", mp.pi / 2),
+        *[(f"PAIR_ATAN_{i}_4", mp.atan(mp.mpf(i) / 4)) for i in (1, 2, 3, 4)],
+        *[(f"PAIR_{n}_{d}", mp.mpf(n) / d) for n, d in ((2, 3), (2, 5), (2, 7))],
+        *[(f"PAIR_1_{d}", mp.mpf(1) / d) for d in (3, 5, 6, 7, 24, 120)],
+    ]
+
+
 def text() -> str:
     """Returns the module of the data."""
     lines = [
@@ -250,6 +317,10 @@ def text() -> str:
         "#: log(2) is the sum of two floats of 42 bits, whose products with an exponent are exact.",
         f"LN2_HIGH = {high!r}",
         f"LN2_LOW = {low!r}",
+        "#: The rest of log(2).",
+        f"LN2_REST = {float(mp.log(2) - high - low)!r}",
+        "#: Constants as sums of two floats.",
+        *(f"{name} = ({', '.join(map(repr, parts(value)))})" for name, value in _constants()),
         "#: The first bits of 2 / pi, in words of 32 bits.",
     ]
     digits = int(mp.floor(2 / mp.pi * mp.mpf(2) ** (32 * 9)))

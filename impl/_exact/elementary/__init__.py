@@ -28,6 +28,7 @@ import jax
 from impl._exact.elementary import (
     error_functions,
     exponentials,
+    gamma,
     hyperbolic,
     inverse_trigonometric,
     logarithms,
@@ -50,6 +51,7 @@ FUNCTIONS: Mapping[str, Callable[..., jax.Array]] = MappingProxyType(
         "cbrt": powers.cbrt,
         "cos": trigonometric.cos,
         "cosh": hyperbolic.cosh,
+        "digamma": gamma.digamma,
         "div": roots_and_quotients.div,
         "erf": error_functions.erf,
         "erf_inv": error_functions.erf_inv,
@@ -58,6 +60,7 @@ FUNCTIONS: Mapping[str, Callable[..., jax.Array]] = MappingProxyType(
         "exp2": exponentials.exp2,
         "expm1": exponentials.expm1,
         "integer_pow": powers.integer_pow,
+        "lgamma": gamma.lgamma,
         "log": logarithms.log,
         "log1p": logarithms.log1p,
         "log2": logarithms.log2,

@@ -23,6 +23,11 @@ from impl._exact.elementary._words import (
 from impl._exact.elementary.exponentials import wide_exp, wide_expm1
 from impl._exact.elementary.logarithms import wide_log1p
 
+#: A bound below which logistic(x) is nearly 1/2 + x/4, which is often the middle of two float32.
+_SMALL = 2.0**-15
+#: 1/4, but a little less. The product with a float32 is exact.
+_SLOPE = 0.25 * (1 - 2.0**-27)
+
 
 def tanh(x: jax.Array, **_: object) -> jax.Array:
     """Returns the hyperbolic tangent, rounded once from float64.
@@ -58,7 +63,10 @@ def logistic(x: jax.Array, **_: object) -> jax.Array:
 
 def _wide_logistic(x: jax.Array) -> jax.Array:
     power = wide_exp(lax.neg(x), product=lax.mul)
-    return wide_quotient(constant(x, 1), plus(power, 1))
+    result = wide_quotient(constant(x, 1), plus(power, 1))
+    # Near 0 the value is closer to 1/2 than 1/2 + x/4 is, by less than a float64 tells.
+    near = plus(lax.mul(x, constant(x, _SLOPE)), 0.5)
+    return lax.select(is_below(lax.abs(x), _SMALL), near, result)
 
 
 def sinh(x: jax.Array, **_: object) -> jax.Array:

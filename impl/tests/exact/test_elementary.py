@@ -30,9 +30,20 @@ def call(name, *operands, **parameters):
         return np.asarray(jax.jit(lambda *a: FUNCTIONS[name](*a, **parameters))(*operands))
 
 
-def both(value, dtype):
-    """Returns a value in float64, as it is and rounded."""
-    return arithmetic.seal(value), arithmetic.narrow(value, dtype)
+def with_double(name, *operands, **parameters):
+    """Returns the results of a function in float64, before they are rounded, and the results."""
+    doubles = []
+
+    def narrow(value, dtype):
+        doubles.append(arithmetic.seal(value))
+        return arithmetic.narrow(value, dtype)
+
+    def program(*operands):
+        result = FUNCTIONS[name](*operands, **parameters)
+        return doubles[-1], result
+
+    with mock.patch.object(_words, "narrow", narrow), arithmetic.wide():
+        return [np.asarray(each) for each in jax.jit(program)(*operands)]
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -43,9 +54,7 @@ def test_bits(name):
         if name in UNSEALED:
             digests = {"rounded": samples.digest(call(name, *operands, **parameters))}
         else:
-            with mock.patch.object(_words, "narrow", both), arithmetic.wide():
-                program = jax.jit(lambda *a, p=parameters: FUNCTIONS[name](*a, **p))
-                double, single = map(np.asarray, program(*operands))
+            double, single = with_double(name, *operands, **parameters)
             digests = {"rounded": samples.digest(single), "float64": samples.digest(double)}
         assert digests == expected, (name, parameters)
 

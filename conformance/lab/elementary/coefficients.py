@@ -127,37 +127,45 @@ def polynomials() -> list[Polynomial]:
             _without_zero(lambda x: mp.loggamma(2 + x) / x, 1 - mp.euler),
             lambda x: x / mp.loggamma(2 + x) if x else mp.mpf(0),
         ),
+        Polynomial(
+            "CBRT",
+            "(1 + x)**(1/3) for sqrt(1/2) <= 1 + x <= sqrt(2), which needs few digits",
+            6,
+            mp.sqrt(0.5) / _MARGIN - 1,
+            mp.sqrt(2) * _MARGIN - 1,
+            lambda x: mp.cbrt(1 + x),
+            lambda x: 1 / mp.cbrt(1 + x),
+        ),
         *_of_pairs(),
     ]
 
 
 def _of_pairs() -> list[Polynomial]:
     """Returns the polynomials of functions that are computed as pairs: the last terms of each."""
-    logarithm = ((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1) * _MARGIN) ** 2
-    half = mp.log(2) / 2 * _MARGIN
+    logarithm = mp.mpf(2) ** -10
+    sixteenth = mp.log(2) / 16 * _MARGIN
     return [
         Polynomial(
             "PAIR_LOG",
-            "(log((1 + y) / (1 - y)) - 2 y - 2 y**3 / 3 - 2 y**5 / 5 - 2 y**7 / 7) / y**9 with"
-            " x = y**2, for sqrt(1/2) <= (1 + y) / (1 - y) <= sqrt(2)",
-            8,
+            "log(m) after the 2nd term in y = (m - 1) / (m + 1), over y**5, for x = y**2 <= 2**-10",
+            5,
             mp.mpf(0),
             logarithm,
-            _without_zero(_tail_of_atanh, mp.mpf(2) / 9),
-            lambda x: x**4 / 2,
+            _without_zero(_tail_of_atanh, mp.mpf(2) / 5),
+            lambda x: x**2 / 2,
         ),
         Polynomial(
             "PAIR_EXP",
-            "(exp(x) - 1 - x - ... - x**5 / 120) / x**6 for abs(x) <= log(2) / 2",
-            9,
-            -half,
-            half,
-            _without_zero(_tail_of_exp, mp.mpf(1) / 720),
-            lambda x: x**6 / mp.exp(x),
+            "(exp(x) - 1 - x - x**2 / 2) / x**3 for abs(x) <= log(2) / 16",
+            7,
+            -sixteenth,
+            sixteenth,
+            _without_zero(_tail_of_exp, mp.mpf(1) / 6),
+            lambda x: x**3,
         ),
         Polynomial(
             "PAIR_ATAN",
-            "(atan(y) - y + y**3 / 3 - y**5 / 5 + y**7 / 7) / y**9 with x = y**2, for y <= 1/8",
+            "atan(y) after the 4th term, over y**9, with x = y**2, for y <= 1/8",
             6,
             mp.mpf(0),
             mp.mpf(1) / 64 * _MARGIN,
@@ -169,12 +177,11 @@ def _of_pairs() -> list[Polynomial]:
 
 def _tail_of_atanh(x: Any) -> Any:
     y = mp.sqrt(x)
-    rest = 2 * mp.atanh(y) / y - 2 - 2 * x / 3 - 2 * x**2 / 5 - 2 * x**3 / 7
-    return rest / x**4
+    return (2 * mp.atanh(y) / y - 2 - 2 * x / 3) / x**2
 
 
 def _tail_of_exp(x: Any) -> Any:
-    return (mp.exp(x) - sum(x**k / mp.factorial(k) for k in range(6))) / x**6
+    return (mp.exp(x) - 1 - x - x**2 / 2) / x**3
 
 
 def _tail_of_atan(x: Any) -> Any:
@@ -283,12 +290,15 @@ def parts(value: Any) -> tuple[float, float]:
 
 
 def _constants() -> list[tuple[str, Any]]:
+    """Returns the names and the values of the constants that are pairs, or tables of pairs."""
     return [
         ("PAIR_PI", mp.pi),
         ("PAIR_HALF_PI", mp.pi / 2),
         *[(f"PAIR_ATAN_{i}_4", mp.atan(mp.mpf(i) / 4)) for i in (1, 2, 3, 4)],
-        *[(f"PAIR_{n}_{d}", mp.mpf(n) / d) for n, d in ((2, 3), (2, 5), (2, 7))],
-        *[(f"PAIR_1_{d}", mp.mpf(1) / d) for d in (3, 5, 6, 7, 24, 120)],
+        ("PAIR_2_3", mp.mpf(2) / 3),
+        *[(f"PAIR_1_{d}", mp.mpf(1) / d) for d in (3, 5, 7)],
+        *[(f"PAIR_LOG_{i}_32", mp.log(mp.mpf(i) / 32)) for i in (23, 26, 29, 35, 38, 41, 44)],
+        *[(f"PAIR_EXP2_{i}_8", mp.power(2, mp.mpf(i) / 8)) for i in range(1, 8)],
     ]
 
 

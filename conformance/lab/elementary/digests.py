@@ -15,7 +15,7 @@ from conformance.lab.elementary import reference
 from impl._exact import arithmetic
 from impl._exact.elementary import FUNCTIONS
 from impl.tests.exact import elementary_samples as samples
-from impl.tests.exact.test_elementary import UNSEALED, with_double
+from impl.tests.exact.test_elementary import UNSEALED
 
 
 def main() -> None:
@@ -25,7 +25,7 @@ def main() -> None:
         for operands, parameters in samples.samples(name):
             entry = {"rounded": samples.digest(reference.correct(name, *operands, **parameters))}
             if name not in UNSEALED:
-                double, _ = with_double(name, *operands, **parameters)
+                double, _ = samples.with_double(name, operands, parameters)
                 entry["float64"] = samples.digest(double)
             known[samples.key(name, operands, parameters)] = entry
     for name in ("exp", "log"):

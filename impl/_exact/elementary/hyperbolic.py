@@ -11,6 +11,7 @@ import numpy as np
 from jax import lax
 
 from impl._exact.arithmetic import product
+from impl._exact.elementary._exceptions import mended
 from impl._exact.elementary._words import (
     constant,
     is_below,
@@ -78,7 +79,7 @@ def sinh(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded_once(_wide_sinh, x)
+    return mended("sinh", rounded_once(_wide_sinh, x), x)
 
 
 def _wide_sinh(x: jax.Array) -> jax.Array:
@@ -113,7 +114,7 @@ def asinh(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded_once(_wide_asinh, x)
+    return mended("asinh", rounded_once(_wide_asinh, x), x)
 
 
 def _wide_asinh(x: jax.Array) -> jax.Array:
@@ -135,7 +136,7 @@ def acosh(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded_once(_wide_acosh, x)
+    return mended("acosh", rounded_once(_wide_acosh, x), x)
 
 
 def _wide_acosh(x: jax.Array) -> jax.Array:

@@ -13,6 +13,7 @@ from jax import lax
 
 from impl._exact.arithmetic import product
 from impl._exact.elementary import _coefficients as data
+from impl._exact.elementary._exceptions import mended
 from impl._exact.elementary._pair_functions import pair_atan
 from impl._exact.elementary._pairs import choose, pair, plus_pair, rounded_to_odd
 from impl._exact.elementary._words import (
@@ -54,7 +55,11 @@ def acos(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded_once(lambda wide: _angle_of_half_plane(_other_side(wide), wide), x)
+    return mended("acos", rounded_once(_wide_acos, x), x)
+
+
+def _wide_acos(x: jax.Array) -> jax.Array:
+    return _angle_of_half_plane(_other_side(x), x)
 
 
 def atan(x: jax.Array, **_: object) -> jax.Array:
@@ -66,7 +71,11 @@ def atan(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded_once(lambda wide: with_sign(_angle(lax.abs(wide), constant(wide, 1)), wide), x)
+    return mended("atan", rounded_once(_wide_atan, x), x)
+
+
+def _wide_atan(x: jax.Array) -> jax.Array:
+    return with_sign(_angle(lax.abs(x), constant(x, 1)), x)
 
 
 def atan2(y: jax.Array, x: jax.Array, **_: object) -> jax.Array:

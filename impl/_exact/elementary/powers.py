@@ -9,6 +9,9 @@ close: of random ones, one in 2**41 is. There are 2**64 pairs of arguments, so n
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias, TypeVar
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -22,6 +25,7 @@ from impl._exact.arithmetic import (
     seal,
     widen,
 )
+from impl._exact.elementary import _coefficients as data
 from impl._exact.elementary._pair_functions import pair_exp, pair_log
 from impl._exact.elementary._pairs import (
     Pair,
@@ -38,14 +42,17 @@ from impl._exact.elementary._words import (
     integer_in_last_bits,
     is_below,
     plus,
+    polynomial,
     require,
     rounded_once,
+    times,
     wide_quotient,
     with_sign,
 )
-from impl._exact.elementary.exponentials import wide_exp
-from impl._exact.elementary.logarithms import parts, wide_log
+from impl._exact.elementary.logarithms import parts
 
+_Factor = TypeVar("_Factor")
+_Times: TypeAlias = Callable[[_Factor, _Factor], _Factor]
 _DOUBLE = np.dtype(np.float64)
 #: The number of bits of the significand of a float32, and one more for the middle of two float32.
 _SHORT_BITS = 25
@@ -53,7 +60,12 @@ _SHORT_BITS = 25
 #: is about 1, and its error at most 2**-66.
 _NEARLY = 2.0**-60
 #: A logarithm of a power beyond which that is zero or infinity.
-_LIMIT = 700.0
+_LIMIT = 150.0
+#: The bits of a cube root whose cube is exact in float64.
+_ROOT_BITS = 17
+_ROOTS_OF_TWO = (2 ** (-1 / 3), 1.0, 2 ** (1 / 3))
+#: The coefficients of ((1 + x)**(1/3) - 1) / x.
+_ROOT_SERIES = (1 / 3, -1 / 9, 5 / 81, -10 / 243)
 #: A number far beyond the range of float32, whose square is within that of float64.
 _FAR = 2.0**300
 #: The greatest exponent up to which squaring in float64 is accurate enough. The first wrong power
@@ -118,7 +130,7 @@ def _power(x: jax.Array, y: jax.Array, whole: jax.Array, is_odd: jax.Array) -> j
 def _usual_power(x: jax.Array, y: jax.Array) -> jax.Array:
     """Returns x**y for a positive, finite x: exp(y * log(x)), computed as pairs."""
     k, m = parts(x)
-    logarithm = pair_log(plus(m, -1.0), lax.convert_element_type(k, np.float64))
+    logarithm = pair_log(m, lax.convert_element_type(k, np.float64))
     # A product of infinity and log(1) = 0 would be NaN.
     bounded = lax.clamp(np.float64(-1e30), y, np.float64(1e30))
     high, low = two_product(logarithm[0], bounded)
@@ -130,8 +142,8 @@ def _usual_power(x: jax.Array, y: jax.Array) -> jax.Array:
     # two, or of odd numbers up to 15.
     scaled = lax.mul(y, constant(y, 64.0))
     may_be_exact = lax.eq(nearest_integer(scaled), scaled)
-    power = rounded_to_odd(_with_exact_value(power, may_be_exact))
-    return lax.mul(power, power_of_two(integer_in_last_bits(n)))
+    result = rounded_to_odd(_with_exact_value(power, may_be_exact))
+    return lax.mul(result, power_of_two(integer_in_last_bits(n)))
 
 
 def _with_exact_value(power: Pair, may_be_exact: jax.Array) -> Pair:
@@ -147,10 +159,10 @@ def _with_exact_value(power: Pair, may_be_exact: jax.Array) -> Pair:
 def integer_pow(x: jax.Array, *, y: int, **_: object) -> jax.Array:
     """Returns ``x`` to the power of an integer.
 
-    Up to ``_SQUARED`` the power is computed by squaring in float64, and from there on by squaring
-    of pairs. Only the significand decides how a power rounds, so 2**23 arguments for each exponent
-    prove that it is correctly rounded: the exhaustive test tries exponents from -256 to 256. Beyond,
-    the power has a relative error of less than ``abs(y) * 2**-98`` before it is rounded once.
+    The power is computed by squaring: of float64 for exponents up to ``_SQUARED``, and of pairs for
+    greater ones. A power of two in ``x`` only scales the result, so a trial of 2**23 significands
+    proves that an exponent is correctly rounded. The exhaustive test tries -64 to 64. Beyond, the
+    power has a relative error of less than ``abs(y) * 2**-98`` before it is rounded once.
 
     In float64, the error is about half a unit in the last place for each factor.
 
@@ -161,46 +173,41 @@ def integer_pow(x: jax.Array, *, y: int, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    dtype = require((*NARROW, _DOUBLE), x)
-    if dtype == _DOUBLE:
-        return _by_squaring(x, y)
-    if abs(y) <= _SQUARED:
-        return rounded_once(lambda wide: _by_squaring(wide, y), x)
-    return rounded_once(lambda wide: _by_squaring_pairs(wide, y), x)
+    if require((*NARROW, _DOUBLE), x) == _DOUBLE:
+        return _plain_power(x, y)
+    power = _plain_power if abs(y) <= _SQUARED else _power_of_pairs
+    return rounded_once(lambda wide: power(wide, y), x)
 
 
-def _by_squaring(x: jax.Array, y: int) -> jax.Array:
-    rest = abs(y)
-    result = None
-    while rest:
-        if rest & 1:
-            result = x if result is None else product(result, x)
-        rest >>= 1
-        if rest:
-            x = product(x, x)
-    if result is None:
+def _plain_power(x: jax.Array, y: int) -> jax.Array:
+    """Returns a power of float64, each of whose products is rounded."""
+    if y == 0:
         return constant(x, 1)
+    result = _by_squaring(x, abs(y), product)
     return seal(result) if y > 0 else wide_quotient(constant(x, 1), result)
 
 
-def _by_squaring_pairs(x: jax.Array, y: int) -> jax.Array:
+def _power_of_pairs(x: jax.Array, y: int) -> jax.Array:
     """Returns a power of float64, rounded to odd. The exponent is not 0."""
-    rest = abs(y)
-    factor: Pair = (x, constant(x, 0))
-    result: Pair | None = None
-    while rest:
-        if rest & 1:
-            result = factor if result is None else times_pair(result, factor)
-        rest >>= 1
-        if rest:
-            factor = times_pair(factor, factor)
-    assert result is not None
-    result = rounded_to_odd(result if y > 0 else _inverse(result))
+    power = _by_squaring((x, constant(x, 0)), abs(y), times_pair)
+    result = rounded_to_odd(power if y > 0 else _inverse(power))
     # Far beyond the range of float32, parts of a pair overflow, and become NaN.
-    plain = _by_squaring(x, y)
+    plain = _plain_power(x, y)
     is_usual = lax.gt(lax.abs(plain), constant(x, 1 / _FAR))
     is_usual = lax.bitwise_and(is_usual, is_below(lax.abs(plain), _FAR))
     return lax.select(is_usual, result, plain)
+
+
+def _by_squaring(factor: _Factor, exponent: int, times: _Times[_Factor]) -> _Factor:
+    """Returns a factor to a power of at least 1."""
+    while not exponent & 1:
+        factor, exponent = times(factor, factor), exponent >> 1
+    result = factor
+    while exponent := exponent >> 1:
+        factor = times(factor, factor)
+        if exponent & 1:
+            result = times(result, factor)
+    return result
 
 
 def _inverse(x: Pair) -> Pair:
@@ -213,7 +220,7 @@ def _inverse(x: Pair) -> Pair:
 
 
 def cbrt(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the cube root, rounded once from float64.
+    """Returns the cube root, rounded once.
 
     Args:
         x: Any shape; float32, float16 or bfloat16.
@@ -225,9 +232,32 @@ def cbrt(x: jax.Array, **_: object) -> jax.Array:
 
 
 def _wide_cube_root(x: jax.Array) -> jax.Array:
+    """Returns a float64 that rounds to 24 bits or fewer as the cube root does.
+
+    A polynomial gives a root of 17 bits, whose cube is exact in float64. A series of the difference
+    to that cube gives the rest, with about 2**-68 of the root as its error.
+    """
     magnitude = lax.abs(x)
     is_usual = lax.gt(magnitude, constant(x, 0))
     is_usual = lax.bitwise_and(is_usual, is_below(magnitude, np.inf))
-    usual = lax.select(is_usual, magnitude, constant(x, 1))
-    result = wide_exp(product(wide_log(usual), constant(x, 1 / 3)))
-    return with_sign(lax.select(is_usual, result, magnitude), x)
+    k, m = parts(lax.select(is_usual, magnitude, constant(x, 1)))
+    exponent = lax.convert_element_type(k, np.float64)
+    third = nearest_integer(times(exponent, 1 / 3))
+    rest = lax.sub(exponent, times(third, 3.0))
+    near = product(polynomial(data.CBRT, plus(m, -1.0)), _by_sign(rest, _ROOTS_OF_TWO))
+    near = short(near, _ROOT_BITS)
+    cube = product(product(near, near), near)
+    m = product(m, _by_sign(rest, (0.5, 1.0, 2.0)))
+    beside = wide_quotient(lax.sub(m, cube), cube)
+    more = product(product(near, beside), polynomial(_ROOT_SERIES, beside))
+    root = lax.mul(
+        rounded_to_odd(fast_two_sum(near, more)), power_of_two(integer_in_last_bits(third))
+    )
+    return with_sign(lax.select(is_usual, root, magnitude), x)
+
+
+def _by_sign(value: jax.Array, numbers: tuple[float, float, float]) -> jax.Array:
+    """Returns one of three numbers: for negative values, for zeros, and for positive ones."""
+    negative, zero, positive = (constant(value, number) for number in numbers)
+    result = lax.select(is_below(value, 0), negative, zero)
+    return lax.select(lax.gt(value, constant(value, 0)), positive, result)

@@ -1,4 +1,4 @@
-"""Elementary functions: computed in float64 and rounded once (``impl._exact.elementary``)."""
+"""Elementary functions: the exact value, rounded once (``impl._exact.elementary``)."""
 
 from __future__ import annotations
 

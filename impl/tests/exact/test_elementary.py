@@ -1,6 +1,7 @@
 """Elementary functions of float32, float16 and bfloat16, at special and at known values.
 
-Tests: impl._exact.elementary._words, impl._exact.elementary.error_functions,
+Tests: impl._exact.elementary._words, impl._exact.elementary._exceptions,
+impl._exact.elementary.error_functions,
 impl._exact.elementary.exponentials, impl._exact.elementary.hyperbolic,
 impl._exact.elementary.inverse_trigonometric, impl._exact.elementary.logarithms,
 impl._exact.elementary.powers, impl._exact.elementary.roots_and_quotients,
@@ -16,7 +17,7 @@ import pytest
 from jax import lax
 
 from impl._exact import arithmetic
-from impl._exact.elementary import DOUBLE, FUNCTIONS, _coefficients, _words, exponentials
+from impl._exact.elementary import DOUBLE, FUNCTIONS, _coefficients, _exceptions, exponentials
 from impl.tests.exact import elementary_samples as samples
 
 INF, NAN = np.inf, np.nan
@@ -30,22 +31,6 @@ def call(name, *operands, **parameters):
         return np.asarray(jax.jit(lambda *a: FUNCTIONS[name](*a, **parameters))(*operands))
 
 
-def with_double(name, *operands, **parameters):
-    """Returns the results of a function in float64, before they are rounded, and the results."""
-    doubles = []
-
-    def narrow(value, dtype):
-        doubles.append(arithmetic.seal(value))
-        return arithmetic.narrow(value, dtype)
-
-    def program(*operands):
-        result = FUNCTIONS[name](*operands, **parameters)
-        return doubles[-1], result
-
-    with mock.patch.object(_words, "narrow", narrow), arithmetic.wide():
-        return [np.asarray(each) for each in jax.jit(program)(*operands)]
-
-
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_bits(name):
     known = samples.digests()
@@ -54,7 +39,7 @@ def test_bits(name):
         if name in UNSEALED:
             digests = {"rounded": samples.digest(call(name, *operands, **parameters))}
         else:
-            double, single = with_double(name, *operands, **parameters)
+            double, single = samples.with_double(name, operands, parameters)
             digests = {"rounded": samples.digest(single), "float64": samples.digest(double)}
         assert digests == expected, (name, parameters)
 
@@ -184,6 +169,24 @@ def test_bounds_of_exp():
     below, least = neighbours(exponentials._LOW_DOUBLE, np.float64)
     assert below < 2.0**-1022 <= least
     assert np.exp(exponentials._HIGH) > 2.0**128
+
+
+@pytest.mark.parametrize("name", _exceptions.EXCEPTIONS)
+def test_exceptions_are_right_and_needed(name):
+    x, expected = np.float32(_exceptions.EXCEPTIONS[name]).T.copy()
+    assert_same(call(name, x), expected)
+    with mock.patch.object(_exceptions, "EXCEPTIONS", {}):
+        without = call(name, x)
+    assert np.all(without != expected)
+    assert np.array_equal(np.nextafter(without, expected), expected)
+
+
+def test_logistic_is_closer_to_a_half_than_its_tangent():
+    k = np.arange(-255, 256)
+    x = (k * 2.0**-23).astype(np.float32)
+    # Odd multiples are in the middle of two floats: the value is the one closer to 1/2.
+    expected = 0.5 + (k - np.sign(k) * (k % 2)) * 2.0**-25
+    assert_same(call("logistic", x), expected.astype(np.float32))
 
 
 def test_ties_of_powers_are_even():

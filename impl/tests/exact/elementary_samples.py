@@ -64,7 +64,8 @@ def _operands(name: str, dtype: np.dtype) -> tuple[np.ndarray, ...]:
         pairs = np.array(_SPECIAL)
         pairs = np.tile(pairs, len(pairs)) if result else np.repeat(pairs, len(pairs))
         with np.errstate(all="ignore"):
-            exceptions = np.array([argument for argument, _ in EXCEPTIONS.get(name, ())])
+            known = EXCEPTIONS.get(name, ()) if dtype == FLOAT32 else ()
+            exceptions = np.array([argument for argument, _ in known])
             values = np.concatenate([words.view(np.float32), ordinary, pairs, exceptions])
             result.append(values.astype(FLOAT32).astype(dtype))
     return tuple(result)

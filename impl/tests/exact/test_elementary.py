@@ -88,10 +88,9 @@ def is_short(operand, maker):
     if eqn is None:
         return False
     if eqn.primitive.name == "broadcast_in_dim":
-        value = float(eqn.invars[0].val)
-        return value in (_coefficients.LN2_HIGH, _coefficients.LN2_LOW) or (
-            abs(np.frexp(value)[0]) == 0.5
-        )
+        short = (1.0, _coefficients.LN2_HIGH, _coefficients.LN2_LOW)
+        significands = np.frexp(short)[0]
+        return abs(np.frexp(float(eqn.invars[0].val))[0]) in significands
     if eqn.primitive.name == "bitcast_convert_type":
         # A seal is a minimum; else the bits were made: a power of two, or few bits.
         source = maker.get(id(eqn.invars[0]))
@@ -184,8 +183,8 @@ def test_exceptions_are_right_and_needed(name):
 def test_logistic_is_closer_to_a_half_than_its_tangent():
     k = np.arange(-255, 256)
     x = (k * 2.0**-23).astype(np.float32)
-    # Odd multiples are in the middle of two floats: the value is the one closer to 1/2.
-    expected = 0.5 + (k - np.sign(k) * (k % 2)) * 2.0**-25
+    # From 1/2 on, floats are multiples of 2**-24: of odd k, the value is below the middle of two.
+    expected = 0.5 + np.where(k > 0, k - k % 2, k) * 2.0**-25
     assert_same(call("logistic", x), expected.astype(np.float32))
 
 

@@ -193,13 +193,12 @@ def _kind(name: str) -> str:
     return "significands" if name == "integer_pow" else "random"
 
 
-def _environment(processes: int) -> dict[str, str]:
-    """Returns the versions, and the kind of machine."""
-    versions = {
-        name: importlib.metadata.version(name) for name in ("jax", "numpy", "scipy", "mpmath")
-    }
-    machine = {"machine": platform.machine(), "processes": str(processes)}
-    return {"python": platform.python_version(), **versions, **machine}
+def _environment(processes: int) -> str:
+    """Returns the versions and the kind of machine in a line."""
+    packages = ("jax", "numpy", "scipy", "mpmath")
+    versions = [f"{name} {importlib.metadata.version(name)}" for name in packages]
+    machine = f"{platform.machine()}, number of processes {processes}"
+    return ", ".join([f"Python {platform.python_version()}", *versions, machine])
 
 
 def _line(name: str, outcomes: Iterable[Outcome], seconds: float) -> str:

@@ -69,12 +69,18 @@ def entry(kind: str, outcomes: Mapping[str, Outcome], seconds: float) -> dict[st
         }
         for dtype, each in outcomes.items()
     }
-    hardest = [[value.hex() for value in each] for _, each in outcomes["float32"].hardest]
+    hardest = [" ".join(map(float.hex, each)) for _, each in outcomes["float32"].hardest]
     return {"kind": kind, "seconds": round(seconds), "dtypes": dtypes, "hardest": hardest}
 
 
-def write(entries: Mapping[str, Any], environment: Mapping[str, str], path: Path) -> None:
-    """Writes entries into a report. Other entries of it stay, with the environment of their run."""
+def write(entries: Mapping[str, Any], environment: str, path: Path) -> None:
+    """Writes entries into a report. Other entries of it stay, with the environment of their run.
+
+    Args:
+        entries: The entries, by the name of the function.
+        environment: The versions and the machine, in a line.
+        path: The file of the report.
+    """
     known = json.loads(path.read_text("utf-8")) if path.exists() else {"functions": {}}
     of_each = {name: {**each, "environment": environment} for name, each in entries.items()}
     functions = known["functions"] | of_each
@@ -100,8 +106,8 @@ def table(path: Path = REPORT) -> Iterator[str]:
     functions = read(path)
     yield "# Elementary functions against correctly rounded values"
     yield ""
-    for line in dict.fromkeys(_line(each["environment"]) for each in functions.values()):
-        yield f"- {line}"
+    for environment in dict.fromkeys(each["environment"] for each in functions.values()):
+        yield f"- {environment}"
     yield ""
     yield "| function | tried | float32 | float16 | bfloat16 | by mpmath | wrong | seconds |"
     yield "| --- | --- |" + " ---: |" * 6
@@ -114,7 +120,3 @@ def table(path: Path = REPORT) -> Iterator[str]:
         sums = [sum(own[key] for own in dtypes.values()) for key in ("by_mpmath", "wrong")]
         cells = [_KINDS[each["kind"]], *counts, *map(str, sums), str(each["seconds"])]
         yield f"| `{name}` | {' | '.join(cells)} |"
-
-
-def _line(environment: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in environment.items())

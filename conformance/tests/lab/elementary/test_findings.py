@@ -1,7 +1,5 @@
 """The report of the exhaustive trial, and the table that the site shows of it."""
 
-import json
-
 import pytest
 
 from conformance.lab.elementary import findings
@@ -34,13 +32,13 @@ def test_a_report_is_updated(tmp_path):
     exp = Outcome(tried=8, by_mpmath=2, hardest=[(0.1, (0.5,))])
     wrong = Outcome(tried=4, wrong=[((1.0,), 2.0)], error=0.6)
     first = findings.entry("every", {"float32": exp, "bfloat16": wrong}, 1.6)
-    findings.write({"exp": first}, {"jax": "1"}, path)
+    findings.write({"exp": first}, "jax 1", path)
     pair = Outcome(tried=1000, hardest=[(0.2, (0.5, 3.0)), (0.3, (1.0, 2.0))])
-    findings.write({"atan2": findings.entry("random", {"float32": pair}, 3)}, {"jax": "2"}, path)
+    findings.write({"atan2": findings.entry("random", {"float32": pair}, 3)}, "jax 2", path)
     assert list(findings.read(path)) == ["atan2", "exp"]
     assert findings.read(path)["atan2"]["hardest"] == [
-        [x.hex() for x in (0.5, 3.0)],
-        [x.hex() for x in (1.0, 2.0)],
+        "0x1.0000000000000p-1 0x1.8000000000000p+1",
+        "0x1.0000000000000p+0 0x1.0000000000000p+1",
     ]
     assert list(findings.table(path)) == [
         "# Elementary functions against correctly rounded values",
@@ -53,7 +51,6 @@ def test_a_report_is_updated(tmp_path):
         "| `atan2` | random pairs | 1,000 |  |  | 0 | 0 | 3 |",
         "| `exp` | every argument | 8 |  | 4 | 2 | 1 | 2 |",
     ]
-    assert json.loads(path.read_text())["functions"]["exp"]["environment"] == {"jax": "1"}
 
 
 def test_outcomes_are_added():

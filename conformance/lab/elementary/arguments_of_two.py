@@ -2,12 +2,12 @@
 
 - How ``integer_pow`` rounds depends on the significand and the exponent alone, since a power of two
   only scales it. So 2**23 arguments for each exponent are a proof, for ``EXPONENTS``.
-- ``pow`` is tried with every significand for each of ``_POWERS``, such as 1.5, with both parities
-  of the exponent of the base, and with random pairs.
+- ``pow`` is tried with every significand for each of ``_POWERS``, such as 1.5, with even and odd
+  exponents of the base, and with random pairs.
 - ``atan2`` and ``div`` are tried with random pairs.
 
-Random pairs come from a counter, so that a run can be repeated. The pairs whose value is closest to
-the middle of two floats are the hardest. Of 2**28 pairs, that is one within 2**-53 of itself.
+Random pairs come from a counter, so that a run can be repeated. Of 2**28 pairs, the value closest to
+the middle of two floats is within about 2**-53 of itself.
 """
 
 from __future__ import annotations

@@ -53,6 +53,10 @@ EXCEPTIONS: Mapping[str, Sequence[tuple[float, float]]] = MappingProxyType(
             "0x1.3170fp+63 0x1.fe2976p-1",
             "0x1.2b9622p+67 0x1.f0285ep-1",
         ),
+        "digamma": _table(
+            "0x1.956d04p-2 -0x1.4bb01ap+1",
+            "0x1.8fca86p+0 0x1.7b6836p-4",
+        ),
         "erf_inv": _table(
             "-0x1.51904ep-3 -0x1.2d5172p-3",
             "0x1.51904ep-3 0x1.2d5172p-3",
@@ -63,6 +67,12 @@ EXCEPTIONS: Mapping[str, Sequence[tuple[float, float]]] = MappingProxyType(
         "exp2": _table(
             "-0x1.e7526ep-6 0x1.f58d62p-1",
             "0x1.853a6ep-9 0x1.00870ap+0",
+        ),
+        "lgamma": _table(
+            "-0x1.d4478cp+1 -0x1.671cc4p+0",
+            "-0x1.9260dap+1 0x1.bd69b6p-20",
+            "0x1.f8a754p-9 0x1.63acc2p+2",
+            "0x1.58ace8p+112 0x1.9e4f66p+118",
         ),
         "log": _table(
             "0x1.827a74p-7 -0x1.1c2b1ep+2",
@@ -81,6 +91,9 @@ EXCEPTIONS: Mapping[str, Sequence[tuple[float, float]]] = MappingProxyType(
             "0x1.0f1fd6p+3 0x1.1fcbcep+1",
             "0x1.b121a6p+76 0x1.a9a3f2p+5",
             "0x1.6351d8p+95 0x1.08b512p+6",
+        ),
+        "logistic": _table(
+            "-0x1.250c02p-10 0x1.ffb6bep-2",
         ),
         "sin": _table(
             "-0x1.33333p+13 0x1.63f4bap-2",

@@ -59,7 +59,7 @@ def logistic(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded_once(_wide_logistic, x)
+    return mended("logistic", rounded_once(_wide_logistic, x), x)
 
 
 def _wide_logistic(x: jax.Array) -> jax.Array:

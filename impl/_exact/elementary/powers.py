@@ -1,10 +1,17 @@
 """pow, integer_pow and cbrt.
 
-x**y is exp(y * log(x)), computed as pairs of float64 (``_pair_functions``) with a relative error of
-less than 2**-66, and then rounded once. That is correct unless x**y lies so close to the middle of
-two floats. A power that is the middle itself, such as 4097**2 = 16785409, has at most 25 bits, so a
-result that is nearly a number of 25 bits becomes that number. No other power is known to be so
-close: of random ones, one in 2**41 is. There are 2**64 pairs of arguments, so nobody has tried all.
+x**y is exp(y * log(x)), computed as pairs of float64 (``_pair_functions``) with an error of less
+than 2**-66 of itself, and then rounded once. The result is correctly rounded unless x**y is so
+close to the middle of two floats, as one in 2**41 random powers is. A power that is the middle
+itself has at most 25 bits, so a result that is nearly a number of 25 bits becomes that number::
+
+    4097**2          pair 16785409 and -5.4e-20, in the middle of 16785408 and 16785410
+    as 25 bits       16785409 and 0, which rounds to the even 16785408
+
+An integer power multiplies its base by itself. A cube root is an approximation of 17 bits, whose
+cube is exact, and a series of the rest::
+
+    cbrt(2)          approximation 1.2599182, cube 1.9999865, root 1.2599182 + 0.0000028
 """
 
 from __future__ import annotations

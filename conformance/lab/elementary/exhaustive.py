@@ -158,7 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", help="the primitives (default: all)")
     parser.add_argument("--stride", type=int, default=1, help="check one block in N", metavar="N")
     parser.add_argument("--jobs", type=int, help="the number of processes (default: one a core)")
-    parser.add_argument("--report", type=Path, help="write what was found into this file")
+    parser.add_argument("--report", type=Path, help="write the findings into this file")
     options = parser.parse_args(arguments)
     if options.report and options.stride > 1:
         parser.error(f"--report keeps whole runs, but --stride is {options.stride}; leave one out")

@@ -7,8 +7,11 @@ nearly all arguments. It is wrong by a few units in its last place at most, so i
 as the exact value does, unless it lies near the middle of two float32. There mpmath decides, with
 40 digits, and also wherever a result differs.
 
-For ``exp`` of 0.5, float64 gives 1.6487212707001282. All numbers within 2**-48 of it round to the
-float32 1.6487212, which is therefore correct.
+For ``exp``::
+
+    x        in float64            within 2**-48 of it              in float32
+    0.5      1.6487212707001282    no middle of two float32         1.6487212
+    2**-24   1.0000000596046466    the middle of 1 and 1.0000001    1.0000001, says mpmath
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ _ROOT_BITS = 17
 _ROOTS_OF_TWO = (2 ** (-1 / 3), 1.0, 2 ** (1 / 3))
 #: The coefficients of ((1 + x)**(1/3) - 1) / x.
 _ROOT_SERIES = (1 / 3, -1 / 9, 5 / 81, -10 / 243)
-#: A number far beyond the range of float32, whose square is within that of float64.
+#: A number far beyond the range of float32. A float64 holds its square.
 _FAR = 2.0**300
 #: The greatest exponent up to which squaring in float64 is accurate enough. The first wrong power
 #: is the 34th, of one significand.

@@ -71,7 +71,7 @@ class _Opening(Generic[Value]):
         self.was_suspended = True
 
     def message(self) -> str:
-        """Returns the message of the error that the scope holds for other tasks."""
+        """Returns the message of the error about a scope that would hold for other tasks too."""
         name = "" if self.task is None else self.task.get_name()
         return (
             f"the scope of impl.deterministic that began at {self.line} is open while its task "

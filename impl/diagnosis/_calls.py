@@ -90,7 +90,7 @@ def _parts(value: Any) -> list[Any]:
 
 
 def main() -> None:
-    """Runs the file that the command line names, and writes its calls into the one before it."""
+    """Runs the second file that the command line names, and writes its calls into the first."""
     record, name, *arguments = sys.argv[1:]
     programs = _programs.Recorder()
     with Path(record).open("w", encoding="utf-8") as file:

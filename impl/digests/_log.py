@@ -140,7 +140,8 @@ class DigestLog:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        # The error that ends the scope is the one to see: a failed step fails its digest too.
+        # After a failed step, closing fails too: raise the error of the step, not the error of its
+        # digest.
         with contextlib.suppress(Exception) if kind else contextlib.nullcontext():
             self.close()
 
@@ -162,7 +163,7 @@ class DigestLog:
 
     def _write(self, line: dict[str, Any]) -> None:
         lines = [line]
-        if not self._has_begun:  # Not as the file is opened, when JAX may have no backend yet.
+        if not self._has_begun:  # When the file was opened, JAX may have had no backend.
             lines.insert(0, {_log_file.MARK: _log_file.VERSION, "environment": environment()})
             self._has_begun = True
         text = "".join(json.dumps(each, separators=(",", ":")) + "\n" for each in lines)

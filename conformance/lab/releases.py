@@ -228,9 +228,9 @@ def toml(traced: Mapping[str, Any], kinds: Mapping[str, Sequence[str] | None]) -
     """
     table = [
         "# Functions of JAX that have other equations in another release, by `nox -s releases`.",
-        "# `bits` lists the derivatives whose bits differ at ordinary arguments, `borders` those whose",
-        "# bits differ only at 0, infinity, NaN and the like. `untried` did not end in time with one",
-        "# release. `text` have equal bits, or are refused.",
+        "# Each list holds orders of derivatives. `bits`: bits differ at ordinary arguments;",
+        "# `borders`: bits differ only at 0, infinity, NaN and the like; `untried`: one release",
+        "# did not end in time; `text`: bits are equal, or the release refuses.",
     ]
     for name in sorted({program.partition(" ")[0] for program in kinds}):
         place = next(traced[p] for p in traced if p.partition(" ")[0] == name)

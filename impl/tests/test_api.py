@@ -41,7 +41,7 @@ def is_package(module):
 
 
 OPS = [n for n in PUBLIC if n.rpartition(".")[0] in EXPORTED_BY and not is_package(n)]
-#: Nobody but the class in brackets makes one of these.
+#: Classes whose objects are only made by another class, which is named in brackets.
 MADE_BY_OTHERS = {"impl.utils.data.DataLoaderIterator"}  # (DataLoader)
 
 

@@ -74,7 +74,7 @@ def test_schedules_change_bits_unless_the_mode_is_on(name):
     runs = run(step, args)
     assert (len(set(map(bits, runs.off))) > 1) is (name not in WITHOUT_RACES)
     assert len(set(map(bits, runs.on))) == 1
-    # Of some weights the true gradient is 0, so that only the size of all together tells.
+    # The true gradient of some weights is 0, so only the norm over all weights is compared.
     update = distance(runs.off[0][0], args[0])
     assert update > 0
     assert distance(runs.off[0][0], runs.on[0][0]) < 1e-5 * update

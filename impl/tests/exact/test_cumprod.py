@@ -23,7 +23,7 @@ def test_products_have_the_bits_of_the_oracle(rng, dtype):
     x[5, 2:4] = 0
     x[5, 3] = -0.0
     x[:, 4] = rough(rng, (7,), dtype, 14 if dtype == "float16" else 120)
-    # The product overflows on the way and comes back.
+    # In float16 the product overflows half-way, and is finite at the end.
     x[:, 5] = [2.0**14] * 3 + [2.0**-14] * 4
     want = oracles.doubling(x)
     forward, backward, last, all_of_them = run(
@@ -62,7 +62,7 @@ def test_running_log_sums(rng):
         backward = cumlogsumexp.cumlogsumexp(lax.rev(x, (0,)), 0, reverse=True)
         return cumlogsumexp.cumlogsumexp(x, 0), lax.rev(backward, (0,))
 
-    # The sum of many roundings in float64 is far below the one to float32.
+    # The error of many roundings in float64 is far below the error of the one to float32.
     want = plain.astype(np.float32)
     for got in run(program, x):
         assert_same(got, want)

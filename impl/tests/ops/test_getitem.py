@@ -68,7 +68,7 @@ AS_NUMPY = [
     X > 50,
 ]
 
-#: Expressions that it does not, and what they are.
+#: Expressions that NumPy reads in another way, each with the result of PyTorch.
 NOT_AS_NUMPY = [
     # A list of anything but numbers is a tuple.
     ([A, C[:2]], X[A, C[:2]]),

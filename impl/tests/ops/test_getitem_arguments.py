@@ -83,7 +83,7 @@ def test_more_elements_than_an_index_counts():
         jax.eval_shape(call, big, index)
     with jax.enable_x64(True):
         assert jax.eval_shape(call, big, index).shape == (2,)
-    # Rows are counted by themselves.
+    # An index of rows counts rows, not elements.
     assert jax.eval_shape(impl.getitem, big, index).shape == (2, 2**16)
 
 

@@ -307,7 +307,7 @@ def test_an_infinity_that_is_not_in_the_input_has_no_share(reduce):
 
 @complete
 def test_tangents_of_extremes_are_in_order_too():
-    # The extreme is the same in any order, and the sum of the tangents of all that share it is not.
+    # The extreme has the same bits in any order. The sum of its contributors' tangents has not.
     index, ones = np.zeros(3000, int), np.ones(3000, np.float32)
     tangents = spread(np.random.default_rng(0), 3000)
 

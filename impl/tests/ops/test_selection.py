@@ -111,7 +111,7 @@ def test_every_dtype_and_shape(name):
     dtypes = [dtype for dtype in DTYPES if dtype is not bool or name in OF_BOOLS]
     inputs = {np.dtype(dtype).name: (drawn((9, 6), dtype), 0) for dtype in dtypes}
     for shape, dim in [((), -1), ((7,), 0), ((4, 5), -1), ((2, 3, 4), 1), ((2, 2, 3, 2, 2), -3)]:
-        if shape or name in OF_NUMBERS:  # Of a number there are no two.
+        if shape or name in OF_NUMBERS:  # A number does not have two elements.
             inputs[f"{shape}, dim {dim}"] = drawn(shape, np.float32), dim
     assert_picks(name, inputs)
 
@@ -180,7 +180,7 @@ def test_empty_arrays():
     assert impl.topk(empty, 2, 1).indices.shape == (0, 2)
     assert impl.topk(empty, 0, 0).indices.shape == (0, 3)
     assert impl.topk(empty.T, 0).values.shape == (3, 0)
-    # Of a number one is picked, also where none is asked for.
+    # From a number, one element is picked even for k = 0.
     assert impl.topk(np.float32(3), 0).values == 3
     assert jax.grad(impl.median)(empty).shape == empty.shape
     assert jax.vmap(lambda x: impl.topk(x, 2))(np.zeros((0, 6, 4))).values.shape == (0, 6, 2)

@@ -186,7 +186,7 @@ def test_a_cpu_calls_what_has_many_equations_as_a_function_of_its_own(rng):
     w, x = (jnp.asarray(rng.normal(size=s), jnp.float32) for s in ((8, 8), (16, 8)))
     compiled = jax.jit(f).lower(w, x).compile().as_text()
     assert compiled.count(" call(") == 3
-    # A GPU fuses what one call would keep apart.
+    # On a GPU, a call would keep XLA from fusing these equations.
     assert "inlineable" not in text(f, w, x, platform="cuda")
 
 

@@ -140,7 +140,7 @@ def test_functions_of_jax_have_the_values_of_the_ops_that_name_them() -> None:
         values = (_jax_names.value(call, inputs, libraries) for call in calls)
         return dict(zip(calls, map(jax.tree.leaves, values), strict=True))
 
-    # One program compiles faster than each call.
+    # One program of all calls compiles faster than one program for each call.
     options: dict[str, str | bool] = {
         "xla_backend_optimization_level": "0",
         "xla_llvm_disable_expensive_passes": True,

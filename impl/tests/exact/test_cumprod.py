@@ -82,7 +82,7 @@ def test_running_log_sums_are_not_contracted(rng):
 
 @pytest.mark.parametrize(("function", "lines"), [(lax.cumprod, 900), (lax.cumlogsumexp, 2800)])
 def test_a_round_is_not_computed_again_in_the_next_ones(function, lines):
-    # For 512 elements these were 1,863 and 5,567 lines, and more than in proportion for more.
+    # With such repetitions, these had 1,863 and 5,567 lines, and grew faster than the length.
     with impl.deterministic(guarantee="portable"):
         compiled = jax.jit(function).lower(jax.ShapeDtypeStruct((512,), "float32")).compile()
     assert len(compiled.as_text().splitlines()) < lines

@@ -46,7 +46,7 @@ UNLIKE_TORCH: list[Call] = [
     # PyTorch takes numbers of a list for ints.
     ("getitem", (M, [0.5]), {}, IndexError, "float64"),
     ("getitem", (M, "a"), {}, IndexError, "str"),
-    # Nothing is read, and so PyTorch does not look.
+    # No element is read, so PyTorch does not check the index.
     ("getitem", (M[:0], (slice(None), at(2))), {}, IndexError, "dimension 1 with size 2"),
 ]
 TORCH_FUNCTIONS = {"getitem": lambda x, indices: x[indices]}

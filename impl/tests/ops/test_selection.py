@@ -212,7 +212,7 @@ def test_x64():
 
 @pytest.mark.parametrize("name", ["nanmedian", "mode", "topk"])
 def test_a_cpu_selects_some_rows_at_a_time(name):
-    # Neither as many rows as in one step, nor a multiple of that.
+    # More rows than one step takes, and no multiple of that number.
     shapes = [((1, 77, 1500), 2), ((3, 1500, 30), 1)]
     assert_picks(name, {str(shape): (drawn(shape, np.float32), dim) for shape, dim in shapes})
 
@@ -315,7 +315,7 @@ def test_torch_picks_the_same_values(torch, name):
 # Bad arguments.
 
 WIDE = np.zeros((2, 0, 3), np.float32)
-#: Calls of each op that reduces, and of each that sorts, without the op.
+#: Bad calls, without the name of the op: for the ops that reduce, and below for those that sort.
 REDUCED: list[Call] = [
     ((V, 1), {}, IndexError, "range of [-1, 0], but got 1"),
     ((SCALAR, -2), {}, IndexError, "but got -2"),

@@ -1,8 +1,7 @@
 """Scans, selections, windows and convolutions on 1, 2, 4 and 8 devices.
 
-``test_ops`` runs it.
-A product is fused into the arrays and the cotangents. The axis of the op is cut, or another one.
-Every release cuts the axis of the op.
+``test_ops`` runs it. Arrays and cotangents are products that XLA may fuse into the op. The axis of
+the op is sharded, or another axis; older releases of JAX only test the first.
 """
 
 import functools
@@ -126,7 +125,7 @@ def strided(image, kernel):
 
 
 def test_a_convolution_of_fewer_places_than_devices():
-    # XLA computes something else here without a word, in plain JAX too.
+    # In plain JAX, XLA gives wrong values here without an error.
     image, kernel = rough(RNG, (2, 8, 2)), rough(RNG, (3, 2, 2))
 
     @jax.jit
@@ -188,7 +187,7 @@ def test_a_product_over_three_axes(specs):
 
 
 def test_a_product_reads_its_operands_in_the_order_of_their_axes():
-    # With jax 0.12, XLA called the last product with an array in another order than it read.
+    # With jax 0.12, XLA passed the last product an array in a layout other than the one it read.
     mesh = Mesh(np.array(jax.devices()).reshape(2, 2, 2), ("a", "b", "c"))
     first, second, matrix = rough(RNG, (8, 16, 8)), rough(RNG, (8, 16, 8)), rough(RNG, (8, 8))
 

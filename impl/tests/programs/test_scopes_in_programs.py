@@ -153,7 +153,7 @@ def races_on_gpus(transform, *, mode, scope=None):
     """Returns the number of racing scatters of a program, whose function may be in a scope."""
     impl.use_deterministic_algorithms(mode)
     function = loss if scope is None else impl.deterministic(scope)(loss)
-    # Not for a named GPU: a mesh of devices at hand is not a mesh of it.
+    # ``impl.testing.lower`` names a GPU, and a mesh of this process has no device of it.
     lowered = jax.jit(transform(function)).trace(X, UPDATES).lower(lowering_platforms=("cuda",))
     return len(races(lowered.as_text()))
 

@@ -1,4 +1,4 @@
-"""Plain programs under every transformation of JAX: with the mode on nothing of them races."""
+"""Plain programs under every transformation of JAX: with the mode on, no equation races."""
 
 import jax
 import jax.numpy as jnp

@@ -123,8 +123,8 @@ def test_the_first_of_equals_in_a_long_window():
     [(40, 3, 30), (32, 1, 20), (24, 3, 8), (5, 3, 3), (8, 3, 4)],
 )
 def test_the_gradient_of_many_windows(size, windows, kernel):
-    # Windows that lie evenly are read in whole slices, the last two kinds by phase. Three windows
-    # add up in their order.
+    # Evenly spaced windows are read in whole slices; in the last two cases, a phase at a time. An
+    # element of three windows shows the order of its three terms.
     start = np.arange(windows) * (size - kernel) // max(windows - 1, 1)
     table = WindowTable.intervals(size, start, start + kernel)
     rng = np.random.default_rng(size)

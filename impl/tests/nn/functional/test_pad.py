@@ -28,7 +28,7 @@ SIZES = {1: (7,), 2: (5, 6), 3: (4, 3, 5)}
 
 
 def source(mode, i, n, before, after):
-    """Returns the index of the element that the element at ``i`` is a copy of."""
+    """Returns the index in the input of the element that is copied to ``i``."""
     if mode == "replicate":
         return min(max(i, 0), n - 1)
     start, stop = max(-before, 0), n + min(after, 0)

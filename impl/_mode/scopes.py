@@ -26,7 +26,6 @@ import inspect
 import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
-from types import TracebackType
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from impl._core import jax_internals
@@ -200,12 +199,7 @@ class Scope(Generic[Value]):
     def __enter__(self) -> None:
         self._state.begin(self, self._value())
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         self._state.end(self, error)
 
     def __call__(self, function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:

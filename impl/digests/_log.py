@@ -17,7 +17,6 @@ import json
 import operator
 import os
 from collections.abc import Iterable
-from types import TracebackType
 from typing import Any, Self
 
 from impl.digests import _log_file
@@ -134,12 +133,7 @@ class DigestLog:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         # After a failed step, closing fails too: raise the error of the step, not the error of its
         # digest.
         with contextlib.suppress(Exception) if kind else contextlib.nullcontext():

@@ -75,7 +75,7 @@ NOT_AS_NUMPY = [
     ([None, A], X[None, A]),
     ([[0, 1], [1, 2]], X[[0, 1], [1, 2]]),
     ([slice(None), 0], X[:, 0]),
-    # PyTorch takes the ints first, and then places the dimensions of the arrays.
+    # PyTorch applies the ints first. Then it decides where the dimensions of arrays go.
     ((0, slice(None), C), X[0][:, C]),
     ((ONE, slice(None), C), X[1][:, C]),
     ((A, 0, slice(None), A), X[:, 0][A, :, A]),

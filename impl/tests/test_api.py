@@ -27,7 +27,7 @@ def modules():
 
 #: The modules that a user may import.
 PUBLIC = [name for name in modules() if not is_private(name)]
-#: The packages of which each module holds an op, or a few: another package exports them.
+#: Packages whose modules hold ops, and the package that exports these ops.
 EXPORTED_BY = {
     "impl.ops": "impl",
     "impl.sparse": "impl.sparse",

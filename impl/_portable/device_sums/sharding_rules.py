@@ -66,7 +66,7 @@ def select(equation: Any, operands: Sequence[Sharding]) -> list[Sharding]:
 
 
 def convert(equation: Any, operands: Sequence[Sharding]) -> list[Sharding]:
-    """A term remains one in a float; a conversion to an integer rounds, and to a bool compares."""
+    """A term stays a term in floats. A conversion to integers or bools is not linear."""
     (operand,), (out,) = equation.invars, equation.outvars
     is_linear = operand.aval.dtype.kind != "b" and out.aval.dtype.kind in "fV"
     return [combined(operands, linear=lambda _: is_linear)]

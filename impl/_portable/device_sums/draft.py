@@ -124,7 +124,7 @@ class Draft:
         return own or self._mode
 
     def replacement(self, atom: Atom) -> Atom:
-        """Returns what stands for a variable of the old jaxpr in the new one."""
+        """Returns the replacement of a variable of the old jaxpr in the new one."""
         return atom if jaxprs.is_literal(atom) else self._replacements.get(atom, atom)
 
     def replace(self, old: Atom, new: Atom) -> None:
@@ -147,7 +147,7 @@ class Draft:
 
         Args:
             item: The equation or nest.
-            producer: The equation that sums over devices move past, if it is another one.
+            producer: The equation that ``push`` moves sums past; None for ``item`` itself.
         """
         producer = item if producer is None else producer
         outputs = item.equation.outvars if isinstance(item, NestDraft) else item.outvars
@@ -155,7 +155,7 @@ class Draft:
         self.producers.update(dict.fromkeys(outputs, producer))
 
     def append_operation(self, equation: Any) -> None:
-        """Appends an equation; a product whose columns are sharded gets the scales of them all."""
+        """Appends an equation; a product with sharded columns gets the scales of all columns."""
         free = self.sharded_free_axes(equation)
         self.append(as_whole(equation, equation, (), free) if free else equation, equation)
 

@@ -5,9 +5,9 @@ adds a part to the accumulator, in an order that depends on the release of JAX. 
 accumulator once, after all uses. ``add_at_once`` has the accumulators keep their parts until then.
 
 A function in ``jax.jit`` has accumulators of its own, whose sums are parts outside. With
-``inline=True``, as most functions of ``jax.numpy`` have it, JAX before 0.12 writes the equations of
-the function in place of the call, but JAX 0.12 does so only after it has differentiated them.
-``inline_calls`` lets it do so before.
+``inline=True``, as many functions of ``jax.numpy`` have it, JAX before 0.12 writes the equations of
+the function in place of the call, but JAX 0.12 does so only after it has differentiated them, or
+when it lowers them. ``inline_calls`` lets it do so before.
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ Add: TypeAlias = Callable[[Sequence[Any]], Any]
 
 #: The attributes of an accumulator: the parts that are not added yet, and the tag of the first.
 _PARTS, _TAG = "samebits_parts", "samebits_tag"
+
+#: The values of JAX 0.12 for calls that JAX inlines: when it traces a program, or lowers it.
+_EARLY, _LATE = "jax_early", "jax_late"
+_INLINED = frozenset({_EARLY, _LATE})
 
 
 def add_at_once(keeps: Callable[[Any], bool], add: Add) -> None:
@@ -83,9 +87,9 @@ def inline_calls(holds: Callable[[], bool]) -> None:
     bind = kind.bind_with_trace
 
     def bind_with_trace(self: Any, trace: Any, args: Any, avals: Any, params: Any, /) -> Any:
-        inline = getattr(params.get("inline"), "value", None)
-        if self.prim.name == "jit" and inline == "jax_early" and holds():
-            params = self.prim.get_bind_params(params)
+        inline: Any = params.get("inline")
+        if self.prim.name == "jit" and inline.value in _INLINED and holds():
+            params = {**self.prim.get_bind_params(params), "inline": type(inline)(_EARLY)}
             return self.prim.bind_with_trace(trace, args, avals, params)
         return bind(self, trace, args, avals, params)
 

@@ -94,7 +94,7 @@ class _Components(NamedTuple):
     """The exact sum of float64, as floats that have no bit in common.
 
     Attributes:
-        last: The greatest one; with infinities or NaNs among the terms, their sum.
+        last: The greatest one.
         rest: The others, the least one first; there is at least one.
     """
 
@@ -136,8 +136,13 @@ class _Components(NamedTuple):
 def _rounded_to_odd(terms: Sequence[jax.Array]) -> jax.Array:
     """Returns the exact sum of float64, none of which is beyond float32, rounded to odd."""
     components = _Components.of_three(*terms) if len(terms) == 3 else _Components.of(terms)
-    total = arithmetic.add_to_odd(components.last, components.rest_to_odd())
-    return lax.select(lax.is_finite(components.last), total, components.last)
+    return _if_finite(terms, arithmetic.add_to_odd(components.last, components.rest_to_odd()))
+
+
+def _if_finite(terms: Sequence[jax.Array], total: jax.Array) -> jax.Array:
+    """Returns ``total``, or the sum of terms that are not all finite, whose order is irrelevant."""
+    plain = functools.reduce(lax.add, terms)
+    return lax.select(lax.is_finite(plain), total, plain)
 
 
 def _of_doubles(terms: Sequence[jax.Array]) -> jax.Array:
@@ -156,8 +161,7 @@ def _of_doubles(terms: Sequence[jax.Array]) -> jax.Array:
     else:
         components = _Components.of(scaled).with_near_last()
     total = arithmetic.seal(lax.add(components.last, components.rest_to_odd()))
-    total = lax.select(lax.is_finite(components.last), total, components.last)
-    total = _without_minus_zero(total)
+    total = _without_minus_zero(_if_finite(scaled, total))
     # Here a product of a power of two may be subnormal, which a CPU takes for zero.
     low = lax.mul(zero_below(total, _UP * 2.0**-1022), lax.full_like(total, 1 / _UP))
     great = lax.mul(total, lax.full_like(total, 1 / _DOWN))

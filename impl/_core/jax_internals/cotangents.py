@@ -16,7 +16,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from jax._src import core
-from jax._src.interpreters import ad
+from jax._src.interpreters import ad as private_ad
+from jax.interpreters import ad
 
 from impl._core.jax_internals import tags
 
@@ -42,7 +43,7 @@ def add_at_once(keeps: Callable[[Any], bool], add: Add) -> None:
     Raises:
         LookupError: This release of JAX has other accumulators.
     """
-    kind: Any = getattr(ad, "ValAccum", None)
+    kind: Any = getattr(private_ad, "ValAccum", None)
     if not all(callable(getattr(kind, name, None)) for name in ("accum", "freeze")):
         raise LookupError("this release of JAX accumulates cotangents in another way")
     jax_accum, jax_freeze = kind.accum, kind.freeze
@@ -81,7 +82,7 @@ def inline_calls(holds: Callable[[], bool]) -> None:
     Args:
         holds: Returns whether to do so now; otherwise JAX decides.
     """
-    kind: Any = getattr(ad, "VJPNode", None)
+    kind: Any = getattr(private_ad, "VJPNode", None)
     if kind is None:  # before jax 0.12
         return
     bind = kind.bind_with_trace

@@ -9,8 +9,7 @@ float64 and its error, without another error (Knuth, *The Art of Computer Progra
 doi:10.1007/PL00009321): its components have no bit in common, and their sum is the exact sum. They
 are added from the least on and rounded to odd, so that the last rounding, to the dtype of the
 terms, is the only one that shows. Three terms need two components less (Boldo and Melquiond 2008,
-doi:10.1109/TC.2007.70819). For example, terms of three
-decimal digits are added with six::
+doi:10.1109/TC.2007.70819). For example, terms of three decimal digits are added with six::
 
     term       components so far
     5.00e6     5.00000e6
@@ -19,8 +18,10 @@ decimal digits are added with six::
     0.00450    0.1275
     result     0.128, the even one of the two nearest with three digits
 
-Nothing here is a loop or a branch, so XLA fuses it. More than ``MOST`` terms are one axis of an
-array, along which ``reduction`` adds.
+The steps grow with the square of the number of terms. So more than ``FEW`` terms are first split at
+fixed powers of two, where sums of the parts are exact, as in a superaccumulator (Kulisch 2013,
+*Computer Arithmetic and Validity*, chapter 8). Nothing here is a loop or a branch, so XLA fuses it.
+More than ``MOST`` terms are one axis of an array, along which ``reduction`` adds.
 """
 
 from __future__ import annotations
@@ -38,8 +39,13 @@ from impl._core.numerics import zero_below
 from impl._exact import arithmetic
 from impl._exact.sums import reduction
 
-#: The most terms that are added as components, whose steps grow with the square of the number.
-MOST = 8
+#: The most terms of up to 32 bits that are not split. XLA takes seconds to compile the steps of 8.
+FEW = 6
+#: The most terms that are added element by element, of up to 32 bits and of 64 bits.
+MOST, MOST_DOUBLES = 32, 8
+#: The units at which terms of up to 32 bits are split: each is below 2**128, and a multiple of
+#: 2**-149. A part is at most 2**48 units, so that a float64 holds the sum of ``MOST`` parts.
+_UNITS = tuple(2.0**exponent for exponent in (80, 32, -16, -64, -112, -160))
 
 #: float64 in these bounds are added as they are. Greater ones are divided by 2**8, so that no step
 #: overflows, and of lower ones the components would be subnormal, so they are multiplied.
@@ -52,21 +58,24 @@ _NEGLIGIBLE = 2.0**-900
 def add(*terms: jax.Array) -> jax.Array:
     """Returns the exact sum of arrays, rounded once to the nearest float, ties to even.
 
-    A sum is -0 if all terms are -0; any other sum of 0 is 0. Subnormal terms and results of 32 and
-    64 bits count as zero. Of float64, a term that is 2**1400 times smaller than another counts as
-    zero too. With an infinity or a NaN, the sum is the one of IEEE 754, which has no order either.
+    A sum is -0 if all terms are -0; any other sum of 0 is 0. Subnormal terms and results count as
+    zero, except for float16. Of float64, a term that is 2**1400 times smaller than another counts
+    as zero too. With an infinity or a NaN, the sum is the one of IEEE 754, which has no order.
 
     Args:
         *terms: float16, bfloat16, float32 or float64, at least two of one shape and dtype. Call
             the function inside ``arithmetic.wide()``.
     """
-    if len(terms) > MOST:
+    dtype = terms[0].dtype
+    if len(terms) > (MOST_DOUBLES if dtype == np.float64 else MOST):
         total = reduction.reduce_sum(lax.concatenate([*map(_as_row, terms)], 0), (0,))
-    elif terms[0].dtype == np.float64:
+    elif dtype == np.float64:
         total = _of_doubles(terms)
     else:
         wide = [arithmetic.widen(term) for term in terms]
-        total = arithmetic.narrow(_without_minus_zero(_rounded_to_odd(wide)), terms[0].dtype)
+        # All float16 are multiples of 2**-24 below 2**16, so a float64 holds their sum.
+        whole = functools.reduce(lax.add, wide) if dtype == np.float16 else _rounded_to_odd(wide)
+        total = arithmetic.narrow(_without_minus_zero(whole), dtype)
     are_minus_zeros = functools.reduce(lax.bitwise_and, map(_is_minus_zero, terms))
     return lax.select(are_minus_zeros, lax.full_like(total, -0.0), total)
 
@@ -120,6 +129,18 @@ class _Components(NamedTuple):
         last, error = arithmetic.two_sum(a, high)
         return _Components(last, [arithmetic.add_to_odd(error, low)])
 
+    @staticmethod
+    def of_many(terms: Sequence[jax.Array]) -> _Components:
+        """Returns the components of the sum of terms that are no greater than float32."""
+        totals = list[jax.Array]()
+        for unit in _UNITS:
+            units, inverse = (lax.full_like(terms[0], each) for each in (unit, 1 / unit))
+            counts = [arithmetic.nearest_integer(lax.mul(term, inverse)) for term in terms]
+            totals.append(lax.mul(functools.reduce(lax.add, counts), units))
+            pairs = zip(terms, counts, strict=True)
+            terms = [lax.sub(term, lax.mul(count, units)) for term, count in pairs]
+        return _Components.of(totals[::-1])
+
     def with_near_last(self) -> _Components:
         """Returns components whose last one is within one unit in the last place of the sum."""
         last, rest = self.rest[0], list[jax.Array]()
@@ -135,7 +156,10 @@ class _Components(NamedTuple):
 
 def _rounded_to_odd(terms: Sequence[jax.Array]) -> jax.Array:
     """Returns the exact sum of float64, none of which is beyond float32, rounded to odd."""
-    components = _Components.of_three(*terms) if len(terms) == 3 else _Components.of(terms)
+    if len(terms) == 3:
+        components = _Components.of_three(*terms)
+    else:
+        components = (_Components.of if len(terms) <= FEW else _Components.of_many)(terms)
     return _if_finite(terms, arithmetic.add_to_odd(components.last, components.rest_to_odd()))
 
 

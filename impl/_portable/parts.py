@@ -60,7 +60,7 @@ def _holds() -> bool:
 
 
 def _keeps(part: Any) -> bool:
-    """Returns whether a part is added with the others at once."""
+    """Returns whether a part is a term of one exact sum; if not, JAX adds it."""
     if not _holds():
         return False
     aval = jax.typeof(part)
@@ -68,9 +68,12 @@ def _keeps(part: Any) -> bool:
 
 
 def _type(first: Any, *others: Any) -> Any:
-    shapes = {(aval.shape, aval.dtype) for aval in (first, *others)}
-    if len(shapes) > 1:
-        raise TypeError(f"add_parts: the parts have several types, {shapes}; pass parts of one")
+    shapes = {(aval.shape, str(aval.dtype)) for aval in (first, *others)}
+    if len(shapes) > 1 or not others:
+        raise TypeError(
+            f"add_parts: got {1 + len(others)} parts with the types {sorted(shapes)}; pass two "
+            "parts or more of one type"
+        )
     return first
 
 

@@ -104,7 +104,7 @@ class _Components(NamedTuple):
 
     Attributes:
         last: The greatest one.
-        rest: The others, the least one first; there is at least one.
+        rest: All components but the last, the least one first; there is at least one.
     """
 
     last: jax.Array

@@ -107,7 +107,7 @@ def test_every_order_of_the_uses_gives_the_same_bits(factors):
 def test_batches_and_derivatives_of_the_sum(factors):
     x, rows = jnp.ones(factors[0].shape), jnp.stack(factors)
     want = exact(factors, "float32")
-    # One factor has no batch, and the batch axes of the others differ.
+    # One factor has no batch, and two factors have different batch axes.
     gradient = jax.grad(lambda x, a, b, c, d: linear(x, [a, b, c, d]))
     operands = (x, rows[0], jnp.stack([rows[1]] * 2), jnp.stack([rows[2]] * 2, 1), rows[3])
     got = jax.vmap(gradient, (None, None, 0, 1, None))(*operands)
@@ -190,5 +190,5 @@ def test_the_audit_knows_the_sum():
 
 
 def test_parts_of_several_types_are_refused():
-    with pytest.raises(TypeError, match="have several types"):
+    with pytest.raises(TypeError, match="pass two parts or more of one type"):
         parts.add_parts_p.bind(jnp.ones(3), jnp.ones(3), jnp.ones(4))

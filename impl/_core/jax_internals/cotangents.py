@@ -15,11 +15,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from jax._src import core
+from jax._src import core, source_info_util
 from jax._src.interpreters import ad as private_ad
 from jax.interpreters import ad
 
 from impl._core.jax_internals import tags
+
+# JAX stores lines of source with each equation. With the mode off the lines are the same as in plain
+# JAX, so JAX must skip the functions of this module.
+source_info_util.register_exclusion(__file__)
 
 #: Adds the parts of a cotangent.
 Add: TypeAlias = Callable[[Sequence[Any]], Any]

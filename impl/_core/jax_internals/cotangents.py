@@ -21,8 +21,8 @@ from jax.interpreters import ad
 
 from impl._core.jax_internals import tags
 
-# JAX stores lines of source with each equation. With the mode off the lines are the same as in plain
-# JAX, so JAX must skip the functions of this module.
+# JAX stores lines of source with each equation. With the mode off these lines are the same as in
+# plain JAX, so JAX must skip the functions of this module.
 source_info_util.register_exclusion(__file__)
 
 #: Adds the parts of a cotangent.

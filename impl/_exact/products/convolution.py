@@ -35,7 +35,7 @@ from impl._exact.products import convolution_by_dots as taps
 from impl._exact.products import engines
 from impl._exact.products import levels as grids
 from impl._exact.products.convolution_by_dots import spread_with_zeros
-from impl._exact.products.dot_general import result_dtype, unless_finite
+from impl._exact.products.dot_general import result_dtype
 from impl._exact.products.shards import Cuts
 
 #: Maps the operands and the dtype of the result to the convolution.
@@ -143,6 +143,16 @@ def conv_general_dilated(
     specials = products if by_products else by_group
     result = _sums(*factors, level, layout, adds, specials, window, dtype, engine)
     return _without_special_kernels(result, factors[1], layout)
+
+
+def unless_finite(
+    repair: Callable[..., jax.Array], result: jax.Array, lhs: jax.Array, rhs: jax.Array
+) -> jax.Array:
+    """Returns ``result``, or ``repair`` of it if an operand has an infinity or a NaN."""
+    repaired: jax.Array = lax.cond(
+        grids.has_special(lhs, rhs), repair, lambda result, *_: result, result, lhs, rhs
+    )
+    return repaired
 
 
 def _channels_last(

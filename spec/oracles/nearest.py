@@ -63,7 +63,7 @@ def rounded_once(value: Fraction, dtype: npt.DTypeLike) -> float:
 
     Returns:
         A float that converts to ``dtype`` without error: an infinity if the rounded number exceeds
-        the greatest float, and a zero of the sign of ``value`` if ``value`` is flushed.
+        the greatest float. A zero is +0.
     """
     to = _FORMATS[np.dtype(dtype).name]
     magnitude = abs(value) if abs(value) >= to.kept else Fraction(0)
@@ -71,7 +71,7 @@ def rounded_once(value: Fraction, dtype: npt.DTypeLike) -> float:
     quantum = Fraction(2) ** (max(exponent, to.least) - to.bits + 1)
     rounded = round(magnitude / quantum) * quantum  # Of two integers, Python takes the even one.
     result = float(rounded) if rounded < Fraction(2) ** (to.greatest + 1) else math.inf
-    return -result if value < 0 else result
+    return -result if value < 0 < result else result
 
 
 def nearest(terms: Array, dtype: npt.DTypeLike | None = None) -> Array:
@@ -126,7 +126,7 @@ def nearest_product(a: Array, b: Array, dtype: npt.DTypeLike) -> Array:
     if "c" in (a.dtype.kind, b.dtype.kind):
         # A real part is the sum of all a.real * b.real and -a.imag * b.imag.
         left, right = np.concatenate([a.real, -a.imag], -1), np.concatenate([b.real, b.imag], -2)
-        part = left.dtype
+        part = np.zeros(0, dtype).real.dtype
         real = nearest_product(left, right, part)
         left, right = np.concatenate([a.real, a.imag], -1), np.concatenate([b.imag, b.real], -2)
         return _complex(real, nearest_product(left, right, part), dtype)

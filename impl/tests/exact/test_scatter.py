@@ -67,7 +67,7 @@ def test_scatters_of_any_form_have_the_bits_of_the_oracle(rng, dtype):
     for drawn, operand, updates in cases(rng, dtype, 3 if dtype == "float32" else 1):
         options = {"dimension_numbers": drawn.numbers, "mode": drawn.mode}
         got = run(functools.partial(all_places, **options), operand, drawn.indices, updates)
-        want = oracles.exact(terms_of(drawn, operand, updates))
+        want = oracles.nearest(terms_of(drawn, operand, updates))
         for target, one in zip(TARGETS, got, strict=True):
             assert_same(one, want, f"{target} {drawn.numbers} {drawn.mode}")
 
@@ -105,8 +105,8 @@ def test_permutations_ties_zeros_and_what_is_not_finite(rng):
     plain, permuted, subtracted = run(program, operand, index, values)
     zero = np.zeros((1, 4), np.float32)
     groups = [values[:50], values[50:], zero]
-    want = np.stack([oracles.exact(np.concatenate([zero, group])) for group in groups])
-    less = np.stack([oracles.exact(np.concatenate([zero, -group])) for group in groups])
+    want = np.stack([oracles.nearest(np.concatenate([zero, group])) for group in groups])
+    less = np.stack([oracles.nearest(np.concatenate([zero, -group])) for group in groups])
     for target in range(len(TARGETS)):
         assert_same(plain[target], want)
         assert_same(permuted[target], want)
@@ -118,7 +118,7 @@ def test_more_terms_than_a_float64_holds_have_smaller_digits(rng, monkeypatch):
     monkeypatch.setattr(scatter, "_ROOM", 32)
     values, index = rough(rng, (60,)), np.zeros((60, 1), np.int32)
     function = functools.partial(all_places, dimension_numbers=SCALARS)
-    want = oracles.exact(np.append(values, np.float32(3)))
+    want = oracles.nearest(np.append(values, np.float32(3)))
     for got in run(function, np.full(1, 3, np.float32), index, values):
         assert_same(got, want[None])
 
@@ -137,7 +137,7 @@ def test_a_batch_of_scatters_is_one_scatter_with_batch_axes(rng):
     want = np.array(
         [
             [
-                oracles.exact(np.append(updates[b][index[b, :, 0] == d], operand[b, d]))
+                oracles.nearest(np.append(updates[b][index[b, :, 0] == d], operand[b, d]))
                 for d in range(5)
             ]
             for b in range(3)
@@ -160,7 +160,7 @@ def test_inside_a_lowering_rule_with_the_mode_on(target):
     # A CPU leaves JAX's scatters to XLA, and would not show one that the mode orders.
     with impl.testing.emulate("cuda", lowering="native"):
         got = lowered(function, np.zeros(2, np.float32), index, values)
-    assert_same(got, np.array([oracles.exact(np.append(values, np.float32(0))), 0], np.float32))
+    assert_same(got, np.array([oracles.nearest(np.append(values, np.float32(0))), 0], np.float32))
 
 
 def test_digits_stay_apart(rng):
@@ -168,7 +168,7 @@ def test_digits_stay_apart(rng):
     index = np.zeros((38, 1), np.int32)
     program = functools.partial(scatter.scatter_add, dimension_numbers=ROWS, mode="drop")
     got = run(program, values[:2], index, values[2:])
-    assert_same(got[0], oracles.exact(np.delete(values, 1, 0)))
+    assert_same(got[0], oracles.nearest(np.delete(values, 1, 0)))
 
 
 def test_no_subnormal_enters_where_the_device_adds_them():

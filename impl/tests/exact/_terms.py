@@ -57,7 +57,9 @@ def hard_terms(rng, count, dtype="float32"):
         "overflow on the way": [greatest, greatest, -greatest, -1],
     }
     for binades in (3, 24, 60):
-        sums[f"{binades} binades"] = rough(rng, (count,), dtype, min(binades, 6 if is_narrow else 60))
+        sums[f"{binades} binades"] = rough(
+            rng, (count,), dtype, min(binades, 6 if is_narrow else 60)
+        )
     return {name: _shuffled(rng, values, count, dtype) for name, values in sums.items()}
 
 

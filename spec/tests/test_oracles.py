@@ -206,7 +206,7 @@ def test_sums_of_two_are_those_of_ieee(name):
 
 
 def test_a_sum_is_rounded_once():
-    # 2**24 + 1 lies between two floats. What breaks the tie is 36 binades below the last bit.
+    # 2**24 + 1 lies between two floats. The term that breaks the tie is 36 binades smaller.
     tie = [2.0**24, 1]
     for more, total in ((0, 2**24), (2.0**-36, 2**24 + 2), (-(2.0**-36), 2**24)):
         terms = np.array([*tie, more], np.float32)
@@ -220,7 +220,7 @@ def test_a_sum_is_rounded_once():
     assert oracles.nearest(terms, np.float16) == 1
 
 
-def test_small_terms_beside_a_great_one_count():
+def test_small_terms_count():
     terms = np.array([1e38, 3, -1e38, 2.0**-100, 4], np.float32)
     assert oracles.nearest(terms) == 7
     assert oracles.nearest_running(terms)[[2, 4]].tolist() == [3, 7]

@@ -82,7 +82,7 @@ def test_the_end_of_an_axis_changes_no_running_sum_before_it(rng, reverse):
     assert_same(whole[10:] if reverse else whole[:40], part)
 
 
-@pytest.mark.parametrize("name", ["tie broken above", "broken tie beside huge terms", "60 binades"])
+@pytest.mark.parametrize("name", ["tie broken above", "broken tie with huge terms", "60 binades"])
 def test_neither_the_order_of_terms_nor_zeros_change_a_bit(rng, name):
     x = hard_terms(rng, 60)[name]
     want = oracles.nearest(x)

@@ -138,7 +138,7 @@ def test_a_batch_of_scatters_is_one_scatter_with_batch_axes(rng):
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.usefixtures("complete")
 def test_inside_a_lowering_rule_with_the_mode_on(target):
-    # A sum from left to right loses all small values beside the great one.
+    # A sum from left to right loses all small values.
     values = np.full(30, 2.0**-10, np.float32)
     values[0], values[-1] = 2.0**20, -(2.0**20)
     index = np.zeros((30, 1), np.int32)

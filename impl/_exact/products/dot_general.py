@@ -45,8 +45,6 @@ def dot_general(
     precision: Any = None,
     preferred_element_type: jax.typing.DTypeLike | None = None,
     axis_names: Sequence[Any] = (),
-    platforms: Sequence[str] | None = None,
-    free_names: Any = (),
 ) -> jax.Array:
     """Returns what ``jax.lax.dot_general`` does, in the order ``nearest``.
 

@@ -31,8 +31,9 @@ from jax import lax
 
 from impl._core.numerics import zero_below
 
-#: The least float64 that 24 bits round to 2**-126, the least normal float32. A CPU that flushes
-#: rounds first, so it keeps this value. Every device counts smaller values as zero.
+#: The least float64 whose rounding to 24 bits is 2**-126, the least normal float32. A CPU that
+#: flushes subnormals rounds first, so it keeps this value. Every device counts smaller values as
+#: zero.
 _TINY = 2.0**-126 * (1 - 2.0**-25)
 #: The bounds of the exponents that ``power_of_two`` takes.
 MIN_EXPONENT, MAX_EXPONENT = -1022, 1023
@@ -115,9 +116,10 @@ def widen(value: jax.Array) -> jax.Array:
 
 
 def narrow(value: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
-    """Returns a float64 as ``dtype``, rounded once: to the nearest, and of two to the even one.
+    """Returns a float64 as ``dtype``, rounded once: to the nearest, ties to even.
 
-    A value that 24 bits round to less than the least normal float32 becomes a zero of its sign.
+    A value below the least normal float32, after it is rounded to 24 bits, becomes a zero of its
+    sign.
 
     Args:
         value: Any shape, float64.
@@ -192,5 +194,5 @@ def exponent_above(magnitude: jax.Array) -> jax.Array:
 
 
 def nearest_integer(value: jax.Array) -> jax.Array:
-    """Returns the nearest integer of each element, as a float; of two integers, the even one."""
+    """Returns each element rounded to an integer, as a float: to the nearest, ties to even."""
     return lax.round(value, lax.RoundingMethod.TO_NEAREST_EVEN)

@@ -2,7 +2,7 @@
 
 ``import impl`` gives JAX's own scatters lowering rules that read the mode, so that
 ``impl.use_deterministic_algorithms(True)`` holds for every program. With the mode off a program is
-lowered as JAX lowers it. The mode counts that holds while a program is compiled.
+lowered as JAX lowers it. The mode that holds while a program is compiled decides.
 
 To import ``impl`` without these rules, set the environment variable ``SAMEBITS_PROGRAMS=0``.
 """

@@ -119,7 +119,7 @@ class Draft:
         return own or self._mode
 
     def replacement(self, atom: Atom) -> Atom:
-        """Returns what stands for a variable of the old jaxpr in the new one."""
+        """Returns the replacement of a variable of the old jaxpr in the new one."""
         return atom if jaxprs.is_literal(atom) else self._replacements.get(atom, atom)
 
     def replace(self, old: Atom, new: Atom) -> None:

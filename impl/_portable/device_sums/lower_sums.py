@@ -1,7 +1,7 @@
 """Lowers a ``shard_map`` with joined sums over devices, and the primitives that stand for them.
 
-``with_joined_sums`` is what the lowering rule of ``shard_map`` calls, with the parameters of its
-equation: it has ``push`` rewrite the body. A joined sum is lowered as ``Rule.over_devices`` of its
+The lowering rule of ``shard_map`` passes the parameters of its equation to ``with_joined_sums``,
+which calls ``push`` to rewrite the body. A joined sum is lowered as ``Rule.over_devices`` of its
 operation computes it, on all the devices that its parameters name.
 """
 
@@ -89,7 +89,7 @@ def _asks_for_portable(jaxpr: Any) -> bool:
 
 
 def with_joined_sums(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the parameters of a ``shard_map`` whose sums over devices are joined with others.
+    """Returns the parameters of a ``shard_map``, with joined sums in its body.
 
     Args:
         params: The parameters of its equation.
@@ -102,7 +102,7 @@ def with_joined_sums(params: Mapping[str, Any]) -> dict[str, Any]:
         return dict(params)
     mesh, jaxpr = params["mesh"], params["jaxpr"]
     own = params["newly_manual_axes"]
-    # Of the axes of a shard_map around this one, the specs of this one say nothing.
+    # The specs of a shard_map say nothing about the axes of a shard_map around it.
     outer = set(mesh.manual_axes) - own
     sizes = {name: size for name, size in mesh.shape.items() if name in own | outer}
     if all(size == 1 for size in sizes.values()):

@@ -10,11 +10,11 @@ devices of the operand, and looks at the equation that computes the operand:
   already, the search goes on at the operands.
 - A joined sum over other mesh axes becomes a joined sum over both.
 - A loop, a condition or a checkpoint gets another output: the search goes on in its body.
-- Of any other value, a ``psum`` is computed. If that is all that the search finds, the draft gets
-  the old ``psum`` instead.
+- For any other value, the draft gets a ``psum`` of it. If the search finds only such values, the
+  draft gets the old ``psum`` instead.
 
-The equations on the way stay in the draft too, where others may read their results; JAX's removal
-of dead code drops them otherwise. The sum of a scan over micro-batches, for example, ::
+The equations on the way stay in the draft too, since other equations may read their results. JAX's
+removal of dead code drops the rest. The sum of a scan over micro-batches, for example, ::
 
     { lambda ; a:f32[3,2,4]. let
         b:f32[4] = broadcast_in_dim 0.0
@@ -202,7 +202,7 @@ def _pushed_to_operand(draft: Draft, operand: Atom, atom: Atom, over: DeviceSum)
 def _pushed_to_operands(
     draft: Draft, equation: Any, atom: Atom, operands: Sequence[int], over: DeviceSum
 ) -> Atom | None:
-    """Returns a result of a linear equation on the sums of operands; None if no sum is joined.
+    """Returns the linear result for the sums of operands; None if no sum is joined.
 
     The sum of an integer is exact, so it need not be joined.
     """
@@ -252,7 +252,7 @@ def _pushed_into_bodies(draft: Draft, nest: NestDraft, atom: Atom, over: DeviceS
     """Returns the sum of an output of a nest as another output; None if no body joins its sum.
 
     A sum over devices waits for all of them. So no sum moves into a ``while``, where devices may
-    stop at other iterations, nor into a branch that other devices may not take.
+    stop at different iterations, nor into a branch that other devices may not take.
     """
     position = nest.equation.outvars.index(atom)
     runs = nest.bodies[0].runs

@@ -24,7 +24,7 @@ _SQUARE = Rule("square", compute=rounding.square, takes=_TAKES_FLUSHES)
 
 
 def _simpler_power(_: Sequence[Any], params: Mapping[str, Any]) -> Rule | None:
-    # Optax writes a gradient to the power of 1.
+    # Optax computes a power of the gradient whose exponent may be 1.
     return {1: _FIRST_POWER, 2: _SQUARE}.get(params["y"])
 
 

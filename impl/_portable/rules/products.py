@@ -15,7 +15,7 @@ from impl._portable.rule import rule
 
 
 def _dot_general(*operands: jax.Array, out_sharding: Any = None, **params: Any) -> jax.Array:
-    del out_sharding  # A type has no sharding where no mesh is.
+    del out_sharding  # Without a mesh, a type has no sharding.
     return dot_general.dot_general(*operands, **params)
 
 
@@ -28,7 +28,7 @@ def _convolution(
 ) -> jax.Array:
     del out_sharding
     # The libraries of devices other than a CPU may compute a convolution by a transform. XLA's
-    # partitioner gives wrong values, or ends the process, where it partitions groups of features
+    # partitioner gives wrong values, or aborts the process, where it partitions groups of features
     # or the spatial axes of a kernel.
     by_products = is_partitioned or arithmetic.are_kept_on(platforms)
     return convolution.conv_general_dilated(*operands, by_products=by_products, **params)

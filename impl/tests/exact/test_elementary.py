@@ -99,7 +99,8 @@ def is_short(operand, maker):
             abs(np.frexp(value)[0]) == 0.5
         )
     if eqn.primitive.name == "bitcast_convert_type":
-        # A seal is a minimum; else the bits were made: a power of two, or few bits.
+        # The result of a seal comes from a minimum. Any other operand was built from bits: it is a
+        # power of two, or has few bits.
         source = maker.get(id(eqn.invars[0]))
         return source is not None and source.primitive.name != "min"
     return False

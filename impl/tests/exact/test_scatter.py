@@ -144,7 +144,8 @@ def test_inside_a_lowering_rule_with_the_mode_on(target):
     index = np.zeros((30, 1), np.int32)
     function = functools.partial(scatter.scatter_add, dimension_numbers=SCALARS, target=target)
     assert not jax.config.jax_enable_x64
-    # A CPU leaves JAX's scatters to XLA, and would not show one that the mode orders.
+    # On a CPU the mode leaves JAX's scatters to XLA. The stand-in for CUDA shows whether it orders
+    # one.
     with impl.testing.emulate("cuda", lowering="native"):
         got = lowered(function, np.zeros(2, np.float32), index, values)
     assert_same(got, np.array([oracles.nearest(np.append(values, np.float32(0))), 0], np.float32))

@@ -186,7 +186,7 @@ def test_portable_scatters_of_jax_take_the_kernels(rng, monkeypatch):
     )
     with impl.deterministic(guarantee="portable"), impl.testing.emulate("cuda", seed=5):
         run = jax.jit(lambda operand, keys, updates: operand.at[keys].add(updates, mode="drop"))
-        # A key of -1 is one from the end.
+        # To JAX a key of -1 means the last row, so it is replaced by one that is out of range.
         assert_rows_are_added(
             lambda operand, keys, updates: run(operand, np.where(keys < 0, SIZE, keys), updates),
             rough(rng, (SIZE, WIDTH)),

@@ -84,7 +84,7 @@ def test_moves_are_passed():
 
     joined, left = sums(moved, X, specs=P("d"))
     assert joined == ["reduce_sum d"]
-    assert set(left) == {"d"}  # Of zeros, which all devices have.
+    assert set(left) == {"d"}  # The sum that is left adds zeros.
 
 
 def test_the_row_of_a_device_of_pmap_is_a_cut_of_all_rows():
@@ -93,7 +93,7 @@ def test_the_row_of_a_device_of_pmap_is_a_cut_of_all_rows():
 
     assert sums(total, X.reshape(4, 2, 4), W, specs=(P("d"), P())) == (["reduce_sum d"], [])
 
-    def bias(x):  # The gradient of an addition of a row adds once more, along an axis of length 1.
+    def bias(x):  # The gradient of adding a row has a second sum, along an axis of length 1.
         return lax.psum((x.squeeze(1).T @ x.squeeze(1))[None].sum(0), "d")
 
     assert sums(bias, X.reshape(2, 4, 4), specs=P(None, "d")) == (["dot_general d"], [])

@@ -24,7 +24,7 @@ from impl._exact.nearest.interval import in_doubt
 #: The numbers of lanes: primes, each some eight times smaller than the one before.
 _LANES = (61, 7, 1)
 #: The greatest number of terms that a trip adds, if it has more than one lane.
-_TERMS = 1 << 20
+_TERMS = 1 << 16
 #: The number of flags in a word.
 _WORD = 16
 #: A position after all positions.

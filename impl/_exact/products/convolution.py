@@ -115,14 +115,13 @@ def conv_general_dilated(
     if call.terms == 1:
         return call.in_order(interval.positive_zero(arithmetic.narrow(total, dtype)))
     coded = interval.rounded(total, _error(left, of_kernels, call, depth + call.cuts.parts), dtype)
-    lanes = repair.lanes_of(coded.size, call.local_terms)
 
     def exact(position: jax.Array, is_doubt: jax.Array) -> jax.Array:
         terms = _terms(lhs, kernel, call, position)
         keeps = lax.broadcast_in_dim(is_doubt, terms.shape, (0,))
         return exact_sum(lax.select(keeps, terms, lax.full_like(terms, 0)), dtype, call.cuts)
 
-    return call.in_order(repair.repaired(coded, dtype, lanes, exact))
+    return call.in_order(repair.repaired(coded, dtype, call.local_terms, exact))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -81,14 +81,13 @@ def dot_general(
         return interval.positive_zero(arithmetic.narrow(_single(left, right, layout), dtype))
     total = cuts.sum(plain_product(left, right, dimension_numbers))
     coded = interval.rounded(total, _error(left, right, layout), dtype)
-    lanes = repair.lanes_of(coded.size, layout.local_terms)
 
     def exact(position: jax.Array, is_doubt: jax.Array) -> jax.Array:
         terms = _terms(lhs, rhs, layout, position)
         keeps = lax.broadcast_in_dim(is_doubt, terms.shape, (0,))
         return exact_sum(lax.select(keeps, terms, lax.full_like(terms, 0)), dtype, cuts)
 
-    return repair.repaired(coded, dtype, lanes, exact)
+    return repair.repaired(coded, dtype, layout.local_terms, exact)
 
 
 def plain_product(lhs: jax.Array, rhs: jax.Array, numbers: DimensionNumbers) -> jax.Array:

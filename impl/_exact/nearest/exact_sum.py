@@ -81,7 +81,10 @@ def _sum(terms: jax.Array, cuts: Cuts) -> tuple[jax.Array, jax.Array]:
         above = _power_above(lax.max(most, lax.full_like(most, _LEAST)))
         unit = lax.mul(above, lax.full_like(above, 2.0**-bits))
         per_unit = arithmetic.reciprocal(unit)
-        along = lambda row: lax.broadcast_in_dim(row, terms.shape, (0,))  # noqa: E731
+
+        def along(row: jax.Array) -> jax.Array:
+            return lax.broadcast_in_dim(row, terms.shape, (0,))
+
         slices = arithmetic.nearest_integer(lax.mul(terms, along(per_unit)))
         total = cuts.sum(lax.reduce_sum(slices, (1,)))
         # A row that ended keeps its sum.

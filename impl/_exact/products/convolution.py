@@ -259,6 +259,8 @@ def _parts(channels: int, terms: int) -> int:
 def _squares_of_windows(left: jax.Array, call: _Call) -> jax.Array:
     """Returns the sums of squares of windows, or greater ones, on all devices that share them.
 
+    A sum over a window with a NaN or an infinity is not in doubt, so its squares may be missing.
+
     Returns:
         Shape [images, *positions, groups]; the positions have the length 1 if they share a sum.
     """
@@ -268,18 +270,15 @@ def _squares_of_windows(left: jax.Array, call: _Call) -> jax.Array:
     shape[split : split + 1] = number, shape[split] // number
     # The dimension of the groups stands at ``split`` now.
     batch, channel, *spatial = (d + (d >= split) for d in spec)
-    # Images with a special number may have windows without one.
-    left = arithmetic.finite_or_zero(left)
     squares = lax.reshape(lax.mul(left, left), shape)
-    sizes = [shape[d] for d in spatial]
-    is_most = 2 * math.prod(call.taps) >= math.prod(sizes)
-    # In the gradient for a kernel, the window is most of the image.
-    summed = [channel, *spatial] if is_most else [channel]
-    kept = [d for d in range(len(shape)) if d not in summed]
-    order = [kept.index(d) for d in (batch, *spatial, split) if d in kept]
-    sums = call.cuts.sum(lax.transpose(lax.reduce_sum(squares, summed), order))
-    if is_most:
-        return lax.expand_dims(sums, range(1, 1 + len(spatial)))
+    kept = [d for d in range(len(shape)) if d != channel]
+    order = [kept.index(d) for d in (batch, *spatial, split)]
+    sums = lax.transpose(lax.reduce_sum(squares, (channel,)), order)
+    sums = arithmetic.finite_or_zero(call.cuts.sum(sums))
+    axes = tuple(range(1, 1 + len(spatial)))
+    if 2 * math.prod(call.taps) >= math.prod(sums.shape[i] for i in axes):
+        # In the gradient for a kernel, the window is most of the image.
+        return lax.expand_dims(lax.reduce_sum(sums, axes), axes)
     # Dilation and padding are applied first: XLA's partitioner fails at windows that have them.
     window = call.window
     spread = taps.spread_with_zeros(

@@ -27,6 +27,7 @@ from __future__ import annotations
 import math
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
@@ -52,6 +53,18 @@ def exact_sum(terms: jax.Array, dtype: jax.typing.DTypeLike, cuts: Cuts) -> jax.
     Returns:
         Shape [rows].
     """
+    high, low = _sum(terms, cuts)
+    if jnp.dtype(dtype) != np.float64:
+        return positive_zero(arithmetic.narrow(to_odd(high, low), dtype))
+    # Rounding to odd would need more bits than a float64 has. The sum less ``high`` is one more
+    # exact sum, whose sign and magnitude decide the last rounding.
+    first = lax.broadcast_in_dim(cuts.on_one(lax.neg(high)), (terms.shape[0], 1), (0,))
+    rest = to_odd(*_sum(lax.concatenate([terms, first], 1), cuts))
+    return positive_zero(arithmetic.seal(lax.add(high, rest)))
+
+
+def _sum(terms: jax.Array, cuts: Cuts) -> tuple[jax.Array, jax.Array]:
+    """Returns the sum of each row as the nearest float64, and what remains, whose sign is exact."""
     count = terms.shape[1] * cuts.parts
     bits = _BITS - math.ceil(math.log2(max(count, 2)))
 
@@ -82,7 +95,7 @@ def exact_sum(terms: jax.Array, dtype: jax.typing.DTypeLike, cuts: Cuts) -> jax.
     most = greatest(terms)
     zero = vary_like(lax.full(most.shape, 0, np.float64), most)
     _, high, low, _ = lax.while_loop(is_open, step, (terms, zero, zero, most))
-    return positive_zero(arithmetic.narrow(to_odd(high, low), dtype))
+    return high, low
 
 
 def _along(row: jax.Array, terms: jax.Array) -> jax.Array:

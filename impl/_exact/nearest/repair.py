@@ -26,7 +26,7 @@ from impl._core.shard_axes import vary_like
 from impl._exact.nearest.interval import IN_DOUBT, word_of
 
 #: The greatest numbers of elements, and of their terms, that a trip computes.
-_ELEMENTS, _TERMS = 64, 1 << 20
+_ELEMENTS, _TERMS = 64, 1 << 17
 #: The number of marks in a word. float32 holds the word exactly.
 _WORD = 16
 

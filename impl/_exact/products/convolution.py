@@ -23,7 +23,6 @@ Two convolutions give the approximation, and ``conv_general_dilated`` chooses:
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -39,6 +38,9 @@ from impl._exact.nearest.exact_sum import exact_sum
 from impl._exact.products import convolution_by_dots as taps
 from impl._exact.products import dot_general
 from impl._exact.products.shards import Cuts
+
+#: The greatest number of terms that are added in one chain, if a channel has no more.
+_BLOCK = 1024
 
 
 def conv_general_dilated(
@@ -102,18 +104,20 @@ def conv_general_dilated(
     lhs, rhs = dot_general.factor(lhs), dot_general.factor(rhs)
     if call.terms == 0 or 0 in call.shape:
         return call.in_order(lax.full(call.shape, 0, dtype))
-    left, right = arithmetic.widen(lhs), arithmetic.widen(rhs)
-    of_windows, of_kernels = _squares(left, right, call)
     # Some libraries multiply a kernel by the zeros of a padding, and others do not.
-    total = _approximate(left, arithmetic.finite_or_zero(right), call, by_products=by_products)
+    kernel = arithmetic.finite_or_zero(rhs)
+    total, depth = _approximate(lhs, kernel, call, by_products=by_products)
+    left, right = arithmetic.widen(lhs), arithmetic.widen(rhs)
+    axes = tuple(d for d in range(rhs.ndim) if d != dimension_numbers.rhs_spec[0])
+    of_kernels = call.cuts.sum(lax.reduce_sum(lax.mul(right, right), axes))
     is_number = call.of_features(lax.is_finite(of_kernels))
     total = lax.select(is_number, call.cuts.sum(total), lax.full_like(total, np.nan))
     if call.terms == 1:
         return call.in_order(interval.positive_zero(arithmetic.narrow(total, dtype)))
-    coded = interval.rounded(total, _error(of_windows, of_kernels, call), dtype)
+    coded = interval.rounded(total, _error(left, of_kernels, call, depth + call.cuts.parts), dtype)
 
     def exact(position: jax.Array, is_doubt: jax.Array) -> jax.Array:
-        terms = _terms(lhs, rhs, call, position)
+        terms = _terms(lhs, kernel, call, position)
         keeps = lax.broadcast_in_dim(is_doubt, terms.shape, (0,))
         return exact_sum(lax.select(keeps, terms, lax.full_like(terms, 0)), dtype, call.cuts)
 
@@ -177,9 +181,8 @@ class _Call:
         return lax.transpose(result, tuple(here[d] for d in range(result.ndim)))
 
     def of_features(self, value: jax.Array) -> jax.Array:
-        """Broadcasts a value of each group and feature of it to the shape of the result."""
-        flat = lax.reshape(value, (self.shape[-1],))
-        return lax.broadcast_in_dim(flat, self.shape, (len(self.shape) - 1,))
+        """Broadcasts a value of each feature to the shape of the result."""
+        return lax.broadcast_in_dim(value, self.shape, (len(self.shape) - 1,))
 
 
 def _by_library(lhs: jax.Array, rhs: jax.Array, call: _Call, dtype: Any) -> jax.Array:
@@ -206,51 +209,112 @@ def _by_library(lhs: jax.Array, rhs: jax.Array, call: _Call, dtype: Any) -> jax.
     return result
 
 
-def _approximate(left: jax.Array, right: jax.Array, call: _Call, *, by_products: bool) -> jax.Array:
-    """Returns the sums of a device, as float64 adds them."""
+def _approximate(
+    lhs: jax.Array, rhs: jax.Array, call: _Call, *, by_products: bool
+) -> tuple[jax.Array, int]:
+    """Returns the sums of a device as float64 adds them, and the length of the longest chain.
+
+    Args:
+        lhs: The images, float32.
+        rhs: The kernel, float32.
+        call: The convolution.
+        by_products: Whether XLA's own convolution must not be used.
+    """
+    parts = _parts(call.channels, call.local_terms)
     # For groups of one feature, XLA makes a kernel with zeros for the features of other groups, and
     # multiplies these zeros by NaNs and infinities. Products of matrices have no such zeros.
     if by_products or max(call.groups) > 1:
-        result = taps.convolve(left, right, call.window, call.numbers, call.groups)
-        return lax.transpose(result, (0, *range(2, result.ndim), 1))
-    return _by_library(left, right, call, np.float64)
+        left, right = arithmetic.widen(lhs), arithmetic.widen(rhs)
+        result, depth = taps.convolve(left, right, call.window, call.numbers, call.groups, parts)
+        return lax.transpose(result, (0, *range(2, result.ndim), 1)), depth
+    size = call.channels // parts
+
+    def part(index: Any) -> jax.Array:
+        at = lax.mul(lax.convert_element_type(index, np.int32), np.int32(size))
+        left = lax.dynamic_slice_in_dim(lhs, at, size, call.numbers.lhs_spec[1])
+        right = lax.dynamic_slice_in_dim(rhs, at, size, call.numbers.rhs_spec[1])
+        return _by_library(arithmetic.widen(left), arithmetic.widen(right), call, np.float64)
+
+    if parts == 1:
+        whole = _by_library(arithmetic.widen(lhs), arithmetic.widen(rhs), call, np.float64)
+        return whole, call.local_terms
+    result = lax.fori_loop(
+        0,
+        parts,
+        lambda index, total: lax.add(total, part(index)),
+        lax.full(call.shape, 0, np.float64),
+    )
+    return result, call.local_terms // parts + parts
 
 
-def _squares(left: jax.Array, right: jax.Array, call: _Call) -> tuple[jax.Array, jax.Array]:
-    """Returns the sums of squares of windows and of kernels, over all devices that share them.
+def _parts(channels: int, terms: int) -> int:
+    """Returns the least number of equal parts of channels with at most ``_BLOCK`` terms.
+
+    A part has at least one channel.
+    """
+    divisors = [parts for parts in range(1, channels + 1) if channels % parts == 0]
+    return next((parts for parts in divisors if terms <= _BLOCK * parts), channels)
+
+
+def _squares_of_windows(left: jax.Array, call: _Call) -> jax.Array:
+    """Returns the sums of squares of windows, or greater ones, on all devices that share them.
+
+    A sum over a window with a NaN or an infinity is not in doubt, so its squares may be missing.
 
     Returns:
-        Shapes [groups, images, *positions] and [groups, features of a group].
+        Shape [images, *positions, groups]; the positions have the length 1 if they share a sum.
     """
-    images, kernel = taps.grouped(left, right, call.numbers, call.groups)
-    of_images = lax.reduce_sum(lax.mul(images, images), (2,))
-    of_kernels = lax.reduce_sum(lax.mul(kernel, kernel), tuple(range(2, kernel.ndim)))
+    number, spec = max(call.groups), call.numbers.lhs_spec
+    split = spec[0] if call.groups[1] > 1 else spec[1]
+    shape = list(left.shape)
+    shape[split : split + 1] = number, shape[split] // number
+    # The dimension of the groups stands at ``split`` now.
+    batch, channel, *spatial = (d + (d >= split) for d in spec)
+    squares = lax.reshape(lax.mul(left, left), shape)
+    kept = [d for d in range(len(shape)) if d != channel]
+    order = [kept.index(d) for d in (batch, *spatial, split)]
+    sums = lax.transpose(lax.reduce_sum(squares, (channel,)), order)
+    sums = arithmetic.finite_or_zero(call.cuts.sum(sums))
+    axes = tuple(range(1, 1 + len(spatial)))
+    if 2 * math.prod(call.taps) >= math.prod(sums.shape[i] for i in axes):
+        # In the gradient for a kernel, the window is most of the image.
+        return lax.expand_dims(lax.reduce_sum(sums, axes), axes)
     # Dilation and padding are applied first: XLA's partitioner fails at windows that have them.
     window = call.window
-    of_windows = lax.reduce_window(
-        window.prepared(of_images),
+    spread = taps.spread_with_zeros(
+        sums, [(0, 0), *window.padding, (0, 0)], [1, *window.lhs_dilation, 1]
+    )
+    found: jax.Array = lax.reduce_window(
+        spread,
         np.float64(0),
         lax.add,
-        (1, 1, *call.taps),
-        (1, 1, *window.strides),
-        [(0, 0)] * of_images.ndim,
+        (1, *call.taps, 1),
+        (1, *window.strides, 1),
+        [(0, 0)] * spread.ndim,
         None,
-        (1, 1, *window.rhs_dilation),
+        (1, *window.rhs_dilation, 1),
     )
-    return call.cuts.sum(of_windows), call.cuts.sum(of_kernels)
+    return found
 
 
-def _error(of_windows: jax.Array, of_kernels: jax.Array, call: _Call) -> jax.Array:
-    """Returns a bound of the error of each sum: K u / (1 - K u) times the norms of both factors."""
-    relative = call.terms * interval.ROUNDING
+def _error(left: jax.Array, of_kernels: jax.Array, call: _Call, depth: int) -> jax.Array:
+    """Returns a bound of the error of each sum: n u / (1 - n u) times the norms of both factors.
+
+    Args:
+        left: The images, float64.
+        of_kernels: The sum of squares of the kernel of each feature.
+        call: The convolution.
+        depth: The greatest number n of additions and products that a term goes through.
+    """
+    relative = depth * interval.ROUNDING
     relative /= 1 - relative
     norm = lax.sqrt(of_kernels)
     norm = call.of_features(lax.mul(norm, lax.full_like(norm, relative)))
-    number, images, *positions = of_windows.shape
-    features = call.shape[-1] // number
-    each = lax.transpose(lax.sqrt(of_windows), (1, *range(2, of_windows.ndim), 0))
-    each = lax.broadcast_in_dim(each, (*each.shape, features), tuple(range(each.ndim)))
-    return lax.mul(lax.reshape(each, (images, *positions, number * features)), norm)
+    each = lax.sqrt(_squares_of_windows(left, call))
+    groups, features = each.shape[-1], call.shape[-1]
+    each = lax.broadcast_in_dim(each, (*each.shape, features // groups), tuple(range(each.ndim)))
+    each = lax.reshape(each, (*each.shape[:-2], features))
+    return lax.mul(jnp.broadcast_to(each, call.shape), norm)
 
 
 def _terms(lhs: jax.Array, rhs: jax.Array, call: _Call, position: jax.Array) -> jax.Array:

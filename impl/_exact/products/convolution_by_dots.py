@@ -39,8 +39,9 @@ def convolve(
     window: Window,
     numbers: lax.ConvDimensionNumbers,
     groups: tuple[int, int],
-) -> jax.Array:
-    """Returns a convolution, added in float64.
+    parts: int,
+) -> tuple[jax.Array, int]:
+    """Returns a convolution, added in float64, and the length of the longest chain of additions.
 
     Args:
         lhs: The images, float64.
@@ -48,6 +49,8 @@ def convolve(
         window: The movement of the kernel.
         numbers: The dimension numbers.
         groups: The number of feature groups, and of batch groups; one of the two is 1.
+        parts: The number of equal parts of the channels of a group that products by positions add
+            separately.
 
     Returns:
         The images, the features, and the spatial dimensions of the result.
@@ -56,14 +59,16 @@ def convolve(
     images = window.prepared(images)
     taps = kernel.shape[3:]
     positions = window.positions(images.shape[3:], taps)
-    call = _Call(window, positions, taps)
+    call = _Call(window, positions, taps, parts)
     if math.prod(taps) <= math.prod(positions):
         result = call.by_taps(images, kernel)
+        depth = images.shape[2] + math.prod(taps)
     else:
         result = call.by_positions(images, kernel)
+        depth = images.shape[2] // parts * math.prod(taps) + parts
     result = lax.transpose(result, (1, 0, 2, *range(3, result.ndim)))
     batch, number, outputs, *_ = result.shape
-    return lax.reshape(result, (batch, number * outputs, *positions))
+    return lax.reshape(result, (batch, number * outputs, *positions)), depth
 
 
 def spread_with_zeros(
@@ -159,11 +164,13 @@ class _Call:
         window: The movement of the kernel.
         positions: The spatial shape of the result.
         taps: The spatial shape of the kernel.
+        parts: The number of parts of the channels that ``by_positions`` adds separately.
     """
 
     window: Window
     positions: tuple[int, ...]
     taps: tuple[int, ...]
+    parts: int
 
     def by_taps(self, images: jax.Array, kernel: jax.Array) -> jax.Array:
         """Adds the products of each element of the kernel with all the images that it meets."""
@@ -174,7 +181,8 @@ class _Call:
             element = lax.reshape(
                 _part(kernel, tap, (1,) * len(tap), (1,) * len(tap)), kernel.shape[:3]
             )
-            return self._product(element, met, 1)
+            result = plain_product(element, met, (((2,), (2,)), ((0,), (0,))))
+            return lax.transpose(result, (0, 2, 1, *range(3, result.ndim)))
 
         if math.prod(self.taps) <= _UNROLLED:
             return functools.reduce(lax.add, itertools.starmap(term, np.ndindex(self.taps)))
@@ -193,7 +201,7 @@ class _Call:
         def place(*at: Any) -> jax.Array:
             starts = [i * by for i, by in zip(at, self.window.strides, strict=True)]
             met = _part(images, starts, self.taps, self.window.rhs_dilation)
-            return self._product(kernel, met, 1 + len(self.taps))
+            return _product(kernel, met, self.parts)
 
         count = math.prod(self.positions)
         if count <= _UNROLLED:
@@ -205,16 +213,30 @@ class _Call:
         last = lax.transpose(stacked, (1, 2, 3, 0))
         return lax.reshape(last, (*last.shape[:3], *self.positions))
 
-    def _product(self, kernel: jax.Array, images: jax.Array, summed: int) -> jax.Array:
-        """Contracts the features, and the spatial dimensions if there are more than one.
 
-        Returns:
-            The groups, the batch, the outputs, and the spatial dimensions that remain.
-        """
-        contracted = tuple(range(2, 2 + summed))
-        numbers = (contracted, contracted), ((0,), (0,))
-        result = plain_product(kernel, images, numbers)
-        return lax.transpose(result, (0, 2, 1, *range(3, result.ndim)))
+def _product(kernel: jax.Array, images: jax.Array, parts: int) -> jax.Array:
+    """Contracts the channels and the spatial dimensions, parts of the channels separately.
+
+    Args:
+        kernel: The groups, the outputs, the channels and spatial dimensions.
+        images: The groups, the batch, the channels and spatial dimensions.
+        parts: The number of parts of the channels.
+
+    Returns:
+        The groups, the batch and the outputs.
+    """
+    if parts > 1:
+        kernel, images = (
+            lax.reshape(each, (*each.shape[:2], parts, each.shape[2] // parts, *each.shape[3:]))
+            for each in (kernel, images)
+        )
+        contracted = tuple(range(3, kernel.ndim))
+        result = plain_product(kernel, images, ((contracted, contracted), ((0, 2), (0, 2))))
+        result = lax.reduce_sum(result, (1,))
+    else:
+        contracted = tuple(range(2, kernel.ndim))
+        result = plain_product(kernel, images, ((contracted, contracted), ((0,), (0,))))
+    return lax.transpose(result, (0, 2, 1))
 
 
 def _part(

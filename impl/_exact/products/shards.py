@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import jax
+import numpy as np
 from jax import lax
 
 
@@ -28,6 +29,13 @@ class Cuts:
     def sum(self, value: jax.Array) -> jax.Array:
         """Returns the sum over the devices that share contracted dimensions."""
         return lax.psum(value, self.summed) if self.summed else value
+
+    def on_one(self, value: jax.Array) -> jax.Array:
+        """Returns a value on one of these devices, and zeros on the other ones."""
+        if not self.summed:
+            return value
+        is_first = lax.eq(lax.axis_index(self.summed), np.int32(0))
+        return lax.select(is_first, value, lax.full_like(value, 0))
 
     def max(self, value: jax.Array) -> jax.Array:
         """Returns the maximum over the devices that share contracted dimensions."""

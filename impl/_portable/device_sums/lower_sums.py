@@ -49,8 +49,12 @@ def _lower_whole(context: Any, *operands: Any, name: str, params: Any, axis_name
 
     rule = mlir.lower_fun(run, multiple_results=False)
     operands = tuple(entries.sealed(context, operands))
-    with arithmetic.wide(), arithmetic.where_subnormals(are_kept=target.flushes):
-        return rule(lowering.natively(context), *operands)
+    with (
+        arithmetic.wide(),
+        arithmetic.where_subnormals(are_kept=target.flushes),
+        lowering.without_varying_types(lowering.natively(context)) as own,
+    ):
+        return rule(own, *operands)
 
 
 mlir.register_lowering(equations.whole_p, _lower_whole)

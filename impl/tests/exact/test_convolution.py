@@ -3,6 +3,8 @@
 Tests: impl._exact.products.convolution_by_dots.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import ml_dtypes
@@ -89,6 +91,63 @@ def test_hard_terms_have_the_bits_of_the_oracle(rng, dtype, result):
     assert_same(got, expected(images, kernel, numbers, result, window))
 
 
+@pytest.mark.parametrize("by_products", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_every_element_may_be_in_doubt(name, by_products, monkeypatch):
+    plain = convolution._approximate
+    monkeypatch.setattr(convolution, "_approximate", lambda *a, **b: (plain(*a, **b)[0], 2**50))
+    left, right, numbers, window, groups = CASES[name]
+    rng = np.random.default_rng(7)
+    lhs, rhs = rough(rng, left), rough(rng, right)
+    chosen = {"by_products": by_products, **options(window, groups)}
+    numbers = lax.conv_dimension_numbers(left, right, numbers)
+    with arithmetic.wide():
+        run = functools.partial(
+            convolution.conv_general_dilated, dimension_numbers=numbers, **chosen
+        )
+        got = jax.jit(run)(lhs, rhs)
+    assert_same_bits(got, expected(lhs, rhs, numbers, np.float32, window, groups))
+
+
+@pytest.mark.parametrize("by_products", [False, True])
+@pytest.mark.parametrize(("scale", "sign"), [(2.0**-30, 1), (2.0**30, 1), (1, -1)])
+@pytest.mark.parametrize(
+    ("channels", "taps", "window"),
+    [
+        (37, 7, ((1,), ((0, 7),), (1,), (1,))),
+        (37, 7, ((2,), ((3, 3),), (1,), (2,))),
+        (7, 37, ((1,), ((0, 3),), (1,), (1,))),
+    ],
+    ids=["many positions", "strides", "few positions"],
+)
+def test_the_worst_library_changes_no_bit(
+    channels, taps, window, scale, sign, by_products, monkeypatch
+):
+    # All terms are 1, and 259 of them are halfway between 258 and 260 in bfloat16. The bound of
+    # Cauchy and Schwarz is reached, and the library errs by nearly as much as it may.
+    plain = convolution._approximate
+
+    def worst(*args, **options):
+        total, depth = plain(*args, **options)
+        return total * (1 - sign * 0.99 * depth * 2.0**-53), depth
+
+    monkeypatch.setattr(convolution, "_approximate", worst)
+    images = np.full((1, channels, 38), scale, np.float32)
+    kernel = np.full((3, channels, taps), 1 / scale, np.float32)
+    numbers = lax.conv_dimension_numbers(images.shape, kernel.shape, ("NCW", "OIW", "NCW"))
+    want = expected(images, kernel, numbers, BFLOAT16, window)
+    assert (want == 260).any()
+    run = functools.partial(
+        convolution.conv_general_dilated,
+        dimension_numbers=numbers,
+        preferred_element_type=BFLOAT16,
+        by_products=by_products,
+        **options(window),
+    )
+    with arithmetic.wide():
+        assert_same_bits(jax.jit(run)(images, kernel), want)
+
+
 def test_the_precision_changes_no_bit():
     rng = np.random.default_rng(6)
     lhs, rhs = rough(rng, (2, 3, 6, 5)), rough(rng, (4, 3, 3, 3))
@@ -145,12 +204,13 @@ def test_products_of_matrices_convolve(left, right, numbers, window, groups, unr
     assert_same_bits(got, plain(lhs, rhs) + np.float32(0))
 
 
-def test_long_sums():
+@pytest.mark.parametrize("by_products", [False, True])
+def test_long_sums_of_parts(by_products):
     rng = np.random.default_rng(2)
     numbers = ("NCW", "OIW", "NCW")
-    lhs, rhs = rough(rng, (1, 4, 2500)), rough(rng, (2, 4, 2499))
-    window = ((1,), ((0, 0),), (1,), (1,))
-    got = convolve(lhs, rhs, numbers, **options(window))
+    lhs, rhs = rough(rng, (2, 4, 2500)), rough(rng, (3, 4, 2499))
+    window = ((1,), ((1, 0),), (1,), (1,))
+    got = convolve(lhs, rhs, numbers, by_products=by_products, **options(window))
     assert_same_bits(got, expected(lhs, rhs, numbers, np.float32, window))
 
 

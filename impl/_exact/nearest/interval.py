@@ -64,6 +64,11 @@ def in_doubt(word: np.dtype) -> int:
     return -1
 
 
+def is_doubt(words: jax.Array) -> jax.Array:
+    """Returns where words (``rounded``) are not decided."""
+    return lax.eq(words, lax.full_like(words, in_doubt(words.dtype)))
+
+
 def positive_zero(value: jax.Array) -> jax.Array:
     """Returns floats with +0 for -0."""
     zero = lax.full_like(value, 0)

@@ -111,7 +111,7 @@ class Replicas:
         Args:
             initial: Shape [size, ...].
             updates: Shape [n, ...], of one of the dtypes that XLA's atomics take: integers, or
-                float64 to be added.
+                floats to be added.
             operation: How they are combined. No order of it may change the result.
 
         Returns:

@@ -60,6 +60,11 @@ def word_of(value: jax.Array) -> jax.Array:
     return lax.bitcast_convert_type(value, word)
 
 
+def is_doubt(words: jax.Array) -> jax.Array:
+    """Returns where words (``rounded``) are not decided."""
+    return lax.eq(words, lax.full_like(words, IN_DOUBT))
+
+
 def positive_zero(value: jax.Array) -> jax.Array:
     """Returns floats with +0 for -0."""
     zero = lax.full_like(value, 0)

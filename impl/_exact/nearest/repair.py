@@ -23,7 +23,7 @@ import numpy as np
 from jax import lax
 
 from impl._core.shard_axes import vary_like
-from impl._exact.nearest.interval import IN_DOUBT, word_of
+from impl._exact.nearest.interval import is_doubt, word_of
 
 #: The greatest numbers of elements, and of their terms, that a trip computes.
 _ELEMENTS, _TERMS = 64, 1 << 17
@@ -57,10 +57,10 @@ def repaired(
         lowest = lax.sub(lax.bitwise_and(bits, lax.neg(bits)), lax.full_like(bits, 1))
         position = lax.mul(word, lax.full_like(word, _WORD))
         position = lax.add(position, lax.population_count(lowest))
-        is_doubt = lax.gt(bits, lax.full_like(bits, 0))
-        values = exact(lax.select(is_doubt, position, lax.full_like(position, 0)), is_doubt)
-        slot = lax.select(is_doubt, position, lax.full_like(position, size))
-        return _stored(out, slot, word_of(values)), lax.index_in_dim(is_doubt, 0, keepdims=False)
+        is_asked = lax.gt(bits, lax.full_like(bits, 0))
+        values = exact(lax.select(is_asked, position, lax.full_like(position, 0)), is_asked)
+        slot = lax.select(is_asked, position, lax.full_like(position, size))
+        return _stored(out, slot, word_of(values)), lax.index_in_dim(is_asked, 0, keepdims=False)
 
     flat = lax.reshape(coded, (size,))
     start = flat, vary_like(lax.full((), True), flat)
@@ -70,7 +70,7 @@ def repaired(
 
 def _words(flat: jax.Array) -> jax.Array:
     """Returns the marks of 16 neighbours as the bits of a whole number, float32."""
-    marks = lax.convert_element_type(lax.eq(flat, lax.full_like(flat, IN_DOUBT)), np.float32)
+    marks = lax.convert_element_type(is_doubt(flat), np.float32)
     missing = -flat.size % _WORD
     if missing:
         marks = lax.pad(marks, np.float32(0), [(0, missing, 0)])

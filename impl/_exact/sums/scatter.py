@@ -1,30 +1,29 @@
-"""A scatter that adds exactly, in the spec's order ``exact``, in any form of ``lax.scatter_add``.
+"""A scatter that adds in the spec's order ``nearest``, in any form of ``lax.scatter_add``.
 
-Each destination has a grid of its own (``impl._exact.sums.grid``), which its largest term decides.
-Four algorithms give the same bits; ``scatter_add`` takes the first that serves:
+A result is the exact sum of a destination's terms, rounded once. XLA scatters three measures of the
+terms of each destination, in any order, by atomics, and over devices:
 
-=====================  ======================================================  =====================
-algorithm              steps                                                   serves
-=====================  ======================================================  =====================
-a large start          scatter-max of exponents, scatter-add of terms          one CPU, 2**21 terms
-sorted rows            sort, then sums in registers: ``scatter_sorted``        a GPU, wide rows
-integer rows           scatter-max, gather, int64 adds: ``scatter_rows``       one device
-digits                 scatter-max, gather, scatter-add of float64 digits      any sharding
-=====================  ======================================================  =====================
+=========  ============================================  ==========================
+measure    combination                                   decides
+=========  ============================================  ==========================
+value      sum of the terms, float64                     the approximation
+magnitude  sum of the absolute values                    the bound of its error
+depth      maximum, greater for a lower last bit         whether ``value`` is exact
+=========  ============================================  ==========================
 
-A large start needs no gather and no digits. Each destination begins at 1.5 * 2**(52 + e - 30), a
-float64 whose last place is the grid 2**(e - 30), so that each addition rounds its term to the grid.
-ReproBLAS deposits terms in this way (Ahrens, Nguyen and Demmel 2015, UCB/EECS-2015-229)::
+If all terms are multiples of 2**g, and their absolute values add up to less than 2**(g + 53), then
+float64 adds them without error. Else the error is at most n u / (1 - n u) times the magnitude for
+u = 2**-53, in whatever order n terms are added (Higham, *Accuracy and Stability of Numerical
+Algorithms*, 2002, section 4.2), and ``nearest.interval`` tests whether the bound decides. If a
+destination is in doubt, ``nearest.digits`` scatters the digits of all terms, which are exact::
 
-    terms 1e8, 1, 0.1 of one destination       e = 27, grid 1/8
-    start                                      1.5 * 2**49 = 844424930131968
-    start + 1e8, + 1, + 0.1                    844425030131969.125: 0.1 counted as 1/8
-    less start                                 100000001.125, which rounds to float32 100000000.0
+    terms                    3 * 2**20, 0.75, -2**20           1, 2**-24, 2**-80
+    value                    2097152.75                        1 + 2**-24, a tie of float32
+    last bit, magnitude      2**-2, 4194304.75 < 2**51         2**-80, 1 + 2**-24 > 2**-27
+    result                   exact: 2097152.75                 in doubt; 2**-80 decides: 1 + 2**-23
 
-XLA must not partition such a scatter, since each part would need the start. XLA for a GPU, with its
-deterministic flags, adds updates to one another first, so that nothing would round them.
-
-On a CPU, large starts and digits take a chunk of updates at a time, which stays in the cache.
+Nearly all destinations are decided. On a CPU, scatters take a chunk of updates at a time, which
+stays in the cache. ``scatter_rows`` and ``scatter_sorted`` are forms for one GPU.
 """
 
 from __future__ import annotations
@@ -32,19 +31,21 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import jax
-import numpy as np
 from jax import lax
 from jax.lax import GatherDimensionNumbers, ScatterDimensionNumbers
 
 from impl._core.native_scatter import natively
-from impl._core.numerics import fence
+from impl._core.numerics import ANY_ORDER
 from impl._core.shard_axes import aligned, vary_like
+from impl._exact.nearest import digits, interval
+from impl._exact.nearest.digits import digit
 from impl._exact.products.shards import Cuts
-from impl._exact.sums import grid, scatter_rows, scatter_sorted
-from impl._exact.sums.grid import Digits
+from impl._exact.sums import grid, scatter_rows
+from impl._exact.sums.measures import Measures
+from impl._exact.sums.scatter_rows import Rows
 from impl._kernels.launch import Launch
 
 #: Where the scatter runs: on devices that XLA may partition it for, on one device, or on one CPU.
@@ -52,9 +53,6 @@ Target = Literal["anywhere", "device", "cpu"]
 
 #: The number of elements of updates in a chunk on a CPU.
 _CHUNK = 1 << 14
-#: The number of bits of a float64 below the two leading bits of a large start, which hold the sum
-#: of terms.
-_ROOM = 51
 
 
 def scatter_add(
@@ -99,7 +97,6 @@ def scatter_add(
     if operand.size == 0:
         return operand
     operand, indices, updates = aligned(operand, indices, updates)
-    dtype = operand.dtype
     call = _Scatter(
         dimension_numbers,
         {
@@ -107,44 +104,56 @@ def scatter_add(
             "unique_indices": unique_indices,
             "mode": mode,
         },
-        tuple(axis_names),
+        Cuts(tuple(axis_names)),
     )
-    original, given = operand, updates
+    dtype = operand.dtype
     operand, updates = grid.at_least_float32(operand), grid.at_least_float32(updates)
     updates = lax.neg(updates) if subtract else updates
-    count = (call.count(indices) + 1) * Cuts(call.names).parts
-    short = not grid.is_long(dtype) and count <= 1 << (_ROOM - grid.bits())
-    is_cpu = target == "cpu"
-    if is_cpu and short and not axis_names:
-        return _from_large(call, operand, indices, updates, dtype)
-    digits = Digits.of(dtype, count)
-    # The sum of more float64 has four digits.
-    if target == "device" and not axis_names and digits.number <= 2:
+    parts = call.cuts.parts
+    count = (1 if unique_indices else call.count(indices)) * parts + parts
+    measures = Measures(dtype, count, byte=target == "cpu")
+    if target == "device" and not axis_names:
         keys = scatter_rows.keys_of(operand, indices, updates, dimension_numbers, mode)
-        if keys is not None and launch is not None:
-            width = updates.size // keys.size
-            if scatter_sorted.suits(original.size // width, width, keys.size, dtype):
-                arrays = original.reshape(-1, width), keys, given.reshape(-1, width)
-                out = scatter_sorted.add_by_runs(*arrays, launch, subtract=subtract, empty=empty)
-                return out.reshape(original.shape)
         if keys is not None:
-            return scatter_rows.add_rows(operand, keys, updates, dtype, unique=unique_indices)
-    return _by_digits(call, operand, indices, updates, digits, dtype, cut=is_cpu)
+            initial, added = scatter_rows.rows_of(operand, updates, keys.size)
+            width = updates.size // keys.size
+            rows = Rows.of(keys, operand.size // width, width, unique=unique_indices)
+            return nearest(rows, initial, keys, added, measures).reshape(operand.shape)
+    return nearest(call, operand, indices, updates, measures, cut=target == "cpu")
+
+
+class Call(Protocol):
+    """A scatter, by its parameters.
+
+    Attributes:
+        cuts: The mesh axes to sum over.
+    """
+
+    cuts: Cuts
+
+    def add(self, operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
+        """Returns the operand with updates added to it, in any order."""
+
+    def max(self, operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
+        """Returns the maximum of the operand and the updates."""
+
+    def gather(self, operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
+        """Returns, for each element of the updates, the element of its destination."""
 
 
 @dataclasses.dataclass(frozen=True)
 class _Scatter:
-    """The parameters of a scatter.
+    """A scatter of XLA, in any form.
 
     Attributes:
         numbers: The dimension numbers.
         options: The other parameters of ``lax.scatter_add``.
-        names: The mesh axes to sum over.
+        cuts: The mesh axes to sum over.
     """
 
     numbers: ScatterDimensionNumbers
     options: dict[str, Any]
-    names: tuple[Any, ...]
+    cuts: Cuts
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -156,6 +165,7 @@ class _Scatter:
         sizes = enumerate(indices.shape[:-1])
         return math.prod(size for axis, size in sizes if axis not in self.batch)
 
+    @jax.named_scope(ANY_ORDER)
     def add(self, operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
         def scatter(operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
             return lax.scatter_add(operand, indices, updates, self.numbers, **self.options)
@@ -187,91 +197,67 @@ class _Scatter:
         )
 
 
-def _by_digits(
-    call: _Scatter,
+def nearest(
+    call: Call,
     operand: jax.Array,
     indices: jax.Array,
     updates: jax.Array,
-    digits: Digits,
-    dtype: jax.typing.DTypeLike,
+    measures: Measures,
     *,
-    cut: bool,
+    cut: bool = False,
 ) -> jax.Array:
-    def compare(most: list[jax.Array], indices: jax.Array, updates: jax.Array) -> list[jax.Array]:
-        return [call.max(most[0], indices, grid.exponents(lax.abs(updates)))]
-
-    def add(sums: list[jax.Array], indices: jax.Array, updates: jax.Array) -> list[jax.Array]:
-        added = digits.split(updates, call.gather(exponent, indices, updates))
-        pairs = zip(sums, added, strict=True)
-        return [call.add(total, indices, digit) for total, digit in pairs]
-
-    most = [grid.exponents(lax.abs(operand))]
-    (exponent,) = _over_updates(call, compare, most, indices, updates, cut=cut)
-    if call.names:
-        exponent = vary_like(lax.pmax(exponent, call.names), updates)
-    initial = digits.split(operand, exponent)
-    sums = _over_updates(call, add, initial, indices, updates, cut=cut)
-    if call.names:
-        sums, exponent = lax.psum(sums, call.names), lax.pmax(exponent, call.names)
-    # Without fences, XLA makes the sum of one digit the operand of the scatter of the other.
-    return digits.value_of_sums(list(map(fence, sums)), exponent, dtype)
-
-
-def _from_large(
-    call: _Scatter,
-    operand: jax.Array,
-    indices: jax.Array,
-    updates: jax.Array,
-    dtype: jax.typing.DTypeLike,
-) -> jax.Array:
-    def compare(most: list[jax.Array], indices: jax.Array, updates: jax.Array) -> list[jax.Array]:
-        return [call.max(most[0], indices, _exponent_field(updates))]
-
-    def add(sums: list[jax.Array], indices: jax.Array, updates: jax.Array) -> list[jax.Array]:
-        return [call.add(sums[0], indices, _without_ties(updates))]
-
-    biased = [_exponent_field(operand)]
-    (most,) = _over_updates(call, compare, biased, indices, updates, cut=True)
-    initial = [lax.add(_start_of_sum(most), _without_ties(operand))]
-    (sums,) = _over_updates(call, add, initial, indices, updates, cut=True)
-    total = lax.sub(fence(sums), _start_of_sum(most))
-    return grid.times_power_of_two(total, lax.full(total.shape, 0, np.int32), dtype)
-
-
-def _exponent_field(value: jax.Array) -> jax.Array:
-    """Returns the exponent fields of float32, each of which a byte holds."""
-    raw = lax.bitcast_convert_type(value, np.int32)
-    field = lax.shift_right_logical(raw, lax.full_like(raw, 23))
-    return lax.convert_element_type(lax.bitwise_and(field, lax.full_like(field, 255)), np.uint8)
-
-
-def _start_of_sum(biased: jax.Array) -> jax.Array:
-    """Returns 1.5 * 2**(52 + e - bits), whose last place is the grid, also after additions.
+    """Returns the operand with updates added to it, in the spec's order ``nearest``.
 
     Args:
-        biased: The exponent field of the largest term, which is e + 126.
+        call: How XLA scatters.
+        operand: float32 or float64.
+        indices: As ``call`` takes them.
+        updates: The dtype of ``operand``.
+        measures: The measures of the sums.
+        cut: Whether to take a chunk of updates at a time.
     """
-    field = lax.convert_element_type(biased, np.int64)
-    field = lax.add(field, lax.full_like(field, 1023 + 52 - grid.bits() - 126))
-    raw = lax.shift_left(field, lax.full_like(field, 52))
-    raw = lax.bitwise_or(raw, lax.full_like(raw, 1 << 51))
-    return lax.bitcast_convert_type(raw, np.float64)
 
+    def measure(sums: list[jax.Array], indices: jax.Array, updates: jax.Array) -> list[jax.Array]:
+        value, *others = measures.of(updates)
+        added = [call.add(sums[0], indices, value)]
+        for scatter, total, each in zip((call.add, call.max), sums[1:], others, strict=False):
+            added.append(scatter(total, indices, each))
+        return added
 
-def _without_ties(value: jax.Array) -> jax.Array:
-    """Returns float32 as float64, a little farther from zero, so that no term is halfway on a grid.
+    start = measures.of(operand)
+    value, *others = _over_updates(call, measure, start, indices, updates, cut=cut)
+    if measures.is_plain:
+        return measures.plain(call.cuts.sum(value))
+    magnitude, depth = others
+    joined = [call.cuts.sum(value), call.cuts.sum(magnitude), call.cuts.max(depth)]
+    sums = measures.sums(joined)
 
-    An addition rounds a term that is halfway to the even sum, which depends on earlier terms. The
-    factor 1 + 2**-32 changes no other rounding. A term below 2**e moves by less than 2**(e - 32), a
-    quarter of the grid, so that a term on the grid stays nearest to it. Any other term has 24 bits,
-    and moves by less than its last place. A CPU takes subnormal numbers for zeros.
-    """
-    wide = lax.convert_element_type(value, np.float64)
-    return lax.mul(wide, lax.full_like(wide, 1 + 2.0 ** -(grid.bits() + 2)))
+    def add_digits(position: jax.Array, bits: int) -> jax.Array:
+        def put(sums: list[jax.Array], indices: jax.Array, updates: jax.Array) -> list[jax.Array]:
+            at = call.gather(position, indices, updates)
+            return [call.add(sums[0], indices, digit(measures.widened(updates), at, bits))]
+
+        position = vary_like(position, updates)
+        initial = [digit(measures.widened(operand), position, bits)]
+        (total,) = _over_updates(call, put, initial, indices, updates, cut=cut)
+        return call.cuts.sum(total)
+
+    def resolved(coded: jax.Array) -> jax.Array:
+        asked = interval.is_doubt(coded)
+        words = interval.word_of(interval.positive_zero(digits.exact(sums, asked, add_digits)))
+        return lax.select(asked, words, coded)
+
+    # The loop takes no step, or one.
+    coded = lax.while_loop(
+        lambda coded: lax.reduce_or(interval.is_doubt(coded), tuple(range(coded.ndim))),
+        resolved,
+        measures.coded(joined),
+    )
+    return lax.bitcast_convert_type(coded, measures.dtype)
 
 
 def _over_updates(
-    call: _Scatter,
+    call: Call,
     step: Callable[[list[jax.Array], jax.Array, jax.Array], list[jax.Array]],
     initial: list[jax.Array],
     indices: jax.Array,

@@ -205,6 +205,13 @@ def power_of_two(exponent: jax.Array) -> jax.Array:
     return lax.bitcast_convert_type(lax.shift_left(raw, lax.full_like(raw, 52)), np.float64)
 
 
+def reciprocal(power: jax.Array) -> jax.Array:
+    """Returns 1 / power of powers of two, float64, where that is a normal number."""
+    raw = lax.bitcast_convert_type(power, np.int64)
+    one = lax.full_like(raw, (2 * 1023) << 52)
+    return lax.bitcast_convert_type(lax.sub(one, raw), np.float64)
+
+
 def exponent_above(magnitude: jax.Array) -> jax.Array:
     """Returns the least int32 e for which ``magnitude < 2**e``.
 

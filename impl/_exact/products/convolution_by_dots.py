@@ -1,7 +1,7 @@
 """Convolutions as sums of products of matrices, for devices whose library may transform them.
 
-A library may compute a convolution by a Fourier transform or by Winograd's algorithm, which round
-even where the sums of products would be exact. cuDNN has such an algorithm for float64 and kernels
+A library may compute a convolution by a Fourier transform or by Winograd's algorithm, whose errors
+exceed the bound of sums of products. cuDNN has such an algorithm for float64 and kernels
 of one dimension, and XLA has no option against it. No library transforms a product of matrices.
 
 A *tap* is an element of the kernel's window. There is a product for each tap, or for each result
@@ -20,14 +20,14 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 from jax import lax
 
-from impl._exact.products import engines
+from impl._exact.products.dot_general import plain_product
 
 #: The greatest number of products that are written one after another; more are a loop.
 _UNROLLED = 32
@@ -39,33 +39,31 @@ def convolve(
     window: Window,
     numbers: lax.ConvDimensionNumbers,
     groups: tuple[int, int],
-    dtype: Any,
 ) -> jax.Array:
-    """Returns what ``lax.conv_general_dilated`` does, for operands whose sums are exact.
+    """Returns a convolution, added in float64.
 
     Args:
-        lhs: The images.
-        rhs: The kernel, of the same dtype.
+        lhs: The images, float64.
+        rhs: The kernel, float64.
         window: The movement of the kernel.
         numbers: The dimension numbers.
         groups: The number of feature groups, and of batch groups; one of the two is 1.
-        dtype: The dtype in which products are added.
+
+    Returns:
+        The images, the features, and the spatial dimensions of the result.
     """
-    images, kernel = _grouped(lhs, rhs, numbers, groups)
+    images, kernel = grouped(lhs, rhs, numbers, groups)
     images = window.prepared(images)
     taps = kernel.shape[3:]
     positions = window.positions(images.shape[3:], taps)
-    call = _Call(window, positions, taps, dtype)
+    call = _Call(window, positions, taps)
     if math.prod(taps) <= math.prod(positions):
         result = call.by_taps(images, kernel)
     else:
         result = call.by_positions(images, kernel)
-    # From groups, outputs and images to the dimensions of the result.
     result = lax.transpose(result, (1, 0, 2, *range(3, result.ndim)))
     batch, number, outputs, *_ = result.shape
-    result = lax.reshape(result, (batch, number * outputs, *positions))
-    order = numbers.out_spec
-    return lax.transpose(result, tuple(order.index(d) for d in range(len(order))))
+    return lax.reshape(result, (batch, number * outputs, *positions))
 
 
 def spread_with_zeros(
@@ -111,10 +109,17 @@ class Window:
     rhs_dilation: Sequence[int]
 
     def prepared(self, images: jax.Array) -> jax.Array:
-        """Returns images dilated and padded, except for their first three dimensions."""
-        others = [(0, 0)] * 3
+        """Returns images dilated and padded, along their last dimensions, which are spatial."""
+        others = images.ndim - len(self.padding)
         return spread_with_zeros(
-            images, [*others, *self.padding], [1] * len(others) + [*self.lhs_dilation]
+            images, [(0, 0)] * others + [*self.padding], [1] * others + [*self.lhs_dilation]
+        )
+
+    def spread(self, sizes: Iterable[int]) -> tuple[int, ...]:
+        """Returns the spatial shape of images that are dilated and padded."""
+        return tuple(
+            max((size - 1) * apart + 1, 0) + low + high
+            for size, apart, (low, high) in zip(sizes, self.lhs_dilation, self.padding, strict=True)
         )
 
     def positions(self, sizes: Sequence[int], taps: Sequence[int]) -> tuple[int, ...]:
@@ -126,7 +131,7 @@ class Window:
         )
 
 
-def _grouped(
+def grouped(
     lhs: jax.Array, rhs: jax.Array, numbers: lax.ConvDimensionNumbers, groups: tuple[int, int]
 ) -> tuple[jax.Array, jax.Array]:
     """Returns both operands as they are multiplied: with the groups as their first dimension.
@@ -154,13 +159,11 @@ class _Call:
         window: The movement of the kernel.
         positions: The spatial shape of the result.
         taps: The spatial shape of the kernel.
-        dtype: The dtype in which products are added.
     """
 
     window: Window
     positions: tuple[int, ...]
     taps: tuple[int, ...]
-    dtype: Any
 
     def by_taps(self, images: jax.Array, kernel: jax.Array) -> jax.Array:
         """Adds the products of each element of the kernel with all the images that it meets."""
@@ -210,7 +213,7 @@ class _Call:
         """
         contracted = tuple(range(2, 2 + summed))
         numbers = (contracted, contracted), ((0,), (0,))
-        result = engines.plain_product(kernel, images, numbers, self.dtype)
+        result = plain_product(kernel, images, numbers)
         return lax.transpose(result, (0, 2, 1, *range(3, result.ndim)))
 
 

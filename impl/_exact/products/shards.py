@@ -7,7 +7,6 @@ import math
 from typing import Any
 
 import jax
-import numpy as np
 from jax import lax
 
 
@@ -17,11 +16,9 @@ class Cuts:
 
     Attributes:
         summed: The axes over which contracted dimensions are sharded.
-        free: The axes over which free dimensions of the right operand are sharded.
     """
 
     summed: tuple[Any, ...] = ()
-    free: tuple[Any, ...] = ()
 
     @property
     def parts(self) -> int:
@@ -35,14 +32,3 @@ class Cuts:
     def max(self, value: jax.Array) -> jax.Array:
         """Returns the maximum over the devices that share contracted dimensions."""
         return lax.pmax(value, self.summed) if self.summed else value
-
-    def any(self, value: jax.Array) -> jax.Array:
-        """Returns whether a bool is true on any of these devices."""
-        if not self.summed:
-            return value
-        found = self.max(lax.convert_element_type(value, np.int32))
-        return lax.ne(found, lax.full_like(found, 0))
-
-    def max_of_free(self, value: jax.Array) -> jax.Array:
-        """Returns the maximum over the devices that share free dimensions of the right operand."""
-        return lax.pmax(value, self.free) if self.free else value

@@ -9,7 +9,8 @@ StableHLO, one by one, and leaves XLA no choice that shows in the bits. For exam
         return jnp.sum(a * b)
 
 1. JAX traces the program to a jaxpr. ``pins`` acts already in this step: releases of JAX write some
-   derivatives with different equations, and under the guarantee all of them write the same. ::
+   derivatives with different equations, and under the guarantee all of them write the same. They
+   also add the parts of a derivative in different orders, and ``parts`` makes one sum of them. ::
 
     { lambda ; a:f32[8] b:f32[8]. let
         c:f32[8] = mul a b

@@ -22,7 +22,7 @@ from impl._exact import (
     arithmetic as arithmetic,
 )  # A user context has to be made before threads start.
 from impl._mode import modes
-from impl._portable import pins
+from impl._portable import parts, pins
 from impl._run_to_run import rules
 
 if TYPE_CHECKING:
@@ -113,3 +113,4 @@ if os.environ.get("SAMEBITS_PROGRAMS", "1") != "0":
     if native_scatter.twins:
         modes.when_portable(_register_portable)
         pins.register()
+        parts.register()

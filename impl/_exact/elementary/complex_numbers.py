@@ -24,7 +24,7 @@ from impl._exact.elementary.inverse_trigonometric import atan2
 from impl._exact.elementary.logarithms import wide_log
 from impl._exact.elementary.trigonometric import cos_and_sin
 from impl._exact.products import dot_general as products
-from impl._exact.sums import reduction
+from impl._exact.sums import reduction, terms
 
 #: The real and the imaginary part, float64.
 Parts: TypeAlias = tuple[jax.Array, jax.Array]
@@ -59,6 +59,11 @@ def add(a: jax.Array, b: jax.Array, **_: Any) -> jax.Array:
     """Returns ``a + b``."""
     first, second = _parts(a), _parts(b)
     return _as_complex64((arithmetic.add(first[0], second[0]), arithmetic.add(first[1], second[1])))
+
+
+def add_terms(*values: jax.Array, **_: Any) -> jax.Array:
+    """Returns the exact sum of three complex64 or more, each part rounded once."""
+    return lax.complex(*(terms.add(*map(part, values)) for part in (lax.real, lax.imag)))
 
 
 def sub(a: jax.Array, b: jax.Array, **_: Any) -> jax.Array:

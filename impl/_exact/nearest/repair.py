@@ -22,6 +22,7 @@ import jax
 import numpy as np
 from jax import lax
 
+from impl._core.shard_axes import vary_like
 from impl._exact.nearest.interval import IN_DOUBT, word_of
 
 #: The greatest numbers of elements, and of their terms, that a trip computes.
@@ -61,7 +62,8 @@ def repaired(
         slot = lax.select(is_doubt, position, lax.full_like(position, size))
         return _stored(out, slot, word_of(values)), lax.index_in_dim(is_doubt, 0, keepdims=False)
 
-    start = lax.reshape(coded, (size,)), lax.full((), True)
+    flat = lax.reshape(coded, (size,))
+    start = flat, vary_like(lax.full((), True), flat)
     out, _ = lax.while_loop(lambda state: state[1], trip, start)
     return lax.bitcast_convert_type(lax.reshape(out, coded.shape), dtype)
 

@@ -227,6 +227,14 @@ def test_nans_and_infinities():
     assert np.isnan(want[:, 2]).all()
 
 
+def test_a_nan_stays_in_its_own_group():
+    lhs, rhs = np.ones((1, 3, 4), np.float32), np.ones((3, 1, 2), np.float32)
+    lhs[0, 1, 2] = np.nan
+    numbers, window = ("NCW", "OIW", "NCW"), ((1,), ((0, 0),), (1,), (1,))
+    got = convolve(lhs, rhs, numbers, **options(window, (3, 1)))
+    assert np.isnan(got).tolist() == [[[False] * 3, [False, True, True], [False] * 3]]
+
+
 def test_only_terms_that_are_not_zero_count():
     rng = np.random.default_rng(4)
     lhs, rhs = rough(rng, (2, 3, 6, 5)), rough(rng, (4, 3, 3, 3))

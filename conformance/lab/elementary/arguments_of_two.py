@@ -29,6 +29,7 @@ EXPONENTS = (*range(-64, 0), *range(1, 65))
 _POWERS = (-2.5, -2.0, -1.5, -0.75, -0.5, -0.25, 0.25, 0.5, 0.75, 1.5, 2.0, 2.5, 3.0)
 #: The number of arguments that are computed at a time.
 _BLOCK = 1 << 16
+#: The blocks of random pairs of float32. Shorter floats have a few.
 _RANDOM_BLOCKS = 1 << 12
 _FLOAT32 = np.dtype(np.float32)
 
@@ -75,7 +76,7 @@ def _blocks(name: str, dtype: np.dtype) -> Iterator[tuple[Any, int | None]]:
         for power in _POWERS:
             for operand in _significands(dtype, binades=2):
                 yield (lambda operand=operand, power=power: _with_power(operand(), power)), None
-    for number in range(_RANDOM_BLOCKS):
+    for number in range(_RANDOM_BLOCKS if dtype == _FLOAT32 else _RANDOM_BLOCKS // 64):
         yield (lambda number=number: _random_pairs(name, number, dtype)), None
 
 

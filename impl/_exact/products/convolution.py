@@ -32,6 +32,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from impl._core.numerics import ANY_ORDER
 from impl._exact import arithmetic
 from impl._exact.nearest import interval, repair
 from impl._exact.nearest.exact_sum import exact_sum
@@ -106,15 +107,18 @@ def conv_general_dilated(
         return call.in_order(lax.full(call.shape, 0, dtype))
     # Some libraries multiply a kernel by the zeros of a padding, and others do not.
     kernel = arithmetic.finite_or_zero(rhs)
-    total, depth = _approximate(lhs, kernel, call, by_products=by_products)
     left, right = arithmetic.widen(lhs), arithmetic.widen(rhs)
     axes = tuple(d for d in range(rhs.ndim) if d != dimension_numbers.rhs_spec[0])
-    of_kernels = call.cuts.sum(lax.reduce_sum(lax.mul(right, right), axes))
+    with jax.named_scope(ANY_ORDER):
+        total, depth = _approximate(lhs, kernel, call, by_products=by_products)
+        total = call.cuts.sum(total)
+        of_kernels = call.cuts.sum(lax.reduce_sum(lax.mul(right, right), axes))
+        error = _error(left, of_kernels, call, depth + call.cuts.parts)
     is_number = call.of_features(lax.is_finite(of_kernels))
-    total = lax.select(is_number, call.cuts.sum(total), lax.full_like(total, np.nan))
+    total = lax.select(is_number, total, lax.full_like(total, np.nan))
     if call.terms == 1:
         return call.in_order(interval.positive_zero(arithmetic.narrow(total, dtype)))
-    coded = interval.rounded(total, _error(left, of_kernels, call, depth + call.cuts.parts), dtype)
+    coded = interval.rounded(total, error, dtype)
 
     def exact(position: jax.Array, is_doubt: jax.Array) -> jax.Array:
         terms = _terms(lhs, kernel, call, position)

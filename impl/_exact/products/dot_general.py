@@ -28,6 +28,7 @@ import numpy as np
 from jax import lax
 
 from impl._core.jax_internals.shardings import cut_as_the_operands
+from impl._core.numerics import ANY_ORDER
 from impl._exact import arithmetic
 from impl._exact.nearest import interval, repair
 from impl._exact.nearest.exact_sum import exact_sum
@@ -79,8 +80,10 @@ def dot_general(
     left, right = arithmetic.widen(lhs), arithmetic.widen(rhs)
     if layout.terms == 1:
         return interval.positive_zero(arithmetic.narrow(_single(left, right, layout), dtype))
-    total = cuts.sum(plain_product(left, right, dimension_numbers))
-    coded = interval.rounded(total, _error(left, right, layout), dtype)
+    with jax.named_scope(ANY_ORDER):
+        total = cuts.sum(plain_product(left, right, dimension_numbers))
+        error = _error(left, right, layout)
+    coded = interval.rounded(total, error, dtype)
 
     def exact(position: jax.Array, is_doubt: jax.Array) -> jax.Array:
         terms = _terms(lhs, rhs, layout, position)

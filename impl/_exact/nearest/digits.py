@@ -114,9 +114,7 @@ class _State(NamedTuple):
     parts: list[jax.Array]
 
 
-def exact(
-    sums: Sums, asked: jax.Array, add: Callable[[jax.Array, int], jax.Array]
-) -> jax.Array:
+def exact(sums: Sums, asked: jax.Array, add: Callable[[jax.Array, int], jax.Array]) -> jax.Array:
     """Returns sums, rounded once; a sum of zero may be -0.
 
     Args:

@@ -34,8 +34,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from impl._core.shard_axes import aligned
 from impl._exact import arithmetic
 from impl._exact.nearest.exact_sum import to_odd, two_sum
+from impl._exact.nearest.interval import positive_zero
 
 #: The bits of the first digit, of which the sum of all terms has no more.
 FIRST = 52
@@ -45,13 +47,13 @@ _FAR = 600
 _FRACTION, _BIAS = 52, 1075
 
 
-def digit(terms: jax.Array, position: jax.Array, bits: int) -> jax.Array:
+def digit(terms: jax.Array, position: jax.Array, bits: jax.Array) -> jax.Array:
     """Returns the digit of each term: its bits from a position on, as a float64 with its sign.
 
     Args:
         terms: float64. Subnormal terms count as 0. An infinity or a NaN has some finite digit.
         position: The exponent of the last bit of each digit, int32, of the same shape.
-        bits: The number of bits of a digit, at most 52.
+        bits: The number of bits of a digit, at most 52; int64, shape [].
     """
     raw = lax.bitcast_convert_type(terms, np.int64)
     field = lax.bitwise_and(_right(raw, lax.full_like(raw, _FRACTION)), lax.full_like(raw, 0x7FF))
@@ -64,7 +66,8 @@ def digit(terms: jax.Array, position: jax.Array, bits: int) -> jax.Array:
     most = lax.full_like(shift, 63)
     moved = lax.shift_left(whole, lax.clamp(none, shift, most))
     moved = _right(moved, lax.clamp(none, lax.neg(shift), most))
-    moved = lax.bitwise_and(moved, lax.full_like(moved, (1 << bits) - 1))
+    mask = lax.sub(lax.shift_left(lax.full_like(bits, 1), bits), lax.full_like(bits, 1))
+    moved = lax.bitwise_and(moved, lax.broadcast(mask, moved.shape))
     magnitude = lax.convert_element_type(moved, np.float64)
     return lax.select(lax.lt(raw, none), lax.neg(magnitude), magnitude)
 
@@ -104,18 +107,22 @@ class _State(NamedTuple):
     """A step of the loop.
 
     Attributes:
+        bits: The bits of the next digit, int64, shape [].
         position: The position of the last digit added, for each sum.
         unit: The exponent of the units of the first part.
         parts: The parts of the sums.
     """
 
+    bits: jax.Array
     position: jax.Array
     unit: jax.Array
     parts: list[jax.Array]
 
 
-def exact(sums: Sums, asked: jax.Array, add: Callable[[jax.Array, int], jax.Array]) -> jax.Array:
-    """Returns sums, rounded once; a sum of zero may be -0.
+def exact(
+    sums: Sums, asked: jax.Array, add: Callable[[jax.Array, jax.Array], jax.Array]
+) -> jax.Array:
+    """Returns sums, rounded once. A sum of zero is +0.
 
     Args:
         sums: The sums.
@@ -123,19 +130,20 @@ def exact(sums: Sums, asked: jax.Array, add: Callable[[jax.Array, int], jax.Arra
         add: Takes a position for each sum and a number of bits, and returns the sums of the digits
             of all terms (``digit``).
     """
-    position = lax.sub(sums.top, lax.full_like(sums.top, FIRST))
-    first = add(position, FIRST)
-    zero = lax.full_like(first, 0)
-    start = _State(position, position, [first, zero, *([zero] if sums.is_long else [])])
+    top, asked = aligned(sums.top, asked)
+    zero = lax.convert_element_type(lax.bitwise_xor(top, top), np.float64)
+    parts = [zero] * (3 if sums.is_long else 2)
+    start = _State(lax.full((), FIRST, np.int64), top, top, parts)
 
     def step(state: _State) -> _State:
-        position = lax.sub(state.position, lax.full_like(state.position, sums.bits))
+        bits = lax.convert_element_type(state.bits, np.int32)
+        position = lax.sub(state.position, lax.broadcast(bits, state.position.shape))
         goes_on = _is_open(state, sums, asked)
-        after = _added(state, position, add(position, sums.bits), sums)
-        unit = lax.select(goes_on, after.unit, state.unit)
-        pairs = zip(after.parts, state.parts, strict=True)
+        unit, parts = _added(state, position, add(position, state.bits), sums)
+        unit = lax.select(goes_on, unit, state.unit)
+        pairs = zip(parts, state.parts, strict=True)
         parts = [lax.select(goes_on, new, old) for new, old in pairs]
-        return _State(position, unit, parts)
+        return _State(lax.full_like(state.bits, sums.bits), position, unit, parts)
 
     end = lax.while_loop(
         lambda state: lax.reduce_or(_is_open(state, sums, asked), tuple(range(zero.ndim))),
@@ -163,8 +171,10 @@ def _is_open(state: _State, sums: Sums, asked: jax.Array) -> jax.Array:
     return lax.bitwise_and(is_open, lax.le(from_tie, wider))
 
 
-def _added(state: _State, position: jax.Array, added: jax.Array, sums: Sums) -> _State:
-    """Returns the parts with the sum of the digits at a position added."""
+def _added(
+    state: _State, position: jax.Array, added: jax.Array, sums: Sums
+) -> tuple[jax.Array, list[jax.Array]]:
+    """Returns the unit and the parts after the sum of the digits at a position was added."""
     first, *_, last = state.parts
     scale = lax.full_like(first, 2.0**sums.bits)
     unit = position
@@ -177,7 +187,7 @@ def _added(state: _State, position: jax.Array, added: jax.Array, sums: Sums) -> 
     for part in state.parts[-2::-1]:
         rest, error = two_sum(lax.mul(part, scale), rest)
         parts.insert(0, error)
-    return _State(position, unit, [rest, *parts])
+    return unit, [rest, *parts]
 
 
 def _power_below(value: jax.Array) -> jax.Array:
@@ -193,7 +203,8 @@ def _rounded(state: _State, sums: Sums) -> jax.Array:
     if not third:
         # The position of a float of 32 bits is within the exponents of float64.
         odd = to_odd(first, second)
-        return arithmetic.narrow(lax.mul(odd, arithmetic.power_of_two(state.unit)), sums.dtype)
+        total = lax.mul(odd, arithmetic.power_of_two(state.unit))
+        return positive_zero(arithmetic.narrow(total, sums.dtype))
     is_last = lax.eq(second, lax.full_like(second, 0))
     rest = lax.select(is_last, third[0], to_odd(second, third[0]))
     total = lax.add(first, rest)
@@ -201,4 +212,4 @@ def _rounded(state: _State, sums: Sums) -> jax.Array:
     half = lax.shift_right_arithmetic(state.unit, lax.full_like(state.unit, 1))
     for exponent in (half, lax.sub(state.unit, half)):
         total = arithmetic.seal(lax.mul(total, arithmetic.power_of_two(exponent)))
-    return arithmetic.flushed_float64(total)
+    return positive_zero(arithmetic.flushed_float64(total))

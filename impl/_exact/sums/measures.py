@@ -5,18 +5,22 @@ measure    of a term                           combination
 =========  ==================================  ==================================
 value      the term, float64                   sum
 magnitude  its absolute value                  sum
-depth      greater for a lower last bit        maximum
+depth      greater for a smaller exponent      maximum
 =========  ==================================  ==================================
 
-If all terms are multiples of 2**g, and their absolute values add up to less than 2**(g + 53), then
-float64 adds them without error. Else the error is at most n u / (1 - n u) times the magnitude for
-u = 2**-53, in whatever order n terms are added (Higham, *Accuracy and Stability of Numerical
-Algorithms*, 2002, section 4.2), and ``nearest.interval`` tests whether the bound decides::
+The magnitude of a sum whose terms were counted is the product of that count and of a power of two
+above the greatest term, so that it needs a maximum of exponents alone.
+
+The exponent of a term bounds the exponent g of its last bit. If all terms are multiples of 2**g, and
+their absolute values add up to at most 2**(g + 53), then float64 adds them without error. Else the
+error is at most n u / (1 - n u) times the magnitude for u = 2**-53, in whatever order n terms are
+added (Higham, *Accuracy and Stability of Numerical Algorithms*, 2002, section 4.2), and
+``nearest.interval`` tests whether the bound decides::
 
     terms            3 * 2**20, 0.75, -2**20           1, 2**-24, 2**-80
     value            2097152.75                        1 + 2**-24, a tie of float32
-    last bit         2**-2                             2**-80
-    magnitude        4194304.75 < 2**51                1 + 2**-24 > 2**-27
+    last bits        at least 2**-24                   at least 2**-103
+    magnitude        4194304.75 < 2**29                1 + 2**-24 > 2**-50
     result           exact                             in doubt
 
 A sum of two terms, and a sum of float16 that has 53 bits, needs no measure but the value. Values and
@@ -27,6 +31,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -36,13 +41,18 @@ from jax import lax
 from impl._exact import arithmetic
 from impl._exact.nearest import interval
 from impl._exact.nearest.digits import Sums
+from impl._exact.sums.grid import at_least_float32
 
 #: The greatest number of float16 that float64 adds without error: they have 40 bits together.
 _FLOAT16 = 1 << 13
+#: The bits of a float16 after its leading bit.
+_FRACTION16 = 10
 #: The greatest number of terms whose absolute values float32 adds with an error below 1 / 8.
 _FLOAT32 = 1 << 20
 #: A factor for the error of a sum of magnitudes.
 _WIDER = 1.25
+#: A bound of n u / (1 - n u), relative to n u, less 1, for up to 2**40 terms.
+_HIGHER = 2.0**-12
 #: The exponent of the factor of float64, and a magnitude that covers terms that it makes subnormal.
 _SCALE, _LEAST = -64, 2.0**-900
 #: The least exponent of a last bit for which the factor changes no bit of a term.
@@ -54,13 +64,18 @@ class Measures:
     """The measures of sums.
 
     Attributes:
-        dtype: The dtype of the results: float16, bfloat16, float32 or float64.
+        dtype: The dtype of the results, and of the terms: float16, bfloat16, float32 or float64.
+            The terms may also be float32.
+        fraction: The bits of a term after its leading bit.
         count: The greatest number of terms of a sum, on all devices.
+        counts: The numbers of terms of each sum, of a shape that broadcasts; None for no numbers.
         byte: Whether the depth of a term is a byte, if float32 holds the term. If not, it is int32.
     """
 
     dtype: jax.typing.DTypeLike
+    fraction: int
     count: int
+    counts: jax.Array | None = None
     byte: bool = False
 
     @property
@@ -75,73 +90,94 @@ class Measures:
         A rounded sum of two terms of at most 24 bits stays the nearest one if 53 bits round it
         first (Figueroa, *When is double rounding innocuous?*, 1995, doi:10.1145/221332.221334).
         """
-        is_short = jnp.dtype(self.dtype) == np.float16 and self.count <= _FLOAT16
-        return self.count <= 2 or is_short
+        is_short = jnp.dtype(self.dtype) == np.float16 and self.fraction == _FRACTION16
+        return self.count <= 2 or (is_short and self.count <= _FLOAT16)
 
-    def of(self, terms: jax.Array) -> list[jax.Array]:
-        """Returns the measures of terms: the value alone, if it suffices.
-
-        Args:
-            terms: float32 or float64.
-        """
-        value = self.widened(terms)
+    @property
+    def combinations(self) -> tuple[Literal["add", "max"], ...]:
+        """How each measure is combined."""
         if self.is_plain:
-            return [value]
-        if self.is_long:
+            return ("add",)
+        return ("add", "add" if self.counts is None else "max", "max")
+
+    def value(self, terms: jax.Array) -> jax.Array:
+        """Returns the values of terms."""
+        value = self.widened(terms)
+        if self.is_long and not self.is_plain:
             value = lax.mul(value, lax.full_like(value, 2.0**_SCALE))
-            return [value, lax.abs(value), self._depth(terms)]
-        wide = terms if self.count <= _FLOAT32 else value
-        return [value, lax.abs(wide), self._depth(terms)]
+        return value
+
+    def magnitude(self, terms: jax.Array) -> jax.Array:
+        """Returns the magnitudes of terms, or their exponents."""
+        if self.counts is not None:
+            return self._as_word(self._field(terms))
+        is_enough = self.count <= _FLOAT32 and not self.is_long
+        return lax.abs(at_least_float32(terms) if is_enough else self.value(terms))
+
+    def depth(self, terms: jax.Array) -> jax.Array:
+        """Returns the depths of terms: 0 for a zero, at least 1 for another term."""
+        field = self._field(terms)
+        depth = lax.sub(lax.full_like(field, self._deepest), field)
+        none = lax.full_like(field, 0)
+        return self._as_word(lax.select(lax.eq(field, none), none, depth))
 
     def widened(self, terms: jax.Array) -> jax.Array:
         """Returns terms as float64, with zeros for subnormal numbers."""
-        return arithmetic.flushed_float64(terms) if self.is_long else arithmetic.widen(terms)
+        if self.is_long:
+            return arithmetic.flushed_float64(terms)
+        return arithmetic.widen(at_least_float32(terms))
 
-    def _depth(self, terms: jax.Array) -> jax.Array:
-        """Returns the depth of the last bit of each term: 0 for a zero, at least 1 for other terms."""
-        fraction = 52 if self.is_long else 23
-        greatest = (1 << (63 - 52 if self.is_long else 31 - 23)) - 1
-        raw = lax.bitcast_convert_type(terms, np.int64 if self.is_long else np.int32)
-        one = lax.full_like(raw, 1)
-        field = lax.shift_right_logical(raw, lax.full_like(raw, fraction))
-        field = lax.bitwise_and(field, lax.full_like(raw, greatest))
-        whole = lax.bitwise_or(raw, lax.full_like(raw, 1 << fraction))
-        zeros = lax.sub(lax.bitwise_and(whole, lax.neg(whole)), one)
-        # The last bit has the exponent of the field 1, plus its own number, less one.
-        last = lax.add(field, lax.population_count(zeros))
-        deepest = lax.full_like(last, self._deepest)
-        depth = lax.sub(deepest, lax.min(last, deepest))
-        none = lax.full_like(field, 0)
-        depth = lax.select(lax.eq(field, none), none, depth)
-        return lax.convert_element_type(depth, np.uint8 if self._is_byte else np.int32)
+    def _field(self, terms: jax.Array) -> jax.Array:
+        """Returns the exponent fields of floats."""
+        word = np.int64 if self.is_long else np.int32
+        raw = lax.bitcast_convert_type(at_least_float32(terms), word)
+        field = lax.shift_right_logical(raw, lax.full_like(raw, 52 if self.is_long else 23))
+        return lax.bitwise_and(field, lax.full_like(raw, self._deepest))
 
-    @property
-    def _is_byte(self) -> bool:
-        return self.byte and not self.is_long
+    def _as_word(self, value: jax.Array) -> jax.Array:
+        is_byte = self.byte and not self.is_long
+        return lax.convert_element_type(value, np.uint8 if is_byte else np.int32)
 
     @property
     def _deepest(self) -> int:
-        """The number of a last bit that has the depth 0, as have the bits above it."""
-        return 2100 if self.is_long else 255
+        """The greatest exponent field."""
+        return 2047 if self.is_long else 255
 
     def sums(self, measures: Sequence[jax.Array]) -> Sums:
         """Returns what an exact sum needs to know."""
-        _, magnitude, depth = measures
-        magnitude = lax.convert_element_type(magnitude, np.float64)
-        if self.is_long:
-            magnitude = lax.add(magnitude, lax.full_like(magnitude, _LEAST))
-        magnitude = lax.mul(magnitude, lax.full_like(magnitude, _WIDER))
-        top = arithmetic.exponent_above(magnitude)
-        depth = lax.convert_element_type(depth, np.int32)
-        first = self._deepest - (1075 if self.is_long else 150)
-        last = lax.sub(lax.full_like(depth, first), depth)
+        _, _, depth = measures
+        top = arithmetic.exponent_above(self._bound(measures))
         if self.is_long:
             top = lax.sub(top, lax.full_like(top, _SCALE))
-        return Sums(top, last, self.count, self.dtype)
+        bias = 1075 if self.is_long else 150
+        bits = 52 if self.is_long else 23
+        depth = lax.convert_element_type(depth, np.int32)
+        greatest = lax.full_like(depth, self._deepest - bias + bits - self.fraction)
+        return Sums(top, lax.sub(greatest, depth), self.count, self.dtype)
+
+    def _bound(self, measures: Sequence[jax.Array]) -> jax.Array:
+        """Returns an upper bound of the sum of absolute values, float64."""
+        _, magnitude, _ = measures
+        if self.counts is None:
+            magnitude = lax.convert_element_type(magnitude, np.float64)
+            if self.is_long:
+                magnitude = lax.add(magnitude, lax.full_like(magnitude, _LEAST))
+            return lax.mul(magnitude, lax.full_like(magnitude, _WIDER))
+        # The exponent field of a float32 is that of its power of two below, plus 127.
+        field = lax.convert_element_type(magnitude, np.int32)
+        power = arithmetic.power_of_two(lax.sub(field, lax.full_like(field, 126)))
+        return lax.mul(power, self._counts(power))
+
+    def _counts(self, like: jax.Array) -> jax.Array:
+        """Returns the number of terms of each sum, as float64."""
+        if self.counts is None:
+            return lax.full_like(like, self.count)
+        counts = lax.convert_element_type(self.counts, np.float64)
+        return lax.broadcast_in_dim(counts, like.shape, tuple(range(counts.ndim)))
 
     def coded(self, measures: Sequence[jax.Array]) -> jax.Array:
         """Returns the results as words (``interval.rounded``), in doubt where they are not decided."""
-        value, magnitude, _ = measures
+        value, _, _ = measures
         sums = self.sums(measures)
         room = lax.sub(sums.top, sums.last)
         is_exact = lax.le(room, lax.full_like(room, 53))
@@ -152,17 +188,11 @@ class Measures:
             value = lax.mul(value, lax.full_like(value, 2.0**-_SCALE))
             word = interval.word_of(interval.positive_zero(arithmetic.flushed_float64(value)))
             return lax.select(is_decided, word, lax.full_like(word, interval.IN_DOUBT))
-        magnitude = lax.convert_element_type(magnitude, np.float64)
-        error = lax.mul(magnitude, lax.full_like(magnitude, self._relative_error))
-        return interval.rounded(
-            value, lax.select(is_exact, lax.full_like(error, 0), error), self.dtype
-        )
-
-    @property
-    def _relative_error(self) -> float:
-        """The bound of the error of a value, relative to the magnitude."""
-        bound = self.count * interval.ROUNDING
-        return _WIDER * bound / (1 - bound)
+        bound = self._bound(measures)
+        unit = lax.full_like(bound, interval.ROUNDING * (1 + _HIGHER))
+        error = lax.mul(lax.mul(bound, unit), self._counts(bound))
+        error = lax.select(is_exact, lax.full_like(error, 0), error)
+        return interval.rounded(value, error, self.dtype)
 
     def plain(self, value: jax.Array) -> jax.Array:
         """Returns the results, if the value decides alone."""

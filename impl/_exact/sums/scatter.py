@@ -1,29 +1,22 @@
 """A scatter that adds in the spec's order ``nearest``, in any form of ``lax.scatter_add``.
 
-A result is the exact sum of a destination's terms, rounded once. XLA scatters three measures of the
-terms of each destination, in any order, by atomics, and over devices:
+A result is the exact sum of a destination's terms, rounded once. XLA scatters the measures of the
+terms (``measures``), in any order, by atomics, and over devices. They decide nearly all
+destinations. If one is in doubt, a second pass scatters the digits of all terms
+(``nearest.digits``), which float64 adds without error::
 
-=========  ============================================  ==========================
-measure    combination                                   decides
-=========  ============================================  ==========================
-value      sum of the terms, float64                     the approximation
-magnitude  sum of the absolute values                    the bound of its error
-depth      maximum, greater for a lower last bit         whether ``value`` is exact
-=========  ============================================  ==========================
+    terms of destinations 0, 1         1, 2**-24, 2**-80        3, 4
+    values, which are scattered        1 + 2**-24               7
+    rounded to float32                 in doubt, a tie          7
+    digits                             2**-80 decides           not asked for
+    result                             1 + 2**-23               7
 
-If all terms are multiples of 2**g, and their absolute values add up to less than 2**(g + 53), then
-float64 adds them without error. Else the error is at most n u / (1 - n u) times the magnitude for
-u = 2**-53, in whatever order n terms are added (Higham, *Accuracy and Stability of Numerical
-Algorithms*, 2002, section 4.2), and ``nearest.interval`` tests whether the bound decides. If a
-destination is in doubt, ``nearest.digits`` scatters the digits of all terms, which are exact::
+The scatter has three forms:
 
-    terms                    3 * 2**20, 0.75, -2**20           1, 2**-24, 2**-80
-    value                    2097152.75                        1 + 2**-24, a tie of float32
-    last bit, magnitude      2**-2, 4194304.75 < 2**51         2**-80, 1 + 2**-24 > 2**-27
-    result                   exact: 2097152.75                 in doubt; 2**-80 decides: 1 + 2**-23
-
-Nearly all destinations are decided. On a CPU, scatters take a chunk of updates at a time, which
-stays in the cache. ``scatter_rows`` and ``scatter_sorted`` are forms for one GPU.
+- rows on one CPU, whose measures are scattered a chunk at a time, so that the updates stay in the
+  cache;
+- rows on one GPU (``scatter_rows``), or kernels for wide rows (``scatter_sorted``);
+- the form of the caller, which XLA may partition, and which sums over the axes of a mesh.
 """
 
 from __future__ import annotations
@@ -34,6 +27,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.lax import GatherDimensionNumbers, ScatterDimensionNumbers
 
@@ -53,6 +48,8 @@ Target = Literal["anywhere", "device", "cpu"]
 
 #: The number of elements of updates in a chunk on a CPU.
 _CHUNK = 1 << 14
+#: The least width of rows whose terms are counted.
+_WIDE = 8
 
 
 def scatter_add(
@@ -81,8 +78,8 @@ def scatter_add(
         indices_are_sorted: Whether they are; nothing checks it.
         unique_indices: Whether no two updates have one destination; nothing checks it.
         subtract: Whether the updates are subtracted.
-        target: Where the scatter runs. Each value gives the same bits. ``"cpu"`` is faster, if
-            XLA does not partition the scatter.
+        target: Where the scatter runs. Each value gives the same bits. XLA may partition a scatter
+            for ``"anywhere"`` alone.
         axis_names: The mesh axes of a ``shard_map`` to sum over: operands and updates of all
             devices are added in one sum.
         launch: How kernels run, if the device is one that has them.
@@ -97,29 +94,48 @@ def scatter_add(
     if operand.size == 0:
         return operand
     operand, indices, updates = aligned(operand, indices, updates)
-    call = _Scatter(
-        dimension_numbers,
-        {
-            "indices_are_sorted": indices_are_sorted,
-            "unique_indices": unique_indices,
-            "mode": mode,
-        },
-        Cuts(tuple(axis_names)),
-    )
-    dtype = operand.dtype
-    operand, updates = grid.at_least_float32(operand), grid.at_least_float32(updates)
+    fraction = fraction_of(operand.dtype, updates.dtype)
     updates = lax.neg(updates) if subtract else updates
-    parts = call.cuts.parts
-    count = (1 if unique_indices else call.count(indices)) * parts + parts
-    measures = Measures(dtype, count, byte=target == "cpu")
-    if target == "device" and not axis_names:
+    if target != "anywhere" and not axis_names:
         keys = scatter_rows.keys_of(operand, indices, updates, dimension_numbers, mode)
         if keys is not None:
-            initial, added = scatter_rows.rows_of(operand, updates, keys.size)
-            width = updates.size // keys.size
-            rows = Rows.of(keys, operand.size // width, width, unique=unique_indices)
-            return nearest(rows, initial, keys, added, measures).reshape(operand.shape)
-    return nearest(call, operand, indices, updates, measures, cut=target == "cpu")
+            return _of_rows(operand, keys, updates, fraction, target=target, unique=unique_indices)
+    options = {
+        "indices_are_sorted": indices_are_sorted,
+        "unique_indices": unique_indices,
+        "mode": mode,
+    }
+    call = _Scatter(dimension_numbers, options, Cuts(tuple(axis_names)))
+    count = 1 if unique_indices else call.count(indices)
+    measures = Measures(operand.dtype, fraction, (count + 1) * call.cuts.parts)
+    return nearest(call, operand, indices, updates, measures)
+
+
+def fraction_of(*dtypes: jax.typing.DTypeLike) -> int:
+    """Returns the greatest number of bits that a float of some dtypes has after its leading bit."""
+    return max(int(jnp.finfo(dtype).nmant) for dtype in dtypes)
+
+
+def _of_rows(
+    operand: jax.Array,
+    keys: jax.Array,
+    updates: jax.Array,
+    fraction: int,
+    *,
+    target: Target,
+    unique: bool,
+) -> jax.Array:
+    """Adds rows on one device; the arguments are as in ``scatter_add`` and ``scatter_rows``."""
+    is_cpu, width = target == "cpu", updates.size // keys.size
+    initial, added = scatter_rows.rows_of(operand, updates, width)
+    size, n = initial.shape[0], keys.size
+    rows = Rows.of(keys, size, width, unique=unique, replicas=not is_cpu)
+    count = 2 if unique else n + 1
+    has_counts = width >= _WIDE and count > 2 and not grid.is_long(operand.dtype)
+    counts = rows.counts(keys) if has_counts else None
+    measures = Measures(operand.dtype, fraction, count, counts, is_cpu)
+    out = nearest(rows, initial, keys, added, measures, chunk=_CHUNK // width if is_cpu else None)
+    return out.reshape(operand.shape)
 
 
 class Call(Protocol):
@@ -204,86 +220,91 @@ def nearest(
     updates: jax.Array,
     measures: Measures,
     *,
-    cut: bool = False,
+    chunk: int | None = None,
 ) -> jax.Array:
     """Returns the operand with updates added to it, in the spec's order ``nearest``.
 
     Args:
         call: How XLA scatters.
-        operand: float32 or float64.
+        operand: float16, bfloat16, float32 or float64.
         indices: As ``call`` takes them.
         updates: The dtype of ``operand``.
         measures: The measures of the sums.
-        cut: Whether to take a chunk of updates at a time.
+        chunk: The number of updates, along the first axis, to scatter at a time; None for all.
     """
+    functions = (measures.value, measures.magnitude, measures.depth)
 
-    def measure(sums: list[jax.Array], indices: jax.Array, updates: jax.Array) -> list[jax.Array]:
-        value, *others = measures.of(updates)
-        added = [call.add(sums[0], indices, value)]
-        for scatter, total, each in zip((call.add, call.max), sums[1:], others, strict=False):
-            added.append(scatter(total, indices, each))
-        return added
+    def scattered(numbers: Sequence[int]) -> list[jax.Array]:
+        def add(sums: list[jax.Array], indices: jax.Array, updates: jax.Array) -> list[jax.Array]:
+            return [
+                getattr(call, measures.combinations[k])(total, indices, functions[k](updates))
+                for k, total in zip(numbers, sums, strict=True)
+            ]
 
-    start = measures.of(operand)
-    value, *others = _over_updates(call, measure, start, indices, updates, cut=cut)
+        return _in_chunks(add, [functions[k](operand) for k in numbers], indices, updates, chunk)
+
     if measures.is_plain:
-        return measures.plain(call.cuts.sum(value))
-    magnitude, depth = others
+        return measures.plain(call.cuts.sum(*scattered([0])))
+    # Two tables of wide rows would fill the cache of a CPU.
+    groups = [[0, 1, 2]] if measures.counts is None else [[0], [1, 2]]
+    value, magnitude, depth = (each for group in groups for each in scattered(group))
     joined = [call.cuts.sum(value), call.cuts.sum(magnitude), call.cuts.max(depth)]
-    sums = measures.sums(joined)
 
-    def add_digits(position: jax.Array, bits: int) -> jax.Array:
-        def put(sums: list[jax.Array], indices: jax.Array, updates: jax.Array) -> list[jax.Array]:
+    def add_digits(position: jax.Array, bits: jax.Array) -> jax.Array:
+        def add(sums: list[jax.Array], indices: jax.Array, updates: jax.Array) -> list[jax.Array]:
             at = call.gather(position, indices, updates)
             return [call.add(sums[0], indices, digit(measures.widened(updates), at, bits))]
 
         position = vary_like(position, updates)
         initial = [digit(measures.widened(operand), position, bits)]
-        (total,) = _over_updates(call, put, initial, indices, updates, cut=cut)
+        (total,) = _in_chunks(add, initial, indices, updates, chunk)
         return call.cuts.sum(total)
 
     def resolved(coded: jax.Array) -> jax.Array:
         asked = interval.is_doubt(coded)
-        words = interval.word_of(interval.positive_zero(digits.exact(sums, asked, add_digits)))
+        words = interval.word_of(digits.exact(measures.sums(joined), asked, add_digits))
         return lax.select(asked, words, coded)
 
-    # The loop takes no step, or one.
-    coded = lax.while_loop(
-        lambda coded: lax.reduce_or(interval.is_doubt(coded), tuple(range(coded.ndim))),
-        resolved,
-        measures.coded(joined),
-    )
+    coded = _if_in_doubt(measures.coded(joined), resolved)
     return lax.bitcast_convert_type(coded, measures.dtype)
 
 
-def _over_updates(
-    call: Call,
+def _if_in_doubt(coded: jax.Array, resolve: Callable[[jax.Array], jax.Array]) -> jax.Array:
+    """Returns ``resolve(coded)`` if a word is in doubt, and ``coded`` otherwise."""
+
+    def has_doubt(coded: jax.Array) -> jax.Array:
+        return lax.reduce_or(interval.is_doubt(coded), tuple(range(coded.ndim)))
+
+    def step(coded: jax.Array) -> jax.Array:
+        return lax.cond(has_doubt(coded), resolve, lambda coded: coded, coded)
+
+    # The loop takes at most one step. Without a loop, XLA computes the words again for ``has_doubt``.
+    # Without a branch, XLA moves what does not depend on the words out of the loop.
+    result: jax.Array = lax.while_loop(has_doubt, step, coded)
+    return result
+
+
+def _in_chunks(
     step: Callable[[list[jax.Array], jax.Array, jax.Array], list[jax.Array]],
     initial: list[jax.Array],
     indices: jax.Array,
     updates: jax.Array,
-    *,
-    cut: bool,
+    chunk: int | None,
 ) -> list[jax.Array]:
-    """Applies ``step`` to all updates, or, if ``cut``, to one chunk of updates after another."""
-    axes = [axis for axis in range(indices.ndim - 1) if axis not in call.batch]
-    axis = max(axes, key=lambda axis: indices.shape[axis], default=0)
-    n = indices.shape[axis] if axes else 1
-    length = max(1, _CHUNK * n // max(updates.size, 1))
-    if not cut or n < 2 * length:
+    """Applies ``step`` to all updates, or to one chunk of rows after another."""
+    n, length = updates.shape[0], max(1, chunk or 0)
+    if chunk is None or n < 2 * length:
         return step(initial, indices, updates)
-    windows = call.numbers.update_window_dims
-    others = [other for other in range(updates.ndim) if other not in windows]
 
-    def part(state: list[jax.Array], start: Any, size: int) -> list[jax.Array]:
-        return step(
-            state,
-            lax.dynamic_slice_in_dim(indices, start, size, axis),
-            lax.dynamic_slice_in_dim(updates, start, size, others[axis]),
+    def part(number: jax.Array, state: list[jax.Array]) -> list[jax.Array]:
+        # The last chunk starts earlier, so that it is whole, and drops what is done.
+        first = number * length
+        start = jnp.minimum(first, n - length)
+        keys, rows = (
+            lax.dynamic_slice_in_dim(array, start, length, 0) for array in (indices, updates)
         )
+        is_new = start + lax.iota(np.int32, length) >= first
+        return step(state, jnp.where(is_new, keys, np.iinfo(np.int32).max), rows)
 
-    whole = n // length
-    result: list[jax.Array] = lax.fori_loop(
-        0, whole, lambda k, state: part(state, k * length, length), initial
-    )
-    return part(result, whole * length, n % length) if n % length else result
+    result: list[jax.Array] = lax.fori_loop(0, -(-n // length), part, initial)
+    return result

@@ -1,11 +1,11 @@
-"""A scatter of any form as a scatter of rows: the scatter of one GPU.
+"""A scatter of any form as a scatter of rows: the scatter of one device.
 
 The last axes that each window covers whole form a row, and the other axes have one coordinate for
 each update. A row of the operand then has one number, and no array is transposed. For an operand of
 shape [5, 4, 8] and windows of shape [1, 1, 8], a row has 8 elements, and the update at (i, j) goes
 to row 4 * i + j. The number 20 stands for an update that is dropped.
 
-Destinations that get many updates have replicas (``impl._families.replicas``).
+On a GPU, destinations that get many updates have replicas (``impl._families.replicas``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jax.lax import GatherScatterMode, ScatterDimensionNumbers
 
 from impl._core.numerics import ANY_ORDER
 from impl._exact.products.shards import Cuts
-from impl._families.replicas import Replicas
+from impl._families.replicas import Operation, Replicas, scatter
 
 #: Larger arrays may need row numbers of 64 bits.
 _MOST = 2**31 - 2**18
@@ -33,15 +33,19 @@ class Rows:
     """A scatter of rows.
 
     Attributes:
-        replicas: The rows that updates go to.
+        size: The number of rows.
+        replicas: The rows that updates go to on a GPU; None on a CPU, which needs no replicas.
         cuts: No mesh axes.
     """
 
-    replicas: Replicas
+    size: int
+    replicas: Replicas | None
     cuts: ClassVar[Cuts] = Cuts()
 
     @classmethod
-    def of(cls, keys: jax.Array, size: int, width: int, *, unique: bool) -> Rows:
+    def of(
+        cls, keys: jax.Array, size: int, width: int, *, unique: bool, replicas: bool
+    ) -> Rows:
         """Returns the scatter to rows.
 
         Args:
@@ -49,19 +53,31 @@ class Rows:
             size: The number of rows.
             width: The number of elements of a row.
             unique: Whether no two updates have one destination.
+            replicas: Whether hot destinations have replicas.
         """
-        return cls(Replicas.of(keys, size, width=width, unique=unique))
+        of_keys = Replicas.of(keys, size, width=width, unique=unique) if replicas else None
+        return cls(size, of_keys)
 
     @jax.named_scope(ANY_ORDER)
     def add(self, operand: jax.Array, keys: jax.Array, updates: jax.Array) -> jax.Array:
         """Returns rows with updates added to them, in any order."""
-        del keys  # The replicas know them.
-        return self.replicas.scatter(operand, updates, "add")
+        return self._scatter(operand, keys, updates, "add")
 
     def max(self, operand: jax.Array, keys: jax.Array, updates: jax.Array) -> jax.Array:
         """Returns the maximum of rows and updates."""
-        del keys
-        return self.replicas.scatter(operand, updates, "max")
+        return self._scatter(operand, keys, updates, "max")
+
+    def _scatter(
+        self, operand: jax.Array, keys: jax.Array, updates: jax.Array, operation: Operation
+    ) -> jax.Array:
+        if self.replicas is None:
+            return scatter(operand, keys, updates, operation)
+        return self.replicas.scatter(operand, updates, operation)
+
+    def counts(self, keys: jax.Array) -> jax.Array:
+        """Returns the number of terms of each row: its own value, and its updates."""
+        one, ones = lax.full((self.size,), 1, np.int32), lax.full_like(keys, 1)
+        return self._scatter(one, keys, ones, "add")
 
     def gather(self, operand: jax.Array, keys: jax.Array, updates: jax.Array) -> jax.Array:
         """Returns the row of each update; any row for an update that is dropped."""
@@ -70,11 +86,10 @@ class Rows:
         return result
 
 
-def rows_of(operand: jax.Array, updates: jax.Array, count: int) -> tuple[jax.Array, jax.Array]:
-    """Returns the operand and ``count`` updates as rows."""
-    width = updates.size // count
+def rows_of(operand: jax.Array, updates: jax.Array, width: int) -> tuple[jax.Array, jax.Array]:
+    """Returns an operand and updates as rows of a width."""
     shape = () if width == 1 else (width,)
-    return operand.reshape(-1, *shape), updates.reshape(count, *shape)
+    return operand.reshape(-1, *shape), updates.reshape(-1, *shape)
 
 
 def keys_of(

@@ -190,6 +190,10 @@ def test_logistic_is_closer_to_a_half_than_its_tangent():
 
 
 def test_ties_of_powers_are_even():
+    # The squares of these numbers have 25 bits, the last of which is 1.
+    odd = np.arange(4097, 5792, 2, dtype=np.float32)
+    expected = (odd.astype(np.float64) ** 2).astype(np.float32)
+    assert_same(call("pow", odd, np.full_like(odd, 2)), expected)
     seven = np.array([7, 9.5], BFLOAT16)
     assert_same(call("pow", seven, np.array([3, 2], BFLOAT16)), np.array([344, 90], BFLOAT16))
 

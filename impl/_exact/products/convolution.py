@@ -1,11 +1,12 @@
 """Convolutions in the spec's order ``nearest``: exact real sums, rounded once.
 
 As in ``dot_general``, a library adds exact products in float64, in any order, and a bound tells
-whether the exact sum can be rounded otherwise. With K terms the error of a sum is at most
-K u / (1 - K u) sum(abs(a b)), u = 2**-53 (Higham, *Accuracy and Stability of Numerical Algorithms*,
-2002, section 4.2). By Cauchy and Schwarz the sum is at most the norm of the part of the image under
-the kernel, its *window*, times the norm of the kernel of the output. The squares of an image are
-added over its channels first, so that all outputs share the sums over windows. For one channel::
+whether the exact sum may be rounded otherwise. If no term goes through more than n roundings, the
+error of a sum is at most n u / (1 - n u) sum(abs(a b)) with u = 2**-53 (Higham, *Accuracy and
+Stability of Numerical Algorithms*, 2002, section 4.2). By Cauchy and Schwarz, sum(abs(a b)) is at
+most the norm of the part of the image under the kernel, its *window*, times the norm of the kernel
+of the feature. The squares of an image are added over its channels once, and these sums serve the
+windows of all features. For one channel::
 
     image, kernel         [2**30, 1, -2**30, 1], [1, 1, 1]
     sums of squares       [2**61 + 1, 2**61 + 2] of windows, 3 of the kernel
@@ -13,18 +14,21 @@ added over its channels first, so that all outputs share the sums over windows. 
     float64               [1, -2**30 + 2]
     float32               in doubt, since its neighbours are 2**-23 apart; -2**30
 
-Two convolutions give the approximation, and ``conv_general_dilated`` chooses:
+Two convolutions give the approximation, and ``_approximate`` chooses:
 
 - ``_by_library``: XLA's own convolution, with channels last, which is fast on a CPU;
 - ``convolution_by_dots``: products of matrices, for libraries that transform convolutions, and for
   groups, where XLA would multiply NaNs by zeros of other groups.
+
+Both add long sums in parts, as the gradient for a kernel has them: one chain of n additions puts
+about n**1.5 times as many elements in doubt as a chain of one, and each of them has n terms.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -88,6 +92,20 @@ def conv_general_dilated(
         TypeError: A dtype has no exact product.
     """
     del precision
+    if lhs.ndim == 2:  # A convolution without positions is one with a single position.
+        result = conv_general_dilated(
+            lax.expand_dims(lhs, (2,)),
+            lax.expand_dims(rhs, (2,)),
+            window_strides=(1,),
+            padding=((0, 0),),
+            dimension_numbers=lax.ConvDimensionNumbers(*((*s, 2) for s in dimension_numbers)),
+            feature_group_count=feature_group_count,
+            batch_group_count=batch_group_count,
+            preferred_element_type=preferred_element_type,
+            axis_names=axis_names,
+            by_products=by_products,
+        )
+        return lax.squeeze(result, (2,))
     spatial = (1,) * (lhs.ndim - 2)
     call = _Call(
         dimension_numbers,
@@ -105,10 +123,17 @@ def conv_general_dilated(
     lhs, rhs = dot_general.factor(lhs), dot_general.factor(rhs)
     if call.terms == 0 or 0 in call.shape:
         return call.in_order(lax.full(call.shape, 0, dtype))
+    return call.in_order(_rounded(lhs, rhs, call, dtype, by_products=by_products))
+
+
+def _rounded(
+    lhs: jax.Array, rhs: jax.Array, call: _Call, dtype: Any, *, by_products: bool
+) -> jax.Array:
+    """Convolves float32, and rounds once."""
     # Some libraries multiply a kernel by the zeros of a padding, and others do not.
     kernel = arithmetic.finite_or_zero(rhs)
     left, right = arithmetic.widen(lhs), arithmetic.widen(rhs)
-    axes = tuple(d for d in range(rhs.ndim) if d != dimension_numbers.rhs_spec[0])
+    axes = tuple(d for d in range(rhs.ndim) if d != call.numbers.rhs_spec[0])
     with jax.named_scope(ANY_ORDER):
         total, depth = _approximate(lhs, kernel, call, by_products=by_products)
         total = call.cuts.sum(total)
@@ -117,7 +142,7 @@ def conv_general_dilated(
     is_number = call.of_features(lax.is_finite(of_kernels))
     total = lax.select(is_number, total, lax.full_like(total, np.nan))
     if call.terms == 1:
-        return call.in_order(interval.positive_zero(arithmetic.narrow(total, dtype)))
+        return interval.positive_zero(arithmetic.narrow(total, dtype))
     coded = interval.rounded(total, error, dtype)
 
     def exact(position: jax.Array, is_doubt: jax.Array) -> jax.Array:
@@ -125,7 +150,7 @@ def conv_general_dilated(
         keeps = lax.broadcast_in_dim(is_doubt, terms.shape, (0,))
         return exact_sum(lax.select(keeps, terms, lax.full_like(terms, 0)), dtype, call.cuts)
 
-    return call.in_order(repair.repaired(coded, dtype, call.local_terms, exact))
+    return repair.repaired(coded, dtype, call.local_terms, exact)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -330,18 +355,43 @@ def _terms(lhs: jax.Array, rhs: jax.Array, call: _Call, position: jax.Array) -> 
         call: The convolution.
         position: The positions of the elements in the flat result, int32.
     """
-    numbers, window = call.numbers, call.window
+    numbers = call.numbers
     image, *at, feature = dot_general.unravelled(position, call.shape)
-    first = None
+    start: dict[int, jax.Array] = {numbers.lhs_spec[0]: image}
     if max(call.groups) > 1:
         group = lax.div(feature, lax.full_like(feature, call.shape[-1] // max(call.groups)))
         if call.groups[1] > 1:
-            image = lax.add(image, lax.mul(group, lax.full_like(group, call.shape[0])))
+            first = lax.mul(group, lax.full_like(group, call.shape[0]))
+            start[numbers.lhs_spec[0]] = lax.add(image, first)
         else:
             first = lax.mul(group, lax.full_like(group, call.channels))
+            start[numbers.lhs_spec[1]] = first
+    met = _window(lhs, call, start, at)
+    kernel = dot_general.rows(
+        rhs, [numbers.rhs_spec[0]], [feature], [*numbers.rhs_spec[2:], numbers.rhs_spec[1]]
+    )
+    return dot_general.products(lax.reshape(met, kernel.shape), kernel)
+
+
+def _window(
+    lhs: jax.Array, call: _Call, start: Mapping[int, jax.Array], at: Sequence[jax.Array]
+) -> jax.Array:
+    """Returns what the taps of a kernel read for elements of the result; zeros beside the image.
+
+    Args:
+        lhs: The images, float32.
+        call: The convolution.
+        start: The image of each element, and the first channel if it is not 0, by their dimension.
+        at: The spatial indices of each element.
+
+    Returns:
+        Shape [elements, taps, channels].
+    """
+    channel, *spatial = call.numbers.lhs_spec[1:]
     count = math.prod(call.taps)
-    shape = (position.size, count, len(at))
+    shape = (next(iter(start.values())).size, count, len(at))
     tap = dot_general.unravelled(lax.iota(np.int32, count), call.taps)
+    window = call.window
 
     def along(values: Sequence[Any], dimension: int) -> jax.Array:
         """Returns values of the spatial dimensions for each element, or for each tap."""
@@ -349,42 +399,25 @@ def _terms(lhs: jax.Array, rhs: jax.Array, call: _Call, position: jax.Array) -> 
         kept = (dimension, 2) if stacked.ndim == 2 else (2,)
         return lax.broadcast_in_dim(stacked, shape, kept)
 
+    lows = along([low for low, _ in window.padding], 1)
+    places = lax.mul(along(tap, 1), along(window.rhs_dilation, 1))
+    places = lax.add(lax.mul(along(at, 0), along(window.strides, 0)), lax.sub(places, lows))
     # Between the elements of a dilated image are zeros, as around it.
-    places = lax.add(
-        lax.mul(along(at, 0), along(window.strides, 0)),
-        lax.sub(
-            lax.mul(along(tap, 1), along(window.rhs_dilation, 1)),
-            along([low for low, _ in window.padding], 1),
-        ),
-    )
     apart = along(window.lhs_dilation, 1)
-    sizes = [call.lhs_shape[d] - 1 for d in numbers.lhs_spec[2:]]
-    element = lax.clamp(lax.full_like(places, 0), lax.div(places, apart), along(sizes, 1))
+    last = along([call.lhs_shape[d] - 1 for d in spatial], 1)
+    element = lax.clamp(lax.full_like(places, 0), lax.div(places, apart), last)
     is_inside = lax.reduce_and(lax.eq(lax.mul(element, apart), places), (2,))
-
-    def of_element(value: jax.Array) -> jax.Array:
-        return lax.broadcast_in_dim(value, (*shape[:2], 1), (0,))
-
-    of_channels = () if first is None else (first,)
-    start = lax.concatenate([*map(of_element, (image, *of_channels)), element], 2)
-    channel = numbers.lhs_spec[1]
+    others = [lax.broadcast_in_dim(value, (*shape[:2], 1), (0,)) for value in start.values()]
     met = lax.gather(
         lhs,
-        start,
+        lax.concatenate([*others, element], 2),
         lax.GatherDimensionNumbers(
             offset_dims=(2,),
             collapsed_slice_dims=tuple(d for d in range(lhs.ndim) if d != channel),
-            start_index_map=(
-                numbers.lhs_spec[0],
-                *((channel,) if of_channels else ()),
-                *numbers.lhs_spec[2:],
-            ),
+            start_index_map=(*start, *spatial),
         ),
         [call.channels if d == channel else 1 for d in range(lhs.ndim)],
         mode=lax.GatherScatterMode.PROMISE_IN_BOUNDS,
     )
-    met = lax.select(lax.broadcast_in_dim(is_inside, met.shape, (0, 1)), met, lax.full_like(met, 0))
-    kernel = dot_general.rows(
-        rhs, [numbers.rhs_spec[0]], [feature], [*numbers.rhs_spec[2:], numbers.rhs_spec[1]]
-    )
-    return dot_general.products(lax.reshape(met, kernel.shape), kernel)
+    is_inside = lax.broadcast_in_dim(is_inside, met.shape, (0, 1))
+    return lax.select(is_inside, met, lax.full_like(met, 0))

@@ -27,6 +27,7 @@ import jax
 import numpy as np
 from jax import lax
 
+from impl._exact import arithmetic
 from impl._exact.products.dot_general import plain_product
 
 #: The greatest number of products that are written one after another; more are a loop.
@@ -232,7 +233,8 @@ def _product(kernel: jax.Array, images: jax.Array, parts: int) -> jax.Array:
         )
         contracted = tuple(range(3, kernel.ndim))
         result = plain_product(kernel, images, ((contracted, contracted), ((0, 2), (0, 2))))
-        result = lax.reduce_sum(result, (1,))
+        # The seal keeps XLA from adding all parts in one product.
+        result = lax.reduce_sum(arithmetic.seal(result), (1,))
     else:
         contracted = tuple(range(2, kernel.ndim))
         result = plain_product(kernel, images, ((contracted, contracted), ((0,), (0,))))

@@ -50,6 +50,7 @@ CASES = {
     "as a gradient": ((2, 6, 3, 4), (2, 3, 4, 2), ("CWNH", "IWOH", "HCNW"), ODD, (1, 1)),
     "a channel a group": ((2, 3, 6, 5), (6, 1, 3, 1), IMAGES, ODD, (3, 1)),
     "one term": ((2, 3, 4, 5), (3, 1, 1, 1), IMAGES, PLAIN, (3, 1)),
+    "no positions": ((5, 6), (4, 6), ("NC", "OI", "CN"), ((), (), (), ()), (1, 1)),
 }
 
 

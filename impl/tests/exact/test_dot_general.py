@@ -104,6 +104,16 @@ def test_a_sum_is_rounded_once():
         assert_same_bits(got, np.array([[value], [-value]], dtype))
 
 
+def test_a_float64_is_rounded_once():
+    # Halfway between two float64, and a small term above or below.
+    half = [2.0**-53, 2.0**-53, 2.0**-53, 2.0**-52]
+    rows = np.stack([np.ones(4), half, [0, 2.0**-90, -(2.0**-90), 2.0**-53]], 1)
+    lhs = np.concatenate([rows, -rows]).astype(np.float32)
+    got = dot(lhs, np.ones((3, 1), np.float32), preferred_element_type=np.float64)
+    want = np.array([1, 1 + 2.0**-52, 1, 1 + 2.0**-51])
+    assert_same_bits(got[:, 0], np.concatenate([want, -want]))
+
+
 def test_nans_and_infinities():
     rng = np.random.default_rng(2)
     lhs, rhs = rough(rng, (6, 20)), rough(rng, (20, 5))

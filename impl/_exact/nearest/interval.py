@@ -52,10 +52,15 @@ def rounded(value: jax.Array, error: jax.Array, dtype: jax.typing.DTypeLike) -> 
 
 def word_of(value: jax.Array) -> jax.Array:
     """Returns the bits of floats, as integers of their size; of each NaN, the same ones."""
-    word = np.dtype(f"int{8 * value.dtype.itemsize}")
+    word = word_type(value.dtype)
     nan = lax.full_like(value, np.nan)
     value = lax.select(lax.ne(value, value), nan, value)
     return lax.bitcast_convert_type(value, word)
+
+
+def word_type(dtype: jax.typing.DTypeLike) -> np.dtype[np.generic]:
+    """Returns the dtype of integers of the size of a dtype."""
+    return np.dtype(f"int{8 * np.dtype(dtype).itemsize}")
 
 
 def in_doubt(word: np.dtype) -> int:

@@ -30,7 +30,7 @@ magnitudes of float64 are 2**64 times smaller than the terms, so that no sum ove
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import jax
@@ -99,6 +99,11 @@ class Measures:
         if self.is_plain:
             return ("add",)
         return ("add", "add" if self.counts is None else "max", "max")
+
+    @property
+    def functions(self) -> tuple[Callable[[jax.Array], jax.Array], ...]:
+        """The functions that return each measure of terms."""
+        return (self.value, self.magnitude, self.depth)[: len(self.combinations)]
 
     def value(self, terms: jax.Array) -> jax.Array:
         """Returns the values of terms."""
@@ -177,7 +182,9 @@ class Measures:
 
     def coded(self, measures: Sequence[jax.Array]) -> jax.Array:
         """Returns the results as words (``interval.rounded``), in doubt where they are not decided."""
-        value, _, _ = measures
+        value = measures[0]
+        if self.is_plain:
+            return interval.word_of(self.plain(value))
         sums = self.sums(measures)
         room = lax.sub(sums.top, sums.last)
         is_exact = lax.le(room, lax.full_like(room, 53))

@@ -38,7 +38,7 @@ from impl._core.shard_axes import aligned, vary_like
 from impl._exact.nearest import digits, interval
 from impl._exact.nearest.digits import digit
 from impl._exact.products.shards import Cuts
-from impl._exact.sums import grid, scatter_rows
+from impl._exact.sums import grid, scatter_rows, scatter_sorted
 from impl._exact.sums.measures import Measures
 from impl._exact.sums.scatter_rows import Rows
 from impl._kernels.launch import Launch
@@ -95,10 +95,16 @@ def scatter_add(
         return operand
     operand, indices, updates = aligned(operand, indices, updates)
     fraction = fraction_of(operand.dtype, updates.dtype)
-    updates = lax.neg(updates) if subtract else updates
+    given, updates = updates, lax.neg(updates) if subtract else updates
     if target != "anywhere" and not axis_names:
         keys = scatter_rows.keys_of(operand, indices, updates, dimension_numbers, mode)
         if keys is not None:
+            width = updates.size // keys.size
+            size = operand.size // width
+            if launch is not None and scatter_sorted.suits(size, width, keys.size, operand.dtype):
+                arrays = operand.reshape(size, width), keys, given.reshape(-1, width)
+                out = scatter_sorted.add_by_runs(*arrays, launch, subtract=subtract, empty=empty)
+                return out.reshape(operand.shape)
             return _of_rows(operand, keys, updates, fraction, target=target, unique=unique_indices)
     options = {
         "indices_are_sorted": indices_are_sorted,
@@ -232,23 +238,91 @@ def nearest(
         measures: The measures of the sums.
         chunk: The number of updates, along the first axis, to scatter at a time; None for all.
     """
-    functions = (measures.value, measures.magnitude, measures.depth)
+    if measures.is_plain:
+        value = _measured(call, operand, indices, updates, measures, chunk)[0]
+        return measures.plain(value)
+    sums = _measured(call, operand, indices, updates, measures, chunk)
+    coded = measures.coded(sums)
+    # Without a loop, XLA would compute the words again for ``has_doubt``.
+    coded = lax.while_loop(
+        _has_doubt,
+        lambda coded: if_in_doubt(
+            coded,
+            _has_doubt(coded),
+            lambda coded: _exact(call, operand, indices, updates, measures, sums, coded, chunk),
+        ),
+        coded,
+    )
+    return lax.bitcast_convert_type(coded, measures.dtype)
+
+
+def resolved(
+    call: Call,
+    operand: jax.Array,
+    indices: jax.Array,
+    updates: jax.Array,
+    measures: Measures,
+    coded: jax.Array,
+) -> jax.Array:
+    """Returns words with the words in doubt replaced; the arguments are as for ``nearest``."""
+    sums = _measured(call, operand, indices, updates, measures, None)
+    return _exact(call, operand, indices, updates, measures, sums, coded, None)
+
+
+def if_in_doubt(
+    value: jax.Array, has_doubt: jax.Array, resolve: Callable[[jax.Array], jax.Array]
+) -> jax.Array:
+    """Returns ``resolve(value)`` if an element is in doubt, and ``value`` otherwise."""
+    result: jax.Array = lax.cond(has_doubt, resolve, lambda value: value, value)
+    return result
+
+
+def _has_doubt(coded: jax.Array) -> jax.Array:
+    return lax.reduce_or(interval.is_doubt(coded), tuple(range(coded.ndim)))
+
+
+def _measured(
+    call: Call,
+    operand: jax.Array,
+    indices: jax.Array,
+    updates: jax.Array,
+    measures: Measures,
+    chunk: int | None,
+) -> list[jax.Array]:
+    """Returns the measures of the sums; the arguments are as for ``nearest``."""
 
     def scattered(numbers: Sequence[int]) -> list[jax.Array]:
         def add(sums: list[jax.Array], indices: jax.Array, updates: jax.Array) -> list[jax.Array]:
             return [
-                getattr(call, measures.combinations[k])(total, indices, functions[k](updates))
+                getattr(call, measures.combinations[k])(
+                    total, indices, measures.functions[k](updates)
+                )
                 for k, total in zip(numbers, sums, strict=True)
             ]
 
-        return _in_chunks(add, [functions[k](operand) for k in numbers], indices, updates, chunk)
+        initial = [measures.functions[k](operand) for k in numbers]
+        return _in_chunks(add, initial, indices, updates, chunk)
 
-    if measures.is_plain:
-        return measures.plain(call.cuts.sum(*scattered([0])))
+    numbers = range(len(measures.functions))
     # Two tables of wide rows would fill the cache of a CPU.
-    groups = [[0, 1, 2]] if measures.counts is None else [[0], [1, 2]]
-    value, magnitude, depth = (each for group in groups for each in scattered(group))
-    joined = [call.cuts.sum(value), call.cuts.sum(magnitude), call.cuts.max(depth)]
+    groups = [numbers] if measures.counts is None else [numbers[:1], numbers[1:]]
+    local = [each for group in groups for each in scattered(group)]
+    joined = {"add": call.cuts.sum, "max": call.cuts.max}
+    pairs = zip(measures.combinations, local, strict=True)
+    return [joined[combination](each) for combination, each in pairs]
+
+
+def _exact(
+    call: Call,
+    operand: jax.Array,
+    indices: jax.Array,
+    updates: jax.Array,
+    measures: Measures,
+    sums: Sequence[jax.Array],
+    coded: jax.Array,
+    chunk: int | None,
+) -> jax.Array:
+    """Returns words with the words in doubt replaced by exact sums, rounded once."""
 
     def add_digits(position: jax.Array, bits: jax.Array) -> jax.Array:
         def add(sums: list[jax.Array], indices: jax.Array, updates: jax.Array) -> list[jax.Array]:
@@ -260,28 +334,9 @@ def nearest(
         (total,) = _in_chunks(add, initial, indices, updates, chunk)
         return call.cuts.sum(total)
 
-    def resolved(coded: jax.Array) -> jax.Array:
-        asked = interval.is_doubt(coded)
-        words = interval.word_of(digits.exact(measures.sums(joined), asked, add_digits))
-        return lax.select(asked, words, coded)
-
-    coded = _if_in_doubt(measures.coded(joined), resolved)
-    return lax.bitcast_convert_type(coded, measures.dtype)
-
-
-def _if_in_doubt(coded: jax.Array, resolve: Callable[[jax.Array], jax.Array]) -> jax.Array:
-    """Returns ``resolve(coded)`` if a word is in doubt, and ``coded`` otherwise."""
-
-    def has_doubt(coded: jax.Array) -> jax.Array:
-        return lax.reduce_or(interval.is_doubt(coded), tuple(range(coded.ndim)))
-
-    def step(coded: jax.Array) -> jax.Array:
-        return lax.cond(has_doubt(coded), resolve, lambda coded: coded, coded)
-
-    # The loop takes at most one step. Without a loop, XLA computes the words again for ``has_doubt``.
-    # Without a branch, XLA moves what does not depend on the words out of the loop.
-    result: jax.Array = lax.while_loop(has_doubt, step, coded)
-    return result
+    asked = interval.is_doubt(coded)
+    words = interval.word_of(digits.exact(measures.sums(sums), asked, add_digits))
+    return lax.select(asked, words, coded)
 
 
 def _in_chunks(

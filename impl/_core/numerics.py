@@ -34,8 +34,8 @@ from impl._core.lax_functions import filled
 #: The scope of divisions and roots that may be approximate, since integer arithmetic corrects them.
 #: Instructions of compiled programs have it in their metadata.
 MENDED = "samebits_mended"
-#: The scope of scatters that add floats in any order. Their sums are exact, or a proven bound of their
-#: errors decides the rounding of a result.
+#: The scope of scatters that add floats in any order. Their sums are exact, or a proven bound of
+#: their errors decides the rounding of a result.
 ANY_ORDER = "samebits_any_order"
 
 

@@ -56,16 +56,13 @@ class Arithmetic:
 
     def combined(self, a: Sequence[jax.Array], b: Sequence[jax.Array]) -> tuple[jax.Array, ...]:
         """Returns the measures of two sums as those of one."""
-        functions = {"add": jnp.add, "max": jnp.maximum}
-        return tuple(
-            functions[name](x, y) for name, x, y in zip(self.combinations, a, b, strict=True)
-        )
+        triples = zip(self.combinations, a, b, strict=True)
+        return tuple(x + y if name == "add" else jnp.maximum(x, y) for name, x, y in triples)
 
     def folded(self, rows: jax.Array) -> tuple[jax.Array, ...]:
         """Returns the measures of the sum along the first axis."""
-        functions = {"add": jnp.sum, "max": jnp.max}
         pairs = zip(self.combinations, self.measures(rows), strict=True)
-        return tuple(functions[name](each, axis=0) for name, each in pairs)
+        return tuple((jnp.sum if name == "add" else jnp.max)(each, axis=0) for name, each in pairs)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -234,7 +231,7 @@ def _add_chunk(
         add_run,
         (start, instance.key(start), jnp.zeros(instance.column.shape, jnp.int32)),
     )
-    return doubts  # type: ignore[no-any-return]
+    return doubts
 
 
 def _run(

@@ -23,23 +23,19 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jax.lax import GatherDimensionNumbers, ScatterDimensionNumbers
 
 from impl._core.native_scatter import natively
 from impl._core.numerics import ANY_ORDER
-from impl._core.shard_axes import aligned, vary_like
-from impl._exact.nearest import digits, interval
-from impl._exact.nearest.digits import digit
+from impl._core.shard_axes import aligned
 from impl._exact.products.shards import Cuts
-from impl._exact.sums import grid, scatter_rows, scatter_sorted
-from impl._exact.sums.measures import Measures
+from impl._exact.sums import grid, measured_scatter, scatter_rows, scatter_sorted
+from impl._exact.sums.measures import Measures, fraction_of
 from impl._exact.sums.scatter_rows import Rows
 from impl._kernels.launch import Launch
 
@@ -114,12 +110,7 @@ def scatter_add(
     call = _Scatter(dimension_numbers, options, Cuts(tuple(axis_names)))
     count = 1 if unique_indices else call.count(indices)
     measures = Measures(operand.dtype, fraction, (count + 1) * call.cuts.parts)
-    return nearest(call, operand, indices, updates, measures)
-
-
-def fraction_of(*dtypes: jax.typing.DTypeLike) -> int:
-    """Returns the greatest number of bits that a float of some dtypes has after its leading bit."""
-    return max(int(jnp.finfo(dtype).nmant) for dtype in dtypes)
+    return measured_scatter.nearest(call, operand, indices, updates, measures)
 
 
 def _of_rows(
@@ -140,27 +131,9 @@ def _of_rows(
     has_counts = width >= _WIDE and count > 2 and not grid.is_long(operand.dtype)
     counts = rows.counts(keys) if has_counts else None
     measures = Measures(operand.dtype, fraction, count, counts, is_cpu)
-    out = nearest(rows, initial, keys, added, measures, chunk=_CHUNK // width if is_cpu else None)
+    chunk = _CHUNK // width if is_cpu else None
+    out = measured_scatter.nearest(rows, initial, keys, added, measures, chunk=chunk)
     return out.reshape(operand.shape)
-
-
-class Call(Protocol):
-    """A scatter, by its parameters.
-
-    Attributes:
-        cuts: The mesh axes to sum over.
-    """
-
-    cuts: Cuts
-
-    def add(self, operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
-        """Returns the operand with updates added to it, in any order."""
-
-    def max(self, operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
-        """Returns the maximum of the operand and the updates."""
-
-    def gather(self, operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
-        """Returns, for each element of the updates, the element of its destination."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -217,149 +190,3 @@ class _Scatter:
             fill_value=0,
             **self.options,
         )
-
-
-def nearest(
-    call: Call,
-    operand: jax.Array,
-    indices: jax.Array,
-    updates: jax.Array,
-    measures: Measures,
-    *,
-    chunk: int | None = None,
-) -> jax.Array:
-    """Returns the operand with updates added to it, in the spec's order ``nearest``.
-
-    Args:
-        call: How XLA scatters.
-        operand: float16, bfloat16, float32 or float64.
-        indices: As ``call`` takes them.
-        updates: The dtype of ``operand``.
-        measures: The measures of the sums.
-        chunk: The number of updates, along the first axis, to scatter at a time; None for all.
-    """
-    if measures.is_plain:
-        value = _measured(call, operand, indices, updates, measures, chunk)[0]
-        return measures.plain(value)
-    sums = _measured(call, operand, indices, updates, measures, chunk)
-    coded = measures.coded(sums)
-    # Without a loop, XLA would compute the words again for ``has_doubt``.
-    coded = lax.while_loop(
-        _has_doubt,
-        lambda coded: if_in_doubt(
-            coded,
-            _has_doubt(coded),
-            lambda coded: _exact(call, operand, indices, updates, measures, sums, coded, chunk),
-        ),
-        coded,
-    )
-    return lax.bitcast_convert_type(coded, measures.dtype)
-
-
-def resolved(
-    call: Call,
-    operand: jax.Array,
-    indices: jax.Array,
-    updates: jax.Array,
-    measures: Measures,
-    coded: jax.Array,
-) -> jax.Array:
-    """Returns words with the words in doubt replaced; the arguments are as for ``nearest``."""
-    sums = _measured(call, operand, indices, updates, measures, None)
-    return _exact(call, operand, indices, updates, measures, sums, coded, None)
-
-
-def if_in_doubt(
-    value: jax.Array, has_doubt: jax.Array, resolve: Callable[[jax.Array], jax.Array]
-) -> jax.Array:
-    """Returns ``resolve(value)`` if an element is in doubt, and ``value`` otherwise."""
-    result: jax.Array = lax.cond(has_doubt, resolve, lambda value: value, value)
-    return result
-
-
-def _has_doubt(coded: jax.Array) -> jax.Array:
-    return lax.reduce_or(interval.is_doubt(coded), tuple(range(coded.ndim)))
-
-
-def _measured(
-    call: Call,
-    operand: jax.Array,
-    indices: jax.Array,
-    updates: jax.Array,
-    measures: Measures,
-    chunk: int | None,
-) -> list[jax.Array]:
-    """Returns the measures of the sums; the arguments are as for ``nearest``."""
-
-    def scattered(numbers: Sequence[int]) -> list[jax.Array]:
-        def add(sums: list[jax.Array], indices: jax.Array, updates: jax.Array) -> list[jax.Array]:
-            return [
-                getattr(call, measures.combinations[k])(
-                    total, indices, measures.functions[k](updates)
-                )
-                for k, total in zip(numbers, sums, strict=True)
-            ]
-
-        initial = [measures.functions[k](operand) for k in numbers]
-        return _in_chunks(add, initial, indices, updates, chunk)
-
-    numbers = range(len(measures.functions))
-    # Two tables of wide rows would fill the cache of a CPU.
-    groups = [numbers] if measures.counts is None else [numbers[:1], numbers[1:]]
-    local = [each for group in groups for each in scattered(group)]
-    joined = {"add": call.cuts.sum, "max": call.cuts.max}
-    pairs = zip(measures.combinations, local, strict=True)
-    return [joined[combination](each) for combination, each in pairs]
-
-
-def _exact(
-    call: Call,
-    operand: jax.Array,
-    indices: jax.Array,
-    updates: jax.Array,
-    measures: Measures,
-    sums: Sequence[jax.Array],
-    coded: jax.Array,
-    chunk: int | None,
-) -> jax.Array:
-    """Returns words with the words in doubt replaced by exact sums, rounded once."""
-
-    def add_digits(position: jax.Array, bits: jax.Array) -> jax.Array:
-        def add(sums: list[jax.Array], indices: jax.Array, updates: jax.Array) -> list[jax.Array]:
-            at = call.gather(position, indices, updates)
-            return [call.add(sums[0], indices, digit(measures.widened(updates), at, bits))]
-
-        position = vary_like(position, updates)
-        initial = [digit(measures.widened(operand), position, bits)]
-        (total,) = _in_chunks(add, initial, indices, updates, chunk)
-        return call.cuts.sum(total)
-
-    asked = interval.is_doubt(coded)
-    words = interval.word_of(digits.exact(measures.sums(sums), asked, add_digits))
-    return lax.select(asked, words, coded)
-
-
-def _in_chunks(
-    step: Callable[[list[jax.Array], jax.Array, jax.Array], list[jax.Array]],
-    initial: list[jax.Array],
-    indices: jax.Array,
-    updates: jax.Array,
-    chunk: int | None,
-) -> list[jax.Array]:
-    """Applies ``step`` to all updates, or to one chunk of rows after another."""
-    n, length = updates.shape[0], max(1, chunk or 0)
-    if chunk is None or n < 2 * length:
-        return step(initial, indices, updates)
-
-    def part(number: jax.Array, state: list[jax.Array]) -> list[jax.Array]:
-        # The last chunk starts earlier, so that it is whole, and drops what is done.
-        first = number * length
-        start = jnp.minimum(first, n - length)
-        keys, rows = (
-            lax.dynamic_slice_in_dim(array, start, length, 0) for array in (indices, updates)
-        )
-        is_new = start + lax.iota(np.int32, length) >= first
-        return step(state, jnp.where(is_new, keys, np.iinfo(np.int32).max), rows)
-
-    result: list[jax.Array] = lax.fori_loop(0, -(-n // length), part, initial)
-    return result

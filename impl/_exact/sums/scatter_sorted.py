@@ -11,7 +11,7 @@ part::
 
 A contribution may be the product of a row and a factor, and several contributions may share a row.
 The kernels compute such products where they add them, so that no array holds the products. If a
-result is in doubt, all products are computed again, and scattered as rows (``scatter.resolved``).
+result is in doubt, all products are computed again, and scattered as rows (``measured_scatter``).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from impl import _kernels
 from impl._core.native_scatter import natively
 from impl._core.numerics import ANY_ORDER, accumulator, convert, product
 from impl._exact.nearest import interval
-from impl._exact.sums import grid, scatter, scatter_rows
-from impl._exact.sums.measures import Measures
+from impl._exact.sums import grid, measured_scatter, scatter_rows
+from impl._exact.sums.measures import Measures, fraction_of
 from impl._families.scatter_keys import sorted_keys
 from impl._kernels.launch import Launch
 
@@ -84,7 +84,7 @@ def add_by_runs(
         Shape and dtype of ``operand``.
     """
     size, dtype = operand.shape[0], operand.dtype
-    fraction = scatter.fraction_of(dtype, updates.dtype if factors is None else factors.dtype)
+    fraction = fraction_of(dtype, updates.dtype if factors is None else factors.dtype)
     measures = Measures(dtype, fraction, keys.shape[0] + 1)
     keys, of_rows, of_factors = _sorted_contributions(keys, size, sources, factors)
     slots, owners = _kernels.scatter_accumulate_rows.cuts(keys, size, launch=launch)
@@ -100,14 +100,18 @@ def add_by_runs(
         rows = scatter_rows.Rows.of(keys, size, updates.shape[1], unique=False, replicas=True)
         initial = jnp.zeros_like(operand) if empty else operand
         words = lax.bitcast_convert_type(out, interval.word_type(dtype))
-        words = scatter.resolved(rows, initial, keys.astype(jnp.int32), terms, measures, words)
+        words = measured_scatter.resolved(
+            rows, initial, keys.astype(jnp.int32), terms, measures, words
+        )
         return lax.bitcast_convert_type(words, dtype)
 
-    result: jax.Array = scatter.if_in_doubt(out, has_doubt, resolve)
+    result: jax.Array = measured_scatter.if_in_doubt(out, has_doubt, resolve)
     return result
 
 
-def _arithmetic(measures: Measures, *, subtract: bool) -> _kernels.scatter_accumulate_rows.Arithmetic:
+def _arithmetic(
+    measures: Measures, *, subtract: bool
+) -> _kernels.scatter_accumulate_rows.Arithmetic:
     """Returns the arithmetic of kernels, whose terms are counted."""
 
     def counted(counts: jax.Array) -> Measures:

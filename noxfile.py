@@ -194,9 +194,9 @@ def exhaustive(session: nox.Session) -> None:
     """Tries every float32 in the elementary functions, against correctly rounded values.
 
     A value in float64 of NumPy or SciPy decides, or mpmath where it is too near the middle of two
-    float32. Where products are not sealed, contraction may change no result. With two cores, each
-    function takes 2 to 5 minutes; arguments are names of functions, and `--stride N` to try one
-    block in N.
+    float32. No result may be wrong, and where products are not sealed, contraction may change none.
+    With two cores, each function takes about a minute; arguments are names of functions, `--jobs N`
+    for fewer processes, and `--stride N` to try one block in N.
     """
     install(session, "reference")
     session.run("python", "-m", "conformance.lab.elementary.exhaustive", *session.posargs)

@@ -32,7 +32,7 @@ def holds(when: Mapping[str, Test], facts: Facts) -> bool:
     """
     missing = sorted(set(when) - set(facts))
     if missing:
-        raise SpecError(f"the spec asks for {missing}, of which the op stated nothing")
+        raise SpecError(f"the spec asks for {missing}, which the op did not state")
     return all(meets(test, facts[name]) for name, test in when.items())
 
 

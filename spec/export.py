@@ -1,8 +1,8 @@
 """Renders the spec as JSON or CSV, for tools that do not import Python.
 
-The JSON is one document, which ``export.schema.json`` describes. A record has all its fields
-there, with the defaults of those that its TOML file leaves out. It also has what follows from other
-records, such as the rows to which a row yields, so that a reader needs no code of ours.
+The JSON is one document, which ``export.schema.json`` describes. A record has all its fields there:
+a field that its TOML file leaves out has its default. Facts that follow from other records are
+stated too, such as the rows to which a row yields, so that a reader needs no code of this project.
 """
 
 from __future__ import annotations

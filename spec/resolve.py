@@ -1,20 +1,17 @@
 """Resolves a call: which row decides it under a profile, and what the mode then does.
 
 Everything that shows or tests the effect of the mode on an op asks here, and so does ``impl``, so
-that the library, the suite and the site cannot disagree. Some answers for the direction
-``forward``:
+that the library, the suite and the site cannot disagree. Some answers about ``cumsum`` with the
+direction ``forward`` and the fact ``dtype``:
 
-=============  ===============================================  ===============================
-command      output                                           ``--write`` changes
-===========  ===============================================  ===============================
-``check``    a line for each fault of the rows
-``ids``      the ids that ``ids.toml`` lacks, and the next    ``ids.toml``
-``lock``     a digest for each transcribed profile            ``locks.toml``
-``version``  the changes since the version of the data        ``data.toml``, ``CHANGELOG.md``
-``new``      the files that it wrote, and the steps left
-``show``     the answers about one op, in English
-``export``   the rows as JSON or CSV, or the JSON Schema
-===========  ===============================================  ===============================
+======  =========  ==============  =========  =====  =============================================
+device  dtype      profile         effect     row    reason
+======  =========  ==============  =========  =====  =============================================
+cuda    floating   ``torch-2.12``  raises     R0059  the profile lists it as raising
+cuda    floating   ``complete``    ordered    R0060  the profile lists every op as deterministic
+cuda    integer    ``torch-2.12``  same       R0060  the profile does not list it; no order shows
+cpu     floating   ``torch-2.12``  same       R0060  the profile does not list it; a CPU repeats
+======  =========  ==============  =========  =====  =============================================
 """
 
 from __future__ import annotations

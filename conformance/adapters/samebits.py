@@ -55,9 +55,9 @@ class Samebits(JaxNamespace):
         super().__init__(impl)
 
     def set_mode(self, mode: bool) -> None:
-        # The suite computes with the mode off too, so that XLA must not get the mode's flags.
+        # The suite also computes with the mode off, so XLA must not get the mode's flags.
         with _same_variable("XLA_FLAGS"), warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # On a GPU, that the flags are missing.
+            warnings.simplefilter("ignore", RuntimeWarning)  # It warns of missing flags on a GPU.
             super().set_mode(mode)
 
     def lowerings(self, device: str) -> Sequence[str]:

@@ -123,7 +123,7 @@ def _known_call(adapter: Adapter) -> tuple[Any, list[float], list[float]]:
         function = resolve(adapter.namespace, op)
         if function is not None:
             return functools.partial(call, function), value, gradient
-    raise ValueError(f"the namespace has none of {', '.join(CALLS)}, of which one is tried first")
+    raise ValueError(f"the namespace has none of {', '.join(CALLS)}; the checks need one of them")
 
 
 def _value(adapter: Adapter) -> None:
@@ -145,7 +145,7 @@ def _gradient(adapter: Adapter) -> None:
 def _missing(adapter: Adapter) -> None:
     for op in (_NO_OP, f"nn.functional.{_NO_OP}"):
         if resolve(adapter.namespace, op) is not None:
-            raise ValueError(f"the namespace says that it has {op!r}, as it would of any name")
+            raise ValueError(f"the namespace has {op!r}, so it seems to have every name")
 
 
 _PARTS: dict[str, Callable[[Adapter], None]] = {

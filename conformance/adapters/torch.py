@@ -1,9 +1,9 @@
 """The adapter of the PyTorch that is installed.
 
-``python -m conformance run --namespace conformance.adapters.torch`` tests it. PyTorch is one
-release, whatever profile the suite sets; ``conformance.suite.releases`` states what a release is
-expected to do under the profile of another. The suite also tests CUDA where PyTorch sees a GPU, by
-the same code; that has not been run on hardware.
+``python -m conformance run --namespace conformance.adapters.torch`` tests it. The suite sets a
+profile, but the installed PyTorch stays one release: ``conformance.suite.releases`` states what a
+release is expected to do under the profile of another. The suite also tests CUDA where PyTorch sees
+a GPU, by the same code; that has not been run on hardware.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,8 @@ import jax
 
 #: A function that runs a program once, and returns when the result is complete.
 Side = Callable[[], object]
+#: A context in which a side is compiled.
+Scope = Callable[[], contextlib.AbstractContextManager[Any]]
 
 
 class RefusedError(Exception):

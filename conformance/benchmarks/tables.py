@@ -11,8 +11,9 @@ _LEGEND = (
     "Milliseconds: medians of rounds in which each side ran once. In brackets: the ratio to {base}."
 )
 _LEGEND_OF_COPY = (
-    "Spread: the quartiles' distance, of the median of {ours}. Times a copy: its median against a "
-    "copy of as many bytes as its arguments and result have. Temporary: its memory besides these."
+    "Spread: the distance of the quartiles of {ours}, divided by its median. Times a copy: its "
+    "median divided by the time of a copy of its arguments and result. Temporary: its memory "
+    "besides these."
 )
 
 

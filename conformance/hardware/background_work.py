@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from types import TracebackType
 from typing import Self
 
 import jax
@@ -103,12 +102,7 @@ class BackgroundWork:
             thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._changed:
             self._over = True
             self._changed.notify_all()

@@ -136,7 +136,7 @@ def _inner(values: Iterable[Any]) -> Iterator[Any]:
 
 
 def traces(names: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
-    """Returns, of each program, a digest of its equations, and where its function is written.
+    """Returns, for each program, a digest of its equations, and where its function is written.
 
     Args:
         names: The names of programs, whose functions alone are traced; None for all.
@@ -223,14 +223,14 @@ def toml(traced: Mapping[str, Any], kinds: Mapping[str, Sequence[str] | None]) -
 
     Args:
         traced: The result of ``traces``.
-        kinds: Of each program that has other equations, the arguments that have other bits; None if
-            a release did not end in time.
+        kinds: For each program with other equations, the arguments at which bits differ; None if a
+            release did not end in time.
     """
     table = [
         "# Functions of JAX that have other equations in another release, by `nox -s releases`.",
-        "# `bits` has the derivatives that have other bits at ordinary arguments, `borders` those",
-        "# that do at 0, infinity, NaN and the like. `untried` did not end in time with one",
-        "# release. `text` have the same bits, or are refused.",
+        "# Each list holds orders of derivatives. `bits`: bits differ at ordinary arguments;",
+        "# `borders`: bits differ only at 0, infinity, NaN and the like; `untried`: one release",
+        "# did not end in time; `text`: bits are equal, or the release refuses.",
     ]
     for name in sorted({program.partition(" ")[0] for program in kinds}):
         place = next(traced[p] for p in traced if p.partition(" ")[0] == name)

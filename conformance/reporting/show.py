@@ -50,7 +50,7 @@ def diff(options: argparse.Namespace) -> int:
     lines = list(reports.difference(old, new))
     for line in lines:
         print(line)
-    print(f"{len(lines)} finding(s)" if lines else "nothing is weaker, and no bits are others")
+    print(f"{len(lines)} finding(s)" if lines else "nothing is weaker, and no bits differ")
     return 1 if lines else 0
 
 

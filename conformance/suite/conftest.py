@@ -46,8 +46,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Gives each test with the argument ``cell`` the cells that it is about.
 
     A test names behaviours in its mark ``about``, and a device if it is about one alone.
-    ``profiles="one"`` takes each call under one profile alone, and ``alike``, of cells with the
-    same key, the first.
+    ``profiles="one"`` takes each call under one profile alone, and ``alike`` takes the first of the
+    cells with the same key.
     """
     if "calls" in metafunc.fixturenames:
         _generate_calls(metafunc)
@@ -69,7 +69,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         and (only_profile or cell.profile) == cell.profile
     ]
     adapter = options.implementation(metafunc.config)
-    # Nothing is known of which calls another implementation treats alike.
+    # It is unknown which calls another implementation treats alike.
     if "alike" in mark.kwargs and adapter.of_this_project:
         first: dict[Hashable, Cell] = {}
         for cell in of_test:

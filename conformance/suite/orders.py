@@ -1,4 +1,4 @@
-"""The order of contributions, in which samples combine them while the suite asks for their bits.
+"""The order in which samples combine contributions, while the suite asks for their bits.
 
 A row may have one order on a device that does not race, and another everywhere else. A sample
 states its bits once, by ``combined``; ``taken`` says in which order.

@@ -26,7 +26,7 @@ class Drawn:
         expected: The bits of its ordered path.
         peer: The call of PyTorch, if it is written differently.
         cotangent: The cotangent, if the test is of the gradient of the first array; else None.
-        racy: Whether another path may keep another one of several writes.
+        racy: Whether several writes meet, of which a path other than the ordered one may keep any.
     """
 
     call: Callable[..., Any]

@@ -1,4 +1,4 @@
-"""Adds to each page what readers of a screen, search engines and printers need.
+"""Adds to each page what screen readers, search engines and printers need.
 
 Heading cells name their scope, tables have a caption, pages have a description,
 and the landmarks of the theme have names. ``docs/tests/browser`` checks the pages with axe-core.
@@ -42,7 +42,7 @@ class Translator(HTML5Translator):
         return str(super().starttag(node, tagname, suffix, empty, **attributes))
 
     def visit_table(self, node: nodes.table) -> None:
-        """Begins a table. One without a caption gets the heading above it, for those who listen."""
+        """Begins a table. Without a caption, it gets the heading above it, for screen readers."""
         super().visit_table(node)
         if not isinstance(node[0], nodes.title):
             text = self.encode(heading(node))

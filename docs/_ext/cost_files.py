@@ -26,7 +26,7 @@ COUNTED = ROOT / "conformance/lab/compiled/costs.json"
 STEPS = ROOT / "conformance/lab/compiled/portable_steps.json"
 #: The sides of a case of these files.
 SIDES = ("on", "unlikely", "off", "plain")
-#: How the names of calls of the suite begin. They have no size that a user would have.
+#: The prefix of the names of calls of the suite, whose sizes are too small for a user.
 SAMPLE = "sample-"
 
 
@@ -85,8 +85,8 @@ class Counted:
     Attributes:
         name: The name of the case.
         sides: The counts with the mode ``on``, with it ``off``, and of ``plain`` JAX, as far as
-            there are such programs; and ``unlikely``, with the mode on and data that random data
-            is unlike, if the program chooses by its data.
+            there are such programs; and ``unlikely``, with the mode on and the branch that random
+            data does not take, if the program chooses by its data.
         floor: The bytes of the operands and the results.
     """
 

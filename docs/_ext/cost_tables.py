@@ -32,6 +32,7 @@ import cost_files
 import pictures
 from conformance.benchmarks import machine, tables
 from conformance.benchmarks.measurements import Family, Report
+from conformance.lab.elementary import findings
 from conformance_tables import MarkdownDirective
 
 
@@ -176,6 +177,7 @@ def all_tables() -> Mapping[str, Table]:
     known = {
         "costs": Table(cost_files.COUNTED, every_case),
         "portable_steps": Table(cost_files.STEPS, portable_steps),
+        "elementary_arguments": Table(findings.REPORT, findings.table),
     }
     drawn = pictures.pictures()
     for name, report, family in cost_files.families():

@@ -193,7 +193,7 @@ def line(row: spec.Row, evidence: Mapping[tuple[str, str], RowEvidence]) -> str:
     texts = []
     for device in devices:
         entry = evidence.get((row.id, device), NO_EVIDENCE)
-        # Evidence of bits is possible only if some profile lists the row as deterministic.
+        # A row can have evidence of bits only if some profile lists it as deterministic.
         has_bits = "deterministic" in row.behaviour.values()
         verified = "hardware" in entry.devices if has_bits else entry.on_gpu
         text = str(entry)

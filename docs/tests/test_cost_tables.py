@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import cost_files
 import cost_tables
+from conformance.lab.elementary import findings
 
 
 def test_each_family_of_a_report_has_a_table_and_pictures() -> None:
@@ -35,3 +36,12 @@ def test_the_page_shows_launches_and_bytes(page_html: Callable[[str], str]) -> N
         launches = sides["plain"]["launches"]
         assert re.search(rf"<td><p>{name}</p></td>\s*<td.*?><p>{launches}</p></td>", text)
     assert "bench-portable-cpu-light.svg" in text
+
+
+def test_the_page_shows_the_trial_of_every_argument(page_html: Callable[[str], str]) -> None:
+    text = page_html("the-same-bits-everywhere")
+    for name, each in findings.read().items():
+        tried = f"{each['dtypes']['float32']['tried']:,}"
+        cells = re.search(rf"<tr.*?>{name}</span>.*?</tr>", text, re.DOTALL)
+        assert cells is not None
+        assert tried in cells[0]

@@ -140,7 +140,7 @@ def test_functions_of_jax_have_the_values_of_the_ops_that_name_them() -> None:
         values = (_jax_names.value(call, inputs, libraries) for call in calls)
         return dict(zip(calls, map(jax.tree.leaves, values), strict=True))
 
-    # One program compiles faster than each call.
+    # One program of all calls compiles faster than one program for each call.
     options: dict[str, str | bool] = {
         "xla_backend_optimization_level": "0",
         "xla_llvm_disable_expensive_passes": True,
@@ -260,7 +260,7 @@ def test_a_primitive_costs_what_the_counted_calls_of_it_cost() -> None:
     assert ("scatter_add", "float32[1M], int32[10M], float32[10M]", launches) in shown
     calls = {call for call, _, _ in shown}
     assert {"index_add", "embedding, gradient"} <= calls
-    # Neither has the primitive in an order of the mode.
+    # The mode's order of neither call has this primitive.
     assert calls.isdisjoint({"sort", "interpolate nearest, gradient"})
     assert any("nothing" in line for line in _costs.card_of_primitive("lax.scatter_add", cells))
 

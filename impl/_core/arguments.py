@@ -39,7 +39,7 @@ def array(function: str, name: str, value: Any) -> jax.Array:
 
 
 def native(function: str, name: str, value: Any) -> Array:
-    """Returns ``value``, an array of numbers or bools; one of NumPy in the machine's byte order.
+    """Returns ``value``, an array of numbers or bools; a NumPy array gets the machine's byte order.
 
     Raises:
         TypeError: ``value`` is neither a JAX nor a NumPy array, or not of numbers or bools.
@@ -244,7 +244,8 @@ def within(values: npt.NDArray[Any], low: int, end: int) -> bool:
         return not few or (min(few) >= low and max(few) < end)
     dtype = values.dtype
     if dtype.kind == "i" and dtype.isnative and -low < 1 << (8 * dtype.itemsize - 1):
-        # A number below ``low`` is a large one here, so that one reduction does the work of two.
+        # Unsigned, a number below ``low`` becomes a large one, so that one reduction does the work
+        # of two.
         above = np.subtract(values, low) if low else values
         unsigned = above.view(f"u{dtype.itemsize}")
         return bool(np.maximum.reduce(unsigned, axis=None) < end - low)
@@ -256,8 +257,8 @@ def known(value: Any) -> npt.NDArray[Any] | None:
     """Returns the values of an array, or None if this process does not know them yet.
 
     They are unknown under ``jit``, and for an array whose shards are in several processes. An op
-    that asks runs as it is written, and is not compiled, where it is called outside of ``jit``:
-    ``eager.when_known`` is for checks.
+    that calls this function is not compiled where it is called outside of ``jit``, so checks call
+    ``eager.when_known`` instead.
     """
     if isinstance(value, jax.core.Tracer):
         eager.refuse()

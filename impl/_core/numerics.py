@@ -232,7 +232,8 @@ def square_root(
     more = lax.gt(rest, lax.add(q, q))
     q = lax.sub(q, lax.convert_element_type(less, form.word))
     q = lax.add(q, lax.convert_element_type(more, form.word))
-    # No root is halfway: the square of a number that ends one bit later ends three bits later.
+    # No root is halfway: the square of a number of p + 1 bits, the last of which is 1, has more
+    # than p bits.
     half = lax.add(lax.sub(exponent, odd), fills(bias))
     packed = form.packed(lax.shift_right_logical(half, fills(1)), q, fills)
     exact = lax.bitcast_convert_type(packed, value.dtype)

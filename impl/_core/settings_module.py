@@ -10,7 +10,7 @@ from typing import Any
 class SettingsModule(types.ModuleType):
     """The class of a module; a subclass has the settings as properties.
 
-    PyTorch takes the assignment of a misspelt setting, which then has no effect.
+    PyTorch accepts an assignment to a misspelt setting, which then has no effect.
     """
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -43,7 +43,7 @@ def trainings(where: Sequence[tuple[str, int]]) -> list[dict[str, str]]:
 
 
 def environment(current: Mapping[str, str], platform: str, devices: int) -> dict[str, str]:
-    """Returns the environment of a process on a platform, whose CPU is as many devices."""
+    """Returns the environment of a process that computes on a platform with some devices."""
     if platform != "cpu":  # JAX starts with the device of this process by itself.
         return {**current, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
     # XLA compiles for most of the time of a process, and less at this level.

@@ -91,8 +91,8 @@ def show_processes(report: Report) -> None:
         )
     elif device is not None:
         report.text(
-            "XLA's scatters on a CPU keep one order also without the mode: what a GPU may do is "
-            "in sections 3 and 5."
+            "XLA's scatters on a CPU keep one order also without the mode. Sections 3 and 5 show "
+            "the orders that a GPU may take."
         )
     first, second = outcomes = [in_fresh_process(hash_seed) for hash_seed in (1, 2)]
     for number, outcome in enumerate(outcomes, 1):

@@ -47,7 +47,7 @@ def show(report: Report) -> None:
     report.section(f"3. scatter_add of {COUNT} float32 values into {DESTINATIONS} sums")
     report.text(
         f"The kernels for the GPU are interpreted on the CPU, under {ORDERS} orders of programs "
-        "and of atomic updates: a GPU takes whichever comes."
+        "and of atomic updates: a GPU may take any of them."
     )
     atomic = under_schedules(False, range(ORDERS))
     ordered = under_schedules(True, range(ORDERS))
@@ -57,6 +57,6 @@ def show(report: Report) -> None:
     report.claim("the ordered path gives one", holds=len(set(ordered)) == 1)
     platform = jax.devices()[0].platform
     report.claim(
-        f"it is what this machine's {platform} gives under the guarantee portable, in no schedule",
+        f"this machine's {platform} gives the same under guarantee portable, without a schedule",
         holds=set(ordered) == {on_device()},
     )

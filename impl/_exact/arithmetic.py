@@ -31,8 +31,9 @@ from jax import lax
 
 from impl._core.numerics import zero_below
 
-#: The least float64 that 24 bits round to 2**-126, the least normal float32. A CPU that flushes
-#: rounds first, so it keeps this value. Every device counts smaller values as zero.
+#: The least float64 whose rounding to 24 bits is 2**-126, the least normal float32. A CPU that
+#: flushes subnormals rounds first, so it keeps this value. Every device counts smaller values as
+#: zero.
 _TINY = 2.0**-126 * (1 - 2.0**-25)
 #: The bounds of the exponents that ``power_of_two`` takes.
 MIN_EXPONENT, MAX_EXPONENT = -1022, 1023
@@ -115,9 +116,10 @@ def widen(value: jax.Array) -> jax.Array:
 
 
 def narrow(value: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
-    """Returns a float64 as ``dtype``, rounded once: to the nearest, and of two to the even one.
+    """Returns a float64 as ``dtype``, rounded once: to the nearest, ties to even.
 
-    A value that 24 bits round to less than the least normal float32 becomes a zero of its sign.
+    A value below the least normal float32, after it is rounded to 24 bits, becomes a zero of its
+    sign.
 
     Args:
         value: Any shape, float64.
@@ -165,6 +167,39 @@ def _rounded_to_odd(value: jax.Array) -> jax.Array:
     return lax.select(finite, lax.bitcast_convert_type(odd, np.float64), value)
 
 
+def two_sum(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Returns ``a + b`` rounded to nearest, and the rounding error, which has no error itself.
+
+    This is TwoSum (Knuth, *The Art of Computer Programming* 2, section 4.2.2). If the sum is not
+    finite, the error is a NaN.
+    """
+    near = seal(lax.add(a, b))
+    of_b = lax.sub(near, a)
+    return near, lax.add(lax.sub(a, lax.sub(near, of_b)), lax.sub(b, of_b))
+
+
+def add_to_odd(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Returns ``a + b`` rounded to odd: if inexact, the neighbour of the sum whose last bit is 1.
+
+    Rounding the result to a narrower dtype gives the same number as rounding the exact sum (Boldo
+    and Melquiond 2008).
+
+    Args:
+        a: float64.
+        b: float64, of its shape.
+    """
+    near, error = two_sum(a, b)
+    zero = lax.full_like(error, 0)
+    raw = lax.bitcast_convert_type(near, np.int64)
+    none, one = lax.full_like(raw, 0), lax.full_like(raw, 1)
+    grows = lax.eq(lax.gt(error, zero), lax.gt(near, zero))
+    is_even = lax.eq(lax.bitwise_and(raw, one), none)
+    is_inexact = lax.bitwise_and(lax.ne(error, zero), lax.is_finite(near))
+    step = lax.select(grows, one, lax.neg(one))
+    odd = lax.add(raw, lax.select(lax.bitwise_and(is_even, is_inexact), step, none))
+    return lax.bitcast_convert_type(odd, np.float64)
+
+
 def power_of_two(exponent: jax.Array) -> jax.Array:
     """Returns 2 to the power of an int32 or int64 from MIN_EXPONENT to MAX_EXPONENT, as float64."""
     raw = lax.convert_element_type(exponent, np.int64)
@@ -192,5 +227,5 @@ def exponent_above(magnitude: jax.Array) -> jax.Array:
 
 
 def nearest_integer(value: jax.Array) -> jax.Array:
-    """Returns the nearest integer of each element, as a float; of two integers, the even one."""
+    """Returns each element rounded to an integer, as a float: to the nearest, ties to even."""
     return lax.round(value, lax.RoundingMethod.TO_NEAREST_EVEN)

@@ -41,10 +41,10 @@ from impl._core.native_scatter import natively
 from impl._core.numerics import fence
 from impl._core.shard_axes import aligned
 
-#: Updates below which no replicas are worth their launches.
+#: The least number of updates for which replicas are worth their launches.
 _FEW = 1 << 14
-#: The greatest number of elements of replicas, and updates for each row of them: they are filled
-#: and read once.
+#: The greatest number of elements of all replicas, and the least number of updates for each row of
+#: them, since every row is filled and read once.
 _ELEMENTS, _SHARE = 1 << 17, 8
 #: The least replicas that each destination has, if all have some.
 _LEAST = 32
@@ -124,7 +124,8 @@ class Replicas:
         width = initial.shape[1:]
         spare = _identities((_SLOTS * self.copies, *width), initial, operation)
         sums = scatter(lax.concatenate(aligned(initial, spare), 0), self.rows, updates, operation)
-        # XLA would move what reads the sums into the operand of a scatter.
+        # Without the fence, XLA would move the computation that reads the sums into the operand of
+        # a scatter.
         sums = fence(sums)
         folded = _folded(sums[self.size :].reshape(_SLOTS, self.copies, *width), operation)
         # A gather adds the sum of its replicas to each hot destination.

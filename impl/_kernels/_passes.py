@@ -30,7 +30,7 @@ _APART = 64
 #: How many standard deviations the pivots are from the rank in the sample, for few and for many
 #: rows. If the pivots of one row do not enclose the element, all rows are searched in another way.
 _DEVIATIONS, _DEVIATIONS_OF_MANY, _MANY = 4, 5, 16
-#: A kernel instance has the slots that it takes on average times ``_HEADROOM``, and ``_MORE``.
+#: A kernel instance has ``_HEADROOM`` times the slots that it fills on average, plus ``_MORE``.
 _HEADROOM, _MORE = 1.25, 2 * CHUNK
 
 
@@ -71,7 +71,7 @@ class Level:
         reach = math.ceil(deviations * math.sqrt(sample) / 2)
         between = 2 * reach * n / sample
         tiles = -(-n // math.prod(TILE))
-        # An instance with only one tile would most likely have more slots than it takes.
+        # An instance with only one tile would most likely need more slots than it has.
         parts = min(-(-tiles // 2), max(1, _PROGRAMS // rows))
         room = int((most - _HEADROOM * between) // (_MORE + CHUNK))
         parts = min(parts, room) if room > 0 else parts

@@ -275,7 +275,7 @@ def _read_seed() -> jax.Array:
     """
     seed = _seed_value.get()
     if seed is None:
-        raise RuntimeError("a seed that is read at run time is known inside kernels alone")
+        raise RuntimeError("a seed that is read at run time is known only inside a kernel")
     return seed
 
 

@@ -153,8 +153,8 @@ def part_of(
         columns: As ``Product`` has it.
         terms: As ``Product`` has it.
         dtype: The dtype of the operands.
-        operands: Their bytes. The sums of parts, which are written and read, are no more bytes;
-            None for no such bound.
+        operands: The bytes of the operands, an upper bound for the bytes of the sums of parts,
+            which are written and read; None for no bound.
     """
     most = max(1, min(_PARTS, terms // _PART))
     sums = 2 * batch * rows * columns * accumulator(dtype).itemsize
@@ -206,7 +206,7 @@ def below(index: jax.Array, size: int) -> Any:
 
 
 def both(first: Any, second: Any) -> Any:
-    """Returns where two masks are; a mask may be True."""
+    """Returns the conjunction of two masks; a mask may be True."""
     if first is True or second is True:
         return second if first is True else first
     return first & second

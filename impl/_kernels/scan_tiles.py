@@ -151,7 +151,7 @@ class _Tiles:
         groups: list[int] = []
         while math.prod(groups) < steps:
             groups.append(min(how.block, steps // math.prod(groups)))
-        # The backend's compiler takes no tile that ends in one element.
+        # The backend's compiler refuses tiles whose last axis has one element.
         adjacent = 1 if inner == 1 else max(2, min(_ADJACENT, pl.next_power_of_2(inner)))
         pieces = max(2, _ELEMENTS // steps) if inner == 1 else 1
         return cls(how, (outer, n, inner), tuple(groups), pieces, adjacent)
@@ -296,7 +296,7 @@ class _Instance:
             self._how.launch.store_some(ref, offsets, part.astype(ref.dtype), inside)
 
     def _elements(self) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """Returns offsets of the elements, whether each is one, and its step along the axis."""
+        """Returns offsets of the elements, whether each exists, and its step along the axis."""
         tiles, (outer, n, inner) = self._tiles, self._tiles.shape
         group = tiles.groups[0]
         blocks = tiles.steps // group
@@ -322,7 +322,7 @@ class _Instance:
         return index // self._tiles.count, index % self._tiles.count
 
     def _piece_offsets(self) -> tuple[jax.Array, jax.Array]:
-        """Returns the offsets of the totals and carries, and whether each is one."""
+        """Returns the offsets of the totals and carries, and whether each exists."""
         tiles, (outer, _, inner) = self._tiles, self._tiles.shape
         row, piece = self._pieces(_columns.numbers(tiles.pieces, 0, self._axes - 1))
         # Totals are in the order of memory, so that they are scanned in the same direction.
@@ -357,9 +357,9 @@ class _Instance:
     def _is_short(self, level: int, parts: int) -> bool:
         """Returns whether columns are cut and joined by ``picked`` and ``placed``, for short ones.
 
-        These take more instructions than ``cut`` and ``joined``, but fewer registers, of which one
-        part leaves a thread enough. An interpreted kernel has no registers, and XLA takes minutes
-        to compile ``picked``.
+        These take more instructions than ``cut`` and ``joined``, but fewer registers. A scan of one
+        part has registers enough for ``cut``. An interpreted kernel has no registers, and XLA takes
+        minutes to compile ``picked``.
         """
         return level > 0 and parts > 1 and not self._how.launch.interpret
 

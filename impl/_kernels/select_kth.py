@@ -11,8 +11,8 @@ which have two digits of two bits:
 There are three ways to read a row. All of them return the lowest position of an exact key:
 
 - A row that fits the registers of a kernel instance is read once, and its digits have one bit.
-- A longer row is most likely read once too: ``select_kth_sample`` finds the element, or that it
-  cannot.
+- A longer row is most likely read once too: ``select_kth_sample`` finds the element, or reports
+  that it could not.
 - Where it cannot, instances share each row, and each launch determines a digit of four bits:
   instances count the keys up to each of 15 thresholds, and the instances of the next launch add
   these counts.
@@ -66,7 +66,7 @@ def first_position(
     Returns:
         int32, shape [rows].
     """
-    nan_first &= bool(jnp.issubdtype(values.dtype, jnp.floating))  # Others have no NaN.
+    nan_first &= bool(jnp.issubdtype(values.dtype, jnp.floating))  # No other dtype has NaNs.
     values = as_sortable(values)
     rows, n = values.shape
     most = longest(_depth(values))
@@ -82,7 +82,7 @@ def first_position(
     sampled = select_kth_sample.first_position(
         values, ranks, most, launch=launch, nan_first=nan_first
     )
-    # The sample of data that is made for it may hold nothing of use.
+    # The sample of adversarial data may hold nothing of use.
     return jax.lax.cond(jnp.all(sampled.certain), lambda: sampled.position, exactly)  # type: ignore[no-any-return]
 
 

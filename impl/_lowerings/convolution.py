@@ -119,8 +119,8 @@ def ordered_cpu(
 ) -> jax.Array:
     """Computes ``ordered_xla`` from operands that need not be rounded yet.
 
-    Operands are only multiplied, so XLA contracts them with no sum. To round them first would copy
-    each, for a quarter of the time. An operand is rounded first if it is converted to the
+    Operands are only multiplied, so XLA contracts them with no sum. Rounding them first would copy
+    each, which takes a quarter of the time. An operand is rounded first if it is converted to the
     accumulator's dtype, or complex: complex products add.
     """
     if a.dtype != accumulator(a.dtype) or jnp.iscomplexobj(a):

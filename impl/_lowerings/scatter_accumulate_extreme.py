@@ -19,7 +19,6 @@ import numpy as np
 
 from impl._core.lax_functions import where
 from impl._families.reductions import Reduction
-from impl._kernels.launch import Launch
 from impl._lowerings.scatter_accumulate import xla_scatter
 
 
@@ -110,18 +109,5 @@ def on_keys(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
 def extreme_xla(
     operand: jax.Array, indices: jax.Array, updates: jax.Array, *, reduction: Reduction
 ) -> jax.Array:
-    """Calls XLA's own scatter, of integers."""
+    """Calls XLA's own scatter, of integers, which is atomic and exact."""
     return xla_scatter(reduction, operand, indices, updates)
-
-
-def extreme_kernel(
-    operand: jax.Array,
-    indices: jax.Array,
-    updates: jax.Array,
-    *,
-    reduction: Reduction,
-    launch: Launch,
-) -> jax.Array:
-    """Calls ``extreme_xla``: XLA's scatter of integers is atomic and exact."""
-    del launch
-    return extreme_xla(operand, indices, updates, reduction=reduction)

@@ -129,7 +129,7 @@ def _sample_by_rows(
     *,
     add: Callable[[jax.Array, jax.Array], jax.Array],
 ) -> jax.Array:
-    """Reads whole rows of a few elements at once, whose products ``add`` computes and adds."""
+    """Reads whole rows of a few elements at once; ``add`` multiplies them and adds the products."""
     outer, elements = rows.shape
     chunk = min(elements, max(1, _ROW_ELEMENTS // (outer * left.shape[2])))
     initial = vary_like(jnp.zeros((outer, elements), left.dtype), left, right, rows)

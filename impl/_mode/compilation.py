@@ -136,11 +136,11 @@ def jit(fun: Callable[..., Any] | None = None, **jit_kwargs: Any) -> Any:
     again; the earlier program is kept for a later change back. The spec's rows of the kinds
     ``backend`` and ``compiler`` state what the options do not cover.
 
-    JAX takes options of the outermost program only. Inside another ``jit``, a loop or (before jax
-    0.12) a gradient, the function is therefore compiled like by ``jax.jit``, as a part of the
-    program around it: ``impl.jit`` around that program decides, or ``impl.set_xla_flags``. An audit
-    of that program lists the choices that XLA then makes by timing. A function that is jitted
-    already, such as the result of ``nnx.jit``, can be passed; repeat its static and donated
+    JAX takes the compiler options of the outermost program only. Inside another ``jit``, a loop or
+    (before jax 0.12) a gradient, the function is therefore compiled as a part of that program, with
+    the options of that program: wrap that program in ``impl.jit``, or call ``impl.set_xla_flags``.
+    An audit of that program lists the choices that XLA then makes by timing. A function that is
+    jitted already, such as the result of ``nnx.jit``, can be passed; repeat its static and donated
     arguments.
 
     Args:
@@ -261,7 +261,7 @@ class Jitted(Generic[P, R]):
             own = self._own_options.get(setting.option, setting.value)
             if own != setting.value:
                 raise ValueError(
-                    f"impl.jit: compiler_options sets {setting.option} to {own!r}, and the row "
-                    f"{setting.row} to {setting.value!r}; leave it out, or change the mode or the "
-                    "switch that the row speaks of"
+                    f"impl.jit: compiler_options sets {setting.option} to {own!r}, but the row "
+                    f"{setting.row} requires {setting.value!r}: leave it out, or change the mode "
+                    "or the switch that the row names"
                 )

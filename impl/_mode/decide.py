@@ -58,7 +58,7 @@ class Action:
 
     Attributes:
         path: The path that the op takes.
-        alert: The alert that is given before that; None for no alert.
+        alert: The alert that is given before the path runs; None for no alert.
         fill: Whether fresh memory is filled with a known value.
         serial: Whether the atomic path keeps an order, since the platform does not race.
         row: Id of the row that decided; None if no row did.

@@ -19,7 +19,7 @@ from impl._mode import compilation
 from impl._mode.compilation import Setting
 
 VARIABLE = "XLA_FLAGS"
-#: The warnings that this process has had.
+#: The warnings that this process has given.
 _warned: set[str] = set()
 
 
@@ -78,8 +78,8 @@ def _contradiction(required: Iterable[Setting]) -> ValueError | None:
         value = given.get(setting.option)
         if value is not None and one_spelling(value) != one_spelling(_text(setting)):
             return ValueError(
-                f"{VARIABLE} sets {setting.option} to {value!r}, and the row {setting.row} to "
-                f"{_text(setting)!r}: take it out of {VARIABLE}"
+                f"{VARIABLE} sets {setting.option} to {value!r}, but the row {setting.row} "
+                f"requires {_text(setting)!r}: take it out of {VARIABLE}"
             )
     return None
 

@@ -26,7 +26,6 @@ import inspect
 import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
-from types import TracebackType
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from impl._core import jax_internals
@@ -71,7 +70,7 @@ class _Opening(Generic[Value]):
         self.was_suspended = True
 
     def message(self) -> str:
-        """Returns the message of the error that the scope holds for other tasks."""
+        """Returns the message of the error about a scope that would hold for other tasks too."""
         name = "" if self.task is None else self.task.get_name()
         return (
             f"the scope of impl.deterministic that began at {self.line} is open while its task "
@@ -200,12 +199,7 @@ class Scope(Generic[Value]):
     def __enter__(self) -> None:
         self._state.begin(self, self._value())
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         self._state.end(self, error)
 
     def __call__(self, function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:

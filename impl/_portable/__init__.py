@@ -8,8 +8,9 @@ StableHLO, one by one, and leaves XLA no choice that shows in the bits. For exam
     def step(a, b):
         return jnp.sum(a * b)
 
-1. JAX traces the program to a jaxpr. ``pins`` takes part already now: releases of JAX write some
-   derivatives with different equations, and under the guarantee all of them write the same. ::
+1. JAX traces the program to a jaxpr. ``pins`` acts already in this step: releases of JAX write some
+   derivatives with different equations, and under the guarantee all of them write the same. They
+   also add the parts of a derivative in different orders, and ``parts`` makes one sum of them. ::
 
     { lambda ; a:f32[8] b:f32[8]. let
         c:f32[8] = mul a b
@@ -18,8 +19,9 @@ StableHLO, one by one, and leaves XLA no choice that shows in the bits. For exam
 
 2. JAX lowers the jaxpr for a platform, equation by equation, and looks up the lowering rule of each
    primitive. ``register`` has JAX find a rule of this package. With the mode off, or under another
-   guarantee, that rule calls JAX's own one and nothing changes. Equations of this project, and of
-   libraries that this project does not know (``unknown``), are lowered by equations of their own.
+   guarantee, that rule calls JAX's own one and nothing changes. A primitive of this project, or of
+   a library that this project does not know (``unknown``), is lowered as the equations that it
+   consists of.
 
 3. ``classes`` asks ``spec/portable.toml`` for the class of the equation, by its primitive, dtypes
    and sizes. The answer of a class is one of three:

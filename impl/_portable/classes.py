@@ -33,7 +33,7 @@ def class_of(
 
 
 def dtypes(avals: Sequence[Any]) -> frozenset[str]:
-    """Returns the names of the dtypes of arrays; keys and tokens have none that matter."""
+    """Returns the names of the dtypes of operands or results; a token has no dtype."""
     return frozenset(str(aval.dtype) for aval in avals if hasattr(aval, "dtype"))
 
 

@@ -61,7 +61,7 @@ def portability(refused: spec.Portability, params: Mapping[str, Any]) -> spec.Po
 
 
 def on_devices(context: Any, portability: spec.Portability) -> spec.Portability:
-    """Returns the class of a call of an exported program, which many devices change."""
+    """Returns the class of a call of an exported program, which is refused on many devices."""
     if portability.answer == "refused" or shardings.is_local(context):
         return portability
     if shardings.devices_of(context) < _DEVICES:

@@ -137,7 +137,7 @@ RULES: Mapping[str, Callable[..., Any]] = {
 def register() -> None:
     """Gives these functions a derivative that reads the mode when a program is traced.
 
-    The initializers of normal numbers get one order of their factors.
+    The initializers of normal numbers multiply their factors in one order.
     """
     initializers.pin_scaled_normal(_holds)
     primitives = {primitive.name: primitive for primitive in ad.primitive_jvps}

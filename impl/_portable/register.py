@@ -68,9 +68,9 @@ def _lower(
 
     The order of the steps matters. The body of a ``shard_map`` may hold a scope that asks for the
     guarantee, so it is rewritten under any mode. A primitive of this project, or of another
-    library, may have the name of one of JAX, so names are read after both. A primitive that only
-    moves elements may move the terms of an unreduced array, whose class refuses to add them: it is
-    lowered before the class of its operands is asked for.
+    library, may have the name of a primitive of JAX, so names are read only after these two cases.
+    A primitive that only moves elements may move the terms of an unreduced array, whose class
+    refuses to add them: it is lowered before the class of its operands is asked for.
     """
     name = primitive.name
     if name == _MAPPED and _rules.switch.value and not lowering.is_native(context):

@@ -94,20 +94,18 @@ class Rule:
             mesh. All other functions are traced without one.
         whole_axes: Takes the parameters, and returns how many of the last axes XLA must not
             partition: it would compute other values.
-        is_windowed: Whether results have other lengths than operands. Of an axis that is short
-            for the number of devices, each device gets the whole.
+        is_windowed: Whether results have other lengths than operands. Each device gets the whole of
+            an axis that is short for the number of devices.
         merges_borders: Whether XLA may take the border of one padding for the border of another.
         moves: The function that moves floats which several devices may share, as integers with the
             same bits; it takes a keyword ``devices``, their number.
         linear: The operands that the operation is linear in, together: a sum over devices passes to
             them. ``either`` stands for a product, which is linear in one operand if all devices
-            have the other. ``each`` stands for results that are the operands with their numbers.
+            have the other. ``each`` stands for an operation that returns all of its operands in
+            their order.
         over_devices: ``compute`` for operands of which the devices of a ``shard_map`` hold parts,
             as the additional keywords say. Only an operation that adds elements has it: a sum over
             devices ends there.
-        rhs_batch: Takes the parameters of a product, and returns the batch dimensions of its right
-            operand. Devices with different columns have to agree on the scales, so ``over_devices``
-            of a product also takes the mesh axes that shard columns.
         sharding: Takes an equation in a ``shard_map`` and the shardings of its operands, and
             returns the shardings of its results: a function of ``device_sums.sharding_rules``. None
             stands for an unknown operation.
@@ -129,7 +127,6 @@ class Rule:
     moves: Compute | None = None
     linear: Positions | Literal["each", "either"] = ()
     over_devices: Compute | None = None
-    rhs_batch: Callable[[Mapping[str, Any]], Sequence[int]] | None = None
     sharding: Callable[[Any, Sequence[Sharding]], list[Sharding]] | None = None
 
     @property

@@ -39,7 +39,7 @@ def whole_where_short(context: Any, values: Sequence[Any], avals: Sequence[Any])
 
 
 def _short_axes(context: Any, aval: Any) -> list[int]:
-    """Returns the axes of an operand or a result that are longer in another one.
+    """Returns the axes of an operand or a result that are longer in another operand or result.
 
     XLA may partition the short axis as it does the longer one. Half of the devices, or more, would
     then have nothing of it.

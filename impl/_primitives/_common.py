@@ -156,8 +156,8 @@ class _Rule:
         is_kernel = "launch" in getattr(chosen, "keywords", ())
         make = _whole if is_kernel else functools.partial(_traces.traced_once, _whole)
         function: Function = make(chosen, op, self._isolates(path, chosen, name), **params)
-        # A primitive of one path has its bits in every mode, and its partition too: XLA's would
-        # lose the signs of zeros.
+        # A primitive with one path has the same bits in every mode, so devices share it in the same
+        # way in every mode: XLA's own partition would lose the signs of zeros.
         is_shared = is_ordered and path.anywhere is None
         # Integers are exact in every order and every width.
         is_exact = path.anywhere is not None and _is_inexact(context)

@@ -168,8 +168,7 @@ sums_of_products: tuple[_common.Lowerings, ...] = (
 def _extreme_paths(reduction: Reduction) -> tuple[_common.Lowerings, ...]:
     """Returns the one path of a minimum or maximum, whose result does not depend on the order."""
     xla = functools.partial(scatter_accumulate_extreme.extreme_xla, reduction=reduction)
-    kernel = functools.partial(scatter_accumulate_extreme.extreme_kernel, reduction=reduction)
-    return (_common.Lowerings(xla, xla, kernel),)
+    return (_common.Lowerings.without_kernel(xla, xla),)
 
 
 #: The primitive of each operation. ``gather`` registers the transpose of the sum, since that is a

@@ -181,8 +181,8 @@ def _transpose_into(
 sum_p = _common.new_primitive(
     "samebits_window_sum",
     _abstract_sum,
-    # XLA fuses this into a kernel that reads and writes once, and likewise those below. That costs
-    # no more than atomics, so every primitive of windows has one path.
+    # XLA fuses this lowering, and each one below, into a kernel that reads and writes once. That
+    # costs no more than atomics, so every primitive of windows has one path.
     _common.Lowerings.without_kernel(lowerings.sum_cpu, lowerings.sum_xla, cpu_isolates=True),
     axes=Axes("l -> l"),
 )

@@ -139,7 +139,7 @@ def _kind(dtype: str) -> str:
 
 def _has_one_update(scatter: hlo.Instruction, program: Program) -> bool:
     operands = scatter.operands
-    count = (len(operands) - 1) // 2  # The arrays, the indices, and as many updates.
+    count = (len(operands) - 1) // 2  # The operands are n arrays, the indices, and n updates.
     known = program.computations[scatter.computation]
     indices = known.get(operands[count]) if operands else None
     if indices is None or not indices.shapes:

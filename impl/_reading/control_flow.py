@@ -70,7 +70,7 @@ class Carry:
 
 @dataclasses.dataclass(frozen=True)
 class Slice:
-    """An input that is one slice, in each iteration another, along the first axis of an operand.
+    """An input that is, in each iteration, the next slice along the first axis of an operand.
 
     Attributes:
         operand: The position of the operand of the equation.
@@ -311,7 +311,7 @@ def only_runs(equation: Any) -> bool:
 def every_jaxpr(equation: Any) -> list[Any]:
     """Returns the jaxprs among the parameters of an equation, without their constants.
 
-    They are also those that only a derivative runs, and those that combine two elements.
+    Among them are jaxprs that only a derivative runs, and jaxprs that combine two elements.
     """
     return [jaxprs.opened(jaxpr) for jaxpr in _jaxprs(equation.params)]
 

@@ -161,7 +161,7 @@ def _are_distinct(avals: Sequence[Any], params: Mapping[str, Any], values: Value
     offsets = math.prod(windows[axis] for _, axis in known)
     if not known or offsets * math.prod(indices.shape[:-1]) > _LARGEST:
         return False
-    # The index of an element, as one number: of each known axis, with the axis of the batch first.
+    # One number for each element: its indices along the batch axes, then along the known axes.
     batch = list(numbers.scatter_indices_batching_dims)
     shape = indices.shape[:-1]
     total = np.zeros((math.prod(shape), 1), np.int64)

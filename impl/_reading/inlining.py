@@ -50,11 +50,11 @@ def _written_out(equation: Any) -> Any:
 
 
 def _equations(jaxpr: Any, known: dict[Any, Any]) -> list[Any]:
-    """Returns the equations of a jaxpr with new outputs, which it adds to ``known``.
+    """Returns the equations of a jaxpr with new variables as outputs, and adds these to ``known``.
 
     Args:
         jaxpr: The jaxpr.
-        known: The variable or literal that stands for a variable of the jaxpr, by this variable.
+        known: Maps each variable of the jaxpr to the variable or literal that replaces it.
     """
     equations = []
     for equation in jaxpr.eqns:

@@ -95,7 +95,7 @@ def lines_of(frames: Iterable[tuple[str, int, str]], outside: Lines | None = Non
 
 @functools.cache
 def kind_of(file: str) -> Literal["user", "library", "ours", "none"]:
-    """Returns whose code a file is: ``ours`` is JAX and this package, ``none`` explains nothing."""
+    """Returns whose code a file is: ``ours`` is JAX or this package, ``none`` no code for users."""
     path = Path(file)
     if any(part in _INSTALLED for part in path.parts):
         if "jaxlib" in path.parts:
@@ -124,7 +124,7 @@ def _is_below(path: Path, folder: str) -> bool:
 
 @functools.cache
 def shown(file: str) -> str:
-    """Returns a path as short as it can be without doubt."""
+    """Returns the path of a file in the shortest form that still tells which file it is."""
     path = Path(file)
     for part in _INSTALLED:
         if part in path.parts:

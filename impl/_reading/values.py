@@ -322,7 +322,7 @@ _RULES: Mapping[str, Callable[..., Any]] = {
 
 #: Primitives that change the shape; all elements of the result are elements of the operand.
 _MOVES = frozenset({"reshape", "squeeze", "expand_dims", "rev", "slice", "tile"})
-#: Primitives that compute each element of the result of the elements at its own index.
+#: Primitives that compute each element of the result from the operands' elements at its index.
 _ELEMENTWISE = frozenset(
     {
         *(

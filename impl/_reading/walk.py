@@ -58,7 +58,8 @@ def walk(
     """Yields the equations of a program, in order; each call of a function counts.
 
     The body of a loop, and each branch of a condition, counts once. An equation that does no more
-    than run its jaxprs is not yielded; an equation of another primitive is, before those within.
+    than run its jaxprs is not yielded; any other equation is yielded before the equations inside
+    it.
 
     Args:
         scope: The scope of the jaxpr.

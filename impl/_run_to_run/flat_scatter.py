@@ -1,11 +1,11 @@
-"""Brings a scatter of any form into one along the middle axis of [outer, size, inner].
+"""Rewrites a scatter of any form as a scatter along the middle axis of [outer, size, inner].
 
 ``lax.scatter`` writes windows of any number of dimensions, whose starts are vectors of indices. The
-core primitives write rows along one axis. Every scatter of the first kind is one of the second: the
-axes that an index starts a window in become one axis of ``size`` rows, by the row-major formula
+core primitives write rows along one axis. Every ``lax.scatter`` can be written with rows: the axes
+that an index starts a window in become one axis of ``size`` rows, by the row-major formula
 ``row = i * stride_i + j * stride_j``; a window that is longer than 1 along such an axis becomes
-several rows, one for each offset. Axes of a batch, or else the axes before them, become ``outer``;
-the other axes become ``inner``.
+several rows, one for each offset. Axes of a batch, or else the axes before all indexed ones, become
+``outer``; the other axes become ``inner``.
 
 For example, for ``x.at[i, j].add(u)`` with x of [4, 5, 6], i and j of [9] and u of [9, 6]::
 
@@ -81,7 +81,7 @@ class _Axes:
         return tuple(axis for axis in self.others if axis < self.indexed[0])
 
     def windows(self, axes: Sequence[int]) -> list[int]:
-        """Returns the axes of the updates for axes of the operand; windows of 1 may have none."""
+        """Returns the axes of the updates for axes of the operand, if the updates have them."""
         return [self.of_window[axis] for axis in axes if axis in self.of_window]
 
 
@@ -183,7 +183,7 @@ def _rows(
     inside = jnp.ones(starts.shape[:2], bool)
     for column, axis in enumerate(numbers.scatter_dims_to_operand_dims):
         start = starts[:, :, column]
-        # Where the last start does not fit into a narrow dtype of indices, no index is beyond it.
+        # Where the last start does not fit into a narrow dtype of indices, no index can exceed it.
         last = min(sizes[axis] - axes.extents[axis], int(jnp.iinfo(start.dtype).max))
         within = (start >= 0) & (start <= last)
         if clip:

@@ -34,7 +34,8 @@ def select_and_scatter_add(
     Args:
         source: The cotangent of each window.
         operand: The input of the pool.
-        select_prim: The comparison by which a window keeps the element that it has.
+        select_prim: The comparison by which a window keeps its present element rather than the next
+            one.
         window_dimensions: The shape of a window.
         window_strides: The distance between windows.
         padding: Elements before and after each axis, which no window chooses.

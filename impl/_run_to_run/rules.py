@@ -144,7 +144,8 @@ def _lower(
         function = functools.partial(lax.platform_dependent, **functions)
     context = lowering.natively(context) if mode.portable else context
     if primitive is lax.select_and_scatter_add_p:
-        # Its sums are of shifted arrays, which XLA may cut. It is computed without shardings.
+        # XLA may partition its additions of shifted arrays, which keep their order. They are traced
+        # with types without shardings.
         axes = _partitioning.LEFT_TO_XLA
         return _partitioning.lower(function, axes, context, *operands, multiple_results=False)
     return mlir.lower_fun(function, multiple_results=False)(context, *operands)

@@ -35,7 +35,7 @@ _SHOWN = 5
 
 @dataclasses.dataclass(frozen=True)
 class Ran:
-    """A file that ran under the doctor's eyes.
+    """A file that ran while the doctor watched.
 
     Attributes:
         file: The file.

@@ -157,7 +157,7 @@ def watched() -> Iterator[Watch]:
         if bits is not None:
             told = _first(lambda: watch.make("numpy.random"), bits)
             _patch(patches, np.random.bit_generator, "randbits", told)
-        else:  # Another NumPy: at least the function that most programs call.
+        else:  # NumPy without ``randbits``: watch the function that most programs call.
             _patch(patches, np.random, "default_rng", _told_of_default_rng(watch))
         try:
             yield watch
@@ -227,7 +227,7 @@ def _told_of_seed(watch: Watch, seed: Callable[..., None]) -> Callable[..., None
 
 
 class _SameInstances(type):
-    """The type of a class that has the instances of its base."""
+    """The type of a class that counts the instances of its base as its own."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, cls.__base__ or object)

@@ -134,7 +134,7 @@ class Recorder:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Keeps nothing of what this thread compiles or calls inside."""
+        """Ignores the programs that this thread compiles or calls inside."""
         self._thread.paused = True
         try:
             yield

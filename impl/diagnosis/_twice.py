@@ -60,7 +60,7 @@ _OUTSIDE = (
     "from the time, a generator without a seed, the order of a set, a file or another thread."
 )
 _THREADS = (
-    "It is not the main thread that called, so calls were compared without their order, and the "
+    "A thread other than the main one called, so calls were compared without their order, and the "
     "cause may be an earlier call of a thread."
 )
 _UNSEEN = (
@@ -300,7 +300,7 @@ def _of_calls(
     reason = (
         ""
         if is_later
-        else "All calls before it had equal bits; the program itself decided otherwise."
+        else "All calls before it had equal bits; the program itself chose another call."
     )
     call = one or {"line": None, "function": "the end of the run"}
     return _difference("call", does, "", call, number, reason)

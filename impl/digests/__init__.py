@@ -32,9 +32,9 @@ The digest of a tree has this definition, by which any other program can compute
 6. The digest of a tree is the SHA-256 of, for each leaf in the order of the paths' UTF-8 bytes, the
    SHA-256 of the path's UTF-8 bytes and the digest of the leaf. It is written in hexadecimal.
 
-So every bit counts: 0.0 and -0.0 have two digests, and so have two NaN of other payloads. Where the
-bytes are, or how they are sharded, does not count. The chunks of step 4 can be hashed all at once,
-so that a GPU computes the same digest as a CPU.
+So every bit counts: 0.0 and -0.0 have two digests, and so have two NaN with different payloads.
+Where the bytes are, or how they are sharded, does not count. The chunks of step 4 can be hashed all
+at once, so that a GPU computes the same digest as a CPU.
 """
 
 # The modules: ``_leaves`` has types and bytes, ``_digest`` and ``_device_hash`` hash them on the

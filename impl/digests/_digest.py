@@ -90,7 +90,7 @@ def digest(tree: Any) -> str:
 
     It is the same on every machine and device, for every number of devices, every sharding and
     every release of JAX, and for arrays of JAX and of NumPy. 0.0 and -0.0 have two digests, as have
-    two NaN with other payloads. The documentation of ``impl.digests`` has the definition.
+    two NaN with different payloads. The documentation of ``impl.digests`` has the definition.
 
     A CPU reads the arrays in place. Another device hashes them, and 32 bytes of each leaf are
     copied from it; a sharded array is gathered on one of its devices first.

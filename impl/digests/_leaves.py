@@ -59,7 +59,7 @@ def _leaf(caller: str, path: str, value: Any) -> Leaf:
     if value.is_deleted():
         raise ValueError(
             f"{name} has no bits any more: its array was deleted, or donated to a call. Pass it "
-            "before that call, or pass what the call returned"
+            "before that call, or pass the result of the call"
         )
     shape, dtype = value.shape, value.dtype
     if jnp.issubdtype(dtype, jax.dtypes.prng_key):

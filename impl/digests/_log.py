@@ -17,7 +17,6 @@ import json
 import operator
 import os
 from collections.abc import Iterable
-from types import TracebackType
 from typing import Any, Self
 
 from impl.digests import _log_file
@@ -134,13 +133,9 @@ class DigestLog:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        # The error that ends the scope is the one to see: a failed step fails its digest too.
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # After a failed step, closing fails too: raise the error of the step, not the error of its
+        # digest.
         with contextlib.suppress(Exception) if kind else contextlib.nullcontext():
             self.close()
 
@@ -162,7 +157,7 @@ class DigestLog:
 
     def _write(self, line: dict[str, Any]) -> None:
         lines = [line]
-        if not self._has_begun:  # Not as the file is opened, when JAX may have no backend yet.
+        if not self._has_begun:  # When the file was opened, JAX may have had no backend.
             lines.insert(0, {_log_file.MARK: _log_file.VERSION, "environment": environment()})
             self._has_begun = True
         text = "".join(json.dumps(each, separators=(",", ":")) + "\n" for each in lines)

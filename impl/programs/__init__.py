@@ -2,7 +2,7 @@
 
 ``import impl`` gives JAX's own scatters lowering rules that read the mode, so that
 ``impl.use_deterministic_algorithms(True)`` holds for every program. With the mode off a program is
-lowered as JAX lowers it. The mode counts that holds while a program is compiled.
+lowered as JAX lowers it. The mode that holds while a program is compiled decides.
 
 To import ``impl`` without these rules, set the environment variable ``SAMEBITS_PROGRAMS=0``.
 """
@@ -22,7 +22,7 @@ from impl._exact import (
     arithmetic as arithmetic,
 )  # A user context has to be made before threads start.
 from impl._mode import modes
-from impl._portable import pins
+from impl._portable import parts, pins
 from impl._run_to_run import rules
 
 if TYPE_CHECKING:
@@ -113,3 +113,4 @@ if os.environ.get("SAMEBITS_PROGRAMS", "1") != "0":
     if native_scatter.twins:
         modes.when_portable(_register_portable)
         pins.register()
+        parts.register()

@@ -1,7 +1,8 @@
 """Restores all global state after each test, so that tests depend on no order.
 
 A conftest activates it: ``from impl.tests._state import restored_state as restored_state``. It
-overrides the fixture of that name of ``spec.tests``, and restores what that one does too.
+overrides the fixture ``restored_state`` of ``spec.tests``, and also restores what that fixture
+does.
 """
 
 import contextlib

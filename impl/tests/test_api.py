@@ -27,7 +27,7 @@ def modules():
 
 #: The modules that a user may import.
 PUBLIC = [name for name in modules() if not is_private(name)]
-#: The packages of which each module holds an op, or a few: another package exports them.
+#: Packages whose modules hold ops, and the package that exports these ops.
 EXPORTED_BY = {
     "impl.ops": "impl",
     "impl.sparse": "impl.sparse",
@@ -41,7 +41,7 @@ def is_package(module):
 
 
 OPS = [n for n in PUBLIC if n.rpartition(".")[0] in EXPORTED_BY and not is_package(n)]
-#: Nobody but the class in brackets makes one of these.
+#: Classes whose objects are only made by another class, which is named in brackets.
 MADE_BY_OTHERS = {"impl.utils.data.DataLoaderIterator"}  # (DataLoader)
 
 

@@ -10,8 +10,8 @@ import pytest
 import impl
 
 ROOT = Path(impl.__file__).parents[1]
-#: The paths of an editable installation. A wheel has no folder impl/_alias, and samebits next to
-#: impl.
+#: The paths of an editable installation. In a wheel, samebits is next to impl, without the folder
+#: impl/_alias.
 PATHS = os.pathsep.join(map(str, (ROOT, ROOT / "impl" / "_alias")))
 #: It must not run: only the import system may look at the file.
 FOREIGN = "raise SystemExit('the module of the user ran')\n"

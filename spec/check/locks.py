@@ -1,8 +1,8 @@
 """The locks: a digest of everything that each transcribed profile lists.
 
 A release that is out does not change any more. A profile that transcribes it changes only to
-correct the transcription, and a lock makes such a change a deliberate one. A row that is lost or a
-behaviour that is flipped is found even if the rest of the spec agrees with it.
+correct the transcription, and a lock lets nobody make such a change by accident. A row that is lost
+or a behaviour that is flipped is found even if the rest of the spec agrees with it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from spec.contents import Spec
 from spec.loader import thawed
 
 _HEAD = """\
-# A digest of everything that each profile lists that transcribes a release. A release that is out
-# does not change: if the transcription was wrong, correct it and run `python -m spec lock --write`.
+# For each profile that transcribes a release, a digest of everything that it lists. A release that
+# is out does not change: if the transcription was wrong, correct it and run
+# `python -m spec lock --write`.
 """
 
 

@@ -43,7 +43,7 @@ class Changes:
 
     @property
     def part(self) -> Part:
-        """The lowest part of a version that the names alone call for."""
+        """The least part to raise, as far as the names of the changes tell."""
         if self.removed:
             return "major"
         return "minor" if self.added or self.changed else "same"

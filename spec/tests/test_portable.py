@@ -22,6 +22,7 @@ RULES = spec.load()
         ("add", {"complex128"}, "refused", ""),
         ("tanh", {"float64"}, "refused", ""),
         ("tanh", {"bfloat16"}, "rule", "functions"),
+        ("pow", {"float32"}, "rule", "functions_of_two"),
         ("convert_element_type", {"int32", "float8_e4m3fn"}, "refused", ""),
         ("fft", {"float32", "complex64"}, "rule", "transforms"),
         ("eig", {"float32"}, "refused", "decompositions"),

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
 
+import impl
 from conformance.benchmarks.case import Case, Setting
-from conformance.benchmarks.mode_scopes import BASE as BASE
-from conformance.benchmarks.mode_scopes import OURS as OURS
-from conformance.benchmarks.mode_scopes import SCOPES, Scope
-from conformance.benchmarks.sides import Side, run
+from conformance.benchmarks.sides import Scope, Side, run
 from conformance.lab import user_programs
 
 TITLE = "Programs with Flax, Equinox, Jraph, NumPyro, BlackJAX and Optax, float32"
+BASE = "plain JAX"
+OURS = "ordered"
 #: The programs, and the factor of the number of examples.
 NAMES = user_programs.NAMES
 SCALE = 8
@@ -23,6 +25,23 @@ REMARKS = (
     "On a CPU the steps of the three sides are one program: their ratios show the noise.",
     "Tracing and lowering takes hundreds of times the time of a step, and is run less often.",
 )
+
+
+@contextlib.contextmanager
+def _without_rules() -> Iterator[None]:
+    impl.programs.disable()
+    try:
+        yield
+    finally:
+        impl.programs.enable()
+
+
+#: The scope that each side is compiled in.
+SCOPES: Mapping[str, Scope] = {
+    BASE: _without_rules,
+    "mode off": functools.partial(impl.deterministic, False),
+    OURS: impl.deterministic,
+}
 
 
 def cases(setting: Setting) -> Iterator[Case]:

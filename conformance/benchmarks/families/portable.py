@@ -17,8 +17,7 @@ from jax import lax
 
 import impl
 from conformance.benchmarks.case import Case, Setting
-from conformance.benchmarks.mode_scopes import Scope
-from conformance.benchmarks.sides import Side, run
+from conformance.benchmarks.sides import Scope, Side, run
 
 TITLE = "The guarantee portable, float32"
 BASE = "plain"

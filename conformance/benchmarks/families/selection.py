@@ -45,7 +45,7 @@ OPS: Mapping[str, tuple[Callable[[Any, Any], Any], Callable[[jax.Array], Any]]] 
 
 
 def cases(setting: Setting) -> Iterator[Case]:
-    """Yields every op, whose rows ``setting.times`` multiplies, and kthvalue by length, a curve."""
+    """Yields every op on ``setting.times`` as many rows, and a curve of kthvalue by length."""
     for rows, length in setting.some(SIZES):
         shape = (rows * setting.times, length // 4 if setting.quick else length)
         for name in OPS:

@@ -14,7 +14,7 @@ from spec import gpus
 
 #: The GPUs that XLA can compile for.
 TARGETS = gpus.NAMES
-#: The device of the spec that all targets are.
+#: The device of the spec that every target belongs to.
 DEVICE = "cuda"
 
 

@@ -259,7 +259,7 @@ def _picked(program: Program, user: Instruction, is_first: bool, whole: int) -> 
     if user.opcode == "scatter":
         return _scattered(program, user)
     if user.opcode == "dynamic-update-slice":
-        return 0  # XLA updates in place, or copies before.
+        return 0  # XLA updates the operand in place, or copies it first.
     return whole
 
 

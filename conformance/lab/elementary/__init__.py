@@ -8,9 +8,10 @@ Zimmermann and Glondu, ARITH 2022) do for their functions of one argument.
 
 - ``coefficients`` writes the coefficients of the polynomials.
 - ``reference`` has the correctly rounded values.
-- ``exhaustive`` tries every float32.
+- ``exhaustive`` tries every float32, and ``arguments_of_two`` pairs of arguments.
+- ``judge`` compares results with these values, and ``findings`` keeps the report.
 - ``digests`` writes the digests of results that the unit tests compare.
 - ``machine_code`` reads the functions as compiled for GPUs.
 
-The first three need mpmath.
+All but ``findings`` and ``machine_code`` need mpmath.
 """

@@ -127,7 +127,66 @@ def polynomials() -> list[Polynomial]:
             _without_zero(lambda x: mp.loggamma(2 + x) / x, 1 - mp.euler),
             lambda x: x / mp.loggamma(2 + x) if x else mp.mpf(0),
         ),
+        Polynomial(
+            "CBRT",
+            "(1 + x)**(1/3) for sqrt(1/2) <= 1 + x <= sqrt(2), which needs few digits",
+            6,
+            mp.sqrt(0.5) / _MARGIN - 1,
+            mp.sqrt(2) * _MARGIN - 1,
+            lambda x: mp.cbrt(1 + x),
+            lambda x: 1 / mp.cbrt(1 + x),
+        ),
+        *_of_pairs(),
     ]
+
+
+def _of_pairs() -> list[Polynomial]:
+    """Returns the polynomials of functions that are computed as pairs: the last terms of each."""
+    logarithm = mp.mpf(2) ** -10
+    sixteenth = mp.log(2) / 16 * _MARGIN
+    return [
+        Polynomial(
+            "PAIR_LOG",
+            "log(m) after the 2nd term in y = (m - 1) / (m + 1), over y**5, for x = y**2 <= 2**-10",
+            5,
+            mp.mpf(0),
+            logarithm,
+            _without_zero(_tail_of_atanh, mp.mpf(2) / 5),
+            lambda x: x**2 / 2,
+        ),
+        Polynomial(
+            "PAIR_EXP",
+            "(exp(x) - 1 - x - x**2 / 2) / x**3 for abs(x) <= log(2) / 16",
+            7,
+            -sixteenth,
+            sixteenth,
+            _without_zero(_tail_of_exp, mp.mpf(1) / 6),
+            lambda x: x**3,
+        ),
+        Polynomial(
+            "PAIR_ATAN",
+            "atan(y) after the 4th term, over y**9, with x = y**2, for y <= 1/8",
+            6,
+            mp.mpf(0),
+            mp.mpf(1) / 64 * _MARGIN,
+            _without_zero(_tail_of_atan, mp.mpf(1) / 9),
+            lambda x: x**4,
+        ),
+    ]
+
+
+def _tail_of_atanh(x: Any) -> Any:
+    y = mp.sqrt(x)
+    return (2 * mp.atanh(y) / y - 2 - 2 * x / 3) / x**2
+
+
+def _tail_of_exp(x: Any) -> Any:
+    return (mp.exp(x) - 1 - x - x**2 / 2) / x**3
+
+
+def _tail_of_atan(x: Any) -> Any:
+    y = mp.sqrt(x)
+    return (mp.atan(y) / y - 1 + x / 3 - x**2 / 5 + x**3 / 7) / x**4
 
 
 def _error_functions() -> list[Polynomial]:
@@ -225,6 +284,24 @@ def split(value: Any, bits: int, parts: int) -> list[float]:
     return result
 
 
+def parts(value: Any) -> tuple[float, float]:
+    """Returns a number as the nearest float and the float nearest to the rest."""
+    return float(value), float(value - mp.mpf(float(value)))
+
+
+def _constants() -> list[tuple[str, Any]]:
+    """Returns the names and the values of the constants that are pairs, or tables of pairs."""
+    return [
+        ("PAIR_PI", mp.pi),
+        ("PAIR_HALF_PI", mp.pi / 2),
+        *[(f"PAIR_ATAN_{i}_4", mp.atan(mp.mpf(i) / 4)) for i in (1, 2, 3, 4)],
+        ("PAIR_2_3", mp.mpf(2) / 3),
+        *[(f"PAIR_1_{d}", mp.mpf(1) / d) for d in (3, 5, 7)],
+        *[(f"PAIR_LOG_{i}_32", mp.log(mp.mpf(i) / 32)) for i in (23, 26, 29, 35, 38, 41, 44)],
+        *[(f"PAIR_EXP2_{i}_8", mp.power(2, mp.mpf(i) / 8)) for i in range(1, 8)],
+    ]
+
+
 def text() -> str:
     """Returns the module of the data."""
     lines = [
@@ -250,6 +327,10 @@ def text() -> str:
         "#: log(2) is the sum of two floats of 42 bits, whose products with an exponent are exact.",
         f"LN2_HIGH = {high!r}",
         f"LN2_LOW = {low!r}",
+        "#: The rest of log(2).",
+        f"LN2_REST = {float(mp.log(2) - high - low)!r}",
+        "#: Constants as sums of two floats.",
+        *(f"{name} = ({', '.join(map(repr, parts(value)))})" for name, value in _constants()),
         "#: The first bits of 2 / pi, in words of 32 bits.",
     ]
     digits = int(mp.floor(2 / mp.pi * mp.mpf(2) ** (32 * 9)))

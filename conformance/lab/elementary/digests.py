@@ -7,14 +7,13 @@ tests expect the same bits of these everywhere, and no accuracy.
 from __future__ import annotations
 
 import json
-from unittest import mock
 
 import jax
 import numpy as np
 
 from conformance.lab.elementary import reference
 from impl._exact import arithmetic
-from impl._exact.elementary import FUNCTIONS, _words
+from impl._exact.elementary import FUNCTIONS
 from impl.tests.exact import elementary_samples as samples
 from impl.tests.exact.test_elementary import UNSEALED
 
@@ -26,7 +25,8 @@ def main() -> None:
         for operands, parameters in samples.samples(name):
             entry = {"rounded": samples.digest(reference.correct(name, *operands, **parameters))}
             if name not in UNSEALED:
-                entry["float64"] = samples.digest(_double(name, operands, parameters))
+                double, _ = samples.with_double(name, operands, parameters)
+                entry["float64"] = samples.digest(double)
             known[samples.key(name, operands, parameters)] = entry
     for name in ("exp", "log"):
         (operand,), _ = samples.samples(name)[0]
@@ -35,17 +35,6 @@ def main() -> None:
         known[f"{name} float64"] = {"rounded": samples.digest(result)}
     text = json.dumps(known, indent=1)
     samples.DIGESTS.write_text(f"{text}\n", encoding="utf-8")
-
-
-def _double(name: str, operands: tuple[np.ndarray, ...], parameters: dict[str, int]) -> np.ndarray:
-    """Returns the results in float64, before they are rounded."""
-
-    def kept(value: jax.Array, _: np.dtype) -> jax.Array:
-        return arithmetic.seal(value)
-
-    with mock.patch.object(_words, "narrow", kept), arithmetic.wide():
-        program = jax.jit(lambda *a: FUNCTIONS[name](*a, **parameters))
-        return np.asarray(program(*operands))
 
 
 if __name__ == "__main__":

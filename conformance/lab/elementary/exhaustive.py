@@ -1,7 +1,8 @@
 """Tries every float32, float16 and bfloat16: ``python -m conformance.lab.elementary.exhaustive``.
 
 This is the proof that the functions of one argument are correctly rounded. RLIBM and CORE-MATH
-prove theirs in the same way. Each result is compared with the value of ``reference``.
+prove theirs in the same way. Each result is compared with the value of ``reference``. The command
+fails if one is wrong. For the functions of two arguments, see ``arguments_of_two``.
 
 A compiler may contract a product and a sum into one operation with one rounding (fused
 multiply-add). Most functions seal their products against that. For ``UNSEALED`` functions, a second
@@ -10,9 +11,9 @@ polynomial as it is, multiplied by 1 + 2**-48, and multiplied by 1 - 2**-48. The
 the polynomial more than all of its roundings together can, and the result is monotonic in the
 polynomial, so equal results at both ends prove equal results between them.
 
-Each core takes a part of the arguments. Odd and even functions need a reference for positive
-arguments alone; the results for negative arguments are compared with these. A line of output, of
-``--stride 512``:
+Each process has a core, and takes a part of the arguments. Odd and even functions need a reference
+for positive arguments alone; the results for negative arguments are compared with these. A line of
+output, of ``--stride 512``:
 
     tanh: 8650752 arguments, 2 decided by mpmath, 0 not correctly rounded; 23 s
 """
@@ -21,27 +22,29 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
+import importlib.metadata
 import multiprocessing
 import os
+import platform
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import jax
 import ml_dtypes
-import mpmath as mp
 import numpy as np
 
-from conformance.lab.elementary import reference
+from conformance.lab.elementary import arguments_of_two, findings, judge, reference
+from conformance.lab.elementary.findings import Outcome
 from impl._exact import arithmetic
 from impl._exact.elementary import FUNCTIONS, _words, exponentials, logarithms
 
-#: The number of arguments that are computed at a time.
-BLOCK = 1 << 22
+#: The number of arguments that are computed at a time. They fit into the cache of a core.
+BLOCK = 1 << 16
 #: The functions whose products are not sealed, and the modules of their polynomials.
 UNSEALED = {
     "exp": exponentials,
@@ -49,46 +52,13 @@ UNSEALED = {
     "log1p": logarithms,
     "logistic": exponentials,
 }
-#: The error that a result may have, in units in the last place.
-MOST = 0.5001
 #: The relative change of a polynomial that may change no result.
 _CHANGE = 2.0**-48
-_SIGN = 1 << 31
 _FLOAT32 = np.dtype(np.float32)
 _SHORT = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
-
-
-@dataclasses.dataclass
-class Outcome:
-    """The findings about a function.
-
-    Attributes:
-        tried: The number of arguments.
-        by_mpmath: The number of results that mpmath decided.
-        wrong: The results that are not correctly rounded: the argument and the result.
-        error: The greatest error of those, in units in the last place.
-        contracted: The arguments whose result depends on contraction.
-    """
-
-    tried: int = 0
-    by_mpmath: int = 0
-    wrong: list[tuple[float, float]] = dataclasses.field(default_factory=list)
-    error: float = 0.5
-    contracted: list[float] = dataclasses.field(default_factory=list)
-
-    def add(self, other: Outcome) -> None:
-        """Adds the findings about other arguments."""
-        self.tried += other.tried
-        self.by_mpmath += other.by_mpmath
-        self.wrong += other.wrong
-        self.error = max(self.error, other.error)
-        self.contracted += other.contracted
-
-    def add_grave(self, x: np.ndarray, results: np.ndarray) -> None:
-        """Adds results that are wrong by more than a rounding."""
-        if len(x):
-            self.wrong += [(float(a), float(b)) for a, b in zip(x, results, strict=True)]
-            self.error = float("inf")
+_DTYPES = tuple(dtype.name for dtype in (_FLOAT32, *_SHORT))
+#: The functions of one argument. ``log2`` is a quotient of two logarithms.
+OF_ONE = (*reference.REFERENCES, "log2")
 
 
 class Checker:
@@ -108,42 +78,21 @@ class Checker:
     def check(self, x: np.ndarray) -> Outcome:
         """Compares the results for the arguments ``x``."""
         result = self._run(self._plain, x)
-        values = reference.near_values(self.name, x)
-        outcome = self._judge(x, result, values)
+        if self.name == "log2":
+            return judge.compared(result, reference.correct(self.name, x), x)
+        outcome = judge.judged(self.name, result, x)
         for program, factor in self._changed:
             with _polynomials_times(UNSEALED[self.name], factor):
-                differs = bits(self._run(program, x)) != bits(result)
+                differs = judge.bits(self._run(program, x)) != judge.bits(result)
             outcome.contracted += [float(v) for v in x[differs & ~np.isnan(result)]]
-        symmetry = reference.REFERENCES[self.name].symmetry
-        if symmetry:
+        if symmetry := reference.REFERENCES[self.name].symmetry:
             mirrored = self._run(self._plain, -x)
-            expected = result if symmetry > 0 else -result
-            differs = (bits(mirrored) != bits(expected)) & ~np.isnan(result)
-            differs |= np.isnan(mirrored) != np.isnan(result)
-            outcome.tried += len(x)
-            outcome.add_grave(-x[differs], mirrored[differs])
+            outcome.add(judge.compared(mirrored, result if symmetry > 0 else -result, -x))
         return outcome
 
     def _run(self, program: Any, x: np.ndarray) -> np.ndarray:
         with arithmetic.wide():
             return np.asarray(program(x))
-
-    def _judge(self, x: np.ndarray, result: np.ndarray, values: np.ndarray) -> Outcome:
-        outcome = Outcome(tried=len(x))
-        differs = bits(result) != bits(reference.rounded(values, x.dtype))
-        differs &= ~(np.isnan(result) & np.isnan(values))
-        # The sign of a zero, an infinity or a NaN is known without mpmath.
-        ordinary = np.isfinite(values)
-        open_cases = (differs & ordinary) | reference.undecided(values, x.dtype)
-        outcome.add_grave(x[differs & ~ordinary], result[differs & ~ordinary])
-        for i in np.flatnonzero(open_cases):
-            exact = reference.exact_value(self.name, float(x[i]))
-            right = reference.rounded_exactly(exact, x.dtype)
-            outcome.by_mpmath += 1
-            if bits(right[None]) != bits(result[i : i + 1]):
-                outcome.wrong.append((float(x[i]), float(result[i])))
-                outcome.error = max(outcome.error, _error(exact, result[i], right))
-        return outcome
 
 
 def _program(name: str) -> Any:
@@ -153,20 +102,6 @@ def _program(name: str) -> Any:
         return FUNCTIONS[name](x)
 
     return jax.jit(call)
-
-
-def bits(values: np.ndarray) -> np.ndarray:
-    """Returns the bits of floats as integers."""
-    return values.view(np.dtype(f"int{8 * values.dtype.itemsize}"))
-
-
-def _error(exact: Any, result: Any, right: Any) -> float:
-    """Returns the error of a result in units in the last place of the right one."""
-    info = ml_dtypes.finfo(np.asarray(result).dtype)
-    exponent = np.frexp(float(right))[1] - info.nmant - 1
-    if not np.isfinite(float(result)):
-        return float("inf")
-    return float(abs(mp.mpf(float(result)) - exact) / mp.mpf(2) ** int(exponent))
 
 
 @contextlib.contextmanager
@@ -181,28 +116,34 @@ def _polynomials_times(module: Any, factor: float) -> Iterator[None]:
         yield
 
 
-def check_part(name: str, part: int, parts: int, stride: int) -> Outcome:
-    """Checks a part of the float32 arguments, in blocks; every ``stride``-th block.
+def check_part(name: str, part: int, parts: int, stride: int) -> list[Outcome]:
+    """Checks a part of the arguments, in blocks; every ``stride``-th block.
 
     Args:
         name: The name of the primitive.
         part: The number of the part.
         parts: The number of parts.
         stride: 1 for all blocks.
+
+    Returns:
+        The findings of float32, and of the short dtypes.
     """
-    count = (1 << 32) // BLOCK
-    if reference.REFERENCES[name].symmetry:
-        count //= 2
-    checker, outcome = Checker(name), Outcome()
-    for block in range(part * stride, count, parts * stride):
+    outcomes = [Outcome() for _ in _DTYPES]
+    if name not in OF_ONE:
+        for outcome, dtype in zip(outcomes, (_FLOAT32, *_SHORT), strict=True):
+            outcome.add(arguments_of_two.check_part(name, part, parts, stride, dtype))
+        return outcomes
+    # The results for negative arguments are compared with these for positive ones.
+    halves = 2 if name != "log2" and reference.REFERENCES[name].symmetry else 1
+    checker = Checker(name)
+    for block in range(part * stride, (1 << 32) // BLOCK // halves, parts * stride):
         raw = np.arange(block * BLOCK, (block + 1) * BLOCK, dtype=np.uint32)
-        outcome.add(checker.check(raw.view(_FLOAT32)))
+        outcomes[0].add(checker.check(raw.view(_FLOAT32)))
     if part == 0:
-        for dtype in _SHORT:
-            raw = np.arange(1 << 16, dtype=np.uint16)
-            short = Checker(name).check(raw.view(dtype))
-            outcome.add(short)
-    return outcome
+        for outcome, dtype in zip(outcomes[1:], _SHORT, strict=True):
+            raw = np.arange((1 << 16) // halves, dtype=np.uint16)
+            outcome.add(Checker(name).check(raw.view(dtype)))
+    return outcomes
 
 
 def _pin(cores: Any) -> None:
@@ -216,39 +157,68 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("names", nargs="*", help="the primitives (default: all)")
     parser.add_argument("--stride", type=int, default=1, help="check one block in N", metavar="N")
+    parser.add_argument("--jobs", type=int, help="the number of processes (default: one a core)")
+    parser.add_argument("--report", type=Path, help="write the findings into this file")
     options = parser.parse_args(arguments)
+    if options.report and options.stride > 1:
+        parser.error(f"--report keeps whole runs, but --stride is {options.stride}; leave one out")
     context = multiprocessing.get_context("spawn")
-    cores = context.Queue()
-    available = sorted(os.sched_getaffinity(0))
-    for core in available:
-        cores.put(core)
-    failed = False
-    with ProcessPoolExecutor(len(available), context, _pin, (cores,)) as pool:
-        for name in options.names or reference.REFERENCES:
-            start = time.perf_counter()
-            parts = len(available)
+    queue = context.Queue()
+    cores = sorted(os.sched_getaffinity(0))[: options.jobs]
+    for core in cores:
+        queue.put(core)
+    faults = 0
+    with ProcessPoolExecutor(len(cores), context, _pin, (queue,)) as pool:
+        for name in options.names or FUNCTIONS:
+            start, parts = time.perf_counter(), len(cores)
             tasks = [
                 pool.submit(check_part, name, part, parts, options.stride) for part in range(parts)
             ]
-            outcome = Outcome()
+            outcomes = {dtype: Outcome() for dtype in _DTYPES}
             for task in tasks:
-                outcome.add(task.result())
-            failed |= bool(outcome.contracted) or outcome.error > MOST
-            print(_line(name, outcome, time.perf_counter() - start), flush=True)
-    return int(failed)
+                for outcome, more in zip(outcomes.values(), task.result(), strict=True):
+                    outcome.add(more)
+            seconds = time.perf_counter() - start
+            faults += not all(outcome.is_faultless() for outcome in outcomes.values())
+            print(_line(name, outcomes.values(), seconds), flush=True)
+            if options.report:
+                made = findings.entry(_kind(name), outcomes, seconds)
+                findings.write({name: made}, _environment(parts), options.report)
+    return int(faults > 0)
 
 
-def _line(name: str, outcome: Outcome, seconds: float) -> str:
-    found = f"{outcome.tried} arguments, {outcome.by_mpmath} decided by mpmath"
-    wrong = f"{len(outcome.wrong)} not correctly rounded"
-    if outcome.wrong:
-        some = ", ".join(f"{a.hex()} to {b.hex()}" for a, b in outcome.wrong[:8])
-        wrong += f" (at most {outcome.error:.9f} ulp: {some})"
+def _kind(name: str) -> str:
+    if name in OF_ONE:
+        return "every"
+    return "significands" if name == "integer_pow" else "random"
+
+
+def _environment(processes: int) -> str:
+    """Returns the versions and the kind of machine in a line."""
+    packages = ("jax", "numpy", "scipy", "mpmath")
+    versions = [f"{name} {importlib.metadata.version(name)}" for name in packages]
+    machine = f"{platform.machine()}, number of processes {processes}"
+    return ", ".join([f"Python {platform.python_version()}", *versions, machine])
+
+
+def _line(name: str, outcomes: Iterable[Outcome], seconds: float) -> str:
+    total = Outcome()
+    for outcome in outcomes:
+        total.add(outcome)
+    found = f"{total.tried} arguments, {total.by_mpmath} decided by mpmath"
+    wrong = f"{len(total.wrong)} not correctly rounded"
+    if total.wrong:
+        some = ", ".join(f"{_hex(a)} to {b.hex()}" for a, b in total.wrong[:16])
+        wrong += f" (at most {total.error:.9f} ulp: {some})"
     line = f"{name}: {found}, {wrong}"
     if name in UNSEALED:
-        some = ", ".join(a.hex() for a in outcome.contracted[:8])
-        line += f", {len(outcome.contracted)} depend on contraction {some}".rstrip()
+        some = ", ".join(a.hex() for a in total.contracted[:8])
+        line += f", {len(total.contracted)} depend on contraction {some}".rstrip()
     return f"{line}; {seconds:.0f} s"
+
+
+def _hex(arguments: Iterable[float]) -> str:
+    return " and ".join(argument.hex() for argument in arguments)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from conformance.lab.mutants.mutant import Mutant
@@ -128,12 +127,7 @@ class CheckoutCopies:
         self._execute([*_PYTHON, "compileall", "-q", "."], self._first, BASELINE_TIMEOUT)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._lock:
             self._over = True
             for process in self._running:

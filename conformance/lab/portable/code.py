@@ -225,7 +225,7 @@ def _combines(op: Any) -> set[str]:
 
 
 def _is_sealed(op: Any) -> bool:
-    """Returns whether results are used as bits, or as they are stored, perhaps after a choice."""
+    """Returns whether each use is a barrier or a cast to bits, perhaps after a selection."""
     uses = [use.owner for use in op.results[0].uses]
     return all(
         use.name in {"stablehlo.bitcast_convert", "stablehlo.optimization_barrier"}
@@ -246,7 +246,7 @@ def _narrows(op: Any) -> bool:
 
 
 def _was_narrow(value: Any, bits: int) -> bool:
-    """Returns whether a value was a float of so few bits, of which some may have become zeros."""
+    """Returns whether a value was a float of at most ``bits``, some perhaps replaced by zeros."""
     owner = value.owner
     name = getattr(owner, "name", "").partition(".")[2]
     if name == "convert":

@@ -67,7 +67,7 @@ def of_no_version(small):
     ("breakage", "message"),
     [
         (without_gradient, "gradient: "),
-        (with_any_name, "missing op: ValueError: the namespace says that it has 'no_op_has"),
+        (with_any_name, "missing op: ValueError: the namespace has 'no_op_has"),
         (stuck, "mode: ValueError: after use_deterministic_algorithms(True) the mode reads False"),
         (left_on, "mode: ValueError: after leaving deterministic(True) the mode reads True"),
         (of_one_dtype, "arrays: ValueError: array([[ 1.5e+00"),

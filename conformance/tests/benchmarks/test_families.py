@@ -18,7 +18,6 @@ from conformance.benchmarks.families import (
     losses,
     overheads,
     portable,
-    programs,
     recurrent,
     scans,
     scatter,
@@ -29,7 +28,6 @@ from conformance.benchmarks.families import (
 from conformance.benchmarks.measurements import Family, Report
 from conformance.benchmarks.sides import Program
 from impl.tests.every_op.public_ops import public_ops
-from impl.tests.support import user_programs
 
 pytestmark = pytest.mark.once
 
@@ -71,7 +69,6 @@ def small_sizes(monkeypatch):
     monkeypatch.setattr(losses, "LABELS", 2)
     monkeypatch.setattr(libraries, "NAMES", ("equinox_mnist",))
     monkeypatch.setattr(libraries, "SCALE", 1)
-    monkeypatch.setattr(programs, "PROGRAMS", (user_programs.sampler,))
     monkeypatch.setattr(recurrent, "OPS", {"lstm": 4})
     tiny = recurrent.Size(2, 1, 2, 3, 1, bidirectional=True)
     monkeypatch.setattr(recurrent, "SIZES", {"tiny": tiny})
@@ -111,7 +108,6 @@ CASES = {
         for op, beside in (("cumsum", "own"), ("getitem", "JAX"))
         for work in ("call", "trace and lower")[: 2 if op == "cumsum" else 1]
     ],
-    "programs": ["sampler | run", "sampler | trace and lower"],
     "portable": ["300 x 2 into 5 | run", "300 x 2 into 5 | compile"],
     "elementary": ["exp | 100", "div | 100"],
     "scans": ["cumsum | 1 | 3,000", "cummax | 3 | 50", "cumsum | 1 | 100"],

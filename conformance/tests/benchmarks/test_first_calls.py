@@ -19,7 +19,7 @@ pytestmark = [
     ),
 ]
 
-#: A budget beyond this multiple of what its call takes hides that a call becomes slow.
+#: A budget more than this many times the cost of its call would not show that it becomes slow.
 SLACK = 1.5
 
 

@@ -10,7 +10,7 @@ from conformance.benchmarks.sides import RefusedError, run
 
 
 def times_of(sides, milliseconds, monkeypatch, **options):
-    """Measures sides of a clock on which each run takes the next of the milliseconds."""
+    """Measures sides by a stand-in clock: run i takes ``milliseconds[i]``."""
     clock = iter([tick for each in milliseconds for tick in (0, each / 1e3)])
     monkeypatch.setattr(harness.time, "perf_counter", lambda: next(clock))
     monkeypatch.setattr(harness, "LEAST_ROUNDS", 3)
@@ -61,7 +61,7 @@ def test_the_copy_moves_the_bytes_of_arguments_and_result():
     assert found.copy_ms is not None
     assert "copy" not in found.sides
     copy = harness._copy(4004)
-    assert copy.floor_bytes == 4000  # Whole words, of which a half is read.
+    assert copy.floor_bytes == 4000  # Whole words; half of the bytes are read.
 
 
 @pytest.mark.parametrize("items", [(1, 2, 3), {"a": 1, "b": 2, "c": 3}])

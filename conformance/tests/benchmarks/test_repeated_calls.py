@@ -15,7 +15,7 @@ pytestmark = [
     pytest.mark.skipif(not releases.IS_OLDEST, reason="budgets are of the calls of the oldest JAX"),
 ]
 
-#: A budget beyond this multiple of what its call takes hides that a call becomes slow.
+#: A budget more than this many times the cost of its call would not show that it becomes slow.
 SLACK = 1.1
 
 

@@ -13,7 +13,7 @@ from conformance.benchmarks.sides import RefusedError
 
 @pytest.fixture
 def torch(monkeypatch):
-    """A module with PyTorch's global state; its mode warns, on three threads."""
+    """A module with PyTorch's global state: the mode is on and only warns; three threads."""
     module = types.ModuleType("torch")
     module.__spec__ = importlib.machinery.ModuleSpec("torch", None)
     module.state = {"mode": True, "warn_only": True, "threads": 3}

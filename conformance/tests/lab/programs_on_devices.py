@@ -14,7 +14,7 @@ from conformance.lab import user_programs
 
 
 def shared(leaf, devices):
-    """A leaf over some devices, whose rows are cut where all devices have as many."""
+    """Returns a leaf on some devices. Its rows are cut if their number divides evenly by all."""
     shape = np.shape(leaf)
     cut = bool(shape) and shape[0] % jax.device_count() == 0
     mesh = Mesh(np.array(devices), ("data",))

@@ -20,7 +20,7 @@ from conformance.tests._programs import (
     lowered_off,
     run,
 )
-from conformance.tests._scatters import compared, racing_scatters
+from impl.tests.programs.texts import compared, races
 
 MISSING = [name for name in user_programs.REQUIREMENTS if importlib.util.find_spec(name) is None]
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"`nox -s tests-3.11` has {MISSING}")
@@ -45,7 +45,7 @@ def test_the_findings_are_the_racing_scatters(name):
     found = {compared(finding) for finding in scatters(report, "varies")}
     alarms = FALSE_ALARMS.get(name, set())
     assert len(alarms) <= 1
-    assert found - alarms == racing_scatters(lowered_off(name)) - DISTINCT.get(name, set())
+    assert found - alarms == set(races(lowered_off(name))) - DISTINCT.get(name, set())
     assert bool(found) is (name not in WITHOUT_RACES)
     files = {finding.source.partition(":")[0] for finding in report.findings}
     assert files <= {f"conformance/lab/user_programs/{name}.py"}
@@ -63,7 +63,7 @@ def test_the_mode_removes_every_race_and_off_it_changes_nothing(name):
     assert off == lowered_by_jax(step, args)
     with impl.deterministic():
         on = lowered(step, args)
-    assert racing_scatters(on) == set()
+    assert races(on) == []
     assert [race for race in stablehlo.races(on) if race != "stablehlo.scatter"] == []
     assert (on != off) or name in WITHOUT_RACES
 
@@ -74,7 +74,7 @@ def test_schedules_change_bits_unless_the_mode_is_on(name):
     runs = run(step, args)
     assert (len(set(map(bits, runs.off))) > 1) is (name not in WITHOUT_RACES)
     assert len(set(map(bits, runs.on))) == 1
-    # Of some weights the true gradient is 0, so that only the size of all together tells.
+    # The true gradient of some weights is 0, so only the norm over all weights is compared.
     update = distance(runs.off[0][0], args[0])
     assert update > 0
     assert distance(runs.off[0][0], runs.on[0][0]) < 1e-5 * update

@@ -46,6 +46,6 @@ def test_the_audit_finds_nothing_to_do(name):
         assert impl.audit(step)(*args).ok
     with impl.deterministic():
         report = impl.audit(impl.jit(step))(*args)
-    # Nobody knows whether the singular values of a GPU's library repeat.
+    # No document says whether a GPU library's singular values repeat.
     assert {finding.primitive for finding in report.select("unknown")} <= {"lax.linalg.svd"}
     assert not (*report.select("varies"), *report.select("raises"))

@@ -103,7 +103,7 @@ def test_a_selection_means_one_test_alone():
     split = [name for name in names if "complete" in name and failures.selection(name) != name]
     assert any(", " in name for name in split)
     assert any("=" in name for name in split)
-    # A selection that is the name itself ends in a bracket, so it means no longer name.
+    # A selection that is the whole name ends in a bracket, so no longer name contains it.
     for name in {*split, names[0]}:
         expression = Expression.compile(failures.selection(name))
         selected = [

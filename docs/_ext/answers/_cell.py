@@ -60,9 +60,9 @@ class Cell:
         kind: ``op`` for a function of ``impl``, ``primitive`` for a primitive of JAX.
         direction: ``forward`` for the call, ``backward`` for its gradient.
         device: The name of the device.
-        condition: The calls, in English; empty for all of them. Of the cells that differ in
-            nothing else, the first whose condition holds is right, so that a cell without a
-            condition stands for all calls that no earlier cell has.
+        condition: The calls, in English; empty for all of them. Among cells that differ in nothing
+            else, the first one whose condition holds is the answer. So a cell without a condition
+            is for all calls that meet no earlier condition.
         calls: The facts of one call for each case that the rows tell apart.
         profile: The profile; None where it does not matter: with the mode off, and for primitives
             of JAX.

@@ -204,12 +204,12 @@ def _word_without_mode(group: _Group, device: str, rules: spec.Spec) -> Word:
 
 
 def _joined(groups: Sequence[_Group], words: Sequence[Word]) -> Iterator[tuple[_Group, Word]]:
-    """Yields the groups, of which those with one row and one word are one."""
+    """Yields the groups, after groups with the same row and the same word are joined."""
     found: dict[tuple[str | None, Word], _Group] = {}
     for group, word in zip(groups, words, strict=True):
         key = group.answer.row.id if group.answer.row else None, word
         calls = (*found[key].calls, *group.calls) if key in found else group.calls
-        # The one that is not free of order comes last. Its condition is the condition of the row.
+        # The group that is not free of order comes last. Its condition is the condition of the row.
         found[key] = dataclasses.replace(group, calls=calls)
     yield from ((group, word) for (_, word), group in found.items())
 

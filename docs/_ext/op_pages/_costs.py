@@ -26,7 +26,7 @@ import spec
 from cost_files import Counted, Timed
 from op_pages import _jax_names, _text
 
-#: The side of a benchmark that is compared with where plain JAX has nothing alike.
+#: The side of a benchmark to compare with, where plain JAX has no such function.
 _PEER = "PyTorch, deterministic"
 
 

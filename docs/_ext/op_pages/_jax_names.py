@@ -72,7 +72,7 @@ def of_op(op: str) -> tuple[str, ...]:
 
 
 def short_names(op: str) -> tuple[str, ...]:
-    """Returns the last parts of the functions that an op is the first to stand for.
+    """Returns the last parts of the names of functions whose first counterpart is an op.
 
     The name of a primitive is left to the page of the primitive.
     """

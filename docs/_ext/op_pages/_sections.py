@@ -92,8 +92,8 @@ def answers_table(subject: Subject) -> str:
         if not any(cell.direction == direction for cell in subject.cells)
     )
     return (
-        f"{silent}Of several lines about one call, device and profile, the first whose condition"
-        f" holds is right.\n\n{table}\nThe words:\n\n{legend}"
+        f"{silent}If several lines are about one call, device and profile, the first one whose"
+        f" condition holds is right.\n\n{table}\nThe words:\n\n{legend}"
     )
 
 

@@ -62,7 +62,7 @@ def _conditions(cells: Sequence[answers.Cell]) -> dict[answers.Word, str]:
         return dict.fromkeys(by_word, "")
     every = [facts for cell in cells for facts in cell.calls]
     conditions = {}
-    # The words share all calls, so that the last of them has those that are left.
+    # Together the words are about all calls, so the last word has the remaining ones.
     last = max(by_word, key=list(answers.WORDS).index)
     for word, own in by_word.items():
         short = _box([facts for cell in own for facts in cell.calls], every)
@@ -72,7 +72,7 @@ def _conditions(cells: Sequence[answers.Cell]) -> dict[answers.Word, str]:
 
 
 def _box(calls: Sequence[spec.Facts], every: Sequence[spec.Facts]) -> str:
-    """Returns what calls have in common and no other call has; empty if that is not so simple."""
+    """Returns a condition that these calls alone meet; empty if there is no simple one."""
     names = list(every[0]) if every else []
     values = {name: {facts[name] for facts in calls} for name in names}
     inside = [f for f in every if all(f[name] in values[name] for name in names)]
@@ -95,7 +95,7 @@ def _box(calls: Sequence[spec.Facts], every: Sequence[spec.Facts]) -> str:
 def _listed(own: Sequence[answers.Cell], cells: Sequence[answers.Cell]) -> str:
     """Returns the conditions of the cells of one word, one after the other."""
     others = [cell for cell in cells if cell.word != own[0].word and cell.condition]
-    # The remaining calls may include narrower conditions that no other word's condition touches.
+    # "In all other cases" covers a narrower condition, if no condition of another word overlaps it.
     rest = any(not cell.condition for cell in own)
     kept = [c for c in own if c.condition and not (rest and not _touched(c, others))]
     texts = [f"when {cell.condition}" for cell in kept] + ["in all other cases"] * rest

@@ -102,13 +102,14 @@ def _subtree(total: Sum, count: int, chosen: Array) -> int | Fold:
     sizes = count - total(probes).astype(int)
     members = [first, *(_subtree(total, count, others[sizes == n]) for n in np.unique(sizes))]
     if len(members) == 2 and isinstance(members[1], Fold):
-        # Addition commutes, so this is the chain of the other members and, at its end, the first.
+        # Addition commutes, so this is the chain of the other members, with the first one at its
+        # end.
         members = _falling([*members[1].members, first])
     return Fold(tuple(members))
 
 
 def _falling(members: list[int | Fold]) -> list[int | Fold]:
-    """Exchanges the first two terms, which commute, if the chain falls from there."""
+    """Exchanges the first two terms, which commute, if the chain then descends from the first."""
     a, b, c = [*members, -1, -1][:3]
     if isinstance(a, int) and isinstance(b, int) and isinstance(c, int) and a < b and b > c >= 0:
         return [b, a, *members[2:]]

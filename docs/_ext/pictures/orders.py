@@ -90,7 +90,7 @@ def shortened(member: int | Fold, example: Example) -> Part:
         leading += 1
     parts: list[Part] = [shortened(each, example) for each in member.members]
     if leading >= _LONG:
-        # The last of the leading terms may come after the terms of all others: an initial value.
+        # The last leading term may have the lowest number: the initial value, which is added last.
         run = Run(str(parts[0]), str(parts[leading - 1]), f"{leading:,} terms", leading)
         parts = [run, *parts[leading:]]
     equal = _equal_runs(parts)

@@ -59,7 +59,7 @@ def browser() -> Iterator["Browser"]:
 
 class _Server(http.server.ThreadingHTTPServer):
     def handle_error(self, *_: object) -> None:
-        """Prints nothing: a browser that leaves a page stops to read its files."""
+        """Prints nothing: a browser that leaves a page stops reading its files."""
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):

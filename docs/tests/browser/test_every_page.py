@@ -23,8 +23,8 @@ def pages() -> list[str]:
 PAGES = pages()
 #: Pages of every form. All other pages have the same colours, links and scripts.
 FORMS = [page for page in PAGES if "/" in page or page in ("index.html", "matrix.html", "api.html")]
-#: A list of hundreds of entries of one form is cut to these, because axe-core compares each entry
-#: with each: it takes 40 seconds for the page of the library.
+#: Lists are cut to this number of entries. axe-core compares each entry with every other one: for
+#: the hundreds of entries on the page of the library, it takes 40 seconds.
 ENTRIES = 8
 CUT = f"""for (const parent of document.querySelectorAll("article, article :not(tr)"))
     while (parent.children.length > {ENTRIES}) parent.lastElementChild.remove();"""

@@ -15,6 +15,7 @@ this one          types, settings, traces, caches, the parameters of equations
 ``tags``          metadata that JAX keeps with each equation
 ``watching``      the programs that JAX lowers and calls
 ``initializers``  the draws of JAX's initializers
+``cotangents``    the sums of a derivative's parts
 ================  ================================================================================
 """
 

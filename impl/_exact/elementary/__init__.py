@@ -1,21 +1,24 @@
-"""Elementary functions with the same bits on every device: computed in float64, and rounded once.
+"""Elementary functions with the same bits on every device: the exact value, rounded once.
 
 A function reduces its argument to a short interval, evaluates a polynomial there by Estrin's
 scheme, and undoes the reduction. The polynomials interpolate at Chebyshev nodes
 (``_coefficients``); each module names its reductions. Muller, *Elementary Functions* (3rd edition,
 2016), explains both.
 
-The error is at most 0.5001 units in the last place, as ``nox -s exhaustive`` tests for every
-float32. The few results that are not correctly rounded are close to the middle of two floats. A
-product is sealed before a sum uses it, unless that test proves that no result depends on it: in
-exp, log, log1p and logistic. Divisions and roots are divisions and roots of float64. Subnormal
-operands and results of float32 and bfloat16 count as zeros of their sign. Call the functions inside
-``arithmetic.wide()``.
+A function of one argument is computed in float64 and rounded once. ``nox -s exhaustive`` proves for
+every argument that the result is the exact value, rounded once. ``_exceptions`` has the few
+arguments for which float64 does not suffice. ``pow`` and ``atan2`` are computed as pairs of float64
+instead (``_pairs``).
+
+A product is sealed before a sum uses it, unless the exhaustive test proves that no result depends
+on it: in exp, log, log1p and logistic. Divisions and roots are divisions and roots of float64.
+Subnormal operands and results of float32 and bfloat16 count as zeros of their sign. Call the
+functions inside ``arithmetic.wide()``.
 
 The functions are in ``exponentials``, ``logarithms``, ``powers``, ``roots_and_quotients``,
 ``trigonometric``, ``inverse_trigonometric``, ``hyperbolic``, ``error_functions`` and ``gamma``,
-and for complex numbers in ``complex_numbers``. ``_words`` has their constants and polynomials,
-whose ``_coefficients`` a program writes.
+and for complex numbers in ``complex_numbers``. ``_pair_functions`` has functions of pairs.
+``_words`` has constants and polynomials, whose ``_coefficients`` a program writes.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ import jax
 from impl._exact.elementary import (
     error_functions,
     exponentials,
+    gamma,
     hyperbolic,
     inverse_trigonometric,
     logarithms,
@@ -50,6 +54,7 @@ FUNCTIONS: Mapping[str, Callable[..., jax.Array]] = MappingProxyType(
         "cbrt": powers.cbrt,
         "cos": trigonometric.cos,
         "cosh": hyperbolic.cosh,
+        "digamma": gamma.digamma,
         "div": roots_and_quotients.div,
         "erf": error_functions.erf,
         "erf_inv": error_functions.erf_inv,
@@ -58,6 +63,7 @@ FUNCTIONS: Mapping[str, Callable[..., jax.Array]] = MappingProxyType(
         "exp2": exponentials.exp2,
         "expm1": exponentials.expm1,
         "integer_pow": powers.integer_pow,
+        "lgamma": gamma.lgamma,
         "log": logarithms.log,
         "log1p": logarithms.log1p,
         "log2": logarithms.log2,

@@ -14,6 +14,7 @@ from jax import lax
 
 from impl._exact.arithmetic import product
 from impl._exact.elementary import _coefficients as data
+from impl._exact.elementary._exceptions import mended
 from impl._exact.elementary._words import (
     constant,
     has_sign,
@@ -62,7 +63,7 @@ def erfc(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded_once(_wide_erfc, x)
+    return mended("erfc", rounded_once(_wide_erfc, x), x)
 
 
 def _wide_erfc(x: jax.Array) -> jax.Array:
@@ -99,7 +100,7 @@ def erf_inv(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded_once(_wide_erf_inv, x)
+    return mended("erf_inv", rounded_once(_wide_erf_inv, x), x)
 
 
 def _wide_erf_inv(x: jax.Array) -> jax.Array:

@@ -15,6 +15,7 @@ from jax import lax
 
 from impl._exact.arithmetic import narrow, nearest_integer, power_of_two, product, seal
 from impl._exact.elementary import _coefficients as data
+from impl._exact.elementary._exceptions import mended
 from impl._exact.elementary._words import (
     NARROW,
     Wide,
@@ -122,7 +123,7 @@ def exp2(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded_once(_wide_exp2, x)
+    return mended("exp2", rounded_once(_wide_exp2, x), x)
 
 
 def _wide_exp2(x: jax.Array) -> jax.Array:

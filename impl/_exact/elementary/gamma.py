@@ -26,6 +26,7 @@ from jax import lax
 
 from impl._exact.arithmetic import product, seal
 from impl._exact.elementary import _coefficients as data
+from impl._exact.elementary._exceptions import mended
 from impl._exact.elementary._words import (
     constant,
     is_below,
@@ -55,7 +56,7 @@ def lgamma(x: jax.Array, **_: Any) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded_once(_wide_lgamma, x)
+    return mended("lgamma", rounded_once(_wide_lgamma, x), x)
 
 
 def digamma(x: jax.Array, **_: Any) -> jax.Array:
@@ -67,7 +68,7 @@ def digamma(x: jax.Array, **_: Any) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded_once(_wide_digamma, x)
+    return mended("digamma", rounded_once(_wide_digamma, x), x)
 
 
 def _wide_lgamma(x: jax.Array) -> jax.Array:

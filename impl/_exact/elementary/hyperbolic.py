@@ -11,6 +11,7 @@ import numpy as np
 from jax import lax
 
 from impl._exact.arithmetic import product
+from impl._exact.elementary._exceptions import mended
 from impl._exact.elementary._words import (
     constant,
     is_below,
@@ -22,6 +23,11 @@ from impl._exact.elementary._words import (
 )
 from impl._exact.elementary.exponentials import wide_exp, wide_expm1
 from impl._exact.elementary.logarithms import wide_log1p
+
+#: A bound below which logistic(x) is nearly 1/2 + x/4, which is often the middle of two float32.
+_SMALL = 2.0**-15
+#: 1/4, but a little less. The product with a float32 is exact.
+_SLOPE = 0.25 * (1 - 2.0**-27)
 
 
 def tanh(x: jax.Array, **_: object) -> jax.Array:
@@ -53,12 +59,15 @@ def logistic(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded_once(_wide_logistic, x)
+    return mended("logistic", rounded_once(_wide_logistic, x), x)
 
 
 def _wide_logistic(x: jax.Array) -> jax.Array:
     power = wide_exp(lax.neg(x), product=lax.mul)
-    return wide_quotient(constant(x, 1), plus(power, 1))
+    result = wide_quotient(constant(x, 1), plus(power, 1))
+    # Near 0 the value is closer to 1/2 than 1/2 + x/4 is, by less than a float64 tells.
+    near = plus(lax.mul(x, constant(x, _SLOPE)), 0.5)
+    return lax.select(is_below(lax.abs(x), _SMALL), near, result)
 
 
 def sinh(x: jax.Array, **_: object) -> jax.Array:
@@ -70,7 +79,7 @@ def sinh(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded_once(_wide_sinh, x)
+    return mended("sinh", rounded_once(_wide_sinh, x), x)
 
 
 def _wide_sinh(x: jax.Array) -> jax.Array:
@@ -105,7 +114,7 @@ def asinh(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded_once(_wide_asinh, x)
+    return mended("asinh", rounded_once(_wide_asinh, x), x)
 
 
 def _wide_asinh(x: jax.Array) -> jax.Array:
@@ -127,7 +136,7 @@ def acosh(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded_once(_wide_acosh, x)
+    return mended("acosh", rounded_once(_wide_acosh, x), x)
 
 
 def _wide_acosh(x: jax.Array) -> jax.Array:

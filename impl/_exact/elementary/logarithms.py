@@ -15,6 +15,7 @@ from jax import lax
 
 from impl._exact.arithmetic import narrow, product, seal
 from impl._exact.elementary import _coefficients as data
+from impl._exact.elementary._exceptions import mended
 from impl._exact.elementary._words import (
     NARROW,
     Wide,
@@ -48,12 +49,13 @@ def log(x: jax.Array, **_: object) -> jax.Array:
         return seal(_with_special_values(wide_log(x), x, _TINY_DOUBLE))
     dtype = require(NARROW, x)
     x = lax.convert_element_type(x, np.float32)
-    k, m = _parts(x)
+    k, m = parts(x)
     f = lax.convert_element_type(plus(m, -1.0), np.float64)
-    y = _of_parts(f, lax.convert_element_type(k, np.float64), product=lax.mul)
+    y = _ofparts(f, lax.convert_element_type(k, np.float64), product=lax.mul)
     if dtype != np.float32:
         return _with_special_values(narrow(y, dtype), x, _TINY)
-    return seal(_with_special_values(lax.convert_element_type(y, dtype), x, _TINY))
+    y = mended("log", lax.convert_element_type(y, dtype), x)
+    return seal(_with_special_values(y, x, _TINY))
 
 
 def _with_special_values(y: jax.Array, x: jax.Array, tiny: float) -> jax.Array:
@@ -64,7 +66,7 @@ def _with_special_values(y: jax.Array, x: jax.Array, tiny: float) -> jax.Array:
     return lax.select(lax.ge(x, constant(x, tiny)), y, otherwise)
 
 
-def _parts(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+def parts(x: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Returns k and m with x = 2**k * m and m from sqrt(1/2) to sqrt(2), for normal x."""
     info = np.finfo(x.dtype)
     word = np.dtype(f"int{info.bits}")
@@ -76,7 +78,7 @@ def _parts(x: jax.Array) -> tuple[jax.Array, jax.Array]:
     return k, m
 
 
-def _of_parts(f: jax.Array, k: jax.Array, *, product: Wide = product) -> jax.Array:
+def _ofparts(f: jax.Array, k: jax.Array, *, product: Wide = product) -> jax.Array:
     """Returns log(2**k * (1 + f)) for f from sqrt(1/2) - 1 to sqrt(2) - 1."""
     square = product(f, f)
     y = lax.sub(f, lax.mul(square, constant(f, 0.5)))
@@ -88,16 +90,16 @@ def _of_parts(f: jax.Array, k: jax.Array, *, product: Wide = product) -> jax.Arr
 
 def wide_log(x: jax.Array) -> jax.Array:
     """Returns the logarithm of a positive, finite float64."""
-    k, m = _parts(x)
-    return _of_parts(plus(m, -1.0), lax.convert_element_type(k, np.float64))
+    k, m = parts(x)
+    return _ofparts(plus(m, -1.0), lax.convert_element_type(k, np.float64))
 
 
 def wide_log1p(x: jax.Array, *, product: Wide = product) -> jax.Array:
     """Returns log(1 + x) of float64, with its special values, unless x is near -1."""
-    k, m = _parts(plus(x, 1.0))
+    k, m = parts(plus(x, 1.0))
     # For small x, 1 + x is rounded. Then k is 0, and f is x itself.
     f = lax.select(lax.eq(k, lax.full_like(k, 0)), x, plus(m, -1.0))
-    y = _of_parts(f, lax.convert_element_type(k, np.float64), product=product)
+    y = _ofparts(f, lax.convert_element_type(k, np.float64), product=product)
     y = lax.select(is_below(x, np.inf), y, x)
     y = lax.select(lax.eq(x, constant(x, -1)), constant(y, -np.inf), y)
     y = lax.select(is_below(x, -1), constant(y, np.nan), y)
@@ -115,7 +117,8 @@ def log1p(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded_once(lambda wide: wide_log1p(wide, product=lax.mul), x)
+    result = rounded_once(lambda wide: wide_log1p(wide, product=lax.mul), x)
+    return mended("log1p", result, x)
 
 
 def log2(x: jax.Array, **_: object) -> jax.Array:

@@ -1,43 +1,90 @@
 """pow, integer_pow and cbrt.
 
-x**y is exp(y * log(x)) in float64, which is accurate to about 2**-43 of itself. That rounds
-correctly to 24 bits, except where x**y lies halfway between two float32, such as 4097**2 =
-16785409. Such powers have at most 25 bits, so a result that is nearly a number of 25 bits becomes
-that number.
+x**y is exp(y * log(x)), computed as pairs of float64 (``_pair_functions``) with an error of less
+than 2**-66 of itself, and then rounded once. The result is correctly rounded unless x**y is so
+close to the middle of two floats, as one in 2**41 random powers is. A power that is the middle
+itself has at most 25 bits, so a result that is nearly a number of 25 bits becomes that number::
+
+    4097**2          pair 16785409 and -5.4e-20, in the middle of 16785408 and 16785410
+    as 25 bits       16785409 and 0, which rounds to the even 16785408
+
+An integer power multiplies its base by itself. A cube root is an approximation of 17 bits, whose
+cube is exact, and a series of the rest::
+
+    cbrt(2)          approximation 1.2599182, cube 1.9999865, root 1.2599182 + 0.0000028
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from impl._exact.arithmetic import narrow, nearest_integer, product, seal, widen
+from impl._exact.arithmetic import (
+    narrow,
+    nearest_integer,
+    power_of_two,
+    product,
+    seal,
+    widen,
+)
+from impl._exact.elementary import _coefficients as data
+from impl._exact.elementary._pair_functions import pair_exp, pair_log
+from impl._exact.elementary._pairs import (
+    Pair,
+    fast_two_sum,
+    rounded_to_odd,
+    short,
+    times_pair,
+    two_product,
+)
 from impl._exact.elementary._words import (
     NARROW,
     constant,
     has_sign,
+    integer_in_last_bits,
     is_below,
+    plus,
+    polynomial,
     require,
     rounded_once,
+    times,
     wide_quotient,
     with_sign,
 )
-from impl._exact.elementary.exponentials import wide_exp
-from impl._exact.elementary.logarithms import wide_log
+from impl._exact.elementary.logarithms import parts
 
+_Factor = TypeVar("_Factor")
+_Times: TypeAlias = Callable[[_Factor, _Factor], _Factor]
 _DOUBLE = np.dtype(np.float64)
 #: The number of bits of the significand of a float32, and one more for the middle of two float32.
 _SHORT_BITS = 25
-#: The greatest error of a power, in units in the last place of float64.
-_NEARLY = 1 << 10
+#: The distance to a number of 25 bits below which a power counts as that number. The significand
+#: is about 1, and its error at most 2**-66.
+_NEARLY = 2.0**-60
+#: A logarithm of a power beyond which that is zero or infinity.
+_LIMIT = 150.0
+#: The bits of a cube root whose cube is exact in float64.
+_ROOT_BITS = 17
+_ROOTS_OF_TWO = (2 ** (-1 / 3), 1.0, 2 ** (1 / 3))
+#: The coefficients of ((1 + x)**(1/3) - 1) / x.
+_ROOT_SERIES = (1 / 3, -1 / 9, 5 / 81, -10 / 243)
+#: A number far beyond the range of float32. A float64 holds its square.
+_FAR = 2.0**300
+#: The greatest exponent up to which squaring in float64 is accurate enough. The first wrong power
+#: is the 34th, of one significand.
+_SQUARED = 33
 
 
 def pow(x: jax.Array, y: jax.Array, **_: object) -> jax.Array:
     """Returns ``x`` to the power of ``y``, with the special values of IEEE 754.
 
-    The error is at most 0.5001 units in the last place.
+    The result is the power, rounded once. That is not proved for powers within 2**-66 of themselves
+    of the middle of two floats, unless they are the middle itself.
 
     Args:
         x: Any shape; float32, float16 or bfloat16.
@@ -63,7 +110,7 @@ def _wide_pow(x: jax.Array, y: jax.Array) -> jax.Array:
 
 
 def _power(x: jax.Array, y: jax.Array, whole: jax.Array, is_odd: jax.Array) -> jax.Array:
-    """Returns x**y of float64.
+    """Returns x**y as a float64 that rounds to 24 bits or fewer as x**y does.
 
     Args:
         x: The base.
@@ -74,10 +121,7 @@ def _power(x: jax.Array, y: jax.Array, whole: jax.Array, is_odd: jax.Array) -> j
     zero, one, infinity = constant(x, 0), constant(x, 1), constant(x, np.inf)
     magnitude = lax.abs(x)
     is_usual = lax.bitwise_and(lax.gt(magnitude, zero), lax.lt(magnitude, infinity))
-    logarithm = wide_log(lax.select(is_usual, magnitude, one))
-    # A product of infinity and log(1) = 0 would be NaN.
-    bounded = lax.clamp(np.float64(-1e30), y, np.float64(1e30))
-    result = _with_exact_values(wide_exp(product(logarithm, bounded)))
+    result = _usual_power(lax.select(is_usual, magnitude, one), y)
     # A power of zero or infinity is zero or infinity, by the signs of log(x) and y.
     grows = lax.eq(lax.gt(magnitude, one), lax.gt(y, zero))
     result = lax.select(is_usual, result, lax.select(grows, infinity, zero))
@@ -90,21 +134,44 @@ def _power(x: jax.Array, y: jax.Array, whole: jax.Array, is_odd: jax.Array) -> j
     return lax.select(lax.bitwise_or(lax.eq(x, one), lax.eq(y, zero)), one, result)
 
 
-def _with_exact_values(power: jax.Array) -> jax.Array:
-    """Returns a float64, or the number of 25 bits that is nearly equal to it."""
-    raw = lax.bitcast_convert_type(power, np.int64)
-    lost = 53 - _SHORT_BITS
-    half = lax.full_like(raw, 1 << (lost - 1))
-    short = lax.bitwise_and(lax.add(raw, half), lax.full_like(raw, -1 << lost))
-    is_near = lax.lt(lax.abs(lax.sub(raw, short)), lax.full_like(raw, _NEARLY))
-    return lax.select(is_near, lax.bitcast_convert_type(short, np.float64), power)
+def _usual_power(x: jax.Array, y: jax.Array) -> jax.Array:
+    """Returns x**y for a positive, finite x: exp(y * log(x)), computed as pairs."""
+    k, m = parts(x)
+    logarithm = pair_log(m, lax.convert_element_type(k, np.float64))
+    # A product of infinity and log(1) = 0 would be NaN.
+    bounded = lax.clamp(np.float64(-1e30), y, np.float64(1e30))
+    high, low = two_product(logarithm[0], bounded)
+    high, low = fast_two_sum(high, lax.add(low, product(logarithm[1], bounded)))
+    limit = constant(x, _LIMIT)
+    low = lax.select(lax.lt(lax.abs(high), limit), low, constant(low, 0))
+    power, n = pair_exp((lax.clamp(np.float64(-_LIMIT), high, np.float64(_LIMIT)), low))
+    # Only multiples of 1/64 have exact powers of 25 bits: of a base of 24 bits that is a power of
+    # two, or of odd numbers up to 15.
+    scaled = lax.mul(y, constant(y, 64.0))
+    may_be_exact = lax.eq(nearest_integer(scaled), scaled)
+    result = rounded_to_odd(_with_exact_value(power, may_be_exact))
+    return lax.mul(result, power_of_two(integer_in_last_bits(n)))
+
+
+def _with_exact_value(power: Pair, may_be_exact: jax.Array) -> Pair:
+    """Returns a power, or the number of 25 bits that it is nearly equal to."""
+    nearest = short(power[0], _SHORT_BITS)
+    rest = lax.add(lax.sub(power[0], nearest), power[1])
+    is_exact = is_below(lax.abs(rest), _NEARLY)
+    is_exact = lax.bitwise_and(is_exact, may_be_exact)
+    low = lax.select(is_exact, constant(rest, 0), power[1])
+    return lax.select(is_exact, nearest, power[0]), low
 
 
 def integer_pow(x: jax.Array, *, y: int, **_: object) -> jax.Array:
-    """Returns ``x`` to the power of an integer, by squaring in float64.
+    """Returns ``x`` to the power of an integer.
 
-    The error is at most 0.5 units in the last place, and 2**-29 more for each factor. In float64,
-    the error is about half a unit for each factor.
+    The power is computed by squaring: of float64 for exponents up to ``_SQUARED``, and of pairs for
+    greater ones. A power of two in ``x`` only scales the result, so a trial of 2**23 significands
+    proves that an exponent is correctly rounded. The exhaustive test tries -64 to 64. Beyond, the
+    power has a relative error of less than ``abs(y) * 2**-98`` before it is rounded once.
+
+    In float64, the error is about half a unit in the last place for each factor.
 
     Args:
         x: Any shape; float32, float16, bfloat16 or float64.
@@ -113,28 +180,54 @@ def integer_pow(x: jax.Array, *, y: int, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    dtype = require((*NARROW, _DOUBLE), x)
-    if dtype == _DOUBLE:
-        return _by_squaring(x, y)
-    return rounded_once(lambda wide: _by_squaring(wide, y), x)
+    if require((*NARROW, _DOUBLE), x) == _DOUBLE:
+        return _plain_power(x, y)
+    power = _plain_power if abs(y) <= _SQUARED else _power_of_pairs
+    return rounded_once(lambda wide: power(wide, y), x)
 
 
-def _by_squaring(x: jax.Array, y: int) -> jax.Array:
-    rest = abs(y)
-    result = None
-    while rest:
-        if rest & 1:
-            result = x if result is None else product(result, x)
-        rest >>= 1
-        if rest:
-            x = product(x, x)
-    if result is None:
+def _plain_power(x: jax.Array, y: int) -> jax.Array:
+    """Returns a power of float64, each of whose products is rounded."""
+    if y == 0:
         return constant(x, 1)
+    result = _by_squaring(x, abs(y), product)
     return seal(result) if y > 0 else wide_quotient(constant(x, 1), result)
 
 
+def _power_of_pairs(x: jax.Array, y: int) -> jax.Array:
+    """Returns a power of float64, rounded to odd. The exponent is not 0."""
+    power = _by_squaring((x, constant(x, 0)), abs(y), times_pair)
+    result = rounded_to_odd(power if y > 0 else _inverse(power))
+    # Far beyond the range of float32, parts of a pair overflow, and become NaN.
+    plain = _plain_power(x, y)
+    is_usual = lax.gt(lax.abs(plain), constant(x, 1 / _FAR))
+    is_usual = lax.bitwise_and(is_usual, is_below(lax.abs(plain), _FAR))
+    return lax.select(is_usual, result, plain)
+
+
+def _by_squaring(factor: _Factor, exponent: int, times: _Times[_Factor]) -> _Factor:
+    """Returns a factor to a power of at least 1."""
+    while not exponent & 1:
+        factor, exponent = times(factor, factor), exponent >> 1
+    result = factor
+    while exponent := exponent >> 1:
+        factor = times(factor, factor)
+        if exponent & 1:
+            result = times(result, factor)
+    return result
+
+
+def _inverse(x: Pair) -> Pair:
+    """Returns 1 / x."""
+    high = wide_quotient(constant(x[0], 1), x[0])
+    above, below = two_product(high, x[0])
+    rest = lax.sub(lax.sub(constant(high, 1), above), below)
+    rest = lax.sub(rest, product(high, x[1]))
+    return fast_two_sum(high, wide_quotient(rest, x[0]))
+
+
 def cbrt(x: jax.Array, **_: object) -> jax.Array:
-    """Returns the cube root, rounded once from float64.
+    """Returns the cube root, rounded once.
 
     Args:
         x: Any shape; float32, float16 or bfloat16.
@@ -146,9 +239,32 @@ def cbrt(x: jax.Array, **_: object) -> jax.Array:
 
 
 def _wide_cube_root(x: jax.Array) -> jax.Array:
+    """Returns a float64 that rounds to 24 bits or fewer as the cube root does.
+
+    A polynomial gives a root of 17 bits, whose cube is exact in float64. A series of the difference
+    to that cube gives the rest, with about 2**-68 of the root as its error.
+    """
     magnitude = lax.abs(x)
     is_usual = lax.gt(magnitude, constant(x, 0))
     is_usual = lax.bitwise_and(is_usual, is_below(magnitude, np.inf))
-    usual = lax.select(is_usual, magnitude, constant(x, 1))
-    result = wide_exp(product(wide_log(usual), constant(x, 1 / 3)))
-    return with_sign(lax.select(is_usual, result, magnitude), x)
+    k, m = parts(lax.select(is_usual, magnitude, constant(x, 1)))
+    exponent = lax.convert_element_type(k, np.float64)
+    third = nearest_integer(times(exponent, 1 / 3))
+    rest = lax.sub(exponent, times(third, 3.0))
+    near = product(polynomial(data.CBRT, plus(m, -1.0)), _by_sign(rest, _ROOTS_OF_TWO))
+    near = short(near, _ROOT_BITS)
+    cube = product(product(near, near), near)
+    m = product(m, _by_sign(rest, (0.5, 1.0, 2.0)))
+    beside = wide_quotient(lax.sub(m, cube), cube)
+    more = product(product(near, beside), polynomial(_ROOT_SERIES, beside))
+    root = lax.mul(
+        rounded_to_odd(fast_two_sum(near, more)), power_of_two(integer_in_last_bits(third))
+    )
+    return with_sign(lax.select(is_usual, root, magnitude), x)
+
+
+def _by_sign(value: jax.Array, numbers: tuple[float, float, float]) -> jax.Array:
+    """Returns one of three numbers: for negative values, for zeros, and for positive ones."""
+    negative, zero, positive = (constant(value, number) for number in numbers)
+    result = lax.select(is_below(value, 0), negative, zero)
+    return lax.select(lax.gt(value, constant(value, 0)), positive, result)

@@ -20,6 +20,7 @@ from jax import lax
 
 from impl._exact.arithmetic import product
 from impl._exact.elementary import _coefficients as data
+from impl._exact.elementary._exceptions import mended
 from impl._exact.elementary._words import (
     constant,
     is_below,
@@ -45,7 +46,7 @@ def sin(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded_once(lambda wide: _by_quadrant(wide, 0), x)
+    return mended("sin", rounded_once(lambda wide: _by_quadrant(wide, 0), x), x)
 
 
 def cos(x: jax.Array, **_: object) -> jax.Array:
@@ -57,7 +58,7 @@ def cos(x: jax.Array, **_: object) -> jax.Array:
     Raises:
         TypeError: Another dtype.
     """
-    return rounded_once(lambda wide: _by_quadrant(wide, 1), x)
+    return mended("cos", rounded_once(lambda wide: _by_quadrant(wide, 1), x), lax.abs(x))
 
 
 def tan(x: jax.Array, **_: object) -> jax.Array:

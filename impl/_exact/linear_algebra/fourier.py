@@ -3,7 +3,8 @@
 The algorithm is the mixed-radix transform of Cooley and Tukey (1965,
 doi:10.1090/S0025-5718-1965-0178586-1), decimated in time, whose radices are the prime factors of
 the length, the least first. A step combines ``factor`` lines, which are transforms of n elements,
-to one transform of ``n * factor`` elements. A long prime factor takes a table of its square::
+to one transform of ``n * factor`` elements. A prime factor needs a table of its square, which is
+large for a large factor::
 
     length 6 = 2 * 3                    lines, by the elements that they transform
     start                               [0] [1] [2] [3] [4] [5]
@@ -50,8 +51,8 @@ def fft(x: jax.Array, *, fft_type: Any, fft_lengths: Sequence[int], **_: Any) ->
     is_inverse = kind in ("IFFT", "IRFFT")
     axes = range(x.ndim - len(fft_lengths), x.ndim)
     real, imaginary = _parts(x)
-    # The transform between real and complex numbers is the first of a forward transform, and the
-    # last of an inverse.
+    # The last axis may have real numbers on one side: it is transformed first in a forward
+    # transform, and last in an inverse one.
     for axis in axes if is_inverse else reversed(axes):
         n = fft_lengths[axis - x.ndim]
         if kind == "IRFFT" and axis == axes[-1]:
@@ -105,7 +106,7 @@ def roots_of_unity(n: int) -> np.ndarray[Any, np.dtype[np.float64]]:
     for _ in range(n - 1):
         (x, y), (cosine, sine) = powers[-1], series
         powers.append(((x * cosine - y * sine) >> _BITS, (x * sine + y * cosine) >> _BITS))
-    # An exact zero is off in its last bits.
+    # A root that should be exactly zero has errors in its last bits.
     rounded = [[v / one if abs(v) >> _BITS // 2 else 0.0 for v in power] for power in powers]
     return np.array(rounded).T
 

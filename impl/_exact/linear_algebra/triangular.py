@@ -61,7 +61,7 @@ def indices(matrix: jax.Array, axis: int) -> jax.Array:
 def minus_outer_product(
     matrix: jax.Array, left: jax.Array, right: jax.Array, where: jax.Array
 ) -> jax.Array:
-    """Returns ``matrix - left * right``, of a column and a row, where ``where`` is true."""
+    """Returns ``matrix - left * right`` where ``where`` is true, of a column and a row."""
     step = arithmetic.product(repeated(left, matrix), repeated(right, matrix))
     return lax.select(where, lax.sub(matrix, step), matrix)
 

@@ -27,9 +27,11 @@ from __future__ import annotations
 import math
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from impl._core.shard_axes import vary_like
 from impl._exact import arithmetic
 from impl._exact.nearest.interval import positive_zero
 from impl._exact.products.shards import Cuts
@@ -51,47 +53,63 @@ def exact_sum(terms: jax.Array, dtype: jax.typing.DTypeLike, cuts: Cuts) -> jax.
     Returns:
         Shape [rows].
     """
+    high, low = _sum(terms, cuts)
+    if jnp.dtype(dtype) != np.float64:
+        return positive_zero(arithmetic.narrow(to_odd(high, low), dtype))
+    # Rounding to odd would need more bits than a float64 has. The sum less ``high`` is one more
+    # exact sum, whose sign and magnitude decide the last rounding.
+    first = lax.broadcast_in_dim(cuts.on_one(lax.neg(high)), (terms.shape[0], 1), (0,))
+    rest = to_odd(*_sum(lax.concatenate([terms, first], 1), cuts))
+    return positive_zero(arithmetic.seal(lax.add(high, rest)))
+
+
+def _sum(terms: jax.Array, cuts: Cuts) -> tuple[jax.Array, jax.Array]:
+    """Returns the sum of each row as the nearest float64, and what remains, whose sign is exact."""
     count = terms.shape[1] * cuts.parts
     bits = _BITS - math.ceil(math.log2(max(count, 2)))
 
     def greatest(terms: jax.Array) -> jax.Array:
         return cuts.max(lax.reduce_max(lax.abs(terms), (1,)))
 
-    def is_open(state: _State) -> jax.Array:
-        _, _, low, most = state
-        reach = lax.mul(most, lax.full_like(most, 2.0 * count))
-        goes_on = lax.bitwise_and(lax.gt(most, lax.full_like(most, 0)), lax.le(lax.abs(low), reach))
-        return goes_on
-
     def step(state: _State) -> _State:
         terms, high, low, most = state
         above = _power_above(lax.max(most, lax.full_like(most, _LEAST)))
         unit = lax.mul(above, lax.full_like(above, 2.0**-bits))
-        per_unit = arithmetic.reciprocal(unit)
-        along = lambda row: lax.broadcast_in_dim(row, terms.shape, (0,))  # noqa: E731
-        slices = arithmetic.nearest_integer(lax.mul(terms, along(per_unit)))
-        total = cuts.sum(lax.reduce_sum(slices, (1,)))
+        slices = lax.mul(terms, _along(arithmetic.reciprocal(unit), terms))
+        slices = arithmetic.nearest_integer(slices)
+        rest = lax.sub(terms, lax.mul(slices, _along(unit, terms)))
+        zero = lax.full_like(most, 0)
         # A row that ended keeps its sum.
-        added = lax.select(is_open(state), lax.mul(total, unit), lax.full_like(total, 0))
-        rest = lax.sub(terms, lax.mul(slices, along(unit)))
-        return rest, *two_sum(high, lax.add(low, added)), greatest(rest)
+        added = lax.mul(cuts.sum(lax.reduce_sum(slices, (1,))), unit)
+        added = lax.select(lax.gt(most, zero), added, zero)
+        high, low = two_sum(high, lax.add(low, added))
+        most = greatest(rest)
+        is_open = lax.le(lax.abs(low), lax.mul(most, lax.full_like(most, 2.0 * count)))
+        return rest, high, low, lax.select(is_open, most, zero)
 
-    zero = lax.full((terms.shape[0],), 0, np.float64)
-    _, high, low, _ = lax.while_loop(
-        lambda state: lax.reduce_or(is_open(state), (0,)),
-        step,
-        (terms, zero, zero, greatest(terms)),
-    )
-    return positive_zero(arithmetic.narrow(to_odd(high, low), dtype))
+    def is_open(state: _State) -> jax.Array:
+        # A library computes a maximum of floats on a CPU, and none of bools.
+        most = lax.reduce_max(state[3], (0,))
+        return lax.gt(most, lax.full_like(most, 0))
+
+    most = greatest(terms)
+    zero = vary_like(lax.full(most.shape, 0, np.float64), most)
+    _, high, low, _ = lax.while_loop(is_open, step, (terms, zero, zero, most))
+    return high, low
 
 
-#: The remaining terms, ``high``, ``low``, and the greatest remaining magnitude of each row.
+def _along(row: jax.Array, terms: jax.Array) -> jax.Array:
+    """Returns a value of each row, for each of its terms."""
+    return lax.broadcast_in_dim(row, terms.shape, (0,))
+
+
+#: The remaining terms, ``high``, ``low``, and the greatest remainder of each row; 0 if it ended.
 _State = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
 
 
 def two_sum(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Returns the rounded sum of two float64, and its error, which is exact."""
-    total = arithmetic.seal(lax.add(a, b))
+    total = lax.add(a, b)
     of_b = lax.sub(total, a)
     return total, lax.add(lax.sub(a, lax.sub(total, of_b)), lax.sub(b, of_b))
 

@@ -20,10 +20,12 @@ from impl._exact import arithmetic
 
 #: A bound of a rounding error of float64, relative to the rounded value.
 ROUNDING = 2.0**-53
+#: The word of an element in doubt: a NaN all of whose bits are 1, which ``word_of`` never returns.
+IN_DOUBT = -1
 
 
 def rounded(value: jax.Array, error: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
-    """Returns the bits of rounded values, each zero as +0, and ``in_doubt`` where it is not decided.
+    """Returns the bits of rounded values, each zero as +0, or ``IN_DOUBT`` where in doubt.
 
     An infinity or a NaN is a result, and not in doubt.
 
@@ -47,7 +49,7 @@ def rounded(value: jax.Array, error: jax.Array, dtype: jax.typing.DTypeLike) -> 
     low = arithmetic.narrow(lax.sub(value, wider), dtype)
     high = arithmetic.narrow(lax.add(value, wider), dtype)
     raw = word_of(positive_zero(low))
-    return lax.select(lax.lt(low, high), lax.full_like(raw, in_doubt(raw.dtype)), raw)
+    return lax.select(lax.lt(low, high), lax.full_like(raw, IN_DOUBT), raw)
 
 
 def word_of(value: jax.Array) -> jax.Array:
@@ -63,15 +65,9 @@ def word_type(dtype: jax.typing.DTypeLike) -> np.dtype[np.generic]:
     return np.dtype(f"int{8 * np.dtype(dtype).itemsize}")
 
 
-def in_doubt(word: np.dtype) -> int:
-    """Returns the bits of a NaN that no result has: all of them are 1."""
-    del word
-    return -1
-
-
 def is_doubt(words: jax.Array) -> jax.Array:
     """Returns where words (``rounded``) are not decided."""
-    return lax.eq(words, lax.full_like(words, in_doubt(words.dtype)))
+    return lax.eq(words, lax.full_like(words, IN_DOUBT))
 
 
 def positive_zero(value: jax.Array) -> jax.Array:

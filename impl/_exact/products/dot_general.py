@@ -18,7 +18,6 @@ in a thousand, are added again exactly (``nearest.repair``)::
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -46,8 +45,6 @@ def dot_general(
     precision: Any = None,
     preferred_element_type: jax.typing.DTypeLike | None = None,
     axis_names: Sequence[Any] = (),
-    platforms: Sequence[str] | None = None,
-    free_names: Any = (),
 ) -> jax.Array:
     """Returns what ``jax.lax.dot_general`` does, in the order ``nearest``.
 
@@ -84,14 +81,13 @@ def dot_general(
         return interval.positive_zero(arithmetic.narrow(_single(left, right, layout), dtype))
     total = cuts.sum(plain_product(left, right, dimension_numbers))
     coded = interval.rounded(total, _error(left, right, layout), dtype)
-    lanes = repair.lanes_of(coded.size, layout.local_terms)
 
     def exact(position: jax.Array, is_doubt: jax.Array) -> jax.Array:
         terms = _terms(lhs, rhs, layout, position)
         keeps = lax.broadcast_in_dim(is_doubt, terms.shape, (0,))
         return exact_sum(lax.select(keeps, terms, lax.full_like(terms, 0)), dtype, cuts)
 
-    return repair.repaired(coded, dtype, lanes, exact)
+    return repair.repaired(coded, dtype, layout.local_terms, exact)
 
 
 def plain_product(lhs: jax.Array, rhs: jax.Array, numbers: DimensionNumbers) -> jax.Array:
@@ -251,14 +247,21 @@ def _terms(lhs: jax.Array, rhs: jax.Array, layout: _Layout, position: jax.Array)
     batch = index[: len(lhs_batch)]
     of_lhs = index[: len(lhs_batch) + len(layout.lhs_free)]
     of_rhs = [*batch, *index[len(of_lhs) :]]
-    rows = _rows(lhs, [*lhs_batch, *layout.lhs_free], of_lhs, lhs_sum)
-    columns = _rows(rhs, [*rhs_batch, *layout.rhs_free], of_rhs, rhs_sum)
-    # Equal shapes are compiled once, so the number of terms is a power of two.
-    missing = (1 << (layout.local_terms - 1).bit_length()) - layout.local_terms
+    left = rows(lhs, [*lhs_batch, *layout.lhs_free], of_lhs, lhs_sum)
+    return products(left, rows(rhs, [*rhs_batch, *layout.rhs_free], of_rhs, rhs_sum))
+
+
+def products(left: jax.Array, right: jax.Array) -> jax.Array:
+    """Returns the products of float32, float64, shape [rows, terms], with zeros after them.
+
+    Equal shapes are compiled once, so the number of terms is a power of two.
+    """
+    terms = left.shape[1]
+    missing = (1 << (terms - 1).bit_length()) - terms
     if missing:
         padding = [(0, 0, 0), (0, missing, 0)]
-        rows, columns = (lax.pad(part, np.float32(0), padding) for part in (rows, columns))
-    return lax.mul(arithmetic.widen(rows), arithmetic.widen(columns))
+        left, right = (lax.pad(part, np.float32(0), padding) for part in (left, right))
+    return lax.mul(arithmetic.widen(left), arithmetic.widen(right))
 
 
 def unravelled(position: jax.Array, shape: Sequence[int]) -> list[jax.Array]:
@@ -271,7 +274,7 @@ def unravelled(position: jax.Array, shape: Sequence[int]) -> list[jax.Array]:
     return index[::-1]
 
 
-def _rows(
+def rows(
     operand: jax.Array, kept: Sequence[int], index: Sequence[jax.Array], summed: Sequence[int]
 ) -> jax.Array:
     """Returns the elements along ``summed`` at indices of the dimensions ``kept``, as rows."""
@@ -283,7 +286,7 @@ def _rows(
         start_index_map=tuple(kept),
     )
     sizes = [1 if d in kept else size for d, size in enumerate(operand.shape)]
-    rows = lax.gather(operand, at, numbers, sizes, mode=lax.GatherScatterMode.PROMISE_IN_BOUNDS)
+    found = lax.gather(operand, at, numbers, sizes, mode=lax.GatherScatterMode.PROMISE_IN_BOUNDS)
     order = sorted(summed)
-    rows = lax.transpose(rows, (0, *(1 + order.index(d) for d in summed)))
-    return lax.reshape(rows, (count, math.prod(rows.shape[1:])))
+    found = lax.transpose(found, (0, *(1 + order.index(d) for d in summed)))
+    return lax.reshape(found, (count, math.prod(found.shape[1:])))

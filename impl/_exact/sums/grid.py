@@ -181,7 +181,7 @@ class Digits:
         for position, digit in enumerate(others, 1):
             unit = lax.full_like(digit, 2.0 ** (-self.width * position))
             rest = lax.add(rest, lax.mul(digit, unit))
-        return lax.add(first, rest) if is_long(dtype) else _sum_rounded_to_odd(first, rest)
+        return lax.add(first, rest) if is_long(dtype) else arithmetic.add_to_odd(first, rest)
 
 
 def times_power_of_two(
@@ -214,24 +214,3 @@ def _carried(sums: Sequence[jax.Array], width: int) -> list[jax.Array]:
         digits[position] = lax.sub(digit, lax.mul(over, unit))
         digits[position - 1] = lax.add(digits[position - 1], over)
     return digits
-
-
-def _sum_rounded_to_odd(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Returns ``a + b`` rounded to odd: if inexact, the neighbour of the sum whose last bit is 1.
-
-    Rounding the result to a narrower dtype gives the same number as rounding the exact sum (Boldo
-    and Melquiond 2008, doi:10.1109/TC.2007.70819). The error of the rounded sum is computed without
-    error by TwoSum (Knuth, *The Art of Computer Programming* 2, section 4.2.2).
-    """
-    near = arithmetic.seal(lax.add(a, b))
-    of_b = lax.sub(near, a)
-    error = lax.add(lax.sub(a, lax.sub(near, of_b)), lax.sub(b, of_b))
-    zero = lax.full_like(error, 0)
-    raw = lax.bitcast_convert_type(near, np.int64)
-    none, one = lax.full_like(raw, 0), lax.full_like(raw, 1)
-    grows = lax.eq(lax.gt(error, zero), lax.gt(near, zero))
-    is_even = lax.eq(lax.bitwise_and(raw, one), none)
-    is_inexact = lax.bitwise_and(lax.ne(error, zero), lax.is_finite(near))
-    step = lax.select(grows, one, lax.neg(one))
-    odd = lax.add(raw, lax.select(lax.bitwise_and(is_even, is_inexact), step, none))
-    return lax.bitcast_convert_type(odd, np.float64)

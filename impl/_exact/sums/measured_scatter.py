@@ -12,7 +12,7 @@ takes maxima and gathers by index, and over which mesh axes it sums.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -66,17 +66,13 @@ def nearest(
         value = _measured(call, operand, indices, updates, measures, chunk)[0]
         return measures.plain(value)
     sums = _measured(call, operand, indices, updates, measures, chunk)
-    coded = measures.coded(sums)
-    # Without a loop, XLA would compute the words again for ``has_doubt``.
-    coded = lax.while_loop(
-        _has_doubt,
-        lambda coded: if_in_doubt(
-            coded,
-            _has_doubt(coded),
-            lambda coded: _exact(call, operand, indices, updates, measures, sums, coded, chunk),
-        ),
-        coded,
-    )
+
+    def resolve(coded: jax.Array) -> jax.Array:
+        asked = interval.is_doubt(coded)
+        exact = _exact(call, operand, indices, updates, measures, sums, asked, chunk)
+        return lax.select(asked, interval.word_of(exact), coded)
+
+    coded = if_in_doubt(measures.coded(sums), _has_doubt, resolve)
     return lax.bitcast_convert_type(coded, measures.dtype)
 
 
@@ -86,19 +82,38 @@ def resolved(
     indices: jax.Array,
     updates: jax.Array,
     measures: Measures,
-    coded: jax.Array,
+    out: jax.Array,
 ) -> jax.Array:
-    """Returns words with the words in doubt replaced; the arguments are as for ``nearest``."""
+    """Returns results with exact ones for NaNs that stand for results in doubt.
+
+    Args:
+        call: How XLA scatters.
+        operand: As for ``nearest``.
+        indices: As for ``nearest``.
+        updates: As for ``nearest``.
+        measures: As for ``nearest``.
+        out: The results. A NaN of any bits, where the value is finite, stands for one in doubt.
+    """
     sums = _measured(call, operand, indices, updates, measures, None)
-    return _exact(call, operand, indices, updates, measures, sums, coded, None)
+    asked = lax.bitwise_and(lax.ne(out, out), lax.is_finite(sums[0]))
+    exact = _exact(call, operand, indices, updates, measures, sums, asked, None)
+    return lax.select(asked, exact, out)
 
 
 def if_in_doubt(
-    value: jax.Array, has_doubt: jax.Array, resolve: Callable[[jax.Array], jax.Array]
-) -> jax.Array:
-    """Returns ``resolve(value)`` if an element is in doubt, and ``value`` otherwise."""
-    result: jax.Array = lax.cond(has_doubt, resolve, lambda value: value, value)
-    return result
+    state: Any, has_doubt: Callable[[Any], jax.Array], resolve: Callable[[Any], Any]
+) -> Any:
+    """Returns ``resolve(state)`` if ``has_doubt(state)``, and ``state`` otherwise.
+
+    The loop takes one step or none. Without it, XLA would compute the state again for
+    ``has_doubt``, and copy a state that has no doubt. Without the branch, XLA would move what does
+    not depend on the state out of the loop.
+    """
+    return lax.while_loop(
+        has_doubt,
+        lambda state: lax.cond(has_doubt(state), resolve, lambda state: state, state),
+        state,
+    )
 
 
 def _has_doubt(coded: jax.Array) -> jax.Array:
@@ -143,10 +158,10 @@ def _exact(
     updates: jax.Array,
     measures: Measures,
     sums: Sequence[jax.Array],
-    coded: jax.Array,
+    asked: jax.Array,
     chunk: int | None,
 ) -> jax.Array:
-    """Returns words with the words in doubt replaced by exact sums, rounded once."""
+    """Returns exact sums, rounded once, where they are asked for."""
 
     def add_digits(position: jax.Array, bits: jax.Array) -> jax.Array:
         def add(sums: list[jax.Array], indices: jax.Array, updates: jax.Array) -> list[jax.Array]:
@@ -158,9 +173,7 @@ def _exact(
         (total,) = _in_chunks(add, initial, indices, updates, chunk)
         return call.cuts.sum(total)
 
-    asked = interval.is_doubt(coded)
-    words = interval.word_of(digits.exact(measures.sums(sums), asked, add_digits))
-    return lax.select(asked, words, coded)
+    return digits.exact(measures.sums(sums), asked, add_digits)
 
 
 def _in_chunks(

@@ -194,7 +194,7 @@ class Measures:
             is_decided = lax.bitwise_or(is_exact, lax.bitwise_not(lax.is_finite(value)))
             value = lax.mul(value, lax.full_like(value, 2.0**-_SCALE))
             word = interval.word_of(interval.positive_zero(arithmetic.flushed_float64(value)))
-            return lax.select(is_decided, word, lax.full_like(word, interval.in_doubt(word.dtype)))
+            return lax.select(is_decided, word, lax.full_like(word, interval.IN_DOUBT))
         bound = self._bound(measures)
         unit = lax.full_like(bound, interval.ROUNDING * (1 + _HIGHER))
         error = lax.mul(lax.mul(bound, unit), self._counts(bound))

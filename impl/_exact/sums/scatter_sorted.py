@@ -92,21 +92,21 @@ def add_by_runs(
     arithmetic = _arithmetic(measures, subtract=subtract)
     out, has_doubt = _added(runs, owners, updates, operand, arithmetic, launch, empty=empty)
 
-    def resolve(out: jax.Array) -> jax.Array:
-        terms = convert(updates, accumulator(updates.dtype))[of_rows]
+    def resolve(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        terms = convert(jnp.take(updates, of_rows, axis=0), accumulator(updates.dtype))
         if of_factors is not None:
             terms = product(terms, jnp.broadcast_to(of_factors[:, None], terms.shape))
         terms = lax.neg(terms) if subtract else terms
-        rows = scatter_rows.Rows.of(keys, size, updates.shape[1], unique=False, replicas=True)
+        of_keys = keys.astype(jnp.int32)
+        rows = scatter_rows.Rows.of(of_keys, size, updates.shape[1], unique=False, replicas=True)
         initial = jnp.zeros_like(operand) if empty else operand
-        words = lax.bitcast_convert_type(out, interval.word_type(dtype))
-        words = measured_scatter.resolved(
-            rows, initial, keys.astype(jnp.int32), terms, measures, words
-        )
-        return lax.bitcast_convert_type(words, dtype)
+        out = measured_scatter.resolved(rows, initial, of_keys, terms, measures, state[0])
+        return out, lax.full_like(state[1], False)
 
-    result: jax.Array = measured_scatter.if_in_doubt(out, has_doubt, resolve)
-    return result
+    if measures.is_plain:
+        return out
+    state = measured_scatter.if_in_doubt((out, has_doubt), lambda state: state[1], resolve)
+    return state[0]  # type: ignore[no-any-return]
 
 
 def _arithmetic(

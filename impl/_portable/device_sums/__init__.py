@@ -47,13 +47,14 @@ The records of primitives (``impl._portable.rule``) name the rules of each. A ``
 part is joined stays where it is: its result is the same in every run, but shows the number of
 devices. These sums are not joined:
 
-- A sum behind an operation that is not linear, such as a norm. It means another number.
-- A sum that a ``while`` carries. Devices may stop at other iterations, and a sum in the body would
-  wait for all of them.
+- A sum behind an operation that is not linear, such as a norm: before the operation, it would be
+  another number.
+- A sum that a ``while`` carries. Devices may stop at different iterations, and a sum in the body
+  would wait for all of them.
 - A carried value of a ``scan`` that is added to another carried value, as a momentum is. ``push``
-  gives a scan one more carry, for the sum of the carry that it follows.
+  gives a scan one more carry, for the sum of one carried value, and this sum would need a second.
 - A sum with ``axis_index_groups``, and one that a program writes with ``ppermute``: a ``Sharding``
-  tells of whole mesh axes.
+  describes whole mesh axes.
 - The mean over a number of devices that is not a power of two: the program divides, and rounds, on
   each device and again after the ``psum``.
 """

@@ -44,7 +44,7 @@ class Nest:
         bodies: The bodies.
         inputs: The shardings of the inputs of each.
         choice: The sharding of the value that decides which body runs, or how often. Where it is
-            not replicated, devices may run other bodies.
+            not replicated, devices may run different bodies.
     """
 
     bodies: Sequence[Body]
@@ -78,7 +78,8 @@ class Flow:
     def nest(self, equation: Any, operands: Sequence[Sharding]) -> Nest | None:
         """Returns the bodies of an equation; None if it has none that are followed.
 
-        A call is not followed: ``inlined`` has left it for its own constants, effects or shardings.
+        A call is not followed: ``inlined`` has written out all calls but calls with constants,
+        effects or shardings of their own.
 
         Args:
             equation: The equation.
@@ -96,7 +97,7 @@ class Flow:
             choice = operands[control_flow.CHOICE]
         elif bodies[0].is_test:
             (choice,) = self._outputs(bodies[0], _inputs(bodies[0], operands, carry))
-            # Devices may stop at other iterations.
+            # Devices may stop at different iterations.
             carry = [merged(each, unknown(choice)) for each in carry]
         return Nest(bodies, [_inputs(body, operands, carry) for body in bodies], choice)
 
@@ -151,7 +152,7 @@ class Flow:
 
 
 def sharding_of(known: Mapping[Any, Sharding], atom: Any) -> Sharding:
-    """Returns the sharding of an operand; a value that is written in the program is replicated."""
+    """Returns the sharding of an operand; a literal is replicated."""
     return {} if jaxprs.is_literal(atom) else known.get(atom, {})
 
 

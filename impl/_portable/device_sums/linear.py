@@ -1,7 +1,7 @@
-"""Which operands of an equation a sum over devices may pass to, because the operation is linear.
+"""Finds the operands to which a sum over devices may move, because the operation is linear in them.
 
 ``sum(f(x)) == f(sum(x))`` holds for numbers where ``f`` is linear, and for floats where ``f`` also
-rounds no other way on one device. ``Rule.linear`` in the record of a primitive names the operands.
+rounds as it does on one device. ``Rule.linear`` in the record of a primitive names the operands.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import jax.numpy as jnp
 from impl._portable.device_sums.shardings import TERM, Sharding
 from impl._portable.rule import rule_of
 
-#: An operand of an equation: a variable, or a value that is written in the program.
+#: An operand of an equation: a variable or a literal.
 Atom: TypeAlias = Any
 
 
 def _linear_in(equation: Any, varying: Sequence[int]) -> tuple[int, ...]:
-    """Returns the operands in which an equation is linear, together.
+    """Returns the operands in which an equation is jointly linear.
 
     Args:
         equation: The equation.

@@ -1,7 +1,7 @@
 """Lowers a ``shard_map`` with joined sums over devices, and the primitives that stand for them.
 
-``with_joined_sums`` is what the lowering rule of ``shard_map`` calls, with the parameters of its
-equation: it has ``push`` rewrite the body. A joined sum is lowered as ``Rule.over_devices`` of its
+The lowering rule of ``shard_map`` passes the parameters of its equation to ``with_joined_sums``,
+which calls ``push`` to rewrite the body. A joined sum is lowered as ``Rule.over_devices`` of its
 operation computes it, on all the devices that its parameters name.
 """
 
@@ -28,7 +28,7 @@ from impl._portable.rule import RULES, Target
 from impl._reading.control_flow import every_jaxpr
 
 
-def _lower_whole(context: Any, *operands: Any, name: str, params: Any, **names: Names) -> Any:
+def _lower_whole(context: Any, *operands: Any, name: str, params: Any, axis_names: Names) -> Any:
     """Lowers a joined sum.
 
     Args:
@@ -36,11 +36,11 @@ def _lower_whole(context: Any, *operands: Any, name: str, params: Any, **names: 
         *operands: The operands of this device.
         name: The name of the operation.
         params: The parameters of its equation, as pairs.
-        **names: The mesh axes of ``equations.as_whole``.
+        axis_names: The mesh axes over which the elements that it adds are sharded.
     """
     record, target = RULES[name], Target.of(context)
     over_devices: Any = record.over_devices
-    keywords = {**dict(params), **names, **record.keywords(target)}
+    keywords = {**dict(params), "axis_names": axis_names, **record.keywords(target)}
     function = functools.partial(over_devices, **keywords)
 
     def run(*operands: jax.Array) -> jax.Array:
@@ -49,8 +49,12 @@ def _lower_whole(context: Any, *operands: Any, name: str, params: Any, **names: 
 
     rule = mlir.lower_fun(run, multiple_results=False)
     operands = tuple(entries.sealed(context, operands))
-    with arithmetic.wide(), arithmetic.where_subnormals(are_kept=target.flushes):
-        return rule(lowering.natively(context), *operands)
+    with (
+        arithmetic.wide(),
+        arithmetic.where_subnormals(are_kept=target.flushes),
+        lowering.without_varying_types(lowering.natively(context)) as own,
+    ):
+        return rule(own, *operands)
 
 
 mlir.register_lowering(equations.whole_p, _lower_whole)
@@ -89,7 +93,7 @@ def _asks_for_portable(jaxpr: Any) -> bool:
 
 
 def with_joined_sums(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the parameters of a ``shard_map`` whose sums over devices are joined with others.
+    """Returns the parameters of a ``shard_map``, with joined sums in its body.
 
     Args:
         params: The parameters of its equation.
@@ -102,7 +106,7 @@ def with_joined_sums(params: Mapping[str, Any]) -> dict[str, Any]:
         return dict(params)
     mesh, jaxpr = params["mesh"], params["jaxpr"]
     own = params["newly_manual_axes"]
-    # Of the axes of a shard_map around this one, the specs of this one say nothing.
+    # The specs of a shard_map say nothing about the axes of a shard_map around it.
     outer = set(mesh.manual_axes) - own
     sizes = {name: size for name, size in mesh.shape.items() if name in own | outer}
     if all(size == 1 for size in sizes.values()):

@@ -10,11 +10,11 @@ devices of the operand, and looks at the equation that computes the operand:
   already, the search goes on at the operands.
 - A joined sum over other mesh axes becomes a joined sum over both.
 - A loop, a condition or a checkpoint gets another output: the search goes on in its body.
-- Of any other value, a ``psum`` is computed. If that is all that the search finds, the draft gets
-  the old ``psum`` instead.
+- For any other value, the draft gets a ``psum`` of it. If the search finds only such values, the
+  draft gets the old ``psum`` instead.
 
-The equations on the way stay in the draft too, where others may read their results; JAX's removal
-of dead code drops them otherwise. The sum of a scan over micro-batches, for example, ::
+The equations on the way stay in the draft too, since other equations may read their results. JAX's
+removal of dead code drops the rest. The sum of a scan over micro-batches, for example, ::
 
     { lambda ; a:f32[3,2,4]. let
         b:f32[4] = broadcast_in_dim 0.0
@@ -67,7 +67,7 @@ def rewritten(jaxpr: Any, inputs: Sequence[Sharding], sizes: Mapping[str, int]) 
         inputs: The sharding of each of its inputs.
         sizes: The size of each mesh axis.
     """
-    draft = Draft(jaxpr, inputs, Flow(sizes), modes.current(), in_step=True)
+    draft = Draft(jaxpr, inputs, Flow(sizes), modes.current())
     _write(draft)
     return draft.finished()
 
@@ -92,11 +92,10 @@ def _write_equation(draft: Draft, equation: Any) -> None:
         return
     nest = draft.flow.nest(equation, [draft.sharding(atom) for atom in equation.invars])
     if nest is None:
-        draft.append_operation(equation)
+        draft.append(equation)
         return
-    in_step = draft.in_step and not nest.choice
     drafts = [
-        Draft(body.opened, inputs, draft.flow, draft.mode_of(equation), in_step=in_step)
+        Draft(body.opened, inputs, draft.flow, draft.mode_of(equation))
         for body, inputs in zip(nest.bodies, nest.inputs, strict=True)
     ]
     for each in drafts:
@@ -203,7 +202,7 @@ def _pushed_to_operand(draft: Draft, operand: Atom, atom: Atom, over: DeviceSum)
 def _pushed_to_operands(
     draft: Draft, equation: Any, atom: Atom, operands: Sequence[int], over: DeviceSum
 ) -> Atom | None:
-    """Returns a result of a linear equation on the sums of operands; None if no sum is joined.
+    """Returns the linear result for the sums of operands; None if no sum is joined.
 
     The sum of an integer is exact, so it need not be joined.
     """
@@ -213,7 +212,7 @@ def _pushed_to_operands(
         return None
     outs = [draft.summed_variable(out, over.axes) for out in equation.outvars]
     new = _with_sums(draft, equation.invars, sums, over)
-    draft.append_operation(equation.replace(invars=new, outvars=outs))
+    draft.append(equation.replace(invars=new, outvars=outs))
     return outs[equation.outvars.index(atom)]
 
 
@@ -243,10 +242,9 @@ def _joined_operation(draft: Draft, equation: Any, over: DeviceSum) -> Atom:
     out = draft.summed_variable(equation.outvars[0], over.axes)
     operation = equation.replace(invars=operands, outvars=[out])
     if rest:
-        free = draft.sharded_free_axes(operation, rest)
-        draft.append(as_whole(operation, over.like, tuple(rest), free))
+        draft.append(as_whole(operation, over.like, tuple(rest)))
     else:
-        draft.append_operation(operation)
+        draft.append(operation)
     return out
 
 
@@ -254,7 +252,7 @@ def _pushed_into_bodies(draft: Draft, nest: NestDraft, atom: Atom, over: DeviceS
     """Returns the sum of an output of a nest as another output; None if no body joins its sum.
 
     A sum over devices waits for all of them. So no sum moves into a ``while``, where devices may
-    stop at other iterations, nor into a branch that other devices may not take.
+    stop at different iterations, nor into a branch that other devices may not take.
     """
     position = nest.equation.outvars.index(atom)
     runs = nest.bodies[0].runs

@@ -38,7 +38,7 @@ from impl._portable.device_sums.shardings import (
 
 
 def each_operand(equation: Any, operands: Sequence[Sharding]) -> list[Sharding]:
-    """Each result is held as the operand with its number."""
+    """Result number i has the sharding of operand number i."""
     return [dict(operand) for operand, _ in zip(operands, equation.outvars, strict=True)]
 
 
@@ -66,7 +66,7 @@ def select(equation: Any, operands: Sequence[Sharding]) -> list[Sharding]:
 
 
 def convert(equation: Any, operands: Sequence[Sharding]) -> list[Sharding]:
-    """A term remains one in a float; a conversion to an integer rounds, and to a bool compares."""
+    """A term stays a term in floats. A conversion to integers or bools is not linear."""
     (operand,), (out,) = equation.invars, equation.outvars
     is_linear = operand.aval.dtype.kind != "b" and out.aval.dtype.kind in "fV"
     return [combined(operands, linear=lambda _: is_linear)]
@@ -107,11 +107,12 @@ def squeeze(equation: Any, operands: Sequence[Sharding]) -> list[Sharding]:
 
 
 def reshape(equation: Any, operands: Sequence[Sharding]) -> list[Sharding]:
-    """A dimension goes to the one that starts at the same element, and has a fitting length.
+    """A dimension becomes the new one that starts at the same element and has a fitting length.
 
-    Of the new dimensions with the same product of lengths before them, the first of the same length
-    is taken, or else the first whose length divides the old one or is divided by it:
-    [6, 4] -> [24] and [6, 4] -> [2, 3, 4] take dimension 0 to 0, and [6, 4] -> [4, 6] does not.
+    Among the new dimensions with the same product of lengths before them, the rule takes the first
+    of the same length, or else the first whose length divides the old one or is divided by it: in
+    [6, 4] -> [24] and [6, 4] -> [2, 3, 4], dimension 0 becomes dimension 0; in [6, 4] -> [4, 6] it
+    becomes unknown.
     """
     old, new = equation.invars[0].aval.shape, equation.outvars[0].aval.shape
     targets: dict[int, int] = {}
@@ -126,10 +127,10 @@ def reshape(equation: Any, operands: Sequence[Sharding]) -> list[Sharding]:
 
 
 def keep_lengths(equation: Any, operands: Sequence[Sharding]) -> list[Sharding]:
-    """A dimension that keeps its length is taken to keep its elements, as a slice keeps them.
+    """A dimension that keeps its length is assumed to keep its elements, as in a slice.
 
-    Other operands, such as the start of a ``dynamic_slice``, leave nothing known unless they are
-    replicated.
+    If another operand, such as the start of a ``dynamic_slice``, is not replicated, the result is
+    unknown.
     """
     old = equation.invars[0].aval.shape
     others = unknown(axis for operand in operands[1:] for axis in operand)
@@ -199,7 +200,7 @@ def reduce_sum(equation: Any, operands: Sequence[Sharding]) -> list[Sharding]:
 
 
 def reduce_extreme(equation: Any, operands: Sequence[Sharding]) -> list[Sharding]:
-    """Dimensions are removed. The greatest of terms is not a term."""
+    """Dimensions are removed. An extreme of terms is not a term."""
     remaining = _numbered_without(equation.params["axes"], len(equation.invars[0].aval.shape))
     results: list[Sharding] = []
     for operand, _ in zip(operands, equation.outvars, strict=False):
@@ -230,7 +231,7 @@ def dot_general(equation: Any, operands: Sequence[Sharding]) -> list[Sharding]:
 def convolution(equation: Any, operands: Sequence[Sharding]) -> list[Sharding]:
     """Batches and features of the kernel stay; sums over input channels become terms.
 
-    Groups, and spatial dimensions, which have halos, leave nothing known.
+    Groups, and sharded spatial dimensions, which need halos, make the result unknown.
     """
     params = equation.params
     numbers = params["dimension_numbers"]
@@ -245,7 +246,7 @@ def convolution(equation: Any, operands: Sequence[Sharding]) -> list[Sharding]:
 
 
 def scatter_add(equation: Any, operands: Sequence[Sharding]) -> list[Sharding]:
-    """Dimensions of windows are the array's. Sharded updates of any element become terms."""
+    """Dimensions of windows stay dimensions of the array; sharded updates become terms."""
     numbers = equation.params["dimension_numbers"]
     array, index, updates = (len(atom.aval.shape) for atom in equation.invars)
     hidden = (*numbers.inserted_window_dims, *numbers.operand_batching_dims)

@@ -27,7 +27,7 @@ from typing import Any, TypeAlias
 
 
 class Kind(enum.Enum):
-    """How devices along a mesh axis hold a value of which the axis shards no known dimension."""
+    """How devices along a mesh axis hold a value, if the axis shards no known dimension of it."""
 
     TERM = "term"
     UNKNOWN = "unknown"
@@ -43,7 +43,7 @@ Sharding: TypeAlias = Mapping[str, Part]
 
 
 def unknown(axes: Iterable[str]) -> Sharding:
-    """Returns the sharding of which nothing is known, except that it is replicated elsewhere.
+    """Returns an unknown sharding over some mesh axes, which is replicated over all other axes.
 
     Args:
         axes: The mesh axes over which the value may differ. A ``Sharding`` is such an iterable.
@@ -71,7 +71,7 @@ def moved(sharding: Sharding, dimensions: Mapping[int, Part]) -> Sharding:
 
 
 def without_dimension(sharding: Sharding, dimension: int) -> Sharding:
-    """Returns the sharding of a slice of length 1 along a dimension, which it does not have."""
+    """Returns the sharding of one index of a dimension: a value without that dimension."""
     return {
         axis: part
         if isinstance(part, Kind) or part < dimension

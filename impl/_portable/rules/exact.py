@@ -9,7 +9,7 @@ from __future__ import annotations
 from impl._portable.device_sums import sharding_rules
 from impl._portable.rule import ALL, FIRST, rule
 
-# Each result is held as the operand with its number, and terms remain terms.
+# Each result has the sharding of its operand, and terms remain terms.
 for _name in ("copy", "copy_p", "name", "neg"):
     rule(_name, linear=FIRST, sharding=sharding_rules.each_operand)
 for _name in ("optimization_barrier", "pvary"):

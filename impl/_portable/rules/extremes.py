@@ -223,5 +223,5 @@ operation("eq_to", functools.partial(_ordered, lax.eq))
 operation("le_to", functools.partial(_ordered, lax.le))
 operation("lt_to", functools.partial(_ordered, lax.lt))
 rule("select_and_gather_add", by_jax="native", is_windowed=True)
-# The algorithm of each platform decides the order of equal elements otherwise.
+# Otherwise the algorithm of each platform would decide the order of equal elements.
 rule("sort", by_jax="native", params=lambda _, params: {**params, "is_stable": True})

@@ -1,4 +1,4 @@
-"""Elementary functions: computed in float64 and rounded once (``impl._exact.elementary``)."""
+"""Elementary functions: the exact value, rounded once (``impl._exact.elementary``)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import jax
 from jax import lax
 
 from impl._exact import elementary
-from impl._exact.elementary import complex_numbers, gamma
+from impl._exact.elementary import complex_numbers
 from impl._portable.rule import Rule, rule
 from impl._portable.rules import rounding
 
@@ -24,7 +24,7 @@ _SQUARE = Rule("square", compute=rounding.square, takes=_TAKES_FLUSHES)
 
 
 def _simpler_power(_: Sequence[Any], params: Mapping[str, Any]) -> Rule | None:
-    # Optax writes a gradient to the power of 1.
+    # Optax computes a power of the gradient whose exponent may be 1.
     return {1: _FIRST_POWER, 2: _SQUARE}.get(params["y"])
 
 
@@ -48,6 +48,7 @@ _elementary("atanh")
 _elementary("cbrt")
 _elementary("cos")
 _elementary("cosh")
+_elementary("digamma")
 _elementary("erf")
 _elementary("erf_inv")
 _elementary("erfc")
@@ -55,6 +56,7 @@ _elementary("exp", of_complex=complex_numbers.exp)
 _elementary("exp2")
 _elementary("expm1")
 _elementary("integer_pow", of_complex=complex_numbers.integer_pow, simpler=_simpler_power)
+_elementary("lgamma")
 _elementary("log", of_complex=complex_numbers.log)
 _elementary("log1p")
 _elementary("logistic")
@@ -65,6 +67,4 @@ _elementary("sinh")
 _elementary("tan")
 _elementary("tanh")
 rule("abs", of_complex=complex_numbers.absolute)
-rule("digamma", compute=gamma.digamma)
-rule("lgamma", compute=gamma.lgamma)
 rule("log2", compute=_log2)

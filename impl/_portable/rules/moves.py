@@ -110,7 +110,7 @@ def _dynamic_slice(
 
 
 def _wide(index: jax.Array) -> jax.Array:
-    """Returns an index of at least 32 bits: XLA's partitioner ends the process at others."""
+    """Returns an index of at least 32 bits: at narrower ones, XLA's partitioner aborts."""
     return lax.convert_element_type(index, np.int32) if index.dtype.itemsize < 4 else index
 
 
@@ -137,7 +137,7 @@ def _split(value: jax.Array, *, sizes: Sequence[int], axis: int, devices: float)
 
 
 def _constraint(context: Any, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the parameters of a sharding constraint, whose devices all have some elements."""
+    """Returns the parameters of a sharding constraint that gives each device some elements."""
     if not shared.is_shared(context):
         return dict(params)
     shape = context.avals_in[0].shape

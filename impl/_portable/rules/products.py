@@ -1,4 +1,4 @@
-"""Products of matrices and convolutions: exact products of integers, rounded once."""
+"""Products of matrices and convolutions: exact sums of products, rounded once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from impl._portable.rule import rule
 
 
 def _dot_general(*operands: jax.Array, out_sharding: Any = None, **params: Any) -> jax.Array:
-    del out_sharding  # A type has no sharding where no mesh is.
+    del out_sharding  # Without a mesh, a type has no sharding.
     return dot_general.dot_general(*operands, **params)
 
 
@@ -28,7 +28,7 @@ def _convolution(
 ) -> jax.Array:
     del out_sharding
     # The libraries of devices other than a CPU may compute a convolution by a transform. XLA's
-    # partitioner gives wrong values, or ends the process, where it partitions groups of features
+    # partitioner gives wrong values, or aborts the process, where it partitions groups of features
     # or the spatial axes of a kernel.
     by_products = is_partitioned or arithmetic.are_kept_on(platforms)
     return convolution.conv_general_dilated(*operands, by_products=by_products, **params)
@@ -38,10 +38,8 @@ rule(
     "dot_general",
     compute=_dot_general,
     of_complex=complex_numbers.dot_general,
-    takes=frozenset({"platforms"}),
     linear="either",
     over_devices=_dot_general,
-    rhs_batch=lambda params: params["dimension_numbers"][1][1],
     sharding=sharding_rules.dot_general,
 )
 rule(
@@ -50,6 +48,5 @@ rule(
     takes=frozenset({"platforms", "is_partitioned"}),
     linear="either",
     over_devices=_convolution,
-    rhs_batch=lambda _: (),
     sharding=sharding_rules.convolution,
 )

@@ -18,8 +18,9 @@ from jax import lax
 from impl._core.numerics import fence
 from impl._exact import arithmetic
 from impl._exact.elementary import complex_numbers, roots_and_quotients
+from impl._exact.sums import terms
 from impl._portable.device_sums import sharding_rules
-from impl._portable.rule import ALL, FIRST, Compute
+from impl._portable.rule import ALL, FIRST, Compute, rule
 from impl._portable.rules._floats import flushed, is_below, operation, working, zero_where
 
 
@@ -103,6 +104,7 @@ _ADDITION = {"linear": ALL, "sharding": sharding_rules.add}
 
 operation("add", _sum, of_complex=complex_numbers.add, is_elementwise=True, **_ADDITION)
 operation("add_any", _sum, of_complex=complex_numbers.add, **_ADDITION)
+rule("add_parts", compute=terms.add, of_complex=complex_numbers.add_terms, **_ADDITION)
 operation("ceil", functools.partial(unrounded, lax.ceil))
 operation(
     "div",

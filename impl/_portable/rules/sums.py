@@ -31,7 +31,7 @@ def _reduce_sum(value: jax.Array, *, axes: Any, axis_names: Any = (), **_: Any) 
 
 
 def _sum_of_one(value: jax.Array, *, axes: Any, flushes: bool, **_: Any) -> jax.Array:
-    """Returns the sums along axes of length 1, of which none is -0."""
+    """Returns sums along axes of length 1: the elements themselves, with 0 for -0."""
     (wide,) = working((value,), flushes=flushes)
     zero = lax.full_like(wide, 0)
     result = lax.squeeze(lax.select(lax.eq(wide, zero), zero, wide), tuple(axes))
@@ -89,7 +89,7 @@ def _scatter_add(
     is_exported: bool,
     **_: Any,
 ) -> jax.Array:
-    """Adds updates as the devices are fastest, or in the order of a schedule (``impl.testing``)."""
+    """Adds updates in the devices' fastest way, or in the order of a schedule of tests."""
     add = functools.partial(
         scatter.scatter_add,
         dimension_numbers=dimension_numbers,

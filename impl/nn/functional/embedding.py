@@ -1,4 +1,4 @@
-"""The op ``embedding``: rows of a table. ``_core.embedding_rows`` has the part of gradients."""
+"""The op ``embedding``: rows of a table. ``_embedding_rows`` reads them, and has their gradient."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def _root(total: jax.Array, power: float) -> jax.Array:
 
 
 def _magnitude(value: jax.Array) -> jax.Array:
-    """Returns the absolute value, with the gradient 0 for 0 and NaN."""
+    """Returns the absolute value. Its gradient is 0 where the value is 0 or NaN."""
     zero_or_nan = jnp.abs(jax.lax.stop_gradient(value))
     return jnp.where(value > 0, value, jnp.where(value < 0, -value, zero_or_nan))
 

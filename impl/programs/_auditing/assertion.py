@@ -184,7 +184,7 @@ def _compare(
     for other, bits in runs:
         differing = [path for path, value in expected.items() if bits.get(path) != value]
         if differing or len(bits) != len(expected):
-            runs.close()  # The schedule ends now, and not when the error is forgotten.
+            runs.close()  # This ends the schedule, which an error that is held would keep open.
             output = f"output{differing[0]}" if differing else "number of outputs"
             raise AssertionError(
                 f"{name} is not deterministic {where}: its {output} differs between {label} and "

@@ -26,7 +26,7 @@ from impl.programs._auditing.judge import OWN, Judge
 from impl.programs._auditing.report import Report, grouped
 
 LEVELS = ("program", "compiled")
-#: How the names of equations start whose kernels no compiled program shows.
+#: The first letters of the names of primitives whose kernels no compiled program shows.
 _KERNELS = ("pallas_call", OWN)
 _SHARDED = (
     "Arguments are on several devices: XLA may add sums over devices, which no equation shows. "
@@ -52,23 +52,22 @@ def audit(
 
     Pass a whole training step: the gradients are a part of it. The program is traced, and neither
     compiled nor run, so that no GPU is needed. A function that ``jax.jit`` or ``impl.jit`` returned
-    is traced as it is, with its static arguments and its compiler options. Of any other function
-    the arrays are traced; other arguments are constants.
+    is traced as it is, with its static arguments and its compiler options. For any other function,
+    arrays are traced and other arguments are constants.
 
     A finding is an equation that could vary with the mode off, or that no row is about. The rows
     of the kind ``primitive`` decide. Equations that give the same bits anyway are not listed,
-    unless the mode orders or refuses them nevertheless: its rules do not see values, the audit sees
-    some.
+    unless the mode orders or refuses them: its rules see no values, while the audit sees some.
 
-    Under the guarantee ``portable`` the findings are also the equations that it refuses, with their
+    Under the guarantee ``portable`` the findings include the equations that it refuses, with their
     lines and with advice.
 
     Args:
         function: The program.
         device: The device that the verdicts are about: "cpu" or "cuda".
         level: "program" reads the equations of the program. "compiled" has XLA compile it for the
-            device at hand, and reads its instructions: also the sums over devices that XLA adds,
-            and without what it drops. Kernels of Pallas are read as equations.
+            device at hand, and reads its instructions: they include the sums over devices that XLA
+            adds, and lack the equations that XLA drops. Kernels of Pallas are read as equations.
         gpu: The name of a GPU that "compiled" compiles for, such as "h100"; it need not be there,
             but JAX's plugins for CUDA must be installed. None takes the device at hand.
 

@@ -61,13 +61,13 @@ _NEEDLESS = (
 _COMPLETE = 'Pass `profile="complete"`, in which every operation is deterministic.'
 #: Of `impl.alert_not_deterministic`: no profile has an algorithm of an op that has no row.
 _OF_ANOTHER_LIBRARY = (
-    "Call another op. Its author states that it varies on this device. Or wrap it in "
-    "`with impl.deterministic(False)`, to let it vary."
+    "Call another op: the author of this one states that it varies on this device. Or let this one "
+    "vary, inside of `with impl.deterministic(False)`."
 )
 _TRACED_OFF = "Call the op outside of `with impl.deterministic(False)`."
 _EXEMPT = (
-    "Nothing, if it may vary: it is inside of `with impl.deterministic(False)`, which lets it. "
-    "Otherwise end the scope before it."
+    "Nothing, if it may vary: it is inside of `with impl.deterministic(False)`, which lets "
+    "it vary. Otherwise end that scope before it."
 )
 
 

@@ -70,7 +70,7 @@ def _by(
 
 
 def _each(findings: Sequence[Finding]) -> list[str]:
-    """Returns a line for each finding. Neighbours with one library and loop share these."""
+    """Returns a line for each finding, and the notes that neighbours share once."""
     sources = max(len(f.source) for f in findings)
     names = max(len(_name(f)) for f in findings)
     lines = []
@@ -105,7 +105,7 @@ def _notes(finding: Finding) -> list[str]:
 
 
 def wrapped(text: str, width: int, indent: str = _INDENT) -> list[str]:
-    """Returns the lines of a text, which are at least 60 characters wide."""
+    """Wraps a text into lines of up to ``width`` characters, or 60 if ``width`` is less."""
     return textwrap.wrap(
         text,
         max(width, 60),

@@ -35,7 +35,7 @@ class Difference:
     Attributes:
         kind: "equation": an equation had equal inputs, and outputs with other bits. "argument" or
             "constant": the two runs did not begin with the same values, or the programs have
-            another number in them. "program": the two programs have another equation here.
+            different numbers in them. "program": the two programs have different equations here.
             "output": the outputs of the marked program differ, and no mark before them does.
             "unmarked": the outputs of the plain program differ, and no mark does.
         primitive: The name of the primitive, as in an audit, such as ``lax.scatter_add``; the kind,

@@ -38,8 +38,8 @@ def first_difference(
     """Returns the first equation whose bits differ between two runs of a program.
 
     The program is traced and run once in each of two scopes, with a digest of what its equations
-    compute, also in the bodies of jitted functions, loops and conditions. A difference is where a
-    bit differs: two NaN with other payloads do, and 0.0 and -0.0. ::
+    compute, also in the bodies of jitted functions, loops and conditions. Every bit counts: 0.0
+    differs from -0.0, and so do two NaN with different payloads. ::
 
         schedules = impl.testing.schedule(1), impl.testing.schedule(2)
         print(impl.first_difference(train_step, params, batch, between=schedules))
@@ -69,7 +69,7 @@ def first_difference(
         marks: The equations whose outputs get a digest: each that can round or race
             ("arithmetic", the default), every one ("equations"), or each call of a jitted function,
             loop and condition ("calls"). "arithmetic" leaves out equations that move elements,
-            compare them or compute with whole numbers. A ``Recording`` decides it by itself.
+            compare them or compute with whole numbers. A ``Recording`` has its own marks.
         progress: Whether to print each step to stderr. None prints where stderr is a terminal, once
             the call takes more than a few seconds.
         **kwargs: Named arguments of the program.
@@ -78,8 +78,8 @@ def first_difference(
         The first difference; None if all bits are equal. Its string is a message.
 
     Raises:
-        ValueError: ``between`` has not two runs, or a device of another process; ``marks`` is
-            unknown; or a recording has other marks.
+        ValueError: ``between`` does not have two runs, or has a device of another process;
+            ``marks`` is unknown; or a recording has other marks.
         TypeError: ``function`` cannot be called, ``between`` is not a tuple, a run is not one of
             the above, or an argument is a shape without values.
     """

@@ -2,8 +2,8 @@
 
 A program is traced once in its scope. The program with its marks is compiled once: the iterations
 that the digests of a loop belong to are an argument of it, so that a loop is searched again without
-another compilation. Two programs with the same StableHLO share one compilation, as a CPU has for
-the mode off and on where no row applies.
+another compilation. Two programs with the same StableHLO share one compilation: on a CPU, for
+example, the programs with the mode off and on, where no row applies.
 
 For ``impl.first_difference(step, x, between=(None, impl.deterministic()))`` there are two objects
 ``Program``, each traced in its own scope. ``step`` is ``lambda x: (x + 1) * 2``, ``x`` is
@@ -143,7 +143,7 @@ class Program:
         program = jax.jit(function, compiler_options=options or None)
         lowered = program.lower(*arrays)
         stablehlo = lowered.as_text()
-        # Of a callback, the text has a number alone.
+        # The text shows only a number for a callback.
         shardings = [getattr(x, "sharding", None) for x in arrays]
         key = stablehlo, *map(repr, (options, shardings, jax_internals.settings()))
         if "callback" in stablehlo or key not in self._compiled:

@@ -199,7 +199,7 @@ class Planner:
     def _is_marked(self, equation: Any, parts: Sequence[Body]) -> bool:
         if self._marks == "calls":
             return bool(parts)
-        # A call has no outputs that an equation inside it has not.
+        # Each output of a call is an output of an equation inside it.
         if self._marks == "equations":
             return control_flow.called(equation) is None
         return not parts and _may_differ(equation)
@@ -236,7 +236,8 @@ def marked_bodies(equation: Any) -> list[Body]:
     if not all(isinstance(v.aval, jax.core.ShapedArray) for v in equation.invars):
         return []  # A loop over a mutable array is one unit.
     if equation.primitive.name == "shard_map":
-        # With the check, JAX wants types of what each device computes.
+        # With the check, each equation inside would need a type that says over which axes it
+        # varies.
         return [] if equation.params["check_vma"] else control_flow.bodies(equation)
     return [body for body in control_flow.bodies(equation) if body.runs != "once"]
 

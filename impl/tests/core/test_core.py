@@ -13,7 +13,7 @@ MODULES = sorted(p.stem for p in CORE.glob("*.py") if p.stem != "__init__")
 
 
 def imported(path):
-    """The dotted names that a file of ``impl`` imports from ``impl``."""
+    """Yields the dotted names that a file of ``impl`` imports from ``impl``."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("impl"):
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
@@ -21,7 +21,7 @@ def imported(path):
 
 @pytest.fixture(scope="module")
 def users():
-    """For each module, the rooms that import it; a module of the room is a user of its own."""
+    """For each module of ``_core``: the rooms that import it, and the files of ``_core``."""
     users = {module: set() for module in MODULES}
     for path in ROOT.rglob("*.py"):
         file = path.relative_to(ROOT)
@@ -37,7 +37,7 @@ def users():
 
 @pytest.mark.parametrize("module", MODULES)
 def test_a_module_of_the_room_serves_several(module, users):
-    # Another module of the room, such as ``eager`` for ``eager_keys``, is enough.
+    # One user is enough if it is a module of ``_core``, as ``eager`` is for ``eager_keys``.
     assert len(users[module]) > 1 or any(user.startswith("_core") for user in users[module])
 
 

@@ -251,7 +251,7 @@ def test_a_program_is_that_of_weak_types_and_of_numbers(toggled):
 
 
 NO_LABELS = np.zeros(0, np.int32)
-#: Each takes indices of 0, and refuses some of 5.
+#: Each call takes an index of zeros. With an index of fives, some calls raise an error.
 OF_INDICES = [
     lambda index: impl.gather(X, 0, index),
     lambda index: impl.take(X, index + 2),

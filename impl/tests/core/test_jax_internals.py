@@ -59,7 +59,7 @@ def is_documented(name):
 
 
 def modules(names):
-    """The modules that these names are in, which occur where they are imported."""
+    """Returns the modules that contain these names; a ``from`` import names its module too."""
     return {name.rpartition(".")[0] for name in names} | set(jax_internals.MODULES)
 
 

@@ -16,6 +16,6 @@ def test_a_module_is_imported_at_the_first_use_of_its_name(monkeypatch):
     assert "colorsys" not in sys.modules
     value = get("rgb_to_hls")
     assert value is sys.modules["colorsys"].rgb_to_hls
-    assert package.rgb_to_hls is value  # The next use asks nobody.
+    assert package.rgb_to_hls is value  # The next use does not call `get`.
     with pytest.raises(AttributeError, match="module 'package_of_later' has no attribute 'hls'"):
         get("hls")

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.usefixtures("complete")
 
 
 def export(function, *shapes):
-    """Exports a call; the shapes are texts such as ``"b, 3"``, the dtypes follow them."""
+    """Exports a call. ``shapes`` are pairs of a text, such as ``"b, 3"``, and a dtype."""
     scope = jax.export.SymbolicScope()
     arguments = (
         jax.ShapeDtypeStruct(jax.export.symbolic_shape(shape, scope=scope), dtype)

@@ -33,7 +33,8 @@ class Draws:
 
 
 def draws():
-    # Two draws of each, since one leaves NumPy's generator in the state before it or after it.
+    # Two draws of each generator: if a state is saved too early or too late, the second one
+    # differs.
     return [
         [random.random(), np.random.random(), impl.default_generator.draw_seed() % 2**32]  # noqa: NPY002
         for _ in range(2)

@@ -48,7 +48,7 @@ def test_donated_arguments_and_keys_are_read():
     assert (kind, digest) == (f"{key.dtype}[]", _calls._read(data)[1])
     assert call["outputs"][0][2] == digest
     assert call["arguments"][1][1] == "float32[4]"
-    # Nothing that reads a value counts as a program of the user.
+    # Programs that read a value for its digest do not count as programs of the user.
     assert len(recorded) == 1
 
 

@@ -101,7 +101,7 @@ def test_other_threads_are_watched_and_nothing_stays():
         thread.start()
         thread.join()
         assert pickle.loads(pickle.dumps(random.random)) is random.random
-    # The first thread has no line that is not Python's own.
+    # All lines of the first thread are Python's own, so it made no entry.
     assert len(watch.made) == 1
     assert before == (
         random.random,

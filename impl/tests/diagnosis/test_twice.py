@@ -122,7 +122,7 @@ def test_hash_seeds_give_sets_of_strings_another_order_in_each_run(monkeypatch):
     seeds = []
     monkeypatch.setattr(_twice, "_run", lambda *arguments: seeds.append(arguments[1]))
     assert _twice.compared(Path("train.py"), []).calls == (0, 0)
-    # Neither is 0, which turns hashes with a seed off.
+    # Neither seed is 0, with which Python does not randomize hashes.
     assert len(set(seeds) - {"0"}) == 2
 
 

@@ -126,14 +126,14 @@ def transformed(sample):
 
 @functools.cache
 def sharded(sample, check_vma):
-    """Runs the op inside ``shard_map``, by which arrays vary, all in one program.
+    """Runs the op inside ``shard_map`` for each choice of arrays that vary, in one program.
 
     The results have a leading axis, since a number cannot vary over a mesh.
     """
     mesh = Mesh(np.array(jax.devices()[:1]), ("d",))
 
     def mapped(function, arrays, varying):
-        """Maps the arrays at the positions ``varying``; the rest is the same on all devices."""
+        """Maps the arrays at the positions ``varying``; other arrays are equal on all devices."""
         specs = tuple(
             PartitionSpec("d") if position in varying and np.ndim(array) else PartitionSpec()
             for position, array in enumerate(arrays)

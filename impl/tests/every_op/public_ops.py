@@ -69,7 +69,7 @@ def parametrize_by_primitives(condition: Callable[[Sample], bool]) -> Any:
 
 
 def parametrize_pairs(name: str, values: Sequence[Any], condition: Callable[[Sample], bool]) -> Any:
-    """Parametrizes a test by samples, and by an option of which every primitive meets all values.
+    """Parametrizes a test by samples and an option; each primitive is tried with all values of it.
 
     A sample that adds no core primitive has one of the values, in turn, and the marker ``once``.
     """

@@ -42,7 +42,8 @@ def test_operands_and_cotangents(sample, level, rng):
     operands = factors_of(sample.floats, rng)
     cotangents = factors_of(jax.eval_shape(smooth, *sample.floats), rng)
     outputs, gradient = program(operands, cotangents)
-    # A fused multiply-add of a product by 1 is the sum alone, so the same program serves twice.
+    # A fused multiply-add of a product by 1 rounds as the sum alone does. So the same program, with
+    # factors of 1, gives the bits that are wanted.
     alone = program(by_one(products(operands)), by_one(products(cotangents)))
     assert_all_same_bits(outputs, alone[0], "outputs")
     assert_all_same_bits(gradient, alone[1], "gradient")

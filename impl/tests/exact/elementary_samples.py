@@ -9,9 +9,15 @@ import hashlib
 import json
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+
+from impl._exact import arithmetic
+from impl._exact.elementary import FUNCTIONS, _words
+from impl._exact.elementary._exceptions import EXCEPTIONS
 
 #: The digests: for each sample, of the rounded results and of those in float64.
 DIGESTS = Path(__file__).with_name("elementary_digests.json")
@@ -23,7 +29,7 @@ OF_TWO = ("atan2", "div", "pow")
 #: The functions that are tried with 16 bits. The rest are rounded by the same code.
 WITH_SHORT = ("exp", "log", "div", "tanh")
 #: The exponents of ``integer_pow``.
-EXPONENTS = (-3, -1, 2, 3, 7)
+EXPONENTS = (-37, -3, -1, 2, 3, 7, 60)
 _ORDINARY = {
     "acos": (-1.0, 1.0),
     "acosh": (1.0, 20.0),
@@ -48,7 +54,7 @@ def samples(name: str) -> list[tuple[tuple[np.ndarray, ...], dict[str, Any]]]:
 
 
 def _operands(name: str, dtype: np.dtype) -> tuple[np.ndarray, ...]:
-    """Returns floats of all exponents, ordinary ones, and special ones."""
+    """Returns floats of all exponents, ordinary ones, special ones, and exceptions."""
     low, high = _ORDINARY.get(name, (-12.0, 12.0))
     result: list[np.ndarray] = []
     for factor in (2654435761, 2246822519)[: 2 if name in OF_TWO else 1]:
@@ -58,9 +64,30 @@ def _operands(name: str, dtype: np.dtype) -> tuple[np.ndarray, ...]:
         pairs = np.array(_SPECIAL)
         pairs = np.tile(pairs, len(pairs)) if result else np.repeat(pairs, len(pairs))
         with np.errstate(all="ignore"):
-            values = np.concatenate([words.view(np.float32), ordinary, pairs])
+            known = EXCEPTIONS.get(name, ()) if dtype == FLOAT32 else ()
+            exceptions = np.array([argument for argument, _ in known])
+            values = np.concatenate([words.view(np.float32), ordinary, pairs, exceptions])
             result.append(values.astype(FLOAT32).astype(dtype))
     return tuple(result)
+
+
+def with_double(
+    name: str, operands: tuple[np.ndarray, ...], parameters: dict[str, Any]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the results of a function in float64, before they are rounded, and the results."""
+    doubles: list[jax.Array] = []
+
+    def narrow(value: jax.Array, dtype: np.dtype) -> jax.Array:
+        doubles.append(arithmetic.seal(value))
+        return arithmetic.narrow(value, dtype)
+
+    def program(*operands: jax.Array) -> tuple[jax.Array, jax.Array]:
+        result = FUNCTIONS[name](*operands, **parameters)
+        return doubles[-1], result
+
+    with mock.patch.object(_words, "narrow", narrow), arithmetic.wide():
+        double, result = jax.jit(program)(*operands)
+        return np.asarray(double), np.asarray(result)
 
 
 def digest(results: np.ndarray) -> str:

@@ -47,7 +47,8 @@ def test_parts_are_rounded_from_float64(rng):
 def test_each_part_of_a_sum_is_rounded_once(rng):
     # Parts of a product that cancel in float64, or to the last bit, and hard terms of a sum.
     terms = hard_matrix(rng, 20)
-    a = (terms + 1j * terms[::-1]).astype("complex64")
+    a = np.empty(terms.shape, "complex64")
+    a.real, a.imag = terms, terms[::-1]
     finite = a[:, np.isfinite(terms).all(0)]
     finite = np.where(np.abs(finite) < 1e30, finite, np.complex64(3 - 2j))
     b = (rng.normal(size=(20, 4)) + 1j * rng.normal(size=(20, 4))).astype("complex64")

@@ -23,7 +23,7 @@ def test_products_have_the_bits_of_the_oracle(rng, dtype):
     x[5, 2:4] = 0
     x[5, 3] = -0.0
     x[:, 4] = rough(rng, (7,), dtype, 14 if dtype == "float16" else 120)
-    # The product overflows on the way and comes back.
+    # In float16 the product overflows half-way, and is finite at the end.
     x[:, 5] = [2.0**14] * 3 + [2.0**-14] * 4
     want = oracles.doubling(x)
     forward, backward, last, all_of_them = run(
@@ -62,7 +62,7 @@ def test_running_log_sums(rng):
         backward = cumlogsumexp.cumlogsumexp(lax.rev(x, (0,)), 0, reverse=True)
         return cumlogsumexp.cumlogsumexp(x, 0), lax.rev(backward, (0,))
 
-    # The sum of many roundings in float64 is far below the one to float32.
+    # The error of many roundings in float64 is far below the error of the one to float32.
     want = plain.astype(np.float32)
     for got in run(program, x):
         assert_same(got, want)
@@ -82,7 +82,7 @@ def test_running_log_sums_are_not_contracted(rng):
 
 @pytest.mark.parametrize(("function", "lines"), [(lax.cumprod, 900), (lax.cumlogsumexp, 2800)])
 def test_a_round_is_not_computed_again_in_the_next_ones(function, lines):
-    # For 512 elements these were 1,863 and 5,567 lines, and more than in proportion for more.
+    # With such repetitions, these had 1,863 and 5,567 lines, and grew faster than the length.
     with impl.deterministic(guarantee="portable"):
         compiled = jax.jit(function).lower(jax.ShapeDtypeStruct((512,), "float32")).compile()
     assert len(compiled.as_text().splitlines()) < lines

@@ -1,6 +1,7 @@
 """Elementary functions of float32, float16 and bfloat16, at special and at known values.
 
-Tests: impl._exact.elementary._words, impl._exact.elementary.error_functions,
+Tests: impl._exact.elementary._words, impl._exact.elementary._exceptions,
+impl._exact.elementary.error_functions,
 impl._exact.elementary.exponentials, impl._exact.elementary.hyperbolic,
 impl._exact.elementary.inverse_trigonometric, impl._exact.elementary.logarithms,
 impl._exact.elementary.powers, impl._exact.elementary.roots_and_quotients,
@@ -16,7 +17,7 @@ import pytest
 from jax import lax
 
 from impl._exact import arithmetic
-from impl._exact.elementary import DOUBLE, FUNCTIONS, _coefficients, _words, exponentials
+from impl._exact.elementary import DOUBLE, FUNCTIONS, _coefficients, _exceptions, exponentials
 from impl.tests.exact import elementary_samples as samples
 
 INF, NAN = np.inf, np.nan
@@ -30,11 +31,6 @@ def call(name, *operands, **parameters):
         return np.asarray(jax.jit(lambda *a: FUNCTIONS[name](*a, **parameters))(*operands))
 
 
-def both(value, dtype):
-    """Returns a value in float64, as it is and rounded."""
-    return arithmetic.seal(value), arithmetic.narrow(value, dtype)
-
-
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_bits(name):
     known = samples.digests()
@@ -43,9 +39,7 @@ def test_bits(name):
         if name in UNSEALED:
             digests = {"rounded": samples.digest(call(name, *operands, **parameters))}
         else:
-            with mock.patch.object(_words, "narrow", both), arithmetic.wide():
-                program = jax.jit(lambda *a, p=parameters: FUNCTIONS[name](*a, **p))
-                double, single = map(np.asarray, program(*operands))
+            double, single = samples.with_double(name, operands, parameters)
             digests = {"rounded": samples.digest(single), "float64": samples.digest(double)}
         assert digests == expected, (name, parameters)
 
@@ -94,12 +88,12 @@ def is_short(operand, maker):
     if eqn is None:
         return False
     if eqn.primitive.name == "broadcast_in_dim":
-        value = float(eqn.invars[0].val)
-        return value in (_coefficients.LN2_HIGH, _coefficients.LN2_LOW) or (
-            abs(np.frexp(value)[0]) == 0.5
-        )
+        short = (1.0, _coefficients.LN2_HIGH, _coefficients.LN2_LOW)
+        significands = np.frexp(short)[0]
+        return abs(np.frexp(float(eqn.invars[0].val))[0]) in significands
     if eqn.primitive.name == "bitcast_convert_type":
-        # A seal is a minimum; else the bits were made: a power of two, or few bits.
+        # The result of a seal comes from a minimum. Any other operand was built from bits: it is a
+        # power of two, or has few bits.
         source = maker.get(id(eqn.invars[0]))
         return source is not None and source.primitive.name != "min"
     return False
@@ -177,7 +171,29 @@ def test_bounds_of_exp():
     assert np.exp(exponentials._HIGH) > 2.0**128
 
 
+@pytest.mark.parametrize("name", _exceptions.EXCEPTIONS)
+def test_exceptions_are_right_and_needed(name):
+    x, expected = np.float32(_exceptions.EXCEPTIONS[name]).T.copy()
+    assert_same(call(name, x), expected)
+    with mock.patch.object(_exceptions, "EXCEPTIONS", {}):
+        without = call(name, x)
+    assert np.all(without != expected)
+    assert np.array_equal(np.nextafter(without, expected), expected)
+
+
+def test_logistic_is_closer_to_a_half_than_its_tangent():
+    k = np.arange(-255, 256)
+    x = (k * 2.0**-23).astype(np.float32)
+    # From 1/2 on, floats are multiples of 2**-24: of odd k, the value is below the middle of two.
+    expected = 0.5 + np.where(k > 0, k - k % 2, k) * 2.0**-25
+    assert_same(call("logistic", x), expected.astype(np.float32))
+
+
 def test_ties_of_powers_are_even():
+    # The squares of these numbers have 25 bits, the last of which is 1.
+    odd = np.arange(4097, 5792, 2, dtype=np.float32)
+    expected = (odd.astype(np.float64) ** 2).astype(np.float32)
+    assert_same(call("pow", odd, np.full_like(odd, 2)), expected)
     seven = np.array([7, 9.5], BFLOAT16)
     assert_same(call("pow", seven, np.array([3, 2], BFLOAT16)), np.array([344, 90], BFLOAT16))
 

@@ -80,7 +80,7 @@ def test_every_kind_is_as_near_to_numpy_as_float32_can_be(rng):
     result = jax.jit(lambda x, z: everything(x, z, jnp.fft))(x, z)
     expected = everything(x.astype(float), z.astype(complex), np.fft)
     for one, exact in zip(result, expected, strict=True):
-        # Some results were multiplied once more, by JAX.
+        # JAX multiplies some results once more, and that product is rounded too.
         assert np.linalg.norm(one - exact) < 1.5 * 2**-24 * np.linalg.norm(exact)
 
 

@@ -24,7 +24,7 @@ def keys_of(rng, kind, size):
         return (rng.zipf(1.1, N) - 1) % size
     if kind == "sorted":
         return np.sort(rng.integers(0, size, N))
-    # Nothing is in range but one destination; or nothing is.
+    # "hot": one destination is in range. Else no index is.
     return np.where(rng.random(N) < 0.9, size - 1, size) if kind == "hot" else np.full(N, size)
 
 

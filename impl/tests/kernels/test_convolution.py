@@ -34,8 +34,9 @@ def test_a_kernel_writes_every_element(kernel):
     assert_every_element_is_written(kernel, CALLS[kernel])
 
 
-#: Windows, and the numbers of images, inputs and outputs: a run of several taps whose last is
-#: shorter, steps with gaps and padding, and a channel more than a load reads.
+#: Windows, and the numbers of images, inputs and outputs. The first has runs of several taps, and
+#: the last run is shorter. The second has dilated taps, padding, and one channel more than a load
+#: reads.
 WINDOWS = [
     (ConvolutionWindow((8, 9), (4, 5), (7, 7), (2, 2), (1, 1), (3, 3), 1), (3, 3, 20)),
     (ConvolutionWindow((7, 5), (7, 5), (3, 3), (1, 1), (2, 2), (2, 2), 2), (2, 33, 5)),

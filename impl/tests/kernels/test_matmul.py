@@ -69,7 +69,7 @@ def test_sums_of_parts_are_no_more_bytes_than_the_operands(images, size):
     assert 2 * parts * 64 * 576 * 4 <= operands
     tile = matmul.tile_of(1, 64, 576, terms // parts, dtype, parts)
     assert tile.programs(1, 64, 576) * parts >= 128
-    # Many images have as many parts as without a bound.
+    # For 64 images, the bound on memory does not change the number of parts.
     if images == 64:
         assert parts == -(-terms // matmul.part_of(1, 64, 576, terms, dtype))
 

@@ -58,7 +58,7 @@ def test_a_nan_is_found_before_any_rank():
     x = np.array(numbers(4, 70, "float16"))
     x[0] = np.abs(np.nan_to_num(x[0]))
     x[2:] = np.nan_to_num(x[2:])
-    x[3, 69] = np.nan  # The last of all lanes that are inside.
+    x[3, 69] = np.nan  # The last lane inside the row.
     for dtype in ("float16", "float32"):
         ranks = jnp.asarray([1, 1, 30, 30], jnp.int32)
         found = kernel(jnp.asarray(x, dtype), ranks, launch=Launch(True, 3), nan_first=True)

@@ -182,7 +182,7 @@ def test_free_axes_stay_sharded(axis):
 def test_other_meshes(sizes, spec):
     shapes = [shape for _, _, shape in check(("scatter_reduce", "gather"), mesh_of(*sizes), spec)]
     if sizes == (3, 2):
-        # Nothing of the other columns is gathered.
+        # Columns of another device are not gathered.
         assert max(map(math.prod, shapes)) == PLAIN.values.size // 2
     if sizes == (1,):
         assert shapes == []
@@ -307,8 +307,8 @@ def test_the_settings_at_the_time_of_compilation_do_not_count():
 @pytest.mark.parametrize("name", ["index_add", "scatter_reduce"])
 def test_a_program_exported_on_one_device_and_called_on_eight(name):
     exported = jax.export.export(jax.jit(OPS[name]))(PLAIN)
-    # A product needs the whole of its three operands and of its result on every device; an exact
-    # sum does not.
+    # A product needs its three operands and its result whole on every device; an exact sum does
+    # not.
     whole = exported.mlir_module().count("sdy.sharding_constraint")
     assert whole == (4 if name == "scatter_reduce" else 0)
     got = jax.jit(exported.call)(sharded(mesh_of(8), AXES["n"]))

@@ -12,7 +12,7 @@ from impl._lowerings import convolution, convolution_products
 from impl.tests.support.bits import bits
 from spec import oracles
 
-#: Few more positions are in a padded image than in a result.
+#: A padded image has only a few more positions than a result.
 WINDOW = ConvolutionWindow((22, 20), (22, 20), (3, 1), (1, 1), (1, 1), (1, 0), 2)
 
 

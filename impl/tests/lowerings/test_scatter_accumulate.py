@@ -76,7 +76,7 @@ def test_products_by_indices_of_all_lanes_and_of_each(name, kind):
 @pytest.mark.parametrize("outer", [1, 2])
 @pytest.mark.parametrize("name", [*SUMS, "source"])
 def test_updates_with_several_weights(monkeypatch, name, outer):
-    # The products do not fit the memory that a CPU gives them at once.
+    # With a limit of 64 panel results, a CPU computes the products in several parts.
     monkeypatch.setattr(scatter_accumulate_cpu, "_PANEL_RESULTS", 64)
     operand, indices, updates = contributions(outer, 5, 3, 300, kind="rows")
     updates, weights = updates[:, :75], spread(np.random.default_rng(0), (outer, 300))
@@ -103,7 +103,7 @@ def test_atomics_of_updates_with_several_weights(name):
 
 
 def test_rows_of_lanes_are_sorted_by_row():
-    """As many keys are sorted as there are indices, not as there are contributions."""
+    """The sort has one key for each index, not one for each contribution."""
     args = contributions(2, 5, 64, 100, kind="rows")
     ordered = functools.partial(scatter_accumulate_ordered.ordered_xla, reduction=reductions.ADD)
     assert "[200] = sort[" in str(jax.make_jaxpr(ordered)(*map(jnp.asarray, args)))

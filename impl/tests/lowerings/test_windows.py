@@ -65,7 +65,7 @@ def test_few_taps_of_several_axes_read_their_operand():
     values = jnp.ones((2, *(table.outputs for table in tables)))
     program = jax.make_jaxpr(functools.partial(windows.sum_xla, tables=tables, transposed=True))
     gathers = [each for each in program(values).eqns if each.primitive.name == "gather"]
-    # Of each two taps of an axis, all read the one array, which is reshaped.
+    # Both taps of each axis gather from one array, the reshaped operand.
     assert len(gathers) == 4
     assert len({each.invars[0] for each in gathers}) == 1
 

@@ -94,7 +94,7 @@ def test_the_options_are_those_of_the_mode_at_each_call(monkeypatch):
 def test_an_option_that_contradicts_a_row_is_refused():
     (setting,) = compilation.settings()
     other = impl.jit(lambda x: x, compiler_options={setting.option: 3})
-    with pytest.raises(ValueError, match=f"{setting.option} to 3, and the row {setting.row}"):
+    with pytest.raises(ValueError, match=f"{setting.option} to 3, but the row {setting.row}"):
         other(1.0)
     same = impl.jit(lambda x: x, compiler_options={setting.option: setting.value})
     assert same(1.0) == 1.0

@@ -135,7 +135,7 @@ def test_another_value_of_a_user_stays_with_a_warning(platforms, monkeypatch):
     platforms(started=False)
     monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_autotune_level=4")
     (message,) = messages(TURN_ON["the mode"])
-    assert "xla_gpu_autotune_level to '4', and the row R" in message
+    assert "xla_gpu_autotune_level to '4', but the row R" in message
     assert flags.parsed(os.environ["XLA_FLAGS"])["xla_gpu_autotune_level"] == "4"
     assert "--xla_gpu_exclude_nondeterministic_ops=true" in os.environ["XLA_FLAGS"].split()
     assert messages(TURN_ON["the mode"]) == []
@@ -166,7 +166,7 @@ def test_the_platforms_in_use_are_those_that_jax_may_start(chosen, platforms, mo
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("--xla_gpu_autotune_level=4", "xla_gpu_autotune_level to '4', and the row R"),
+        ("--xla_gpu_autotune_level=4", "xla_gpu_autotune_level to '4', but the row R"),
         ("flags.txt", "names the file 'flags.txt'"),
     ],
 )

@@ -4,7 +4,6 @@ Tests: impl.nn._recurrent.
 """
 
 import functools
-import os
 import re
 
 import jax
@@ -14,6 +13,7 @@ import pytest
 from jax.sharding import Mesh, PartitionSpec
 
 import impl
+from impl.tests.nn.support.arrays import THOROUGH
 from impl.tests.nn.support.derivatives import assert_derivatives
 from impl.tests.nn.support.recurrent_nets import Net, drawn_net
 from impl.tests.support.bits import assert_same_bits
@@ -29,7 +29,7 @@ NETS = [
     Net("lstm", size=2, layers=2, bidirectional=True, batch_first=True, lengths=(3, 1, 4)),
     Net("gru", layers=2, bidirectional=True, lengths=(1, 4, 2)),
 ]
-if os.environ.get("HYPOTHESIS_PROFILE") == "thorough":
+if THOROUGH:
     NETS += [
         drawn_net(np.random.default_rng((number, ord(op[-1]))), op)
         for op in ("rnn_tanh", "rnn_relu", "lstm", "gru")

@@ -32,7 +32,7 @@ def along_the_second(function, *arrays):
 
 
 def assert_reads_out_of_range_are_filled(calls, in_range=IN_RANGE):
-    """Asserts what each call ``(x, index)`` reads of the rows of an array, and its gradient.
+    """Asserts which rows each call ``(x, index)`` reads, and the bits of its gradient.
 
     A row out of range is NaN, and its gradient goes nowhere. ``in_range`` marks the elements of
     INDEX that are in range.

@@ -68,14 +68,14 @@ AS_NUMPY = [
     X > 50,
 ]
 
-#: Expressions that it does not, and what they are.
+#: Expressions that NumPy reads in another way, each with the result of PyTorch.
 NOT_AS_NUMPY = [
     # A list of anything but numbers is a tuple.
     ([A, C[:2]], X[A, C[:2]]),
     ([None, A], X[None, A]),
     ([[0, 1], [1, 2]], X[[0, 1], [1, 2]]),
     ([slice(None), 0], X[:, 0]),
-    # Ints are gone before arrays are placed.
+    # PyTorch applies the ints first. Then it decides where the dimensions of arrays go.
     ((0, slice(None), C), X[0][:, C]),
     ((ONE, slice(None), C), X[1][:, C]),
     ((A, 0, slice(None), A), X[:, 0][A, :, A]),

@@ -46,7 +46,7 @@ UNLIKE_TORCH: list[Call] = [
     # PyTorch takes numbers of a list for ints.
     ("getitem", (M, [0.5]), {}, IndexError, "float64"),
     ("getitem", (M, "a"), {}, IndexError, "str"),
-    # Nothing is read, and so PyTorch does not look.
+    # No element is read, so PyTorch does not check the index.
     ("getitem", (M[:0], (slice(None), at(2))), {}, IndexError, "dimension 1 with size 2"),
 ]
 TORCH_FUNCTIONS = {"getitem": lambda x, indices: x[indices]}
@@ -83,7 +83,7 @@ def test_more_elements_than_an_index_counts():
         jax.eval_shape(call, big, index)
     with jax.enable_x64(True):
         assert jax.eval_shape(call, big, index).shape == (2,)
-    # Rows are counted by themselves.
+    # An index of rows counts rows, not elements.
     assert jax.eval_shape(impl.getitem, big, index).shape == (2, 2**16)
 
 

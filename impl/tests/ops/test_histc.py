@@ -129,7 +129,8 @@ def test_integers(dtype, rng):
         ):
             got = compiled(x, bins, *(np.array(end).astype(dtype) for end in ends))
             assert_same_bits(got, histogram_of_integers(x, bins, *ends))
-        # One below the least is beyond 32 and 64 bits. A count wraps around as other sums do.
+        # The range of equal ends begins at the least number less 1, which the dtype does not hold.
+        # A count wraps around as other sums do.
         zero = np.zeros((), dtype)
         counts = compiled(np.full(200, limits.min, dtype), 3, zero, zero).tolist()
         assert counts == ([0, 200 - 256, 0] if dtype is np.int8 else [200, 0, 0])

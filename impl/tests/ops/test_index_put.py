@@ -215,7 +215,7 @@ CALLS: list[Call] = [
 ]
 UNLIKE_TORCH: list[Call] = [
     ("index_put", (V, (None,), ones(1)), {}, RuntimeError, "at least one array"),
-    # PyTorch fills all of it, or fails where there is more than one value.
+    # PyTorch fills the whole array, and raises an error for more than one value.
     ("index_put", (V, (np.array(True),), ones(1)), {}, RuntimeError, "without dimensions"),
     ("index_put", (V, (at(0),), ones(1)), {"unique_indices": 1}, TypeError, "unique_indices"),
 ]

@@ -12,13 +12,14 @@ import impl
 from impl.tests.ops._bad_values import at
 from impl.tests.ops._scatters import (
     SHAPES,
+    assert_dtypes,
     assert_unique_indices_need_no_order,
     drawn,
 )
 from impl.tests.support import references
 from impl.tests.support.bits import assert_same_bits, bits
 from impl.tests.support.lowerings import LOWERINGS
-from impl.tests.support.numbers import small, spread
+from impl.tests.support.numbers import spread
 from impl.tests.support.programs import run_together
 from impl.tests.support.sums import in_order
 from impl.tests.support.values import assert_reference_is_pytorch, assert_values
@@ -77,39 +78,9 @@ def test_empty_arrays():
         assert reduce(empty, 0, at(1), empty[:1]).shape == (3, 0)
 
 
-DTYPES = [np.float16, jnp.bfloat16, np.int8, np.uint8, np.int32, np.uint32, bool, np.complex64]
-#: The values of ``reduce`` that a dtype does not have.
-REFUSED = {"bool": {"mean"}, "complex64": {"prod", "amax", "amin"}}
-
-
 @complete
 def test_dtypes():
-    index = np.array([2, 0, 2, 1, 2])
-    calls, wanted = {}, {}
-    for dtype in DTYPES:
-        input, source = small((4, 2), dtype, 0), small((5, 2), dtype, 1)
-        name = np.dtype(dtype).name
-        wide = np.complex128 if name == "complex64" else np.float64
-        for options in KEYWORDS:
-            if options["reduce"] in REFUSED.get(name, ()):
-                with pytest.raises(NotImplementedError, match=name):
-                    impl.index_reduce(input, 0, index, source, **options)
-                continue
-            call = functools.partial(
-                lambda x, s, o: impl.index_reduce(x, 0, index, s, **o), o=options
-            )
-            calls[f"{name} {options}"] = call, input, source
-            want = references.scattered(
-                input.astype(wide), 0, index, source.astype(wide), **options
-            )
-            integral = name.removeprefix("u").startswith("int")
-            wanted[f"{name} {options}"] = (np.floor(want) if integral else want).astype(dtype)
-    for name, got in run_together(calls).items():
-        assert got.dtype == wanted[name].dtype, name
-        wide = np.complex128 if "complex" in name else np.float64
-        np.testing.assert_allclose(
-            np.asarray(got).astype(wide), wanted[name].astype(wide), rtol=1e-6, err_msg=name
-        )
+    assert_dtypes("index_reduce", np.array([2, 0, 2, 1, 2]), KEYWORDS)
 
 
 @complete
@@ -307,7 +278,7 @@ def test_an_infinity_that_is_not_in_the_input_has_no_share(reduce):
 
 @complete
 def test_tangents_of_extremes_are_in_order_too():
-    # The extreme is the same in any order, and the sum of the tangents of all that share it is not.
+    # The extreme has the same bits in any order. The sum of its contributors' tangents has not.
     index, ones = np.zeros(3000, int), np.ones(3000, np.float32)
     tangents = spread(np.random.default_rng(0), 3000)
 

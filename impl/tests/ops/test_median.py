@@ -55,7 +55,7 @@ SHARES = np.array(
 
 
 def shares(x, op):
-    """Returns the gradients of rows, and the derivatives in a direction in which two grow."""
+    """Returns each row's gradient, and its derivative in a direction along two elements."""
     dots = jnp.resize(jnp.asarray([0, 0, 3, 3, 0, 0], x.dtype), x.shape)
     return jax.vmap(jax.grad(op))(x), jax.vmap(lambda a, t: jax.jvp(op, (a,), (t,))[1])(x, dots)
 

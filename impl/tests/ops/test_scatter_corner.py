@@ -7,7 +7,6 @@ import functools
 import itertools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -15,13 +14,14 @@ import impl
 from impl.tests.ops._scatters import (
     REDUCTIONS,
     SHAPES,
+    assert_dtypes,
     assert_unique_indices_need_no_order,
     drawn,
     reference,
 )
 from impl.tests.support.bits import assert_all_same_bits, assert_same_bits
 from impl.tests.support.lowerings import LOWERINGS
-from impl.tests.support.numbers import small, spread
+from impl.tests.support.numbers import spread
 from impl.tests.support.programs import run_together
 from impl.tests.support.sums import in_order
 from impl.tests.support.values import assert_reference_is_pytorch, assert_values
@@ -110,39 +110,11 @@ def test_empty_arrays():
         np.testing.assert_array_equal(got, want)
 
 
-DTYPES = [np.float16, jnp.bfloat16, np.int8, np.uint8, np.int32, np.uint32, bool, np.complex64]
-#: The values of ``reduce`` that a dtype does not have.
-REFUSED = {"bool": {"mean"}, "complex64": {"multiply", "prod", "amax", "amin"}}
-
-
 @every_op
 @complete
 def test_dtypes(op):
-    function = getattr(impl, op)
     index = np.array([[2, 2], [0, 1], [2, 2], [1, 0], [2, 2]], np.int32)
-    calls, wanted = {}, {}
-    for dtype in DTYPES:
-        input, src = small((4, 2), dtype, 0), small((5, 2), dtype, 1)
-        name = np.dtype(dtype).name
-        wide = np.complex128 if name == "complex64" else np.float64
-        for options in KEYWORDS[op]:
-            if options.get("reduce") in REFUSED.get(name, ()):
-                with pytest.raises(NotImplementedError, match=name):
-                    function(input, 0, index, src, **options)
-                continue
-            call = functools.partial(
-                lambda x, i, s, o: function(x, 0, i, s, **o), i=index, o=options
-            )
-            calls[f"{name} {options}"] = lambda x, s, call=call: call(x, s=s), input, src
-            want = reference(op)(input.astype(wide), 0, index, src.astype(wide), **options)
-            integral = name.removeprefix("u").startswith("int")
-            wanted[f"{name} {options}"] = (np.floor(want) if integral else want).astype(dtype)
-    for name, got in run_together(calls).items():
-        assert got.dtype == wanted[name].dtype, name
-        wide = np.complex128 if "complex" in name else np.float64
-        np.testing.assert_allclose(
-            np.asarray(got).astype(wide), wanted[name].astype(wide), rtol=1e-6, err_msg=name
-        )
+    assert_dtypes(op, index, KEYWORDS[op])
 
 
 @complete

@@ -111,7 +111,7 @@ def test_every_dtype_and_shape(name):
     dtypes = [dtype for dtype in DTYPES if dtype is not bool or name in OF_BOOLS]
     inputs = {np.dtype(dtype).name: (drawn((9, 6), dtype), 0) for dtype in dtypes}
     for shape, dim in [((), -1), ((7,), 0), ((4, 5), -1), ((2, 3, 4), 1), ((2, 2, 3, 2, 2), -3)]:
-        if shape or name in OF_NUMBERS:  # Of a number there are no two.
+        if shape or name in OF_NUMBERS:  # A number does not have two elements.
             inputs[f"{shape}, dim {dim}"] = drawn(shape, np.float32), dim
     assert_picks(name, inputs)
 
@@ -180,7 +180,7 @@ def test_empty_arrays():
     assert impl.topk(empty, 2, 1).indices.shape == (0, 2)
     assert impl.topk(empty, 0, 0).indices.shape == (0, 3)
     assert impl.topk(empty.T, 0).values.shape == (3, 0)
-    # Of a number one is picked, also where none is asked for.
+    # From a number, one element is picked even for k = 0.
     assert impl.topk(np.float32(3), 0).values == 3
     assert jax.grad(impl.median)(empty).shape == empty.shape
     assert jax.vmap(lambda x: impl.topk(x, 2))(np.zeros((0, 6, 4))).values.shape == (0, 6, 2)
@@ -212,7 +212,7 @@ def test_x64():
 
 @pytest.mark.parametrize("name", ["nanmedian", "mode", "topk"])
 def test_a_cpu_selects_some_rows_at_a_time(name):
-    # Neither as many rows as in one step, nor a multiple of that.
+    # More rows than one step takes, and no multiple of that number.
     shapes = [((1, 77, 1500), 2), ((3, 1500, 30), 1)]
     assert_picks(name, {str(shape): (drawn(shape, np.float32), dim) for shape, dim in shapes})
 
@@ -315,7 +315,7 @@ def test_torch_picks_the_same_values(torch, name):
 # Bad arguments.
 
 WIDE = np.zeros((2, 0, 3), np.float32)
-#: Calls of each op that reduces, and of each that sorts, without the op.
+#: Bad calls, without the name of the op: for the ops that reduce, and below for those that sort.
 REDUCED: list[Call] = [
     ((V, 1), {}, IndexError, "range of [-1, 0], but got 1"),
     ((SCALAR, -2), {}, IndexError, "but got -2"),

@@ -94,7 +94,7 @@ def test_concatenated_padding_is_padding_still():
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "uint32", "int64"])
 def test_indices_of_any_integer(dtype, rng):
-    # More rows than the index could count, if the batch were counted in it too.
+    # int8 counts the 100 rows of one matrix, and not the 300 rows of the batch.
     shape, elements = (3, 100, 2), np.array([2, 3, 4], np.float32)
     positions = np.array([[2, 99, 1], [0, 0, 0], [2, 99, 1]]).astype(dtype)
     dense, full = whole(rng, (3, 2, 2)), np.zeros((3, 100, 2), np.float32)
@@ -258,7 +258,7 @@ def test_elements_out_of_range_are_dropped_under_jit():
         "too small": coo([[1, 0], [-2, 2], [-2, -3], [2, 3], [2**31 - 1, 0], [1, 1]]),
         "by row": csr([-1, 0, 1, -3, 3, 99], [0, 1, 3, 6], (3, 3)),
     }
-    # They are not even read: a NaN is where they would read, and where they would wrap around to.
+    # No NaN enters a result, although one is in each row that a bad index could read.
     dense = np.array([[1, 2], [3, 4], [np.nan, np.nan]], np.float32)
 
     def both(sparse, dense):

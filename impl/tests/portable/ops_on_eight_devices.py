@@ -1,8 +1,7 @@
 """Scans, selections, windows and convolutions on 1, 2, 4 and 8 devices.
 
-``test_ops`` runs it.
-A product is fused into the arrays and the cotangents. The axis of the op is cut, or another one.
-Every release cuts the axis of the op.
+``test_ops`` runs it. Arrays and cotangents are products that XLA may fuse into the op. The axis of
+the op is sharded, or another axis; older releases of JAX only test the first.
 """
 
 import functools
@@ -60,7 +59,8 @@ def results_and_gradient(function, array, scale):
         return floats, leaves
 
     floats, pullback, leaves = jax.vjp(split, array, has_aux=True)
-    # Not of the results, because XLA may contract a user's own sums outside of `portable`.
+    # The cotangents do not depend on the results, because XLA may contract a user's own sums
+    # outside of `portable`.
     weights = [jnp.resize(WEIGHTS, leaf.shape) for leaf in floats]
     return *leaves, *pullback([weight * scale for weight in weights])
 
@@ -74,8 +74,8 @@ def program(matrix, ties, image, scale):
     }
 
 
-#: The scopes in which bits do not depend on the number of devices. ``run_to_run`` promises that for
-#: the paths of a GPU; sums of a CPU, and functions such as ``exp``, have other bits there.
+#: The scopes in which bits do not depend on the number of devices. ``run_to_run`` promises this
+#: only for the paths of a GPU: on a CPU, sums and functions such as ``exp`` depend on the number.
 SCOPES = {
     "portable": lambda: impl.deterministic(profile="complete", guarantee="portable"),
     "a GPU's order": lambda: impl.testing.emulate("cuda", lowering="native"),
@@ -125,7 +125,7 @@ def strided(image, kernel):
 
 
 def test_a_convolution_of_fewer_places_than_devices():
-    # XLA computes something else here without a word, in plain JAX too.
+    # In plain JAX, XLA gives wrong values here without an error.
     image, kernel = rough(RNG, (2, 8, 2)), rough(RNG, (3, 2, 2))
 
     @jax.jit
@@ -187,7 +187,7 @@ def test_a_product_over_three_axes(specs):
 
 
 def test_a_product_reads_its_operands_in_the_order_of_their_axes():
-    # With jax 0.12, XLA called the last product with an array in another order than it read.
+    # With jax 0.12, XLA passed the last product an array in a layout other than the one it read.
     mesh = Mesh(np.array(jax.devices()).reshape(2, 2, 2), ("a", "b", "c"))
     first, second, matrix = rough(RNG, (8, 16, 8)), rough(RNG, (8, 16, 8)), rough(RNG, (8, 8))
 
@@ -247,7 +247,7 @@ def constrained(x):
 
 
 def pooled(x):
-    """Has fewer windows than devices; the gradient shares them as it does the elements."""
+    """Has fewer windows than devices; the gradient divides windows and elements among devices."""
     pool, pullback = jax.vjp(
         lambda x: jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (2,), (2,), "VALID"), x
     )
@@ -266,7 +266,7 @@ def test_zeros_of_few_elements_keep_their_sign(function, shape):
 
 
 def test_a_nan_stays_in_its_group_of_features():
-    # XLA writes a kernel of all groups for one device, if a group has one feature.
+    # On one device, XLA joins the groups to one kernel if a group has one feature.
     image, kernel = rough(RNG, (8, 8, 6)), rough(RNG, (3, 1, 6))
     image[1, 3, 0], image[5, 2, 1] = np.nan, np.inf
 

@@ -116,5 +116,5 @@ def test_what_enters_a_portable_scope_is_rounded(rng, dtype):
     with jax.disable_jit():
         expected = a * b + c
     assert digest(result) == digest(expected)
-    if dtype == "float32":  # Of bfloat16, a rule would leave out the rounding of what enters.
+    if dtype == "float32":  # Without the scope, XLA contracts `a * b + c`.
         assert digest(plain) != digest(expected)

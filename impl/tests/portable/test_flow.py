@@ -16,7 +16,7 @@ def test_a_scan_carries_terms_and_stacks_slices():
         return lax.scan(lambda c, row: (c + row.sum(), row * 2), y.sum(), x)
 
     assert results(function, ((3, 8), {"d": 1}), ((8,), {"d": 0})) == [{"d": TERM}, {"d": 1}]
-    # A slice of each device's own rows is a value that nothing is known of.
+    # Of a slice of each device's own rows, nothing is known.
     assert results(function, ((3, 8), {"d": 0}), ((8,), {})) == [{"d": UNKNOWN}, {"d": UNKNOWN}]
 
 

@@ -30,7 +30,7 @@ CLASSES = [
     for found in spec.load().portable.values()
     if found.answer != "refused" and found.dtypes is not None
 ]
-#: NumPy's names of what rounds as IEEE 754 says.
+#: For each primitive that rounds as IEEE 754 says, NumPy's function.
 IEEE = {
     "add": "add",
     "add_any": "add",
@@ -50,7 +50,7 @@ def portable():
 
 @functools.cache
 def elementwise(dtype, number):
-    """Returns functions of so many arrays of a dtype that give an array of their shape, by name."""
+    """Returns by name the functions of ``number`` arrays whose result has the arrays' shape."""
     primitives = {primitive.name: primitive for primitive in lowering.primitives()}
     found = {}
     for each in CLASSES:
@@ -114,7 +114,7 @@ def test_what_xla_knows_of_an_operand_changes_no_bit(dtype):
     functions = elementwise(dtype, 2)
     assert {"add", "sub", "mul", "add_any"} <= functions.keys()
     x = jnp.array(VALUES, dtype)
-    # The constants are arguments here, so that nobody knows them.
+    # The constants are arguments here, so that XLA does not know their values.
     tried = jax.jit(lambda x, known: with_constants(functions, x, lambda _, n: known[n]))
     expected = tried(x, {n: jnp.full(x.shape, n, dtype) for n in CONSTANTS})
     constant = jax.jit(functools.partial(with_constants, functions))

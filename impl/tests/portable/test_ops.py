@@ -25,7 +25,7 @@ def taken(monkeypatch):
     own = register._own
 
     def watched(original, anywhere, context, *operands, **params):
-        # An equation whose lowering for any platform is the only one has no other path.
+        # An equation without a decision has one lowering for all platforms, and no row.
         row = params["decision"].on("cpu").row if "decision" in params else None
 
         def rule(is_kept, lower, *arguments, **keywords):
@@ -50,7 +50,7 @@ def test_every_op_takes_the_path_that_its_row_states(taken):
     assert samples.keys() == public_ops().keys()
     for sample in samples.values():
         with impl.deterministic(profile="complete", guarantee="portable"):
-            # None is refused: the rows of a profile of this project refuse nothing.
+            # No op is refused: the rows of this project's own profile refuse nothing.
             assert jax.jit(functools.partial(sample.call, impl)).lower(*sample.arrays)
     rows = {(id, is_kept) for id, is_kept in taken if id is not None}
     assert len(rows) > 40

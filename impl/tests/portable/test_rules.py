@@ -186,7 +186,7 @@ def test_a_cpu_calls_what_has_many_equations_as_a_function_of_its_own(rng):
     w, x = (jnp.asarray(rng.normal(size=s), jnp.float32) for s in ((8, 8), (16, 8)))
     compiled = jax.jit(f).lower(w, x).compile().as_text()
     assert compiled.count(" call(") == 3
-    # A GPU fuses what one call would keep apart.
+    # On a GPU, a call would keep XLA from fusing these equations.
     assert "inlineable" not in text(f, w, x, platform="cuda")
 
 
@@ -338,7 +338,8 @@ def test_products_of_operands_of_two_kinds(rng):
 
 
 def test_nans_of_a_product_whose_axes_are_moved(rng):
-    # XLA for a CPU makes one operation of both, which it does not have for bfloat16.
+    # XLA for a CPU joins the product and the transposition to one operation, which does not support
+    # bfloat16.
     a, b = (rng.normal(size=shape).astype(np.float32) for shape in ((40, 3, 4), (40, 50)))
     a[1, 2, 3], b[5, 6] = np.nan, np.inf
     product = jax.jit(lambda a, b: jnp.einsum("abc,ad->cdb", a, b, precision="highest"))(a, b)

@@ -96,7 +96,8 @@ def test_what_the_mode_refuses_is_said_to_raise():
 
 
 def test_what_only_values_prove_safe_is_stated_as_the_rules_treat_it():
-    # With the mode off nothing races. The rules see no values: they refuse the one, order the rest.
+    # With the mode off nothing races. A rule does not know the values of indices: it refuses the
+    # products of complex numbers, and orders all else.
     assert verdicts(each_once, COMPLEX) == verdicts(each_once) == verdicts(zero) == []
     with impl.deterministic():
         (refused,) = impl.audit(each_once)(COMPLEX).findings

@@ -6,7 +6,7 @@ import numpy as np
 
 import impl
 from impl.tests.programs.drawn_programs import SHAPE, draw
-from impl.tests.programs.texts import OPTIONS, races, text
+from impl.tests.programs.texts import OPTIONS, compared, races, text
 from impl.tests.support.bits import assert_same_bits
 
 PROGRAMS, SCHEDULES = 5, 4
@@ -35,6 +35,11 @@ def test_random_programs_have_the_values_of_jax_and_bits_of_their_own(rng):
             assert_same_bits(run[number], runs[True][0][number], f"program {number}")
     raced = [len({np.asarray(run[n]).tobytes() for run in runs[False]}) for n in range(PROGRAMS)]
     assert max(raced) > 1
-    assert races(text(program, x, platform="cuda"))
+    racing = races(text(program, x, platform="cuda"))
+    varying = impl.audit(program)(x).select("varies")
+    assert racing
+    assert set(map(compared, varying)) == set(racing)
     with impl.deterministic():
         assert not races(text(program, x, platform="cuda"))
+        ordered = [f for f in impl.audit(program)(x).select("deterministic") if f.races]
+    assert [f.shapes for f in ordered] == [f.shapes for f in varying]

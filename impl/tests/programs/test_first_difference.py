@@ -376,7 +376,7 @@ class Model:
 class Wrapper:
     """A wrapper of ``jax.jit`` as a library makes it, such as ``nnx.jit``.
 
-    Its ``__wrapped__`` does not take what it takes, and what it traces is its own.
+    Its ``__wrapped__`` cannot be called with its arguments, and ``trace`` returns no trace of JAX.
     """
 
     def __init__(self):

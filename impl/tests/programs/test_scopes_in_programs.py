@@ -85,7 +85,7 @@ def with_mutable_array(f):
 
 
 def called_elsewhere(f):
-    """A program that was traced before, which the scope of ``f`` is in."""
+    """Returns a program traced beforehand, which contains the scope of ``f``."""
     return jaxpr_as_fun(jax.make_jaxpr(jax.jit(f))(X, UPDATES))
 
 
@@ -153,7 +153,7 @@ def races_on_gpus(transform, *, mode, scope=None):
     """Returns the number of racing scatters of a program, whose function may be in a scope."""
     impl.use_deterministic_algorithms(mode)
     function = loss if scope is None else impl.deterministic(scope)(loss)
-    # Not for a named GPU: a mesh of devices at hand is not a mesh of it.
+    # ``impl.testing.lower`` names a GPU, and a mesh of this process has no device of it.
     lowered = jax.jit(transform(function)).trace(X, UPDATES).lower(lowering_platforms=("cuda",))
     return len(races(lowered.as_text()))
 
@@ -305,7 +305,7 @@ def test_scopes_that_end_in_another_order_tag_what_the_last_of_them_says():
 
 @pytest.mark.once
 def test_first_difference_and_recordings_keep_scopes():
-    """Under a schedule, what races has other bits; what a scope orders has not."""
+    """A schedule changes the bits of a sum that races, and not of a sum that a scope orders."""
 
     def program(x, u):
         with impl.deterministic():

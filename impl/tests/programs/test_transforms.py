@@ -1,4 +1,4 @@
-"""Plain programs under every transformation of JAX: with the mode on nothing of them races."""
+"""Plain programs under every transformation of JAX: with the mode on, no equation races."""
 
 import jax
 import jax.numpy as jnp
@@ -152,7 +152,7 @@ def test_a_function_jitted_with_the_mode_off_goes_by_the_mode_later():
         assert jitted(X)[0] == plain[0]
         with impl.testing.emulate("cuda", lowering="native"):
             ordered = jitted(X)
-    # Panels of 1024 are another order than XLA takes on a CPU.
+    # Panels of 1024 elements are another order than XLA's on a CPU.
     assert plain[0] != ordered[0]
     assert jitted(X)[0] == plain[0]
 
@@ -172,7 +172,7 @@ def test_an_exported_program_takes_the_path_of_each_platform():
     with impl.deterministic():
         exported = jax.export.export(program, platforms=platforms)(X, UPDATES)
         for_gpu = jax.export.export(program, platforms=["cuda"])(X, UPDATES)
-        # A lowering for the schedules of tests keeps to the GPU's path.
+        # With ``lowering="xla"``, every platform gets the path of the GPU.
         with impl.testing.emulate("cuda", lowering="xla"):
             stood_in = jax.export.export(program, platforms=platforms)(X, UPDATES)
     assert exported.platforms == platforms

@@ -32,7 +32,7 @@ def facts_of(function, *args):
 
 
 def true_facts(function, *args):
-    """The facts that hold, but for two that hold of all these programs."""
+    """Returns the facts that hold, without the two that hold for every program here."""
     stated = facts_of(function, *args)
     held = {name for name, value in stated.items() if value is True}
     return held - {"timed_kernels", "ordered_path_fits"}

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
-#: How the names of files start that are parts of a test run.
+#: How the names of pytest's files start.
 _OF_TESTS = ("test_", "conftest")
 
 

@@ -42,21 +42,19 @@ def compute(function, cases, static=()):
     return program(traced)
 
 
-def assert_values(function, reference, cases, tolerance=1e-5):
+def assert_values(function, reference, cases):
     """Requires the shape, dtype and values of a reference for every case, under ``jit``."""
     for name, got in compute(function, cases).items():
         arguments, options = cases[name]
         want = reference(*arguments, **options)
         assert got.shape == want.shape, name
         assert got.dtype == arguments[0].dtype, name
-        np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance, err_msg=name)
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5, err_msg=name)
 
 
-def assert_reference_is_pytorch(torch, function, reference, cases, tolerance=1e-5):
+def assert_reference_is_pytorch(torch, function, reference, cases):
     """Requires that PyTorch has the values of the reference for every case."""
     for name, (arguments, options) in cases.items():
         theirs = function(*(as_tensors(torch, argument) for argument in arguments), **options)
         want = reference(*arguments, **options)
-        np.testing.assert_allclose(
-            theirs.numpy(), want, rtol=tolerance, atol=tolerance, err_msg=name
-        )
+        np.testing.assert_allclose(theirs.numpy(), want, rtol=1e-5, atol=1e-5, err_msg=name)

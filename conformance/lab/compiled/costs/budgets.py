@@ -1,8 +1,8 @@
 """Compares costs with budgets.
 
 A cost above its budget that is known has an entry in ``known_excesses.toml``, with a reason and a
-bound, above which it is an error too. An entry of which the cost is within its budget is an error,
-so that a budget, once it is met, holds.
+bound, above which it is an error too. An entry whose cost is within its budget is an error too, so
+that a budget which is met once has to be met from then on.
 """
 
 from __future__ import annotations

@@ -42,8 +42,8 @@ class CostCase:
         inputs: The shapes and dtypes of the arrays.
         plain: The same with JAX alone; None if JAX has nothing that does it.
         budget: The most that it may cost.
-        unlikely: A part of the scopes of launches that random data does not take. Of a conditional,
-            another branch counts.
+        unlikely: A part of the scopes of launches in a branch that random data does not take.
+            Another branch of the conditional counts instead.
     """
 
     name: str

@@ -21,9 +21,10 @@ class CaseCost:
     """The costs of a case.
 
     Attributes:
-        case: The name of the case. target: The name of the GPU. sides: The launches of the program
-        of each side: ``on``, ``off`` and ``plain``. ``unlikely`` is
-            the program with the mode on that takes the unlikely branch, if the case has one.
+        case: The name of the case.
+        target: The name of the GPU.
+        sides: The launches of the program of each side: ``on``, ``off`` and ``plain``. ``unlikely``
+            is the program with the mode on that takes the unlikely branch, if the case has one.
         errors: Why a side did not compile, or cannot be counted.
         seconds: The seconds that it took.
     """

@@ -1,14 +1,24 @@
 """The reference of the elementary functions; it is tried where mpmath is installed."""
 
+import jax
+import ml_dtypes
 import numpy as np
 import pytest
 
 mpmath = pytest.importorskip("mpmath")
-reference = pytest.importorskip("conformance.lab.elementary.reference")
-exhaustive = pytest.importorskip("conformance.lab.elementary.exhaustive")
+
+from conformance.lab.elementary import (  # noqa: E402
+    arguments_of_two,
+    exhaustive,
+    findings,
+    judge,
+    reference,
+)
+from impl._exact import arithmetic  # noqa: E402
+from impl._exact.elementary import FUNCTIONS, _exceptions  # noqa: E402
 
 FLOAT32 = np.dtype(np.float32)
-BFLOAT16 = reference.rounded(np.zeros(1), reference._BFLOAT16).dtype
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 pytestmark = pytest.mark.once
 
@@ -36,6 +46,34 @@ def test_mpmath_decides_beside_the_middle():
 def test_undecided():
     values = np.array([1 + 2.0**-24, 1 + 2.0**-25, 1 + 2.0**-24 + 2.0**-50])
     assert reference.undecided(values, FLOAT32).tolist() == [True, False, True]
+    assert reference.undecided(values, FLOAT32, absolute=2.0**-24).all()
+
+
+def test_comparison_by_bits_is_the_general_one():
+    rng = np.random.default_rng(0)
+    result = rng.normal(size=4000).astype(np.float32)
+    values = result.astype(np.float64) * (1 + rng.integers(-3, 4, 4000) * 2.0**-25)
+    values[::5] = (result[::5] + np.nextafter(result[::5], np.float32(9)).astype(np.float64)) / 2
+    differs, is_open = reference.comparison("exp", result, values)
+    assert np.array_equal(differs, reference.rounded(values, FLOAT32) != result)
+    assert np.all(is_open >= reference.undecided(values, FLOAT32))
+    assert np.mean(is_open[::5]) == 1
+    assert np.mean(is_open) < 0.3
+
+
+@pytest.mark.parametrize("name", reference.REFERENCES)
+def test_values_in_float64_are_near(name):
+    rng = np.random.default_rng(0)
+    parts = (rng.uniform(-1, 1, 100), rng.uniform(-20, 20, 100), 2.0 ** rng.uniform(-99, 99, 100))
+    x = np.concatenate(parts).astype(np.float32)
+    values = reference.near_values(name, x)
+    known = reference.REFERENCES[name]
+    with mpmath.workdps(40):
+        for argument, value in zip(x, values, strict=True):
+            if np.isfinite(value) and abs(value) > 2.0**-126:
+                exact = reference.exact_value(name, float(argument))
+                error = reference.WINDOW * abs(exact) + known.absolute
+                assert abs(mpmath.mpf(float(value)) - exact) < error, argument
 
 
 def test_a_wrong_result_is_found(monkeypatch):
@@ -45,7 +83,50 @@ def test_a_wrong_result_is_found(monkeypatch):
     assert outcome.error > 1e5
 
 
+def test_a_missing_exception_is_found(monkeypatch):
+    x = np.float32([argument for argument, _ in _exceptions.EXCEPTIONS["log"]])
+    assert exhaustive.Checker("log").check(x).is_faultless()
+    monkeypatch.setattr(_exceptions, "EXCEPTIONS", {})
+    outcome = exhaustive.Checker("log").check(x)
+    assert len(outcome.wrong) == len(x)
+    assert outcome.error < 0.50001
+
+
 def test_contraction_that_matters_is_found(monkeypatch):
     monkeypatch.setattr(exhaustive, "_CHANGE", 2.0**-20)
     raw = np.arange(1 << 12, dtype=np.int32) + np.float32(1).view(np.int32)
     assert exhaustive.Checker("exp").check(raw.view(np.float32)).contracted
+
+
+@pytest.mark.parametrize("name", sorted(_exceptions.EXCEPTIONS))
+def test_exceptions_are_correctly_rounded(name):
+    x, expected = np.float32(_exceptions.EXCEPTIONS[name]).T.copy()
+    assert np.array_equal(reference.correct(name, x), expected)
+
+
+@pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - {"integer_pow", "log2"}))
+def test_the_hardest_arguments(name):
+    lines = findings.read()[name]["hardest"]
+    assert lines
+    hardest = [[float.fromhex(word) for word in line.split()] for line in lines]
+    operands = np.float32(hardest).T.copy()
+    with arithmetic.wide():
+        result = np.asarray(jax.jit(FUNCTIONS[name])(*operands))
+    assert np.array_equal(judge.bits(result), judge.bits(reference.correct(name, *operands)))
+
+
+@pytest.mark.parametrize("name", ["atan2", "div", "integer_pow", "pow"])
+def test_a_part_of_the_pairs(monkeypatch, name):
+    monkeypatch.setattr(arguments_of_two, "EXPONENTS", (-34, 3, 60))
+    monkeypatch.setattr(arguments_of_two, "_POWERS", (1.5,))
+    monkeypatch.setattr(arguments_of_two, "_RANDOM_BLOCKS", 16)
+    outcome = arguments_of_two.check_part(name, 0, 1, 8, FLOAT32)
+    assert outcome.is_faultless()
+    assert outcome.tried >= 2 << 16
+
+
+def test_a_wrong_power_is_found(monkeypatch):
+    program = jax.jit(lambda x: np.float32(1) * x * x * x)
+    monkeypatch.setattr(arguments_of_two, "_program", lambda *_: program)
+    monkeypatch.setattr(arguments_of_two, "EXPONENTS", (3,))
+    assert arguments_of_two.check_part("integer_pow", 0, 1, 64, FLOAT32).wrong

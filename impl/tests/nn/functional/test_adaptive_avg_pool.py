@@ -1,7 +1,6 @@
 """adaptive_avg_pool1d, 2d and 3d; ``test_pooling`` has the properties of all pools."""
 
 import itertools
-import os
 
 import jax
 import numpy as np
@@ -9,7 +8,7 @@ import pytest
 
 import impl
 from impl.tests.nn.support import window_sums
-from impl.tests.nn.support.arrays import normal, ones
+from impl.tests.nn.support.arrays import computed, normal, ones
 from impl.tests.nn.support.derivatives import assert_derivatives
 from impl.tests.nn.support.window_sums import assert_as_references, assert_torch_has
 from impl.tests.support.bits import assert_same_bits
@@ -24,30 +23,18 @@ pytestmark = pytest.mark.usefixtures("complete")
 OPS = {"adaptive_avg_pool1d": 1, "adaptive_avg_pool2d": 2, "adaptive_avg_pool3d": 3}
 #: The number of calls whose reference is compared with PyTorch.
 CALLS = 100
-#: For each number of dimensions, the number of calls that impl computes. A third dimension adds no
-#: code, but it takes time to compile.
-COMPUTED = {1: 6, 2: 6, 3: 3}
-if os.environ.get("HYPOTHESIS_PROFILE") == "thorough":
-    COMPUTED = dict.fromkeys(COMPUTED, CALLS)
+COMPUTED = computed(CALLS, {1: 6, 2: 6, 3: 3})
 
 
 def drawn_calls(dims):
     """Yields inputs and output sizes."""
-    rng = np.random.default_rng(dims)
-    for number in range(CALLS):
-        sizes = tuple(map(int, rng.integers(1, 9, dims)))
-        lengths = [int(n) for n in rng.integers(1, 11, dims)]
-        if dims > 1 and number % 3 == 0:
-            lengths[number % dims] = None
-        output_size = max(filter(None, lengths)) if number % 5 == 1 else tuple(lengths)
-        yield normal((2, 3, *sizes)[number % 2 :]), output_size
+    for shape, output_size in window_sums.drawn_adaptive(dims, CALLS):
+        yield normal(shape), output_size
 
 
 def reference(dims, x, output_size):
     sizes = x.shape[-dims:]
-    lengths = window_sums.of_each_dimension(output_size, dims)
-    counts = [n if m is None else m for n, m in zip(sizes, lengths, strict=True)]
-    windows = [window_sums.adaptive(n, m) for n, m in zip(sizes, counts, strict=True)]
+    windows = window_sums.adaptive_windows(sizes, output_size)
     return window_sums.mean(x, windows, window_sums.count_within(windows, [(0, n) for n in sizes]))
 
 

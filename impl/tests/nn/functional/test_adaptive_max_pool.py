@@ -1,7 +1,6 @@
 """adaptive_max_pool1d, 2d and 3d; ``test_pooling`` has the properties of all pools."""
 
 import functools
-import os
 
 import jax
 import numpy as np
@@ -11,7 +10,7 @@ import impl
 from impl._families.window_table import WindowTable
 from impl._lowerings.windows import picks
 from impl.tests.nn.support import window_sums
-from impl.tests.nn.support.arrays import ones
+from impl.tests.nn.support.arrays import computed, ones
 from impl.tests.nn.support.maxima import (
     assert_as_references,
     assert_torch_has,
@@ -27,30 +26,17 @@ pytestmark = pytest.mark.usefixtures("complete")
 OPS = {"adaptive_max_pool1d": 1, "adaptive_max_pool2d": 2, "adaptive_max_pool3d": 3}
 #: The number of calls whose reference is compared with PyTorch.
 CALLS = 100
-#: For each number of dimensions, the number of calls that impl computes. A third dimension adds no
-#: code, but it takes time to compile.
-COMPUTED = {1: 5, 2: 5, 3: 3}
-if os.environ.get("HYPOTHESIS_PROFILE") == "thorough":
-    COMPUTED = dict.fromkeys(COMPUTED, CALLS)
+COMPUTED = computed(CALLS, {1: 5, 2: 5, 3: 3})
 
 
 def drawn_calls(dims):
     """Yields inputs and output sizes."""
-    rng = np.random.default_rng(dims)
-    for number in range(CALLS):
-        sizes = tuple(map(int, rng.integers(1, 9, dims)))
-        lengths = [int(n) for n in rng.integers(1, 11, dims)]
-        if dims > 1 and number % 3 == 0:
-            lengths[number % dims] = None
-        output_size = max(filter(None, lengths)) if number % 5 == 1 else tuple(lengths)
-        yield with_ties((2, 3, *sizes)[number % 2 :]), output_size
+    for shape, output_size in window_sums.drawn_adaptive(dims, CALLS):
+        yield with_ties(shape), output_size
 
 
 def reference(dims, x, output_size):
-    sizes = x.shape[-dims:]
-    lengths = window_sums.of_each_dimension(output_size, dims)
-    counts = [n if m is None else m for n, m in zip(sizes, lengths, strict=True)]
-    return pooled(x, [window_sums.adaptive(n, m) for n, m in zip(sizes, counts, strict=True)])
+    return pooled(x, window_sums.adaptive_windows(x.shape[-dims:], output_size))
 
 
 @pytest.mark.parametrize("op", OPS)
@@ -123,8 +109,8 @@ def test_the_first_of_equals_in_a_long_window():
     [(40, 3, 30), (32, 1, 20), (24, 3, 8), (5, 3, 3), (8, 3, 4)],
 )
 def test_the_gradient_of_many_windows(size, windows, kernel):
-    # Windows that lie evenly are read in whole slices, the last two kinds by phase. Three windows
-    # add up in their order.
+    # Evenly spaced windows are read in whole slices; in the last two cases, a phase at a time. An
+    # element of three windows shows the order of its three terms.
     start = np.arange(windows) * (size - kernel) // max(windows - 1, 1)
     table = WindowTable.intervals(size, start, start + kernel)
     rng = np.random.default_rng(size)

@@ -1,14 +1,12 @@
 """avg_pool1d, avg_pool2d and avg_pool3d; ``test_pooling`` has the properties of all pools."""
 
-import os
-
 import jax
 import numpy as np
 import pytest
 
 import impl
 from impl.tests.nn.support import window_sums
-from impl.tests.nn.support.arrays import normal, ones
+from impl.tests.nn.support.arrays import computed, normal, ones
 from impl.tests.nn.support.derivatives import assert_derivatives
 from impl.tests.nn.support.window_sums import assert_as_references, assert_torch_has
 from impl.tests.support.bits import assert_same_bits
@@ -23,11 +21,7 @@ pytestmark = pytest.mark.usefixtures("complete")
 OPS = {"avg_pool1d": 1, "avg_pool2d": 2, "avg_pool3d": 3}
 #: The number of calls whose reference is compared with PyTorch.
 CALLS = 120
-#: For each number of dimensions, the number of calls that impl computes. A third dimension adds no
-#: code, but it takes time to compile.
-COMPUTED = {1: 14, 2: 14, 3: 7}
-if os.environ.get("HYPOTHESIS_PROFILE") == "thorough":
-    COMPUTED = dict.fromkeys(COMPUTED, CALLS)
+COMPUTED = computed(CALLS, {1: 14, 2: 14, 3: 7})
 SIZES = {1: [(11,), (3,)], 2: [(7, 6), (1, 9)], 3: [(5, 4, 6), (3, 4, 3)]}
 
 

@@ -4,7 +4,6 @@ Tests: impl.nn.functional._convolution.
 """
 
 import functools
-import os
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +16,7 @@ from impl._families.convolution_window import ConvolutionWindow
 from impl._lowerings import convolution as lowerings
 from impl._lowerings import convolution_products
 from impl.tests.nn.support import convolutions
-from impl.tests.nn.support.arrays import ones
+from impl.tests.nn.support.arrays import THOROUGH, ones
 from impl.tests.nn.support.derivatives import assert_derivatives
 from impl.tests.support.bits import assert_same_bits, bits
 from impl.tests.support.lowerings import DISTINCT, LOWERINGS
@@ -28,7 +27,7 @@ from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
 
-CALLS = 60 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 6
+CALLS = 60 if THOROUGH else 6
 
 
 @pytest.fixture

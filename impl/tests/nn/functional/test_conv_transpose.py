@@ -1,7 +1,6 @@
 """conv_transpose1d, conv_transpose2d and conv_transpose3d."""
 
 import functools
-import os
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +9,7 @@ import pytest
 
 import impl
 from impl.tests.nn.support import convolutions
-from impl.tests.nn.support.arrays import ones
+from impl.tests.nn.support.arrays import THOROUGH, ones
 from impl.tests.nn.support.derivatives import assert_derivatives
 from impl.tests.support.bits import assert_same_bits, bits
 from impl.tests.support.lowerings import DISTINCT, LOWERINGS
@@ -20,7 +19,7 @@ from impl.tests.support.refusals import BadArgumentsOfFunctional, Call
 F = impl.nn.functional
 pytestmark = pytest.mark.usefixtures("complete")
 
-CALLS = 60 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 6
+CALLS = 60 if THOROUGH else 6
 
 
 @pytest.fixture

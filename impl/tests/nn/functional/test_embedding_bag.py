@@ -4,7 +4,6 @@
 """
 
 import itertools
-import os
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests.nn.support.arrays import normal
+from impl.tests.nn.support.arrays import THOROUGH, normal
 from impl.tests.nn.support.embeddings import (
     FACTORS,
     IN_RANGE,
@@ -56,7 +55,7 @@ CALLS = [
 #: impl computes a third of them, in which each pair of options occurs.
 COMPUTED = (
     CALLS
-    if os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
+    if THOROUGH
     else [
         CALLS[(of_offsets * 4 + of_mode) * 6 + of_padding * 2 + of_norm]
         for of_offsets, of_mode, of_padding, of_norm in itertools.product(

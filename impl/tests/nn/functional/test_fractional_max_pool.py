@@ -1,7 +1,6 @@
 """fractional_max_pool2d and fractional_max_pool3d; ``test_pooling`` has properties of all pools."""
 
 import functools
-import os
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +9,7 @@ import pytest
 
 import impl
 from impl.tests.nn.support import window_sums
-from impl.tests.nn.support.arrays import normal, ones
+from impl.tests.nn.support.arrays import computed, normal, ones
 from impl.tests.nn.support.derivatives import assert_derivatives
 from impl.tests.nn.support.maxima import (
     assert_as_references,
@@ -29,11 +28,7 @@ pytestmark = pytest.mark.usefixtures("complete")
 OPS = {"fractional_max_pool2d": 2, "fractional_max_pool3d": 3}
 #: The number of calls whose reference is compared with PyTorch.
 CALLS = 100
-#: For each number of dimensions, the number of calls that impl computes. A third dimension adds no
-#: code, but it takes time to compile.
-COMPUTED = {2: 5, 3: 3}
-if os.environ.get("HYPOTHESIS_PROFILE") == "thorough":
-    COMPUTED = dict.fromkeys(COMPUTED, CALLS)
+COMPUTED = computed(CALLS, {2: 5, 3: 3})
 
 
 def drawn_calls(dims):

@@ -4,7 +4,6 @@ Tests: impl.nn.functional._sampling.
 """
 
 import itertools
-import os
 import warnings
 
 import jax
@@ -14,7 +13,7 @@ from jax.sharding import Mesh, PartitionSpec
 from ml_dtypes import bfloat16
 
 import impl
-from impl.tests.nn.support.arrays import normal
+from impl.tests.nn.support.arrays import THOROUGH, normal
 from impl.tests.nn.support.derivatives import assert_derivatives
 from impl.tests.support.bits import assert_same_bits
 from impl.tests.support.lowerings import LOWERINGS
@@ -30,7 +29,7 @@ PADDINGS = ("zeros", "border", "reflection")
 #: Numbers of dimensions and modes.
 KINDS = [(2, "bilinear"), (2, "nearest"), (2, "bicubic"), (3, "bilinear"), (3, "nearest")]
 #: Calls that are compared with PyTorch, of each kind.
-CALLS = 60 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 3
+CALLS = 60 if THOROUGH else 3
 
 
 def result_and_gradients(*options):

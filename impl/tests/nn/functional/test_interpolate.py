@@ -1,7 +1,6 @@
 """interpolate; ``test_resampling`` has its indices and weights."""
 
 import math
-import os
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +10,7 @@ import pytest
 import impl
 from impl._core import numerics
 from impl.nn.functional._resampling import Axis
-from impl.tests.nn.support.arrays import normal, ones
+from impl.tests.nn.support.arrays import THOROUGH, normal, ones
 from impl.tests.nn.support.derivatives import assert_derivatives
 from impl.tests.nn.support.programs import results_and_gradients
 from impl.tests.nn.support.resampling import (
@@ -42,7 +41,7 @@ def computed_calls(kind):
     The first three calls have a tuple of sizes, one size, and factors; a kind takes two of them.
     """
     calls = drawn_calls(kind, CALLS)
-    if os.environ.get("HYPOTHESIS_PROFILE") == "thorough":
+    if THOROUGH:
         return calls
     return [calls[kind % 3], calls[(kind + 1) % 3]]
 

@@ -1,7 +1,6 @@
 """lp_pool1d and lp_pool2d; ``test_pooling`` has the properties of all pools."""
 
 import itertools
-import os
 
 import jax
 import numpy as np
@@ -9,7 +8,7 @@ import pytest
 
 import impl
 from impl.tests.nn.support import window_sums
-from impl.tests.nn.support.arrays import normal, ones
+from impl.tests.nn.support.arrays import THOROUGH, normal, ones
 from impl.tests.nn.support.derivatives import assert_derivatives
 from impl.tests.nn.support.programs import results_and_gradients
 from impl.tests.nn.support.window_sums import CLOSE, assert_as_references, assert_torch_has
@@ -22,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("complete")
 OPS = {"lp_pool1d": 1, "lp_pool2d": 2}
 #: The number of calls whose reference is compared with PyTorch, and how many of them impl computes.
 CALLS = 100
-COMPUTED = CALLS if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 12
+COMPUTED = CALLS if THOROUGH else 12
 
 
 def drawn_calls(dims):

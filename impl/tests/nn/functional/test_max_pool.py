@@ -5,8 +5,6 @@ impl._lowerings.windows.cpu_even, impl._lowerings.windows.cpu_phases,
 impl._lowerings.windows.maxima, impl._lowerings.windows.picks, impl._lowerings.windows.stores.
 """
 
-import os
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +12,7 @@ import pytest
 
 import impl
 from impl.tests.nn.support import window_sums
-from impl.tests.nn.support.arrays import normal, ones
+from impl.tests.nn.support.arrays import computed, normal, ones
 from impl.tests.nn.support.derivatives import assert_derivatives
 from impl.tests.nn.support.maxima import (
     assert_as_references,
@@ -33,11 +31,7 @@ pytestmark = pytest.mark.usefixtures("complete")
 OPS = {"max_pool1d": 1, "max_pool2d": 2, "max_pool3d": 3}
 #: The number of calls whose reference is compared with PyTorch.
 CALLS = 120
-#: For each number of dimensions, the number of calls that impl computes. A third dimension adds no
-#: code, but it takes time to compile.
-COMPUTED = {1: 8, 2: 8, 3: 4}
-if os.environ.get("HYPOTHESIS_PROFILE") == "thorough":
-    COMPUTED = dict.fromkeys(COMPUTED, CALLS)
+COMPUTED = computed(CALLS, {1: 8, 2: 8, 3: 4})
 SIZES = {1: [(11,), (3,)], 2: [(7, 6), (2, 9)], 3: [(5, 4, 6), (3, 4, 3)]}
 
 

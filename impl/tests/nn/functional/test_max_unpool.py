@@ -36,7 +36,7 @@ CALLS = {
 
 
 def drawn_indices(shape, size, *, unique):
-    """Returns indices that are unique in a channel, or many are equal."""
+    """Returns indices: unique in each channel, or with many equal ones."""
     rng = np.random.default_rng(shape)
     length, total = int(np.prod(shape[-len(size) :])), int(np.prod(size))
     rows = [

@@ -1,7 +1,6 @@
 """pad; ``test_pad_arguments`` has its bad arguments."""
 
 import contextlib
-import os
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 
 import impl
-from impl.tests.nn.support.arrays import normal
+from impl.tests.nn.support.arrays import THOROUGH, normal
 from impl.tests.nn.support.derivatives import assert_derivatives
 from impl.tests.nn.support.programs import results_and_gradients
 from impl.tests.support.bits import assert_same_bits
@@ -23,12 +22,12 @@ pytestmark = pytest.mark.usefixtures("complete")
 MODES = ("reflect", "replicate", "circular")
 #: The number of calls whose reference is compared with PyTorch, and how many of them impl computes.
 CALLS = 60
-COMPUTED = CALLS if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 4
+COMPUTED = CALLS if THOROUGH else 4
 SIZES = {1: (7,), 2: (5, 6), 3: (4, 3, 5)}
 
 
 def source(mode, i, n, before, after):
-    """Returns the index of the element that the element at ``i`` is a copy of."""
+    """Returns the index in the input of the element that is copied to ``i``."""
     if mode == "replicate":
         return min(max(i, 0), n - 1)
     start, stop = max(-before, 0), n + min(after, 0)

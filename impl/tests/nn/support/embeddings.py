@@ -66,7 +66,7 @@ def embedding_bag(
     """Returns the result, and a function to the gradients of the weight and of the factors."""
     rows = scaled_rows(weight, max_norm, 2.0)[index.reshape(-1)]
     bags = positions_of_bags(index, offsets, include_last, padding, len(weight))
-    # The share of each element of each row in each element of each bag.
+    # share[bag, row, column]: the factor of rows[row, column] in the result of the bag.
     share = np.zeros((len(bags), *rows.shape))
     for share_of_bag, positions in zip(share, bags, strict=True):
         for column in range(rows.shape[1] if positions else 0):

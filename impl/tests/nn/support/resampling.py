@@ -80,7 +80,7 @@ def applied(x, of_dims):
 
 
 def torch_is_ambiguous(sizes, options):
-    """Returns whether PyTorch has several results: by dimensions, or for the gradient."""
+    """Returns whether PyTorch's kernels disagree about the result, or about its gradient."""
     results, factors = sizes_and_factors(sizes, options)
     if options.get("antialias"):
         # PyTorch does not scale a dimension that keeps its size, but it scales the gradient. And

@@ -33,6 +33,24 @@ def adaptive(size, count):
     ]
 
 
+def drawn_adaptive(dims, calls):
+    """Yields the shapes and the output sizes of calls of an adaptive pool."""
+    rng = np.random.default_rng(dims)
+    for number in range(calls):
+        sizes = tuple(map(int, rng.integers(1, 9, dims)))
+        lengths = [int(n) for n in rng.integers(1, 11, dims)]
+        if dims > 1 and number % 3 == 0:
+            lengths[number % dims] = None
+        output_size = max(filter(None, lengths)) if number % 5 == 1 else tuple(lengths)
+        yield (2, 3, *sizes)[number % 2 :], output_size
+
+
+def adaptive_windows(sizes, output_size):
+    """Returns the indices of each window, for each dimension of an adaptive pool."""
+    lengths = of_each_dimension(output_size, len(sizes))
+    return [adaptive(n, n if m is None else m) for n, m in zip(sizes, lengths, strict=True)]
+
+
 def membership(windows, sizes):
     """Returns which elements each window contains: shape [windows, elements]."""
     parts = [

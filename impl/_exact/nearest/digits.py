@@ -6,20 +6,22 @@ Long accumulators add all digits (Kulisch, *Computer Arithmetic and Validity*, 2
 Here, a loop ends at the digit that decides the rounding. A digit is a function of the bits of its
 term, so that the loop stores nothing for a term::
 
-    terms              1.5 * 2**1000, -1.5 * 2**1000, 3          digits of 4 bits, of 4 binary places
+    terms              1.5 * 2**1000, -1.5 * 2**1000, 3          digits of 4 bits
     position 998       6, -6, 0          sum 0                   nothing is known yet
     ...
-    position 0         0, 0, 3           sum 3                   no term has a bit below: the end
+    position 2         0, 0, 0           sum 0
+    position -2        0, 0, 12          sum 12                  no term has a bit below: the end
 
-Some floats, the *parts*, hold the sum of all digits so far, in units of the last position. Each part
-but the last is the nearest float64 of itself and all parts after it, by TwoSum (Knuth, *The Art of
-Computer Programming* 2, section 4.2.2). A result of 53 bits has three parts, any other two.
+Some floats, the *parts*, hold the sum of all digits so far, in units of the last position. Each
+part but the last is the nearest float64 of itself and all parts after it, by TwoSum (Knuth, *The
+Art of Computer Programming* 2, section 4.2.2). A float64 has three parts, any other result two.
 
-*Exactness.* Let n be the number of terms, and s the bits of a digit, 2**s * 3 * n <= 2**53. All bits
-below a position add up to less than n units. A sum whose last part exceeds 2 * n ends: only the
-sign of this part counts, and the bits below cannot change it. Otherwise the last part, times 2**s,
-plus n * 2**s is at most 2**53, and exact. A part that is 2**600 units or more stands still: the
-bits below are far beyond its last place, whatever the scale between them is.
+*Exactness.* Let n be the number of terms, and s the bits of a digit, 2**s * 3 * n <= 2**53. All
+bits below a position add up to less than n units. A sum whose last part exceeds 2 * n ends: only
+the sign of this part counts, and the bits below cannot change it. Otherwise the last part, times
+2**s, plus n * 2**s is at most 2**53, and exact. A first part of 2**600 units or more stands still,
+with the second part: whatever scale is between them and the last part, that part only says on which
+side of a tie the sum is. The first digit has 52 bits, since the sum of all magnitudes has no more.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ IN_DOUBT = -1
 
 
 def rounded(value: jax.Array, error: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
-    """Returns the bits of rounded values, each zero as +0, or ``IN_DOUBT`` where they are not decided.
+    """Returns the bits of rounded values, each zero as +0, or ``IN_DOUBT`` where in doubt.
 
     An infinity or a NaN is a result, and not in doubt.
 
@@ -54,10 +54,15 @@ def rounded(value: jax.Array, error: jax.Array, dtype: jax.typing.DTypeLike) -> 
 
 def word_of(value: jax.Array) -> jax.Array:
     """Returns the bits of floats, as integers of their size; of each NaN, the same ones."""
-    word = np.dtype(f"int{8 * value.dtype.itemsize}")
+    word = word_type(value.dtype)
     nan = lax.full_like(value, np.nan)
     value = lax.select(lax.ne(value, value), nan, value)
     return lax.bitcast_convert_type(value, word)
+
+
+def word_type(dtype: jax.typing.DTypeLike) -> np.dtype[np.generic]:
+    """Returns the dtype of integers of the size of a dtype."""
+    return np.dtype(f"int{8 * np.dtype(dtype).itemsize}")
 
 
 def is_doubt(words: jax.Array) -> jax.Array:

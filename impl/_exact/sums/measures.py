@@ -11,10 +11,10 @@ depth      greater for a smaller exponent      maximum
 The magnitude of a sum whose terms were counted is the product of that count and of a power of two
 above the greatest term, so that it needs a maximum of exponents alone.
 
-The exponent of a term bounds the exponent g of its last bit. If all terms are multiples of 2**g, and
-their absolute values add up to at most 2**(g + 53), then float64 adds them without error. Else the
-error is at most n u / (1 - n u) times the magnitude for u = 2**-53, in whatever order n terms are
-added (Higham, *Accuracy and Stability of Numerical Algorithms*, 2002, section 4.2), and
+The exponent of a term bounds the exponent g of its last bit. If all terms are multiples of 2**g,
+and their absolute values add up to at most 2**(g + 53), then float64 adds them without error. Else
+the error is at most n u / (1 - n u) times the magnitude for u = 2**-53, in whatever order n terms
+are added (Higham, *Accuracy and Stability of Numerical Algorithms*, 2002, section 4.2), and
 ``nearest.interval`` tests whether the bound decides::
 
     terms            3 * 2**20, 0.75, -2**20           1, 2**-24, 2**-80
@@ -23,14 +23,14 @@ added (Higham, *Accuracy and Stability of Numerical Algorithms*, 2002, section 4
     magnitude        4194304.75 < 2**29                1 + 2**-24 > 2**-50
     result           exact                             in doubt
 
-A sum of two terms, and a sum of float16 that has 53 bits, needs no measure but the value. Values and
-magnitudes of float64 are 2**64 times smaller than the terms, so that no sum overflows that is finite.
+A sum of two terms, and a sum of float16 that has 53 bits, needs no measure but the value. Values
+and magnitudes of float64 are 2**64 times smaller than the terms, so that no finite sum overflows.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import jax
@@ -99,6 +99,11 @@ class Measures:
         if self.is_plain:
             return ("add",)
         return ("add", "add" if self.counts is None else "max", "max")
+
+    @property
+    def functions(self) -> tuple[Callable[[jax.Array], jax.Array], ...]:
+        """The functions that return each measure of terms."""
+        return (self.value, self.magnitude, self.depth)[: len(self.combinations)]
 
     def value(self, terms: jax.Array) -> jax.Array:
         """Returns the values of terms."""
@@ -176,8 +181,10 @@ class Measures:
         return lax.broadcast_in_dim(counts, like.shape, tuple(range(counts.ndim)))
 
     def coded(self, measures: Sequence[jax.Array]) -> jax.Array:
-        """Returns the results as words (``interval.rounded``), in doubt where they are not decided."""
-        value, _, _ = measures
+        """Returns the results as words (``interval.rounded``), some of them in doubt."""
+        value = measures[0]
+        if self.is_plain:
+            return interval.word_of(self.plain(value))
         sums = self.sums(measures)
         room = lax.sub(sums.top, sums.last)
         is_exact = lax.le(room, lax.full_like(room, 53))
@@ -199,3 +206,8 @@ class Measures:
         if self.is_long:
             value = arithmetic.flushed_float64(value)
         return interval.positive_zero(arithmetic.narrow(value, self.dtype))
+
+
+def fraction_of(*dtypes: jax.typing.DTypeLike) -> int:
+    """Returns the greatest number of bits that a float of some dtypes has after its leading bit."""
+    return max(int(jnp.finfo(dtype).nmant) for dtype in dtypes)

@@ -23,23 +23,19 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jax.lax import GatherDimensionNumbers, ScatterDimensionNumbers
 
 from impl._core.native_scatter import natively
 from impl._core.numerics import ANY_ORDER
-from impl._core.shard_axes import aligned, vary_like
-from impl._exact.nearest import digits, interval
-from impl._exact.nearest.digits import digit
+from impl._core.shard_axes import aligned
 from impl._exact.products.shards import Cuts
-from impl._exact.sums import grid, scatter_rows
-from impl._exact.sums.measures import Measures
+from impl._exact.sums import grid, measured_scatter, scatter_rows, scatter_sorted
+from impl._exact.sums.measures import Measures, fraction_of
 from impl._exact.sums.scatter_rows import Rows
 from impl._kernels.launch import Launch
 
@@ -95,10 +91,16 @@ def scatter_add(
         return operand
     operand, indices, updates = aligned(operand, indices, updates)
     fraction = fraction_of(operand.dtype, updates.dtype)
-    updates = lax.neg(updates) if subtract else updates
+    given, updates = updates, lax.neg(updates) if subtract else updates
     if target != "anywhere" and not axis_names:
         keys = scatter_rows.keys_of(operand, indices, updates, dimension_numbers, mode)
         if keys is not None:
+            width = updates.size // keys.size
+            size = operand.size // width
+            if launch is not None and scatter_sorted.suits(size, width, keys.size, operand.dtype):
+                arrays = operand.reshape(size, width), keys, given.reshape(-1, width)
+                out = scatter_sorted.add_by_runs(*arrays, launch, subtract=subtract, empty=empty)
+                return out.reshape(operand.shape)
             return _of_rows(operand, keys, updates, fraction, target=target, unique=unique_indices)
     options = {
         "indices_are_sorted": indices_are_sorted,
@@ -108,12 +110,7 @@ def scatter_add(
     call = _Scatter(dimension_numbers, options, Cuts(tuple(axis_names)))
     count = 1 if unique_indices else call.count(indices)
     measures = Measures(operand.dtype, fraction, (count + 1) * call.cuts.parts)
-    return nearest(call, operand, indices, updates, measures)
-
-
-def fraction_of(*dtypes: jax.typing.DTypeLike) -> int:
-    """Returns the greatest number of bits that a float of some dtypes has after its leading bit."""
-    return max(int(jnp.finfo(dtype).nmant) for dtype in dtypes)
+    return measured_scatter.nearest(call, operand, indices, updates, measures)
 
 
 def _of_rows(
@@ -134,27 +131,9 @@ def _of_rows(
     has_counts = width >= _WIDE and count > 2 and not grid.is_long(operand.dtype)
     counts = rows.counts(keys) if has_counts else None
     measures = Measures(operand.dtype, fraction, count, counts, is_cpu)
-    out = nearest(rows, initial, keys, added, measures, chunk=_CHUNK // width if is_cpu else None)
+    chunk = _CHUNK // width if is_cpu else None
+    out = measured_scatter.nearest(rows, initial, keys, added, measures, chunk=chunk)
     return out.reshape(operand.shape)
-
-
-class Call(Protocol):
-    """A scatter, by its parameters.
-
-    Attributes:
-        cuts: The mesh axes to sum over.
-    """
-
-    cuts: Cuts
-
-    def add(self, operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
-        """Returns the operand with updates added to it, in any order."""
-
-    def max(self, operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
-        """Returns the maximum of the operand and the updates."""
-
-    def gather(self, operand: jax.Array, indices: jax.Array, updates: jax.Array) -> jax.Array:
-        """Returns, for each element of the updates, the element of its destination."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -211,100 +190,3 @@ class _Scatter:
             fill_value=0,
             **self.options,
         )
-
-
-def nearest(
-    call: Call,
-    operand: jax.Array,
-    indices: jax.Array,
-    updates: jax.Array,
-    measures: Measures,
-    *,
-    chunk: int | None = None,
-) -> jax.Array:
-    """Returns the operand with updates added to it, in the spec's order ``nearest``.
-
-    Args:
-        call: How XLA scatters.
-        operand: float16, bfloat16, float32 or float64.
-        indices: As ``call`` takes them.
-        updates: The dtype of ``operand``.
-        measures: The measures of the sums.
-        chunk: The number of updates, along the first axis, to scatter at a time; None for all.
-    """
-    functions = (measures.value, measures.magnitude, measures.depth)
-
-    def scattered(numbers: Sequence[int]) -> list[jax.Array]:
-        def add(sums: list[jax.Array], indices: jax.Array, updates: jax.Array) -> list[jax.Array]:
-            return [
-                getattr(call, measures.combinations[k])(total, indices, functions[k](updates))
-                for k, total in zip(numbers, sums, strict=True)
-            ]
-
-        return _in_chunks(add, [functions[k](operand) for k in numbers], indices, updates, chunk)
-
-    if measures.is_plain:
-        return measures.plain(call.cuts.sum(*scattered([0])))
-    # Two tables of wide rows would fill the cache of a CPU.
-    groups = [[0, 1, 2]] if measures.counts is None else [[0], [1, 2]]
-    value, magnitude, depth = (each for group in groups for each in scattered(group))
-    joined = [call.cuts.sum(value), call.cuts.sum(magnitude), call.cuts.max(depth)]
-
-    def add_digits(position: jax.Array, bits: jax.Array) -> jax.Array:
-        def add(sums: list[jax.Array], indices: jax.Array, updates: jax.Array) -> list[jax.Array]:
-            at = call.gather(position, indices, updates)
-            return [call.add(sums[0], indices, digit(measures.widened(updates), at, bits))]
-
-        position = vary_like(position, updates)
-        initial = [digit(measures.widened(operand), position, bits)]
-        (total,) = _in_chunks(add, initial, indices, updates, chunk)
-        return call.cuts.sum(total)
-
-    def resolved(coded: jax.Array) -> jax.Array:
-        asked = interval.is_doubt(coded)
-        words = interval.word_of(digits.exact(measures.sums(joined), asked, add_digits))
-        return lax.select(asked, words, coded)
-
-    coded = _if_in_doubt(measures.coded(joined), resolved)
-    return lax.bitcast_convert_type(coded, measures.dtype)
-
-
-def _if_in_doubt(coded: jax.Array, resolve: Callable[[jax.Array], jax.Array]) -> jax.Array:
-    """Returns ``resolve(coded)`` if a word is in doubt, and ``coded`` otherwise."""
-
-    def has_doubt(coded: jax.Array) -> jax.Array:
-        return lax.reduce_or(interval.is_doubt(coded), tuple(range(coded.ndim)))
-
-    def step(coded: jax.Array) -> jax.Array:
-        return lax.cond(has_doubt(coded), resolve, lambda coded: coded, coded)
-
-    # The loop takes at most one step. Without a loop, XLA computes the words again for ``has_doubt``.
-    # Without a branch, XLA moves what does not depend on the words out of the loop.
-    result: jax.Array = lax.while_loop(has_doubt, step, coded)
-    return result
-
-
-def _in_chunks(
-    step: Callable[[list[jax.Array], jax.Array, jax.Array], list[jax.Array]],
-    initial: list[jax.Array],
-    indices: jax.Array,
-    updates: jax.Array,
-    chunk: int | None,
-) -> list[jax.Array]:
-    """Applies ``step`` to all updates, or to one chunk of rows after another."""
-    n, length = updates.shape[0], max(1, chunk or 0)
-    if chunk is None or n < 2 * length:
-        return step(initial, indices, updates)
-
-    def part(number: jax.Array, state: list[jax.Array]) -> list[jax.Array]:
-        # The last chunk starts earlier, so that it is whole, and drops what is done.
-        first = number * length
-        start = jnp.minimum(first, n - length)
-        keys, rows = (
-            lax.dynamic_slice_in_dim(array, start, length, 0) for array in (indices, updates)
-        )
-        is_new = start + lax.iota(np.int32, length) >= first
-        return step(state, jnp.where(is_new, keys, np.iinfo(np.int32).max), rows)
-
-    result: list[jax.Array] = lax.fori_loop(0, -(-n // length), part, initial)
-    return result

@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import numpy as np
@@ -35,17 +35,18 @@ class Rows:
     Attributes:
         size: The number of rows.
         replicas: The rows that updates go to on a GPU; None on a CPU, which needs no replicas.
-        cuts: No mesh axes.
     """
 
     size: int
     replicas: Replicas | None
-    cuts: ClassVar[Cuts] = Cuts()
+
+    @property
+    def cuts(self) -> Cuts:
+        """No mesh axes."""
+        return Cuts()
 
     @classmethod
-    def of(
-        cls, keys: jax.Array, size: int, width: int, *, unique: bool, replicas: bool
-    ) -> Rows:
+    def of(cls, keys: jax.Array, size: int, width: int, *, unique: bool, replicas: bool) -> Rows:
         """Returns the scatter to rows.
 
         Args:

@@ -1,6 +1,7 @@
 """Scatters of any form, against the oracle in integers.
 
-Tests: impl._exact.sums.scatter_rows.
+Tests: impl._exact.sums.scatter_rows, impl._exact.sums.measured_scatter, impl._exact.sums.measures,
+impl._exact.nearest.digits.
 """
 
 import functools
@@ -13,7 +14,9 @@ from jax import lax
 
 import impl
 from impl._exact import arithmetic
-from impl._exact.sums import grid, scatter, scatter_rows
+from impl._exact.nearest import interval
+from impl._exact.sums import scatter
+from impl._exact.sums.measures import Measures
 from impl._families import replicas
 from impl.tests.exact._sums import DTYPES, assert_same, lowered, rough, run
 from impl.tests.exact._terms import hard_matrix
@@ -100,14 +103,55 @@ def test_hard_terms_have_the_bits_of_the_oracle_in_any_order(rng, dtype):
             assert_same(result, want, target)
 
 
-def test_more_terms_than_a_float64_holds_have_smaller_digits(rng, monkeypatch):
-    monkeypatch.setattr(grid, "_SIGNIFICAND", 32)
-    monkeypatch.setattr(scatter, "_ROOM", 32)
-    values, index = rough(rng, (60,)), np.zeros((60, 1), np.int32)
-    function = functools.partial(all_places, dimension_numbers=SCALARS)
-    want = oracles.nearest(np.append(values, np.float32(3)))
-    for got in run(function, np.full(1, 3, np.float32), index, values):
-        assert_same(got, want[None])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_destination_may_be_in_doubt(rng, dtype, monkeypatch):
+    monkeypatch.setattr(Measures, "coded", _all_in_doubt)
+    monkeypatch.setattr(Measures, "is_plain", False)
+    values = hard_matrix(rng, 51, dtype)
+    # A sum with an infinity or a NaN is never in doubt.
+    values = values[:, np.isfinite(values).all(0)]
+    index = np.repeat([0, 2], [42, 8]).astype(np.int32)[:, None]
+    program = functools.partial(all_places, dimension_numbers=ROWS, mode="drop")
+    operand = values[:3]
+    want = oracles.nearest_scatter(operand, index[:48, 0], values[3:])
+    for target, result in zip(TARGETS, run(program, operand, index[:48], values[3:]), strict=True):
+        assert_same(result, want, target)
+
+
+def _all_in_doubt(measures, sums):
+    return jnp.full(sums[0].shape, interval.IN_DOUBT, interval.word_type(measures.dtype))
+
+
+def test_float64_of_any_exponent(rng):
+    values = rng.standard_normal((40, 8)) * 2.0 ** rng.integers(-1000, 1000, (40, 8))
+    values[:20] = -values[20:]
+    values[3], values[23] = 2.0**1023, 2.0**-1022
+    # A tie that a term more than a thousand binades below it breaks, at both kinds of neighbours.
+    values[:, 0], values[:, 1], values[:, 2] = 0, 0, 0
+    values[:3, 0] = 1 + 2.0**-52, 2.0**-53, -(2.0**-1022)
+    values[:3, 1] = 2.0**1000, -(2.0**946), 2.0**-1022
+    values[:3, 2] = 2.0**1000, -(2.0**946), -(2.0**-1022)
+    index = np.zeros((40, 1), np.int32)
+    program = functools.partial(all_places, dimension_numbers=ROWS)
+    want = oracles.nearest_scatter(np.zeros((1, 8)), index[:, 0], values)
+    for target, result in zip(TARGETS, run(program, np.zeros((1, 8)), index, values), strict=True):
+        assert_same(result, want, target)
+
+
+@pytest.mark.parametrize("width", [1, 8])
+def test_counted_terms_and_scatters_of_whole_rows(rng, width):
+    updates, operand = rough(rng, (200, width), spread=40), rough(rng, (5, width), spread=40)
+    # The magnitudes of the second half decide, and those of the first half do not.
+    updates[100:] = np.round(updates[100:])
+    index = rng.integers(-1, 6, (200, 1)).astype(np.int32)
+    for unique in (False, True):
+        if unique:
+            index = np.arange(200, dtype=np.int32)[:, None]
+        options = {"dimension_numbers": ROWS, "mode": "drop", "unique_indices": unique}
+        want = oracles.nearest_scatter(operand, index[:, 0], updates)
+        results = run(functools.partial(all_places, **options), operand, index, updates)
+        for target, result in zip(TARGETS, results, strict=True):
+            assert_same(result, want, target)
 
 
 def test_a_batch_of_scatters_is_one_scatter_with_batch_axes(rng):
@@ -169,7 +213,8 @@ def test_no_subnormal_enters_where_the_device_adds_them():
             return str(jax.make_jaxpr(function)(*args))
 
     least = str(2.0**-126 * (1 - 2.0**-25))
-    assert [text(target).count(least) for target in TARGETS] == [3, 3, 1]
+    # Values and digits of operand and updates, both ends of the rounding test, and the exact sums.
+    assert [text(target).count(least) for target in TARGETS] == [7, 7, 7]
 
 
 def test_nothing_is_written_to_nothing():
@@ -179,15 +224,3 @@ def test_nothing_is_written_to_nothing():
         assert got.shape == (0, 3)
     for got in run(function, np.ones((2, 3), np.float32), np.zeros((0, 1), np.int32), empty):
         assert_same(got, np.ones((2, 3), np.float32))
-
-
-def test_integers_that_no_float64_holds_are_rounded_once():
-    """The digits of 2**24 terms and of the operand have 54 bits, of which the last one counts."""
-    sums = np.array([(1 << 54) + (1 << 30) + 1, -(1 << 54) - (1 << 30) - 1, 1 << 54], np.int64)
-    want = [(2.0**24 + 2), -(2.0**24 + 2), 2.0**24]
-
-    def function(sums):
-        exponent = jnp.zeros(3, np.int32)
-        return scatter_rows.value_of_integers([sums], exponent, np.float32, 1 << 24)
-
-    assert_same(run(function, sums), np.array(want, np.float32))

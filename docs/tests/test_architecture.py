@@ -149,7 +149,7 @@ QUESTIONS = [
             "impl/_exact/products/shards.py",
             "impl/_portable/device_sums/lower_sums.py",
             "spec/orders.toml",
-            "spec/oracles/exact_products.py",
+            "spec/oracles/nearest.py",
             "impl/tests/exact/test_convolution.py",
             "impl/tests/exact/products_on_eight_devices.py",
             "conformance/lab/mutants/exact_products.toml",

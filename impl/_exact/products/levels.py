@@ -28,7 +28,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-import spec
 from impl._exact import arithmetic
 from impl._exact.arithmetic import finite_or_zero
 
@@ -70,13 +69,12 @@ def level_of(terms: int, dtypes: Sequence[Any], precision: Any) -> Level:
         dtypes: The dtypes of both operands and of the result.
         precision: The precision of the equation, as ``jax.lax`` has it.
     """
-    bits = spec.load().orders["exact_product"].parameters
     spare = math.ceil(math.log2(terms))
     if is_highest(precision):
-        return Level(bits["fine"], bits["row"], min(27, 47 - spare), 38)
+        return Level(29, 30, min(27, 47 - spare), 38)
     if all(jnp.dtype(dtype).itemsize <= 2 for dtype in dtypes):
-        return Level(bits["narrow"], bits["narrow"], bits["narrow"], bits["narrow"])
-    return Level(bits["coarse"], bits["row"], min(17, 39 - spare), 30)
+        return Level(14, 14, 14, 14)
+    return Level(23, 30, min(17, 39 - spare), 30)
 
 
 def is_highest(precision: Any) -> bool:

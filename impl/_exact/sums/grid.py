@@ -31,17 +31,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-import spec
 from impl._exact import arithmetic
 from impl._exact.arithmetic import finite_or_zero, flushed_float64
 
 #: A float64 holds every integer of up to 53 bits.
 _SIGNIFICAND = 53
+#: The bits of the largest term above the grid, and the least exponent of a grid of float64.
+_BITS, _LOWEST = 30, -990
 
 
 def bits() -> int:
     """Returns how many bits the largest term of a sum has above the grid."""
-    return int(spec.load().orders["exact"].parameters["bits"])
+    return _BITS
 
 
 def is_long(dtype: jax.typing.DTypeLike) -> bool:
@@ -62,12 +63,11 @@ def exponents(magnitude: jax.Array) -> jax.Array:
     Args:
         magnitude: float32 or float64, any shape, not negative. An infinity or a NaN has the
             exponent after the greatest finite one, 129 or 1025. Zeros and subnormals have -126 in
-            float32. In float64, the least exponent is the spec's ``lowest``.
+            float32. In float64, the least exponent is -990.
     """
     if is_long(magnitude.dtype):
-        lowest = spec.load().orders["exact"].parameters["lowest"]
         result = arithmetic.exponent_above(magnitude)
-        return lax.max(result, lax.full_like(result, lowest))
+        return lax.max(result, lax.full_like(result, _LOWEST))
     raw = lax.bitcast_convert_type(magnitude, np.int32)
     biased = lax.shift_right_logical(raw, lax.full_like(raw, 23))
     return lax.sub(biased, lax.full_like(biased, 126))

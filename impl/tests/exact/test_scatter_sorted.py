@@ -1,4 +1,4 @@
-"""Exact sums of wide rows by kernels, against the oracle in fractions."""
+"""Sums of wide rows by kernels, against the oracle in integers."""
 
 import functools
 
@@ -15,6 +15,7 @@ from impl._kernels import _sorted_rows, scatter_accumulate_rows
 from impl._kernels.launch import Launch
 from impl._lowerings import scatter_accumulate_exact
 from impl.tests.exact._sums import assert_same, rough
+from impl.tests.exact._terms import hard_matrix
 from spec import oracles
 
 N, SIZE, WIDTH = 50, 9, 6
@@ -46,11 +47,8 @@ def assert_rows_are_added(function, operand, updates, negate=False):
     """Raises unless a function of an operand, keys and rows gives the bits of the oracle."""
     added = -updates if negate else updates
     for keys in distributions(np.random.default_rng(1)):
-        want = [
-            oracles.exact(np.concatenate([operand[d : d + 1], added[keys == d]]))
-            for d in range(SIZE)
-        ]
-        assert_same(np.asarray(function(operand, keys, updates)), np.stack(want))
+        want = oracles.nearest_scatter(operand, keys, added)
+        assert_same(np.asarray(function(operand, keys, updates)), want)
 
 
 @pytest.mark.parametrize(("dtype", "seed"), [("float32", 0), ("bfloat16", 3), ("float64", 2)])
@@ -97,6 +95,20 @@ def test_products_of_rows_and_weights_are_rounded_and_added(rng):
 
     zeros = np.zeros((SIZE, WIDTH), np.float32)
     assert_rows_are_added(run, zeros, rows[sources] * weights[:, None])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+def test_hard_terms_of_rows_have_the_bits_of_the_oracle(rng, dtype):
+    terms = hard_matrix(rng, N + SIZE, dtype)
+    launch = Launch(interpret=True, seed=1)
+    options = {"dimension_numbers": NUMBERS, "mode": "drop", "target": "device", "launch": launch}
+    function = jax.jit(functools.partial(scatter.scatter_add, **options))
+
+    def run(operand, keys, updates):
+        with arithmetic.wide(), arithmetic.where_subnormals(are_kept=False):
+            return function(operand, keys[:, None].astype(np.int32), updates)
+
+    assert_rows_are_added(run, terms[:SIZE], terms[SIZE:])
 
 
 @pytest.mark.parametrize("size", [SIZE, 1 << 16])
@@ -158,9 +170,8 @@ def test_gradients_of_reads_start_from_no_array(rng, monkeypatch):
         got, dot = jax.jvp(gradients, (cotangents,), (2 * cotangents,))
     assert calls
     for cotangent, total in zip(cotangents, np.asarray(got), strict=True):
-        zero = np.zeros((1, WIDTH), np.float32)
-        want = [oracles.exact(np.concatenate([zero, cotangent[index == d]])) for d in range(SIZE)]
-        assert_same(total, np.stack(want))
+        want = oracles.nearest_scatter(np.zeros((SIZE, WIDTH), np.float32), index, cotangent)
+        assert_same(total, want)
     assert_same(np.asarray(dot), 2 * np.asarray(got))
 
 

@@ -82,7 +82,7 @@ def exact_sum(terms: jax.Array, dtype: jax.typing.DTypeLike, cuts: Cuts) -> jax.
         step,
         (terms, zero, zero, greatest(terms)),
     )
-    return positive_zero(arithmetic.narrow(_to_odd(high, low), dtype))
+    return positive_zero(arithmetic.narrow(to_odd(high, low), dtype))
 
 
 #: The remaining terms, ``high``, ``low``, and the greatest remaining magnitude of each row.
@@ -96,7 +96,7 @@ def two_sum(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
     return total, lax.add(lax.sub(a, lax.sub(total, of_b)), lax.sub(b, of_b))
 
 
-def _to_odd(high: jax.Array, low: jax.Array) -> jax.Array:
+def to_odd(high: jax.Array, low: jax.Array) -> jax.Array:
     """Returns ``high + low`` rounded to odd, where ``high`` is the nearest float64."""
     zero = lax.full_like(low, 0)
     raw = lax.bitcast_convert_type(high, np.int64)

@@ -23,14 +23,18 @@ Rump, Ogita and Oishi 2008, AccSum, doi:10.1137/050645671)::
     of 2**-86            0, 0, -2**-40, 0              sum 1 - 2**-40, and no term has a rest
 
 A part of a term is the difference of two of its roundings, so the loop reads the terms and writes
-none. Two float64, ``high`` and ``low``, hold the exact sum of the parts so far. An element ends
-when no term has a rest, or when the rests cannot change the sign of ``low``: rounding to odd needs
-``high`` and that sign alone (``nearest.exact_sum``).
+none. Two float64, ``high`` and ``low``, hold the sum of the parts so far. The loop ends when no
+term has a rest. Rounding to odd needs ``high`` and the sign of ``low`` alone (Boldo and Melquiond
+2008, doi:10.1109/TC.2007.70819).
 
-*Exactness.* Let K be at most 2**c, u the unit of a step and v = 2**(51 - c) u the one before. A
-rest of the step before is at most v / 2, so the sum of the parts is at most K (v + u) / 2 < 2**51 u.
-An element that goes on has abs(low) <= K v <= 2**51 u. ``low`` is a multiple of u, so adding the
-sum to it is exact. In the first step, S is at most 2**50 u, and ``low`` is 0.
+*Exactness.* Let K be at most 2**c, u the unit of a step, and v = 2**(51 - c) u the unit before. A
+rest of the step before is at most v / 2, so the sum P of the parts is at most K (v + u) / 2, less
+than 2**51 u. ``low`` is a multiple of u. So ``low + P`` is exact, unless ``low`` exceeds 2**52 u.
+Such a ``low`` is greater than all later parts together: no error changes its sign. The sum of
+``high`` and ``low`` is exact by TwoSum (Knuth, *The Art of Computer Programming* 2, section 4.2.2).
+
+*Cost.* A CPU reduces by XLA's library YNN. It takes a product, a maximum and a sign with the
+reduction, but neither a comparison nor a choice, for which XLA would compile and store much more.
 """
 
 from __future__ import annotations
@@ -61,8 +65,8 @@ def _same(value: jax.Array) -> jax.Array:
     return value
 
 
-def _any(flags: jax.Array) -> jax.Array:
-    return lax.reduce_or(flags, tuple(range(flags.ndim)))
+def _greatest_of_all(value: jax.Array) -> jax.Array:
+    return lax.reduce_max(value, tuple(range(value.ndim)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,10 +76,11 @@ class Sums:
     Attributes:
         count: The greatest number of terms of a sum; a symbolic size of jax.export, too.
         add: Returns the sums of float64 terms.
-        greatest: Returns the greatest of the magnitudes of each line.
-        least: Returns the least of the magnitudes of each line.
+        greatest: Returns the greatest of the magnitudes of each line, float32.
+        least: Returns the least of the magnitudes of each line, float32.
         to_sums: Broadcasts a value of each line to its sums.
-        is_any: Returns whether a flag of a sum is set, on any device that shares sums with this one.
+        to_lines: Returns whether a line has a sum of which a flag is set.
+        over_all: Returns the maximum over all lines, on the devices that share sums with this one.
     """
 
     count: Any
@@ -83,7 +88,8 @@ class Sums:
     greatest: _Function
     least: _Function
     to_sums: _Function = _same
-    is_any: _Function = _any
+    to_lines: _Function = _same
+    over_all: _Function = _greatest_of_all
 
 
 def rounded_sums(terms: jax.Array, dtype: jax.typing.DTypeLike, sums: Sums) -> jax.Array:
@@ -96,76 +102,65 @@ def rounded_sums(terms: jax.Array, dtype: jax.typing.DTypeLike, sums: Sums) -> j
     """
     more = _log2_above(sums.count)
     precision = jnp.finfo(terms.dtype).nmant + 1
-    terms = lax.convert_element_type(terms, np.float32)
+    terms = fence(lax.convert_element_type(terms, np.float32))
     value = sums.add(arithmetic.widen(terms))
-    magnitude = lax.abs(terms)
-    is_zero = lax.eq(magnitude, lax.full_like(magnitude, 0))
-    is_term = lax.bitwise_and(lax.is_finite(terms), lax.bitwise_not(is_zero))
-    above = _exponent_above(sums.greatest(magnitude), more)
-    least = sums.least(lax.select(is_term, magnitude, lax.full_like(magnitude, np.inf)))
-    grid = _exponent_above(least, -precision)
-    bound = arithmetic.power_of_two(lax.add(above, lax.full_like(above, more - 53)))
-    is_exact = lax.le(lax.sub(above, grid), lax.full_like(above, 53))
+    greatest, least = sums.greatest(lax.abs(terms)), sums.least(_or_huge(terms))
+    above, grid = _power_above(greatest, more), _power_above(least, -precision)
+    bound = lax.mul(above, lax.full_like(above, interval.ROUNDING * 2.0**more))
+    is_exact = lax.le(lax.mul(above, lax.full_like(above, interval.ROUNDING)), grid)
     error = sums.to_sums(lax.select(is_exact, lax.full_like(bound, 0), bound))
     coded = interval.rounded(value, error, dtype)
     is_doubt = lax.eq(coded, lax.full_like(coded, interval.in_doubt(coded.dtype)))
-    lines = tuple(range(above.ndim))
-    above, grid = lax.reduce_max(above, lines), lax.reduce_min(grid, lines)
-    exact = _exact(terms, is_doubt, above, grid, sums)
+    has_doubt = sums.to_lines(is_doubt)
+    # If no sum is in doubt, the first unit is below the grid, and the loop takes no step.
+    top = sums.over_all(lax.select(has_doubt, greatest, lax.full_like(greatest, 0)))
+    finest = sums.over_all(lax.select(has_doubt, lax.neg(least), lax.full_like(least, -np.inf)))
+    first, last = _power_above(top, more + 1), _power_above(lax.neg(finest), -precision)
+    exact = _exact(terms, first, last, vary_like(lax.full(value.shape, 0, np.float64), value), sums)
     words = interval.word_of(interval.positive_zero(arithmetic.narrow(exact, dtype)))
     return lax.bitcast_convert_type(lax.select(is_doubt, words, coded), dtype)
 
 
 def _exact(
-    terms: jax.Array, is_doubt: jax.Array, above: jax.Array, grid: jax.Array, sums: Sums
+    terms: jax.Array, first: jax.Array, last: jax.Array, zero: jax.Array, sums: Sums
 ) -> jax.Array:
-    """Returns the exact sums rounded to odd, float64, where ``is_doubt`` holds.
+    """Returns the exact sums rounded to odd, float64.
 
     Args:
         terms: float32.
-        is_doubt: The sums in doubt.
-        above: The exponent of a power of two above all sums of magnitudes.
-        grid: The exponent of a power of two of which all terms are multiples.
+        first: A power of two above twice all sums of magnitudes.
+        last: A power of two of which all terms are multiples.
+        zero: Zeros of the shape of the sums, float64.
         sums: How the terms are added.
     """
-    more = _log2_above(sums.count)
-    finer = 2.0 ** (_BITS - more)
-    last = arithmetic.power_of_two(grid)
+    finer = 2.0 ** (_BITS - _log2_above(sums.count))
 
-    def step(state: _State) -> _State:
-        is_open, unit, high, low = state
+    def step(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        per_unit, pairs = state
         # Without the fence, XLA would widen the terms before the loop.
-        fenced, unit = fence((terms, unit))
-        scaled = lax.mul(arithmetic.widen(fenced), _full(arithmetic.reciprocal(unit), fenced))
-        coarse = arithmetic.nearest_integer(lax.mul(scaled, lax.full_like(scaled, 1 / finer)))
-        parts = lax.sub(
-            arithmetic.nearest_integer(scaled), lax.mul(coarse, lax.full_like(scaled, finer))
-        )
-        total = lax.mul(sums.add(parts), _full(unit, low))
-        # A sum that ended stays as it is.
-        total = lax.select(is_open, total, lax.full_like(total, 0))
-        high, low = two_sum(high, lax.add(low, total))
-        # The sum of the rests is at most half of it; without rests it is below every ``low``.
-        reach = lax.mul(unit, lax.full_like(unit, 2.0**more))
-        reach = lax.select(lax.gt(unit, last), reach, lax.neg(unit))
-        goes_on = lax.le(lax.abs(low), _full(reach, low))
-        return (
-            lax.bitwise_and(is_open, goes_on),
-            lax.mul(unit, lax.full_like(unit, 1 / finer)),
-            high,
-            low,
-        )
+        scaled, before = fence((terms, per_unit))
+        scaled = lax.mul(arithmetic.widen(scaled), _full(before, scaled))
+        coarse = arithmetic.nearest_integer(scaled)
+        fine = arithmetic.nearest_integer(lax.mul(scaled, lax.full_like(scaled, finer)))
+        parts = lax.sub(fine, lax.mul(coarse, lax.full_like(scaled, finer)))
+        per_unit = lax.mul(per_unit, lax.full_like(per_unit, finer))
+        total = lax.mul(sums.add(parts), _full(arithmetic.reciprocal(per_unit), zero))
+        high, low = lax.real(pairs), lax.imag(pairs)
+        # XLA for a CPU writes each array of a state in a kernel of its own: here one.
+        return per_unit, lax.complex(*two_sum(high, lax.add(low, total)))
 
-    zero = vary_like(lax.full(is_doubt.shape, 0, np.float64), is_doubt)
-    # No term has a part of the unit before, which exceeds twice each of them.
-    first = lax.add(above, lax.full_like(above, 1 + more - _BITS))
-    state = (is_doubt, arithmetic.power_of_two(first), zero, zero)
-    *_, high, low = lax.while_loop(lambda state: sums.is_any(state[0]), step, state)
-    return to_odd(high, low)
+    per_last = arithmetic.reciprocal(last)
+    start = (arithmetic.reciprocal(first), lax.complex(zero, zero))
+    _, pairs = lax.while_loop(lambda state: lax.lt(state[0], per_last), step, start)
+    return to_odd(lax.real(pairs), lax.imag(pairs))
 
 
-#: The open sums, the unit of a step, and ``high`` and ``low``.
-_State = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
+def _or_huge(terms: jax.Array) -> jax.Array:
+    """Returns magnitudes, with a huge one for each 0."""
+    magnitude = lax.abs(terms)
+    is_zero = lax.sub(lax.full_like(magnitude, 1), lax.sign(magnitude))
+    huge = lax.full_like(magnitude, np.finfo(np.float32).max)
+    return lax.add(magnitude, lax.mul(is_zero, huge))
 
 
 def _full(value: jax.Array, like: jax.Array) -> jax.Array:
@@ -173,11 +168,11 @@ def _full(value: jax.Array, like: jax.Array) -> jax.Array:
     return lax.broadcast_in_dim(value, like.shape, ())
 
 
-def _exponent_above(magnitude: jax.Array, more: int) -> jax.Array:
-    """Returns ``more`` plus the exponent of the power of two above each float32, int32."""
+def _power_above(magnitude: jax.Array, more: int) -> jax.Array:
+    """Returns 2**more times the power of two above each float32, float64."""
     raw = lax.bitcast_convert_type(magnitude, np.int32)
     biased = lax.shift_right_logical(raw, lax.full_like(raw, 23))
-    return lax.add(biased, lax.full_like(biased, more - 126))
+    return arithmetic.power_of_two(lax.add(biased, lax.full_like(biased, more - 126)))
 
 
 def _log2_above(count: Any) -> int:

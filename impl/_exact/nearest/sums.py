@@ -79,8 +79,7 @@ class Sums:
         greatest: Returns the greatest of the magnitudes of each line, float32.
         least: Returns the least of the magnitudes of each line, float32.
         to_sums: Broadcasts a value of each line to its sums.
-        to_lines: Returns whether a line has a sum of which a flag is set.
-        over_all: Returns the maximum over all lines, on the devices that share sums with this one.
+        over_all: Returns the greatest element, on all devices that share sums with this one.
     """
 
     count: Any
@@ -88,7 +87,6 @@ class Sums:
     greatest: _Function
     least: _Function
     to_sums: _Function = _same
-    to_lines: _Function = _same
     over_all: _Function = _greatest_of_all
 
 
@@ -104,18 +102,20 @@ def rounded_sums(terms: jax.Array, dtype: jax.typing.DTypeLike, sums: Sums) -> j
     precision = jnp.finfo(terms.dtype).nmant + 1
     terms = fence(lax.convert_element_type(terms, np.float32))
     value = sums.add(arithmetic.widen(terms))
-    greatest, least = sums.greatest(lax.abs(terms)), sums.least(_or_huge(terms))
-    above, grid = _power_above(greatest, more), _power_above(least, -precision)
+    # Without the fences, XLA would merge the reductions with ``over_all``, and store magnitudes.
+    greatest = fence(sums.greatest(lax.abs(terms)))
+    least = fence(sums.least(_or_huge(terms)))
+    above, grid = _power_above(greatest, more), _grid(least, precision)
     bound = lax.mul(above, lax.full_like(above, interval.ROUNDING * 2.0**more))
     is_exact = lax.le(lax.mul(above, lax.full_like(above, interval.ROUNDING)), grid)
     error = sums.to_sums(lax.select(is_exact, lax.full_like(bound, 0), bound))
     coded = interval.rounded(value, error, dtype)
     is_doubt = lax.eq(coded, lax.full_like(coded, interval.in_doubt(coded.dtype)))
-    has_doubt = sums.to_lines(is_doubt)
-    # If no sum is in doubt, the first unit is below the grid, and the loop takes no step.
-    top = sums.over_all(lax.select(has_doubt, greatest, lax.full_like(greatest, 0)))
-    finest = sums.over_all(lax.select(has_doubt, lax.neg(least), lax.full_like(least, -np.inf)))
-    first, last = _power_above(top, more + 1), _power_above(lax.neg(finest), -precision)
+    # Without doubt, the first unit is 0, and the loop takes no step.
+    has_doubt = sums.over_all(lax.convert_element_type(is_doubt, np.float32))
+    first = _power_above(sums.over_all(greatest), more + 1)
+    first = lax.select(lax.gt(has_doubt, np.float32(0)), first, lax.full_like(first, 0))
+    last = _grid(lax.neg(sums.over_all(lax.neg(least))), precision)
     exact = _exact(terms, first, last, vary_like(lax.full(value.shape, 0, np.float64), value), sums)
     words = interval.word_of(interval.positive_zero(arithmetic.narrow(exact, dtype)))
     return lax.bitcast_convert_type(lax.select(is_doubt, words, coded), dtype)
@@ -136,31 +136,30 @@ def _exact(
     finer = 2.0 ** (_BITS - _log2_above(sums.count))
 
     def step(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        per_unit, pairs = state
+        unit, pairs = state
         # Without the fence, XLA would widen the terms before the loop.
-        scaled, before = fence((terms, per_unit))
+        scaled, before = fence((terms, arithmetic.reciprocal(unit)))
         scaled = lax.mul(arithmetic.widen(scaled), _full(before, scaled))
         coarse = arithmetic.nearest_integer(scaled)
         fine = arithmetic.nearest_integer(lax.mul(scaled, lax.full_like(scaled, finer)))
         parts = lax.sub(fine, lax.mul(coarse, lax.full_like(scaled, finer)))
-        per_unit = lax.mul(per_unit, lax.full_like(per_unit, finer))
-        total = lax.mul(sums.add(parts), _full(arithmetic.reciprocal(per_unit), zero))
+        unit = lax.mul(unit, lax.full_like(unit, 1 / finer))
+        total = lax.mul(arithmetic.seal(sums.add(parts)), _full(unit, zero))
         high, low = lax.real(pairs), lax.imag(pairs)
         # XLA for a CPU writes each array of a state in a kernel of its own: here one.
-        return per_unit, lax.complex(*two_sum(high, lax.add(low, total)))
+        return unit, lax.complex(*two_sum(high, lax.add(low, total)))
 
-    per_last = arithmetic.reciprocal(last)
-    start = (arithmetic.reciprocal(first), lax.complex(zero, zero))
-    _, pairs = lax.while_loop(lambda state: lax.lt(state[0], per_last), step, start)
+    start = (first, lax.complex(zero, zero))
+    _, pairs = lax.while_loop(lambda state: lax.gt(state[0], last), step, start)
     return to_odd(lax.real(pairs), lax.imag(pairs))
 
 
 def _or_huge(terms: jax.Array) -> jax.Array:
     """Returns magnitudes, with a huge one for each 0."""
-    magnitude = lax.abs(terms)
-    is_zero = lax.sub(lax.full_like(magnitude, 1), lax.sign(magnitude))
-    huge = lax.full_like(magnitude, np.finfo(np.float32).max)
-    return lax.add(magnitude, lax.mul(is_zero, huge))
+    sign = lax.sign(terms)
+    is_zero = lax.sub(lax.full_like(sign, 1), lax.mul(sign, sign))
+    huge = lax.full_like(sign, np.finfo(np.float32).max)
+    return lax.add(lax.mul(sign, terms), lax.mul(is_zero, huge))
 
 
 def _full(value: jax.Array, like: jax.Array) -> jax.Array:
@@ -169,10 +168,21 @@ def _full(value: jax.Array, like: jax.Array) -> jax.Array:
 
 
 def _power_above(magnitude: jax.Array, more: int) -> jax.Array:
-    """Returns 2**more times the power of two above each float32, float64."""
-    raw = lax.bitcast_convert_type(magnitude, np.int32)
+    """Returns 2**more times the power of two above each float32, float64; for a NaN, 2**129."""
+    raw = lax.bitcast_convert_type(lax.abs(magnitude), np.int32)
     biased = lax.shift_right_logical(raw, lax.full_like(raw, 23))
     return arithmetic.power_of_two(lax.add(biased, lax.full_like(biased, more - 126)))
+
+
+def _grid(least: jax.Array, precision: int) -> jax.Array:
+    """Returns a power of two of which numbers are multiples, float64.
+
+    Args:
+        least: The least magnitudes of terms, float32; a NaN may hide a lesser one.
+        precision: The bits of a significand.
+    """
+    is_number = lax.eq(least, least)
+    return _power_above(lax.select(is_number, least, lax.full_like(least, 0)), -precision)
 
 
 def _log2_above(count: Any) -> int:
